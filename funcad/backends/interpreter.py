@@ -1,0 +1,131 @@
+"""The reference backend: a program as a list of calls over numbered slots.
+
+Idea: everything that can be decided once per program is (slots, literals, last uses); a run is a loop of `impl` calls with no
+tracer in sight. Invariants: jitted programs never warn; a slot is cleared after its last use; captured NumPy arrays meet
+device arguments by being moved at the entry. A donated slot may be written once its value is dead: only then is `out=` used,
+and only where the result has the operand's shape and dtype.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Sequence
+
+import numpy as np
+
+from funcad.ir.aval import aval_of
+from funcad.ir.interpret import note_source
+from funcad.ir.jaxpr import Jaxpr, Literal, Var
+from funcad.ir.place import device_in_use, namespace_of
+from funcad.ir.state import state
+from funcad.ir.trace import compute
+
+__all__ = ["Program", "program_of", "run_jaxpr", "counters"]
+
+counters = {"programs": 0, "traces": 0}  # how often a program was compiled, a function traced: read by the tests
+
+
+class Program:
+    """A jaxpr made ready to run."""
+
+    __slots__ = ("jaxpr", "n_slots", "template", "steps", "outputs", "n_inputs")
+
+    def __init__(self, jaxpr: Jaxpr):
+        counters["programs"] += 1
+        self.jaxpr = jaxpr
+        self.n_inputs = len(jaxpr.inputs)
+        slots: dict[Var, int] = {v: i for i, v in enumerate(jaxpr.inputs)}
+        template: list[Any] = [None] * self.n_inputs
+
+        def slot(atom: Any) -> int:
+            if type(atom) is Literal:
+                template.append(atom.value)
+                return len(template) - 1
+            if atom not in slots:
+                slots[atom] = len(template)
+                template.append(None)
+            return slots[atom]
+
+        self.steps = []
+        for equation, dead in zip(jaxpr.equations, jaxpr.last_uses):
+            ins = tuple([slot(a) for a in equation.inputs])
+            outs = tuple([slot(v) for v in equation.outputs])
+            self.steps.append((equation, equation.primitive, ins, equation.params, outs, tuple([slots[v] for v in dead])))
+        self.outputs = tuple([slot(o) for o in jaxpr.outputs])
+        self.template = template
+
+    def run(self, args: Sequence[Any], donated: frozenset[int] = frozenset()) -> list[Any]:
+        """The outputs; `donated` holds the ids of argument buffers that results may be written into."""
+        slots = self.template.copy()
+        slots[: self.n_inputs] = args
+        if device_in_use() or state.debug_nans:
+            xp = namespace_of(args)
+            if xp is not np:
+                slots[: self.n_inputs] = [_moved(xp, a) for a in args]
+            call = _call_anywhere
+        else:
+            call = _call_numpy
+        del args
+        equation = None
+        try:
+            with np.errstate(all="ignore"):
+                for equation, primitive, ins, params, outs, dead in self.steps:
+                    values = [slots[i] for i in ins]
+                    if donated and primitive.inplace is not None and not params:
+                        result = _in_place(primitive, values, ins, dead, equation, donated)
+                    else:
+                        result = call(primitive, values, params)
+                    del values
+                    if primitive.multiple:
+                        for i, r in zip(outs, result):
+                            slots[i] = r
+                    else:
+                        slots[outs[0]] = result
+                    result = None
+                    for i in dead:
+                        slots[i] = None
+        except Exception as error:
+            note_source(error, equation and equation.source)
+            raise
+        return [slots[i] for i in self.outputs]
+
+
+def _call_numpy(primitive: Any, values: list, params: dict) -> Any:
+    return primitive.impl(np, *values, **params)
+
+
+def _call_anywhere(primitive: Any, values: list, params: dict) -> Any:
+    xp = namespace_of(values)
+    if xp is not np:
+        values = [_moved(xp, v) for v in values]
+    return compute(primitive, values, params)
+
+
+def _moved(xp: Any, x: Any) -> Any:
+    return xp.asarray(x) if type(x) is np.ndarray else x
+
+
+def _in_place(primitive: Any, values: list, ins: tuple, dead: tuple, equation: Any, donated: frozenset[int]) -> Any:
+    aval = equation.outputs[0].aval
+    for value, i in zip(values, ins):
+        if i in dead and type(value) is np.ndarray and id(value) in donated:
+            if value.shape == aval.shape and value.dtype == aval.dtype and aval.shape:
+                return primitive.inplace(*values, out=value)
+    return primitive.impl(np, *values)
+
+
+def program_of(jaxpr: Jaxpr) -> Program:
+    """The compiled program, memoised on the jaxpr."""
+    program = jaxpr.memo.get("program")
+    if program is None:
+        program = jaxpr.memo["program"] = Program(jaxpr)
+    return program
+
+
+def run_jaxpr(jaxpr: Jaxpr, args: Sequence[Any]) -> list[Any]:
+    """Run a program on arrays."""
+    return program_of(jaxpr).run(args)
+
+
+def strong(value: Any, aval: Any) -> Any:
+    """A Python scalar as the NumPy scalar that its aval promises."""
+    return value if aval.weak or type(value) not in (int, float, complex, bool) else aval_of(value).dtype.type(value)

@@ -1,0 +1,78 @@
+"""`call`: a program as one equation. What `jit` records, and what the other higher-order primitives lower their parts to.
+
+Its rules derive a program (jvp, linear halves, transpose, batch), memoised on the source program, and call that. So the
+second call of `grad(jit(f))` derives nothing and compiles nothing.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Sequence
+
+from funcad.backends.interpreter import run_jaxpr
+from funcad.ir.jaxpr import Jaxpr
+from funcad.ir.primitive import Primitive, is_linear
+from funcad.transforms.batch import batch_jaxpr
+from funcad.transforms.jvp import jvp_jaxpr
+from funcad.transforms.linearize import linearize_jaxpr
+from funcad.transforms.transpose import transpose_jaxpr
+
+__all__ = ["call_p", "call", "spread", "present"]
+
+
+def present(values: Sequence[Any]) -> tuple[list[Any], tuple[bool, ...]]:
+    """The entries that are not None, and the mask."""
+    return [v for v in values if v is not None], tuple([v is not None for v in values])
+
+
+def spread(values: Sequence[Any], mask: Sequence[bool]) -> list[Any]:
+    """The inverse of `present`: None where the mask is false."""
+    it = iter(values)
+    return [next(it) if m else None for m in mask]
+
+
+def call(jaxpr: Jaxpr, *args: Any, name: str = "call") -> list[Any]:
+    return call_p(*args, jaxpr=jaxpr, name=name)
+
+
+def _jvp(primals: Sequence[Any], tangents: Sequence[Any], *, jaxpr: Jaxpr, name: str) -> tuple[list, list]:
+    ts, nonzero = present(tangents)
+    derived, consts, out_nonzero = jvp_jaxpr(jaxpr, nonzero)
+    outs = call(derived, *consts, *primals, *ts, name=name)
+    n = len(jaxpr.outputs)
+    return outs[:n], spread(outs[n:], out_nonzero)
+
+
+def _linearize(primals: Sequence[Any], tangents: Sequence[Any], *, jaxpr: Jaxpr, name: str) -> tuple[list, list]:
+    ts, nonzero = present(tangents)
+    lin = linearize_jaxpr(jaxpr, nonzero)
+    outs = call(lin.forward, *lin.consts, *primals, name=name)
+    if not any(lin.out_nonzero):
+        return outs[: lin.n_outputs], [None] * lin.n_outputs
+    touts = call(lin.linear, *lin.collect(primals, outs), *ts, name=name)
+    return outs[: lin.n_outputs], spread(touts, lin.out_nonzero)
+
+
+def _transpose(cts: Sequence[Any], *inputs: Any, jaxpr: Jaxpr, name: str) -> list[Any]:
+    linear = tuple([is_linear(x) for x in inputs])
+    given, nonzero = present(cts)
+    derived, consts, in_nonzero = transpose_jaxpr(jaxpr, linear, nonzero)
+    known = [x for x in inputs if not is_linear(x)]
+    outs = call(derived, *consts, *known, *given, name=name)
+    return spread(spread(outs, in_nonzero), linear)
+
+
+def _batch(size: int, args: Sequence[Any], batched: Sequence[bool], *, jaxpr: Jaxpr, name: str) -> tuple[list, list]:
+    derived, consts, out_batched = batch_jaxpr(jaxpr, size, tuple(batched))
+    return call(derived, *consts, *args, name=name), out_batched
+
+
+call_p = Primitive(
+    "call",
+    lambda xp, *args, jaxpr, name: run_jaxpr(jaxpr, args),
+    lambda *avals, jaxpr, name: jaxpr.out_avals,
+    primal_and_jvp=_jvp,
+    linearize=_linearize,
+    transpose=_transpose,
+    batch=_batch,
+    multiple=True,
+)

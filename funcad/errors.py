@@ -1,0 +1,128 @@
+"""Every error that a user can meet, each with its cause, an example and the remedy.
+
+The classes derive from the builtin that a NumPy user would expect, so `except TypeError` goes on working.
+"""
+
+from __future__ import annotations
+
+__all__ = [
+    "FuncadError",
+    "TracerBoolConversionError",
+    "TracerArrayConversionError",
+    "TracerIntegerConversionError",
+    "UnexpectedTracerError",
+    "TangentMismatchError",
+    "NonScalarOutputError",
+    "NonDifferentiableInputError",
+    "MissingRuleError",
+    "AxesMismatchError",
+    "TreeMismatchError",
+    "UnboundAxisNameError",
+    "CustomRuleClosureError",
+    "PlacementError",
+    "NanError",
+]
+
+
+class FuncadError(Exception):
+    """Base of every error of funcad's own: `except FuncadError` catches them all."""
+
+
+class TracerBoolConversionError(FuncadError, TypeError):
+    """A Python `if`, `while`, `and` or `assert` asked for the truth of a value that does not exist yet.
+
+    Cause: inside jit, vmap, scan, cond, while_loop and checkpoint, functions are traced with abstract values.
+    Example: `jit(lambda x: x if x > 0 else -x)(1.0)`.
+    Remedy: `np.where`, `funcad.cond`, `funcad.while_loop`, or `static_argnums` for values that are known.
+    """
+
+
+class TracerArrayConversionError(FuncadError, TypeError):
+    """A traced value was about to become a plain number or a plain NumPy array, which would cut its derivative.
+
+    Cause: `float(x)`, `x.item()`, `math.sin(x)`, `np.asarray(x)`, `a[i] = x` on a NumPy array a, `out=a`.
+    Example: `grad(lambda x: math.sin(x))(1.0)`.
+    Remedy: the NumPy function instead (`np.sin(x)`), `funcad.numpy.at(a)[i].set(x)`, or `stop_gradient(x)` first.
+    """
+
+
+class TracerIntegerConversionError(FuncadError, TypeError):
+    """A Python integer was needed from a traced value without a value (`range(x)`, `a_list[x]`, a shape).
+
+    Example: `jit(lambda n: np.zeros(n))(3)`.
+    Remedy: mark the argument static (`static_argnums`), or use `funcad.numpy.take` for indexing.
+    """
+
+
+class UnexpectedTracerError(FuncadError, RuntimeError):
+    """A traced value was used after the function that it belongs to had returned.
+
+    Cause: it was stored in a global, an attribute or a default argument.
+    Example: `saved = []; jit(lambda x: saved.append(x))(1.0); saved[0] + 1`.
+    Remedy: return the value from the function instead of storing it.
+    """
+
+
+class TangentMismatchError(FuncadError, TypeError, ValueError):
+    """A tangent or cotangent does not have the structure, shape or dtype of the value that it belongs to.
+
+    Example: `jvp(np.sin, (1.0,), (np.ones(3),))`.
+    Remedy: make it with the primal's shape and dtype (`np.zeros_like`); integers take `funcad.float0` zeros.
+    """
+
+
+class NonScalarOutputError(FuncadError, TypeError):
+    """`grad` needs a function whose output is one number of shape ().
+
+    Example: `grad(np.sin)(np.ones(3))`.
+    Remedy: `.sum()`; or `jacrev`, `vmap(grad(f))`, `vjp` for functions with array outputs.
+    """
+
+
+class NonDifferentiableInputError(FuncadError, TypeError):
+    """`grad` was asked to differentiate with respect to integers, bools, or an unsuitable output dtype.
+
+    Example: `grad(lambda x: x * 2.0)(3)`.
+    Remedy: pass a float (`3.0`), or `allow_int=True` for `float0` zeros.
+    """
+
+
+class MissingRuleError(FuncadError, NotImplementedError):
+    """A primitive has no derivative, transpose or batching rule for what was asked of it.
+
+    Remedy: the message names the primitive; wrap the operation in `custom_jvp` or `custom_vjp`.
+    """
+
+
+class AxesMismatchError(FuncadError, ValueError):
+    """`vmap`'s in_axes or out_axes do not fit the arguments, or mapped sizes differ."""
+
+
+class TreeMismatchError(FuncadError, ValueError):
+    """Two pytrees that must have the same structure differ; the message names the first path that does."""
+
+
+class UnboundAxisNameError(FuncadError, NameError):
+    """A collective named an axis that no enclosing `vmap(axis_name=...)` binds.
+
+    Example: `psum(x, "i")` outside `vmap(f, axis_name="i")`.
+    """
+
+
+class CustomRuleClosureError(FuncadError, ValueError):
+    """A function with a custom derivative rule closes over a value that is being traced.
+
+    Cause: its rule would not know the derivative with respect to that value.
+    Remedy: pass the value as an argument, or use `closure_convert`.
+    """
+
+
+class PlacementError(FuncadError, TypeError):
+    """A NumPy array met a CuPy array as arguments of one operation.
+
+    Remedy: `funcad.device_put(x)` moves the NumPy array to the GPU.
+    """
+
+
+class NanError(FuncadError, FloatingPointError):
+    """Raised inside `with funcad.debug_nans():` at the first NaN, naming the user's line."""

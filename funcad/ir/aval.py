@@ -1,0 +1,156 @@
+"""Abstract values: what is known of an array before it has a value.
+
+`Aval(shape, dtype, weak)`. `weak` marks Python scalars, which follow NumPy's rule (NEP 50): they adapt to the dtype of what
+they meet. `LiteralAval` is the aval of a constant written into an equation: the only rank-0 operand that may stand beside
+shaped ones, because variables must match exactly (a rank-0 variable beside a shaped operand once gave a cotangent of the
+wrong shape, silently). `StackAval(element)` is the opaque run-time list that reverse mode of `while_loop` fills and drains.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+__all__ = ["Aval", "LiteralAval", "StackAval", "aval_of", "is_inexact", "shape_of", "dtype_of", "KINDS", "SCALAR_AVALS"]
+
+KINDS = "biufc"
+_SHORT = {"b": "bool", "i": "i", "u": "u", "f": "f", "c": "c"}
+
+
+class Aval:
+    """Shape, dtype and weakness of an array; immutable, hashable."""
+
+    __slots__ = ("shape", "dtype", "weak")
+
+    def __init__(self, shape: tuple[int, ...], dtype: Any, weak: bool = False):
+        self.shape = shape
+        self.dtype = dtype
+        self.weak = weak
+
+    @property
+    def ndim(self) -> int:
+        return len(self.shape)
+
+    @property
+    def size(self) -> int:
+        size = 1
+        for n in self.shape:
+            size *= n
+        return size
+
+    def __eq__(self, other: object) -> bool:
+        return (
+            isinstance(other, Aval)
+            and self.shape == other.shape
+            and self.dtype == other.dtype
+            and self.weak == other.weak
+        )
+
+    def __hash__(self) -> int:
+        return hash((self.shape, self.dtype, self.weak))
+
+    def __str__(self) -> str:
+        kind = self.dtype.kind
+        name = "bool" if kind == "b" else f"{_SHORT[kind]}{self.dtype.itemsize * 8}"
+        return f"{name}{'*' if self.weak else ''}[{','.join(map(str, self.shape))}]"
+
+    def __repr__(self) -> str:
+        return f"Aval({self})"
+
+    def update(self, shape: tuple[int, ...] | None = None, dtype: Any = None, weak: bool = False) -> Aval:
+        """A strong copy with another shape or dtype."""
+        return Aval(self.shape if shape is None else shape, self.dtype if dtype is None else dtype, weak)
+
+    def unbatched(self) -> Aval:
+        return Aval(self.shape[1:], self.dtype)
+
+    def batched(self, size: int) -> Aval:
+        return Aval((size, *self.shape), self.dtype)
+
+
+class LiteralAval(Aval):
+    """The aval of a constant inside an equation."""
+
+    __slots__ = ()
+
+
+class StackAval:
+    """A run-time list with one `element` (a tuple of avals) per executed iteration of a while loop."""
+
+    __slots__ = ("element", "size")
+
+    def __init__(self, element: Any, size: int | None = None):
+        self.element = element
+        self.size = size  # batch size of the lanes that share one stack, or None
+
+    shape = ()
+    dtype = np.dtype(bool)
+    weak = False
+    ndim = 0
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, StackAval) and self.element == other.element and self.size == other.size
+
+    def __hash__(self) -> int:
+        return hash((StackAval, self.element, self.size))
+
+    def __str__(self) -> str:
+        return f"stack[{self.element}]"
+
+    __repr__ = __str__
+
+
+_INT64 = np.dtype(np.int64)
+SCALAR_AVALS: dict[type, Aval] = {
+    bool: LiteralAval((), np.dtype(bool), True),
+    int: LiteralAval((), np.dtype(int), True),
+    float: LiteralAval((), np.dtype(float), True),
+    complex: LiteralAval((), np.dtype(complex), True),
+}
+for _kind in "?bhilqBHILQefdgFDG":
+    SCALAR_AVALS[np.dtype(_kind).type] = LiteralAval((), np.dtype(_kind))
+
+
+class Stack(list):
+    """The run-time value of a `StackAval`."""
+
+    __slots__ = ("aval",)
+
+
+def aval_of(x: Any) -> Any:
+    """The aval of an array, a scalar or a tracer; TypeError for anything else."""
+    aval = SCALAR_AVALS.get(type(x))
+    if aval is not None:
+        if type(x) is int and not -(2**63) <= x < 2**63:
+            raise OverflowError(f"Python integer {x} does not fit int64, the dtype that NumPy gives to Python integers")
+        return aval
+    if type(x) is np.ndarray:
+        dtype = x.dtype
+        if dtype.kind not in KINDS:
+            raise TypeError(f"funcad computes with bool, int, float and complex arrays; got dtype {dtype}")
+        return Aval(x.shape, dtype if dtype.isnative else dtype.newbyteorder("="))
+    aval = getattr(x, "aval", None)
+    if aval is not None:
+        return aval
+    if isinstance(x, (bool, int, float, complex)) and not isinstance(x, np.generic):
+        return next(a for kind, a in SCALAR_AVALS.items() if isinstance(x, kind))
+    shape, dtype = getattr(x, "shape", None), getattr(x, "dtype", None)
+    if type(shape) is tuple and isinstance(dtype, np.dtype) and dtype.kind in KINDS:
+        return Aval(shape, dtype)
+    if isinstance(x, np.ndarray) or dtype is not None:
+        raise TypeError(f"funcad computes with bool, int, float and complex arrays; got dtype {dtype}")
+    raise TypeError(f"expected an array or a number, got {type(x).__name__}: {x!r:.60}")
+
+
+def shape_of(x: Any) -> tuple[int, ...]:
+    return x.shape if type(x) is np.ndarray else aval_of(x).shape
+
+
+def dtype_of(x: Any) -> np.dtype:
+    return x.dtype if type(x) is np.ndarray else aval_of(x).dtype
+
+
+def is_inexact(aval: Any) -> bool:
+    """Can a value of this aval carry a derivative (float or complex)?"""
+    return aval.dtype.kind in "fc"

@@ -1,0 +1,64 @@
+"""The plain interpreter: run a jaxpr by binding its equations, dropping every value after its last use.
+
+With arrays it computes; with tracers it records, so the same loop inlines a program into the trace that is open. Each
+equation runs under its own source location, which the equations recorded by it inherit.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Sequence
+
+from funcad.ir.jaxpr import Jaxpr, Literal
+from funcad.ir.state import state
+from funcad.ir.trace import bind
+
+__all__ = ["eval_jaxpr", "Environment", "note_source"]
+
+
+class Environment:
+    """Values of a program's variables while it is interpreted."""
+
+    __slots__ = ("values",)
+
+    def __init__(self, variables: Sequence[Any], values: Sequence[Any]):
+        if len(variables) != len(values):
+            raise TypeError(f"program takes {len(variables)} values, got {len(values)}")
+        self.values = dict(zip(variables, values))
+
+    def read(self, atom: Any) -> Any:
+        return atom.value if type(atom) is Literal else self.values[atom]
+
+
+def note_source(error: BaseException, source: Any) -> None:
+    """Name the user's line in an error raised while an equation ran (once)."""
+    if source is None or getattr(error, "_funcad_source", False):
+        return
+    try:
+        error._funcad_source = True  # type: ignore[attr-defined]
+    except AttributeError:  # exceptions with __slots__: without the mark the note may appear twice
+        pass
+    error.add_note(f"funcad: while running an operation written at {source}")
+
+
+def eval_jaxpr(jaxpr: Jaxpr, args: Sequence[Any]) -> list[Any]:
+    """The outputs of the program for these inputs (arrays or tracers)."""
+    env = Environment(jaxpr.inputs, args)
+    values, read = env.values, env.read
+    del args
+    saved = state.source
+    try:
+        for equation, dead in zip(jaxpr.equations, jaxpr.last_uses):
+            state.source = equation.source or saved
+            out = bind(equation.primitive, *[read(a) for a in equation.inputs], **equation.params)
+            if equation.primitive.multiple:
+                values.update(zip(equation.outputs, out))
+            else:
+                values[equation.outputs[0]] = out
+            for v in dead:
+                del values[v]
+        return [read(o) for o in jaxpr.outputs]
+    except Exception as error:
+        note_source(error, state.source)
+        raise
+    finally:
+        state.source = saved

@@ -1,0 +1,62 @@
+"""Which array library runs an operation, and what may be moved there.
+
+An operation runs on CuPy if any array among its arguments is a CuPy array. Scalars, 0-d NumPy arrays and literals follow;
+a shaped NumPy argument meeting a CuPy argument raises, naming both. `NAMESPACES` maps array types to modules; CuPy's type is
+added when the first CuPy array is seen (nothing here imports cupy), and tests add a stand-in.
+"""
+
+from __future__ import annotations
+
+import sys
+from types import ModuleType
+from typing import Any, Sequence
+
+import numpy as np
+
+from funcad.errors import PlacementError
+from funcad.ir.aval import SCALAR_AVALS
+
+__all__ = ["namespace_of", "place", "device_in_use", "NAMESPACES"]
+
+NAMESPACES: dict[type, Any] = {}  # array types other than numpy.ndarray -> their module
+
+
+def _discover(kind: type) -> Any:
+    if kind.__module__.partition(".")[0] == "cupy" and kind.__name__ == "ndarray":
+        module = NAMESPACES[kind] = sys.modules["cupy"]
+        return module
+    return None
+
+
+def device_in_use() -> bool:
+    """Could any array of this process be elsewhere than in NumPy?"""
+    return bool(NAMESPACES) or "cupy" in sys.modules
+
+
+def namespace_of(args: Sequence[Any]) -> ModuleType | Any:
+    """numpy, or the module of the first device array among the arguments."""
+    for a in args:
+        kind = type(a)
+        if kind is np.ndarray or kind in SCALAR_AVALS:
+            continue
+        found = NAMESPACES.get(kind) or _discover(kind)
+        if found is not None:
+            return found
+    return np
+
+
+def place(xp: Any, args: Sequence[Any], what: str) -> list[Any]:
+    """The arguments as `xp` can take them: scalars and 0-d arrays moved, a shaped NumPy array refused."""
+    placed = []
+    for a in args:
+        if type(a) is np.ndarray:
+            if a.ndim:
+                device = next(b for b in args if type(b) in NAMESPACES)
+                raise PlacementError(
+                    f"{what} got a NumPy array of shape {a.shape} and dtype {a.dtype} together with a {xp.__name__} array "
+                    f"of shape {device.shape} and dtype {device.dtype}.\nMove one of them: funcad.device_put(x) puts a "
+                    "NumPy array on the GPU, funcad.device_get(x) brings a GPU array back."
+                )
+            a = xp.asarray(a)
+        placed.append(a)
+    return placed

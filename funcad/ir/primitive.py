@@ -1,0 +1,106 @@
+"""A primitive is one expression: all its rules are constructor arguments; there are no rule registries.
+
+The contract, rule by rule (array data positional, metadata by keyword; a primitive with `multiple=True` has lists where the
+others have one value):
+
+* `impl(xp, *arrays, **params)` computes, with `xp` numpy or cupy.
+* `abstract_eval(*avals, **params)` gives the aval(s) of the output(s), or raises what NumPy would raise.
+* `jvp(tangents, out, *primals, **params)` gives the tangent of `out`; `None` is a zero tangent. It receives `out`, so primal
+  work is done once. It must be linear in the tangents and must not touch those that are `None`.
+* `transpose(ct, *inputs, **params)`, for primitives that are linear in some inputs: one cotangent per input, `None` for the
+  inputs that are known; linear inputs arrive as `Undefined(aval)`, see `is_linear`.
+* `batch(size, args, batched, **params) -> (out, out_batched)`: the batch axis is axis 0 of every batched argument.
+* `emit(e, *operands, **params)`: code for one element, for every code generator. Having it *is* being fusible.
+
+Higher-order primitives (jit's call, scan, cond ...) have instead of `jvp` a `primal_and_jvp(primals, tangents, **params)`, and
+a `linearize` of the same signature, which runs the program once, keeps residuals and returns tangents computed by a linear
+program. A missing rule raises `MissingRuleError` naming the primitive; a zero tangent is never made up.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Callable
+
+from funcad.ir.aval import Aval
+from funcad.ir.trace import bind
+
+__all__ = ["Primitive", "Undefined", "is_linear"]
+
+
+class Undefined:
+    """Stands in a transpose rule for an input that is linear, hence has no value."""
+
+    __slots__ = ("aval",)
+
+    def __init__(self, aval: Aval):
+        self.aval = aval
+
+
+def is_linear(x: Any) -> bool:
+    return type(x) is Undefined
+
+
+class Primitive:
+    """An operation and all its rules; see the module's text for the contract of each."""
+
+    __slots__ = (
+        "name",
+        "impl",
+        "abstract_eval",
+        "jvp",
+        "transpose",
+        "batch",
+        "emit",
+        "primal_and_jvp",
+        "linearize",
+        "multiple",
+        "effect",
+        "barrier",
+        "ufunc",
+        "collective",
+        "inplace",
+    )
+
+    def __init__(
+        self,
+        name: str,
+        impl: Callable[..., Any],
+        abstract_eval: Callable[..., Any],
+        *,
+        jvp: Callable[..., Any] | None = None,
+        transpose: Callable[..., Any] | None = None,
+        batch: Callable[..., Any] | None = None,
+        emit: Callable[..., Any] | None = None,
+        primal_and_jvp: Callable[..., Any] | None = None,
+        linearize: Callable[..., Any] | None = None,
+        multiple: bool = False,
+        effect: bool = False,
+        barrier: bool = False,
+        ufunc: Any = None,
+        collective: Callable[..., Any] | None = None,
+        inplace: Any = None,
+    ):
+        self.name = name
+        self.impl = impl
+        self.abstract_eval = abstract_eval
+        self.jvp = jvp
+        self.transpose = transpose
+        self.batch = batch
+        self.emit = emit
+        self.primal_and_jvp = primal_and_jvp
+        self.linearize = linearize
+        self.multiple = multiple
+        self.effect = effect  # never removed, duplicated or reordered
+        self.barrier = barrier  # CSE and inlining stop here (checkpoint)
+        self.ufunc = ufunc  # the NumPy ufunc that computes it, if there is one
+        self.collective = collective  # batch rule over the named axis that is being removed
+        self.inplace = inplace  # ufunc-like callable that takes out=, if the result may be written into an operand
+
+    def __repr__(self) -> str:
+        return self.name
+
+    def __call__(self, *args: Any, **params: Any) -> Any:
+        return bind(self, *args, **params)
+
+    def __reduce__(self) -> Any:
+        raise TypeError(f"primitive {self.name} is not pickled; pickle the function that uses it")

@@ -1,0 +1,93 @@
+"""Where in the user's program an equation was written.
+
+Idea: at recording time keep only the pair (code object, instruction offset) of the first frame outside funcad and numpy;
+the line number and the function name are worked out when somebody prints them. Derived equations (jvp, transpose, batch)
+inherit the location of the equation they come from, through `state.source`.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from types import CodeType, TracebackType
+from typing import NamedTuple
+
+import numpy as np
+
+from funcad.ir.state import state
+
+__all__ = ["Source", "user_source", "strip_traceback", "is_internal"]
+
+_PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
+_NUMPY = os.path.dirname(os.path.abspath(np.__file__)) + os.sep
+_internal: dict[str, bool] = {}
+
+
+def is_internal(filename: str) -> bool:
+    """Does this file belong to funcad, numpy or scipy's wrappers rather than to the user?"""
+    known = _internal.get(filename)
+    if known is None:
+        tour = filename.startswith(_PACKAGE + "tour") or filename == _PACKAGE + "__main__.py"
+        known = _internal[filename] = not tour and (
+            filename.startswith((_PACKAGE, _NUMPY, "<__array_function__", "<frozen")) or filename == "<funcad>"
+        )
+    return known
+
+
+class Source(NamedTuple):
+    """A place in the user's program; `scope` holds the `named_scope` names that were open."""
+
+    code: CodeType
+    offset: int
+    scope: tuple[str, ...] = ()
+
+    @property
+    def line(self) -> int:
+        last = self.code.co_firstlineno
+        for start, end, line in self.code.co_lines():
+            if start <= self.offset < end:
+                return line if line is not None else last
+        return last
+
+    def __str__(self) -> str:
+        scope = "/".join(self.scope) + " " if self.scope else ""
+        return f"{scope}{self.code.co_filename}:{self.line} ({self.code.co_name})"
+
+    def short(self) -> str:
+        """`file.py:12 (function)`, for printed jaxprs."""
+        scope = "/".join(self.scope) + " " if self.scope else ""
+        return f"{scope}{os.path.basename(self.code.co_filename)}:{self.line} ({self.code.co_name})"
+
+
+def user_source() -> Source | None:
+    """The location that an equation recorded now belongs to."""
+    source = state.source
+    if source is not None:
+        return source
+    frame = sys._getframe(2)
+    get = _internal.get
+    while frame is not None:
+        code = frame.f_code
+        known = get(code.co_filename)
+        if known is None:
+            known = is_internal(code.co_filename)
+        if not known:
+            return Source(code, frame.f_lasti, state.scope)
+        frame = frame.f_back  # type: ignore[assignment]
+    return None
+
+
+def strip_traceback(traceback: TracebackType | None) -> TracebackType | None:
+    """The traceback without funcad's frames; unchanged if FUNCAD_TRACEBACK=full or if nothing of the user's is in it."""
+    if os.environ.get("FUNCAD_TRACEBACK") == "full":
+        return traceback
+    kept = []
+    entry = traceback
+    while entry is not None:
+        if not entry.tb_frame.f_code.co_filename.startswith(_PACKAGE):
+            kept.append(entry)
+        entry = entry.tb_next
+    result: TracebackType | None = None
+    for item in reversed(kept):
+        result = TracebackType(result, item.tb_frame, item.tb_lasti, item.tb_lineno)
+    return result

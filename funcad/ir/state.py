@@ -1,0 +1,44 @@
+"""What tracing remembers per thread.
+
+Idea: tracing is synchronous, so everything "currently open" is a field of one `threading.local`, which costs one attribute
+read on the hot path. Invariant: whoever sets a field restores it in a `finally`, so an exception inside a traced function
+leaves the thread as it was. Trap: never keep a value of this object across a call into user code without restoring it.
+"""
+
+from __future__ import annotations
+
+import threading
+from contextlib import contextmanager
+from typing import Any, Iterator
+
+__all__ = ["state", "setting"]
+
+
+class _State(threading.local):
+    staging: Any = None  # innermost open staging trace: bodies of cond, while, checkpoint, custom rules
+    abstract: Any = None  # innermost open abstract trace: where effects are recorded
+    source: Any = None  # location that derived equations inherit; None means "look at the stack"
+    quiet: bool = False  # tangent, cotangent and masked work never warns
+    axis_env: tuple = ()  # ((name, size, index), ...), innermost last
+    batching: Any = None  # name of the axis that batch_eval is removing now
+    jit_disabled: bool = False
+    scope: tuple = ()  # named_scope names
+    debug_nans: bool = False
+    debug_checks: bool = False
+    default_device: str = "cpu"
+
+
+state = _State()
+
+
+@contextmanager
+def setting(**fields: Any) -> Iterator[None]:
+    """Set fields of the thread's state for the duration of a `with` block."""
+    saved = {name: getattr(state, name) for name in fields}
+    for name, value in fields.items():
+        setattr(state, name, value)
+    try:
+        yield
+    finally:
+        for name, value in saved.items():
+            setattr(state, name, value)

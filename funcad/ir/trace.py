@@ -1,0 +1,204 @@
+"""Tracing: `bind` decides where an operation goes, a `Trace` records it.
+
+Idea (data-based dispatch): an operation with no tracer among its arguments computes now; otherwise it is recorded by the
+innermost trace among its arguments *and the innermost open staging trace of this thread*. Staging traces are the bodies of
+cond, switch, while_loop, checkpoint and custom rules, so that an operation on outer values inside a branch stays in the
+branch. Bodies of jit, scan and vmap are not staging: work on outer values only is done outside them, once. This is the only
+semantics under which plain NumPy calls can be traced: a NumPy call on concrete arrays will never reach us.
+
+Invariants: levels grow inwards; a trace that has been closed records nothing (a leaked tracer raises, saying where it was
+made); captured arrays become leading inputs of the jaxpr, keyed by `id` while the table itself keeps them alive.
+"""
+
+from __future__ import annotations
+
+import itertools
+from typing import Any, Callable, Sequence
+
+import numpy as np
+
+from funcad.errors import UnexpectedTracerError
+from funcad.ir.aval import SCALAR_AVALS, Aval, aval_of
+from funcad.ir.jaxpr import Equation, Jaxpr, Literal, Var, subjaxprs
+from funcad.ir.locks import Locks
+from funcad.ir.place import namespace_of, place
+from funcad.ir.source import user_source
+from funcad.ir.state import state
+from funcad.ir.tracer import Tracer, concrete_value
+
+__all__ = ["bind", "compute", "Trace", "AbstractTrace", "trace_function", "leaked"]
+
+_levels = itertools.count(1)
+
+
+def bind(primitive: Any, *args: Any, **params: Any) -> Any:
+    """Apply a primitive: compute now, or record in the trace that the arguments belong to."""
+    top: Any = None
+    for a in args:
+        if type(a) is Tracer:
+            trace = a.trace
+            if top is None or trace.level > top.level:
+                top = trace
+    if top is None:
+        if state.abstract is None or not _has_effect(primitive, params):
+            return compute(primitive, args, params)
+        top = state.abstract
+    inner = state.abstract if state.abstract is not None and _has_effect(primitive, params) else state.staging
+    if inner is not None and inner.level > top.level:
+        top = inner
+    return top.record(primitive, args, params)
+
+
+def _has_effect(primitive: Any, params: dict[str, Any]) -> bool:
+    return primitive.effect or (primitive.multiple and any(j.has_effects for j in subjaxprs(params)))
+
+
+def compute(primitive: Any, args: Sequence[Any], params: dict[str, Any]) -> Any:
+    """Run a primitive on arrays, now, on numpy or on the arrays' device."""
+    xp = namespace_of(args)
+    if xp is not np:
+        args = place(xp, args, primitive.name)
+    if state.debug_nans:
+        return _checked_compute(primitive, xp, args, params)
+    if state.quiet:
+        with np.errstate(all="ignore"):
+            return primitive.impl(xp, *args, **params)
+    return primitive.impl(xp, *args, **params)
+
+
+def _checked_compute(primitive: Any, xp: Any, args: Sequence[Any], params: dict[str, Any]) -> Any:
+    return state.debug_nans(primitive, xp, args, params)  # type: ignore[operator]
+
+
+def leaked(tracer: Tracer) -> UnexpectedTracerError:
+    made = f" It was made at {tracer.source}." if tracer.source is not None else ""
+    return UnexpectedTracerError(
+        f"a traced {tracer.aval} was used after the function that it belongs to ({tracer.trace.name}) had returned."
+        f"{made}\nReturn the value from the function instead of keeping it in a global, an attribute or a closure."
+    )
+
+
+class Trace:
+    """Somewhere operations are recorded."""
+
+    __slots__ = ("level", "name", "closed")
+
+    def __init__(self, name: str):
+        self.level = next(_levels)
+        self.name = name
+        self.closed = False
+
+    def record(self, primitive: Any, args: Sequence[Any], params: dict[str, Any]) -> Any:
+        raise TypeError(f"{type(self).__name__} does not record")
+
+
+class AbstractTrace(Trace):
+    """Records equations without running them: bodies of jit, vmap, scan, and every program derived by a transform."""
+
+    __slots__ = ("equations", "captured", "inputs", "locks", "protect")
+
+    def __init__(self, name: str, protect: Callable[[Any], Any] | None = None):
+        super().__init__(name)
+        self.equations: list[Equation] = []
+        self.captured: dict[int, tuple[Var, Any]] = {}
+        self.inputs: tuple[Var, ...] = ()
+        self.locks: Locks | None = None
+        self.protect = protect  # how to keep a captured array safe; None: lock it until the trace closes
+
+    def new_input(self, aval: Any, source: Any = None) -> Tracer:
+        var = Var(Aval(aval.shape, aval.dtype, aval.weak) if type(aval) is not Aval and isinstance(aval, Aval) else aval)
+        self.inputs = (*self.inputs, var)
+        return Tracer(self, var, source=source)
+
+    def new_inputs(self, avals: Sequence[Any]) -> list[Tracer]:
+        source = user_source()
+        variables = tuple(Var(Aval(a.shape, a.dtype, a.weak) if isinstance(a, Aval) else a) for a in avals)
+        self.inputs = (*self.inputs, *variables)
+        return [Tracer(self, v, source=source) for v in variables]
+
+    def atom(self, x: Any) -> Any:
+        """The variable or literal that stands for x in this program."""
+        kind = type(x)
+        if kind is Tracer:
+            if x.trace is self:
+                return x.var
+            if x.trace.closed:
+                raise leaked(x)
+        elif kind in SCALAR_AVALS:
+            return Literal(x, aval_of(x))
+        entry = self.captured.get(id(x))
+        if entry is None:
+            entry = self._capture(x)
+        return entry[0]
+
+    def _capture(self, x: Any) -> tuple[Var, Any]:
+        aval = aval_of(x)
+        key, value = id(x), x
+        if self.protect is not None:
+            value = self.protect(x)
+            if value is not x:  # a private copy: x may change before it is captured again, so the key is the copy's
+                key = id(value)
+        elif type(x) is np.ndarray:
+            if self.locks is None:
+                self.locks = Locks()
+            self.locks.lock(x)
+        entry = self.captured[key] = (Var(Aval(aval.shape, aval.dtype, aval.weak) if isinstance(aval, Aval) else aval), value)
+        return entry
+
+    def record(self, primitive: Any, args: Sequence[Any], params: dict[str, Any]) -> Any:
+        if self.closed:
+            raise leaked(next(a for a in args if type(a) is Tracer and a.trace is self))
+        atoms = tuple([self.atom(a) for a in args])
+        avals = primitive.abstract_eval(*[a.aval for a in atoms], **params)
+        source = user_source()
+        if primitive.multiple:
+            outputs = tuple([Var(a) for a in avals])
+            self.equations.append(Equation(primitive, atoms, params, outputs, source))
+            return [Tracer(self, v, source=source) for v in outputs]
+        output = Var(avals)
+        self.equations.append(Equation(primitive, atoms, params, (output,), source))
+        return Tracer(self, output, source=source)
+
+    def close(self) -> None:
+        self.closed = True
+        if self.locks is not None:
+            self.locks.release()
+
+    def jaxpr(self, outputs: Sequence[Any]) -> tuple[Jaxpr, list[Any]]:
+        """The recorded program whose leading inputs are the captured values, and those values."""
+        atoms = tuple([self.atom(o) for o in outputs])
+        captured = list(self.captured.values())
+        return (
+            Jaxpr((*[v for v, _ in captured], *self.inputs), tuple(self.equations), atoms),
+            [x for _, x in captured],
+        )
+
+
+def trace_function(
+    f: Callable[..., Sequence[Any]], avals: Sequence[Any], *, name: str, staging: bool = False, abstract: bool = True
+) -> tuple[Jaxpr, list[Any]]:
+    """Trace `f(*tracers) -> list of values` into `(jaxpr, captured)`; the captured values are the leading inputs.
+
+    `abstract=True` means that f is the user's and runs when the program runs: effects are recorded here.
+    """
+    trace = AbstractTrace(name)
+    saved_staging, saved_abstract = state.staging, state.abstract
+    try:
+        tracers = trace.new_inputs(avals)
+        if staging:
+            state.staging = trace
+        if abstract:
+            state.abstract = trace
+        return trace.jaxpr(f(*tracers))
+    finally:
+        state.staging, state.abstract = saved_staging, saved_abstract
+        trace.close()
+
+
+def any_tracer(values: Sequence[Any]) -> bool:
+    return any(type(v) is Tracer for v in values)
+
+
+def value_behind(x: Any) -> Any:
+    """The array behind x; x itself if it is an abstract tracer."""
+    return concrete_value(x)

@@ -1,0 +1,344 @@
+"""The tracer: what a traced function receives in place of its arrays.
+
+One class for every transform. A tracer of an *abstract* trace (jit, vmap, scan bodies) has a variable and no value. A tracer
+of a *following* trace (jvp, grad outside jit) holds a primal, which is an array or an outer tracer, and a tangent, or None.
+Python control flow (`if`, `int`, `len`, `print`, masks) reads the primal; conversions that would cut the derivative raise.
+NumPy-like operators and methods come from `Tracer.namespace`, set once by `funcad.numpy`: the one upward reference.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Iterator
+
+import numpy as np
+
+from funcad.errors import (
+    TracerArrayConversionError,
+    TracerBoolConversionError,
+    TracerIntegerConversionError,
+)
+from funcad.ir.aval import Aval, aval_of
+from funcad.ir.source import user_source
+
+__all__ = ["Tracer", "concrete_value", "has_value", "carries_derivative"]
+
+
+def has_value(x: Any) -> bool:
+    """Is there an array behind x (x is no tracer, or one whose primals end in an array)?"""
+    while type(x) is Tracer:
+        if x.var is not None:
+            return False
+        x = x.primal
+    return True
+
+
+def carries_derivative(x: Any) -> bool:
+    while type(x) is Tracer and x.var is None:
+        if x.tangent is not None:
+            return True
+        x = x.primal
+    return False
+
+
+def concrete_value(x: Any) -> Any:
+    """The array behind x, or the abstract tracer where the search ended."""
+    while type(x) is Tracer and x.var is None:
+        x = x.primal
+    return x
+
+
+def _where() -> str:
+    source = user_source()
+    return f" at {source}" if source is not None else ""
+
+
+_REMEDIES = {
+    "float": "write np.sin(x) instead of math.sin(x) and keep x as it is instead of float(x)",
+    "complex": "keep x as it is instead of complex(x)",
+    "item": "keep x as it is instead of x.item(): a rank-0 value works as a number",
+    "tolist": "keep x as it is, or iterate over it, instead of x.tolist()",
+    "array": "write np.stack or np.concatenate instead of np.array of a list, np.sin(x) instead of a function that needs a "
+    "real array, funcad.numpy.at(a)[i].set(x) instead of a[i] = x, and a = a + x instead of a += x or out=a",
+}
+
+
+class Tracer:
+    """A traced array: it has a shape and a dtype, takes part in NumPy expressions, and is recorded."""
+
+    __slots__ = ("trace", "var", "primal", "tangent", "source", "_aval")
+    __array_priority__ = 1000.0
+    namespace: Any = None
+    __hash__ = None  # type: ignore[assignment]
+
+    def __init__(self, trace: Any, var: Any, primal: Any = None, tangent: Any = None, source: Any = None):
+        self.trace = trace
+        self.var = var
+        self.primal = primal
+        self.tangent = tangent
+        self.source = source
+        self._aval = None
+
+    # -- what is known without a value
+    @property
+    def aval(self) -> Aval:
+        if self.var is not None:
+            return self.var.aval
+        aval = self._aval
+        if aval is None:
+            aval = aval_of(self.primal)
+            aval = self._aval = Aval(aval.shape, aval.dtype, aval.weak)  # a variable, never a LiteralAval
+        return aval
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return self.aval.shape
+
+    @property
+    def dtype(self) -> np.dtype:
+        return self.aval.dtype
+
+    @property
+    def ndim(self) -> int:
+        return len(self.aval.shape)
+
+    @property
+    def size(self) -> int:
+        return self.aval.size
+
+    @property
+    def itemsize(self) -> int:
+        return self.aval.dtype.itemsize
+
+    @property
+    def nbytes(self) -> int:
+        return self.aval.size * self.aval.dtype.itemsize
+
+    def __len__(self) -> int:
+        shape = self.aval.shape
+        if not shape:
+            raise TypeError("len() of unsized object")
+        return shape[0]
+
+    # -- reading the value
+    def __bool__(self) -> bool:
+        value = concrete_value(self)
+        if type(value) is not Tracer:
+            return bool(value)
+        raise TracerBoolConversionError(
+            f"the truth of a traced {value.aval} was asked for{_where()}, but inside {value.trace.name} it has no value.\n"
+            "Use np.where(condition, a, b), funcad.cond or funcad.while_loop; or pass the argument that decides as static "
+            "(jit(..., static_argnums=...))."
+        )
+
+    def __int__(self) -> int:
+        return int(self._integer("int()"))
+
+    def __index__(self) -> int:
+        return self._integer("an index").__index__()
+
+    def _integer(self, what: str) -> Any:
+        value = concrete_value(self)
+        if type(value) is not Tracer:
+            return value
+        raise TracerIntegerConversionError(
+            f"{what} of a traced {value.aval} was asked for{_where()}, but inside {value.trace.name} it has no value.\n"
+            "Pass the argument as static (jit(..., static_argnums=...)), or index an array with it instead of a list "
+            "(funcad.numpy.take); a range over it is funcad.fori_loop."
+        )
+
+    def _plain(self, how: str) -> Any:
+        """The value, if nothing is lost by leaving the trace."""
+        if carries_derivative(self):
+            reason = "it carries a derivative, which would silently be lost"
+        elif not has_value(self):
+            reason = f"inside {concrete_value(self).trace.name} it has no value"
+        else:
+            return concrete_value(self)
+        spelled = {"float": "float(x) or math.*", "complex": "complex(x)", "item": "x.item()", "tolist": "x.tolist()"}.get(
+            how, "conversion to a NumPy array"
+        )
+        raise TracerArrayConversionError(
+            f"{spelled} of a traced {self.aval}{_where()}: {reason}.\n"
+            f"Remedy: {_REMEDIES[how]}; or take funcad.stop_gradient(x) first if no derivative is wanted."
+        )
+
+    def __float__(self) -> float:
+        return float(self._plain("float"))
+
+    def __complex__(self) -> complex:
+        return complex(self._plain("complex"))
+
+    def item(self, *args: Any) -> Any:
+        return np.asarray(self._plain("item")).item(*args)
+
+    def tolist(self) -> Any:
+        return np.asarray(self._plain("tolist")).tolist()
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
+        return np.array(self._plain("array"), dtype=dtype, copy=copy)
+
+    def __format__(self, spec: str) -> str:
+        value = concrete_value(self)
+        return format(value, spec) if type(value) is not Tracer else format(repr(value), spec)
+
+    def __str__(self) -> str:
+        value = concrete_value(self)
+        return str(value) if type(value) is not Tracer else repr(value)
+
+    def __repr__(self) -> str:
+        value = concrete_value(self)
+        inner = f", value={value!r}" if type(value) is not Tracer else ""
+        return f"Tracer<{self.aval} in {self.trace.name}{inner}>"
+
+    def __copy__(self) -> Tracer:
+        return self
+
+    def __deepcopy__(self, memo: Any) -> Tracer:
+        return self
+
+    def __reduce__(self) -> Any:
+        raise TypeError(f"a traced value ({self.aval}) cannot be pickled; return it from the traced function instead")
+
+    # -- taking part in NumPy expressions
+    def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **kwargs: Any) -> Any:
+        return self.namespace.array_ufunc(ufunc, method, inputs, kwargs)
+
+    def __array_function__(self, function: Any, types: Any, args: Any, kwargs: Any) -> Any:
+        return self.namespace.array_function(function, args, kwargs)
+
+    def __array_namespace__(self, api_version: str | None = None) -> Any:
+        return self.namespace.array_namespace(api_version)
+
+    def __getattr__(self, name: str) -> Any:
+        return self.namespace.attribute(self, name)
+
+    def __getitem__(self, index: Any) -> Any:
+        return self.namespace.getitem(self, index)
+
+    def __setitem__(self, index: Any, value: Any) -> None:
+        self.namespace.setitem(self, index, value)
+
+    def __iter__(self) -> Iterator[Any]:
+        if not self.aval.shape:
+            raise TypeError("iteration over a 0-d array")
+        return (self[i] for i in range(self.aval.shape[0]))
+
+    def __contains__(self, item: Any) -> bool:
+        return bool(self.namespace.contains(self, item))
+
+    def __neg__(self) -> Any:
+        return self.namespace.neg(self)
+
+    def __pos__(self) -> Any:
+        return self.namespace.pos(self)
+
+    def __abs__(self) -> Any:
+        return self.namespace.absolute(self)
+
+    def __invert__(self) -> Any:
+        return self.namespace.invert(self)
+
+    def __round__(self, digits: int | None = None) -> Any:
+        return self.namespace.round_(self, digits)
+
+    def __add__(self, other: Any) -> Any:
+        return self.namespace.add(self, other)
+
+    def __radd__(self, other: Any) -> Any:
+        return self.namespace.add(other, self)
+
+    def __sub__(self, other: Any) -> Any:
+        return self.namespace.sub(self, other)
+
+    def __rsub__(self, other: Any) -> Any:
+        return self.namespace.sub(other, self)
+
+    def __mul__(self, other: Any) -> Any:
+        return self.namespace.mul(self, other)
+
+    def __rmul__(self, other: Any) -> Any:
+        return self.namespace.mul(other, self)
+
+    def __truediv__(self, other: Any) -> Any:
+        return self.namespace.truediv(self, other)
+
+    def __rtruediv__(self, other: Any) -> Any:
+        return self.namespace.truediv(other, self)
+
+    def __floordiv__(self, other: Any) -> Any:
+        return self.namespace.floordiv(self, other)
+
+    def __rfloordiv__(self, other: Any) -> Any:
+        return self.namespace.floordiv(other, self)
+
+    def __mod__(self, other: Any) -> Any:
+        return self.namespace.mod(self, other)
+
+    def __rmod__(self, other: Any) -> Any:
+        return self.namespace.mod(other, self)
+
+    def __divmod__(self, other: Any) -> Any:
+        return self.namespace.floordiv(self, other), self.namespace.mod(self, other)
+
+    def __rdivmod__(self, other: Any) -> Any:
+        return self.namespace.floordiv(other, self), self.namespace.mod(other, self)
+
+    def __pow__(self, other: Any, modulo: None = None) -> Any:
+        return self.namespace.pow(self, other)
+
+    def __rpow__(self, other: Any) -> Any:
+        return self.namespace.pow(other, self)
+
+    def __matmul__(self, other: Any) -> Any:
+        return self.namespace.matmul(self, other)
+
+    def __rmatmul__(self, other: Any) -> Any:
+        return self.namespace.matmul(other, self)
+
+    def __and__(self, other: Any) -> Any:
+        return self.namespace.and_(self, other)
+
+    def __rand__(self, other: Any) -> Any:
+        return self.namespace.and_(other, self)
+
+    def __or__(self, other: Any) -> Any:
+        return self.namespace.or_(self, other)
+
+    def __ror__(self, other: Any) -> Any:
+        return self.namespace.or_(other, self)
+
+    def __xor__(self, other: Any) -> Any:
+        return self.namespace.xor(self, other)
+
+    def __rxor__(self, other: Any) -> Any:
+        return self.namespace.xor(other, self)
+
+    def __lshift__(self, other: Any) -> Any:
+        return self.namespace.lshift(self, other)
+
+    def __rlshift__(self, other: Any) -> Any:
+        return self.namespace.lshift(other, self)
+
+    def __rshift__(self, other: Any) -> Any:
+        return self.namespace.rshift(self, other)
+
+    def __rrshift__(self, other: Any) -> Any:
+        return self.namespace.rshift(other, self)
+
+    def __eq__(self, other: Any) -> Any:
+        return self.namespace.eq(self, other)
+
+    def __ne__(self, other: Any) -> Any:
+        return self.namespace.ne(self, other)
+
+    def __lt__(self, other: Any) -> Any:
+        return self.namespace.lt(self, other)
+
+    def __le__(self, other: Any) -> Any:
+        return self.namespace.le(self, other)
+
+    def __gt__(self, other: Any) -> Any:
+        return self.namespace.gt(self, other)
+
+    def __ge__(self, other: Any) -> Any:
+        return self.namespace.ge(self, other)

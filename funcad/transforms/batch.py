@@ -1,0 +1,98 @@
+"""Batching: a program on one example becomes a program on `size` of them.
+
+Idea: the batch axis is always axis 0 inside; `in_axes` and `out_axes` are moved at the border of `vmap`. An equation with no
+batched input runs once, unbatched; the others ask their primitive's `batch` rule. Named axes: while `vmap(axis_name=n)` traces
+and interprets, `state.axis_env` holds (n, size, index tracer) and `state.batching` the axis that is being removed; an equation
+that mentions that axis (a collective, or a program that contains one) is batched even if its operands are not: a collective
+on an unbatched value acts on `size` equal copies.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Sequence
+
+from funcad.errors import MissingRuleError
+from funcad.ir.aval import aval_of
+from funcad.ir.interpret import Environment, note_source
+from funcad.ir.jaxpr import Jaxpr, Literal, equation_axis_names
+from funcad.ir.state import state
+from funcad.ir.trace import bind, trace_function
+from funcad.primitives.shape import broadcast_leading
+
+__all__ = ["batch_eval", "batch_jaxpr", "batch_step"]
+
+
+def batch_step(
+    primitive: Any, size: int, args: Sequence[Any], batched: Sequence[bool], params: dict[str, Any], named: bool
+) -> tuple[list[Any], list[bool]]:
+    """Outputs of one operation on batched arguments, and which of them are batched."""
+    if named and primitive.collective is not None and _acts_on(params, state.batching):
+        return primitive.collective(size, args, batched, **params)
+    if not named and not any(batched):
+        out = bind(primitive, *args, **params)
+        return (out, [False] * len(out)) if primitive.multiple else ([out], [False])
+    if primitive.batch is None:
+        raise MissingRuleError(
+            f"primitive {primitive.name} has no batching rule (operands: {', '.join(str(aval_of(a)) for a in args)}), "
+            "so vmap cannot map over it.\nGive the function that uses it a rule with funcad.custom_vmap, or loop over axis 0 "
+            "with funcad.map."
+        )
+    out, out_batched = primitive.batch(size, args, batched, **params)
+    return (out, out_batched) if primitive.multiple else ([out], [out_batched])
+
+
+def _acts_on(params: dict[str, Any], name: Any) -> bool:
+    names = params.get("axis_name")
+    return name in names if isinstance(names, tuple) else name == names
+
+
+def batch_eval(
+    jaxpr: Jaxpr, size: int, args: Sequence[Any], batched: Sequence[bool]
+) -> tuple[list[Any], list[bool]]:
+    """Outputs of a program for batched inputs (axis 0), and which outputs are batched."""
+    env = Environment(jaxpr.inputs, list(zip(args, batched)))
+    values = env.values
+    name = state.batching
+    names = jaxpr.axis_names if name is not None else frozenset()
+    saved = state.source
+    try:
+        for equation, dead in zip(jaxpr.equations, jaxpr.last_uses):
+            state.source = equation.source or saved
+            pairs = [(a.value, False) if type(a) is Literal else values[a] for a in equation.inputs]
+            named = name in names and name in equation_axis_names(equation)
+            outs, out_batched = batch_step(
+                equation.primitive, size, [x for x, _ in pairs], [b for _, b in pairs], equation.params, named
+            )
+            values.update(zip(equation.outputs, zip(outs, out_batched)))
+            for v in dead:
+                del values[v]
+    except Exception as error:
+        note_source(error, state.source)
+        raise
+    finally:
+        state.source = saved
+    results = [(o.value, False) if type(o) is Literal else values[o] for o in jaxpr.outputs]
+    return [x for x, _ in results], [b for _, b in results]
+
+
+def batch_jaxpr(
+    jaxpr: Jaxpr, size: int, batched: tuple[bool, ...], force: tuple[bool, ...] | None = None
+) -> tuple[Jaxpr, list[Any], list[bool]]:
+    """`(program, consts, out_batched)` for `size` examples at once; outputs flagged in `force` are always batched."""
+    key = ("batch", size, batched, force, state.batching)
+    found = jaxpr.memo.get(key)
+    if found is None:
+        out_batched: list[bool] = []
+
+        def program(*values: Any) -> list[Any]:
+            outs, flags = batch_eval(jaxpr, size, values, batched)
+            if force is not None:
+                outs = [broadcast_leading(o, size) if f and not b else o for o, b, f in zip(outs, flags, force)]
+                flags = [b or f for b, f in zip(flags, force)]
+            out_batched[:] = flags
+            return outs
+
+        avals = [v.aval.batched(size) if b else v.aval for v, b in zip(jaxpr.inputs, batched)]
+        derived, consts = trace_function(program, avals, name="vmap", abstract=False)
+        found = jaxpr.memo[key] = (derived, consts, out_batched)
+    return found

@@ -1,0 +1,167 @@
+"""Following: outside jit and vmap, the interpreter of jvp keeps pace with the recording.
+
+Idea: an operation on a tracer of a `FollowingTrace` is not written down for later; `jvp_step` runs at once, at the user's
+line, inside the user's `try` and `np.errstate`, on the buffers' contents of that moment. A tracer holds its primal (an array
+or an outer tracer) and its tangent. What has no tangent (comparisons, integers, `stop_gradient`) is handed back as the
+primal itself: no longer traced, so `if`, masks and `float` simply work on it.
+
+Invariants: every primitive runs exactly once; an intermediate dies with the last tracer or residual that holds it. Traps: an
+output that *is* one of its operands is returned as a read-only view, or writing into it would change a residual; an array
+that the user can still write is protected before it becomes a residual (see ir/locks.py).
+"""
+
+from __future__ import annotations
+
+from typing import Any, Sequence
+
+import numpy as np
+
+from funcad.ir.aval import Aval, aval_of
+from funcad.ir.locks import SMALL, Locks, root_of
+from funcad.ir.place import device_in_use, namespace_of
+from funcad.ir.source import user_source
+from funcad.ir.state import state
+from funcad.ir.trace import AbstractTrace, Trace, leaked
+from funcad.ir.tracer import Tracer, concrete_value
+from funcad.transforms.jvp import jvp_step
+
+__all__ = ["FollowingTrace", "follow", "linearize_following"]
+
+
+class _Protector:
+    """Keeps residuals safe from in-place writes by the user: copies the small ones, locks the others."""
+
+    __slots__ = ("roots", "args", "locks", "kept")
+
+    def __init__(self, primals: Sequence[Any]):
+        arrays = [concrete_value(p) for p in primals]
+        self.roots = {id(root_of(a)) for a in arrays if type(a) is np.ndarray}
+        self.kept = arrays  # keeps the ids of `roots` theirs
+        self.args: Sequence[Any] = ()
+        self.locks = Locks()
+
+    def is_users(self, x: np.ndarray) -> bool:
+        root = root_of(x)
+        if id(root) in self.roots:
+            return True
+        return any(type(a) is np.ndarray and root_of(a) is root for a in self.args)
+
+    def __call__(self, x: Any) -> Any:
+        array = concrete_value(x)
+        if type(array) is not np.ndarray or array.size == 0 or not self.is_users(array):
+            return x
+        if array is x and array.nbytes <= SMALL:
+            return array.copy()
+        self.locks.lock(array)
+        return x
+
+
+class FollowingTrace(Trace):
+    """Runs `jvp_step` as operations are recorded."""
+
+    __slots__ = ("linear", "protector", "moved")
+
+    def __init__(self, name: str, linear: bool, protector: _Protector | None = None):
+        super().__init__(name)
+        self.linear = linear
+        self.protector = protector
+        self.moved: dict[int, tuple[Any, Any]] = {}
+
+    def record(self, primitive: Any, args: Sequence[Any], params: dict[str, Any]) -> Any:
+        if self.closed:
+            raise leaked(next(a for a in args if type(a) is Tracer and a.trace is self))
+        primals, tangents = [], []
+        for a in args:
+            if type(a) is Tracer and a.trace is self:
+                primals.append(a.primal)
+                tangents.append(a.tangent)
+            else:
+                primals.append(a)
+                tangents.append(None)
+        if device_in_use():
+            primals = self._move_captured(args, primals)
+        protector = self.protector
+        source = user_source()
+        saved, state.source = state.source, source
+        if protector is not None:
+            saved_args, protector.args = protector.args, args
+        try:
+            outs, touts = jvp_step(primitive, primals, tangents, params, self.linear)
+        finally:
+            state.source = saved
+            if protector is not None:
+                protector.args = saved_args
+        results = []
+        for p, t in zip(outs, touts):
+            if t is not None:
+                results.append(Tracer(self, None, p, t, source))
+            else:
+                if type(p) is np.ndarray and p.ndim and any(p is q for q in primals):
+                    p = p.view()
+                    p.flags.writeable = False
+                results.append(p)
+        return results if primitive.multiple else results[0]
+
+    def _move_captured(self, args: Sequence[Any], primals: list[Any]) -> list[Any]:
+        """Captured NumPy arrays that meet a device array are moved to it, once per trace."""
+        xp = namespace_of([concrete_value(p) for p in primals])
+        if xp is np:
+            return primals
+        result = []
+        for a, p in zip(args, primals):
+            if type(a) is np.ndarray:
+                if id(a) not in self.moved:
+                    self.moved[id(a)] = (a, xp.asarray(a))
+                p = self.moved[id(a)][1]
+            result.append(p)
+        return result
+
+
+def _run(trace: FollowingTrace, f: Any, primals: Sequence[Any], tangents: Sequence[Any]) -> tuple[list, list]:
+    source = user_source()
+    inputs = [p if t is None else Tracer(trace, None, p, t, source) for p, t in zip(primals, tangents)]
+    try:
+        outs = f(*inputs)
+        del inputs
+        for o in outs:
+            if type(o) is Tracer and o.trace is not trace and o.trace.closed:
+                raise leaked(o)
+        mine = [type(o) is Tracer and o.trace is trace for o in outs]
+        return [o.primal if m else o for o, m in zip(outs, mine)], [o.tangent if m else None for o, m in zip(outs, mine)]
+    finally:
+        trace.closed = True
+
+
+def follow(f: Any, primals: Sequence[Any], tangents: Sequence[Any]) -> tuple[list[Any], list[Any]]:
+    """Run `f(*values) -> list` on pairs of primals and tangents (None: zero)."""
+    return _run(FollowingTrace("jvp", linear=False), f, primals, tangents)
+
+
+def linearize_following(
+    f: Any, primals: Sequence[Any], differentiated: Sequence[bool], name: str, box: dict[str, Any]
+) -> tuple[list[Any], list[bool], Any, list[Any], Locks]:
+    """Run f once and record its tangent program: (outputs, out_nonzero, linear jaxpr, residuals, locks).
+
+    If f puts "n" into `box`, only its first n outputs are differentiated; the others are auxiliary, of any type.
+    """
+    protector = _Protector(primals)
+    recording = AbstractTrace(name, protect=protector)
+    trace = FollowingTrace(name, linear=True, protector=protector)
+    avals = []
+    for p, d in zip(primals, differentiated):
+        if d:
+            avals.append(_tangent_aval(p))
+    tangents = iter(recording.new_inputs(avals))
+    try:
+        outs, touts = _run(trace, f, primals, [next(tangents) if d else None for d in differentiated])
+        protector.args = outs
+        del touts[box.get("n", len(touts)) :]
+        jaxpr, residuals = recording.jaxpr([t for t in touts if t is not None])
+    finally:
+        recording.closed = True
+    return outs, [t is not None for t in touts], jaxpr, residuals, protector.locks
+
+
+def _tangent_aval(primal: Any) -> Any:
+    aval = aval_of(primal)
+    return Aval(aval.shape, aval.dtype)

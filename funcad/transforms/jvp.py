@@ -1,0 +1,98 @@
+"""Forward mode: every value travels with its tangent.
+
+Idea: `jvp_step` computes the primal once and asks the primitive's rule for the tangent of that result. The same step serves
+three drivers: `jvp_eval` loops over a jaxpr, the following trace (following.py) calls it as operations are recorded, and
+linearization calls it with tangents that are tracers, so that tangent work is recorded and primal work is not: no partial
+evaluator is needed. Invariants: `None` is a zero tangent, everywhere inside; the value of an integer or bool never has
+another; tangent work never warns. Complex numbers: tangents of complex values are complex and rules are complex-linear
+wherever the operation is holomorphic; real, imag, conj and abs are real-linear.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Sequence
+
+from funcad.errors import MissingRuleError
+from funcad.ir.aval import aval_of, is_inexact
+from funcad.ir.interpret import Environment, note_source
+from funcad.ir.jaxpr import Jaxpr, Literal
+from funcad.ir.state import state
+from funcad.ir.trace import bind, trace_function
+
+__all__ = ["jvp_step", "jvp_eval", "jvp_jaxpr"]
+
+
+def jvp_step(
+    primitive: Any, primals: Sequence[Any], tangents: Sequence[Any], params: dict[str, Any], linear: bool
+) -> tuple[list[Any], list[Any]]:
+    """Outputs and their tangents of one operation; `linear` means that the tangents are being recorded."""
+    for t in tangents:
+        if t is not None:
+            break
+    else:
+        out = bind(primitive, *primals, **params)
+        return (out, [None] * len(out)) if primitive.multiple else ([out], [None])
+    rule = (linear and primitive.linearize) or primitive.primal_and_jvp
+    if rule:
+        return rule(primals, tangents, **params)
+    out = bind(primitive, *primals, **params)
+    if primitive.jvp is None:
+        outs = out if primitive.multiple else [out]
+        if any(is_inexact(aval_of(o)) for o in outs):
+            raise MissingRuleError(
+                f"primitive {primitive.name} has no derivative rule (operands: {', '.join(str(aval_of(p)) for p in primals)}).\n"
+                "Wrap the operation in funcad.custom_jvp or funcad.custom_vjp, or take funcad.stop_gradient of its operands."
+            )
+        return outs, [None] * len(outs)
+    saved, state.quiet = state.quiet, True
+    try:
+        tangent = primitive.jvp(tangents, out, *primals, **params)
+    finally:
+        state.quiet = saved
+    return (out, tangent) if primitive.multiple else ([out], [tangent])
+
+
+def jvp_eval(
+    jaxpr: Jaxpr, primals: Sequence[Any], tangents: Sequence[Any], linear: bool = False
+) -> tuple[list[Any], list[Any]]:
+    """Outputs and output tangents of a program (tangents may be None, meaning zero)."""
+    env = Environment(jaxpr.inputs, list(zip(primals, tangents)))
+    values = env.values
+    del primals, tangents
+    saved = state.source
+    try:
+        for equation, dead in zip(jaxpr.equations, jaxpr.last_uses):
+            state.source = equation.source or saved
+            pairs = [(a.value, None) if type(a) is Literal else values[a] for a in equation.inputs]
+            outs, ts = jvp_step(equation.primitive, [p for p, _ in pairs], [t for _, t in pairs], equation.params, linear)
+            values.update(zip(equation.outputs, zip(outs, ts)))
+            del pairs, outs, ts
+            for v in dead:
+                del values[v]
+    except Exception as error:
+        note_source(error, state.source)
+        raise
+    finally:
+        state.source = saved
+    results = [(o.value, None) if type(o) is Literal else values[o] for o in jaxpr.outputs]
+    return [p for p, _ in results], [t for _, t in results]
+
+
+def jvp_jaxpr(jaxpr: Jaxpr, nonzero: tuple[bool, ...]) -> tuple[Jaxpr, list[Any], list[bool]]:
+    """`(program, consts, out_nonzero)`: (consts, primals, nonzero tangents) -> (outputs, nonzero output tangents)."""
+    key = ("jvp", nonzero)
+    found = jaxpr.memo.get(key)
+    if found is None:
+        n = len(jaxpr.inputs)
+        out_nonzero: list[bool] = []
+
+        def program(*values: Any) -> list[Any]:
+            ts = iter(values[n:])
+            outs, tangents = jvp_eval(jaxpr, values[:n], [next(ts) if z else None for z in nonzero])
+            out_nonzero[:] = [t is not None for t in tangents]
+            return [*outs, *[t for t in tangents if t is not None]]
+
+        avals = [*jaxpr.in_avals, *[v.aval for v, z in zip(jaxpr.inputs, nonzero) if z]]
+        derived, consts = trace_function(program, avals, name="jvp", abstract=False)
+        found = jaxpr.memo[key] = (derived, consts, out_nonzero)
+    return found

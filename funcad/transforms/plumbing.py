@@ -1,0 +1,202 @@
+"""Between users and interpreters: pytrees in and out, argnums, checks at the border, and tracebacks.
+
+Interpreters see flat lists of values and `None` for zero tangents; users see pytrees, `float0` zeros for integer leaves, and
+arrays of their own that nothing else aliases (`export`).
+"""
+
+from __future__ import annotations
+
+import functools
+import inspect
+from typing import Any, Callable, Sequence
+
+import numpy as np
+
+from funcad import tree
+from funcad.errors import TangentMismatchError
+from funcad.ir.aval import Aval, aval_of, is_inexact
+from funcad.ir.locks import root_of
+from funcad.ir.place import namespace_of
+from funcad.ir.source import strip_traceback
+from funcad.ir.tracer import Tracer, concrete_value
+
+__all__ = ["api", "float0", "flat_function", "check_leaves", "export", "zeros_for", "check_tangents", "normalize_argnums"]
+
+float0 = np.dtype([("float0", np.void, 0)])  # dtype of the tangents of integers and bools, as in JAX
+
+
+def api(f: Callable[..., Any]) -> Callable[..., Any]:
+    """A public function whose errors do not drown the user in our frames."""
+
+    @functools.wraps(f)
+    def boundary(*args: Any, **kwargs: Any) -> Any:
+        try:
+            return f(*args, **kwargs)
+        except Exception as error:
+            raise error.with_traceback(strip_traceback(error.__traceback__))
+
+    return boundary
+
+
+def name_of(f: Any) -> str:
+    return getattr(f, "__name__", None) or type(f).__name__
+
+
+class OutTree:
+    """The structure of a flattened function's output, known after it has run."""
+
+    __slots__ = ("tree",)
+
+    def __init__(self) -> None:
+        self.tree: Any = None
+
+
+def flat_function(f: Callable[..., Any], in_tree: Any, store: OutTree) -> Callable[..., list]:
+    """`flat(*leaves) -> leaves` for `f(*args, **kwargs)` whose `(args, kwargs)` has structure `in_tree`."""
+
+    def flat(*leaves: Any) -> list[Any]:
+        args, kwargs = in_tree.unflatten(leaves)
+        out, store.tree = tree.flatten(f(*args, **kwargs))
+        return out
+
+    return flat
+
+
+def check_leaves(leaves: Sequence[Any], what: str, example: Any = None) -> None:
+    """Every leaf must be an array or a number."""
+    for i, x in enumerate(leaves):
+        try:
+            aval_of(x)
+        except TypeError as error:
+            path = ""
+            if example is not None:
+                paths = tree.flatten_with_path(example)[0]
+                path = f" at {tree.keystr(paths[i][0])}" if i < len(paths) and paths[i][0] else ""
+            raise TypeError(f"{what}{path}: {error}") from None
+
+
+def zeros_for(x: Any) -> Any:
+    """A zero tangent for the border: same shape, dtype and device as x; float0 for integers and bools."""
+    aval = aval_of(x)
+    if not is_inexact(aval):
+        return np.zeros(aval.shape, float0)
+    if not aval.shape and namespace_of([concrete_value(x)]) is np:
+        return aval.dtype.type(0)
+    return namespace_of([concrete_value(x)]).zeros(aval.shape, aval.dtype)
+
+
+def export(values: Sequence[Any], foreign: Sequence[Any] = ()) -> list[Any]:
+    """Results for the user: arrays that are writeable and share no memory with each other or with `foreign` arrays."""
+    roots = {id(root_of(a)) for a in map(concrete_value, foreign) if type(a) is np.ndarray}
+    result = []
+    for x in values:
+        if type(x) is np.ndarray:
+            root = root_of(x)
+            if not x.flags.writeable or id(root) in roots:
+                x = x.copy()
+                root = x
+            elif not x.ndim:
+                x = x[()]
+            roots.add(id(root))
+            if type(x) is np.ndarray and not x.ndim:
+                x = x[()]
+        result.append(x)
+    return result
+
+
+def tangent_aval(x: Any) -> Aval:
+    aval = aval_of(x)
+    return Aval(aval.shape, aval.dtype)
+
+
+def check_tangents(primals: Any, tangents: Any, what: str, primal_name: str, tangent_name: str) -> tuple[list, list, Any]:
+    """Flatten both; check structure, shapes and dtypes. Integer primals take float0 (or are given as such): tangent None."""
+    p_leaves, p_tree = tree.flatten(primals)
+    t_leaves, t_tree = tree.flatten(tangents)
+    if p_tree != t_tree:
+        raise TangentMismatchError(
+            f"{what}: {tangent_name} must have the structure of {primal_name}.\n"
+            + tree.describe_difference(p_tree, t_tree, primal_name, tangent_name)
+        )
+    check_leaves(p_leaves, f"{what}: {primal_name}", primals)
+    result = []
+    for i, (p, t) in enumerate(zip(p_leaves, t_leaves)):
+        result.append(_checked_tangent(p, t, what, lambda: _path(primals, i), primal_name, tangent_name))
+    return p_leaves, result, p_tree
+
+
+def _path(example: Any, i: int) -> str:
+    return tree.keystr(tree.flatten_with_path(example)[0][i][0])
+
+
+def _checked_tangent(p: Any, t: Any, what: str, path: Callable[[], str], primal_name: str, tangent_name: str) -> Any:
+    aval = aval_of(p)
+    if not is_inexact(aval):
+        dtype = getattr(t, "dtype", None)
+        if dtype == float0 and t.shape == aval.shape:
+            return None
+        raise TangentMismatchError(
+            f"{what}: {primal_name}{path()} is {aval}, which has no derivative, so {tangent_name}{path()} must be "
+            f"np.zeros({aval.shape}, funcad.float0); got {_describe(t)}."
+        )
+    try:
+        found = aval_of(t)
+    except TypeError:
+        found = None
+    if found is None or found.shape != aval.shape:
+        raise TangentMismatchError(
+            f"{what}: {tangent_name}{path()} must have the shape of {primal_name}{path()}, {aval.shape}; got {_describe(t)}."
+        )
+    if found.weak and np.can_cast(found.dtype, aval.dtype, "same_kind"):
+        return aval.dtype.type(t) if not isinstance(t, Tracer) else t
+    if found.weak and found.dtype.kind in "iub" and not isinstance(t, Tracer):
+        return aval.dtype.type(t)
+    if found.dtype != aval.dtype:
+        raise TangentMismatchError(
+            f"{what}: {tangent_name}{path()} must have the dtype of {primal_name}{path()}, {aval.dtype}; got {_describe(t)}."
+        )
+    return t
+
+
+def _describe(t: Any) -> str:
+    try:
+        return str(aval_of(t))
+    except TypeError:
+        dtype = getattr(t, "dtype", None)
+        if dtype == float0:
+            return f"float0[{','.join(map(str, t.shape))}]"
+        return f"{type(t).__name__} {t!r:.40}"
+
+
+def normalize_argnums(argnums: Any, n_args: int, what: str) -> tuple[tuple[int, ...], bool]:
+    """Non-negative positions and whether the user gave a single int."""
+    single = not isinstance(argnums, (tuple, list, range))
+    positions = []
+    for i in (argnums,) if single else argnums:
+        try:
+            i = i.__index__()
+        except AttributeError:
+            raise TypeError(f"{what}: argnums must be an int or a sequence of ints, got {argnums!r}") from None
+        if not -n_args <= i < n_args:
+            raise ValueError(f"{what}: argnums={argnums!r} is out of range for {n_args} positional argument(s)")
+        positions.append(i % n_args)
+    if len(set(positions)) != len(positions):
+        raise ValueError(f"{what}: argnums={argnums!r} names an argument twice")
+    return tuple(positions), single
+
+
+@functools.lru_cache(maxsize=256)
+def _parameters(f: Any) -> tuple[str, ...]:
+    return tuple(
+        name
+        for name, p in inspect.signature(f).parameters.items()
+        if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)
+    )
+
+
+def positional_names(f: Any) -> tuple[str, ...]:
+    """Names of the positional parameters of f; empty when f has no signature."""
+    try:
+        return _parameters(f)
+    except (ValueError, TypeError):
+        return ()

@@ -1,0 +1,163 @@
+"""Reverse mode's second half: run a linear program backwards.
+
+Idea: reverse mode is derived. jvp gives a linear program; here every linear equation, last first, hands the cotangent of its
+output to its primitive's `transpose`. Equations without a linear input are run forwards first (they occur inside bodies of
+checkpoint and of custom rules). A missing transpose raises, naming the primitive.
+
+Invariants: a residual is dropped as soon as the last equation that reads it (the first in program order) has been transposed;
+cotangents are added in place only into a buffer that the accumulator itself allocated, never into one that a rule returned
+(it may be an alias). Convention for complex numbers: transposition is real-linear and does not conjugate, as in JAX:
+the cotangent of z under `mul(z, c)` is `ct * c`. So for f: C -> R, `grad(f)(z)` is df/dx - i df/dy; descend along its
+conjugate.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Sequence
+
+import numpy as np
+
+from funcad.errors import MissingRuleError
+from funcad.ir.interpret import note_source
+from funcad.ir.jaxpr import Jaxpr, Literal, Var
+from funcad.ir.primitive import Undefined
+from funcad.ir.state import state
+from funcad.ir.trace import bind, trace_function
+from funcad.primitives.arithmetic import add
+
+__all__ = ["transpose_eval", "transpose_jaxpr"]
+
+
+class _Cotangents:
+    """Cotangents by variable; knows which buffers are its own."""
+
+    __slots__ = ("values", "own")
+
+    def __init__(self) -> None:
+        self.values: dict[Var, Any] = {}
+        self.own: set[Var] = set()
+
+    def accumulate(self, atom: Any, ct: Any) -> None:
+        if ct is None or type(atom) is Literal:
+            return
+        old = self.values.get(atom)
+        if old is None:
+            self.values[atom] = ct
+        elif atom in self.own and type(old) is np.ndarray and type(ct) is np.ndarray and old.dtype == ct.dtype:
+            np.add(old, ct, out=old)
+        else:
+            total = self.values[atom] = add(old, ct)
+            if type(total) is np.ndarray and total.ndim:
+                self.own.add(atom)
+
+    def pop(self, atom: Any) -> Any:
+        self.own.discard(atom)
+        return self.values.pop(atom, None)
+
+
+def _first_uses(equations: Sequence[Any], variables: set) -> list[list[Var]]:
+    """For each equation, the given variables that no earlier equation reads."""
+    seen: set = set()
+    result = []
+    for equation in equations:
+        fresh = [a for a in equation.inputs if type(a) is Var and a in variables and a not in seen]
+        seen.update(fresh)
+        result.append(fresh)
+    return result
+
+
+def transpose_eval(jaxpr: Jaxpr, linear: Sequence[bool], values: list[Any], cotangents: Sequence[Any]) -> list[Any]:
+    """Cotangents of the linear inputs (None: zero), given the other inputs' values and the outputs' cotangents.
+
+    `values` has an entry per input (ignored where linear). The list is emptied, so that residuals can die early.
+    """
+    known = {v: x for v, x, is_lin in zip(jaxpr.inputs, values, linear) if not is_lin}
+    values.clear()
+    backward = _run_known(jaxpr, known, {v for v, is_lin in zip(jaxpr.inputs, linear) if is_lin})
+    cts = _Cotangents()
+    for atom, ct in zip(jaxpr.outputs, cotangents):
+        cts.accumulate(atom, ct)
+    deaths = _first_uses(backward, set(known))
+    saved, saved_quiet = state.source, state.quiet
+    state.quiet = False  # one errstate for the whole pass
+    try:
+        with np.errstate(all="ignore"):
+            for equation, dead in zip(reversed(backward), reversed(deaths)):
+                state.source = equation.source or saved
+                _transpose_step(equation, known, cts)
+                for v in dead:
+                    del known[v]
+    except Exception as error:
+        note_source(error, state.source)
+        raise
+    finally:
+        state.source, state.quiet = saved, saved_quiet
+    return [cts.values.get(v) for v, is_lin in zip(jaxpr.inputs, linear) if is_lin]
+
+
+def _run_known(jaxpr: Jaxpr, known: dict[Var, Any], linear_vars: set) -> list[Any]:
+    """Run the equations that have no linear input; return the others."""
+    backward = []
+    saved = state.source
+    for equation in jaxpr.equations:
+        if any(type(a) is Var and a in linear_vars for a in equation.inputs):
+            linear_vars.update(equation.outputs)
+            backward.append(equation)
+            continue
+        state.source = equation.source or saved
+        try:
+            args = [a.value if type(a) is Literal else known[a] for a in equation.inputs]
+            out = bind(equation.primitive, *args, **equation.params)
+        except Exception as error:
+            note_source(error, state.source)
+            raise
+        finally:
+            state.source = saved
+        known.update(zip(equation.outputs, out if equation.primitive.multiple else [out]))
+    return backward
+
+
+def _transpose_step(equation: Any, known: dict[Var, Any], cts: _Cotangents) -> None:
+    primitive = equation.primitive
+    ct = [cts.pop(v) for v in equation.outputs]
+    if all(c is None for c in ct):
+        return
+    if primitive.transpose is None:
+        raise MissingRuleError(
+            f"primitive {primitive.name} has no transpose rule (operands: "
+            f"{', '.join(str(a.aval) for a in equation.inputs)}), so reverse mode cannot pass through it.\n"
+            "Wrap the operation in funcad.custom_vjp, or use forward mode (jvp, jacfwd)."
+        )
+    inputs = []
+    for a in equation.inputs:
+        if type(a) is Literal:
+            inputs.append(a.value)
+        else:
+            inputs.append(known[a] if a in known else Undefined(a.aval))
+    results = primitive.transpose(ct if primitive.multiple else ct[0], *inputs, **equation.params)
+    for atom, x, c in zip(equation.inputs, inputs, results):
+        if type(x) is Undefined:
+            cts.accumulate(atom, c)
+
+
+def transpose_jaxpr(
+    jaxpr: Jaxpr, linear: tuple[bool, ...], nonzero: tuple[bool, ...]
+) -> tuple[Jaxpr, list[Any], list[bool]]:
+    """`(program, consts, in_nonzero)`: (consts, known inputs, nonzero cotangents) -> nonzero cotangents of linear inputs."""
+    key = ("transpose", linear, nonzero)
+    found = jaxpr.memo.get(key)
+    if found is None:
+        known = [v.aval for v, is_lin in zip(jaxpr.inputs, linear) if not is_lin]
+        in_nonzero: list[bool] = []
+
+        def program(*values: Any) -> list[Any]:
+            given, cts = iter(values[: len(known)]), iter(values[len(known) :])
+            full = [None if is_lin else next(given) for is_lin in linear]
+            result = transpose_eval(jaxpr, linear, full, [next(cts) if z else None for z in nonzero])
+            in_nonzero[:] = [c is not None for c in result]
+            return [c for c in result if c is not None]
+
+        avals = [*known, *[o.aval for o, z in zip(jaxpr.outputs, nonzero) if z]]
+        derived, consts = trace_function(program, avals, name="transpose", abstract=False)
+        found = jaxpr.memo[key] = (derived, consts, in_nonzero)
+    return found

@@ -1,0 +1,393 @@
+"""Flattening a tree into its leaves and its `TreeDef`, and saying how two structures differ.
+
+A `TreeDef` is `(kind, meta, children)`, equal to another when the three are; `LEAF` is the only leaf. Being part of the
+key under which a compiled program is kept, it is immutable and remembers its hash. The common containers of leaves have
+prepared TreeDefs (`_TUPLES`, `_LISTS`, `_DICTS`), so that flattening them is one look-up and comparing them an `is`.
+"""
+
+from __future__ import annotations
+
+from itertools import islice
+
+from funcad.errors import TreeMismatchError
+from funcad.tree.containers import (
+    DEFAULT_DICT,
+    DICT,
+    KINDS,
+    LEAF_TYPES,
+    LIST,
+    MOST_REMEMBERED,
+    NAMED_TUPLE,
+    NONE,
+    ORDERED_DICT,
+    TUPLE,
+    GetAttrKey,
+    Kind,
+    keystr,
+    kind_of,
+)
+
+TYPE_CHECKING = False  # type checkers read it as True; typing.TYPE_CHECKING would cost an import
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator
+    from typing import Any
+
+    from funcad.tree.containers import KeyPath
+
+    IsLeaf = Callable[[Any], bool] | None
+
+# ---------------------------------------------------------------- structures
+
+
+class TreeDef:
+    """The structure of a tree: what is left when its leaves are taken out.
+
+    >>> from funcad import tree
+    >>> treedef = tree.structure({'a': 1, 'b': (2, 3)})
+    >>> treedef, treedef.num_leaves, treedef.unflatten('xyz')
+    (PyTreeDef({'a': *, 'b': (*, *)}), 3, {'a': 'x', 'b': ('y', 'z')})
+    """
+
+    __slots__ = ("_kind", "_meta", "_children", "_keys", "_num_leaves", "_flat", "_hash", "__weakref__")
+    _num_leaves: int
+
+    def __init__(
+        self, kind: Kind | None, meta: Any, children: tuple[TreeDef, ...], keys: tuple[Any, ...] | None = None
+    ) -> None:
+        self._kind = kind  # None for the leaf
+        self._meta = meta
+        self._children = children
+        self._keys = keys  # the path keys where only the tree could give them; they are not compared
+        self._flat = True  # all children are leaves
+        self._hash: int | None = None
+        number: int = len(children)
+        for child in children:
+            if child is not LEAF:
+                number += child._num_leaves - 1
+                self._flat = False
+        self._num_leaves = number
+
+    @property
+    def num_leaves(self) -> int:
+        return self._num_leaves
+
+    def children(self) -> list[TreeDef]:
+        """The structures of the children of the root."""
+        return list(self._children)
+
+    def paths(self) -> list[KeyPath]:
+        """The path of every leaf, in order."""
+        if self is LEAF:
+            return [()]
+        return [(key, *path) for key, child in zip(self._child_keys(), self._children) for path in child.paths()]
+
+    def unflatten(self, leaves: Iterable[Any]) -> Any:
+        """The tree with this structure and these leaves."""
+        if type(leaves) is not list:
+            leaves = list(leaves)
+        number = self._num_leaves
+        if len(leaves) != number:
+            noun = "leaf" if number == 1 else "leaves"
+            raise TreeMismatchError(f"{_short(repr(self))} has {number} {noun}, but {len(leaves)} came.")
+        return leaves[0] if self is LEAF else self._build(iter(leaves))
+
+    def flatten_up_to(self, tree: Any) -> list[Any]:
+        """The parts of `tree` where this structure has its leaves; `tree` may go deeper than the structure.
+
+        >>> from funcad import tree
+        >>> tree.structure({'a': 0, 'b': 0}).flatten_up_to({'a': [1, 2], 'b': 3})
+        [[1, 2], 3]
+        """
+        return self.parts_of(tree, "tree", "treedef")
+
+    def parts_of(self, tree: Any, name: str, own_name: str) -> list[Any]:
+        """`flatten_up_to`, with the names that the message gives to the tree and to this structure."""
+        parts: list[Any] = []
+        if not self._collect(tree, parts):
+            found = flatten(tree)[1]
+            steps = _first_difference(self, found, prefix=True)
+            assert steps is not None, "one walk finds a difference and the other does not"
+            raise TreeMismatchError(_say_difference(found, self, steps, name, own_name, tree))
+        return parts
+
+    def _collect(self, tree: Any, parts: list[Any]) -> bool:
+        """Appends the parts; False if the structures differ."""
+        if self is LEAF:
+            parts.append(tree)
+            return True
+        kind = kind_of(type(tree))
+        if kind is None or kind is not self._kind:
+            return False
+        children, meta, _ = kind.open(tree)
+        if len(children) != len(self._children) or not _same_meta(kind, self._meta, meta):
+            return False
+        if self._flat:
+            parts.extend(children)
+            return True
+        return all(child._collect(part, parts) for child, part in zip(self._children, children))
+
+    def _build(self, leaves: Iterator[Any]) -> Any:
+        if self._flat:
+            children = tuple(islice(leaves, self._num_leaves))
+        else:
+            children = tuple([next(leaves) if child is LEAF else child._build(leaves) for child in self._children])
+        return self._kind.unflatten(self._meta, children)  # type: ignore[union-attr]
+
+    def _child_keys(self) -> list[Any]:
+        if self._keys is not None:
+            return list(self._keys)
+        return list(self._kind.keys(self._meta, len(self._children)))  # type: ignore[union-attr]
+
+    def __eq__(self, other: object) -> bool:
+        if self is other:
+            return True
+        if type(other) is not TreeDef:
+            return NotImplemented
+        return not _differ(self, other) and self._children == other._children
+
+    def __hash__(self) -> int:
+        if self._hash is None:
+            try:
+                own = hash(self._meta)
+            except TypeError as error:
+                raise _static_error(self._kind, self._meta) from error
+            self._hash = hash((self._kind, own, self._children))
+        return self._hash
+
+    def __reduce__(self) -> str | tuple[Any, ...]:
+        return "LEAF" if self is LEAF else (TreeDef, (self._kind, self._meta, self._children, self._keys))
+
+    def __repr__(self) -> str:
+        return f"PyTreeDef({_text(self)})"
+
+
+LEAF: TreeDef = TreeDef(None, None, ())
+LEAF._num_leaves = 1
+
+
+def _text(node: TreeDef) -> str:
+    kind, meta, children = node._kind, node._meta, [_text(child) for child in node._children]
+    if kind is None:
+        return "*"
+    if kind is NONE:
+        return "None"
+    if kind is TUPLE:
+        return f"({children[0]},)" if len(children) == 1 else f"({', '.join(children)})"
+    if kind is LIST:
+        return f"[{', '.join(children)}]"
+    if kind in (DICT, ORDERED_DICT, DEFAULT_DICT):
+        items = ", ".join([f"{key!r}: {child}" for key, child in zip(_dict_keys(node), children)])
+        factory = f"{getattr(meta[0], '__name__', meta[0])}, " if kind is DEFAULT_DICT else ""
+        return f"{{{items}}}" if kind is DICT else f"{kind.cls.__name__}({factory}{{{items}}})"
+    keys = node._child_keys()
+    named = all(isinstance(key, GetAttrKey) for key in keys)
+    parts = [f"{key.name}={child}" for key, child in zip(keys, children)] if named else children
+    if kind is NAMED_TUPLE:
+        return f"{meta.__name__}({', '.join(parts)})"
+    if kind.fields:
+        return f"{kind.cls.__name__}({', '.join(parts + _field_texts(kind, meta))})"
+    return f"{kind.cls.__name__}{'' if meta is None else f'[{_short(repr(meta))}]'}({', '.join(parts)})"
+
+
+def _same_meta(kind: Kind | None, a: Any, b: Any) -> bool:
+    try:
+        return a is b or bool(a == b)
+    except Exception as error:
+        raise _static_error(kind, a) from error
+
+
+def _static_error(kind: Kind | None, meta: Any) -> TypeError:
+    name = kind.cls.__name__ if kind else "a tree"
+    return TypeError(
+        f"the static data of {name} cannot be hashed and compared: {_short(repr(meta))}. Compiled functions are kept "
+        "by their static data, so it must be hashable, and == on it must give True or False: turn a list into a tuple, "
+        "and make an array a child (a data field)."
+    )
+
+
+# ---------------------------------------------------------------- flatten
+
+_SMALL = 17  # longer tuples and lists get their TreeDef on the spot
+_TUPLES = [TreeDef(TUPLE, None, (LEAF,) * n) for n in range(_SMALL)]
+_LISTS = [TreeDef(LIST, None, (LEAF,) * n) for n in range(_SMALL)]
+# The TreeDefs of dicts of leaves, as they come, by their keys in order of insertion; the sorted keys are with them.
+# Only keys that are str: 1 and True are equal but not the same.
+_DICTS: dict[tuple[Any, ...], tuple[tuple[str, ...], TreeDef]] = {}
+_all_leaf_types = LEAF_TYPES.issuperset
+
+
+def flatten(tree: Any, is_leaf: IsLeaf = None) -> tuple[list[Any], TreeDef]:
+    """The leaves of `tree` and its structure. Where `is_leaf(part)` is true, that part is taken for a leaf.
+
+    >>> from funcad import tree
+    >>> tree.flatten((1, None, {'b': [2, 3], 'a': 4}))
+    ([1, 4, 2, 3], PyTreeDef((*, None, {'a': *, 'b': [*, *]})))
+    """
+    leaves: list[Any] = []
+    return leaves, _flatten_into(leaves, tree, is_leaf)
+
+
+def _flatten_into(leaves: list[Any], tree: Any, is_leaf: IsLeaf) -> TreeDef:
+    cls = type(tree)
+    if is_leaf is not None:
+        if is_leaf(tree):
+            leaves.append(tree)
+            return LEAF
+    elif cls in LEAF_TYPES:
+        leaves.append(tree)
+        return LEAF
+    elif cls is tuple or cls is list:
+        if len(tree) < _SMALL and _all_leaf_types(map(type, tree)):
+            leaves += tree
+            return (_TUPLES if cls is tuple else _LISTS)[len(tree)]
+        return TreeDef(KINDS[cls], None, tuple([_flatten_into(leaves, part, None) for part in tree]))
+    elif cls is dict and (known := _DICTS.get(tuple(tree))) is not None:
+        values = [tree[key] for key in known[0]]
+        if _all_leaf_types(map(type, values)):
+            leaves += values
+            return known[1]
+    kind = KINDS.get(cls) or kind_of(cls)
+    if kind is None:
+        leaves.append(tree)
+        if len(LEAF_TYPES) < MOST_REMEMBERED:
+            LEAF_TYPES.add(cls)
+        return LEAF
+    parts, meta, keys = kind.open(tree)
+    node = TreeDef(kind, meta, tuple([_flatten_into(leaves, part, is_leaf) for part in parts]), keys)
+    if cls is dict and node._flat and len(_DICTS) < MOST_REMEMBERED and all(type(key) is str for key in meta):
+        _DICTS[tuple(tree)] = meta, node
+    return node
+
+
+def flatten_axes(name: str, treedef: TreeDef, axes_tree: Any) -> list[Any]:
+    """One axis for each leaf of `treedef`, from a prefix tree of axes, where None is an axis too.
+
+    >>> from funcad import tree
+    >>> tree.flatten_axes('in_axes', tree.structure(({'w': 1, 'b': 2}, 3)), (0, None))
+    [0, 0, None]
+    """
+    axes: list[Any] = []
+    _spread_axes(axes, name, treedef, axes_tree, ())
+    return axes
+
+
+def _spread_axes(axes: list[Any], name: str, treedef: TreeDef, given: Any, path: KeyPath) -> None:
+    kind = None if given is None else kind_of(type(given))
+    if kind is None:
+        axes += [given] * treedef._num_leaves
+        return
+    parts, meta, keys = kind.open(given)
+    found = TreeDef(kind, meta, (LEAF,) * len(parts), keys)
+    if _differ(found, treedef):
+        how = _say_difference(found, treedef, (), name + keystr(path), "the value there")
+        structure = "" if treedef is LEAF else " for the whole of it, or repeat its structure"
+        raise TreeMismatchError(f"{how} Give one axis (an int or None){structure}.")
+    for key, child, part in zip(found._child_keys(), treedef._children, parts):
+        _spread_axes(axes, name, child, part, (*path, key))
+
+
+# ---------------------------------------------------------------- how two structures differ
+
+
+def describe_difference(a: TreeDef, b: TreeDef, name_a: str, name_b: str) -> str:
+    """A sentence that names the first path where `a` differs from `b`, and how; empty if they are equal.
+
+    >>> from funcad import tree
+    >>> tree.describe_difference(tree.structure({'w': (1, 2)}), tree.structure({'w': 3}), 'tangents', 'primals')
+    "tangents['w'] is a tuple of length 2, but primals['w'] is a leaf."
+    """
+    steps = _first_difference(a, b)
+    return "" if steps is None else _say_difference(a, b, steps, name_a, name_b)
+
+
+def _differ(a: TreeDef, b: TreeDef) -> bool:
+    """Whether the roots differ."""
+    return a._kind is not b._kind or len(a._children) != len(b._children) or not _same_meta(a._kind, a._meta, b._meta)
+
+
+def _first_difference(a: TreeDef, b: TreeDef, prefix: bool = False) -> tuple[int, ...] | None:
+    """The numbers of the children on the way to the first difference; a leaf of a prefix `a` stands for anything."""
+    if a is b or (prefix and a is LEAF):
+        return None
+    if _differ(a, b):
+        return ()
+    for i, (child_a, child_b) in enumerate(zip(a._children, b._children)):
+        steps = _first_difference(child_a, child_b, prefix)
+        if steps is not None:
+            return i, *steps
+    return None
+
+
+def _say_difference(
+    a: TreeDef, b: TreeDef, steps: tuple[int, ...], name_a: str, name_b: str, tree: Any = None
+) -> str:
+    """The sentence for the difference at the end of `steps`; `tree`, of structure `a`, tells the type of a leaf."""
+    for i in steps:
+        step = str(a._child_keys()[i])
+        name_a, name_b = name_a + step, name_b + step
+        if tree is not None:
+            tree = a._kind.open(tree)[0][i]  # type: ignore[union-attr]
+        a, b = a._children[i], b._children[i]
+    if a._kind is b._kind and a._kind in (DICT, ORDERED_DICT, DEFAULT_DICT):
+        missing = [key for key in _dict_keys(b) if key not in _dict_keys(a)]
+        extra = [key for key in _dict_keys(a) if key not in _dict_keys(b)]
+        how = [f"without the {_listed('key', missing)}"] * bool(missing) + [
+            f"with the extra {_listed('key', extra)}"
+        ] * bool(extra)
+        if how:
+            return f"{name_a} is {_a(a._kind.cls)} {' and '.join(how)}, unlike {name_b}."
+    leaf = "a leaf" if tree is None else f"a leaf of type {type(tree).__name__}"
+    return f"{name_a} is {leaf if a is LEAF else _what(a, b)}, but {name_b} is {_what(b, a)}."
+
+
+def _what(node: TreeDef, other: TreeDef) -> str:
+    """What a structure has at its root, as far as it matters beside `other`."""
+    kind = node._kind
+    if kind is None:
+        return "a leaf"
+    if kind is NONE:
+        return "None (which has no leaves)"
+    if kind is TUPLE or kind is LIST:
+        return f"a {kind.cls.__name__} of length {len(node._children)}"
+    if kind is DEFAULT_DICT and other._kind is kind:
+        return f"a defaultdict with the factory {getattr(node._meta[0], '__name__', node._meta[0])}"
+    if kind in (DICT, ORDERED_DICT, DEFAULT_DICT):
+        keys = _dict_keys(node)
+        return f"{_a(kind.cls)} {'with the ' + _listed('key', keys) if keys else 'without keys'}"
+    if kind is NAMED_TUPLE:
+        return _a(node._meta, other._meta)
+    if kind is not other._kind:
+        return _a(kind.cls, other._kind and other._kind.cls)
+    if _same_meta(kind, node._meta, other._meta):
+        number = len(node._children)
+        return f"{_a(kind.cls)} with {number} {'child' if number == 1 else 'children'}"
+    if kind.fields:
+        theirs = _field_texts(kind, other._meta)
+        return f"{_a(kind.cls)} with {', '.join([t for t in _field_texts(kind, node._meta) if t not in theirs])}"
+    return f"{_a(kind.cls)} with the static data {_short(repr(node._meta))}"
+
+
+def _dict_keys(node: TreeDef) -> tuple[Any, ...]:
+    return node._meta[1] if node._kind is DEFAULT_DICT else node._meta
+
+
+def _field_texts(kind: Kind, meta: tuple[Any, ...]) -> list[str]:
+    return [f"{name}={_short(repr(value))}" for name, value in zip(kind.fields, meta)]
+
+
+def _a(cls: type, other: Any = None) -> str:
+    """The name of a class with its article, and with its module if another class has the same name."""
+    name = cls.__name__
+    if other is not None and other is not cls and getattr(other, "__name__", None) == name:
+        name = f"{cls.__module__}.{cls.__qualname__}"
+    return f"{'an' if name[0] in 'AEIOaeio' else 'a'} {name}"
+
+
+def _listed(noun: str, items: Iterable[Any], most: int = 5) -> str:
+    texts = [_short(repr(item)) for item in items]
+    more = f" and {len(texts) - most} more" if len(texts) > most else ""
+    return f"{noun}{'s' * (len(texts) > 1)} {', '.join(texts[:most])}{more}"
+
+
+def _short(text: str, most: int = 80) -> str:
+    return text if len(text) <= most else text[: most - 3] + "..."
