@@ -9,7 +9,7 @@ with it.
 
 from __future__ import annotations
 
-from typing import Any, Iterator, Union
+from typing import Any, Iterator, NamedTuple, Union
 
 import numpy as np
 
@@ -58,17 +58,14 @@ def literal_key(value: Any) -> tuple:
     return (type(value), value)
 
 
-class Equation:
+class Equation(NamedTuple):
     """outputs = primitive[params](inputs), written at `source` in the user's program."""
 
-    __slots__ = ("primitive", "inputs", "params", "outputs", "source")
-
-    def __init__(self, primitive: Any, inputs: tuple, params: dict, outputs: tuple, source: Any = None):
-        self.primitive = primitive
-        self.inputs = inputs
-        self.params = params
-        self.outputs = outputs
-        self.source = source
+    primitive: Any
+    inputs: tuple
+    params: dict
+    outputs: tuple
+    source: Any = None
 
     def __repr__(self) -> str:
         return format_equation(self)

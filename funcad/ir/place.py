@@ -35,6 +35,8 @@ def device_in_use() -> bool:
 
 def namespace_of(args: Sequence[Any]) -> ModuleType | Any:
     """numpy, or the module of the first device array among the arguments."""
+    if not NAMESPACES and "cupy" not in sys.modules:
+        return np
     for a in args:
         kind = type(a)
         if kind is np.ndarray or kind in SCALAR_AVALS:

@@ -99,8 +99,7 @@ class Primitive:
     def __repr__(self) -> str:
         return self.name
 
-    def __call__(self, *args: Any, **params: Any) -> Any:
-        return bind(self, *args, **params)
+    __call__ = bind  # sin_p(x) is bind(sin_p, x), without a frame in between
 
     def __reduce__(self) -> Any:
         raise TypeError(f"primitive {self.name} is not pickled; pickle the function that uses it")

@@ -18,7 +18,6 @@ class _State(threading.local):
     staging: Any = None  # innermost open staging trace: bodies of cond, while, checkpoint, custom rules
     abstract: Any = None  # innermost open abstract trace: where effects are recorded
     source: Any = None  # location that derived equations inherit; None means "look at the stack"
-    quiet: bool = False  # tangent, cotangent and masked work never warns
     axis_env: tuple = ()  # ((name, size, index), ...), innermost last
     batching: Any = None  # name of the axis that batch_eval is removing now
     jit_disabled: bool = False

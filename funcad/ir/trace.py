@@ -13,6 +13,7 @@ made); captured arrays become leading inputs of the jaxpr, keyed by `id` while t
 from __future__ import annotations
 
 import itertools
+import sys
 from typing import Any, Callable, Sequence
 
 import numpy as np
@@ -21,7 +22,7 @@ from funcad.errors import UnexpectedTracerError
 from funcad.ir.aval import SCALAR_AVALS, Aval, aval_of
 from funcad.ir.jaxpr import Equation, Jaxpr, Literal, Var, subjaxprs
 from funcad.ir.locks import Locks
-from funcad.ir.place import namespace_of, place
+from funcad.ir.place import NAMESPACES, namespace_of, place
 from funcad.ir.source import user_source
 from funcad.ir.state import state
 from funcad.ir.tracer import Tracer, concrete_value
@@ -29,6 +30,8 @@ from funcad.ir.tracer import Tracer, concrete_value
 __all__ = ["bind", "compute", "Trace", "AbstractTrace", "trace_function", "leaked"]
 
 _levels = itertools.count(1)
+_open_traces: set[int] = set()  # levels of the user functions being traced abstractly, in any thread
+_new_tuple = tuple.__new__
 
 
 def bind(primitive: Any, *args: Any, **params: Any) -> Any:
@@ -39,6 +42,8 @@ def bind(primitive: Any, *args: Any, **params: Any) -> Any:
             trace = a.trace
             if top is None or trace.level > top.level:
                 top = trace
+    if not _open_traces:  # nobody's trace is open in any thread: nothing to look up
+        return compute(primitive, args, params) if top is None else top.record(primitive, args, params)
     if top is None:
         if state.abstract is None or not _has_effect(primitive, params):
             return compute(primitive, args, params)
@@ -55,19 +60,14 @@ def _has_effect(primitive: Any, params: dict[str, Any]) -> bool:
 
 def compute(primitive: Any, args: Sequence[Any], params: dict[str, Any]) -> Any:
     """Run a primitive on arrays, now, on numpy or on the arrays' device."""
-    xp = namespace_of(args)
-    if xp is not np:
-        args = place(xp, args, primitive.name)
+    xp: Any = np
+    if NAMESPACES or "cupy" in sys.modules:
+        xp = namespace_of(args)
+        if xp is not np:
+            args = place(xp, args, primitive.name)
     if state.debug_nans:
-        return _checked_compute(primitive, xp, args, params)
-    if state.quiet:
-        with np.errstate(all="ignore"):
-            return primitive.impl(xp, *args, **params)
+        return state.debug_nans(primitive, xp, args, params)  # type: ignore[operator]
     return primitive.impl(xp, *args, **params)
-
-
-def _checked_compute(primitive: Any, xp: Any, args: Sequence[Any], params: dict[str, Any]) -> Any:
-    return state.debug_nans(primitive, xp, args, params)  # type: ignore[operator]
 
 
 def leaked(tracer: Tracer) -> UnexpectedTracerError:
@@ -148,16 +148,21 @@ class AbstractTrace(Trace):
     def record(self, primitive: Any, args: Sequence[Any], params: dict[str, Any]) -> Any:
         if self.closed:
             raise leaked(next(a for a in args if type(a) is Tracer and a.trace is self))
-        atoms = tuple([self.atom(a) for a in args])
-        avals = primitive.abstract_eval(*[a.aval for a in atoms], **params)
-        source = user_source()
+        atoms = []
+        avals = []
+        for a in args:
+            atom = a.var if type(a) is Tracer and a.trace is self else self.atom(a)
+            atoms.append(atom)
+            avals.append(atom.aval)
+        out = primitive.abstract_eval(*avals, **params)
+        source = state.source or user_source()
         if primitive.multiple:
-            outputs = tuple([Var(a) for a in avals])
-            self.equations.append(Equation(primitive, atoms, params, outputs, source))
-            return [Tracer(self, v, source=source) for v in outputs]
-        output = Var(avals)
-        self.equations.append(Equation(primitive, atoms, params, (output,), source))
-        return Tracer(self, output, source=source)
+            outputs = tuple([Var(a) for a in out])
+            self.equations.append(Equation(primitive, tuple(atoms), params, outputs, source))
+            return [Tracer(self, v, None, None, source) for v in outputs]
+        output = Var(out)
+        self.equations.append(_new_tuple(Equation, (primitive, tuple(atoms), params, (output,), source)))
+        return Tracer(self, output, None, None, source)
 
     def close(self) -> None:
         self.closed = True
@@ -189,9 +194,12 @@ def trace_function(
             state.staging = trace
         if abstract:
             state.abstract = trace
+        if abstract or staging:
+            _open_traces.add(trace.level)
         return trace.jaxpr(f(*tracers))
     finally:
         state.staging, state.abstract = saved_staging, saved_abstract
+        _open_traces.discard(trace.level)
         trace.close()
 
 

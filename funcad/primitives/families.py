@@ -33,6 +33,16 @@ def avals_text(avals: Sequence[Any]) -> str:
 
 def _elementwise_abstract(name: str, result: Any, weak: bool) -> Callable[..., Aval]:
     def abstract_eval(*avals: Aval, **params: Any) -> Aval:
+        first = avals[0]
+        if result is None and type(first) is Aval and not first.weak:  # the common case, without building anything
+            for a in avals:
+                if a is first or a.dtype is first.dtype and a.shape == first.shape and not a.weak:
+                    continue
+                if type(a) is LiteralAval and (a.weak or a.dtype == first.dtype):
+                    continue
+                break
+            else:
+                return first
         shaped = [a for a in avals if not isinstance(a, LiteralAval)] or avals
         shape = shaped[0].shape
         strong = [a.dtype for a in avals if not a.weak]

@@ -12,16 +12,18 @@ that the user can still write is protected before it becomes a residual (see ir/
 
 from __future__ import annotations
 
+import sys
 from typing import Any, Sequence
 
 import numpy as np
 
 from funcad.ir.aval import Aval, aval_of
 from funcad.ir.locks import SMALL, Locks, root_of
-from funcad.ir.place import device_in_use, namespace_of
+from funcad.ir.place import NAMESPACES, namespace_of
+from funcad.ir.quiet import hush, unhush
 from funcad.ir.source import user_source
 from funcad.ir.state import state
-from funcad.ir.trace import AbstractTrace, Trace, leaked
+from funcad.ir.trace import AbstractTrace, Trace, bind, leaked
 from funcad.ir.tracer import Tracer, concrete_value
 from funcad.transforms.jvp import jvp_step
 
@@ -78,17 +80,31 @@ class FollowingTrace(Trace):
             else:
                 primals.append(a)
                 tangents.append(None)
-        if device_in_use():
+        if NAMESPACES or "cupy" in sys.modules:
             primals = self._move_captured(args, primals)
         protector = self.protector
-        source = user_source()
-        saved, state.source = state.source, source
+        saved = state.source
+        source = saved or user_source()
+        if saved is None:
+            state.source = source
         if protector is not None:
             saved_args, protector.args = protector.args, args
         try:
-            outs, touts = jvp_step(primitive, primals, tangents, params, self.linear)
+            if primitive.multiple or primitive.jvp is None:
+                outs, touts = jvp_step(primitive, primals, tangents, params, self.linear)
+            else:  # the same step without its lists
+                out = bind(primitive, *primals, **params)
+                token = hush()
+                try:
+                    tangent = primitive.jvp(tangents, out, *primals, **params)
+                finally:
+                    unhush(token)
+                if tangent is not None:
+                    return Tracer(self, None, out, tangent, source)
+                outs, touts = [out], [None]
         finally:
-            state.source = saved
+            if saved is None:
+                state.source = None
             if protector is not None:
                 protector.args = saved_args
         results = []

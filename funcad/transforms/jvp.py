@@ -16,6 +16,7 @@ from funcad.errors import MissingRuleError
 from funcad.ir.aval import aval_of, is_inexact
 from funcad.ir.interpret import Environment, note_source
 from funcad.ir.jaxpr import Jaxpr, Literal
+from funcad.ir.quiet import hush, unhush
 from funcad.ir.state import state
 from funcad.ir.trace import bind, trace_function
 
@@ -26,10 +27,7 @@ def jvp_step(
     primitive: Any, primals: Sequence[Any], tangents: Sequence[Any], params: dict[str, Any], linear: bool
 ) -> tuple[list[Any], list[Any]]:
     """Outputs and their tangents of one operation; `linear` means that the tangents are being recorded."""
-    for t in tangents:
-        if t is not None:
-            break
-    else:
+    if all([t is None for t in tangents]):
         out = bind(primitive, *primals, **params)
         return (out, [None] * len(out)) if primitive.multiple else ([out], [None])
     rule = (linear and primitive.linearize) or primitive.primal_and_jvp
@@ -44,11 +42,11 @@ def jvp_step(
                 "Wrap the operation in funcad.custom_jvp or funcad.custom_vjp, or take funcad.stop_gradient of its operands."
             )
         return outs, [None] * len(outs)
-    saved, state.quiet = state.quiet, True
+    token = hush()
     try:
         tangent = primitive.jvp(tangents, out, *primals, **params)
     finally:
-        state.quiet = saved
+        unhush(token)
     return (out, tangent) if primitive.multiple else ([out], [tangent])
 
 

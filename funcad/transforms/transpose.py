@@ -21,6 +21,7 @@ from funcad.errors import MissingRuleError
 from funcad.ir.interpret import note_source
 from funcad.ir.jaxpr import Jaxpr, Literal, Var
 from funcad.ir.primitive import Undefined
+from funcad.ir.quiet import hush, unhush
 from funcad.ir.state import state
 from funcad.ir.trace import bind, trace_function
 from funcad.primitives.arithmetic import add
@@ -38,8 +39,6 @@ class _Cotangents:
         self.own: set[Var] = set()
 
     def accumulate(self, atom: Any, ct: Any) -> None:
-        if ct is None or type(atom) is Literal:
-            return
         old = self.values.get(atom)
         if old is None:
             self.values[atom] = ct
@@ -51,7 +50,8 @@ class _Cotangents:
                 self.own.add(atom)
 
     def pop(self, atom: Any) -> Any:
-        self.own.discard(atom)
+        if self.own:
+            self.own.discard(atom)
         return self.values.pop(atom, None)
 
 
@@ -66,32 +66,39 @@ def _first_uses(equations: Sequence[Any], variables: set) -> list[list[Var]]:
     return result
 
 
-def transpose_eval(jaxpr: Jaxpr, linear: Sequence[bool], values: list[Any], cotangents: Sequence[Any]) -> list[Any]:
+def transpose_eval(
+    jaxpr: Jaxpr, linear: Sequence[bool], values: list[Any], cotangents: Sequence[Any], all_linear: bool = False
+) -> list[Any]:
     """Cotangents of the linear inputs (None: zero), given the other inputs' values and the outputs' cotangents.
 
     `values` has an entry per input (ignored where linear). The list is emptied, so that residuals can die early.
+    `all_linear` promises that every equation has a linear input (a recorded tangent program).
     """
     known = {v: x for v, x, is_lin in zip(jaxpr.inputs, values, linear) if not is_lin}
     values.clear()
-    backward = _run_known(jaxpr, known, {v for v, is_lin in zip(jaxpr.inputs, linear) if is_lin})
+    if all_linear:
+        backward: Sequence[Any] = jaxpr.equations
+    else:
+        backward = _run_known(jaxpr, known, {v for v, is_lin in zip(jaxpr.inputs, linear) if is_lin})
     cts = _Cotangents()
     for atom, ct in zip(jaxpr.outputs, cotangents):
-        cts.accumulate(atom, ct)
+        if ct is not None and type(atom) is not Literal:
+            cts.accumulate(atom, ct)
     deaths = _first_uses(backward, set(known))
-    saved, saved_quiet = state.source, state.quiet
-    state.quiet = False  # one errstate for the whole pass
+    saved = state.source
+    token = hush()
     try:
-        with np.errstate(all="ignore"):
-            for equation, dead in zip(reversed(backward), reversed(deaths)):
-                state.source = equation.source or saved
-                _transpose_step(equation, known, cts)
-                for v in dead:
-                    del known[v]
+        for equation, dead in zip(reversed(backward), reversed(deaths)):
+            state.source = equation.source or saved
+            _transpose_step(equation, known, cts)
+            for v in dead:
+                del known[v]
     except Exception as error:
         note_source(error, state.source)
         raise
     finally:
-        state.source, state.quiet = saved, saved_quiet
+        state.source = saved
+        unhush(token)
     return [cts.values.get(v) for v, is_lin in zip(jaxpr.inputs, linear) if is_lin]
 
 
@@ -119,9 +126,14 @@ def _run_known(jaxpr: Jaxpr, known: dict[Var, Any], linear_vars: set) -> list[An
 
 def _transpose_step(equation: Any, known: dict[Var, Any], cts: _Cotangents) -> None:
     primitive = equation.primitive
-    ct = [cts.pop(v) for v in equation.outputs]
-    if all(c is None for c in ct):
-        return
+    if primitive.multiple:
+        ct: Any = [cts.pop(v) for v in equation.outputs]
+        if all(c is None for c in ct):
+            return
+    else:
+        ct = cts.pop(equation.outputs[0])
+        if ct is None:
+            return
     if primitive.transpose is None:
         raise MissingRuleError(
             f"primitive {primitive.name} has no transpose rule (operands: "
@@ -134,9 +146,9 @@ def _transpose_step(equation: Any, known: dict[Var, Any], cts: _Cotangents) -> N
             inputs.append(a.value)
         else:
             inputs.append(known[a] if a in known else Undefined(a.aval))
-    results = primitive.transpose(ct if primitive.multiple else ct[0], *inputs, **equation.params)
+    results = primitive.transpose(ct, *inputs, **equation.params)
     for atom, x, c in zip(equation.inputs, inputs, results):
-        if type(x) is Undefined:
+        if type(x) is Undefined and c is not None:
             cts.accumulate(atom, c)
 
 

@@ -112,7 +112,7 @@ class _Pullback:
         linear = [False] * n + [True] * (len(self.jaxpr.inputs) - n)
         values = residuals + [None] * (len(self.jaxpr.inputs) - n)
         residuals.clear()
-        return transpose_eval(self.jaxpr, linear, values, [c for c, z in zip(cts, self.nonzero) if z])
+        return transpose_eval(self.jaxpr, linear, values, [c for c, z in zip(cts, self.nonzero) if z], all_linear=True)
 
     @property
     def __name__(self) -> str:
@@ -395,7 +395,7 @@ class _Gradient:
             seed = [aval_of(value).dtype.type(1)]
             values = residuals + [None] * n_linear
             residuals.clear()
-            found = iter(transpose_eval(jaxpr, [False] * n + [True] * n_linear, values, seed))
+            found = iter(transpose_eval(jaxpr, [False] * n + [True] * n_linear, values, seed, all_linear=True))
         else:
             found = iter([None] * n_linear)
         grads = [next(found) if d else None for d in differentiable]
