@@ -8,7 +8,8 @@ and only where the result has the operand's shape and dtype.
 
 from __future__ import annotations
 
-from typing import Any, Sequence
+from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 
@@ -49,7 +50,9 @@ class Program:
         for equation, dead in zip(jaxpr.equations, jaxpr.last_uses):
             ins = tuple([slot(a) for a in equation.inputs])
             outs = tuple([slot(v) for v in equation.outputs])
-            self.steps.append((equation, equation.primitive, ins, equation.params, outs, tuple([slots[v] for v in dead])))
+            self.steps.append(
+                (equation, equation.primitive, ins, equation.params, outs, tuple([slots[v] for v in dead]))
+            )
         self.outputs = tuple([slot(o) for o in jaxpr.outputs])
         self.template = template
 

@@ -12,11 +12,13 @@ import functools
 import threading
 import weakref
 from collections import OrderedDict
-from typing import Any, Callable, NamedTuple, Sequence
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from funcad import tree
+from funcad.backends.cost import cost_of
 from funcad.backends.interpreter import counters, program_of
 from funcad.control.call import call_p
 from funcad.errors import PlacementError
@@ -89,6 +91,7 @@ class _Cache:
 
 _caches: weakref.WeakKeyDictionary[Any, _Cache] = weakref.WeakKeyDictionary()
 _private: weakref.WeakSet[_Cache] = weakref.WeakSet()
+_tracing = threading.RLock()  # one for all functions: two functions that call each other cannot deadlock
 
 
 def _cache_for(f: Any) -> _Cache:
@@ -105,7 +108,11 @@ def _cache_for(f: Any) -> _Cache:
 
 
 def clear_caches() -> None:
-    """Forget every traced and compiled program of every jitted function."""
+    """Forget every traced and compiled program of every jitted function.
+
+    >>> import funcad
+    >>> funcad.clear_caches()
+    """
     for cache in (*list(_caches.values()), *list(_private)):
         cache.clear()
 
@@ -234,7 +241,7 @@ class Jitted:
             self._refuse_unhashable(args, kwargs)
             raise
         if entry is None:
-            with self.cache.lock:
+            with _tracing:
                 entry = self.cache.entries.get(key)
                 if entry is None:
                     entry = self._trace(args, kwargs, in_tree, avals)
@@ -275,7 +282,8 @@ class Jitted:
             except TypeError:
                 raise TypeError(
                     f"jit of {name_of(self.f)}: static {label} is a {type(value).__name__}, which is not hashable.\n"
-                    "Static values are part of the signature: use a tuple instead of a list, or pass arrays as ordinary arguments."
+                    "Static values are part of the signature: use a tuple instead of a list, "
+                    "or pass arrays as ordinary arguments."
                 ) from None
 
     def _donated(self, args: tuple, kwargs: dict, inputs: list) -> frozenset[int]:
@@ -311,7 +319,10 @@ class Jitted:
 def _resolve(nums: tuple, names: tuple, positional: tuple) -> tuple[tuple, tuple]:
     """Numbers and names of the same arguments, each completed from the other."""
     all_nums = (*nums, *[positional.index(n) for n in names if n in positional and positional.index(n) not in nums])
-    all_names = (*names, *[positional[i] for i in nums if -len(positional) <= i < len(positional) and positional[i] not in names])
+    all_names = (
+        *names,
+        *[positional[i] for i in nums if -len(positional) <= i < len(positional) and positional[i] not in names],
+    )
     return all_nums, all_names
 
 
@@ -380,7 +391,3 @@ class Compiled:
     def cost_analysis(self) -> dict[str, float]:
         """As `Lowered.cost_analysis`."""
         return cost_of(self._entry.jaxpr)
-
-
-def cost_of(jaxpr: Jaxpr) -> dict[str, float]:
-    return {}

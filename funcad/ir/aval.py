@@ -76,29 +76,38 @@ class LiteralAval(Aval):
 
 
 class StackAval:
-    """A run-time list with one `element` (a tuple of avals) per executed iteration of a while loop."""
+    """A run-time list of values of one aval, `element`: one per executed iteration of a loop of unknown length.
 
-    __slots__ = ("element", "size")
+    An empty list stands for zeros of any length: a cotangent that nobody contributed to, a branch that was not taken.
+    """
 
-    def __init__(self, element: Any, size: int | None = None):
+    __slots__ = ("element",)
+
+    def __init__(self, element: Any):
         self.element = element
-        self.size = size  # batch size of the lanes that share one stack, or None
 
     shape = ()
-    dtype = np.dtype(bool)
+    dtype = np.dtype(bool)  # carries no derivative of its own accord: only loops differentiate their stacks
     weak = False
     ndim = 0
+    size = 1
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, StackAval) and self.element == other.element and self.size == other.size
+        return isinstance(other, StackAval) and self.element == other.element
 
     def __hash__(self) -> int:
-        return hash((StackAval, self.element, self.size))
+        return hash((StackAval, self.element))
 
     def __str__(self) -> str:
         return f"stack[{self.element}]"
 
     __repr__ = __str__
+
+    def unbatched(self) -> StackAval:
+        return StackAval(self.element.unbatched())
+
+    def batched(self, size: int) -> StackAval:
+        return StackAval(self.element.batched(size))
 
 
 _INT64 = np.dtype(np.int64)
@@ -116,6 +125,10 @@ class Stack(list):
     """The run-time value of a `StackAval`."""
 
     __slots__ = ("aval",)
+
+    def __init__(self, items: Any, aval: StackAval):
+        super().__init__(items)
+        self.aval = aval
 
 
 def aval_of(x: Any) -> Any:

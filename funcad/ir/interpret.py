@@ -6,7 +6,8 @@ equation runs under its own source location, which the equations recorded by it 
 
 from __future__ import annotations
 
-from typing import Any, Sequence
+from collections.abc import Sequence
+from typing import Any
 
 from funcad.ir.jaxpr import Jaxpr, Literal
 from funcad.ir.state import state

@@ -9,7 +9,8 @@ with it.
 
 from __future__ import annotations
 
-from typing import Any, Iterator, NamedTuple, Union
+from collections.abc import Iterator
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -46,7 +47,7 @@ class Literal:
         return repr(self.value)
 
 
-Atom = Union[Var, Literal]
+Atom = Var | Literal
 
 
 def literal_key(value: Any) -> tuple:

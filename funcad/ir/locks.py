@@ -3,7 +3,9 @@
 Idea: NumPy arrays change in place, pure programs must not notice. An array that a trace captures is made read-only while
 the trace is open; an array that a derivative keeps as a residual is copied when small (64 KiB) and made read-only otherwise,
 until the derivative dies. So NumPy raises at the user's line, instead of a gradient being silently wrong. Locks are counted
-per array. Trap: a view that the user made *before* has its own writeable flag, which no lock on its base reaches.
+per block of memory: of two views of one array, each locked by another derivative, neither becomes writeable before both are
+gone (NumPy allows no writeable view of a read-only array). Trap: a view that the user made *before* has its own writeable
+flag, which no lock on its base reaches.
 """
 
 from __future__ import annotations
@@ -17,8 +19,30 @@ __all__ = ["Locks", "SMALL", "root_of"]
 
 SMALL = 64 * 1024
 
-_counts: dict[int, list] = {}  # id -> [array, count]; the array is kept alive, so the id stays its own
-_guard = threading.Lock()
+
+class _Record:
+    """Locks on one block of memory: how many, and which arrays they made read-only."""
+
+    __slots__ = ("root", "count", "changed")
+
+    def __init__(self, root: np.ndarray):
+        self.root = root
+        self.count = 0
+        self.changed: list[np.ndarray] = []
+
+    def restore(self) -> None:
+        """Make the arrays writeable again: a view can be so only while the owner of its memory is."""
+        if not self.changed:
+            return
+        keep_root = self.root.flags.writeable or any(x is self.root for x in self.changed)
+        self.root.flags.writeable = True
+        for x in self.changed:
+            x.flags.writeable = True
+        self.root.flags.writeable = keep_root
+
+
+_records: dict[int, _Record] = {}  # by id of the root; the record keeps the root alive, so the id stays its own
+_guard = threading.RLock()  # re-entrant: the collector may release a dead derivative's locks while this thread holds it
 
 
 def root_of(x: np.ndarray) -> Any:
@@ -29,52 +53,41 @@ def root_of(x: np.ndarray) -> Any:
     return x
 
 
-def _lock(x: np.ndarray) -> bool:
-    """Count one more lock on x; False if x was read-only already without our doing."""
-    with _guard:
-        entry = _counts.get(id(x))
-        if entry is not None:
-            entry[1] += 1
-            return True
-        if not x.flags.writeable:
-            return False
-        x.flags.writeable = False
-        _counts[id(x)] = [x, 1]
-        return True
-
-
-def _unlock(x: np.ndarray) -> None:
-    with _guard:
-        entry = _counts[id(x)]
-        entry[1] -= 1
-        if entry[1] == 0:
-            del _counts[id(x)]
-            x.flags.writeable = True
-
-
 class Locks:
     """The read-only locks that one trace or one pullback holds; released by `release` or when it dies."""
 
     __slots__ = ("held",)
 
     def __init__(self) -> None:
-        self.held: list[np.ndarray] = []
+        self.held: list[_Record] = []
 
     def lock(self, x: np.ndarray) -> None:
         """Make x, and every array whose memory it views, read-only."""
-        views: Any = x
-        chain = []
-        while type(views) is np.ndarray:
-            chain.append(views)
-            views = views.base
-        for view in chain:
-            if _lock(view):
-                self.held.append(view)
+        root = root_of(x)
+        with _guard:
+            record = _records.get(id(root))
+            if record is None:
+                record = _records[id(root)] = _Record(root)
+            record.count += 1
+            self.held.append(record)
+            views: Any = x
+            chain = []
+            while views is not root:
+                chain.append(views)
+                views = views.base
+            for view in (*reversed(chain), root):
+                if view.flags.writeable:
+                    record.changed.append(view)
+                    view.flags.writeable = False
 
     def release(self) -> None:
         held, self.held = self.held, []
-        for x in reversed(held):  # bases first: a view can be writeable only if its base is
-            _unlock(x)
+        with _guard:
+            for record in held:
+                record.count -= 1
+                if record.count == 0:
+                    del _records[id(record.root)]
+                    record.restore()
 
     def __del__(self) -> None:
         self.release()

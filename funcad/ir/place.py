@@ -8,8 +8,9 @@ added when the first CuPy array is seen (nothing here imports cupy), and tests a
 from __future__ import annotations
 
 import sys
+from collections.abc import Sequence
 from types import ModuleType
-from typing import Any, Sequence
+from typing import Any
 
 import numpy as np
 

@@ -6,7 +6,8 @@ This module sits below `jaxpr` and tells its parts apart by their attributes: a 
 from __future__ import annotations
 
 import itertools
-from typing import Any, Iterator
+from collections.abc import Iterator
+from typing import Any
 
 import numpy as np
 

@@ -19,7 +19,8 @@ program. A missing rule raises `MissingRuleError` naming the primitive; a zero t
 
 from __future__ import annotations
 
-from typing import Any, Callable
+from collections.abc import Callable
+from typing import Any
 
 from funcad.ir.aval import Aval
 from funcad.ir.trace import bind

@@ -5,7 +5,7 @@ Effects are never dropped. Used by transforms on the programs that they derive; 
 
 from __future__ import annotations
 
-from typing import Sequence
+from collections.abc import Sequence
 
 from funcad.ir.jaxpr import Jaxpr, Var, equation_has_effects
 

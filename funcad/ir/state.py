@@ -8,8 +8,9 @@ leaves the thread as it was. Trap: never keep a value of this object across a ca
 from __future__ import annotations
 
 import threading
+from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any, Iterator
+from typing import Any
 
 __all__ = ["state", "setting"]
 

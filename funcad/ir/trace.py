@@ -14,12 +14,13 @@ from __future__ import annotations
 
 import itertools
 import sys
-from typing import Any, Callable, Sequence
+from collections.abc import Callable, Sequence
+from typing import Any
 
 import numpy as np
 
 from funcad.errors import UnexpectedTracerError
-from funcad.ir.aval import SCALAR_AVALS, Aval, aval_of
+from funcad.ir.aval import SCALAR_AVALS, Aval, LiteralAval, aval_of
 from funcad.ir.jaxpr import Equation, Jaxpr, Literal, Var, subjaxprs
 from funcad.ir.locks import Locks
 from funcad.ir.place import NAMESPACES, namespace_of, place
@@ -32,6 +33,7 @@ __all__ = ["bind", "compute", "Trace", "AbstractTrace", "trace_function", "leake
 _levels = itertools.count(1)
 _open_traces: set[int] = set()  # levels of the user functions being traced abstractly, in any thread
 _new_tuple = tuple.__new__
+_new_object = object.__new__
 
 
 def bind(primitive: Any, *args: Any, **params: Any) -> Any:
@@ -101,20 +103,18 @@ class AbstractTrace(Trace):
         super().__init__(name)
         self.equations: list[Equation] = []
         self.captured: dict[int, tuple[Var, Any]] = {}
-        self.inputs: tuple[Var, ...] = ()
+        self.inputs: list[Var] = []
         self.locks: Locks | None = None
         self.protect = protect  # how to keep a captured array safe; None: lock it until the trace closes
 
     def new_input(self, aval: Any, source: Any = None) -> Tracer:
-        var = Var(Aval(aval.shape, aval.dtype, aval.weak) if type(aval) is not Aval and isinstance(aval, Aval) else aval)
-        self.inputs = (*self.inputs, var)
+        var = Var(Aval(aval.shape, aval.dtype, aval.weak) if type(aval) is LiteralAval else aval)
+        self.inputs.append(var)
         return Tracer(self, var, source=source)
 
     def new_inputs(self, avals: Sequence[Any]) -> list[Tracer]:
         source = user_source()
-        variables = tuple(Var(Aval(a.shape, a.dtype, a.weak) if isinstance(a, Aval) else a) for a in avals)
-        self.inputs = (*self.inputs, *variables)
-        return [Tracer(self, v, source=source) for v in variables]
+        return [self.new_input(a, source) for a in avals]
 
     def atom(self, x: Any) -> Any:
         """The variable or literal that stands for x in this program."""
@@ -125,7 +125,10 @@ class AbstractTrace(Trace):
             if x.trace.closed:
                 raise leaked(x)
         elif kind in SCALAR_AVALS:
-            return Literal(x, aval_of(x))
+            literal = _new_object(Literal)  # without the checks of Literal(...), which this branch has made
+            literal.value = x
+            literal.aval = SCALAR_AVALS[kind] if kind is not int else aval_of(x)
+            return literal
         entry = self.captured.get(id(x))
         if entry is None:
             entry = self._capture(x)
@@ -142,7 +145,10 @@ class AbstractTrace(Trace):
             if self.locks is None:
                 self.locks = Locks()
             self.locks.lock(x)
-        entry = self.captured[key] = (Var(Aval(aval.shape, aval.dtype, aval.weak) if isinstance(aval, Aval) else aval), value)
+        entry = self.captured[key] = (
+            Var(Aval(aval.shape, aval.dtype, aval.weak) if isinstance(aval, Aval) else aval),
+            value,
+        )
         return entry
 
     def record(self, primitive: Any, args: Sequence[Any], params: dict[str, Any]) -> Any:

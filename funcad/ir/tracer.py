@@ -8,7 +8,8 @@ NumPy-like operators and methods come from `Tracer.namespace`, set once by `func
 
 from __future__ import annotations
 
-from typing import Any, Iterator
+from collections.abc import Iterator
+from typing import Any
 
 import numpy as np
 
@@ -76,7 +77,7 @@ class Tracer:
         self.primal = primal
         self.tangent = tangent
         self.source = source
-        self._aval = None
+        self._aval: Any = None
 
     # -- what is known without a value
     @property
@@ -86,7 +87,9 @@ class Tracer:
         aval = self._aval
         if aval is None:
             aval = aval_of(self.primal)
-            aval = self._aval = Aval(aval.shape, aval.dtype, aval.weak)  # a variable, never a LiteralAval
+            if isinstance(aval, Aval):
+                aval = Aval(aval.shape, aval.dtype, aval.weak)  # a variable, never a LiteralAval
+            self._aval = aval
         return aval
 
     @property
@@ -154,9 +157,12 @@ class Tracer:
             reason = f"inside {concrete_value(self).trace.name} it has no value"
         else:
             return concrete_value(self)
-        spelled = {"float": "float(x) or math.*", "complex": "complex(x)", "item": "x.item()", "tolist": "x.tolist()"}.get(
-            how, "conversion to a NumPy array"
-        )
+        spelled = {
+            "float": "float(x) or math.*",
+            "complex": "complex(x)",
+            "item": "x.item()",
+            "tolist": "x.tolist()",
+        }.get(how, "conversion to a NumPy array")
         raise TracerArrayConversionError(
             f"{spelled} of a traced {self.aval}{_where()}: {reason}.\n"
             f"Remedy: {_REMEDIES[how]}; or take funcad.stop_gradient(x) first if no derivative is wanted."

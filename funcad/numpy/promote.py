@@ -2,7 +2,9 @@
 
 `promote(x, y, ...)` gives operands of one dtype and one shape, ready for an elementwise primitive: conversions and broadcasts
 become equations. NEP 50: Python scalars (weak) adapt to the dtype of what they meet, NumPy scalars and arrays do not; scalars
-stay scalars, they become literals. Fast path: tracers and arrays that agree already.
+stay scalars, they become literals. `promote_for(ufunc, ...)` asks NumPy which loop the ufunc would run, once per combination
+of dtypes. Fast path: tracers and arrays that agree already. Trap: a weak operand beside a strong one of its own dtype and
+shape () needs no conversion, because primitives give strong results as soon as one operand is strong.
 """
 
 from __future__ import annotations
@@ -11,27 +13,58 @@ from typing import Any, Callable, Sequence
 
 import numpy as np
 
-from funcad.ir.aval import aval_of
+from funcad.ir.aval import KINDS, SCALAR_AVALS, aval_of
+from funcad.ir.place import NAMESPACES, device_in_use, namespace_of
 from funcad.ir.trace import AbstractTrace, bind
 from funcad.ir.tracer import Tracer
 from funcad.primitives.conversion import convert_p
 from funcad.primitives.shape import broadcast_in_dim_p
 
-__all__ = ["promote", "promote_dtype", "strengthen", "as_array", "result_dtype", "convert_in", "broadcast_in", "innermost"]
+__all__ = [
+    "promote",
+    "promote_for",
+    "promote_dtype",
+    "promote_shaped",
+    "agree",
+    "is_operand",
+    "strengthen",
+    "as_array",
+    "result_dtype",
+    "convert_in",
+    "broadcast",
+    "broadcast_in",
+    "innermost",
+]
 
 _PYTHON: dict[type, type] = {bool: bool, int: int, float: float, complex: complex}
 _CAST: dict[str, Callable[[Any], Any]] = {"b": bool, "i": int, "u": int, "f": float, "c": complex}
+_PYTHON_VALUE = {"b": False, "i": 0, "f": 0.0, "c": 0j}
+
+
+def is_operand(x: Any) -> bool:
+    """Can an operator combine x with a traced value? Otherwise it answers NotImplemented, and x has its say."""
+    kind = type(x)
+    if kind is Tracer or kind in SCALAR_AVALS or kind is list or kind is tuple:
+        return True
+    if isinstance(x, np.ndarray):
+        return x.dtype.kind in KINDS
+    if kind in NAMESPACES or isinstance(x, (int, float, complex)):
+        return True
+    return device_in_use() and namespace_of((x,)) is not np
 
 
 def as_array(x: Any) -> Any:
     """x itself if funcad can compute with it, otherwise NumPy's array of it (lists, tuples)."""
     kind = type(x)
-    if kind is Tracer or kind is np.ndarray or kind in _PYTHON or isinstance(x, np.generic):
+    if kind is Tracer or kind is np.ndarray or kind in SCALAR_AVALS:
         return x
     if isinstance(x, (list, tuple)):
         if any(type(v) is Tracer for v in _flat(x)):
             return Tracer.namespace.array(x)
         return np.asarray(x)
+    if isinstance(x, np.ndarray):
+        return np.asarray(x)
+    aval_of(x)  # raises for what is no array
     return x
 
 
@@ -60,22 +93,28 @@ def convert_in(trace: Any, x: Any, dtype: np.dtype) -> Any:
 
 
 def broadcast_in(trace: Any, x: Any, shape: tuple, axes: tuple) -> Any:
-    if trace is not None and type(x) is np.ndarray and not x.ndim:
+    """Broadcast x, in the trace that it meets if that is abstract (by reference, as `convert_in`)."""
+    if trace is not None and type(x) is np.ndarray:
         return trace.record(broadcast_in_dim_p, (x,), {"shape": shape, "axes": axes})
     return bind(broadcast_in_dim_p, x, shape=shape, axes=axes)
 
 
 def result_dtype(args: Sequence[Any]) -> tuple[np.dtype, bool]:
     """NumPy's result dtype, and whether it is weak (all operands are Python scalars)."""
-    avals = [aval_of(a) for a in args]
-    strong = [a.dtype for a in avals if not a.weak]
+    strong, weak = [], []
+    for a in args:
+        kind = type(a)
+        if kind in _PYTHON:
+            weak.append(kind)
+            continue
+        aval = aval_of(a)
+        if aval.weak:
+            weak.append(type(_PYTHON_VALUE[aval.dtype.kind]))
+        else:
+            strong.append(aval.dtype)
     if not strong:
-        return np.result_type(*[a.dtype for a in avals]), True
-    weak = [_PYTHON_VALUE[a.dtype.kind] for a in avals if a.weak]
-    return np.result_type(*strong, *weak), False
-
-
-_PYTHON_VALUE = {"b": False, "i": 0, "f": 0.0, "c": 0j}
+        return np.result_type(*[SCALAR_AVALS[k].dtype for k in weak]), True
+    return np.result_type(*strong, *[k() for k in weak]), False
 
 
 def promote_dtype(args: Sequence[Any], dtype: np.dtype, weak: bool = False) -> list[Any]:
@@ -85,37 +124,85 @@ def promote_dtype(args: Sequence[Any], dtype: np.dtype, weak: bool = False) -> l
     for a in args:
         kind = type(a)
         if kind in _PYTHON:
-            if dtype.kind == "u" and a < 0:
-                raise OverflowError(f"Python integer {a} out of bounds for {dtype}")
+            if dtype.kind in "iu" and kind is int:
+                dtype.type(a)  # OverflowError for what does not fit, in NumPy's words
             a = a if kind is _CAST[dtype.kind] else _CAST[dtype.kind](a)
         else:
             aval = aval_of(a)
             if aval.dtype != dtype or (aval.weak and not weak):
-                a = dtype.type(a) if isinstance(a, np.generic) and dtype.kind == "c" else convert_in(trace, a, dtype)
+                a = dtype.type(a) if isinstance(a, np.generic) and trace is None else convert_in(trace, a, dtype)
         result.append(a)
     return result
 
 
-def _same_at_a_glance(x: Any, y: Any) -> bool:
-    if type(x) is Tracer:
-        a = x.aval
-        if type(y) is float:
-            return a.dtype.kind == "f" and not a.weak
-        if a.weak:
+def agree(x: Any, y: Any) -> bool:
+    """Can an elementwise primitive take x and y as they are? (False may also mean: not seen at a glance.)"""
+    if type(x) is not Tracer:
+        if type(y) is not Tracer:
             return False
-        if type(y) is Tracer or type(y) is np.ndarray:
-            return y.dtype is a.dtype and y.shape == a.shape and not (type(y) is Tracer and y.aval.weak)
-        return type(y) is np.float64 and a.dtype == y.dtype
-    return type(y) is Tracer and type(x) is not Tracer and _same_at_a_glance(y, x)
+        x, y = y, x
+    kind = type(y)
+    a = x.aval
+    if kind is float:
+        return a.dtype.kind == "f"
+    if kind is Tracer:
+        b = y.aval
+        return a.dtype is b.dtype and a.shape == b.shape
+    if kind is np.ndarray:
+        return y.dtype is a.dtype and y.shape == a.shape
+    return kind is a.dtype.type
 
 
 def promote(*args: Any) -> Sequence[Any]:
     """Operands of one dtype and one shape, for an elementwise primitive."""
-    if len(args) == 2 and _same_at_a_glance(*args):
+    if len(args) == 2 and agree(*args):
         return args
     operands = [as_array(a) for a in args]
     dtype, weak = result_dtype(operands)
     return broadcast(promote_dtype(operands, dtype, weak))
+
+
+def promote_shaped(*args: Any) -> list[Any]:
+    """As `promote`, but scalars become arrays too: for primitives whose operands may not be literals."""
+    operands = promote(*args)
+    shape = np.broadcast_shapes(*[aval_of(a).shape for a in operands])
+    trace = innermost(operands)
+    return [a if aval_of(a).shape == shape else broadcast_in(trace, a, shape, ()) for a in operands]
+
+
+_loops: dict[tuple, np.dtype] = {}
+
+
+def loop_dtype(ufunc: np.ufunc, args: Sequence[Any]) -> np.dtype:
+    """The dtype to which the ufunc converts its operands; TypeError, as NumPy's, if it takes none such."""
+    keys: list[Any] = []
+    strong = False
+    for a in args:
+        kind = type(a)
+        if kind in _PYTHON:
+            keys.append(kind)
+        else:
+            aval = aval_of(a)
+            if aval.weak:
+                keys.append(type(_PYTHON_VALUE[aval.dtype.kind]))
+            else:
+                keys.append(aval.dtype)
+                strong = True
+    key = (ufunc, *keys)
+    found = _loops.get(key)
+    if found is None:
+        given = tuple([k if strong and k is not bool and isinstance(k, type) else np.dtype(k) for k in keys])
+        dtypes = ufunc.resolve_dtypes((*given, *[None] * ufunc.nout))[: ufunc.nin]
+        found = dtypes[0] if all(d == dtypes[0] for d in dtypes) else np.result_type(*dtypes)
+        _loops[key] = found
+    return found
+
+
+def promote_for(ufunc: np.ufunc, args: Sequence[Any], dtype: Any = None) -> list[Any]:
+    """Operands as the ufunc's loop takes them: one dtype, one shape. `dtype` overrules, as the ufunc's argument does."""
+    operands = [as_array(a) for a in args]
+    target = loop_dtype(ufunc, operands) if dtype is None else np.dtype(dtype)
+    return broadcast(promote_dtype(operands, target, weak=True))
 
 
 def broadcast(operands: Sequence[Any]) -> list[Any]:
@@ -136,5 +223,11 @@ def broadcast(operands: Sequence[Any]) -> list[Any]:
 
 def strengthen(x: Any) -> Any:
     """A function's result is strong, where an operator between Python scalars gives a Python scalar."""
+    if type(x) is Tracer and x.var is None:  # following: the tangent does not change, only the scalar's type
+        value = x.primal
+        if type(value) in _PYTHON:
+            return Tracer(x.trace, None, aval_of(value).dtype.type(value), x.tangent, x.source)
+        if type(value) is not Tracer:
+            return x
     aval = aval_of(x)
     return convert_p(x, dtype=aval.dtype) if aval.weak else x

@@ -1,4 +1,8 @@
-"""Conversion between dtypes, and stop_gradient."""
+"""Conversion between dtypes, parts of complex numbers, bits, and stop_gradient.
+
+`real`, `imag`, `conj` and `make_complex` are real-linear. Their transposes follow the one convention for complex numbers
+(transposition pairs `Re(ct * t)` and does not conjugate): imag's is `-1j * ct`, conj's is `conj(ct)`.
+"""
 
 from __future__ import annotations
 
@@ -6,8 +10,9 @@ from typing import Any
 
 import numpy as np
 
-from funcad.ir.aval import Aval, aval_of, is_inexact
-from funcad.ir.primitive import Primitive
+from funcad.ir.aval import Aval, aval_of, dtype_of, is_inexact
+from funcad.ir.primitive import Primitive, is_linear
+from funcad.primitives.families import REAL, elementwise
 
 
 def _convert_impl(xp: Any, x: Any, *, dtype: np.dtype) -> Any:
@@ -30,7 +35,7 @@ def _convert_batch(size: int, args: Any, batched: Any, *, dtype: np.dtype) -> tu
     return convert_p(args[0], dtype=dtype), True
 
 
-convert_p = Primitive(
+convert_p: Primitive = Primitive(
     "convert",
     _convert_impl,
     lambda x, *, dtype: Aval(x.shape, dtype),
@@ -49,7 +54,7 @@ def convert(x: Any, dtype: np.dtype) -> Any:
     return convert_p(x, dtype=dtype)
 
 
-stop_gradient_p = Primitive(
+stop_gradient_p: Primitive = Primitive(
     "stop_gradient",
     lambda xp, x: x,
     lambda x: Aval(x.shape, x.dtype, x.weak),
@@ -58,5 +63,137 @@ stop_gradient_p = Primitive(
 )
 
 
+def stop_gradient(x: Any) -> Any:
+    """x, of which no derivative is taken."""
+    return stop_gradient_p(x)
+
+
 def instantiate(tangent: Any, aval: Any, zeros: Any) -> Any:
     return zeros(aval) if tangent is None and is_inexact(aval) else tangent
+
+
+_COMPLEX = {2: np.dtype(np.complex64), 4: np.dtype(np.complex64), 8: np.dtype(np.complex128)}
+
+
+def complex_dtype(dtype: np.dtype) -> np.dtype:
+    """The complex dtype whose parts hold values of a real dtype."""
+    return dtype if dtype.kind == "c" else _COMPLEX.get(dtype.itemsize) or np.dtype(np.clongdouble)
+
+
+real_p = elementwise(
+    "real",
+    lambda xp, x: x.real,
+    [lambda t, out, x: real(t)],
+    transpose=lambda ct, x: [convert(ct, x.aval.dtype)],
+    dtype=REAL,
+    weak=True,
+)
+imag_p = elementwise(
+    "imag",
+    lambda xp, x: x.imag,
+    [lambda t, out, x: imag(t)],
+    transpose=lambda ct, x: [conj(make_complex(0.0, ct))],
+    dtype=REAL,
+    weak=True,
+)
+conj_p = elementwise("conj", np.conjugate, [lambda t, out, x: conj(t)], transpose=lambda ct, x: [conj(ct)])
+
+
+def _make_complex_impl(xp: Any, re: Any, im: Any) -> Any:
+    dtype = next((v.dtype for v in (re, im) if hasattr(v, "dtype")), np.dtype(np.float64))
+    out = xp.empty(getattr(re, "shape", ()) or getattr(im, "shape", ()), complex_dtype(dtype))
+    out.real, out.imag = re, im
+    return out[()] if xp is np and not out.ndim else out
+
+
+def _make_complex_jvp(tangents: Any, out: Any, re: Any, im: Any) -> Any:
+    t, u = tangents
+    return make_complex(0.0 if t is None else t, 0.0 if u is None else u)
+
+
+make_complex_p = elementwise(
+    "make_complex",
+    _make_complex_impl,
+    transpose=lambda ct, re, im: [real(ct) if is_linear(re) else None, imag(conj(ct)) if is_linear(im) else None],
+    dtype=complex_dtype,
+)
+make_complex_p.jvp = _make_complex_jvp
+
+
+def real(x: Any) -> Any:
+    """The real part; a real x itself."""
+    return real_p(x) if dtype_of(x).kind == "c" else x
+
+
+def imag(x: Any) -> Any:
+    """The imaginary part of a complex x."""
+    return imag_p(x)
+
+
+def conj(x: Any) -> Any:
+    """The complex conjugate; a real x itself."""
+    return conj_p(x) if dtype_of(x).kind == "c" else x
+
+
+def make_complex(re: Any, im: Any) -> Any:
+    """re + 1j * im, without the products (which would turn inf into NaN)."""
+    return make_complex_p(re, im)
+
+
+def _bitcast_impl(xp: Any, x: Any, *, dtype: np.dtype) -> Any:
+    return (x if hasattr(x, "view") else aval_of(x).dtype.type(x)).view(dtype)
+
+
+def _bitcast_abstract(x: Aval, *, dtype: np.dtype) -> Aval:
+    if x.dtype.itemsize != dtype.itemsize:
+        raise TypeError(f"bitcast: {x} and {dtype} have different sizes; convert or reshape to equal sizes first")
+    return Aval(x.shape, dtype)
+
+
+bitcast_p: Primitive = Primitive(
+    "bitcast",
+    _bitcast_impl,
+    _bitcast_abstract,
+    batch=lambda size, args, batched, *, dtype: (bitcast_p(args[0], dtype=dtype), True),
+)
+
+
+def bitcast(x: Any, dtype: np.dtype) -> Any:
+    """The same bits read as another dtype of equal size."""
+    dtype = np.dtype(dtype)
+    _bitcast_abstract(aval_of(x), dtype=dtype)
+    return bitcast_p(x, dtype=dtype)
+
+
+def _reduce_precision_impl(xp: Any, x: Any, *, exponent_bits: int, mantissa_bits: int) -> Any:
+    x = xp.asarray(x)
+    info = np.finfo(x.dtype)
+    bits = x.view(np.dtype(f"u{x.dtype.itemsize}"))
+    one = bits.dtype.type(1)
+    drop = info.nmant - mantissa_bits
+    if drop > 0:  # round the dropped bits to nearest, ties to even; a carry moves into the exponent, as it should
+        half = bits.dtype.type((1 << (drop - 1)) - 1)
+        bits = bits + half + ((bits >> bits.dtype.type(drop)) & one)
+        bits = bits & bits.dtype.type(~((1 << drop) - 1) & (1 << info.bits) - 1)
+    out = xp.where(xp.isfinite(x), bits.view(x.dtype), x)
+    bias = (1 << (exponent_bits - 1)) - 1
+    if exponent_bits < info.nexp:
+        magnitude = xp.abs(out)
+        out = xp.where(xp.isfinite(x) & (magnitude >= 2.0 ** (bias + 1)), xp.copysign(x.dtype.type(np.inf), x), out)
+        out = xp.where(magnitude < 2.0 ** (1 - bias), xp.copysign(x.dtype.type(0), x), out)
+    return out[()] if xp is np and not out.ndim else out
+
+
+reduce_precision_p: Primitive = Primitive(
+    "reduce_precision",
+    _reduce_precision_impl,
+    lambda x, *, exponent_bits, mantissa_bits: Aval(x.shape, x.dtype),
+    jvp=lambda tangents, out, x, **bits: reduce_precision_p(tangents[0], **bits),
+    transpose=lambda ct, x, **bits: [reduce_precision_p(ct, **bits)],
+    batch=lambda size, args, batched, **bits: (reduce_precision_p(args[0], **bits), True),
+)
+
+
+def reduce_precision(x: Any, *, exponent_bits: int, mantissa_bits: int) -> Any:
+    """x rounded to a format with fewer bits, in its own dtype; subnormals of that format become zero. Tangents too."""
+    return reduce_precision_p(x, exponent_bits=exponent_bits, mantissa_bits=mantissa_bits)

@@ -73,6 +73,8 @@ def _elementwise_jvp(rules: Sequence[Any]) -> Callable[..., Any]:
     if len(rules) == 1:
         (rule,) = rules
         return lambda tangents, out, *primals, **params: rule and rule(tangents[0], out, *primals, **params)
+    if len(rules) == 2:
+        return _binary_jvp(*rules)
 
     def jvp(tangents: Sequence[Any], out: Any, *primals: Any, **params: Any) -> Any:
         total = None
@@ -81,6 +83,21 @@ def _elementwise_jvp(rules: Sequence[Any]) -> Callable[..., Any]:
                 term = rule(t, out, *primals, **params)
                 total = term if total is None else _ADD[0](total, term)
         return total
+
+    return jvp
+
+
+def _binary_jvp(first: Any, second: Any) -> Callable[..., Any]:
+    """The loop of `_elementwise_jvp` unrolled: un-jitted gradients spend their time here."""
+
+    def jvp(tangents: Sequence[Any], out: Any, x: Any, y: Any, **params: Any) -> Any:
+        tx, ty = tangents
+        if ty is None or second is None:
+            return first(tx, out, x, y, **params) if tx is not None and first is not None else None
+        term = second(ty, out, x, y, **params)
+        if tx is None or first is None:
+            return term
+        return _ADD[0](first(tx, out, x, y, **params), term)
 
     return jvp
 

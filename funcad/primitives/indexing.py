@@ -1,11 +1,24 @@
-"""Indexing: static slices here; gather, scatter and dynamic slices."""
+"""Indexing by known and by computed bounds: basic indices, dynamic slices; gather and scatter are next door (scatter.py).
+
+`basic_index(x, index)` is one equation for everything that NumPy calls basic indexing. `index` is canonical: an int in [0, n),
+a triple (start, count, step) per axis that stays, None for a new axis; no Ellipsis, one entry per axis of x. Its transpose is
+`basic_place` (zeros but for the selected elements); `basic_update` writes into a copy. `dynamic_slice` takes computed starts,
+which wrap once if negative and are then clamped so that the slice fits, as in JAX.
+"""
 
 from __future__ import annotations
 
 from typing import Any
 
-from funcad.ir.aval import shape_of
-from funcad.primitives.shape import slice_p
+import numpy as np
+
+from funcad.ir.aval import Aval, aval_of, shape_of
+from funcad.ir.primitive import Primitive, is_linear
+from funcad.primitives import families
+from funcad.primitives.families import structural
+from funcad.primitives.scatter import gather as gather
+from funcad.primitives.scatter import scatter as scatter
+from funcad.primitives.shape import broadcast_in_dim, broadcast_leading, slice_p, transpose, zeros
 
 
 def static_slice(x: Any, start: int, stop: int, axis: int = 0) -> Any:
@@ -16,3 +29,241 @@ def static_slice(x: Any, start: int, stop: int, axis: int = 0) -> Any:
     starts = tuple([start if i == axis else 0 for i in range(len(shape))])
     limits = tuple([stop if i == axis else n for i, n in enumerate(shape)])
     return slice_p(x, start=starts, limit=limits, strides=None)
+
+
+# -- basic indices
+
+
+def _python_index(index: tuple) -> tuple:
+    """The canonical index as NumPy takes it."""
+    result: list = []
+    for entry in index:
+        if type(entry) is tuple:
+            start, count, step = entry
+            stop = start + count * step
+            entry = slice(start, stop if stop >= 0 else None, step) if count else slice(0, 0)
+        result.append(entry)
+    return tuple(result)
+
+
+def _basic_shape(index: tuple) -> tuple:
+    return tuple([1 if e is None else e[1] for e in index if type(e) is not int])
+
+
+def _basic_abstract(x: Aval, *, index: tuple) -> Aval:
+    if len([e for e in index if e is not None]) != len(x.shape):
+        raise IndexError(f"basic_index: the index {index} has not one entry per axis of {x}")
+    return Aval(_basic_shape(index), x.dtype)
+
+
+def _batched_index(size: int, index: tuple) -> tuple:
+    return ((0, size, 1), *index)
+
+
+def _place_impl(xp: Any, x: Any, *, index: tuple, shape: tuple) -> Any:
+    out = xp.zeros(shape, x.dtype)
+    out[_python_index(index)] = x
+    return out
+
+
+basic_index_p = structural(
+    "basic_index",
+    lambda xp, x, *, index: x[_python_index(index)],
+    _basic_abstract,
+    lambda ct, x, *, index: basic_place_p(ct, index=index, shape=x.shape),
+    lambda size, x, *, index: basic_index_p(x, index=_batched_index(size, index)),
+)
+basic_place_p = structural(  # zeros of a shape, with x at the index
+    "basic_place",
+    _place_impl,
+    lambda x, *, index, shape: Aval(shape, x.dtype),
+    lambda ct, x, *, index, shape: basic_index_p(ct, index=index),
+    lambda size, x, *, index, shape: basic_place_p(x, index=_batched_index(size, index), shape=(size, *shape)),
+)
+
+
+def basic_index(x: Any, index: tuple) -> Any:
+    """x at a canonical basic index; see the module's text."""
+    return basic_index_p(x, index=index)
+
+
+def _update_impl(xp: Any, x: Any, u: Any, *, index: tuple) -> Any:
+    out = xp.array(x, order="C", copy=True)
+    out[_python_index(index)] = u
+    return out
+
+
+def _update_abstract(x: Aval, u: Aval, *, index: tuple) -> Aval:
+    expected = _basic_abstract(x, index=index)
+    if u.shape != expected.shape or u.dtype != x.dtype:
+        raise TypeError(f"basic_update: the update must be {expected}, got {u}")
+    return Aval(x.shape, x.dtype)
+
+
+def _filled(tangents: Any, primals: Any) -> list:
+    return [zeros(aval_of(p)) if t is None else t for t, p in zip(tangents, primals)]
+
+
+def _known_aval(x: Any) -> Any:
+    return x.aval if is_linear(x) else aval_of(x)
+
+
+def _update_transpose(ct: Any, x: Any, u: Any, *, index: tuple) -> list:
+    ct_x = basic_update(ct, zeros(_known_aval(u)), index) if is_linear(x) else None
+    return [ct_x, basic_index(ct, index) if is_linear(u) else None]
+
+
+basic_update_p = Primitive(
+    "basic_update",
+    _update_impl,
+    _update_abstract,
+    jvp=lambda tangents, out, x, u, *, index: basic_update(*_filled(tangents, (x, u)), index),
+    transpose=_update_transpose,
+    batch=lambda size, args, batched, *, index: (
+        basic_update(*[a if b else broadcast_leading(a, size) for a, b in zip(args, batched)], _batched_index(size, index)),
+        True,
+    ),
+)
+
+
+def basic_update(x: Any, update: Any, index: tuple) -> Any:
+    """A copy of x in which the elements at a canonical basic index are those of `update`."""
+    return basic_update_p(x, update, index=index)
+
+
+# -- dynamic slices
+
+
+def _window(starts: Any, sizes: tuple, shape: tuple) -> tuple:
+    window = []
+    for start, k, n in zip(starts, sizes, shape):
+        start = int(start)
+        start = min(max(start + n if start < 0 else start, 0), n - k)
+        window.append(slice(start, start + k))
+    return tuple(window)
+
+
+def _check_window(name: str, x: Aval, starts: tuple, sizes: tuple) -> None:
+    if len(starts) != len(x.shape) or len(sizes) != len(x.shape):
+        raise TypeError(f"{name}: needs one start and one size per axis of {x}, got {len(starts)} and {sizes}")
+    if any(s.shape != () or s.dtype.kind not in "iu" for s in starts):
+        raise TypeError(f"{name}: starts must be integer scalars, got {families.avals_text(starts)}")
+    if any(not 0 <= k <= n for k, n in zip(sizes, x.shape)):
+        raise TypeError(f"{name}: a slice of shape {sizes} does not fit into {x}")
+
+
+def _dynamic_slice_abstract(x: Aval, *starts: Aval, sizes: tuple) -> Aval:
+    _check_window("dynamic_slice", x, starts, sizes)
+    return Aval(sizes, x.dtype)
+
+
+def _clamp_impl(xp: Any, start: Any, *, size: int, extent: int) -> Any:
+    start = xp.asarray(start).astype(np.int64)
+    return xp.clip(xp.where(start < 0, start + extent, start), 0, extent - size)[()]
+
+
+clamp_start_p = Primitive(  # computed starts of slices of a size along an axis of an extent, wrapped and clamped
+    "clamp_start",
+    _clamp_impl,
+    lambda start, *, size, extent: Aval(start.shape, np.dtype(np.int64)),
+    batch=lambda size_, args, batched, *, size, extent: (clamp_start_p(args[0], size=size, extent=extent), True),
+)
+
+
+def _window_indices(size: int, starts: Any, batched: Any, sizes: tuple, shape: tuple) -> list[Any]:
+    """Index arrays of shape (size, *sizes[:m]) for slices whose starts differ from lane to lane; axes m... are whole."""
+    m = 1 + max(i for i, (k, n) in enumerate(zip(sizes, shape)) if k != n or i == 0)
+    full = (size, *sizes[:m])
+    indices = []
+    for i in range(m):
+        start = clamp_start_p(starts[i], size=sizes[i], extent=shape[i])
+        start = broadcast_in_dim(start, shape=full, axes=(0,) if batched[i] else ())
+        offset = broadcast_in_dim(np.arange(sizes[i]), shape=full, axes=(i + 1,))
+        indices.append(families._ADD[0](start, offset))
+    return indices
+
+
+def _dynamic_slice_batch(size: int, args: Any, batched: Any, *, sizes: tuple) -> tuple[Any, bool]:
+    x, *starts = args
+    if not any(batched[1:]):
+        return dynamic_slice(x, (0, *starts), (size, *sizes)), True
+    shape = shape_of(x)[1:] if batched[0] else shape_of(x)
+    indices = _window_indices(size, starts, batched[1:], sizes, shape)
+    return gather(x, *indices, batch_dims=int(batched[0]), unique=batched[0]), True
+
+
+def _dynamic_slice_transpose(ct: Any, x: Any, *starts: Any, sizes: tuple) -> list:
+    return [dynamic_update_slice(zeros(x.aval), ct, starts), *[None] * len(starts)]
+
+
+dynamic_slice_p = Primitive(
+    "dynamic_slice",
+    lambda xp, x, *starts, sizes: x[_window(starts, sizes, x.shape)],
+    _dynamic_slice_abstract,
+    jvp=lambda tangents, out, x, *starts, sizes: dynamic_slice(tangents[0], starts, sizes),
+    transpose=_dynamic_slice_transpose,
+    batch=_dynamic_slice_batch,
+)
+
+
+def dynamic_slice(x: Any, starts: Any, sizes: tuple) -> Any:
+    """The window of shape `sizes` of x at computed starts (integer scalars), wrapped if negative, then clamped to fit."""
+    return dynamic_slice_p(x, *starts, sizes=tuple(sizes))
+
+
+def _dynamic_update_impl(xp: Any, x: Any, u: Any, *starts: Any) -> Any:
+    out = xp.array(x, order="C", copy=True)
+    out[_window(starts, u.shape, x.shape)] = u
+    return out
+
+
+def _dynamic_update_abstract(x: Aval, u: Aval, *starts: Aval) -> Aval:
+    _check_window("dynamic_update_slice", x, starts, u.shape)
+    if u.dtype != x.dtype:
+        raise TypeError(f"dynamic_update_slice: operand and update must have equal dtypes, got {x}, {u}")
+    return Aval(x.shape, x.dtype)
+
+
+def _dynamic_update_jvp(tangents: Any, out: Any, x: Any, u: Any, *starts: Any) -> Any:
+    return dynamic_update_slice(*_filled(tangents[:2], (x, u)), starts)
+
+
+def _dynamic_update_transpose(ct: Any, x: Any, u: Any, *starts: Any) -> list:
+    aval = _known_aval(u)
+    ct_x = dynamic_update_slice(ct, zeros(aval), starts) if is_linear(x) else None
+    return [ct_x, dynamic_slice(ct, starts, aval.shape) if is_linear(u) else None, *[None] * len(starts)]
+
+
+def _dynamic_update_batch(size: int, args: Any, batched: Any) -> tuple[Any, bool]:
+    x, u = [a if b else broadcast_leading(a, size) for a, b in zip(args[:2], batched)]
+    starts = args[2:]
+    if not any(batched[2:]):
+        return dynamic_update_slice(x, u, (0, *starts)), True
+    indices = _window_indices(size, starts, batched[2:], shape_of(u)[1:], shape_of(x)[1:])
+    return scatter(x, u, *indices, batch_dims=1, unique=True), True
+
+
+dynamic_update_slice_p = Primitive(
+    "dynamic_update_slice",
+    _dynamic_update_impl,
+    _dynamic_update_abstract,
+    jvp=_dynamic_update_jvp,
+    transpose=_dynamic_update_transpose,
+    batch=_dynamic_update_batch,
+)
+
+
+def dynamic_update_slice(x: Any, update: Any, starts: Any) -> Any:
+    """A copy of x with `update` written at computed starts, wrapped if negative, then clamped to fit."""
+    return dynamic_update_slice_p(x, update, *starts)
+
+
+def take_along(x: Any, indices: Any, axis: int, *, unique: bool = False) -> Any:
+    """x at an integer array of x's rank: along `axis` the elements that it names, along the others its own position."""
+    ndim = len(shape_of(x))
+    if axis == ndim - 1:
+        return gather(x, indices, batch_dims=axis, unique=unique)
+    perm = tuple([i for i in range(ndim) if i != axis] + [axis])
+    back = tuple([perm.index(i) for i in range(ndim)])
+    out = gather(transpose(x, perm=perm), transpose(indices, perm=perm), batch_dims=ndim - 1, unique=unique)
+    return transpose(out, perm=back)

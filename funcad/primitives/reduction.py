@@ -1,14 +1,21 @@
-"""Reductions over axes. `axes` is a sorted tuple of non-negative axes; the reduced axes are dropped."""
+"""Reductions over axes. `axes` is a sorted tuple of non-negative axes; the reduced axes are dropped.
+
+The derivative of max and min is shared equally among the tied elements; a NaN result is tied with the NaNs that made it. The
+derivative of prod multiplies running products from both sides, so it is exact with any number of zero factors, in every order.
+"""
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Callable
 
 import numpy as np
 
 from funcad.ir.aval import Aval
+from funcad.ir.primitive import Primitive
 from funcad.primitives import families
-from funcad.primitives.families import structural
+from funcad.primitives.arithmetic import mul
+from funcad.primitives.cumulative import cumprod, shift
+from funcad.primitives.families import REAL, structural
 
 
 def reduced_aval(x: Aval, axes: tuple, dtype: Any = None) -> Aval:
@@ -18,6 +25,10 @@ def reduced_aval(x: Aval, axes: tuple, dtype: Any = None) -> Aval:
 
 def kept_axes(ndim: int, axes: tuple) -> tuple:
     return tuple([i for i in range(ndim) if i not in axes])
+
+
+def _moved(axes: tuple) -> tuple:
+    return tuple([a + 1 for a in axes])
 
 
 def _sum_impl(xp: Any, x: Any, *, axes: tuple) -> Any:
@@ -43,3 +54,158 @@ reduce_sum_p = structural(
 def reduce_sum(x: Any, *, axes: tuple) -> Any:
     """Sum over axes in the operand's own dtype (the public `sum` converts small integers first)."""
     return reduce_sum_p(x, axes=axes) if axes else x
+
+
+def _reduction(
+    name: str, impl: Callable[..., Any], jvp: Callable[..., Any] | None = None, dtype: Any = None, identity: Any = None
+) -> Primitive:
+    def abstract_eval(x: Aval, *, axes: tuple) -> Aval:
+        if identity is None and any(x.shape[a] == 0 for a in axes):
+            raise ValueError(f"zero-size array to reduction operation {name} which has no identity")
+        return reduced_aval(x, axes, dtype)
+
+    primitive = Primitive(
+        name,
+        impl,
+        abstract_eval,
+        jvp=jvp,
+        batch=lambda size, args, batched, *, axes: (primitive(args[0], axes=_moved(axes)), True),
+    )
+    return primitive
+
+
+# -- prod
+
+
+def _prod_impl(xp: Any, x: Any, *, axes: tuple) -> Any:
+    if xp is np:
+        return np.multiply.reduce(x, axis=axes, dtype=x.dtype)
+    return xp.prod(x, axis=axes, dtype=x.dtype)
+
+
+def _prod_jvp(tangents: Any, out: Any, x: Any, *, axes: tuple) -> Any:
+    t = tangents[0]
+    for axis in reversed(axes):  # one axis at a time, so that nothing is reshaped
+        others = mul(shift(cumprod(x, axis), axis, fill=1), shift(cumprod(x, axis, True), axis, reverse=True, fill=1))
+        t = reduce_sum(mul(t, others), axes=(axis,))
+        x = reduce_prod(x, axes=(axis,)) if axis != axes[0] else None
+    return t
+
+
+reduce_prod_p = _reduction("reduce_prod", _prod_impl, _prod_jvp, identity=1)
+
+
+def reduce_prod(x: Any, *, axes: tuple) -> Any:
+    """Product over axes in the operand's own dtype."""
+    return reduce_prod_p(x, axes=axes) if axes else x
+
+
+# -- max and min
+
+
+def _tied(xp: Any, x: Any, out: Any, axes: tuple) -> tuple[Any, Any]:
+    """Where x attains its extremum `out`, and how often along each reduced line."""
+    full = xp.expand_dims(out, axes)
+    mask = x == full
+    if x.dtype.kind in "fc":
+        mask |= (x != x) & (full != full)
+    return mask, xp.sum(mask, axis=axes, dtype=REAL(x.dtype) if x.dtype.kind in "fc" else None)
+
+
+def _tied_mean_impl(xp: Any, t: Any, x: Any, out: Any, *, axes: tuple) -> Any:
+    mask, count = _tied(xp, x, out, axes)
+    return (xp.sum(xp.where(mask, t, xp.zeros((), t.dtype)), axis=axes, dtype=t.dtype) / count)[()]
+
+
+def _tied_spread_impl(xp: Any, t: Any, x: Any, out: Any, *, axes: tuple) -> Any:
+    mask, count = _tied(xp, x, out, axes)
+    return xp.where(mask, xp.expand_dims(t / count, axes), xp.zeros((), t.dtype))
+
+
+def _tied_primitive(name: str, impl: Callable[..., Any], aval: Callable[..., Aval], other: list) -> Primitive:
+    def batch(size: int, args: Any, batched: Any, *, axes: tuple) -> tuple[Any, bool]:
+        return primitive(*families.align_batched(size, args, batched, families._BROADCAST[0]), axes=_moved(axes)), True
+
+    primitive = Primitive(
+        name,
+        impl,
+        aval,
+        jvp=lambda tangents, result, t, x, out, *, axes: (
+            None if tangents[0] is None else primitive(tangents[0], x, out, axes=axes)
+        ),
+        transpose=lambda ct, t, x, out, *, axes: [other[0](ct, x, out, axes=axes), None, None],
+        batch=batch,
+    )
+    return primitive
+
+
+_spread: list = [None]
+tied_mean_p = _tied_primitive(  # the mean tangent of the elements that attain the extremum `out` of x
+    "tied_mean", _tied_mean_impl, lambda t, x, out, *, axes: reduced_aval(t, axes), _spread
+)
+tied_spread_p = _spread[0] = _tied_primitive(  # its transpose: each of those elements gets its share of the cotangent
+    "tied_spread", _tied_spread_impl, lambda t, x, out, *, axes: Aval(x.shape, t.dtype), [tied_mean_p]
+)
+
+
+def _extremum_jvp(tangents: Any, out: Any, x: Any, *, axes: tuple) -> Any:
+    return tied_mean_p(tangents[0], x, out, axes=axes)
+
+
+reduce_max_p = _reduction("reduce_max", lambda xp, x, *, axes: x.max(axis=axes), _extremum_jvp)
+reduce_min_p = _reduction("reduce_min", lambda xp, x, *, axes: x.min(axis=axes), _extremum_jvp)
+
+
+def reduce_max(x: Any, *, axes: tuple) -> Any:
+    """Maximum over axes; NaN propagates; ValueError if a reduced axis is empty."""
+    return reduce_max_p(x, axes=axes) if axes else x
+
+
+def reduce_min(x: Any, *, axes: tuple) -> Any:
+    """Minimum over axes; NaN propagates; ValueError if a reduced axis is empty."""
+    return reduce_min_p(x, axes=axes) if axes else x
+
+
+# -- truth and positions: without derivative
+
+reduce_any_p = _reduction("reduce_any", lambda xp, x, *, axes: x.any(axis=axes), dtype=families.BOOL, identity=False)
+reduce_all_p = _reduction("reduce_all", lambda xp, x, *, axes: x.all(axis=axes), dtype=families.BOOL, identity=True)
+
+
+def reduce_any(x: Any, *, axes: tuple) -> Any:
+    """Is any element over the axes true (nonzero)? A bool."""
+    return reduce_any_p(x, axes=axes)
+
+
+def reduce_all(x: Any, *, axes: tuple) -> Any:
+    """Are all elements over the axes true (nonzero)? A bool."""
+    return reduce_all_p(x, axes=axes)
+
+
+def _position(name: str, impl: Callable[..., Any]) -> Primitive:
+    def abstract_eval(x: Aval, *, axis: int) -> Aval:
+        if x.shape[axis] == 0:
+            raise ValueError(f"attempt to get {name} of an empty sequence")
+        return reduced_aval(x, (axis,), np.dtype(np.int64))
+
+    primitive = Primitive(
+        name,
+        impl,
+        abstract_eval,
+        batch=lambda size, args, batched, *, axis: (primitive(args[0], axis=axis + 1), True),
+    )
+    return primitive
+
+
+argmax_p = _position("argmax", lambda xp, x, *, axis: x.argmax(axis=axis))
+argmin_p = _position("argmin", lambda xp, x, *, axis: x.argmin(axis=axis))
+
+
+def argmax(x: Any, axis: int) -> Any:
+    """The position (int64) of the first maximum along an axis, or of the first NaN."""
+    return argmax_p(x, axis=axis)
+
+
+def argmin(x: Any, axis: int) -> Any:
+    """The position (int64) of the first minimum along an axis, or of the first NaN."""
+    return argmin_p(x, axis=axis)

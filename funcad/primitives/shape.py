@@ -233,3 +233,22 @@ pad_p = structural(  # zeros around (low, high >= 0) and between (interior) the 
     _pad_transpose,
     lambda size, x, *, low, high, interior: pad_p(x, low=(0, *low), high=(0, *high), interior=(0, *interior)),
 )
+
+
+rev_p = structural(
+    "rev",
+    lambda xp, x, *, axes: x[tuple([slice(None, None, -1) if i in axes else slice(None) for i in range(x.ndim)])],
+    lambda x, *, axes: Aval(x.shape, x.dtype),
+    lambda ct, x, *, axes: rev(ct, axes=axes),
+    lambda size, x, *, axes: rev(x, axes=tuple([a + 1 for a in axes])),
+)
+
+
+def rev(x: Any, *, axes: tuple) -> Any:
+    """x with the order of its elements reversed along axes."""
+    return rev_p(x, axes=axes) if axes else x
+
+
+def pad(x: Any, *, low: tuple, high: tuple, interior: tuple | None = None) -> Any:
+    """x with zeros around it (low, high >= 0 per axis) and between its elements (interior >= 0)."""
+    return pad_p(x, low=low, high=high, interior=interior or (0,) * len(low))

@@ -1,20 +1,81 @@
-"""Transcendental functions: exp, log, trigonometric and hyperbolic functions and their inverses, sqrt and cbrt."""
+"""Transcendental functions: exponentials, logarithms, trigonometric and hyperbolic functions and their inverses.
+
+Where the derivative is a function of the result (exp, tanh, logistic), the result is the only residual. Special points:
+`logaddexp` of two equal infinities shares the derivative in halves, as a tie of `maximum`; `sinc` and all its derivatives
+are exact to rounding near 0 (one primitive with the order of the derivative as a parameter).
+"""
 
 from __future__ import annotations
 
+from math import factorial, pi
+from math import log as _log
 from typing import Any
 
 import numpy as np
 
 from funcad.ir.primitive import is_linear
-from funcad.primitives.arithmetic import add, div, mul, neg, sub
+from funcad.primitives import arithmetic
+from funcad.primitives.arithmetic import add, div, hypot, mul, neg, sqrt, square, sub
+from funcad.primitives.comparison import and_, eq, isinf, select
 from funcad.primitives.families import elementwise
+
+_LN2, _LN10 = _log(2.0), _log(10.0)
 
 sin_p = elementwise("sin", np.sin, [lambda t, out, x: mul(t, cos(x))], emit=lambda e, x: e.sin(x))
 cos_p = elementwise("cos", np.cos, [lambda t, out, x: neg(mul(t, sin(x)))], emit=lambda e, x: e.cos(x))
+tan_p = elementwise("tan", np.tan, [lambda t, out, x: mul(t, add(1.0, square(out)))], emit=lambda e, x: e.tan(x))
 exp_p = elementwise("exp", np.exp, [lambda t, out, x: mul(t, out)], emit=lambda e, x: e.exp(x))
+exp2_p = elementwise("exp2", np.exp2, [lambda t, out, x: mul(t, mul(_LN2, out))], emit=lambda e, x: e.exp2(x))
+expm1_p = elementwise("expm1", np.expm1, [lambda t, out, x: mul(t, add(out, 1.0))], emit=lambda e, x: e.expm1(x))
 log_p = elementwise("log", np.log, [lambda t, out, x: div(t, x)], emit=lambda e, x: e.log(x))
+log2_p = elementwise("log2", np.log2, [lambda t, out, x: div(t, mul(_LN2, x))], emit=lambda e, x: e.log2(x))
+log10_p = elementwise("log10", np.log10, [lambda t, out, x: div(t, mul(_LN10, x))], emit=lambda e, x: e.log10(x))
+log1p_p = elementwise("log1p", np.log1p, [lambda t, out, x: div(t, add(1.0, x))], emit=lambda e, x: e.log1p(x))
+
+
+def _one_minus_square(x: Any) -> Any:
+    return mul(sub(1.0, x), add(1.0, x))
+
+
+arcsin_p = elementwise(
+    "arcsin", np.arcsin, [lambda t, out, x: div(t, sqrt(_one_minus_square(x)))], emit=lambda e, x: e.arcsin(x)
+)
+arccos_p = elementwise(
+    "arccos", np.arccos, [lambda t, out, x: neg(div(t, sqrt(_one_minus_square(x))))], emit=lambda e, x: e.arccos(x)
+)
+arctan_p = elementwise(
+    "arctan", np.arctan, [lambda t, out, x: div(t, add(1.0, square(x)))], emit=lambda e, x: e.arctan(x)
+)
+
+
+def _arctan2_by_y(t: Any, out: Any, y: Any, x: Any) -> Any:
+    r = hypot(y, x)
+    return mul(div(div(x, r), r), t)
+
+
+def _arctan2_by_x(t: Any, out: Any, y: Any, x: Any) -> Any:
+    r = hypot(y, x)
+    return neg(mul(div(div(y, r), r), t))
+
+
+arctan2_p = elementwise(
+    "arctan2", np.arctan2, [_arctan2_by_y, _arctan2_by_x], emit=lambda e, y, x: e.arctan2(y, x)
+)
+sinh_p = elementwise("sinh", np.sinh, [lambda t, out, x: mul(t, cosh(x))], emit=lambda e, x: e.sinh(x))
+cosh_p = elementwise("cosh", np.cosh, [lambda t, out, x: mul(t, sinh(x))], emit=lambda e, x: e.cosh(x))
 tanh_p = elementwise("tanh", np.tanh, [lambda t, out, x: tanh_linear(t, out)], emit=lambda e, x: e.tanh(x))
+arcsinh_p = elementwise(
+    "arcsinh", np.arcsinh, [lambda t, out, x: div(t, sqrt(add(1.0, square(x))))], emit=lambda e, x: e.arcsinh(x)
+)
+arccosh_p = elementwise(
+    "arccosh",
+    np.arccosh,
+    [lambda t, out, x: div(t, mul(sqrt(sub(x, 1.0)), sqrt(add(x, 1.0))))],
+    emit=lambda e, x: e.arccosh(x),
+)
+arctanh_p = elementwise(
+    "arctanh", np.arctanh, [lambda t, out, x: div(t, _one_minus_square(x))], emit=lambda e, x: e.arctanh(x)
+)
 
 
 def _tanh_linear_impl(xp: Any, t: Any, y: Any) -> Any:
@@ -33,6 +94,83 @@ tanh_linear_p = elementwise(
 )
 
 
+def _logistic_impl(xp: Any, x: Any) -> Any:
+    if getattr(x, "dtype", np.dtype(float)).kind == "c" or type(x) is complex:
+        return 1.0 / (1.0 + xp.exp(-x))
+    small = xp.exp(-xp.abs(x))  # never overflows, and keeps the relative accuracy of tiny results
+    out = xp.where(xp.signbit(x), small, type(small)(1.0) if isinstance(small, np.generic) else 1.0) / (1.0 + small)
+    return out[()] if xp is np and not out.ndim else out
+
+
+logistic_p = elementwise(
+    "logistic",
+    _logistic_impl,
+    [lambda t, out, x: logistic_linear(t, out)],
+    emit=lambda e, x: e.div(
+        e.select(e.lt(x, e.const(0.0)), e.exp(e.neg(e.abs(x))), e.const(1.0)),
+        e.add(e.const(1.0), e.exp(e.neg(e.abs(x)))),
+    ),
+)
+# t * y * (1 - y): the output is the only residual
+logistic_linear_p = elementwise(
+    "logistic_linear",
+    lambda xp, t, y: t * (y * (1.0 - y)),
+    [lambda u, out, t, y: logistic_linear(u, y), lambda u, out, t, y: mul(mul(sub(1.0, mul(2.0, y)), t), u)],
+    transpose=lambda ct, t, y: [logistic_linear(ct, y) if is_linear(t) else None, None],
+    emit=lambda e, t, y: e.mul(t, e.mul(y, e.sub(e.const(1.0), y))),
+)
+
+
+def _difference(x: Any, y: Any) -> Any:
+    """x - y, 0 between equal infinities."""
+    return select(and_(eq(x, y), isinf(x)), 0.0, sub(x, y))
+
+
+logaddexp_p = elementwise(
+    "logaddexp",
+    np.logaddexp,
+    [
+        lambda t, out, x, y: mul(logistic(_difference(x, y)), t),
+        lambda t, out, x, y: mul(logistic(_difference(y, x)), t),
+    ],
+    emit=lambda e, x, y: e.logaddexp(x, y),
+)
+logaddexp2_p = elementwise(
+    "logaddexp2",
+    np.logaddexp2,
+    [
+        lambda t, out, x, y: mul(logistic(mul(_LN2, _difference(x, y))), t),
+        lambda t, out, x, y: mul(logistic(mul(_LN2, _difference(y, x))), t),
+    ],
+    emit=lambda e, x, y: e.logaddexp2(x, y),
+)
+
+
+def _sinc_impl(xp: Any, x: Any, *, order: int) -> Any:
+    """The derivative of this order of sin(u)/u at u = pi * x, times pi**order."""
+    if not order:
+        return xp.sinc(x)
+    u = xp.asarray(x) * pi
+    near = xp.abs(u) < order + 2.0
+    v = xp.where(near, u, 0.0)  # Taylor's series near 0 ...
+    series, k = xp.zeros_like(v), -(-order // 2)
+    terms = [(-1) ** j / ((2 * j + 1) * factorial(2 * j - order)) for j in range(k, k + 14 + 2 * order)]
+    for term in reversed(terms):
+        series = series * (v * v) + term
+    if order % 2:
+        series = series * v
+    w = xp.where(near, float(order + 2), u)  # ... and the recursion by parts elsewhere
+    value, shift = xp.sin(w) / w, w
+    for n in range(1, order + 1):
+        shift = shift + pi / 2
+        value = (xp.sin(shift) - n * value) / w
+    out = xp.where(near, series, value) * pi**order
+    return out[()] if xp is np and not out.ndim else out
+
+
+sinc_p = elementwise("sinc", _sinc_impl, [lambda t, out, x, *, order: mul(sinc(x, order + 1), t)])
+
+
 def sin(x: Any) -> Any:
     return sin_p(x)
 
@@ -41,12 +179,60 @@ def cos(x: Any) -> Any:
     return cos_p(x)
 
 
+def tan(x: Any) -> Any:
+    return tan_p(x)
+
+
 def exp(x: Any) -> Any:
     return exp_p(x)
 
 
+def exp2(x: Any) -> Any:
+    return exp2_p(x)
+
+
+def expm1(x: Any) -> Any:
+    return expm1_p(x)
+
+
 def log(x: Any) -> Any:
     return log_p(x)
+
+
+def log2(x: Any) -> Any:
+    return log2_p(x)
+
+
+def log10(x: Any) -> Any:
+    return log10_p(x)
+
+
+def log1p(x: Any) -> Any:
+    return log1p_p(x)
+
+
+def arcsin(x: Any) -> Any:
+    return arcsin_p(x)
+
+
+def arccos(x: Any) -> Any:
+    return arccos_p(x)
+
+
+def arctan(x: Any) -> Any:
+    return arctan_p(x)
+
+
+def arctan2(y: Any, x: Any) -> Any:
+    return arctan2_p(y, x)
+
+
+def sinh(x: Any) -> Any:
+    return sinh_p(x)
+
+
+def cosh(x: Any) -> Any:
+    return cosh_p(x)
 
 
 def tanh(x: Any) -> Any:
@@ -55,3 +241,40 @@ def tanh(x: Any) -> Any:
 
 def tanh_linear(t: Any, y: Any) -> Any:
     return tanh_linear_p(t, y)
+
+
+def arcsinh(x: Any) -> Any:
+    return arcsinh_p(x)
+
+
+def arccosh(x: Any) -> Any:
+    return arccosh_p(x)
+
+
+def arctanh(x: Any) -> Any:
+    return arctanh_p(x)
+
+
+def logistic(x: Any) -> Any:
+    """1 / (1 + exp(-x)), without overflow."""
+    return logistic_p(x)
+
+
+def logistic_linear(t: Any, y: Any) -> Any:
+    return logistic_linear_p(t, y)
+
+
+def logaddexp(x: Any, y: Any) -> Any:
+    return logaddexp_p(x, y)
+
+
+def logaddexp2(x: Any, y: Any) -> Any:
+    return logaddexp2_p(x, y)
+
+
+def sinc(x: Any, order: int = 0) -> Any:
+    """NumPy's sinc, sin(pi x) / (pi x), or its derivative of some order."""
+    return sinc_p(x, order=order)
+
+
+arithmetic._LOG[0] = log

@@ -9,7 +9,8 @@ on an unbatched value acts on `size` equal copies.
 
 from __future__ import annotations
 
-from typing import Any, Sequence
+from collections.abc import Sequence
+from typing import Any
 
 from funcad.errors import MissingRuleError
 from funcad.ir.aval import aval_of
@@ -17,7 +18,7 @@ from funcad.ir.interpret import Environment, note_source
 from funcad.ir.jaxpr import Jaxpr, Literal, equation_axis_names
 from funcad.ir.state import state
 from funcad.ir.trace import bind, trace_function
-from funcad.primitives.shape import broadcast_leading
+from funcad.primitives.stack import lead
 
 __all__ = ["batch_eval", "batch_jaxpr", "batch_step"]
 
@@ -46,9 +47,7 @@ def _acts_on(params: dict[str, Any], name: Any) -> bool:
     return name in names if isinstance(names, tuple) else name == names
 
 
-def batch_eval(
-    jaxpr: Jaxpr, size: int, args: Sequence[Any], batched: Sequence[bool]
-) -> tuple[list[Any], list[bool]]:
+def batch_eval(jaxpr: Jaxpr, size: int, args: Sequence[Any], batched: Sequence[bool]) -> tuple[list[Any], list[bool]]:
     """Outputs of a program for batched inputs (axis 0), and which outputs are batched."""
     env = Environment(jaxpr.inputs, list(zip(args, batched)))
     values = env.values
@@ -87,7 +86,7 @@ def batch_jaxpr(
         def program(*values: Any) -> list[Any]:
             outs, flags = batch_eval(jaxpr, size, values, batched)
             if force is not None:
-                outs = [broadcast_leading(o, size) if f and not b else o for o, b, f in zip(outs, flags, force)]
+                outs = [lead(o, size) if f and not b else o for o, b, f in zip(outs, flags, force)]
                 flags = [b or f for b, f in zip(flags, force)]
             out_batched[:] = flags
             return outs

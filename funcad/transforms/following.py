@@ -13,7 +13,8 @@ that the user can still write is protected before it becomes a residual (see ir/
 from __future__ import annotations
 
 import sys
-from typing import Any, Sequence
+from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 
@@ -133,8 +134,7 @@ class FollowingTrace(Trace):
         return result
 
 
-def _run(trace: FollowingTrace, f: Any, primals: Sequence[Any], tangents: Sequence[Any]) -> tuple[list, list]:
-    source = user_source()
+def _run(trace: FollowingTrace, f: Any, primals: Sequence[Any], tangents: Sequence[Any], source: Any) -> tuple[list, list]:
     inputs = [p if t is None else Tracer(trace, None, p, t, source) for p, t in zip(primals, tangents)]
     try:
         outs = f(*inputs)
@@ -150,7 +150,7 @@ def _run(trace: FollowingTrace, f: Any, primals: Sequence[Any], tangents: Sequen
 
 def follow(f: Any, primals: Sequence[Any], tangents: Sequence[Any]) -> tuple[list[Any], list[Any]]:
     """Run `f(*values) -> list` on pairs of primals and tangents (None: zero)."""
-    return _run(FollowingTrace("jvp", linear=False), f, primals, tangents)
+    return _run(FollowingTrace("jvp", linear=False), f, primals, tangents, user_source())
 
 
 def linearize_following(
@@ -163,13 +163,12 @@ def linearize_following(
     protector = _Protector(primals)
     recording = AbstractTrace(name, protect=protector)
     trace = FollowingTrace(name, linear=True, protector=protector)
-    avals = []
+    source = user_source()
+    tangents = []
     for p, d in zip(primals, differentiated):
-        if d:
-            avals.append(_tangent_aval(p))
-    tangents = iter(recording.new_inputs(avals))
+        tangents.append(recording.new_input(_tangent_aval(p), source) if d else None)
     try:
-        outs, touts = _run(trace, f, primals, [next(tangents) if d else None for d in differentiated])
+        outs, touts = _run(trace, f, primals, tangents, source)
         protector.args = outs
         del touts[box.get("n", len(touts)) :]
         jaxpr, residuals = recording.jaxpr([t for t in touts if t is not None])

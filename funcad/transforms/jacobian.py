@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import functools
-from typing import Any, Callable, Sequence
+from collections.abc import Callable, Sequence
+from typing import Any
 
 import numpy as np
 
@@ -14,8 +15,10 @@ from funcad.ir.place import namespace_of
 from funcad.ir.tracer import concrete_value
 from funcad.primitives.indexing import static_slice
 from funcad.primitives.shape import reshape
+from funcad.transforms.forward import jvp, linearize
+from funcad.transforms.grad import grad
 from funcad.transforms.plumbing import api, normalize_argnums
-from funcad.transforms.vjp import grad, jvp, linearize, vjp
+from funcad.transforms.vjp import vjp
 from funcad.transforms.vmap import move_axis, vmap
 
 __all__ = ["jacfwd", "jacrev", "jacobian", "hessian", "hvp", "gnvp"]
@@ -220,4 +223,3 @@ def _check_pair(what: str, primals: Any, tangents: Any) -> None:
             f"{what} takes tuples with one entry per argument of f, got {type(primals).__name__} and "
             f"{type(tangents).__name__}: write {what}(f, (x,), (v,))"
         )
-

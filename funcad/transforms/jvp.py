@@ -10,7 +10,8 @@ wherever the operation is holomorphic; real, imag, conj and abs are real-linear.
 
 from __future__ import annotations
 
-from typing import Any, Sequence
+from collections.abc import Sequence
+from typing import Any
 
 from funcad.errors import MissingRuleError
 from funcad.ir.aval import aval_of, is_inexact
@@ -38,7 +39,8 @@ def jvp_step(
         outs = out if primitive.multiple else [out]
         if any(is_inexact(aval_of(o)) for o in outs):
             raise MissingRuleError(
-                f"primitive {primitive.name} has no derivative rule (operands: {', '.join(str(aval_of(p)) for p in primals)}).\n"
+                f"primitive {primitive.name} has no derivative rule "
+                f"(operands: {', '.join(str(aval_of(p)) for p in primals)}).\n"
                 "Wrap the operation in funcad.custom_jvp or funcad.custom_vjp, or take funcad.stop_gradient of its operands."
             )
         return outs, [None] * len(outs)

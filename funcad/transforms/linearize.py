@@ -6,7 +6,8 @@ recorded is the tangent program, whose captured values are exactly the residuals
 
 from __future__ import annotations
 
-from typing import Any, Sequence
+from collections.abc import Sequence
+from typing import Any
 
 from funcad.ir.aval import Aval, aval_of
 from funcad.ir.jaxpr import Jaxpr
@@ -84,7 +85,8 @@ def linearize_jaxpr(jaxpr: Jaxpr, nonzero: tuple[bool, ...]) -> Linearized:
             outs, out_nonzero, linear, residuals = linearize_eval(jaxpr, xs, nonzero)
             inputs = {id(x): i for i, x in enumerate(xs)}
             outputs = {id(o): i for i, o in enumerate(outs) if type(o) is Tracer}
-            sources, new = [], []
+            sources: list[tuple[str, Any]] = []
+            new: list[Any] = []
             for r in residuals:
                 if id(r) in inputs:
                     sources.append(("in", inputs[id(r)]))

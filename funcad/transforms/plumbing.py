@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import functools
 import inspect
-from typing import Any, Callable, Sequence
+from collections.abc import Callable, Sequence
+from typing import Any
 
 import numpy as np
 
@@ -20,7 +21,16 @@ from funcad.ir.place import namespace_of
 from funcad.ir.source import strip_traceback
 from funcad.ir.tracer import Tracer, concrete_value
 
-__all__ = ["api", "float0", "flat_function", "check_leaves", "export", "zeros_for", "check_tangents", "normalize_argnums"]
+__all__ = [
+    "api",
+    "float0",
+    "flat_function",
+    "check_leaves",
+    "export",
+    "zeros_for",
+    "check_tangents",
+    "normalize_argnums",
+]
 
 float0 = np.dtype([("float0", np.void, 0)])  # dtype of the tangents of integers and bools, as in JAX
 
@@ -33,7 +43,7 @@ def api(f: Callable[..., Any]) -> Callable[..., Any]:
         try:
             return f(*args, **kwargs)
         except Exception as error:
-            raise error.with_traceback(strip_traceback(error.__traceback__))
+            raise error.with_traceback(strip_traceback(error.__traceback__))  # noqa: B904 the same error
 
     return boundary
 
@@ -121,7 +131,7 @@ def check_tangents(primals: Any, tangents: Any, what: str, primal_name: str, tan
     check_leaves(p_leaves, f"{what}: {primal_name}", primals)
     result = []
     for i, (p, t) in enumerate(zip(p_leaves, t_leaves)):
-        result.append(_checked_tangent(p, t, what, lambda: _path(primals, i), primal_name, tangent_name))
+        result.append(_checked_tangent(p, t, what, functools.partial(_path, primals, i), primal_name, tangent_name))
     return p_leaves, result, p_tree
 
 
@@ -185,18 +195,40 @@ def normalize_argnums(argnums: Any, n_args: int, what: str) -> tuple[tuple[int, 
     return tuple(positions), single
 
 
-@functools.lru_cache(maxsize=256)
-def _parameters(f: Any) -> tuple[str, ...]:
-    return tuple(
-        name
-        for name, p in inspect.signature(f).parameters.items()
-        if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)
-    )
-
-
 def positional_names(f: Any) -> tuple[str, ...]:
     """Names of the positional parameters of f; empty when f has no signature."""
+    code = getattr(f, "__code__", None)
+    if code is not None and not hasattr(f, "__wrapped__"):
+        return code.co_varnames[: code.co_argcount]
     try:
-        return _parameters(f)
+        parameters = inspect.signature(f).parameters.values()
     except (ValueError, TypeError):
         return ()
+    return tuple([p.name for p in parameters if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)])
+
+
+def with_aux(f: Callable[..., Any], has_aux: bool, box: dict) -> Callable[..., Any]:
+    """f returning its output and, behind it, its auxiliary output (a pytree of anything)."""
+    if not has_aux:
+        return f
+
+    @functools.wraps(f)
+    def both(*args: Any, **kwargs: Any) -> Any:
+        out = f(*args, **kwargs)
+        if not (isinstance(out, tuple) and len(out) == 2):
+            raise TypeError(
+                f"with has_aux=True, {name_of(f)} must return a pair (output, aux); it returned {type(out).__name__}"
+            )
+        box["n"] = tree.structure(out[0]).num_leaves
+        return out
+
+    return both
+
+
+class AbstractOutput:
+    """Shape and dtype of an output, kept by the pullback in place of the output itself."""
+
+    __slots__ = ("aval",)
+
+    def __init__(self, aval: Any):
+        self.aval = aval

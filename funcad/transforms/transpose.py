@@ -13,7 +13,8 @@ conjugate.
 
 from __future__ import annotations
 
-from typing import Any, Sequence
+from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 
@@ -24,7 +25,7 @@ from funcad.ir.primitive import Undefined
 from funcad.ir.quiet import hush, unhush
 from funcad.ir.state import state
 from funcad.ir.trace import bind, trace_function
-from funcad.primitives.arithmetic import add
+from funcad.primitives.stack import add_values
 
 __all__ = ["transpose_eval", "transpose_jaxpr"]
 
@@ -45,7 +46,7 @@ class _Cotangents:
         elif atom in self.own and type(old) is np.ndarray and type(ct) is np.ndarray and old.dtype == ct.dtype:
             np.add(old, ct, out=old)
         else:
-            total = self.values[atom] = add(old, ct)
+            total = self.values[atom] = add_values(old, ct)
             if type(total) is np.ndarray and total.ndim:
                 self.own.add(atom)
 
@@ -60,7 +61,7 @@ def _first_uses(equations: Sequence[Any], variables: set) -> list[list[Var]]:
     seen: set = set()
     result = []
     for equation in equations:
-        fresh = [a for a in equation.inputs if type(a) is Var and a in variables and a not in seen]
+        fresh = list({a: None for a in equation.inputs if type(a) is Var and a in variables and a not in seen})
         seen.update(fresh)
         result.append(fresh)
     return result
@@ -152,9 +153,7 @@ def _transpose_step(equation: Any, known: dict[Var, Any], cts: _Cotangents) -> N
             cts.accumulate(atom, c)
 
 
-def transpose_jaxpr(
-    jaxpr: Jaxpr, linear: tuple[bool, ...], nonzero: tuple[bool, ...]
-) -> tuple[Jaxpr, list[Any], list[bool]]:
+def transpose_jaxpr(jaxpr: Jaxpr, linear: tuple[bool, ...], nonzero: tuple[bool, ...]) -> tuple[Jaxpr, list[Any], list[bool]]:
     """`(program, consts, in_nonzero)`: (consts, known inputs, nonzero cotangents) -> nonzero cotangents of linear inputs."""
     key = ("transpose", linear, nonzero)
     found = jaxpr.memo.get(key)

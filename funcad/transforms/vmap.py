@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import functools
-from typing import Any, Callable
+from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 
@@ -122,9 +123,7 @@ def _mapped_size(f: Any, leaves: list, axes: list, axis_size: int | None, exampl
     return distinct.pop()
 
 
-def _run(
-    f: Any, in_tree: Any, out_axes: Any, axis_name: Any, leaves: list, batched: list, size: int
-) -> Any:
+def _run(f: Any, in_tree: Any, out_axes: Any, axis_name: Any, leaves: list, batched: list, size: int) -> Any:
     store = OutTree()
     flat = flat_function(f, in_tree, store)
     avals = [aval_of(x).unbatched() if b else aval_of(x) for x, b in zip(leaves, batched)]
@@ -174,7 +173,8 @@ def _place_axis(x: Any, is_batched: bool, axis: Any, size: int, f: Any, out_tree
 
 
 def _chunked(run: Any, leaves: list, batched: list, size: int, chunk_size: int, out_axes: Any) -> Any:
-    parts, structure, axes = [], None, []
+    parts: list[Any] = []
+    structure: Any = None
     for start in range(0, size, chunk_size):
         stop = min(size, start + chunk_size)
         chunk = [static_slice(x, start, stop) if b else x for x, b in zip(leaves, batched)]

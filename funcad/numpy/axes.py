@@ -1,0 +1,64 @@
+"""Arguments that name axes and shapes, made definite: non-negative, sorted, checked in NumPy's words."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.lib.array_utils import normalize_axis_index, normalize_axis_tuple
+
+from funcad.ir.aval import aval_of, shape_of
+from funcad.numpy.promote import as_array, strengthen
+from funcad.primitives.shape import reshape, transpose
+
+__all__ = ["axis_of", "axes_of", "shape_argument", "array_of", "move", "permute", "expand", "ravelled"]
+
+
+def array_of(x: Any) -> Any:
+    """An argument as an array, tracer or strong scalar; lists (of tracers too) become arrays."""
+    return strengthen(as_array(x))
+
+
+def axis_of(axis: Any, ndim: int) -> int:
+    return normalize_axis_index(axis if type(axis) is int else axis.__index__(), ndim)
+
+
+def axes_of(axis: Any, ndim: int) -> tuple[int, ...]:
+    """Sorted non-negative axes; None means all."""
+    if axis is None:
+        return tuple(range(ndim))
+    if type(axis) is int:
+        return (normalize_axis_index(axis, ndim),)
+    return tuple(sorted(normalize_axis_tuple(axis, ndim)))
+
+
+def shape_argument(shape: Any) -> tuple[int, ...]:
+    """A shape given as an int or a sequence of ints."""
+    if isinstance(shape, (tuple, list)) or isinstance(shape, np.ndarray) and shape.ndim:
+        return tuple([n if type(n) is int else n.__index__() for n in shape])
+    return (shape.__index__(),)
+
+
+def permute(x: Any, perm: Any) -> Any:
+    perm = tuple(perm)
+    return x if perm == tuple(range(len(perm))) else transpose(x, perm=perm)
+
+
+def move(x: Any, source: int, destination: int) -> Any:
+    """One axis moved, the others in their order."""
+    perm = [i for i in range(len(shape_of(x))) if i != source]
+    perm.insert(destination, source)
+    return permute(x, perm)
+
+
+def expand(x: Any, axes: Any) -> Any:
+    """New axes of size 1 at the given places of the result."""
+    shape = list(shape_of(x))
+    for axis in sorted(axes):
+        shape.insert(axis, 1)
+    return reshape(x, shape=tuple(shape)) if axes else x
+
+
+def ravelled(x: Any) -> Any:
+    aval = aval_of(x)
+    return x if len(aval.shape) == 1 else reshape(x, shape=(aval.size,))

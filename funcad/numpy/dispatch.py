@@ -1,0 +1,310 @@
+"""One table: which function of funcad's answers for which function of NumPy's.
+
+Idea: `@implements("sum")` on a function with NumPy's signature makes (a) the entry of `np.sum` in `TABLE`, which
+`__array_function__` and `__array_ufunc__` read when NumPy is called with a traced value, and (b) the public function of
+`funcad.numpy`, so the two cannot drift. Invariant: with no tracer among its arguments the public function *is* NumPy's (or,
+for device arrays, their library's function of the same name): same result, same warnings, same errors. What NumPy cannot
+hand over raises, naming the user's line and the remedy; it never becomes a silent constant.
+"""
+
+from __future__ import annotations
+
+import functools
+import sys
+from typing import Any, Callable, Sequence
+
+import numpy as np
+
+from funcad.errors import TracerArrayConversionError
+from funcad.ir.place import device_in_use, namespace_of
+from funcad.ir.source import user_source
+from funcad.ir.tracer import Tracer
+from funcad.numpy.promote import agree, as_array, promote_for, strengthen
+from funcad.primitives.shape import reshape
+
+__all__ = ["TABLE", "implements", "elementwise_ufunc", "array_ufunc", "array_function", "is_traced", "refuse", "where_am_i"]
+
+TABLE: dict[Any, Callable[..., Any]] = {}
+_METHODS: dict[tuple[Any, str], Callable[..., Any]] = {}  # (ufunc, "reduce" | "accumulate") -> function(x, axis, ...)
+
+
+def is_traced(args: Sequence[Any], kwargs: dict[str, Any] | None = None) -> bool:
+    """Is there a tracer among the arguments, or inside lists and tuples among them?"""
+    for a in args:
+        kind = type(a)
+        if kind is Tracer or (kind is list or kind is tuple) and is_traced(a):
+            return True
+    return bool(kwargs) and is_traced(tuple(kwargs.values()))  # type: ignore[union-attr]
+
+
+def where_am_i() -> str:
+    source = user_source()
+    return f" at {source}" if source is not None else ""
+
+
+def refuse(name: str, **arguments: Any) -> None:
+    """Raise for the first argument that was given: it cannot work on traced values."""
+    for argument, value in arguments.items():
+        if value is None or value is np._NoValue:
+            continue
+        if argument == "out":
+            raise TracerArrayConversionError(
+                f"{name} was called with out={type(value).__name__} and traced values{where_am_i()}: a traced value cannot be "
+                f"written into an array.\nRemedy: use the result, y = {name}(x); instead of a += x write a = a + x."
+            )
+        raise TypeError(
+            f"{name} does not support {argument}={value!r:.40} with traced values{where_am_i()}; leave the argument out."
+        )
+
+
+def _lookup(name: str) -> Any:
+    found: Any = np
+    for part in name.split("."):
+        found = getattr(found, part, None)
+    return found
+
+
+def implements(*names: str, always: bool = False) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """Decorate the implementation for traced arguments of `np.<name>`; gives the public function of the first name.
+
+    A name that this version of NumPy does not have is public all the same, computed by the implementation; `always` asks for
+    that too (functions that have an option more than NumPy's).
+    """
+
+    def decorate(implementation: Callable[..., Any]) -> Callable[..., Any]:
+        for name in names:
+            original = _lookup(name)
+            if original is not None:
+                TABLE[original] = implementation
+        original = _lookup(names[0])
+        path = names[0].split(".")
+
+        @functools.wraps(implementation)
+        def public(*args: Any, **kwargs: Any) -> Any:
+            if always or original is None or is_traced(args, kwargs):
+                return implementation(*args, **kwargs)
+            if device_in_use():
+                xp = namespace_of([b for a in (*args, *kwargs.values()) for b in (a if type(a) in (list, tuple) else (a,))])
+                if xp is not np:
+                    return functools.reduce(getattr, path, xp)(*args, **kwargs)
+            return original(*args, **kwargs)
+
+        public.__name__ = public.__qualname__ = path[-1]
+        if implementation.__doc__ is None:
+            public.__doc__ = f"`numpy.{names[0]}`: the same arguments, results and errors, on traced values too."
+        public.numpy_function = original  # type: ignore[attr-defined]
+        return public
+
+    return decorate
+
+
+# -- ufuncs
+
+
+def elementwise_ufunc(
+    name: str, bound: Callable[..., Any], kinds: str = "fc", *, reduce: Any = None, accumulate: Any = None
+) -> Callable[..., Any]:
+    """The public function for a ufunc whose traced meaning is `bound`, a function of operands of one dtype and one shape.
+
+    `kinds`: the dtype kinds that the ufunc keeps as they are (the fast path); others go by NumPy's own table of loops.
+    """
+    ufunc = getattr(np, name)
+    if ufunc.nin == 1:
+
+        def implementation(x: Any, *, dtype: Any = None) -> Any:
+            if type(x) is Tracer and dtype is None:
+                aval = x.aval
+                if aval.dtype.kind in kinds and not aval.weak:
+                    return bound(x)
+            return strengthen(bound(*promote_for(ufunc, (x,), dtype)))
+
+    else:
+
+        def implementation(x: Any, y: Any, *, dtype: Any = None) -> Any:  # type: ignore[misc]
+            if dtype is None and agree(x, y):
+                aval = x.aval if type(x) is Tracer else y.aval
+                if aval.dtype.kind in kinds and not aval.weak:
+                    return bound(x, y)
+            return strengthen(bound(*promote_for(ufunc, (x, y), dtype)))
+
+    implementation.__name__ = name
+    implementation.__doc__ = f"`numpy.{name}`: the same arguments, results and errors, on traced values too."
+    TABLE[ufunc] = implementation
+    if reduce is not None:
+        _METHODS[ufunc, "reduce"] = reduce
+    if accumulate is not None:
+        _METHODS[ufunc, "accumulate"] = accumulate
+
+    @functools.wraps(implementation)
+    def public(*args: Any, **kwargs: Any) -> Any:
+        for a in args:
+            kind = type(a)
+            if kind is Tracer or (kind is list or kind is tuple) and is_traced(a):
+                return array_ufunc(ufunc, "__call__", args, kwargs)
+        if kwargs and is_traced((), kwargs):
+            return array_ufunc(ufunc, "__call__", args, kwargs)
+        if device_in_use():
+            xp = namespace_of(args)
+            if xp is not np:
+                return getattr(xp, ufunc.__name__)(*args, **kwargs)
+        return ufunc(*args, **kwargs)
+
+    for method in ("reduce", "accumulate", "outer", "at", "reduceat"):
+        setattr(public, method, _ufunc_method(ufunc, method))
+    public.numpy_function = ufunc  # type: ignore[attr-defined]
+    return public
+
+
+def _ufunc_method(ufunc: np.ufunc, method: str) -> Callable[..., Any]:
+    def call(*args: Any, **kwargs: Any) -> Any:
+        if is_traced(args, kwargs):
+            return array_ufunc(ufunc, method, args, kwargs)
+        return getattr(ufunc, method)(*args, **kwargs)
+
+    call.__name__ = method
+    call.__doc__ = f"`numpy.{ufunc.__name__}.{method}`, on traced values too."
+    return call
+
+
+def array_ufunc(ufunc: Any, method: str, inputs: Sequence[Any], kwargs: dict[str, Any]) -> Any:
+    """What `__array_ufunc__` of a traced value does."""
+    if method == "__call__":
+        implementation = TABLE.get(ufunc)
+        if implementation is None:
+            implementation = _special(ufunc)
+        if kwargs or len(inputs) != ufunc.nin:
+            kwargs = _checked_options(ufunc, inputs, kwargs)
+            inputs = inputs[: ufunc.nin]
+        return implementation(*inputs, **kwargs)
+    if method == "at":
+        raise TracerArrayConversionError(
+            f"np.{ufunc.__name__}.at writes into a NumPy array, which cannot hold a traced value{where_am_i()}.\n"
+            f"Remedy: y = funcad.numpy.at(a)[indices].{_AT.get(ufunc.__name__, 'set')}(values), which gives a new array."
+        )
+    if method == "outer":
+        return _outer(ufunc, *inputs, **kwargs)
+    implementation = _METHODS.get((ufunc, method))
+    if implementation is None:
+        raise TypeError(
+            f"np.{ufunc.__name__}.{method} was called with traced values{where_am_i()}, and funcad has no implementation of it.\n"
+            "Remedy: write it with np.sum, np.cumsum, funcad.scan or funcad.associative_scan; or take funcad.stop_gradient "
+            "of the arguments first."
+        )
+    if method == "reduce":
+        return _reduce(ufunc, implementation, *inputs, **kwargs)
+    return _accumulate(ufunc, implementation, *inputs, **kwargs)
+
+
+_AT = {"add": "add", "subtract": "add", "multiply": "multiply", "minimum": "min", "maximum": "max"}
+
+
+def _checked_options(ufunc: Any, inputs: Sequence[Any], kwargs: dict[str, Any]) -> dict[str, Any]:
+    """Of a ufunc's options, `dtype` works on traced values; defaults are accepted."""
+    name = f"np.{ufunc.__name__}"
+    rest = dict(kwargs)
+    out = rest.pop("out", None)
+    if len(inputs) > ufunc.nin:
+        out = inputs[ufunc.nin]
+    if isinstance(out, tuple):
+        out = next((o for o in out if o is not None), None)
+    refuse(name, out=out)
+    where = rest.pop("where", True)
+    if where is not True:
+        raise TypeError(
+            f"{name} does not support where= with traced values{where_am_i()}: without out= its other elements would be "
+            f"uninitialised.\nRemedy: np.where(condition, {name}(x), other)."
+        )
+    for option, default in (("casting", "same_kind"), ("order", "K"), ("subok", True)):
+        if rest.pop(option, default) != default:
+            refuse(name, **{option: kwargs[option]})
+    dtype = rest.pop("dtype", None)
+    refuse(name, **rest)
+    if dtype is None:
+        return {}
+    if ufunc not in TABLE:
+        refuse(name, dtype=dtype)
+    return {"dtype": dtype}
+
+
+def _special(ufunc: Any) -> Callable[..., Any]:
+    """scipy.special's ufuncs, found by name among funcad's special functions."""
+    name = ufunc.__name__
+    scipy_special = sys.modules.get("scipy.special")
+    if scipy_special is not None and getattr(scipy_special, name, None) is ufunc:
+        found = getattr(sys.modules.get("funcad.primitives.special"), name, None)
+        if found is not None:
+            return lambda *args: found(*promote_for(ufunc, args))
+        where = "scipy.special"
+    else:
+        where = "np" if getattr(np, name, None) is ufunc else "the ufunc"
+    label = f"{where}.{name}" if where != "the ufunc" else f"{where} {name}"
+    raise TypeError(
+        f"{label} was called with traced values{where_am_i()}, and funcad has no implementation of it.\n"
+        "Remedy: write it with functions that funcad has, wrap it in funcad.custom_jvp or funcad.pure_callback, or take "
+        "funcad.stop_gradient of the arguments first if no derivative is wanted."
+    )
+
+
+def _outer(ufunc: Any, x: Any, y: Any, **kwargs: Any) -> Any:
+    x, y = as_array(x), as_array(y)
+    shape = np.shape(x)
+    x = reshape(x, shape=(*shape, *[1] * np.ndim(y))) if np.ndim(y) and shape else x
+    return array_ufunc(ufunc, "__call__", (x, y), kwargs)
+
+
+def _reduce(
+    ufunc: Any,
+    implementation: Any,
+    array: Any,
+    axis: Any = 0,
+    dtype: Any = None,
+    out: Any = None,
+    keepdims: bool = False,
+    initial: Any = np._NoValue,
+    where: Any = True,
+) -> Any:
+    refuse(f"np.{ufunc.__name__}.reduce", out=out[0] if isinstance(out, tuple) else out)
+    options: dict[str, Any] = {}
+    if dtype is not None:
+        options["dtype"] = dtype
+    if initial is not np._NoValue and initial is not None:
+        options["initial"] = initial
+    if where is not True:
+        options["where"] = where
+    return implementation(array, axis=axis, keepdims=keepdims, **options)
+
+
+def _accumulate(ufunc: Any, implementation: Any, array: Any, axis: int = 0, dtype: Any = None, out: Any = None) -> Any:
+    refuse(f"np.{ufunc.__name__}.accumulate", out=out[0] if isinstance(out, tuple) else out)
+    return implementation(array, axis=axis, **({} if dtype is None else {"dtype": dtype}))
+
+
+# -- functions
+
+
+def array_function(function: Any, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
+    """What `__array_function__` of a traced value does."""
+    implementation = TABLE.get(function)
+    if implementation is not None:
+        return implementation(*args, **kwargs)
+    name = f"{getattr(function, '__module__', 'numpy')}.{function.__name__}".replace("numpy.", "np.", 1)
+    remedy = _WRITES.get(function)
+    if remedy is not None:
+        raise TracerArrayConversionError(
+            f"{name} writes into a NumPy array, which cannot hold a traced value{where_am_i()}.\nRemedy: {remedy}"
+        )
+    raise TypeError(
+        f"{name} was called with traced values{where_am_i()}, and funcad has no implementation of it.\n"
+        "Remedy: write it with functions that funcad.numpy has, wrap it in funcad.custom_jvp or funcad.pure_callback, or take "
+        "funcad.stop_gradient of the arguments first if no derivative is wanted."
+    )
+
+
+_WRITES = {
+    np.copyto: "funcad.numpy.where(mask, new, old), or funcad.numpy.full_like(a, x) instead of np.full(shape, x).",
+    np.put: "funcad.numpy.at(a.ravel())[indices].set(values).",
+    np.putmask: "np.where(mask, values, a).",
+    np.place: "np.where(mask, values, a).",
+    np.put_along_axis: "funcad.numpy.at(a)[indices].set(values), or funcad.numpy.put_along_axis(..., inplace=False).",
+    np.fill_diagonal: "funcad.numpy.fill_diagonal(a, value, inplace=False), which gives a new array.",
+}

@@ -1,0 +1,251 @@
+"""NumPy's elementwise functions: arithmetic, powers, transcendental functions, rounding.
+
+A function's result is strong (`np.multiply(x, 2.0)` is a np.float64) where an operator's between Python scalars is weak; which
+dtype an operand is converted to is NumPy's own table of loops (`promote_for`).
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from funcad.ir.aval import aval_of
+from funcad.ir.tracer import Tracer
+from funcad.numpy import reductions
+from funcad.numpy.dispatch import TABLE, elementwise_ufunc, implements, refuse
+from funcad.numpy.promote import as_array, promote, promote_for, strengthen
+from funcad.primitives import arithmetic, comparison, conversion, transcendental
+from funcad.primitives.shape import broadcast_to
+
+ARITHMETIC = "iufc"
+REAL = "iuf"
+FLOAT = "f"
+
+add = elementwise_ufunc(
+    "add", arithmetic.add, ARITHMETIC, reduce=reductions.sum_, accumulate=reductions.cumsum
+)
+subtract = elementwise_ufunc("subtract", arithmetic.sub, ARITHMETIC)
+multiply = elementwise_ufunc(
+    "multiply", arithmetic.mul, ARITHMETIC, reduce=reductions.prod, accumulate=reductions.cumprod
+)
+divide = elementwise_ufunc("divide", arithmetic.div)
+negative = elementwise_ufunc("negative", arithmetic.neg, ARITHMETIC)
+positive = elementwise_ufunc("positive", lambda x: x, ARITHMETIC)
+floor_divide = elementwise_ufunc("floor_divide", arithmetic.floor_divide, REAL)
+remainder = elementwise_ufunc("remainder", arithmetic.mod, REAL)
+fmod = elementwise_ufunc("fmod", arithmetic.fmod, REAL)
+absolute = elementwise_ufunc("absolute", arithmetic.abs_, ARITHMETIC)
+fabs = elementwise_ufunc("fabs", arithmetic.abs_, FLOAT)
+sign = elementwise_ufunc("sign", arithmetic.sign, ARITHMETIC)
+square = elementwise_ufunc("square", arithmetic.square, ARITHMETIC)
+sqrt = elementwise_ufunc("sqrt", arithmetic.sqrt)
+cbrt = elementwise_ufunc("cbrt", arithmetic.cbrt, FLOAT)
+reciprocal = elementwise_ufunc("reciprocal", arithmetic.reciprocal, ARITHMETIC)
+floor = elementwise_ufunc("floor", arithmetic.floor, FLOAT)
+ceil = elementwise_ufunc("ceil", arithmetic.ceil, FLOAT)
+trunc = elementwise_ufunc("trunc", arithmetic.trunc, FLOAT)
+rint = elementwise_ufunc("rint", arithmetic.rint)
+maximum = elementwise_ufunc(
+    "maximum", arithmetic.maximum, ARITHMETIC, reduce=reductions.max_, accumulate=reductions.cummax
+)
+minimum = elementwise_ufunc(
+    "minimum", arithmetic.minimum, ARITHMETIC, reduce=reductions.min_, accumulate=reductions.cummin
+)
+fmax = elementwise_ufunc("fmax", arithmetic.fmax, ARITHMETIC)
+fmin = elementwise_ufunc("fmin", arithmetic.fmin, ARITHMETIC)
+copysign = elementwise_ufunc("copysign", arithmetic.copysign, FLOAT)
+nextafter = elementwise_ufunc("nextafter", arithmetic.nextafter, FLOAT)
+hypot = elementwise_ufunc("hypot", arithmetic.hypot, FLOAT)
+heaviside = elementwise_ufunc("heaviside", arithmetic.heaviside, FLOAT)
+conjugate = elementwise_ufunc("conjugate", lambda x: conj_(x), ARITHMETIC)
+
+exp = elementwise_ufunc("exp", transcendental.exp)
+exp2 = elementwise_ufunc("exp2", transcendental.exp2)
+expm1 = elementwise_ufunc("expm1", transcendental.expm1)
+log = elementwise_ufunc("log", transcendental.log)
+log2 = elementwise_ufunc("log2", transcendental.log2)
+log10 = elementwise_ufunc("log10", transcendental.log10)
+log1p = elementwise_ufunc("log1p", transcendental.log1p)
+sin = elementwise_ufunc("sin", transcendental.sin)
+cos = elementwise_ufunc("cos", transcendental.cos)
+tan = elementwise_ufunc("tan", transcendental.tan)
+arcsin = elementwise_ufunc("arcsin", transcendental.arcsin)
+arccos = elementwise_ufunc("arccos", transcendental.arccos)
+arctan = elementwise_ufunc("arctan", transcendental.arctan)
+arctan2 = elementwise_ufunc("arctan2", transcendental.arctan2, FLOAT)
+sinh = elementwise_ufunc("sinh", transcendental.sinh)
+cosh = elementwise_ufunc("cosh", transcendental.cosh)
+tanh = elementwise_ufunc("tanh", transcendental.tanh)
+arcsinh = elementwise_ufunc("arcsinh", transcendental.arcsinh)
+arccosh = elementwise_ufunc("arccosh", transcendental.arccosh)
+arctanh = elementwise_ufunc("arctanh", transcendental.arctanh)
+logaddexp = elementwise_ufunc("logaddexp", transcendental.logaddexp, FLOAT)
+logaddexp2 = elementwise_ufunc("logaddexp2", transcendental.logaddexp2, FLOAT)
+deg2rad = elementwise_ufunc("deg2rad", lambda x: arithmetic.mul(x, math.pi / 180.0), FLOAT)
+rad2deg = elementwise_ufunc("rad2deg", lambda x: arithmetic.mul(x, 180.0 / math.pi), FLOAT)
+radians = elementwise_ufunc("radians", lambda x: arithmetic.mul(x, math.pi / 180.0), FLOAT)
+degrees = elementwise_ufunc("degrees", lambda x: arithmetic.mul(x, 180.0 / math.pi), FLOAT)
+
+
+def conj_(x: Any) -> Any:
+    return conversion.conj(x) if aval_of(x).dtype.kind == "c" else x
+
+
+# -- powers
+
+
+def exponent_of(y: Any) -> Any:
+    """The exponent as a Python number if it is a plain scalar, else None."""
+    kind = type(y)
+    if kind is int or kind is float:
+        return y
+    if isinstance(y, (np.floating, np.integer)) and not isinstance(y, np.longdouble):
+        return y.item()
+    return None
+
+
+def power_of(x: Any, y: Any) -> Any:
+    """x ** y for operands of one dtype and one shape; constant exponents go to the cheap primitives."""
+    n = exponent_of(y)
+    kind = aval_of(x).dtype.kind
+    if n is None or kind == "b":
+        return arithmetic.pow(x, y)
+    if kind in "iu":
+        if n < 0:
+            raise ValueError("Integers to negative integer powers are not allowed.")
+        return arithmetic.square(x) if n == 2 else arithmetic.integer_pow(x, int(n))
+    if n == 2:
+        return arithmetic.square(x)
+    if n == 0.5:
+        return arithmetic.sqrt(x)
+    if n == int(n) if math.isfinite(n) and abs(n) < 2**31 else False:
+        return arithmetic.integer_pow(x, int(n))
+    return arithmetic.pow(x, y)
+
+
+power = elementwise_ufunc("power", power_of, ARITHMETIC)
+float_power = elementwise_ufunc("float_power", power_of, "")
+
+
+# -- not ufuncs
+
+
+@implements("sinc")
+def sinc(x: Any) -> Any:
+    return transcendental.sinc(*promote_for(np.sin, (x,)))
+
+
+@implements("clip")
+def clip(a: Any, a_min: Any = None, a_max: Any = None, out: Any = None, *, min: Any = None, max: Any = None) -> Any:
+    """`numpy.clip`; where x equals a bound, the derivative is split half and half (as `maximum`), bounds have derivatives too."""
+    refuse("np.clip", out=out)
+    low, high = a_min if min is None else min, a_max if max is None else max
+    if low is not None:
+        a = maximum(a, low)
+    if high is not None:
+        a = minimum(a, high)
+    return a
+
+
+@implements("round", "around")
+def round_(a: Any, decimals: int = 0, out: Any = None) -> Any:
+    refuse("np.round", out=out)
+    a = as_array(a)
+    aval = aval_of(a)
+    if aval.dtype.kind in "biu":
+        if decimals < 0 and aval.dtype.kind != "b":
+            scale = 10**-decimals
+            return conversion.convert(arithmetic.mul(arithmetic.rint(arithmetic.div(a, scale)), float(scale)), aval.dtype)
+        return strengthen(a)
+    if decimals == 0:
+        return rint(a)
+    scale = 10.0 ** abs(decimals)
+    if decimals > 0:
+        return arithmetic.div(rint(arithmetic.mul(a, scale)), scale)
+    return arithmetic.mul(rint(arithmetic.div(a, scale)), scale)
+
+
+@implements("fix")
+def fix(x: Any, out: Any = None) -> Any:
+    refuse("np.fix", out=out)
+    return trunc(x)
+
+
+@implements("real")
+def real(val: Any) -> Any:
+    val = as_array(val)
+    return conversion.real(val) if aval_of(val).dtype.kind == "c" else val
+
+
+@implements("imag")
+def imag(val: Any) -> Any:
+    val = as_array(val)
+    aval = aval_of(val)
+    return conversion.imag(val) if aval.dtype.kind == "c" else np.zeros(aval.shape, aval.dtype)[()]
+
+
+@implements("angle")
+def angle(z: Any, deg: bool = False) -> Any:
+    z = as_array(z)
+    result = arctan2(imag(z), real(z))
+    return rad2deg(result) if deg else result
+
+
+@implements("nan_to_num")
+def nan_to_num(x: Any, copy: bool = True, nan: float = 0.0, posinf: Any = None, neginf: Any = None) -> Any:
+    """`numpy.nan_to_num`; the derivative is 0 where a value is replaced. `copy=False` is refused on traced values."""
+    if not copy:
+        refuse("np.nan_to_num", copy=copy)
+    x = strengthen(as_array(x))
+    dtype = aval_of(x).dtype
+    if dtype.kind in "biu":
+        return x
+    if dtype.kind == "c":
+        parts = [nan_to_num(part, True, nan, posinf, neginf) for part in (real(x), imag(x))]
+        return conversion.make_complex(*promote(*parts))
+    limits = np.finfo(dtype)
+    x = _replace(comparison.isnan(x), nan, x)
+    positive_infinity = comparison.eq(x, dtype.type(np.inf))
+    negative_infinity = comparison.eq(x, dtype.type(-np.inf))
+    x = _replace(positive_infinity, limits.max if posinf is None else posinf, x)
+    return _replace(negative_infinity, limits.min if neginf is None else neginf, x)
+
+
+def _replace(mask: Any, value: Any, x: Any) -> Any:
+    aval = aval_of(x)
+    value = np.asarray(value, aval.dtype) if not isinstance(value, Tracer) else conversion.convert(value, aval.dtype)
+    return comparison.select(mask, broadcast_to(value, aval.shape), x)
+
+
+@implements("unwrap")
+def unwrap(p: Any, discont: Any = None, axis: int = -1, *, period: float = 2 * math.pi) -> Any:
+    """`numpy.unwrap` of floats; the corrections are locally constant, so the derivative is the identity."""
+    p = strengthen(as_array(p))
+    aval = aval_of(p)
+    moved = reductions.move_last(p, axis)
+    n = aval_of(moved).shape[-1]
+    if n < 2:
+        return p
+    head, tail = moved[..., :-1], moved[..., 1:]
+    jump = conversion.stop_gradient(arithmetic.sub(tail, head))
+    discont = period / 2 if discont is None else discont
+    half = period / 2
+    wrapped = arithmetic.sub(mod_(arithmetic.add(jump, half), period), half)
+    at_edge = logical(comparison.eq(wrapped, -half), comparison.gt(jump, 0.0))
+    wrapped = comparison.select(at_edge, arithmetic.add(arithmetic.mul(wrapped, 0.0), half), wrapped)
+    correct = arithmetic.sub(wrapped, jump)
+    small = comparison.lt(arithmetic.abs_(jump), float(discont))
+    correct = comparison.select(small, arithmetic.mul(correct, 0.0), correct)
+    total = reductions.cumsum(correct, axis=-1)
+    fixed = arithmetic.add(tail, total)
+    return reductions.move_back(TABLE[np.concatenate]([moved[..., :1], fixed], axis=-1), axis)
+
+
+def mod_(x: Any, period: float) -> Any:
+    return arithmetic.mod(x, float(period))
+
+
+def logical(x: Any, y: Any) -> Any:
+    return comparison.and_(x, y)

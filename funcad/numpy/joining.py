@@ -1,0 +1,375 @@
+"""Joining and splitting arrays, repeating and padding them."""
+
+from __future__ import annotations
+
+from typing import Any, Sequence
+
+import numpy as np
+
+from funcad.ir.aval import aval_of, shape_of
+from funcad.ir.tracer import Tracer, has_value
+from funcad.numpy import indexing
+from funcad.numpy.axes import array_of, axis_of, expand, move, ravelled, shape_argument
+from funcad.numpy.dispatch import implements, refuse
+from funcad.numpy.promote import promote_dtype, result_dtype
+from funcad.numpy.shaping import atleast_1d, atleast_2d, atleast_3d, piece
+from funcad.primitives.conversion import convert
+from funcad.primitives.shape import broadcast_in_dim, full, pad_p, reshape
+from funcad.primitives.shape import concatenate as _concatenate
+
+__all__ = ["join"]
+
+
+def join(arrays: Sequence[Any], axis: int, dtype: Any = None) -> Any:
+    """Concatenate arrays of any dtypes, promoted."""
+    target = result_dtype(arrays)[0] if dtype is None else np.dtype(dtype)
+    arrays = promote_dtype(arrays, target)
+    return arrays[0] if len(arrays) == 1 else _concatenate(arrays, axis=axis)
+
+
+def sequence(arrays: Any, name: str) -> list[Any]:
+    """The arrays of a sequence argument; an array stands for its rows."""
+    if not isinstance(arrays, (list, tuple)) and not hasattr(arrays, "__getitem__"):
+        raise TypeError(f"{name} takes a sequence of arrays, got {type(arrays).__name__}")
+    result = [array_of(a) for a in arrays]
+    if not result:
+        raise ValueError("need at least one array to concatenate" if name == "concatenate" else f"need at least one array to {name}")
+    return result
+
+
+@implements("concatenate", "concat")
+def concatenate(arrays: Any, /, axis: Any = 0, out: Any = None, *, dtype: Any = None, casting: str = "same_kind") -> Any:
+    refuse("np.concatenate", out=out)
+    xs = sequence(arrays, "concatenate")
+    if axis is None:
+        return join([ravelled(x) for x in xs], 0, dtype)
+    shapes = [shape_of(x) for x in xs]
+    if any(not s for s in shapes):
+        raise ValueError("zero-dimensional arrays cannot be concatenated")
+    axis = axis_of(axis, len(shapes[0]))
+    for i, s in enumerate(shapes):
+        if len(s) != len(shapes[0]):
+            raise ValueError(
+                "all the input array dimensions except for the concatenation axis must match exactly, but along dimension 0, "
+                f"the array at index 0 has {len(shapes[0])} dimension(s) and the array at index {i} has {len(s)} dimension(s)"
+            )
+        for k, (n, m) in enumerate(zip(shapes[0], s)):
+            if n != m and k != axis:
+                raise ValueError(
+                    "all the input array dimensions except for the concatenation axis must match exactly, but along dimension "
+                    f"{k}, the array at index 0 has size {n} and the array at index {i} has size {m}"
+                )
+    return join(xs, axis, dtype)
+
+
+@implements("stack")
+def stack(arrays: Any, axis: int = 0, out: Any = None, *, dtype: Any = None, casting: str = "same_kind") -> Any:
+    refuse("np.stack", out=out)
+    xs = sequence(arrays, "stack")
+    shapes = {shape_of(x) for x in xs}
+    if len(shapes) != 1:
+        raise ValueError("all input arrays must have the same shape")
+    axis = axis_of(axis, len(shapes.pop()) + 1)
+    return join([expand(x, (axis,)) for x in xs], axis, dtype)
+
+
+def _each(function: Any, arrays: Any, name: str) -> list[Any]:
+    return [function(x) for x in sequence(arrays, name)]
+
+
+@implements("vstack")
+def vstack(tup: Any, *, dtype: Any = None, casting: str = "same_kind") -> Any:
+    return concatenate(_each(atleast_2d, tup, "vstack"), 0, dtype=dtype)
+
+
+@implements("hstack")
+def hstack(tup: Any, *, dtype: Any = None, casting: str = "same_kind") -> Any:
+    xs = _each(atleast_1d, tup, "hstack")
+    return concatenate(xs, 0 if len(shape_of(xs[0])) == 1 else 1, dtype=dtype)
+
+
+@implements("dstack")
+def dstack(tup: Any) -> Any:
+    return concatenate(_each(atleast_3d, tup, "dstack"), 2)
+
+
+@implements("column_stack")
+def column_stack(tup: Any) -> Any:
+    xs = [reshape(x, shape=(aval_of(x).size, 1)) if len(shape_of(x)) < 2 else x for x in sequence(tup, "column_stack")]
+    return concatenate(xs, 1)
+
+
+@implements("append")
+def append(arr: Any, values: Any, axis: Any = None) -> Any:
+    if axis is None:
+        return join([ravelled(array_of(arr)), ravelled(array_of(values))], 0)
+    return concatenate([arr, values], axis=axis)
+
+
+@implements("block")
+def block(arrays: Any) -> Any:
+    """`numpy.block`: nested lists, the innermost joined along the last axis."""
+
+    def depth(x: Any) -> int:
+        return 1 + max([depth(v) for v in x]) if isinstance(x, list) else 0
+
+    levels = depth(arrays)
+
+    def leaves(x: Any) -> Any:
+        return [v for item in x for v in leaves(item)] if isinstance(x, list) else [array_of(x)]
+
+    ndim = max(levels, *[len(shape_of(x)) for x in leaves(arrays)])
+
+    def build(x: Any, level: int) -> Any:
+        if not isinstance(x, list):
+            x = array_of(x)
+            return reshape(x, shape=(1,) * (ndim - len(shape_of(x))) + shape_of(x))
+        if not x:
+            raise ValueError("List cannot be empty")
+        return concatenate([build(v, level + 1) for v in x], axis=level - levels)
+
+    return build(arrays, 0)
+
+
+# -- splitting
+
+
+@implements("array_split")
+def array_split(ary: Any, indices_or_sections: Any, axis: int = 0) -> list:
+    x = array_of(ary)
+    axis = axis_of(axis, len(shape_of(x)))
+    n = shape_of(x)[axis]
+    if np.ndim(indices_or_sections):
+        points = [int(i) for i in indices_or_sections]
+        bounds = [slice(a, b).indices(n) for a, b in zip([0, *points], [*points, n])]
+        return [piece(x, a, max(a, b), axis) for a, b, _ in bounds]
+    sections = int(indices_or_sections)
+    if sections <= 0:
+        raise ValueError("number sections must be larger than 0.")
+    small, larger = divmod(n, sections)
+    stops = np.cumsum([0, *[small + 1] * larger, *[small] * (sections - larger)]).tolist()
+    return [piece(x, a, b, axis) for a, b in zip(stops, stops[1:])]
+
+
+@implements("split")
+def split(ary: Any, indices_or_sections: Any, axis: int = 0) -> list:
+    x = array_of(ary)
+    if not np.ndim(indices_or_sections):
+        n = shape_of(x)[axis_of(axis, len(shape_of(x)))]
+        if n % int(indices_or_sections):
+            raise ValueError("array split does not result in an equal division")
+    return array_split(x, indices_or_sections, axis)
+
+
+def _directed(name: str, x: Any, sections: Any, axis: int, least: int) -> list:
+    x = array_of(x)
+    if len(shape_of(x)) < least:
+        raise ValueError(f"{name} only works on arrays of {least} or more dimensions")
+    return split(x, sections, axis)
+
+
+@implements("hsplit")
+def hsplit(ary: Any, indices_or_sections: Any) -> list:
+    return _directed("hsplit", ary, indices_or_sections, 1 if len(shape_of(array_of(ary))) > 1 else 0, 1)
+
+
+@implements("vsplit")
+def vsplit(ary: Any, indices_or_sections: Any) -> list:
+    return _directed("vsplit", ary, indices_or_sections, 0, 2)
+
+
+@implements("dsplit")
+def dsplit(ary: Any, indices_or_sections: Any) -> list:
+    return _directed("dsplit", ary, indices_or_sections, 2, 3)
+
+
+@implements("unstack")
+def unstack(x: Any, /, *, axis: int = 0) -> tuple:
+    x = array_of(x)
+    if not shape_of(x):
+        raise ValueError("Input array must be at least 1-d.")
+    x = move(x, axis_of(axis, len(shape_of(x))), 0)
+    return tuple([x[i] for i in range(shape_of(x)[0])])
+
+
+# -- repeating
+
+
+@implements("tile")
+def tile(A: Any, reps: Any) -> Any:
+    x, reps = array_of(A), shape_argument(reps)
+    shape = shape_of(x)
+    rank = max(len(shape), len(reps))
+    shape, reps = (1,) * (rank - len(shape)) + shape, (1,) * (rank - len(reps)) + reps
+    x = reshape(x, shape=shape)
+    paired = tuple([m for r, n in zip(reps, shape) for m in (r, n)])
+    x = broadcast_in_dim(x, shape=paired, axes=tuple(range(1, 2 * rank, 2)))
+    return reshape(x, shape=tuple([r * n for r, n in zip(reps, shape)]))
+
+
+@implements("repeat")
+def repeat(a: Any, repeats: Any, axis: Any = None, *, total_repeat_length: int | None = None) -> Any:
+    """`numpy.repeat`; the repeats must have values, for the result's shape depends on them."""
+    refuse("np.repeat", total_repeat_length=total_repeat_length)
+    x = array_of(a)
+    if axis is None:
+        x, axis = ravelled(x), 0
+    shape = shape_of(x)
+    axis = axis_of(axis, len(shape))
+    if type(repeats) is Tracer and not has_value(repeats):
+        repeats = repeats.__index__() if not repeats.shape else [r.__index__() for r in repeats]
+    counts = np.asarray(repeats)
+    if counts.ndim and counts.size != 1:
+        index = np.repeat(np.arange(shape[axis]), counts)
+        return indexing.getitem(x, (slice(None),) * axis + (index,))
+    r = int(counts.reshape(()))
+    if r < 0:
+        raise ValueError("repeats may not contain negative values.")
+    grown = (*shape[: axis + 1], r, *shape[axis + 1 :])
+    x = broadcast_in_dim(x, shape=grown, axes=tuple([i for i in range(len(grown)) if i != axis + 1]))
+    return reshape(x, shape=(*shape[:axis], shape[axis] * r, *shape[axis + 1 :]))
+
+
+@implements("resize")
+def resize(a: Any, new_shape: Any) -> Any:
+    x, shape = ravelled(array_of(a)), shape_argument(new_shape)
+    n, size = shape_of(x)[0], int(np.prod(shape, dtype=np.int64))
+    if n == 0 or size == 0:
+        return full(aval_of(x).update(shape=shape), 0)
+    return reshape(piece(tile(x, -(-size // n)), 0, size, 0), shape=shape)
+
+
+@implements("roll")
+def roll(a: Any, shift: Any, axis: Any = None) -> Any:
+    """`numpy.roll`; the shift may be traced."""
+    x = array_of(a)
+    if axis is None:
+        return reshape(roll(ravelled(x), shift, 0), shape=shape_of(x))
+    shifts = shift if isinstance(shift, (tuple, list)) else (shift,)
+    axes = axis if isinstance(axis, (tuple, list)) else (axis,)
+    if len(shifts) == 1:
+        shifts = tuple(shifts) * len(axes)
+    elif len(axes) == 1:
+        axes = tuple(axes) * len(shifts)
+    elif len(shifts) != len(axes):
+        raise ValueError("'shift' and 'axis' should be scalars or 1D sequences")
+    for s, i in zip(shifts, axes):
+        i = axis_of(i, len(shape_of(x)))
+        n = shape_of(x)[i]
+        if n == 0:
+            continue
+        if type(s) is Tracer and not has_value(s):
+            x = indexing.getitem(x, (slice(None),) * i + (np.remainder(np.arange(n) - s, n),))
+            continue
+        s = int(s) % n
+        if s:
+            x = _concatenate([piece(x, n - s, n, i), piece(x, 0, n - s, i)], axis=i)
+    return x
+
+
+# -- padding
+
+
+@implements("pad")
+def pad(array: Any, pad_width: Any, mode: Any = "constant", **kwargs: Any) -> Any:
+    """`numpy.pad` with the modes constant, edge, reflect, symmetric, wrap, maximum, minimum, mean and empty (zeros)."""
+    x = array_of(array)
+    widths = _widths(pad_width, len(shape_of(x)))
+    if mode in ("edge", "wrap", "reflect", "symmetric"):
+        if kwargs.pop("reflect_type", "even") != "even":
+            refuse("np.pad", reflect_type="odd")
+        _no_more(mode, kwargs)
+        for i, (low, high) in enumerate(widths):
+            if low or high:
+                index = np.pad(np.arange(shape_of(x)[i]), (low, high), mode)
+                x = indexing.getitem(x, (slice(None),) * i + (index,))
+        return x
+    if mode in ("maximum", "minimum", "mean"):
+        _no_more(mode, kwargs)
+        function = {"maximum": np.max, "minimum": np.min, "mean": np.mean}[mode]
+        for i, width in enumerate(widths):
+            value = function(x, axis=i, keepdims=True)
+            x = _concatenate([*_beside(x, value, width[0], i), x, *_beside(x, value, width[1], i)], axis=i)
+        return x
+    if mode not in ("constant", "empty"):
+        raise TypeError(
+            f"np.pad does not support mode={mode!r:.40} with traced values; "
+            "use constant, edge, reflect, symmetric, wrap, maximum, minimum, mean or empty."
+        )
+    values = kwargs.pop("constant_values", 0)
+    _no_more(mode, kwargs)
+    if type(values) in (int, float) and values == 0:
+        if not any(low or high for low, high in widths):
+            return x
+        low, high = zip(*widths)
+        return pad_p(x, low=low, high=high, interior=(0,) * len(low))
+    pairs = np.broadcast_to(array_of(values), (len(widths), 2))
+    for i, (low, high) in enumerate(widths):
+        x = _concatenate([*_beside(x, pairs[i, 0], low, i), x, *_beside(x, pairs[i, 1], high, i)], axis=i)
+    return x
+
+
+def _no_more(mode: str, kwargs: dict[str, Any]) -> None:
+    for name, value in kwargs.items():
+        if value is not None:
+            raise TypeError(f"np.pad with mode={mode!r} does not support {name}= with traced values; leave the argument out.")
+
+
+def _beside(x: Any, value: Any, n: int, axis: int) -> list[Any]:
+    """The padding on one side: `value` in n layers; nothing if n is 0."""
+    if not n:
+        return []
+    shape = tuple([n if i == axis else m for i, m in enumerate(shape_of(x))])
+    return [np.broadcast_to(convert(array_of(value), aval_of(x).dtype), shape)]
+
+
+def _widths(pad_width: Any, ndim: int) -> list[tuple[int, int]]:
+    if isinstance(pad_width, dict):
+        given, pad_width = pad_width, [(0, 0)] * ndim
+        for axis, width in given.items():
+            pad_width[axis_of(axis, ndim)] = (width, width) if np.ndim(width) == 0 else tuple(width)
+    widths = np.asarray(pad_width)
+    if widths.dtype.kind not in "iu":
+        raise TypeError("`pad_width` must be of integral type.")
+    result = [(int(a), int(b)) for a, b in np.broadcast_to(widths, (ndim, 2))]
+    if any(a < 0 or b < 0 for a, b in result):
+        raise ValueError("index can't contain negative values")
+    return result
+
+
+# -- inserting and deleting, at places that are known
+
+
+def _line(arr: Any, axis: Any) -> tuple[Any, int]:
+    x = array_of(arr)
+    if axis is None:
+        return ravelled(x), 0
+    return x, axis_of(axis, len(shape_of(x)))
+
+
+@implements("delete")
+def delete(arr: Any, obj: Any, axis: Any = None) -> Any:
+    """`numpy.delete` at known places."""
+    x, axis = _line(arr, axis)
+    index = np.delete(np.arange(shape_of(x)[axis]), obj)
+    return indexing.getitem(x, (slice(None),) * axis + (index,))
+
+
+@implements("insert")
+def insert(arr: Any, obj: Any, values: Any, axis: Any = None) -> Any:
+    """`numpy.insert` at known places."""
+    x, axis = _line(arr, axis)
+    shape = shape_of(x)
+    n = shape[axis]
+    new = convert(array_of(values), aval_of(x).dtype)
+    new = reshape(new, shape=(1,) * (len(shape) - len(shape_of(new))) + shape_of(new))
+    if not isinstance(obj, slice) and np.size(obj) == 1:  # all values go to one place
+        new = move(new, 0, axis) if np.ndim(obj) == 0 else new
+        count = shape_of(new)[axis]
+        obj = np.full(count, np.reshape(obj, ()))
+    else:
+        count = len(np.insert(np.zeros(n), obj, 1)) - n
+    order = np.insert(np.arange(n), obj, n + np.arange(count))
+    new = np.broadcast_to(new, tuple([count if i == axis else m for i, m in enumerate(shape)]))
+    joined = _concatenate([x, new], axis=axis)
+    return indexing.getitem(joined, (slice(None),) * axis + (order,))

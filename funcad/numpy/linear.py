@@ -1,0 +1,216 @@
+"""Products of arrays: dot, matmul, einsum, tensordot, outer, kron, cross and their relatives."""
+
+from __future__ import annotations
+
+from typing import Any, Sequence
+
+import numpy as np
+from numpy.lib.array_utils import normalize_axis_tuple
+
+from funcad.ir.aval import aval_of, dtype_of, shape_of
+from funcad.numpy.axes import array_of, axis_of, expand, move, permute, ravelled
+from funcad.numpy.dispatch import TABLE, implements, refuse, where_am_i
+from funcad.numpy.promote import agree, promote, promote_dtype, result_dtype
+from funcad.primitives import arithmetic, contraction
+from funcad.primitives.conversion import conj, convert
+from funcad.primitives.shape import broadcast_to, concatenate, reshape
+
+
+def _same_dtype(*arrays: Any, dtype: Any = None) -> list[Any]:
+    xs = [array_of(a) for a in arrays]
+    return promote_dtype(xs, result_dtype(xs)[0] if dtype is None else np.dtype(dtype))
+
+
+def matmul_of(x: Any, y: Any) -> Any:
+    """The operator `@`."""
+    if not agree(x, y):
+        x, y = _same_dtype(x, y)
+    sx, sy = shape_of(x), shape_of(y)
+    for i, s in enumerate((sx, sy)):
+        if not s:
+            raise ValueError(
+                f"matmul: Input operand {i} does not have enough dimensions (has 0, gufunc core with signature "
+                "(n?,k),(k,m?)->(n?,m?) requires 1)"
+            )
+    n, m = sx[-1], sy[-2 if len(sy) > 1 else -1]
+    if n != m:
+        raise ValueError(
+            "matmul: Input operand 1 has a mismatch in its core dimension 0, with gufunc signature (n?,k),(k,m?)->(n?,m?) "
+            f"(size {m} is different from {n})"
+        )
+    return contraction.matmul(x, y)
+
+
+@implements("matmul", "linalg.matmul")
+def matmul(x1: Any, x2: Any, /, out: Any = None, *, dtype: Any = None) -> Any:
+    refuse("np.matmul", out=out)
+    return matmul_of(*_same_dtype(x1, x2, dtype=dtype))
+
+
+@implements("dot")
+def dot(a: Any, b: Any, out: Any = None) -> Any:
+    refuse("np.dot", out=out)
+    x, y = _same_dtype(a, b)
+    nx, ny = len(shape_of(x)), len(shape_of(y))
+    if not nx or not ny:
+        return arithmetic.mul(*promote(x, y))
+    return _contract(x, y, [nx - 1], [max(ny - 2, 0)])
+
+
+def _contract(x: Any, y: Any, over_x: Sequence[int], over_y: Sequence[int]) -> Any:
+    sx, sy = shape_of(x), shape_of(y)
+    for i, j in zip(over_x, over_y):
+        if sx[i] != sy[j]:
+            raise ValueError(f"shapes {_text(sx)} and {_text(sy)} not aligned: {sx[i]} (dim {i}) != {sy[j]} (dim {j})")
+    return contraction.dot_general(x, y, dimension_numbers=((tuple(over_x), tuple(over_y)), ((), ())))
+
+
+def _text(shape: tuple) -> str:
+    return str(shape).replace(" ", "")
+
+
+@implements("vdot")
+def vdot(a: Any, b: Any, /) -> Any:
+    x, y = [ravelled(v) for v in _same_dtype(a, b)]
+    return _contract(conj(x), y, [0], [0])
+
+
+@implements("inner")
+def inner(a: Any, b: Any, /) -> Any:
+    x, y = _same_dtype(a, b)
+    nx, ny = len(shape_of(x)), len(shape_of(y))
+    return _contract(x, y, [nx - 1], [ny - 1]) if nx and ny else arithmetic.mul(*promote(x, y))
+
+
+@implements("outer")
+def outer(a: Any, b: Any, out: Any = None) -> Any:
+    refuse("np.outer", out=out)
+    x, y = [ravelled(v) for v in _same_dtype(a, b)]
+    return arithmetic.mul(*promote(expand(x, (1,)), expand(y, (0,))))
+
+
+@implements("linalg.outer")
+def linalg_outer(x1: Any, x2: Any, /) -> Any:
+    if len(shape_of(array_of(x1))) != 1 or len(shape_of(array_of(x2))) != 1:
+        raise ValueError("Input arrays must be one-dimensional")
+    return outer(x1, x2)
+
+
+@implements("tensordot", "linalg.tensordot")
+def tensordot(a: Any, b: Any, axes: Any = 2) -> Any:
+    x, y = _same_dtype(a, b)
+    nx, ny = len(shape_of(x)), len(shape_of(y))
+    if isinstance(axes, (int, np.integer)):
+        axes = (list(range(nx - int(axes), nx)), list(range(int(axes))))
+    over_x, over_y = [list(e) if isinstance(e, (list, tuple, np.ndarray, range)) else [e] for e in axes]
+    over_x, over_y = [axis_of(i, nx) for i in over_x], [axis_of(i, ny) for i in over_y]
+    sx, sy = shape_of(x), shape_of(y)
+    if len(over_x) != len(over_y) or any(sx[i] != sy[j] for i, j in zip(over_x, over_y)):
+        raise ValueError("shape-mismatch for sum")
+    return _contract(x, y, over_x, over_y)
+
+
+@implements("vecdot", "linalg.vecdot")
+def vecdot(x1: Any, x2: Any, /, out: Any = None, *, axis: int = -1, dtype: Any = None) -> Any:
+    refuse("np.vecdot", out=out)
+    x, y = _same_dtype(x1, x2, dtype=dtype)
+    x, y = [move(v, axis_of(axis, len(shape_of(v))), len(shape_of(v)) - 1) for v in (x, y)]
+    _core("vecdot", shape_of(x)[-1], shape_of(y)[-1])
+    subscripts, operands = contraction.canonical_einsum("...i,...i->...", conj(x), y)
+    return contraction.einsum(subscripts, *operands)
+
+
+def _core(name: str, n: int, m: int) -> None:
+    if n != m:
+        raise ValueError(f"{name}: Input operand 1 has a mismatch in its core dimension 0 (size {m} is different from {n})")
+
+
+@implements("matvec")
+def matvec(x1: Any, x2: Any, /, out: Any = None, *, dtype: Any = None) -> Any:
+    refuse("np.matvec", out=out)
+    x, y = _same_dtype(x1, x2, dtype=dtype)
+    result = matmul_of(x, expand(y, (len(shape_of(y)),)))
+    return reshape(result, shape=shape_of(result)[:-1])
+
+
+@implements("vecmat")
+def vecmat(x1: Any, x2: Any, /, out: Any = None, *, dtype: Any = None) -> Any:
+    refuse("np.vecmat", out=out)
+    x, y = _same_dtype(x1, x2, dtype=dtype)
+    result = matmul_of(expand(conj(x), (len(shape_of(x)) - 1,)), y)
+    return reshape(result, shape=(*shape_of(result)[:-2], shape_of(result)[-1]))
+
+
+@implements("einsum")
+def einsum(*operands: Any, out: Any = None, dtype: Any = None, order: str = "K", casting: str = "safe", optimize: Any = False) -> Any:
+    """`numpy.einsum`; the order of contraction is chosen by funcad, so `optimize` makes no difference."""
+    refuse("np.einsum", out=out)
+    subscripts, arrays = contraction.canonical_einsum(*_spelled(operands))
+    return contraction.einsum(subscripts, *_same_dtype(*arrays, dtype=dtype))
+
+
+def _spelled(operands: Sequence[Any]) -> list[Any]:
+    """The operands as arrays; subscript strings and the lists of the interleaved form stay."""
+    if isinstance(operands[0], str):
+        return [operands[0], *[array_of(a) for a in operands[1:]]]
+    return [array_of(a) if i % 2 == 0 and i < len(operands) - len(operands) % 2 else a for i, a in enumerate(operands)]
+
+
+@implements("einsum_path")
+def einsum_path(*operands: Any, optimize: Any = "greedy", einsum_call: bool = False) -> Any:
+    stand_ins = [a if isinstance(a, (str, list, tuple)) else np.broadcast_to(0.0, shape_of(array_of(a))) for a in operands]
+    return np.einsum_path(*stand_ins, optimize=optimize, einsum_call=einsum_call)
+
+
+@implements("kron")
+def kron(a: Any, b: Any) -> Any:
+    x, y = _same_dtype(a, b)
+    rank = max(len(shape_of(x)), len(shape_of(y)))
+    x, y = [reshape(v, shape=(1,) * (rank - len(shape_of(v))) + shape_of(v)) for v in (x, y)]
+    sx, sy = shape_of(x), shape_of(y)
+    paired = arithmetic.mul(*promote(expand(x, range(1, 2 * rank, 2)), expand(y, range(0, 2 * rank, 2))))
+    return reshape(paired, shape=tuple([n * m for n, m in zip(sx, sy)]))
+
+
+@implements("cross", "linalg.cross")
+def cross(a: Any, b: Any, axisa: int = -1, axisb: int = -1, axisc: int = -1, axis: Any = None) -> Any:
+    """`numpy.cross` of vectors of 3 components (NumPy has deprecated those of 2)."""
+    if axis is not None:
+        axisa = axisb = axisc = axis
+    x, y = _same_dtype(a, b)
+    x, y = [move(v, axis_of(i, len(shape_of(v))), len(shape_of(v)) - 1) for v, i in ((x, axisa), (y, axisb))]
+    if shape_of(x)[-1] != 3 or shape_of(y)[-1] != 3:
+        raise ValueError(f"np.cross of traced values takes vectors of 3 components, got {shape_of(x)} and {shape_of(y)}")
+    shape = np.broadcast_shapes(shape_of(x), shape_of(y))
+    x, y = broadcast_to(x, shape), broadcast_to(y, shape)
+    x0, x1, x2 = [x[..., i] for i in range(3)]
+    y0, y1, y2 = [y[..., i] for i in range(3)]
+    parts = [x1 * y2 - x2 * y1, x2 * y0 - x0 * y2, x0 * y1 - x1 * y0]
+    last = len(shape) - 1
+    result = concatenate([expand(p, (last,)) for p in parts], axis=last)
+    return move(result, last, axis_of(axisc, len(shape)))
+
+
+@implements("linalg.multi_dot")
+def multi_dot(arrays: Any, *, out: Any = None) -> Any:
+    """`numpy.linalg.multi_dot`, contracted in the order that costs least."""
+    refuse("np.linalg.multi_dot", out=out)
+    xs = _same_dtype(*arrays)
+    if len(xs) < 2:
+        raise ValueError("Expecting at least two arrays.")
+    if any(len(shape_of(x)) != 2 for x in xs[1:-1]):
+        raise np.linalg.LinAlgError("multi_dot: all arrays but the first and the last must be 2-D")
+    sizes = [1 if len(shape_of(xs[0])) == 1 else shape_of(xs[0])[0], *[shape_of(x)[0] for x in xs[1:]]]
+    sizes.append(1 if len(shape_of(xs[-1])) == 1 else shape_of(xs[-1])[1])
+    best: dict[tuple[int, int], tuple[int, int]] = {(i, i): (0, i) for i in range(len(xs))}
+    for width in range(1, len(xs)):
+        for i in range(len(xs) - width):
+            j = i + width
+            best[i, j] = min(
+                (best[i, k][0] + best[k + 1, j][0] + sizes[i] * sizes[k + 1] * sizes[j + 1], k) for k in range(i, j)
+            )
+
+    def product(i: int, j: int) -> Any:
+        return xs[i] if i == j else matmul_of(product(i, best[i, j][1]), product(best[i, j][1] + 1, j))
+
+    return product(0, len(xs) - 1)

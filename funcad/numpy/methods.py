@@ -1,0 +1,168 @@
+"""Attributes and methods of traced values that NumPy arrays have: `x.T`, `x.sum()`, `x.at[i].set(v)` ...
+
+Idea: `Tracer.__getattr__` asks `attribute` for what the class itself does not have; each entry is the function of
+funcad.numpy that does the work. Methods that write in place (`sort`, `fill`, `put` ...) raise with the remedy.
+"""
+
+from __future__ import annotations
+
+import functools
+from typing import Any, Callable
+
+import numpy as np
+
+from funcad.ir.place import namespace_of
+from funcad.ir.tracer import Tracer, concrete_value
+from funcad.numpy import elementwise, indexing, joining, linear, reductions, searching, shaping, statistics
+from funcad.numpy.dispatch import where_am_i
+from funcad.primitives.conversion import convert
+
+__all__ = ["attribute"]
+
+
+def astype(
+    x: Any, dtype: Any, order: str = "K", casting: str = "unsafe", subok: bool = True, copy: bool = True
+) -> Any:
+    """x in another dtype."""
+    dtype = np.dtype(dtype)
+    if not np.can_cast(x.dtype, dtype, casting):
+        raise TypeError(f"Cannot cast array data from {x.dtype!r} to {dtype!r} according to the rule {casting!r}")
+    return convert(x, dtype)
+
+
+def _reshape(x: Any, *shape: Any, order: str = "C", copy: Any = None) -> Any:
+    if len(shape) == 1 and not isinstance(shape[0], int) and hasattr(shape[0], "__iter__"):
+        shape = shape[0]
+    return shaping.reshape(x, shape, order=order)
+
+
+def _transpose(x: Any, *axes: Any) -> Any:
+    if len(axes) == 1 and (axes[0] is None or not hasattr(axes[0], "__index__")):
+        axes = axes[0]
+    return shaping.transpose(x, axes or None)
+
+
+def _flatten(x: Any, order: str = "C") -> Any:
+    return shaping.ravel(x, order)
+
+
+def _copy(x: Any, order: str = "C") -> Any:
+    return x
+
+
+def _view(x: Any, *args: Any, **kwargs: Any) -> Any:
+    raise TypeError(
+        f"x.view() of a traced value{where_am_i()}: a traced value has no memory.\n"
+        "Remedy: x.astype(dtype) converts; funcad.lax.bitcast_convert_type(x, dtype) reinterprets the bits."
+    )
+
+
+def _in_place(name: str, remedy: str) -> Callable[..., Any]:
+    def refuse(x: Any, *args: Any, **kwargs: Any) -> Any:
+        raise TypeError(f"x.{name}() writes into a traced value{where_am_i()}, which has no memory.\nRemedy: {remedy}.")
+
+    return refuse
+
+
+def _block_until_ready(x: Any) -> Any:
+    return x
+
+
+METHODS: dict[str, Callable[..., Any]] = {
+    "all": reductions.all_,
+    "any": reductions.any_,
+    "argmax": reductions.argmax,
+    "argmin": reductions.argmin,
+    "argpartition": searching.argpartition,
+    "argsort": searching.argsort,
+    "astype": astype,
+    "block_until_ready": _block_until_ready,
+    "choose": searching.choose,
+    "clip": elementwise.clip,
+    "compress": lambda x, condition, axis=None: searching.compress(condition, x, axis),
+    "conj": elementwise.conjugate,
+    "conjugate": elementwise.conjugate,
+    "copy": _copy,
+    "cumprod": reductions.cumprod,
+    "cumsum": reductions.cumsum,
+    "diagonal": shaping.diagonal,
+    "dot": linear.dot,
+    "flatten": _flatten,
+    "max": reductions.max_,
+    "mean": reductions.mean,
+    "min": reductions.min_,
+    "nonzero": searching.nonzero,
+    "prod": reductions.prod,
+    "ptp": reductions.ptp,
+    "ravel": shaping.ravel,
+    "repeat": joining.repeat,
+    "reshape": _reshape,
+    "round": elementwise.round_,
+    "searchsorted": searching.searchsorted,
+    "squeeze": shaping.squeeze,
+    "std": statistics.std,
+    "sum": reductions.sum_,
+    "swapaxes": shaping.swapaxes,
+    "take": searching.take,
+    "trace": shaping.trace,
+    "transpose": _transpose,
+    "var": statistics.var,
+    "view": _view,
+    "sort": _in_place("sort", "y = np.sort(x)"),
+    "partition": _in_place("partition", "y = np.partition(x, kth)"),
+    "fill": _in_place("fill", "y = np.full_like(x, value)"),
+    "put": _in_place("put", "y = x.at[indices].set(values)"),
+    "resize": _in_place("resize", "y = np.resize(x, shape)"),
+    "itemset": _in_place("itemset", "y = x.at[i].set(value)"),
+    "setflags": _in_place("setflags", "leave it out: traced values never change"),
+}
+
+
+def _device(x: Any) -> Any:
+    value = concrete_value(x)
+    return getattr(value, "device", "cpu") if type(value) is not Tracer and namespace_of((value,)) is not np else "cpu"
+
+
+ATTRIBUTES: dict[str, Callable[[Any], Any]] = {
+    "T": shaping.transpose,
+    "mT": shaping.matrix_transpose,
+    "real": elementwise.real,
+    "imag": elementwise.imag,
+    "at": indexing.at,
+    "device": _device,
+    "flat": shaping.ravel,
+}
+
+_REMEDIES = {
+    "base": "traced values have no memory",
+    "ctypes": "use funcad.pure_callback to call foreign code",
+    "data": "traced values have no memory",
+    "flags": "traced values have no memory",
+    "strides": "traced values have no memory",
+    "tobytes": "return the value from the traced function first",
+    "tofile": "return the value from the traced function first",
+    "dump": "return the value from the traced function first",
+    "dumps": "return the value from the traced function first",
+    "byteswap": "return the value from the traced function first",
+    "newbyteorder": "return the value from the traced function first",
+    "numpy": "return the value from the traced function first, or take funcad.stop_gradient(x)",
+    "get": "return the value from the traced function first",
+}
+
+
+def attribute(x: Any, name: str) -> Any:
+    """The attribute or bound method of a traced value."""
+    method = METHODS.get(name)
+    if method is not None:
+        return functools.partial(method, x)
+    get = ATTRIBUTES.get(name)
+    if get is not None:
+        return get(x)
+    if name.startswith("__"):
+        raise AttributeError(name)
+    remedy = _REMEDIES.get(name)
+    if remedy is None:
+        remedy = f"traced values have the numeric methods of NumPy arrays; others are functions: np.{name}(x)"
+        if not hasattr(np, name):
+            remedy = "traced values have the numeric methods of NumPy arrays; see funcad.numpy for functions"
+    raise AttributeError(f"a traced {x.aval} has no attribute {name!r}: {remedy}.", name=name, obj=x)

@@ -1,0 +1,278 @@
+"""NumPy's reductions and cumulative functions: sum, prod, max, min, mean, any, all, argmax, cumsum and their relatives."""
+
+from __future__ import annotations
+
+from typing import Any, Callable
+
+import numpy as np
+
+from funcad.ir.aval import aval_of, shape_of
+from funcad.numpy.axes import array_of, axes_of, axis_of, expand, ravelled
+from funcad.numpy.dispatch import implements, refuse
+from funcad.numpy.promote import broadcast, promote
+from funcad.primitives import arithmetic, comparison, cumulative, reduction
+from funcad.primitives.conversion import convert
+from funcad.primitives.shape import broadcast_to, concatenate, full, reshape
+
+__all__ = ["truth", "masked"]
+
+_NO = np._NoValue
+_FLOAT64, _INT64, _BOOL = np.dtype(np.float64), np.dtype(np.int64), np.dtype(bool)
+
+
+def _absent(value: Any) -> bool:
+    return value is None or value is _NO
+
+
+def truth(x: Any) -> Any:
+    """x != 0, as bool."""
+    x = array_of(x)
+    return x if aval_of(x).dtype == _BOOL else comparison.ne(x, aval_of(x).dtype.type(0))
+
+
+def masked(x: Any, where: Any, fill: Any) -> Any:
+    """x where the mask holds, `fill` elsewhere."""
+    if where is True or where is _NO:
+        return x
+    where = truth(where)
+    aval = aval_of(x)
+    shape = np.broadcast_shapes(aval.shape, shape_of(where))
+    if aval.shape != shape:
+        x, where = broadcast([x, where])
+    elif shape_of(where) != shape:
+        where = broadcast_to(where, shape)
+    return comparison.select(where, x, full(aval.update(shape=shape), fill))
+
+
+def _finish(result: Any, x: Any, axes: tuple, keepdims: Any) -> Any:
+    if keepdims is _NO or not keepdims or not axes:
+        return result
+    return reshape(result, shape=tuple([1 if i in axes else n for i, n in enumerate(shape_of(x))]))
+
+
+def _wide(dtype: np.dtype) -> np.dtype:
+    """The dtype in which NumPy sums and multiplies: small integers and bools are widened."""
+    if dtype.kind in "bi" and dtype.itemsize < 8:
+        return _INT64
+    return np.dtype(np.uint64) if dtype.kind == "u" and dtype.itemsize < 8 else dtype
+
+
+def _fold(
+    name: str, reduce: Callable[..., Any], combine: Callable[..., Any], identity: int,
+    a: Any, axis: Any, dtype: Any, out: Any, keepdims: Any, initial: Any, where: Any,
+) -> Any:  # fmt: skip
+    if out is not None:
+        refuse(name, out=out)
+    x = array_of(a)
+    x = convert(x, _wide(aval_of(x).dtype) if dtype is None else np.dtype(dtype))
+    x = masked(x, where, identity)
+    axes = axes_of(axis, len(shape_of(x)))
+    result = _finish(reduce(x, axes=axes), x, axes, keepdims)
+    if not _absent(initial):
+        result = combine(*promote(result, convert(array_of(initial), aval_of(x).dtype)))
+    return result
+
+
+@implements("sum")
+def sum_(
+    a: Any, axis: Any = None, dtype: Any = None, out: Any = None, keepdims: Any = _NO, initial: Any = _NO, where: Any = _NO
+) -> Any:
+    return _fold(
+        "np.sum", reduction.reduce_sum, arithmetic.add, 0, a, axis, dtype, out, keepdims, initial, where
+    )
+
+
+@implements("prod")
+def prod(
+    a: Any, axis: Any = None, dtype: Any = None, out: Any = None, keepdims: Any = _NO, initial: Any = _NO, where: Any = _NO
+) -> Any:
+    return _fold(
+        "np.prod", reduction.reduce_prod, arithmetic.mul, 1, a, axis, dtype, out, keepdims, initial, where
+    )
+
+
+def _extreme(
+    name: str, reduce: Callable[..., Any], combine: Callable[..., Any],
+    a: Any, axis: Any, out: Any, keepdims: Any, initial: Any, where: Any,
+) -> Any:  # fmt: skip
+    if out is not None:
+        refuse(name, out=out)
+    x = array_of(a)
+    aval = aval_of(x)
+    axes = axes_of(axis, len(aval.shape))
+    if where is not True and where is not _NO:
+        if _absent(initial):
+            raise ValueError(
+                f"reduction operation '{name}' does not have an identity, so to use a where mask one has to specify 'initial'"
+            )
+        x = masked(x, where, initial)
+    if not _absent(initial) and any(aval.shape[i] == 0 for i in axes):
+        shape = tuple([n for i, n in enumerate(aval.shape) if i not in axes])
+        result = broadcast_to(convert(array_of(initial), aval.dtype), shape)
+        return _finish(result, x, axes, keepdims)
+    result = _finish(reduce(x, axes=axes), x, axes, keepdims)
+    return result if _absent(initial) else combine(*promote(result, initial))
+
+
+@implements("max", "amax")
+def max_(a: Any, axis: Any = None, out: Any = None, keepdims: Any = _NO, initial: Any = _NO, where: Any = _NO) -> Any:
+    """`numpy.max`; where several elements are the largest, each gets an equal share of the derivative."""
+    return _extreme("maximum", reduction.reduce_max, arithmetic.maximum, a, axis, out, keepdims, initial, where)
+
+
+@implements("min", "amin")
+def min_(a: Any, axis: Any = None, out: Any = None, keepdims: Any = _NO, initial: Any = _NO, where: Any = _NO) -> Any:
+    """`numpy.min`; where several elements are the smallest, each gets an equal share of the derivative."""
+    return _extreme("minimum", reduction.reduce_min, arithmetic.minimum, a, axis, out, keepdims, initial, where)
+
+
+@implements("ptp")
+def ptp(a: Any, axis: Any = None, out: Any = None, keepdims: Any = _NO) -> Any:
+    refuse("np.ptp", out=out)
+    return arithmetic.sub(max_(a, axis, keepdims=keepdims), min_(a, axis, keepdims=keepdims))
+
+
+def _quantify(name: str, reduce: Callable[..., Any], neutral: bool, a: Any, axis: Any, out: Any, keepdims: Any, where: Any) -> Any:
+    refuse(name, out=out)
+    x = masked(truth(a), where, neutral)
+    axes = axes_of(axis, len(shape_of(x)))
+    return _finish(reduce(x, axes=axes), x, axes, keepdims)
+
+
+@implements("any")
+def any_(a: Any, axis: Any = None, out: Any = None, keepdims: Any = _NO, *, where: Any = _NO) -> Any:
+    return _quantify("np.any", reduction.reduce_any, False, a, axis, out, keepdims, where)
+
+
+@implements("all")
+def all_(a: Any, axis: Any = None, out: Any = None, keepdims: Any = _NO, *, where: Any = _NO) -> Any:
+    return _quantify("np.all", reduction.reduce_all, True, a, axis, out, keepdims, where)
+
+
+@implements("count_nonzero")
+def count_nonzero(a: Any, axis: Any = None, *, keepdims: bool = False) -> Any:
+    return sum_(truth(a), axis=axis, keepdims=keepdims, dtype=_INT64)
+
+
+def float_of(dtype: np.dtype) -> np.dtype:
+    """The dtype of means and quantiles: float64 for integers."""
+    return dtype if dtype.kind in "fc" else _FLOAT64
+
+
+def counted(x: Any, axes: tuple, where: Any) -> Any:
+    """How many elements go into each result, as a Python int or (with a mask) an array that keeps its axes."""
+    shape = shape_of(x)
+    if where is True or where is _NO:
+        n = 1
+        for i in axes:
+            n *= shape[i]
+        return n
+    mask = truth(where)
+    mask = broadcast_to(mask, shape) if shape_of(mask) != shape else mask
+    return sum_(mask, axis=axes, keepdims=True, dtype=_INT64)
+
+
+@implements("mean")
+def mean(a: Any, axis: Any = None, dtype: Any = None, out: Any = None, keepdims: Any = _NO, *, where: Any = _NO) -> Any:
+    refuse("np.mean", out=out)
+    x = array_of(a)
+    own = aval_of(x).dtype
+    target = float_of(own) if dtype is None else np.dtype(dtype)
+    x = convert(x, np.dtype(np.float32) if own == np.float16 and dtype is None else target)
+    axes = axes_of(axis, len(shape_of(x)))
+    count = counted(x, axes, where)
+    total = sum_(x, axis=axes, keepdims=True if type(count) is not int else keepdims, where=where)
+    if type(count) is int:
+        result = arithmetic.div(total, float(count))
+    else:
+        result = arithmetic.div(total, convert(count, aval_of(total).dtype))
+        if keepdims is _NO or not keepdims:
+            result = reshape(result, shape=tuple([n for i, n in enumerate(shape_of(x)) if i not in axes]))
+    return convert(result, target)
+
+
+def _arg(name: str, primitive: Callable[..., Any], a: Any, axis: Any, out: Any, keepdims: Any) -> Any:
+    refuse(name, out=out)
+    x = array_of(a)
+    ndim = len(shape_of(x))
+    if axis is None:
+        result = primitive(ravelled(x), axis=0)
+        return result if keepdims is _NO or not keepdims else reshape(result, shape=(1,) * ndim)
+    axis = axis_of(axis, ndim)
+    result = primitive(x, axis=axis)
+    return result if keepdims is _NO or not keepdims else expand(result, (axis,))
+
+
+@implements("argmax")
+def argmax(a: Any, axis: Any = None, out: Any = None, *, keepdims: Any = _NO) -> Any:
+    return _arg("np.argmax", reduction.argmax, a, axis, out, keepdims)
+
+
+@implements("argmin")
+def argmin(a: Any, axis: Any = None, out: Any = None, *, keepdims: Any = _NO) -> Any:
+    return _arg("np.argmin", reduction.argmin, a, axis, out, keepdims)
+
+
+# -- cumulative
+
+
+def _cumulative(name: str, primitive: Callable[..., Any], a: Any, axis: Any, dtype: Any, out: Any) -> Any:
+    refuse(name, out=out)
+    x = array_of(a)
+    x = convert(x, _wide(aval_of(x).dtype) if dtype is None else np.dtype(dtype))
+    if axis is None or not shape_of(x):
+        x, axis = ravelled(x), 0 if axis is None else axis
+    return primitive(x, axis=axis_of(axis, len(shape_of(x))))
+
+
+@implements("cumsum")
+def cumsum(a: Any, axis: Any = None, dtype: Any = None, out: Any = None) -> Any:
+    return _cumulative("np.cumsum", cumulative.cumsum, a, axis, dtype, out)
+
+
+@implements("cumprod")
+def cumprod(a: Any, axis: Any = None, dtype: Any = None, out: Any = None) -> Any:
+    return _cumulative("np.cumprod", cumulative.cumprod, a, axis, dtype, out)
+
+
+def cummax(a: Any, axis: int = 0, dtype: Any = None) -> Any:
+    """What `np.maximum.accumulate` computes."""
+    x = array_of(a)
+    return cumulative.cummax(x if dtype is None else convert(x, np.dtype(dtype)), axis=axis_of(axis, len(shape_of(x))))
+
+
+def cummin(a: Any, axis: int = 0, dtype: Any = None) -> Any:
+    """What `np.minimum.accumulate` computes."""
+    x = array_of(a)
+    return cumulative.cummin(x if dtype is None else convert(x, np.dtype(dtype)), axis=axis_of(axis, len(shape_of(x))))
+
+
+def _array_api(name: str, function: Callable[..., Any], start: int, x: Any, axis: Any, dtype: Any, out: Any, initial: bool) -> Any:
+    refuse(name, out=out)
+    x = array_of(x)
+    ndim = len(shape_of(x))
+    if axis is None:
+        if ndim != 1:
+            raise ValueError("For arrays which have more than one dimension ``axis`` argument is required.")
+        axis = 0
+    result = function(x, axis=axis, dtype=dtype)
+    if not initial:
+        return result
+    aval = aval_of(result)
+    axis = axis_of(axis, ndim)
+    first = full(aval.update(shape=tuple([1 if i == axis else n for i, n in enumerate(aval.shape)])), start)
+    return concatenate([first, result], axis=axis)
+
+
+@implements("cumulative_sum")
+def cumulative_sum(
+    x: Any, /, *, axis: Any = None, dtype: Any = None, out: Any = None, include_initial: bool = False
+) -> Any:
+    return _array_api("np.cumulative_sum", cumsum, 0, x, axis, dtype, out, include_initial)
+
+
+@implements("cumulative_prod")
+def cumulative_prod(
+    x: Any, /, *, axis: Any = None, dtype: Any = None, out: Any = None, include_initial: bool = False
+) -> Any:
+    return _array_api("np.cumulative_prod", cumprod, 1, x, axis, dtype, out, include_initial)

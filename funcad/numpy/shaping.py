@@ -1,0 +1,357 @@
+"""Shapes and axes: reshape, transpose, broadcasting, flips, diagonals, triangles. Nothing here computes."""
+
+from __future__ import annotations
+
+from typing import Any, Sequence
+
+import numpy as np
+from numpy.lib.array_utils import normalize_axis_tuple
+
+from funcad.ir.aval import aval_of, shape_of
+from funcad.ir.tracer import Tracer, has_value
+from funcad.numpy.axes import array_of, axes_of, axis_of, expand, move, permute, ravelled, shape_argument
+from funcad.numpy.dispatch import implements, refuse
+from funcad.numpy.reductions import sum_
+from funcad.primitives import comparison
+from funcad.primitives.conversion import convert
+from funcad.primitives.shape import broadcast_in_dim, full, pad_p, rev, slice_p
+from funcad.primitives.shape import broadcast_to as _broadcast_to
+from funcad.primitives.shape import reshape as _reshape
+
+_NO = np._NoValue
+
+
+def resolve_shape(shape: Any, size: int) -> tuple[int, ...]:
+    """A reshape target with its -1 filled in."""
+    shape = shape_argument(shape)
+    unknown = [i for i, n in enumerate(shape) if n < 0]
+    if len(unknown) > 1:
+        raise ValueError("can only specify one unknown dimension")
+    if unknown:
+        known = 1
+        for n in shape:
+            known *= n if n >= 0 else 1
+        if known == 0 or size % known:
+            raise ValueError(f"cannot reshape array of size {size} into shape {_shape_text(shape)}")
+        shape = tuple([n if n >= 0 else size // known for n in shape])
+    return shape
+
+
+def _shape_text(shape: tuple) -> str:
+    return "(" + ",".join(map(str, shape)) + ("," if len(shape) == 1 else "") + ")"
+
+
+@implements("reshape")
+def reshape(a: Any, /, shape: Any = None, order: str = "C", *, newshape: Any = None, copy: Any = None) -> Any:
+    """`numpy.reshape`; traced values have no memory layout, so `order="A"` is C, and `copy` makes no difference."""
+    shape = newshape if shape is None else shape
+    if shape is None:
+        raise TypeError("reshape() missing 1 required positional argument: 'shape'")
+    x = array_of(a)
+    own = aval_of(x)
+    target = resolve_shape(shape, own.size)
+    if order not in ("C", "F", "A"):
+        raise ValueError(f"order must be one of 'C', 'F', 'A', got {order!r}")
+    if order == "F":
+        x = _reshape(permute(x, range(len(own.shape))[::-1]), shape=target[::-1])
+        return permute(x, range(len(target))[::-1])
+    return x if target == own.shape else _reshape(x, shape=target)
+
+
+@implements("ravel")
+def ravel(a: Any, order: str = "C") -> Any:
+    return reshape(a, (-1,), order="C" if order == "K" else order)
+
+
+@implements("transpose", "permute_dims")
+def transpose(a: Any, axes: Any = None) -> Any:
+    x = array_of(a)
+    ndim = len(shape_of(x))
+    if axes is None:
+        return permute(x, range(ndim)[::-1])
+    axes = shape_argument(axes)
+    if len(axes) != ndim:
+        raise ValueError("axes don't match array")
+    return permute(x, normalize_axis_tuple(axes, ndim))
+
+
+permute_dims = transpose
+
+
+@implements("matrix_transpose", "linalg.matrix_transpose")
+def matrix_transpose(x: Any, /) -> Any:
+    x = array_of(x)
+    if len(shape_of(x)) < 2:
+        raise ValueError(f"Input array must be at least 2-dimensional, but it is {len(shape_of(x))}")
+    return swapaxes(x, -1, -2)
+
+
+@implements("swapaxes")
+def swapaxes(a: Any, axis1: int, axis2: int) -> Any:
+    x = array_of(a)
+    ndim = len(shape_of(x))
+    perm = list(range(ndim))
+    i, j = axis_of(axis1, ndim), axis_of(axis2, ndim)
+    perm[i], perm[j] = perm[j], perm[i]
+    return permute(x, perm)
+
+
+@implements("moveaxis")
+def moveaxis(a: Any, source: Any, destination: Any) -> Any:
+    x = array_of(a)
+    ndim = len(shape_of(x))
+    source = normalize_axis_tuple(source, ndim, "source")
+    destination = normalize_axis_tuple(destination, ndim, "destination")
+    if len(source) != len(destination):
+        raise ValueError("`source` and `destination` arguments must have the same number of elements")
+    perm = [i for i in range(ndim) if i not in source]
+    for to, of in sorted(zip(destination, source)):
+        perm.insert(to, of)
+    return permute(x, perm)
+
+
+@implements("rollaxis")
+def rollaxis(a: Any, axis: int, start: int = 0) -> Any:
+    x = array_of(a)
+    ndim = len(shape_of(x))
+    axis = axis_of(axis, ndim)
+    start = start + ndim if start < 0 else start
+    if not 0 <= start <= ndim:
+        raise np.exceptions.AxisError(f"'start' arg requires {-ndim} <= start < {ndim + 1}, but {start} was passed in")
+    return move(x, axis, start - 1 if axis < start else start)
+
+
+@implements("expand_dims")
+def expand_dims(a: Any, axis: Any) -> Any:
+    x = array_of(a)
+    axes = axis if isinstance(axis, (tuple, list)) else (axis,)
+    return expand(x, normalize_axis_tuple(axes, len(axes) + len(shape_of(x))))
+
+
+@implements("squeeze")
+def squeeze(a: Any, axis: Any = None) -> Any:
+    x = array_of(a)
+    shape = shape_of(x)
+    if axis is None:
+        axes: Sequence[int] = [i for i, n in enumerate(shape) if n == 1]
+    else:
+        axes = axes_of(axis, len(shape))
+        if any(shape[i] != 1 for i in axes):
+            raise ValueError("cannot select an axis to squeeze out which has size not equal to one")
+    return _reshape(x, shape=tuple([n for i, n in enumerate(shape) if i not in axes])) if axes else x
+
+
+def _at_least(x: Any, ndim: int) -> Any:
+    x = array_of(x)
+    shape = shape_of(x)
+    if len(shape) >= ndim:
+        return x
+    if ndim == 3:
+        new = (1, *shape, 1) if len(shape) == 1 else (*shape, 1) if len(shape) == 2 else (1, 1, 1)
+        return _reshape(x, shape=new)
+    return _reshape(x, shape=(1,) * (ndim - len(shape)) + shape)
+
+
+def _several(arrays: Sequence[Any], ndim: int) -> Any:
+    results = tuple([_at_least(a, ndim) for a in arrays])
+    return results[0] if len(results) == 1 else results
+
+
+@implements("atleast_1d")
+def atleast_1d(*arys: Any) -> Any:
+    return _several(arys, 1)
+
+
+@implements("atleast_2d")
+def atleast_2d(*arys: Any) -> Any:
+    return _several(arys, 2)
+
+
+@implements("atleast_3d")
+def atleast_3d(*arys: Any) -> Any:
+    return _several(arys, 3)
+
+
+@implements("broadcast_to")
+def broadcast_to(array: Any, shape: Any, subok: bool = False) -> Any:
+    refuse("np.broadcast_to", subok=subok or None)
+    x, shape = array_of(array), shape_argument(shape)
+    own = shape_of(x)
+    if len(own) > len(shape) or any(n not in (1, m) for n, m in zip(own[::-1], shape[::-1])):
+        raise ValueError(
+            "operands could not be broadcast together with remapped shapes [original->remapped]: "
+            f"{_shape_text(own)}  and requested shape {_shape_text(shape)}"
+        )
+    return _broadcast_to(x, shape)
+
+
+@implements("broadcast_arrays")
+def broadcast_arrays(*args: Any, subok: bool = False) -> tuple:
+    refuse("np.broadcast_arrays", subok=subok or None)
+    arrays = [array_of(a) for a in args]
+    shape = np.broadcast_shapes(*[shape_of(a) for a in arrays])
+    return tuple([_broadcast_to(a, shape) for a in arrays])
+
+
+# -- order along axes
+
+
+@implements("flip")
+def flip(m: Any, axis: Any = None) -> Any:
+    x = array_of(m)
+    axes = axes_of(axis, len(shape_of(x)))
+    return rev(x, axes=axes) if axes else x
+
+
+@implements("fliplr")
+def fliplr(m: Any) -> Any:
+    if len(shape_of(array_of(m))) < 2:
+        raise ValueError("Input must be >= 2-d.")
+    return flip(m, 1)
+
+
+@implements("flipud")
+def flipud(m: Any) -> Any:
+    if len(shape_of(array_of(m))) < 1:
+        raise ValueError("Input must be >= 1-d.")
+    return flip(m, 0)
+
+
+@implements("rot90")
+def rot90(m: Any, k: int = 1, axes: Any = (0, 1)) -> Any:
+    x = array_of(m)
+    i, j = normalize_axis_tuple(axes, len(shape_of(x)))
+    k %= 4
+    if k == 0:
+        return x
+    if k == 2:
+        return flip(x, (i, j))
+    return swapaxes(flip(x, j), i, j) if k == 1 else flip(swapaxes(x, i, j), j)
+
+
+def piece(x: Any, start: int, stop: int, axis: int) -> Any:
+    """x[start:stop] along one axis, 0 <= start <= stop <= n."""
+    shape = shape_of(x)
+    if start == 0 and stop == shape[axis]:
+        return x
+    low = tuple([start if i == axis else 0 for i in range(len(shape))])
+    high = tuple([stop if i == axis else n for i, n in enumerate(shape)])
+    return slice_p(x, start=low, limit=high, strides=None)
+
+
+# -- diagonals and triangles
+
+
+def diagonal_of(x: Any, offset: int, axis1: int, axis2: int) -> Any:
+    ndim = len(shape_of(x))
+    if ndim < 2:
+        raise ValueError("diag requires an array of at least two dimensions")
+    i, j = axis_of(axis1, ndim), axis_of(axis2, ndim)
+    if i == j:
+        raise ValueError("axis1 and axis2 cannot be the same")
+    x = permute(x, [*[k for k in range(ndim) if k not in (i, j)], i, j])
+    *rest, n, m = shape_of(x)
+    count = max(0, min(n + min(offset, 0), m - max(offset, 0)))
+    flat = _reshape(x, shape=(*rest, n * m))
+    start = offset if offset >= 0 else -offset * m
+    if count == 0:
+        return piece(flat, 0, 0, len(rest))
+    limit = (*rest, start + (count - 1) * (m + 1) + 1)
+    return slice_p(flat, start=(*[0] * len(rest), start), limit=limit, strides=(*[1] * len(rest), m + 1))
+
+
+@implements("diagonal")
+def diagonal(a: Any, offset: int = 0, axis1: int = 0, axis2: int = 1) -> Any:
+    return diagonal_of(array_of(a), offset, axis1, axis2)
+
+
+@implements("linalg.diagonal")
+def linalg_diagonal(x: Any, /, *, offset: int = 0) -> Any:
+    return diagonal_of(array_of(x), offset, -2, -1)
+
+
+@implements("trace")
+def trace(a: Any, offset: int = 0, axis1: int = 0, axis2: int = 1, dtype: Any = None, out: Any = None) -> Any:
+    refuse("np.trace", out=out)
+    return sum_(diagonal_of(array_of(a), offset, axis1, axis2), axis=-1, dtype=dtype)
+
+
+@implements("linalg.trace")
+def linalg_trace(x: Any, /, *, offset: int = 0, dtype: Any = None) -> Any:
+    return trace(x, offset, -2, -1, dtype)
+
+
+@implements("diag")
+def diag(v: Any, k: int = 0) -> Any:
+    x = array_of(v)
+    shape = shape_of(x)
+    if len(shape) == 2:
+        return diagonal_of(x, k, 0, 1)
+    if len(shape) != 1:
+        raise ValueError("Input must be 1- or 2-d.")
+    n = shape[0] + abs(k)
+    if k:
+        x = pad_p(x, low=(0,), high=(abs(k),), interior=(0,))
+    lanes = broadcast_in_dim(x, shape=(n, n), axes=(0,) if k >= 0 else (1,))
+    return comparison.select(np.eye(n, k=k, dtype=bool), lanes, full(aval_of(lanes), 0))
+
+
+@implements("diagflat")
+def diagflat(v: Any, k: int = 0) -> Any:
+    return diag(ravelled(array_of(v)), k)
+
+
+def _triangle(m: Any, keep: np.ndarray) -> Any:
+    aval = aval_of(m)
+    mask = keep if keep.shape == aval.shape else np.broadcast_to(keep, aval.shape)
+    return comparison.select(mask, m, full(aval, 0))
+
+
+def _matrix(m: Any) -> Any:
+    x = array_of(m)
+    if len(shape_of(x)) == 1:
+        x = _broadcast_to(x, shape_of(x) * 2)
+    return x
+
+
+@implements("tril")
+def tril(m: Any, k: int = 0) -> Any:
+    x = _matrix(m)
+    return _triangle(x, np.tri(*shape_of(x)[-2:], k=k, dtype=bool))
+
+
+@implements("triu")
+def triu(m: Any, k: int = 0) -> Any:
+    x = _matrix(m)
+    return _triangle(x, ~np.tri(*shape_of(x)[-2:], k=k - 1, dtype=bool))
+
+
+@implements("fill_diagonal", always=True)
+def fill_diagonal(a: Any, val: Any, wrap: bool = False, *, inplace: bool = True) -> Any:
+    """`numpy.fill_diagonal`, but with `inplace=False`, which is needed on traced values, it returns a new array."""
+    if inplace:
+        raise TypeError(
+            "np.fill_diagonal writes into its argument, which traced values do not allow.\n"
+            "Remedy: a = funcad.numpy.fill_diagonal(a, val, inplace=False)."
+        )
+    refuse("fill_diagonal", wrap=wrap or None)
+    x = array_of(a)
+    shape = shape_of(x)
+    if len(set(shape)) != 1 and len(shape) != 2:
+        raise ValueError("All dimensions of input must be of equal length")
+    mask = np.zeros(shape, bool)
+    np.fill_diagonal(mask, True)
+    value = convert(array_of(val), aval_of(x).dtype)
+    if shape_of(value):
+        count = min(shape)
+        index = np.minimum(np.arange(shape[0]), count - 1) % shape_of(value)[0]
+        value = value[index]
+        value = broadcast_in_dim(value, shape=shape, axes=(0,))
+    else:
+        value = _broadcast_to(value, shape)
+    return comparison.select(mask, value, x)
+
+
+def known(x: Any) -> bool:
+    """Is x an ordinary value, or a traced one whose value can be read?"""
+    return type(x) is not Tracer or has_value(x)

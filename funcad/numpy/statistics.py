@@ -1,0 +1,460 @@
+"""Statistics: var, std, median, quantiles, average, cov, histogram, and the nan-functions.
+
+`std` at a constant input has the derivative 0 (a square root of 0 would give nan), to every order.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Callable
+
+import numpy as np
+
+from funcad.ir.aval import aval_of, shape_of
+from funcad.ir.tracer import Tracer
+from funcad.numpy import indexing
+from funcad.numpy.axes import array_of, axes_of, expand, permute
+from funcad.numpy.dispatch import implements, refuse
+from funcad.numpy.reductions import counted, float_of, mean, sum_, truth
+from funcad.numpy.searching import value_of
+from funcad.numpy.searching import where as _where
+from funcad.primitives import arithmetic, comparison, sorting
+from funcad.primitives.conversion import conj, convert, real
+from funcad.primitives.indexing import take_along
+from funcad.primitives.shape import broadcast_to, full, reshape
+
+_NO = np._NoValue
+
+
+def _variance(
+    name: str, a: Any, axis: Any, dtype: Any, out: Any, ddof: Any, keepdims: Any, where_: Any, given: Any, correction: Any
+) -> Any:
+    refuse(name, out=out)
+    if correction is not _NO:
+        ddof = correction
+    x = array_of(a)
+    own = aval_of(x).dtype
+    target = float_of(own) if dtype is None else np.dtype(dtype)
+    x = convert(x, np.dtype(np.float32) if own == np.float16 and dtype is None else target)
+    axes = axes_of(axis, len(shape_of(x)))
+    center = mean(x, axis=axes, keepdims=True, where=where_) if given is _NO else given
+    deviation = np.subtract(x, center)
+    square = arithmetic.square(deviation) if target.kind != "c" else real(arithmetic.mul(deviation, conj(deviation)))
+    count = counted(x, axes, where_)
+    total = sum_(square, axis=axes, keepdims=True, where=where_)
+    if type(count) is int:
+        result = arithmetic.div(total, float(max(count - ddof, 0)))
+    else:
+        result = arithmetic.div(total, convert(np.maximum(count - ddof, 0), aval_of(total).dtype))
+    if keepdims is _NO or not keepdims:
+        result = reshape(result, shape=tuple([n for i, n in enumerate(shape_of(x)) if i not in axes]))
+    result = convert(result, np.empty(0, target).real.dtype)
+    return result if shape_of(result) or type(result) is Tracer else result[()]
+
+
+def root(x: Any) -> Any:
+    """sqrt(x) with the derivative 0 at 0."""
+    zero = comparison.eq(x, 0.0)
+    return comparison.select(zero, 0.0, arithmetic.sqrt(comparison.select(zero, 1.0, x)))
+
+
+@implements("var")
+def var(
+    a: Any, axis: Any = None, dtype: Any = None, out: Any = None, ddof: Any = 0, keepdims: Any = _NO, *,
+    where: Any = _NO, mean: Any = _NO, correction: Any = _NO,
+) -> Any:  # fmt: skip
+    return _variance("np.var", a, axis, dtype, out, ddof, keepdims, where, mean, correction)
+
+
+@implements("std")
+def std(
+    a: Any, axis: Any = None, dtype: Any = None, out: Any = None, ddof: Any = 0, keepdims: Any = _NO, *,
+    where: Any = _NO, mean: Any = _NO, correction: Any = _NO,
+) -> Any:  # fmt: skip
+    """`numpy.std`; where all elements are equal the derivative is 0."""
+    return root(_variance("np.std", a, axis, dtype, out, ddof, keepdims, where, mean, correction))
+
+
+@implements("average")
+def average(a: Any, axis: Any = None, weights: Any = None, returned: bool = False, *, keepdims: Any = _NO) -> Any:
+    x = array_of(a)
+    axes = axes_of(axis, len(shape_of(x)))
+    keep = {} if keepdims is _NO else {"keepdims": keepdims}
+    if weights is None:
+        result = mean(x, axis=axes, **keep)
+        if not returned:
+            return result
+        return result, np.full(shape_of(result), float(counted(x, axes, _NO)))[()]
+    w = array_of(weights)
+    if shape_of(w) != shape_of(x):
+        if axis is None:
+            raise TypeError("Axis must be specified when shapes of a and weights differ.")
+        if shape_of(w) != tuple([shape_of(x)[i] for i in axes]):
+            raise ValueError("Shape of weights must be consistent with shape of a along specified axis.")
+        w = reshape(w, shape=tuple([n if i in axes else 1 for i, n in enumerate(shape_of(x))]))
+        w = broadcast_to(w, shape_of(x))
+    dtype = np.result_type(aval_of(x).dtype, aval_of(w).dtype, *(["f8"] if aval_of(x).dtype.kind in "biu" else []))
+    scale = sum_(w, axis=axes, dtype=dtype, **keep)
+    result = np.divide(sum_(np.multiply(x, w), axis=axes, dtype=dtype, **keep), scale)
+    return (result, np.broadcast_to(scale, shape_of(result))) if returned else result
+
+
+# -- order statistics
+
+
+def _lines(x: Any, axis: Any) -> tuple[Any, tuple]:
+    """x with the reduced axes joined into one last axis."""
+    shape = shape_of(x)
+    axes = axes_of(axis, len(shape))
+    kept = [i for i in range(len(shape)) if i not in axes]
+    size = 1
+    for i in axes:
+        size *= shape[i]
+    return reshape(permute(x, [*kept, *axes]), shape=(*[shape[i] for i in kept], size)), axes
+
+
+def _poisoned(result: Any, ordered: Any) -> Any:
+    """NaN where the (sorted) line has one."""
+    if aval_of(ordered).dtype.kind not in "fc" or not shape_of(ordered)[-1]:
+        return result
+    bad = np.isnan(ordered[..., -1])
+    return _where(bad, np.nan, result)
+
+
+def _kept(result: Any, axes: tuple, keepdims: Any, leading: int = 0) -> Any:
+    return expand(result, [i + leading for i in axes]) if keepdims and keepdims is not _NO else result
+
+
+def _median(name: str, a: Any, axis: Any, out: Any, overwrite_input: bool, keepdims: Any) -> Any:
+    refuse(name, out=out)
+    x = array_of(a)
+    x = convert(x, float_of(aval_of(x).dtype))
+    lines, axes = _lines(x, axis)
+    ordered = sorting.sort(lines, len(shape_of(lines)) - 1)
+    n = shape_of(ordered)[-1]
+    middle = ordered[..., (n - 1) // 2 : n // 2 + 1] if n else ordered
+    return _kept(_poisoned(mean(middle, axis=-1), ordered), axes, keepdims)
+
+
+@implements("median")
+def median(a: Any, axis: Any = None, out: Any = None, overwrite_input: bool = False, keepdims: bool = False) -> Any:
+    return _median("np.median", a, axis, out, overwrite_input, keepdims)
+
+
+_CONTINUOUS = {
+    "linear": (1.0, 1.0),
+    "interpolated_inverted_cdf": (0.0, 1.0),
+    "hazen": (0.5, 0.5),
+    "weibull": (0.0, 0.0),
+    "median_unbiased": (1 / 3, 1 / 3),
+    "normal_unbiased": (3 / 8, 3 / 8),
+}
+
+
+def _position(n: Any, q: Any, method: str) -> Any:
+    """Where between the sorted elements the quantile lies."""
+    if method in _CONTINUOUS and method != "linear":
+        alpha, beta = _CONTINUOUS[method]
+        return n * q + (alpha + q * (1 - alpha - beta)) - 1
+    if method not in ("linear", "lower", "higher", "midpoint", "nearest"):
+        raise TypeError(
+            f"np.quantile does not support method={method!r} with traced values; use linear, lower, higher, midpoint, nearest, "
+            + ", ".join(k for k in _CONTINUOUS if k != "linear")
+        )
+    return (n - 1) * q
+
+
+def _interpolated(ordered: Any, n: Any, q: Any, method: str) -> Any:
+    """One quantile of lines whose first n elements count, for q of shape () or (lines..., 1)."""
+    at = _position(n, q, method)
+    place = np.floor(at)
+    if method == "lower":
+        at = place
+    elif method == "higher":
+        at = place = np.ceil(at)
+    elif method == "nearest":
+        at = place = np.rint(at)
+    elif method == "midpoint":
+        at = place + 0.5 * (np.ceil(at) != place)
+    low = np.clip(np.asarray(place) if type(place) is not Tracer else place, 0, np.maximum(n - 1, 0)).astype(np.intp)
+    high = np.clip(low + 1, 0, np.maximum(n - 1, 0))
+    fraction = np.clip(at, 0, np.maximum(n - 1, 0)) - low
+    a, b = _pick(ordered, low), _pick(ordered, high)
+    if method in ("lower", "higher", "nearest"):
+        return a
+    step = np.subtract(b, a)
+    return _where(fraction >= 0.5, b - step * (1 - fraction), a + step * fraction)
+
+
+def _pick(ordered: Any, index: Any) -> Any:
+    """The element of each line at an index: one for all lines, or one per line."""
+    if not np.ndim(index):
+        return indexing.getitem(ordered, (Ellipsis, index))
+    return take_along(ordered, index, len(shape_of(ordered)) - 1)[..., 0]
+
+
+def _quantile(
+    name: str, a: Any, q: Any, axis: Any, out: Any, method: Any, keepdims: Any, weights: Any, skip_nan: bool, scale: float = 1.0
+) -> Any:
+    refuse(name, out=out, weights=weights)
+    x = array_of(a)
+    dtype = aval_of(x).dtype
+    if dtype.kind == "c":
+        raise TypeError("a must be an array of real numbers")
+    x = convert(x, float_of(dtype))
+    q = array_of(q) if type(q) not in (int, float) else aval_of(x).dtype.type(q)
+    q = np.divide(q, scale) if scale != 1.0 else q
+    if type(q) is not Tracer and not (np.all(q >= 0) and np.all(q <= 1)):
+        raise ValueError("Quantiles must be in the range [0, 1]" if scale == 1.0 else "Percentiles must be in the range [0, 100]")
+    lines, axes = _lines(x, axis)
+    ordered = sorting.sort(lines, len(shape_of(lines)) - 1)
+    n: Any = shape_of(ordered)[-1]
+    if n == 0:
+        raise IndexError("index -1 is out of bounds for axis 0 with size 0")
+    if skip_nan:
+        count = np.sum(np.logical_not(np.isnan(ordered)), axis=-1, keepdims=True)
+        n = convert(count, aval_of(x).dtype) if shape_of(count) else count
+
+    def one(p: Any) -> Any:
+        result = _interpolated(ordered, n, p, method)
+        return _where(np.equal(n, 0)[..., 0], np.nan, result) if skip_nan else _poisoned(result, ordered)
+
+    shape = shape_of(q)
+    if not shape:
+        return _kept(one(q), axes, keepdims)
+    flat = np.reshape(q, (-1,))
+    results = np.stack([_kept(one(flat[i]), axes, keepdims) for i in range(shape_of(flat)[0])])
+    return np.reshape(results, (*shape, *shape_of(results)[1:]))
+
+
+@implements("quantile")
+def quantile(
+    a: Any, q: Any, axis: Any = None, out: Any = None, overwrite_input: bool = False, method: str = "linear",
+    keepdims: bool = False, *, weights: Any = None,
+) -> Any:  # fmt: skip
+    """`numpy.quantile`; differentiable in a and, with the continuous methods, in q."""
+    return _quantile("np.quantile", a, q, axis, out, method, keepdims, weights, False)
+
+
+@implements("percentile")
+def percentile(
+    a: Any, q: Any, axis: Any = None, out: Any = None, overwrite_input: bool = False, method: str = "linear",
+    keepdims: bool = False, *, weights: Any = None,
+) -> Any:  # fmt: skip
+    """`numpy.percentile`; differentiable in a and, with the continuous methods, in q."""
+    return _quantile("np.percentile", a, q, axis, out, method, keepdims, weights, False, 100.0)
+
+
+# -- leaving NaN out
+
+
+def _without_nan(a: Any, fill: Any) -> tuple[Any, Any]:
+    """x with its NaN replaced, and where they are not."""
+    x = array_of(a)
+    if aval_of(x).dtype.kind not in "fc":
+        return x, _NO
+    bad = np.isnan(x)
+    return comparison.select(bad, full(aval_of(x), fill), x), np.logical_not(bad)
+
+
+def _both(valid: Any, mask: Any) -> Any:
+    if mask is _NO or mask is True:
+        return valid
+    return truth(mask) if valid is _NO else np.logical_and(valid, truth(mask))
+
+
+def _nan_fold(name: str, fill: int, original: Callable[..., Any]) -> Callable[..., Any]:
+    def implementation(
+        a: Any, axis: Any = None, dtype: Any = None, out: Any = None, keepdims: Any = _NO, initial: Any = _NO, where: Any = _NO
+    ) -> Any:
+        refuse(f"np.{name}", out=out)
+        options = {"keepdims": keepdims, "initial": initial, "where": where}
+        options = {k: v for k, v in options.items() if v is not _NO}
+        return original(_without_nan(a, fill)[0], axis=axis, dtype=dtype, **options)
+
+    return implements(name)(implementation)
+
+
+nansum = _nan_fold("nansum", 0, np.sum)
+nanprod = _nan_fold("nanprod", 1, np.prod)
+
+
+def _nan_extreme(name: str, fill: float, original: Callable[..., Any]) -> Callable[..., Any]:
+    def implementation(
+        a: Any, axis: Any = None, out: Any = None, keepdims: Any = _NO, initial: Any = _NO, where: Any = _NO
+    ) -> Any:
+        refuse(f"np.{name}", out=out)
+        options = {"keepdims": keepdims, "initial": initial, "where": where}
+        options = {k: v for k, v in options.items() if v is not _NO}
+        x, valid = _without_nan(a, fill)
+        result = original(x, axis=axis, **options)
+        if valid is _NO:
+            return result
+        empty = np.logical_not(np.any(valid, axis=axis, keepdims=bool(keepdims) and keepdims is not _NO))
+        return _where(empty, np.nan, result)
+
+    return implements(name)(implementation)
+
+
+nanmax = _nan_extreme("nanmax", -np.inf, np.max)
+nanmin = _nan_extreme("nanmin", np.inf, np.min)
+
+
+@implements("nanmean")
+def nanmean(a: Any, axis: Any = None, dtype: Any = None, out: Any = None, keepdims: Any = _NO, *, where: Any = _NO) -> Any:
+    refuse("np.nanmean", out=out)
+    x, valid = _without_nan(a, 0)
+    return mean(x, axis=axis, dtype=dtype, keepdims=keepdims, where=_both(valid, where))
+
+
+@implements("nanvar")
+def nanvar(
+    a: Any, axis: Any = None, dtype: Any = None, out: Any = None, ddof: Any = 0, keepdims: Any = _NO, *,
+    where: Any = _NO, mean: Any = _NO, correction: Any = _NO,
+) -> Any:  # fmt: skip
+    x, valid = _without_nan(a, 0)
+    return _variance("np.nanvar", x, axis, dtype, out, ddof, keepdims, _both(valid, where), mean, correction)
+
+
+@implements("nanstd")
+def nanstd(
+    a: Any, axis: Any = None, dtype: Any = None, out: Any = None, ddof: Any = 0, keepdims: Any = _NO, *,
+    where: Any = _NO, mean: Any = _NO, correction: Any = _NO,
+) -> Any:  # fmt: skip
+    x, valid = _without_nan(a, 0)
+    return root(_variance("np.nanstd", x, axis, dtype, out, ddof, keepdims, _both(valid, where), mean, correction))
+
+
+@implements("nanmedian")
+def nanmedian(a: Any, axis: Any = None, out: Any = None, overwrite_input: bool = False, keepdims: Any = _NO) -> Any:
+    return _quantile("np.nanmedian", a, 0.5, axis, out, "linear", keepdims, None, True)
+
+
+@implements("nanquantile")
+def nanquantile(
+    a: Any, q: Any, axis: Any = None, out: Any = None, overwrite_input: bool = False, method: str = "linear",
+    keepdims: Any = _NO, *, weights: Any = None,
+) -> Any:  # fmt: skip
+    return _quantile("np.nanquantile", a, q, axis, out, method, keepdims, weights, True)
+
+
+@implements("nanpercentile")
+def nanpercentile(
+    a: Any, q: Any, axis: Any = None, out: Any = None, overwrite_input: bool = False, method: str = "linear",
+    keepdims: Any = _NO, *, weights: Any = None,
+) -> Any:  # fmt: skip
+    return _quantile("np.nanpercentile", a, q, axis, out, method, keepdims, weights, True, 100.0)
+
+
+@implements("nancumsum")
+def nancumsum(a: Any, axis: Any = None, dtype: Any = None, out: Any = None) -> Any:
+    refuse("np.nancumsum", out=out)
+    return np.cumsum(_without_nan(a, 0)[0], axis=axis, dtype=dtype)
+
+
+@implements("nancumprod")
+def nancumprod(a: Any, axis: Any = None, dtype: Any = None, out: Any = None) -> Any:
+    refuse("np.nancumprod", out=out)
+    return np.cumprod(_without_nan(a, 1)[0], axis=axis, dtype=dtype)
+
+
+@implements("nanargmax")
+def nanargmax(a: Any, axis: Any = None, out: Any = None, *, keepdims: Any = _NO) -> Any:
+    """`numpy.nanargmax`; inside jit, where NumPy would raise because a line is all NaN, it gives 0."""
+    refuse("np.nanargmax", out=out)
+    return np.argmax(_without_nan(a, -np.inf)[0], axis=axis, keepdims=keepdims is True)
+
+
+@implements("nanargmin")
+def nanargmin(a: Any, axis: Any = None, out: Any = None, *, keepdims: Any = _NO) -> Any:
+    """`numpy.nanargmin`; inside jit, where NumPy would raise because a line is all NaN, it gives 0."""
+    refuse("np.nanargmin", out=out)
+    return np.argmin(_without_nan(a, np.inf)[0], axis=axis, keepdims=keepdims is True)
+
+
+# -- several variables
+
+
+@implements("cov")
+def cov(
+    m: Any, y: Any = None, rowvar: bool = True, bias: bool = False, ddof: Any = None, fweights: Any = None,
+    aweights: Any = None, *, dtype: Any = None,
+) -> Any:  # fmt: skip
+    x = array_of(m)
+    if len(shape_of(x)) > 2:
+        raise ValueError("m has more than 2 dimensions")
+
+    def rows(v: Any) -> Any:
+        v = array_of(v)
+        v = np.atleast_2d(v)
+        return np.transpose(v) if not rowvar and shape_of(v)[0] != 1 else v
+
+    x = rows(x)
+    if y is not None:
+        x = np.concatenate([x, rows(y)], axis=0)
+    x = convert(x, np.result_type(aval_of(x).dtype, np.float64) if dtype is None else np.dtype(dtype))
+    ddof = (0 if bias else 1) if ddof is None else ddof
+    w: Any = None
+    if fweights is not None:
+        w = array_of(fweights)
+    if aweights is not None:
+        w = array_of(aweights) if w is None else np.multiply(w, aweights)
+    if w is None:
+        center = np.mean(x, axis=1, keepdims=True)
+        divisor: Any = shape_of(x)[1] - ddof
+    else:
+        total = np.sum(w)
+        center = expand(np.average(x, axis=1, weights=w), (1,))
+        if ddof == 0:
+            divisor = total
+        elif aweights is None:
+            divisor = total - ddof
+        else:
+            divisor = total - ddof * np.sum(np.multiply(w, aweights)) / total
+    deviation = np.subtract(x, center)
+    other = deviation if w is None else np.multiply(deviation, w)
+    product = np.matmul(deviation, np.conj(np.transpose(other)))
+    divisor = float(max(divisor, 0)) if type(divisor) is int else divisor
+    return np.squeeze(np.multiply(product, np.divide(1.0, divisor)))
+
+
+@implements("corrcoef")
+def corrcoef(x: Any, y: Any = None, rowvar: bool = True, *, dtype: Any = None) -> Any:
+    c = cov(x, y, rowvar, dtype=dtype)
+    if not shape_of(c):
+        return np.divide(c, c)
+    deviation = root(np.real(np.diagonal(c)))
+    c = np.divide(np.divide(c, expand(deviation, (1,))), expand(deviation, (0,)))
+    if aval_of(c).dtype.kind == "c":
+        return np.clip(np.real(c), -1, 1) + 1j * np.clip(np.imag(c), -1, 1)
+    return np.clip(c, -1, 1)
+
+
+@implements("histogram_bin_edges")
+def histogram_bin_edges(a: Any, bins: Any = 10, range: Any = None, weights: Any = None) -> Any:
+    return np.histogram_bin_edges(_binned_values(a, bins, range), bins, range)
+
+
+def _binned_values(a: Any, bins: Any, range: Any) -> Any:
+    if np.ndim(bins) == 0 and not isinstance(bins, str) and range is not None:
+        return np.asarray(range)
+    return value_of(a, "np.histogram", "give range=(low, high) and a number of bins, or an array of bin edges.")
+
+
+@implements("histogram")
+def histogram(a: Any, bins: Any = 10, range: Any = None, density: Any = None, weights: Any = None) -> tuple:
+    """`numpy.histogram`; counts have no derivative, sums of traced weights have one with respect to the weights."""
+    if np.ndim(bins) or isinstance(bins, Tracer):
+        edges = array_of(bins)
+    else:
+        edges = np.histogram_bin_edges(_binned_values(a, bins, range), bins, range)
+    n = shape_of(edges)[0] - 1
+    x = np.reshape(array_of(a), (-1,))
+    place = np.searchsorted(edges, x, side="right") - 1
+    place = np.where(np.equal(x, edges[-1]), n - 1, place)
+    inside = np.logical_and(place >= 0, place < n)
+    w = np.asarray(1, np.intp) if weights is None else np.reshape(array_of(weights), (-1,))
+    contributions = np.where(inside, w, aval_of(w).dtype.type(0))
+    counts = indexing.at(np.zeros(n, aval_of(w).dtype))[np.clip(place, 0, n - 1)].add(contributions)
+    if density:
+        counts = counts / np.diff(edges) / np.sum(counts)
+    return counts, edges

@@ -1,0 +1,339 @@
+"""Activations and normalisations whose derivative has a closed form, stabler or quicker than the chain rule's.
+
+The linear part of each jvp is a primitive of its own, with its own transpose, batch rule and jvp, so derivatives of
+every order stay closed forms; its residuals are outputs. Rows are shifted by their maximum. A row whose maximum is
+infinite is a tie: softmax is then uniform over the elements that reach it, so a row of -inf is finite in value and
+derivative. Trap: log_softmax's Jacobian I - 1 p^T is not symmetric, so its jvp and its transpose are two primitives, each
+the other's transpose. `axis` and `axes` are non-negative (the caller normalises them); `layer_norm` has two outputs, the
+second without the axes.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any, Callable, Sequence
+
+import numpy as np
+
+from funcad.ir.aval import Aval, shape_of
+from funcad.ir.primitive import Primitive, is_linear
+from funcad.primitives.arithmetic import add, mul, neg, sub
+from funcad.primitives.comparison import gt, select
+from funcad.primitives.families import elementwise
+from funcad.primitives.reduction import kept_axes, reduce_sum, reduced_aval
+from funcad.primitives.shape import broadcast_in_dim, broadcast_leading
+from funcad.primitives.transcendental import exp, logistic, tanh
+
+_LN2 = math.log(2.0)
+
+# -- element by element
+
+
+def _softplus(xp: Any, x: Any) -> Any:
+    return xp.maximum(x, 0) + xp.log1p(xp.exp(-xp.abs(x)))
+
+
+def _safe_log_impl(xp: Any, x: Any, *, eps: float) -> Any:
+    return xp.log(_softplus(xp, x) + eps)
+
+
+def _log_cosh_impl(xp: Any, x: Any) -> Any:
+    a = xp.abs(x)
+    half = xp.minimum(a, 1)  # log(cosh(x)) = log1p(sinh(x)**2) / 2, without the cancellation of the other form near 0
+    far = a + xp.log1p(xp.exp(-2 * a)) - a.dtype.type(_LN2)
+    out = xp.where(a < 1, xp.log1p(xp.sinh(half) ** 2) / 2, far)
+    return out[()] if xp is np and not out.ndim else out
+
+
+relu_p = elementwise(
+    "relu",
+    lambda xp, x: xp.maximum(x, 0),
+    [lambda t, out, x: select(gt(out, 0.0), t, 0.0)],
+    emit=lambda e, x: e.maximum(x, e.const(0.0)),
+)
+softplus_p = elementwise(
+    "softplus",
+    _softplus,
+    [lambda t, out, x: mul(logistic(x), t)],
+    emit=lambda e, x: e.add(e.maximum(x, e.const(0.0)), e.log1p(e.exp(e.neg(e.abs(x))))),
+)
+safe_log_p = elementwise(  # log(softplus(x) + eps)
+    "safe_log",
+    _safe_log_impl,
+    [lambda t, out, x, *, eps: mul(mul(logistic(x), exp(neg(out))), t)],
+    emit=lambda e, x, *, eps: e.log(
+        e.add(e.add(e.maximum(x, e.const(0.0)), e.log1p(e.exp(e.neg(e.abs(x))))), e.const(eps))
+    ),
+)
+log_cosh_p = elementwise("log_cosh", _log_cosh_impl, [lambda t, out, x: mul(tanh(x), t)])
+
+
+# -- along one axis
+
+
+def _over_axis(
+    name: str,
+    impl: Callable[..., Any],
+    jvp: Callable[..., Any],
+    transpose: Callable[..., Any] | None = None,
+    abstract_eval: Callable[..., Any] = lambda x, *rest, axis: Aval(x.shape, x.dtype),
+) -> Primitive:
+    """A primitive over the axis `axis` of operands of equal shapes."""
+
+    def batch(size: int, args: Sequence[Any], batched: Sequence[bool], *, axis: int) -> tuple[Any, bool]:
+        whole = [a if b else broadcast_leading(a, size) for a, b in zip(args, batched)]
+        return primitive(*whole, axis=axis + 1), True
+
+    primitive = Primitive(name, impl, abstract_eval, jvp=jvp, transpose=transpose, batch=batch)
+    return primitive
+
+
+def _total(x: Any, axis: int) -> Any:
+    """The sum along the axis, in every position of it."""
+    return _spread(reduce_sum(x, axes=(axis,)), shape_of(x), (axis,))
+
+
+def _spread(x: Any, shape: tuple, axes: tuple) -> Any:
+    return broadcast_in_dim(x, shape=shape, axes=kept_axes(len(shape), axes))
+
+
+def _sum_terms(*terms: Any) -> Any:
+    found = [t for t in terms if t is not None]
+    return found[0] if len(found) == 1 else add(*found)
+
+
+def _shifted(xp: Any, x: Any, axis: int) -> tuple[Any, Any]:
+    """x - max, where infinities that reach the maximum count as equal, and the maximum."""
+    if not x.shape[axis]:
+        return x, xp.zeros((*x.shape[:axis], 1, *x.shape[axis + 1 :]), x.dtype)
+    top = xp.max(x, axis=axis, keepdims=True)
+    if xp is np and np.isfinite(top).all():
+        return x - top, top
+    with np.errstate(invalid="ignore"):
+        return xp.where(x == top, x.dtype.type(0), x - top), top
+
+
+def _softmax_impl(xp: Any, x: Any, *, axis: int) -> Any:
+    e = xp.exp(_shifted(xp, x, axis)[0])
+    e /= e.sum(axis=axis, keepdims=True)
+    return e
+
+
+def _log_softmax_impl(xp: Any, x: Any, *, axis: int) -> Any:
+    x = _shifted(xp, x, axis)[0]
+    return x - xp.log(xp.exp(x).sum(axis=axis, keepdims=True)) if x.size else x
+
+
+def _logsumexp_impl(xp: Any, x: Any, *, axis: int) -> Any:
+    if not x.shape[axis]:
+        shape = reduced_aval(x, (axis,)).shape
+        return xp.full(shape, -np.inf, x.dtype)[() if xp is np else ...]
+    x, top = _shifted(xp, x, axis)
+    return xp.log(xp.exp(x).sum(axis=axis)) + xp.squeeze(top, axis)[() if xp is np else ...]
+
+
+def _softmax_linear_impl(xp: Any, t: Any, y: Any, *, axis: int) -> Any:
+    product = t * y
+    product -= y * product.sum(axis=axis, keepdims=True)
+    return product
+
+
+def _softmax_linear_jvp(tangents: Sequence[Any], out: Any, t: Any, y: Any, *, axis: int) -> Any:
+    u, v = tangents
+    by_y = None
+    if v is not None:  # d (y t - y sum(y t)) = v (t - sum(y t)) - y sum(v t)
+        by_y = sub(mul(sub(t, _total(mul(y, t), axis)), v), mul(y, _total(mul(t, v), axis)))
+    return _sum_terms(None if u is None else softmax_linear(u, y, axis=axis), by_y)
+
+
+softmax_linear_p = _over_axis(  # y * (t - sum(y * t)), symmetric
+    "softmax_linear",
+    _softmax_linear_impl,
+    _softmax_linear_jvp,
+    lambda ct, t, y, *, axis: [softmax_linear(ct, y, axis=axis) if is_linear(t) else None, None],
+)
+softmax_p = _over_axis(
+    "softmax",
+    _softmax_impl,
+    lambda tangents, out, x, *, axis: softmax_linear(tangents[0], out, axis=axis),
+)
+
+
+def _log_softmax_linear_jvp(tangents: Sequence[Any], out: Any, t: Any, y: Any, *, axis: int) -> Any:
+    u, v = tangents
+    by_y = None if v is None else neg(_total(mul(mul(exp(y), t), v), axis))
+    return _sum_terms(None if u is None else log_softmax_linear(u, y, axis=axis), by_y)
+
+
+def _log_softmax_transposed_jvp(tangents: Sequence[Any], out: Any, t: Any, y: Any, *, axis: int) -> Any:
+    u, v = tangents
+    by_y = None if v is None else neg(mul(mul(exp(y), _total(t, axis)), v))
+    return _sum_terms(None if u is None else log_softmax_transposed(u, y, axis=axis), by_y)
+
+
+log_softmax_linear_p = _over_axis(  # t - sum(exp(y) * t)
+    "log_softmax_linear",
+    lambda xp, t, y, *, axis: t - (xp.exp(y) * t).sum(axis=axis, keepdims=True),
+    _log_softmax_linear_jvp,
+    lambda ct, t, y, *, axis: [log_softmax_transposed(ct, y, axis=axis) if is_linear(t) else None, None],
+)
+log_softmax_transposed_p = _over_axis(  # t - exp(y) * sum(t)
+    "log_softmax_transposed",
+    lambda xp, t, y, *, axis: t - xp.exp(y) * t.sum(axis=axis, keepdims=True),
+    _log_softmax_transposed_jvp,
+    lambda ct, t, y, *, axis: [log_softmax_linear(ct, y, axis=axis) if is_linear(t) else None, None],
+)
+log_softmax_p = _over_axis(
+    "log_softmax",
+    _log_softmax_impl,
+    lambda tangents, out, x, *, axis: log_softmax_linear(tangents[0], out, axis=axis),
+)
+logsumexp_p = _over_axis(
+    "logsumexp",
+    _logsumexp_impl,
+    lambda tangents, out, x, *, axis: reduce_sum(mul(softmax(x, axis=axis), tangents[0]), axes=(axis,)),
+    abstract_eval=lambda x, *, axis: reduced_aval(x, (axis,)),
+)
+
+
+# -- normalisation over several axes
+
+
+def _layer_norm_impl(xp: Any, x: Any, *, axes: tuple, eps: float) -> list[Any]:
+    centred = x - x.mean(axis=axes, keepdims=True, dtype=x.dtype)
+    variance = (centred * centred).mean(axis=axes, keepdims=True, dtype=x.dtype)
+    r = 1.0 / xp.sqrt(variance + x.dtype.type(eps))
+    kept = xp.squeeze(r, axes)
+    return [centred * r, kept[()] if xp is np and not kept.ndim else kept]
+
+
+def _layer_norm_jvp(tangents: Sequence[Any], out: Sequence[Any], x: Any, *, axes: tuple, eps: float) -> list[Any]:
+    (t,), (y, r) = tangents, out
+    # r = (var + eps)**(-1/2) and d var = 2 mean(y t) / r
+    by_variance = neg(mul(mul(r, r), _mean(mul(y, t), axes)))
+    return [layer_norm_linear(t, y, r, axes=axes), by_variance]
+
+
+def _count(shape: tuple, axes: tuple) -> int:
+    n = 1
+    for a in axes:
+        n *= shape[a]
+    return n
+
+
+def _mean(x: Any, axes: tuple) -> Any:
+    return mul(reduce_sum(x, axes=axes), 1.0 / max(1, _count(shape_of(x), axes)))
+
+
+def _layer_norm_batch(size: int, args: Any, batched: Any, *, axes: tuple, eps: float) -> tuple[list, list]:
+    return layer_norm(args[0], axes=tuple([a + 1 for a in axes]), eps=eps), [True, True]
+
+
+layer_norm_p = Primitive(
+    "layer_norm",
+    _layer_norm_impl,
+    lambda x, *, axes, eps: [Aval(x.shape, x.dtype), reduced_aval(x, axes)],
+    jvp=_layer_norm_jvp,
+    batch=_layer_norm_batch,
+    multiple=True,
+)
+
+
+def _layer_norm_linear_impl(xp: Any, t: Any, y: Any, r: Any, *, axes: tuple) -> Any:
+    along = (t * y).mean(axis=axes, keepdims=True, dtype=t.dtype)
+    return (t - t.mean(axis=axes, keepdims=True, dtype=t.dtype) - y * along) * xp.expand_dims(r, axes)
+
+
+def _layer_norm_linear_jvp(tangents: Sequence[Any], out: Any, t: Any, y: Any, r: Any, *, axes: tuple) -> Any:
+    u, v, w = tangents
+    terms = []
+    if u is not None:
+        terms.append(layer_norm_linear(u, y, r, axes=axes))
+    if v is not None:  # d of - r y mean(t y) by y
+        shape = shape_of(t)
+        first = mul(v, _spread(_mean(mul(t, y), axes), shape, axes))
+        second = mul(y, _spread(_mean(mul(t, v), axes), shape, axes))
+        terms.append(neg(mul(_spread(r, shape, axes), add(first, second))))
+    if w is not None:
+        terms.append(layer_norm_linear(t, y, w, axes=axes))
+    total = terms[0]
+    for term in terms[1:]:
+        total = add(total, term)
+    return total
+
+
+def _layer_norm_linear_transpose(ct: Any, t: Any, y: Any, r: Any, *, axes: tuple) -> list:
+    if is_linear(t):
+        return [layer_norm_linear(ct, y, r, axes=axes), None, None]
+    along = mul(y, _spread(_mean(mul(t, y), axes), shape_of(t), axes))
+    centred = sub(sub(t, _spread(_mean(t, axes), shape_of(t), axes)), along)
+    return [None, None, reduce_sum(mul(ct, centred), axes=axes)]
+
+
+def _layer_norm_linear_batch(size: int, args: Any, batched: Any, *, axes: tuple) -> tuple[Any, bool]:
+    whole = [a if b else broadcast_leading(a, size) for a, b in zip(args, batched)]
+    return layer_norm_linear(*whole, axes=tuple([a + 1 for a in axes])), True
+
+
+layer_norm_linear_p = Primitive(  # r * (t - mean(t) - y * mean(t * y)), symmetric in t and linear in r
+    "layer_norm_linear",
+    _layer_norm_linear_impl,
+    lambda t, y, r, *, axes: Aval(t.shape, t.dtype),
+    jvp=_layer_norm_linear_jvp,
+    transpose=_layer_norm_linear_transpose,
+    batch=_layer_norm_linear_batch,
+)
+
+
+def relu(x: Any) -> Any:
+    """max(x, 0): the derivative at 0 is 0, NaN stays NaN."""
+    return relu_p(x)
+
+
+def softplus(x: Any) -> Any:
+    """log(1 + exp(x)), without overflow."""
+    return softplus_p(x)
+
+
+def safe_log(x: Any, *, eps: float) -> Any:
+    """log(softplus(x) + eps), finite for every finite x."""
+    return safe_log_p(x, eps=float(eps))
+
+
+def log_cosh(x: Any) -> Any:
+    """log(cosh(x)), without overflow, accurate near 0."""
+    return log_cosh_p(x)
+
+
+def softmax(x: Any, *, axis: int) -> Any:
+    return softmax_p(x, axis=axis)
+
+
+def softmax_linear(t: Any, y: Any, *, axis: int) -> Any:
+    return softmax_linear_p(t, y, axis=axis)
+
+
+def log_softmax(x: Any, *, axis: int) -> Any:
+    return log_softmax_p(x, axis=axis)
+
+
+def log_softmax_linear(t: Any, y: Any, *, axis: int) -> Any:
+    return log_softmax_linear_p(t, y, axis=axis)
+
+
+def log_softmax_transposed(t: Any, y: Any, *, axis: int) -> Any:
+    return log_softmax_transposed_p(t, y, axis=axis)
+
+
+def logsumexp(x: Any, *, axis: int) -> Any:
+    """log(sum(exp(x))) along one axis, which is dropped."""
+    return logsumexp_p(x, axis=axis)
+
+
+def layer_norm(x: Any, *, axes: tuple, eps: float) -> list[Any]:
+    """[(x - mean) * r, r] with r = 1 / sqrt(population variance + eps) over the axes."""
+    return layer_norm_p(x, axes=axes, eps=float(eps))
+
+
+def layer_norm_linear(t: Any, y: Any, r: Any, *, axes: tuple) -> Any:
+    return layer_norm_linear_p(t, y, r, axes=axes)

@@ -1,0 +1,189 @@
+"""Comparison, logic, bits, and `select`.
+
+Results of comparisons are bool and carry no derivative. `select(pred, on_true, on_false)` takes from each lane one of two
+values: it is what rules use in place of multiplying by a mask, because a mask's zero times inf would be NaN. It is linear in
+both values; `pred` is bool and has their shape (literals excepted).
+"""
+
+from __future__ import annotations
+
+import operator
+from typing import Any, Sequence
+
+import numpy as np
+
+from funcad.ir.aval import Aval, LiteralAval
+from funcad.ir.primitive import Primitive, is_linear
+from funcad.primitives import families
+from funcad.primitives.families import BOOL, align_batched, avals_text, elementwise
+from funcad.primitives.operators import operator_impl, with_ufunc
+
+
+def _comparison(name: str, python: Any, ufunc: np.ufunc, emit: Any) -> Primitive:
+    primitive = elementwise(name, operator_impl(python, ufunc), dtype=BOOL, weak=True, emit=emit)
+    return with_ufunc(primitive, ufunc)
+
+
+eq_p = _comparison("eq", operator.eq, np.equal, lambda e, x, y: e.eq(x, y))
+ne_p = _comparison("ne", operator.ne, np.not_equal, lambda e, x, y: e.ne(x, y))
+lt_p = _comparison("lt", operator.lt, np.less, lambda e, x, y: e.lt(x, y))
+le_p = _comparison("le", operator.le, np.less_equal, lambda e, x, y: e.le(x, y))
+gt_p = _comparison("gt", operator.gt, np.greater, lambda e, x, y: e.gt(x, y))
+ge_p = _comparison("ge", operator.ge, np.greater_equal, lambda e, x, y: e.ge(x, y))
+
+# bitwise on integers, logical on bools
+and_p = elementwise("and", operator_impl(operator.and_, np.bitwise_and), weak=True, emit=lambda e, x, y: e.and_(x, y))
+or_p = elementwise("or", operator_impl(operator.or_, np.bitwise_or), weak=True, emit=lambda e, x, y: e.or_(x, y))
+xor_p = elementwise("xor", operator_impl(operator.xor, np.bitwise_xor), weak=True, emit=lambda e, x, y: e.xor(x, y))
+not_p = elementwise("not", np.invert, emit=lambda e, x: e.not_(x))
+shift_left_p = elementwise(
+    "shift_left", operator_impl(operator.lshift, np.left_shift), weak=True, emit=lambda e, x, y: e.shift_left(x, y)
+)
+shift_right_p = elementwise(
+    "shift_right", operator_impl(operator.rshift, np.right_shift), weak=True, emit=lambda e, x, y: e.shift_right(x, y)
+)
+for _p, _u in (
+    (and_p, np.bitwise_and),
+    (or_p, np.bitwise_or),
+    (xor_p, np.bitwise_xor),
+    (shift_left_p, np.left_shift),
+    (shift_right_p, np.right_shift),
+):
+    with_ufunc(_p, _u)
+
+# truth of any dtype
+logical_and_p = elementwise("logical_and", np.logical_and, dtype=BOOL, emit=lambda e, x, y: e.logical_and(x, y))
+logical_or_p = elementwise("logical_or", np.logical_or, dtype=BOOL, emit=lambda e, x, y: e.logical_or(x, y))
+logical_xor_p = elementwise("logical_xor", np.logical_xor, dtype=BOOL, emit=lambda e, x, y: e.logical_xor(x, y))
+logical_not_p = elementwise("logical_not", np.logical_not, dtype=BOOL, emit=lambda e, x: e.logical_not(x))
+
+isnan_p = elementwise("isnan", np.isnan, dtype=BOOL, emit=lambda e, x: e.isnan(x))
+isinf_p = elementwise("isinf", np.isinf, dtype=BOOL, emit=lambda e, x: e.isinf(x))
+isfinite_p = elementwise("isfinite", np.isfinite, dtype=BOOL, emit=lambda e, x: e.isfinite(x))
+signbit_p = elementwise("signbit", np.signbit, dtype=BOOL, emit=lambda e, x: e.signbit(x))
+
+
+def _select_impl(xp: Any, pred: Any, on_true: Any, on_false: Any) -> Any:
+    out = xp.where(pred, on_true, on_false)
+    return out[()] if xp is np and not out.ndim else out
+
+
+def _select_abstract(pred: Aval, on_true: Aval, on_false: Aval) -> Aval:
+    avals = (pred, on_true, on_false)
+    if pred.dtype != BOOL:
+        raise TypeError(f"select: the first operand must be bool, got {avals_text(avals)}; compare first")
+    shaped = [a for a in avals if not isinstance(a, LiteralAval)] or [on_true]
+    strong = [a.dtype for a in avals[1:] if not a.weak]
+    if any(a.shape != shaped[0].shape for a in shaped) or len(set(strong)) > 1:
+        raise TypeError(f"select: operands must have equal shapes and dtypes, got {avals_text(avals)}")
+    return Aval(shaped[0].shape, strong[0] if strong else np.result_type(on_true.dtype, on_false.dtype))
+
+
+def _select_jvp(tangents: Sequence[Any], out: Any, pred: Any, on_true: Any, on_false: Any) -> Any:
+    _, t, f = tangents
+    return select(pred, 0.0 if t is None else t, 0.0 if f is None else f)
+
+
+def _select_batch(size: int, args: Sequence[Any], batched: Sequence[bool]) -> tuple[Any, bool]:
+    return select_p(*align_batched(size, args, batched, families._BROADCAST[0])), True
+
+
+select_p = Primitive(
+    "select",
+    _select_impl,
+    _select_abstract,
+    jvp=_select_jvp,
+    transpose=lambda ct, pred, x, y: [
+        None,
+        select(pred, ct, 0.0) if is_linear(x) else None,
+        select(pred, 0.0, ct) if is_linear(y) else None,
+    ],
+    batch=_select_batch,
+    emit=lambda e, pred, x, y: e.select(pred, x, y),
+)
+
+
+def eq(x: Any, y: Any) -> Any:
+    return eq_p(x, y)
+
+
+def ne(x: Any, y: Any) -> Any:
+    return ne_p(x, y)
+
+
+def lt(x: Any, y: Any) -> Any:
+    return lt_p(x, y)
+
+
+def le(x: Any, y: Any) -> Any:
+    return le_p(x, y)
+
+
+def gt(x: Any, y: Any) -> Any:
+    return gt_p(x, y)
+
+
+def ge(x: Any, y: Any) -> Any:
+    return ge_p(x, y)
+
+
+def and_(x: Any, y: Any) -> Any:
+    return and_p(x, y)
+
+
+def or_(x: Any, y: Any) -> Any:
+    return or_p(x, y)
+
+
+def xor(x: Any, y: Any) -> Any:
+    return xor_p(x, y)
+
+
+def not_(x: Any) -> Any:
+    return not_p(x)
+
+
+def logical_and(x: Any, y: Any) -> Any:
+    return logical_and_p(x, y)
+
+
+def logical_or(x: Any, y: Any) -> Any:
+    return logical_or_p(x, y)
+
+
+def logical_xor(x: Any, y: Any) -> Any:
+    return logical_xor_p(x, y)
+
+
+def logical_not(x: Any) -> Any:
+    return logical_not_p(x)
+
+
+def shift_left(x: Any, y: Any) -> Any:
+    return shift_left_p(x, y)
+
+
+def shift_right(x: Any, y: Any) -> Any:
+    """Arithmetic for signed integers, logical for unsigned ones."""
+    return shift_right_p(x, y)
+
+
+def isnan(x: Any) -> Any:
+    return isnan_p(x)
+
+
+def isinf(x: Any) -> Any:
+    return isinf_p(x)
+
+
+def isfinite(x: Any) -> Any:
+    return isfinite_p(x)
+
+
+def signbit(x: Any) -> Any:
+    return signbit_p(x)
+
+
+def select(pred: Any, on_true: Any, on_false: Any) -> Any:
+    """Lane by lane `on_true` where `pred` is true, else `on_false`."""
+    return select_p(pred, on_true, on_false)

@@ -1,0 +1,449 @@
+"""Contractions: dot_general, matmul and einsum.
+
+`dot_general(x, y, dimension_numbers=((cx, cy), (bx, by)))` sums over the axes cx of x against cy of y, pairs the axes
+bx with by, and gives the batch axes, then x's free axes, then y's. It is bilinear, and both transposes are
+dot_general again, so all orders of derivative stay on BLAS: the implementation brings its operands to 2-D or 3-D form
+by views where it can, and hands them to `matmul`. `einsum` of three operands or more is one primitive, whose order of
+contraction is chosen anew for each derivative; with one or two operands it is a sum, a transpose, a dot_general.
+
+Traps: operands have equal dtypes already. In `einsum_p` a letter has one size and occurs once per operand; `einsum`
+takes diagonals and drops axes of size 1 that broadcast, by structural equations. Nothing conjugates.
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from math import prod
+from typing import Any, Sequence
+
+import numpy as np
+
+from funcad.ir.aval import Aval, dtype_of, shape_of
+from funcad.ir.primitive import Primitive, is_linear
+from funcad.primitives.arithmetic import add
+from funcad.primitives.conversion import convert
+from funcad.primitives.families import avals_text, sum_tangents
+from funcad.primitives.reduction import reduce_sum
+from funcad.primitives.shape import broadcast_in_dim, reshape, slice_p, transpose
+from funcad.primitives.subscripts import canonical_einsum, fresh_letters
+
+__all__ = ["dot_general", "dot_general_p", "matmul", "einsum", "einsum_p", "canonical_einsum", "permute"]
+
+Axes = tuple[int, ...]
+
+
+def permute(x: Any, perm: Sequence[int]) -> Any:
+    """`transpose`, or x itself if nothing moves."""
+    perm = tuple(perm)
+    return x if perm == tuple(range(len(perm))) else transpose(x, perm=perm)
+
+
+def _inverse(perm: Sequence[int]) -> Axes:
+    result = [0] * len(perm)
+    for i, p in enumerate(perm):
+        result[p] = i
+    return tuple(result)
+
+
+def _free(ndim: int, *used: Axes) -> Axes:
+    taken = {a for axes in used for a in axes}
+    return tuple([i for i in range(ndim) if i not in taken])
+
+
+# ---- dot_general
+
+
+@lru_cache(maxsize=1024)
+def _plan(x_ndim: int, y_ndim: int, dimension_numbers: Any) -> Any:
+    """How to bring the operands to the form that matmul takes.
+
+    ("flat", tx, ty): vectors and matrices, transposed where flagged. ("outer", ...): nothing is summed. ("split", ...):
+    y's summed axes lie between free ones, no batch axes. ("general", perm, swap, ...): permute, merge groups, multiply.
+    """
+    (cx, cy), (bx, by) = dimension_numbers
+    fx, fy = _free(x_ndim, cx, bx), _free(y_ndim, cy, by)
+    if len(cx) == 1 and not bx and x_ndim <= 2 and y_ndim <= 2:
+        return ("flat", x_ndim == 2 and cx[0] == 0, y_ndim == 2 and cy[0] == 1)
+    if not cx:
+        return ("outer", _moved(bx + fx), _moved(by + fy), fx, fy, len(bx))
+    in_x, in_y = _in_order(cx, cy), _in_order(cy, cx)
+    if not bx:
+        for sx, sy in (in_x, (in_y[1], in_y[0])):
+            if sy == tuple(range(sy[0], sy[-1] + 1)) and 0 < sy[0] and sy[-1] < y_ndim - 1:
+                for flipped in (False, True):
+                    if ((*sx, *fx) if flipped else (*fx, *sx)) == tuple(range(x_ndim)):
+                        return ("split", flipped, len(sx), sy[0])
+    candidates = []
+    for sx, sy in (in_x, (in_y[1], in_y[0])):
+        for flip_x in (False, True):
+            for flip_y in (False, True):
+                px = bx + (sx + fx if flip_x else fx + sx)
+                py = by + (fy + sy if flip_y else sy + fy)
+                moved = (px != tuple(range(x_ndim))) + (py != tuple(range(y_ndim)))
+                candidates.append((moved, _moved(px), flip_x, _moved(py), flip_y))
+    moved, px, flip_x, py, flip_y = min(candidates, key=lambda c: c[0])
+    return ("general", px, flip_x, py, flip_y, len(bx), len(fx), len(cx), len(fy))
+
+
+def _moved(perm: Axes) -> Axes | None:
+    return None if perm == tuple(range(len(perm))) else perm
+
+
+def _in_order(first: Axes, second: Axes) -> tuple[Axes, Axes]:
+    """Both axis lists, ordered by the first."""
+    pairs = sorted(zip(first, second))
+    return tuple([a for a, _ in pairs]), tuple([b for _, b in pairs])
+
+
+def _matmul(xp: Any, x: Any, y: Any) -> Any:
+    if xp is np or x.dtype.kind != "b":
+        return xp.matmul(x, y)
+    return xp.matmul(x.astype(np.float32), y.astype(np.float32)) != 0
+
+
+def _dot_impl(xp: Any, x: Any, y: Any, *, dimension_numbers: Any) -> Any:
+    plan = _plan(x.ndim, y.ndim, dimension_numbers)
+    kind = plan[0]
+    if kind == "flat":
+        return _matmul(xp, x.T if plan[1] else x, y.T if plan[2] else y)
+    if kind == "outer":
+        _, px, py, fx, fy, n_batch = plan
+        x = x if px is None else x.transpose(px)
+        y = y if py is None else y.transpose(py)
+        y = y.reshape((*y.shape[:n_batch], *[1] * len(fx), *y.shape[n_batch:]))
+        return x.reshape((*x.shape, *[1] * len(fy))) * y
+    if kind == "split":
+        return _split_impl(xp, x, y, *plan[1:])
+    _, px, flip_x, py, flip_y, n_batch, n_x, n_sum, n_y = plan
+    x = x if px is None else x.transpose(px)
+    y = y if py is None else y.transpose(py)
+    batch = x.shape[:n_batch]
+    cut_x = n_batch + (n_sum if flip_x else n_x)
+    cut_y = n_batch + (n_y if flip_y else n_sum)
+    a, b = x.shape[n_batch:cut_x], x.shape[cut_x:]
+    c, d = y.shape[n_batch:cut_y], y.shape[cut_y:]
+    lead = (prod(batch),) if n_batch else ()
+    x = x.reshape((*lead, prod(a), prod(b)))
+    y = y.reshape((*lead, prod(c), prod(d)))
+    if flip_x:
+        x, a = x.swapaxes(-1, -2), b
+    if flip_y:
+        y, d = y.swapaxes(-1, -2), c
+    return _matmul(xp, x, y).reshape((*batch, *a, *d))
+
+
+def _split_impl(xp: Any, x: Any, y: Any, flipped: bool, n_sum: int, first: int) -> Any:
+    """x's matrix times a stack of matrices, without copying y."""
+    cut = n_sum if flipped else x.ndim - n_sum
+    a, b = x.shape[:cut], x.shape[cut:]
+    x = x.reshape((prod(a), prod(b)))
+    if flipped:
+        x, a = x.T, b
+    before, after = y.shape[:first], y.shape[first + n_sum :]
+    out = _matmul(xp, x, y.reshape((prod(before), x.shape[1], prod(after)))).reshape((*before, *a, *after))
+    m, n = len(before), len(a)
+    return out.transpose((*range(m, m + n), *range(m), *range(m + n, out.ndim)))
+
+
+def _dot_abstract(x: Aval, y: Aval, *, dimension_numbers: Any) -> Aval:
+    (cx, cy), (bx, by) = dimension_numbers
+    if x.dtype != y.dtype:
+        raise TypeError(f"dot_general: operands must have equal dtypes, got {avals_text([x, y])}; convert one of them")
+    used_x, used_y = cx + bx, cy + by
+    if (len(cx), len(bx)) != (len(cy), len(by)) or len({*used_x}) < len(used_x) or len({*used_y}) < len(used_y):
+        raise ValueError(f"dot_general: dimension_numbers {dimension_numbers} do not pair axes of {avals_text([x, y])}")
+    for axes_x, axes_y in ((cx, cy), (bx, by)):
+        for i, j in zip(axes_x, axes_y):
+            if not (0 <= i < x.ndim and 0 <= j < y.ndim) or x.shape[i] != y.shape[j]:
+                raise ValueError(
+                    f"dot_general: axis {i} of {x} and axis {j} of {y} are to be matched (dimension_numbers "
+                    f"{dimension_numbers}), but they do not fit"
+                )
+    free_x = [x.shape[i] for i in _free(x.ndim, cx, bx)]
+    free_y = [y.shape[i] for i in _free(y.ndim, cy, by)]
+    return Aval((*[x.shape[i] for i in bx], *free_x, *free_y), x.dtype)
+
+
+def _dot_jvp(tangents: Any, out: Any, x: Any, y: Any, *, dimension_numbers: Any) -> Any:
+    tx, ty = tangents
+    terms = [
+        None if tx is None else dot_general_p(tx, y, dimension_numbers=dimension_numbers),
+        None if ty is None else dot_general_p(x, ty, dimension_numbers=dimension_numbers),
+    ]
+    return sum_tangents(terms, add)
+
+
+def _dot_transpose(ct: Any, x: Any, y: Any, *, dimension_numbers: Any) -> list:
+    (cx, cy), (bx, by) = dimension_numbers
+    if is_linear(x):
+        return [_dot_transpose_left(ct, x.aval.ndim, y, cx, cy, bx, by, False), None]
+    return [None, _dot_transpose_left(ct, y.aval.ndim, x, cy, cx, by, bx, True)]
+
+
+def _dot_transpose_left(
+    ct: Any, ndim: int, other: Any, own_sum: Axes, sum_: Axes, own_batch: Axes, batch: Axes, last: bool
+) -> Any:
+    """The cotangent of the operand whose axes are own_*; its free axes come last in ct if `last`."""
+    own_free, free = _free(ndim, own_sum, own_batch), _free(len(shape_of(other)), sum_, batch)
+    n = len(batch)
+    start = n if last else n + len(own_free)
+    matched = tuple(range(start, start + len(free)))
+    leading = tuple(range(n))
+    result_sum = _in_order(sum_, own_sum)[1]  # the other's summed axes become free, in their own order
+    if last:  # other first: (batch, summed, own free)
+        result = dot_general_p(other, ct, dimension_numbers=((free, matched), (batch, leading)))
+        return permute(result, _inverse((*own_batch, *result_sum, *own_free)))
+    result = dot_general_p(ct, other, dimension_numbers=((matched, free), (leading, batch)))
+    return permute(result, _inverse((*own_batch, *own_free, *result_sum)))
+
+
+def _shift(axes: Axes) -> Axes:
+    return tuple([a + 1 for a in axes])
+
+
+def _dot_batch(size: int, args: Any, batched: Any, *, dimension_numbers: Any) -> tuple[Any, bool]:
+    (cx, cy), (bx, by) = dimension_numbers
+    x, y = args
+    if all(batched):
+        numbers = ((_shift(cx), _shift(cy)), ((0, *_shift(bx)), (0, *_shift(by))))
+        return dot_general_p(x, y, dimension_numbers=numbers), True
+    n, ndim = len(bx), len(shape_of(x)) + len(shape_of(y)) - len(cx) - len(cy) - len(bx)
+    if batched[0]:
+        result = dot_general_p(x, y, dimension_numbers=((_shift(cx), cy), (_shift(bx), by)))
+        return permute(result, (n, *range(n), *range(n + 1, ndim))), True
+    free_x = len(shape_of(x)) - len(cx) - n
+    if len(shape_of(y)) - 1 == len(cy) + n:  # nothing of y is free: as the first operand its batch axis is in front
+        result = dot_general_p(y, x, dimension_numbers=((_shift(cy), cx), (_shift(by), bx)))
+        return permute(result, (n, *range(n), *range(n + 1, ndim))), True
+    result = dot_general_p(x, y, dimension_numbers=((cx, _shift(cy)), (bx, _shift(by))))
+    at = n + free_x
+    return permute(result, (at, *range(at), *range(at + 1, ndim))), True
+
+
+dot_general_p = Primitive(
+    "dot_general", _dot_impl, _dot_abstract, jvp=_dot_jvp, transpose=_dot_transpose, batch=_dot_batch
+)
+
+
+def dot_general(x: Any, y: Any, *, dimension_numbers: Any, preferred_dtype: Any = None) -> Any:
+    """Sum of products over paired axes; in `preferred_dtype` if given (accumulated in the wider of the two)."""
+    if preferred_dtype is not None and preferred_dtype != dtype_of(x):
+        if np.promote_types(preferred_dtype, dtype_of(x)) == preferred_dtype:
+            x, y = convert(x, preferred_dtype), convert(y, preferred_dtype)
+        else:
+            return convert(dot_general_p(x, y, dimension_numbers=dimension_numbers), preferred_dtype)
+    return dot_general_p(x, y, dimension_numbers=dimension_numbers)
+
+
+_MATRICES = (((1,), (0,)), ((), ()))
+_VECTORS = (((0,), (0,)), ((), ()))
+
+
+def matmul(x: Any, y: Any) -> Any:
+    """NumPy's `matmul` of operands of equal dtype: x's last axis against y's last but one, the others broadcast."""
+    sx, sy = shape_of(x), shape_of(y)
+    nx, ny = len(sx), len(sy)
+    if not nx or not ny:
+        raise ValueError(f"matmul: operands must have at least one axis, got shapes {sx} and {sy}")
+    if sx[-1] != sy[-2 if ny > 1 else -1]:
+        raise ValueError(
+            f"matmul: shapes {sx} and {sy} do not fit: {sx[-1]} columns against {sy[-2 if ny > 1 else -1]} rows"
+        )
+    if ny <= 2 or nx == 1:  # one side has no stack axes: they are free axes of the other
+        numbers = (((nx - 1,), (max(ny - 2, 0),)), ((), ()))
+        if nx <= 2 and ny <= 2:
+            numbers = _MATRICES if nx == 2 else _VECTORS
+        return dot_general_p(x, y, dimension_numbers=numbers)
+    return _stacked_matmul(x, y, sx, sy)
+
+
+def _stacked_matmul(x: Any, y: Any, sx: tuple, sy: tuple) -> Any:
+    stack = np.broadcast_shapes(sx[:-2], sy[:-2])
+    n = len(stack)
+    ax, ay = (1,) * (n - len(sx) + 2) + sx[:-2], (1,) * (n - len(sy) + 2) + sy[:-2]
+    both = [i for i in range(n) if ax[i] == ay[i]]
+    only_x = [i for i in range(n) if ax[i] != ay[i] and ay[i] == 1]
+    only_y = [i for i in range(n) if ax[i] != ay[i] and ax[i] == 1]
+    x = _reshaped(x, sx, tuple([ax[i] for i in range(n) if i not in only_y]) + sx[-2:])
+    y = _reshaped(y, sy, tuple([ay[i] for i in range(n) if i not in only_x]) + sy[-2:])
+    bx = tuple([sorted(both + only_x).index(i) for i in both])
+    by = tuple([sorted(both + only_y).index(i) for i in both])
+    cx, cy = len(both) + len(only_x) + 1, len(both) + len(only_y)
+    out = dot_general_p(x, y, dimension_numbers=(((cx,), (cy,)), (bx, by)))
+    order = [*both, *only_x, n, *only_y, n + 1]  # the place of every axis in the result
+    return permute(out, _inverse(order))
+
+
+def _reshaped(x: Any, shape: tuple, new: tuple) -> Any:
+    return x if shape == new else reshape(x, shape=new)
+
+
+# ---- einsum: `subscripts` is canonical, "ab,bc->ac": letters only, explicit output
+
+
+@lru_cache(maxsize=1024)
+def _einsum_terms(subscripts: str) -> tuple[tuple[str, ...], str]:
+    inputs, _, output = subscripts.partition("->")
+    return tuple(inputs.split(",")), output
+
+
+def _letter_sizes(terms: Sequence[str], shapes: Sequence[tuple]) -> dict[str, int]:
+    return {c: n for term, shape in zip(terms, shapes) for c, n in zip(term, shape)}
+
+
+@lru_cache(maxsize=512)
+def _einsum_path(subscripts: str, shapes: tuple) -> tuple:
+    """Pairwise steps (i, j, presum x, presum y, dimension_numbers) and the last permutation."""
+    terms, output = _einsum_terms(subscripts)
+    dummies = [np.broadcast_to(np.float64(0), s) for s in shapes]
+    path = np.einsum_path(subscripts, *dummies, optimize="greedy")[0][1:]
+    left = list(terms)
+    steps = []
+    for i, j in _pairwise(path, len(left)):
+        b, a = left.pop(j), left.pop(i)
+        step, result = _pair_step(a, b, set(output).union(*left))
+        steps.append((i, j, *step))
+        left.append(result)
+    (result,) = left
+    drop = tuple([k for k, c in enumerate(result) if c not in output])
+    kept = [c for c in result if c in output]
+    return tuple(steps), drop, _moved(tuple([kept.index(c) for c in output]))
+
+
+def _pairwise(path: Sequence[tuple], count: int) -> list[tuple[int, int]]:
+    """The path with groups of three and more replaced by pairs; every result is appended at the end."""
+    steps = []
+    for group in path:
+        i, j, *more = sorted(group)
+        for done, k in enumerate([j, *more]):
+            steps.append((i, k) if not done else (k - 1 - done, count - 1))
+            count -= 1
+    return steps
+
+
+def _pair_step(a: str, b: str, needed: set) -> tuple[tuple, str]:
+    """Presums and dimension numbers that contract the terms a and b, and the letters of the result."""
+    sum_a = tuple([k for k, c in enumerate(a) if c not in b and c not in needed])
+    sum_b = tuple([k for k, c in enumerate(b) if c not in a and c not in needed])
+    a = "".join([c for k, c in enumerate(a) if k not in sum_a])
+    b = "".join([c for k, c in enumerate(b) if k not in sum_b])
+    batch = [c for c in a if c in b and c in needed]
+    summed = [c for c in a if c in b and c not in needed]
+    numbers = (
+        (tuple([a.index(c) for c in summed]), tuple([b.index(c) for c in summed])),
+        (tuple([a.index(c) for c in batch]), tuple([b.index(c) for c in batch])),
+    )
+    result = batch + [c for c in a if c not in b] + [c for c in b if c not in a]
+    return (sum_a, sum_b, numbers), "".join(result)
+
+
+def _einsum_impl(xp: Any, *xs: Any, subscripts: str) -> Any:
+    steps, drop, perm = _einsum_path(subscripts, tuple([x.shape for x in xs]))
+    left = list(xs)
+    for i, j, sum_a, sum_b, numbers in steps:
+        b, a = left.pop(j), left.pop(i)
+        a = a.sum(axis=sum_a, dtype=a.dtype) if sum_a else a
+        b = b.sum(axis=sum_b, dtype=b.dtype) if sum_b else b
+        left.append(_dot_impl(xp, a, b, dimension_numbers=numbers))
+    (out,) = left
+    if drop:
+        out = out.sum(axis=drop, dtype=out.dtype)
+    return out if perm is None else out.transpose(perm)
+
+
+def _einsum_abstract(*avals: Aval, subscripts: str) -> Aval:
+    terms, output = _einsum_terms(subscripts)
+    if any(a.dtype != avals[0].dtype for a in avals):
+        raise TypeError(f"einsum: operands must have equal dtypes, got {avals_text(avals)}; convert them explicitly")
+    sizes = _letter_sizes(terms, [a.shape for a in avals])
+    for term, a in zip(terms, avals):
+        if len(term) != a.ndim or len(set(term)) != len(term) or any(sizes[c] != n for c, n in zip(term, a.shape)):
+            raise ValueError(f"einsum: {subscripts} does not fit {avals_text(avals)}")
+    return Aval(tuple([sizes[c] for c in output]), avals[0].dtype)
+
+
+def _einsum_jvp(tangents: Any, out: Any, *xs: Any, subscripts: str) -> Any:
+    terms = [
+        None if t is None else einsum_p(*xs[:i], t, *xs[i + 1 :], subscripts=subscripts) for i, t in enumerate(tangents)
+    ]
+    return sum_tangents(terms, add)
+
+
+def _einsum_transpose(ct: Any, *xs: Any, subscripts: str) -> list:
+    """The cotangent takes the place of the operand, and the operand's letters that of the output."""
+    terms, output = _einsum_terms(subscripts)
+    (i,) = [k for k, x in enumerate(xs) if is_linear(x)]
+    others = [t for k, t in enumerate(terms) if k != i]
+    known = set(output).union(*others)
+    target = "".join([c for c in terms[i] if c in known])
+    operands = [x for k, x in enumerate(xs) if k != i]
+    result = contract(f"{','.join([output, *others])}->{target}", ct, *operands)
+    if target != terms[i]:  # the operand was summed over letters of its own
+        axes = tuple([k for k, c in enumerate(terms[i]) if c in known])
+        result = broadcast_in_dim(result, shape=xs[i].aval.shape, axes=axes)
+    return [result if k == i else None for k in range(len(xs))]
+
+
+def _einsum_batch(size: int, args: Any, batched: Any, *, subscripts: str) -> tuple[Any, bool]:
+    terms, output = _einsum_terms(subscripts)
+    letter = fresh_letters(subscripts, 1)
+    new = ",".join([letter + t if b else t for t, b in zip(terms, batched)])
+    return einsum_p(*args, subscripts=f"{new}->{letter}{output}"), True
+
+
+einsum_p = Primitive(
+    "einsum", _einsum_impl, _einsum_abstract, jvp=_einsum_jvp, transpose=_einsum_transpose, batch=_einsum_batch
+)
+
+
+def contract(subscripts: str, *xs: Any) -> Any:
+    """einsum of operands whose letters have one size and occur once per operand."""
+    terms, output = _einsum_terms(subscripts)
+    if len(xs) > 2:
+        return einsum_p(*xs, subscripts=subscripts)
+    if len(xs) == 2:
+        (sum_a, sum_b, numbers), term = _pair_step(*terms, set(output))
+        x = dot_general_p(reduce_sum(xs[0], axes=sum_a), reduce_sum(xs[1], axes=sum_b), dimension_numbers=numbers)
+    else:
+        (x,), (term,) = xs, terms
+        x = reduce_sum(x, axes=tuple([k for k, c in enumerate(term) if c not in output]))
+        term = "".join([c for c in term if c in output])
+    return permute(x, [term.index(c) for c in output])
+
+
+def _diagonal(x: Any, i: int, j: int) -> Any:
+    """The diagonal over the axes i < j of equal size, placed at axis i; by views and structural equations."""
+    shape = shape_of(x)
+    n = shape[i]
+    rest = [k for k in range(len(shape)) if k not in (i, j)]
+    flat = reshape(permute(x, [*rest, i, j]), shape=(*[shape[k] for k in rest], n * n))
+    start, limit = (0,) * len(rest) + (0,), (*[shape[k] for k in rest], n * n)
+    line = slice_p(flat, start=start, limit=limit, strides=(1,) * len(rest) + (n + 1,)) if n else flat
+    at = len(rest)
+    return permute(line, [*range(i), at, *range(i, at)])
+
+
+def einsum(subscripts: str, *xs: Any) -> Any:
+    """Einstein summation over operands of equal dtype, by canonical subscripts (see canonical_einsum)."""
+    terms, output = _einsum_terms(subscripts)
+    sizes: dict[str, int] = {}
+    for term, x in zip(terms, xs):
+        for c, n in zip(term, shape_of(x)):
+            if sizes.setdefault(c, n) in (1, n):
+                sizes[c] = n
+            elif n != 1:
+                raise ValueError(f"einsum: subscript {c!r} of {subscripts!r} has the sizes {sizes[c]} and {n}")
+    plain_terms, plain = [], []
+    for term, x in zip(terms, xs):
+        shape = shape_of(x)
+        small = [k for k, (c, n) in enumerate(zip(term, shape)) if n != sizes[c]]  # they broadcast: drop them
+        if small:
+            x = reshape(x, shape=tuple([n for k, n in enumerate(shape) if k not in small]))
+            term = "".join([c for k, c in enumerate(term) if k not in small])
+        while len(set(term)) != len(term):
+            j = next(k for k, c in enumerate(term) if c in term[:k])
+            x = _diagonal(x, term.index(term[j]), j)
+            term = term[:j] + term[j + 1 :]
+        plain_terms.append(term)
+        plain.append(x)
+    return contract(f"{','.join(plain_terms)}->{output}", *plain)

@@ -1,0 +1,382 @@
+"""Convolution in one canonical form with an explicit group axis.
+
+`conv(x, kernel, ...)` correlates x of shape (G, N, C, *S) with kernel (G, O, C, *K) and gives (G, N, O, *out): G is a
+batch axis of both. Everything that other systems have separate rules for is a reshape in front of it: feature groups
+and batch groups are G, vmap over x goes into N, over the kernel into O, over both into G. The transposes are the same
+primitive: towards x with the kernel reversed and O and C exchanged, towards the kernel with N and C exchanged.
+
+The implementation gathers the windows of x into columns (a strided view and one copy) and multiplies them by the
+kernel as a matrix. `conv_general_dilated` has JAX's arguments; padding may be negative (it crops), dilation of x puts
+zeros between.
+"""
+
+from __future__ import annotations
+
+from math import prod
+from typing import Any, NamedTuple, Sequence
+
+import numpy as np
+
+from funcad.ir.aval import Aval, dtype_of, shape_of
+from funcad.ir.primitive import Primitive, is_linear
+from funcad.primitives.arithmetic import add
+from funcad.primitives.contraction import permute
+from funcad.primitives.conversion import convert
+from funcad.primitives.families import avals_text, sum_tangents
+from funcad.primitives.shape import reshape, rev, zeros
+
+__all__ = [
+    "conv",
+    "conv_p",
+    "conv_general_dilated",
+    "ConvDimensionNumbers",
+    "conv_dimension_numbers",
+    "padding_pairs",
+    "dilated",
+    "window_view",
+    "placed",
+    "placement",
+    "window_count",
+]
+
+_COLUMNS = 1 << 22  # elements of the buffer of columns; larger inputs are done in chunks of N
+
+
+def dilated(n: int, dilation: int) -> int:
+    """The length of n elements with dilation - 1 holes between neighbours."""
+    return (n - 1) * dilation + 1 if n else 0
+
+
+def window_count(n: int, window: int, stride: int) -> int:
+    return (n - window) // stride + 1 if n >= window else 0
+
+
+def _spatial_shape(x: Any, kernel: Any, strides: Any, padding: Any, x_dilation: Any, kernel_dilation: Any) -> tuple:
+    result = []
+    for n, k, s, (low, high), dx, dk in zip(x[3:], kernel[3:], strides, padding, x_dilation, kernel_dilation):
+        result.append(window_count(max(dilated(n, dx) + low + high, 0), dilated(k, dk), s))
+    return tuple(result)
+
+
+def placement(
+    shape: Sequence[int], padding: Sequence[tuple], dilation: Sequence[int], first: int
+) -> tuple[tuple, tuple, tuple]:
+    """The padded shape, where in it the elements go, and which of them are not cropped."""
+    new, target, source = list(shape), [slice(None)] * first, [slice(None)] * first
+    for i, ((low, high), d) in enumerate(zip(padding, dilation), first):
+        n = shape[i]
+        size = new[i] = max(dilated(n, d) + low + high, 0)
+        begin = min(-(low // d), n) if low < 0 else 0
+        at = low + begin * d
+        count = max(0, min(n - begin, -(-(size - at) // d)))
+        source.append(slice(begin, begin + count))
+        target.append(slice(at, at + (count - 1) * d + 1, d) if count else slice(0, 0))
+    return tuple(new), tuple(target), tuple(source)
+
+
+def placed(xp: Any, x: Any, padding: Sequence[tuple], dilation: Sequence[int], first: int, fill: Any = 0) -> Any:
+    """x with its axes from `first` on dilated and padded (or cropped) with `fill`; a view if nothing is added."""
+    shape, target, source = placement(x.shape, padding, dilation, first)
+    if all(d == 1 for d in dilation) and all(low <= 0 and high <= 0 for low, high in padding):
+        return x[source]
+    out = xp.zeros(shape, x.dtype) if type(fill) is int and not fill else xp.full(shape, fill, x.dtype)
+    out[target] = x[source]
+    return out
+
+
+def window_view(xp: Any, x: Any, out: tuple, window: tuple, strides: Any, dilation: Any, first: int) -> Any:
+    """A read-only view (*x.shape[:first], *out, *window) of the windows over the axes from `first` on."""
+    steps = x.strides[first:]
+    shape = (*x.shape[:first], *out, *window)
+    moved = [s * k for s, k in zip(steps, strides)] + [s * d for s, d in zip(steps, dilation)]
+    if 0 in shape:
+        return xp.zeros(shape, x.dtype)
+    return xp.lib.stride_tricks.as_strided(x, shape, (*x.strides[:first], *moved))
+
+
+def _conv_impl(
+    xp: Any, x: Any, kernel: Any, *, strides: Any, padding: Any, x_dilation: Any, kernel_dilation: Any
+) -> Any:
+    groups, n, channels = x.shape[:3]
+    features, window = kernel.shape[1], kernel.shape[3:]
+    out = _spatial_shape(x.shape, kernel.shape, strides, padding, x_dilation, kernel_dilation)
+    per_example = groups * channels * prod(out) * prod(window)
+    if not per_example or not n or not features:
+        return xp.zeros((groups, n, features, *out), x.dtype)
+    matrix = kernel.reshape((groups, features, channels * prod(window)))
+    chunk = max(1, (_COLUMNS if xp is np else 32 * _COLUMNS) // per_example)
+    if chunk >= n:
+        x = placed(xp, x, padding, x_dilation, 3)
+        return _multiply(xp, matrix, window_view(xp, x, out, window, strides, kernel_dilation, 3), len(out))
+    result = xp.empty((groups, n, features, *out), x.dtype)
+    for i in range(0, n, chunk):
+        part = placed(xp, x[:, i : i + chunk], padding, x_dilation, 3)
+        view = window_view(xp, part, out, window, strides, kernel_dilation, 3)
+        result[:, i : i + chunk] = _multiply(xp, matrix, view, len(out))
+    return result
+
+
+def _multiply(xp: Any, matrix: Any, view: Any, spatial: int) -> Any:
+    """The kernel's matrix (G, O, C * K) times the windows (G, N, C, *out, *K)."""
+    groups, n, channels = view.shape[:3]
+    out, window = view.shape[3 : 3 + spatial], view.shape[3 + spatial :]
+    size, rows = prod(out), matrix.shape[2]
+    inner_out = tuple(range(3, 3 + spatial))
+    inner_window = tuple(range(3 + spatial, 3 + 2 * spatial))
+    wide = size >= prod(window)  # which of the two runs innermost while the columns are copied
+    if n == 1 or (wide and size >= 256):
+        if wide:
+            columns = view.transpose((0, 1, 2, *inner_window, *inner_out)).reshape((groups, n, rows, size))
+        else:
+            columns = view.transpose((0, 1, *inner_out, 2, *inner_window)).reshape((groups, n, size, rows))
+            columns = columns.swapaxes(2, 3)
+        return xp.matmul(matrix[:, None], columns).reshape((groups, n, matrix.shape[1], *out))
+    if wide:  # one product for all N
+        columns = view.transpose((0, 2, *inner_window, 1, *inner_out)).reshape((groups, rows, n * size))
+    else:
+        columns = view.transpose((0, 1, *inner_out, 2, *inner_window)).reshape((groups, n * size, rows)).swapaxes(1, 2)
+    result = xp.matmul(matrix, columns).reshape((groups, matrix.shape[1], n, *out))
+    return result.transpose((0, 2, 1, *inner_out))
+
+
+def _conv_abstract(
+    x: Aval, kernel: Aval, *, strides: Any, padding: Any, x_dilation: Any, kernel_dilation: Any
+) -> Aval:
+    spatial = len(strides)
+    if x.dtype != kernel.dtype:
+        raise TypeError(f"conv: operands must have equal dtypes, got {avals_text([x, kernel])}; convert one of them")
+    if x.ndim != spatial + 3 or kernel.ndim != spatial + 3 or x.shape[0::2][:2] != kernel.shape[0::2][:2]:
+        raise ValueError(f"conv: {avals_text([x, kernel])} are not (G, N, C, *S), (G, O, C, *K) of rank {spatial + 3}")
+    out = _spatial_shape(x.shape, kernel.shape, strides, padding, x_dilation, kernel_dilation)
+    return Aval((*x.shape[:2], kernel.shape[1], *out), x.dtype)
+
+
+def _exchange(x: Any) -> Any:
+    """Axes 1 and 2 exchanged: N and C, or O and C."""
+    ndim = len(shape_of(x))
+    return permute(x, (0, 2, 1, *range(3, ndim)))
+
+
+def _conv_jvp(tangents: Any, out: Any, x: Any, kernel: Any, **params: Any) -> Any:
+    tx, tk = tangents
+    terms = [None if tx is None else conv_p(tx, kernel, **params), None if tk is None else conv_p(x, tk, **params)]
+    return sum_tangents(terms, add)
+
+
+def _conv_transpose(
+    ct: Any, x: Any, kernel: Any, *, strides: Any, padding: Any, x_dilation: Any, kernel_dilation: Any
+) -> list:
+    aval = x.aval if is_linear(x) else kernel.aval
+    sx = aval.shape if is_linear(x) else shape_of(x)
+    sk = shape_of(kernel) if is_linear(x) else aval.shape
+    out = shape_of(ct)
+    if 0 in out or 0 in sx or 0 in sk:
+        return [zeros(aval), None] if is_linear(x) else [None, zeros(aval)]
+    pads = []
+    for n, k, o, s, (low, _), dx, dk in zip(sx[3:], sk[3:], out[3:], strides, padding, x_dilation, kernel_dilation):
+        size, window, spread = dilated(n, dx), dilated(k, dk), dilated(o, s)
+        before = window - 1 - low if is_linear(x) else low
+        total = size + window - 1 - spread if is_linear(x) else spread + window - 1 - size
+        pads.append((before, total - before))
+    if is_linear(x):
+        flipped = rev(_exchange(kernel), axes=tuple(range(3, len(sk))))
+        result = conv_p(
+            ct,
+            flipped,
+            strides=x_dilation,
+            padding=tuple(pads),
+            x_dilation=strides,
+            kernel_dilation=kernel_dilation,
+        )
+        return [result, None]
+    result = conv_p(
+        _exchange(x),
+        _exchange(ct),
+        strides=kernel_dilation,
+        padding=tuple(pads),
+        x_dilation=x_dilation,
+        kernel_dilation=strides,
+    )
+    return [None, _exchange(result)]
+
+
+def _conv_batch(size: int, args: Any, batched: Any, **params: Any) -> tuple[Any, bool]:
+    x, kernel = args
+    sx, sk = shape_of(x), shape_of(kernel)
+    if all(batched):
+        x, kernel = reshape(x, shape=(size * sx[1], *sx[2:])), reshape(kernel, shape=(size * sk[1], *sk[2:]))
+        out = conv_p(x, kernel, **params)
+        shape = shape_of(out)
+        return reshape(out, shape=(size, sx[1], *shape[1:])), True
+    if batched[0]:
+        out = conv_p(_fold(x), kernel, **params)
+        shape = shape_of(out)
+        out = reshape(out, shape=(shape[0], size, sx[2], *shape[2:]))
+        return permute(out, (1, 0, *range(2, len(shape) + 1))), True
+    out = conv_p(x, _fold(kernel), **params)
+    shape = shape_of(out)
+    out = reshape(out, shape=(*shape[:2], size, sk[2], *shape[3:]))
+    return permute(out, (2, 0, 1, *range(3, len(shape) + 1))), True
+
+
+def _fold(x: Any) -> Any:
+    """(B, G, N, ...) as (G, B * N, ...)."""
+    shape = shape_of(x)
+    moved = permute(x, (1, 0, *range(2, len(shape))))
+    return reshape(moved, shape=(shape[1], shape[0] * shape[2], *shape[3:]))
+
+
+conv_p = Primitive("conv", _conv_impl, _conv_abstract, jvp=_conv_jvp, transpose=_conv_transpose, batch=_conv_batch)
+
+
+def conv(
+    x: Any, kernel: Any, *, strides: tuple, padding: tuple, x_dilation: tuple | None = None, kernel_dilation: Any = None
+) -> Any:
+    """Correlate x (G, N, C, *S) with kernel (G, O, C, *K); padding is a pair of integers per spatial axis."""
+    ones = (1,) * len(strides)
+    return conv_p(
+        x,
+        kernel,
+        strides=strides,
+        padding=padding,
+        x_dilation=x_dilation or ones,
+        kernel_dilation=kernel_dilation or ones,
+    )
+
+
+# ---- JAX's arguments
+
+
+class ConvDimensionNumbers(NamedTuple):
+    """Where the axes are: (N, C, *S) of the input, (O, I, *K) of the kernel, (N, C, *S) of the output."""
+
+    lhs_spec: tuple[int, ...]
+    rhs_spec: tuple[int, ...]
+    out_spec: tuple[int, ...]
+
+
+def conv_dimension_numbers(lhs_shape: Any, rhs_shape: Any, dimension_numbers: Any) -> ConvDimensionNumbers:
+    """The axes that a triple of strings such as ("NHWC", "HWIO", "NHWC") names; None is ("NCHW", "OIHW", "NCHW").
+
+    Raises ValueError where the strings do not fit the ranks. As JAX's `lax.conv_dimension_numbers`.
+
+    >>> conv_dimension_numbers((1, 5, 5, 3), (2, 2, 3, 8), ("NHWC", "HWIO", "NHWC")).lhs_spec
+    (0, 3, 1, 2)
+    """
+    if isinstance(dimension_numbers, ConvDimensionNumbers):
+        return dimension_numbers
+    rank = len(lhs_shape)
+    if len(rhs_shape) != rank:
+        raise ValueError(f"convolution: input and kernel must have equal ranks, got shapes {lhs_shape} and {rhs_shape}")
+    if dimension_numbers is None:
+        return ConvDimensionNumbers(*[tuple(range(rank))] * 3)
+    if not isinstance(dimension_numbers, (tuple, list)) or len(dimension_numbers) != 3:
+        raise TypeError(
+            "convolution: dimension_numbers is None, a ConvDimensionNumbers or three strings such as "
+            f'("NCHW", "OIHW", "NCHW"), got {dimension_numbers!r}'
+        )
+    lhs, rhs, out = dimension_numbers
+    for text, pair in ((lhs, "NC"), (rhs, "OI"), (out, "NC")):
+        if len(text) != rank or len(set(text)) != rank or not set(pair) <= set(text):
+            raise ValueError(f"convolution: {text!r} must hold {rank} different letters, among them {pair!r}")
+    spatial = [c for c in rhs if c not in "OI"]
+    for text in (lhs, out):
+        if sorted([c for c in text if c not in "NC"]) != sorted(spatial):
+            raise ValueError(f"convolution: the spatial letters of {text!r} differ from those of the kernel, {rhs!r}")
+    return ConvDimensionNumbers(
+        tuple([lhs.index(c) for c in ["N", "C", *spatial]]),
+        tuple([rhs.index(c) for c in ["O", "I", *spatial]]),
+        tuple([out.index(c) for c in ["N", "C", *spatial]]),
+    )
+
+
+def padding_pairs(sizes: Sequence[int], windows: Sequence[int], strides: Sequence[int], padding: Any) -> tuple:
+    """Pairs (low, high) for "SAME", "SAME_LOWER", "VALID" (of dilated windows) or for given pairs."""
+    if not isinstance(padding, str):
+        pairs = tuple([(int(low), int(high)) for low, high in padding])
+        if len(pairs) != len(sizes):
+            raise ValueError(f"padding {padding} has {len(pairs)} pairs for {len(sizes)} axes")
+        return pairs
+    kind = padding.upper()
+    if kind == "VALID":
+        return ((0, 0),) * len(sizes)
+    if kind not in ("SAME", "SAME_LOWER"):
+        raise ValueError(f'padding is "SAME", "SAME_LOWER", "VALID" or pairs of integers, got {padding!r}')
+    pairs = []
+    for n, k, s in zip(sizes, windows, strides):
+        total = max((-(-n // s) - 1) * s + k - n, 0)
+        low = total // 2 if kind == "SAME" else total - total // 2
+        pairs.append((low, total - low))
+    return tuple(pairs)
+
+
+def _inverse(perm: Sequence[int]) -> list[int]:
+    return [list(perm).index(i) for i in range(len(perm))]
+
+
+def conv_general_dilated(
+    lhs: Any,
+    rhs: Any,
+    window_strides: Sequence[int],
+    padding: Any,
+    lhs_dilation: Sequence[int] | None = None,
+    rhs_dilation: Sequence[int] | None = None,
+    dimension_numbers: Any = None,
+    feature_group_count: int = 1,
+    batch_group_count: int = 1,
+    precision: Any = None,
+    preferred_element_type: Any = None,
+) -> Any:
+    """Convolution (correlation) of any spatial rank, with strides, padding, dilations and groups.
+
+    lhs is (batch, features, *spatial) and rhs (out features, in features, *spatial), unless dimension_numbers says
+    otherwise; dtypes are equal. Raises TypeError and ValueError on operands that do not fit. As JAX's, but
+    `precision` changes nothing, because NumPy always computes with the operands' full precision.
+
+    >>> conv_general_dilated(np.ones((1, 1, 4)), np.ones((1, 1, 2)), (1,), "VALID")
+    array([[[2., 2., 2.]]])
+    """
+    lhs_spec, rhs_spec, out_spec = conv_dimension_numbers(shape_of(lhs), shape_of(rhs), dimension_numbers)
+    x, kernel = permute(lhs, lhs_spec), permute(rhs, rhs_spec)
+    sx, sk = shape_of(x), shape_of(kernel)
+    spatial = len(sx) - 2
+    strides = tuple([int(s) for s in window_strides])
+    x_dilation = tuple([int(d) for d in lhs_dilation]) if lhs_dilation is not None else (1,) * spatial
+    kernel_dilation = tuple([int(d) for d in rhs_dilation]) if rhs_dilation is not None else (1,) * spatial
+    if not len(strides) == len(x_dilation) == len(kernel_dilation) == spatial or min((*strides, *x_dilation, 1)) < 1:
+        raise ValueError(
+            f"convolution over {spatial} spatial axes: window_strides {strides}, lhs_dilation {x_dilation} and "
+            f"rhs_dilation {kernel_dilation} must have one positive integer for each"
+        )
+    if isinstance(padding, str) and any(d != 1 for d in x_dilation):
+        raise ValueError("convolution: with lhs_dilation, give the padding as pairs of integers, or use conv_transpose")
+    windows = [dilated(k, d) for k, d in zip(sk[2:], kernel_dilation)]
+    pads = padding_pairs(sx[2:], windows, strides, padding)
+    groups, batches = feature_group_count, batch_group_count
+    if groups < 1 or batches < 1 or (groups > 1 and batches > 1):
+        raise ValueError(f"convolution: of feature_group_count {groups} and batch_group_count {batches} one must be 1")
+    if sx[1] != sk[1] * groups or sk[0] % (groups * batches) or sx[0] % batches:
+        raise ValueError(
+            f"convolution: input {sx} (batch, features, ...) and kernel {sk} (out, in, ...) do not fit together with "
+            f"feature_group_count {groups} and batch_group_count {batches}"
+        )
+    dtype = dtype_of(lhs)
+    narrow = None
+    if preferred_element_type is not None and np.dtype(preferred_element_type) != dtype:
+        narrow = np.dtype(preferred_element_type)
+        if np.promote_types(narrow, dtype) == narrow:
+            x, kernel, narrow = convert(x, narrow), convert(kernel, narrow), None
+    count = groups * batches
+    if groups > 1:
+        x = permute(reshape(x, shape=(sx[0], groups, sk[1], *sx[2:])), (1, 0, *range(2, spatial + 3)))
+    else:
+        x = reshape(x, shape=(count, sx[0] // batches, *sx[1:]))
+    kernel = reshape(kernel, shape=(count, sk[0] // count, *sk[1:]))
+    out = conv(x, kernel, strides=strides, padding=pads, x_dilation=x_dilation, kernel_dilation=kernel_dilation)
+    shape = shape_of(out)
+    if count > 1:
+        out = permute(out, (1, 0, *range(2, spatial + 3)))
+    out = reshape(out, shape=(shape[1], count * shape[2], *shape[3:]))
+    if narrow is not None:
+        out = convert(out, narrow)
+    return permute(out, _inverse(out_spec))

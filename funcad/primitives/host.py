@@ -1,0 +1,143 @@
+"""Host: Python functions that a program calls while it runs (print, callbacks).
+
+Idea: the Python function is a parameter, a `HostCall` on flat arrays that checks what comes back. `debug_callback` and
+`io_callback` are effects: recorded in the innermost open abstract trace even without traced operands, never removed,
+duplicated or reordered. `pure_callback` is a function: it is removed when nobody reads its results. None has a derivative;
+an effect happens once, with the primal. Under vmap the function is called lane by lane, in order, or once on whole batches
+(`vmap_method` of `pure_callback`).
+
+Trap: the function gets read-only views of the program's own buffers, and what it returns is copied: a scratch buffer that it
+reuses must not change a program's values.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Callable, Sequence
+
+import numpy as np
+
+from funcad.errors import MissingRuleError
+from funcad.ir.aval import Aval
+from funcad.ir.primitive import Primitive
+from funcad.primitives.shape import broadcast_leading
+
+__all__ = ["HostCall", "debug_callback_p", "pure_callback_p", "io_callback_p", "VMAP_METHODS"]
+
+VMAP_METHODS = (None, "sequential", "expand_dims", "broadcast_all")
+_PYTHON_KINDS = {bool: "b", int: "biufc", float: "fc", complex: "c"}
+
+
+def _given(x: Any) -> Any:
+    """An operand as the function sees it: rank-0 values are scalars, arrays are read-only."""
+    if type(x) is not np.ndarray:
+        return x
+    if not x.ndim:
+        return x[()]
+    x = x.view()
+    x.flags.writeable = False
+    return x
+
+
+def _returned(x: Any, aval: Aval, what: str) -> Any:
+    """A result as the declared aval says: checked and copied."""
+    kind = type(x)
+    if kind in _PYTHON_KINDS and aval.dtype.kind in _PYTHON_KINDS[kind]:
+        x = aval.dtype.type(x)
+    elif not (hasattr(x, "dtype") and hasattr(x, "shape")):
+        x = np.asarray(x)
+    if x.shape != aval.shape or x.dtype != aval.dtype:
+        found = Aval(x.shape, x.dtype) if x.dtype.kind in "biufc" else f"an array of dtype {x.dtype}"
+        raise TypeError(f"{what} was declared as {aval}, but the function returned {found}")
+    if isinstance(x, np.generic):
+        return x
+    x = x.copy()
+    return x[()] if type(x) is np.ndarray and not x.ndim else x
+
+
+class HostCall:
+    """A Python function on flat arrays, with the avals and the labels of its results."""
+
+    __slots__ = ("name", "function", "avals", "labels")
+
+    def __init__(self, name: str, function: Callable[..., Sequence[Any]], avals: Sequence[Aval], labels: Sequence[str]):
+        self.name = name
+        self.function = function
+        self.avals = avals
+        self.labels = labels
+
+    def __repr__(self) -> str:
+        return self.name
+
+    def __call__(self, *values: Any) -> list[Any]:
+        results = self.function(*[_given(v) for v in values])
+        return [_returned(r, a, label) for r, a, label in zip(results, self.avals, self.labels)]
+
+    def whole(self, size: int) -> HostCall:
+        """The same function, called once on batches."""
+        return HostCall(self.name, self.function, [a.batched(size) for a in self.avals], self.labels)
+
+    def per_lane(self, size: int, batched: Sequence[bool]) -> HostCall:
+        """The function called once per lane, in order."""
+        avals = self.avals
+
+        def loop(*values: Any) -> list[Any]:
+            columns: list[list[Any]] = [[] for _ in avals]
+            for i in range(size):
+                for column, r in zip(columns, self(*[v[i] if b else v for v, b in zip(values, batched)])):
+                    column.append(r)
+            return [np.stack(c) if c else np.empty((0, *a.shape), a.dtype) for c, a in zip(columns, avals)]
+
+        return HostCall(self.name, loop, [a.batched(size) for a in avals], self.labels)
+
+
+def _lane_by_lane(primitive_of: Callable[[], Primitive]) -> Callable[..., tuple[list, list]]:
+    def batch(size: int, args: Sequence[Any], batched: Sequence[bool], *, call: HostCall, **params: Any) -> tuple[list, list]:
+        outs = primitive_of()(*args, call=call.per_lane(size, batched), **params)
+        return outs, [True] * len(outs)
+
+    return batch
+
+
+debug_callback_p = Primitive(
+    "debug_callback",
+    lambda xp, *args, call: call(*args),
+    lambda *avals, call: list(call.avals),
+    batch=_lane_by_lane(lambda: debug_callback_p),
+    multiple=True,
+    effect=True,
+)
+
+io_callback_p = Primitive(
+    "io_callback",
+    lambda xp, *args, call: call(*args),
+    lambda *avals, call: list(call.avals),
+    batch=_lane_by_lane(lambda: io_callback_p),
+    multiple=True,
+    effect=True,
+)
+
+
+def _pure_batch(
+    size: int, args: Sequence[Any], batched: Sequence[bool], *, call: HostCall, vmap_method: str | None
+) -> tuple[list, list]:
+    if vmap_method is None:
+        raise MissingRuleError(
+            f"pure_callback of {call.name} cannot be mapped: say how with vmap_method='sequential' (once per lane), "
+            "'expand_dims' (once, unmapped arguments with a new axis of size 1) or 'broadcast_all' (once, every argument batched)."
+        )
+    if vmap_method == "sequential":
+        outs = pure_callback_p(*args, call=call.per_lane(size, batched), vmap_method=vmap_method)
+    else:
+        leading = size if vmap_method == "broadcast_all" else 1
+        args = [a if b else broadcast_leading(a, leading) for a, b in zip(args, batched)]
+        outs = pure_callback_p(*args, call=call.whole(size), vmap_method=vmap_method)
+    return outs, [True] * len(outs)
+
+
+pure_callback_p = Primitive(
+    "pure_callback",
+    lambda xp, *args, call, vmap_method: call(*args),
+    lambda *avals, call, vmap_method: list(call.avals),
+    batch=_pure_batch,
+    multiple=True,
+)

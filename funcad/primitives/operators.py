@@ -1,0 +1,31 @@
+"""Python's operators as implementations.
+
+NumPy and CuPy arrays overload them, on NumPy scalars they are several times quicker than ufuncs, and between Python's own
+scalars they give Python scalars (weak stays weak). Where Python's scalars behave unlike NumPy's (division by zero, overflow,
+a complex root of a negative number) the operation is redone by NumPy.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Callable
+
+import numpy as np
+
+
+def operator_impl(python: Callable[..., Any], ufunc: np.ufunc) -> Callable[..., Any]:
+    """`impl(xp, *args)` by Python's operator, or by the ufunc where Python's own scalars would raise."""
+    name = ufunc.__name__
+
+    def impl(xp: Any, *args: Any) -> Any:
+        try:
+            return python(*args)
+        except (ZeroDivisionError, OverflowError, ValueError, TypeError):
+            return ufunc(*args) if xp is np else getattr(xp, name)(*args)
+
+    return impl
+
+
+def with_ufunc(primitive: Any, ufunc: np.ufunc) -> Any:
+    """The same primitive, with the ufunc that computes it (for dispatch and for results written in place)."""
+    primitive.ufunc = primitive.inplace = ufunc
+    return primitive

@@ -1,0 +1,174 @@
+"""Stacks: run-time lists with one entry per executed iteration of a loop of unknown length.
+
+A stack is opaque to users; loops fill and read it. Its tangent and its cotangent are stacks too, so what is here is what
+linear programs need of them: add, zero, select by lane, copy along a batch axis, and sum over it. Invariants: an empty stack
+stands for zeros of any length; the batch axis is axis 0 of every entry. Entries may be stacks (loops in loops).
+"""
+
+from __future__ import annotations
+
+from typing import Any, Callable, Sequence
+
+import numpy as np
+
+from funcad.ir.aval import Aval, Stack, StackAval, aval_of, shape_of
+from funcad.ir.primitive import Primitive, is_linear
+from funcad.primitives.arithmetic import add
+from funcad.primitives.shape import broadcast_leading, zeros
+
+__all__ = ["stack_empty", "stack_select", "add_values", "lead", "zero_value", "is_stack"]
+
+
+def is_stack(x: Any) -> bool:
+    """Is x (a value or a tracer) a stack?"""
+    return type(aval_of(x)) is StackAval
+
+
+def _map(f: Callable[..., Any], aval: Any, *stacks: Any) -> Any:
+    """f on the arrays at equal places of stacks (None where one stack is shorter, hence zero)."""
+    length = max(len(s) for s in stacks)
+    items = []
+    for i in range(length):
+        row = [s[i] if i < len(s) else None for s in stacks]
+        if type(aval.element) is StackAval:
+            items.append(_map(f, aval.element, *[Stack([], aval.element) if x is None else x for x in row]))
+        else:
+            items.append(f(*row))
+    return Stack(items, aval)
+
+
+stack_empty_p = Primitive("stack_empty", lambda xp, *, aval: Stack([], aval), lambda *, aval: aval)
+
+
+def stack_empty(aval: StackAval) -> Any:
+    return stack_empty_p(aval=aval)
+
+
+def _add_impl(xp: Any, x: Any, y: Any) -> Any:
+    return _map(lambda a, b: b if a is None else a if b is None else a + b, x.aval, x, y)
+
+
+def _add_batch(size: int, args: Sequence[Any], batched: Sequence[bool]) -> tuple[Any, bool]:
+    return stack_add_p(*[x if b else lead(x, size) for x, b in zip(args, batched)]), True
+
+
+stack_add_p = Primitive(
+    "stack_add",
+    _add_impl,
+    lambda x, y: x,
+    jvp=lambda tangents, out, x, y: add_values(*tangents),
+    transpose=lambda ct, x, y: [ct if is_linear(x) else None, ct if is_linear(y) else None],
+    batch=_add_batch,
+)
+
+
+def add_values(x: Any, y: Any) -> Any:
+    """The sum of two tangents or cotangents, arrays or stacks; None is zero."""
+    if x is None or y is None:
+        return y if x is None else x
+    return stack_add_p(x, y) if is_stack(x) else add(x, y)
+
+
+def _lead_impl(xp: Any, x: Any, *, size: int, axis: int) -> Any:
+    def copies(a: Any) -> Any:
+        a = xp.asarray(a)
+        return xp.broadcast_to(xp.expand_dims(a, axis), (*a.shape[:axis], size, *a.shape[axis:]))
+
+    return _map(copies, _lead_abstract(x.aval, size=size, axis=axis), x)
+
+
+def _with_axis(aval: Any, change: Callable[[tuple], tuple]) -> Any:
+    if type(aval) is StackAval:
+        return StackAval(_with_axis(aval.element, change))
+    return Aval(change(aval.shape), aval.dtype)
+
+
+def _lead_abstract(x: StackAval, *, size: int, axis: int) -> StackAval:
+    return _with_axis(x, lambda shape: (*shape[:axis], size, *shape[axis:]))
+
+
+stack_lead_p = Primitive(  # every entry repeated along a new axis
+    "stack_lead",
+    _lead_impl,
+    _lead_abstract,
+    jvp=lambda tangents, out, x, *, size, axis: stack_lead_p(tangents[0], size=size, axis=axis),
+    transpose=lambda ct, x, *, size, axis: [stack_sum_p(ct, axis=axis, size=size)],
+    batch=lambda n, args, batched, *, size, axis: (stack_lead_p(args[0], size=size, axis=axis + 1), True),
+)
+
+
+def _sum_abstract(x: StackAval, *, axis: int, size: int) -> StackAval:
+    return _with_axis(x, lambda shape: (*shape[:axis], *shape[axis + 1 :]))
+
+
+def _sum_impl(xp: Any, x: Any, *, axis: int, size: int) -> Any:
+    return _map(lambda a: xp.sum(a, axis=axis, dtype=a.dtype), _sum_abstract(x.aval, axis=axis, size=size), x)
+
+
+stack_sum_p = Primitive(  # every entry summed over an axis of that size: the transpose of stack_lead
+    "stack_sum",
+    _sum_impl,
+    _sum_abstract,
+    jvp=lambda tangents, out, x, *, axis, size: stack_sum_p(tangents[0], axis=axis, size=size),
+    transpose=lambda ct, x, *, axis, size: [stack_lead_p(ct, size=size, axis=axis)],
+    batch=lambda n, args, batched, *, axis, size: (stack_sum_p(args[0], axis=axis + 1, size=size), True),
+)
+
+
+def lead(x: Any, size: int) -> Any:
+    """`size` equal copies along a new axis 0, of an array or of every entry of a stack."""
+    return stack_lead_p(x, size=size, axis=0) if is_stack(x) else broadcast_leading(x, size)
+
+
+def _select_impl(xp: Any, mask: Any, x: Any, y: Any) -> Any:
+    def choose(a: Any, b: Any) -> Any:
+        shape = shape_of(b if a is None else a)
+        dtype = (b if a is None else a).dtype
+        spread = xp.reshape(xp.asarray(mask), mask.shape + (1,) * (len(shape) - len(mask.shape)))
+        zero = xp.zeros((), dtype)
+        return xp.where(spread, zero if a is None else a, zero if b is None else b)
+
+    return _map(choose, x.aval, x, y)
+
+
+def _select_jvp(tangents: Sequence[Any], out: Any, mask: Any, x: Any, y: Any) -> Any:
+    _, t, u = tangents
+    empty = stack_empty(aval_of(x))
+    return stack_select_p(mask, empty if t is None else t, empty if u is None else u)
+
+
+def _select_transpose(ct: Any, mask: Any, x: Any, y: Any) -> list[Any]:
+    empty = stack_empty(aval_of(ct))
+    return [
+        None,
+        stack_select_p(mask, ct, empty) if is_linear(x) else None,
+        stack_select_p(mask, empty, ct) if is_linear(y) else None,
+    ]
+
+
+def _select_batch(size: int, args: Sequence[Any], batched: Sequence[bool]) -> tuple[Any, bool]:
+    return stack_select_p(*[x if b else lead(x, size) for x, b in zip(args, batched)]), True
+
+
+stack_select_p = Primitive(  # mask has the leading (batch) axes of the entries
+    "stack_select", _select_impl, lambda mask, x, y: x, jvp=_select_jvp, transpose=_select_transpose, batch=_select_batch
+)
+
+
+def stack_select(mask: Any, x: Any, y: Any) -> Any:
+    """Entry by entry, x on the lanes where the mask holds and y on the others; what is missing is zero."""
+    return stack_select_p(mask, x, y)
+
+
+def zero_value(aval: Any) -> Any:
+    """A zero of any aval: a NumPy scalar, a stride-0 array, or an empty stack."""
+    if type(aval) is StackAval:
+        return Stack([], aval)
+    return zeros(aval) if aval.shape else aval.dtype.type(0)
+
+
+def zero_entry(xp: Any, aval: Any) -> Any:
+    """What an entry of an empty stack stands for."""
+    if type(aval) is StackAval:
+        return Stack([], aval)
+    return xp.zeros(aval.shape, aval.dtype) if aval.shape or xp is not np else aval.dtype.type(0)

@@ -1,0 +1,262 @@
+"""`grad` and `value_and_grad`.
+
+The user's function runs once, on its real values (following.py), and the linear program recorded meanwhile is transposed at
+once, letting every residual die as soon as it has been used. The border is strict: one real output of shape (), float inputs.
+"""
+
+from __future__ import annotations
+
+import functools
+import warnings
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from funcad import tree
+from funcad.errors import NonDifferentiableInputError, NonScalarOutputError
+from funcad.ir.aval import aval_of
+from funcad.ir.source import strip_traceback
+from funcad.transforms.following import linearize_following
+from funcad.transforms.plumbing import api, check_leaves, export, name_of, normalize_argnums, positional_names, zeros_for
+from funcad.transforms.transpose import transpose_eval
+
+__all__ = ["grad", "value_and_grad"]
+
+
+@api
+def value_and_grad(
+    f: Callable[..., Any],
+    argnums: int | Sequence[int] | None = None,
+    has_aux: bool = False,
+    holomorphic: bool = False,
+    allow_int: bool = False,
+    *,
+    argnames: str | Sequence[str] | None = None,
+) -> Callable[..., Any]:
+    """A function that returns both f's value and its gradient: `(value, gradient)`, or `((value, aux), gradient)`.
+
+    Options as `grad`.
+
+    >>> import numpy as np, funcad
+    >>> value, g = funcad.value_and_grad(lambda x: np.sum(x**2))(np.array([1.0, 2.0]))
+    >>> float(value), g
+    (5.0, array([2., 4.]))
+    """
+    return _Gradient(f, argnums, argnames, has_aux, holomorphic, allow_int, True)
+
+
+@api
+def grad(
+    f: Callable[..., Any],
+    argnums: int | Sequence[int] | None = None,
+    has_aux: bool = False,
+    holomorphic: bool = False,
+    allow_int: bool = False,
+    *,
+    argnames: str | Sequence[str] | None = None,
+) -> Callable[..., Any]:
+    """The gradient of a function whose output is one number of shape ().
+
+    `argnums` (default 0) is an int, or a sequence giving a tuple of gradients. `argnames` names arguments instead: a string
+    gives that gradient, a sequence a dict; with both, the result is `(by position, by name)`. With `has_aux`, f returns
+    `(output, aux)` and the result is `(gradient, aux)`. `holomorphic=True` is for complex-differentiable f with complex
+    arguments and output; otherwise the output must be real, and the gradient with respect to complex z = x + iy is
+    df/dx - i df/dy, as in JAX (torch returns the conjugate). Integer arguments raise NonDifferentiableInputError;
+    `allow_int=True` gives float0 zeros. Gradients have their argument's structure, shapes and dtypes. Python control flow on
+    values works outside `jit` and `vmap`. Warns once if the output does not depend on an argument.
+
+    >>> import numpy as np, funcad
+    >>> funcad.grad(lambda x: np.sum(np.sin(x)))(np.zeros(2))
+    array([1., 1.])
+    """
+    return _Gradient(f, argnums, argnames, has_aux, holomorphic, allow_int, False)
+
+
+class _Gradient:
+    """What `grad` and `value_and_grad` return: a function, with the options it was made with."""
+
+    def __init__(
+        self, f: Any, argnums: Any, argnames: Any, has_aux: bool, holomorphic: bool, allow_int: bool, with_value: bool
+    ):
+        if not callable(f):
+            raise TypeError(f"grad takes a function, got {type(f).__name__}: write grad(f)(x), not grad(f(x))")
+        functools.update_wrapper(self, f)
+        self.f = f
+        if argnums is None and argnames is None:
+            argnums = 0
+        self.argnums = argnums
+        self.argnames = argnames
+        self.has_aux = has_aux
+        self.holomorphic = holomorphic
+        self.allow_int = allow_int
+        self.with_value = with_value
+        self.warned: set = set()
+
+    def __repr__(self) -> str:
+        return f"<{'value_and_grad' if self.with_value else 'grad'} of {name_of(self.f)}>"
+
+    def __get__(self, instance: Any, owner: Any = None) -> Any:
+        return self if instance is None else functools.partial(self, instance)
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        try:
+            return self._call(args, kwargs)
+        except Exception as error:
+            raise error.with_traceback(strip_traceback(error.__traceback__))  # noqa: B904 the same error
+
+    def _selection(self, args: tuple, kwargs: dict) -> tuple[tuple[int, ...], bool, tuple[tuple[str, int | None], ...]]:
+        if self.argnames is None:
+            if type(self.argnums) is int and 0 <= self.argnums < len(args):
+                return (self.argnums,), True, ()
+            return *normalize_argnums(self.argnums, len(args), "grad"), ()
+        names = (self.argnames,) if isinstance(self.argnames, str) else tuple(self.argnames)
+        keywords, extra = [], []
+        for name in names:
+            if name in kwargs:
+                keywords.append(name)
+                continue
+            known = positional_names(self.f)
+            if name not in known or known.index(name) >= len(args):
+                raise ValueError(f"grad: argnames={self.argnames!r} names {name!r}, which {name_of(self.f)} was not given")
+            extra.append((known.index(name), name))
+        positions, single = ((), False) if self.argnums is None else normalize_argnums(self.argnums, len(args), "grad")
+        self_named = {name: i for i, name in extra}
+        for i in self_named.values():
+            if i in positions:
+                raise ValueError(f"grad: argument {i} is named by both argnums={self.argnums!r} and argnames={self.argnames!r}")
+        return positions, single, tuple((name, self_named.get(name)) for name in names)
+
+    def _call(self, args: tuple, kwargs: dict) -> Any:
+        f = self.f
+        positions, single, names = self._selection(args, kwargs)
+        selected = [args[i] for i in positions] + [kwargs[n] if i is None else args[i] for n, i in names]
+        leaves, in_tree = tree.flatten(selected)
+        differentiable = self._check_inputs(leaves, selected)
+        box: dict[str, Any] = {}
+        rest, named = list(args), dict(kwargs)
+
+        def flat(*xs: Any) -> list[Any]:
+            values = in_tree.unflatten(xs)
+            for i, v in zip(positions, values):
+                rest[i] = v
+            for (n, i), v in zip(names, values[len(positions) :]):
+                if i is None:
+                    named[n] = v
+                else:
+                    rest[i] = v
+            out = f(*rest, **named)
+            rest.clear()
+            named.clear()
+            aux_leaves: list[Any] = []
+            if self.has_aux:
+                if not (isinstance(out, tuple) and len(out) == 2):
+                    raise TypeError(
+                        f"with has_aux=True, {name_of(f)} must return a pair (output, aux); it returned {type(out).__name__}"
+                    )
+                out, aux = out
+                aux_leaves, box["aux"] = tree.flatten(aux)
+            self._check_output(out)
+            box["n"] = 1
+            return [out, *aux_leaves]
+
+        outs, nonzero, jaxpr, residuals, locks = linearize_following(flat, leaves, differentiable, "grad", box)
+        value = outs[0]
+        n = len(residuals)
+        n_linear = len(jaxpr.inputs) - n
+        if nonzero[0]:
+            seed = [aval_of(value).dtype.type(1)]
+            values = residuals + [None] * n_linear
+            residuals.clear()
+            found = iter(transpose_eval(jaxpr, [False] * n + [True] * n_linear, values, seed, all_linear=True))
+        else:
+            found = iter([None] * n_linear)
+        grads = [next(found) if d else None for d in differentiable]
+        if any([g is None for g in grads]):
+            self._warn_if_independent(grads, in_tree, positions, names)
+            grads = [zeros_for(x) if g is None else g for g, x in zip(grads, leaves)]
+        grads = export(grads, leaves)
+        locks.release()
+        return self._result(outs, box, in_tree.unflatten(grads), len(positions), single)
+
+    def _result(self, outs: list, box: dict, grads: Any, n_positions: int, single: bool) -> Any:
+        by_position = grads[0] if single else tuple(grads[:n_positions])
+        if self.argnames is None:
+            gradient = by_position
+        else:
+            if isinstance(self.argnames, str):
+                by_name = grads[n_positions]
+            else:
+                by_name = dict(zip(self.argnames, grads[n_positions:]))
+            gradient = by_name if self.argnums is None else (by_position, by_name)
+        value = export(outs[:1])[0]
+        if self.has_aux:
+            aux = box["aux"].unflatten(outs[1:])
+            return ((value, aux), gradient) if self.with_value else (gradient, aux)
+        return (value, gradient) if self.with_value else gradient
+
+    def _check_inputs(self, leaves: list, selected: Any) -> list[bool]:
+        differentiable = []
+        for i, x in enumerate(leaves):
+            try:
+                aval = aval_of(x)
+            except TypeError:
+                check_leaves(leaves, "grad: argument", selected)
+                raise
+            kind = aval.dtype.kind
+            if kind in "biu" and not self.allow_int:
+                path = tree.keystr(tree.flatten_with_path(selected)[0][i][0][1:])
+                remedy = (
+                    f"pass {float(x)!r} instead of {x!r}" if isinstance(x, (int, bool)) else "convert it with .astype(float)"
+                )
+                raise NonDifferentiableInputError(
+                    f"grad of {name_of(self.f)}: the argument{' at ' + path if path else ''} is {aval}, and integers and bools "
+                    f"have no derivative.\nRemedy: {remedy}; or allow_int=True for float0 zeros."
+                )
+            if self.holomorphic and kind == "f":
+                raise NonDifferentiableInputError(
+                    f"grad of {name_of(self.f)} with holomorphic=True needs complex arguments, got {aval}.\n"
+                    "Remedy: convert it with .astype(complex), or leave holomorphic out."
+                )
+            differentiable.append(kind in "fc")
+        return differentiable
+
+    def _check_output(self, out: Any) -> None:
+        name = name_of(self.f)
+        try:
+            aval = aval_of(out)
+        except TypeError:
+            raise NonScalarOutputError(
+                f"grad needs a function whose output is one number, but {name} returned {type(out).__name__}.\n"
+                "Remedy: return the loss alone, or (loss, aux) with has_aux=True."
+            ) from None
+        if aval.shape != ():
+            remedy = (
+                "Remedy: return out.sum() or out[0]."
+                if aval.shape == (1,)
+                else "Remedy: return out.sum(), or use funcad.jacrev, funcad.vmap(grad(f)) or funcad.vjp."
+            )
+            raise NonScalarOutputError(
+                f"grad needs a function whose output has shape (), but {name} returned {aval}.\n{remedy}"
+            )
+        kind = aval.dtype.kind
+        if kind not in "fc" or (kind == "c") != self.holomorphic:
+            if kind == "c":
+                remedy = "return a real number (np.real, np.abs), or holomorphic=True for complex-differentiable functions"
+            elif self.holomorphic:
+                remedy = "holomorphic=True is for functions with complex output; leave it out"
+            else:
+                remedy = "return a float: integers and bools have no derivative"
+            raise NonDifferentiableInputError(f"grad of {name}: the output is {aval}.\nRemedy: {remedy}.")
+
+    def _warn_if_independent(self, grads: list, in_tree: Any, positions: tuple, names: tuple) -> None:
+        labels = [f"argnums={i}" for i in positions] + [f"argnames={n!r}" for n, _ in names]
+        start = 0
+        for label, sub in zip(labels, in_tree.children()):
+            part = grads[start : start + sub.num_leaves]
+            start += sub.num_leaves
+            if part and all(g is None for g in part) and label not in self.warned and not self.allow_int:
+                self.warned.add(label)
+                warnings.warn(
+                    f"grad: the output of {name_of(self.f)} does not depend on the argument {label}; its gradient is zero",
+                    UserWarning,
+                    stacklevel=4,
+                )

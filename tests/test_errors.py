@@ -1,0 +1,257 @@
+"""The text of every message that a user can meet, word for word, and which builtin each class derives from."""
+
+import math
+
+import numpy as np
+import pytest
+
+import funcad as fc
+from funcad import errors
+
+
+def at(f, offset=0):
+    """`file:line (name)` of the line `offset` lines below f's first."""
+    return f"{__file__}:{f.__code__.co_firstlineno + offset} ({f.__code__.co_name})"
+
+
+def message(kind, f, *args):
+    with pytest.raises(kind) as info:
+        f(*args)
+    return str(info.value)
+
+
+@pytest.mark.parametrize(
+    "name, builtin",
+    [
+        ("TracerBoolConversionError", TypeError),
+        ("TracerArrayConversionError", TypeError),
+        ("TracerIntegerConversionError", TypeError),
+        ("UnexpectedTracerError", RuntimeError),
+        ("TangentMismatchError", TypeError),
+        ("TangentMismatchError", ValueError),
+        ("NonScalarOutputError", TypeError),
+        ("NonDifferentiableInputError", TypeError),
+        ("MissingRuleError", NotImplementedError),
+        ("AxesMismatchError", ValueError),
+        ("TreeMismatchError", ValueError),
+        ("UnboundAxisNameError", NameError),
+        ("CustomRuleClosureError", ValueError),
+        ("PlacementError", TypeError),
+        ("NanError", FloatingPointError),
+    ],
+)
+def test_classes_derive_from_builtins(name, builtin):
+    kind = getattr(errors, name)
+    assert issubclass(kind, builtin) and issubclass(kind, errors.FuncadError)
+    assert name in errors.__all__ and kind.__doc__
+
+
+def test_bool_conversion():
+    def f(x):
+        return x if x > 0 else -x
+
+    assert message(errors.TracerBoolConversionError, fc.jit(f), 1.0) == (
+        f"the truth of a traced bool[] was asked for at {at(f, 1)}, but inside jit(f) it has no value.\n"
+        "Use np.where(condition, a, b), funcad.cond or funcad.while_loop; or pass the argument that decides as static "
+        "(jit(..., static_argnums=...))."
+    )
+
+
+def test_integer_conversion():
+    def f(n):
+        return [1.0, 2.0][n]
+
+    assert message(errors.TracerIntegerConversionError, fc.jit(f), 1) == (
+        f"an index of a traced i64*[] was asked for at {at(f, 1)}, but inside jit(f) it has no value.\n"
+        "Pass the argument as static (jit(..., static_argnums=...)), or index an array with it instead of a list "
+        "(funcad.numpy.take); a range over it is funcad.fori_loop."
+    )
+
+
+@pytest.mark.parametrize(
+    "convert, spelled, remedy",
+    [
+        (float, "float(x) or math.*", "write np.sin(x) instead of math.sin(x) and keep x as it is instead of float(x)"),
+        (
+            math.sin,
+            "float(x) or math.*",
+            "write np.sin(x) instead of math.sin(x) and keep x as it is instead of float(x)",
+        ),
+        (complex, "complex(x)", "keep x as it is instead of complex(x)"),
+        (lambda x: x.item(), "x.item()", "keep x as it is instead of x.item(): a rank-0 value works as a number"),
+        (lambda x: x.tolist(), "x.tolist()", "keep x as it is, or iterate over it, instead of x.tolist()"),
+    ],
+)
+def test_array_conversion(convert, spelled, remedy):
+    def f(x):
+        return convert(x)
+
+    text = message(errors.TracerArrayConversionError, fc.grad(f), 1.0)
+    head, tail = text.split("\n")
+    assert head.startswith(f"{spelled} of a traced f64*[] at {__file__}:")
+    assert head.endswith(": it carries a derivative, which would silently be lost.")
+    assert tail == f"Remedy: {remedy}; or take funcad.stop_gradient(x) first if no derivative is wanted."
+
+
+def test_array_conversion_inside_jit():
+    def f(x):
+        return float(x)
+
+    assert message(errors.TracerArrayConversionError, fc.jit(f), 1.0) == (
+        f"float(x) or math.* of a traced f64*[] at {at(f, 1)}: inside jit(f) it has no value.\n"
+        "Remedy: write np.sin(x) instead of math.sin(x) and keep x as it is instead of float(x); or take "
+        "funcad.stop_gradient(x) first if no derivative is wanted."
+    )
+
+
+@pytest.mark.parametrize("transform", [fc.jit, fc.vmap, fc.grad], ids=["jit", "vmap", "grad"])
+def test_leaked_tracer(transform):
+    saved = []
+
+    def f(x):
+        saved.append(x * 2.0)
+        return x * 1.0
+
+    transform(f)(np.float64(1.0) if transform is not fc.vmap else np.ones(3))
+    name = {fc.jit: "jit(f)", fc.vmap: "vmap", fc.grad: "grad"}[transform]
+    assert message(errors.UnexpectedTracerError, lambda: saved[0] + 1.0) == (
+        f"a traced f64[] was used after the function that it belongs to ({name}) had returned. It was made at {at(f, 1)}.\n"
+        "Return the value from the function instead of keeping it in a global, an attribute or a closure."
+    )
+    assert message(errors.UnexpectedTracerError, fc.jit(lambda x: saved[0]), 1.0).startswith(
+        "a traced f64[] was used after"
+    )
+
+
+def test_tangent_mismatches():
+    f = lambda p: p["w"] * 2.0
+    p = {"w": np.ones(3)}
+    assert message(errors.TangentMismatchError, fc.jvp, f, (p,), ({"w": np.ones(2)},)) == (
+        "jvp: tangents[0]['w'] must have the shape of primals[0]['w'], (3,); got f64[2]."
+    )
+    assert message(errors.TangentMismatchError, fc.jvp, f, (p,), ({"w": np.ones(3, np.float32)},)) == (
+        "jvp: tangents[0]['w'] must have the dtype of primals[0]['w'], float64; got f32[3]."
+    )
+    assert message(errors.TangentMismatchError, fc.jvp, f, (p,), ({"v": np.ones(3)},)).startswith(
+        "jvp: tangents must have the structure of primals.\n"
+    )
+    assert message(errors.TangentMismatchError, fc.jvp, lambda n: n, (3,), (1.0,)) == (
+        "jvp: primals[0] is i64*[], which has no derivative, so tangents[0] must be np.zeros((), funcad.float0); got f64*[]."
+    )
+    assert message(TypeError, fc.jvp, f, p, p) == (
+        "jvp: primals and tangents must be tuples or lists with one entry per argument, got dict and dict"
+    )
+
+
+def test_cotangent_mismatches():
+    _, pullback = fc.vjp(lambda x: (x, x * 2.0), np.ones(3))
+    assert message(errors.TangentMismatchError, pullback, (np.ones(3), np.ones(2))) == (
+        "vjp of <lambda>: cotangent[1] must have the shape of output[1], (3,); got f64[2]."
+    )
+    assert "cotangent must have the structure of output" in message(errors.TangentMismatchError, pullback, np.ones(3))
+    _, push = fc.linearize(lambda x: x, np.ones(3))
+    assert message(errors.TangentMismatchError, push, np.ones(2)) == (
+        "derivative of <lambda>: tangents[0] must have the shape of primals[0], (3,); got f64[2]."
+    )
+
+
+def test_non_scalar_output():
+    def f(x):
+        return x * 2.0
+
+    assert message(errors.NonScalarOutputError, fc.grad(f), np.ones(3)) == (
+        "grad needs a function whose output has shape (), but f returned f64[3].\n"
+        "Remedy: return out.sum(), or use funcad.jacrev, funcad.vmap(grad(f)) or funcad.vjp."
+    )
+    assert message(errors.NonScalarOutputError, fc.grad(f), np.ones(1)) == (
+        "grad needs a function whose output has shape (), but f returned f64[1].\nRemedy: return out.sum() or out[0]."
+    )
+    assert message(errors.NonScalarOutputError, fc.grad(lambda x: (x, x)), 1.0) == (
+        "grad needs a function whose output is one number, but <lambda> returned tuple.\n"
+        "Remedy: return the loss alone, or (loss, aux) with has_aux=True."
+    )
+
+
+def test_integer_inputs_and_outputs():
+    def f(x):
+        return x * 2.0
+
+    assert message(errors.NonDifferentiableInputError, fc.grad(f), 3) == (
+        "grad of f: the argument is i64*[], and integers and bools have no derivative.\n"
+        "Remedy: pass 3.0 instead of 3; or allow_int=True for float0 zeros."
+    )
+    assert message(errors.NonDifferentiableInputError, fc.grad(lambda p: p["n"] * 1.0), {"n": np.arange(3)}) == (
+        "grad of <lambda>: the argument at ['n'] is i64[3], and integers and bools have no derivative.\n"
+        "Remedy: convert it with .astype(float); or allow_int=True for float0 zeros."
+    )
+    assert message(errors.NonDifferentiableInputError, fc.grad(lambda x: 3), 1.0) == (
+        "grad of <lambda>: the output is i64*[].\nRemedy: return a float: integers and bools have no derivative."
+    )
+    assert message(errors.NonDifferentiableInputError, fc.grad(lambda x: x * 1j), 1.0) == (
+        "grad of <lambda>: the output is c128*[].\n"
+        "Remedy: return a real number (np.real, np.abs), or holomorphic=True for complex-differentiable functions."
+    )
+
+
+def test_missing_rules():
+    from funcad.ir.primitive import Primitive
+
+    lonely_p = Primitive("lonely", lambda xp, x: x * 2.0, lambda x: x)
+    assert message(errors.MissingRuleError, fc.grad(lonely_p), 1.0) == (
+        "primitive lonely has no derivative rule (operands: f64*[]).\n"
+        "Wrap the operation in funcad.custom_jvp or funcad.custom_vjp, or take funcad.stop_gradient of its operands."
+    )
+    assert message(errors.MissingRuleError, fc.vmap(lonely_p), np.ones(3)) == (
+        "primitive lonely has no batching rule (operands: f64[3]), so vmap cannot map over it.\n"
+        "Give the function that uses it a rule with funcad.custom_vmap, or loop over axis 0 with funcad.map."
+    )
+    half_p = Primitive(
+        "half", lambda xp, x: x * 2.0, lambda x: x.update(), jvp=lambda tangents, out, x: half_p(tangents[0])
+    )
+    assert message(errors.MissingRuleError, fc.grad(half_p), 1.0) == (
+        "primitive half has no transpose rule (operands: f64[]), so reverse mode cannot pass through it.\n"
+        "Wrap the operation in funcad.custom_vjp, or use forward mode (jvp, jacfwd)."
+    )
+    assert fc.jvp(half_p, (1.0,), (3.0,))[1] == 6.0
+
+
+def test_arguments_that_are_not_arrays():
+    assert message(TypeError, fc.grad(lambda p: 1.0), {"a": "text"}) == (
+        "grad: argument at [0]['a']: expected an array or a number, got str: 'text'"
+    )
+    assert message(TypeError, fc.jit(lambda x: x), object) == (
+        f"jit of <lambda>: argument at [0][0]: expected an array or a number, got type: {object!r}"
+    )
+    assert message(TypeError, fc.vmap(lambda x: x), np.array(["a"])) == (
+        "vmap of <lambda>: argument at [0][0]: funcad computes with bool, int, float and complex arrays; got dtype <U1"
+    )
+
+
+def test_tracebacks_show_the_users_frames_only():
+    def f(x):
+        raise RuntimeError("mine")
+
+    with pytest.raises(RuntimeError) as info:
+        fc.grad(fc.jit(f))(1.0)
+    inside = [
+        entry for entry in info.traceback if "/funcad/" in str(entry.path).replace("\\", "/").split("/tests/")[0] + "/"
+    ]
+    files = {str(entry.path) for entry in info.traceback}
+    assert __file__ in files
+    assert len([p for p in files if p.endswith(("interpret.py", "trace.py", "following.py"))]) == 0, inside
+
+
+def test_an_error_while_running_a_program_names_the_users_line():
+    from funcad.ir.primitive import Primitive
+
+    def fail(xp, x):
+        raise ValueError("no luck")
+
+    fail_p = Primitive("fail", fail, lambda x: x)
+
+    def f(x):
+        return fail_p(x)
+
+    with pytest.raises(ValueError, match="no luck") as info:
+        fc.jit(f)(1.0)
+    assert info.value.__notes__ == [f"funcad: while running an operation written at {at(f, 1)}"]

@@ -1,0 +1,487 @@
+"""Every primitive against the contract of `ir/primitive.py`, rule by rule, over the table in `tests/specs`."""
+
+from __future__ import annotations
+
+import importlib
+import itertools
+import pkgutil
+import warnings
+from typing import Any
+
+import numpy as np
+import pytest
+
+import funcad.control
+import funcad.primitives
+from funcad import jit, jvp, linear_transpose, vjp, vmap
+from funcad.errors import FuncadError
+from funcad.ir.aval import aval_of, is_inexact
+from funcad.ir.check import check_jaxpr
+from funcad.ir.primitive import Primitive
+from funcad.ir.trace import trace_function
+from funcad.testing import _numeric, _pair
+from funcad.transforms.batch import batch_jaxpr
+from funcad.transforms.jvp import jvp_jaxpr
+from funcad.transforms.linearize import linearize_jaxpr
+from funcad.transforms.plumbing import float0
+from funcad.transforms.transpose import transpose_jaxpr
+from tests.agreement import assert_agree, assert_close
+from tests.specs import OpSpec, all_specs
+
+SPECS = all_specs()
+
+# Primitives that no line of the table can describe, each with the test that covers it.
+COVERED_ELSEWHERE: dict[str, str] = {
+    "call": "jit's call: tests/test_composition.py runs every program under jit, and every check here compares with jit",
+}
+
+# Rules that a primitive does without although it would seem to need them: (primitive, rule) -> reason. Not listed: jvp of
+# primitives whose results are all integer or bool (they have no derivative), transpose of primitives that are linear in no
+# argument (reverse mode transposes what their jvp is made of).
+ABSENT_RULES: dict[tuple[str, str], str] = {
+    ("stop_gradient", "transpose"): "its tangent is zero, so reverse mode never meets it",
+}
+
+STEP = 2.0**-17  # of central differences, in float64
+
+
+def every_primitive() -> dict[str, Primitive]:
+    found: dict[int, Primitive] = {}
+    for package in (funcad.primitives, funcad.control):
+        for module in pkgutil.iter_modules(package.__path__):
+            namespace = vars(importlib.import_module(f"{package.__name__}.{module.name}"))
+            found |= {id(p): p for p in namespace.values() if isinstance(p, Primitive)}
+    named = {p.name: p for p in found.values()}
+    assert len(named) == len(found), "two primitives have the same name"
+    return named
+
+
+def specs(condition: Any = lambda s: True) -> Any:
+    """Parametrize over the specs that a check applies to."""
+    return pytest.mark.parametrize("op", [pytest.param(s, id=s.id) for s in SPECS if condition(s)])
+
+
+def differentiable(op: OpSpec) -> bool:
+    return op.order > 0
+
+
+def samples(op: OpSpec) -> list[tuple]:
+    """The samples, read-only: a rule that writes into its operands raises."""
+    found = op.samples()
+    for x in itertools.chain(*found):
+        if isinstance(x, np.ndarray):
+            x.flags.writeable = False
+    return found
+
+
+def quiet_call(op: OpSpec, *args: Any) -> list[Any]:
+    with np.errstate(all="ignore"):
+        return op.call(*args)
+
+
+def partial(op: OpSpec, args: tuple, positions: Any) -> Any:
+    """fn as a function of the arguments at some positions; its float results only."""
+    positions = list(positions)
+
+    def f(*chosen: Any) -> list[Any]:
+        full = list(args)
+        for i, x in zip(positions, chosen):
+            full[i] = x
+        return [o for o in quiet_call(op, *full) if is_inexact(aval_of(o))]
+
+    return f
+
+
+def has_float_results(op: OpSpec, args: tuple) -> bool:
+    return any(is_inexact(aval_of(o)) for o in quiet_call(op, *args))
+
+
+def direction(x: Any, rng: np.random.Generator) -> Any:
+    aval = aval_of(x)
+    t = rng.normal(size=aval.shape)
+    if aval.dtype.kind == "c":
+        t = t + 1j * rng.normal(size=aval.shape)
+    return np.asarray(t, aval.dtype)[()] if not aval.shape else np.asarray(t, aval.dtype)
+
+
+def step_within(op: OpSpec, x: list[Any], t: list[Any]) -> list[Any]:
+    """The direction, shortened so that steps stay in the domain (only samples at its very edge need it)."""
+    if op.domain is None:
+        return t
+    low, high = op.domain
+    room = [float(np.min(np.minimum(v - low, high - v))) for v in map(np.asarray, x) if v.size and v.dtype.kind == "f"]
+    largest = max((float(np.max(np.abs(u))) for u in t if np.size(u)), default=1.0)
+    factor = min(1.0, 0.5 * min(room, default=1.0) / (STEP * max(largest, 1e-30)))
+    return [u * np.asarray(factor, np.asarray(u).dtype) for u in t] if factor < 1.0 else t
+
+
+def is_double(args: tuple) -> bool:
+    """Differences need double precision."""
+    return all(np.asarray(x).dtype.char not in "efF" for x in args)
+
+
+def cases(op: OpSpec) -> Any:
+    """(sample, positions): all differentiable arguments together, and each alone (the others' tangents are None)."""
+    for args in samples(op):
+        positions = op.differentiable(args)
+        if not positions or not has_float_results(op, args):
+            continue
+        yield args, positions
+        if len(positions) > 1:
+            for i in positions:
+                yield args, [i]
+
+
+def same_aval(a: Any, b: Any) -> bool:
+    a, b = aval_of(a), aval_of(b)
+    return a.shape == b.shape and a.dtype == b.dtype
+
+
+def loose(op: OpSpec, args: tuple, factor: float = 1.0) -> float:
+    return op.tolerance * factor if is_double(args) else 2e-3
+
+
+# -- values
+
+
+@specs(lambda s: s.reference is not None)
+def test_value_is_numpys(op: OpSpec) -> None:
+    for args in samples(op):
+        with np.errstate(all="ignore"), warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            expected = op.reference(*args)
+        expected = list(expected) if isinstance(expected, (list, tuple)) else [expected]
+        found = quiet_call(op, *args)
+        assert len(found) == len(expected)
+        for a, b in zip(found, expected):
+            assert_close(a, b, rtol=op.tolerance * (1e-6 if is_double(args) else 1.0), what=f"{op.id}{args}")
+
+
+def variants(op: OpSpec, args: tuple) -> Any:
+    """The sample, and the sample in other float dtypes."""
+    yield args, True
+    if not any(np.asarray(x).dtype == np.float64 for x in args):
+        return
+    for name in op.dtypes:
+        dtype = np.dtype(name)
+        yield tuple(np.asarray(x, dtype)[()] if np.asarray(x).dtype == np.float64 else x for x in args), dtype.kind != "c"
+
+
+def over(op: OpSpec, args: tuple, positions: Any) -> Any:
+    """fn as a function of the arguments at some positions."""
+    positions = list(positions)
+
+    def f(*chosen: Any) -> list[Any]:
+        full = list(args)
+        for i, x in zip(positions, chosen):
+            full[i] = x
+        return op.call(*full)
+
+    return f
+
+
+def traced(op: OpSpec, args: tuple) -> tuple[Any, list[Any], list[int]]:
+    """(jaxpr, consts, positions of its arguments)."""
+    positions = op.variables(args)
+    return (*trace_function(over(op, args, positions), [aval_of(args[i]) for i in positions], name="test"), positions)
+
+
+@specs()
+def test_abstract_eval_predicts_the_result(op: OpSpec) -> None:
+    for sample in samples(op):
+        for args, must_work in variants(op, sample):
+            try:
+                found, avals = quiet_call(op, *args), traced(op, args)[0].out_avals
+            except (TypeError, ValueError, FuncadError):
+                if must_work:
+                    raise
+                continue
+            assert len(found) == len(avals)
+            for x, aval in zip(found, avals):
+                assert np.shape(x) == aval.shape, f"{op.id}: predicted {aval}, got shape {np.shape(x)} for {args}"
+                dtype = np.asarray(x).dtype
+                assert dtype == aval.dtype, f"{op.id}: predicted {aval}, got {dtype} for {args}"
+
+
+@specs()
+def test_jitted_agrees_with_unjitted(op: OpSpec) -> None:
+    for args in samples(op):
+        positions = op.variables(args)
+        found = jit(over(op, args, positions))(*[args[i] for i in positions])
+        expected = [x[()] if isinstance(x, np.ndarray) and x.ndim == 0 else x for x in quiet_call(op, *args)]
+        n = sum(np.size(x) for x in args)
+        for a, b in zip(found, expected):
+            size = n * float(np.sum(np.abs(np.extract(np.isfinite(b), b))))
+            assert_agree(a, b, scale=size, what=f"jit of {op.id}{args}")
+
+
+def rearranged(x: Any) -> list[Any]:
+    """The same values in other memory layouts."""
+    if not isinstance(x, np.ndarray) or x.ndim == 0:
+        return [x, x, x]
+    spread = np.zeros((*x.shape[:-1], 2 * x.shape[-1]), x.dtype)
+    spread[..., ::2] = x
+    backwards = np.flip(np.flip(x).copy())
+    return [spread[..., ::2], np.asfortranarray(x), backwards]
+
+
+@specs()
+def test_memory_layout_does_not_matter(op: OpSpec) -> None:
+    for args in samples(op):
+        expected = quiet_call(op, *args)
+        for layout in zip(*[rearranged(x) for x in args]):
+            for a, b in zip(quiet_call(op, *layout), expected):
+                assert_close(a, b, rtol=1e-12 if is_double(args) else 1e-5, what=f"{op.id}, other memory layout")
+
+
+@specs()
+def test_operands_are_never_written(op: OpSpec) -> None:
+    for args in op.samples():
+        before = [np.array(x) for x in args]
+        quiet_call(op, *args)
+        variables = op.variables(args)
+        jit(over(op, args, variables))(*[args[i] for i in variables])
+        positions = op.differentiable(args)
+        if op.order and positions and has_float_results(op, args):
+            f, chosen = partial(op, args, positions), [args[i] for i in positions]
+            rng = np.random.default_rng(0)
+            out, pullback = vjp(f, *chosen)
+            cts = [direction(o, rng) for o in out]
+            saved = [np.array(ct) for ct in cts]
+            pullback(cts)
+            assert all(np.array_equal(a, b, equal_nan=True) for a, b in zip(cts, saved)), "a cotangent was written"
+            ts = [direction(x, rng) for x in chosen]
+            saved = [np.array(t) for t in ts]
+            jvp(f, tuple(chosen), tuple(ts))
+            assert all(np.array_equal(a, b, equal_nan=True) for a, b in zip(ts, saved)), "a tangent was written"
+        for x, old in zip(args, before):
+            assert np.asarray(x).tobytes() == old.tobytes(), f"{op.id} changed an operand"
+
+
+# -- derivatives
+
+
+@specs(differentiable)
+def test_jvp_is_the_derivative(op: OpSpec) -> None:
+    rng = np.random.default_rng(1)
+    for args, positions in cases(op):
+        f, chosen = partial(op, args, positions), tuple(args[i] for i in positions)
+        ts = tuple(step_within(op, list(chosen), [direction(x, rng) for x in chosen]))
+        out, tangents = jvp(f, chosen, ts)
+        for o, t in zip(out, tangents):
+            assert same_aval(t, o), f"{op.id}: tangent {aval_of(t)} of {aval_of(o)}"
+        if not is_double(args):
+            continue
+        for n, t in zip(_numeric(f, chosen, ts, STEP), tangents):
+            assert_close(t, n, rtol=loose(op, args), what=f"jvp of {op.id} in arguments {positions} at {args}")
+
+
+@specs(differentiable)
+def test_vjp_is_the_transpose_of_jvp(op: OpSpec) -> None:
+    rng = np.random.default_rng(2)
+    for args, positions in cases(op):
+        f, chosen = partial(op, args, positions), tuple(args[i] for i in positions)
+        ts = tuple(direction(x, rng) for x in chosen)
+        _, tangents = jvp(f, chosen, ts)
+        out, pullback = vjp(f, *chosen)
+        cts = [direction(o, rng) for o in out]
+        found = pullback(cts)
+        for x, ct in zip(chosen, found):
+            assert same_aval(ct, x), f"{op.id}: cotangent {aval_of(ct)} of {aval_of(x)}"
+        size = max(1.0, sum(abs(_pair([a], [b])) for a, b in zip(tangents, cts)))
+        difference = abs(_pair(tangents, cts) - _pair(found, ts))
+        rtol = loose(op, args, 1e-3)
+        assert difference <= rtol * size, f"{op.id} in arguments {positions} at {args}: <ct, J t> and <J^T ct, t> differ by {difference}"
+
+
+def is_numerically_linear(f: Any, x: Any, rng: np.random.Generator) -> bool:
+    """Is f(a x + b y) = a f(x) + b f(y) for random real x, y, a, b?"""
+    if np.size(x) == 0:
+        return False
+    a, b = np.asarray(1.7, np.asarray(x).real.dtype), np.asarray(-0.6, np.asarray(x).real.dtype)
+    u, v = 2 * direction(x, rng), 2 * direction(x, rng)
+    try:
+        both, fu, fv = f((a * u + b * v).astype(u.dtype)), f(u), f(v)
+    except (TypeError, ValueError, ArithmeticError, np.linalg.LinAlgError):
+        return False
+    if not both:
+        return False
+    with np.errstate(all="ignore"):
+        return all(np.size(o) > 0 and np.allclose(o, a * p + b * q, rtol=1e-4, atol=1e-4) for o, p, q in zip(both, fu, fv))
+
+
+@specs(differentiable)
+def test_transpose_of_every_linear_argument(op: OpSpec) -> None:
+    rng = np.random.default_rng(3)
+    for args in samples(op):
+        for i in op.differentiable(args):
+            f = partial(op, args, [i])
+            if not is_numerically_linear(f, args[i], rng):
+                continue
+            if op.primitives[0].transpose is None:
+                if not composed(op, args):
+                    assert (op.primitives[0].name, "transpose") in ABSENT_RULES, f"{op.id} is linear in argument {i}"
+                continue
+            x = direction(args[i], rng)
+            out = f(x)
+            cts = [direction(o, rng) for o in out]
+            (found,) = linear_transpose(f, args[i])(cts)
+            size = max(1.0, sum(abs(_pair([a], [b])) for a, b in zip(out, cts)))
+            difference = abs(_pair(out, cts) - _pair([found], [x]))
+            assert difference <= loose(op, args, 1e-3) * size, f"{op.id}: <Ax, y> and <x, A^T y> differ by {difference}"
+
+
+def composed(op: OpSpec, args: tuple) -> bool:
+    """Is the derivative made of other primitives? Then these are what reverse mode transposes."""
+    return op.primitives[0].jvp is not None or op.primitives[0].primal_and_jvp is not None
+
+
+@specs(lambda s: s.order >= 2)
+def test_second_derivatives(op: OpSpec) -> None:
+    rng = np.random.default_rng(4)
+    for args in samples(op):
+        positions = op.differentiable(args)
+        if not positions or not has_float_results(op, args):
+            continue
+        f, chosen = partial(op, args, positions), tuple(args[i] for i in positions)
+        ts = tuple(direction(x, rng) for x in chosen)
+        again = tuple(step_within(op, list(chosen), [direction(x, rng) for x in chosen]))
+        cts = [direction(o, rng) for o in f(*chosen)]
+        pushed = lambda *xs: list(jvp(f, xs, ts)[1])
+        pulled = lambda *xs: list(vjp(f, *xs)[1](cts))
+        for name, g in (("jvp", pushed), ("vjp", pulled)):
+            out, tangents = jvp(g, chosen, again)
+            if is_double(args):
+                for n, t in zip(_numeric(g, chosen, again, STEP), tangents):
+                    assert_close(t, n, rtol=100 * op.tolerance, what=f"jvp of {name} of {op.id} at {args}")
+            _, pullback = vjp(g, *chosen)
+            second = [direction(o, rng) for o in out]
+            found = pullback(second)
+            size = max(1.0, sum(abs(_pair([a], [b])) for a, b in zip(tangents, second)))
+            difference = abs(_pair(tangents, second) - _pair(found, again))
+            assert difference <= loose(op, args, 1e-2) * size, f"vjp of {name} of {op.id} differs by {difference}"
+
+
+# -- batching
+
+
+def stacked(x: Any) -> np.ndarray:
+    """Three examples like x: floats scaled a little, integers turned."""
+    x = np.asarray(x)
+    if x.dtype.kind in "fc":
+        return np.stack([x, x * x.dtype.type(1.02), x * x.dtype.type(0.97)])
+    return np.stack([np.roll(x, i, axis=0) if x.ndim else x for i in range(3)])
+
+
+def subsets(variables: list[int]) -> Any:
+    """Nonempty sets of arguments that can be mapped."""
+    for n in range(1, len(variables) + 1):
+        yield from itertools.combinations(variables, n)
+
+
+@specs(lambda s: s.batch)
+def test_batched_is_a_loop(op: OpSpec) -> None:
+    for args in samples(op):
+        rtol = 1e-10 if is_double(args) else 1e-4
+        for subset in subsets(op.variables(args)):
+            full = [stacked(x) if i in subset else x for i, x in enumerate(args)]
+            mapped = vmap(over(op, args, subset))
+            found = mapped(*[full[i] for i in subset])
+            for k in range(3):
+                expected = quiet_call(op, *[x[k] if i in subset else x for i, x in enumerate(full)])
+                for a, b in zip(found, expected):
+                    assert a.dtype == np.asarray(b).dtype, f"{op.id} batched in {subset}: {a.dtype}, {np.asarray(b).dtype}"
+                    assert_close(a[k], b, rtol=rtol, what=f"{op.id} batched in {subset}, example {k}")
+            empty = mapped(*[full[i][:0] for i in subset])
+            for a, b in zip(empty, found):
+                assert (a.shape, a.dtype) == ((0, *b.shape[1:]), b.dtype), f"{op.id}: a batch of size 0 gave {aval_of(a)}"
+
+
+@specs(lambda s: s.batch and s.order > 0)
+def test_derivatives_batch(op: OpSpec) -> None:
+    rng = np.random.default_rng(5)
+    for args in samples(op):
+        positions = op.differentiable(args)
+        if not positions or not has_float_results(op, args):
+            continue
+        f, full = partial(op, args, positions), [stacked(args[i]) for i in positions]
+        ts = tuple(direction(x, rng) for x in full)
+        cts = [direction(o, rng) for o in vmap(f)(*full)]
+        tangents = vmap(lambda xs, us: jvp(f, xs, us)[1])(tuple(full), ts)
+        cotangents = vmap(lambda xs, us: vjp(f, *xs)[1](us))(tuple(full), cts)
+        for k in range(3):
+            one = tuple(x[k] for x in full)
+            for a, b in zip(tangents, jvp(f, one, tuple(t[k] for t in ts))[1]):
+                assert_close(a[k], b, rtol=1e-9 if is_double(args) else 1e-3, what=f"vmap of jvp of {op.id}")
+            for a, b in zip(cotangents, vjp(f, *one)[1]([ct[k] for ct in cts])):
+                assert_close(a[k], b, rtol=1e-9 if is_double(args) else 1e-3, what=f"vmap of vjp of {op.id}")
+
+
+# -- programs
+
+
+@specs()
+def test_derived_programs_are_well_formed(op: OpSpec) -> None:
+    for args in samples(op):
+        positions = op.differentiable(args)
+        jaxpr, consts, variables = traced(op, args)
+        check_jaxpr(jaxpr)
+        n = len(consts)
+        mask = tuple([False] * n + [i in positions for i in variables])
+        if op.order and positions and has_float_results(op, args):
+            check_jaxpr(jvp_jaxpr(jaxpr, mask)[0])
+            halves = linearize_jaxpr(jaxpr, mask)
+            check_jaxpr(halves.forward)
+            check_jaxpr(halves.linear)
+            m = len(halves.residuals)
+            linear = tuple([False] * m + [True] * (len(halves.linear.inputs) - m))
+            check_jaxpr(transpose_jaxpr(halves.linear, linear, (True,) * len(halves.linear.outputs))[0])
+        if op.batch:
+            check_jaxpr(batch_jaxpr(jaxpr, 3, (False,) * n + (True,) * len(variables))[0])
+
+
+# -- completeness
+
+
+def test_every_primitive_is_in_the_table() -> None:
+    known = every_primitive()
+    covered = {p.name for s in SPECS for p in s.primitives}
+    missing = sorted(set(known) - covered - set(COVERED_ELSEWHERE))
+    assert not missing, f"primitives without a line in tests/specs: {missing}"
+    stale = sorted(set(COVERED_ELSEWHERE) - set(known))
+    assert not stale, f"COVERED_ELSEWHERE names primitives that do not exist: {stale}"
+
+
+def test_specs_call_the_primitives_that_they_name() -> None:
+    for op in SPECS:
+        reached: set[str] = set()
+        for args in op.samples():
+            reached |= {e.primitive.name for e in traced(op, args)[0].equations}
+        assert op.primitives[0].name in reached, f"the spec {op.id} never reaches {op.primitives[0].name}; it reaches {reached}"
+
+
+def test_absent_rules_are_on_the_list() -> None:
+    results: dict[str, bool] = {}
+    for op in SPECS:
+        for args in op.samples():
+            inexact = has_float_results(op, args) and bool(op.differentiable(args))
+            for p in op.primitives:
+                results[p.name] = results.get(p.name, False) or inexact
+    absent = []
+    for name, p in every_primitive().items():
+        if p.jvp is None and p.primal_and_jvp is None and results.get(name, True):
+            absent.append((name, "jvp"))
+        if p.batch is None and p.collective is None:
+            absent.append((name, "batch"))
+    unexplained = sorted(set(absent) - set(ABSENT_RULES))
+    assert not unexplained, f"absent rules that ABSENT_RULES does not explain: {unexplained}"
+
+
+def test_absent_rules_that_exist_are_taken_off_the_list() -> None:
+    known = every_primitive()
+    for name, rule in ABSENT_RULES:
+        assert name in known and getattr(known[name], rule) is None, f"{name} has a {rule} rule: remove it from ABSENT_RULES"
+
+
+def test_float0_is_the_tangent_of_integers() -> None:
+    assert float0 == np.dtype([("float0", np.void, 0)])
