@@ -125,4 +125,16 @@ class PlacementError(FuncadError, TypeError):
 
 
 class NanError(FuncadError, FloatingPointError):
-    """Raised inside `with funcad.debug_nans():` at the first NaN, naming the user's line."""
+    """Raised inside `with funcad.debug_nans():` at the first NaN, naming the user's line.
+
+    Example: `with debug_nans(): jit(np.log)(-1.0)`.
+    Remedy: select the operands before the operation (`np.log(np.where(x > 0, x, 1.0))`), not only its result.
+    """
+
+    def __init__(self, what: str, source: object = None):
+        self.what = what
+        super().__init__(what if source is None else f"{what}, at {source}")
+
+    def locate(self, source: object) -> None:
+        """The line of the equation that was running, which a program knows better than the stack."""
+        self.args = (f"{self.what}, at {source}",)

@@ -26,21 +26,33 @@ from funcad.transforms.linearize import linearize_jaxpr
 from funcad.transforms.plumbing import float0
 from funcad.transforms.transpose import transpose_jaxpr
 from tests.agreement import assert_agree, assert_close
+from tests.programs import PROGRAMS
 from tests.specs import OpSpec, all_specs
+from tests.test_composition import apply, build, runs
 
 SPECS = all_specs()
 
-# Primitives that no line of the table can describe, each with the test that covers it.
-COVERED_ELSEWHERE: dict[str, str] = {
-    "call": "jit's call: tests/test_composition.py runs every program under jit, and every check here compares with jit",
-}
+# Primitives whose parameters are programs or host functions, and those that only such primitives bind: whole programs test
+# them (tests/programs.py under every chain of transforms; `test_programs_reach_the_rest` sees to it that they do).
+COVERED_BY_PROGRAMS = set(
+    """call checkpoint name cond scan while_loop root linear_solve custom_jvp custom_jvp_call custom_linear custom_vjp
+    custom_vjp_call custom_vmap_call debug_callback io_callback pure_callback stack_empty stack_add stack_lead stack_select
+    stack_sum psum pmax pmin ppermute all_gather all_to_all psum_scatter""".split()
+)
 
 # Rules that a primitive does without although it would seem to need them: (primitive, rule) -> reason. Not listed: jvp of
 # primitives whose results are all integer or bool (they have no derivative), transpose of primitives that are linear in no
 # argument (reverse mode transposes what their jvp is made of).
 ABSENT_RULES: dict[tuple[str, str], str] = {
     ("stop_gradient", "transpose"): "its tangent is zero, so reverse mode never meets it",
+    ("custom_jvp", "batch"): "runs on values at once; a program holds custom_jvp_call instead",
+    ("custom_vjp", "batch"): "runs on values at once; a program holds custom_vjp_call instead",
+    ("pure_callback", "jvp"): "nothing is known of a Python function; the error says to give it a custom_jvp",
+    ("io_callback", "jvp"): "nothing is known of a Python function; the error says to give it a custom_jvp",
+    ("stack_empty", "batch"): "it has no operand that could be mapped",
 }
+
+FLOATING = {"pure_callback", "io_callback"}  # without a line in the table, but with float operands and results
 
 STEP = 2.0**-17  # of central differences, in float64
 
@@ -446,10 +458,34 @@ def test_derived_programs_are_well_formed(op: OpSpec) -> None:
 def test_every_primitive_is_in_the_table() -> None:
     known = every_primitive()
     covered = {p.name for s in SPECS for p in s.primitives}
-    missing = sorted(set(known) - covered - set(COVERED_ELSEWHERE))
+    missing = sorted(set(known) - covered - COVERED_BY_PROGRAMS)
     assert not missing, f"primitives without a line in tests/specs: {missing}"
-    stale = sorted(set(COVERED_ELSEWHERE) - set(known))
-    assert not stale, f"COVERED_ELSEWHERE names primitives that do not exist: {stale}"
+    stale = sorted(COVERED_BY_PROGRAMS - set(known))
+    assert not stale, f"COVERED_BY_PROGRAMS names primitives that do not exist: {stale}"
+
+
+def test_programs_reach_the_rest(monkeypatch: pytest.MonkeyPatch) -> None:
+    reached: set[str] = set()
+
+    def noting(name: str, rule: Any) -> Any:
+        def noted(*args: Any, **params: Any) -> Any:
+            reached.add(name)
+            return rule(*args, **params)
+
+        return noted
+
+    for name in COVERED_BY_PROGRAMS:
+        p = every_primitive()[name]
+        for rule in ("impl", "abstract_eval", "primal_and_jvp", "linearize", "transpose", "batch", "collective"):
+            if getattr(p, rule) is not None:
+                monkeypatch.setattr(p, rule, noting(name, getattr(p, rule)))
+    for program in PROGRAMS:
+        for chain in [(), ("jit",), ("grad",), ("vmap", "jit"), ("vmap", "grad"), ("grad", "vmap"), ("grad", "grad")]:
+            if runs(program, chain):
+                f, args = build(program, chain, apply)
+                f(*args)
+    missing = sorted(COVERED_BY_PROGRAMS - reached)
+    assert not missing, f"no program of tests/programs.py reaches {missing}"
 
 
 def test_specs_call_the_primitives_that_they_name() -> None:
@@ -461,15 +497,15 @@ def test_specs_call_the_primitives_that_they_name() -> None:
 
 
 def test_absent_rules_are_on_the_list() -> None:
-    results: dict[str, bool] = {}
+    has_derivative: dict[str, bool] = {}  # has it float operands and float results, in some sample?
     for op in SPECS:
         for args in op.samples():
-            inexact = has_float_results(op, args) and bool(op.differentiable(args))
-            for p in op.primitives:
-                results[p.name] = results.get(p.name, False) or inexact
+            for e in traced(op, args)[0].equations:
+                inexact = any(is_inexact(a.aval) for a in e.inputs) and any(is_inexact(v.aval) for v in e.outputs)
+                has_derivative[e.primitive.name] = has_derivative.get(e.primitive.name, False) or inexact
     absent = []
     for name, p in every_primitive().items():
-        if p.jvp is None and p.primal_and_jvp is None and results.get(name, True):
+        if p.jvp is None and p.primal_and_jvp is None and has_derivative.get(name, name in FLOATING):
             absent.append((name, "jvp"))
         if p.batch is None and p.collective is None:
             absent.append((name, "batch"))

@@ -1,13 +1,14 @@
 """The reference backend: a program as a list of calls over numbered slots.
 
 Idea: everything that can be decided once per program is (slots, literals, last uses); a run is a loop of `impl` calls with no
-tracer in sight. Invariants: jitted programs never warn; a slot is cleared after its last use; captured NumPy arrays meet
-device arguments by being moved at the entry. A donated slot may be written once its value is dead: only then is `out=` used,
+tracer in sight. Invariants: jitted programs never warn; a slot is cleared after its last use; with a device array among its
+arguments a program runs on the device as a whole: NumPy arrays, which only capturing can have brought in, are moved at the entry. A donated slot may be written once its value is dead: only then is `out=` used,
 and only where the result has the operand's shape and dtype.
 """
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Sequence
 from typing import Any
 
@@ -18,7 +19,6 @@ from funcad.ir.interpret import note_source
 from funcad.ir.jaxpr import Jaxpr, Literal, Var
 from funcad.ir.place import device_in_use, namespace_of
 from funcad.ir.state import state
-from funcad.ir.trace import compute
 
 __all__ = ["Program", "program_of", "run_jaxpr", "counters"]
 
@@ -60,13 +60,13 @@ class Program:
         """The outputs; `donated` holds the ids of argument buffers that results may be written into."""
         slots = self.template.copy()
         slots[: self.n_inputs] = args
+        xp: Any = np
+        call: Any = _call_numpy
         if device_in_use() or state.debug_nans:
             xp = namespace_of(args)
             if xp is not np:
                 slots[: self.n_inputs] = [_moved(xp, a) for a in args]
-            call = _call_anywhere
-        else:
-            call = _call_numpy
+            call = functools.partial(_call_anywhere, xp)
         del args
         equation = None
         try:
@@ -89,22 +89,25 @@ class Program:
         except Exception as error:
             note_source(error, equation and equation.source)
             raise
-        return [slots[i] for i in self.outputs]
+        outputs = [slots[i] for i in self.outputs]
+        return outputs if xp is np else [_moved(xp, x) for x in outputs]
 
 
 def _call_numpy(primitive: Any, values: list, params: dict) -> Any:
     return primitive.impl(np, *values, **params)
 
 
-def _call_anywhere(primitive: Any, values: list, params: dict) -> Any:
-    xp = namespace_of(values)
+def _call_anywhere(xp: Any, primitive: Any, values: list, params: dict) -> Any:
     if xp is not np:
-        values = [_moved(xp, v) for v in values]
-    return compute(primitive, values, params)
+        values = [xp.asarray(v) if type(v) is np.ndarray else v for v in values]
+    if state.debug_nans:
+        return state.debug_nans(primitive, xp, values, params)  # type: ignore[operator]
+    return primitive.impl(xp, *values, **params)
 
 
 def _moved(xp: Any, x: Any) -> Any:
-    return xp.asarray(x) if type(x) is np.ndarray else x
+    """x on the device; scalars too, since rank-0 results are arrays there."""
+    return xp.asarray(x) if isinstance(x, (np.ndarray, np.generic)) else x
 
 
 def _in_place(primitive: Any, values: list, ins: tuple, dead: tuple, equation: Any, donated: frozenset[int]) -> Any:

@@ -6,7 +6,8 @@ second call of `grad(jit(f))` derives nothing and compiles nothing.
 
 from __future__ import annotations
 
-from typing import Any, Sequence
+from collections.abc import Sequence
+from typing import Any
 
 from funcad.backends.interpreter import run_jaxpr
 from funcad.ir.jaxpr import Jaxpr

@@ -21,6 +21,7 @@ from funcad import tree
 from funcad.backends.cost import cost_of
 from funcad.backends.interpreter import counters, program_of
 from funcad.control.call import call_p
+from funcad.control.rewire import forget_interned
 from funcad.errors import PlacementError
 from funcad.ir.aval import aval_of
 from funcad.ir.interpret import eval_jaxpr
@@ -115,6 +116,7 @@ def clear_caches() -> None:
     """
     for cache in (*list(_caches.values()), *list(_private)):
         cache.clear()
+    forget_interned()
 
 
 def disable_jit() -> Any:

@@ -133,16 +133,17 @@ class Stack(list):
 
 def aval_of(x: Any) -> Any:
     """The aval of an array, a scalar or a tracer; TypeError for anything else."""
-    aval = SCALAR_AVALS.get(type(x))
-    if aval is not None:
-        if type(x) is int and not -(2**63) <= x < 2**63:
-            raise OverflowError(f"Python integer {x} does not fit int64, the dtype that NumPy gives to Python integers")
-        return aval
-    if type(x) is np.ndarray:
+    kind = type(x)
+    if kind is np.ndarray:
         dtype = x.dtype
         if dtype.kind not in KINDS:
             raise TypeError(f"funcad computes with bool, int, float and complex arrays; got dtype {dtype}")
         return Aval(x.shape, dtype if dtype.isnative else dtype.newbyteorder("="))
+    aval = SCALAR_AVALS.get(kind)
+    if aval is not None:
+        if kind is int and not -(2**63) <= x < 2**63:
+            raise OverflowError(f"Python integer {x} does not fit int64, the dtype that NumPy gives to Python integers")
+        return aval
     aval = getattr(x, "aval", None)
     if aval is not None:
         return aval

@@ -38,7 +38,10 @@ def note_source(error: BaseException, source: Any) -> None:
         error._funcad_source = True  # type: ignore[attr-defined]
     except AttributeError:  # exceptions with __slots__: without the mark the note may appear twice
         pass
-    error.add_note(f"funcad: while running an operation written at {source}")
+    if hasattr(error, "locate"):  # its own message names the line (NanError)
+        error.locate(source)
+    else:
+        error.add_note(f"funcad: while running an operation written at {source}")
 
 
 def eval_jaxpr(jaxpr: Jaxpr, args: Sequence[Any]) -> list[Any]:

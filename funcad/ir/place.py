@@ -1,7 +1,8 @@
 """Which array library runs an operation, and what may be moved there.
 
-An operation runs on CuPy if any array among its arguments is a CuPy array. Scalars, 0-d NumPy arrays and literals follow;
-a shaped NumPy argument meeting a CuPy argument raises, naming both. `NAMESPACES` maps array types to modules; CuPy's type is
+An operation runs on CuPy if any array among its arguments is a CuPy array. Scalars, 0-d NumPy arrays, literals and fills (one
+number broadcast to a shape, as the zeros that rules make) follow, and what a trace captured is moved once (`near`); another
+shaped NumPy argument meeting a CuPy argument raises, naming both. `NAMESPACES` maps array types to modules; CuPy's type is
 added when the first CuPy array is seen (nothing here imports cupy), and tests add a stand-in.
 """
 
@@ -16,8 +17,9 @@ import numpy as np
 
 from funcad.errors import PlacementError
 from funcad.ir.aval import SCALAR_AVALS
+from funcad.ir.tracer import concrete_value
 
-__all__ = ["namespace_of", "place", "device_in_use", "NAMESPACES"]
+__all__ = ["namespace_of", "place", "near", "device_in_use", "NAMESPACES"]
 
 NAMESPACES: dict[type, Any] = {}  # array types other than numpy.ndarray -> their module
 
@@ -49,17 +51,32 @@ def namespace_of(args: Sequence[Any]) -> ModuleType | Any:
 
 
 def place(xp: Any, args: Sequence[Any], what: str) -> list[Any]:
-    """The arguments as `xp` can take them: scalars and 0-d arrays moved, a shaped NumPy array refused."""
+    """The arguments as `xp` can take them: scalars, 0-d arrays and fills moved, another shaped NumPy array refused."""
     placed = []
     for a in args:
         if type(a) is np.ndarray:
-            if a.ndim:
+            if any(a.strides) and a.size:
                 device = next(b for b in args if type(b) in NAMESPACES)
                 raise PlacementError(
                     f"{what} got a NumPy array of shape {a.shape} and dtype {a.dtype} together with a {xp.__name__} array "
                     f"of shape {device.shape} and dtype {device.dtype}.\nMove one of them: funcad.device_put(x) puts a "
                     "NumPy array on the GPU, funcad.device_get(x) brings a GPU array back."
                 )
-            a = xp.asarray(a)
+            a = xp.broadcast_to(xp.asarray(a[(0,) * a.ndim]), a.shape) if a.ndim and a.size else xp.asarray(a)
         placed.append(a)
     return placed
+
+
+def near(captured: Sequence[Any], beside: Sequence[Any], scalars: bool = False) -> list[Any]:
+    """Captured NumPy arrays, moved to where the arrays behind `beside` are.
+
+    With `scalars`, only what has rank 0 moves, NumPy scalars too: the seed of a derivative, which nothing else would place.
+    """
+    if not device_in_use():
+        return list(captured)
+    xp = namespace_of([concrete_value(x) for x in beside])
+    if xp is np:
+        return list(captured)
+    if scalars:
+        return [xp.asarray(x) if isinstance(x, (np.ndarray, np.generic)) and not x.ndim else x for x in captured]
+    return [xp.asarray(x) if type(x) is np.ndarray else x for x in captured]

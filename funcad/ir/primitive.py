@@ -22,23 +22,17 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from funcad.ir.aval import Aval
+from funcad.ir.jaxpr import Var
 from funcad.ir.trace import bind
 
 __all__ = ["Primitive", "Undefined", "is_linear"]
 
 
-class Undefined:
-    """Stands in a transpose rule for an input that is linear, hence has no value."""
-
-    __slots__ = ("aval",)
-
-    def __init__(self, aval: Aval):
-        self.aval = aval
+Undefined = Var  # in a transpose rule, a linear input is its own variable: it has an aval and no value
 
 
 def is_linear(x: Any) -> bool:
-    return type(x) is Undefined
+    return type(x) is Var
 
 
 class Primitive:

@@ -34,6 +34,14 @@ def is_internal(filename: str) -> bool:
     return known
 
 
+def file_label(filename: str) -> str:
+    """The file as a reader knows it: `Cell In[3]` for a notebook's cell, which has a file's name but no file."""
+    ipython = sys.modules.get("IPython")
+    shell = ipython.get_ipython() if ipython is not None else None
+    name = getattr(getattr(shell, "compile", None), "format_code_name", lambda filename: None)(filename)
+    return " ".join(name) if name else filename
+
+
 class Source(NamedTuple):
     """A place in the user's program; `scope` holds the `named_scope` names that were open."""
 
@@ -51,12 +59,12 @@ class Source(NamedTuple):
 
     def __str__(self) -> str:
         scope = "/".join(self.scope) + " " if self.scope else ""
-        return f"{scope}{self.code.co_filename}:{self.line} ({self.code.co_name})"
+        return f"{scope}{file_label(self.code.co_filename)}:{self.line} ({self.code.co_name})"
 
     def short(self) -> str:
         """`file.py:12 (function)`, for printed jaxprs."""
         scope = "/".join(self.scope) + " " if self.scope else ""
-        return f"{scope}{os.path.basename(self.code.co_filename)}:{self.line} ({self.code.co_name})"
+        return f"{scope}{os.path.basename(file_label(self.code.co_filename))}:{self.line} ({self.code.co_name})"
 
 
 def user_source() -> Source | None:
@@ -72,7 +80,7 @@ def user_source() -> Source | None:
         if known is None:
             known = is_internal(code.co_filename)
         if not known:
-            return Source(code, frame.f_lasti, state.scope)
+            return tuple.__new__(Source, (code, frame.f_lasti, state.scope))
         frame = frame.f_back  # type: ignore[assignment]
     return None
 

@@ -46,6 +46,10 @@ def bind(primitive: Any, *args: Any, **params: Any) -> Any:
                 top = trace
     if not _open_traces:  # nobody's trace is open in any thread: nothing to look up
         return compute(primitive, args, params) if top is None else top.record(primitive, args, params)
+    if state.axis_env:
+        axis = _axis_trace(primitive, params)
+        if axis is not None and (top is None or axis.level > top.level):
+            top = axis
     if top is None:
         if state.abstract is None or not _has_effect(primitive, params):
             return compute(primitive, args, params)
@@ -60,12 +64,26 @@ def _has_effect(primitive: Any, params: dict[str, Any]) -> bool:
     return primitive.effect or (primitive.multiple and any(j.has_effects for j in subjaxprs(params)))
 
 
+def _axis_trace(primitive: Any, params: dict[str, Any]) -> Any:
+    """The trace that must record a collective, or a program with one: that of the innermost axis which it acts on."""
+    if primitive.collective is None and not primitive.multiple:
+        return None
+    name = params.get("axis_name")
+    names = set(name if isinstance(name, tuple) else (name,))
+    for jaxpr in subjaxprs(params):
+        names |= jaxpr.axis_names
+    for bound, _, index in reversed(state.axis_env):
+        if bound in names and type(index) is Tracer and not index.trace.closed:
+            return index.trace
+    return None
+
+
 def compute(primitive: Any, args: Sequence[Any], params: dict[str, Any]) -> Any:
     """Run a primitive on arrays, now, on numpy or on the arrays' device."""
     xp: Any = np
     if NAMESPACES or "cupy" in sys.modules:
         xp = namespace_of(args)
-        if xp is not np:
+        if xp is not np and primitive.primal_and_jvp is None:  # programs move what they captured themselves
             args = place(xp, args, primitive.name)
     if state.debug_nans:
         return state.debug_nans(primitive, xp, args, params)  # type: ignore[operator]
@@ -160,7 +178,7 @@ class AbstractTrace(Trace):
             atom = a.var if type(a) is Tracer and a.trace is self else self.atom(a)
             atoms.append(atom)
             avals.append(atom.aval)
-        out = primitive.abstract_eval(*avals, **params)
+        out = primitive.abstract_eval(*avals, **params) if params else primitive.abstract_eval(*avals)
         source = state.source or user_source()
         if primitive.multiple:
             outputs = tuple([Var(a) for a in out])

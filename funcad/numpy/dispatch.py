@@ -11,7 +11,8 @@ from __future__ import annotations
 
 import functools
 import sys
-from typing import Any, Callable, Sequence
+from collections.abc import Callable, Sequence
+from typing import Any
 
 import numpy as np
 
@@ -22,7 +23,16 @@ from funcad.ir.tracer import Tracer
 from funcad.numpy.promote import agree, as_array, promote_for, strengthen
 from funcad.primitives.shape import reshape
 
-__all__ = ["TABLE", "implements", "elementwise_ufunc", "array_ufunc", "array_function", "is_traced", "refuse", "where_am_i"]
+__all__ = [
+    "TABLE",
+    "implements",
+    "elementwise_ufunc",
+    "array_ufunc",
+    "array_function",
+    "is_traced",
+    "refuse",
+    "where_am_i",
+]
 
 TABLE: dict[Any, Callable[..., Any]] = {}
 _METHODS: dict[tuple[Any, str], Callable[..., Any]] = {}  # (ufunc, "reduce" | "accumulate") -> function(x, axis, ...)
@@ -186,7 +196,7 @@ def array_ufunc(ufunc: Any, method: str, inputs: Sequence[Any], kwargs: dict[str
     implementation = _METHODS.get((ufunc, method))
     if implementation is None:
         raise TypeError(
-            f"np.{ufunc.__name__}.{method} was called with traced values{where_am_i()}, and funcad has no implementation of it.\n"
+            f"np.{ufunc.__name__}.{method} was called with traced values{where_am_i()}; funcad has no implementation of it.\n"
             "Remedy: write it with np.sum, np.cumsum, funcad.scan or funcad.associative_scan; or take funcad.stop_gradient "
             "of the arguments first."
         )
@@ -239,7 +249,7 @@ def _special(ufunc: Any) -> Callable[..., Any]:
         where = "np" if getattr(np, name, None) is ufunc else "the ufunc"
     label = f"{where}.{name}" if where != "the ufunc" else f"{where} {name}"
     raise TypeError(
-        f"{label} was called with traced values{where_am_i()}, and funcad has no implementation of it.\n"
+        f"{label} was called with traced values{where_am_i()}; funcad has no implementation of it.\n"
         "Remedy: write it with functions that funcad has, wrap it in funcad.custom_jvp or funcad.pure_callback, or take "
         "funcad.stop_gradient of the arguments first if no derivative is wanted."
     )
@@ -294,7 +304,7 @@ def array_function(function: Any, args: Sequence[Any], kwargs: dict[str, Any]) -
             f"{name} writes into a NumPy array, which cannot hold a traced value{where_am_i()}.\nRemedy: {remedy}"
         )
     raise TypeError(
-        f"{name} was called with traced values{where_am_i()}, and funcad has no implementation of it.\n"
+        f"{name} was called with traced values{where_am_i()}; funcad has no implementation of it.\n"
         "Remedy: write it with functions that funcad.numpy has, wrap it in funcad.custom_jvp or funcad.pure_callback, or take "
         "funcad.stop_gradient of the arguments first if no derivative is wanted."
     )

@@ -14,8 +14,8 @@ import numpy as np
 from funcad.ir.aval import aval_of
 from funcad.ir.tracer import Tracer
 from funcad.numpy import reductions
-from funcad.numpy.dispatch import TABLE, elementwise_ufunc, implements, refuse
-from funcad.numpy.promote import as_array, promote, promote_for, strengthen
+from funcad.numpy.dispatch import elementwise_ufunc, implements, refuse
+from funcad.numpy.promote import as_array, broadcast, promote, promote_for, strengthen
 from funcad.primitives import arithmetic, comparison, conversion, transcendental
 from funcad.primitives.shape import broadcast_to
 
@@ -23,13 +23,9 @@ ARITHMETIC = "iufc"
 REAL = "iuf"
 FLOAT = "f"
 
-add = elementwise_ufunc(
-    "add", arithmetic.add, ARITHMETIC, reduce=reductions.sum_, accumulate=reductions.cumsum
-)
+add = elementwise_ufunc("add", arithmetic.add, ARITHMETIC, reduce=reductions.sum_, accumulate=reductions.cumsum)
 subtract = elementwise_ufunc("subtract", arithmetic.sub, ARITHMETIC)
-multiply = elementwise_ufunc(
-    "multiply", arithmetic.mul, ARITHMETIC, reduce=reductions.prod, accumulate=reductions.cumprod
-)
+multiply = elementwise_ufunc("multiply", arithmetic.mul, ARITHMETIC, reduce=reductions.prod, accumulate=reductions.cumprod)
 divide = elementwise_ufunc("divide", arithmetic.div)
 negative = elementwise_ufunc("negative", arithmetic.neg, ARITHMETIC)
 positive = elementwise_ufunc("positive", lambda x: x, ARITHMETIC)
@@ -47,12 +43,8 @@ floor = elementwise_ufunc("floor", arithmetic.floor, FLOAT)
 ceil = elementwise_ufunc("ceil", arithmetic.ceil, FLOAT)
 trunc = elementwise_ufunc("trunc", arithmetic.trunc, FLOAT)
 rint = elementwise_ufunc("rint", arithmetic.rint)
-maximum = elementwise_ufunc(
-    "maximum", arithmetic.maximum, ARITHMETIC, reduce=reductions.max_, accumulate=reductions.cummax
-)
-minimum = elementwise_ufunc(
-    "minimum", arithmetic.minimum, ARITHMETIC, reduce=reductions.min_, accumulate=reductions.cummin
-)
+maximum = elementwise_ufunc("maximum", arithmetic.maximum, ARITHMETIC, reduce=reductions.max_, accumulate=reductions.cummax)
+minimum = elementwise_ufunc("minimum", arithmetic.minimum, ARITHMETIC, reduce=reductions.min_, accumulate=reductions.cummin)
 fmax = elementwise_ufunc("fmax", arithmetic.fmax, ARITHMETIC)
 fmin = elementwise_ufunc("fmin", arithmetic.fmin, ARITHMETIC)
 copysign = elementwise_ufunc("copysign", arithmetic.copysign, FLOAT)
@@ -139,7 +131,7 @@ def sinc(x: Any) -> Any:
 
 @implements("clip")
 def clip(a: Any, a_min: Any = None, a_max: Any = None, out: Any = None, *, min: Any = None, max: Any = None) -> Any:
-    """`numpy.clip`; where x equals a bound, the derivative is split half and half (as `maximum`), bounds have derivatives too."""
+    """`numpy.clip`; the bounds are differentiable; where x equals one, each gets half the derivative (as `maximum`)."""
     refuse("np.clip", out=out)
     low, high = a_min if min is None else min, a_max if max is None else max
     if low is not None:
@@ -219,33 +211,24 @@ def _replace(mask: Any, value: Any, x: Any) -> Any:
     return comparison.select(mask, broadcast_to(value, aval.shape), x)
 
 
-@implements("unwrap")
-def unwrap(p: Any, discont: Any = None, axis: int = -1, *, period: float = 2 * math.pi) -> Any:
-    """`numpy.unwrap` of floats; the corrections are locally constant, so the derivative is the identity."""
-    p = strengthen(as_array(p))
-    aval = aval_of(p)
-    moved = reductions.move_last(p, axis)
-    n = aval_of(moved).shape[-1]
-    if n < 2:
-        return p
-    head, tail = moved[..., :-1], moved[..., 1:]
-    jump = conversion.stop_gradient(arithmetic.sub(tail, head))
-    discont = period / 2 if discont is None else discont
-    half = period / 2
-    wrapped = arithmetic.sub(mod_(arithmetic.add(jump, half), period), half)
-    at_edge = logical(comparison.eq(wrapped, -half), comparison.gt(jump, 0.0))
-    wrapped = comparison.select(at_edge, arithmetic.add(arithmetic.mul(wrapped, 0.0), half), wrapped)
-    correct = arithmetic.sub(wrapped, jump)
-    small = comparison.lt(arithmetic.abs_(jump), float(discont))
-    correct = comparison.select(small, arithmetic.mul(correct, 0.0), correct)
-    total = reductions.cumsum(correct, axis=-1)
-    fixed = arithmetic.add(tail, total)
-    return reductions.move_back(TABLE[np.concatenate]([moved[..., :1], fixed], axis=-1), axis)
+@implements("divmod")
+def divmod_(x1: Any, x2: Any, /, **options: Any) -> tuple:
+    return floor_divide(x1, x2, **options), remainder(x1, x2, **options)
 
 
-def mod_(x: Any, period: float) -> Any:
-    return arithmetic.mod(x, float(period))
+@implements("modf")
+def modf(x: Any, /, **options: Any) -> tuple:
+    return arithmetic.modf(*promote_for(np.sin, (x,), options.get("dtype")))
 
 
-def logical(x: Any, y: Any) -> Any:
-    return comparison.and_(x, y)
+@implements("frexp")
+def frexp(x: Any, /, **options: Any) -> tuple:
+    return arithmetic.frexp(*promote_for(np.sin, (x,)))
+
+
+@implements("ldexp")
+def ldexp(x1: Any, x2: Any, /, **options: Any) -> Any:
+    x, n = strengthen(as_array(x1)), strengthen(as_array(x2))
+    (x,) = promote_for(np.sin, (x,))
+    x, n = broadcast([x, n])
+    return arithmetic.ldexp(x, n)

@@ -10,21 +10,25 @@ axes go, as soon as a real array is present.
 
 from __future__ import annotations
 
+import itertools
 import operator
-from typing import Any, Callable
+from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 
-from funcad.errors import TracerArrayConversionError, TracerBoolConversionError
+from funcad.errors import TracerArrayConversionError, TracerBoolConversionError, TracerIntegerConversionError
 from funcad.ir.aval import aval_of, shape_of
+from funcad.ir.place import near
 from funcad.ir.source import user_source
 from funcad.ir.tracer import Tracer, concrete_value
 from funcad.numpy.promote import as_array, strengthen
 from funcad.primitives.arithmetic import neg
+from funcad.primitives.comparison import select
 from funcad.primitives.conversion import convert
 from funcad.primitives.indexing import basic_index_p, basic_update
 from funcad.primitives.scatter import gather, scatter
-from funcad.primitives.shape import broadcast_to, reshape, transpose
+from funcad.primitives.shape import broadcast_in_dim, broadcast_to, reshape, transpose
 
 __all__ = ["getitem", "setitem", "at"]
 
@@ -45,6 +49,8 @@ def getitem(x: Any, index: Any) -> Any:
         return x[index] if hasattr(x, "dtype") else np.asarray(x)[index]
     x = as_array(x)
     shape = shape_of(x)
+    if not shape:
+        x = strengthen(x)
     kind = type(index)
     if kind is int and shape:
         n = shape[0]
@@ -53,6 +59,12 @@ def getitem(x: Any, index: Any) -> Any:
         return basic_index_p(x, index=(index % n, *[(0, m, 1) for m in shape[1:]]))
     if kind is slice and shape:
         return basic_index_p(x, index=(_triple(index, shape[0]), *[(0, m, 1) for m in shape[1:]]))
+    if kind is tuple and len(index) <= len(shape):
+        basic = _simple(shape, index)
+        if basic is not None:
+            return basic_index_p(x, index=basic)
+    if kind is np.ndarray and shape and index.ndim and index.dtype.kind in "iu":
+        return gather(x, *near((index,), (x,)))
     return _Plan(shape, index).get(x)
 
 
@@ -76,8 +88,29 @@ def _has_tracer(index: Any) -> bool:
 
 def _triple(entry: slice, n: int) -> tuple[int, int, int]:
     """(start, count, step) of a slice along an axis of n elements."""
-    start, stop, step = entry.indices(n)
+    try:
+        start, stop, step = entry.indices(n)
+    except TracerIntegerConversionError:
+        where = user_source()
+        raise TracerIntegerConversionError(
+            f"a bound of a slice is a traced value{f' at {where}' if where is not None else ''}: the result's shape would not be "
+            "known.\nUse funcad.lax.dynamic_slice for a window of known size at a computed start, or pass the bound as static."
+        ) from None
     return start, len(range(start, stop, step)), step
+
+
+def _simple(shape: tuple, index: tuple) -> tuple | None:
+    """The canonical index of plain ints within bounds and slices; None if there is anything else."""
+    basic: list[Any] = [(0, n, 1) for n in shape]
+    for axis, e in enumerate(index):
+        n = shape[axis]
+        if type(e) is slice:
+            basic[axis] = _triple(e, n)
+        elif type(e) is int and -n <= e < n:
+            basic[axis] = e % n
+        else:
+            return None
+    return tuple(basic)
 
 
 def _refuse(shape: tuple, index: Any, otherwise: str) -> Any:
@@ -97,9 +130,10 @@ def _refuse(shape: tuple, index: Any, otherwise: str) -> Any:
 class _Plan:
     """An index on an array of known shape, taken apart."""
 
-    __slots__ = ("basic", "trivial", "front", "arrays", "unique", "place", "shape", "index_shape", "inner")
+    __slots__ = ("basic", "trivial", "front", "arrays", "unique", "place", "shape", "index_shape", "inner", "source")
 
     def __init__(self, shape: tuple, index: Any):
+        self.source = (shape, index)
         entries = index if type(index) is tuple else (index,)
         if not all(type(e) in _BASIC for e in entries):
             entries = [_canonical(e, shape, index) for e in entries]
@@ -194,7 +228,10 @@ class _Plan:
             x = basic_index_p(x, index=self.basic)
         if not self.arrays:
             return x
-        out = gather(_permuted(x, self.front), *self.arrays, unique=self.unique)
+        try:
+            out = gather(_permuted(x, self.front), *near(self.arrays, (x,)), unique=self.unique)
+        except IndexError as error:
+            _refuse(*self.source, str(error))  # the same error, with NumPy's number of the axis
         return _permuted(out, self._result_order())
 
     def _result_order(self) -> tuple:
@@ -208,7 +245,11 @@ class _Plan:
             return basic_update(x, values, self.basic)
         inner = x if self.trivial else basic_index_p(x, index=self.basic)
         values = _permuted(values, _inverse(self._result_order()))
-        inner = scatter(_permuted(inner, self.front), values, *self.arrays, mode=mode, unique=self.unique)
+        arrays = near(self.arrays, (x, values))
+        try:
+            inner = scatter(_permuted(inner, self.front), values, *arrays, mode=mode, unique=self.unique)
+        except IndexError as error:
+            _refuse(*self.source, str(error))
         inner = _permuted(inner, _inverse(self.front))
         return inner if self.trivial else basic_update(x, inner, self.basic)
 
@@ -277,18 +318,22 @@ def _canonical(e: Any, shape: tuple, index: Any) -> Any:
     return e if e.ndim else int(e)
 
 
+def _unknown_count(mask: Tracer) -> TracerBoolConversionError:
+    where = user_source()
+    return TracerBoolConversionError(
+        f"a traced mask {mask.aval} was used as an index{f' at {where}' if where is not None else ''}: how many elements it "
+        f"selects is not known inside {mask.trace.name}.\nUse np.where(mask, x, 0); np.where(mask, v, x) instead of x[mask] = v "
+        "with one value per element; or pass the mask as a static or concrete value."
+    )
+
+
 def _traced_entry(e: Tracer, shape: tuple, index: Any) -> Any:
     aval = e.aval
     if aval.dtype.kind == "b":
         value = concrete_value(e)
         if type(value) is not Tracer:
             return _canonical(value, shape, index)
-        where = user_source()
-        raise TracerBoolConversionError(
-            f"a traced mask {aval} was used as an index{f' at {where}' if where is not None else ''}: how many elements it "
-            f"selects is not known inside {value.trace.name}.\nUse np.where(mask, x, 0), or np.where(mask, v, x) instead of "
-            "assigning to x[mask]; or pass the mask as a static or concrete value."
-        )
+        raise _unknown_count(value)
     if aval.dtype.kind not in "iu":
         _refuse(shape, index, "arrays used as indices must be of integer (or boolean) type")
     return e
@@ -303,7 +348,8 @@ class at:
     After the index: `set, add, subtract, multiply, divide, power, min, max, apply(f), get()`. Values broadcast and are cast to
     x's dtype as NumPy's assignment does (complex values into a real array raise TypeError). Where NumPy's `x[i] += v` counts a
     repeated index once, here repeated indices accumulate, as in `np.add.at` and JAX; of `set` the last wins, `apply` applies f
-    once. Out of bounds raises IndexError, where JAX drops the update. Differentiable in x and v.
+    once. Out of bounds raises IndexError, where JAX drops the update. A traced bool mask is taken if the values do not depend on
+    how many elements it selects. Differentiable in x and v.
 
     >>> import numpy as np, funcad
     >>> funcad.numpy.indexing.at(np.zeros(3))[[0, 0, 2]].add(1.0)
@@ -317,6 +363,8 @@ class at:
         self._x = strengthen(x) if type(x) is Tracer else x if hasattr(x, "dtype") else np.asarray(x)
 
     def __getitem__(self, index: Any) -> _Updater:
+        if type(index) is Tracer and index.dtype.kind == "b" and type(concrete_value(index)) is Tracer:
+            return _MaskedUpdater(self._x, index)
         return _Updater(self._x, index)
 
     def __repr__(self) -> str:
@@ -398,8 +446,11 @@ class _Updater:
 
     def _values(self, values: Any) -> Any:
         """The values in x's dtype and in the shape of the elements."""
+        return self._cast(values, self._plan.shape)
+
+    def _cast(self, values: Any, shape: tuple) -> Any:
         values = as_array(values)
-        aval, dtype, shape = aval_of(values), self._x.dtype, self._plan.shape
+        aval, dtype = aval_of(values), self._x.dtype
         if aval.dtype.kind == "c" and dtype.kind != "c":
             raise TypeError(
                 f"at(x)[index]: values of dtype {aval.dtype} do not fit into {aval_of(self._x)} without losing their imaginary "
@@ -426,3 +477,37 @@ class _Updater:
                 f"shape mismatch: value array of shape {aval.shape} could not be broadcast to indexing result of shape {shape}"
             )
         return broadcast_to(values, shape)
+
+
+class _MaskedUpdater(_Updater):
+    """The elements of x where a traced mask holds. How many is not known, so values must be the same for all of them."""
+
+    __slots__ = ("_mask", "_traced")
+
+    def __init__(self, x: Any, mask: Tracer):
+        shape = shape_of(x)
+        if any(m != n for m, n in itertools.zip_longest(mask.shape, shape[: mask.ndim])):
+            _refuse(shape, mask, f"boolean index of shape {mask.shape} did not match the indexed array")
+        self._x = x
+        self._traced = mask
+        self._mask = broadcast_in_dim(mask, shape=shape, axes=tuple(range(mask.ndim)))
+
+    def get(self) -> Any:
+        raise _unknown_count(self._traced)
+
+    def set(self, values: Any) -> Any:
+        return select(self._mask, self._values(values), self._x)
+
+    def _combine(self, values: Any, mode: str, f: Callable[..., Any]) -> Any:
+        return select(self._mask, f(self._x, values), self._x)
+
+    def _replace(self, f: Callable[..., Any], values: Any) -> Any:
+        one = self._x.dtype.type(1)  # what is not selected must not make NaNs either, in the derivative
+        return select(self._mask, f(self._x, select(self._mask, self._values(values), one)), self._x)
+
+    def _values(self, values: Any) -> Any:
+        shape = shape_of(self._x)
+        try:
+            return broadcast_to(self._cast(values, shape[self._traced.ndim :]), shape)
+        except ValueError:
+            raise _unknown_count(self._traced) from None

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any, Sequence
+from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 
@@ -33,7 +34,9 @@ def sequence(arrays: Any, name: str) -> list[Any]:
         raise TypeError(f"{name} takes a sequence of arrays, got {type(arrays).__name__}")
     result = [array_of(a) for a in arrays]
     if not result:
-        raise ValueError("need at least one array to concatenate" if name == "concatenate" else f"need at least one array to {name}")
+        raise ValueError(
+            "need at least one array to concatenate" if name == "concatenate" else f"need at least one array to {name}"
+        )
     return result
 
 

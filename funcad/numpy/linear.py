@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Any, Sequence
+from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
-from numpy.lib.array_utils import normalize_axis_tuple
 
-from funcad.ir.aval import aval_of, dtype_of, shape_of
-from funcad.numpy.axes import array_of, axis_of, expand, move, permute, ravelled
-from funcad.numpy.dispatch import TABLE, implements, refuse, where_am_i
+from funcad.ir.aval import shape_of
+from funcad.numpy.axes import array_of, axis_of, expand, move, ravelled
+from funcad.numpy.dispatch import implements, refuse
 from funcad.numpy.promote import agree, promote, promote_dtype, result_dtype
 from funcad.primitives import arithmetic, contraction
-from funcad.primitives.conversion import conj, convert
+from funcad.primitives.conversion import conj
 from funcad.primitives.shape import broadcast_to, concatenate, reshape
 
 
@@ -142,7 +142,9 @@ def vecmat(x1: Any, x2: Any, /, out: Any = None, *, dtype: Any = None) -> Any:
 
 
 @implements("einsum")
-def einsum(*operands: Any, out: Any = None, dtype: Any = None, order: str = "K", casting: str = "safe", optimize: Any = False) -> Any:
+def einsum(
+    *operands: Any, out: Any = None, dtype: Any = None, order: str = "K", casting: str = "safe", optimize: Any = False
+) -> Any:
     """`numpy.einsum`; the order of contraction is chosen by funcad, so `optimize` makes no difference."""
     refuse("np.einsum", out=out)
     subscripts, arrays = contraction.canonical_einsum(*_spelled(operands))

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import operator
-from typing import Any, Callable
+from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 
@@ -13,7 +14,6 @@ from funcad.numpy import reductions
 from funcad.numpy.axes import array_of
 from funcad.numpy.dispatch import TABLE, elementwise_ufunc, implements, refuse
 from funcad.numpy.promote import promote, strengthen
-from funcad.numpy.reductions import truth
 from funcad.primitives import comparison, conversion
 from funcad.primitives.shape import broadcast_to
 

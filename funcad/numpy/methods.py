@@ -7,7 +7,8 @@ funcad.numpy that does the work. Methods that write in place (`sort`, `fill`, `p
 from __future__ import annotations
 
 import functools
-from typing import Any, Callable
+from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 
@@ -20,9 +21,7 @@ from funcad.primitives.conversion import convert
 __all__ = ["attribute"]
 
 
-def astype(
-    x: Any, dtype: Any, order: str = "K", casting: str = "unsafe", subok: bool = True, copy: bool = True
-) -> Any:
+def astype(x: Any, dtype: Any, order: str = "K", casting: str = "unsafe", subok: bool = True, copy: bool = True) -> Any:
     """x in another dtype."""
     dtype = np.dtype(dtype)
     if not np.can_cast(x.dtype, dtype, casting):

@@ -1,4 +1,9 @@
-"""Tracer's operators: Python's, so between Python scalars they stay weak."""
+"""What Python's operators do with traced values, and the other methods that `Tracer` asks for: `Tracer.namespace`.
+
+Idea: an operator between Python scalars stays weak (`x * 2.0` of a Python float x is a Python float), where a NumPy function's
+result is strong. An operand that is no array and no number gets NotImplemented, so that it has its say. The fast path costs
+one comparison of avals: operands that agree already go straight to the primitive.
+"""
 
 from __future__ import annotations
 
@@ -6,53 +11,246 @@ from typing import Any
 
 import numpy as np
 
-from funcad.numpy.promote import promote, strengthen
-from funcad.primitives import arithmetic, reduction, shape, transcendental
+from funcad.ir.aval import aval_of, shape_of
+from funcad.ir.trace import bind
+from funcad.ir.tracer import Tracer, concrete_value
+from funcad.numpy import elementwise, linear, logic
+from funcad.numpy.creation import array as array
+from funcad.numpy.dispatch import array_function as array_function
+from funcad.numpy.dispatch import array_ufunc as array_ufunc
+from funcad.numpy.indexing import getitem as getitem
+from funcad.numpy.indexing import setitem as setitem
+from funcad.numpy.methods import attribute as attribute
+from funcad.numpy.promote import agree, is_operand, promote, promote_dtype
+from funcad.primitives import arithmetic, comparison
+from funcad.primitives.arithmetic import add_p, div_p, mul_p, sub_p
+from funcad.primitives.conversion import convert, convert_p
+
+_INT = np.dtype(int)
 
 
-def add(x, y):
-    return arithmetic.add(*promote(x, y))
+def _arithmetic(function: Any, x: Any, y: Any) -> Any:
+    """The general way: promotion, and Python's own rule that bools count as integers."""
+    if not (is_operand(x) and is_operand(y)):
+        return NotImplemented
+    operands = promote(x, y)
+    if aval_of(operands[0]).weak and aval_of(operands[1]).weak and aval_of(operands[0]).dtype.kind == "b":
+        operands = promote_dtype(operands, _INT, weak=True)
+    return function(*operands)
 
 
-def sub(x, y):
-    return arithmetic.sub(*promote(x, y))
+def add(x: Any, y: Any) -> Any:
+    return bind(add_p, x, y) if agree(x, y) else _arithmetic(arithmetic.add, x, y)
 
 
-def mul(x, y):
-    return arithmetic.mul(*promote(x, y))
+def sub(x: Any, y: Any) -> Any:
+    if agree(x, y):
+        return bind(sub_p, x, y)
+    result = _arithmetic(_subtract, x, y)
+    return result
 
 
-def truediv(x, y):
-    return arithmetic.div(*promote(x, y))
+def _subtract(x: Any, y: Any) -> Any:
+    aval = aval_of(x)
+    if aval.dtype.kind == "b" and not aval.weak:
+        raise TypeError(
+            "numpy boolean subtract, the `-` operator, is not supported, use the bitwise_xor, the `^` operator, or the "
+            "logical_xor function instead."
+        )
+    return arithmetic.sub(x, y)
 
 
-def neg(x):
-    return arithmetic.neg(x)
+def mul(x: Any, y: Any) -> Any:
+    return bind(mul_p, x, y) if agree(x, y) else _arithmetic(arithmetic.mul, x, y)
 
 
-def array_ufunc(ufunc, method, inputs, kwargs):
-    return _UFUNCS[ufunc](*inputs)
+def truediv(x: Any, y: Any) -> Any:
+    return bind(div_p, x, y) if agree(x, y) else _arithmetic(arithmetic.div, x, y)
 
 
-def array_function(f, args, kwargs):
-    return _FUNCS[f](*args, **kwargs)
+def _loop(function: Any, ufunc: Any, x: Any, y: Any) -> Any:
+    """Operators whose bools NumPy computes in int8."""
+    if not (is_operand(x) and is_operand(y)):
+        return NotImplemented
+    operands = promote(x, y)
+    a, b = aval_of(operands[0]), aval_of(operands[1])
+    if a.dtype.kind == "b":
+        operands = promote_dtype(operands, _INT if a.weak and b.weak else np.dtype(np.int8), weak=a.weak and b.weak)
+    elif a.dtype.kind == "c" and ufunc in (np.floor_divide, np.remainder):
+        ufunc.resolve_dtypes((a.dtype, a.dtype, None))  # NumPy's TypeError
+    return function(*operands)
 
 
-def attribute(x, name):
-    raise AttributeError(name)
+def floordiv(x: Any, y: Any) -> Any:
+    return _loop(arithmetic.floor_divide, np.floor_divide, x, y)
 
 
-def _sum(x, axis=None):
-    axes = tuple(range(x.ndim)) if axis is None else (axis % x.ndim,)
-    return reduction.reduce_sum(x, axes=axes)
+def mod(x: Any, y: Any) -> Any:
+    return _loop(arithmetic.mod, np.remainder, x, y)
 
 
-def _f(f):
-    return lambda x: f(strengthen(x))
+def pow(x: Any, y: Any) -> Any:
+    """x ** y; constant exponents go to square, sqrt and integer powers."""
+    if type(x) is Tracer and not x.aval.weak and x.aval.dtype.kind in "fc":
+        if type(y) is int:
+            return arithmetic.integer_pow(x, y) if abs(y) < 2**31 else elementwise.power(x, y)
+        if type(y) is float and y == 0.5:
+            return arithmetic.sqrt(x)
+    return _loop(arithmetic.pow, np.power, x, y)
 
 
-_UFUNCS = {
-    np.sin: _f(transcendental.sin), np.cos: _f(transcendental.cos), np.exp: _f(transcendental.exp), np.tanh: _f(transcendental.tanh),
-    np.log: _f(transcendental.log), np.add: add, np.multiply: mul, np.subtract: sub,
-}
-_FUNCS = {np.sum: _sum}
+def matmul(x: Any, y: Any) -> Any:
+    return linear.matmul_of(x, y) if is_operand(x) and is_operand(y) else NotImplemented
+
+
+def _bits(function: Any, ufunc: Any, x: Any, y: Any) -> Any:
+    if not (is_operand(x) and is_operand(y)):
+        return NotImplemented
+    operands = promote(x, y)
+    dtype = aval_of(operands[0]).dtype
+    if dtype.kind not in "biu":
+        ufunc.resolve_dtypes((dtype, dtype, None))  # NumPy's TypeError
+    return function(*operands)
+
+
+def and_(x: Any, y: Any) -> Any:
+    return _bits(comparison.and_, np.bitwise_and, x, y)
+
+
+def or_(x: Any, y: Any) -> Any:
+    return _bits(comparison.or_, np.bitwise_or, x, y)
+
+
+def xor(x: Any, y: Any) -> Any:
+    return _bits(comparison.xor, np.bitwise_xor, x, y)
+
+
+def _shift(function: Any, ufunc: Any, x: Any, y: Any) -> Any:
+    if is_operand(x) and is_operand(y):
+        operands = promote(x, y)
+        if aval_of(operands[0]).dtype.kind not in "iu":
+            return _loop(function, ufunc, x, y)
+    return _bits(function, ufunc, x, y)
+
+
+def lshift(x: Any, y: Any) -> Any:
+    return _shift(comparison.shift_left, np.left_shift, x, y)
+
+
+def rshift(x: Any, y: Any) -> Any:
+    return _shift(comparison.shift_right, np.right_shift, x, y)
+
+
+def _compare(function: Any, python: Any, x: Any, y: Any) -> Any:
+    if agree(x, y):
+        return function(x, y)
+    if not (is_operand(x) and is_operand(y)):
+        return NotImplemented
+    return logic.compare(function, python, x, y)
+
+
+def _weak_kind(x: Any) -> Any:
+    """The Python type that a scalar is or stands for; None for what is strong."""
+    if type(x) is not Tracer:
+        return type(x) if type(x) in (bool, int, float, complex) else None
+    aval = x.aval
+    return (complex if aval.dtype.kind == "c" else float) if aval.weak else None
+
+
+def _order(function: Any, python: Any, x: Any, y: Any) -> Any:
+    """Python does not order complex numbers, NumPy does."""
+    kinds = _weak_kind(x), _weak_kind(y)
+    if complex in kinds and None not in kinds:
+        return NotImplemented
+    return _compare(function, python, x, y)
+
+
+def eq(x: Any, y: Any) -> Any:
+    if y is None or isinstance(y, str):
+        return _nothing_equal(x, False)
+    return _compare(comparison.eq, int.__eq__, x, y)
+
+
+def ne(x: Any, y: Any) -> Any:
+    if y is None or isinstance(y, str):
+        return _nothing_equal(x, True)
+    return _compare(comparison.ne, int.__ne__, x, y)
+
+
+def _nothing_equal(x: Any, answer: bool) -> Any:
+    """Comparison with None or a string: False for each element, as NumPy says."""
+    shape = shape_of(x)
+    return np.full(shape, answer) if shape else answer
+
+
+def lt(x: Any, y: Any) -> Any:
+    return _order(comparison.lt, int.__lt__, x, y)
+
+
+def le(x: Any, y: Any) -> Any:
+    return _order(comparison.le, int.__le__, x, y)
+
+
+def gt(x: Any, y: Any) -> Any:
+    return _order(comparison.gt, int.__gt__, x, y)
+
+
+def ge(x: Any, y: Any) -> Any:
+    return _order(comparison.ge, int.__ge__, x, y)
+
+
+def _weak_bool(x: Any) -> Any:
+    aval = aval_of(x)
+    return bind(convert_p, x, dtype=_INT, weak=True) if aval.weak and aval.dtype.kind == "b" else x
+
+
+def neg(x: Any) -> Any:
+    aval = aval_of(x)
+    if aval.dtype.kind == "b" and not aval.weak:
+        raise TypeError(
+            "The numpy boolean negative, the `-` operator, is not supported, use the `~` operator or the logical_not function "
+            "instead."
+        )
+    return arithmetic.neg(_weak_bool(x))
+
+
+def pos(x: Any) -> Any:
+    aval = aval_of(x)
+    if aval.dtype.kind == "b" and not aval.weak:
+        np.positive(True)  # NumPy's TypeError
+    return _weak_bool(x)
+
+
+def absolute(x: Any) -> Any:
+    return arithmetic.abs_(_weak_bool(x))
+
+
+def invert(x: Any) -> Any:
+    aval = aval_of(x)
+    if aval.dtype.kind not in "biu":
+        np.invert.resolve_dtypes((aval.dtype, None))  # NumPy's TypeError
+    return comparison.not_(_weak_bool(x))
+
+
+def round_(x: Any, digits: Any = None) -> Any:
+    """`round(x)`: an integer, which has no derivative; with digits a float of which the derivative is 0."""
+    if digits is not None:
+        return elementwise.round_(x, digits)
+    if shape_of(x):
+        raise TypeError("round() of an array: use np.round(x)")
+    value = concrete_value(x)
+    return round(value) if type(value) is not Tracer else convert(elementwise.round_(x), _INT)
+
+
+def contains(x: Any, item: Any) -> Any:
+    """`item in x`: is any element equal to it?"""
+    found = eq(x, item)
+    return False if found is NotImplemented else np.any(found)
+
+
+def array_namespace(api_version: Any = None) -> Any:
+    """`funcad.numpy`, as `__array_namespace__` gives it."""
+    return namespace[0]
+
+
+namespace: list[Any] = [None]  # the module funcad.numpy, set by its __init__

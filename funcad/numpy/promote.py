@@ -9,7 +9,8 @@ shape () needs no conversion, because primitives give strong results as soon as 
 
 from __future__ import annotations
 
-from typing import Any, Callable, Sequence
+from collections.abc import Callable, Sequence
+from typing import Any
 
 import numpy as np
 
@@ -117,8 +118,12 @@ def result_dtype(args: Sequence[Any]) -> tuple[np.dtype, bool]:
     return np.result_type(*strong, *[k() for k in weak]), False
 
 
-def promote_dtype(args: Sequence[Any], dtype: np.dtype, weak: bool = False) -> list[Any]:
-    """The operands in one dtype; Python scalars stay Python scalars of that kind."""
+def promote_dtype(args: Sequence[Any], dtype: np.dtype, weak: bool | None = False) -> list[Any]:
+    """The operands in one dtype; Python scalars stay Python scalars of that kind.
+
+    What happens to traced Python scalars: they become strong (False), stay weak in the new kind (True), or stay what they are
+    if they have the dtype already (None: for primitives that care for the dtype only).
+    """
     trace = innermost(args)
     result = []
     for a in args:
@@ -129,7 +134,9 @@ def promote_dtype(args: Sequence[Any], dtype: np.dtype, weak: bool = False) -> l
             a = a if kind is _CAST[dtype.kind] else _CAST[dtype.kind](a)
         else:
             aval = aval_of(a)
-            if aval.dtype != dtype or (aval.weak and not weak):
+            if aval.weak and (weak or weak is None and aval.dtype == dtype):
+                a = a if aval.dtype == dtype else bind(convert_p, a, dtype=dtype, weak=True)
+            elif aval.dtype != dtype or aval.weak:
                 a = dtype.type(a) if isinstance(a, np.generic) and trace is None else convert_in(trace, a, dtype)
         result.append(a)
     return result
@@ -142,6 +149,11 @@ def agree(x: Any, y: Any) -> bool:
             return False
         x, y = y, x
     kind = type(y)
+    if x.var is None:  # following: rank-0 values are told by their types
+        p = x.primal
+        q = y.primal if kind is Tracer and y.var is None else y
+        if type(p) is np.float64 and (type(q) is np.float64 or type(q) is float):
+            return True
     a = x.aval
     if kind is float:
         return a.dtype.kind == "f"
@@ -155,8 +167,14 @@ def agree(x: Any, y: Any) -> bool:
 
 def promote(*args: Any) -> Sequence[Any]:
     """Operands of one dtype and one shape, for an elementwise primitive."""
-    if len(args) == 2 and agree(*args):
-        return args
+    if len(args) == 2:
+        x, y = args
+        if agree(x, y):
+            return args
+        if type(x) in _ARRAYS and type(y) in _ARRAYS:
+            a, b = aval_of(x), aval_of(y)
+            if a.dtype is b.dtype and not a.weak and not b.weak and a.dtype.isnative:
+                return broadcast(args)
     operands = [as_array(a) for a in args]
     dtype, weak = result_dtype(operands)
     return broadcast(promote_dtype(operands, dtype, weak))
@@ -170,6 +188,7 @@ def promote_shaped(*args: Any) -> list[Any]:
     return [a if aval_of(a).shape == shape else broadcast_in(trace, a, shape, ()) for a in operands]
 
 
+_ARRAYS = (Tracer, np.ndarray)
 _loops: dict[tuple, np.dtype] = {}
 
 
@@ -202,7 +221,18 @@ def promote_for(ufunc: np.ufunc, args: Sequence[Any], dtype: Any = None) -> list
     """Operands as the ufunc's loop takes them: one dtype, one shape. `dtype` overrules, as the ufunc's argument does."""
     operands = [as_array(a) for a in args]
     target = loop_dtype(ufunc, operands) if dtype is None else np.dtype(dtype)
-    return broadcast(promote_dtype(operands, target, weak=True))
+    return broadcast(promote_dtype(operands, target, None))
+
+
+def _shape_of_two(a: tuple, b: tuple) -> tuple:
+    """`np.broadcast_shapes` without building arrays; NumPy's own error where they do not fit."""
+    if len(a) < len(b):
+        a, b = b, a
+    lead = len(a) - len(b)
+    tail = [m if n == 1 else n for n, m in zip(a[lead:], b)]
+    if any([m != 1 and m != n for n, m in zip(tail, b)]):
+        return np.broadcast_shapes(a, b)
+    return (*a[:lead], *tail)
 
 
 def broadcast(operands: Sequence[Any]) -> list[Any]:
@@ -211,7 +241,7 @@ def broadcast(operands: Sequence[Any]) -> list[Any]:
     first = shapes[0]
     if all(s == first for s in shapes):
         return list(operands)
-    shape = np.broadcast_shapes(*shapes)
+    shape = _shape_of_two(*shapes) if len(shapes) == 2 else np.broadcast_shapes(*shapes)
     trace = innermost(operands)
     result = []
     for a, s in zip(operands, shapes):

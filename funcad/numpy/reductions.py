@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any, Callable
+from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 
@@ -75,20 +76,28 @@ def _fold(
 
 @implements("sum")
 def sum_(
-    a: Any, axis: Any = None, dtype: Any = None, out: Any = None, keepdims: Any = _NO, initial: Any = _NO, where: Any = _NO
+    a: Any,
+    axis: Any = None,
+    dtype: Any = None,
+    out: Any = None,
+    keepdims: Any = _NO,
+    initial: Any = _NO,
+    where: Any = _NO,
 ) -> Any:
-    return _fold(
-        "np.sum", reduction.reduce_sum, arithmetic.add, 0, a, axis, dtype, out, keepdims, initial, where
-    )
+    return _fold("np.sum", reduction.reduce_sum, arithmetic.add, 0, a, axis, dtype, out, keepdims, initial, where)
 
 
 @implements("prod")
 def prod(
-    a: Any, axis: Any = None, dtype: Any = None, out: Any = None, keepdims: Any = _NO, initial: Any = _NO, where: Any = _NO
+    a: Any,
+    axis: Any = None,
+    dtype: Any = None,
+    out: Any = None,
+    keepdims: Any = _NO,
+    initial: Any = _NO,
+    where: Any = _NO,
 ) -> Any:
-    return _fold(
-        "np.prod", reduction.reduce_prod, arithmetic.mul, 1, a, axis, dtype, out, keepdims, initial, where
-    )
+    return _fold("np.prod", reduction.reduce_prod, arithmetic.mul, 1, a, axis, dtype, out, keepdims, initial, where)
 
 
 def _extreme(
@@ -132,7 +141,9 @@ def ptp(a: Any, axis: Any = None, out: Any = None, keepdims: Any = _NO) -> Any:
     return arithmetic.sub(max_(a, axis, keepdims=keepdims), min_(a, axis, keepdims=keepdims))
 
 
-def _quantify(name: str, reduce: Callable[..., Any], neutral: bool, a: Any, axis: Any, out: Any, keepdims: Any, where: Any) -> Any:
+def _quantify(
+    name: str, reduce: Callable[..., Any], neutral: bool, a: Any, axis: Any, out: Any, keepdims: Any, where: Any
+) -> Any:
     refuse(name, out=out)
     x = masked(truth(a), where, neutral)
     axes = axes_of(axis, len(shape_of(x)))
@@ -247,7 +258,9 @@ def cummin(a: Any, axis: int = 0, dtype: Any = None) -> Any:
     return cumulative.cummin(x if dtype is None else convert(x, np.dtype(dtype)), axis=axis_of(axis, len(shape_of(x))))
 
 
-def _array_api(name: str, function: Callable[..., Any], start: int, x: Any, axis: Any, dtype: Any, out: Any, initial: bool) -> Any:
+def _array_api(
+    name: str, function: Callable[..., Any], start: int, x: Any, axis: Any, dtype: Any, out: Any, initial: bool
+) -> Any:
     refuse(name, out=out)
     x = array_of(x)
     ndim = len(shape_of(x))
@@ -265,14 +278,10 @@ def _array_api(name: str, function: Callable[..., Any], start: int, x: Any, axis
 
 
 @implements("cumulative_sum")
-def cumulative_sum(
-    x: Any, /, *, axis: Any = None, dtype: Any = None, out: Any = None, include_initial: bool = False
-) -> Any:
+def cumulative_sum(x: Any, /, *, axis: Any = None, dtype: Any = None, out: Any = None, include_initial: bool = False) -> Any:
     return _array_api("np.cumulative_sum", cumsum, 0, x, axis, dtype, out, include_initial)
 
 
 @implements("cumulative_prod")
-def cumulative_prod(
-    x: Any, /, *, axis: Any = None, dtype: Any = None, out: Any = None, include_initial: bool = False
-) -> Any:
+def cumulative_prod(x: Any, /, *, axis: Any = None, dtype: Any = None, out: Any = None, include_initial: bool = False) -> Any:
     return _array_api("np.cumulative_prod", cumprod, 1, x, axis, dtype, out, include_initial)

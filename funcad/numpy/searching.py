@@ -7,7 +7,8 @@ value they raise, naming the remedy.
 
 from __future__ import annotations
 
-from typing import Any, Sequence
+from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 
@@ -15,7 +16,7 @@ from funcad.errors import TracerIntegerConversionError
 from funcad.ir.aval import aval_of, shape_of
 from funcad.ir.tracer import Tracer, concrete_value
 from funcad.numpy import indexing
-from funcad.numpy.axes import array_of, axis_of, expand, move, ravelled
+from funcad.numpy.axes import array_of, axis_of, expand, ravelled
 from funcad.numpy.dispatch import implements, refuse, where_am_i
 from funcad.numpy.joining import join
 from funcad.numpy.promote import as_array, broadcast, promote_dtype, result_dtype
@@ -215,7 +216,9 @@ def sort(a: Any, axis: Any = -1, kind: Any = None, order: Any = None, *, stable:
 
 
 @implements("argsort")
-def argsort(a: Any, axis: Any = -1, kind: Any = None, order: Any = None, *, stable: Any = None, descending: bool = False) -> Any:
+def argsort(
+    a: Any, axis: Any = -1, kind: Any = None, order: Any = None, *, stable: Any = None, descending: bool = False
+) -> Any:
     refuse("np.argsort", order=order)
     x, axis = _sort_arguments(a, axis)
     return sorting.argsort(x, axis, stable=bool(stable) or kind in ("stable", "mergesort"), descending=descending)

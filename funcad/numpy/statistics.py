@@ -5,7 +5,8 @@
 
 from __future__ import annotations
 
-from typing import Any, Callable
+from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 
@@ -26,7 +27,16 @@ _NO = np._NoValue
 
 
 def _variance(
-    name: str, a: Any, axis: Any, dtype: Any, out: Any, ddof: Any, keepdims: Any, where_: Any, given: Any, correction: Any
+    name: str,
+    a: Any,
+    axis: Any,
+    dtype: Any,
+    out: Any,
+    ddof: Any,
+    keepdims: Any,
+    where_: Any,
+    given: Any,
+    correction: Any,
 ) -> Any:
     refuse(name, out=out)
     if correction is not _NO:
@@ -175,10 +185,12 @@ def _interpolated(ordered: Any, n: Any, q: Any, method: str) -> Any:
         at = place = np.rint(at)
     elif method == "midpoint":
         at = place + 0.5 * (np.ceil(at) != place)
-    low = np.clip(np.asarray(place) if type(place) is not Tracer else place, 0, np.maximum(n - 1, 0)).astype(np.intp)
-    high = np.clip(low + 1, 0, np.maximum(n - 1, 0))
-    fraction = np.clip(at, 0, np.maximum(n - 1, 0)) - low
+    last = np.maximum(n - 1, 0)
+    low = np.clip(place, 0, last).astype(np.intp)
+    high = np.clip(place + 1, 0, last).astype(np.intp)
+    fraction = np.clip(at, 0, last) - low
     a, b = _pick(ordered, low), _pick(ordered, high)
+    fraction = fraction[..., 0] if np.ndim(low) else fraction
     if method in ("lower", "higher", "nearest"):
         return a
     step = np.subtract(b, a)
@@ -193,7 +205,16 @@ def _pick(ordered: Any, index: Any) -> Any:
 
 
 def _quantile(
-    name: str, a: Any, q: Any, axis: Any, out: Any, method: Any, keepdims: Any, weights: Any, skip_nan: bool, scale: float = 1.0
+    name: str,
+    a: Any,
+    q: Any,
+    axis: Any,
+    out: Any,
+    method: Any,
+    keepdims: Any,
+    weights: Any,
+    skip_nan: bool,
+    scale: float = 1.0,
 ) -> Any:
     refuse(name, out=out, weights=weights)
     x = array_of(a)
@@ -204,7 +225,9 @@ def _quantile(
     q = array_of(q) if type(q) not in (int, float) else aval_of(x).dtype.type(q)
     q = np.divide(q, scale) if scale != 1.0 else q
     if type(q) is not Tracer and not (np.all(q >= 0) and np.all(q <= 1)):
-        raise ValueError("Quantiles must be in the range [0, 1]" if scale == 1.0 else "Percentiles must be in the range [0, 100]")
+        raise ValueError(
+            "Quantiles must be in the range [0, 1]" if scale == 1.0 else "Percentiles must be in the range [0, 100]"
+        )
     lines, axes = _lines(x, axis)
     ordered = sorting.sort(lines, len(shape_of(lines)) - 1)
     n: Any = shape_of(ordered)[-1]
@@ -264,7 +287,13 @@ def _both(valid: Any, mask: Any) -> Any:
 
 def _nan_fold(name: str, fill: int, original: Callable[..., Any]) -> Callable[..., Any]:
     def implementation(
-        a: Any, axis: Any = None, dtype: Any = None, out: Any = None, keepdims: Any = _NO, initial: Any = _NO, where: Any = _NO
+        a: Any,
+        axis: Any = None,
+        dtype: Any = None,
+        out: Any = None,
+        keepdims: Any = _NO,
+        initial: Any = _NO,
+        where: Any = _NO,
     ) -> Any:
         refuse(f"np.{name}", out=out)
         options = {"keepdims": keepdims, "initial": initial, "where": where}

@@ -3,9 +3,9 @@
 The linear part of each jvp is a primitive of its own, with its own transpose, batch rule and jvp, so derivatives of
 every order stay closed forms; its residuals are outputs. Rows are shifted by their maximum. A row whose maximum is
 infinite is a tie: softmax is then uniform over the elements that reach it, so a row of -inf is finite in value and
-derivative. Trap: log_softmax's Jacobian I - 1 p^T is not symmetric, so its jvp and its transpose are two primitives, each
-the other's transpose. `axis` and `axes` are non-negative (the caller normalises them); `layer_norm` has two outputs, the
-second without the axes.
+derivative. Trap: log_softmax's Jacobian I - 1 p^T is not symmetric, so its jvp and its transpose are two primitives,
+each the other's transpose. `axis` and `axes` are non-negative (the caller normalises them); `layer_norm` has two
+outputs, the second without the axes.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """Arithmetic: neg, add, sub, mul, div, powers, roots, rounding, extrema.
 
-Operands have equal shapes and dtypes (literals excepted). Rules at special points: a tie of `maximum` or `minimum` splits
-the derivative in halves; `abs` has derivative 0 at 0 and `hypot` at (0, 0); x**0 has derivative exactly 0; a literal
-integral exponent takes `integer_pow`, whose derivatives of every order are polynomials (so the hessian of x**3 at 0 is 0,
-not NaN).
+Operands have equal shapes and dtypes (literals excepted). Rules at special points: a tie of `maximum` or `minimum`
+splits the derivative in halves; `abs` has derivative 0 at 0 and `hypot` at (0, 0); x**0 has derivative exactly 0; a
+literal integral exponent takes `integer_pow`, whose derivatives of every order are polynomials (so the hessian of
+x**3 at 0 is 0, not NaN).
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ neg_p = elementwise(
 add_p = elementwise(
     "add",
     operator_impl(operator.add, np.add),
-    [lambda t, out, x, y: t, lambda t, out, x, y: t],
+    lambda tangents, out, x, y: _add_tangents(*tangents),
     transpose=lambda ct, x, y: [ct if is_linear(x) else None, ct if is_linear(y) else None],
     emit=lambda e, x, y: e.add(x, y),
     weak=True,
@@ -40,7 +40,7 @@ add_p = elementwise(
 sub_p = elementwise(
     "sub",
     operator_impl(operator.sub, np.subtract),
-    [lambda t, out, x, y: t, lambda t, out, x, y: neg(t)],
+    lambda tangents, out, x, y: _sub_tangents(*tangents),
     transpose=lambda ct, x, y: [ct if is_linear(x) else None, neg(ct) if is_linear(y) else None],
     emit=lambda e, x, y: e.sub(x, y),
     weak=True,
@@ -48,9 +48,59 @@ sub_p = elementwise(
 mul_p = elementwise(
     "mul",
     operator_impl(operator.mul, np.multiply),
-    [lambda t, out, x, y: mul(t, y), lambda t, out, x, y: mul(x, t)],
+    lambda tangents, out, x, y: _mul_tangents(*tangents, x, y),
     transpose=lambda ct, x, y: [mul(ct, y) if is_linear(x) else None, mul(x, ct) if is_linear(y) else None],
     emit=lambda e, x, y: e.mul(x, y),
+    weak=True,
+)
+
+
+# -- product rules as one linear equation where they can be: un-jitted gradients pay per recorded equation
+def _add_tangents(tx: Any, ty: Any) -> Any:
+    return ty if tx is None else tx if ty is None else add(tx, ty)
+
+
+def _sub_tangents(tx: Any, ty: Any) -> Any:
+    return neg(ty) if tx is None else tx if ty is None else sub(tx, ty)
+
+
+def _mul_tangents(tx: Any, ty: Any, x: Any, y: Any) -> Any:
+    if ty is None:
+        return mul(tx, y)
+    if tx is None:
+        return mul(x, ty)
+    return mul(tx, add(x, x)) if tx is ty and x is y else mul_add_p(tx, y, x, ty)
+
+
+def _div_tangents(tx: Any, ty: Any, out: Any, y: Any) -> Any:
+    if ty is None:
+        return div(tx, y)
+    return mul(neg(div(out, y)), ty) if tx is None else div(sub(tx, mul(out, ty)), y)
+
+
+def _mul_add_impl(xp: Any, a: Any, b: Any, c: Any, d: Any) -> Any:
+    left, right = a * b, c * d
+    if type(left) is np.ndarray and type(right) is np.ndarray:
+        return np.add(left, right, out=left)
+    return left + right
+
+
+mul_add_p = elementwise(  # a * b + c * d
+    "mul_add",
+    _mul_add_impl,
+    [
+        lambda t, out, a, b, c, d: mul(t, b),
+        lambda t, out, a, b, c, d: mul(a, t),
+        lambda t, out, a, b, c, d: mul(t, d),
+        lambda t, out, a, b, c, d: mul(c, t),
+    ],
+    transpose=lambda ct, a, b, c, d: [
+        mul(ct, b) if is_linear(a) else None,
+        mul(a, ct) if is_linear(b) else None,
+        mul(ct, d) if is_linear(c) else None,
+        mul(c, ct) if is_linear(d) else None,
+    ],
+    emit=lambda e, a, b, c, d: e.add(e.mul(a, b), e.mul(c, d)),
     weak=True,
 )
 
@@ -62,7 +112,7 @@ def _true_dtype(dtype: np.dtype) -> np.dtype:
 div_p = elementwise(
     "div",
     operator_impl(operator.truediv, np.true_divide),
-    [lambda t, out, x, y: div(t, y), lambda t, out, x, y: neg(mul(div(out, y), t))],
+    lambda tangents, out, x, y: _div_tangents(*tangents, out, y),
     transpose=lambda ct, x, y: [div(ct, y), None],
     emit=lambda e, x, y: e.div(x, y),
     dtype=_true_dtype,
@@ -113,10 +163,9 @@ def _pow_by_base(t: Any, out: Any, x: Any, y: Any) -> Any:
 
 
 def _pow_by_exponent(t: Any, out: Any, x: Any, y: Any) -> Any:
-    if _is_scalar(x):
-        if x == 0:
-            return mul(mul(out, select(ge(y, 0.0), 0.0, -np.inf)), t)
-        return mul(mul(out, np.log(dtype_of(out).type(x))), t)
+    if _is_scalar(x):  # the logarithm of a literal is a literal of the operands' dtype
+        scalar = dtype_of(out).type
+        return mul(mul(out, select(ge(y, 0.0), scalar(0), scalar(-np.inf)) if x == 0 else np.log(scalar(x))), t)
     one_at_zero = and_(eq(x, 0.0), ge(y, 0.0))  # there x**y is flat in y: its factor out * log(x) is 0 * -inf
     from_log = mul(out, _LOG[0](select(one_at_zero, 1.0, x)))
     return mul(from_log, t)
@@ -303,7 +352,7 @@ ldexp_p = elementwise(
 mantissa_p = elementwise(
     "mantissa", lambda xp, x: xp.frexp(x)[0], [lambda t, out, x: ldexp(t, neg(exponent(x)))]
 )
-exponent_p = elementwise("exponent", lambda xp, x: xp.frexp(x)[1], dtype=np.dtype(np.int32))
+exponent_p = elementwise("exponent", lambda xp, x: xp.frexp(x)[1], [None], dtype=np.dtype(np.int32))
 
 for _p, _u in (
     (neg_p, np.negative),

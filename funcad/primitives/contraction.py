@@ -12,9 +12,10 @@ takes diagonals and drops axes of size 1 that broadcast, by structural equations
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import lru_cache
 from math import prod
-from typing import Any, Sequence
+from typing import Any
 
 import numpy as np
 
@@ -220,9 +221,7 @@ def _dot_batch(size: int, args: Any, batched: Any, *, dimension_numbers: Any) ->
     return permute(result, (at, *range(at), *range(at + 1, ndim))), True
 
 
-dot_general_p = Primitive(
-    "dot_general", _dot_impl, _dot_abstract, jvp=_dot_jvp, transpose=_dot_transpose, batch=_dot_batch
-)
+dot_general_p = Primitive("dot_general", _dot_impl, _dot_abstract, jvp=_dot_jvp, transpose=_dot_transpose, batch=_dot_batch)
 
 
 def dot_general(x: Any, y: Any, *, dimension_numbers: Any, preferred_dtype: Any = None) -> Any:
@@ -246,9 +245,7 @@ def matmul(x: Any, y: Any) -> Any:
     if not nx or not ny:
         raise ValueError(f"matmul: operands must have at least one axis, got shapes {sx} and {sy}")
     if sx[-1] != sy[-2 if ny > 1 else -1]:
-        raise ValueError(
-            f"matmul: shapes {sx} and {sy} do not fit: {sx[-1]} columns against {sy[-2 if ny > 1 else -1]} rows"
-        )
+        raise ValueError(f"matmul: shapes {sx} and {sy} do not fit: {sx[-1]} columns against {sy[-2 if ny > 1 else -1]} rows")
     if ny <= 2 or nx == 1:  # one side has no stack axes: they are free axes of the other
         numbers = (((nx - 1,), (max(ny - 2, 0),)), ((), ()))
         if nx <= 2 and ny <= 2:
@@ -363,9 +360,7 @@ def _einsum_abstract(*avals: Aval, subscripts: str) -> Aval:
 
 
 def _einsum_jvp(tangents: Any, out: Any, *xs: Any, subscripts: str) -> Any:
-    terms = [
-        None if t is None else einsum_p(*xs[:i], t, *xs[i + 1 :], subscripts=subscripts) for i, t in enumerate(tangents)
-    ]
+    terms = [None if t is None else einsum_p(*xs[:i], t, *xs[i + 1 :], subscripts=subscripts) for i, t in enumerate(tangents)]
     return sum_tangents(terms, add)
 
 

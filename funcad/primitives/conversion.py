@@ -1,7 +1,7 @@
 """Conversion between dtypes, parts of complex numbers, bits, and stop_gradient.
 
-`real`, `imag`, `conj` and `make_complex` are real-linear. Their transposes follow the one convention for complex numbers
-(transposition pairs `Re(ct * t)` and does not conjugate): imag's is `-1j * ct`, conj's is `conj(ct)`.
+`real`, `imag`, `conj` and `make_complex` are real-linear. Their transposes follow the one convention for complex
+numbers (transposition pairs `Re(ct * t)` and does not conjugate): imag's is `-1j * ct`, conj's is `conj(ct)`.
 """
 
 from __future__ import annotations
@@ -15,34 +15,40 @@ from funcad.ir.primitive import Primitive, is_linear
 from funcad.primitives.families import REAL, elementwise
 
 
-def _convert_impl(xp: Any, x: Any, *, dtype: np.dtype) -> Any:
-    if getattr(x, "dtype", None) == dtype:
+_PYTHON = {"b": bool, "i": int, "f": float, "c": complex}
+
+
+def _convert_impl(xp: Any, x: Any, *, dtype: np.dtype, weak: bool = False) -> Any:
+    own = getattr(x, "dtype", None)  # not to be compared as it is: None == np.dtype(float)
+    if own is not None and own == dtype:
         return x
-    if dtype.kind != "c" and (type(x) is complex or getattr(x, "dtype", dtype).kind == "c"):
+    if weak and own is None:
+        return _PYTHON[dtype.kind](x)
+    if dtype.kind != "c" and (type(x) is complex or own is not None and own.kind == "c"):
         x = x.real if dtype.kind != "b" else x != 0
-    return x.astype(dtype) if hasattr(x, "astype") else dtype.type(x)
+    return x.astype(dtype) if own is not None else dtype.type(x)
 
 
-def _convert_jvp(tangents: Any, out: Any, x: Any, *, dtype: np.dtype) -> Any:
+def _convert_jvp(tangents: Any, out: Any, x: Any, *, dtype: np.dtype, weak: bool = False) -> Any:
     return convert(tangents[0], dtype) if dtype.kind in "fc" else None
 
 
-def _convert_transpose(ct: Any, x: Any, *, dtype: np.dtype) -> list:
+def _convert_transpose(ct: Any, x: Any, *, dtype: np.dtype, weak: bool = False) -> list:
     return [convert(ct, x.aval.dtype)]
 
 
-def _convert_batch(size: int, args: Any, batched: Any, *, dtype: np.dtype) -> tuple[Any, bool]:
+def _convert_batch(size: int, args: Any, batched: Any, *, dtype: np.dtype, weak: bool = False) -> tuple[Any, bool]:
     return convert_p(args[0], dtype=dtype), True
 
 
-convert_p: Primitive = Primitive(
+convert_p: Primitive = Primitive(  # weak: from one kind of Python scalar to another
     "convert",
     _convert_impl,
-    lambda x, *, dtype: Aval(x.shape, dtype),
+    lambda x, *, dtype, weak=False: Aval(x.shape, dtype, weak),
     jvp=_convert_jvp,
     transpose=_convert_transpose,
     batch=_convert_batch,
-    emit=lambda e, x, *, dtype: e.convert(x, dtype),
+    emit=lambda e, x, *, dtype, weak=False: e.convert(x, dtype),
 )
 
 
@@ -72,7 +78,7 @@ def instantiate(tangent: Any, aval: Any, zeros: Any) -> Any:
     return zeros(aval) if tangent is None and is_inexact(aval) else tangent
 
 
-_COMPLEX = {2: np.dtype(np.complex64), 4: np.dtype(np.complex64), 8: np.dtype(np.complex128)}
+_COMPLEX: dict[int, np.dtype] = {2: np.dtype(np.complex64), 4: np.dtype(np.complex64), 8: np.dtype(np.complex128)}
 
 
 def complex_dtype(dtype: np.dtype) -> np.dtype:

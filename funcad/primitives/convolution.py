@@ -12,8 +12,9 @@ zeros between.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from math import prod
-from typing import Any, NamedTuple, Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -94,9 +95,7 @@ def window_view(xp: Any, x: Any, out: tuple, window: tuple, strides: Any, dilati
     return xp.lib.stride_tricks.as_strided(x, shape, (*x.strides[:first], *moved))
 
 
-def _conv_impl(
-    xp: Any, x: Any, kernel: Any, *, strides: Any, padding: Any, x_dilation: Any, kernel_dilation: Any
-) -> Any:
+def _conv_impl(xp: Any, x: Any, kernel: Any, *, strides: Any, padding: Any, x_dilation: Any, kernel_dilation: Any) -> Any:
     groups, n, channels = x.shape[:3]
     features, window = kernel.shape[1], kernel.shape[3:]
     out = _spatial_shape(x.shape, kernel.shape, strides, padding, x_dilation, kernel_dilation)
@@ -139,9 +138,7 @@ def _multiply(xp: Any, matrix: Any, view: Any, spatial: int) -> Any:
     return result.transpose((0, 2, 1, *inner_out))
 
 
-def _conv_abstract(
-    x: Aval, kernel: Aval, *, strides: Any, padding: Any, x_dilation: Any, kernel_dilation: Any
-) -> Aval:
+def _conv_abstract(x: Aval, kernel: Aval, *, strides: Any, padding: Any, x_dilation: Any, kernel_dilation: Any) -> Aval:
     spatial = len(strides)
     if x.dtype != kernel.dtype:
         raise TypeError(f"conv: operands must have equal dtypes, got {avals_text([x, kernel])}; convert one of them")
@@ -163,9 +160,7 @@ def _conv_jvp(tangents: Any, out: Any, x: Any, kernel: Any, **params: Any) -> An
     return sum_tangents(terms, add)
 
 
-def _conv_transpose(
-    ct: Any, x: Any, kernel: Any, *, strides: Any, padding: Any, x_dilation: Any, kernel_dilation: Any
-) -> list:
+def _conv_transpose(ct: Any, x: Any, kernel: Any, *, strides: Any, padding: Any, x_dilation: Any, kernel_dilation: Any) -> list:
     aval = x.aval if is_linear(x) else kernel.aval
     sx = aval.shape if is_linear(x) else shape_of(x)
     sk = shape_of(kernel) if is_linear(x) else aval.shape

@@ -8,12 +8,13 @@ equally, as `max` does: the last element's derivative is that of the reduction.
 
 from __future__ import annotations
 
-from typing import Any, Callable
+from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 
 from funcad.ir.aval import Aval
-from funcad.ir.primitive import Primitive, is_linear
+from funcad.ir.primitive import Primitive
 from funcad.primitives import families
 from funcad.primitives.arithmetic import add, mul, sub
 from funcad.primitives.comparison import isfinite_p, select

@@ -128,7 +128,7 @@ def _ufunc_impl(ufunc: np.ufunc) -> Callable[..., Any]:
 def elementwise(
     name: str,
     impl: Any,
-    jvp: Sequence[Any] | None = None,
+    jvp: Sequence[Any] | Callable[..., Any] | None = None,
     *,
     transpose: Callable[..., Any] | None = None,
     emit: Callable[..., Any] | None = None,
@@ -139,7 +139,7 @@ def elementwise(
     """A primitive that works element by element.
 
     `impl` is a NumPy ufunc or `impl(xp, *arrays)`; `jvp` has one rule `(t, out, *primals) -> tangent` per operand, or None
-    where the derivative is zero; `dtype` is the result's (SAME, BOOL, REAL or a function of the operands' dtype); `weak`
+    where the derivative is zero, or is one rule for all operands together, as `Primitive` takes it; `dtype` is the result's (SAME, BOOL, REAL or a function of the operands' dtype); `weak`
     says that Python scalars give Python scalars.
     """
     ufunc = impl if isinstance(impl, np.ufunc) else None
@@ -151,7 +151,7 @@ def elementwise(
         name,
         _ufunc_impl(ufunc) if ufunc is not None else impl,
         abstract_eval or _elementwise_abstract(name, dtype, weak),
-        jvp=_elementwise_jvp(jvp) if jvp is not None else None,
+        jvp=jvp if jvp is None or callable(jvp) else _elementwise_jvp(jvp),
         transpose=transpose,
         batch=batch,
         emit=emit,

@@ -12,7 +12,8 @@ reuses must not change a program's values.
 
 from __future__ import annotations
 
-from typing import Any, Callable, Sequence
+from collections.abc import Callable, Sequence
+from typing import Any
 
 import numpy as np
 
@@ -21,7 +22,7 @@ from funcad.ir.aval import Aval
 from funcad.ir.primitive import Primitive
 from funcad.primitives.shape import broadcast_leading
 
-__all__ = ["HostCall", "debug_callback_p", "pure_callback_p", "io_callback_p", "VMAP_METHODS"]
+__all__ = ["HostCall", "debug_callback", "debug_callback_p", "pure_callback_p", "io_callback_p", "VMAP_METHODS"]
 
 VMAP_METHODS = (None, "sequential", "expand_dims", "broadcast_all")
 _PYTHON_KINDS = {bool: "b", int: "biufc", float: "fc", complex: "c"}
@@ -107,6 +108,12 @@ debug_callback_p = Primitive(
     effect=True,
 )
 
+
+def debug_callback(call: HostCall, *operands: Any) -> None:
+    """Call it when the program runs."""
+    debug_callback_p(*operands, call=call)
+
+
 io_callback_p = Primitive(
     "io_callback",
     lambda xp, *args, call: call(*args),
@@ -123,7 +130,8 @@ def _pure_batch(
     if vmap_method is None:
         raise MissingRuleError(
             f"pure_callback of {call.name} cannot be mapped: say how with vmap_method='sequential' (once per lane), "
-            "'expand_dims' (once, unmapped arguments with a new axis of size 1) or 'broadcast_all' (once, every argument batched)."
+            "'expand_dims' (once, unmapped arguments with a new axis of size 1) or "
+            "'broadcast_all' (once, every argument batched)."
         )
     if vmap_method == "sequential":
         outs = pure_callback_p(*args, call=call.per_lane(size, batched), vmap_method=vmap_method)

@@ -16,9 +16,10 @@ from funcad.ir.aval import Aval, aval_of, shape_of
 from funcad.ir.primitive import Primitive, is_linear
 from funcad.primitives import families
 from funcad.primitives.families import structural
+from funcad.primitives.scatter import fresh
 from funcad.primitives.scatter import gather as gather
 from funcad.primitives.scatter import scatter as scatter
-from funcad.primitives.shape import broadcast_in_dim, broadcast_leading, slice_p, transpose, zeros
+from funcad.primitives.shape import broadcast_leading, slice_p, transpose, zeros
 
 
 def static_slice(x: Any, start: int, stop: int, axis: int = 0) -> Any:
@@ -88,9 +89,9 @@ def basic_index(x: Any, index: tuple) -> Any:
 
 
 def _update_impl(xp: Any, x: Any, u: Any, *, index: tuple) -> Any:
-    out = xp.array(x, order="C", copy=True)
+    out = fresh(xp, x)
     out[_python_index(index)] = u
-    return out
+    return out[()] if xp is np and not out.ndim else out
 
 
 def _update_abstract(x: Aval, u: Aval, *, index: tuple) -> Aval:
@@ -157,30 +158,37 @@ def _dynamic_slice_abstract(x: Aval, *starts: Aval, sizes: tuple) -> Aval:
     return Aval(sizes, x.dtype)
 
 
-def _clamp_impl(xp: Any, start: Any, *, size: int, extent: int) -> Any:
-    start = xp.asarray(start).astype(np.int64)
-    return xp.clip(xp.where(start < 0, start + extent, start), 0, extent - size)[()]
+def _window_indices_impl(xp: Any, *starts: Any, sizes: tuple, extents: tuple) -> list:
+    lanes = starts[0].ndim
+    indices = []
+    for axis, (start, k, n) in enumerate(zip(starts, sizes, extents)):
+        start = start.astype(np.int64)
+        start = xp.clip(xp.where(start < 0, start + n, start), 0, n - k).reshape(start.shape + (1,) * len(sizes))
+        offset = xp.arange(k).reshape((k,) + (1,) * (len(sizes) - axis - 1))
+        indices.append(xp.broadcast_to(start + offset, start.shape[:lanes] + sizes))
+    return indices
 
 
-clamp_start_p = Primitive(  # computed starts of slices of a size along an axis of an extent, wrapped and clamped
-    "clamp_start",
-    _clamp_impl,
-    lambda start, *, size, extent: Aval(start.shape, np.dtype(np.int64)),
-    batch=lambda size_, args, batched, *, size, extent: (clamp_start_p(args[0], size=size, extent=extent), True),
+def _window_indices_batch(size: int, starts: Any, batched: Any, **params: Any) -> tuple[list, list]:
+    starts = [s if b else broadcast_leading(s, size) for s, b in zip(starts, batched)]
+    return window_indices_p(*starts, **params), [True] * len(starts)
+
+
+# Index arrays of shape (*lanes, *sizes) that address slices whose starts, arrays of shape `lanes`, differ from lane to lane.
+window_indices_p = Primitive(
+    "window_indices",
+    _window_indices_impl,
+    lambda *starts, sizes, extents: [Aval(starts[0].shape + sizes, np.dtype(np.int64))] * len(starts),
+    batch=_window_indices_batch,
+    multiple=True,
 )
 
 
 def _window_indices(size: int, starts: Any, batched: Any, sizes: tuple, shape: tuple) -> list[Any]:
-    """Index arrays of shape (size, *sizes[:m]) for slices whose starts differ from lane to lane; axes m... are whole."""
-    m = 1 + max(i for i, (k, n) in enumerate(zip(sizes, shape)) if k != n or i == 0)
-    full = (size, *sizes[:m])
-    indices = []
-    for i in range(m):
-        start = clamp_start_p(starts[i], size=sizes[i], extent=shape[i])
-        start = broadcast_in_dim(start, shape=full, axes=(0,) if batched[i] else ())
-        offset = broadcast_in_dim(np.arange(sizes[i]), shape=full, axes=(i + 1,))
-        indices.append(families._ADD[0](start, offset))
-    return indices
+    """Index arrays for the leading axes of a batch of windows, up to the last axis that is not taken whole."""
+    n = 1 + max((i for i, (k, m) in enumerate(zip(sizes, shape)) if k != m), default=0)
+    starts = [s if b else broadcast_leading(s, size) for s, b in zip(starts[:n], batched)]
+    return window_indices_p(*starts, sizes=sizes[:n], extents=shape[:n])
 
 
 def _dynamic_slice_batch(size: int, args: Any, batched: Any, *, sizes: tuple) -> tuple[Any, bool]:
@@ -212,9 +220,9 @@ def dynamic_slice(x: Any, starts: Any, sizes: tuple) -> Any:
 
 
 def _dynamic_update_impl(xp: Any, x: Any, u: Any, *starts: Any) -> Any:
-    out = xp.array(x, order="C", copy=True)
+    out = fresh(xp, x)
     out[_window(starts, u.shape, x.shape)] = u
-    return out
+    return out[()] if xp is np and not out.ndim else out
 
 
 def _dynamic_update_abstract(x: Aval, u: Aval, *starts: Aval) -> Aval:

@@ -7,7 +7,8 @@ of a lane that takes the branch, and the results are thrown away by `select_lane
 
 from __future__ import annotations
 
-from typing import Any, Sequence
+from collections.abc import Sequence
+from typing import Any
 
 from funcad.ir.aval import Aval, shape_of
 from funcad.ir.primitive import Primitive

@@ -1,8 +1,8 @@
 """Python's operators as implementations.
 
-NumPy and CuPy arrays overload them, on NumPy scalars they are several times quicker than ufuncs, and between Python's own
-scalars they give Python scalars (weak stays weak). Where Python's scalars behave unlike NumPy's (division by zero, overflow,
-a complex root of a negative number) the operation is redone by NumPy.
+NumPy and CuPy arrays overload them, on NumPy scalars they are several times quicker than ufuncs, and between Python's
+own scalars they give Python scalars (weak stays weak). Where Python's scalars behave unlike NumPy's (division by
+zero, overflow, a complex root of a negative number) the operation is redone by NumPy.
 """
 
 from __future__ import annotations

@@ -6,11 +6,12 @@ derivative of prod multiplies running products from both sides, so it is exact w
 
 from __future__ import annotations
 
-from typing import Any, Callable
+from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 
-from funcad.ir.aval import Aval
+from funcad.ir.aval import Aval, shape_of
 from funcad.ir.primitive import Primitive
 from funcad.primitives import families
 from funcad.primitives.arithmetic import mul
@@ -61,7 +62,8 @@ def _reduction(
 ) -> Primitive:
     def abstract_eval(x: Aval, *, axes: tuple) -> Aval:
         if identity is None and any(x.shape[a] == 0 for a in axes):
-            raise ValueError(f"zero-size array to reduction operation {name} which has no identity")
+            ufunc = {"reduce_max": "maximum", "reduce_min": "minimum"}[name]
+            raise ValueError(f"zero-size array to reduction operation {ufunc} which has no identity")
         return reduced_aval(x, axes, dtype)
 
     primitive = Primitive(
@@ -103,13 +105,19 @@ def reduce_prod(x: Any, *, axes: tuple) -> Any:
 # -- max and min
 
 
+def _copies(size: int, x: Any) -> Any:
+    shape = shape_of(x)
+    return families._BROADCAST[0](x, shape=(size, *shape), axes=tuple(range(1, len(shape) + 1)))
+
+
 def _tied(xp: Any, x: Any, out: Any, axes: tuple) -> tuple[Any, Any]:
-    """Where x attains its extremum `out`, and how often along each reduced line."""
+    """Where x attains its extremum `out`, and how often along each reduced line (at least once)."""
     full = xp.expand_dims(out, axes)
     mask = x == full
-    if x.dtype.kind in "fc":
+    if x.dtype.kind in "fc" and (xp is not np or (full != full).any()):
         mask |= (x != x) & (full != full)
-    return mask, xp.sum(mask, axis=axes, dtype=REAL(x.dtype) if x.dtype.kind in "fc" else None)
+    count = np.count_nonzero(mask, axis=axes) if xp is np else xp.sum(mask, axis=axes)
+    return mask, xp.maximum(count, 1).astype(REAL(x.dtype))
 
 
 def _tied_mean_impl(xp: Any, t: Any, x: Any, out: Any, *, axes: tuple) -> Any:
@@ -124,7 +132,7 @@ def _tied_spread_impl(xp: Any, t: Any, x: Any, out: Any, *, axes: tuple) -> Any:
 
 def _tied_primitive(name: str, impl: Callable[..., Any], aval: Callable[..., Aval], other: list) -> Primitive:
     def batch(size: int, args: Any, batched: Any, *, axes: tuple) -> tuple[Any, bool]:
-        return primitive(*families.align_batched(size, args, batched, families._BROADCAST[0]), axes=_moved(axes)), True
+        return primitive(*[a if b else _copies(size, a) for a, b in zip(args, batched)], axes=_moved(axes)), True
 
     primitive = Primitive(
         name,

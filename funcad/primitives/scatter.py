@@ -12,7 +12,7 @@ exact for repeated indices too: of "set" only the last update gets a cotangent, 
 
 from __future__ import annotations
 
-from typing import Any, Callable
+from typing import Any
 
 import numpy as np
 
@@ -124,12 +124,12 @@ def gather(x: Any, *indices: Any, batch_dims: int = 0, unique: bool = False) -> 
 # -- scatter
 
 
-def _fresh(xp: Any, x: Any) -> Any:
+def fresh(xp: Any, x: Any) -> Any:
     """A writeable, contiguous copy; constant (stride 0) arrays are filled rather than copied."""
     if xp is np and x.size > 1 and not any(x.strides):
         value = x.flat[0]
-        return np.full(x.shape, value, x.dtype) if value or np.signbit(value) else np.zeros(x.shape, x.dtype)
-    return xp.array(x, order="C", copy=True)
+        return np.full(x.shape, value, x.dtype) if any(value.tobytes()) else np.zeros(x.shape, x.dtype)
+    return np.array(x, order="C") if xp is np else x.copy()
 
 
 def _rows(xp: Any, indices: tuple, dims: tuple) -> Any:
@@ -147,7 +147,7 @@ def _rows(xp: Any, indices: tuple, dims: tuple) -> Any:
 def _scatter_impl(
     xp: Any, x: Any, u: Any, *indices: Any, mode: str, batch_dims: int, unique: bool
 ) -> Any:
-    out = _fresh(xp, x)
+    out = fresh(xp, x)
     unique = _is_unique(indices, batch_dims, unique)
     index = _full_index(xp, indices, x.shape[:batch_dims])
     if mode == "set" and (unique or xp is np):
@@ -165,7 +165,7 @@ def _scatter_impl(
         elif mode == "add" and out.dtype.kind in "fc":
             xp.add.at(out, index, u)
         else:
-            _scatter_segments(xp, mode, out.reshape(-1, width), rows, u.reshape(-1, width))
+            _scatter_segments(xp, mode, out.reshape(_size(dims), width), rows, u.reshape(rows.size, width))
     return out
 
 
@@ -351,7 +351,7 @@ is_last_p = Primitive(
 def _segments_impl(xp: Any, *indices: Any, dims: tuple, lanes: int) -> list:
     index = _full_index(xp, indices, dims[: len(dims) - len(indices)], lanes)
     rows = _rows(xp, index, dims)
-    rows = rows.reshape((*rows.shape[:lanes], -1))
+    rows = rows.reshape((*rows.shape[:lanes], _size(rows.shape[lanes:])))
     order = xp.argsort(rows, axis=-1, kind="stable")
     rows = xp.take_along_axis(rows, order, axis=-1)
     first = xp.ones(rows.shape, bool)

@@ -1,9 +1,9 @@
 """Special functions, under the names that scipy.special gives them.
 
-Values come from `scipy.special` (from `cupyx.scipy.special` on CuPy arrays), imported at the first use by one door. The
-derivatives are closed forms in the same functions. What has no closed form (the order of a Bessel function, the shape
-parameters of the incomplete gamma and beta functions) raises `MissingRuleError`, naming the argument. float16 is computed in
-float32 and rounded back.
+Values come from `scipy.special` (from `cupyx.scipy.special` on CuPy arrays), imported at the first use by one door.
+The derivatives are closed forms in the same functions. What has no closed form (the order of a Bessel function, the
+shape parameters of the incomplete gamma and beta functions) raises `MissingRuleError`, naming the argument. float16
+is computed in float32 and rounded back.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from funcad.errors import MissingRuleError
-from funcad.ir.aval import dtype_of
+from funcad.ir.aval import dtype_of, shape_of
 from funcad.ir.primitive import Primitive
 from funcad.ir.tracer import Tracer
 from funcad.primitives.arithmetic import add, div, mod, mul, neg, sign, square, sub
@@ -235,7 +235,7 @@ expn_p = elementwise("expn", _expn_impl, [_expn_jvp])
 
 def _static(n: Any, what: str) -> int | None:
     """n as a Python integer, None if it is an array or traced."""
-    if isinstance(n, Tracer) or getattr(n, "ndim", 0):
+    if isinstance(n, Tracer) or shape_of(n):
         return None
     if int(n) != n:
         raise ValueError(f"{what}: the order must be an integer, got {n!r}")

@@ -7,7 +7,8 @@ stands for zeros of any length; the batch axis is axis 0 of every entry. Entries
 
 from __future__ import annotations
 
-from typing import Any, Callable, Sequence
+from collections.abc import Callable, Sequence
+from typing import Any
 
 import numpy as np
 

@@ -1,8 +1,8 @@
 """Transcendental functions: exponentials, logarithms, trigonometric and hyperbolic functions and their inverses.
 
-Where the derivative is a function of the result (exp, tanh, logistic), the result is the only residual. Special points:
-`logaddexp` of two equal infinities shares the derivative in halves, as a tie of `maximum`; `sinc` and all its derivatives
-are exact to rounding near 0 (one primitive with the order of the derivative as a parameter).
+Where the derivative is a function of the result (exp, tanh, logistic), the result is the only residual. Special
+points: `logaddexp` of two equal infinities shares the derivative in halves, as a tie of `maximum`; `sinc` and all its
+derivatives are exact to rounding near 0 (one primitive with the order of the derivative as a parameter).
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from funcad.primitives.families import elementwise
 _LN2, _LN10 = _log(2.0), _log(10.0)
 
 sin_p = elementwise("sin", np.sin, [lambda t, out, x: mul(t, cos(x))], emit=lambda e, x: e.sin(x))
-cos_p = elementwise("cos", np.cos, [lambda t, out, x: neg(mul(t, sin(x)))], emit=lambda e, x: e.cos(x))
+cos_p = elementwise("cos", np.cos, [lambda t, out, x: mul(t, neg(sin(x)))], emit=lambda e, x: e.cos(x))
 tan_p = elementwise("tan", np.tan, [lambda t, out, x: mul(t, add(1.0, square(out)))], emit=lambda e, x: e.tan(x))
 exp_p = elementwise("exp", np.exp, [lambda t, out, x: mul(t, out)], emit=lambda e, x: e.exp(x))
 exp2_p = elementwise("exp2", np.exp2, [lambda t, out, x: mul(t, mul(_LN2, out))], emit=lambda e, x: e.exp2(x))

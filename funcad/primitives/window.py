@@ -12,8 +12,9 @@ derivative, each other's transposes.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
 from itertools import product
-from typing import Any, Callable, Iterator
+from typing import Any
 
 import numpy as np
 

@@ -92,6 +92,6 @@ def batch_jaxpr(
             return outs
 
         avals = [v.aval.batched(size) if b else v.aval for v, b in zip(jaxpr.inputs, batched)]
-        derived, consts = trace_function(program, avals, name="vmap", abstract=False)
+        derived, consts = trace_function(program, avals, name="vmap")
         found = jaxpr.memo[key] = (derived, consts, out_batched)
     return found

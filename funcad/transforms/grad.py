@@ -14,6 +14,7 @@ from typing import Any
 from funcad import tree
 from funcad.errors import NonDifferentiableInputError, NonScalarOutputError
 from funcad.ir.aval import aval_of
+from funcad.ir.place import near
 from funcad.ir.source import strip_traceback
 from funcad.transforms.following import linearize_following
 from funcad.transforms.plumbing import api, check_leaves, export, name_of, normalize_argnums, positional_names, zeros_for
@@ -138,11 +139,11 @@ class _Gradient:
             values = in_tree.unflatten(xs)
             for i, v in zip(positions, values):
                 rest[i] = v
-            for (n, i), v in zip(names, values[len(positions) :]):
-                if i is None:
-                    named[n] = v
+            for (name, position), v in zip(names, values[len(positions) :]):
+                if position is None:
+                    named[name] = v
                 else:
-                    rest[i] = v
+                    rest[position] = v
             out = f(*rest, **named)
             rest.clear()
             named.clear()
@@ -163,7 +164,7 @@ class _Gradient:
         n = len(residuals)
         n_linear = len(jaxpr.inputs) - n
         if nonzero[0]:
-            seed = [aval_of(value).dtype.type(1)]
+            seed = near([aval_of(value).dtype.type(1)], [value], scalars=True)
             values = residuals + [None] * n_linear
             residuals.clear()
             found = iter(transpose_eval(jaxpr, [False] * n + [True] * n_linear, values, seed, all_linear=True))

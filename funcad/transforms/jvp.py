@@ -93,6 +93,6 @@ def jvp_jaxpr(jaxpr: Jaxpr, nonzero: tuple[bool, ...]) -> tuple[Jaxpr, list[Any]
             return [*outs, *[t for t in tangents if t is not None]]
 
         avals = [*jaxpr.in_avals, *[v.aval for v, z in zip(jaxpr.inputs, nonzero) if z]]
-        derived, consts = trace_function(program, avals, name="jvp", abstract=False)
+        derived, consts = trace_function(program, avals, name="jvp")
         found = jaxpr.memo[key] = (derived, consts, out_nonzero)
     return found

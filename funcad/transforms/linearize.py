@@ -100,6 +100,6 @@ def linearize_jaxpr(jaxpr: Jaxpr, nonzero: tuple[bool, ...]) -> Linearized:
             box.update(linear=linear, residuals=sources, out_nonzero=out_nonzero, n_outputs=len(outs))
             return [*outs, *new]
 
-        program, consts = trace_function(forward, jaxpr.in_avals, name="linearize", abstract=False)
+        program, consts = trace_function(forward, jaxpr.in_avals, name="linearize")
         found = jaxpr.memo[key] = Linearized(prune(program), consts, **box)
     return found

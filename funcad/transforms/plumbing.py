@@ -17,7 +17,7 @@ from funcad import tree
 from funcad.errors import TangentMismatchError
 from funcad.ir.aval import Aval, aval_of, is_inexact
 from funcad.ir.locks import root_of
-from funcad.ir.place import namespace_of
+from funcad.ir.place import namespace_of, near
 from funcad.ir.source import strip_traceback
 from funcad.ir.tracer import Tracer, concrete_value
 
@@ -119,8 +119,13 @@ def tangent_aval(x: Any) -> Aval:
     return Aval(aval.shape, aval.dtype)
 
 
-def check_tangents(primals: Any, tangents: Any, what: str, primal_name: str, tangent_name: str) -> tuple[list, list, Any]:
-    """Flatten both; check structure, shapes and dtypes. Integer primals take float0 (or are given as such): tangent None."""
+def check_tangents(
+    primals: Any, tangents: Any, what: str, primal_name: str, tangent_name: str, beside: Sequence[Any] | None = None
+) -> tuple[list, list, Any]:
+    """Flatten both; check structure, shapes and dtypes. Integer primals take float0 (or are given as such): tangent None.
+
+    Scalar tangents are moved to where the primals are, or the arrays in `beside`.
+    """
     p_leaves, p_tree = tree.flatten(primals)
     t_leaves, t_tree = tree.flatten(tangents)
     if p_tree != t_tree:
@@ -132,7 +137,7 @@ def check_tangents(primals: Any, tangents: Any, what: str, primal_name: str, tan
     result = []
     for i, (p, t) in enumerate(zip(p_leaves, t_leaves)):
         result.append(_checked_tangent(p, t, what, functools.partial(_path, primals, i), primal_name, tangent_name))
-    return p_leaves, result, p_tree
+    return p_leaves, near(result, p_leaves if beside is None else beside, scalars=True), p_tree
 
 
 def _path(example: Any, i: int) -> str:

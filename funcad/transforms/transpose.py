@@ -13,7 +13,8 @@ conjugate.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import itertools
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -21,7 +22,6 @@ import numpy as np
 from funcad.errors import MissingRuleError
 from funcad.ir.interpret import note_source
 from funcad.ir.jaxpr import Jaxpr, Literal, Var
-from funcad.ir.primitive import Undefined
 from funcad.ir.quiet import hush, unhush
 from funcad.ir.state import state
 from funcad.ir.trace import bind, trace_function
@@ -85,11 +85,11 @@ def transpose_eval(
     for atom, ct in zip(jaxpr.outputs, cotangents):
         if ct is not None and type(atom) is not Literal:
             cts.accumulate(atom, ct)
-    deaths = _first_uses(backward, set(known))
+    deaths: Iterable[Any] = reversed(_first_uses(backward, set(known))) if known else itertools.repeat(())
     saved = state.source
     token = hush()
     try:
-        for equation, dead in zip(reversed(backward), reversed(deaths)):
+        for equation, dead in zip(reversed(backward), deaths):
             state.source = equation.source or saved
             _transpose_step(equation, known, cts)
             for v in dead:
@@ -141,15 +141,10 @@ def _transpose_step(equation: Any, known: dict[Var, Any], cts: _Cotangents) -> N
             f"{', '.join(str(a.aval) for a in equation.inputs)}), so reverse mode cannot pass through it.\n"
             "Wrap the operation in funcad.custom_vjp, or use forward mode (jvp, jacfwd)."
         )
-    inputs = []
-    for a in equation.inputs:
-        if type(a) is Literal:
-            inputs.append(a.value)
-        else:
-            inputs.append(known[a] if a in known else Undefined(a.aval))
+    inputs = [a.value if type(a) is Literal else known.get(a, a) for a in equation.inputs]
     results = primitive.transpose(ct, *inputs, **equation.params)
     for atom, x, c in zip(equation.inputs, inputs, results):
-        if type(x) is Undefined and c is not None:
+        if type(x) is Var and c is not None:
             cts.accumulate(atom, c)
 
 
@@ -169,6 +164,6 @@ def transpose_jaxpr(jaxpr: Jaxpr, linear: tuple[bool, ...], nonzero: tuple[bool,
             return [c for c in result if c is not None]
 
         avals = [*known, *[o.aval for o, z in zip(jaxpr.outputs, nonzero) if z]]
-        derived, consts = trace_function(program, avals, name="transpose", abstract=False)
+        derived, consts = trace_function(program, avals, name="transpose")
         found = jaxpr.memo[key] = (derived, consts, in_nonzero)
     return found

@@ -90,7 +90,7 @@ class _Pullback:
 @api
 def _pull(pullback: _Pullback, cotangent: Any) -> tuple:
     outs = pullback.out_tree.unflatten(pullback.outs)
-    _, cts, _ = check_tangents(outs, cotangent, pullback.__name__, "output", "cotangent")
+    _, cts, _ = check_tangents(outs, cotangent, pullback.__name__, "output", "cotangent", pullback.primals)
     found = iter(pullback.flat(cts, list(pullback.residuals)))
     grads = []
     for p, d in zip(pullback.primals, pullback.differentiable):

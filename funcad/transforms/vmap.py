@@ -11,6 +11,7 @@ import numpy as np
 from funcad import tree
 from funcad.errors import AxesMismatchError
 from funcad.ir.aval import Aval, aval_of
+from funcad.ir.place import near
 from funcad.ir.state import setting, state
 from funcad.ir.trace import trace_function
 from funcad.primitives.indexing import static_slice
@@ -129,6 +130,7 @@ def _run(f: Any, in_tree: Any, out_axes: Any, axis_name: Any, leaves: list, batc
     avals = [aval_of(x).unbatched() if b else aval_of(x) for x, b in zip(leaves, batched)]
     if axis_name is None:
         jaxpr, consts = trace_function(flat, avals, name="vmap")
+        consts = near(consts, leaves)
         outs, out_batched = batch_eval(jaxpr, size, [*consts, *leaves], [False] * len(consts) + batched)
     else:
         outs, out_batched = _run_named(flat, avals, axis_name, leaves, batched, size)
@@ -150,7 +152,8 @@ def _run_named(flat: Any, avals: list, axis_name: Any, leaves: list, batched: li
 
     jaxpr, consts = trace_function(with_index, [Aval((), index.dtype), *avals], name="vmap")
     with setting(batching=axis_name):
-        return batch_eval(jaxpr, size, [*consts, index, *leaves], [False] * len(consts) + [True] + batched)
+        consts = near([*consts, index], leaves)
+        return batch_eval(jaxpr, size, [*consts, *leaves], [False] * (len(consts) - 1) + [True] + batched)
 
 
 def _place_axis(x: Any, is_batched: bool, axis: Any, size: int, f: Any, out_tree: Any, i: int) -> Any:

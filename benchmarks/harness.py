@@ -1,0 +1,134 @@
+"""What every benchmark here shares: peers, interleaved medians, one table.
+
+Idea: a figure means something only beside a peer's, measured in the same minute. `interleaved` calls the candidates in turns,
+round after round, and takes each one's median, so a machine that is busy for a second is as unfair to all. Peers are
+optional: what is not installed is left out and named. Traps: a JAX call returns before its work is done, so its results are
+waited for; a round repeats a quick call until it takes `ROUND_SECONDS`, and the cost of the loop itself stays in.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import os
+import platform
+import time
+from collections.abc import Callable, Iterable
+from importlib import metadata
+from statistics import median
+from typing import Any, NamedTuple
+
+import numpy as np
+
+ROUND_SECONDS = 0.02
+PEERS = ("autograd", "jax")
+UNITS = {"s": ((1.0, "s"), (1e-3, "ms"), (1e-6, "us"), (1e-9, "ns")), "activations": ((1.0, "activations"),)}
+
+
+class Row(NamedTuple):
+    """One line of the table: what was measured, and the value for each library ("funcad" among them)."""
+
+    what: str
+    values: dict[str, float]
+    unit: str = "s"
+
+
+def peer(name: str) -> Any:
+    """The module of a peer, or None where it is not installed. JAX is set to float64, the precision of the others."""
+    try:
+        module = importlib.import_module(name)
+    except ImportError:
+        return None
+    if name == "jax":
+        module.config.update("jax_enable_x64", True)
+    return module
+
+
+def interleaved(candidates: dict[str, Callable[[], Any]], rounds: int) -> dict[str, float]:
+    """Median seconds of one call of each candidate, over rounds in which each has its turn."""
+    calls = {}
+    for name, f in candidates.items():
+        f()  # traces and compiles
+        start = time.perf_counter()
+        f()
+        calls[name] = max(1, int(ROUND_SECONDS / max(time.perf_counter() - start, 1e-7)))
+    seconds: dict[str, list[float]] = {name: [] for name in candidates}
+    order = list(candidates)
+    for _ in range(rounds):
+        order.append(order.pop(0))
+        for name in order:
+            f, n = candidates[name], calls[name]
+            start = time.perf_counter()
+            for _ in range(n):
+                f()
+            seconds[name].append((time.perf_counter() - start) / n)
+    return {name: median(found) for name, found in seconds.items()}
+
+
+def measure(what: str, candidates: dict[str, Callable[[], Any] | None], rounds: int) -> Row:
+    """A row of times; candidates that are None are left out."""
+    return Row(what, interleaved({name: f for name, f in candidates.items() if f is not None}, rounds))
+
+
+def _format(value: float, unit: str) -> str:
+    scale, name = next((u for u in UNITS[unit] if abs(value) >= u[0]), UNITS[unit][-1])
+    return f"{value / scale:.3g} {name}"
+
+
+def table(rows: Iterable[Row]) -> str:
+    """The rows as a Markdown table; a ratio below 1 means that funcad is faster, or smaller."""
+    rows = list(rows)
+    names = [name for name in PEERS if any(name in row.values for row in rows)]
+    lines = [["", "funcad", *names, *[f"funcad / {name}" for name in names]]]
+    for row in rows:
+        own = row.values["funcad"]
+        others = [row.values.get(name) for name in names]
+        lines.append(
+            [
+                row.what,
+                _format(own, row.unit),
+                *["" if v is None else _format(v, row.unit) for v in others],
+                *["" if v is None else f"{own / v:.2g}" for v in others],
+            ]
+        )
+    widths = [max(len(line[i]) for line in lines) for i in range(len(lines[0]))]
+    text = ["| " + " | ".join(cell.ljust(w) for cell, w in zip(line, widths)) + " |" for line in lines]
+    text.insert(1, "|" + "|".join("-" * (w + 2) for w in widths) + "|")
+    return "\n".join(text)
+
+
+def versions() -> str:
+    """Python, NumPy and the peers: the versions measured, and the peers that are missing."""
+    found = [f"Python {platform.python_version()}", f"numpy {np.__version__}"]
+    for name in PEERS:
+        try:
+            found.append(f"{name} {metadata.version(name)}")
+        except metadata.PackageNotFoundError:
+            found.append(f"{name} is not installed: left out")
+    return ", ".join(found)
+
+
+def arguments(description: str, names: Iterable[str] = ()) -> argparse.Namespace:
+    """The command line of a benchmark; `--pin` takes effect at once."""
+    parser = argparse.ArgumentParser(description=description)
+    parser.add_argument("--rounds", type=int, default=15, help="rounds, of which the median is taken (default: 15)")
+    parser.add_argument("--pin", action="store_true", help="run on one core (Linux only)")
+    names = list(names)
+    if names:
+        parser.add_argument("names", nargs="*", metavar="name", help=f"which to run (default: all): {', '.join(names)}")
+    options = parser.parse_args()
+    unknown = set(getattr(options, "names", ())) - set(names)
+    if unknown:
+        parser.error(f"no benchmark named {', '.join(sorted(unknown))}; there are {', '.join(names)}")
+    if options.pin:
+        if not hasattr(os, "sched_setaffinity"):
+            parser.error("--pin needs Linux")
+        os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})
+    return options
+
+
+def main(run: Callable[[int], list[Row]], description: str | None) -> None:
+    """The command line of one benchmark: `python -m benchmarks.NAME`."""
+    options = arguments((description or "").partition("\n")[0])
+    print(versions(), end="\n\n")
+    print(table(run(options.rounds)))

@@ -1,0 +1,399 @@
+"""`checkpoint`: keep less from the forward pass, compute it again in the backward pass.
+
+Idea: the function is one equation, `checkpoint[jaxpr, policy](inputs)`, whose linearization is two of the same kind: a forward
+one, which returns the outputs and the results that the policy keeps, and a linear one, which re-runs the program with those
+results *given* (equations that nobody needs then are removed) and pushes tangents through it. Its transpose is again a
+checkpoint, of the transposed program; so all orders of derivative recompute. The primitive carries `barrier=True`: CSE and
+inlining would undo it.
+
+Traps: effects happen once, in the forward pass: they are taken out of what is run again, and what they return is always kept.
+A body is a staging trace: work on values that it closes over is done, and done again, inside.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+from funcad import tree
+from funcad.backends.interpreter import run_jaxpr
+from funcad.control.call import call_p, present, spread
+from funcad.control.rules import closes_over_tracer
+from funcad.ir.aval import Aval, aval_of, is_inexact
+from funcad.ir.interpret import Environment
+from funcad.ir.jaxpr import Equation, Jaxpr, Literal, Var, equation_has_effects
+from funcad.ir.primitive import Primitive, is_linear
+from funcad.ir.prune import prune, used_inputs
+from funcad.ir.state import state
+from funcad.ir.trace import trace_function
+from funcad.ir.tracer import Tracer
+from funcad.transforms.batch import batch_jaxpr
+from funcad.transforms.jvp import jvp_jaxpr, jvp_step
+from funcad.transforms.linearize import linearize_jaxpr
+from funcad.transforms.plumbing import OutTree, api, check_leaves, flat_function, name_of, positional_names
+from funcad.transforms.transpose import transpose_jaxpr
+
+__all__ = ["checkpoint", "remat", "checkpoint_name", "print_saved_residuals", "saved_residuals", "checkpoint_p", "name_p"]
+
+
+# ---------------------------------------------------------------- names
+
+
+name_p = Primitive(
+    "name",
+    lambda xp, x, *, name: x,
+    lambda x, *, name: Aval(x.shape, x.dtype, x.weak),
+    jvp=lambda tangents, out, x, *, name: tangents[0],
+    transpose=lambda ct, x, *, name: [ct],
+    batch=lambda size, args, batched, *, name: (name_p(args[0], name=name), True),
+)
+
+
+@api
+def checkpoint_name(x: Any, name: str) -> Any:
+    """x, with a name that checkpoint policies such as `save_only_these_names` refer to. x may be a pytree.
+
+    >>> import funcad
+    >>> float(funcad.checkpoint_name(2.0, "hidden"))
+    2.0
+    """
+    if not isinstance(name, str):
+        raise TypeError(f"checkpoint_name: the name must be a string, got {type(name).__name__}")
+    return tree.map(lambda leaf: name_p(leaf, name=name), x)
+
+
+# ---------------------------------------------------------------- programs derived from a body
+
+
+def _inlined(jaxpr: Jaxpr) -> Jaxpr:
+    """The program with jit's calls expanded, so that a policy sees the equations in them."""
+    if not any(e.primitive is call_p for e in jaxpr.equations):
+        return jaxpr
+    equations: list[Equation] = []
+    atoms: dict[Var, Any] = {}
+
+    def expand(program: Jaxpr, names: dict[Var, Any]) -> list[Any]:
+        def read(atom: Any) -> Any:
+            return atom if type(atom) is Literal else names[atom]
+
+        for e in program.equations:
+            inputs = tuple([read(a) for a in e.inputs])
+            if e.primitive is call_p:
+                inner = e.params["jaxpr"]
+                names.update(zip(e.outputs, expand(inner, dict(zip(inner.inputs, inputs)))))
+                continue
+            outputs = tuple([Var(v.aval) for v in e.outputs])
+            names.update(zip(e.outputs, outputs))
+            equations.append(Equation(e.primitive, inputs, e.params, outputs, e.source))
+        return [read(o) for o in program.outputs]
+
+    atoms.update((v, v) for v in jaxpr.inputs)
+    outputs = expand(jaxpr, atoms)
+    return Jaxpr(jaxpr.inputs, tuple(equations), tuple(outputs))
+
+
+def _quiet_params(params: dict[str, Any]) -> dict[str, Any]:
+    """The parameters with the effects of their programs taken out."""
+    result = {}
+    for key, value in params.items():
+        if isinstance(value, Jaxpr):
+            value = _without_effects(value)
+        elif type(value) is tuple and any(isinstance(item, Jaxpr) for item in value):
+            value = tuple([_without_effects(item) if isinstance(item, Jaxpr) else item for item in value])
+        result[key] = value
+    return result
+
+
+def _without_effects(jaxpr: Jaxpr) -> Jaxpr:
+    """The program without the effects that return nothing."""
+    if not jaxpr.has_effects:
+        return jaxpr
+    kept = [
+        Equation(e.primitive, e.inputs, _quiet_params(e.params) if e.primitive.multiple else e.params, e.outputs, e.source)
+        for e in jaxpr.equations
+        if not (e.primitive.effect and not e.outputs)
+    ]
+    return Jaxpr(jaxpr.inputs, tuple(kept), jaxpr.outputs)
+
+
+class _Plan(NamedTuple):
+    """`forward`: inputs -> (outputs, kept results). `backward`: (known, nonzero tangents) -> nonzero output tangents.
+
+    `known` says where each known value comes from: ("const", value), ("in", i) or ("kept", i).
+    """
+
+    forward: Jaxpr
+    backward: Jaxpr
+    known: list[tuple[str, Any]]
+    out_nonzero: list[bool]
+
+
+def _plan(jaxpr: Jaxpr, nonzero: tuple[bool, ...], policy: Any) -> _Plan:
+    key = ("checkpoint", nonzero, policy)
+    found = jaxpr.memo.get(key)
+    if found is None:
+        found = jaxpr.memo[key] = _make_plan(jaxpr if policy is None else _inlined(jaxpr), nonzero, policy)
+    return found
+
+
+def _make_plan(body: Jaxpr, nonzero: tuple[bool, ...], policy: Any) -> _Plan:
+    accepted = [_is_kept(e, policy) for e in body.equations]
+    kept = [v for e, a in zip(body.equations, accepted) if a for v in e.outputs]
+    n, m = len(body.inputs), len(kept)
+    out_nonzero: list[bool] = []
+
+    def tangents_only(*values: Any) -> list[Any]:
+        ts = iter(values[n + m :])
+        given = dict(zip(kept, values[n : n + m]))
+        touts = _push(body, values[:n], [next(ts) if z else None for z in nonzero], given)
+        out_nonzero[:] = [t is not None for t in touts]
+        return [t for t in touts if t is not None]
+
+    avals = [*body.in_avals, *[v.aval for v in kept], *[v.aval for v, z in zip(body.inputs, nonzero) if z]]
+    avals = [_strong(a) if i >= n + m else a for i, a in enumerate(avals)]
+    program, consts = trace_function(tangents_only, avals, name="checkpoint")
+    program = prune(program)
+    n_known = len(consts) + n + m
+    used = used_inputs(program)[:n_known]
+    sources: list[tuple[str, Any]] = [("const", c) for c in consts] + [("in", i) for i in range(n)]
+    needed: list[Var] = []
+    known = [s for s, u in zip(sources, used) if u]
+    for v, u in zip(kept, used[len(sources) :]):
+        if u:
+            known.append(("kept", len(needed)))
+            needed.append(v)
+    inputs = (*[v for v, u in zip(program.inputs, used) if u], *program.inputs[n_known:])
+    backward = Jaxpr(inputs, program.equations, program.outputs)
+    forward = Jaxpr(body.inputs, body.equations, (*body.outputs, *needed)) if needed else body
+    return _Plan(forward, backward, known, out_nonzero)
+
+
+def _strong(aval: Any) -> Any:
+    return Aval(aval.shape, aval.dtype) if isinstance(aval, Aval) else aval
+
+
+def _is_kept(equation: Equation, policy: Any) -> bool:
+    if equation_has_effects(equation):  # they must not happen twice, so what they return is kept
+        return True
+    return policy is not None and bool(policy(equation.primitive, *[a.aval for a in equation.inputs], **equation.params))
+
+
+def _push(body: Jaxpr, primals: Sequence[Any], tangents: Sequence[Any], given: dict[Var, Any]) -> list[Any]:
+    """Tangents of the outputs, where the results in `given` are known beforehand."""
+    env = Environment(body.inputs, list(zip(primals, tangents)))
+    values = env.values
+    saved = state.source
+    try:
+        for e in body.equations:
+            state.source = e.source or saved
+            pairs = [(a.value, None) if type(a) is Literal else values[a] for a in e.inputs]
+            ps, ts = [p for p, _ in pairs], [t for _, t in pairs]
+            known = [given[v] for v in e.outputs if v in given]
+            if e.primitive.effect or (len(known) == len(e.outputs) and all(t is None for t in ts)):
+                outs, touts = known, [None] * len(known)
+            else:
+                params = _quiet_params(e.params) if e.primitive.multiple and equation_has_effects(e) else e.params
+                outs, touts = _step(e.primitive, ps, ts, params, known)
+            values.update(zip(e.outputs, zip(outs, touts)))
+    finally:
+        state.source = saved
+    return [None if type(o) is Literal else values[o][1] for o in body.outputs]
+
+
+def _step(primitive: Any, primals: list, tangents: list, params: dict, known: list) -> tuple[Sequence[Any], Sequence[Any]]:
+    simple = primitive.jvp is not None and not (primitive.linearize or primitive.primal_and_jvp)
+    if known and simple:
+        out = known if primitive.multiple else known[0]
+        tangent = primitive.jvp(tangents, out, *primals, **params)
+        return known, tangent if primitive.multiple else [tangent]
+    outs, touts = jvp_step(primitive, primals, tangents, params, True)
+    return known or outs, touts
+
+
+# ---------------------------------------------------------------- the primitive
+
+
+def _again(jaxpr: Jaxpr, args: Sequence[Any], policy: Any) -> list[Any]:
+    return checkpoint_p(*args, jaxpr=jaxpr, policy=policy)
+
+
+def _jvp(primals: Sequence[Any], tangents: Sequence[Any], *, jaxpr: Jaxpr, policy: Any) -> tuple[list, list]:
+    ts, nonzero = present(tangents)
+    derived, consts, out_nonzero = jvp_jaxpr(jaxpr, nonzero)
+    outs = _again(derived, [*consts, *primals, *ts], policy)
+    n = len(jaxpr.outputs)
+    return outs[:n], spread(outs[n:], out_nonzero)
+
+
+def _linearize(primals: Sequence[Any], tangents: Sequence[Any], *, jaxpr: Jaxpr, policy: Any) -> tuple[list, list]:
+    ts, nonzero = present(tangents)
+    plan = _plan(jaxpr, nonzero, policy)
+    outs = _again(plan.forward, primals, policy)
+    n = len(jaxpr.outputs)
+    if not any(plan.out_nonzero):
+        return outs[:n], [None] * n
+    where = {"in": primals, "kept": outs[n:]}
+    known = [spec if kind == "const" else where[kind][spec] for kind, spec in plan.known]
+    touts = _again(plan.backward, [*known, *ts], policy)
+    return outs[:n], spread(touts, plan.out_nonzero)
+
+
+def _transpose(cts: Sequence[Any], *inputs: Any, jaxpr: Jaxpr, policy: Any) -> list[Any]:
+    linear = tuple([is_linear(x) for x in inputs])
+    given, nonzero = present(cts)
+    derived, consts, in_nonzero = transpose_jaxpr(jaxpr, linear, nonzero)
+    pruned = derived.memo.get("pruned")
+    if pruned is None:
+        pruned = derived.memo["pruned"] = prune(derived)
+    outs = _again(pruned, [*consts, *[x for x in inputs if not is_linear(x)], *given], policy)
+    return spread(spread(outs, in_nonzero), linear)
+
+
+def _batch(size: int, args: Sequence[Any], batched: Sequence[bool], *, jaxpr: Jaxpr, policy: Any) -> tuple[list, list]:
+    derived, consts, out_batched = batch_jaxpr(jaxpr, size, tuple(batched))
+    return _again(derived, [*consts, *args], policy), out_batched
+
+
+checkpoint_p = Primitive(
+    "checkpoint",
+    lambda xp, *args, jaxpr, policy: run_jaxpr(jaxpr, args),
+    lambda *avals, jaxpr, policy: jaxpr.out_avals,
+    primal_and_jvp=_jvp,
+    linearize=_linearize,
+    transpose=_transpose,
+    batch=_batch,
+    multiple=True,
+    barrier=True,
+)
+
+
+# ---------------------------------------------------------------- the public functions
+
+
+@api
+def checkpoint(
+    fun: Callable[..., Any] | None = None,
+    *,
+    prevent_cse: bool = True,
+    policy: Callable[..., bool] | None = None,
+    static_argnums: int | Sequence[int] = (),
+    static_argnames: str | Sequence[str] = (),
+) -> Callable[..., Any]:
+    """Trade time for memory: reverse mode keeps fun's inputs only, and runs fun again in the backward pass.
+
+    `policy` (see `funcad.checkpoint_policies`) says which results to keep besides. Arguments named by `static_argnums` or
+    `static_argnames` are plain Python values. When it is differentiated or mapped, fun is traced: Python `if` on values raises
+    TracerBoolConversionError. Effects in fun happen once. `prevent_cse=False` allows the compiler to merge what is computed
+    again with the first time; funcad never does. As jax.checkpoint; `remat` is the same function.
+
+    >>> import numpy as np, funcad
+    >>> layer = funcad.checkpoint(lambda x: np.sin(np.sin(x)))
+    >>> float(funcad.grad(layer)(0.0))
+    1.0
+    """
+    options = {"policy": policy, "static_argnums": static_argnums, "static_argnames": static_argnames}
+    if fun is None:
+        return functools.partial(checkpoint, **options)
+    if not callable(fun):
+        raise TypeError(f"checkpoint takes a function, got {type(fun).__name__}")
+    if policy is not None and not callable(policy):
+        raise TypeError(f"checkpoint: policy must be a function of an equation, see funcad.checkpoint_policies; got {policy!r}")
+    nums = (static_argnums,) if isinstance(static_argnums, int) else tuple(static_argnums)
+    names = (static_argnames,) if isinstance(static_argnames, str) else tuple(static_argnames)
+    positional = positional_names(fun)
+    nums = (*nums, *[positional.index(n) for n in names if n in positional])
+
+    @functools.wraps(fun)
+    @api
+    def checkpointed(*args: Any, **kwargs: Any) -> Any:
+        n = len(args)
+        fixed = {i % n for i in nums if -n <= i < n}
+        dynamic = tuple([a for i, a in enumerate(args) if i not in fixed])
+        keywords = {k: v for k, v in kwargs.items() if k not in names}
+        leaves, in_tree = tree.flatten((dynamic, keywords))
+        if not any(type(x) is Tracer for x in leaves) and not closes_over_tracer(fun):
+            return fun(*args, **kwargs)
+        check_leaves(leaves, f"checkpoint of {name_of(fun)}: argument", (dynamic, keywords))
+
+        def merged(*values: Any, **named: Any) -> Any:
+            it = iter(values)
+            full = [a if i in fixed else next(it) for i, a in enumerate(args)]
+            return fun(*full, **{k: named.get(k, v) for k, v in kwargs.items()})
+
+        store = OutTree()
+        flat = flat_function(merged, in_tree, store)
+        avals = [aval_of(x) for x in leaves]
+        jaxpr, consts = trace_function(flat, avals, name=f"checkpoint({name_of(fun)})", staging=True)
+        return store.tree.unflatten(_again(jaxpr, [*consts, *leaves], policy))
+
+    return checkpointed
+
+
+remat = checkpoint
+
+
+def saved_residuals(f: Callable[..., Any], *args: Any, **kwargs: Any) -> list[tuple[Any, str]]:
+    """(aval, where it comes from) of every value that reverse mode keeps from the forward pass of f."""
+    leaves, in_tree = tree.flatten((args, kwargs))
+    check_leaves(leaves, f"saved_residuals of {name_of(f)}: argument", (args, kwargs))
+    store = OutTree()
+    jaxpr, consts = trace_function(
+        flat_function(f, in_tree, store), [aval_of(x) for x in leaves], name=f"saved_residuals({name_of(f)})"
+    )
+    labels = [f"from the argument {_argument(f, path)}" for path in in_tree.paths()]
+    labels = ["from a captured value"] * len(consts) + labels
+    nonzero = tuple([False] * len(consts) + [is_inexact(aval_of(x)) for x in leaves])
+    lin = linearize_jaxpr(jaxpr, nonzero)
+    found: list[tuple[Any, str]] = []
+    for kind, spec in lin.residuals:
+        if kind == "in":
+            found.append((jaxpr.inputs[spec].aval, labels[spec]))
+        elif kind == "const":
+            found.append((aval_of(spec), "from a constant"))
+        else:
+            i = spec if kind == "out" else lin.n_outputs + spec
+            all_labels = [*["from a constant"] * len(lin.consts), *labels]
+            found.append((lin.forward.outputs[i].aval, _producer(lin.forward, i, all_labels)))
+    return found
+
+
+def _argument(f: Any, path: Sequence[Any]) -> str:
+    """`x['w']` for the path of a leaf in (args, kwargs)."""
+    is_keyword, which, rest = path[0].idx == 1, path[1], path[2:]
+    if is_keyword:
+        return f"{which.key}{tree.keystr(rest)}"
+    names = positional_names(f)
+    return f"{names[which.idx] if which.idx < len(names) else which.idx}{tree.keystr(rest)}"
+
+
+def _producer(jaxpr: Jaxpr, i: int, labels: Sequence[str]) -> str:
+    """How output i of a program was computed, looking into the programs that it calls."""
+    atom = jaxpr.outputs[i]
+    if type(atom) is Literal:
+        return "from a constant"
+    for v, label in zip(jaxpr.inputs, labels):
+        if v is atom:
+            return label
+    for e in jaxpr.equations:
+        if atom in e.outputs:
+            inner = e.params.get("jaxpr")
+            if e.primitive.multiple and isinstance(inner, Jaxpr) and len(inner.outputs) == len(e.outputs):
+                return _producer(inner, e.outputs.index(atom), ["an input of the program"] * len(inner.inputs))
+            name = f"named {e.params['name']!r}" if e.primitive is name_p else f"output of {e.primitive.name}"
+            return name + (f" from {e.source}" if e.source is not None else "")
+    return "an input of the program"
+
+
+@api
+def print_saved_residuals(f: Callable[..., Any], *args: Any, **kwargs: Any) -> None:
+    """Print the shape, dtype and origin of every value that reverse mode keeps from the forward pass of f.
+
+    `f` is traced, not run. As jax.ad_checkpoint.print_saved_residuals.
+
+    >>> import numpy as np, funcad
+    >>> funcad.print_saved_residuals(funcad.checkpoint(lambda x: np.sin(np.sin(x))), 1.0)
+    f64*[] from the argument x
+    """
+    for aval, text in saved_residuals(f, *args, **kwargs):
+        print(aval, text)

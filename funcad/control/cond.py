@@ -1,0 +1,390 @@
+"""`cond` and `switch`: of several functions, run one.
+
+When the predicate has a value, only the chosen function is called, directly, untraced: recursion works and the others may
+raise. Otherwise all are traced, as staging traces, so that an operation on outer values stays in its branch; the captured
+values of all branches are operands of one `cond_p(index, captured, operands)`, and at run time only the chosen branch runs.
+Its derivative is a `cond` on the same index: branches hand over their residuals in shared slots, zeros in those of the others.
+Under vmap with a batched index each branch runs if some lane takes it, on borrowed inputs for the lanes that do not (see
+primitives/lanes.py), so a branch that is not taken can neither fail nor poison a derivative; a branch with effects is run lane
+by lane instead.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from funcad.backends.interpreter import program_of
+from funcad.control.body import check_structure, leaf_path, prepare, unified
+from funcad.control.call import present, spread
+from funcad.control.rewire import coerce, fill_zeros, interned, memoised, near, plain, rewire, split
+from funcad.control.while_loop import lane_by_lane
+from funcad.ir.aval import aval_of, dtype_of, shape_of
+from funcad.ir.interpret import eval_jaxpr
+from funcad.ir.jaxpr import Jaxpr, Var
+from funcad.ir.primitive import Primitive, is_linear
+from funcad.ir.state import state
+from funcad.ir.trace import trace_function
+from funcad.ir.tracer import Tracer, concrete_value
+from funcad.primitives.comparison import eq, ge, le
+from funcad.primitives.conversion import convert
+from funcad.primitives.lanes import any_lane, pick_lanes, select_lanes
+from funcad.transforms.batch import batch_jaxpr
+from funcad.transforms.jvp import jvp_jaxpr
+from funcad.transforms.linearize import linearize_jaxpr
+from funcad.transforms.plumbing import api, export, name_of
+from funcad.transforms.transpose import transpose_jaxpr
+
+__all__ = ["cond", "switch", "cond_p"]
+
+_INDEX = np.dtype(np.int64)
+
+
+def _impl(xp: Any, index: Any, *operands: Any, branches: tuple[Jaxpr, ...]) -> list:
+    i = min(max(int(index), 0), len(branches) - 1)
+    return program_of(branches[i]).run(operands)
+
+
+def _abstract(index: Any, *avals: Any, branches: tuple[Jaxpr, ...]) -> list:
+    return [plain(o.aval) for o in branches[0].outputs]
+
+
+# ---------------------------------------------------------------- branches derived together
+
+
+class _Operands:
+    """The operands that several branches share: each value once, in the order of its first use."""
+
+    def __init__(self, values: Sequence[Any] = ()) -> None:
+        self.values: list[Any] = list(values)
+        self.places: dict[int, int] = {id(v): i for i, v in enumerate(self.values)}
+
+    def place(self, value: Any) -> int:
+        i = self.places.get(id(value))
+        if i is None:
+            i = self.places[id(value)] = len(self.values)
+            self.values.append(value)
+        return i
+
+
+def _placed(jaxpr: Jaxpr, places: Sequence[int], avals: Sequence[Any]) -> Jaxpr:
+    """The branch as a function of all operands, of which it reads those at `places`."""
+    inputs: list[Any] = [None] * len(avals)
+    for v, i in zip(jaxpr.inputs, places):
+        inputs[i] = v
+    return rewire(jaxpr, [v or Var(plain(a)) for v, a in zip(inputs, avals)], jaxpr.outputs)
+
+
+def _with_captured(derived: Sequence[tuple[Jaxpr, list[Any]]]) -> tuple[tuple[Jaxpr, ...], list[Any]]:
+    """Branches whose leading inputs are the captured values of all of them."""
+    captured = [c for _, consts in derived for c in consts]
+    branches, start = [], 0
+    for jaxpr, consts in derived:
+        own, rest = split(jaxpr.inputs, len(consts))
+        others = [Var(plain(aval_of(c))) for c in captured]
+        others[start : start + len(consts)] = own
+        branches.append(rewire(jaxpr, [*others, *rest], jaxpr.outputs))
+        start += len(consts)
+    return tuple(branches), captured
+
+
+def _with_zeros(jaxpr: Jaxpr, found: Sequence[bool], wanted: Sequence[bool], avals: Sequence[Any], n_first: int) -> Jaxpr:
+    """The branch with a zero for each output that is wanted but was not found; the first n_first outputs stay."""
+    first, rest = split(jaxpr.outputs, n_first)
+    full = spread(rest, found)
+    atoms, equations = fill_zeros([a for a, w in zip(full, wanted) if w], [a for a, w in zip(avals, wanted) if w])
+    return rewire(jaxpr, jaxpr.inputs, [*first, *atoms], equations)
+
+
+def _union(masks: Sequence[Sequence[bool]]) -> tuple[bool, ...]:
+    return tuple([any(column) for column in zip(*masks)])
+
+
+def _jvp(primals: Sequence[Any], tangents: Sequence[Any], *, branches: tuple[Jaxpr, ...]) -> tuple[list, list]:
+    index, operands = primals[0], primals[1:]
+    ts, nonzero = present(tangents[1:])
+    n = len(branches[0].outputs)
+
+    def make() -> tuple[tuple[Jaxpr, ...], list[Any], tuple[bool, ...]]:
+        derived = [jvp_jaxpr(b, nonzero) for b in branches]
+        wanted = _union([found for _, _, found in derived])
+        filled = [(_with_zeros(j, found, wanted, branches[0].out_avals, n), consts) for j, consts, found in derived]
+        return (*_with_captured(filled), wanted)
+
+    derived, captured, wanted = memoised(branches[0], ("cond_jvp", branches[1:], nonzero), make)
+    outs = cond_p(index, *near(captured, operands), *operands, *ts, branches=derived)
+    return outs[:n], spread(outs[n:], wanted)
+
+
+def _linearize(primals: Sequence[Any], tangents: Sequence[Any], *, branches: tuple[Jaxpr, ...]) -> tuple[list, list]:
+    index, operands = primals[0], list(primals[1:])
+    ts, nonzero = present(tangents[1:])
+    key = ("cond_linearize", branches[1:], nonzero)
+    forward, captured, linear, sources, wanted = memoised(branches[0], key, lambda: _halves(branches, nonzero))
+    outs = cond_p(index, *near(captured, operands), *operands, branches=forward)
+    n = len(branches[0].outputs)
+    if not any(wanted):
+        return outs[:n], [None] * n
+    values = near([s for kind, s in sources if kind == "const"], operands)
+    consts, where = iter(values), {"in": operands, "out": outs[:n], "new": outs[n:]}
+    residuals = [next(consts) if kind == "const" else where[kind][s] for kind, s in sources]
+    touts = cond_p(index, *residuals, *ts, branches=linear)
+    return outs[:n], spread(touts, wanted)
+
+
+def _halves(branches: tuple[Jaxpr, ...], nonzero: tuple[bool, ...]) -> tuple:
+    """(forward branches, captured, linear branches, sources of the linear branches' residuals, nonzero outputs).
+
+    New residuals of equal aval share a slot: a branch fills its own slots and puts zeros into the others.
+    """
+    lins = [linearize_jaxpr(b, nonzero) for b in branches]
+    n = len(branches[0].outputs)
+    wanted = _union([lin.out_nonzero for lin in lins])
+    slots: list[Any] = []  # avals of the new residuals
+    sources: list[tuple[str, Any]] = []
+    places: dict[Any, int] = {}
+    filled, per_branch = [], []
+
+    def place(kind: str, source: Any) -> int:
+        key = (kind, id(source) if kind == "const" else source)
+        if key not in places:
+            places[key] = len(sources)
+            sources.append((kind, source))
+        return places[key]
+
+    for lin in lins:
+        first, new = split(lin.forward.outputs, n)
+        free = list(range(len(slots)))
+        own: dict[int, int] = {}
+        for k, atom in enumerate(new):
+            aval = plain(atom.aval)
+            slot = next((s for s in free if slots[s] == aval), None)
+            if slot is None:
+                slot = len(slots)
+                slots.append(aval)
+            else:
+                free.remove(slot)
+            own[k] = slot
+        filled.append((lin, first, {slot: new[k] for k, slot in own.items()}))
+        per_branch.append([place(kind, own[s] if kind == "new" else s) for kind, s in lin.residuals])
+
+    forward = []
+    for lin, first, by_slot in filled:
+        atoms, equations = fill_zeros([by_slot.get(s) for s in range(len(slots))], slots)
+        forward.append((rewire(lin.forward, lin.forward.inputs, [*first, *atoms], equations), lin.consts))
+    where = {"in": branches[0].in_avals, "out": branches[0].out_avals, "new": slots}
+    t_avals = [plain(a) for a, z in zip(branches[0].in_avals, nonzero) if z]
+    avals = [*[aval_of(s) if kind == "const" else where[kind][s] for kind, s in sources], *t_avals]
+    linear = []
+    for lin, mine in zip(lins, per_branch):
+        program = _with_zeros(lin.linear, lin.out_nonzero, wanted, branches[0].out_avals, 0)
+        linear.append(_placed(program, [*mine, *range(len(sources), len(avals))], avals))
+    joined, captured = _with_captured(forward)
+    return joined, captured, tuple(linear), sources, wanted
+
+
+def _transpose(cts: Sequence[Any], index: Any, *inputs: Any, branches: tuple[Jaxpr, ...]) -> list[Any]:
+    linear = tuple([is_linear(x) for x in inputs])
+    given, nonzero = present(cts)
+    avals = [a for a, is_lin in zip(branches[0].in_avals, linear) if is_lin]
+
+    def make() -> tuple[tuple[Jaxpr, ...], list[Any], tuple[bool, ...]]:
+        derived = [transpose_jaxpr(b, linear, nonzero) for b in branches]
+        wanted = _union([found for _, _, found in derived])
+        filled = [(_with_zeros(j, found, wanted, avals, 0), consts) for j, consts, found in derived]
+        return (*_with_captured(filled), wanted)
+
+    derived, captured, wanted = memoised(branches[0], ("cond_transpose", branches[1:], linear, nonzero), make)
+    known = [x for x in inputs if not is_linear(x)]
+    outs = cond_p(index, *near(captured, [*known, *given]), *known, *given, branches=derived)
+    return [None, *spread(spread(outs, wanted), linear)]
+
+
+# ---------------------------------------------------------------- batching
+
+
+def _batch(size: int, args: Sequence[Any], batched: Sequence[bool], *, branches: tuple[Jaxpr, ...]) -> tuple[list, list]:
+    index, operands = args[0], list(args[1:])
+    flags = tuple(batched[1:])
+    n = len(branches[0].outputs)
+    if not batched[0]:
+
+        def make() -> tuple[tuple[Jaxpr, ...], list[Any], tuple[bool, ...]]:
+            wanted = _union([batch_jaxpr(b, size, flags)[2] for b in branches]) if n else ()
+            return (*_with_captured([batch_jaxpr(b, size, flags, wanted)[:2] for b in branches]), wanted)
+
+        key = ("cond_batch", branches[1:], size, flags, state.batching)
+        derived, captured, wanted = memoised(branches[0], key, make)
+        return cond_p(index, *near(captured, operands), *operands, branches=derived), list(wanted)
+    if any(b.has_effects for b in branches):
+        outs = lane_by_lane(size, args, batched, cond_p, {"branches": branches})
+        return outs, [True] * n
+    result: list[Any] = []
+    for i, branch in enumerate(branches):
+        compare = le if i == 0 else ge if i == len(branches) - 1 else eq
+        mask = compare(index, i)
+        outs = _run_lanes(size, mask, branch, operands, flags)
+        result = [select_lanes(mask, new, old) for new, old in zip(outs, result)] if result else outs
+    return result, [True] * n
+
+
+def _run_lanes(size: int, mask: Any, branch: Jaxpr, operands: list[Any], flags: tuple[bool, ...]) -> list[Any]:
+    """The batched branch, if any lane takes it; what idle lanes get from it is not to be used."""
+    every = (True,) * len(branch.outputs)
+    derived, captured, _ = batch_jaxpr(branch, size, flags, every)
+    if state.batching is not None and state.batching in branch.axis_names:  # a collective reads the real inputs of every lane
+        return eval_jaxpr(derived, [*near(captured, operands), *operands])
+
+    def make() -> tuple[tuple[Jaxpr, Jaxpr], list[Any]]:
+        m = len(captured)
+
+        def taken(mask: Any, *values: Any) -> list[Any]:
+            mine, inputs = split(values, m)
+            inputs = [pick_lanes(x, mask) if b else x for x, b in zip(inputs, flags)]
+            return eval_jaxpr(derived, [*mine, *inputs])
+
+        avals = [plain(a) for a in (aval_of(mask), *derived.in_avals)]
+        jaxpr, consts = trace_function(taken, avals, name="vmap", abstract=False)
+        atoms, equations = fill_zeros([None] * len(every), [plain(o.aval) for o in jaxpr.outputs])
+        idle = Jaxpr(tuple(Var(v.aval) for v in jaxpr.inputs), tuple(equations), tuple(atoms))
+        return (idle, jaxpr), consts
+
+    branches, consts = memoised(derived, ("lanes", flags), make)
+    values = near([*consts], operands)
+    return cond_p(
+        convert(any_lane(mask), _INDEX), *values, mask, *near(captured, operands), *operands, branches=branches
+    )
+
+
+cond_p = Primitive(
+    "cond",
+    _impl,
+    _abstract,
+    primal_and_jvp=_jvp,
+    linearize=_linearize,
+    transpose=_transpose,
+    batch=_batch,
+    multiple=True,
+)
+
+
+# ---------------------------------------------------------------- the user's functions
+
+
+@api
+def cond(pred: Any, true_fun: Callable[..., Any], false_fun: Callable[..., Any], *operands: Any) -> Any:
+    """`true_fun(*operands) if pred else false_fun(*operands)`, also where pred has no value yet.
+
+    `pred` has shape () (a number is true when not zero). If it has a value, only the chosen function is called, directly;
+    otherwise (inside jit, vmap, scan) both are traced, must return the same structure, shapes and dtypes (TypeError names the
+    path; Python scalars adapt), and only the chosen one runs. Both functions may close over traced values. As JAX's, except
+    that an untaken branch with a known predicate is never traced.
+
+    >>> import numpy as np, funcad
+    >>> root = lambda x: funcad.cond(x > 0.0, np.sqrt, lambda x: 0.0 * x, x)
+    >>> funcad.vmap(funcad.grad(root))(np.array([4.0, -1.0]))
+    array([0.25, 0.  ])
+    """
+    for f in (true_fun, false_fun):
+        if not callable(f):
+            raise TypeError(f"cond: the branches must be functions, got {type(f).__name__}")
+    if _scalar_shape("cond: the predicate", pred) != ():
+        raise TypeError(
+            f"cond: the predicate must have shape (), got {aval_of(pred)}.\n"
+            "Reduce it with np.all or np.any, choose element by element with np.where, or map over it with funcad.vmap."
+        )
+    value = concrete_value(pred)
+    if type(value) is not Tracer:
+        return true_fun(*operands) if value else false_fun(*operands)
+    index = convert(convert(pred, np.dtype(bool)), _INDEX)
+    return _traced("cond", index, [true_fun, false_fun], ["true_fun", "false_fun"], operands)
+
+
+@api
+def switch(index: Any, branches: Sequence[Callable[..., Any]], *operands: Any) -> Any:
+    """`branches[index](*operands)`, with the index (an integer of shape ()) clamped into range.
+
+    Otherwise as `cond`: with a known index only that function is called.
+
+    >>> import funcad
+    >>> funcad.switch(7, [lambda x: x, lambda x: 10 * x], 3)
+    30
+    """
+    functions = list(branches)
+    if not functions:
+        raise ValueError("switch: branches is empty; give at least one function")
+    for f in functions:
+        if not callable(f):
+            raise TypeError(f"switch: the branches must be functions, got {type(f).__name__}")
+    if _scalar_shape("switch: the index", index) != () or dtype_of(index).kind not in "iu":
+        raise TypeError(f"switch: the index must be an integer of shape (), got {aval_of(index)}")
+    value = concrete_value(index)
+    if len(functions) == 1:
+        return functions[0](*operands)
+    if type(value) is not Tracer:
+        return functions[min(max(int(value), 0), len(functions) - 1)](*operands)
+    names = [f"branches[{i}]" for i in range(len(functions))]
+    return _traced("switch", convert(index, _INDEX), functions, names, operands)
+
+
+def _scalar_shape(what: str, x: Any) -> tuple:
+    try:
+        return shape_of(x)
+    except TypeError as error:
+        raise TypeError(f"{what}: {error}") from None
+
+
+def _traced(what: str, index: Any, functions: list, names: list[str], operands: tuple) -> Any:
+    leaves, structure = prepare(what, operands, "operands")
+    traces, trees = [], []
+    for f, name in zip(functions, names):
+        jaxpr, captured, out_tree = _trace_branch(what, f, name, leaves, structure)
+        traces.append((jaxpr, captured))
+        trees.append(out_tree)
+    for out_tree, name in zip(trees[1:], names[1:]):
+        check_structure(what, out_tree, trees[0], f"the output of {name}", f"the output of {names[0]}")
+    avals = _common_avals(what, [j for j, _ in traces], names, trees[0])
+    values = _Operands()
+    places = [[values.place(c) for c in captured] for _, captured in traces]
+    n = len(values.values)
+    all_avals = [plain(aval_of(x)) for x in (*values.values, *leaves)]
+    branches = tuple(
+        interned(_placed(coerce(jaxpr, avals), [*mine, *range(n, n + len(leaves))], all_avals))
+        for (jaxpr, _), mine in zip(traces, places)
+    )
+    if what == "cond":
+        branches = branches[::-1]  # false is 0
+    inputs = [*values.values, *leaves]
+    return trees[0].unflatten(export(cond_p(index, *inputs, branches=branches), inputs))
+
+
+def _trace_branch(what: str, f: Any, name: str, leaves: list, structure: Any) -> tuple[Jaxpr, list[Any], Any]:
+    found: list[Any] = []
+
+    def flat(*values: Any) -> list[Any]:
+        outs, out_tree = prepare(what, f(*structure.unflatten(values)), f"the output of {name}")
+        found[:] = [out_tree]
+        return outs
+
+    jaxpr, captured = trace_function(
+        flat, [plain(aval_of(x)) for x in leaves], name=f"{name} of {what} ({name_of(f)})", staging=True
+    )
+    return jaxpr, captured, found[0]
+
+
+def _common_avals(what: str, jaxprs: list[Jaxpr], names: list[str], structure: Any) -> list[Any]:
+    avals = [plain(o.aval) for o in jaxprs[0].outputs]
+    for jaxpr, name in zip(jaxprs[1:], names[1:]):
+        for i, atom in enumerate(jaxpr.outputs):
+            both = unified(avals[i], atom.aval)
+            if both is None:
+                path = leaf_path(structure, i)
+                where = f" at {path}" if path else ""
+                raise TypeError(
+                    f"{what}: the outputs of {names[0]} and {name} differ{where}: {avals[i]} and {plain(atom.aval)}.\n"
+                    "All branches must return the same shapes and dtypes; convert with .astype or np.broadcast_to."
+                )
+            avals[i] = both
+    return avals

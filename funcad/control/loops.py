@@ -1,0 +1,129 @@
+"""`fori_loop` and `map`: loops written with `scan` and `while_loop`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from funcad import tree
+from funcad.control.body import check_structure, prepare
+from funcad.control.scan import check_unroll, run_scan
+from funcad.control.while_loop import run_while
+from funcad.ir.aval import aval_of, dtype_of, shape_of
+from funcad.ir.tracer import Tracer, concrete_value
+from funcad.primitives.arithmetic import add
+from funcad.primitives.comparison import lt
+from funcad.primitives.conversion import convert
+from funcad.primitives.indexing import static_slice
+from funcad.primitives.shape import concatenate, reshape
+from funcad.transforms.plumbing import api, export, name_of
+from funcad.transforms.vmap import vmap
+
+__all__ = ["fori_loop", "map"]
+
+
+def _bound(x: Any, name: str) -> Any:
+    """An integer bound: as Python's int if it has a value."""
+    try:
+        good = shape_of(x) == () and dtype_of(x).kind in "iu"
+    except TypeError:
+        good = False
+    if not good:
+        found = type(x).__name__ if not hasattr(x, "dtype") else aval_of(x)
+        raise TypeError(f"fori_loop: {name} must be an integer of shape (), got {found}")
+    value = concrete_value(x)
+    return x if type(value) is Tracer else int(value)
+
+
+@api
+def fori_loop(
+    lower: Any, upper: Any, body_fun: Callable[[Any, Any], Any], init_val: Any, *, unroll: int | bool | None = None
+) -> Any:
+    """`for i in range(lower, upper): val = body_fun(i, val)`.
+
+    `init_val` is a pytree whose structure, shapes and dtypes body_fun keeps (Python scalars take the dtype that it returns),
+    or TypeError names the path. If both bounds have values the loop is a `scan`, which `unroll` may unroll; otherwise it is a
+    `while_loop`. Both have forward and reverse mode (JAX's has reverse mode with static bounds only). As in Python, i adapts
+    to the dtype of what it meets if `lower` is a Python integer.
+
+    >>> import funcad
+    >>> funcad.fori_loop(1, 5, lambda i, product: product * i, 1)
+    24
+    """
+    lower, upper = _bound(lower, "lower"), _bound(upper, "upper")
+    leaves, structure = prepare("fori_loop", init_val, "init_val")
+    returned = "the value returned by " + name_of(body_fun)
+
+    def checked(i: Any, value: Any) -> Any:
+        out = body_fun(i, value)
+        check_structure("fori_loop", prepare("fori_loop", out, returned)[1], structure, returned, "init_val")
+        return out
+
+    if type(lower) is int and type(upper) is int:
+
+        def step(carry: Any, _: Any) -> tuple[Any, None]:
+            i, value = carry
+            return (add(i, 1), checked(i, value)), None
+
+        n = max(upper - lower, 0)
+        steps = check_unroll("fori_loop", 1 if unroll is None else unroll, n)
+        (_, result), _ = run_scan("fori_loop", step, (lower, init_val), None, n, False, steps, staging=True)
+        return result
+    if unroll not in (None, False, 1):
+        raise ValueError(
+            "fori_loop: unroll needs bounds that have values, but here the number of iterations is known only when the "
+            "program runs.\nPass the bounds as static arguments of jit (static_argnums), or leave unroll out."
+        )
+    common = np.result_type(dtype_of(lower), dtype_of(upper))
+    _, result = run_while(
+        "fori_loop",
+        lambda carry: lt(convert(carry[0], common), convert(upper, common)),
+        lambda carry: (add(carry[0], 1), checked(*carry)),
+        (lower, init_val),
+        ("init_val", returned),
+    )
+    return result
+
+
+@api
+def map(f: Callable[[Any], Any], xs: Any, *, batch_size: int | None = None) -> Any:
+    """f applied to each example along the leading axis of a pytree, one after the other, the results stacked.
+
+    Like `vmap(f)(xs)` with less memory; `batch_size` handles that many examples at a time with `vmap`. f is traced once.
+    ValueError if leading axes differ. As JAX's.
+
+    >>> import numpy as np, funcad
+    >>> funcad.map(lambda x: x * x, np.array([1.0, 2.0, 3.0]), batch_size=2)
+    array([1., 4., 9.])
+    """
+    leaves, structure = prepare("map", xs, "xs")
+    if not leaves:
+        raise ValueError("map: xs has no arrays, so nothing says how often to call the function")
+    if batch_size is None:
+        return run_scan("map", lambda carry, x: (carry, f(x)), (), xs, None, False, 1, staging=False)[1]
+    if batch_size < 1:
+        raise ValueError(f"map: batch_size must be at least 1, got {batch_size}")
+    sizes = {shape_of(x)[0] if shape_of(x) else None for x in leaves}
+    if len(sizes) != 1 or None in sizes:  # let scan's own check name the paths
+        return run_scan("map", lambda carry, x: (carry, f(x)), (), xs, None, False, 1, staging=False)[1]
+    n = sizes.pop()
+    n_chunks = n // batch_size
+    whole = n_chunks * batch_size
+    results = []
+    if n_chunks or not n:
+        chunks = [
+            reshape(static_slice(x, 0, whole), shape=(n_chunks, batch_size, *shape_of(x)[1:])) for x in leaves
+        ]
+        out = run_scan(
+            "map", lambda carry, x: (carry, vmap(f)(x)), (), structure.unflatten(chunks), None, False, 1, staging=False
+        )[1]
+        parts, out_tree = tree.flatten(out)
+        results.append([reshape(y, shape=(whole, *shape_of(y)[2:])) for y in parts])
+    if whole < n:
+        rest = [static_slice(x, whole, n) for x in leaves]
+        parts, out_tree = tree.flatten(vmap(f)(structure.unflatten(rest)))
+        results.append(parts)
+    joined = results[0] if len(results) == 1 else [concatenate(pair, axis=0) for pair in zip(*results)]
+    return out_tree.unflatten(export(joined, leaves))

@@ -1,0 +1,218 @@
+"""Rewiring programs: permute inputs, choose outputs, fill in zeros, without tracing again.
+
+Control flow derives bodies from bodies; most of it is a matter of which variable is an input and which an output. A rewired
+program shares its variables and equations with the original, but is a Jaxpr of its own (with its own memo).
+`interned` gives back the Jaxpr of an earlier trace that is equal to a new one, so that everything derived from it, and its
+compiled program, is found again: un-jitted control flow traces its functions at every call, but derives and compiles once.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import OrderedDict
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from funcad.ir.aval import Aval, LiteralAval, StackAval
+from funcad.ir.jaxpr import Equation, Jaxpr, Literal, Var, equation_has_effects, literal_key
+from funcad.ir.place import device_in_use, namespace_of
+from funcad.ir.tracer import concrete_value
+from funcad.primitives.conversion import convert_p
+from funcad.primitives.shape import broadcast_in_dim_p
+from funcad.primitives.stack import stack_empty_p, zero_value
+
+__all__ = ["split", "rewire", "fill_zeros", "coerce", "invariant_part", "interned", "near", "zeros_near", "plain", "stacked"]
+
+
+def split(values: Sequence[Any], *sizes: int) -> list[list[Any]]:
+    """Consecutive parts of these sizes, and the rest."""
+    parts, start = [], 0
+    for n in sizes:
+        parts.append(list(values[start : start + n]))
+        start += n
+    parts.append(list(values[start:]))
+    return parts
+
+
+def plain(aval: Any) -> Any:
+    """The aval of a variable (never a LiteralAval)."""
+    return Aval(aval.shape, aval.dtype, aval.weak) if type(aval) is LiteralAval else aval
+
+
+def stacked(aval: Any, length: int | None) -> Any:
+    """What `length` values of one aval become together: an array, or a stack where the length is unknown."""
+    if length is None or type(aval) is StackAval:
+        return StackAval(plain(aval))
+    return Aval((length, *aval.shape), aval.dtype)
+
+
+
+def rewire(jaxpr: Jaxpr, inputs: Sequence[Var], outputs: Sequence[Any], equations: Sequence[Equation] = ()) -> Jaxpr:
+    """The program with other inputs and outputs, without the equations that are now dead; `equations` come last."""
+    every = (*jaxpr.equations, *equations)
+    live = {o for o in outputs if type(o) is Var}
+    kept = []
+    for equation in reversed(every):
+        if any(o in live for o in equation.outputs) or equation_has_effects(equation):
+            kept.append(equation)
+            live.update(a for a in equation.inputs if type(a) is Var)
+    return Jaxpr(tuple(inputs), tuple(reversed(kept)), tuple(outputs))
+
+
+def zero_atom(aval: Any) -> tuple[Any, list[Equation]]:
+    """A zero inside a program (no array is captured for it)."""
+    if type(aval) is StackAval:
+        v = Var(aval)
+        return v, [Equation(stack_empty_p, (), {"aval": aval}, (v,))]
+    zero = Literal(aval.dtype.type(0))
+    if not aval.shape:
+        return zero, []
+    v = Var(Aval(aval.shape, aval.dtype))
+    return v, [Equation(broadcast_in_dim_p, (zero,), {"shape": aval.shape, "axes": ()}, (v,))]
+
+
+def fill_zeros(atoms: Sequence[Any], avals: Sequence[Any]) -> tuple[list[Any], list[Equation]]:
+    """The atoms with a zero in place of each None, and the equations that make the zeros."""
+    filled, equations = [], []
+    for atom, aval in zip(atoms, avals):
+        if atom is None:
+            atom, made = zero_atom(aval)
+            equations += made
+        filled.append(atom)
+    return filled, equations
+
+
+def coerce(jaxpr: Jaxpr, avals: Sequence[Any]) -> Jaxpr:
+    """The program with its outputs converted to these avals (which have the right shapes)."""
+    outputs, equations = [], []
+    for atom, aval in zip(jaxpr.outputs, avals):
+        found = atom.aval
+        if type(found) is not StackAval and (found.dtype != aval.dtype or (found.weak and not aval.weak)):
+            if type(atom) is Literal:
+                atom = Literal(aval.dtype.type(atom.value))
+            else:
+                v = Var(Aval(aval.shape, aval.dtype))
+                equations.append(Equation(convert_p, (atom,), {"dtype": aval.dtype}, (v,)))
+                atom = v
+        outputs.append(atom)
+    if not equations and all(a is b for a, b in zip(outputs, jaxpr.outputs)):
+        return jaxpr
+    return Jaxpr(jaxpr.inputs, (*jaxpr.equations, *equations), tuple(outputs))
+
+
+def invariant_part(jaxpr: Jaxpr, inputs: Sequence[Var]) -> tuple[set, list[Equation]]:
+    """The variables that depend on these inputs alone, and the equations that compute them."""
+    known: set = set(inputs)
+    equations = []
+    for equation in jaxpr.equations:
+        if all(type(a) is Literal or a in known for a in equation.inputs) and not equation_has_effects(equation):
+            known.update(equation.outputs)
+            equations.append(equation)
+    return known, equations
+
+
+def dependent_outputs(jaxpr: Jaxpr, linear: Sequence[bool]) -> list[bool]:
+    """Which outputs depend on the flagged inputs."""
+    reached = {v for v, flag in zip(jaxpr.inputs, linear) if flag}
+    for equation in jaxpr.equations:
+        if any(type(a) is Var and a in reached for a in equation.inputs):
+            reached.update(equation.outputs)
+    return [type(o) is Var and o in reached for o in jaxpr.outputs]
+
+
+def grow(flags: tuple, n_consts: int, n_carry: int, step: Callable[[tuple], Sequence[bool]]) -> tuple:
+    """The smallest set of flagged inputs, from the given one up, that a loop's body maps into itself.
+
+    `step(flags)` tells which outputs of the body are flagged, the carry first.
+    """
+    while True:
+        out = step(flags)
+        carry = flags[n_consts : n_consts + n_carry]
+        grown = tuple([a or b for a, b in zip(carry, out[:n_carry])])
+        if grown == carry:
+            return flags
+        flags = (*flags[:n_consts], *grown, *flags[n_consts + n_carry :])
+
+
+# ---------------------------------------------------------------- placement of what a derived program captured
+
+
+def near(consts: Sequence[Any], args: Sequence[Any]) -> list[Any]:
+    """Captured arrays, moved to where the arguments are."""
+    if not device_in_use():
+        return list(consts)
+    xp = namespace_of([concrete_value(a) for a in args])
+    if xp is np:
+        return list(consts)
+    return [xp.asarray(c) if type(c) is np.ndarray else c for c in consts]
+
+
+def zeros_near(avals: Sequence[Any], args: Sequence[Any]) -> list[Any]:
+    return near([zero_value(a) for a in avals], args)
+
+
+# ---------------------------------------------------------------- interning
+
+MOST_INTERNED = 512
+_interned: OrderedDict[Any, Jaxpr] = OrderedDict()
+_guard = threading.Lock()
+
+
+def _param_key(value: Any) -> Any:
+    if type(value) in (tuple, list):
+        return (type(value), *map(_param_key, value))
+    if isinstance(value, (bool, int, float, complex, np.generic)):
+        return literal_key(value)
+    hash(value)  # an unhashable parameter raises TypeError: such a program is not interned
+    return (type(value), value)
+
+
+def _aval_key(aval: Any) -> Any:
+    return aval if type(aval) is StackAval else (aval.shape, aval.dtype, aval.weak)
+
+
+def _key(jaxpr: Jaxpr) -> tuple:
+    numbers = {v: i for i, v in enumerate(jaxpr.inputs)}
+
+    def atom_key(atom: Any) -> Any:
+        return literal_key(atom.value) if type(atom) is Literal else numbers[atom]
+
+    parts: list[Any] = [_aval_key(v.aval) for v in jaxpr.inputs]
+    for equation in jaxpr.equations:
+        source = equation.source
+        where = None if source is None else (id(source.code), source.offset, source.scope)
+        parts.append((equation.primitive, tuple(map(atom_key, equation.inputs)), where))
+        parts += [(name, _param_key(value)) for name, value in equation.params.items()]
+        for v in equation.outputs:
+            numbers[v] = len(numbers)
+    return (*parts, tuple(map(atom_key, jaxpr.outputs)))
+
+
+def interned(jaxpr: Jaxpr) -> Jaxpr:
+    """An equal program that was seen before (same operations at the same places of the source), else this one."""
+    try:
+        key = _key(jaxpr)
+    except TypeError:
+        return jaxpr
+    with _guard:
+        found = _interned.setdefault(key, jaxpr)
+        _interned.move_to_end(key)
+        if len(_interned) > MOST_INTERNED:
+            _interned.popitem(last=False)
+    return found
+
+
+def forget_interned() -> None:
+    """Drop every program that `interned` keeps."""
+    with _guard:
+        _interned.clear()
+
+
+def memoised(jaxpr: Jaxpr, key: Any, make: Callable[[], Any]) -> Any:
+    """What was derived from a program under this key, made at first use."""
+    found = jaxpr.memo.get(key)
+    if found is None:
+        found = jaxpr.memo[key] = make()
+    return found

@@ -1,0 +1,358 @@
+"""What the custom rules share: rules as programs, calls as pairs of trees, closures that are refused.
+
+Idea: a user's rule is an ordinary function. Where the values exist (grad and jvp outside jit and vmap) it simply runs on them,
+so Python `if` works in it. Where they do not, it is traced once into a program, in a staging trace, and the program is what
+transforms transform: its batch is the batch of the program. A `Rule` is such a function together with that program, made
+when it is first needed, with the axis environment of the moment when the rule was met.
+
+Trap: a rule that closes over a value being traced would not know the derivative with respect to it; it is refused. In a
+program it shows as a captured tracer; on values, as a result that belongs to a trace which none of the arguments belongs to.
+"""
+
+from __future__ import annotations
+
+import functools
+import inspect
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+import numpy as np
+
+from funcad import tree
+from funcad.errors import CustomRuleClosureError, UnexpectedTracerError
+from funcad.ir.aval import Aval, aval_of, is_inexact
+from funcad.ir.interpret import eval_jaxpr
+from funcad.ir.jaxpr import Jaxpr
+from funcad.ir.state import setting, state
+from funcad.ir.trace import trace_function
+from funcad.ir.tracer import Tracer
+from funcad.transforms.following import FollowingTrace
+from funcad.transforms.plumbing import check_tangents, float0, name_of, zeros_for
+
+__all__ = [
+    "Rule",
+    "Call",
+    "Target",
+    "recorder",
+    "is_following",
+    "closes_over_tracer",
+    "refuse_tracers",
+    "refuse_foreign",
+    "user_code",
+    "shown",
+]
+
+
+def recorder(leaves: Sequence[Any]) -> Any:
+    """The trace that would record an operation on these values, as `bind` decides it; None: it would compute."""
+    top = None
+    for x in leaves:
+        if type(x) is Tracer and (top is None or x.trace.level > top.level):
+            top = x.trace
+    if top is None:
+        return None
+    inner = state.staging
+    return inner if inner is not None and inner.level > top.level else top
+
+
+def is_following(trace: Any) -> bool:
+    return isinstance(trace, FollowingTrace)
+
+
+def user_code(env: tuple, batching: Any = None) -> Any:
+    """The state in which a user's rule runs, wherever in an interpreter we are when it is called."""
+    return setting(source=None, axis_env=env, batching=batching)
+
+
+# ---------------------------------------------------------------- closures
+
+
+def _captured_values(f: Any, depth: int = 4, with_globals: bool = True) -> Iterator[tuple[str, Any]]:
+    """(name, value) of everything that a function refers to: closure cells, globals, partials, bound objects."""
+    if depth == 0:
+        return
+    for attribute in ("__wrapped__", "func", "f", "__func__"):
+        inner = getattr(f, attribute, None)
+        if callable(inner) and inner is not f:
+            yield from _captured_values(inner, depth - 1, with_globals)
+    if isinstance(f, functools.partial):
+        yield from ((f"argument {i} of a partial", a) for i, a in enumerate(f.args))
+        yield from ((name, a) for name, a in f.keywords.items())
+    code = getattr(f, "__code__", None)
+    if code is None:
+        return
+    named = []
+    for name, cell in zip(code.co_freevars, f.__closure__ or ()):
+        try:
+            named.append((name, cell.cell_contents))
+        except ValueError:  # a variable that is not assigned yet
+            pass
+    if with_globals:
+        named += [(name, f.__globals__[name]) for name in code.co_names if name in f.__globals__]
+    for name, value in named:
+        yield name, value
+        if callable(value) and hasattr(value, "__code__"):
+            yield from _captured_values(value, depth - 1, with_globals)
+
+
+def closes_over_tracer(f: Any) -> bool:
+    """Is there a traced value in the closure of f?"""
+    return any(type(leaf) is Tracer for _, v in _captured_values(f, with_globals=False) for leaf in tree.leaves(v))
+
+
+def _variable_of(functions: Sequence[Any], wanted: Callable[[Tracer], bool]) -> str | None:
+    for f in functions:
+        for name, value in _captured_values(f):
+            for leaf in tree.leaves(value):
+                if type(leaf) is Tracer and wanted(leaf):
+                    return name
+    return None
+
+
+def _closure_error(what: str, functions: Sequence[Any], tracer: Tracer) -> CustomRuleClosureError:
+    name = _variable_of(functions, lambda t: t is tracer) or _variable_of(functions, lambda t: t.trace is tracer.trace)
+    variable = f"the variable {name!r}" if name else "a value"
+    made = f", made at {tracer.source}" if tracer.source is not None else ""
+    return CustomRuleClosureError(
+        f"{what} closes over {variable}, which is being traced ({tracer.aval} in {tracer.trace.name}{made}): "
+        "the derivative with respect to it would be lost.\n"
+        "Remedy: make it an argument of the function and of its rules; for a function that closes over it, "
+        "funcad.closure_convert turns such values into arguments."
+    )
+
+
+def refuse_tracers(what: str, functions: Sequence[Any], captured: Sequence[Any]) -> None:
+    """A program of a rule must not have captured a tracer."""
+    for c in captured:
+        if type(c) is Tracer:
+            raise _closure_error(what, functions, c)
+
+
+def _traces_of(values: Sequence[Any]) -> set[int]:
+    found: set[int] = set()
+    todo = [v for v in values if type(v) is Tracer]
+    while todo:
+        x = todo.pop()
+        found.add(x.trace.level)
+        todo += [v for v in (x.primal, x.tangent) if type(v) is Tracer]
+    return found
+
+
+def refuse_foreign(what: str, functions: Sequence[Any], given: Sequence[Any], results: Sequence[Any]) -> None:
+    """A rule that ran on values must not return a tracer whose trace none of its arguments belongs to."""
+    tracers = [r for r in results if type(r) is Tracer]
+    if not tracers:
+        return
+    allowed = _traces_of(given) | _traces_of([index for _, _, index in state.axis_env])
+    for r in tracers:
+        if r.trace.level not in allowed:
+            raise _closure_error(what, functions, r)
+
+
+# ---------------------------------------------------------------- rules
+
+
+class Rule:
+    """A function of flat values, `function(*values) -> [value or None]`; or, derived from others, a program only.
+
+    `eager` rules run their function on whatever they are given; the others run their program.
+    """
+
+    __slots__ = ("what", "function", "users", "avals", "derive", "eager", "env", "batching", "_program")
+
+    def __init__(
+        self,
+        what: str,
+        function: Callable[..., Sequence[Any]] | None = None,
+        avals: Sequence[Any] = (),
+        users: Sequence[Any] = (),
+        *,
+        derive: Callable[[], tuple[Jaxpr, list, list[bool]]] | None = None,
+        eager: bool = False,
+    ):
+        self.what = what
+        self.function = function
+        self.avals = avals
+        self.users = users
+        self.derive = derive
+        self.eager = eager
+        self.env = state.axis_env
+        self.batching = state.batching if derive is not None else None
+        self._program: Any = None
+
+    def __repr__(self) -> str:
+        return self.what
+
+    def program(self) -> tuple[Jaxpr, list, list[bool]]:
+        """`(jaxpr, consts, present)`: (consts, values) -> the results that are not None."""
+        if self._program is None:
+            with user_code(self.env, self.batching):
+                self._program = self.derive() if self.derive is not None else self._trace()
+        return self._program
+
+    def _trace(self) -> tuple[Jaxpr, list, list[bool]]:
+        present: list[bool] = []
+
+        def flat(*values: Any) -> list[Any]:
+            results = self.function(*values)  # type: ignore[misc]
+            present[:] = [r is not None for r in results]
+            return [r for r in results if r is not None]
+
+        jaxpr, consts = trace_function(flat, self.avals, name=self.what, staging=True)
+        refuse_tracers(self.what, self.users, consts)
+        return jaxpr, consts, present
+
+    def __call__(self, *values: Any) -> list[Any]:
+        if self.eager:
+            try:
+                with user_code(self.env):
+                    return list(self.function(*values))  # type: ignore[misc]
+            except UnexpectedTracerError as error:
+                raise self._closed_over(error) from None
+        jaxpr, consts, present = self.program()
+        found = iter(eval_jaxpr(jaxpr, [*consts, *values]))
+        return [next(found) if p else None for p in present]
+
+    def _closed_over(self, error: Exception) -> Exception:
+        """A leaked tracer in a rule that runs late is a closure of the rule's, if we find it there."""
+        for f in self.users:
+            for _, value in _captured_values(f):
+                for leaf in tree.leaves(value):
+                    if type(leaf) is Tracer and leaf.trace.closed:
+                        return _closure_error(self.what, self.users, leaf)
+        return error
+
+
+# ---------------------------------------------------------------- calls
+
+
+class Target:
+    """The signature side of a function with custom rules: keywords resolved, non-differentiable arguments apart."""
+
+    __slots__ = ("f", "kind", "nums", "names", "_signature")
+
+    def __init__(self, f: Any, kind: str, nondiff_argnums: Any, nondiff_argnames: Any):
+        if not callable(f):
+            raise TypeError(f"{kind} takes a function, got {type(f).__name__}")
+        self.f = f
+        self.kind = kind
+        self.nums = tuple(nondiff_argnums) if isinstance(nondiff_argnums, (tuple, list, range)) else (nondiff_argnums,)
+        self.names = (nondiff_argnames,) if isinstance(nondiff_argnames, str) else tuple(nondiff_argnames)
+        self._signature: Any = None
+        for i in self.nums:
+            if not hasattr(i, "__index__"):
+                raise TypeError(f"{kind}: nondiff_argnums must hold ints, got {i!r}")
+
+    def signature(self) -> Any:
+        if self._signature is None:
+            try:
+                self._signature = inspect.signature(self.f)
+            except (TypeError, ValueError):  # builtins and ufuncs have none
+                self._signature = False
+        return self._signature
+
+    def positional(self, args: tuple, kwargs: dict) -> tuple:
+        """All arguments by position, defaults filled in, as rules receive them."""
+        signature = self.signature()
+        if signature is False:
+            if kwargs:
+                raise TypeError(f"{self.kind} of {name_of(self.f)}: the function has no signature; pass arguments by position")
+            return args
+        bound = signature.bind(*args, **kwargs)
+        bound.apply_defaults()
+        if bound.kwargs:
+            raise TypeError(
+                f"{self.kind} of {name_of(self.f)}: rules receive arguments by position, but {sorted(bound.kwargs)} can be "
+                "given by keyword only.\nRemedy: make them positional parameters, or bind them with functools.partial."
+            )
+        return bound.args
+
+    def nondiff(self, n: int) -> tuple[int, ...]:
+        """Positions of the non-differentiable arguments."""
+        positions = set()
+        for i in self.nums:
+            if not -n <= i < n:
+                raise ValueError(f"{self.kind} of {name_of(self.f)}: nondiff_argnums={self.nums} for {n} argument(s)")
+            positions.add(i % n)
+        if self.names:
+            parameters = list(self.signature().parameters) if self.signature() else []
+            for name in self.names:
+                if name not in parameters:
+                    raise ValueError(f"{self.kind} of {name_of(self.f)}: nondiff_argnames names {name!r}, not a parameter")
+                positions.add(parameters.index(name))
+        return tuple(sorted(positions))
+
+
+class Call:
+    """One call of a function with custom rules: its leaves, and how the arguments are put together again."""
+
+    __slots__ = ("target", "args", "nondiff", "leaves", "in_tree", "avals", "inexact")
+
+    def __init__(self, target: Target, args: tuple):
+        self.target = target
+        self.nondiff = target.nondiff(len(args))
+        self.args = args
+        dynamic = [a for i, a in enumerate(args) if i not in self.nondiff]
+        self.leaves, self.in_tree = tree.flatten(dynamic)
+        for i in self.nondiff:
+            for leaf in tree.leaves(args[i]):
+                if type(leaf) is Tracer:
+                    raise CustomRuleClosureError(
+                        f"{target.kind} of {self.name}: argument {i} is in nondiff_argnums, but it is being traced "
+                        f"({leaf.aval} in {leaf.trace.name}).\n"
+                        "Remedy: make it an ordinary argument; its rule may return None (bwd) or ignore its tangent (jvp)."
+                    )
+        if any(type(x) is Tracer for x in self.leaves):
+            self.avals = [aval_of(x) for x in self.leaves]
+            self.inexact = [is_inexact(a) for a in self.avals]
+
+    def detach(self) -> None:
+        """Forget the arguments' values, once the call is recorded: a program must not keep its tracers alive."""
+        self.leaves = []
+        self.args = tuple([a if i in self.nondiff else None for i, a in enumerate(self.args)])
+
+    @property
+    def name(self) -> str:
+        return name_of(self.target.f)
+
+    @property
+    def static(self) -> list[Any]:
+        return [self.args[i] for i in self.nondiff]
+
+    def merged(self, leaves: Sequence[Any]) -> list[Any]:
+        """The arguments in their order, with these leaves."""
+        dynamic = iter(self.in_tree.unflatten(leaves))
+        return [a if i in self.nondiff else next(dynamic) for i, a in enumerate(self.args)]
+
+    def strong_avals(self) -> list[Any]:
+        """Avals of the tangents of the differentiable leaves."""
+        return [Aval(a.shape, a.dtype) for a, inexact in zip(self.avals, self.inexact) if inexact]
+
+    def tangents(self, primals: Sequence[Any], tangents: Sequence[Any]) -> list[Any]:
+        """One tangent per differentiable leaf: zeros where it is None."""
+        return [zeros_for(p) if t is None else t for p, t, d in zip(primals, tangents, self.inexact) if d]
+
+    def run_jvp(self, rule: Callable[..., Any], leaves: Sequence[Any], tangents: Sequence[Any]) -> tuple[list, list, Any]:
+        """Run the user's jvp rule: (outputs, tangents or None, output structure). `tangents`: as `tangents()` gives them."""
+        found = iter(tangents)
+        full = [next(found) if d else np.zeros(a.shape, float0) for a, d in zip(self.avals, self.inexact)]
+        primals = tuple(self.in_tree.unflatten(leaves))
+        result = rule(*self.static, primals, tuple(self.in_tree.unflatten(full)))
+        what = f"jvp rule of {self.name}"
+        if not (isinstance(result, (tuple, list)) and len(result) == 2):
+            raise TypeError(
+                f"the {what} must return a pair (output, output_tangent); it returned {shown(result)}.\n"
+                "Remedy: return f(*primals), tangent."
+            )
+        out, tangent = result
+        outs, out_tree = tree.flatten(out)
+        parts = out_tree.parts_of(tangent, "output_tangent", "output")
+        given = out_tree.unflatten([zeros_for(o) if p is None else p for o, p in zip(outs, parts)])
+        _, checked, _ = check_tangents(out, given, what, "output", "output_tangent")
+        return outs, [None if p is None else t for p, t in zip(parts, checked)], out_tree
+
+
+def shown(result: Any) -> str:
+    if isinstance(result, (tuple, list)):
+        return f"a {type(result).__name__} of length {len(result)}"
+    return f"{type(result).__name__}"

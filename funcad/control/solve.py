@@ -1,0 +1,438 @@
+"""Implicit differentiation: `custom_linear_solve` and `custom_root`.
+
+Idea: a solution is differentiated by the equation that it satisfies, not through the steps that found it. With A x = b,
+A dx = db - dA x, so the tangent is another solve with the same A; and the solve is linear in b, so its transpose is a solve
+with A transposed. With f(x, p) = 0, df/dx dx = -df/dp dp. The callables are traced when called, so they may close over traced
+values, with respect to which the solution is differentiable; what only the solver reads (a preconditioner) has no influence
+on the derivative. Trap: a solver that ignores its `matvec` argument cannot be reused for the transposed system, which would
+silently give a wrong gradient; whether it calls its argument is noted while it is traced.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+from funcad import tree
+from funcad.backends.interpreter import run_jaxpr
+from funcad.control.body import check_structure, prepare, strengthened
+from funcad.control.call import call, call_p, spread
+from funcad.control.rewire import coerce, interned, near, plain, rewire, split
+from funcad.errors import MissingRuleError
+from funcad.ir.aval import Aval, aval_of
+from funcad.ir.interpret import eval_jaxpr
+from funcad.ir.jaxpr import Jaxpr
+from funcad.ir.primitive import Primitive, is_linear
+from funcad.ir.trace import any_tracer, trace_function
+from funcad.primitives.arithmetic import neg, sub
+from funcad.primitives.stack import lead, zero_value
+from funcad.transforms.batch import batch_jaxpr
+from funcad.transforms.linearize import linearize_eval
+from funcad.transforms.plumbing import api, export, name_of
+from funcad.transforms.transpose import transpose_jaxpr
+
+__all__ = ["custom_linear_solve", "custom_root", "linear_solve_p", "root_p"]
+
+
+def _strong(avals: Sequence[Any]) -> list[Any]:
+    return [Aval(a.shape, a.dtype) for a in avals]
+
+
+def _zeros_for(values: Sequence[Any], like: Sequence[Any]) -> list[Any]:
+    """The values with a zero, of the aval of its counterpart, in place of each None."""
+    zeros = near([zero_value(Aval(a.shape, a.dtype)) for a in map(aval_of, like)], like)
+    return [z if v is None else v for v, z in zip(values, zeros)]
+
+
+def _parameter_tangents(
+    jaxpr: Jaxpr, consts: Sequence[Any], tangents: Sequence[Any], x: Sequence[Any], linear: bool
+) -> list[Any]:
+    """Tangents of `jaxpr(consts, x)` due to the consts alone (None: zero)."""
+    if all(t is None for t in tangents):
+        return [None] * len(jaxpr.outputs)
+    rule: Any = call_p.linearize if linear else call_p.primal_and_jvp
+    return rule([*consts, *x], [*tangents, *[None] * len(x)], jaxpr=jaxpr, name="parameters")[1]
+
+
+def _batched(
+    jaxpr: Jaxpr, size: int, flags: Sequence[bool], force: Sequence[bool], captured: list[Any]
+) -> tuple[Jaxpr, list[Any], list[bool]]:
+    derived, consts, out_batched = batch_jaxpr(jaxpr, size, tuple(flags), tuple(force))
+    return derived, near(consts, captured), out_batched
+
+
+# ---------------------------------------------------------------- linear systems
+
+
+class _System(NamedTuple):
+    """The operands of one linear_solve: constants of matvec, solve and the transposed solve, and b."""
+
+    matvec: list[Any]
+    solve: list[Any]
+    transpose: list[Any]
+    b: list[Any]
+
+
+def _parts(values: Sequence[Any], n_consts: tuple[int, int, int]) -> _System:
+    return _System(*split(values, *n_consts))
+
+
+def _solve_abstract(
+    *avals: Any, matvec: Jaxpr, solve: Jaxpr, transpose_solve: Jaxpr | None, n_consts: tuple[int, int, int]
+) -> list:
+    return [plain(o.aval) for o in solve.outputs]
+
+
+def _solve_impl(
+    xp: Any, *args: Any, matvec: Jaxpr, solve: Jaxpr, transpose_solve: Jaxpr | None, n_consts: tuple[int, int, int]
+) -> list:
+    system = _parts(args, n_consts)
+    return run_jaxpr(solve, [*system.solve, *system.b])
+
+
+def _solve_tangents(primals: Sequence[Any], tangents: Sequence[Any], linear: bool, params: dict) -> tuple[list, list]:
+    outs = linear_solve_p(*primals, **params)
+    system, ts = _parts(primals, params["n_consts"]), _parts(tangents, params["n_consts"])
+    n = len(system.b)
+    x = outs[:n]
+    from_matrix = _parameter_tangents(params["matvec"], system.matvec, ts.matvec, x, linear)
+    rhs = []
+    for db, da_x in zip(ts.b, from_matrix):
+        rhs.append(db if da_x is None else neg(da_x) if db is None else sub(db, da_x))
+    if all(r is None for r in rhs):
+        return outs, [None] * len(outs)
+    rhs = _zeros_for(rhs, x)
+    dx = linear_solve_p(*system.matvec, *system.solve, *system.transpose, *rhs, **params)[:n]
+    return outs, [*dx, *[None] * (len(outs) - n)]
+
+
+def _transposed_matvec(matvec: Jaxpr, n_consts: int) -> tuple[Jaxpr, list[Any]]:
+    """(captured, matvec consts, y) -> x: the transposed matrix applied to a vector, and the captured values."""
+    n = len(matvec.inputs) - n_consts
+    flags = tuple([False] * n_consts + [True] * n)
+    derived, captured, found = transpose_jaxpr(matvec, flags, (True,) * len(matvec.outputs))
+    if all(found):
+        return derived, captured
+    avals = _strong(matvec.in_avals[n_consts:])
+
+    def filled(*values: Any) -> list[Any]:
+        outs = spread(eval_jaxpr(derived, values), found)
+        return [zero_value(a) if o is None else o for o, a in zip(outs, avals)]
+
+    jaxpr, more = trace_function(filled, list(map(plain, derived.in_avals)), name="transpose", abstract=False)
+    return jaxpr, [*more, *captured]
+
+
+def _solve_transpose(
+    cts: Sequence[Any],
+    *inputs: Any,
+    matvec: Jaxpr,
+    solve: Jaxpr,
+    transpose_solve: Jaxpr | None,
+    n_consts: tuple[int, int, int],
+) -> list[Any]:
+    system = _parts(inputs, n_consts)
+    n = len(system.b)
+    if transpose_solve is None:
+        raise MissingRuleError(
+            "reverse mode through custom_linear_solve needs transpose_solve: the solve function does not call its matvec "
+            "argument, so it cannot be used for the transposed system.\nGive transpose_solve=, or symmetric=True."
+        )
+    cts = _zeros_for(cts[:n], [x.aval if is_linear(x) else x for x in system.b])
+    transposed, captured = _transposed_matvec(matvec, n_consts[0])
+    back = rewire(solve, solve.inputs, solve.outputs[:n])
+    consts = [*near(captured, cts), *system.matvec]
+    outs = linear_solve_p(
+        *consts, *system.transpose, *system.solve, *cts,
+        matvec=transposed, solve=transpose_solve, transpose_solve=back,
+        n_consts=(len(consts), n_consts[2], n_consts[1]),
+    )  # fmt: skip
+    return [*[None] * sum(n_consts), *outs]
+
+
+def _solve_batch(
+    size: int,
+    args: Sequence[Any],
+    batched: Sequence[bool],
+    *,
+    matvec: Jaxpr,
+    solve: Jaxpr,
+    transpose_solve: Jaxpr | None,
+    n_consts: tuple[int, int, int],
+) -> tuple[list, list]:
+    system, flags = _parts(args, n_consts), _parts(batched, n_consts)
+    n = len(system.b)
+    b = [x if f else lead(x, size) for x, f in zip(system.b, flags.b)]
+    every = [True] * n
+    args = list(args)
+    mat, mat_captured, _ = _batched(matvec, size, [*flags.matvec, *every], every, args)
+    n_aux = len(solve.outputs) - n
+    sol, sol_captured, out_batched = _batched(solve, size, [*flags.solve, *every], [*every, *[False] * n_aux], args)
+    back, back_captured = None, []
+    if transpose_solve is not None:
+        back, back_captured, _ = _batched(transpose_solve, size, [*flags.transpose, *every], every, args)
+    groups = [
+        [*mat_captured, *system.matvec],
+        [*sol_captured, *system.solve],
+        [*back_captured, *system.transpose],
+    ]
+    outs = linear_solve_p(
+        *groups[0], *groups[1], *groups[2], *b,
+        matvec=mat, solve=sol, transpose_solve=back, n_consts=tuple(map(len, groups)),
+    )  # fmt: skip
+    return outs, out_batched
+
+
+linear_solve_p = Primitive(
+    "linear_solve",
+    _solve_impl,
+    _solve_abstract,
+    primal_and_jvp=lambda primals, tangents, **params: _solve_tangents(primals, tangents, False, params),
+    linearize=lambda primals, tangents, **params: _solve_tangents(primals, tangents, True, params),
+    transpose=_solve_transpose,
+    batch=_solve_batch,
+    multiple=True,
+)
+
+
+class _Vectors:
+    """The structure and avals of the unknown: flattening and checking what the user's functions return."""
+
+    def __init__(self, what: str, example: Any, name: str):
+        self.what = what
+        self.name = name
+        self.leaves, self.structure = prepare(what, example, name)
+        self.avals = _strong(map(aval_of, self.leaves))
+
+    def flat(self, value: Any, name: str) -> list[Any]:
+        leaves, found = prepare(self.what, value, name)
+        check_structure(self.what, found, self.structure, name, self.name)
+        for path, x, aval in zip(self.structure.paths(), leaves, self.avals):
+            got = aval_of(x)
+            if got.shape != aval.shape or (got.dtype != aval.dtype and not got.weak):
+                where = tree.keystr(path)
+                raise TypeError(
+                    f"{self.what}: {name}{where} must have the shape and dtype of {self.name}{where}, {aval}; got {got}"
+                )
+        return leaves
+
+    def trace(self, f: Callable[..., list], n: int = 1) -> tuple[Jaxpr, list[Any]]:
+        """Trace a function of n flat vectors that returns one, or one and further outputs."""
+        jaxpr, consts = trace_function(f, self.avals * n, name=self.what)
+        rest = [plain(o.aval) for o in jaxpr.outputs[len(self.avals) :]]
+        return interned(coerce(jaxpr, [*self.avals, *rest])), consts
+
+
+def _solution_of(
+    vectors: _Vectors, out: Any, f: Any, has_aux: bool, aux_tree: list[Any]
+) -> list[Any]:
+    """The leaves of what a solver returned, its auxiliary output behind the solution."""
+    aux: list[Any] = []
+    if has_aux:
+        if not (isinstance(out, tuple) and len(out) == 2):
+            raise TypeError(
+                f"{vectors.what}: with has_aux=True, {name_of(f)} must return a pair (solution, aux); it returned "
+                f"{type(out).__name__}"
+            )
+        out, rest = out
+        aux, structure = prepare(vectors.what, rest, "aux")
+        aux_tree[:] = [structure]
+    return [*vectors.flat(out, "the solution"), *aux]
+
+
+@api
+def custom_linear_solve(
+    matvec: Callable[[Any], Any],
+    b: Any,
+    solve: Callable[..., Any],
+    transpose_solve: Callable[..., Any] | None = None,
+    symmetric: bool = False,
+    has_aux: bool = False,
+) -> Any:
+    """The solution x of `matvec(x) = b`, found by `solve(matvec, b)` and differentiated implicitly.
+
+    `matvec` is linear, from pytrees like b to pytrees like b (TypeError names the path that does not fit); it may close over
+    traced values. Reverse mode solves the transposed system: by `transpose_solve(vecmat, ct)`, by `solve` if `symmetric`, and
+    otherwise by `solve(vecmat, ct)` if solve calls its first argument (else MissingRuleError). With has_aux, solve returns
+    `(x, aux)` and so does this; aux has no derivative. As JAX's, which asks for transpose_solve.
+
+    >>> import numpy as np, funcad
+    >>> a = np.array([2.0, 4.0])
+    >>> funcad.custom_linear_solve(lambda x: a * x, np.ones(2), lambda matvec, b: b / a)
+    array([0.5 , 0.25])
+    """
+    vectors = _Vectors("custom_linear_solve", b, "b")
+    unflatten = vectors.structure.unflatten
+
+    def matvec_flat(*x: Any) -> list[Any]:
+        return vectors.flat(matvec(unflatten(x)), "matvec(x)")
+
+    mat, mat_consts = vectors.trace(matvec_flat)
+    called: list[bool] = []
+
+    def noted(x: Any) -> Any:
+        called.append(True)
+        return matvec(x)
+
+    aux_tree: list[Any] = []
+    sol, sol_consts = vectors.trace(
+        lambda *b: _solution_of(vectors, solve(noted, unflatten(b)), solve, has_aux, aux_tree)
+    )
+    inputs = [*mat_consts, *sol_consts, *vectors.leaves]
+    back, back_consts = None, []
+    if symmetric:
+        n = len(vectors.avals)
+        back, back_consts = rewire(sol, sol.inputs, sol.outputs[:n]), sol_consts
+    elif any_tracer(inputs) and (transpose_solve is not None or called):
+        back, back_consts = _trace_transposed(vectors, mat, mat_consts, solve, transpose_solve, has_aux)
+    values = strengthened(vectors.leaves, vectors.avals)
+    inputs = [*mat_consts, *sol_consts, *back_consts, *values]
+    outs = linear_solve_p(
+        *inputs, matvec=mat, solve=sol, transpose_solve=back,
+        n_consts=(len(mat_consts), len(sol_consts), len(back_consts)),
+    )  # fmt: skip
+    outs = export(outs, inputs)
+    x = unflatten(outs[: len(values)])
+    return (x, aux_tree[0].unflatten(outs[len(values) :])) if has_aux else x
+
+
+def _trace_transposed(
+    vectors: _Vectors, mat: Jaxpr, mat_consts: list[Any], solve: Any, transpose_solve: Any, has_aux: bool
+) -> tuple[Jaxpr | None, list[Any]]:
+    try:
+        transposed, captured = _transposed_matvec(mat, len(mat_consts))
+    except MissingRuleError:
+        if transpose_solve is None:
+            return None, []  # forward mode needs no transpose
+        raise
+    unflatten = vectors.structure.unflatten
+
+    def vecmat(y: Any) -> Any:
+        return unflatten(eval_jaxpr(transposed, [*captured, *mat_consts, *vectors.flat(y, "the argument of vecmat")]))
+
+    def flat(*ct: Any) -> list[Any]:
+        if transpose_solve is not None:
+            return vectors.flat(transpose_solve(vecmat, unflatten(ct)), "transpose_solve(vecmat, b)")
+        out = solve(vecmat, unflatten(ct))
+        return vectors.flat(out[0] if has_aux else out, "the solution")
+
+    return vectors.trace(flat)
+
+
+# ---------------------------------------------------------------- roots
+
+
+def _root_abstract(
+    *avals: Any, f: Jaxpr, solve: Jaxpr, tangent_solve: Jaxpr, n_consts: tuple[int, int, int]
+) -> list:
+    return [plain(o.aval) for o in solve.outputs]
+
+
+def _root_impl(
+    xp: Any, *args: Any, f: Jaxpr, solve: Jaxpr, tangent_solve: Jaxpr, n_consts: tuple[int, int, int]
+) -> list:
+    _, consts, _, guess = split(args, *n_consts)
+    return run_jaxpr(solve, [*consts, *guess])
+
+
+def _root_tangents(primals: Sequence[Any], tangents: Sequence[Any], linear: bool, params: dict) -> tuple[list, list]:
+    outs = root_p(*primals, **params)
+    f_consts, _, tangent_consts, guess = split(primals, *params["n_consts"])
+    n = len(guess)
+    x = outs[:n]
+    rhs = _parameter_tangents(params["f"], f_consts, tangents[: len(f_consts)], x, linear)
+    if all(r is None for r in rhs):
+        return outs, [None] * len(outs)
+    rhs = _zeros_for(rhs, x)
+    found = call(params["tangent_solve"], *tangent_consts, *x, *rhs, name="tangent_solve")
+    return outs, [*map(neg, found), *[None] * (len(outs) - n)]
+
+
+def _root_batch(
+    size: int,
+    args: Sequence[Any],
+    batched: Sequence[bool],
+    *,
+    f: Jaxpr,
+    solve: Jaxpr,
+    tangent_solve: Jaxpr,
+    n_consts: tuple[int, int, int],
+) -> tuple[list, list]:
+    consts, (f_flags, s_flags, t_flags, g_flags) = split(args, *n_consts), split(batched, *n_consts)
+    guess = [x if flag else lead(x, size) for x, flag in zip(consts[3], g_flags)]
+    every = [True] * len(guess)
+    n_aux = len(solve.outputs) - len(guess)
+    args = list(args)
+    fun, fun_captured, _ = _batched(f, size, [*f_flags, *every], every, args)
+    sol, sol_captured, out_batched = _batched(solve, size, [*s_flags, *every], [*every, *[False] * n_aux], args)
+    tan, tan_captured, _ = _batched(tangent_solve, size, [*t_flags, *every, *every], every, args)
+    groups = [[*fun_captured, *consts[0]], [*sol_captured, *consts[1]], [*tan_captured, *consts[2]]]
+    outs = root_p(
+        *groups[0], *groups[1], *groups[2], *guess,
+        f=fun, solve=sol, tangent_solve=tan, n_consts=tuple(map(len, groups)),
+    )  # fmt: skip
+    return outs, out_batched
+
+
+root_p = Primitive(
+    "root",
+    _root_impl,
+    _root_abstract,
+    primal_and_jvp=lambda primals, tangents, **params: _root_tangents(primals, tangents, False, params),
+    linearize=lambda primals, tangents, **params: _root_tangents(primals, tangents, True, params),
+    batch=_root_batch,
+    multiple=True,
+)
+
+
+@api
+def custom_root(
+    f: Callable[[Any], Any],
+    initial_guess: Any,
+    solve: Callable[..., Any],
+    tangent_solve: Callable[..., Any],
+    has_aux: bool = False,
+) -> Any:
+    """The x with `f(x) = 0`, found by `solve(f, initial_guess)` and differentiated implicitly.
+
+    `f` maps pytrees like initial_guess to pytrees like it (TypeError names the path that does not fit) and may close over
+    traced values, with respect to which the root is differentiable; it does not depend on initial_guess. `tangent_solve(g, y)`
+    returns the solution of the linear equation `g(x) = y`; for a scalar, `lambda g, y: y / g(1.0)`. With has_aux, solve
+    returns `(x, aux)` and so does this; aux has no derivative. As JAX's.
+
+    >>> import funcad
+    >>> def root(a):
+    ...     newton = lambda f, x: funcad.fori_loop(0, 20, lambda i, x: x - f(x) / (2 * x), x)
+    ...     return funcad.custom_root(lambda x: x * x - a, 1.0, newton, lambda g, y: y / g(1.0))
+    >>> round(float(funcad.grad(root)(4.0)), 6)
+    0.25
+    """
+    vectors = _Vectors("custom_root", initial_guess, "initial_guess")
+    unflatten = vectors.structure.unflatten
+    fun, fun_consts = vectors.trace(lambda *x: vectors.flat(f(unflatten(x)), "f(x)"))
+    aux_tree: list[Any] = []
+    sol, sol_consts = vectors.trace(
+        lambda *x: _solution_of(vectors, solve(f, unflatten(x)), solve, has_aux, aux_tree)
+    )
+    n = len(vectors.avals)
+
+    def tangent_flat(*values: Any) -> list[Any]:
+        x, y = split(values, n)
+        flags = [False] * len(fun_consts) + [True] * n
+        outs, nonzero, linear, residuals = linearize_eval(fun, [*fun_consts, *x], flags)
+
+        def g(v: Any) -> Any:
+            found = spread(eval_jaxpr(linear, [*residuals, *vectors.flat(v, "the argument of g")]), nonzero)
+            return unflatten(_zeros_for(found, outs))
+
+        return vectors.flat(tangent_solve(g, unflatten(y)), "tangent_solve(g, y)")
+
+    tan, tan_consts = vectors.trace(tangent_flat, 2)
+    guess = strengthened(vectors.leaves, vectors.avals)
+    inputs = [*fun_consts, *sol_consts, *tan_consts, *guess]
+    outs = root_p(
+        *inputs, f=fun, solve=sol, tangent_solve=tan, n_consts=(len(fun_consts), len(sol_consts), len(tan_consts))
+    )
+    outs = export(outs, inputs)
+    x = unflatten(outs[:n])
+    return (x, aux_tree[0].unflatten(outs[n:])) if has_aux else x

@@ -1,0 +1,350 @@
+"""`while_loop`: a loop of unknown length, differentiable in both modes.
+
+`while_p(cond consts, consts, carry) -> (count, carry, stacks)`: the body may return, after the carry, values that the loop
+puts on stacks, one entry per iteration. Reverse mode rests on that: linearized, the loop emits its residuals on stacks and
+the tangents are a `scan` over the stacks, whose own rules give all orders. Under vmap with a batched predicate the loop runs
+until every lane has stopped; a stopped lane keeps its carry, its tangents are the identity, and its share of the work is done
+on the inputs of a lane that still runs (see primitives/lanes.py), so it neither fails nor loops for ever. A loop with effects
+is then run lane by lane instead.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from funcad.backends.interpreter import program_of
+from funcad.control.backward import mixed_body
+from funcad.control.body import check_structure, jvp_body, linear_body, prepare, strengthened, trace_carry
+from funcad.control.call import present, spread
+from funcad.control.rewire import coerce, dependent_outputs, grow, interned, memoised, near, plain, rewire, split, stacked
+from funcad.control.scan_rules import (
+    batched_body,
+    filled_tangents,
+    own_entry,
+    roots_of,
+    run_linear,
+    scan_p,
+    transpose_with_residuals,
+)
+from funcad.errors import MissingRuleError
+from funcad.ir.aval import Aval, Stack, StackAval, aval_of
+from funcad.ir.interpret import eval_jaxpr
+from funcad.ir.jaxpr import Jaxpr, Var
+from funcad.ir.primitive import Primitive, is_linear
+from funcad.ir.state import state
+from funcad.ir.trace import trace_function
+from funcad.primitives.arithmetic import add
+from funcad.primitives.comparison import and_
+from funcad.primitives.conversion import convert
+from funcad.primitives.lanes import any_lane, pick_lanes, select_lanes
+from funcad.primitives.stack import lead
+from funcad.transforms.batch import batch_jaxpr
+from funcad.transforms.plumbing import api, export, name_of
+
+__all__ = ["while_loop", "while_p"]
+
+_COUNT = Aval((), np.dtype(np.int64))
+
+
+def _impl(xp: Any, *args: Any, cond: Jaxpr, body: Jaxpr, n_cond: int, n_consts: int) -> list:
+    cond_consts, consts, carry = split(args, n_cond, n_consts)
+    test, step = program_of(cond), program_of(body)
+    n_carry = len(carry)
+    stacks = [Stack([], StackAval(plain(o.aval))) for o in body.outputs[n_carry:]]
+    roots = roots_of(args) if stacks else set()
+    count = 0
+    while test.run([*cond_consts, *carry])[0]:
+        outs = step.run([*consts, *carry])
+        carry = outs[:n_carry]
+        count += 1
+        for stack, value in zip(stacks, outs[n_carry:]):
+            stack.append(own_entry(value, roots))
+    return [np.int64(count), *carry, *stacks]
+
+
+def _abstract(*avals: Any, cond: Jaxpr, body: Jaxpr, n_cond: int, n_consts: int) -> list:
+    n_carry = len(avals) - n_cond - n_consts
+    outs = body.out_avals
+    return [_COUNT, *map(plain, outs[:n_carry]), *[stacked(a, None) for a in outs[n_carry:]]]
+
+
+# ---------------------------------------------------------------- derivatives
+
+
+def _with_more_carry(cond: Jaxpr, avals: Sequence[Any]) -> Jaxpr:
+    """The condition of a loop that carries more values, which it does not read."""
+    key = ("more_carry", tuple(avals))
+    return memoised(cond, key, lambda: rewire(cond, [*cond.inputs, *[Var(a) for a in avals]], cond.outputs))
+
+
+def _jvp(
+    primals: Sequence[Any], tangents: Sequence[Any], *, cond: Jaxpr, body: Jaxpr, n_cond: int, n_consts: int
+) -> tuple[list, list]:
+    cond_consts, args = split(primals, n_cond)
+    ts = tangents[n_cond:]
+    n_carry = len(args) - n_consts
+    derived = jvp_body(body, n_consts, n_carry, tuple([t is not None for t in ts]))
+    consts, carry = split(args, n_consts)
+    tconsts, tcarry = split(ts, n_consts)
+    wanted = derived.nonzero[n_consts:]
+    t_given = present(tconsts)[0]
+    t_start = filled_tangents(tcarry, wanted, body, n_consts, args)
+    outs = while_p(
+        *cond_consts, *near(derived.captured, args), *consts, *t_given, *carry, *t_start,
+        cond=_with_more_carry(cond, [v.aval for v in derived.jaxpr.inputs[len(derived.jaxpr.inputs) - len(t_start) :]]),
+        body=derived.jaxpr, n_cond=n_cond, n_consts=len(derived.captured) + n_consts + len(t_given),
+    )  # fmt: skip
+    n_emitted = len(body.outputs) - n_carry
+    count, carry_out, tcarry_out, stacks, tstacks = split(outs, 1, n_carry, len(t_start), n_emitted)
+    touts = [None, *spread(tcarry_out, wanted), *spread(tstacks, derived.ys_nonzero)]
+    return [*count, *carry_out, *stacks], touts
+
+
+def _linearize(
+    primals: Sequence[Any], tangents: Sequence[Any], *, cond: Jaxpr, body: Jaxpr, n_cond: int, n_consts: int
+) -> tuple[list, list]:
+    cond_consts, args = split(primals, n_cond)
+    ts = tangents[n_cond:]
+    n_carry = len(args) - n_consts
+    derived = linear_body(body, n_consts, n_carry, tuple([t is not None for t in ts]))
+    captured = near(derived.captured, args)
+    outs = while_p(
+        *cond_consts, *captured, *args,
+        cond=cond, body=derived.forward, n_cond=n_cond, n_consts=len(captured) + n_consts,
+    )  # fmt: skip
+    n_emitted = len(body.outputs) - n_carry
+    count, carry_out, stacks, residuals = split(outs, 1, n_carry, n_emitted)
+    touts = run_linear(
+        derived, count, captured, args, ts, n_consts, n_carry, body, stacks, residuals, None, False, 1
+    )
+    return [*count, *carry_out, *stacks], [None, *touts]
+
+
+def _transpose(
+    cts: Sequence[Any], *inputs: Any, cond: Jaxpr, body: Jaxpr, n_cond: int, n_consts: int
+) -> list[Any]:
+    """A loop with a linear carry: run the known part (which decides when to stop), then the linear part backwards."""
+    cond_consts, args = split(inputs, n_cond)
+    n_carry = len(args) - n_consts
+    flags = grow(tuple([is_linear(a) for a in args]), n_consts, n_carry, lambda f: dependent_outputs(body, f))
+    carry_flags = flags[n_consts:]
+    reads = dependent_outputs(cond, [False] * n_cond + list(carry_flags))[0]
+    if reads or any(map(is_linear, cond_consts)):
+        raise MissingRuleError(
+            "the condition of a while_loop reads a value in which the loop should be linear, so the loop has no transpose.\n"
+            "Differentiate the loop (grad, vjp) instead of transposing it."
+        )
+    mixed = mixed_body(body, n_consts, n_carry, flags)
+    known_consts = [a for a, f in zip(args[:n_consts], flags) if not f]
+    known_carry = [a for a, f in zip(args[n_consts:], carry_flags) if not f]
+
+    def make() -> Jaxpr:
+        kept = [v for v, f in zip(cond.inputs[n_cond:], carry_flags) if not f]
+        return rewire(cond, [*cond.inputs[:n_cond], *kept], cond.outputs)
+
+    known_cond = memoised(cond, ("known_carry", n_cond, carry_flags), make)
+    outs = while_p(
+        *cond_consts, *known_consts, *known_carry,
+        cond=known_cond, body=mixed.known, n_cond=n_cond, n_consts=len(known_consts),
+    )  # fmt: skip
+    residuals = outs[1 + len(known_carry) :]
+    options = {"length": None, "reverse": False, "unroll": 1}
+    found = transpose_with_residuals(cts[1:], outs[:1], args, flags, mixed, residuals, n_consts, n_carry, options)
+    linear = [is_linear(a) for a in args]
+    return [*[None] * n_cond, *[ct if is_lin else None for ct, is_lin in zip(found, linear)]]
+
+
+# ---------------------------------------------------------------- batching
+
+
+def _batch(
+    size: int, args: Sequence[Any], batched: Sequence[bool], *, cond: Jaxpr, body: Jaxpr, n_cond: int, n_consts: int
+) -> tuple[list, list]:
+    n_carry = len(args) - n_cond - n_consts
+    flags = tuple(batched)
+    cond_flags, body_flags = flags[:n_cond], flags[n_cond:]
+    n_emitted = len(body.outputs) - n_carry
+
+    def carried(f: tuple) -> list[bool]:
+        return batch_jaxpr(body, size, f, (*f[n_consts:], *[False] * n_emitted))[2]
+
+    full = grow(body_flags, n_consts, n_carry, carried)
+    test, test_captured, test_batched = batch_jaxpr(cond, size, (*cond_flags, *full[n_consts:]))
+    if test_batched[0]:
+        if cond.has_effects or body.has_effects:
+            return _batch_by_lane(size, args, flags, cond, body, n_cond, n_consts)
+        return _batch_lanes(size, args, flags, cond, body, n_cond, n_consts)
+    derived, captured, out_batched = batched_body(body, size, n_consts, n_carry, body_flags)
+    cond_consts, consts, carry = split(args, n_cond, n_consts)
+    carry = [lead(c, size) if o and not b else c for c, b, o in zip(carry, body_flags[n_consts:], out_batched)]
+    outs = while_p(
+        *near(test_captured, args), *cond_consts, *near(captured, args), *consts, *carry,
+        cond=test, body=derived, n_cond=len(test_captured) + n_cond, n_consts=len(captured) + n_consts,
+    )  # fmt: skip
+    return outs, [False, *out_batched]
+
+
+def _batch_lanes(
+    size: int,
+    args: Sequence[Any],
+    flags: tuple[bool, ...],
+    cond: Jaxpr,
+    body: Jaxpr,
+    n_cond: int,
+    n_consts: int,
+) -> tuple[list, list]:
+    """Lanes that stop at different times: carry which of them run, and how many iterations each has made."""
+    n_carry = len(args) - n_cond - n_consts
+    n_emitted = len(body.outputs) - n_carry
+    cond_consts, consts, carry = split(args, n_cond, n_consts)
+    carry = [c if b else lead(c, size) for c, b in zip(carry, flags[n_cond + n_consts :])]
+    cond_flags = (*flags[:n_cond], *[True] * n_carry)
+    body_flags = (*flags[n_cond : n_cond + n_consts], *[True] * n_carry)
+    test, test_captured, _ = batch_jaxpr(cond, size, cond_flags, (True,))
+    step, captured, out_batched = batch_jaxpr(body, size, body_flags, (*[True] * n_carry, *[False] * n_emitted))
+    borrow = state.batching is None or state.batching not in body.axis_names
+
+    def make() -> tuple[Jaxpr, list[Any]]:
+        m = len(test_captured)
+
+        def program(*values: Any) -> list[Any]:
+            test_consts, mine, cs, (running, trips), old = split(values, m + n_cond, len(captured), n_consts, 2)
+            inputs = [*cs, *old]
+            if borrow:
+                inputs = [pick_lanes(x, running) if b else x for x, b in zip(inputs, body_flags)]
+            outs = eval_jaxpr(step, [*mine, *inputs])
+            new = [select_lanes(running, o, c) for o, c in zip(outs, old)]
+            trips = add(trips, convert(running, _COUNT.dtype))
+            (again,) = eval_jaxpr(test, [*test_consts, *new])
+            return [and_(running, again), trips, *new, *outs[n_carry:]]
+
+        avals = [plain(a) for a in step.in_avals]
+        k = len(captured)
+        mask, counts = Aval((size,), np.dtype(bool)), Aval((size,), _COUNT.dtype)
+        test_avals = [plain(a) for a in test.in_avals[: m + n_cond]]
+        inputs = [*test_avals, *avals[: k + n_consts], mask, counts, *avals[k + n_consts :]]
+        return trace_function(program, inputs, name="vmap", abstract=False)
+
+    key = ("lanes", test, n_cond, n_consts, cond_flags, borrow)
+    whole, more = memoised(step, key, make)
+    running = eval_jaxpr(test, [*near(test_captured, args), *cond_consts, *carry])[0]
+    mine = near([*more, *test_captured], args)
+    consts = [*mine, *cond_consts, *near(captured, args), *consts]
+    outs = while_p(
+        *consts, running, *near([np.zeros(size, np.int64)], args), *carry,
+        cond=_any_running(whole, len(consts), n_carry), body=whole, n_cond=0, n_consts=len(consts),
+    )  # fmt: skip
+    return outs[2:], [True, *[True] * n_carry, *out_batched[n_carry:]]
+
+
+def _any_running(whole: Jaxpr, n_consts: int, n_carry: int) -> Jaxpr:
+    """The condition of a loop whose first carry says which lanes run."""
+
+    def make() -> Jaxpr:
+        avals = [v.aval for v in whole.inputs[n_consts:]]
+        return trace_function(lambda running, *rest: [any_lane(running)], avals, name="vmap", abstract=False)[0]
+
+    return memoised(whole, ("any_running", n_consts, n_carry), make)
+
+
+def _batch_by_lane(
+    size: int,
+    args: Sequence[Any],
+    flags: tuple[bool, ...],
+    cond: Jaxpr,
+    body: Jaxpr,
+    n_cond: int,
+    n_consts: int,
+) -> tuple[list, list]:
+    """A loop with effects: one lane after the other, so that a lane has only the effects of its own iterations."""
+    n_carry = len(args) - n_cond - n_consts
+    if len(body.outputs) > n_carry:
+        raise MissingRuleError(
+            "vmap of the derivative of a while_loop whose body has effects, with a condition that differs between examples: "
+            "the effects can not be kept apart.\nTake the derivative outside (grad of a sum of vmap), or remove the effect."
+        )
+    params = {"cond": cond, "body": body, "n_cond": n_cond, "n_consts": n_consts}
+    outs = lane_by_lane(size, args, flags, while_p, params)
+    return outs, [True] * len(outs)
+
+
+def lane_by_lane(size: int, args: Sequence[Any], flags: Sequence[bool], primitive: Any, params: dict) -> list[Any]:
+    """Apply a primitive to one example after the other, as a scan."""
+    shared = [a for a, b in zip(args, flags) if not b]
+    items = [a for a, b in zip(args, flags) if b]
+
+    def program(*values: Any) -> list[Any]:
+        given, mine = iter(values[: len(shared)]), iter(values[len(shared) :])
+        return primitive(*[next(mine) if b else next(given) for b in flags], **params)
+
+    avals = [*map(aval_of, shared), *[aval_of(x).unbatched() for x in items]]
+    jaxpr, captured = trace_function(program, list(map(plain, avals)), name="vmap", abstract=True)
+    return scan_p(
+        *captured, *shared, *items,
+        jaxpr=interned(jaxpr), n_consts=len(captured) + len(shared), n_carry=0, length=size, reverse=False, unroll=1,
+    )  # fmt: skip
+
+
+while_p = Primitive(
+    "while_loop",
+    _impl,
+    _abstract,
+    primal_and_jvp=_jvp,
+    linearize=_linearize,
+    transpose=_transpose,
+    batch=_batch,
+    multiple=True,
+)
+
+
+# ---------------------------------------------------------------- the user's function
+
+
+@api
+def while_loop(cond_fun: Callable[[Any], Any], body_fun: Callable[[Any], Any], init_val: Any) -> Any:
+    """`while cond_fun(val): val = body_fun(val)`, for a condition that is known only when the program runs.
+
+    `init_val` is a pytree; body_fun keeps its structure, shapes and dtypes (Python scalars take the dtype that body_fun
+    returns), or TypeError names the path; cond_fun returns one bool. Both are traced, with abstract values. Reverse mode
+    works (JAX's does not): it keeps residuals for each executed iteration; `checkpoint(body_fun)` keeps fewer. Under vmap
+    the loop runs until every example has stopped.
+
+    >>> import numpy as np, funcad
+    >>> newton = lambda a: funcad.while_loop(lambda x: abs(x * x - a) > 1e-12, lambda x: (x + a / x) / 2, a)
+    >>> round(float(newton(2.0)), 6), round(float(funcad.grad(newton)(2.0)), 6)
+    (1.414214, 0.353553)
+    """
+    return run_while(
+        "while_loop", cond_fun, body_fun, init_val, ("init_val", "the value returned by " + name_of(body_fun))
+    )
+
+
+def run_while(what: str, cond_fun: Any, body_fun: Any, init: Any, names: tuple[str, str]) -> Any:
+    carry, structure = prepare(what, init, names[0])
+
+    def body(*values: Any) -> list[Any]:
+        leaves, found = prepare(what, body_fun(structure.unflatten(values)), names[1])
+        check_structure(what, found, structure, names[1], names[0])
+        return leaves
+
+    jaxpr, consts, avals = trace_carry(what, body, [aval_of(c) for c in carry], [], structure, staging=True)
+
+    def test(*values: Any) -> list[Any]:
+        out = cond_fun(structure.unflatten(values))
+        leaves, _ = prepare(what, out, f"the value returned by {name_of(cond_fun)}")
+        if len(leaves) != 1 or leaves[0] is not out or aval_of(out).shape != ():
+            got = str(aval_of(out)) if len(leaves) == 1 and leaves[0] is out else type(out).__name__
+            raise TypeError(
+                f"{what}: {name_of(cond_fun)} must return one bool of shape (), got {got}.\n"
+                "Reduce it with np.all or np.any."
+            )
+        return leaves
+
+    cond, cond_consts = trace_function(test, avals, name=f"the condition of {what}", staging=True)
+    cond = interned(coerce(cond, [Aval((), np.dtype(bool))]))
+    inputs = [*cond_consts, *consts, *strengthened(carry, avals)]
+    outs = while_p(*inputs, cond=cond, body=jaxpr, n_cond=len(cond_consts), n_consts=len(consts))
+    return structure.unflatten(export(outs[1 : 1 + len(carry)], inputs))

@@ -1,0 +1,411 @@
+"""Activation functions, and functions made total (safe_sqrt, safe_log ...).
+
+Every function takes NumPy arrays, CuPy arrays, Python scalars and traced values, keeps the float dtype and turns
+integers into float64. At kinks the derivative is the one of the flat side: 0 for relu at 0, `negative_slope` for
+leaky_relu at 0. Masks select and never multiply, and the branch that is not taken is evaluated at a harmless point, so
+it cannot make NaN.
+"""
+
+from __future__ import annotations
+
+from math import pi
+from math import sqrt as _sqrt
+from typing import Any
+
+from funcad.ir.aval import shape_of
+from funcad.nn.operands import operand, operands, real_operand
+from funcad.numpy.axes import axes_of, axis_of
+from funcad.primitives import activation
+from funcad.primitives.arithmetic import (
+    abs_,
+    add,
+    div,
+    hypot,
+    maximum,
+    mul,
+    neg,
+    reciprocal,
+    sqrt,
+    square,
+)
+from funcad.primitives.arithmetic import clamp as _clamp
+from funcad.primitives.comparison import gt, lt, select
+from funcad.primitives.conversion import stop_gradient
+from funcad.primitives.indexing import static_slice
+from funcad.primitives.reduction import reduce_sum
+from funcad.primitives.shape import reshape, transpose
+from funcad.primitives.special import ndtr
+from funcad.primitives.transcendental import exp, expm1, log, log1p, logistic
+from funcad.primitives.transcendental import tanh as _tanh
+
+__all__ = [
+    "identity", "relu", "relu6", "leaky_relu", "elu", "selu", "celu", "gelu", "silu", "swish", "mish", "sigmoid",
+    "hard_sigmoid", "hard_silu", "log_sigmoid", "tanh", "hard_tanh", "softplus", "squareplus", "soft_sign", "glu",
+    "softmax", "log_softmax", "logsumexp", "log1mexp", "smooth_abs", "safe_sqrt", "safe_log", "shifted_log",
+    "safe_reciprocal", "safe_divide", "clamp",
+]  # fmt: skip
+
+
+def identity(x: Any) -> Any:
+    """x itself.
+
+    >>> import numpy as np; from funcad import nn
+    >>> nn.identity(2.0)
+    2.0
+    """
+    return x
+
+
+def relu(x: Any) -> Any:
+    """max(x, 0). The derivative at 0 is 0; NaN stays NaN.
+
+    >>> import numpy as np; from funcad import nn
+    >>> nn.relu(np.array([-1.0, 2.0]))
+    array([0., 2.])
+    """
+    return activation.relu(real_operand(x, "relu"))
+
+
+def relu6(x: Any) -> Any:
+    """min(max(x, 0), 6). The derivative is 0 at 0 and at 6 (JAX: 0.5 at 6).
+
+    >>> import numpy as np; from funcad import nn
+    >>> nn.relu6(np.array([-1.0, 2.0, 9.0]))
+    array([0., 2., 6.])
+    """
+    return _clamp(real_operand(x, "relu6"), 0.0, 6.0)
+
+
+def leaky_relu(x: Any, negative_slope: Any = 0.01) -> Any:
+    """x where x > 0, else negative_slope * x. The derivative at 0 is `negative_slope`, which may be traced.
+
+    >>> import numpy as np; from funcad import nn
+    >>> nn.leaky_relu(np.array([-1.0, 2.0]), 0.1)
+    array([-0.1,  2. ])
+    """
+    x, slope = operands(real_operand(x, "leaky_relu"), negative_slope)
+    return select(gt(x, 0.0), x, mul(slope, x))
+
+
+def _negative_part(x: Any) -> Any:
+    """x where it is not positive, else 0: keeps exp away from overflow in the branch that is not taken."""
+    return select(gt(x, 0.0), 0.0, x)
+
+
+def elu(x: Any, alpha: Any = 1.0) -> Any:
+    """x where x > 0, else alpha * (exp(x) - 1). The derivative at 0 is `alpha`, which may be traced.
+
+    >>> import numpy as np; from funcad import nn
+    >>> nn.elu(np.array([-np.inf, 2.0]))
+    array([-1.,  2.])
+    """
+    x, alpha = operands(real_operand(x, "elu"), alpha)
+    return select(gt(x, 0.0), x, mul(alpha, expm1(_negative_part(x))))
+
+
+def selu(x: Any) -> Any:
+    """The self-normalising elu: 1.0507 * elu(x, 1.6733).
+
+    >>> import numpy as np; from funcad import nn
+    >>> nn.selu(np.array([0.0, 1.0]))
+    array([0.        , 1.05070099])
+    """
+    return mul(1.0507009873554805, elu(x, 1.6732632423543772))
+
+
+def celu(x: Any, alpha: Any = 1.0) -> Any:
+    """x where x > 0, else alpha * (exp(x / alpha) - 1): continuous derivative for every alpha.
+
+    >>> import numpy as np; from funcad import nn
+    >>> nn.celu(np.array([-np.inf, 2.0]), 0.5)
+    array([-0.5,  2. ])
+    """
+    x, alpha = operands(real_operand(x, "celu"), alpha)
+    return select(gt(x, 0.0), x, mul(alpha, expm1(div(_negative_part(x), alpha))))
+
+
+def gelu(x: Any, approximate: bool = True) -> Any:
+    """x * (the normal distribution function of x): its tanh approximation, or exactly with `approximate=False`.
+
+    >>> import numpy as np; from funcad import nn
+    >>> nn.gelu(np.array([0.0, 1.0])).round(4)
+    array([0.    , 0.8412])
+    """
+    x = real_operand(x, "gelu")
+    if not approximate:
+        return mul(x, ndtr(x))
+    inner = mul(_sqrt(2 / pi), mul(x, add(1.0, mul(0.044715, square(x)))))
+    return mul(mul(0.5, x), add(1.0, _tanh(inner)))
+
+
+def silu(x: Any) -> Any:
+    """x * sigmoid(x); also named swish.
+
+    >>> import numpy as np; from funcad import nn
+    >>> nn.silu(np.array([0.0, 1.0])).round(4)
+    array([0.    , 0.7311])
+    """
+    x = operand(x)
+    return mul(x, logistic(x))
+
+
+swish = silu
+
+
+def mish(x: Any) -> Any:
+    """x * tanh(softplus(x)).
+
+    >>> import numpy as np; from funcad import nn
+    >>> nn.mish(np.array([0.0, 1.0])).round(4)
+    array([0.    , 0.8651])
+    """
+    x = real_operand(x, "mish")
+    return mul(x, _tanh(activation.softplus(x)))
+
+
+def sigmoid(x: Any) -> Any:
+    """1 / (1 + exp(-x)), without overflow and with the relative accuracy of tiny results.
+
+    >>> import numpy as np; from funcad import nn
+    >>> nn.sigmoid(np.array([-1000.0, 0.0]))
+    array([0. , 0.5])
+    """
+    return logistic(operand(x))
+
+
+def hard_sigmoid(x: Any) -> Any:
+    """relu6(x + 3) / 6.
+
+    >>> import numpy as np; from funcad import nn
+    >>> nn.hard_sigmoid(np.array([-4.0, 0.0, 4.0]))
+    array([0. , 0.5, 1. ])
+    """
+    return div(relu6(add(real_operand(x, "hard_sigmoid"), 3.0)), 6.0)
+
+
+def hard_silu(x: Any) -> Any:
+    """x * hard_sigmoid(x).
+
+    >>> import numpy as np; from funcad import nn
+    >>> nn.hard_silu(np.array([-4.0, 1.0, 4.0])).round(4)
+    array([-0.    ,  0.6667,  4.    ])
+    """
+    x = real_operand(x, "hard_silu")
+    return mul(x, hard_sigmoid(x))
+
+
+def log_sigmoid(x: Any) -> Any:
+    """log(sigmoid(x)) = -softplus(-x).
+
+    >>> import numpy as np; from funcad import nn
+    >>> nn.log_sigmoid(np.array([-1000.0, 0.0])).round(4)
+    array([-1.000e+03, -6.931e-01])
+    """
+    return neg(activation.softplus(neg(real_operand(x, "log_sigmoid"))))
+
+
+def tanh(x: Any) -> Any:
+    """The hyperbolic tangent.
+
+    >>> import numpy as np; from funcad import nn
+    >>> nn.tanh(np.array([0.0]))
+    array([0.])
+    """
+    return _tanh(operand(x))
+
+
+def hard_tanh(x: Any) -> Any:
+    """min(max(x, -1), 1). The derivative on the bounds is 0 (JAX: 1).
+
+    >>> import numpy as np; from funcad import nn
+    >>> nn.hard_tanh(np.array([-3.0, 0.5]))
+    array([-1. ,  0.5])
+    """
+    return _clamp(real_operand(x, "hard_tanh"), -1.0, 1.0)
+
+
+def softplus(x: Any) -> Any:
+    """log(1 + exp(x)), without overflow.
+
+    >>> import numpy as np; from funcad import nn
+    >>> nn.softplus(np.array([0.0, 1000.0])).round(4)
+    array([6.931e-01, 1.000e+03])
+    """
+    return activation.softplus(real_operand(x, "softplus"))
+
+
+def squareplus(x: Any, b: Any = 4.0) -> Any:
+    """(x + sqrt(x**2 + b)) / 2.
+
+    >>> import numpy as np; from funcad import nn
+    >>> nn.squareplus(np.array([0.0, 1.5]))
+    array([1., 2.])
+    """
+    x, b = operands(real_operand(x, "squareplus"), b)
+    return mul(0.5, add(x, sqrt(add(square(x), b))))
+
+
+def soft_sign(x: Any) -> Any:
+    """x / (1 + |x|).
+
+    >>> import numpy as np; from funcad import nn
+    >>> nn.soft_sign(np.array([-1.0, 3.0]))
+    array([-0.5 ,  0.75])
+    """
+    x = real_operand(x, "soft_sign")
+    return div(x, add(1.0, abs_(x)))
+
+
+def glu(x: Any, axis: int = -1) -> Any:
+    """The first half of x along an axis, times the sigmoid of the second half.
+
+    >>> import numpy as np; from funcad import nn
+    >>> nn.glu(np.array([1.0, 0.0]))
+    array([0.5])
+    """
+    x = operand(x)
+    axis = axis_of(axis, len(shape_of(x)))
+    n = shape_of(x)[axis]
+    if n % 2:
+        raise ValueError(f"glu: axis {axis} of an array of shape {shape_of(x)} cannot be halved")
+    return mul(static_slice(x, 0, n // 2, axis), logistic(static_slice(x, n // 2, n, axis)))
+
+
+def _along(function: Any, x: Any, axis: int) -> Any:
+    """Apply a primitive over an axis; a scalar is an array of one element."""
+    if not shape_of(x):
+        axis_of(axis, 1)
+        return reduce_sum(function(reshape(x, shape=(1,)), axis=0), axes=(0,))
+    return function(x, axis=axis_of(axis, len(shape_of(x))))
+
+
+def softmax(x: Any, axis: int = -1) -> Any:
+    """exp(x) over its sum along an axis, shifted by the maximum. A row of -inf gives equal shares (JAX: NaN).
+
+    >>> import numpy as np; from funcad import nn
+    >>> nn.softmax(np.array([1000.0, 1000.0]))
+    array([0.5, 0.5])
+    """
+    return _along(activation.softmax, real_operand(x, "softmax"), axis)
+
+
+def log_softmax(x: Any, axis: int = -1) -> Any:
+    """x - logsumexp(x) along an axis, shifted by the maximum.
+
+    >>> import numpy as np; from funcad import nn
+    >>> nn.log_softmax(np.array([1000.0, 1000.0])).round(4)
+    array([-0.6931, -0.6931])
+    """
+    return _along(activation.log_softmax, real_operand(x, "log_softmax"), axis)
+
+
+def logsumexp(x: Any, axis: Any = None, keepdims: bool = False) -> Any:
+    """log(sum(exp(x))) over an axis, several, or all of them (None); shifted by the maximum, -inf for nothing.
+
+    >>> import numpy as np; from funcad import nn
+    >>> round(float(nn.logsumexp(np.array([1000.0, 1000.0]))), 4)
+    1000.6931
+    """
+    x = real_operand(x, "logsumexp")
+    shape = shape_of(x)
+    axes = axes_of(axis, len(shape))
+    if not axes:
+        return x
+    kept = tuple([i for i in range(len(shape)) if i not in axes])
+    kept_shape = tuple([shape[i] for i in kept])
+    merged = 1
+    for a in axes:
+        merged *= shape[a]
+    if len(axes) > 1:
+        x = reshape(transpose(x, perm=(*kept, *axes)), shape=(*kept_shape, merged))
+    out = activation.logsumexp(x, axis=axes[0] if len(axes) == 1 else len(kept))
+    return reshape(out, shape=tuple([1 if i in axes else n for i, n in enumerate(shape)])) if keepdims else out
+
+
+def log1mexp(x: Any) -> Any:
+    """log(1 - exp(-x)) for x > 0, accurate everywhere.
+
+    >>> import numpy as np; from funcad import nn
+    >>> nn.log1mexp(np.array([1e-20])).round(4)
+    array([-46.0517])
+    """
+    x = real_operand(x, "log1mexp")
+    small = lt(x, 0.6931471805599453)
+    near = log(neg(expm1(neg(select(small, x, 0.5)))))
+    return select(small, near, log1p(neg(exp(neg(select(small, 1.0, x))))))
+
+
+def smooth_abs(x: Any, eps: float = 1e-6) -> Any:
+    """sqrt(x**2 + eps): smooth, its value at 0 is sqrt(eps).
+
+    >>> import numpy as np; from funcad import nn
+    >>> nn.smooth_abs(np.array([0.0, 3.0]), eps=16.0)
+    array([4., 5.])
+    """
+    return hypot(real_operand(x, "smooth_abs"), _sqrt(eps))
+
+
+def safe_sqrt(x: Any) -> Any:
+    """sqrt(max(x, 0)), whose derivative is exactly 0 for x <= 0. NaN stays NaN, with derivative 0.
+
+    >>> import numpy as np; from funcad import nn
+    >>> nn.safe_sqrt(np.array([-1.0, 0.0, 4.0]))
+    array([0., 0., 2.])
+    """
+    x = real_operand(x, "safe_sqrt")
+    positive = gt(x, 0.0)
+    return select(positive, sqrt(select(positive, x, 1.0)), maximum(stop_gradient(x), 0.0))
+
+
+def safe_log(x: Any, eps: float = 1e-6) -> Any:
+    """log(softplus(x) + eps): total and smooth, about log(x) for large x, log(eps) for x -> -inf.
+
+    >>> import numpy as np; from funcad import nn
+    >>> nn.safe_log(np.array([-np.inf, 1e6])).round(4)
+    array([-13.8155,  13.8155])
+    """
+    return activation.safe_log(real_operand(x, "safe_log"), eps=eps)
+
+
+def shifted_log(x: Any, eps: float = 1e-6) -> Any:
+    """log(x + eps).
+
+    >>> import numpy as np; from funcad import nn
+    >>> nn.shifted_log(np.array([0.0]), eps=1.0)
+    array([0.])
+    """
+    return log(add(operand(x), float(eps)))
+
+
+def safe_reciprocal(x: Any, eps: float = 1e-6) -> Any:
+    """1 / (x + eps): eps is added whatever x's sign, so the pole moves to -eps.
+
+    >>> import numpy as np; from funcad import nn
+    >>> nn.safe_reciprocal(np.array([0.0]), eps=0.5)
+    array([2.])
+    """
+    return reciprocal(add(operand(x), float(eps)))
+
+
+def safe_divide(x: Any, y: Any, eps: float = 1e-6) -> Any:
+    """x / (y + eps), broadcast; eps is added whatever y's sign.
+
+    >>> import numpy as np; from funcad import nn
+    >>> nn.safe_divide(1.0, np.array([0.0]), eps=0.5)
+    array([2.])
+    """
+    x, y = operands(x, y)
+    return div(x, add(y, float(eps)))
+
+
+def clamp(x: Any, lo: Any, hi: Any, boundary_grad: float = 0.0) -> Any:
+    """min(hi, max(lo, x)), broadcast. The derivative is 1 strictly inside, 0 outside, `boundary_grad` on the bounds.
+
+    `lo > hi` gives `hi`; NaN stays NaN with derivative 0. `funcad.numpy.clip` has a derivative of 0.5 on the bounds.
+
+    >>> import numpy as np; from funcad import nn
+    >>> nn.clamp(np.array([-2.0, 0.5, 2.0]), -1.0, 1.0)
+    array([-1. ,  0.5,  1. ])
+    """
+    x, lo, hi = operands(real_operand(x, "clamp"), lo, hi)
+    return _clamp(x, lo, hi, boundary_grad=boundary_grad)

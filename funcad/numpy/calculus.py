@@ -1,0 +1,317 @@
+"""Differences, integrals, interpolation, polynomials and one-dimensional convolution."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from funcad.ir.aval import aval_of, dtype_of, shape_of
+from funcad.numpy import indexing
+from funcad.numpy.axes import array_of, axis_of, move, ravelled
+from funcad.numpy.dispatch import implements, refuse
+from funcad.numpy.promote import promote_dtype, result_dtype
+from funcad.numpy.shaping import piece
+from funcad.primitives.conversion import conj, convert, stop_gradient
+from funcad.primitives.shape import pad_p, reshape, rev
+
+_NO = np._NoValue
+
+
+@implements("diff")
+def diff(a: Any, n: int = 1, axis: int = -1, prepend: Any = _NO, append: Any = _NO) -> Any:
+    x = array_of(a)
+    if n == 0:
+        return x
+    if n < 0:
+        raise ValueError("order must be non-negative but got " + repr(n))
+    if not shape_of(x):
+        raise ValueError("diff requires input that is at least one dimensional")
+    axis = axis_of(axis, len(shape_of(x)))
+    parts = []
+    for extra in (prepend, append):
+        if extra is not _NO:
+            extra = array_of(extra)
+            if not shape_of(extra):
+                extra = np.broadcast_to(extra, tuple([1 if i == axis else m for i, m in enumerate(shape_of(x))]))
+        parts.append(extra)
+    if parts[0] is not _NO or parts[1] is not _NO:
+        x = np.concatenate([p for p in (parts[0], x, parts[1]) if p is not _NO], axis=axis)
+    subtract = np.not_equal if aval_of(x).dtype.kind == "b" else np.subtract
+    for _ in range(n):
+        m = shape_of(x)[axis]
+        x = subtract(piece(x, min(1, m), m, axis), piece(x, 0, max(m - 1, 0), axis))
+    return x
+
+
+@implements("ediff1d")
+def ediff1d(ary: Any, to_end: Any = None, to_begin: Any = None) -> Any:
+    result = diff(ravelled(array_of(ary)))
+    parts = [np.ravel(array_of(to_begin))] if to_begin is not None else []
+    parts += [result] + ([np.ravel(array_of(to_end))] if to_end is not None else [])
+    return np.concatenate(parts) if len(parts) > 1 else result
+
+
+@implements("gradient")
+def gradient(f: Any, *varargs: Any, axis: Any = None, edge_order: int = 1) -> Any:
+    """`numpy.gradient`: second-order differences; the spacings may be traced."""
+    x = array_of(f)
+    if dtype_of(x).kind not in "fc":
+        x = convert(x, np.dtype(float))
+    ndim = len(shape_of(x))
+    axes = tuple(range(ndim)) if axis is None else tuple([axis_of(i, ndim) for i in np.atleast_1d(axis)])
+    if edge_order not in (1, 2):
+        raise ValueError("'edge_order' greater than 2 not supported")
+    if len(varargs) not in (0, 1, len(axes)):
+        raise TypeError("invalid number of arguments")
+    spacings = [1.0] * len(axes) if not varargs else list(varargs) * (len(axes) if len(varargs) == 1 else 1)
+    if len(varargs) == 1 and len(axes) > 1 and np.ndim(varargs[0]) == 1 and len(axes) != 1:
+        raise ValueError("distances must be either scalars or 1d")
+    results = [_gradient(x, i, h, edge_order) for i, h in zip(axes, spacings)]
+    return results[0] if len(axes) == 1 else tuple(results)
+
+
+def _gradient(x: Any, axis: int, spacing: Any, edge_order: int) -> Any:
+    y = move(x, axis, len(shape_of(x)) - 1)
+    n = shape_of(y)[-1]
+    if n < edge_order + 1:
+        raise ValueError(
+            "Shape of array too small to calculate a numerical gradient, at least (edge_order + 1) elements are required."
+        )
+    if np.ndim(spacing):
+        if shape_of(array_of(spacing)) != (n,):
+            raise ValueError("when 1d, distances must match the length of the corresponding dimension")
+        h = np.diff(spacing)
+        a, b = h[:-1], h[1:]
+        first, last = h[0], h[-1]
+        weights = (-b / (a * (a + b)), (b - a) / (a * b), a / (b * (a + b)))
+        inner = weights[0] * y[..., :-2] + weights[1] * y[..., 1:-1] + weights[2] * y[..., 2:]
+        ends = [(h[0], h[1]), (h[-1], h[-2])] if n > 2 else []
+    else:
+        first = last = spacing
+        inner = (y[..., 2:] - y[..., :-2]) / (2.0 * spacing)
+        ends = [(spacing, spacing), (spacing, spacing)]
+    if edge_order == 1:
+        low, high = (y[..., 1:2] - y[..., :1]) / first, (y[..., -1:] - y[..., -2:-1]) / last
+    else:
+        low = _edge(ends[0], y[..., 0:1], y[..., 1:2], y[..., 2:3])
+        high = -_edge(ends[1], y[..., -1:], y[..., -2:-1], y[..., -3:-2])
+    result = np.concatenate([low, inner, high], axis=-1)
+    return move(result, len(shape_of(x)) - 1, axis)
+
+
+def _edge(steps: Any, y0: Any, y1: Any, y2: Any) -> Any:
+    """The second-order one-sided difference at the end that y0 is."""
+    h, k = steps
+    return -(2.0 * h + k) / (h * (h + k)) * y0 + (h + k) / (h * k) * y1 - h / (k * (h + k)) * y2
+
+
+@implements("trapezoid")
+def trapezoid(y: Any, x: Any = None, dx: Any = 1.0, axis: int = -1) -> Any:
+    y = array_of(y)
+    rank = len(shape_of(y))
+    axis = axis_of(axis, rank)
+    if x is None:
+        d = dx
+    else:
+        x = array_of(x)
+        if len(shape_of(x)) == 1:
+            d = np.diff(x)
+            d = reshape(d, shape=tuple([shape_of(d)[0] if i == axis else 1 for i in range(rank)]))
+        else:
+            d = np.diff(x, axis=axis)
+    n = shape_of(y)[axis]
+    return np.sum(d * (piece(y, 1, n, axis) + piece(y, 0, n - 1, axis)) / 2.0, axis=axis)
+
+
+@implements("unwrap")
+def unwrap(p: Any, discont: Any = None, axis: int = -1, *, period: float = 2 * math.pi) -> Any:
+    """`numpy.unwrap` of floats; the corrections are locally constant, so the derivative is the identity."""
+    x = array_of(p)
+    axis = axis_of(axis, len(shape_of(x)))
+    n = shape_of(x)[axis]
+    if n < 2:
+        return x
+    discont = period / 2 if discont is None else discont
+    half = period / 2
+    jump = np.diff(stop_gradient(x), axis=axis)
+    wrapped = np.remainder(jump + half, period) - half
+    wrapped = np.where(np.logical_and(np.equal(wrapped, -half), jump > 0), half, wrapped)
+    correction = np.where(np.abs(jump) < discont, 0.0, wrapped - jump)
+    tail = piece(x, 1, n, axis) + np.cumsum(correction, axis=axis)
+    return np.concatenate([piece(x, 0, 1, axis), tail], axis=axis)
+
+
+@implements("interp")
+def interp(x: Any, xp: Any, fp: Any, left: Any = None, right: Any = None, period: Any = None) -> Any:
+    """`numpy.interp`, differentiable in x, xp and fp (with the slope of the right-hand piece at the nodes)."""
+    x, nodes, values = array_of(x), array_of(xp), array_of(fp)
+    if len(shape_of(nodes)) != 1 or shape_of(nodes) != shape_of(values):
+        raise ValueError("fp and xp are not of the same length.")
+    n = shape_of(nodes)[0]
+    if n == 0:
+        raise ValueError("array of sample points is empty")
+    double = np.dtype(float)
+    x, nodes = convert(x, double), convert(nodes, double)
+    values = convert(values, np.result_type(double, dtype_of(values)))
+    if period is not None:
+        if period == 0:
+            raise ValueError("period must be a non-zero value")
+        period = abs(period)
+        x, nodes = np.remainder(x, period), np.remainder(nodes, period)
+        order = np.argsort(nodes)
+        nodes, values = indexing.getitem(nodes, order), indexing.getitem(values, order)
+        nodes = np.concatenate([nodes[-1:] - period, nodes, nodes[:1] + period])
+        values = np.concatenate([values[-1:], values, values[:1]])
+        left = right = None
+        n += 2
+    if n == 1:
+        result = np.zeros(shape_of(x)) + values[0]
+    else:
+        i = np.clip(np.searchsorted(nodes, x, side="right") - 1, 0, n - 2)
+        x0, x1, y0, y1 = [indexing.getitem(v, j) for v in (nodes, values) for j in (i, i + 1)]
+        flat = np.equal(x0, x1)
+        slope = (y1 - y0) / np.where(flat, 1.0, x1 - x0)
+        inside = np.clip(x, nodes[0], nodes[-1]) if period is None else x
+        inside = np.where(np.logical_and(x >= nodes[0], x <= nodes[-1]), x, stop_gradient(inside))
+        result = np.where(flat, y0, slope * (inside - x0) + y0)
+    result = np.where(x < nodes[0], values[0] if left is None else left, result)
+    return np.where(x > nodes[-1], values[-1] if right is None else right, result)
+
+
+# -- convolution
+
+
+def _one_dimensional(a: Any, v: Any, name: str) -> tuple[Any, Any]:
+    x, y = array_of(a), array_of(v)
+    if len(shape_of(x)) != 1 or len(shape_of(y)) != 1:
+        raise ValueError("object too deep for desired array")
+    if not shape_of(x)[0] or not shape_of(y)[0]:
+        raise ValueError(f"{'a' if not shape_of(x)[0] else 'v'} cannot be empty")
+    x, y = promote_dtype([x, y], result_dtype([x, y])[0])
+    return x, y
+
+
+def _full_convolution(x: Any, y: Any) -> Any:
+    """The sum over j of x[i - j] * y[j], by windows of the padded longer operand."""
+    if shape_of(y)[0] > shape_of(x)[0]:
+        x, y = y, x
+    n, m = shape_of(x)[0], shape_of(y)[0]
+    padded = pad_p(x, low=(m - 1,), high=(m - 1,), interior=(0,))
+    windows = indexing.getitem(padded, np.arange(n + m - 1)[:, None] + np.arange(m)[None, :])
+    return np.matmul(windows, rev(y, axes=(0,)))
+
+
+@implements("convolve")
+def convolve(a: Any, v: Any, mode: str = "full") -> Any:
+    x, y = _one_dimensional(a, v, "convolve")
+    n, m = max(shape_of(x)[0], shape_of(y)[0]), min(shape_of(x)[0], shape_of(y)[0])
+    result = _full_convolution(x, y)
+    return _central(result, n, m, mode, (m - 1) // 2)
+
+
+def _central(result: Any, n: int, m: int, mode: str, start: int) -> Any:
+    if mode == "full":
+        return result
+    if mode == "same":
+        return piece(result, start, start + n, 0)
+    if mode == "valid":
+        return piece(result, m - 1, n, 0)
+    raise ValueError("mode must be one of 'valid', 'same', or 'full'")
+
+
+@implements("correlate")
+def correlate(a: Any, v: Any, mode: str = "valid") -> Any:
+    x, y = _one_dimensional(a, v, "correlate")
+    nx, ny = shape_of(x)[0], shape_of(y)[0]
+    result = _full_convolution(x, rev(conj(y), axes=(0,)))
+    m = min(nx, ny)
+    return _central(result, max(nx, ny), m, mode, (m - 1) // 2 if nx >= ny else m // 2)
+
+
+# -- polynomials
+
+
+@implements("polyval")
+def polyval(p: Any, x: Any) -> Any:
+    coefficients, x = array_of(p), array_of(x)
+    result: Any = np.zeros_like(x)
+    for i in range(shape_of(coefficients)[0]):
+        result = result * x + coefficients[i]
+    return result
+
+
+@implements("polyadd")
+def polyadd(a1: Any, a2: Any) -> Any:
+    return _aligned(np.add, a1, a2)
+
+
+@implements("polysub")
+def polysub(a1: Any, a2: Any) -> Any:
+    return _aligned(np.subtract, a1, a2)
+
+
+def _aligned(combine: Any, a1: Any, a2: Any) -> Any:
+    x, y = np.atleast_1d(array_of(a1)), np.atleast_1d(array_of(a2))
+    n = max(shape_of(x)[0], shape_of(y)[0])
+    x, y = [pad_p(v, low=(n - shape_of(v)[0],), high=(0,), interior=(0,)) for v in (x, y)]
+    return combine(x, y)
+
+
+@implements("polymul")
+def polymul(a1: Any, a2: Any) -> Any:
+    """`numpy.polymul`; leading zeros are kept, for they cannot be seen in traced values."""
+    return convolve(np.atleast_1d(array_of(a1)), np.atleast_1d(array_of(a2)))
+
+
+@implements("polyder")
+def polyder(p: Any, m: int = 1) -> Any:
+    p = array_of(p)
+    for _ in range(int(m)):
+        n = shape_of(p)[0] - 1
+        p = piece(p, 0, max(n, 0), 0) * np.arange(n, 0, -1)
+    return p
+
+
+@implements("polyint")
+def polyint(p: Any, m: int = 1, k: Any = None) -> Any:
+    p = array_of(p)
+    m = int(m)
+    constants = [0.0] * m if k is None else list(np.atleast_1d(k)) * (m if np.size(k) == 1 else 1)
+    for i in range(m):
+        n = shape_of(p)[0]
+        p = np.concatenate([p / np.arange(n, 0, -1), np.atleast_1d(np.asarray(constants[i]))])
+    return p
+
+
+@implements("polyfit")
+def polyfit(x: Any, y: Any, deg: int, rcond: Any = None, full: bool = False, w: Any = None, cov: bool = False) -> Any:
+    """`numpy.polyfit`, by the normal equations of the scaled problem solved by QR; differentiable in x, y and w."""
+    refuse("np.polyfit", rcond=rcond, full=full or None, cov=cov or None)
+    x, y = array_of(x) + 0.0, array_of(y) + 0.0
+    lhs = vander(x, int(deg) + 1)
+    rhs = y
+    if w is not None:
+        w = array_of(w) + 0.0
+        lhs = lhs * w[:, None]
+        rhs = rhs * (w[:, None] if len(shape_of(rhs)) == 2 else w)
+    scale = np.sqrt(np.sum(lhs * lhs, axis=0))
+    lhs = lhs / scale
+    q, r = np.linalg.qr(lhs)
+    solution = np.linalg.solve(r, np.matmul(np.transpose(q), rhs))
+    return solution / (scale[:, None] if len(shape_of(rhs)) == 2 else scale)
+
+
+@implements("vander")
+def vander(x: Any, N: int | None = None, increasing: bool = False) -> Any:
+    x = array_of(x)
+    if len(shape_of(x)) != 1:
+        raise ValueError("x must be a one-dimensional array or sequence.")
+    n = shape_of(x)[0] if N is None else int(N)
+    columns: list[Any] = [np.ones_like(x)] if n else []
+    for _ in range(n - 1):
+        columns.append(columns[-1] * x)
+    if not n:
+        return np.zeros((shape_of(x)[0], 0), dtype_of(x))
+    return np.stack(columns if increasing else columns[::-1], axis=1)

@@ -1,0 +1,296 @@
+"""Making arrays: array, asarray, zeros, full, arange, linspace, meshgrid and their relatives.
+
+Without `like=`, `device=`, `default_device` or an array argument that says otherwise, arrays are NumPy's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from funcad.ir.aval import aval_of, shape_of
+from funcad.ir.place import device_in_use, namespace_of
+from funcad.ir.state import state
+from funcad.ir.tracer import Tracer, concrete_value
+from funcad.numpy.axes import array_of, expand, shape_argument
+from funcad.numpy.dispatch import TABLE, implements, is_traced, where_am_i
+from funcad.numpy.joining import stack
+from funcad.numpy.promote import promote_dtype, result_dtype
+from funcad.primitives.conversion import convert
+from funcad.primitives.shape import broadcast_in_dim, broadcast_to, reshape
+
+__all__ = ["array", "asarray"]
+
+
+def library(device: Any = None, like: Any = None) -> Any:
+    """numpy, or the library of the device that is asked for."""
+    if like is not None:
+        return namespace_of((concrete_value(like),))
+    name = state.default_device if device is None else str(device)
+    if name.startswith(("cpu", "numpy")):
+        return np
+    if name.startswith(("cuda", "gpu", "cupy")):
+        import cupy
+
+        return cupy
+    raise ValueError(f"unknown device {device!r}; use 'cpu' or 'cuda'")
+
+
+def _nested(x: Any, dtype: Any) -> Any:
+    """The array of nested lists that hold traced values somewhere."""
+    if isinstance(x, (list, tuple)):
+        items = [_nested(v, None) if isinstance(v, (list, tuple)) else v for v in x]
+        target = result_dtype([array_of(v) if not isinstance(v, (int, float, complex)) else v for v in items])[0]
+        items = promote_dtype([array_of(v) for v in items], target)
+        try:
+            return stack(items)
+        except ValueError:
+            shapes = [shape_of(v) for v in items]
+            raise ValueError(
+                f"setting an array element with a sequence: the elements have the different shapes {shapes}"
+            ) from None
+    return x
+
+
+def array(
+    object: Any, dtype: Any = None, *, copy: Any = True, order: str = "K", subok: bool = False, ndmin: int = 0,
+    device: Any = None, like: Any = None,
+) -> Any:  # fmt: skip
+    """`numpy.array`; lists may hold traced values (plain `np.array` refuses them: NumPy does not hand them over).
+
+    >>> import funcad
+    >>> funcad.grad(lambda x: funcad.numpy.array([x, 2.0 * x]).sum())(1.0)
+    3.0
+    """
+    if not is_traced((object,)):
+        xp = library(device, like)
+        if xp is np and device_in_use():
+            xp = namespace_of((object,))
+        if xp is np:
+            return np.array(object, dtype=dtype, copy=copy, order=order, subok=subok, ndmin=ndmin)
+        return xp.array(object, dtype=dtype, copy=bool(copy), ndmin=ndmin)
+    x = array_of(_nested(object, dtype))
+    x = x if dtype is None else convert(x, np.dtype(dtype))
+    missing = ndmin - len(shape_of(x))
+    return expand(x, range(missing)) if missing > 0 else x
+
+
+def asarray(a: Any, dtype: Any = None, order: Any = None, *, device: Any = None, copy: Any = None, like: Any = None) -> Any:
+    """`numpy.asarray`; a traced value is returned as it is (plain `np.asarray` refuses it).
+
+    >>> import funcad
+    >>> funcad.numpy.asarray([1, 2])
+    array([1, 2])
+    """
+    if not is_traced((a,)):
+        xp = library(device, like)
+        if xp is np and device_in_use():
+            xp = namespace_of((a,))
+        if xp is np:
+            return np.asarray(a, dtype=dtype, order=order, copy=copy)
+        return xp.array(a, dtype=dtype) if copy else xp.asarray(a, dtype=dtype)
+    return array(a, dtype)
+
+
+def _maker(name: str, shaped: int) -> Callable[..., Any]:
+    """A creation function of NumPy's with device= and like=; a traced size without a value raises in `__index__`."""
+
+    def make(*args: Any, device: Any = None, like: Any = None, **kwargs: Any) -> Any:
+        xp = library(device, like)
+        if any(type(a) is Tracer for a in args):
+            args = tuple([a.__index__() if type(a) is Tracer and a.dtype.kind in "iub" else a for a in args])
+        return getattr(xp, name)(*args, **kwargs)
+
+    make.__name__ = make.__qualname__ = name
+    make.__doc__ = f"`numpy.{name}`, with device= and like= (an array) to make it elsewhere."
+    return make
+
+
+zeros = _maker("zeros", 0)
+ones = _maker("ones", 0)
+empty = _maker("empty", 0)
+eye = _maker("eye", 0)
+identity = _maker("identity", 0)
+tri = _maker("tri", 0)
+indices = _maker("indices", 0)
+
+
+def full(shape: Any, fill_value: Any, dtype: Any = None, order: str = "C", *, device: Any = None, like: Any = None) -> Any:
+    """`numpy.full`; the value may be traced.
+
+    >>> import funcad
+    >>> funcad.grad(lambda x: funcad.numpy.full(3, x).sum())(1.0)
+    3.0
+    """
+    if is_traced((fill_value,)):
+        x = array_of(fill_value)
+        return np.broadcast_to(x if dtype is None else convert(x, np.dtype(dtype)), shape_argument(shape))
+    xp = library(device, like)
+    if xp is np and device_in_use():
+        xp = namespace_of((fill_value,))
+    return xp.full(shape, fill_value, dtype=dtype)
+
+
+def _like(name: str, value: int) -> Callable[..., Any]:
+    def make(a: Any, dtype: Any = None, order: str = "K", subok: bool = True, shape: Any = None, *, device: Any = None) -> Any:
+        x = array_of(a)
+        target = shape_of(x) if shape is None else shape_argument(shape)
+        xp = library(device, x if device is None else None)
+        return xp.full(target, value, dtype=aval_of(x).dtype if dtype is None else dtype)
+
+    make.__name__ = name
+    return implements(name)(make)
+
+
+zeros_like = _like("zeros_like", 0)
+ones_like = _like("ones_like", 1)
+empty_like = _like("empty_like", 0)
+
+
+@implements("full_like")
+def full_like(
+    a: Any,
+    fill_value: Any,
+    dtype: Any = None,
+    order: str = "K",
+    subok: bool = True,
+    shape: Any = None,
+    *,
+    device: Any = None,
+) -> Any:
+    x = array_of(a)
+    target = shape_of(x) if shape is None else shape_argument(shape)
+    dtype = aval_of(x).dtype if dtype is None else np.dtype(dtype)
+    if is_traced((fill_value,)):
+        return np.broadcast_to(convert(array_of(fill_value), dtype), target)
+    return library(device, x if device is None else None).full(target, fill_value, dtype=dtype)
+
+
+@implements("copy")
+def copy(a: Any, order: str = "K", subok: bool = False) -> Any:
+    return array_of(a)
+
+
+@implements("astype")
+def astype(x: Any, dtype: Any, /, *, copy: bool = True, device: Any = None) -> Any:
+    return convert(array_of(x), np.dtype(dtype))
+
+
+def arange(*args: Any, dtype: Any = None, device: Any = None, like: Any = None, **kwargs: Any) -> Any:
+    """`numpy.arange`; the ends and the step must have values, for the size depends on them.
+
+    >>> import funcad
+    >>> funcad.numpy.arange(3)
+    array([0, 1, 2])
+    """
+    if is_traced(args, kwargs):
+        names = ("start", "stop", "step")
+        values = dict(zip(names if len(args) > 1 else ("stop",), args)) | kwargs
+        start, stop, step = values.get("start", 0), values["stop"], values.get("step", 1)
+        plain = [concrete_value(v) for v in (start, stop, step)]
+        if any(type(v) is Tracer for v in plain):
+            raise TypeError(
+                f"arange with a traced bound{where_am_i()}: its size depends on a value that does not exist yet.\n"
+                "Remedy: pass the bound as static (jit(..., static_argnums=...)), or use start + step * funcad.numpy.arange(n)."
+            )
+        n = len(np.arange(*plain))
+        result = start + step * np.arange(n)
+        return result if dtype is None else convert(result, np.dtype(dtype))
+    return library(device, like).arange(*args, dtype=dtype, **kwargs)
+
+
+@implements("linspace")
+def _linspace(
+    start: Any, stop: Any, num: Any = 50, endpoint: bool = True, retstep: bool = False, dtype: Any = None, axis: int = 0, *,
+    device: Any = None,
+) -> Any:  # fmt: skip
+    n = num.__index__()
+    if n < 0:
+        raise ValueError(f"Number of samples, {n}, must be non-negative.")
+    start, stop = [array_of(v) for v in (start, stop)]
+    target = np.result_type(aval_of(start).dtype, aval_of(stop).dtype, float(n))
+    start, stop = [convert(v, target) for v in (start, stop)]
+    shape = np.broadcast_shapes(shape_of(start), shape_of(stop))
+    start, stop = broadcast_to(start, shape), broadcast_to(stop, shape)
+    parts = n - 1 if endpoint else n
+    step = np.divide(stop - start, float(parts)) if parts > 0 else (stop - start) * np.nan
+    ramp = reshape(np.arange(n, dtype=target), shape=(n, *[1] * len(shape)))
+    result = ramp * step + start if parts > 0 else np.broadcast_to(start, (n, *shape))
+    if endpoint and n > 1:
+        result = np.concatenate([result[:-1], expand(stop, (0,))])
+    result = result if dtype is None else convert(result, np.dtype(dtype))
+    result = np.moveaxis(result, 0, axis) if axis != 0 else result
+    return (result, step) if retstep else result
+
+
+def linspace(*args: Any, device: Any = None, like: Any = None, **kwargs: Any) -> Any:
+    """`numpy.linspace`, with device= and like=; the ends may be traced.
+
+    >>> import funcad
+    >>> funcad.grad(lambda x: funcad.numpy.linspace(0.0, x, 3).sum())(1.0)
+    1.5
+    """
+    return _linspace(*args, **kwargs) if is_traced(args, kwargs) else library(device, like).linspace(*args, **kwargs)
+
+
+@implements("logspace")
+def logspace(
+    start: Any, stop: Any, num: Any = 50, endpoint: bool = True, base: Any = 10.0, dtype: Any = None, axis: int = 0
+) -> Any:
+    result = np.power(base, linspace(start, stop, num=num, endpoint=endpoint, axis=axis))
+    return result if dtype is None else convert(result, np.dtype(dtype))
+
+
+@implements("geomspace")
+def geomspace(start: Any, stop: Any, num: Any = 50, endpoint: bool = True, dtype: Any = None, axis: int = 0) -> Any:
+    sign = np.sign(start)
+    logs = linspace(np.log10(np.abs(start)), np.log10(np.abs(stop)), num=num, endpoint=endpoint, axis=axis)
+    result = sign * np.power(10.0, logs)
+    return result if dtype is None else convert(result, np.dtype(dtype))
+
+
+@implements("meshgrid")
+def meshgrid(*xi: Any, copy: bool = True, sparse: bool = False, indexing: str = "xy") -> tuple:
+    if indexing not in ("xy", "ij"):
+        raise ValueError("Valid values for `indexing` are 'xy' and 'ij'.")
+    xs = [np.reshape(array_of(x), (-1,)) for x in xi]
+    places = list(range(len(xs)))
+    if indexing == "xy" and len(xs) > 1:
+        places[:2] = [1, 0]
+    shape = [0] * len(xs)
+    for x, place in zip(xs, places):
+        shape[place] = shape_of(x)[0]
+    if sparse:
+        return tuple([reshape(x, shape=tuple([n if i == p else 1 for i, n in enumerate(shape)])) for x, p in zip(xs, places)])
+    return tuple([broadcast_in_dim(x, shape=tuple(shape), axes=(p,)) for x, p in zip(xs, places)])
+
+
+def fromfunction(function: Callable[..., Any], shape: Any, *, dtype: Any = float, **kwargs: Any) -> Any:
+    """`numpy.fromfunction`: the function is called once, with the arrays of the coordinates."""
+    return function(*np.indices(shape_argument(shape), dtype=dtype), **kwargs)
+
+
+def frompyfunc(func: Callable[..., Any], /, nin: int, nout: int, **options: Any) -> Any:
+    """Refused: a Python function per element cannot be traced; use `funcad.numpy.vectorize` or vmap."""
+    raise TypeError(
+        "funcad.numpy.frompyfunc: object ufuncs cannot be traced. Remedy: funcad.numpy.vectorize(func) or funcad.vmap."
+    )
+
+
+def ix_(*args: Any) -> tuple:
+    """`numpy.ix_`; the positions may be traced."""
+    n = len(args)
+    result = []
+    for i, a in enumerate(args):
+        x = array_of(a)
+        if len(shape_of(x)) != 1:
+            raise ValueError("Cross index must be 1 dimensional")
+        if aval_of(x).dtype.kind == "b":
+            x = np.flatnonzero(x)
+        result.append(reshape(x, shape=tuple([shape_of(x)[0] if k == i else 1 for k in range(n)])))
+    return tuple(result)
+
+
+TABLE[np.ix_] = ix_

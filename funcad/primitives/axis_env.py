@@ -1,0 +1,45 @@
+"""The named axes that are bound here: `state.axis_env` holds (name, size, index tracer) for each, innermost last."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from funcad.errors import UnboundAxisNameError
+from funcad.ir.state import state
+
+__all__ = ["bound", "bound_names", "single", "refuse_groups"]
+
+
+def bound(name: Any, what: str) -> tuple[int, Any]:
+    """(size, index) of a bound axis name."""
+    for known, size, index in reversed(state.axis_env):
+        if known == name:
+            return size, index
+    names = ", ".join(repr(n) for n, _, _ in state.axis_env) or "none"
+    raise UnboundAxisNameError(
+        f"{what}: the axis name {name!r} is not bound; bound names here: {names}.\n"
+        f"Remedy: call it inside a function that is mapped with funcad.vmap(f, axis_name={name!r})."
+    )
+
+
+def bound_names(axis_name: Any, what: str) -> tuple:
+    names = tuple(axis_name) if isinstance(axis_name, (tuple, list)) else (axis_name,)
+    for name in names:
+        bound(name, what)
+    if len(set(names)) != len(names):
+        raise ValueError(f"{what}: axis_name={axis_name!r} names an axis twice")
+    return names
+
+
+def single(axis_name: Any, what: str) -> tuple[Any, int]:
+    names = bound_names(axis_name, what)
+    if len(names) != 1:
+        raise NotImplementedError(f"{what} takes one axis name, got {axis_name!r}; apply it to one axis after the other")
+    return names[0], bound(names[0], what)[0]
+
+
+def refuse_groups(axis_index_groups: Any, what: str) -> None:
+    if axis_index_groups is not None:
+        raise NotImplementedError(
+            f"{what}: axis_index_groups is not supported.\nRemedy: map two nested axes instead, and reduce over one of them."
+        )

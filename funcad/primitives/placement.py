@@ -1,0 +1,71 @@
+"""Moving arrays between NumPy and CuPy, as a primitive: a move has a derivative, a move back."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from funcad.errors import PlacementError
+from funcad.ir.aval import Aval
+from funcad.ir.place import NAMESPACES, namespace_of
+from funcad.ir.primitive import Primitive
+from funcad.ir.tracer import Tracer
+
+__all__ = ["put", "cupy_module", "device_put_p"]
+
+
+def cupy_module(what: str) -> Any:
+    """CuPy, the optional engine; the one door to it."""
+    try:
+        import cupy
+    except ImportError:
+        raise PlacementError(
+            f"{what} needs CuPy, which is not installed.\n"
+            "Remedy: pip install 'funcad[cuda12]' (or 'funcad[cuda13]') on a machine with an NVIDIA GPU; "
+            "device_put(x, 'cpu') keeps the array in NumPy."
+        ) from None
+    return cupy
+
+
+def _to_host(x: Any) -> Any:
+    if namespace_of([x]) is np:
+        return x if isinstance(x, (np.ndarray, np.generic)) else np.asarray(x)[()]
+    return x.get() if hasattr(x, "get") else np.asarray(x)
+
+
+def _to_gpu(x: Any, number: int | None) -> Any:
+    xp = namespace_of([x])
+    if xp is not np and number is None:
+        return x
+    cupy = cupy_module("device_put") if xp is np else xp
+    if number is None:
+        return cupy.asarray(x)
+    with cupy.cuda.Device(number):
+        return cupy.asarray(x)
+
+
+def _moved(xp: Any, x: Any, *, device: str, number: int | None) -> Any:
+    return _to_host(x) if device == "cpu" else _to_gpu(x, number)
+
+
+def _back(ct: Any, x: Any, *, device: str, number: int | None) -> list[Any]:
+    """A cotangent goes where the operand came from: the other side."""
+    return [device_put_p(ct, device="cuda" if device == "cpu" and NAMESPACES else "cpu", number=None)]
+
+
+device_put_p = Primitive(
+    "device_put",
+    _moved,
+    lambda x, *, device, number: Aval(x.shape, x.dtype),
+    jvp=lambda tangents, out, x, **params: device_put_p(tangents[0], **params),
+    transpose=_back,
+    batch=lambda size, args, batched, **params: (device_put_p(args[0], **params), True),
+)
+
+
+def put(x: Any, device: str, number: int | None) -> Any:
+    """x on "cpu" or "cuda" (the given GPU, or the current one); x itself if it is there already."""
+    if type(x) is Tracer:
+        return device_put_p(x, device=device, number=number)
+    return _moved(np, x, device=device, number=number)

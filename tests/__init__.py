@@ -1,0 +1,1 @@
+"""The tests mirror the package; `tests/specs` is the table of operations, `tests/programs.py` the list of whole programs."""

@@ -1,0 +1,127 @@
+"""Arithmetic: funcad/primitives/arithmetic.py."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from funcad.primitives import arithmetic as a
+from tests.specs import spec
+
+ANY = np.array([[-1.3, 0.4, 2.2], [0.7, -0.2, -3.1]])
+POSITIVE = np.array([[0.3, 0.9, 2.2], [0.7, 1.2, 3.1]])
+OTHER = np.array([[0.8, -1.7, 0.35], [-2.6, 0.45, 1.9]])
+COMPLEX = np.array([1.2 - 0.7j, -0.4 + 1.1j])
+OTHER_COMPLEX = np.array([0.6 + 0.9j, -1.4 - 0.3j])
+INTEGERS = np.array([7, -7, 5])
+DIVISORS = np.array([2, 3, -3])
+EMPTY = np.zeros((0, 2))
+
+UNARY = [(ANY,), (np.float64(0.6),), (EMPTY,)]
+UNARY_COMPLEX = [*UNARY, (COMPLEX,)]
+BINARY = [(ANY, OTHER), (np.float64(0.6), np.float64(-1.3)), (OTHER, 1.5), (-0.3, OTHER), (EMPTY, EMPTY)]
+BINARY_COMPLEX = [*BINARY, (COMPLEX, OTHER_COMPLEX)]
+
+
+def _integer_pow(n, **fields):
+    samples = [(ANY,), (np.float64(1.4),), (COMPLEX,)] + ([(INTEGERS,)] if n >= 0 else [])
+    return spec(a.integer_pow_p, a.integer_pow, samples, params={"n": n}, reference=lambda x: x**n, **fields)
+
+
+SPECS = [
+    spec(a.neg_p, a.neg, UNARY_COMPLEX, reference=np.negative, jax=lambda j: j.lax.neg),
+    spec(a.add_p, a.add, BINARY_COMPLEX, reference=np.add, jax=lambda j: j.numpy.add),
+    spec(a.sub_p, a.sub, BINARY_COMPLEX, reference=np.subtract, jax=lambda j: j.numpy.subtract),
+    spec(a.mul_p, a.mul, BINARY_COMPLEX, reference=np.multiply, jax=lambda j: j.numpy.multiply),
+    spec(a.div_p, a.div, [*BINARY_COMPLEX, (INTEGERS, DIVISORS)], reference=np.divide, jax=lambda j: j.numpy.divide),
+    spec(
+        a.floor_divide_p,
+        a.floor_divide,
+        [*BINARY, (INTEGERS, DIVISORS)],
+        order=0,
+        reference=np.floor_divide,
+        dtypes=("f4",),
+    ),
+    spec(
+        a.mod_p,
+        a.mod,
+        [*BINARY, (INTEGERS, DIVISORS)],
+        reference=np.remainder,
+        dtypes=("f4",),
+        jax=lambda j: j.numpy.remainder,
+    ),
+    spec(
+        a.fmod_p, a.fmod, [*BINARY, (INTEGERS, DIVISORS)], reference=np.fmod, dtypes=("f4",), jax=lambda j: j.numpy.fmod
+    ),
+    spec(
+        a.pow_p,
+        a.pow,
+        [(POSITIVE, OTHER), (POSITIVE, 1.7), (2.5, OTHER), (np.float64(1.3), np.float64(-0.7)), (COMPLEX, OTHER_COMPLEX)],
+        reference=np.power,
+        dtypes=("f4",),
+        jax=lambda j: j.numpy.power,
+    ),
+    _integer_pow(0),
+    _integer_pow(1),
+    _integer_pow(2, jax=lambda j: lambda x: j.lax.integer_pow(x, 2)),
+    _integer_pow(3, jax=lambda j: lambda x: j.lax.integer_pow(x, 3)),
+    _integer_pow(-2, jax=lambda j: lambda x: j.lax.integer_pow(x, -2)),
+    spec(a.square_p, a.square, UNARY_COMPLEX, reference=np.square, jax=lambda j: j.numpy.square),
+    spec(a.reciprocal_p, a.reciprocal, UNARY_COMPLEX, reference=np.reciprocal, jax=lambda j: j.numpy.reciprocal),
+    spec(
+        a.sqrt_p,
+        a.sqrt,
+        [(POSITIVE,), (np.float64(2.0),), (COMPLEX,)],
+        domain=(0, np.inf),
+        reference=np.sqrt,
+        jax=lambda j: j.numpy.sqrt,
+    ),
+    spec(
+        a.rsqrt_p,
+        a.rsqrt,
+        [(POSITIVE,), (np.float64(2.0),), (COMPLEX,)],
+        domain=(0, np.inf),
+        reference=lambda x: 1 / np.sqrt(x),
+        jax=lambda j: j.lax.rsqrt,
+    ),
+    spec(a.cbrt_p, a.cbrt, UNARY, reference=np.cbrt, dtypes=("f4",), jax=lambda j: j.numpy.cbrt),
+    spec(a.abs_p, a.abs_, UNARY_COMPLEX, reference=np.abs, jax=lambda j: j.numpy.abs),
+    spec(a.sign_p, a.sign, UNARY_COMPLEX, reference=np.sign),
+    spec(
+        a.copysign_p, a.copysign, BINARY, reference=np.copysign, dtypes=("f4",), jax=lambda j: j.numpy.copysign
+    ),
+    spec(a.hypot_p, a.hypot, BINARY, reference=np.hypot, dtypes=("f4",), jax=lambda j: j.numpy.hypot),
+    spec(
+        a.heaviside_p,
+        a.heaviside,
+        [(np.array([-1.0, 0.0, 2.0]), np.array([0.3, 0.4, 0.5]))],
+        nondiff=(0,),  # a step: differences of it mean nothing at 0
+        reference=np.heaviside,
+        dtypes=("f4",),
+    ),
+    spec(a.nextafter_p, a.nextafter, [(ANY, OTHER)], reference=np.nextafter, dtypes=("f4",)),
+    spec(a.floor_p, a.floor, UNARY, order=0, reference=np.floor, dtypes=("f4",)),
+    spec(a.ceil_p, a.ceil, UNARY, order=0, reference=np.ceil, dtypes=("f4",)),
+    spec(a.rint_p, a.rint, UNARY, order=0, reference=np.rint, dtypes=("f4",)),
+    spec(a.trunc_p, a.trunc, UNARY, order=0, reference=np.trunc, dtypes=("f4",)),
+    spec(a.rint_p, a.round_, [(ANY * 100,), (INTEGERS * 13,)], params={"decimals": -1}, order=0, id="round_"),
+    spec(a.maximum_p, a.maximum, BINARY, reference=np.maximum, jax=lambda j: j.numpy.maximum),
+    spec(a.minimum_p, a.minimum, BINARY, reference=np.minimum, jax=lambda j: j.numpy.minimum),
+    spec(a.fmax_p, a.fmax, BINARY, reference=np.fmax),
+    spec(a.fmin_p, a.fmin, BINARY, reference=np.fmin),
+    spec(
+        a.clamp_p,
+        a.clamp,
+        [(ANY, -0.5, 1.0), (ANY, OTHER, OTHER + 0.7), (np.float64(0.3), np.float64(0.5), np.float64(1.0))],
+        reference=lambda x, lo, hi: np.minimum(hi, np.maximum(lo, x)),
+        jax=lambda j: lambda x, lo, hi: j.lax.clamp(lo, x, hi),
+        dtypes=("f4",),
+    ),
+    spec(a.clamp_p, a.clamp, [(ANY, -0.5, 1.0)], params={"boundary_grad": 0.3}, dtypes=("f4",)),
+    spec(a.clamp_p, a.clamp, [(ANY, -0.5, 1.0)], params={"boundary_grad": 1.0}, dtypes=("f4",)),
+    spec(a.ldexp_p, a.ldexp, [(np.array([0.5, -1.5]), np.array([3, -2]))], reference=np.ldexp, dtypes=("f4",)),
+    spec(
+        (a.mantissa_p, a.exponent_p), a.frexp, [(ANY,), (np.float64(5.0),)], reference=np.frexp, dtypes=("f4",)
+    ),
+    spec(a.exponent_p, a.exponent, [(ANY,)], order=0, reference=lambda x: np.frexp(x)[1], dtypes=("f4",)),
+    spec(a.trunc_p, a.modf, [(ANY,), (np.float64(-5.0),)], order=0, reference=np.modf, dtypes=("f4",), id="modf"),
+]

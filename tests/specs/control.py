@@ -1,0 +1,124 @@
+"""Higher-order primitives, called through their public functions, and what they need of stacks and lanes."""
+
+import numpy as np
+
+from funcad.control import cond as conditional
+from funcad.control import scan_rules, solve
+from funcad.control import while_loop as loops
+from funcad.control.scan import scan
+from funcad.ir.aval import Aval, StackAval, aval_of
+from funcad.ir.trace import trace_function
+from funcad.primitives import lanes, stack
+from funcad.primitives.arithmetic import add, mul
+from funcad.primitives.comparison import lt
+from funcad.primitives.conversion import convert
+from funcad.primitives.transcendental import sin
+from tests.specs import spec
+
+INTEGER = Aval((), np.dtype(np.int64))
+
+
+def some(*shapes):
+    return lambda rng: tuple(rng.normal(size=shape) for shape in shapes)
+
+
+def push(x, n=2):
+    """A stack of x, 2x, ... (from a while loop) and its length."""
+
+    def body(x, i):
+        factor = convert(add(i, 1), aval_of(x).dtype)
+        return [add(i, 1), mul(x, stack_factor(factor, aval_of(x)))]
+
+    step, captured = trace_function(body, [Aval(aval_of(x).shape, aval_of(x).dtype), INTEGER], name="test")
+    test, _ = trace_function(lambda i: [lt(i, n)], [INTEGER], name="test")
+    count, _, items = loops.while_p(*captured, x, np.int64(0), cond=test, body=step, n_cond=0, n_consts=len(captured) + 1)
+    return items, count
+
+
+def stack_factor(factor, aval):
+    return lanes.broadcast_in_dim(factor, shape=aval.shape, axes=()) if aval.shape else factor
+
+
+def total(items, count):
+    """The sum of the sines of a stack's entries."""
+    element = aval_of(items).element
+    body, captured = trace_function(lambda c, s: [add(c, sin(s))], [element, element], name="test")
+    zero = np.zeros(element.shape, element.dtype)[()]
+    return scan_rules.scan_p(
+        count, *captured, zero, items,
+        jaxpr=body, n_consts=len(captured), n_carry=1, length=None, reverse=False, unroll=1,
+    )[0]  # fmt: skip
+
+
+def added(x, y):
+    (a, n), (b, _) = push(x), push(y)
+    return total(stack.stack_add_p(a, b), n)
+
+
+def led(x):
+    items, n = push(x)
+    return total(stack.stack_lead_p(items, size=3, axis=1), n)
+
+
+def summed(x):
+    items, n = push(x)
+    return total(stack.stack_sum_p(items, axis=0, size=2), n)
+
+
+def with_empty(x):
+    items, n = push(x)
+    empty = stack.stack_empty(StackAval(Aval(aval_of(x).shape, aval_of(x).dtype)))
+    return total(stack.add_values(items, empty), n)
+
+
+def selected(mask, x, y):
+    (a, n), (b, _) = push(x), push(y)
+    return total(stack.stack_select(mask, a, b), n)
+
+
+def looped(x):
+    return loops.while_loop(lambda c: lt(c[0], 3), lambda c: (add(c[0], 1), sin(mul(c[1], x))), (0, x))[1]
+
+
+def borrowed(x, mask):
+    """Only lanes that take part may be used: the others are dropped here."""
+    return lanes.select_lanes(mask, sin(lanes.pick_lanes(x, mask)), mul(x, 0.5))
+
+
+def scanned(c, xs):
+    return list(scan(lambda c, x: (sin(mul(c, x)), mul(c, c)), c, xs))
+
+
+def chosen(k, x):
+    return conditional.switch(k, [sin, lambda v: mul(v, v), lambda v: mul(v, 3.0)], x)
+
+
+def diagonal(a, b):
+    return solve.custom_linear_solve(lambda x: mul(a, x), b, lambda matvec, b: b / a, symmetric=True)
+
+
+def square_root(a):
+    def newton(f, guess):
+        return scan(lambda x, _: ((x + a / x) * 0.5, None), guess, None, length=30)[0]
+
+    return solve.custom_root(lambda x: mul(x, x) - a, np.full(2, 1.5, a.dtype), newton, lambda g, y: y / g(np.ones(2, a.dtype)))
+
+
+MASK = np.array([True, False])
+
+SPECS = [
+    spec(scan_rules.scan_p, scanned, [some((2,), (3, 2)), some((), (4,)), some((2,), (0, 2))]),
+    spec(loops.while_p, looped, [some((2,)), some(()), some((0,))]),
+    spec(conditional.cond_p, chosen, [(np.int64(k), np.array([0.3, 0.8])) for k in (0, 1, 2)]),
+    spec(solve.linear_solve_p, diagonal, [some((2,), (2,))], domain=(0.5, 2.0), reference=lambda a, b: b / a),
+    spec(solve.root_p, square_root, [(np.array([2.0, 3.0]),)], reference=np.sqrt),
+    spec(stack.stack_add_p, added, [some((2,), (2,)), some((), ())], reference=lambda x, y: np.sin(x + y) + np.sin(2 * (x + y))),
+    spec(stack.stack_lead_p, led, [some((2,))], reference=lambda x: np.repeat((np.sin(x) + np.sin(2 * x))[:, None], 3, 1)),
+    spec(stack.stack_sum_p, summed, [some((2, 3))], reference=lambda x: np.sin(x.sum(0)) + np.sin(2 * x.sum(0))),
+    spec(stack.stack_empty_p, with_empty, [some((2,))], reference=lambda x: np.sin(x) + np.sin(2 * x)),
+    spec(stack.stack_select_p, selected, [(MASK, np.array([0.1, 0.2]), np.array([0.7, -0.3]))]),
+    spec(
+        lanes.pick_lanes_p, borrowed, [(np.array([0.1, 0.2]), MASK), (np.ones((2, 3)), MASK), (np.ones(2), ~MASK & MASK)],
+        reference=lambda x, mask: np.where(mask.reshape((2,) + (1,) * (x.ndim - 1)), np.sin(x), x * 0.5),
+    ),
+]  # fmt: skip

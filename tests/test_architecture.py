@@ -1,0 +1,252 @@
+"""The tree is what it says it is: sizes, import levels, the public list, and what `import funcad` loads."""
+
+from __future__ import annotations
+
+import ast
+import importlib
+import pkgutil
+import subprocess
+import sys
+import types
+from pathlib import Path
+
+import pytest
+
+import funcad
+from funcad.ir.primitive import Primitive
+
+ROOT = Path(funcad.__file__).parent
+FILES = sorted(ROOT.rglob("*.py"))
+TESTS = sorted(Path(__file__).parent.rglob("*.py"))
+MAX_LINES = 500
+
+# A module imports only lower levels and its own folder.
+LEVELS = {
+    "errors": 0,
+    "tree": 1,
+    "ir": 2,
+    "primitives": 3,
+    "transforms": 4,
+    "passes": 4,
+    "backends": 5,
+    "control": 6,
+    "numpy": 7,
+    "scipy": 8,
+    "random": 8,
+    "nn": 8,
+    "lax": 8,
+    "distributed": 8,
+    "testing": 8,
+    "__init__": 9,
+    "tour": 10,
+    "__main__": 11,
+}
+OTHER = 8  # further modules directly under funcad/: users of everything below
+LAZY = {"scipy", "cupy", "cupyx", "llvmlite", "mpi4py"}  # heavy or optional: imported in functions, each behind one door
+NAMED = {  # the other imports inside functions, with their reasons
+    ("ir/quiet.py", "numpy._core.umath"): "a private name of NumPy's, which another version may not have",
+    ("tree/containers.py", "dataclasses"): "it loads inspect, and whoever has a dataclass has loaded it",
+}
+TOUR = {"sklearn", "matplotlib", "tqdm", "rich"}  # the tour's own
+
+
+def name(path: Path) -> str:
+    return str(path.relative_to(ROOT.parent))
+
+
+def folder(path: Path) -> str:
+    """The first part of the module's name under funcad: `ir`, `errors`, `__init__`."""
+    parts = path.relative_to(ROOT).parts
+    return parts[0] if len(parts) > 1 else path.stem
+
+
+def parsed(path: Path) -> ast.Module:
+    return ast.parse(path.read_text(encoding="utf8"), str(path))
+
+
+def imported(node: ast.AST) -> list[str]:
+    """Dotted names that an import statement names."""
+    if isinstance(node, ast.Import):
+        return [a.name for a in node.names]
+    if isinstance(node, ast.ImportFrom):
+        assert node.level == 0, "relative import"
+        if node.module == "funcad":
+            return [f"funcad.{a.name}" for a in node.names]
+        return [node.module or ""]
+    return []
+
+
+all_files = pytest.mark.parametrize("path", FILES, ids=name)
+
+
+@pytest.mark.parametrize("path", [*FILES, *TESTS], ids=lambda p: str(p.relative_to(ROOT.parent)))
+def test_files_are_short(path: Path) -> None:
+    lines = path.read_text(encoding="utf8").count("\n")
+    assert lines <= MAX_LINES, f"{name(path)} has {lines} lines, the limit is {MAX_LINES}: split it by ideas"
+
+
+@all_files
+def test_imports_go_downwards(path: Path) -> None:
+    own = folder(path)
+    level = LEVELS.get(own, OTHER)
+    for node in ast.walk(parsed(path)):
+        for module in imported(node):
+            parts = module.split(".")
+            if parts[0] != "funcad":
+                continue
+            other = parts[1] if len(parts) > 1 else "__init__"
+            allowed = other == own or LEVELS.get(other, OTHER) < level
+            assert allowed, f"{name(path)}:{node.lineno} imports {module}, which is not below {own}"
+
+
+@all_files
+def test_no_star_imports(path: Path) -> None:
+    for node in ast.walk(parsed(path)):
+        if isinstance(node, ast.ImportFrom):
+            assert all(a.name != "*" for a in node.names), f"{name(path)}:{node.lineno}"
+
+
+@all_files
+def test_no_imports_inside_functions(path: Path) -> None:
+    allowed = LAZY | TOUR if folder(path) in ("tour", "__main__") else LAZY
+    for function in ast.walk(parsed(path)):
+        if not isinstance(function, (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)):
+            continue
+        for node in ast.walk(function):
+            for module in imported(node):
+                named = (path.relative_to(ROOT).as_posix(), module) in NAMED
+                assert named or module.split(".")[0] in allowed, f"{name(path)}:{node.lineno} imports {module} in a function"
+
+
+@all_files
+def test_optional_packages_are_not_imported_at_import(path: Path) -> None:
+    inside = {
+        id(node)
+        for function in ast.walk(parsed_once(path))
+        if isinstance(function, (ast.FunctionDef, ast.AsyncFunctionDef))
+        for node in ast.walk(function)
+    }
+    for node in ast.walk(parsed_once(path)):
+        if id(node) not in inside and not (folder(path) in ("tour", "__main__")):
+            for module in imported(node):
+                assert module.split(".")[0] not in LAZY, f"{name(path)}:{node.lineno} imports {module} at import"
+
+
+def dotted(path: Path) -> str:
+    return ".".join(path.relative_to(ROOT.parent).with_suffix("").parts).removesuffix(".__init__")
+
+
+def test_modules_do_not_import_each_other_in_circles() -> None:
+    modules = {dotted(p): p for p in FILES}
+    graph: dict[str, set[str]] = {}
+    for module, path in modules.items():
+        found: set[str] = set()
+        for node in parsed(path).body:
+            for target in imported(node):
+                names = [f"{target}.{a.name}" for a in node.names] if isinstance(node, ast.ImportFrom) else []
+                found |= {n for n in [*names, target] if n in modules and n not in ("funcad", module) and not module.startswith(n + ".")}
+        graph[module] = found
+    done: set[str] = set()
+
+    def visit(module: str, trail: tuple[str, ...]) -> None:
+        assert module not in trail, "circle of imports: " + " -> ".join((*trail[trail.index(module) :], module))
+        if module not in done:
+            for other in sorted(graph[module]):
+                visit(other, (*trail, module))
+            done.add(module)
+
+    for module in sorted(graph):
+        visit(module, ())
+
+
+_trees: dict[Path, ast.Module] = {}
+
+
+def parsed_once(path: Path) -> ast.Module:
+    """The same tree at every call, so that nodes can be compared by identity."""
+    if path not in _trees:
+        _trees[path] = parsed(path)
+    return _trees[path]
+
+
+@all_files
+def test_nothing_is_left_to_do(path: Path) -> None:
+    for number, line in enumerate(path.read_text(encoding="utf8").splitlines(), 1):
+        for word in ("TODO", "FIXME", "XXX"):
+            assert word not in line, f"{name(path)}:{number}: {line.strip()}"
+
+
+@all_files
+def test_modules_say_what_they_are(path: Path) -> None:
+    assert ast.get_docstring(parsed(path)) or not path.read_text(encoding="utf8").strip(), name(path)
+
+
+# -- the public list
+
+
+def public_list() -> set[str]:
+    """Names that funcad/__init__.py imports `as` themselves."""
+    names = set()
+    for node in parsed(ROOT / "__init__.py").body:
+        if isinstance(node, ast.ImportFrom):
+            names |= {a.asname for a in node.names if a.asname == a.name}
+    return names
+
+
+def test_public_list_is_what_is_exported() -> None:
+    exported = {
+        n for n, value in vars(funcad).items() if not n.startswith("_") and not isinstance(value, types.ModuleType)
+    }
+    listed = {n for n in public_list() if not isinstance(getattr(funcad, n), types.ModuleType)}
+    assert exported == listed
+
+
+@pytest.mark.parametrize("public", sorted(public_list()))
+def test_public_names_are_documented(public: str) -> None:
+    value = getattr(funcad, public)
+    if isinstance(value, types.ModuleType) or not callable(value):
+        return
+    text = value.__doc__ or ""
+    assert text.strip(), f"funcad.{public} has no docstring"
+    if not isinstance(value, type):
+        assert ">>>" in text, f"funcad.{public} has no example"
+
+
+def test_primitives_live_where_the_table_looks() -> None:
+    for module in pkgutil.walk_packages(funcad.__path__, "funcad."):
+        if module.name.startswith(("funcad.primitives", "funcad.control")) or "__main__" in module.name or "tour" in module.name:
+            continue
+        for key, value in vars(importlib.import_module(module.name)).items():
+            if isinstance(value, Primitive):
+                assert module.name.split(".")[1] in ("transforms", "backends", "passes", "numpy", "nn", "lax", "scipy", "random")
+                assert is_from_below(value), f"{module.name}.{key} is declared outside primitives/ and control/"
+
+
+def is_from_below(primitive: Primitive) -> bool:
+    for package in (funcad.primitives, funcad.control):
+        for module in pkgutil.iter_modules(package.__path__):
+            values = vars(importlib.import_module(f"{package.__name__}.{module.name}")).values()
+            if any(v is primitive for v in values):
+                return True
+    return False
+
+
+# -- what `import funcad` costs
+
+
+def run(code: str) -> str:
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=ROOT.parent, check=False)
+    assert done.returncode == 0, done.stderr
+    return done.stdout.strip()
+
+
+def test_import_loads_nothing_heavy() -> None:
+    heavy = ["scipy", "cupy", "cupyx", "jax", "llvmlite", "mpi4py", "matplotlib", "sklearn", "torch", "tqdm", "dataclasses"]
+    code = f"""
+import sys, numpy
+before = set(sys.modules)
+import funcad
+new = {{m.split(".")[0] for m in set(sys.modules) - before}}
+print(sorted(new & set({heavy!r})))
+"""
+    assert run(code) == "[]"

@@ -1,0 +1,28 @@
+"""Every example in a docstring runs and gives what it says."""
+
+from __future__ import annotations
+
+import doctest
+import importlib
+import pkgutil
+
+import numpy as np
+import pytest
+
+import funcad
+
+OPTIONAL = {"cupy", "cupyx", "llvmlite", "mpi4py", "sklearn", "matplotlib", "tqdm"}
+MODULES = ["funcad", *sorted(m.name for m in pkgutil.walk_packages(funcad.__path__, "funcad.") if "__main__" not in m.name)]
+
+
+@pytest.mark.parametrize("name", MODULES)
+def test_examples(name: str) -> None:
+    try:
+        module = importlib.import_module(name)
+    except ModuleNotFoundError as error:
+        if error.name is not None and error.name.partition(".")[0] in OPTIONAL:
+            pytest.skip(f"{error.name} is not installed")
+        raise
+    with np.printoptions(legacy=False, precision=8, suppress=False, threshold=1000, linewidth=75):
+        found = doctest.testmod(module, optionflags=doctest.NORMALIZE_WHITESPACE | doctest.ELLIPSIS)
+    assert found.failed == 0

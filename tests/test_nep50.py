@@ -1,0 +1,167 @@
+"""NEP 50: result dtype *and* type of operators and functions against NumPy, un-jitted under differentiation and jitted.
+
+Weak (Python) scalars give Python scalars between each other with operators, and NumPy scalars with functions; rank-0 results
+are NumPy scalars otherwise. Out-of-range Python integers raise OverflowError as NumPy.
+"""
+
+import operator
+import warnings
+
+import numpy as np
+import pytest
+
+import funcad
+
+DTYPES = [np.bool_, np.int8, np.uint8, np.int64, np.float16, np.float32, np.float64, np.complex64, np.complex128]
+PYTHON = [True, 3, 2.5, 1 + 2j]
+STRONG = [make(d) for d in DTYPES for make in (lambda d: d(2), lambda d: np.array(2, d), lambda d: np.array([1, 2], d))]
+OPERANDS = PYTHON + STRONG
+
+OPERATORS = {
+    "add": operator.add,
+    "sub": operator.sub,
+    "mul": operator.mul,
+    "truediv": operator.truediv,
+    "floordiv": operator.floordiv,
+    "mod": operator.mod,
+    "pow": operator.pow,
+    "lt": operator.lt,
+    "eq": operator.eq,
+    "and": operator.and_,
+    "lshift": operator.lshift,
+}
+FUNCTIONS = {
+    name: getattr(np, name)
+    for name in (
+        "add subtract multiply divide floor_divide remainder power arctan2 maximum less equal bitwise_and left_shift hypot "
+        "logical_and copysign"
+    ).split()
+}
+UNARY_OPERATORS = {"neg": operator.neg, "abs": operator.abs, "pos": operator.pos, "invert": operator.invert}
+UNARY_FUNCTIONS = {
+    name: getattr(np, name)
+    for name in "negative absolute sin sqrt floor sign square reciprocal conjugate isnan invert rint sum mean prod max".split()
+}
+
+
+def label(x):
+    kind = "python" if type(x) in (bool, int, float, complex) else "scalar" if isinstance(x, np.generic) else f"{x.ndim}d"
+    return f"{kind}-{getattr(x, 'dtype', type(x).__name__)}"
+
+
+def outcome(f, *args):
+    """The result, or the class of the error."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        try:
+            return f(*args)
+        except (TypeError, OverflowError, ValueError) as error:
+            return TypeError if isinstance(error, TypeError) else type(error)
+
+
+def check(actual, expected, what):
+    if isinstance(expected, type):
+        assert isinstance(actual, type) and issubclass(actual, expected), f"{what}: expected {expected.__name__}, got {actual!r}"
+        return
+    assert type(actual) is type(expected), f"{what}: {type(actual).__name__} {actual!r}, NumPy gives {type(expected).__name__}"
+    if isinstance(expected, np.ndarray | np.generic):
+        assert actual.dtype == expected.dtype and actual.shape == expected.shape, f"{what}: {actual.dtype} {actual.shape}"
+    np.testing.assert_allclose(actual, expected, rtol=2e-3 if "16" in str(getattr(expected, "dtype", "")) else 1e-6, err_msg=what)
+
+
+def pairs():
+    for x in OPERANDS:
+        for y in OPERANDS:
+            yield x, y
+
+
+def inexact(x):
+    return np.asarray(x).dtype.kind in "fc"
+
+
+def followed(f, *args):
+    """The un-jitted value with the inexact arguments traced."""
+
+    def primal(*traced):
+        it = iter(traced)
+        return f(*[next(it) if inexact(a) else a for a in args])
+
+    traced = tuple(a for a in args if inexact(a))
+    tangents = tuple(np.ones_like(a)[()] if not type(a) in (float, complex) else type(a)(1) for a in traced)
+    return outcome(lambda: funcad.jvp(primal, traced, tangents)[0])
+
+
+def expected_of(f, *args):
+    result = outcome(f, *args)
+    return result[()] if isinstance(result, np.ndarray) and not result.ndim else result
+
+
+@pytest.mark.parametrize("name", OPERATORS)
+@pytest.mark.parametrize("how", ["follow", "jit"])
+def test_operator(name, how):
+    f = OPERATORS[name]
+    for x, y in pairs():
+        _check_pair(f, how, x, y, name, weak=True)
+
+
+@pytest.mark.parametrize("name", FUNCTIONS)
+@pytest.mark.parametrize("how", ["follow", "jit"])
+def test_function(name, how):
+    f = FUNCTIONS[name]
+    for x, y in pairs():
+        _check_pair(f, how, x, y, name, weak=False)
+
+
+def _check_pair(f, how, x, y, name, weak):
+    if how == "follow" and not (inexact(x) or inexact(y)):
+        return
+    what = f"{name}({label(x)}, {label(y)}) {how}"
+    expected = expected_of(f, x, y)
+    if {type(x), type(y)} == {complex, np.float64} and type(expected) in (complex, bool):
+        expected = np.asarray(expected)[()]  # np.float64 is a float to Python's complex; NumPy's own rule says complex128
+    actual = followed(f, x, y) if how == "follow" else outcome(funcad.jit(f), x, y)
+    check(actual, expected, what)
+
+
+@pytest.mark.parametrize("name", [*UNARY_OPERATORS, *UNARY_FUNCTIONS])
+@pytest.mark.parametrize("how", ["follow", "jit"])
+def test_unary(name, how):
+    f = {**UNARY_OPERATORS, **UNARY_FUNCTIONS}[name]
+    for x in OPERANDS:
+        if how == "follow" and not inexact(x):
+            continue
+        expected = expected_of(f, x)
+        actual = followed(f, x) if how == "follow" else outcome(funcad.jit(f), x)
+        check(actual, expected, f"{name}({label(x)}) {how}")
+
+
+@pytest.mark.parametrize("dtype", [np.int8, np.uint8, np.int64])
+def test_python_integers_out_of_range(dtype):
+    big = 300 if dtype is not np.int64 else 2**63
+    x = np.array([1, 2], dtype)
+    for f in (lambda x: x + big, lambda x: big * x, lambda x: np.add(x, big), lambda x: np.maximum(x, -(2**70))):
+        with pytest.raises(OverflowError):
+            f(x)
+        with pytest.raises(OverflowError):
+            funcad.jit(f)(x)
+    for f in (lambda x: x < big, lambda x: big == x, lambda x: np.greater(x, big), lambda x: np.not_equal(-(2**70), x)):
+        result = funcad.jit(f)(x)
+        np.testing.assert_array_equal(result, f(x))
+        assert result.dtype == bool
+
+
+def test_gradient_has_its_arguments_dtype():
+    for x in (2.5, np.float64(2.5), np.float32(2.5), np.float16(2.5), np.array([1.0, 2.0], np.float32)):
+        g = funcad.grad(lambda x: np.sum(x * np.float64(3.0) + 1))(x)
+        assert np.asarray(g).dtype == np.asarray(x).dtype
+        assert np.shape(g) == np.shape(x)
+
+
+def test_weak_stays_weak_through_operators_only():
+    value = funcad.value_and_grad(lambda x: x * 2.0 + 1)(1.5)[0]
+    assert type(value) is float and value == 4.0
+    value = funcad.value_and_grad(lambda x: np.multiply(x, 2.0))(1.5)[0]
+    assert type(value) is np.float64
+    assert type(funcad.jit(lambda x: x * 2.0)(1.5)) is float
+    assert type(funcad.jit(lambda x: np.multiply(x, 2.0))(1.5)) is np.float64
+    assert funcad.jit(lambda x: x * np.ones(2, np.float32))(1.5).dtype == np.float32

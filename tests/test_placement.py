@@ -1,0 +1,218 @@
+"""Which arrays an operation accepts and where it runs, with a stand-in for CuPy (tests/standin.py)."""
+
+from __future__ import annotations
+
+import itertools
+from typing import Any, Iterator
+
+import numpy as np
+import pytest
+
+from funcad import grad, hvp, jacfwd, jacrev, jit, jvp, linearize, value_and_grad, vjp, vmap
+from funcad.errors import PlacementError
+from funcad.ir.place import NAMESPACES
+from funcad.primitives.arithmetic import add, mul
+from funcad.primitives.transcendental import sin
+from tests.agreement import assert_close
+from tests.specs import OpSpec, all_specs
+from tests.standin import DeviceArray, moved, registered, to_device, to_host
+
+
+@pytest.fixture(autouse=True)
+def device() -> Iterator[None]:
+    with registered():
+        yield
+
+
+HOST = np.linspace(0.1, 1.0, 4)
+
+
+def on_device() -> DeviceArray:
+    return to_device(HOST)
+
+
+def f(x: Any) -> Any:
+    return np.sum(np.sin(x) * x)
+
+
+GRADIENT = np.cos(HOST) * HOST + np.sin(HOST)
+
+
+def is_on_device(*values: Any) -> bool:
+    return all(type(v) is DeviceArray for v in values)
+
+
+def test_operations_run_where_their_arrays_are() -> None:
+    x = on_device()
+    for out in (sin(x), mul(x, x), mul(x, 2.0), add(np.float64(1.0), x)):
+        assert is_on_device(out)
+    assert type(sin(HOST)) is np.ndarray
+    np.testing.assert_array_equal(to_host(mul(x, 2.0)), 2.0 * HOST)
+
+
+def test_zero_dimensional_arrays_follow() -> None:
+    scalar = to_device(np.array(3.0))
+    out = mul(scalar, np.array(2.0))
+    assert is_on_device(out) and float(out) == 6.0
+    assert len(moved) == 1
+
+
+def test_shaped_numpy_arguments_are_refused() -> None:
+    with pytest.raises(PlacementError) as caught:
+        mul(on_device(), np.ones(4))
+    text = str(caught.value)
+    assert "mul" in text and "(4,)" in text and "standin" in text and "device_put" in text
+    with pytest.raises(TypeError):
+        mul(np.ones(4), on_device())
+
+
+def test_derivatives_stay_on_the_device() -> None:
+    x = on_device()
+    gradient = grad(f)(x)
+    assert is_on_device(gradient)
+    np.testing.assert_allclose(to_host(gradient), GRADIENT)
+    value, gradient = value_and_grad(f)(x)
+    assert is_on_device(value, gradient) and value.shape == ()
+    out, tangent = jvp(f, (x,), (x,))
+    assert is_on_device(out, tangent) and out.shape == tangent.shape == ()
+    out, push = linearize(np.sin, x)
+    assert is_on_device(out, push(x))
+    out, pull = vjp(np.sin, x)
+    assert is_on_device(out, *pull(x))
+    second = hvp(f, (x,), (x,))
+    assert is_on_device(second)
+    np.testing.assert_allclose(to_host(second), (2 * np.cos(HOST) - np.sin(HOST) * HOST) * HOST)
+
+
+def test_zero_derivatives_are_made_on_the_device() -> None:
+    x = on_device()
+    out, tangent = jvp(lambda v: (v, 2.0 * np.ones(3)), (x,), (x,))
+    assert is_on_device(out[0], tangent[0])
+    gradients = grad(lambda a, b: f(a), argnums=(0, 1), allow_int=True)(x, on_device())
+    assert is_on_device(*gradients)
+    assert not to_host(gradients[1]).any()
+
+
+def test_jit_runs_on_the_device() -> None:
+    x = on_device()
+    for g in (jit(f), jit(lambda v: grad(f)(v)), jit(lambda v: jvp(f, (v,), (v,))[1])):
+        for _ in range(2):
+            assert is_on_device(g(x))
+    np.testing.assert_allclose(to_host(jit(grad(f))(x)), GRADIENT)
+    assert type(jit(f)(HOST)) is np.float64  # the same function on numpy
+
+
+def test_vmap_and_jacobians() -> None:
+    rows = to_device(np.stack([HOST, 2 * HOST]))
+    out = vmap(f)(rows)
+    assert is_on_device(out) and out.shape == (2,)
+    assert is_on_device(vmap(grad(f))(rows))
+    for jacobian in (jacfwd(np.sin), jacrev(np.sin)):
+        result = jacobian(on_device())
+        assert is_on_device(result)
+        np.testing.assert_allclose(to_host(result), np.diag(np.cos(HOST)))
+
+
+CAPTURED = np.arange(4.0)
+
+
+def with_capture(x: Any) -> Any:
+    total = 0.0
+    for _ in range(3):
+        total = total + np.sum(np.sin(x) * CAPTURED)
+    return total
+
+
+def test_captured_numpy_arrays_are_moved_once() -> None:
+    x = on_device()
+    expected = 3 * np.cos(HOST) * CAPTURED
+    moved.clear()
+    gradient = grad(with_capture)(x)
+    assert is_on_device(gradient)
+    np.testing.assert_allclose(to_host(gradient), expected)
+    assert sum(m is CAPTURED for m in moved) == 1
+    moved.clear()
+    g = jit(grad(with_capture))
+    np.testing.assert_allclose(to_host(g(x)), expected)
+    moved.clear()
+    g(x)
+    assert sum(m is CAPTURED for m in moved) <= 1
+    moved.clear()
+    np.testing.assert_allclose(to_host(vmap(lambda v: v * CAPTURED[1], in_axes=0)(x)), HOST)
+
+
+def test_numpy_arguments_beside_device_arguments_raise() -> None:
+    x, y = on_device(), np.ones(4)
+
+    def g(a: Any, b: Any) -> Any:
+        return np.sum(a * b)
+
+    for transformed in (jit(g), grad(g, argnums=(0, 1)), lambda a, b: vjp(g, a, b), lambda a, b: jvp(g, (a, b), (a, b))):
+        with pytest.raises(PlacementError, match="device_put"):
+            transformed(x, y)
+
+
+def test_scalars_beside_device_arguments_are_fine() -> None:
+    x = on_device()
+
+    def g(a: Any, b: Any) -> Any:
+        return np.sum(a * b)
+
+    for b in (2.0, np.float64(2.0), np.array(2.0)):
+        for transformed in (jit(g), grad(g), grad(jit(g))):
+            assert is_on_device(transformed(x, b))
+
+
+def test_nothing_is_known_of_devices_before_the_first() -> None:
+    assert set(NAMESPACES) == {DeviceArray}
+
+
+# -- every primitive
+
+SPECS = [s for s in all_specs() if "cupy" in s.backends]
+
+
+def needs_gpu(error: Exception) -> bool:
+    return isinstance(error, ModuleNotFoundError) and (error.name or "").partition(".")[0] in ("cupy", "cupyx")
+
+
+@pytest.mark.parametrize("op", [pytest.param(s, id=s.id) for s in SPECS])
+def test_every_primitive_runs_on_the_device(op: OpSpec) -> None:
+    for args in op.samples():
+        if not any(isinstance(x, np.ndarray) for x in args):
+            continue
+        with np.errstate(all="ignore"):
+            expected = op.call(*args)
+            there = [to_device(x) for x in args]
+            try:
+                found = op.call(*there)
+            except ModuleNotFoundError as error:
+                if needs_gpu(error):
+                    pytest.skip("needs cupyx")
+                raise
+        for a, b in zip(found, expected):
+            assert is_on_device(a), f"{op.id}: a result is {type(a)}"
+            assert_close(to_host(a), b, rtol=1e-10 if b.dtype.char not in "efF" else 1e-4, what=op.id)
+        positions = op.differentiable(args)
+        if op.order == 0 or not positions or not any(e.dtype.kind in "fc" for e in map(np.asarray, expected)):
+            continue
+
+        def inexact(*chosen: Any, positions: Any = positions, there: Any = there) -> list[Any]:
+            full = list(there)
+            for i, x in zip(positions, chosen):
+                full[i] = x
+            return [o for o in op.call(*full) if o.dtype.kind in "fc"]
+
+        out, pull = vjp(inexact, *[there[i] for i in positions])
+        for g in pull(list(out)):
+            assert is_on_device(g), f"{op.id}: a cotangent is {type(g)}"
+
+
+def test_the_stand_in_refuses_numpy_operands() -> None:
+    x = on_device()
+    for a, b in itertools.permutations([x, HOST]):
+        with pytest.raises(TypeError):
+            np.multiply(a, b)
+    with pytest.raises(TypeError):
+        np.asarray(x)
+    assert is_on_device(np.sum(x), x[0], x + np.float64(1.0))
