@@ -1,11 +1,27 @@
-"""funcad: JAX's way of working on NumPy and CuPy arrays."""
+"""funcad: JAX's way of working on the NumPy and CuPy arrays you already have.
+
+`grad`, `jvp`, `vjp`, `vmap`, `jit` and the rest transform pure Python functions on NumPy arrays; plain `np.*` calls are traced.
+What a first gradient does not need (control flow, custom rules, `funcad.lax`, `funcad.nn` ...) is imported when it is first used.
+
+>>> import numpy as np, funcad
+>>> funcad.grad(lambda x: np.sum(x**2))(np.array([1.0, 2.0]))
+array([2., 4.])
+"""
+
+import importlib as _importlib
 
 from funcad import errors as errors
-
+from funcad import numpy as numpy
+from funcad import tree as tree
 from funcad.control.jit import clear_caches as clear_caches
 from funcad.control.jit import disable_jit as disable_jit
 from funcad.control.jit import jit as jit
-from funcad import numpy as _numpy
+from funcad.ir.primitive import rules as rules
+from funcad.transforms.forward import jvp as jvp
+from funcad.transforms.forward import linear_transpose as linear_transpose
+from funcad.transforms.forward import linearize as linearize
+from funcad.transforms.grad import grad as grad
+from funcad.transforms.grad import value_and_grad as value_and_grad
 from funcad.transforms.jacobian import gnvp as gnvp
 from funcad.transforms.jacobian import hessian as hessian
 from funcad.transforms.jacobian import hvp as hvp
@@ -13,10 +29,53 @@ from funcad.transforms.jacobian import jacfwd as jacfwd
 from funcad.transforms.jacobian import jacobian as jacobian
 from funcad.transforms.jacobian import jacrev as jacrev
 from funcad.transforms.plumbing import float0 as float0
-from funcad.transforms.grad import grad as grad
-from funcad.transforms.forward import jvp as jvp
-from funcad.transforms.forward import linear_transpose as linear_transpose
-from funcad.transforms.forward import linearize as linearize
-from funcad.transforms.grad import value_and_grad as value_and_grad
 from funcad.transforms.vjp import vjp as vjp
 from funcad.transforms.vmap import vmap as vmap
+
+__version__ = "0.1.0"
+
+_LAZY_NAMES = {  # public name -> the module that defines it
+    **dict.fromkeys(["ShapeDtypeStruct", "eval_shape", "make_jaxpr", "named_scope", "stop_gradient"], "transforms.tools"),
+    **dict.fromkeys(["cond", "switch"], "control.cond"),
+    "scan": "control.scan",
+    "while_loop": "control.while_loop",
+    **dict.fromkeys(["fori_loop", "map"], "control.loops"),
+    "associative_scan": "control.associative",
+    **dict.fromkeys(["custom_linear_solve", "custom_root"], "control.solve"),
+    **dict.fromkeys(["checkpoint", "checkpoint_name", "print_saved_residuals", "remat"], "control.checkpoint"),
+    "custom_gradient": "control.custom_gradient",
+    "custom_jvp": "control.custom_jvp",
+    "custom_vjp": "control.custom_vjp",
+    "custom_vmap": "control.custom_vmap",
+    "closure_convert": "control.closure",
+    **dict.fromkeys(["io_callback", "pure_callback"], "control.callback"),
+    **dict.fromkeys(["debug_checks", "debug_nans"], "debug"),
+    **dict.fromkeys(["block_until_ready", "default_device", "device_get", "device_put", "devices"], "device"),
+    **dict.fromkeys(
+        ["all_gather", "all_to_all", "axis_index", "axis_size", "pmax", "pmean", "pmin", "ppermute", "pshuffle", "psum"],
+        "primitives.collective",
+    ),
+    "psum_scatter": "primitives.collective",
+}
+_LAZY_MODULES = {
+    "checkpoint_policies": "control.policies",
+    "debug": "debug",
+    "lax": "lax",
+    "nn": "nn",
+    "testing": "testing",
+}
+
+
+def __getattr__(name: str) -> object:
+    if name in _LAZY_MODULES:
+        value: object = _importlib.import_module(f"funcad.{_LAZY_MODULES[name]}")
+    elif name in _LAZY_NAMES:
+        value = getattr(_importlib.import_module(f"funcad.{_LAZY_NAMES[name]}"), name)
+    else:
+        raise AttributeError(f"module 'funcad' has no attribute {name!r}")
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*(n for n in globals() if not n.startswith("_")), *_LAZY_NAMES, *_LAZY_MODULES})

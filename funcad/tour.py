@@ -68,7 +68,7 @@ def descend(params: Any, x: np.ndarray, y: np.ndarray, epochs: int, random: np.r
     velocity = tree.map(np.zeros_like, params)
     losses = []
     batches = [rows for _ in range(epochs) for rows in np.array_split(random.permutation(len(x)), len(x) // 32)]
-    with tqdm(batches, desc="   training", unit=" steps", leave=False) as bar:
+    with tqdm(batches, desc="   training", unit=" steps", leave=False, disable=None) as bar:
         for rows in bar:
             value, gradient = step(params, x[rows], y[rows])
             velocity = tree.map(lambda v, g: 0.9 * v - 0.05 * g, velocity, gradient)
@@ -118,7 +118,7 @@ def polish(params: Any, x: np.ndarray, y: np.ndarray, steps: int) -> tuple[Any, 
         products += 1
         return add(hessian_times(params, v), damping, v)
 
-    for _ in tqdm(range(steps), desc="   polishing", unit=" Newton steps", leave=False):
+    for _ in tqdm(range(steps), desc="   polishing", unit=" Newton steps", leave=False, disable=None):
         direction = conjugate_gradients(product, gradient, 60)
         candidate = add(params, -1.0, direction)
         value, candidate_gradient = value_and_gradient(candidate, x, y)

@@ -20,6 +20,7 @@ from funcad.errors import (
 )
 from funcad.numpy.indexing import at, getitem, setitem
 from funcad.primitives.reduction import reduce_sum
+from tests.standin import DeviceArray, registered, to_device, to_host
 
 quick = settings(max_examples=80, deadline=None)
 SHAPES = hnp.array_shapes(min_dims=1, max_dims=4, min_side=0, max_side=4)
@@ -388,3 +389,19 @@ def test_updates_by_a_traced_mask(operation):
 def test_traced_slice_bounds_are_refused():
     with pytest.raises(TracerIntegerConversionError, match="dynamic_slice"):
         funcad.jit(lambda x, i: getitem(x, slice(i, None)))(np.ones(3), 1)
+
+
+@pytest.mark.parametrize("index", [0, [0, 2, 2], (slice(None), [0, 1]), np.arange(4) > 1, (slice(1, 3), 0)], ids=str)
+def test_arrays_on_a_device(index):
+    """Index arrays and scalar values go to where x is."""
+    host = ramp((4, 3))
+    with registered():
+        x = to_device(host)
+        for operation in OPERATIONS:
+            changed = getattr(at(x)[index], operation)(2.0)
+            assert type(changed) is DeviceArray
+            np.testing.assert_allclose(to_host(changed), getattr(at(host)[index], operation)(2.0))
+            gradient = funcad.grad(lambda x, f=operation: total(getattr(at(x)[index], f)(2.0)))
+            np.testing.assert_allclose(to_host(gradient(x)), gradient(host))
+        gradient = funcad.jit(funcad.grad(lambda x: total(np.sin(getitem(x, index)))))
+        np.testing.assert_allclose(to_host(gradient(x)), gradient(host))

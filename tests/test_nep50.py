@@ -61,12 +61,16 @@ def outcome(f, *args):
 
 def check(actual, expected, what):
     if isinstance(expected, type):
-        assert isinstance(actual, type) and issubclass(actual, expected), f"{what}: expected {expected.__name__}, got {actual!r}"
+        assert isinstance(actual, type) and issubclass(actual, expected), (
+            f"{what}: expected {expected.__name__}, got {actual!r}"
+        )
         return
     assert type(actual) is type(expected), f"{what}: {type(actual).__name__} {actual!r}, NumPy gives {type(expected).__name__}"
     if isinstance(expected, np.ndarray | np.generic):
         assert actual.dtype == expected.dtype and actual.shape == expected.shape, f"{what}: {actual.dtype} {actual.shape}"
-    np.testing.assert_allclose(actual, expected, rtol=2e-3 if "16" in str(getattr(expected, "dtype", "")) else 1e-6, err_msg=what)
+    np.testing.assert_allclose(
+        actual, expected, rtol=2e-3 if "16" in str(getattr(expected, "dtype", "")) else 1e-6, err_msg=what
+    )
 
 
 def pairs():
@@ -87,7 +91,7 @@ def followed(f, *args):
         return f(*[next(it) if inexact(a) else a for a in args])
 
     traced = tuple(a for a in args if inexact(a))
-    tangents = tuple(np.ones_like(a)[()] if not type(a) in (float, complex) else type(a)(1) for a in traced)
+    tangents = tuple(np.ones_like(a)[()] if type(a) not in (float, complex) else type(a)(1) for a in traced)
     return outcome(lambda: funcad.jvp(primal, traced, tangents)[0])
 
 

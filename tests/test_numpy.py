@@ -336,3 +336,39 @@ def test_vmap(name, f, args):
     result = funcad.vmap(f)(*stacked)
     tolerance = _TOLERANCE.get(expected.dtype, 1e-12)
     np.testing.assert_allclose(result, expected, rtol=tolerance, atol=tolerance)
+
+
+TWICE = [
+    c
+    for c in CASES
+    if all(np.asarray(a).dtype == np.float64 for a in c[2])
+    and np.asarray(c[1](*c[2])).dtype.kind in "fc"
+    and c[0] not in ("sum dtype", "astype")
+]
+
+
+@pytest.mark.filterwarnings("ignore:grad.*does not depend")
+@pytest.mark.parametrize("name, f, args", TWICE, ids=[c[0] for c in TWICE])
+def test_second_derivative(name, f, args):
+    """Forward over reverse against differences of the gradient, and against reverse over reverse."""
+    rng = np.random.default_rng(2)
+    weights = rng.normal(size=np.shape(f(*args)))
+    tangents = tuple(np.asarray(rng.normal(size=np.shape(a)))[()] for a in args)
+
+    def loss(*xs):
+        y = f(*xs)
+        return np.sum(weights * np.real(y * y))
+
+    gradient = funcad.grad(loss, argnums=tuple(range(len(args))))
+    forward = funcad.jvp(lambda *xs: gradient(*xs), args, tangents)[1]
+    step = 1e-6
+    high = gradient(*[a + step * t for a, t in zip(args, tangents)])
+    low = gradient(*[a - step * t for a, t in zip(args, tangents)])
+
+    def directional(*xs):
+        return sum(np.sum(g * t) for g, t in zip(gradient(*xs), tangents))
+
+    backward = funcad.grad(directional, argnums=tuple(range(len(args))))(*args)
+    for f2, p, m, b in zip(forward, high, low, backward):
+        np.testing.assert_allclose(f2, (p - m) / (2 * step), rtol=1e-4, atol=1e-4)
+        np.testing.assert_allclose(f2, b, rtol=1e-9, atol=1e-9)

@@ -404,6 +404,7 @@ def test_second_derivatives_at_special_points() -> None:
     assert second(lambda x: nn.log_cosh_loss(x, 0.0), 0.0) == 1.0
     assert second(fnp.sinc, 0.0) == pytest.approx(-(pi**2) / 3)
     assert np.isfinite(second(lambda x: fnp.hypot(x, 0.0), 0.0))
+    assert grad(lambda x: fnp.modf(x)[0])(-2.0) == 1.0
     assert second(nn.smooth_abs, 0.0) == pytest.approx(1e3)
     assert funcad.hessian(nn.relu)(0.0) == 0.0
 

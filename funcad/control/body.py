@@ -125,7 +125,7 @@ def strengthened(values: Sequence[Any], avals: Sequence[Any]) -> list[Any]:
 
 
 class JvpBody(NamedTuple):
-    """`jaxpr`: (captured, consts, their tangents | carry, its tangents | xs, their tangents) -> (carry, tangents | ys, tangents)."""
+    """`jaxpr`: (captured, consts, tangents | carry, tangents | xs, tangents) -> (carry, tangents | ys, tangents)."""
 
     jaxpr: Jaxpr
     captured: list[Any]

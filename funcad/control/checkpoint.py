@@ -22,7 +22,7 @@ from funcad.control.call import call_p, present, spread
 from funcad.control.rules import closes_over_tracer
 from funcad.ir.aval import Aval, aval_of, is_inexact
 from funcad.ir.interpret import Environment
-from funcad.ir.jaxpr import Equation, Jaxpr, Literal, Var, equation_has_effects
+from funcad.ir.jaxpr import Equation, Jaxpr, Literal, Var, equation_has_effects, subjaxprs
 from funcad.ir.primitive import Primitive, is_linear
 from funcad.ir.prune import prune, used_inputs
 from funcad.ir.state import state
@@ -133,7 +133,7 @@ def _plan(jaxpr: Jaxpr, nonzero: tuple[bool, ...], policy: Any) -> _Plan:
     key = ("checkpoint", nonzero, policy)
     found = jaxpr.memo.get(key)
     if found is None:
-        found = jaxpr.memo[key] = _make_plan(jaxpr if policy is None else _inlined(jaxpr), nonzero, policy)
+        found = jaxpr.memo[key] = _make_plan(_inlined(jaxpr) if policy is not None or jaxpr.has_effects else jaxpr, nonzero, policy)
     return found
 
 
@@ -175,6 +175,12 @@ def _strong(aval: Any) -> Any:
 
 def _is_kept(equation: Equation, policy: Any) -> bool:
     if equation_has_effects(equation):  # they must not happen twice, so what they return is kept
+        if not equation.primitive.effect and any(j.has_effects for j in subjaxprs(_quiet_params(equation.params))):
+            raise NotImplementedError(
+                f"checkpoint: a {equation.primitive.name} in the function calls io_callback and uses its results, so it cannot "
+                "be run again in the backward pass.\nRemedy: call io_callback outside of the loop or branch, or take the "
+                "checkpoint inside of it; debug.print and debug.callback are allowed."
+            )
         return True
     return policy is not None and bool(policy(equation.primitive, *[a.aval for a in equation.inputs], **equation.params))
 
@@ -302,7 +308,8 @@ def checkpoint(
     nums = (static_argnums,) if isinstance(static_argnums, int) else tuple(static_argnums)
     names = (static_argnames,) if isinstance(static_argnames, str) else tuple(static_argnames)
     positional = positional_names(fun)
-    nums = (*nums, *[positional.index(n) for n in names if n in positional])
+    named = [positional[i] for i in nums if -len(positional) <= i < len(positional)]
+    nums, names = (*nums, *[positional.index(n) for n in names if n in positional]), (*names, *named)
 
     @functools.wraps(fun)
     @api

@@ -357,7 +357,7 @@ class custom_vjp:
     def defvjp(
         self, fwd: Callable[..., Any], bwd: Callable[..., Any], symbolic_zeros: bool = False, optimize_remat: bool = False
     ) -> None:
-        """Set the reverse rule; `fwd` takes the function's arguments, `bwd` the non-differentiable ones, residuals, cotangent."""
+        """Set the reverse rule: `fwd(*args)` and `bwd(*nondiff, residuals, cotangent)`."""
         refuse_symbolic_zeros(symbolic_zeros)
         if optimize_remat:
             raise NotImplementedError("optimize_remat=True is not supported; leave the option out: it changes no result")

@@ -47,8 +47,8 @@ def recorder(leaves: Sequence[Any]) -> Any:
     """The trace that would record an operation on these values, as `bind` decides it; None: it would compute."""
     top = None
     for x in leaves:
-        if type(x) is Tracer and (top is None or x.trace.level > top.level):
-            top = x.trace
+        if type(x) is Tracer and (top is None or x.owner.level > top.level):
+            top = x.owner
     if top is None:
         return None
     inner = state.staging
@@ -110,11 +110,11 @@ def _variable_of(functions: Sequence[Any], wanted: Callable[[Tracer], bool]) -> 
 
 
 def _closure_error(what: str, functions: Sequence[Any], tracer: Tracer) -> CustomRuleClosureError:
-    name = _variable_of(functions, lambda t: t is tracer) or _variable_of(functions, lambda t: t.trace is tracer.trace)
+    name = _variable_of(functions, lambda t: t is tracer) or _variable_of(functions, lambda t: t.owner is tracer.owner)
     variable = f"the variable {name!r}" if name else "a value"
     made = f", made at {tracer.source}" if tracer.source is not None else ""
     return CustomRuleClosureError(
-        f"{what} closes over {variable}, which is being traced ({tracer.aval} in {tracer.trace.name}{made}): "
+        f"{what} closes over {variable}, which is being traced ({tracer.aval} in {tracer.owner.name}{made}): "
         "the derivative with respect to it would be lost.\n"
         "Remedy: make it an argument of the function and of its rules; for a function that closes over it, "
         "funcad.closure_convert turns such values into arguments."
@@ -133,7 +133,7 @@ def _traces_of(values: Sequence[Any]) -> set[int]:
     todo = [v for v in values if type(v) is Tracer]
     while todo:
         x = todo.pop()
-        found.add(x.trace.level)
+        found.add(x.owner.level)
         todo += [v for v in (x.primal, x.tangent) if type(v) is Tracer]
     return found
 
@@ -145,7 +145,7 @@ def refuse_foreign(what: str, functions: Sequence[Any], given: Sequence[Any], re
         return
     allowed = _traces_of(given) | _traces_of([index for _, _, index in state.axis_env])
     for r in tracers:
-        if r.trace.level not in allowed:
+        if r.owner.level not in allowed:
             raise _closure_error(what, functions, r)
 
 
@@ -187,7 +187,10 @@ class Rule:
         """`(jaxpr, consts, present)`: (consts, values) -> the results that are not None."""
         if self._program is None:
             with user_code(self.env, self.batching):
-                self._program = self.derive() if self.derive is not None else self._trace()
+                try:
+                    self._program = self.derive() if self.derive is not None else self._trace()
+                except UnexpectedTracerError as error:
+                    raise self._closed_over(error) from None
         return self._program
 
     def _trace(self) -> tuple[Jaxpr, list, list[bool]]:
@@ -218,7 +221,7 @@ class Rule:
         for f in self.users:
             for _, value in _captured_values(f):
                 for leaf in tree.leaves(value):
-                    if type(leaf) is Tracer and leaf.trace.closed:
+                    if type(leaf) is Tracer and leaf.owner.closed:
                         return _closure_error(self.what, self.users, leaf)
         return error
 
@@ -299,7 +302,7 @@ class Call:
                 if type(leaf) is Tracer:
                     raise CustomRuleClosureError(
                         f"{target.kind} of {self.name}: argument {i} is in nondiff_argnums, but it is being traced "
-                        f"({leaf.aval} in {leaf.trace.name}).\n"
+                        f"({leaf.aval} in {leaf.owner.name}).\n"
                         "Remedy: make it an ordinary argument; its rule may return None (bwd) or ignore its tangent (jvp)."
                     )
         if any(type(x) is Tracer for x in self.leaves):

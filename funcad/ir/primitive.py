@@ -25,7 +25,7 @@ from typing import Any
 from funcad.ir.jaxpr import Var
 from funcad.ir.trace import bind
 
-__all__ = ["Primitive", "Undefined", "is_linear"]
+__all__ = ["Primitive", "Undefined", "is_linear", "rules"]
 
 
 Undefined = Var  # in a transpose rule, a linear input is its own variable: it has an aval and no value
@@ -98,3 +98,23 @@ class Primitive:
 
     def __reduce__(self) -> Any:
         raise TypeError(f"primitive {self.name} is not pickled; pickle the function that uses it")
+
+
+def rules(primitive: Primitive) -> dict[str, bool]:
+    """Which rules a primitive has: what of jvp, vjp, vmap and code generation will work before anything runs.
+
+    Takes a primitive, as found in `jaxpr.equations[i].primitive`. Reverse mode needs a jvp, and a transpose of the primitives
+    that the jvp is made of; the primitive's own `transpose` is there if it is linear.
+
+    >>> import numpy as np, funcad
+    >>> equation = funcad.jit(np.sin).lower(1.0).jaxpr.equations[-1]
+    >>> funcad.rules(equation.primitive)
+    {'jvp': True, 'transpose': False, 'batch': True, 'emit': True, 'effect': False}
+    """
+    return {
+        "jvp": any(r is not None for r in (primitive.jvp, primitive.primal_and_jvp, primitive.linearize)),
+        "transpose": primitive.transpose is not None,
+        "batch": primitive.batch is not None,
+        "emit": primitive.emit is not None,
+        "effect": primitive.effect,
+    }

@@ -14,12 +14,14 @@ from typing import NamedTuple
 
 import numpy as np
 
+from funcad.errors import TracerArrayConversionError
 from funcad.ir.state import state
 
-__all__ = ["Source", "user_source", "strip_traceback", "is_internal"]
+__all__ = ["Source", "user_source", "strip_traceback", "for_user", "is_internal"]
 
 _PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
 _NUMPY = os.path.dirname(os.path.abspath(np.__file__)) + os.sep
+_SCIPY = os.path.join(os.path.dirname(_NUMPY[:-1]), "scipy") + os.sep
 _internal: dict[str, bool] = {}
 
 
@@ -29,7 +31,7 @@ def is_internal(filename: str) -> bool:
     if known is None:
         tour = filename.startswith(_PACKAGE + "tour") or filename == _PACKAGE + "__main__.py"
         known = _internal[filename] = not tour and (
-            filename.startswith((_PACKAGE, _NUMPY, "<__array_function__", "<frozen")) or filename == "<funcad>"
+            filename.startswith((_PACKAGE, _NUMPY, _SCIPY, "<__array_function__", "<frozen")) or filename == "<funcad>"
         )
     return known
 
@@ -99,3 +101,18 @@ def strip_traceback(traceback: TracebackType | None) -> TracebackType | None:
     for item in reversed(kept):
         result = TracebackType(result, item.tb_frame, item.tb_lasti, item.tb_lineno)
     return result
+
+
+def for_user(error: Exception) -> Exception:
+    """The error without our frames; `a[i] = x`, of which NumPy says "setting an array element with a sequence", explained."""
+    traceback = strip_traceback(error.__traceback__)
+    cause = error.__cause__
+    if type(error) is ValueError and type(cause) is TracerArrayConversionError:
+        what, _, rest = str(cause).partition(" of a traced ")
+        error = TracerArrayConversionError(
+            f"writing into a NumPy array (a[i] = x or a.fill(x)) of a traced {rest.partition(chr(10))[0]}\n"
+            "Remedy: a = funcad.numpy.at(a)[i].set(x), which gives a new array; or take funcad.stop_gradient(x) first if no "
+            "derivative is wanted."
+        )
+        error.__suppress_context__ = True
+    return error.with_traceback(traceback)

@@ -41,7 +41,7 @@ def bind(primitive: Any, *args: Any, **params: Any) -> Any:
     top: Any = None
     for a in args:
         if type(a) is Tracer:
-            trace = a.trace
+            trace = a.owner
             if top is None or trace.level > top.level:
                 top = trace
     if not _open_traces:  # nobody's trace is open in any thread: nothing to look up
@@ -73,8 +73,8 @@ def _axis_trace(primitive: Any, params: dict[str, Any]) -> Any:
     for jaxpr in subjaxprs(params):
         names |= jaxpr.axis_names
     for bound, _, index in reversed(state.axis_env):
-        if bound in names and type(index) is Tracer and not index.trace.closed:
-            return index.trace
+        if bound in names and type(index) is Tracer and not index.owner.closed:
+            return index.owner
     return None
 
 
@@ -93,7 +93,7 @@ def compute(primitive: Any, args: Sequence[Any], params: dict[str, Any]) -> Any:
 def leaked(tracer: Tracer) -> UnexpectedTracerError:
     made = f" It was made at {tracer.source}." if tracer.source is not None else ""
     return UnexpectedTracerError(
-        f"a traced {tracer.aval} was used after the function that it belongs to ({tracer.trace.name}) had returned."
+        f"a traced {tracer.aval} was used after the function that it belongs to ({tracer.owner.name}) had returned."
         f"{made}\nReturn the value from the function instead of keeping it in a global, an attribute or a closure."
     )
 
@@ -138,9 +138,9 @@ class AbstractTrace(Trace):
         """The variable or literal that stands for x in this program."""
         kind = type(x)
         if kind is Tracer:
-            if x.trace is self:
-                return x.var
-            if x.trace.closed:
+            if x.owner is self:
+                return x.variable
+            if x.owner.closed:
                 raise leaked(x)
         elif kind in SCALAR_AVALS:
             literal = _new_object(Literal)  # without the checks of Literal(...), which this branch has made
@@ -171,11 +171,11 @@ class AbstractTrace(Trace):
 
     def record(self, primitive: Any, args: Sequence[Any], params: dict[str, Any]) -> Any:
         if self.closed:
-            raise leaked(next(a for a in args if type(a) is Tracer and a.trace is self))
+            raise leaked(next(a for a in args if type(a) is Tracer and a.owner is self))
         atoms = []
         avals = []
         for a in args:
-            atom = a.var if type(a) is Tracer and a.trace is self else self.atom(a)
+            atom = a.variable if type(a) is Tracer and a.owner is self else self.atom(a)
             atoms.append(atom)
             avals.append(atom.aval)
         out = primitive.abstract_eval(*avals, **params) if params else primitive.abstract_eval(*avals)

@@ -8,6 +8,7 @@ NumPy-like operators and methods come from `Tracer.namespace`, set once by `func
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Iterator
 from typing import Any
 
@@ -27,14 +28,14 @@ __all__ = ["Tracer", "concrete_value", "has_value", "carries_derivative"]
 def has_value(x: Any) -> bool:
     """Is there an array behind x (x is no tracer, or one whose primals end in an array)?"""
     while type(x) is Tracer:
-        if x.var is not None:
+        if x.variable is not None:
             return False
         x = x.primal
     return True
 
 
 def carries_derivative(x: Any) -> bool:
-    while type(x) is Tracer and x.var is None:
+    while type(x) is Tracer and x.variable is None:
         if x.tangent is not None:
             return True
         x = x.primal
@@ -43,7 +44,7 @@ def carries_derivative(x: Any) -> bool:
 
 def concrete_value(x: Any) -> Any:
     """The array behind x, or the abstract tracer where the search ended."""
-    while type(x) is Tracer and x.var is None:
+    while type(x) is Tracer and x.variable is None:
         x = x.primal
     return x
 
@@ -66,14 +67,15 @@ _REMEDIES = {
 class Tracer:
     """A traced array: it has a shape and a dtype, takes part in NumPy expressions, and is recorded."""
 
-    __slots__ = ("trace", "var", "primal", "tangent", "source", "_aval")
+    # `owner` is the trace and `variable` the var: arrays have methods called trace and var
+    __slots__ = ("owner", "variable", "primal", "tangent", "source", "_aval")
     __array_priority__ = 1000.0
     namespace: Any = None
     __hash__ = None  # type: ignore[assignment]
 
     def __init__(self, trace: Any, var: Any, primal: Any = None, tangent: Any = None, source: Any = None):
-        self.trace = trace
-        self.var = var
+        self.owner = trace
+        self.variable = var
         self.primal = primal
         self.tangent = tangent
         self.source = source
@@ -82,8 +84,8 @@ class Tracer:
     # -- what is known without a value
     @property
     def aval(self) -> Aval:
-        if self.var is not None:
-            return self.var.aval
+        if self.variable is not None:
+            return self.variable.aval
         aval = self._aval
         if aval is None:
             aval = aval_of(self.primal)
@@ -128,7 +130,7 @@ class Tracer:
         if type(value) is not Tracer:
             return bool(value)
         raise TracerBoolConversionError(
-            f"the truth of a traced {value.aval} was asked for{_where()}, but inside {value.trace.name} it has no value.\n"
+            f"the truth of a traced {value.aval} was asked for{_where()}, but inside {value.owner.name} it has no value.\n"
             "Use np.where(condition, a, b), funcad.cond or funcad.while_loop; or pass the argument that decides as static "
             "(jit(..., static_argnums=...))."
         )
@@ -137,14 +139,14 @@ class Tracer:
         return int(self._integer("int()"))
 
     def __index__(self) -> int:
-        return self._integer("an index").__index__()
+        return operator.index(self._integer("an index"))
 
     def _integer(self, what: str) -> Any:
         value = concrete_value(self)
         if type(value) is not Tracer:
             return value
         raise TracerIntegerConversionError(
-            f"{what} of a traced {value.aval} was asked for{_where()}, but inside {value.trace.name} it has no value.\n"
+            f"{what} of a traced {value.aval} was asked for{_where()}, but inside {value.owner.name} it has no value.\n"
             "Pass the argument as static (jit(..., static_argnums=...)), or index an array with it instead of a list "
             "(funcad.numpy.take); a range over it is funcad.fori_loop."
         )
@@ -154,7 +156,7 @@ class Tracer:
         if carries_derivative(self):
             reason = "it carries a derivative, which would silently be lost"
         elif not has_value(self):
-            reason = f"inside {concrete_value(self).trace.name} it has no value"
+            reason = f"inside {concrete_value(self).owner.name} it has no value"
         else:
             return concrete_value(self)
         spelled = {
@@ -185,7 +187,7 @@ class Tracer:
 
     def __format__(self, spec: str) -> str:
         value = concrete_value(self)
-        return format(value, spec) if type(value) is not Tracer else format(repr(value), spec)
+        return format(value, spec) if type(value) is not Tracer else repr(value)
 
     def __str__(self) -> str:
         value = concrete_value(self)
@@ -194,7 +196,7 @@ class Tracer:
     def __repr__(self) -> str:
         value = concrete_value(self)
         inner = f", value={value!r}" if type(value) is not Tracer else ""
-        return f"Tracer<{self.aval} in {self.trace.name}{inner}>"
+        return f"Tracer<{self.aval} in {self.owner.name}{inner}>"
 
     def __copy__(self) -> Tracer:
         return self

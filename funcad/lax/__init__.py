@@ -6,13 +6,19 @@ recorded. Differences from JAX are said at each function; the common ones: posit
 is shared equally among tied elements, and a Python number adapts to the dtype of the array beside it.
 """
 
+from funcad.control.associative import associative_scan as associative_scan
 from funcad.control.cond import cond as cond
 from funcad.control.cond import switch as switch
+from funcad.control.loops import fori_loop as fori_loop
+from funcad.control.loops import map as map
 from funcad.control.scan import scan as scan
+from funcad.control.solve import custom_linear_solve as custom_linear_solve
+from funcad.control.solve import custom_root as custom_root
 from funcad.control.while_loop import while_loop as while_loop
 from funcad.lax.bits import bitcast_convert_type as bitcast_convert_type
 from funcad.lax.bits import clz as clz
 from funcad.lax.bits import convert_element_type as convert_element_type
+from funcad.lax.bits import mulhi as mulhi
 from funcad.lax.bits import population_count as population_count
 from funcad.lax.bits import reduce_precision as reduce_precision
 from funcad.lax.bits import shift_right_arithmetic as shift_right_arithmetic
@@ -118,6 +124,8 @@ from funcad.lax.indexing import scatter_max as scatter_max
 from funcad.lax.indexing import scatter_min as scatter_min
 from funcad.lax.indexing import scatter_mul as scatter_mul
 from funcad.lax.indexing import scatter_sub as scatter_sub
+from funcad.lax.reductions import approx_max_k as approx_max_k
+from funcad.lax.reductions import approx_min_k as approx_min_k
 from funcad.lax.reductions import argmax as argmax
 from funcad.lax.reductions import argmin as argmin
 from funcad.lax.reductions import cumlogsumexp as cumlogsumexp
@@ -166,4 +174,14 @@ from funcad.lax.shapes import stack as stack
 from funcad.lax.shapes import tile as tile
 from funcad.lax.shapes import transpose as transpose
 from funcad.lax.shapes import unstack as unstack
+from funcad.primitives.collective import all_gather as all_gather
+from funcad.primitives.collective import all_to_all as all_to_all
+from funcad.primitives.collective import axis_index as axis_index
+from funcad.primitives.collective import axis_size as axis_size
+from funcad.primitives.collective import pmax as pmax
+from funcad.primitives.collective import pmean as pmean
+from funcad.primitives.collective import pmin as pmin
+from funcad.primitives.collective import ppermute as ppermute
+from funcad.primitives.collective import psum as psum
+from funcad.primitives.collective import psum_scatter as psum_scatter
 from funcad.primitives.conversion import stop_gradient as stop_gradient

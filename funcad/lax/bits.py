@@ -73,6 +73,37 @@ def clz(x: Any) -> Any:
     return _as_bits(_one("clz", INTEGER, x), "u", _leading_zeros)
 
 
+def _high_product(x: Any, y: Any) -> Any:
+    """The upper 64 bits of the product of uint64 numbers, from the products of their halves."""
+    half, mask = np.uint64(32), np.uint64(0xFFFFFFFF)
+    shift, both, mul, add = comparison.shift_right, comparison.and_, arithmetic.mul, arithmetic.add
+    xh, xl, yh, yl = shift(x, half), both(x, mask), shift(y, half), both(y, mask)
+    left, right = mul(xh, yl), mul(xl, yh)
+    middle = add(add(shift(mul(xl, yl), half), both(left, mask)), both(right, mask))
+    return add(add(mul(xh, yh), shift(middle, half)), add(shift(left, half), shift(right, half)))
+
+
+def mulhi(x: Any, y: Any) -> Any:
+    """The upper half of the bits of the product of integers.
+
+    >>> mulhi(np.uint8(200), np.uint8(100))
+    np.uint8(78)
+    """
+    x, y = operands("mulhi", INTEGER, x, y)
+    own = dtype_of(x)
+    bits = 8 * own.itemsize
+    if bits < 64:
+        wide = np.dtype(f"{own.kind}{2 * own.itemsize}")
+        product = arithmetic.mul(conversion.convert(x, wide), conversion.convert(y, wide))
+        return conversion.convert(comparison.shift_right(product, wide.type(bits)), own)
+    if own.kind == "u":
+        return _high_product(x, y)
+    high = conversion.bitcast(_high_product(_reinterpret(x, "u"), _reinterpret(y, "u")), own)
+    sign = own.type(bits - 1)  # a negative number is read as 2**64 more than it is
+    high = arithmetic.sub(high, comparison.and_(comparison.shift_right(x, sign), y))
+    return arithmetic.sub(high, comparison.and_(comparison.shift_right(y, sign), x))
+
+
 def convert_element_type(operand: Any, new_dtype: Any) -> Any:
     """operand in another dtype; complex to real takes the real part.
 

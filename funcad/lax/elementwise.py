@@ -25,7 +25,7 @@ from funcad.lax.operands import (
     equal_shapes,
     operands,
 )
-from funcad.primitives import arithmetic, comparison, conversion, special, transcendental
+from funcad.primitives import arithmetic, comparison, conversion, extrema, special, transcendental
 from funcad.primitives.shape import broadcast_in_dim
 
 
@@ -245,12 +245,12 @@ def mul(x: Any, y: Any) -> Any:
 
 def max(x: Any, y: Any) -> Any:
     """The larger of x and y; NaN if one is; the derivative is shared at ties."""
-    return arithmetic.maximum(*operands("max", ORDERED, x, y))
+    return extrema.maximum(*operands("max", ORDERED, x, y))
 
 
 def min(x: Any, y: Any) -> Any:
     """The smaller of x and y; NaN if one is; the derivative is shared at ties."""
-    return arithmetic.minimum(*operands("min", ORDERED, x, y))
+    return extrema.minimum(*operands("min", ORDERED, x, y))
 
 
 def atan2(y: Any, x: Any) -> Any:
@@ -416,7 +416,7 @@ def clamp(min: Any, x: Any, max: Any) -> Any:
     array([0. , 0.5, 1. ])
     """
     low, x, high = operands("clamp", ORDERED, min, x, max)
-    return arithmetic.clamp(x, low, high)
+    return extrema.clamp(x, low, high)
 
 
 def _condition(name: str, pred: Any, x: Any) -> Any:

@@ -18,7 +18,7 @@ import numpy as np
 from funcad.ir.aval import aval_of, dtype_of, shape_of
 from funcad.ir.tracer import Tracer, concrete_value
 from funcad.lax.operands import ANY, axis_in, equal_dtypes
-from funcad.primitives import arithmetic, comparison, indexing
+from funcad.primitives import arithmetic, comparison, extrema, indexing
 from funcad.primitives.conversion import convert
 from funcad.primitives.reduction import reduce_all
 from funcad.primitives.scatter import gather as _gather
@@ -46,8 +46,14 @@ def _starts(name: str, operand: Any, start_indices: Any, negative: bool | Sequen
     for start, wraps in zip(starts, flags):
         if dtype_of(start).kind not in "iu" or shape_of(start) != ():
             raise TypeError(f"lax.{name}: starts must be integer scalars, got {aval_of(start)}")
-        result.append(start if wraps else arithmetic.maximum(start, dtype_of(start).type(0)))
+        result.append(start if wraps else extrema.maximum(start, dtype_of(start).type(0)))
     return result
+
+
+def _check_fits(name: str, operand: Any, sizes: tuple) -> None:
+    own = shape_of(operand)
+    if len(sizes) != len(own) or any(not 0 <= k <= n for k, n in zip(sizes, own)):
+        raise TypeError(f"lax.{name}: a window of shape {sizes} does not fit {aval_of(operand)}")
 
 
 def dynamic_slice(
@@ -63,7 +69,9 @@ def dynamic_slice(
     array([3, 4])
     """
     starts = _starts("dynamic_slice", operand, start_indices, allow_negative_indices)
-    return indexing.dynamic_slice(operand, starts, tuple([n.__index__() for n in slice_sizes]))
+    sizes = tuple([n.__index__() for n in slice_sizes])
+    _check_fits("dynamic_slice", operand, sizes)
+    return indexing.dynamic_slice(operand, starts, sizes)
 
 
 def dynamic_update_slice(
@@ -76,6 +84,7 @@ def dynamic_update_slice(
     """
     operand, update = equal_dtypes("dynamic_update_slice", ANY, (operand, update))
     starts = _starts("dynamic_update_slice", operand, start_indices, allow_negative_indices)
+    _check_fits("dynamic_update_slice", operand, shape_of(update))
     return indexing.dynamic_update_slice(operand, update, starts)
 
 
@@ -231,7 +240,7 @@ class _Windows:
     def clip(self) -> None:
         for d, start in self.starts.items():
             last = np.int64(self.shape[d] - self.sizes[d])
-            self.starts[d] = arithmetic.minimum(arithmetic.maximum(start, np.int64(0)), last)
+            self.starts[d] = extrema.minimum(extrema.maximum(start, np.int64(0)), last)
 
     def index_arrays(self) -> list[Any]:
         n = len(self.batch)

@@ -20,7 +20,7 @@ from funcad.ir.tracer import Tracer, concrete_value
 from funcad.lax import elementwise
 from funcad.lax.operands import ANY, BITS, NUMBER, ORDERED, axes_in, axis_in, equal_dtypes, operands
 from funcad.lax.shapes import concatenate, pad, slice_in_dim
-from funcad.primitives import arithmetic, comparison, conversion, cumulative, reduction, sorting, window
+from funcad.primitives import arithmetic, comparison, conversion, cumulative, extrema, reduction, sorting, window
 from funcad.primitives.barrier import optimization_barrier as _barrier
 from funcad.primitives.convolution import padding_pairs
 from funcad.primitives.shape import broadcast_in_dim, reshape, slice_p, transpose
@@ -31,8 +31,8 @@ _MONOIDS: dict[Any, str] = {}
 for _name, _functions in {
     "add": (elementwise.add, arithmetic.add, operator.add, np.add),
     "mul": (elementwise.mul, arithmetic.mul, operator.mul, np.multiply),
-    "max": (elementwise.max, arithmetic.maximum, np.maximum),
-    "min": (elementwise.min, arithmetic.minimum, np.minimum),
+    "max": (elementwise.max, extrema.maximum, np.maximum),
+    "min": (elementwise.min, extrema.minimum, np.minimum),
     "and": (elementwise.bitwise_and, comparison.and_, operator.and_, np.bitwise_and, np.logical_and),
     "or": (elementwise.bitwise_or, comparison.or_, operator.or_, np.bitwise_or, np.logical_or),
 }.items():
@@ -60,8 +60,8 @@ _REDUCTIONS: dict[str, Callable[..., Any]] = {
 _COMBINE: dict[str, Callable[..., Any]] = {
     "add": arithmetic.add,
     "mul": arithmetic.mul,
-    "max": arithmetic.maximum,
-    "min": arithmetic.minimum,
+    "max": extrema.maximum,
+    "min": extrema.minimum,
     "and": comparison.and_,
     "or": comparison.or_,
 }
@@ -348,6 +348,17 @@ def top_k(operand: Any, k: int, *, axis: int = -1) -> tuple[Any, Any]:
     back = tuple([perm.index(i) for i in range(ndim)])
     values, positions = sorting.top_k(transpose(operand, perm=perm), k)
     return transpose(values, perm=back), transpose(positions, perm=back)
+
+
+def approx_max_k(operand: Any, k: int, reduction_dimension: int = -1, recall_target: float = 0.95) -> tuple[Any, Any]:
+    """The k largest elements along an axis and their positions; exact, whatever the recall_target."""
+    return top_k(operand, k, axis=reduction_dimension)
+
+
+def approx_min_k(operand: Any, k: int, reduction_dimension: int = -1, recall_target: float = 0.95) -> tuple[Any, Any]:
+    """The k smallest elements along an axis and their positions; exact, whatever the recall_target."""
+    values, positions = top_k(arithmetic.neg(operand), k, axis=reduction_dimension)
+    return arithmetic.neg(values), positions
 
 
 # ---- identities

@@ -21,16 +21,16 @@ from funcad.primitives.arithmetic import (
     add,
     div,
     hypot,
-    maximum,
     mul,
     neg,
     reciprocal,
     sqrt,
     square,
 )
-from funcad.primitives.arithmetic import clamp as _clamp
 from funcad.primitives.comparison import gt, lt, select
 from funcad.primitives.conversion import stop_gradient
+from funcad.primitives.extrema import clamp as _clamp
+from funcad.primitives.extrema import maximum
 from funcad.primitives.indexing import static_slice
 from funcad.primitives.reduction import reduce_sum
 from funcad.primitives.shape import reshape, transpose

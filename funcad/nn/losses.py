@@ -16,8 +16,9 @@ from funcad.nn.layers import one_hot
 from funcad.nn.operands import operands, real_operand
 from funcad.numpy.axes import axis_of
 from funcad.primitives import activation
-from funcad.primitives.arithmetic import abs_, add, clamp, div, mul, neg, sqrt, square, sub
+from funcad.primitives.arithmetic import abs_, add, div, mul, neg, sqrt, square, sub
 from funcad.primitives.comparison import and_, eq, gt, isinf, lt, select
+from funcad.primitives.extrema import clamp
 from funcad.primitives.reduction import reduce_sum
 from funcad.primitives.transcendental import exp, log
 

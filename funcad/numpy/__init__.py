@@ -24,7 +24,6 @@ from funcad.numpy.calculus import (
     interp as interp,
     polyadd as polyadd,
     polyder as polyder,
-    polyfit as polyfit,
     polyint as polyint,
     polymul as polymul,
     polysub as polysub,

@@ -10,7 +10,7 @@ import numpy as np
 from funcad.ir.aval import aval_of, dtype_of, shape_of
 from funcad.numpy import indexing
 from funcad.numpy.axes import array_of, axis_of, move, ravelled
-from funcad.numpy.dispatch import implements, refuse
+from funcad.numpy.dispatch import implements
 from funcad.numpy.promote import promote_dtype, result_dtype
 from funcad.numpy.shaping import piece
 from funcad.primitives.conversion import conj, convert, stop_gradient
@@ -283,24 +283,6 @@ def polyint(p: Any, m: int = 1, k: Any = None) -> Any:
         n = shape_of(p)[0]
         p = np.concatenate([p / np.arange(n, 0, -1), np.atleast_1d(np.asarray(constants[i]))])
     return p
-
-
-@implements("polyfit")
-def polyfit(x: Any, y: Any, deg: int, rcond: Any = None, full: bool = False, w: Any = None, cov: bool = False) -> Any:
-    """`numpy.polyfit`, by the normal equations of the scaled problem solved by QR; differentiable in x, y and w."""
-    refuse("np.polyfit", rcond=rcond, full=full or None, cov=cov or None)
-    x, y = array_of(x) + 0.0, array_of(y) + 0.0
-    lhs = vander(x, int(deg) + 1)
-    rhs = y
-    if w is not None:
-        w = array_of(w) + 0.0
-        lhs = lhs * w[:, None]
-        rhs = rhs * (w[:, None] if len(shape_of(rhs)) == 2 else w)
-    scale = np.sqrt(np.sum(lhs * lhs, axis=0))
-    lhs = lhs / scale
-    q, r = np.linalg.qr(lhs)
-    solution = np.linalg.solve(r, np.matmul(np.transpose(q), rhs))
-    return solution / (scale[:, None] if len(shape_of(rhs)) == 2 else scale)
 
 
 @implements("vander")

@@ -20,7 +20,8 @@ from funcad.errors import TracerArrayConversionError
 from funcad.ir.place import device_in_use, namespace_of
 from funcad.ir.source import user_source
 from funcad.ir.tracer import Tracer
-from funcad.numpy.promote import agree, as_array, promote_for, strengthen
+from funcad.numpy.promote import agree, as_array, promote_for, strengthen, with_integer
+from funcad.primitives import special
 from funcad.primitives.shape import reshape
 
 __all__ = [
@@ -135,6 +136,10 @@ def elementwise_ufunc(
                 aval = x.aval if type(x) is Tracer else y.aval
                 if aval.dtype.kind in kinds and not aval.weak:
                     return bound(x, y)
+            elif dtype is None and "f" in kinds:
+                pair = with_integer(x, y)
+                if pair is not None:
+                    return strengthen(bound(*pair))
             return strengthen(bound(*promote_for(ufunc, (x, y), dtype)))
 
     implementation.__name__ = name
@@ -236,12 +241,15 @@ def _checked_options(ufunc: Any, inputs: Sequence[Any], kwargs: dict[str, Any]) 
     return {"dtype": dtype}
 
 
+_SPECIAL_NAMES = {"psi": "digamma", "jn": "jv", "yn": "yv"}
+
+
 def _special(ufunc: Any) -> Callable[..., Any]:
     """scipy.special's ufuncs, found by name among funcad's special functions."""
     name = ufunc.__name__
     scipy_special = sys.modules.get("scipy.special")
     if scipy_special is not None and getattr(scipy_special, name, None) is ufunc:
-        found = getattr(sys.modules.get("funcad.primitives.special"), name, None)
+        found = getattr(special, _SPECIAL_NAMES.get(name, name), None)
         if found is not None:
             return lambda *args: found(*promote_for(ufunc, args))
         where = "scipy.special"

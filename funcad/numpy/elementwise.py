@@ -16,7 +16,7 @@ from funcad.ir.tracer import Tracer
 from funcad.numpy import reductions
 from funcad.numpy.dispatch import elementwise_ufunc, implements, refuse
 from funcad.numpy.promote import as_array, broadcast, promote, promote_for, strengthen
-from funcad.primitives import arithmetic, comparison, conversion, transcendental
+from funcad.primitives import arithmetic, comparison, conversion, extrema, transcendental
 from funcad.primitives.shape import broadcast_to
 
 ARITHMETIC = "iufc"
@@ -43,10 +43,10 @@ floor = elementwise_ufunc("floor", arithmetic.floor, FLOAT)
 ceil = elementwise_ufunc("ceil", arithmetic.ceil, FLOAT)
 trunc = elementwise_ufunc("trunc", arithmetic.trunc, FLOAT)
 rint = elementwise_ufunc("rint", arithmetic.rint)
-maximum = elementwise_ufunc("maximum", arithmetic.maximum, ARITHMETIC, reduce=reductions.max_, accumulate=reductions.cummax)
-minimum = elementwise_ufunc("minimum", arithmetic.minimum, ARITHMETIC, reduce=reductions.min_, accumulate=reductions.cummin)
-fmax = elementwise_ufunc("fmax", arithmetic.fmax, ARITHMETIC)
-fmin = elementwise_ufunc("fmin", arithmetic.fmin, ARITHMETIC)
+maximum = elementwise_ufunc("maximum", extrema.maximum, ARITHMETIC, reduce=reductions.max_, accumulate=reductions.cummax)
+minimum = elementwise_ufunc("minimum", extrema.minimum, ARITHMETIC, reduce=reductions.min_, accumulate=reductions.cummin)
+fmax = elementwise_ufunc("fmax", extrema.fmax, ARITHMETIC)
+fmin = elementwise_ufunc("fmin", extrema.fmin, ARITHMETIC)
 copysign = elementwise_ufunc("copysign", arithmetic.copysign, FLOAT)
 nextafter = elementwise_ufunc("nextafter", arithmetic.nextafter, FLOAT)
 hypot = elementwise_ufunc("hypot", arithmetic.hypot, FLOAT)

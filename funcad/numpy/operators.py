@@ -21,7 +21,7 @@ from funcad.numpy.dispatch import array_ufunc as array_ufunc
 from funcad.numpy.indexing import getitem as getitem
 from funcad.numpy.indexing import setitem as setitem
 from funcad.numpy.methods import attribute as attribute
-from funcad.numpy.promote import agree, is_operand, promote, promote_dtype
+from funcad.numpy.promote import agree, is_operand, promote, promote_dtype, with_integer
 from funcad.primitives import arithmetic, comparison
 from funcad.primitives.arithmetic import add_p, div_p, mul_p, sub_p
 from funcad.primitives.conversion import convert, convert_p
@@ -31,6 +31,9 @@ _INT = np.dtype(int)
 
 def _arithmetic(function: Any, x: Any, y: Any) -> Any:
     """The general way: promotion, and Python's own rule that bools count as integers."""
+    pair = with_integer(x, y)
+    if pair is not None:
+        return function(*pair)
     if not (is_operand(x) and is_operand(y)):
         return NotImplemented
     operands = promote(x, y)
@@ -46,8 +49,7 @@ def add(x: Any, y: Any) -> Any:
 def sub(x: Any, y: Any) -> Any:
     if agree(x, y):
         return bind(sub_p, x, y)
-    result = _arithmetic(_subtract, x, y)
-    return result
+    return _arithmetic(_subtract, x, y)
 
 
 def _subtract(x: Any, y: Any) -> Any:
@@ -91,10 +93,10 @@ def mod(x: Any, y: Any) -> Any:
 
 def pow(x: Any, y: Any) -> Any:
     """x ** y; constant exponents go to square, sqrt and integer powers."""
-    if type(x) is Tracer and not x.aval.weak and x.aval.dtype.kind in "fc":
-        if type(y) is int:
-            return arithmetic.integer_pow(x, y) if abs(y) < 2**31 else elementwise.power(x, y)
-        if type(y) is float and y == 0.5:
+    if type(x) is Tracer and x.aval.dtype.kind in "fc":
+        if type(y) is int and abs(y) < 2**31:
+            return arithmetic.integer_pow(x, y)
+        if type(y) is float and y == 0.5 and not x.aval.weak:
             return arithmetic.sqrt(x)
     return _loop(arithmetic.pow, np.power, x, y)
 
@@ -144,6 +146,9 @@ def rshift(x: Any, y: Any) -> Any:
 def _compare(function: Any, python: Any, x: Any, y: Any) -> Any:
     if agree(x, y):
         return function(x, y)
+    pair = with_integer(x, y)
+    if pair is not None:
+        return function(*pair)
     if not (is_operand(x) and is_operand(y)):
         return NotImplemented
     return logic.compare(function, python, x, y)

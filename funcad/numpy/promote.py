@@ -27,6 +27,7 @@ __all__ = [
     "promote_dtype",
     "promote_shaped",
     "agree",
+    "with_integer",
     "is_operand",
     "strengthen",
     "as_array",
@@ -81,8 +82,8 @@ def innermost(args: Sequence[Any]) -> Any:
     """The innermost trace among the arguments, if it is abstract; else None."""
     top = None
     for a in args:
-        if type(a) is Tracer and (top is None or a.trace.level > top.level):
-            top = a.trace
+        if type(a) is Tracer and (top is None or a.owner.level > top.level):
+            top = a.owner
     return top if isinstance(top, AbstractTrace) else None
 
 
@@ -149,9 +150,9 @@ def agree(x: Any, y: Any) -> bool:
             return False
         x, y = y, x
     kind = type(y)
-    if x.var is None:  # following: rank-0 values are told by their types
+    if x.variable is None:  # following: rank-0 values are told by their types
         p = x.primal
-        q = y.primal if kind is Tracer and y.var is None else y
+        q = y.primal if kind is Tracer and y.variable is None else y
         if type(p) is np.float64 and (type(q) is np.float64 or type(q) is float):
             return True
     a = x.aval
@@ -163,6 +164,16 @@ def agree(x: Any, y: Any) -> bool:
     if kind is np.ndarray:
         return y.dtype is a.dtype and y.shape == a.shape
     return kind is a.dtype.type
+
+
+def with_integer(x: Any, y: Any) -> Any:
+    """The pair with a Python integer beside a traced float made a float, as NumPy does; None where this is not the case."""
+    if type(y) is int:
+        if type(x) is Tracer and x.aval.dtype.kind == "f":
+            return x, float(y)
+    elif type(x) is int and type(y) is Tracer and y.aval.dtype.kind == "f":
+        return float(x), y
+    return None
 
 
 def promote(*args: Any) -> Sequence[Any]:
@@ -253,10 +264,10 @@ def broadcast(operands: Sequence[Any]) -> list[Any]:
 
 def strengthen(x: Any) -> Any:
     """A function's result is strong, where an operator between Python scalars gives a Python scalar."""
-    if type(x) is Tracer and x.var is None:  # following: the tangent does not change, only the scalar's type
+    if type(x) is Tracer and x.variable is None:  # following: the tangent does not change, only the scalar's type
         value = x.primal
         if type(value) in _PYTHON:
-            return Tracer(x.trace, None, aval_of(value).dtype.type(value), x.tangent, x.source)
+            return Tracer(x.owner, None, aval_of(value).dtype.type(value), x.tangent, x.source)
         if type(value) is not Tracer:
             return x
     aval = aval_of(x)

@@ -11,7 +11,7 @@ from funcad.ir.aval import aval_of, shape_of
 from funcad.numpy.axes import array_of, axes_of, axis_of, expand, ravelled
 from funcad.numpy.dispatch import implements, refuse
 from funcad.numpy.promote import broadcast, promote
-from funcad.primitives import arithmetic, comparison, cumulative, reduction
+from funcad.primitives import arithmetic, comparison, cumulative, extrema, reduction
 from funcad.primitives.conversion import convert
 from funcad.primitives.shape import broadcast_to, concatenate, full, reshape
 
@@ -126,13 +126,13 @@ def _extreme(
 @implements("max", "amax")
 def max_(a: Any, axis: Any = None, out: Any = None, keepdims: Any = _NO, initial: Any = _NO, where: Any = _NO) -> Any:
     """`numpy.max`; where several elements are the largest, each gets an equal share of the derivative."""
-    return _extreme("maximum", reduction.reduce_max, arithmetic.maximum, a, axis, out, keepdims, initial, where)
+    return _extreme("maximum", reduction.reduce_max, extrema.maximum, a, axis, out, keepdims, initial, where)
 
 
 @implements("min", "amin")
 def min_(a: Any, axis: Any = None, out: Any = None, keepdims: Any = _NO, initial: Any = _NO, where: Any = _NO) -> Any:
     """`numpy.min`; where several elements are the smallest, each gets an equal share of the derivative."""
-    return _extreme("minimum", reduction.reduce_min, arithmetic.minimum, a, axis, out, keepdims, initial, where)
+    return _extreme("minimum", reduction.reduce_min, extrema.minimum, a, axis, out, keepdims, initial, where)
 
 
 @implements("ptp")

@@ -19,7 +19,7 @@ from funcad.numpy import indexing
 from funcad.numpy.axes import array_of, axis_of, expand, ravelled
 from funcad.numpy.dispatch import implements, refuse, where_am_i
 from funcad.numpy.joining import join
-from funcad.numpy.promote import as_array, broadcast, promote_dtype, result_dtype
+from funcad.numpy.promote import agree, as_array, broadcast, promote_dtype, result_dtype
 from funcad.numpy.reductions import truth
 from funcad.primitives import comparison, sorting
 from funcad.primitives.conversion import convert, stop_gradient
@@ -35,7 +35,7 @@ def value_of(x: Any, name: str, remedy: str) -> Any:
     if type(value) is Tracer:
         raise TracerIntegerConversionError(
             f"the shape of {name}'s result depends on the values of a traced {value.aval}{where_am_i()}, but inside "
-            f"{value.trace.name} it has no value.\nRemedy: {remedy}"
+            f"{value.owner.name} it has no value.\nRemedy: {remedy}"
         )
     return value
 
@@ -50,6 +50,10 @@ def where(condition: Any, x: Any = None, y: Any = None, /) -> Any:
         return nonzero(condition)
     if x is None or y is None:
         raise ValueError("either both or neither of x and y should be given")
+    if type(condition) is np.ndarray and condition.dtype == bool and agree(x, y):  # the common case of a plain mask
+        aval = x.aval if type(x) is Tracer else y.aval
+        if aval.shape == condition.shape and not aval.weak:
+            return comparison.select(condition, x, y)
     mask, x, y = truth(condition), as_array(x), as_array(y)
     dtype = result_dtype([x, y])[0]
     x, y = promote_dtype([x, y], dtype)

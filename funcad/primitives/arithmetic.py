@@ -1,9 +1,8 @@
-"""Arithmetic: neg, add, sub, mul, div, powers, roots, rounding, extrema.
+"""Arithmetic: neg, add, sub, mul, div, powers, roots, size, sign, rounding.
 
-Operands have equal shapes and dtypes (literals excepted). Rules at special points: a tie of `maximum` or `minimum`
-splits the derivative in halves; `abs` has derivative 0 at 0 and `hypot` at (0, 0); x**0 has derivative exactly 0; a
-literal integral exponent takes `integer_pow`, whose derivatives of every order are polynomials (so the hessian of
-x**3 at 0 is 0, not NaN).
+Operands have equal shapes and dtypes (literals excepted). Rules at special points: `abs` has derivative 0 at 0 and
+`hypot` at (0, 0); x**0 has derivative exactly 0; a literal integral exponent takes `integer_pow`, whose derivatives of
+every order are polynomials (so the hessian of x**3 at 0 is 0, not NaN).
 """
 
 from __future__ import annotations
@@ -16,7 +15,7 @@ import numpy as np
 from funcad.ir.aval import Aval, dtype_of
 from funcad.ir.primitive import is_linear
 from funcad.primitives import families
-from funcad.primitives.comparison import and_, eq, ge, gt, isinf, isnan, lt, or_, select, signbit
+from funcad.primitives.comparison import and_, eq, ge, isinf, select, signbit
 from funcad.primitives.conversion import conj, convert, real
 from funcad.primitives.families import REAL, elementwise
 from funcad.primitives.operators import operator_impl, with_ufunc
@@ -48,7 +47,7 @@ sub_p = elementwise(
 mul_p = elementwise(
     "mul",
     operator_impl(operator.mul, np.multiply),
-    lambda tangents, out, x, y: _mul_tangents(*tangents, x, y),
+    lambda tangents, out, x, y: _mul_tangents(tangents[0], tangents[1], x, y),
     transpose=lambda ct, x, y: [mul(ct, y) if is_linear(x) else None, mul(x, ct) if is_linear(y) else None],
     emit=lambda e, x, y: e.mul(x, y),
     weak=True,
@@ -112,7 +111,7 @@ def _true_dtype(dtype: np.dtype) -> np.dtype:
 div_p = elementwise(
     "div",
     operator_impl(operator.truediv, np.true_divide),
-    lambda tangents, out, x, y: _div_tangents(*tangents, out, y),
+    lambda tangents, out, x, y: _div_tangents(tangents[0], tangents[1], out, y),
     transpose=lambda ct, x, y: [div(ct, y), None],
     emit=lambda e, x, y: e.div(x, y),
     dtype=_true_dtype,
@@ -212,7 +211,7 @@ reciprocal_p = elementwise(
     "reciprocal",
     np.reciprocal,
     [lambda t, out, x: neg(mul(mul(out, out), t))],
-    emit=lambda e, x: e.div(e.const(1.0), x),
+    emit=lambda e, x: e.reciprocal(x),
 )
 sqrt_p = elementwise("sqrt", np.sqrt, [lambda t, out, x: div(t, mul(2.0, out))], emit=lambda e, x: e.sqrt(x))
 rsqrt_p = elementwise(
@@ -275,71 +274,6 @@ ceil_p = elementwise("ceil", np.ceil, [None], emit=lambda e, x: e.ceil(x))
 rint_p = elementwise("rint", np.rint, [None], emit=lambda e, x: e.rint(x))
 trunc_p = elementwise("trunc", np.trunc, [None], emit=lambda e, x: e.trunc(x))
 
-
-# -- extrema
-def _larger(t: Any, wins: Any, loses: Any) -> Any:
-    """The share of t of one of two competitors: all, nothing, or a half (ties, NaN)."""
-    return select(wins, t, select(loses, 0.0, mul(0.5, t)))
-
-
-maximum_p = elementwise(
-    "maximum",
-    np.maximum,
-    [
-        lambda t, out, x, y: _larger(t, gt(x, y), lt(x, y)),
-        lambda t, out, x, y: _larger(t, lt(x, y), gt(x, y)),
-    ],
-    emit=lambda e, x, y: e.maximum(x, y),
-)
-minimum_p = elementwise(
-    "minimum",
-    np.minimum,
-    [
-        lambda t, out, x, y: _larger(t, lt(x, y), gt(x, y)),
-        lambda t, out, x, y: _larger(t, gt(x, y), lt(x, y)),
-    ],
-    emit=lambda e, x, y: e.minimum(x, y),
-)
-fmax_p = elementwise(
-    "fmax",
-    np.fmax,
-    [
-        lambda t, out, x, y: _larger(t, or_(gt(x, y), isnan(y)), or_(lt(x, y), isnan(x))),
-        lambda t, out, x, y: _larger(t, or_(lt(x, y), isnan(x)), or_(gt(x, y), isnan(y))),
-    ],
-    emit=lambda e, x, y: e.fmax(x, y),
-)
-fmin_p = elementwise(
-    "fmin",
-    np.fmin,
-    [
-        lambda t, out, x, y: _larger(t, or_(lt(x, y), isnan(y)), or_(gt(x, y), isnan(x))),
-        lambda t, out, x, y: _larger(t, or_(gt(x, y), isnan(x)), or_(lt(x, y), isnan(y))),
-    ],
-    emit=lambda e, x, y: e.fmin(x, y),
-)
-
-
-def _clamp_by_x(t: Any, out: Any, x: Any, lo: Any, hi: Any, *, boundary_grad: float) -> Any:
-    if boundary_grad == 1.0:
-        return select(and_(ge(x, lo), ge(hi, x)), t, 0.0)
-    inside = select(and_(gt(x, lo), gt(hi, x)), t, 0.0)
-    if boundary_grad == 0.0:
-        return inside
-    at_bound = and_(or_(eq(x, lo), eq(x, hi)), ge(hi, lo))
-    return select(at_bound, mul(boundary_grad, t), inside)
-
-
-clamp_p = elementwise(
-    "clamp",
-    lambda xp, x, lo, hi, *, boundary_grad: xp.minimum(hi, xp.maximum(lo, x)),
-    [
-        _clamp_by_x,
-        lambda t, out, x, lo, hi, *, boundary_grad: select(and_(gt(lo, x), gt(hi, lo)), t, 0.0),
-        lambda t, out, x, lo, hi, *, boundary_grad: select(or_(gt(x, hi), gt(lo, hi)), t, 0.0),
-    ],
-    emit=lambda e, x, lo, hi, *, boundary_grad: e.minimum(hi, e.maximum(lo, x)),
-)
 
 # -- mantissa and exponent
 ldexp_p = elementwise(
@@ -497,27 +431,6 @@ def round_(x: Any, decimals: int = 0) -> Any:
     return div(rint(mul(x, scale)), scale) if decimals > 0 else mul(rint(div(x, scale)), scale)
 
 
-def maximum(x: Any, y: Any) -> Any:
-    return maximum_p(x, y)
-
-
-def minimum(x: Any, y: Any) -> Any:
-    return minimum_p(x, y)
-
-
-def fmax(x: Any, y: Any) -> Any:
-    return fmax_p(x, y)
-
-
-def fmin(x: Any, y: Any) -> Any:
-    return fmin_p(x, y)
-
-
-def clamp(x: Any, lo: Any, hi: Any, *, boundary_grad: float = 0.0) -> Any:
-    """min(hi, max(lo, x)); the derivative is 1 inside, 0 outside and `boundary_grad` on the bounds. NaN stays NaN."""
-    return clamp_p(x, lo, hi, boundary_grad=float(boundary_grad))
-
-
 def ldexp(x: Any, n: Any) -> Any:
     """x * 2**n with an integer n."""
     return ldexp_p(x, n)
@@ -539,8 +452,7 @@ def frexp(x: Any) -> tuple[Any, Any]:
 
 def modf(x: Any) -> tuple[Any, Any]:
     """Fractional and integral part, both with x's sign."""
-    whole = trunc(x)
-    return copysign(select(isinf(x), 0.0, sub(x, whole)), x), whole
+    return select(isinf(x), copysign(0.0, x), fmod(x, 1.0)), trunc(x)
 
 
 families._ADD[0] = add

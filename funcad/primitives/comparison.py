@@ -8,7 +8,8 @@ is linear in both values; `pred` is bool and has their shape (literals excepted)
 from __future__ import annotations
 
 import operator
-from typing import Any, Sequence
+from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 

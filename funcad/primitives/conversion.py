@@ -14,7 +14,6 @@ from funcad.ir.aval import Aval, aval_of, dtype_of, is_inexact
 from funcad.ir.primitive import Primitive, is_linear
 from funcad.primitives.families import REAL, elementwise
 
-
 _PYTHON = {"b": bool, "i": int, "f": float, "c": complex}
 
 
@@ -66,6 +65,7 @@ stop_gradient_p: Primitive = Primitive(
     lambda x: Aval(x.shape, x.dtype, x.weak),
     jvp=lambda tangents, out, x: None,
     batch=lambda size, args, batched: (stop_gradient_p(args[0]), True),
+    emit=lambda e, x: x,
 )
 
 

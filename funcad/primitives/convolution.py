@@ -99,6 +99,9 @@ def _conv_impl(xp: Any, x: Any, kernel: Any, *, strides: Any, padding: Any, x_di
     groups, n, channels = x.shape[:3]
     features, window = kernel.shape[1], kernel.shape[3:]
     out = _spatial_shape(x.shape, kernel.shape, strides, padding, x_dilation, kernel_dilation)
+    phased = [i for i, d in enumerate(x_dilation) if d > 1 and strides[i] == kernel_dilation[i] == 1]
+    if phased and 0 not in out and 0 not in window:
+        return _conv_by_phases(xp, x, kernel, out, phased[0], padding, strides, x_dilation, kernel_dilation)
     per_example = groups * channels * prod(out) * prod(window)
     if not per_example or not n or not features:
         return xp.zeros((groups, n, features, *out), x.dtype)
@@ -112,6 +115,33 @@ def _conv_impl(xp: Any, x: Any, kernel: Any, *, strides: Any, padding: Any, x_di
         part = placed(xp, x[:, i : i + chunk], padding, x_dilation, 3)
         view = window_view(xp, part, out, window, strides, kernel_dilation, 3)
         result[:, i : i + chunk] = _multiply(xp, matrix, view, len(out))
+    return result
+
+
+def _conv_by_phases(
+    xp: Any, x: Any, kernel: Any, out: tuple, axis: int, padding: Any, strides: Any, x_dilation: Any, kernel_dilation: Any
+) -> Any:
+    """Along one axis the holes of x meet only every d-th element of the kernel: d small convolutions, no zeros."""
+    d, low, n = x_dilation[axis], padding[axis][0], x.shape[3 + axis]
+    result = xp.zeros((*x.shape[:2], kernel.shape[1], *out), x.dtype)
+    before = (slice(None),) * (3 + axis)
+    for phase in range(min(d, out[axis])):
+        first = (low - phase) % d
+        part = kernel[(*before, slice(first, None, d))]
+        k, count = part.shape[3 + axis], -(-(out[axis] - phase) // d)
+        if k:
+            pads, dilation = list(padding), list(x_dilation)
+            start = (low - phase - first) // d
+            pads[axis], dilation[axis] = (start, count + k - 1 - n - start), 1
+            result[(*before, slice(phase, None, d))] = _conv_impl(
+                xp,
+                x,
+                part,
+                strides=strides,
+                padding=tuple(pads),
+                x_dilation=tuple(dilation),
+                kernel_dilation=kernel_dilation,
+            )
     return result
 
 

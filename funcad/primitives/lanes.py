@@ -10,12 +10,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from funcad.ir.aval import Aval, shape_of
+from funcad.ir.aval import Aval, Stack, StackAval, aval_of, shape_of
 from funcad.ir.primitive import Primitive
 from funcad.primitives.comparison import select
 from funcad.primitives.reduction import reduce_any
-from funcad.primitives.shape import broadcast_in_dim, broadcast_leading
-from funcad.primitives.stack import is_stack, stack_select
+from funcad.primitives.shape import broadcast_in_dim
+from funcad.primitives.stack import is_stack, lead, map_entries, stack_empty, stack_select
 
 __all__ = ["pick_lanes", "select_lanes", "any_lane", "spread_mask"]
 
@@ -36,6 +36,8 @@ def select_lanes(mask: Any, x: Any, y: Any) -> Any:
 
 
 def _pick_impl(xp: Any, x: Any, mask: Any) -> Any:
+    if type(x) is Stack:
+        return map_entries(lambda entry: _pick_impl(xp, entry, mask), x.aval, x)
     lanes = mask.size
     flat = mask.reshape(lanes)
     n_active = int(xp.count_nonzero(flat))
@@ -45,25 +47,33 @@ def _pick_impl(xp: Any, x: Any, mask: Any) -> Any:
     return x.reshape((lanes, *x.shape[mask.ndim :]))[source].reshape(x.shape)
 
 
-def _pick_abstract(x: Aval, mask: Aval) -> Aval:
+def _pick_abstract(x: Any, mask: Aval) -> Any:
+    if type(x) is StackAval:
+        return x
     if mask.dtype.kind != "b" or x.shape[: len(mask.shape)] != mask.shape:
         raise TypeError(f"pick_lanes: needs a value and a bool mask over its leading axes, got {x}, {mask}")
     return Aval(x.shape, x.dtype)
 
 
 def _pick_batch(size: int, args: Sequence[Any], batched: Sequence[bool]) -> tuple[Any, bool]:
-    return pick_lanes(*[a if b else broadcast_leading(a, size) for a, b in zip(args, batched)]), True
+    return pick_lanes(*[a if b else lead(a, size) for a, b in zip(args, batched)]), True
+
+
+def _pick_jvp(tangents: Sequence[Any], out: Any, x: Any, mask: Any) -> Any:
+    if is_stack(x):
+        return stack_select(mask, tangents[0], stack_empty(aval_of(x)))
+    return select(spread_mask(mask, shape_of(x)), tangents[0], 0.0)
 
 
 pick_lanes_p = Primitive(
     "pick_lanes",
     _pick_impl,
     _pick_abstract,
-    jvp=lambda tangents, out, x, mask: select(spread_mask(mask, shape_of(x)), tangents[0], 0.0),
+    jvp=_pick_jvp,
     batch=_pick_batch,
 )
 
 
 def pick_lanes(x: Any, mask: Any) -> Any:
     """x, with the lanes where the mask does not hold replaced by one where it does (if there is one)."""
-    return x if is_stack(x) else pick_lanes_p(x, mask)
+    return pick_lanes_p(x, mask)

@@ -7,7 +7,8 @@ zero, overflow, a complex root of a negative number) the operation is redone by 
 
 from __future__ import annotations
 
-from typing import Any, Callable
+from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 

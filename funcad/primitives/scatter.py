@@ -144,9 +144,7 @@ def _rows(xp: Any, indices: tuple, dims: tuple) -> Any:
     return total
 
 
-def _scatter_impl(
-    xp: Any, x: Any, u: Any, *indices: Any, mode: str, batch_dims: int, unique: bool
-) -> Any:
+def _scatter_impl(xp: Any, x: Any, u: Any, *indices: Any, mode: str, batch_dims: int, unique: bool) -> Any:
     out = fresh(xp, x)
     unique = _is_unique(indices, batch_dims, unique)
     index = _full_index(xp, indices, x.shape[:batch_dims])
@@ -191,9 +189,7 @@ def _scatter_abstract(x: Aval, u: Aval, *indices: Aval, mode: str, batch_dims: i
     return Aval(x.shape, x.dtype)
 
 
-def _scatter_jvp(
-    tangents: Any, out: Any, x: Any, u: Any, *indices: Any, mode: str, batch_dims: int, unique: bool
-) -> Any:
+def _scatter_jvp(tangents: Any, out: Any, x: Any, u: Any, *indices: Any, mode: str, batch_dims: int, unique: bool) -> Any:
     tx, tu = tangents[:2]
     where = {"batch_dims": batch_dims, "unique": unique}
     if mode == "add" and tu is None:
@@ -244,9 +240,7 @@ def _product_tangent(tu: Any, x: Any, u: Any, indices: tuple, batch_dims: int) -
     return reshape(scatter(zeros(aval_of(table)), changes, rows, mode="add"), shape=shape)
 
 
-def _scatter_transpose(
-    ct: Any, x: Any, u: Any, *indices: Any, mode: str, batch_dims: int, unique: bool
-) -> list:
+def _scatter_transpose(ct: Any, x: Any, u: Any, *indices: Any, mode: str, batch_dims: int, unique: bool) -> list:
     where = {"batch_dims": batch_dims, "unique": unique}
     ct_x = ct_u = None
     if mode == "set":
@@ -274,9 +268,7 @@ def _scatter_transpose(
     return [ct_x, ct_u, *[None] * len(indices)]
 
 
-def _scatter_batch(
-    size: int, args: Any, batched: Any, *, mode: str, batch_dims: int, unique: bool
-) -> tuple[Any, bool]:
+def _scatter_batch(size: int, args: Any, batched: Any, *, mode: str, batch_dims: int, unique: bool) -> tuple[Any, bool]:
     if not any(batched[2:]):
         x, u = [a if b else broadcast_leading(a, size) for a, b in zip(args[:2], batched)]
         indices = args[2:]
@@ -304,9 +296,7 @@ scatter_p = Primitive(
 )
 
 
-def scatter(
-    x: Any, updates: Any, *indices: Any, mode: str = "set", batch_dims: int = 0, unique: bool = False
-) -> Any:
+def scatter(x: Any, updates: Any, *indices: Any, mode: str = "set", batch_dims: int = 0, unique: bool = False) -> Any:
     """A copy of x with updates written at integer index arrays of one shape; see the module's text."""
     if mode not in ("set", *_UFUNCS):
         raise ValueError(f"scatter: mode must be 'set', 'add', 'mul', 'min' or 'max', got {mode!r}")

@@ -18,12 +18,16 @@ from funcad.primitives.reduction import reduce_sum
 
 
 def _broadcast_impl(xp: Any, x: Any, *, shape: tuple, axes: tuple) -> Any:
-    if xp is not np or type(x) is not np.ndarray:
+    if xp is not np:
         x = xp.asarray(x)
         inner = [1] * len(shape)
         for axis, n in zip(axes, x.shape):
             inner[axis] = n
         return xp.broadcast_to(x.reshape(inner), shape)
+    if not shape:
+        return x
+    if type(x) is not np.ndarray:
+        x = np.asarray(x)
     strides = [0] * len(shape)
     for axis, n, s in zip(axes, x.shape, x.strides):
         if n != 1 or shape[axis] == 1:
@@ -95,7 +99,7 @@ def zeros(aval: Any) -> Any:
 
 reshape_p = structural(
     "reshape",
-    lambda xp, x, *, shape: xp.reshape(x, shape),
+    lambda xp, x, *, shape: xp.reshape(x, shape) if shape or xp is not np else np.reshape(x, shape)[()],
     lambda x, *, shape: _reshape_abstract(x, shape),
     lambda ct, x, *, shape: reshape(ct, shape=x.shape),
     lambda size, x, *, shape: reshape(x, shape=(size, *shape)),

@@ -13,11 +13,12 @@ from typing import Any
 import numpy as np
 
 from funcad.ir.aval import Aval, Stack, StackAval, aval_of, shape_of
+from funcad.ir.place import namespace_of
 from funcad.ir.primitive import Primitive, is_linear
 from funcad.primitives.arithmetic import add
 from funcad.primitives.shape import broadcast_leading, zeros
 
-__all__ = ["stack_empty", "stack_select", "add_values", "lead", "zero_value", "is_stack"]
+__all__ = ["stack_empty", "stack_select", "add_values", "lead", "zero_value", "is_stack", "map_entries"]
 
 
 def is_stack(x: Any) -> bool:
@@ -25,14 +26,14 @@ def is_stack(x: Any) -> bool:
     return type(aval_of(x)) is StackAval
 
 
-def _map(f: Callable[..., Any], aval: Any, *stacks: Any) -> Any:
+def map_entries(f: Callable[..., Any], aval: Any, *stacks: Any) -> Any:
     """f on the arrays at equal places of stacks (None where one stack is shorter, hence zero)."""
     length = max(len(s) for s in stacks)
     items = []
     for i in range(length):
         row = [s[i] if i < len(s) else None for s in stacks]
         if type(aval.element) is StackAval:
-            items.append(_map(f, aval.element, *[Stack([], aval.element) if x is None else x for x in row]))
+            items.append(map_entries(f, aval.element, *[Stack([], aval.element) if x is None else x for x in row]))
         else:
             items.append(f(*row))
     return Stack(items, aval)
@@ -46,7 +47,7 @@ def stack_empty(aval: StackAval) -> Any:
 
 
 def _add_impl(xp: Any, x: Any, y: Any) -> Any:
-    return _map(lambda a, b: b if a is None else a if b is None else a + b, x.aval, x, y)
+    return map_entries(lambda a, b: b if a is None else a if b is None else a + b, x.aval, x, y)
 
 
 def _add_batch(size: int, args: Sequence[Any], batched: Sequence[bool]) -> tuple[Any, bool]:
@@ -72,10 +73,11 @@ def add_values(x: Any, y: Any) -> Any:
 
 def _lead_impl(xp: Any, x: Any, *, size: int, axis: int) -> Any:
     def copies(a: Any) -> Any:
+        xp = namespace_of([a])  # nobody sees from outside where a stack's entries are
         a = xp.asarray(a)
         return xp.broadcast_to(xp.expand_dims(a, axis), (*a.shape[:axis], size, *a.shape[axis:]))
 
-    return _map(copies, _lead_abstract(x.aval, size=size, axis=axis), x)
+    return map_entries(copies, _lead_abstract(x.aval, size=size, axis=axis), x)
 
 
 def _with_axis(aval: Any, change: Callable[[tuple], tuple]) -> Any:
@@ -103,7 +105,7 @@ def _sum_abstract(x: StackAval, *, axis: int, size: int) -> StackAval:
 
 
 def _sum_impl(xp: Any, x: Any, *, axis: int, size: int) -> Any:
-    return _map(lambda a: xp.sum(a, axis=axis, dtype=a.dtype), _sum_abstract(x.aval, axis=axis, size=size), x)
+    return map_entries(lambda a: namespace_of([a]).sum(a, axis=axis, dtype=a.dtype), _sum_abstract(x.aval, axis=axis, size=size), x)
 
 
 stack_sum_p = Primitive(  # every entry summed over an axis of that size: the transpose of stack_lead
@@ -123,13 +125,14 @@ def lead(x: Any, size: int) -> Any:
 
 def _select_impl(xp: Any, mask: Any, x: Any, y: Any) -> Any:
     def choose(a: Any, b: Any) -> Any:
+        xp = namespace_of([a, b])
         shape = shape_of(b if a is None else a)
         dtype = (b if a is None else a).dtype
         spread = xp.reshape(xp.asarray(mask), mask.shape + (1,) * (len(shape) - len(mask.shape)))
         zero = xp.zeros((), dtype)
         return xp.where(spread, zero if a is None else a, zero if b is None else b)
 
-    return _map(choose, x.aval, x, y)
+    return map_entries(choose, x.aval, x, y)
 
 
 def _select_jvp(tangents: Sequence[Any], out: Any, mask: Any, x: Any, y: Any) -> Any:

@@ -72,10 +72,10 @@ class FollowingTrace(Trace):
 
     def record(self, primitive: Any, args: Sequence[Any], params: dict[str, Any]) -> Any:
         if self.closed:
-            raise leaked(next(a for a in args if type(a) is Tracer and a.trace is self))
+            raise leaked(next(a for a in args if type(a) is Tracer and a.owner is self))
         primals, tangents = [], []
         for a in args:
-            if type(a) is Tracer and a.trace is self:
+            if type(a) is Tracer and a.owner is self:
                 primals.append(a.primal)
                 tangents.append(a.tangent)
             else:
@@ -140,9 +140,9 @@ def _run(trace: FollowingTrace, f: Any, primals: Sequence[Any], tangents: Sequen
         outs = f(*inputs)
         del inputs
         for o in outs:
-            if type(o) is Tracer and o.trace is not trace and o.trace.closed:
+            if type(o) is Tracer and o.owner is not trace and o.owner.closed:
                 raise leaked(o)
-        mine = [type(o) is Tracer and o.trace is trace for o in outs]
+        mine = [type(o) is Tracer and o.owner is trace for o in outs]
         return [o.primal if m else o for o, m in zip(outs, mine)], [o.tangent if m else None for o, m in zip(outs, mine)]
     finally:
         trace.closed = True

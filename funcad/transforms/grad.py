@@ -15,7 +15,7 @@ from funcad import tree
 from funcad.errors import NonDifferentiableInputError, NonScalarOutputError
 from funcad.ir.aval import aval_of
 from funcad.ir.place import near
-from funcad.ir.source import strip_traceback
+from funcad.ir.source import for_user
 from funcad.transforms.following import linearize_following
 from funcad.transforms.plumbing import api, check_leaves, export, name_of, normalize_argnums, positional_names, zeros_for
 from funcad.transforms.transpose import transpose_eval
@@ -102,7 +102,7 @@ class _Gradient:
         try:
             return self._call(args, kwargs)
         except Exception as error:
-            raise error.with_traceback(strip_traceback(error.__traceback__))  # noqa: B904 the same error
+            raise for_user(error)  # noqa: B904 the same error
 
     def _selection(self, args: tuple, kwargs: dict) -> tuple[tuple[int, ...], bool, tuple[tuple[str, int | None], ...]]:
         if self.argnames is None:

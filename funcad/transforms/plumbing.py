@@ -18,7 +18,7 @@ from funcad.errors import TangentMismatchError
 from funcad.ir.aval import Aval, aval_of, is_inexact
 from funcad.ir.locks import root_of
 from funcad.ir.place import namespace_of, near
-from funcad.ir.source import strip_traceback
+from funcad.ir.source import for_user
 from funcad.ir.tracer import Tracer, concrete_value
 
 __all__ = [
@@ -43,7 +43,7 @@ def api(f: Callable[..., Any]) -> Callable[..., Any]:
         try:
             return f(*args, **kwargs)
         except Exception as error:
-            raise error.with_traceback(strip_traceback(error.__traceback__))  # noqa: B904 the same error
+            raise for_user(error)  # noqa: B904 the same error
 
     return boundary
 

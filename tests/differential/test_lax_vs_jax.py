@@ -51,7 +51,9 @@ def case(name, fn, *args, grad=True, vmap=True):
     CASES.append(pytest.param(fn, args, grad, vmap, id=f"{len(CASES)}-{name}"))
 
 
-EVERYWHERE = "neg sign floor ceil exp exp2 expm1 tanh logistic sin cos tan sinh cosh asinh atan cbrt square abs is_finite erf erfc"
+EVERYWHERE = (
+    "neg sign floor ceil exp exp2 expm1 tanh logistic sin cos tan sinh cosh asinh atan cbrt square abs is_finite erf erfc"
+)
 for name in EVERYWHERE.split():
     case(name, lambda l, x, n=name: getattr(l, n)(x), normal(2, 3))
 for name in "log log1p sqrt rsqrt reciprocal lgamma digamma bessel_i0e bessel_i1e".split():
@@ -73,6 +75,9 @@ for name in "add sub mul div max min atan2 rem nextafter eq ne lt le gt ge compl
 case("rem-grad", lambda l, x: l.rem(x, 0.7), normal(4))
 for name in "add sub mul div max min rem eq lt bitwise_and bitwise_or bitwise_xor".split():
     case(name + "-int", lambda l, x, y, n=name: getattr(l, n)(x, y), ints(9), ints(9, low=1))
+for dtype in (np.int8, np.uint16, np.int32, np.int64, np.uint64):
+    span = np.iinfo(dtype)
+    case("mulhi", lambda l, x, y: l.mulhi(x, y), *[rng.integers(span.min, span.max, 9, dtype, True) for _ in "xy"])
 for name in "shift_left shift_right_arithmetic shift_right_logical".split():
     case(name, lambda l, x, y, n=name: getattr(l, n)(x, y), ints(9), ints(9, low=0, high=20))
     case(
@@ -412,6 +417,7 @@ case("sort-two", lambda l, x, y: l.sort((x, y), dimension=1)[1], normal(3, 4), n
 case("sort-keys", lambda l, x, y, z: l.sort((x, y, z), num_keys=2)[2], ints(9, high=0, low=-3), normal(9), normal(9))
 case("sort_key_val", lambda l, x, y: l.sort_key_val(x, y, 0)[1], normal(3, 4), normal(3, 4))
 case("top_k", lambda l, x: l.top_k(x, 2)[0], normal(3, 4))
+case("approx_min_k", lambda l, x: l.approx_min_k(x, 2)[0], normal(3, 4))
 case("top_k-axis", lambda l, x: l.top_k(x, 2, axis=0)[0], normal(3, 4))
 case("top_k-positions", lambda l, x: l.convert_element_type(l.top_k(x, 2)[1], np.int64), normal(3, 4))
 case("optimization_barrier", lambda l, x, y: l.mul(*l.optimization_barrier((x, y))), X, normal(2, 3))

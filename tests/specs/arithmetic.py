@@ -1,10 +1,11 @@
-"""Arithmetic: funcad/primitives/arithmetic.py."""
+"""Arithmetic and extrema: funcad/primitives/arithmetic.py, funcad/primitives/extrema.py."""
 
 from __future__ import annotations
 
 import numpy as np
 
 from funcad.primitives import arithmetic as a
+from funcad.primitives import extrema as x
 from tests.specs import spec
 
 ANY = np.array([[-1.3, 0.4, 2.2], [0.7, -0.2, -3.1]])
@@ -28,6 +29,12 @@ def _integer_pow(n, **fields):
 
 
 SPECS = [
+    spec(
+        a.mul_add_p,
+        lambda x, y, z, w: a.mul_add_p(x, y, z, w),
+        [(ANY, OTHER, POSITIVE, ANY + 0.3), (ANY, 2.0, OTHER, -0.5), (COMPLEX, OTHER_COMPLEX, COMPLEX, OTHER_COMPLEX)],
+        reference=lambda x, y, z, w: x * y + z * w,
+    ),
     spec(a.neg_p, a.neg, UNARY_COMPLEX, reference=np.negative, jax=lambda j: j.lax.neg),
     spec(a.add_p, a.add, BINARY_COMPLEX, reference=np.add, jax=lambda j: j.numpy.add),
     spec(a.sub_p, a.sub, BINARY_COMPLEX, reference=np.subtract, jax=lambda j: j.numpy.subtract),
@@ -104,24 +111,24 @@ SPECS = [
     spec(a.rint_p, a.rint, UNARY, order=0, reference=np.rint, dtypes=("f4",)),
     spec(a.trunc_p, a.trunc, UNARY, order=0, reference=np.trunc, dtypes=("f4",)),
     spec(a.rint_p, a.round_, [(ANY * 100,), (INTEGERS * 13,)], params={"decimals": -1}, order=0, id="round_"),
-    spec(a.maximum_p, a.maximum, BINARY, reference=np.maximum, jax=lambda j: j.numpy.maximum),
-    spec(a.minimum_p, a.minimum, BINARY, reference=np.minimum, jax=lambda j: j.numpy.minimum),
-    spec(a.fmax_p, a.fmax, BINARY, reference=np.fmax),
-    spec(a.fmin_p, a.fmin, BINARY, reference=np.fmin),
+    spec(x.maximum_p, x.maximum, BINARY, reference=np.maximum, jax=lambda j: j.numpy.maximum),
+    spec(x.minimum_p, x.minimum, BINARY, reference=np.minimum, jax=lambda j: j.numpy.minimum),
+    spec(x.fmax_p, x.fmax, BINARY, reference=np.fmax),
+    spec(x.fmin_p, x.fmin, BINARY, reference=np.fmin),
     spec(
-        a.clamp_p,
-        a.clamp,
+        x.clamp_p,
+        x.clamp,
         [(ANY, -0.5, 1.0), (ANY, OTHER, OTHER + 0.7), (np.float64(0.3), np.float64(0.5), np.float64(1.0))],
         reference=lambda x, lo, hi: np.minimum(hi, np.maximum(lo, x)),
         jax=lambda j: lambda x, lo, hi: j.lax.clamp(lo, x, hi),
         dtypes=("f4",),
     ),
-    spec(a.clamp_p, a.clamp, [(ANY, -0.5, 1.0)], params={"boundary_grad": 0.3}, dtypes=("f4",)),
-    spec(a.clamp_p, a.clamp, [(ANY, -0.5, 1.0)], params={"boundary_grad": 1.0}, dtypes=("f4",)),
+    spec(x.clamp_p, x.clamp, [(ANY, -0.5, 1.0)], params={"boundary_grad": 0.3}, dtypes=("f4",)),
+    spec(x.clamp_p, x.clamp, [(ANY, -0.5, 1.0)], params={"boundary_grad": 1.0}, dtypes=("f4",)),
     spec(a.ldexp_p, a.ldexp, [(np.array([0.5, -1.5]), np.array([3, -2]))], reference=np.ldexp, dtypes=("f4",)),
     spec(
         (a.mantissa_p, a.exponent_p), a.frexp, [(ANY,), (np.float64(5.0),)], reference=np.frexp, dtypes=("f4",)
     ),
     spec(a.exponent_p, a.exponent, [(ANY,)], order=0, reference=lambda x: np.frexp(x)[1], dtypes=("f4",)),
-    spec(a.trunc_p, a.modf, [(ANY,), (np.float64(-5.0),)], order=0, reference=np.modf, dtypes=("f4",), id="modf"),
+    spec((a.trunc_p, a.fmod_p), a.modf, [(ANY,), (np.float64(-5.3),)], reference=np.modf, dtypes=("f4",), id="modf"),
 ]

@@ -64,7 +64,8 @@ SPECS = [
     *[
         spec(primitive, fn, [distinct], params=p, dtypes=("f4", "i4"),
              reference=lambda x, f=f, n=n, p=p: _reference(f, n)(x, **p),
-             jax=lambda j, name=name, n=n, p=p: lambda x: j.lax.reduce_window(x, n, getattr(j.lax, name), *p.values()))
+             jax=None if p is SPREAD  # JAX has no derivative of dilated windows
+             else lambda j, name=name, n=n, p=p: lambda x: j.lax.reduce_window(x, n, getattr(j.lax, name), *p.values()))
         for primitive, fn, f, n, name in (
             (w.reduce_window_sum_p, w.reduce_window_sum, np.sum, 0.0, "add"),
             (w.reduce_window_max_p, w.reduce_window_max, np.max, -np.inf, "max"),

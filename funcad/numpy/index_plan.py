@@ -1,0 +1,293 @@
+"""An index of any kind that NumPy knows, taken apart.
+
+Idea: a `Plan` is first one basic index (ints, slices, new axes; one equation), then, if arrays are among the entries, one
+gather on the axes that they address, moved to the front and back again by transposes, so that the result's axes stand where
+NumPy puts them (at the first array if all arrays are neighbours, else in front). Updates go the same way backwards.
+Invariants: concrete integers stay static, also inside jit; refused indices raise NumPy's own IndexError, because NumPy is asked
+(`refuse`). Traps: an int counts as an array, for where the axes go, as soon as a real array is present; an Ellipsis separates
+arrays even if it stands for no axis.
+"""
+
+from __future__ import annotations
+
+import operator
+from typing import Any
+
+import numpy as np
+
+from funcad.errors import TracerBoolConversionError, TracerIntegerConversionError
+from funcad.ir.aval import shape_of
+from funcad.ir.place import near
+from funcad.ir.source import user_source
+from funcad.ir.tracer import Tracer, concrete_value
+from funcad.numpy.promote import as_array
+from funcad.primitives.indexing import basic_index_p, basic_update
+from funcad.primitives.scatter import gather, scatter
+from funcad.primitives.shape import broadcast_to, transpose
+
+__all__ = ["Plan", "has_tracer", "simple_index", "slice_triple", "refuse", "unknown_count"]
+
+_BASIC = (int, slice, type(None), type(Ellipsis))
+
+
+def has_tracer(index: Any) -> bool:
+    kind = type(index)
+    if kind is Tracer:
+        return True
+    if kind is tuple or kind is list:
+        return any(has_tracer(i) for i in index)
+    return kind is slice and (type(index.start) is Tracer or type(index.stop) is Tracer or type(index.step) is Tracer)
+
+
+def slice_triple(entry: slice, n: int) -> tuple[int, int, int]:
+    """(start, count, step) of a slice along an axis of n elements."""
+    try:
+        start, stop, step = entry.indices(n)
+    except TracerIntegerConversionError:
+        where = user_source()
+        raise TracerIntegerConversionError(
+            f"a bound of a slice is a traced value{f' at {where}' if where is not None else ''}: the result's shape would "
+            "not be known.\nUse funcad.lax.dynamic_slice for a window of known size at a computed start, or pass the bound as "
+            "static."
+        ) from None
+    return start, len(range(start, stop, step)), step
+
+
+def simple_index(shape: tuple, index: tuple) -> tuple | None:
+    """The canonical index of plain ints within bounds and slices; None if there is anything else."""
+    basic: list[Any] = [(0, n, 1) for n in shape]
+    for axis, e in enumerate(index):
+        n = shape[axis]
+        if type(e) is slice:
+            basic[axis] = slice_triple(e, n)
+        elif type(e) is int and -n <= e < n:
+            basic[axis] = e % n
+        else:
+            return None
+    return tuple(basic)
+
+
+def refuse(shape: tuple, index: Any, otherwise: str) -> Any:
+    """Raise the error that NumPy raises for this index on an array of this shape."""
+
+    def without_tracers(entry: Any) -> Any:
+        if isinstance(entry, Tracer):
+            return np.zeros(entry.shape, entry.dtype)[()]
+        if isinstance(entry, (tuple, list)):
+            return type(entry)([without_tracers(e) for e in entry])
+        return entry
+
+    np.broadcast_to(np.False_, shape)[without_tracers(index)]
+    raise IndexError(otherwise)
+
+
+class Plan:
+    """An index on an array of known shape, taken apart."""
+
+    __slots__ = ("basic", "trivial", "front", "arrays", "unique", "place", "shape", "index_shape", "inner", "source")
+
+    def __init__(self, shape: tuple, index: Any):
+        self.source = (shape, index)
+        entries = index if type(index) is tuple else (index,)
+        if not all(type(e) in _BASIC for e in entries):
+            entries = [_canonical(e, shape, index) for e in entries]
+        used = 0
+        for e in entries:
+            used += 0 if e is None or e is Ellipsis or type(e) is _Truth else e.ndim if type(e) is _Mask else 1
+        ellipses = [k for k, e in enumerate(entries) if e is Ellipsis]
+        if used > len(shape) or len(ellipses) > 1:
+            refuse(shape, index, f"too many indices for array: array is {len(shape)}-dimensional")
+        where = ellipses[0] if ellipses else len(entries)
+        rest = [slice(None)] * (len(shape) - used)
+        entries = [*entries[:where], *([_GAP] if ellipses else []), *rest, *entries[where + 1 :]]
+        self._take_apart(shape, index, entries)
+
+    def _take_apart(self, shape: tuple, index: Any, entries: list) -> None:
+        basic: list[Any] = []
+        arrays: list[tuple[int, Any]] = []  # (axis after the basic index, index array)
+        fancy: list[int] = []  # where in the tuple the entries stand that NumPy treats as arrays
+        ints: list[tuple[int, int]] = []
+        axis = kept = 0
+        first: int | None = None
+        unique = True
+        for position, e in enumerate(entries):
+            kind = type(e)
+            if e is _GAP:
+                continue
+            if e is None:
+                basic.append(None)
+                kept += 1
+            elif kind is slice:
+                triple = slice_triple(e, shape[axis])
+                basic.append(triple)
+                axis += 1
+                kept += 1
+            elif kind is int:
+                n = shape[axis]
+                if not -n <= e < n:
+                    refuse(shape, index, f"index {e} is out of bounds for axis {axis} with size {n}")
+                basic.append(e % n)
+                ints.append((position, kept - len(arrays)))
+                axis += 1
+            else:
+                fancy.append(position)
+                first = kept - len(arrays) if first is None else first
+                if kind is _Truth:
+                    basic.append(None)
+                    arrays.append((kept, np.zeros(int(e.value), np.int64)))
+                    kept += 1
+                elif kind is _Mask:
+                    if any(m not in (n, 0) for m, n in zip(e.shape, shape[axis:])):  # NumPy lets empty masks pass
+                        refuse(shape, index, f"boolean index of shape {e.shape} did not match the indexed array")
+                    for a in e.arrays:
+                        basic.append((0, shape[axis], 1))
+                        arrays.append((kept, a))
+                        axis += 1
+                        kept += 1
+                else:
+                    unique = False
+                    basic.append((0, shape[axis], 1))
+                    arrays.append((kept, e))
+                    axis += 1
+                    kept += 1
+        self.basic = tuple(basic)
+        self.trivial = self.basic == tuple([(0, n, 1) for n in shape])
+        self.inner = tuple([1 if e is None else e[1] for e in basic if type(e) is not int])
+        self.arrays: list[Any] = []
+        self.unique = not arrays or (unique and len(fancy) == 1)
+        if not arrays:
+            self.shape = self.inner
+            return
+        axes = [a for a, _ in arrays]
+        self.front = tuple([*axes, *[i for i in range(len(self.inner)) if i not in axes]])
+        shapes = [shape_of(a) for _, a in arrays]
+        try:
+            self.index_shape = np.broadcast_shapes(*shapes)
+        except ValueError:
+            refuse(shape, index, "shape mismatch: indexing arrays could not be broadcast together")
+        self.arrays = [a if s == self.index_shape else broadcast_to(a, self.index_shape) for s, (_, a) in zip(shapes, arrays)]
+        if self.index_shape:
+            everything = sorted([*fancy, *[p for p, _ in ints]])  # a real array makes arrays of the ints
+            together = everything[-1] - everything[0] == len(everything) - 1
+            starts = [first, *[k for p, k in ints if p < fancy[0]]]
+            self.place = min(starts) if together else 0
+        else:
+            self.place = 0
+        kept_shape = [self.inner[i] for i in self.front[len(axes) :]]
+        self.shape = (*kept_shape[: self.place], *self.index_shape, *kept_shape[self.place :])
+
+    # -- there and back
+    def get(self, x: Any) -> Any:
+        if not self.trivial or not self.arrays:
+            x = basic_index_p(x, index=self.basic)
+        if not self.arrays:
+            return x
+        try:
+            out = gather(_permuted(x, self.front), *near(self.arrays, (x,)), unique=self.unique)
+        except IndexError as error:
+            refuse(*self.source, str(error))  # the same error, with NumPy's number of the axis
+        return _permuted(out, self._result_order())
+
+    def _result_order(self) -> tuple:
+        """The order that moves the gathered axes from the front to their place."""
+        n, p = len(self.index_shape), self.place
+        return (*range(n, n + p), *range(n), *range(n + p, len(self.shape)))
+
+    def update(self, x: Any, values: Any, mode: str) -> Any:
+        """x with values (of the result's shape) written by scatter's mode; "set" and modes of distinct elements."""
+        if not self.arrays:
+            return basic_update(x, values, self.basic)
+        inner = x if self.trivial else basic_index_p(x, index=self.basic)
+        values = _permuted(values, _inverse(self._result_order()))
+        arrays = near(self.arrays, (x, values))
+        try:
+            inner = scatter(_permuted(inner, self.front), values, *arrays, mode=mode, unique=self.unique)
+        except IndexError as error:
+            refuse(*self.source, str(error))
+        inner = _permuted(inner, _inverse(self.front))
+        return inner if self.trivial else basic_update(x, inner, self.basic)
+
+
+def _inverse(order: tuple) -> tuple:
+    result = [0] * len(order)
+    for i, j in enumerate(order):
+        result[j] = i
+    return tuple(result)
+
+
+def _permuted(x: Any, order: tuple) -> Any:
+    return x if order == tuple(range(len(order))) else transpose(x, perm=order)
+
+
+_GAP = object()  # where the Ellipsis stood: it separates arrays even if it stands for no axis
+
+
+class _Mask:
+    """A bool array among the entries: one index array per axis that it covers."""
+
+    __slots__ = ("arrays", "shape", "ndim")
+
+    def __init__(self, mask: Any):
+        self.arrays = mask.nonzero()
+        self.shape = mask.shape
+        self.ndim = len(mask.shape)
+
+
+class _Truth:
+    """A rank-0 bool among the entries: a new axis of size 1 or 0."""
+
+    __slots__ = ("value",)
+
+    def __init__(self, value: bool):
+        self.value = value
+
+
+def _canonical(e: Any, shape: tuple, index: Any) -> Any:
+    """An entry as an int, slice, None, Ellipsis, integer array or tracer, _Mask or _Truth."""
+    kind = type(e)
+    if kind in _BASIC or isinstance(e, slice):
+        return e if kind in _BASIC else slice(e.start, e.stop, e.step)
+    if isinstance(e, (bool, np.bool_)):
+        return _Truth(bool(e))
+    if kind is Tracer:
+        return _traced_entry(e, shape, index)
+    if isinstance(e, np.integer):
+        return int(e)
+    if isinstance(e, (list, tuple)):
+        if has_tracer(e):
+            return _canonical(as_array(e), shape, index)
+        e = np.asarray(e)
+        if not e.size:
+            e = e.astype(np.intp)
+    elif not hasattr(e, "dtype"):
+        if hasattr(e, "__index__"):
+            return operator.index(e)
+        if not hasattr(e, "__array__"):
+            refuse(shape, index, "only integers, slices (`:`), ellipsis (`...`), numpy.newaxis and arrays are valid indices")
+        e = np.asarray(e)
+    if e.dtype.kind == "b":
+        return _Mask(e) if e.ndim else _Truth(bool(e))
+    if e.dtype.kind not in "iu":
+        refuse(shape, index, "arrays used as indices must be of integer (or boolean) type")
+    return e if e.ndim else int(e)
+
+
+def unknown_count(mask: Tracer) -> TracerBoolConversionError:
+    where = user_source()
+    return TracerBoolConversionError(
+        f"a traced mask {mask.aval} was used as an index{f' at {where}' if where is not None else ''}: how many elements it "
+        f"selects is not known inside {mask.owner.name}.\nUse np.where(mask, x, 0); np.where(mask, v, x) instead of x[mask] = "
+        "v with one value per element; or pass the mask as a static or concrete value."
+    )
+
+
+def _traced_entry(e: Tracer, shape: tuple, index: Any) -> Any:
+    aval = e.aval
+    if aval.dtype.kind == "b":
+        value = concrete_value(e)
+        if type(value) is not Tracer:
+            return _canonical(value, shape, index)
+        raise unknown_count(value)
+    if aval.dtype.kind not in "iu":
+        refuse(shape, index, "arrays used as indices must be of integer (or boolean) type")
+    return e

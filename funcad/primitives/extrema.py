@@ -1,0 +1,101 @@
+"""Extrema of two values, element by element, and clamp.
+
+A tie splits the derivative in halves, and so do NaN operands, which `maximum` and `minimum` propagate and `fmax` and
+`fmin` ignore. `clamp` says by a parameter what its derivative on the bounds is.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from funcad.primitives.arithmetic import mul
+from funcad.primitives.comparison import and_, eq, ge, gt, isnan, lt, or_, select
+from funcad.primitives.families import elementwise
+
+
+def _larger(t: Any, wins: Any, loses: Any) -> Any:
+    """The share of t of one of two competitors: all, nothing, or a half (ties, NaN)."""
+    return select(wins, t, select(loses, 0.0, mul(0.5, t)))
+
+
+maximum_p = elementwise(
+    "maximum",
+    np.maximum,
+    [
+        lambda t, out, x, y: _larger(t, gt(x, y), lt(x, y)),
+        lambda t, out, x, y: _larger(t, lt(x, y), gt(x, y)),
+    ],
+    emit=lambda e, x, y: e.maximum(x, y),
+)
+minimum_p = elementwise(
+    "minimum",
+    np.minimum,
+    [
+        lambda t, out, x, y: _larger(t, lt(x, y), gt(x, y)),
+        lambda t, out, x, y: _larger(t, gt(x, y), lt(x, y)),
+    ],
+    emit=lambda e, x, y: e.minimum(x, y),
+)
+fmax_p = elementwise(
+    "fmax",
+    np.fmax,
+    [
+        lambda t, out, x, y: _larger(t, or_(gt(x, y), isnan(y)), or_(lt(x, y), isnan(x))),
+        lambda t, out, x, y: _larger(t, or_(lt(x, y), isnan(x)), or_(gt(x, y), isnan(y))),
+    ],
+    emit=lambda e, x, y: e.fmax(x, y),
+)
+fmin_p = elementwise(
+    "fmin",
+    np.fmin,
+    [
+        lambda t, out, x, y: _larger(t, or_(lt(x, y), isnan(y)), or_(gt(x, y), isnan(x))),
+        lambda t, out, x, y: _larger(t, or_(gt(x, y), isnan(x)), or_(lt(x, y), isnan(y))),
+    ],
+    emit=lambda e, x, y: e.fmin(x, y),
+)
+
+
+def _clamp_by_x(t: Any, out: Any, x: Any, lo: Any, hi: Any, *, boundary_grad: float) -> Any:
+    if boundary_grad == 1.0:
+        return select(and_(ge(x, lo), ge(hi, x)), t, 0.0)
+    inside = select(and_(gt(x, lo), gt(hi, x)), t, 0.0)
+    if boundary_grad == 0.0:
+        return inside
+    at_bound = and_(or_(eq(x, lo), eq(x, hi)), ge(hi, lo))
+    return select(at_bound, mul(boundary_grad, t), inside)
+
+
+clamp_p = elementwise(
+    "clamp",
+    lambda xp, x, lo, hi, *, boundary_grad: xp.minimum(hi, xp.maximum(lo, x)),
+    [
+        _clamp_by_x,
+        lambda t, out, x, lo, hi, *, boundary_grad: select(and_(gt(lo, x), gt(hi, lo)), t, 0.0),
+        lambda t, out, x, lo, hi, *, boundary_grad: select(or_(gt(x, hi), gt(lo, hi)), t, 0.0),
+    ],
+    emit=lambda e, x, lo, hi, *, boundary_grad: e.minimum(hi, e.maximum(lo, x)),
+)
+
+
+def maximum(x: Any, y: Any) -> Any:
+    return maximum_p(x, y)
+
+
+def minimum(x: Any, y: Any) -> Any:
+    return minimum_p(x, y)
+
+
+def fmax(x: Any, y: Any) -> Any:
+    return fmax_p(x, y)
+
+
+def fmin(x: Any, y: Any) -> Any:
+    return fmin_p(x, y)
+
+
+def clamp(x: Any, lo: Any, hi: Any, *, boundary_grad: float = 0.0) -> Any:
+    """min(hi, max(lo, x)); the derivative is 1 inside, 0 outside and `boundary_grad` on the bounds. NaN stays NaN."""
+    return clamp_p(x, lo, hi, boundary_grad=float(boundary_grad))

@@ -1,0 +1,1 @@
+"""Comparisons with JAX (x64): slow, and skipped without it."""
