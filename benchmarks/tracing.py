@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import gc
 import time
 from collections.abc import Callable
 from statistics import median
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy
 
@@ -30,15 +31,30 @@ def chain(np: Any, n: int) -> Callable[[Any], Any]:
     return f
 
 
-def per_operation(n: int, setup: Callable[[int], Any], f: Callable[[Any], Any], rounds: int) -> float:
-    """Median seconds of f(setup(n)) over n; setup is not timed. Each round gives f something it has not seen."""
-    seconds = []
+class Job(NamedTuple):
+    """One measurement: `f(setup(n))`, of which f is timed. Each round gives f something that it has not seen."""
+
+    what: str
+    library: str
+    n: int
+    setup: Callable[[int], Any]
+    f: Callable[[Any], Any]
+
+
+def measured(jobs: list[Job], rounds: int) -> list[Row]:
+    """A row per `what`: median seconds over n, the jobs taking turns."""
+    seconds: list[list[float]] = [[] for _ in jobs]
     for _ in range(rounds):
-        given = setup(n)
-        start = time.perf_counter()
-        f(given)
-        seconds.append(time.perf_counter() - start)
-    return median(seconds) / n
+        for job, found in zip(jobs, seconds):
+            given = job.setup(job.n)
+            gc.collect()  # so that nobody pays for another's garbage
+            start = time.perf_counter()
+            job.f(given)
+            found.append(time.perf_counter() - start)
+    rows: dict[str, dict[str, float]] = {}
+    for job, found in zip(jobs, seconds):
+        rows.setdefault(job.what, {})[job.library] = median(found) / job.n
+    return [Row(what, values) for what, values in rows.items()]
 
 
 def fresh_jaxpr(n: int) -> Any:
@@ -60,30 +76,27 @@ DERIVATIONS: dict[str, tuple[Callable[[int], Any], Callable[[Any], Any]]] = {
 
 
 def run(rounds: int) -> list[Row]:
-    """Whole programs take seconds: a fifth of the rounds, and JAX and autograd at 1,000 operations only."""
-    rounds = max(3, rounds // 5)
+    """Whole programs take seconds: a third of the rounds, and JAX at 1,000 operations only."""
     autograd, jax = peer("autograd"), peer("jax")
     x = numpy.ones(3)
-    rows = []
+    jobs = []
     for n in LENGTHS:
-        values = {"funcad": per_operation(n, lambda n: chain(numpy, n), lambda f: funcad.jit(f).lower(x), rounds)}
+        what = f"trace, per operation of {n:,}"
+        jobs.append(Job(what, "funcad", n, lambda n: chain(numpy, n), lambda f: funcad.make_jaxpr(f)(x)))
         if jax and n == LENGTHS[0]:
-            values["jax"] = per_operation(n, lambda n: chain(jax.numpy, n), lambda f: jax.make_jaxpr(f)(x), rounds)
-        rows.append(Row(f"trace, per operation of {n:,}", values))
-    for what, (setup, derive) in DERIVATIONS.items():
-        for n in LENGTHS:
-            cost = per_operation(n, setup, derive, rounds)
-            rows.append(Row(f"{what}, per equation of {n:,}", {"funcad": cost}))
+            jobs.append(Job(what, "jax", n, lambda n: chain(jax.numpy, n), lambda f: jax.make_jaxpr(f)(x)))
+    for name, (setup, derive) in DERIVATIONS.items():
+        jobs += [Job(f"{name}, per equation of {n:,}", "funcad", n, setup, derive) for n in LENGTHS]
     for n in (1_000, 100_000):
-        values = {"funcad": per_operation(n, lambda n: chain(numpy, n), lambda f: funcad.grad(f)(1.0), rounds)}
+        what = f"un-jitted grad of a Python loop, per operation of {n:,}"
+        jobs.append(Job(what, "funcad", n, lambda n: chain(numpy, n), lambda f: funcad.grad(f)(1.0)))
         if autograd:
             import autograd.numpy as anp
 
-            values["autograd"] = per_operation(n, lambda n: chain(anp, n), lambda f: autograd.grad(f)(1.0), rounds)
+            jobs.append(Job(what, "autograd", n, lambda n: chain(anp, n), lambda f: autograd.grad(f)(1.0)))
         if jax and n == 1_000:
-            values["jax"] = per_operation(n, lambda n: chain(jax.numpy, n), lambda f: jax.grad(f)(1.0), 3)
-        rows.append(Row(f"un-jitted grad of a Python loop, per operation of {n:,}", values))
-    return rows
+            jobs.append(Job(what, "jax", n, lambda n: chain(jax.numpy, n), lambda f: jax.grad(f)(1.0)))
+    return measured(jobs, max(3, rounds // 3))
 
 
 if __name__ == "__main__":

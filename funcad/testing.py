@@ -10,14 +10,15 @@ mode. Complex numbers: a direction is complex, and the pairing is the real part 
 
 from __future__ import annotations
 
-from typing import Any, Callable, Sequence
+from collections.abc import Callable, Sequence
+from typing import Any
 
 import numpy as np
 
 from funcad import tree
 from funcad.ir.aval import aval_of, is_inexact
-from funcad.transforms.plumbing import float0
 from funcad.transforms.forward import jvp
+from funcad.transforms.plumbing import float0
 from funcad.transforms.vjp import vjp
 from funcad.transforms.vmap import vmap
 

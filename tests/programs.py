@@ -7,7 +7,8 @@ less). Results may hold integers; the test drops them.
 
 from __future__ import annotations
 
-from typing import Any, Callable
+from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 

@@ -1,13 +1,14 @@
 """A stand-in for CuPy, so that placement is tested without a GPU.
 
-`xp` is a module with NumPy's functions on its own array type, and CuPy's manners: a NumPy array as an operand is refused (rank 0
-too), it does not turn into a NumPy array unless asked (`get`), rank-0 results are arrays, and what CuPy lacks is absent.
+`xp` is a module with NumPy's functions on its own array type, and CuPy's manners: a NumPy array as an operand is refused (rank
+0 too), it does not turn into a NumPy array unless asked (`get`), rank-0 results are arrays, and what CuPy lacks is absent.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any, Iterator
+from typing import Any
 
 import numpy as np
 
@@ -18,8 +19,8 @@ __all__ = ["xp", "DeviceArray", "registered", "to_device", "to_host"]
 # Public functions of NumPy that CuPy 14 does not have.
 ABSENT = {
     "": set(
-        "asmatrix block bmat einsum_path frompyfunc geomspace insert isnat matvec nanpercentile nanquantile nested_iters polyder "
-        "polydiv polyint spacing unstack vecdot vecmat errstate longdouble clongdouble".split()
+        "asmatrix block bmat einsum_path frompyfunc geomspace insert isnat matvec nanpercentile nanquantile nested_iters "
+        "polyder polydiv polyint spacing unstack vecdot vecmat errstate longdouble clongdouble".split()
     ),
     "linalg": set("diagonal matrix_norm multi_dot outer svdvals tensordot trace vecdot vector_norm".split()),
     "lib": {"stride_tricks.sliding_window_view"},
@@ -61,6 +62,10 @@ class DeviceArray:
     @property
     def itemsize(self) -> int:
         return self._array.itemsize
+
+    @property
+    def strides(self) -> tuple:
+        return self._array.strides
 
     @property
     def flags(self) -> Any:

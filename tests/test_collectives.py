@@ -72,7 +72,7 @@ def test_an_unmapped_value_is_so_many_equal_copies(name):
     expected = whole(np.stack([W] * N))
     np.testing.assert_allclose(lanes(lambda x: x[0, 0] * 0.0 + f(W))(XS), expected, rtol=1e-12)
     for g in (f, fc.jit(f)):  # W belongs to the outer trace: the collective must not
-        value, tangent = fc.jvp(lambda w: lanes(lambda x: x[0, 0] * 0.0 + g(w))(XS), (W,), (2 * W,))
+        value, tangent = fc.jvp(lambda w, g=g: lanes(lambda x: x[0, 0] * 0.0 + g(w))(XS), (W,), (2 * W,))
         np.testing.assert_allclose(value, expected, rtol=1e-12)
         np.testing.assert_allclose(tangent, 2 * expected, rtol=1e-12)
 
@@ -113,7 +113,7 @@ def test_derivatives_are_those_of_the_whole_map(name):
     inside = lanes(lambda x, w: fc.vjp(f, x)[1](w)[0])(x, weights)
     np.testing.assert_allclose(inside, found, rtol=1e-10)
     for g in (fc.jit(f), lambda x: fc.checkpoint(f)(x)):
-        np.testing.assert_allclose(lanes(lambda x, w: fc.vjp(g, x)[1](w)[0])(x, weights), found, rtol=1e-10)
+        np.testing.assert_allclose(lanes(lambda x, w, g=g: fc.vjp(g, x)[1](w)[0])(x, weights), found, rtol=1e-10)
     tangent = lanes(lambda x, t: fc.jvp(f, (x,), (t,))[1])(x, direction)
     np.testing.assert_allclose(np.sum(tangent * weights), np.sum(found * direction), rtol=1e-10)
 

@@ -1,8 +1,8 @@
 """The design's acceptance test: every program of `tests/programs.py` under chains of transforms.
 
 A chain ("grad", "vmap") means vmap(grad(f)). Each transform turns a function of arrays into another one: vmap stacks two
-examples, jvp and linearize push a fixed direction, grad takes the gradient of a fixed weighted sum of the outputs. The result is
-compared with a reference that takes another path: no jit, no checkpoint, Python loops in place of vmap, and only nested,
+examples, jvp and linearize push a fixed direction, grad takes the gradient of a fixed weighted sum of the outputs. The result
+is compared with a reference that takes another path: no jit, no checkpoint, Python loops in place of vmap, and only nested,
 un-jitted forward mode in place of every derivative (which `test_first_derivatives_numerically` compares with differences).
 
 By default all chains up to length 2 run, and a fixed third of those of length 3. `pytest -m slow` runs all of length 3;
@@ -14,7 +14,8 @@ from __future__ import annotations
 import functools
 import itertools
 import os
-from typing import Any, Callable
+from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 import pytest
@@ -109,7 +110,7 @@ def apply(name: str, f: Function, axes: tuple, real: bool) -> Function:
     return gradient
 
 
-@functools.lru_cache(maxsize=None)
+@functools.cache
 def is_real(name: str) -> bool:
     """Are all results and arguments real and of one precision, so that their sum is a loss?"""
     program = BY_NAME[name]
@@ -140,7 +141,7 @@ def reference(name: str, f: Function, axes: tuple, real: bool = True) -> Functio
         def loop(*xs: Any) -> list[Any]:
             results = []
             for i in range(2):
-                results.append(f(*[tree.map(lambda x: element(x, i), x) if a == 0 else x for x, a in zip(xs, axes)]))
+                results.append(f(*[tree.map(functools.partial(element, i=i), x) if a == 0 else x for x, a in zip(xs, axes)]))
             return [stack(list(column)) for column in zip(*results)]
 
         return loop
@@ -198,7 +199,7 @@ def build(program: Program, chain: tuple[str, ...], how: Callable[..., Function]
     return f, args
 
 
-@functools.lru_cache(maxsize=None)
+@functools.cache
 def expected(name: str, chain: tuple[str, ...]) -> list[Any]:
     f, args = build(BY_NAME[name], chain, reference)
     return [np.asarray(x) for x in f(*args)]

@@ -1,4 +1,4 @@
-"""custom_jvp, custom_vjp, custom_gradient, custom_vmap, closure_convert: rules, nestings, borders, errors."""
+"""custom_jvp, custom_vjp, custom_gradient: rules, nestings, borders, errors."""
 
 import functools
 
@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import funcad as fc
-from funcad import tree
+from funcad import lax, tree
 from funcad.errors import CustomRuleClosureError, MissingRuleError, TangentMismatchError, TreeMismatchError
 
 XS = np.array([0.3, -0.7, 1.1])
@@ -308,56 +308,21 @@ def test_bounded_residuals_are_protected():
 
 
 def test_collectives_in_rules():
-    f = fc.custom_vjp(lambda x: x / fc.lax.psum(x, "i"))
-    f.defvjp(lambda x: (f(x), x), lambda x, ct: (ct * fc.lax.psum(x, "i"),))
+    f = fc.custom_vjp(lambda x: x / lax.psum(x, "i"))
+    f.defvjp(lambda x: (f(x), x), lambda x, ct: (ct * lax.psum(x, "i"),))
     for g in (fc.grad(f), fc.grad(fc.jit(f)), fc.jit(fc.grad(f))):
         np.testing.assert_allclose(fc.vmap(g, axis_name="i")(np.array([1.0, 3.0])), [4.0, 4.0])
 
 
-# -- custom_vmap
-
-
-def mapped():
-    calls = []
-    f = fc.custom_vmap(plain)
-
-    @f.def_vmap
-    def rule(size, batched, x, y):
-        calls.append((size, batched))
-        return np.sin(x) * y, batched[0] or batched[1]
-
-    return f, calls
-
-
-def test_custom_vmap():
-    f, calls = mapped()
-    assert f(1.0, 2.0) == plain(1.0, 2.0)
-    np.testing.assert_allclose(fc.vmap(f)(XS, XS), plain(XS, XS))
-    np.testing.assert_allclose(fc.vmap(f, in_axes=(None, 0))(0.5, XS), plain(0.5, XS))
-    assert calls == [(3, [True, True]), (3, [False, True])]
-    calls.clear()
-    np.testing.assert_allclose(fc.jit(fc.vmap(f))(XS, XS), plain(XS, XS))
-    out, tangent = fc.vmap(lambda x, t: fc.jvp(lambda x: f(x, x), (x,), (t,)))(XS, 2 * XS)
-    np.testing.assert_allclose(tangent, (np.cos(XS) * XS + np.sin(XS)) * 2 * XS)
-    np.testing.assert_allclose(fc.grad(lambda x: np.sum(fc.vmap(f)(x, XS)))(XS), np.cos(XS) * XS)
-    assert len(calls) == 3
-    np.testing.assert_allclose(fc.vmap(fc.grad(f))(XS, XS), np.cos(XS) * XS)
-    np.testing.assert_allclose(fc.vmap(fc.vmap(f))(np.ones((2, 3)), np.ones((2, 3))), np.full((2, 3), np.sin(1.0)))
-
-
-def test_custom_vmap_rule_is_checked():
-    f = fc.custom_vmap(lambda x: x)
-    f.def_vmap(lambda n, b, x: x)
-    with pytest.raises(TypeError, match="must return a pair"):
-        fc.vmap(f)(XS)
-    f.def_vmap(lambda n, b, x: ((x, x), True))
-    with pytest.raises(ValueError, match="must return what the function returns"):
-        fc.vmap(f)(XS)
-    f.def_vmap(lambda n, b, x: (x[:2], True))
-    with pytest.raises(ValueError, match="axis 0 must have size 3"):
-        fc.vmap(f)(XS)
-    with pytest.raises(TypeError, match="no rule yet"):
-        fc.custom_vmap(lambda x: x)(1.0)
+def test_collectives_in_rules_of_unmapped_values():
+    f = fc.custom_vjp(lambda x: x / lax.psum(x, "i"))
+    f.defvjp(lambda x: (f(x), x), lambda x, ct: (ct * lax.psum(x, "i"),))
+    for g in (f, fc.jit(f)):
+        lanes = fc.vmap(lambda y, g=g: y * fc.linearize(g, 3.0)[1](1.0), axis_name="i")
+        np.testing.assert_allclose(lanes(np.ones(2)), [6.0, 6.0])
+        lanes = fc.vmap(lambda y, g=g: y * fc.linearize(fc.jit(g), y)[1](1.0), axis_name="i")
+        np.testing.assert_allclose(lanes(np.array([1.0, 3.0])), [4.0, 12.0])
+        np.testing.assert_allclose(fc.vmap(lambda y, g=g: y * fc.grad(g)(3.0), axis_name="i")(np.ones(2)), [6.0, 6.0])
 
 
 # -- errors
@@ -370,13 +335,13 @@ def test_wrong_results_of_bwd(wrap):
         f.defvjp(lambda p: (p["w"] * 1.0, None), lambda _, ct: result(ct))
         return fc.grad(wrap(lambda p: np.sum(f(p))))({"w": XS})
 
-    with pytest.raises(TypeError, match=r"bwd of <lambda> must return a tuple with one cotangent .* here 1; it returned ndarray|Tracer"):
+    with pytest.raises(TypeError, match=r"bwd of <lambda> must return a tuple with one cotangent .* here 1; it returned"):
         gradient(lambda ct: ct)
     with pytest.raises(TypeError, match="tuple of length 2"):
         gradient(lambda ct: (ct, ct))
     with pytest.raises(TreeMismatchError, match=r"cotangent\[0\]"):
         gradient(lambda ct: ({"w": ct, "b": ct},))
-    with pytest.raises(TangentMismatchError, match=r"cotangent\[0\]\['w'\] must have the shape of argument\[0\]\['w'\], \(3,\)"):
+    with pytest.raises(TangentMismatchError, match=r"cotangent\[0\]\['w'\] must have the shape of argument\[0\]\['w'\]"):
         gradient(lambda ct: ({"w": ct[:2]},))
     with pytest.raises(TangentMismatchError, match=r"cotangent\[0\]\['w'\] must have the dtype .* float64; got f32\[3\]"):
         gradient(lambda ct: ({"w": np.zeros(3, np.float32)},))
@@ -469,28 +434,3 @@ def test_traced_nondiff_arguments_are_refused():
     f.defjvp(lambda n, p, t: (n * p[0], n * t[0]))
     with pytest.raises(CustomRuleClosureError, match="argument 0 is in nondiff_argnums"):
         fc.grad(lambda x: f(x, x))(1.0)
-
-
-def test_closure_convert():
-    @functools.partial(fc.custom_vjp, nondiff_argnums=0)
-    def apply(h, x, *values):
-        return h(x, *values)
-
-    def fwd(h, x, *values):
-        out, pull = fc.vjp(h, x, *values)
-        return out, (pull, x)
-
-    apply.defvjp(fwd, lambda h, residuals, ct: residuals[0](ct))
-
-    def loss(a, x):
-        h, values = fc.closure_convert(lambda x: np.sin(a * x), x)
-        return apply(h, x, *values)
-
-    for g in (fc.grad(loss, argnums=(0, 1)), fc.jit(fc.grad(loss, argnums=(0, 1)))):
-        np.testing.assert_allclose(g(2.0, 0.3), [0.3 * np.cos(0.6), 2 * np.cos(0.6)])
-    np.testing.assert_allclose(fc.vmap(fc.grad(loss), in_axes=(None, 0))(2.0, XS), XS * np.cos(2 * XS))
-    converted, values = fc.closure_convert(lambda x: x + XS, XS)
-    assert values == []
-    np.testing.assert_array_equal(converted(XS), 2 * XS)
-    with pytest.raises(TypeError, match="takes 1 argument"):
-        converted(XS, XS)

@@ -65,6 +65,9 @@ def test_unsupported_arguments_are_named():
         (lambda x: np.pad(x, 1, mode="linear_ramp"), "mode='linear_ramp'"),
         (lambda x: np.pad(x, 1, mode="maximum", stat_length=1), "stat_length="),
         (lambda x: np.sort(x, order="a"), "order='a'"),
+        (lambda x: np.concatenate([x, x], casting="no"), "casting='no'"),
+        (lambda x: np.hstack([x, x], casting="no"), "casting='no'"),
+        (lambda x: np.einsum("i->", x, casting="no"), "casting='no'"),
         (lambda x: np.quantile(x, 0.5, weights=[1.0, 2.0]), "weights="),
         (lambda x: np.quantile(x, 0.5, method="inverted_cdf"), "method='inverted_cdf'"),
         (lambda x: np.nan_to_num(x, copy=False), "copy=False"),
@@ -131,6 +134,17 @@ def test_shapes_that_depend_on_values():
             funcad.jit(f)(x)
     with pytest.raises(TracerBoolConversionError):
         funcad.jit(lambda x: x[x > 0])(x)
+
+
+def test_bincount_of_a_known_length():
+    positions, weights = np.array([0, 2, 2, 7]), np.array([1.0, 2.0, 3.0, 4.0])
+    assert fnp.bincount(positions).tolist() == np.bincount(positions).tolist()
+    assert funcad.jit(lambda x: fnp.bincount(x, length=4))(positions).tolist() == [1, 0, 2, 0]
+    counted = funcad.jit(lambda x, w: fnp.bincount(x, w, length=4))
+    assert counted(positions, weights).tolist() == [1.0, 0.0, 5.0, 0.0]
+    gradient = funcad.grad(lambda w: (np.arange(8.0) * np.bincount(positions, w)).sum())(weights)
+    assert gradient.tolist() == [0.0, 2.0, 2.0, 7.0]
+    assert funcad.grad(lambda w: counted(positions, w)[2])(weights).tolist() == [0.0, 1.0, 1.0, 0.0]
 
 
 def test_creation_with_traced_values():

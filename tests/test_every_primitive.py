@@ -2,74 +2,29 @@
 
 from __future__ import annotations
 
-import importlib
 import itertools
-import pkgutil
 import warnings
 from typing import Any
 
 import numpy as np
 import pytest
 
-import funcad.control
-import funcad.primitives
 from funcad import jit, jvp, linear_transpose, vjp, vmap
 from funcad.errors import FuncadError
-from funcad.ir.aval import Aval, Stack, StackAval, aval_of, is_inexact
+from funcad.ir.aval import aval_of, is_inexact
 from funcad.ir.check import check_jaxpr
-from funcad.ir.interpret import eval_jaxpr
-from funcad.ir.primitive import Primitive
 from funcad.ir.trace import trace_function
-from funcad.primitives.stack import stack_lead_p, stack_sum_p
 from funcad.testing import _numeric, _pair
 from funcad.transforms.batch import batch_jaxpr
 from funcad.transforms.jvp import jvp_jaxpr
 from funcad.transforms.linearize import linearize_jaxpr
-from funcad.transforms.plumbing import float0
 from funcad.transforms.transpose import transpose_jaxpr
 from tests.agreement import assert_agree, assert_close
-from tests.programs import PROGRAMS
 from tests.specs import OpSpec, all_specs
-from tests.test_composition import apply, build, runs
 
 SPECS = all_specs()
 
-# Primitives whose parameters are programs or host functions, and those that only such primitives bind: whole programs test
-# them (tests/programs.py under every chain of transforms; `test_programs_reach_the_rest` sees to it that they do).
-COVERED_BY_PROGRAMS = set(
-    """call checkpoint name cond scan while_loop root linear_solve custom_jvp custom_jvp_call custom_linear custom_vjp
-    custom_vjp_call custom_vmap_call debug_callback io_callback pure_callback stack_empty stack_add stack_lead stack_select
-    psum pmax pmin ppermute all_gather all_to_all psum_scatter""".split()
-)
-
-COVERED_BY_TESTS = {"stack_sum": "test_copies_and_sums_of_stacks, below"}
-
-# Rules that a primitive does without although it would seem to need them: (primitive, rule) -> reason. Not listed: jvp of
-# primitives whose results are all integer or bool (they have no derivative), transpose of primitives that are linear in no
-# argument (reverse mode transposes what their jvp is made of).
-ABSENT_RULES: dict[tuple[str, str], str] = {
-    ("stop_gradient", "transpose"): "its tangent is zero, so reverse mode never meets it",
-    ("custom_jvp", "batch"): "runs on values at once; a program holds custom_jvp_call instead",
-    ("custom_vjp", "batch"): "runs on values at once; a program holds custom_vjp_call instead",
-    ("pure_callback", "jvp"): "nothing is known of a Python function; the error says to give it a custom_jvp",
-    ("io_callback", "jvp"): "nothing is known of a Python function; the error says to give it a custom_jvp",
-    ("stack_empty", "batch"): "it has no operand that could be mapped",
-}
-
-FLOATING = {"pure_callback", "io_callback"}  # without a line in the table, but with float operands and results
-
 STEP = 2.0**-17  # of central differences, in float64
-
-
-def every_primitive() -> dict[str, Primitive]:
-    found: dict[int, Primitive] = {}
-    for package in (funcad.primitives, funcad.control):
-        for module in pkgutil.iter_modules(package.__path__):
-            namespace = vars(importlib.import_module(f"{package.__name__}.{module.name}"))
-            found |= {id(p): p for p in namespace.values() if isinstance(p, Primitive)}
-    named = {p.name: p for p in found.values()}
-    assert len(named) == len(found), "two primitives have the same name"
-    return named
 
 
 def specs(condition: Any = lambda s: True) -> Any:
@@ -307,7 +262,8 @@ def test_vjp_is_the_transpose_of_jvp(op: OpSpec) -> None:
         size = max(1.0, sum(abs(_pair([a], [b])) for a, b in zip(tangents, cts)))
         difference = abs(_pair(tangents, cts) - _pair(found, ts))
         rtol = loose(op, args, 1e-3)
-        assert difference <= rtol * size, f"{op.id} in arguments {positions} at {args}: <ct, J t> and <J^T ct, t> differ by {difference}"
+        where = f"{op.id} in arguments {positions} at {args}"
+        assert difference <= rtol * size, f"{where}: <ct, J t> and <J^T ct, t> differ by {difference}"
 
 
 def is_numerically_linear(f: Any, x: Any, rng: np.random.Generator) -> bool:
@@ -335,8 +291,8 @@ def test_transpose_of_every_linear_argument(op: OpSpec) -> None:
             if not is_numerically_linear(f, args[i], rng):
                 continue
             if op.primitives[0].transpose is None:
-                if not composed(op, args):
-                    assert (op.primitives[0].name, "transpose") in ABSENT_RULES, f"{op.id} is linear in argument {i}"
+                p = op.primitives[0]  # its derivative is made of other primitives: these are what reverse mode transposes
+                assert p.jvp is not None or p.primal_and_jvp is not None, f"{op.id} is linear in argument {i}: transpose?"
                 continue
             x = direction(args[i], rng)
             out = f(x)
@@ -347,9 +303,12 @@ def test_transpose_of_every_linear_argument(op: OpSpec) -> None:
             assert difference <= loose(op, args, 1e-3) * size, f"{op.id}: <Ax, y> and <x, A^T y> differ by {difference}"
 
 
-def composed(op: OpSpec, args: tuple) -> bool:
-    """Is the derivative made of other primitives? Then these are what reverse mode transposes."""
-    return op.primitives[0].jvp is not None or op.primitives[0].primal_and_jvp is not None
+def pushed(f: Any, ts: tuple) -> Any:
+    return lambda *xs: list(jvp(f, xs, ts)[1])
+
+
+def pulled(f: Any, cts: list) -> Any:
+    return lambda *xs: list(vjp(f, *xs)[1](cts))
 
 
 @specs(lambda s: s.order >= 2)
@@ -363,9 +322,7 @@ def test_second_derivatives(op: OpSpec) -> None:
         ts = tuple(direction(x, rng) for x in chosen)
         again = tuple(step_within(op, list(chosen), [direction(x, rng) for x in chosen]))
         cts = [direction(o, rng) for o in f(*chosen)]
-        pushed = lambda *xs: list(jvp(f, xs, ts)[1])
-        pulled = lambda *xs: list(vjp(f, *xs)[1](cts))
-        for name, g in (("jvp", pushed), ("vjp", pulled)):
+        for name, g in (("jvp", pushed(f, ts)), ("vjp", pulled(f, cts))):
             out, tangents = jvp(g, chosen, again)
             if is_double(args):
                 for n, t in zip(_numeric(g, chosen, again, STEP), tangents):
@@ -423,8 +380,8 @@ def test_derivatives_batch(op: OpSpec) -> None:
         f, full = partial(op, args, positions), [stacked(args[i]) for i in positions]
         ts = tuple(direction(x, rng) for x in full)
         cts = [direction(o, rng) for o in vmap(f)(*full)]
-        tangents = vmap(lambda xs, us: jvp(f, xs, us)[1])(tuple(full), ts)
-        cotangents = vmap(lambda xs, us: vjp(f, *xs)[1](us))(tuple(full), cts)
+        tangents = vmap(lambda xs, us, f=f: jvp(f, xs, us)[1])(tuple(full), ts)
+        cotangents = vmap(lambda xs, us, f=f: vjp(f, *xs)[1](us))(tuple(full), cts)
         for k in range(3):
             one = tuple(x[k] for x in full)
             for a, b in zip(tangents, jvp(f, one, tuple(t[k] for t in ts))[1]):
@@ -454,97 +411,3 @@ def test_derived_programs_are_well_formed(op: OpSpec) -> None:
             check_jaxpr(transpose_jaxpr(halves.linear, linear, (True,) * len(halves.linear.outputs))[0])
         if op.batch:
             check_jaxpr(batch_jaxpr(jaxpr, 3, (False,) * n + (True,) * len(variables))[0])
-
-
-# -- completeness
-
-
-def test_every_primitive_is_in_the_table() -> None:
-    known = every_primitive()
-    covered = {p.name for s in SPECS for p in s.primitives}
-    missing = sorted(set(known) - covered - COVERED_BY_PROGRAMS - set(COVERED_BY_TESTS))
-    assert not missing, f"primitives without a line in tests/specs: {missing}"
-    stale = sorted((COVERED_BY_PROGRAMS | set(COVERED_BY_TESTS)) - set(known))
-    assert not stale, f"COVERED_BY_PROGRAMS names primitives that do not exist: {stale}"
-
-
-def test_programs_reach_the_rest(monkeypatch: pytest.MonkeyPatch) -> None:
-    reached: set[str] = set()
-
-    def noting(name: str, rule: Any) -> Any:
-        def noted(*args: Any, **params: Any) -> Any:
-            reached.add(name)
-            return rule(*args, **params)
-
-        return noted
-
-    for name in COVERED_BY_PROGRAMS:
-        p = every_primitive()[name]
-        for rule in ("impl", "abstract_eval", "primal_and_jvp", "linearize", "transpose", "batch", "collective"):
-            if getattr(p, rule) is not None:
-                monkeypatch.setattr(p, rule, noting(name, getattr(p, rule)))
-    for program in PROGRAMS:
-        for chain in [(), ("jit",), ("grad",), ("vmap", "jit"), ("vmap", "grad"), ("grad", "vmap"), ("grad", "grad", "grad")]:
-            if runs(program, chain):
-                f, args = build(program, chain, apply)
-                f(*args)
-    missing = sorted(COVERED_BY_PROGRAMS - reached)
-    assert not missing, f"no program of tests/programs.py reaches {missing}"
-
-
-def test_specs_call_the_primitives_that_they_name() -> None:
-    for op in SPECS:
-        reached: set[str] = set()
-        for args in op.samples():
-            reached |= {e.primitive.name for e in traced(op, args)[0].equations}
-        assert op.primitives[0].name in reached, f"the spec {op.id} never reaches {op.primitives[0].name}; it reaches {reached}"
-
-
-def test_copies_and_sums_of_stacks() -> None:
-    """What loops need of stacks: copies along a batch axis, and the transpose of that."""
-    entry = StackAval(Aval((2,), np.dtype(float)))
-    wide = StackAval(Aval((3, 2), np.dtype(float)))
-    x = Stack([np.array([1.0, 2.0]), np.array([3.0, 4.0])], entry)
-    y = Stack([np.arange(6.0).reshape(3, 2), np.ones((3, 2))], wide)
-    copies, sums = stack_lead_p(x, size=3, axis=0), stack_sum_p(y, axis=0, size=3)
-    assert (copies.aval, sums.aval) == (wide, entry)
-    np.testing.assert_array_equal(sums[0], [6.0, 9.0])
-    assert sum(np.sum(a * b) for a, b in zip(copies, y)) == sum(np.sum(a * b) for a, b in zip(x, sums))
-    for primitive, operand, params in ((stack_lead_p, x, {"size": 3}), (stack_sum_p, y, {"size": 3})):
-        jaxpr, _ = trace_function(lambda s, p=primitive, k=params: [p(s, axis=0, **k)], [operand.aval], name="test")
-        check_jaxpr(jaxpr)
-        transposed, _, _ = transpose_jaxpr(jaxpr, (True,), (True,))
-        assert [transposed.in_avals, transposed.out_avals] == [jaxpr.out_avals, jaxpr.in_avals]
-        batched, _, _ = batch_jaxpr(jaxpr, 4, (True,))
-        lanes = stack_lead_p(operand, size=4, axis=0)
-        (found,) = eval_jaxpr(batched, [lanes])
-        (expected,) = eval_jaxpr(jaxpr, [operand])
-        for a, b in zip(found, expected):
-            np.testing.assert_array_equal(a, np.stack([b] * 4))
-
-
-def test_absent_rules_are_on_the_list() -> None:
-    has_derivative: dict[str, bool] = {}  # has it float operands and float results, in some sample?
-    for op in SPECS:
-        for args in op.samples():
-            for e in traced(op, args)[0].equations:
-                inexact = any(is_inexact(a.aval) for a in e.inputs) and any(is_inexact(v.aval) for v in e.outputs)
-                has_derivative[e.primitive.name] = has_derivative.get(e.primitive.name, False) or inexact
-    absent = []
-    for name, p in every_primitive().items():
-        if p.jvp is None and p.primal_and_jvp is None and has_derivative.get(name, name in FLOATING):
-            absent.append((name, "jvp"))
-        if p.batch is None and p.collective is None:
-            absent.append((name, "batch"))
-    unexplained = sorted(set(absent) - set(ABSENT_RULES))
-    assert not unexplained, f"absent rules that ABSENT_RULES does not explain: {unexplained}"
-
-
-def test_absent_rules_that_exist_are_taken_off_the_list() -> None:
-    known = every_primitive()
-    for name, rule in ABSENT_RULES:
-        assert name in known and getattr(known[name], rule) is None, f"{name} has a {rule} rule: remove it from ABSENT_RULES"
-
-
-def test_float0_is_the_tangent_of_integers() -> None:
-    assert float0 == np.dtype([("float0", np.void, 0)])

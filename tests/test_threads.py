@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import sys
 import threading
-from typing import Any, Callable
+from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 
@@ -27,10 +29,15 @@ def in_threads(work: Callable[[int], None], n: int = THREADS) -> None:
             errors.append(error)
 
     threads = [threading.Thread(target=run, args=(i,)) for i in range(n)]
-    for t in threads:
-        t.start()
-    for t in threads:
-        t.join()
+    interval = sys.getswitchinterval()
+    sys.setswitchinterval(1e-5)  # as many interleavings as possible
+    try:
+        for t in threads:
+            t.start()
+        for t in threads:
+            t.join()
+    finally:
+        sys.setswitchinterval(interval)
     if errors:
         raise errors[0]
 

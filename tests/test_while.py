@@ -11,7 +11,7 @@ import pytest
 from funcad import grad, hessian, jacrev, jit, jvp, linearize, vjp, vmap
 from funcad.backends.interpreter import counters
 from funcad.control.checkpoint import checkpoint
-from funcad.control.cond import cond
+from funcad.control.cond import cond, switch
 from funcad.control.loops import fori_loop
 from funcad.control.scan import scan
 from funcad.control.while_loop import while_loop
@@ -193,6 +193,30 @@ def test_stopped_lanes_neither_fail_nor_poison():
     np.testing.assert_allclose(vmap(endless)(np.array([1.0, 3.0, 0.0])), [10, 10 + 10 + 12, 0])
 
 
+@quiet
+def test_idle_lanes_do_not_poison_second_derivatives():
+    """A lane that never enters the loop has no residuals: it borrows them, with the index of the branch that left them."""
+
+    def f(n, x, loop=fori_loop, choose=switch):
+        branches = [lambda c: c / (1.5 + np.sin(x)), lambda c: np.tanh(c), lambda c: c * c]
+        return np.sum(np.sin(loop(0, n, lambda i, c: choose(n, branches, c) * x, x)))
+
+    def by_hand(n, x):
+        def loop(lower, upper, body, c):
+            for i in range(lower, upper):
+                c = body(i, c)
+            return c
+
+        return f(n, x, loop, lambda n, branches, c: branches[min(n, 2)](c))
+
+    second = lambda f: lambda n, x: np.sum(np.sin(grad(f, 1)(n, x)))
+    trips = np.array([0, 2, 1, 3])
+    expected = [grad(second(by_hand), 1)(int(n), x) for n, x in zip(trips, XS)]
+    found = grad(lambda n, xs: np.sum(np.sin(vmap(grad(f, 1))(n, xs))), 1)(trips, XS)
+    np.testing.assert_allclose(found, expected, rtol=1e-9, atol=1e-12)
+    np.testing.assert_allclose(vmap(grad(second(f), 1))(trips, XS), expected, rtol=1e-9, atol=1e-12)
+
+
 def test_newton():
     def root(a):
         return while_loop(lambda x: abs(x * x - a) > 1e-12, lambda x: 0.5 * (x + a / x), a)
@@ -325,7 +349,7 @@ def test_effects():
     np.testing.assert_array_equal(vmap(f)(trips, xs), [1, 40, 200])
     np.testing.assert_array_equal(grad(lambda xs: np.sum(vmap(f)(trips, xs)))(xs), [1, 4, 2])
     squares = lambda n, x: while_loop(lambda s: s[0] < n, lambda s: (s[0] + 1, note(s[1] * s[1])), (0, x))[1]
-    with pytest.raises(MissingRuleError, match="the effects can not be kept apart"):
+    with pytest.raises(MissingRuleError, match="the effects cannot be kept apart"):
         vmap(grad(squares, 1))(trips, xs)
 
 

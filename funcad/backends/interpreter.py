@@ -2,8 +2,9 @@
 
 Idea: everything that can be decided once per program is (slots, literals, last uses); a run is a loop of `impl` calls with no
 tracer in sight. Invariants: jitted programs never warn; a slot is cleared after its last use; with a device array among its
-arguments a program runs on the device as a whole: NumPy arrays, which only capturing can have brought in, are moved at the entry. A donated slot may be written once its value is dead: only then is `out=` used,
-and only where the result has the operand's shape and dtype.
+arguments a program runs on the device as a whole: NumPy arrays, which only capturing can have brought in, are moved at the
+entry. A donated slot may be written once its value is dead: only then is `out=` used, and only where the result has the
+operand's shape and dtype.
 """
 
 from __future__ import annotations

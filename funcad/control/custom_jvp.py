@@ -206,14 +206,15 @@ class custom_jvp:
 
 @api
 def _call(target: Target, rule: Any, args: tuple, kwargs: dict) -> Any:
-    call = Call(target, target.positional(args, kwargs))
-    trace = recorder(call.leaves)
-    if trace is None:
+    if recorder(tree.leaves((args, kwargs))) is None:
         return call_plainly(target, args, kwargs)
+    call = Call(target, target.positional(args, kwargs))
     leaves = call.leaves
+    trace = recorder(leaves)
     if is_following(trace):
         store = OutTree()
         outs = trace.record(_following_p, leaves, {"call": call, "rule": rule, "store": store})
+        call.detach()
         return store.tree.unflatten(outs)
     jaxpr, consts, out_tree = traced_body(call)
     call.detach()

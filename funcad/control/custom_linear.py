@@ -14,7 +14,9 @@ from funcad.control.rules import Rule
 from funcad.errors import MissingRuleError
 from funcad.ir.interpret import eval_jaxpr
 from funcad.ir.jaxpr import Jaxpr
+from funcad.ir.place import near
 from funcad.ir.primitive import Primitive, is_linear
+from funcad.ir.state import state
 from funcad.ir.trace import trace_function
 from funcad.primitives.reduction import reduce_sum
 from funcad.primitives.shape import zeros
@@ -22,7 +24,7 @@ from funcad.transforms.batch import batch_jaxpr
 from funcad.transforms.jvp import jvp_eval
 from funcad.transforms.transpose import transpose_eval
 
-__all__ = ["CustomLinear", "custom_linear_p", "transposed"]
+__all__ = ["CustomLinear", "custom_linear", "custom_linear_p", "transposed"]
 
 
 class CustomLinear:
@@ -31,14 +33,17 @@ class CustomLinear:
     Operands of the equation: the residuals, the primals if there is a jvp rule (it needs them), the tangents.
     """
 
-    __slots__ = ("bwd", "push", "n_residuals", "n_known", "out_avals")
+    __slots__ = ("bwd", "push", "n_residuals", "n_known", "out_avals", "names")
 
-    def __init__(self, bwd: Rule, push: Rule, n_residuals: int, n_known: int, out_avals: Sequence[Any]):
+    def __init__(
+        self, bwd: Rule, push: Rule, n_residuals: int, n_known: int, out_avals: Sequence[Any], names: frozenset = frozenset()
+    ):
         self.bwd = bwd
         self.push = push
         self.n_residuals = n_residuals
         self.n_known = n_known
         self.out_avals = out_avals  # of the differentiable outputs
+        self.names = names  # axes that the function's collectives act on; bwd's may too, so vmap must not pass it by
 
     def __repr__(self) -> str:
         return self.bwd.what
@@ -72,15 +77,16 @@ class CustomLinear:
             self.n_residuals,
             self.n_known,
             [a.batched(size) for a in self.out_avals],
+            self.names - {state.batching},
         )
 
     def tangents(self, values: Sequence[Any]) -> list[Any]:
         """The value of the equation, without None."""
-        return [zeros(a) if t is None else t for t, a in zip(self.push(*values), self.out_avals)]
+        return [near([zeros(a)], values)[0] if t is None else t for t, a in zip(self.push(*values), self.out_avals)]
 
 
 def _linear_jvp(linear_mode: bool) -> Callable[..., tuple[list, list]]:
-    def rule(primals: Sequence[Any], tangents: Sequence[Any], *, linear: CustomLinear) -> tuple[list, list]:
+    def rule(primals: Sequence[Any], tangents: Sequence[Any], *, linear: CustomLinear, axis_name: Any) -> tuple[list, list]:
         jaxpr, consts, present = linear.push.program()
         outs, touts = jvp_eval(jaxpr, [*consts, *primals], [*[None] * len(consts), *tangents], linear_mode)
         found = iter(zip(outs, touts))
@@ -90,28 +96,36 @@ def _linear_jvp(linear_mode: bool) -> Callable[..., tuple[list, list]]:
     return rule
 
 
-def _linear_transpose(cts: Sequence[Any], *inputs: Any, linear: CustomLinear) -> list[Any]:
+def _linear_transpose(cts: Sequence[Any], *inputs: Any, linear: CustomLinear, axis_name: Any) -> list[Any]:
     n, known = linear.n_residuals, linear.n_known
-    full = [zeros(a) if ct is None else ct for ct, a in zip(cts, linear.out_avals)]
+    beside = [ct for ct in cts if ct is not None]
+    full = [near([zeros(a)], beside)[0] if ct is None else ct for ct, a in zip(cts, linear.out_avals)]
     found = linear.bwd(*inputs[:n], *full)
     return [None] * known + [ct if is_linear(x) else None for ct, x in zip(found, inputs[known:])]
 
 
-def _linear_batch(size: int, args: Sequence[Any], batched: Sequence[bool], *, linear: CustomLinear) -> tuple[list, list]:
-    outs = custom_linear_p(*args, linear=linear.batched(size, batched))
+def _linear_batch(
+    size: int, args: Sequence[Any], batched: Sequence[bool], *, linear: CustomLinear, axis_name: Any
+) -> tuple[list, list]:
+    outs = custom_linear(linear.batched(size, batched), *args)
     return outs, [True] * len(outs)
 
 
 custom_linear_p = Primitive(
     "custom_linear",
-    lambda xp, *args, linear: linear.tangents(args),
-    lambda *avals, linear: linear.out_avals,
+    lambda xp, *args, linear, axis_name: linear.tangents(args),
+    lambda *avals, linear, axis_name: linear.out_avals,
     primal_and_jvp=_linear_jvp(False),
     linearize=_linear_jvp(True),
     transpose=_linear_transpose,
     batch=_linear_batch,
     multiple=True,
 )
+
+
+def custom_linear(linear: CustomLinear, *args: Any) -> list[Any]:
+    """Record or compute the equation."""
+    return custom_linear_p(*args, linear=linear, axis_name=tuple(linear.names) or None)
 
 
 def transposed(bwd: Rule, residuals: Sequence[Any], ct_avals: Sequence[Any], tangents: Sequence[Any]) -> list[Any]:

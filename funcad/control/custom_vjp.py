@@ -29,7 +29,7 @@ from funcad.control.custom_jvp import (
     refuse_symbolic_zeros,
     traced_body,
 )
-from funcad.control.custom_linear import CustomLinear, custom_linear_p, transposed
+from funcad.control.custom_linear import CustomLinear, custom_linear, transposed
 from funcad.control.rules import Call, Rule, Target, is_following, recorder, refuse_foreign, shown, user_code
 from funcad.errors import TreeMismatchError
 from funcad.ir.aval import Aval, aval_of, is_inexact
@@ -213,7 +213,9 @@ def _rules_of(call: Call, fwd: Any, bwd: Any, jvp: Any) -> _Vjp:
     def make() -> tuple[Rule, CustomLinear]:
         jaxpr, _, _ = forward.program()
         residuals = [_Shown(a) for a in jaxpr.out_avals[n_out:]]
-        return forward, _linear_of(call, info, residuals, bwd, jvp, eager=False)
+        linear = _linear_of(call, info, residuals, bwd, jvp, eager=False)
+        linear.names = jaxpr.axis_names
+        return forward, linear
 
     return _Vjp(call.name, make, jvp_rule(call, jvp) if jvp is not None else None)
 
@@ -267,7 +269,7 @@ def _linear_tangents(
     known = [*residuals, *leaves] if linear.n_known > linear.n_residuals else residuals
     if not linear.out_avals:
         return [None] * len(out_avals)
-    touts = iter(custom_linear_p(*known, *ts, linear=linear) if record else linear.push(*known, *ts))
+    touts = iter(custom_linear(linear, *known, *ts) if record else linear.push(*known, *ts))
     return [next(touts) if is_inexact(a) else None for a in out_avals]
 
 
@@ -379,14 +381,15 @@ class custom_vjp:
 
 @api
 def _call(target: Target, rules: tuple, args: tuple, kwargs: dict) -> Any:
-    call = Call(target, target.positional(args, kwargs))
-    trace = recorder(call.leaves)
-    if trace is None:
+    if recorder(tree.leaves((args, kwargs))) is None:
         return call_plainly(target, args, kwargs)
+    call = Call(target, target.positional(args, kwargs))
     leaves = call.leaves
+    trace = recorder(leaves)
     if is_following(trace):
         store = OutTree()
         outs = trace.record(_following_p, leaves, {"call": call, "rules": rules, "store": store})
+        call.detach()
         return store.tree.unflatten(outs)
     jaxpr, consts, out_tree = traced_body(call)
     call.detach()

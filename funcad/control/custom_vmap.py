@@ -46,6 +46,10 @@ class _Rule:
     def __repr__(self) -> str:
         return f"vmap rule of {self.name}"
 
+    @property
+    def __name__(self) -> str:
+        return repr(self)
+
     def __call__(self, size: int, batched: Sequence[bool], values: Sequence[Any]) -> tuple[list[Any], list[bool]]:
         with user_code(self.env):
             return self.run(size, batched, values)

@@ -200,6 +200,16 @@ class Jitted:
     def __repr__(self) -> str:
         return f"<jit of {name_of(self.f)}>"
 
+    def __reduce__(self) -> Any:  # pickled and deep-copied as what made it, without its programs
+        options = {
+            "static_argnums": self.static_nums,
+            "static_argnames": self.static_names,
+            "donate_argnums": self.donate_nums,
+            "donate_argnames": self.donate_names,
+            "inline": self.inline,
+        }
+        return functools.partial(jit, **options), (self.f,)
+
     def __get__(self, instance: Any, owner: Any = None) -> Any:
         return self if instance is None else functools.partial(self, instance)
 

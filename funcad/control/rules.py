@@ -183,6 +183,10 @@ class Rule:
     def __repr__(self) -> str:
         return self.what
 
+    @property
+    def __name__(self) -> str:
+        return self.what
+
     def program(self) -> tuple[Jaxpr, list, list[bool]]:
         """`(jaxpr, consts, present)`: (consts, values) -> the results that are not None."""
         if self._program is None:
@@ -256,6 +260,9 @@ class Target:
 
     def positional(self, args: tuple, kwargs: dict) -> tuple:
         """All arguments by position, defaults filled in, as rules receive them."""
+        code = getattr(self.f, "__code__", None)
+        if not kwargs and code is not None and code.co_argcount == len(args) and code.co_kwonlyargcount == 0:
+            return args  # all are given already
         signature = self.signature()
         if signature is False:
             if kwargs:

@@ -39,7 +39,7 @@ from funcad.ir.primitive import Primitive, is_linear
 from funcad.ir.trace import trace_function
 from funcad.primitives.arithmetic import add
 from funcad.primitives.comparison import lt
-from funcad.primitives.lanes import select_lanes
+from funcad.primitives.lanes import pick_lanes, select_lanes
 from funcad.primitives.reduction import reduce_max
 from funcad.primitives.shape import broadcast_leading, transpose
 from funcad.primitives.stack import lead, zero_entry
@@ -420,7 +420,8 @@ def _batch_counts(
     reverse: bool,
     unroll: int,
 ) -> tuple[list, list]:
-    """Lanes of different lengths: run the longest; on a lane that is not in the loop, the carry stays as it is."""
+    """Lanes of different lengths: run the longest. A lane that is not in the loop keeps its carry and borrows its inputs, like
+    in the loop that filled the stacks (on its own inputs and borrowed residuals it could divide by zero)."""
     n_ys = len(jaxpr.outputs) - n_carry
     consts, carry, xs = split(args, n_consts, n_carry)
     carry = [c if b else lead(c, size) for c, b in zip(carry, flags[n_consts:])]
@@ -431,8 +432,9 @@ def _batch_counts(
     def make() -> tuple[Jaxpr, list[Any]]:
         def program(*values: Any) -> list[Any]:
             mine, (lengths,), cs, (i,), old, items = split(values, len(captured), 1, n_consts, 1, n_carry)
-            outs = eval_jaxpr(derived, [*mine, *cs, *old, *items])
             running = lt(broadcast_leading(i, size), lengths)
+            inputs = [pick_lanes(x, running) if b else x for x, b in zip([*cs, *old, *items], flags)]
+            outs = eval_jaxpr(derived, [*mine, *inputs])
             new = [select_lanes(running, o, c) for o, c in zip(outs, old)]
             return [add(i, -1 if reverse else 1), *new, *outs[n_carry:]]
 

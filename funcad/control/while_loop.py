@@ -264,7 +264,7 @@ def _batch_by_lane(
     if len(body.outputs) > n_carry:
         raise MissingRuleError(
             "vmap of the derivative of a while_loop whose body has effects, with a condition that differs between examples: "
-            "the effects can not be kept apart.\nTake the derivative outside (grad of a sum of vmap), or remove the effect."
+            "the effects cannot be kept apart.\nTake the derivative outside (grad of a sum of vmap), or remove the effect."
         )
     params = {"cond": cond, "body": body, "n_cond": n_cond, "n_consts": n_consts}
     outs = lane_by_lane(size, args, flags, while_p, params)

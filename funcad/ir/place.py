@@ -19,7 +19,7 @@ from funcad.errors import PlacementError
 from funcad.ir.aval import SCALAR_AVALS
 from funcad.ir.tracer import concrete_value
 
-__all__ = ["namespace_of", "place", "near", "device_in_use", "NAMESPACES"]
+__all__ = ["namespace_of", "place", "near", "near_each", "device_in_use", "NAMESPACES"]
 
 NAMESPACES: dict[type, Any] = {}  # array types other than numpy.ndarray -> their module
 
@@ -80,3 +80,10 @@ def near(captured: Sequence[Any], beside: Sequence[Any], scalars: bool = False) 
     if scalars:
         return [xp.asarray(x) if isinstance(x, (np.ndarray, np.generic)) and not x.ndim else x for x in captured]
     return [xp.asarray(x) if type(x) is np.ndarray else x for x in captured]
+
+
+def near_each(derivatives: Sequence[Any], primals: Sequence[Any]) -> Sequence[Any]:
+    """Derivatives on their primals' device: a rule may have given zeros of NumPy's."""
+    if not device_in_use():
+        return derivatives
+    return [d if d.dtype.kind == "V" else near([d], [p])[0] for d, p in zip(derivatives, primals)]  # V: float0

@@ -182,6 +182,7 @@ from funcad.primitives.collective import pmax as pmax
 from funcad.primitives.collective import pmean as pmean
 from funcad.primitives.collective import pmin as pmin
 from funcad.primitives.collective import ppermute as ppermute
+from funcad.primitives.collective import pshuffle as pshuffle
 from funcad.primitives.collective import psum as psum
 from funcad.primitives.collective import psum_scatter as psum_scatter
 from funcad.primitives.conversion import stop_gradient as stop_gradient

@@ -52,3 +52,6 @@ from funcad.nn.losses import mse_loss as mse_loss
 from funcad.nn.losses import poisson_loss as poisson_loss
 from funcad.nn.losses import smooth_l1_loss as smooth_l1_loss
 from funcad.nn.losses import softmax_cross_entropy as softmax_cross_entropy
+from funcad.nn.pooling import avg_pool as avg_pool
+from funcad.nn.pooling import max_pool as max_pool
+from funcad.nn.pooling import min_pool as min_pool

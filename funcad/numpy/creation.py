@@ -19,6 +19,7 @@ from funcad.numpy.dispatch import TABLE, implements, is_traced, where_am_i
 from funcad.numpy.joining import stack
 from funcad.numpy.promote import promote_dtype, result_dtype
 from funcad.primitives.conversion import convert
+from funcad.primitives.placement import cupy_module
 from funcad.primitives.shape import broadcast_in_dim, broadcast_to, reshape
 
 __all__ = ["array", "asarray"]
@@ -32,18 +33,15 @@ def library(device: Any = None, like: Any = None) -> Any:
     if name.startswith(("cpu", "numpy")):
         return np
     if name.startswith(("cuda", "gpu", "cupy")):
-        import cupy
-
-        return cupy
+        return cupy_module(f"device={name!r}")
     raise ValueError(f"unknown device {device!r}; use 'cpu' or 'cuda'")
 
 
-def _nested(x: Any, dtype: Any) -> Any:
+def _nested(x: Any) -> Any:
     """The array of nested lists that hold traced values somewhere."""
     if isinstance(x, (list, tuple)):
-        items = [_nested(v, None) if isinstance(v, (list, tuple)) else v for v in x]
-        target = result_dtype([array_of(v) if not isinstance(v, (int, float, complex)) else v for v in items])[0]
-        items = promote_dtype([array_of(v) for v in items], target)
+        items = [array_of(_nested(v)) for v in x]
+        items = promote_dtype(items, result_dtype(items)[0])
         try:
             return stack(items)
         except ValueError:
@@ -61,7 +59,7 @@ def array(
     """`numpy.array`; lists may hold traced values (plain `np.array` refuses them: NumPy does not hand them over).
 
     >>> import funcad
-    >>> funcad.grad(lambda x: funcad.numpy.array([x, 2.0 * x]).sum())(1.0)
+    >>> float(funcad.grad(lambda x: funcad.numpy.array([x, 2.0 * x]).sum())(1.0))
     3.0
     """
     if not is_traced((object,)):
@@ -69,9 +67,10 @@ def array(
         if xp is np and device_in_use():
             xp = namespace_of((object,))
         if xp is np:
-            return np.array(object, dtype=dtype, copy=copy, order=order, subok=subok, ndmin=ndmin)
+            make: Any = np.array
+            return make(object, dtype=dtype, copy=copy, order=order, subok=subok, ndmin=ndmin)
         return xp.array(object, dtype=dtype, copy=bool(copy), ndmin=ndmin)
-    x = array_of(_nested(object, dtype))
+    x = array_of(_nested(object))
     x = x if dtype is None else convert(x, np.dtype(dtype))
     missing = ndmin - len(shape_of(x))
     return expand(x, range(missing)) if missing > 0 else x
@@ -121,7 +120,7 @@ def full(shape: Any, fill_value: Any, dtype: Any = None, order: str = "C", *, de
     """`numpy.full`; the value may be traced.
 
     >>> import funcad
-    >>> funcad.grad(lambda x: funcad.numpy.full(3, x).sum())(1.0)
+    >>> float(funcad.grad(lambda x: funcad.numpy.full(3, x).sum())(1.0))
     3.0
     """
     if is_traced((fill_value,)):
@@ -229,7 +228,7 @@ def linspace(*args: Any, device: Any = None, like: Any = None, **kwargs: Any) ->
     """`numpy.linspace`, with device= and like=; the ends may be traced.
 
     >>> import funcad
-    >>> funcad.grad(lambda x: funcad.numpy.linspace(0.0, x, 3).sum())(1.0)
+    >>> float(funcad.grad(lambda x: funcad.numpy.linspace(0.0, x, 3).sum())(1.0))
     1.5
     """
     return _linspace(*args, **kwargs) if is_traced(args, kwargs) else library(device, like).linspace(*args, **kwargs)

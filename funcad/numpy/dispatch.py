@@ -68,11 +68,15 @@ def refuse(name: str, **arguments: Any) -> None:
         )
 
 
+def _find(module: Any, path: Sequence[str]) -> Any:
+    """The function of that name in a library, or None."""
+    for part in path:
+        module = getattr(module, part, None)
+    return module
+
+
 def _lookup(name: str) -> Any:
-    found: Any = np
-    for part in name.split("."):
-        found = getattr(found, part, None)
-    return found
+    return _find(np, name.split("."))
 
 
 def implements(*names: str, always: bool = False) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
@@ -97,7 +101,8 @@ def implements(*names: str, always: bool = False) -> Callable[[Callable[..., Any
             if device_in_use():
                 xp = namespace_of([b for a in (*args, *kwargs.values()) for b in (a if type(a) in (list, tuple) else (a,))])
                 if xp is not np:
-                    return functools.reduce(getattr, path, xp)(*args, **kwargs)
+                    theirs: Any = _find(xp, path)
+                    return implementation(*args, **kwargs) if theirs is None else theirs(*args, **kwargs)
             return original(*args, **kwargs)
 
         public.__name__ = public.__qualname__ = path[-1]
@@ -172,7 +177,7 @@ def elementwise_ufunc(
 
 def _ufunc_method(ufunc: np.ufunc, method: str) -> Callable[..., Any]:
     def call(*args: Any, **kwargs: Any) -> Any:
-        if is_traced(args, kwargs):
+        if is_traced(args, kwargs) or device_in_use() and namespace_of(args) is not np:
             return array_ufunc(ufunc, method, args, kwargs)
         return getattr(ufunc, method)(*args, **kwargs)
 
@@ -246,12 +251,12 @@ _SPECIAL_NAMES = {"psi": "digamma", "jn": "jv", "yn": "yv"}
 
 def _special(ufunc: Any) -> Callable[..., Any]:
     """scipy.special's ufuncs, found by name among funcad's special functions."""
-    name = ufunc.__name__
+    name, original = ufunc.__name__, ufunc
     scipy_special = sys.modules.get("scipy.special")
     if scipy_special is not None and getattr(scipy_special, name, None) is ufunc:
         found = getattr(special, _SPECIAL_NAMES.get(name, name), None)
         if found is not None:
-            return lambda *args: found(*promote_for(ufunc, args))
+            return lambda *args: found(*promote_for(original, args))
         where = "scipy.special"
     else:
         where = "np" if getattr(np, name, None) is ufunc else "the ufunc"

@@ -14,6 +14,8 @@ import numpy as np
 from funcad.ir.aval import aval_of
 from funcad.ir.tracer import Tracer
 from funcad.numpy import reductions
+from funcad.numpy.axes import array_of
+from funcad.numpy.creation import library
 from funcad.numpy.dispatch import elementwise_ufunc, implements, refuse
 from funcad.numpy.promote import as_array, broadcast, promote, promote_for, strengthen
 from funcad.primitives import arithmetic, comparison, conversion, extrema, transcendental
@@ -134,6 +136,11 @@ def clip(a: Any, a_min: Any = None, a_max: Any = None, out: Any = None, *, min: 
     """`numpy.clip`; the bounds are differentiable; where x equals one, each gets half the derivative (as `maximum`)."""
     refuse("np.clip", out=out)
     low, high = a_min if min is None else min, a_max if max is None else max
+    a = array_of(a)
+    if aval_of(a).dtype.kind in "iu":  # Python integers beyond what the dtype holds bound nothing
+        limits = np.iinfo(aval_of(a).dtype)
+        low = None if type(low) is int and low < limits.min else low
+        high = None if type(high) is int and high > limits.max else high
     if low is not None:
         a = maximum(a, low)
     if high is not None:
@@ -175,7 +182,7 @@ def real(val: Any) -> Any:
 def imag(val: Any) -> Any:
     val = as_array(val)
     aval = aval_of(val)
-    return conversion.imag(val) if aval.dtype.kind == "c" else np.zeros(aval.shape, aval.dtype)[()]
+    return conversion.imag(val) if aval.dtype.kind == "c" else library(like=val).zeros(aval.shape, aval.dtype)[()]
 
 
 @implements("angle")

@@ -43,6 +43,7 @@ def sequence(arrays: Any, name: str) -> list[Any]:
 @implements("concatenate", "concat")
 def concatenate(arrays: Any, /, axis: Any = 0, out: Any = None, *, dtype: Any = None, casting: str = "same_kind") -> Any:
     refuse("np.concatenate", out=out)
+    _default_casting("np.concatenate", casting)
     xs = sequence(arrays, "concatenate")
     if axis is None:
         return join([ravelled(x) for x in xs], 0, dtype)
@@ -68,6 +69,7 @@ def concatenate(arrays: Any, /, axis: Any = 0, out: Any = None, *, dtype: Any = 
 @implements("stack")
 def stack(arrays: Any, axis: int = 0, out: Any = None, *, dtype: Any = None, casting: str = "same_kind") -> Any:
     refuse("np.stack", out=out)
+    _default_casting("np.stack", casting)
     xs = sequence(arrays, "stack")
     shapes = {shape_of(x) for x in xs}
     if len(shapes) != 1:
@@ -76,19 +78,24 @@ def stack(arrays: Any, axis: int = 0, out: Any = None, *, dtype: Any = None, cas
     return join([expand(x, (axis,)) for x in xs], axis, dtype)
 
 
+def _default_casting(name: str, casting: str) -> None:
+    if casting != "same_kind":
+        refuse(name, casting=casting)
+
+
 def _each(function: Any, arrays: Any, name: str) -> list[Any]:
     return [function(x) for x in sequence(arrays, name)]
 
 
 @implements("vstack")
 def vstack(tup: Any, *, dtype: Any = None, casting: str = "same_kind") -> Any:
-    return concatenate(_each(atleast_2d, tup, "vstack"), 0, dtype=dtype)
+    return concatenate(_each(atleast_2d, tup, "vstack"), 0, dtype=dtype, casting=casting)
 
 
 @implements("hstack")
 def hstack(tup: Any, *, dtype: Any = None, casting: str = "same_kind") -> Any:
     xs = _each(atleast_1d, tup, "hstack")
-    return concatenate(xs, 0 if len(shape_of(xs[0])) == 1 else 1, dtype=dtype)
+    return concatenate(xs, 0 if len(shape_of(xs[0])) == 1 else 1, dtype=dtype, casting=casting)
 
 
 @implements("dstack")
@@ -289,7 +296,7 @@ def pad(array: Any, pad_width: Any, mode: Any = "constant", **kwargs: Any) -> An
         return x
     if mode in ("maximum", "minimum", "mean"):
         _no_more(mode, kwargs)
-        function = {"maximum": np.max, "minimum": np.min, "mean": np.mean}[mode]
+        function: Any = {"maximum": np.max, "minimum": np.min, "mean": np.mean}[mode]
         for i, width in enumerate(widths):
             value = function(x, axis=i, keepdims=True)
             x = _concatenate([*_beside(x, value, width[0], i), x, *_beside(x, value, width[1], i)], axis=i)
@@ -304,8 +311,8 @@ def pad(array: Any, pad_width: Any, mode: Any = "constant", **kwargs: Any) -> An
     if type(values) in (int, float) and values == 0:
         if not any(low or high for low, high in widths):
             return x
-        low, high = zip(*widths)
-        return pad_p(x, low=low, high=high, interior=(0,) * len(low))
+        lows, highs = zip(*widths)
+        return pad_p(x, low=lows, high=highs, interior=(0,) * len(widths))
     pairs = np.broadcast_to(array_of(values), (len(widths), 2))
     for i, (low, high) in enumerate(widths):
         x = _concatenate([*_beside(x, pairs[i, 0], low, i), x, *_beside(x, pairs[i, 1], high, i)], axis=i)

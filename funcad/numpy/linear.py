@@ -146,7 +146,7 @@ def einsum(
     *operands: Any, out: Any = None, dtype: Any = None, order: str = "K", casting: str = "safe", optimize: Any = False
 ) -> Any:
     """`numpy.einsum`; the order of contraction is chosen by funcad, so `optimize` makes no difference."""
-    refuse("np.einsum", out=out)
+    refuse("np.einsum", out=out, casting=None if casting == "safe" else casting)
     subscripts, arrays = contraction.canonical_einsum(*_spelled(operands))
     return contraction.einsum(subscripts, *_same_dtype(*arrays, dtype=dtype))
 
@@ -161,7 +161,8 @@ def _spelled(operands: Sequence[Any]) -> list[Any]:
 @implements("einsum_path")
 def einsum_path(*operands: Any, optimize: Any = "greedy", einsum_call: bool = False) -> Any:
     stand_ins = [a if isinstance(a, (str, list, tuple)) else np.broadcast_to(0.0, shape_of(array_of(a))) for a in operands]
-    return np.einsum_path(*stand_ins, optimize=optimize, einsum_call=einsum_call)
+    find: Any = np.einsum_path
+    return find(*stand_ins, optimize=optimize, einsum_call=einsum_call)
 
 
 @implements("kron")

@@ -12,6 +12,7 @@ from funcad.ir.aval import aval_of, shape_of
 from funcad.ir.tracer import Tracer
 from funcad.numpy import reductions
 from funcad.numpy.axes import array_of
+from funcad.numpy.creation import library
 from funcad.numpy.dispatch import TABLE, elementwise_ufunc, implements, refuse
 from funcad.numpy.promote import promote, strengthen
 from funcad.primitives import comparison, conversion
@@ -85,8 +86,7 @@ def isneginf(x: Any, out: Any = None) -> Any:
 
 
 def _constant(x: Any, value: bool) -> Any:
-    shape = shape_of(x)
-    return np.full(shape, value) if shape else np.bool_(value)
+    return library(like=x).full(shape_of(x), value)[()]
 
 
 @implements("isreal")

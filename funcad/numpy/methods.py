@@ -21,7 +21,7 @@ from funcad.primitives.conversion import convert
 __all__ = ["attribute"]
 
 
-def astype(x: Any, dtype: Any, order: str = "K", casting: str = "unsafe", subok: bool = True, copy: bool = True) -> Any:
+def astype(x: Any, dtype: Any, order: str = "K", casting: Any = "unsafe", subok: bool = True, copy: bool = True) -> Any:
     """x in another dtype."""
     dtype = np.dtype(dtype)
     if not np.can_cast(x.dtype, dtype, casting):

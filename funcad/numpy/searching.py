@@ -17,7 +17,7 @@ from funcad.ir.aval import aval_of, shape_of
 from funcad.ir.tracer import Tracer, concrete_value
 from funcad.numpy import indexing
 from funcad.numpy.axes import array_of, axis_of, expand, ravelled
-from funcad.numpy.dispatch import implements, refuse, where_am_i
+from funcad.numpy.dispatch import implements, is_traced, refuse, where_am_i
 from funcad.numpy.joining import join
 from funcad.numpy.promote import agree, as_array, broadcast, promote_dtype, result_dtype
 from funcad.numpy.reductions import truth
@@ -315,7 +315,8 @@ def unique(
 ) -> Any:
     """`numpy.unique`, outside jit and vmap; the derivative goes to the first of equal elements."""
     value = value_of(ar, "np.unique", "work outside jit and vmap.")
-    results = np.unique(value, True, return_inverse, return_counts, axis, equal_nan=equal_nan, **options)
+    find: Any = np.unique
+    results = find(value, True, return_inverse, return_counts, axis, equal_nan=equal_nan, **options)
     x = array_of(ar)
     chosen = take(ravelled(x) if axis is None else x, results[1], 0 if axis is None else axis)
     rest = results[1:] if return_index else results[2:]
@@ -360,16 +361,27 @@ def isin(element: Any, test_elements: Any, assume_unique: bool = False, invert: 
     return np.logical_not(found) if invert else found
 
 
-@implements("bincount")
-def bincount(x: Any, /, weights: Any = None, minlength: int = 0) -> Any:
-    """`numpy.bincount`; the positions need values, the weights need not."""
-    positions = np.asarray(value_of(x, "np.bincount", "funcad.numpy.at(np.zeros(n)).add(...) with a known n."))
+@implements("bincount", always=True)
+def bincount(x: Any, /, weights: Any = None, minlength: int = 0, *, length: int | None = None) -> Any:
+    """`numpy.bincount`; positions without a value need `length`, the size of the result (what lies beyond is left out)."""
+    if length is None and not is_traced((x, weights)):
+        return np.bincount(x, weights, minlength)
+    if length is None:
+        positions = np.asarray(value_of(x, "np.bincount", "funcad.numpy.bincount(x, length=n) with a known n."))
+        if weights is None:
+            return np.bincount(positions, minlength=minlength)
+        if positions.size and positions.min() < 0:
+            raise ValueError("'list' argument must have no negative elements")
+        length = max(minlength, int(positions.max()) + 1 if positions.size else 0)
+    else:
+        positions = array_of(x)
+    inside = np.logical_and(np.greater_equal(positions, 0), np.less(positions, length))
     if weights is None:
-        return np.bincount(positions, minlength=minlength)
-    weights = array_of(weights)
-    if shape_of(weights) != positions.shape:
-        raise ValueError("The weights and list don't have the same length.")
-    n = max(minlength, int(positions.max()) + 1 if positions.size else 0)
-    if positions.size and positions.min() < 0:
-        raise ValueError("'list' argument must have no negative elements")
-    return indexing.at(np.zeros(n))[positions].add(convert(weights, np.dtype(float)))
+        amounts = np.where(inside, np.int64(1), np.int64(0))
+    else:
+        weights = convert(array_of(weights), np.dtype(float))
+        if shape_of(weights) != shape_of(positions):
+            raise ValueError("The weights and list don't have the same length.")
+        amounts = np.where(inside, weights, 0.0)
+    counts = np.zeros(length, aval_of(amounts).dtype)
+    return indexing.at(counts)[np.where(inside, positions, 0)].add(amounts) if length else counts

@@ -318,13 +318,15 @@ def _matrix(m: Any) -> Any:
 @implements("tril")
 def tril(m: Any, k: int = 0) -> Any:
     x = _matrix(m)
-    return _triangle(x, np.tri(*shape_of(x)[-2:], k=k, dtype=bool))
+    n, m = shape_of(x)[-2:]
+    return _triangle(x, np.tri(n, m, k, dtype=bool))
 
 
 @implements("triu")
 def triu(m: Any, k: int = 0) -> Any:
     x = _matrix(m)
-    return _triangle(x, ~np.tri(*shape_of(x)[-2:], k=k - 1, dtype=bool))
+    n, m = shape_of(x)[-2:]
+    return _triangle(x, ~np.tri(n, m, k - 1, dtype=bool))
 
 
 @implements("fill_diagonal", always=True)

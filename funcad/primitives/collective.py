@@ -21,6 +21,7 @@ import numpy as np
 from funcad import tree
 from funcad.errors import UnboundAxisNameError
 from funcad.ir.aval import Aval, aval_of, dtype_of, is_inexact, shape_of
+from funcad.ir.place import near
 from funcad.ir.primitive import Primitive
 from funcad.ir.state import state
 from funcad.ir.tracer import Tracer
@@ -232,9 +233,9 @@ def _permute_collective(
     if not batched[0] and len(source) == n:
         return [args[0]], [False]
     x = _whole(n, args, batched)
-    rows = gather(x, np.array([source.get(i, 0) for i in range(n)]), unique=len(source) == n)
+    lanes, received = near([np.array([source.get(i, 0) for i in range(n)]), np.array([i in source for i in range(n)])], [x])
+    rows = gather(x, lanes, unique=len(source) == n)
     if len(source) < n:
-        received = np.array([i in source for i in range(n)])
         rows = select(broadcast_in_dim(received, shape=shape_of(x), axes=(0,)), rows, dtype_of(x).type(0))
     return [rows], [True]
 

@@ -147,22 +147,25 @@ def _split_impl(xp: Any, x: Any, y: Any, flipped: bool, n_sum: int, first: int) 
 
 
 def _dot_abstract(x: Aval, y: Aval, *, dimension_numbers: Any) -> Aval:
-    (cx, cy), (bx, by) = dimension_numbers
     if x.dtype != y.dtype:
         raise TypeError(f"dot_general: operands must have equal dtypes, got {avals_text([x, y])}; convert one of them")
+    return Aval(_dot_shape(x.shape, y.shape, dimension_numbers), x.dtype)
+
+
+@lru_cache(maxsize=4096)
+def _dot_shape(x: tuple, y: tuple, dimension_numbers: Any) -> tuple:
+    (cx, cy), (bx, by) = dimension_numbers
     used_x, used_y = cx + bx, cy + by
     if (len(cx), len(bx)) != (len(cy), len(by)) or len({*used_x}) < len(used_x) or len({*used_y}) < len(used_y):
-        raise ValueError(f"dot_general: dimension_numbers {dimension_numbers} do not pair axes of {avals_text([x, y])}")
+        raise ValueError(f"dot_general: dimension_numbers {dimension_numbers} do not pair axes of shapes {x} and {y}")
     for axes_x, axes_y in ((cx, cy), (bx, by)):
         for i, j in zip(axes_x, axes_y):
-            if not (0 <= i < x.ndim and 0 <= j < y.ndim) or x.shape[i] != y.shape[j]:
+            if not (0 <= i < len(x) and 0 <= j < len(y)) or x[i] != y[j]:
                 raise ValueError(
-                    f"dot_general: axis {i} of {x} and axis {j} of {y} are to be matched (dimension_numbers "
+                    f"dot_general: axis {i} of shape {x} and axis {j} of shape {y} are to be matched (dimension_numbers "
                     f"{dimension_numbers}), but they do not fit"
                 )
-    free_x = [x.shape[i] for i in _free(x.ndim, cx, bx)]
-    free_y = [y.shape[i] for i in _free(y.ndim, cy, by)]
-    return Aval((*[x.shape[i] for i in bx], *free_x, *free_y), x.dtype)
+    return (*[x[i] for i in bx], *[x[i] for i in _free(len(x), cx, bx)], *[y[i] for i in _free(len(y), cy, by)])
 
 
 def _dot_jvp(tangents: Any, out: Any, x: Any, y: Any, *, dimension_numbers: Any) -> Any:
@@ -185,17 +188,26 @@ def _dot_transpose_left(
     ct: Any, ndim: int, other: Any, own_sum: Axes, sum_: Axes, own_batch: Axes, batch: Axes, last: bool
 ) -> Any:
     """The cotangent of the operand whose axes are own_*; its free axes come last in ct if `last`."""
-    own_free, free = _free(ndim, own_sum, own_batch), _free(len(shape_of(other)), sum_, batch)
+    other_ndim = other.ndim if type(other) is np.ndarray else len(shape_of(other))
+    numbers, perm = _transpose_plan(ndim, other_ndim, own_sum, sum_, own_batch, batch, last)
+    result = dot_general_p(*((other, ct) if last else (ct, other)), dimension_numbers=numbers)
+    return result if perm is None else transpose(result, perm=perm)
+
+
+@lru_cache(maxsize=1024)
+def _transpose_plan(
+    ndim: int, other_ndim: int, own_sum: Axes, sum_: Axes, own_batch: Axes, batch: Axes, last: bool
+) -> tuple[Any, Axes | None]:
+    """How the cotangent meets the other operand, and the axes' way back into the operand's order."""
+    own_free, free = _free(ndim, own_sum, own_batch), _free(other_ndim, sum_, batch)
     n = len(batch)
     start = n if last else n + len(own_free)
     matched = tuple(range(start, start + len(free)))
     leading = tuple(range(n))
     result_sum = _in_order(sum_, own_sum)[1]  # the other's summed axes become free, in their own order
     if last:  # other first: (batch, summed, own free)
-        result = dot_general_p(other, ct, dimension_numbers=((free, matched), (batch, leading)))
-        return permute(result, _inverse((*own_batch, *result_sum, *own_free)))
-    result = dot_general_p(ct, other, dimension_numbers=((matched, free), (leading, batch)))
-    return permute(result, _inverse((*own_batch, *own_free, *result_sum)))
+        return ((free, matched), (batch, leading)), _moved(_inverse((*own_batch, *result_sum, *own_free)))
+    return ((matched, free), (leading, batch)), _moved(_inverse((*own_batch, *own_free, *result_sum)))
 
 
 def _shift(axes: Axes) -> Axes:

@@ -19,6 +19,7 @@ import numpy as np
 
 from funcad.errors import MissingRuleError
 from funcad.ir.aval import Aval
+from funcad.ir.place import namespace_of
 from funcad.ir.primitive import Primitive
 from funcad.primitives.shape import broadcast_leading
 
@@ -29,9 +30,11 @@ _PYTHON_KINDS = {bool: "b", int: "biufc", float: "fc", complex: "c"}
 
 
 def _given(x: Any) -> Any:
-    """An operand as the function sees it: rank-0 values are scalars, arrays are read-only."""
+    """An operand as the function sees it: rank-0 values are scalars, arrays are NumPy's and read-only."""
     if type(x) is not np.ndarray:
-        return x
+        if namespace_of([x]) is np:
+            return x
+        x = x.get()  # from the GPU: the function is NumPy's
     if not x.ndim:
         return x[()]
     x = x.view()
@@ -51,8 +54,13 @@ def _returned(x: Any, aval: Aval, what: str) -> Any:
         raise TypeError(f"{what} was declared as {aval}, but the function returned {found}")
     if isinstance(x, np.generic):
         return x
-    x = x.copy()
-    return x[()] if type(x) is np.ndarray and not x.ndim else x
+    x = x.copy() if namespace_of([x]) is np else x.get()
+    return x if x.ndim else x[()]
+
+
+def _on_device(xp: Any, results: list[Any]) -> list[Any]:
+    """Results go where the operands are."""
+    return results if xp is np else [xp.asarray(r) for r in results]
 
 
 class HostCall:
@@ -67,6 +75,10 @@ class HostCall:
         self.labels = labels
 
     def __repr__(self) -> str:
+        return self.name
+
+    @property
+    def __name__(self) -> str:
         return self.name
 
     def __call__(self, *values: Any) -> list[Any]:
@@ -101,7 +113,7 @@ def _lane_by_lane(primitive_of: Callable[[], Primitive]) -> Callable[..., tuple[
 
 debug_callback_p = Primitive(
     "debug_callback",
-    lambda xp, *args, call: call(*args),
+    lambda xp, *args, call: _on_device(xp, call(*args)),
     lambda *avals, call: list(call.avals),
     batch=_lane_by_lane(lambda: debug_callback_p),
     multiple=True,
@@ -116,7 +128,7 @@ def debug_callback(call: HostCall, *operands: Any) -> None:
 
 io_callback_p = Primitive(
     "io_callback",
-    lambda xp, *args, call: call(*args),
+    lambda xp, *args, call: _on_device(xp, call(*args)),
     lambda *avals, call: list(call.avals),
     batch=_lane_by_lane(lambda: io_callback_p),
     multiple=True,
@@ -144,7 +156,7 @@ def _pure_batch(
 
 pure_callback_p = Primitive(
     "pure_callback",
-    lambda xp, *args, call, vmap_method: call(*args),
+    lambda xp, *args, call, vmap_method: _on_device(xp, call(*args)),
     lambda *avals, call, vmap_method: list(call.avals),
     batch=_pure_batch,
     multiple=True,

@@ -59,17 +59,19 @@ def _pick_batch(size: int, args: Sequence[Any], batched: Sequence[bool]) -> tupl
     return pick_lanes(*[a if b else lead(a, size) for a, b in zip(args, batched)]), True
 
 
-def _pick_jvp(tangents: Sequence[Any], out: Any, x: Any, mask: Any) -> Any:
-    if is_stack(x):
-        return stack_select(mask, tangents[0], stack_empty(aval_of(x)))
-    return select(spread_mask(mask, shape_of(x)), tangents[0], 0.0)
+def _keep_lanes(t: Any, mask: Any) -> Any:
+    """t on the lanes of the mask, zero on the others."""
+    if is_stack(t):
+        return stack_select(mask, t, stack_empty(aval_of(t)))
+    return select(spread_mask(mask, shape_of(t)), t, 0.0)
 
 
 pick_lanes_p = Primitive(
     "pick_lanes",
     _pick_impl,
     _pick_abstract,
-    jvp=_pick_jvp,
+    jvp=lambda tangents, out, x, mask: _keep_lanes(tangents[0], mask),
+    transpose=lambda ct, x, mask: [_keep_lanes(ct, mask), None],  # results of idle lanes are dropped: zero cotangents
     batch=_pick_batch,
 )
 

@@ -10,7 +10,7 @@ from funcad.errors import PlacementError
 from funcad.ir.aval import Aval
 from funcad.ir.place import NAMESPACES, namespace_of
 from funcad.ir.primitive import Primitive
-from funcad.ir.tracer import Tracer
+from funcad.ir.tracer import Tracer, concrete_value
 
 __all__ = ["put", "cupy_module", "device_put_p"]
 
@@ -38,7 +38,7 @@ def _to_gpu(x: Any, number: int | None) -> Any:
     xp = namespace_of([x])
     if xp is not np and number is None:
         return x
-    cupy = cupy_module("device_put") if xp is np else xp
+    cupy = xp if xp is not np else next(iter(NAMESPACES.values()), None) or cupy_module("device_put")
     if number is None:
         return cupy.asarray(x)
     with cupy.cuda.Device(number):
@@ -67,5 +67,8 @@ device_put_p = Primitive(
 def put(x: Any, device: str, number: int | None) -> Any:
     """x on "cpu" or "cuda" (the given GPU, or the current one); x itself if it is there already."""
     if type(x) is Tracer:
+        value = concrete_value(x)
+        if device == "cpu" and type(value) is not Tracer and namespace_of([value]) is np:
+            return x
         return device_put_p(x, device=device, number=number)
     return _moved(np, x, device=device, number=number)

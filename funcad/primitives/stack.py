@@ -27,7 +27,7 @@ def is_stack(x: Any) -> bool:
 
 
 def map_entries(f: Callable[..., Any], aval: Any, *stacks: Any) -> Any:
-    """f on the arrays at equal places of stacks (None where one stack is shorter, hence zero)."""
+    """The stack, of this aval, of f of the arrays at equal places (None where one stack is shorter, hence zero)."""
     length = max(len(s) for s in stacks)
     items = []
     for i in range(length):
@@ -105,7 +105,8 @@ def _sum_abstract(x: StackAval, *, axis: int, size: int) -> StackAval:
 
 
 def _sum_impl(xp: Any, x: Any, *, axis: int, size: int) -> Any:
-    return map_entries(lambda a: namespace_of([a]).sum(a, axis=axis, dtype=a.dtype), _sum_abstract(x.aval, axis=axis, size=size), x)
+    result = _sum_abstract(x.aval, axis=axis, size=size)
+    return map_entries(lambda a: namespace_of([a]).sum(a, axis=axis, dtype=a.dtype), result, x)
 
 
 stack_sum_p = Primitive(  # every entry summed over an axis of that size: the transpose of stack_lead

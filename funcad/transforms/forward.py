@@ -12,6 +12,7 @@ from funcad import tree
 from funcad.errors import NonDifferentiableInputError
 from funcad.ir.aval import aval_of, is_inexact
 from funcad.ir.interpret import eval_jaxpr
+from funcad.ir.place import near_each
 from funcad.ir.trace import trace_function
 from funcad.transforms.following import follow, linearize_following
 from funcad.transforms.plumbing import (
@@ -58,7 +59,7 @@ def jvp(f: Callable[..., Any], primals: Sequence[Any], tangents: Sequence[Any], 
     outs, touts = follow(flat_function(with_aux(f, has_aux, box), in_tree, store), p_leaves, t_leaves)
     n = box.get("n", len(outs))
     check_leaves(outs[:n], f"jvp: output of {name_of(f)}")
-    touts = [zeros_for(o) if t is None else t for o, t in zip(outs[:n], touts)]
+    touts = near_each([zeros_for(o) if t is None else t for o, t in zip(outs[:n], touts)], outs[:n])
     outs = [*export(outs[:n], p_leaves), *outs[n:]]
     touts = export(touts, [*p_leaves, *[t for t in t_leaves if t is not None], *outs])
     if not has_aux:
@@ -97,7 +98,7 @@ def linearize(f: Callable[..., Any], *primals: Any, has_aux: bool = False) -> An
         held = locks  # the residuals stay locked as long as this function lives
         _, ts, _ = check_tangents(primals, tangents, f"derivative of {name_of(f)}", "primals", "tangents")
         found = iter(eval_jaxpr(jaxpr, [*residuals, *[t for t, d in zip(ts, differentiable) if d]]))
-        touts = [next(found) if z else zeros_for(o) for o, z in zip(outs[:n], nonzero)]
+        touts = near_each([next(found) if z else zeros_for(o) for o, z in zip(outs[:n], nonzero)], outs[:n])
         del held
         return out_tree.unflatten(export(touts, [t for t in ts if t is not None] + residuals))
 

@@ -14,7 +14,7 @@ from typing import Any
 from funcad import tree
 from funcad.errors import NonDifferentiableInputError, NonScalarOutputError
 from funcad.ir.aval import aval_of
-from funcad.ir.place import near
+from funcad.ir.place import near, near_each
 from funcad.ir.source import for_user
 from funcad.transforms.following import linearize_following
 from funcad.transforms.plumbing import api, check_leaves, export, name_of, normalize_argnums, positional_names, zeros_for
@@ -174,7 +174,7 @@ class _Gradient:
         if any([g is None for g in grads]):
             self._warn_if_independent(grads, in_tree, positions, names)
             grads = [zeros_for(x) if g is None else g for g, x in zip(grads, leaves)]
-        grads = export(grads, leaves)
+        grads = export(near_each(grads, leaves), leaves)
         locks.release()
         return self._result(outs, box, in_tree.unflatten(grads), len(positions), single)
 

@@ -13,6 +13,7 @@ from funcad import tree
 from funcad.ir.aval import aval_of, is_inexact
 from funcad.ir.jaxpr import Jaxpr
 from funcad.ir.locks import Locks
+from funcad.ir.place import near_each
 from funcad.transforms.following import linearize_following
 from funcad.transforms.plumbing import (
     AbstractOutput,
@@ -96,7 +97,7 @@ def _pull(pullback: _Pullback, cotangent: Any) -> tuple:
     for p, d in zip(pullback.primals, pullback.differentiable):
         ct = next(found) if d else None
         grads.append(zeros_for(p) if ct is None else ct)
-    grads = export(grads, [*cts, *pullback.primals, *pullback.residuals])
+    grads = export(near_each(grads, pullback.primals), [*cts, *pullback.primals, *pullback.residuals])
     return pullback.in_tree.unflatten(grads)
 
 

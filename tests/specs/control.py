@@ -85,6 +85,10 @@ def borrowed(x, mask):
     return lanes.select_lanes(mask, sin(lanes.pick_lanes(x, mask)), mul(x, 0.5))
 
 
+def borrowed_linearly(x, mask):
+    return lanes.select_lanes(mask, mul(lanes.pick_lanes(x, mask), 2.0), mul(x, 0.5))
+
+
 def scanned(c, xs):
     return list(scan(lambda c, x: (sin(mul(c, x)), mul(c, c)), c, xs))
 
@@ -109,7 +113,7 @@ MASK = np.array([True, False])
 SPECS = [
     spec(scan_rules.scan_p, scanned, [some((2,), (3, 2)), some((), (4,)), some((2,), (0, 2))]),
     spec(loops.while_p, looped, [some((2,)), some(()), some((0,))]),
-    spec(conditional.cond_p, chosen, [(np.int64(k), np.array([0.3, 0.8])) for k in (0, 1, 2)]),
+    spec(conditional.cond_p, chosen, [(np.array(k), np.array([0.3, 0.8])) for k in (0, 1, 2)]),
     spec(solve.linear_solve_p, diagonal, [lambda rng: (rng.uniform(1, 2, 2), rng.normal(size=2))],
          reference=lambda a, b: b / a),
     spec(solve.root_p, square_root, [(np.array([2.0, 3.0]),)], reference=np.sqrt),
@@ -120,7 +124,8 @@ SPECS = [
     spec(stack.stack_empty_p, with_empty, [some((2,))], reference=lambda x: np.sin(x) + np.sin(2 * x)),
     spec(stack.stack_select_p, selected, [(MASK, np.array([0.1, 0.2]), np.array([0.7, -0.3]))]),
     spec(
-        lanes.pick_lanes_p, borrowed, [(np.array([0.1, 0.2]), MASK), (np.ones((2, 3)), MASK), (np.ones(2), ~MASK & MASK)],
+        lanes.pick_lanes_p, borrowed, [(np.array([0.1, 0.2]), MASK), (np.ones((2, 3)), MASK)],
         reference=lambda x, mask: np.where(mask.reshape((2,) + (1,) * (x.ndim - 1)), np.sin(x), x * 0.5),
     ),
+    spec(lanes.pick_lanes_p, borrowed_linearly, [(np.array([0.1, 0.2]), mask) for mask in (MASK, ~MASK, MASK & ~MASK)]),
 ]  # fmt: skip
