@@ -6,11 +6,13 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
+import scipy.special
 
 from funcad.ir.place import NAMESPACES
 
@@ -27,6 +29,19 @@ ABSENT = {
 }
 _METHODS = {"at": {"add", "subtract", "maximum", "minimum", "bitwise_and", "bitwise_or", "bitwise_xor"}}
 _NO_METHODS = {"outer", "reduceat", "accumulate"}  # of CuPy's ufuncs: absent, or for some ufuncs only
+
+# What `cupyx.scipy.special` of CuPy 14 has.
+SPECIAL = set(
+    """
+    bdtr bdtrc bdtri beta betainc betaincinv betaln binom boxcox boxcox1p btdtr btdtri cbrt chdtr chdtrc chdtri
+    cosdg cosm1 cotdg digamma ellipeinc ellipj ellipk ellipkinc ellipkm1 entr erf erfc erfcinv erfcx erfinv exp1
+    exp10 exp2 expi expit expm1 expn exprel fdtr fdtrc fdtri gamma gammainc gammaincc gammainccinv gammaincinv
+    gammaln gammasgn gdtr gdtrc huber i0 i0e i1 i1e inv_boxcox inv_boxcox1p j0 j1 k0 k0e k1 k1e kl_div lambertw
+    log1p log_expit log_ndtr log_softmax loggamma logit logsumexp lpmv multigammaln nbdtr nbdtrc nbdtri ndtr ndtri
+    pdtr pdtrc pdtri poch polygamma pseudo_huber radian rel_entr rgamma round shichi sici sinc sindg softmax
+    sph_harm sph_harm_y spherical_yn tandg wright_bessel xlog1py xlogy y0 y1 yn zeta zetac
+    """.split()
+)
 
 
 class DeviceArray:
@@ -240,6 +255,15 @@ class _Module:
     array = asarray
 
 
+class _Special(_Module):
+    """scipy.special, as far as CuPy has it."""
+
+    def __getattr__(self, name: str) -> Any:
+        if name not in SPECIAL:
+            raise AttributeError(name)
+        return super().__getattr__(name)
+
+
 def unwrap_all(x: Any) -> Any:
     if isinstance(x, (list, tuple)):
         return [unwrap_all(v) for v in x]
@@ -255,10 +279,11 @@ def registered() -> Iterator[Any]:
     """While this is open, funcad knows the stand-in's arrays."""
     NAMESPACES[DeviceArray] = xp
     moved.clear()
+    sys.modules["cupyx.scipy.special"] = _Special(scipy.special, "special")
     try:
         yield xp
     finally:
-        del NAMESPACES[DeviceArray]
+        del NAMESPACES[DeviceArray], sys.modules["cupyx.scipy.special"]
         moved.clear()
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from funcad.ir.aval import shape_of
+from funcad.ir.aval import aval_of, shape_of
 from funcad.numpy.axes import array_of, axis_of, expand, move, ravelled
 from funcad.numpy.dispatch import implements, refuse
 from funcad.numpy.promote import agree, promote, promote_dtype, result_dtype
@@ -18,7 +18,12 @@ from funcad.primitives.shape import broadcast_to, concatenate, reshape
 
 def _same_dtype(*arrays: Any, dtype: Any = None) -> list[Any]:
     xs = [array_of(a) for a in arrays]
-    return promote_dtype(xs, result_dtype(xs)[0] if dtype is None else np.dtype(dtype))
+    if dtype is None:
+        first = xs[0].dtype
+        if first.isnative and all([x.dtype is first and (type(x) is np.ndarray or not aval_of(x).weak) for x in xs]):
+            return xs
+        dtype = result_dtype(xs)[0]
+    return promote_dtype(xs, np.dtype(dtype))
 
 
 def matmul_of(x: Any, y: Any) -> Any:

@@ -21,7 +21,7 @@ from funcad.numpy.dispatch import array_ufunc as array_ufunc
 from funcad.numpy.indexing import getitem as getitem
 from funcad.numpy.indexing import setitem as setitem
 from funcad.numpy.methods import attribute as attribute
-from funcad.numpy.promote import agree, is_operand, promote, promote_dtype, with_integer
+from funcad.numpy.promote import agree, is_operand, natively, promote, promote_dtype, with_integer
 from funcad.primitives import arithmetic, comparison
 from funcad.primitives.arithmetic import add_p, div_p, mul_p, sub_p
 from funcad.primitives.conversion import convert, convert_p
@@ -43,13 +43,17 @@ def _arithmetic(function: Any, x: Any, y: Any) -> Any:
 
 
 def add(x: Any, y: Any) -> Any:
-    return bind(add_p, x, y) if agree(x, y) else _arithmetic(arithmetic.add, x, y)
+    if agree(x, y):
+        return bind(add_p, x, y)
+    out = natively(add_p, x, y)
+    return _arithmetic(arithmetic.add, x, y) if out is None else out
 
 
 def sub(x: Any, y: Any) -> Any:
     if agree(x, y):
         return bind(sub_p, x, y)
-    return _arithmetic(_subtract, x, y)
+    out = natively(sub_p, x, y)
+    return _arithmetic(_subtract, x, y) if out is None else out
 
 
 def _subtract(x: Any, y: Any) -> Any:
@@ -63,11 +67,17 @@ def _subtract(x: Any, y: Any) -> Any:
 
 
 def mul(x: Any, y: Any) -> Any:
-    return bind(mul_p, x, y) if agree(x, y) else _arithmetic(arithmetic.mul, x, y)
+    if agree(x, y):
+        return bind(mul_p, x, y)
+    out = natively(mul_p, x, y)
+    return _arithmetic(arithmetic.mul, x, y) if out is None else out
 
 
 def truediv(x: Any, y: Any) -> Any:
-    return bind(div_p, x, y) if agree(x, y) else _arithmetic(arithmetic.div, x, y)
+    if agree(x, y):
+        return bind(div_p, x, y)
+    out = natively(div_p, x, y)
+    return _arithmetic(arithmetic.div, x, y) if out is None else out
 
 
 def _loop(function: Any, ufunc: Any, x: Any, y: Any) -> Any:

@@ -16,10 +16,12 @@ import numpy as np
 
 from funcad.ir.aval import KINDS, SCALAR_AVALS, aval_of
 from funcad.ir.place import NAMESPACES, device_in_use, namespace_of
+from funcad.ir.state import state
 from funcad.ir.trace import AbstractTrace, bind
 from funcad.ir.tracer import Tracer
 from funcad.primitives.conversion import convert_p
 from funcad.primitives.shape import broadcast_in_dim_p
+from funcad.transforms.following import FollowingTrace
 
 __all__ = [
     "promote",
@@ -36,6 +38,7 @@ __all__ = [
     "broadcast",
     "broadcast_in",
     "innermost",
+    "natively",
 ]
 
 _PYTHON: dict[type, type] = {bool: bool, int: int, float: float, complex: complex}
@@ -200,6 +203,26 @@ def promote_shaped(*args: Any) -> list[Any]:
 
 
 _ARRAYS = (Tracer, np.ndarray)
+
+
+def natively(primitive: Any, x: Any, y: Any) -> Any:
+    """An elementwise operation on floats of one dtype and different shapes, left to NumPy's own broadcasting.
+
+    None where that is not possible: only a following trace computes at once, so only there equations can be spared.
+    """
+    if type(x) not in _ARRAYS or type(y) not in _ARRAYS or state.staging is not None:
+        return None
+    a, b = aval_of(x), aval_of(y)
+    if a.dtype is not b.dtype or a.dtype.kind not in "fc" or a.weak or b.weak:
+        return None
+    top = x.owner if type(x) is Tracer else y.owner
+    if type(y) is Tracer and y.owner.level > top.level:
+        top = y.owner
+    if type(top) is not FollowingTrace:
+        return None
+    return top.record(primitive, (x, y), {}, _shape_of_two(a.shape, b.shape))
+
+
 _loops: dict[tuple, np.dtype] = {}
 
 

@@ -149,23 +149,25 @@ def _split_impl(xp: Any, x: Any, y: Any, flipped: bool, n_sum: int, first: int) 
 def _dot_abstract(x: Aval, y: Aval, *, dimension_numbers: Any) -> Aval:
     if x.dtype != y.dtype:
         raise TypeError(f"dot_general: operands must have equal dtypes, got {avals_text([x, y])}; convert one of them")
-    return Aval(_dot_shape(x.shape, y.shape, dimension_numbers), x.dtype)
+    return Aval(_dot_shape(x.shape, y.shape, x.dtype, dimension_numbers), x.dtype)
 
 
 @lru_cache(maxsize=4096)
-def _dot_shape(x: tuple, y: tuple, dimension_numbers: Any) -> tuple:
+def _dot_shape(x_shape: tuple, y_shape: tuple, dtype: np.dtype, dimension_numbers: Any) -> tuple:
     (cx, cy), (bx, by) = dimension_numbers
+    x, y = Aval(x_shape, dtype), Aval(y_shape, dtype)
     used_x, used_y = cx + bx, cy + by
     if (len(cx), len(bx)) != (len(cy), len(by)) or len({*used_x}) < len(used_x) or len({*used_y}) < len(used_y):
-        raise ValueError(f"dot_general: dimension_numbers {dimension_numbers} do not pair axes of shapes {x} and {y}")
+        raise ValueError(f"dot_general: dimension_numbers {dimension_numbers} do not pair axes of {avals_text([x, y])}")
     for axes_x, axes_y in ((cx, cy), (bx, by)):
         for i, j in zip(axes_x, axes_y):
-            if not (0 <= i < len(x) and 0 <= j < len(y)) or x[i] != y[j]:
+            if not (0 <= i < x.ndim and 0 <= j < y.ndim) or x_shape[i] != y_shape[j]:
                 raise ValueError(
-                    f"dot_general: axis {i} of shape {x} and axis {j} of shape {y} are to be matched (dimension_numbers "
+                    f"dot_general: axis {i} of {x} and axis {j} of {y} are to be matched (dimension_numbers "
                     f"{dimension_numbers}), but they do not fit"
                 )
-    return (*[x[i] for i in bx], *[x[i] for i in _free(len(x), cx, bx)], *[y[i] for i in _free(len(y), cy, by)])
+    free_x, free_y = _free(x.ndim, cx, bx), _free(y.ndim, cy, by)
+    return (*[x_shape[i] for i in bx + free_x], *[y_shape[i] for i in free_y])
 
 
 def _dot_jvp(tangents: Any, out: Any, x: Any, y: Any, *, dimension_numbers: Any) -> Any:

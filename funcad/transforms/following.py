@@ -26,6 +26,7 @@ from funcad.ir.source import user_source
 from funcad.ir.state import state
 from funcad.ir.trace import AbstractTrace, Trace, bind, leaked
 from funcad.ir.tracer import Tracer, concrete_value
+from funcad.primitives.shape import broadcast_to
 from funcad.transforms.jvp import jvp_step
 
 __all__ = ["FollowingTrace", "follow", "linearize_following"]
@@ -53,8 +54,10 @@ class _Protector:
         array = concrete_value(x)
         if type(array) is not np.ndarray or array.size == 0 or not self.is_users(array):
             return x
-        if array is x and array.nbytes <= SMALL:
-            return array.copy()
+        if array is x:
+            compact = array[tuple([slice(None) if s else slice(1) for s in array.strides])]
+            if compact.nbytes <= SMALL:
+                return array.copy() if compact.size == array.size else np.broadcast_to(compact.copy(), array.shape)
         self.locks.lock(array)
         return x
 
@@ -70,7 +73,9 @@ class FollowingTrace(Trace):
         self.protector = protector
         self.moved: dict[int, tuple[Any, Any]] = {}
 
-    def record(self, primitive: Any, args: Sequence[Any], params: dict[str, Any]) -> Any:
+    def record(self, primitive: Any, args: Sequence[Any], params: dict[str, Any], shape: tuple | None = None) -> Any:
+        """`shape` is given for an elementwise operation whose operands have other shapes: NumPy broadcasts the primals
+        itself, and equations broadcast only the tangents."""
         if self.closed:
             raise leaked(next(a for a in args if type(a) is Tracer and a.owner is self))
         primals, tangents = [], []
@@ -83,6 +88,8 @@ class FollowingTrace(Trace):
                 tangents.append(None)
         if NAMESPACES or "cupy" in sys.modules:
             primals = self._move_captured(args, primals)
+        if shape is not None and any([type(p) is Tracer for p in primals]):
+            return bind(primitive, *[broadcast_to(a, shape) for a in args], **params)
         protector = self.protector
         saved = state.source
         source = saved or user_source()
@@ -97,6 +104,9 @@ class FollowingTrace(Trace):
                 out = bind(primitive, *primals, **params)
                 token = hush()
                 try:
+                    if shape is not None:
+                        primals = [broadcast_to(p, shape) for p in primals]
+                        tangents = [t if t is None else broadcast_to(t, shape) for t in tangents]
                     tangent = primitive.jvp(tangents, out, *primals, **params)
                 finally:
                     unhush(token)
