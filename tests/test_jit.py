@@ -164,6 +164,14 @@ def test_unsuitable_donations_are_left_alone(kind):
     np.testing.assert_array_equal(x, before)
 
 
+def test_a_view_of_a_donated_buffer_keeps_its_contents():
+    f = fc.jit(lambda x: (np.reshape(x, (2, 2)) * 1.0, np.reshape(x, (2, 2)), x + 1.0), donate_argnums=0)
+    a, b, c = f(np.arange(4.0))
+    np.testing.assert_array_equal(a, [[0.0, 1.0], [2.0, 3.0]])
+    np.testing.assert_array_equal(b, [[0.0, 1.0], [2.0, 3.0]])
+    np.testing.assert_array_equal(c, [1.0, 2.0, 3.0, 4.0])
+
+
 def test_static_and_donated_clash():
     with pytest.raises(ValueError, match="both static and donated"):
         fc.jit(lambda x: x, static_argnums=0, donate_argnums=0)

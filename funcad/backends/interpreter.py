@@ -19,6 +19,7 @@ from funcad.ir.aval import aval_of
 from funcad.ir.interpret import note_source
 from funcad.ir.jaxpr import Jaxpr, Literal, Var
 from funcad.ir.place import device_in_use, namespace_of
+from funcad.ir.quiet import hush, unhush
 from funcad.ir.state import state
 
 __all__ = ["Program", "program_of", "run_jaxpr", "counters"]
@@ -29,7 +30,7 @@ counters = {"programs": 0, "traces": 0}  # how often a program was compiled, a f
 class Program:
     """A jaxpr made ready to run."""
 
-    __slots__ = ("jaxpr", "n_slots", "template", "steps", "outputs", "n_inputs")
+    __slots__ = ("jaxpr", "template", "steps", "outputs", "n_inputs", "viewed")
 
     def __init__(self, jaxpr: Jaxpr):
         counters["programs"] += 1
@@ -56,13 +57,15 @@ class Program:
             )
         self.outputs = tuple([slot(o) for o in jaxpr.outputs])
         self.template = template
+        # slots that an operation reads which may give a view: never written into, the view may outlive them
+        self.viewed = {i for _, primitive, ins, params, _, _ in self.steps if params or primitive.inplace is None for i in ins}
 
     def run(self, args: Sequence[Any], donated: frozenset[int] = frozenset()) -> list[Any]:
         """The outputs; `donated` holds the ids of argument buffers that results may be written into."""
         slots = self.template.copy()
         slots[: self.n_inputs] = args
         xp: Any = np
-        call: Any = _call_numpy
+        call: Any = None
         if device_in_use() or state.debug_nans:
             xp = namespace_of(args)
             if xp is not np:
@@ -70,32 +73,32 @@ class Program:
             call = functools.partial(_call_anywhere, xp)
         del args
         equation = None
+        token = hush()
         try:
-            with np.errstate(all="ignore"):
-                for equation, primitive, ins, params, outs, dead in self.steps:
-                    values = [slots[i] for i in ins]
-                    if donated and primitive.inplace is not None and not params:
-                        result = _in_place(primitive, values, ins, dead, equation, donated)
-                    else:
-                        result = call(primitive, values, params)
-                    del values
-                    if primitive.multiple:
-                        for i, r in zip(outs, result):
-                            slots[i] = r
-                    else:
-                        slots[outs[0]] = result
-                    result = None
-                    for i in dead:
-                        slots[i] = None
+            for equation, primitive, ins, params, outs, dead in self.steps:
+                values = [slots[i] for i in ins]
+                if donated and primitive.inplace is not None and not params:
+                    result = _in_place(primitive, values, ins, set(dead) - self.viewed, equation, donated)
+                elif call is None:
+                    result = primitive.impl(np, *values, **params)
+                else:
+                    result = call(primitive, values, params)
+                del values
+                if primitive.multiple:
+                    for i, r in zip(outs, result):
+                        slots[i] = r
+                else:
+                    slots[outs[0]] = result
+                result = None
+                for i in dead:
+                    slots[i] = None
         except Exception as error:
             note_source(error, equation and equation.source)
             raise
+        finally:
+            unhush(token)
         outputs = [slots[i] for i in self.outputs]
         return outputs if xp is np else [_moved(xp, x) for x in outputs]
-
-
-def _call_numpy(primitive: Any, values: list, params: dict) -> Any:
-    return primitive.impl(np, *values, **params)
 
 
 def _call_anywhere(xp: Any, primitive: Any, values: list, params: dict) -> Any:
@@ -111,7 +114,7 @@ def _moved(xp: Any, x: Any) -> Any:
     return xp.asarray(x) if isinstance(x, (np.ndarray, np.generic)) else x
 
 
-def _in_place(primitive: Any, values: list, ins: tuple, dead: tuple, equation: Any, donated: frozenset[int]) -> Any:
+def _in_place(primitive: Any, values: list, ins: tuple, dead: set, equation: Any, donated: frozenset[int]) -> Any:
     aval = equation.outputs[0].aval
     for value, i in zip(values, ins):
         if i in dead and type(value) is np.ndarray and id(value) in donated:

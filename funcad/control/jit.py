@@ -28,6 +28,7 @@ from funcad.ir.interpret import eval_jaxpr
 from funcad.ir.jaxpr import Jaxpr, literal_key
 from funcad.ir.locks import root_of
 from funcad.ir.place import NAMESPACES, device_in_use
+from funcad.ir.prune import prune
 from funcad.ir.state import setting, state
 from funcad.ir.trace import trace_function
 from funcad.ir.tracer import Tracer
@@ -271,7 +272,7 @@ class Jitted:
             return self.f(*merged, **{k: keywords.get(k, v) for k, v in kwargs.items()})
 
         jaxpr, consts = trace_function(flat_function(full, in_tree, store), avals, name=f"jit({name_of(self.f)})")
-        return _Entry(jaxpr, consts, store.tree)
+        return _Entry(prune(jaxpr), consts, store.tree)
 
     def _is_static(self, i: int, n: int) -> bool:
         return i in self.static_nums or i - n in self.static_nums
