@@ -51,11 +51,12 @@ class CacheInfo(NamedTuple):
 class _Entry:
     """One traced program."""
 
-    __slots__ = ("jaxpr", "consts", "out_tree")
+    __slots__ = ("jaxpr", "consts", "in_tree", "out_tree")
 
-    def __init__(self, jaxpr: Jaxpr, consts: list, out_tree: Any):
+    def __init__(self, jaxpr: Jaxpr, consts: list, in_tree: Any, out_tree: Any):
         self.jaxpr = jaxpr
         self.consts = consts
+        self.in_tree = in_tree
         self.out_tree = out_tree
 
 
@@ -272,7 +273,7 @@ class Jitted:
             return self.f(*merged, **{k: keywords.get(k, v) for k, v in kwargs.items()})
 
         jaxpr, consts = trace_function(flat_function(full, in_tree, store), avals, name=f"jit({name_of(self.f)})")
-        return _Entry(prune(jaxpr), consts, store.tree)
+        return _Entry(prune(jaxpr), consts, in_tree, store.tree)
 
     def _is_static(self, i: int, n: int) -> bool:
         return i in self.static_nums or i - n in self.static_nums
@@ -390,7 +391,12 @@ class Compiled:
     @api
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         entry = self._entry
-        leaves = tree.leaves((args, kwargs))
+        leaves, in_tree = tree.flatten((args, kwargs))
+        if in_tree != entry.in_tree:
+            raise TypeError(
+                f"compiled {self.name} takes the dynamic arguments that it was lowered for (static ones are part of it).\n"
+                + tree.describe_difference(in_tree, entry.in_tree, "(args, kwargs)", "(args, kwargs) of lower")
+            )
         expected = entry.jaxpr.in_avals[len(entry.consts) :]
         found = [aval_of(x) for x in leaves]
         if [(a.shape, a.dtype) for a in found] != [(a.shape, a.dtype) for a in expected]:

@@ -82,7 +82,7 @@ def near(captured: Sequence[Any], beside: Sequence[Any], scalars: bool = False) 
     return [xp.asarray(x) if type(x) is np.ndarray else x for x in captured]
 
 
-def near_each(derivatives: Sequence[Any], primals: Sequence[Any]) -> Sequence[Any]:
+def near_each(derivatives: list[Any], primals: Sequence[Any]) -> list[Any]:
     """Derivatives on their primals' device: a rule may have given zeros of NumPy's."""
     if not device_in_use():
         return derivatives

@@ -25,7 +25,7 @@ from funcad.ir.quiet import hush, unhush
 from funcad.ir.source import user_source
 from funcad.ir.state import state
 from funcad.ir.trace import AbstractTrace, Trace, bind, leaked
-from funcad.ir.tracer import Tracer, concrete_value
+from funcad.ir.tracer import Tracer, concrete_value, has_value
 from funcad.primitives.shape import broadcast_to
 from funcad.transforms.jvp import jvp_step
 
@@ -54,7 +54,7 @@ class _Protector:
         array = concrete_value(x)
         if type(array) is not np.ndarray or array.size == 0 or not self.is_users(array):
             return x
-        if array is x:
+        if array is x and all(map(has_value, self.args)):  # jit and vmap read what they capture by reference: no copy
             compact = array[tuple([slice(None) if s else slice(1) for s in array.strides])]
             if compact.nbytes <= SMALL:
                 return array.copy() if compact.size == array.size else np.broadcast_to(compact.copy(), array.shape)
@@ -182,6 +182,9 @@ def linearize_following(
         protector.args = outs
         del touts[box.get("n", len(touts)) :]
         jaxpr, residuals = recording.jaxpr([t for t in touts if t is not None])
+    except BaseException:
+        protector.locks.release()  # at once: whoever keeps the exception keeps this frame
+        raise
     finally:
         recording.closed = True
     return outs, [t is not None for t in touts], jaxpr, residuals, protector.locks

@@ -60,7 +60,7 @@ def jvp(f: Callable[..., Any], primals: Sequence[Any], tangents: Sequence[Any], 
     n = box.get("n", len(outs))
     check_leaves(outs[:n], f"jvp: output of {name_of(f)}")
     touts = near_each([zeros_for(o) if t is None else t for o, t in zip(outs[:n], touts)], outs[:n])
-    outs = [*export(outs[:n], p_leaves), *outs[n:]]
+    outs = export(outs, p_leaves)
     touts = export(touts, [*p_leaves, *[t for t in t_leaves if t is not None], *outs])
     if not has_aux:
         return store.tree.unflatten(outs), store.tree.unflatten(touts)
@@ -91,7 +91,7 @@ def linearize(f: Callable[..., Any], *primals: Any, has_aux: bool = False) -> An
     n = box.get("n", len(outs))
     check_leaves(outs[:n], f"linearize: output of {name_of(f)}")
     out_tree = store.tree.children()[0] if has_aux else store.tree
-    outs = [*export(outs[:n], leaves + residuals), *outs[n:]]
+    outs = export(outs, leaves + residuals)
 
     @api
     def f_jvp(*tangents: Any) -> Any:

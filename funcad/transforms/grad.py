@@ -174,7 +174,11 @@ class _Gradient:
         if any([g is None for g in grads]):
             self._warn_if_independent(grads, in_tree, positions, names)
             grads = [zeros_for(x) if g is None else g for g, x in zip(grads, leaves)]
-        grads = export(near_each(grads, leaves), leaves)
+        foreign = leaves
+        if self.has_aux:
+            outs = export(outs, leaves)
+            foreign = leaves + outs
+        grads = export(near_each(grads, leaves), foreign)
         locks.release()
         return self._result(outs, box, in_tree.unflatten(grads), len(positions), single)
 

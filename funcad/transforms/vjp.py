@@ -123,7 +123,7 @@ def vjp(f: Callable[..., Any], *primals: Any, has_aux: bool = False) -> Any:
     outs, nonzero, jaxpr, residuals, locks = linearize_following(flat, leaves, differentiable, "vjp", box)
     n = box.get("n", len(outs))
     check_leaves(outs[:n], f"vjp: output of {name_of(f)}")
-    outs = [*export(outs[:n], leaves + residuals), *outs[n:]]
+    outs = export(outs, leaves + residuals)
     out_tree = store.tree.children()[0] if has_aux else store.tree
     pullback = _Pullback(
         name_of(f),
