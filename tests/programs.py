@@ -47,7 +47,7 @@ class Program:
 
 
 PROGRAMS: list[Program] = []
-MISSING: list[str] = []  # programs that cannot run, with what they need: the test asserts that there are none
+MISSING: list[str] = []  # programs that cannot run yet, with what they need
 
 
 def program(*args: Any, needs: str = "", **options: Any) -> Callable[[Callable[..., Any]], Callable[..., Any]]:

@@ -284,7 +284,7 @@ def test_first_derivatives_numerically(name: str) -> None:
 
 def test_only_programs_of_namespaces_to_come_are_left_out() -> None:
     """Programs join the chains by themselves as soon as what they need exists; so far funcad has neither linalg nor random."""
-    assert set(MISSING) == {"linear_solve", "random_draw"}
+    assert {line.split()[0] for line in MISSING} == {"linear_solve", "random_draw"}
 
 
 def test_there_is_a_chain_for_every_pair_of_transforms() -> None:

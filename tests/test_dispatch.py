@@ -276,3 +276,16 @@ def test_importing_is_quick():
     )
     result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert float(result.stdout) < 0.2
+
+
+def test_creation_like_a_traced_value():
+    makers = [
+        lambda x: np.asarray([1.0, 2.0], like=x),
+        lambda x: np.array([1.0, x[0]], like=x),
+        lambda x: np.zeros(2, like=x) + np.ones(2, like=x),
+        lambda x: np.arange(2.0, like=x),
+        lambda x: np.full(2, 3.0, like=x),
+    ]
+    for make, expected in zip(makers, [[1, 2], [2, 1], [1, 1], [0, 1], [3, 3]]):
+        for transform in (funcad.grad, lambda f: funcad.jit(funcad.grad(f))):
+            np.testing.assert_array_equal(transform(lambda x, make=make: np.sum(make(x) * x))(np.ones(2)), expected)

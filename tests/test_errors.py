@@ -51,7 +51,7 @@ def test_bool_conversion():
         return x if x > 0 else -x
 
     assert message(errors.TracerBoolConversionError, fc.jit(f), 1.0) == (
-        f"the truth of a traced bool[] was asked for at {at(f, 1)}, but inside jit(f) it has no value.\n"
+        f"the truth of a traced bool*[] was asked for at {at(f, 1)}, but inside jit(f) it has no value.\n"
         "Use np.where(condition, a, b), funcad.cond or funcad.while_loop; or pass the argument that decides as static "
         "(jit(..., static_argnums=...))."
     )

@@ -28,9 +28,8 @@ from funcad.ir.interpret import eval_jaxpr
 from funcad.ir.jaxpr import Jaxpr, literal_key
 from funcad.ir.locks import root_of
 from funcad.ir.place import NAMESPACES, device_in_use
-from funcad.ir.prune import prune
 from funcad.ir.state import setting, state
-from funcad.ir.trace import trace_function
+from funcad.ir.trace import by_reference, trace_function
 from funcad.ir.tracer import Tracer
 from funcad.transforms.plumbing import OutTree, api, check_leaves, export, flat_function, name_of, positional_names
 
@@ -227,7 +226,7 @@ class Jitted:
             _check_placement(leaves, self.f)
         inputs = [*entry.consts, *leaves]
         if self.inline and any(type(x) is Tracer for x in inputs):
-            return entry.out_tree.unflatten(eval_jaxpr(entry.jaxpr, inputs))
+            return entry.out_tree.unflatten(eval_jaxpr(entry.jaxpr, by_reference(inputs, inputs)))
         if (self.donate_nums or self.donate_names) and not any(type(x) is Tracer for x in inputs):
             donated = self._donated(args, kwargs, inputs)
             outs = program_of(entry.jaxpr).run(inputs, donated)

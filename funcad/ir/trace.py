@@ -28,7 +28,7 @@ from funcad.ir.source import user_source
 from funcad.ir.state import state
 from funcad.ir.tracer import Tracer, concrete_value
 
-__all__ = ["bind", "compute", "Trace", "AbstractTrace", "trace_function", "leaked"]
+__all__ = ["bind", "compute", "Trace", "AbstractTrace", "trace_function", "leaked", "by_reference", "abstract_trace_of"]
 
 _levels = itertools.count(1)
 _open_traces: set[int] = set()  # levels of the user functions being traced abstractly, in any thread
@@ -225,6 +225,26 @@ def trace_function(
         state.staging, state.abstract = saved_staging, saved_abstract
         _open_traces.discard(trace.level)
         trace.close()
+
+
+def abstract_trace_of(values: Sequence[Any]) -> Any:
+    """The innermost abstract trace that the values belong to, also behind following traces; None if all are known."""
+    top = None
+    for x in map(concrete_value, values):
+        if type(x) is Tracer and (top is None or x.owner.level > top.level):
+            top = x.owner
+    return top
+
+
+def by_reference(values: Sequence[Any], beside: Sequence[Any]) -> list[Any]:
+    """Arrays that meet abstract values in `beside` become inputs of their program, which reads them anew at each run.
+
+    Otherwise what a derivative's or a batching rule makes of them would be computed now, and frozen.
+    """
+    trace = abstract_trace_of(beside)
+    if trace is None:
+        return list(values)
+    return [Tracer(trace, trace.atom(x)) if type(x) is np.ndarray or type(x) in NAMESPACES else x for x in values]
 
 
 def any_tracer(values: Sequence[Any]) -> bool:

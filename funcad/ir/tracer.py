@@ -291,8 +291,8 @@ class Tracer:
     def __rdivmod__(self, other: Any) -> Any:
         return self.namespace.floordiv(other, self), self.namespace.mod(other, self)
 
-    def __pow__(self, other: Any, modulo: None = None) -> Any:
-        return self.namespace.pow(self, other)
+    def __pow__(self, other: Any, modulo: Any = None) -> Any:
+        return self.namespace.pow(self, other) if modulo is None else NotImplemented
 
     def __rpow__(self, other: Any) -> Any:
         return self.namespace.pow(other, self)

@@ -293,3 +293,8 @@ def ix_(*args: Any) -> tuple:
 
 
 TABLE[np.ix_] = ix_
+
+
+# np.zeros(3, like=x) of a traced x arrives here without its `like`
+TABLE.update({np.array: array, np.asarray: asarray, np.zeros: zeros, np.ones: ones, np.empty: empty, np.full: full})
+TABLE[np.arange] = arange

@@ -77,10 +77,20 @@ arccosh = elementwise_ufunc("arccosh", transcendental.arccosh)
 arctanh = elementwise_ufunc("arctanh", transcendental.arctanh)
 logaddexp = elementwise_ufunc("logaddexp", transcendental.logaddexp, FLOAT)
 logaddexp2 = elementwise_ufunc("logaddexp2", transcendental.logaddexp2, FLOAT)
-deg2rad = elementwise_ufunc("deg2rad", lambda x: arithmetic.mul(x, math.pi / 180.0), FLOAT)
-rad2deg = elementwise_ufunc("rad2deg", lambda x: arithmetic.mul(x, 180.0 / math.pi), FLOAT)
-radians = elementwise_ufunc("radians", lambda x: arithmetic.mul(x, math.pi / 180.0), FLOAT)
-degrees = elementwise_ufunc("degrees", lambda x: arithmetic.mul(x, 180.0 / math.pi), FLOAT)
+
+
+def _to_radians(x: Any) -> Any:
+    return arithmetic.mul(x, np.deg2rad(aval_of(x).dtype.type(1)))
+
+
+def _to_degrees(x: Any) -> Any:
+    return arithmetic.mul(x, np.rad2deg(aval_of(x).dtype.type(1)))
+
+
+deg2rad = elementwise_ufunc("deg2rad", _to_radians, FLOAT)
+rad2deg = elementwise_ufunc("rad2deg", _to_degrees, FLOAT)
+radians = elementwise_ufunc("radians", _to_radians, FLOAT)
+degrees = elementwise_ufunc("degrees", _to_degrees, FLOAT)
 
 
 def conj_(x: Any) -> Any:

@@ -16,6 +16,7 @@ from funcad.errors import TracerArrayConversionError
 from funcad.ir.aval import aval_of, shape_of
 from funcad.ir.place import near
 from funcad.ir.source import user_source
+from funcad.ir.trace import by_reference
 from funcad.ir.tracer import Tracer, concrete_value
 from funcad.numpy.index_plan import Plan, has_tracer, refuse, simple_index, slice_triple, unknown_count
 from funcad.numpy.promote import as_array, strengthen
@@ -194,7 +195,7 @@ class _Updater:
             cell[()] = values  # NumPy's own rule, with its errors
             values = cell[()]
         elif aval.dtype != dtype or aval.weak:
-            values = convert(values, dtype)
+            values = convert(by_reference((values,), (self._x,))[0], dtype)
         own = aval.shape
         if own == shape:
             return values

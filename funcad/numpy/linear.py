@@ -31,12 +31,7 @@ def matmul_of(x: Any, y: Any) -> Any:
     if not agree(x, y):
         x, y = _same_dtype(x, y)
     sx, sy = shape_of(x), shape_of(y)
-    for i, s in enumerate((sx, sy)):
-        if not s:
-            raise ValueError(
-                f"matmul: Input operand {i} does not have enough dimensions (has 0, gufunc core with signature "
-                "(n?,k),(k,m?)->(n?,m?) requires 1)"
-            )
+    _ranks("matmul", "(n?,k),(k,m?)->(n?,m?)", (x, 1), (y, 1))
     n, m = sx[-1], sy[-2 if len(sy) > 1 else -1]
     if n != m:
         raise ValueError(
@@ -119,10 +114,20 @@ def tensordot(a: Any, b: Any, axes: Any = 2) -> Any:
 def vecdot(x1: Any, x2: Any, /, out: Any = None, *, axis: int = -1, dtype: Any = None) -> Any:
     refuse("np.vecdot", out=out)
     x, y = _same_dtype(x1, x2, dtype=dtype)
+    _ranks("vecdot", "(n),(n)->()", (x, 1), (y, 1))
     x, y = [move(v, axis_of(axis, len(shape_of(v))), len(shape_of(v)) - 1) for v in (x, y)]
     _core("vecdot", shape_of(x)[-1], shape_of(y)[-1])
     subscripts, operands = contraction.canonical_einsum("...i,...i->...", conj(x), y)
     return contraction.einsum(subscripts, *operands)
+
+
+def _ranks(name: str, signature: str, *operands: tuple[Any, int]) -> None:
+    for i, (x, needed) in enumerate(operands):
+        if len(shape_of(x)) < needed:
+            raise ValueError(
+                f"{name}: Input operand {i} does not have enough dimensions (has {len(shape_of(x))}, gufunc core with signature "
+                f"{signature} requires {needed})"
+            )
 
 
 def _core(name: str, n: int, m: int) -> None:
@@ -134,6 +139,7 @@ def _core(name: str, n: int, m: int) -> None:
 def matvec(x1: Any, x2: Any, /, out: Any = None, *, dtype: Any = None) -> Any:
     refuse("np.matvec", out=out)
     x, y = _same_dtype(x1, x2, dtype=dtype)
+    _ranks("matvec", "(m,n),(n)->(m)", (x, 2), (y, 1))
     result = matmul_of(x, expand(y, (len(shape_of(y)),)))
     return reshape(result, shape=shape_of(result)[:-1])
 
@@ -142,6 +148,7 @@ def matvec(x1: Any, x2: Any, /, out: Any = None, *, dtype: Any = None) -> Any:
 def vecmat(x1: Any, x2: Any, /, out: Any = None, *, dtype: Any = None) -> Any:
     refuse("np.vecmat", out=out)
     x, y = _same_dtype(x1, x2, dtype=dtype)
+    _ranks("vecmat", "(n),(n,m)->(m)", (x, 1), (y, 2))
     result = matmul_of(expand(conj(x), (len(shape_of(x)) - 1,)), y)
     return reshape(result, shape=(*shape_of(result)[:-2], shape_of(result)[-1]))
 

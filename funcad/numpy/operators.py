@@ -21,12 +21,23 @@ from funcad.numpy.dispatch import array_ufunc as array_ufunc
 from funcad.numpy.indexing import getitem as getitem
 from funcad.numpy.indexing import setitem as setitem
 from funcad.numpy.methods import attribute as attribute
-from funcad.numpy.promote import agree, is_operand, natively, promote, promote_dtype, with_integer
+from funcad.numpy.promote import (
+    agree,
+    as_array,
+    broadcast,
+    is_operand,
+    natively,
+    promote,
+    promote_dtype,
+    result_dtype,
+    with_integer,
+)
 from funcad.primitives import arithmetic, comparison
 from funcad.primitives.arithmetic import add_p, div_p, mul_p, sub_p
 from funcad.primitives.conversion import convert, convert_p
 
 _INT = np.dtype(int)
+_FLOAT = np.dtype(float)
 
 
 def _arithmetic(function: Any, x: Any, y: Any) -> Any:
@@ -77,7 +88,19 @@ def truediv(x: Any, y: Any) -> Any:
     if agree(x, y):
         return bind(div_p, x, y)
     out = natively(div_p, x, y)
-    return _arithmetic(arithmetic.div, x, y) if out is None else out
+    return _divide(x, y) if out is None else out
+
+
+def _divide(x: Any, y: Any) -> Any:
+    """Quotients of integers are computed in float64, so that a Python integer need not fit the other operand's dtype."""
+    pair = with_integer(x, y)
+    if pair is not None:
+        return arithmetic.div(*pair)
+    if not (is_operand(x) and is_operand(y)):
+        return NotImplemented
+    operands = [as_array(a) for a in (x, y)]
+    dtype, weak = result_dtype(operands)
+    return arithmetic.div(*broadcast(promote_dtype(operands, _FLOAT if dtype.kind in "biu" else dtype, weak)))
 
 
 def _loop(function: Any, ufunc: Any, x: Any, y: Any) -> Any:
@@ -138,10 +161,8 @@ def xor(x: Any, y: Any) -> Any:
 
 
 def _shift(function: Any, ufunc: Any, x: Any, y: Any) -> Any:
-    if is_operand(x) and is_operand(y):
-        operands = promote(x, y)
-        if aval_of(operands[0]).dtype.kind not in "iu":
-            return _loop(function, ufunc, x, y)
+    if is_operand(x) and is_operand(y) and result_dtype([as_array(a) for a in (x, y)])[0].kind == "b":
+        return _loop(function, ufunc, x, y)
     return _bits(function, ufunc, x, y)
 
 

@@ -17,7 +17,7 @@ import numpy as np
 from funcad.ir.aval import KINDS, SCALAR_AVALS, aval_of
 from funcad.ir.place import NAMESPACES, device_in_use, namespace_of
 from funcad.ir.state import state
-from funcad.ir.trace import AbstractTrace, bind
+from funcad.ir.trace import abstract_trace_of, bind
 from funcad.ir.tracer import Tracer
 from funcad.primitives.conversion import convert_p
 from funcad.primitives.shape import broadcast_in_dim_p
@@ -37,7 +37,6 @@ __all__ = [
     "convert_in",
     "broadcast",
     "broadcast_in",
-    "innermost",
     "natively",
 ]
 
@@ -81,15 +80,6 @@ def _flat(x: Any) -> Any:
         yield x
 
 
-def innermost(args: Sequence[Any]) -> Any:
-    """The innermost trace among the arguments, if it is abstract; else None."""
-    top = None
-    for a in args:
-        if type(a) is Tracer and (top is None or a.owner.level > top.level):
-            top = a.owner
-    return top if isinstance(top, AbstractTrace) else None
-
-
 def convert_in(trace: Any, x: Any, dtype: np.dtype) -> Any:
     """Convert x; an array that meets an abstract trace is converted *in* it, so that it goes on being read by reference."""
     if trace is not None and type(x) is np.ndarray:
@@ -128,7 +118,7 @@ def promote_dtype(args: Sequence[Any], dtype: np.dtype, weak: bool | None = Fals
     What happens to traced Python scalars: they become strong (False), stay weak in the new kind (True), or stay what they are
     if they have the dtype already (None: for primitives that care for the dtype only).
     """
-    trace = innermost(args)
+    trace = abstract_trace_of(args)
     result = []
     for a in args:
         kind = type(a)
@@ -198,7 +188,7 @@ def promote_shaped(*args: Any) -> list[Any]:
     """As `promote`, but scalars become arrays too: for primitives whose operands may not be literals."""
     operands = promote(*args)
     shape = np.broadcast_shapes(*[aval_of(a).shape for a in operands])
-    trace = innermost(operands)
+    trace = abstract_trace_of(operands)
     return [a if aval_of(a).shape == shape else broadcast_in(trace, a, shape, ()) for a in operands]
 
 
@@ -259,13 +249,15 @@ def promote_for(ufunc: np.ufunc, args: Sequence[Any], dtype: Any = None) -> list
 
 
 def _shape_of_two(a: tuple, b: tuple) -> tuple:
-    """`np.broadcast_shapes` without building arrays; NumPy's own error where they do not fit."""
+    """`np.broadcast_shapes` without building arrays; the error of NumPy's operators where they do not fit."""
+    first, second = a, b
     if len(a) < len(b):
         a, b = b, a
     lead = len(a) - len(b)
     tail = [m if n == 1 else n for n, m in zip(a[lead:], b)]
     if any([m != 1 and m != n for n, m in zip(tail, b)]):
-        return np.broadcast_shapes(a, b)
+        texts = [f"({','.join(map(str, s))}{',' if len(s) == 1 else ''})" for s in (first, second)]
+        raise ValueError(f"operands could not be broadcast together with shapes {' '.join(texts)} ")
     return (*a[:lead], *tail)
 
 
@@ -276,7 +268,7 @@ def broadcast(operands: Sequence[Any]) -> list[Any]:
     if all(s == first for s in shapes):
         return list(operands)
     shape = _shape_of_two(*shapes) if len(shapes) == 2 else np.broadcast_shapes(*shapes)
-    trace = innermost(operands)
+    trace = abstract_trace_of(operands)
     result = []
     for a, s in zip(operands, shapes):
         if s != shape and not (s == () and type(a) is not Tracer and not isinstance(a, np.ndarray)):

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from funcad.ir.aval import Aval, dtype_of
+from funcad.ir.aval import Aval, aval_of, dtype_of
 from funcad.ir.primitive import is_linear
 from funcad.primitives import families
 from funcad.primitives.comparison import and_, eq, ge, isinf, select, signbit
@@ -349,7 +349,7 @@ def _integral(y: Any) -> int | None:
 
 def pow(x: Any, y: Any) -> Any:
     """x**y; an integral literal exponent is a polynomial or its reciprocal, with safe derivatives at 0."""
-    n = None if _is_scalar(x) else _integral(y)
+    n = None if _is_scalar(x) or aval_of(x).weak and not aval_of(y).weak else _integral(y)
     return pow_p(x, y) if n is None else integer_pow(x, n)
 
 

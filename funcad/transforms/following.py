@@ -24,8 +24,8 @@ from funcad.ir.place import NAMESPACES, namespace_of
 from funcad.ir.quiet import hush, unhush
 from funcad.ir.source import user_source
 from funcad.ir.state import state
-from funcad.ir.trace import AbstractTrace, Trace, bind, leaked
-from funcad.ir.tracer import Tracer, concrete_value, has_value
+from funcad.ir.trace import AbstractTrace, Trace, bind, by_reference, leaked
+from funcad.ir.tracer import Tracer, concrete_value
 from funcad.primitives.shape import broadcast_to
 from funcad.transforms.jvp import jvp_step
 
@@ -54,7 +54,7 @@ class _Protector:
         array = concrete_value(x)
         if type(array) is not np.ndarray or array.size == 0 or not self.is_users(array):
             return x
-        if array is x and all(map(has_value, self.args)):  # jit and vmap read what they capture by reference: no copy
+        if array is x:
             compact = array[tuple([slice(None) if s else slice(1) for s in array.strides])]
             if compact.nbytes <= SMALL:
                 return array.copy() if compact.size == array.size else np.broadcast_to(compact.copy(), array.shape)
@@ -90,6 +90,8 @@ class FollowingTrace(Trace):
             primals = self._move_captured(args, primals)
         if shape is not None and any([type(p) is Tracer for p in primals]):
             return bind(primitive, *[broadcast_to(a, shape) for a in args], **params)
+        if state.abstract is not None:
+            primals = by_reference(primals, primals)
         protector = self.protector
         saved = state.source
         source = saved or user_source()

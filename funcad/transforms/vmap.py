@@ -13,7 +13,7 @@ from funcad.errors import AxesMismatchError
 from funcad.ir.aval import Aval, aval_of
 from funcad.ir.place import near
 from funcad.ir.state import setting, state
-from funcad.ir.trace import trace_function
+from funcad.ir.trace import by_reference, trace_function
 from funcad.primitives.indexing import static_slice
 from funcad.primitives.shape import broadcast_leading, concatenate, transpose
 from funcad.transforms.batch import batch_eval
@@ -130,7 +130,7 @@ def _run(f: Any, in_tree: Any, out_axes: Any, axis_name: Any, leaves: list, batc
     avals = [aval_of(x).unbatched() if b else aval_of(x) for x, b in zip(leaves, batched)]
     if axis_name is None:
         jaxpr, consts = trace_function(flat, avals, name="vmap")
-        consts = near(consts, leaves)
+        consts = by_reference(near(consts, leaves), leaves)
         outs, out_batched = batch_eval(jaxpr, size, [*consts, *leaves], [False] * len(consts) + batched)
     else:
         outs, out_batched = _run_named(flat, avals, axis_name, leaves, batched, size)
@@ -152,7 +152,7 @@ def _run_named(flat: Any, avals: list, axis_name: Any, leaves: list, batched: li
 
     jaxpr, consts = trace_function(with_index, [Aval((), index.dtype), *avals], name="vmap")
     with setting(batching=axis_name):
-        consts = near([*consts, index], leaves)
+        consts = by_reference(near([*consts, index], leaves), leaves)
         return batch_eval(jaxpr, size, [*consts, *leaves], [False] * (len(consts) - 1) + [True] + batched)
 
 
