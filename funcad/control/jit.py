@@ -272,7 +272,7 @@ class Jitted:
             return self.f(*merged, **{k: keywords.get(k, v) for k, v in kwargs.items()})
 
         jaxpr, consts = trace_function(flat_function(full, in_tree, store), avals, name=f"jit({name_of(self.f)})")
-        return _Entry(prune(jaxpr), consts, in_tree, store.tree)
+        return _Entry(jaxpr, consts, in_tree, store.tree)
 
     def _is_static(self, i: int, n: int) -> bool:
         return i in self.static_nums or i - n in self.static_nums
