@@ -1,7 +1,8 @@
 """funcad: JAX's way of working on the NumPy and CuPy arrays you already have.
 
-`grad`, `jvp`, `vjp`, `vmap`, `jit` and the rest transform pure Python functions on NumPy arrays; plain `np.*` calls are traced.
-What a first gradient does not need (control flow, custom rules, `funcad.lax`, `funcad.nn` ...) is imported when it is first used.
+`grad`, `jvp`, `vjp`, `vmap`, `jit` and the rest transform pure Python functions on NumPy arrays; plain `np.*` calls are
+traced. What a first gradient does not need (control flow, custom rules, `funcad.lax`, `funcad.nn` ...) is imported when it is
+first used.
 
 >>> import numpy as np, funcad
 >>> funcad.grad(lambda x: np.sum(x**2))(np.array([1.0, 2.0]))

@@ -90,22 +90,33 @@ class NonDifferentiableInputError(FuncadError, TypeError):
 class MissingRuleError(FuncadError, NotImplementedError):
     """A primitive has no derivative, transpose or batching rule for what was asked of it.
 
-    Remedy: the message names the primitive; wrap the operation in `custom_jvp` or `custom_vjp`.
+    Cause: not every operation has a derivative (the message names the primitive; `funcad.rules` lists what it has).
+    Example: `grad(lambda x: pure_callback(f, x, x))(1.0)`.
+    Remedy: wrap the operation in `custom_jvp` or `custom_vjp`, or take `stop_gradient` of its operands.
     """
 
 
 class AxesMismatchError(FuncadError, ValueError):
-    """`vmap`'s in_axes or out_axes do not fit the arguments, or mapped sizes differ."""
+    """`vmap`'s in_axes or out_axes do not fit the arguments, or mapped sizes differ.
+
+    Example: `vmap(np.add)(np.ones(2), np.ones(3))`.
+    Remedy: `in_axes=None` for what is not mapped; one int or None per argument, or per leaf.
+    """
 
 
 class TreeMismatchError(FuncadError, ValueError):
-    """Two pytrees that must have the same structure differ; the message names the first path that does."""
+    """Two pytrees that must have the same structure differ; the message names the first path that does.
+
+    Example: `tree.map(np.add, {"w": 1.0}, {"v": 1.0})`.
+    Remedy: give both the same containers with the same keys; one int or None may stand for a whole branch of axes.
+    """
 
 
 class UnboundAxisNameError(FuncadError, NameError):
     """A collective named an axis that no enclosing `vmap(axis_name=...)` binds.
 
     Example: `psum(x, "i")` outside `vmap(f, axis_name="i")`.
+    Remedy: call it inside a function that is mapped with that axis_name; the message lists the names that are bound.
     """
 
 
@@ -113,6 +124,7 @@ class CustomRuleClosureError(FuncadError, ValueError):
     """A function with a custom derivative rule closes over a value that is being traced.
 
     Cause: its rule would not know the derivative with respect to that value.
+    Example: `grad(lambda w: f(w))(1.0)` where f is a `custom_vjp` function defined inside that uses w.
     Remedy: pass the value as an argument, or use `closure_convert`.
     """
 
@@ -120,6 +132,8 @@ class CustomRuleClosureError(FuncadError, ValueError):
 class PlacementError(FuncadError, TypeError):
     """A NumPy array met a CuPy array as arguments of one operation.
 
+    Cause: moving arrays silently would be slow; only scalars and captured arrays are moved.
+    Example: `jvp(np.add, (numpy_array, cupy_array), tangents)`.
     Remedy: `funcad.device_put(x)` moves the NumPy array to the GPU.
     """
 

@@ -7,6 +7,8 @@ import pytest
 
 import funcad as fc
 from funcad import errors
+from funcad.primitives.arithmetic import add
+from tests import standin
 
 
 def at(f, offset=0):
@@ -255,3 +257,65 @@ def test_an_error_while_running_a_program_names_the_users_line():
     with pytest.raises(ValueError, match="no luck") as info:
         fc.jit(f)(1.0)
     assert info.value.__notes__ == [f"funcad: while running an operation written at {at(f, 1)}"]
+
+
+def test_unbound_axis_name():
+    assert message(errors.UnboundAxisNameError, fc.psum, 1.0, "i") == (
+        "psum: the axis name 'i' is not bound; bound names here: none.\n"
+        "Remedy: call it inside a function that is mapped with funcad.vmap(f, axis_name='i')."
+    )
+
+
+def test_custom_rule_closure():
+    def f(weight):
+        g = fc.custom_jvp(lambda x: x * weight)
+        g.defjvp(lambda p, t: (g(*p), t[0]))
+        return g(2.0)
+
+    text = message(errors.CustomRuleClosureError, fc.grad(f), 1.0)
+    assert text == (
+        f"custom_jvp function <lambda> closes over the variable 'weight', which is being traced (f64*[] in grad, made at "
+        f"{__file__}:{f.__code__.co_firstlineno + 1} (<lambda>)): the derivative with respect to it would be lost.\n"
+        "Remedy: make it an argument of the function and of its rules; for a function that closes over it, "
+        "funcad.closure_convert turns such values into arguments."
+    )
+
+
+def test_tree_mismatch():
+    assert message(errors.TreeMismatchError, fc.tree.map, np.add, {"w": 1.0}, {"v": 1.0}) == (
+        "rest[0] is a dict without the key 'w' and with the extra key 'v', unlike tree."
+    )
+
+
+def test_placement():
+    with standin.registered():
+        x = standin.to_device(np.ones(3))
+        assert message(errors.PlacementError, add, x, np.ones(3)) == (
+            "add got a NumPy array of shape (3,) and dtype float64 together with a standin array of shape (3,) and dtype "
+            "float64.\nMove one of them: funcad.device_put(x) puts a NumPy array on the GPU, funcad.device_get(x) brings a GPU "
+            "array back."
+        )
+
+
+def test_nan():
+    def f(x):
+        return np.log(x)
+
+    def checked():
+        with fc.debug_nans():
+            fc.jit(f)(-1.0)
+
+    assert message(errors.NanError, checked) == f"log made a NaN from operands without one, at {at(f, 1)}"
+
+
+def test_outputs_that_are_not_arrays():
+    f = lambda x: {"a": x, "b": "text"}
+    said = "expected an array or a number, got str: 'text'"
+    assert message(TypeError, fc.jit(f), 1.0) == f"jit of <lambda>: output at ['b']: {said}"
+    assert message(TypeError, fc.vmap(f), np.ones(2)) == f"vmap of <lambda>: output at ['b']: {said}"
+    assert message(TypeError, fc.vmap, None) == "vmap takes a function, got NoneType"
+
+
+@pytest.mark.parametrize("name", [n for n in errors.__all__ if n != "FuncadError"])
+def test_docstrings_have_an_example_and_a_remedy(name):
+    assert "Example: " in getattr(errors, name).__doc__ and "Remedy: " in getattr(errors, name).__doc__

@@ -1,5 +1,7 @@
 """grad, value_and_grad, jvp, vjp, linearize, linear_transpose, Jacobians: options, structures, borders."""
 
+import warnings
+
 import numpy as np
 import pytest
 
@@ -210,3 +212,10 @@ def test_perturbation_confusion():
     assert fc.grad(lambda x: x * fc.grad(lambda y: x + y)(1.0))(2.0) == 1.0
     assert fc.grad(lambda x: x * fc.jvp(lambda y: x, (1.0,), (1.0,))[1])(3.0) == 0.0
     assert fc.jvp(lambda x: fc.jvp(lambda y: x * y, (2.0,), (1.0,))[1], (3.0,), (1.0,))[1] == 1.0
+
+
+@pytest.mark.parametrize("transform", [fc.hessian, fc.jacfwd, fc.jacrev])
+def test_rows_of_jacobians_never_warn(transform):
+    with warnings.catch_warnings(), np.errstate(all="raise"):
+        warnings.simplefilter("error")
+        transform(lambda x: np.sum(np.sqrt(x)))(np.array([0.0, 1.0]))

@@ -9,7 +9,7 @@ import pytest
 import scipy.special
 
 import funcad.numpy as fnp
-from funcad import grad, jit, jvp, nn, vjp, vmap
+from funcad import grad, hvp, jit, jvp, nn, vjp, vmap
 from funcad.errors import MissingRuleError
 from funcad.primitives import special
 from funcad.testing import check_grads
@@ -327,3 +327,13 @@ def test_bessel_functions_at_zero() -> None:
 def test_log_ndtr_far_left() -> None:
     assert grad(special.log_ndtr)(-1e4) == pytest.approx(1e4, rel=1e-6)
     assert grad(grad(special.log_ndtr))(-50.0) == pytest.approx(-1.0, rel=1e-3)
+
+
+@pytest.mark.parametrize("f", [nn.gelu, nn.safe_log, nn.silu, nn.softplus, nn.smooth_abs], ids=lambda f: f.__name__)
+@pytest.mark.parametrize("dtype", [np.float16, np.float32, np.float64])
+def test_derivatives_stay_finite_far_out(f: Any, dtype: Any) -> None:
+    far = {np.float16: 300.0, np.float32: 1e30, np.float64: 1e200}[dtype]
+    x = np.array([-far, -50.0, 0.5, 50.0, far], dtype)
+    slope = grad(lambda x: np.sum(f(x)))(x)
+    assert slope.dtype == dtype and np.isfinite(slope).all()
+    assert np.isfinite(hvp(lambda x: np.sum(f(x)), (x,), (np.ones_like(x),))).all()

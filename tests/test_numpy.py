@@ -25,7 +25,7 @@ NODES = np.array([-2.0, -1.0, 0.5, 1.0, 2.5])
 UNARY_NAMES = """
     sin cos tan exp exp2 expm1 log log2 log10 log1p sinh cosh tanh arcsin arccos arctan arcsinh arctanh sqrt cbrt square
     reciprocal negative positive absolute fabs deg2rad rad2deg degrees radians sinc floor ceil trunc rint sign conjugate
-    isnan isinf isfinite signbit logical_not real imag angle fix nan_to_num isreal iscomplex isposinf isneginf
+    isnan isinf isfinite signbit logical_not real imag angle nan_to_num isreal iscomplex isposinf isneginf
 """
 UNARY = dict.fromkeys(UNARY_NAMES.split(), P) | {"arccosh": P + 1.5}
 BINARY = (
@@ -392,3 +392,50 @@ def test_on_a_device(name, f, args):
             assert type(value) is standin.DeviceArray
             tolerance = _TOLERANCE.get(expected.dtype, 1e-12)
             np.testing.assert_allclose(standin.to_host(value), expected, rtol=tolerance, atol=tolerance)
+
+
+_HALF = np.array([0.5, 2.25, -1.5], np.float16)
+_COMPLEX = np.array([complex(np.nan, 1.26), complex(-0.0, -0.04), complex(np.inf, 0.0)])
+
+
+@pytest.mark.parametrize(
+    "f, x",
+    [
+        (np.deg2rad, np.array([1.0, 33.0], np.longdouble)),
+        (np.rad2deg, np.array([1.0, 33.0], np.longdouble)),
+        (lambda x: np.quantile(x, 0.3), _HALF),
+        (np.nanmedian, _HALF),
+        (np.nanmedian, np.zeros(0)),
+        (np.sinc, np.array([0, 1], np.int8)),
+        (np.vander, _HALF),
+        (np.trapezoid, np.zeros(0)),
+        (lambda x: np.round(x, 1), _COMPLEX),
+        (lambda x: np.sum(x, axis=0), np.float64(2.0)),
+        (lambda x: np.max(x, axis=-1), np.float64(2.0)),
+    ],
+)
+@pytest.mark.filterwarnings("ignore:All-NaN|Mean of empty:RuntimeWarning")
+def test_edges_of_dtype_and_shape(f, x):
+    expected = f(x)
+    for result in (funcad.jit(f)(x), funcad.vmap(f)(x[None])[0]):
+        assert result.dtype == expected.dtype
+        np.testing.assert_array_max_ulp(result.view(float), expected.view(float), 2) if x.dtype.kind == "c" else (
+            np.testing.assert_allclose(result, expected, rtol=4 * np.finfo(expected.dtype).eps, atol=1e-15)
+        )
+
+
+def test_set_operations_keep_the_dtype():
+    seen = []
+    funcad.grad(lambda x: (seen.append(np.setdiff1d(x, [1.0])), np.sum(x))[1])(_HALF)
+    assert seen[0].dtype == np.float16
+
+
+@pytest.mark.parametrize("f", [np.matvec, np.vecmat, np.vecdot])
+def test_products_need_their_dimensions(f):
+    x = np.ones(3)
+    y = np.float64(1.0) if f is np.vecdot else x
+    with pytest.raises(ValueError, match="does not have enough dimensions") as theirs:
+        f(x, y)
+    with pytest.raises(ValueError) as ours:
+        funcad.jit(f)(x, y)
+    assert str(ours.value) == str(theirs.value)

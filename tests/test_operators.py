@@ -232,3 +232,34 @@ def test_numpy_scalars_and_arrays_on_the_left():
 
     np.testing.assert_allclose(funcad.grad(f)(1.5), 1.0)
     np.testing.assert_allclose(funcad.jit(f)(1.5), 1.5)
+
+
+def test_division_of_integers_by_what_their_dtype_does_not_hold():
+    x = np.arange(3, dtype=np.int8)
+    for f in (lambda x: x / 300, lambda x: -300 / (x + 1)):
+        result = funcad.jit(f)(x)
+        assert result.dtype == f(x).dtype
+        np.testing.assert_array_equal(result, f(x))
+    assert funcad.jit(lambda n, x: n / x)(-3, np.uint8(2)) == -1.5
+
+
+def test_refused_as_numpy_refuses():
+    for f in (lambda x: x << 1, lambda x: 1.5 >> x):
+        with pytest.raises(TypeError, match="shift' not supported for the input types"):
+            funcad.jit(f)(np.ones(2))
+    with pytest.raises(TypeError, match="unsupported operand type"):
+        funcad.jit(lambda x: pow(x, 2, 3))(2)
+
+
+@pytest.mark.parametrize("exponent", [np.float64(1.0), np.float64(2.0), np.float32(1.0), np.float32(2.5)])
+def test_a_python_float_to_a_numpy_power_is_numpys(exponent):
+    for result in (funcad.jvp(lambda x: x**exponent, (1.5,), (1.0,))[0], funcad.jit(lambda x: x**exponent)(1.5)):
+        assert type(result) is type(1.5**exponent) and result == 1.5**exponent
+
+
+@pytest.mark.parametrize("odd", [np.ma.array([1.0, 2.0], mask=[False, True]), np.matrix([1.0, 2.0])], ids=["masked", "matrix"])
+def test_arrays_with_operators_of_their_own_are_refused(odd):
+    with pytest.raises(TypeError, match="computes with plain arrays"):
+        funcad.grad(np.sum)(odd)
+    with pytest.raises(TypeError, match="computes with plain arrays"):
+        funcad.grad(lambda x: np.sum(x * odd))(np.ones(2))

@@ -133,7 +133,8 @@ def _plan(jaxpr: Jaxpr, nonzero: tuple[bool, ...], policy: Any) -> _Plan:
     key = ("checkpoint", nonzero, policy)
     found = jaxpr.memo.get(key)
     if found is None:
-        found = jaxpr.memo[key] = _make_plan(_inlined(jaxpr) if policy is not None or jaxpr.has_effects else jaxpr, nonzero, policy)
+        body = _inlined(jaxpr) if policy is not None or jaxpr.has_effects else jaxpr
+        found = jaxpr.memo[key] = _make_plan(body, nonzero, policy)
     return found
 
 

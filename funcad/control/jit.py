@@ -271,7 +271,9 @@ class Jitted:
             merged = [a if self._is_static(i, len(args)) else next(it) for i, a in enumerate(args)]
             return self.f(*merged, **{k: keywords.get(k, v) for k, v in kwargs.items()})
 
-        jaxpr, consts = trace_function(flat_function(full, in_tree, store), avals, name=f"jit({name_of(self.f)})")
+        jaxpr, consts = trace_function(
+            flat_function(full, in_tree, store, f"jit of {name_of(self.f)}"), avals, name=f"jit({name_of(self.f)})"
+        )
         return _Entry(jaxpr, consts, in_tree, store.tree)
 
     def _is_static(self, i: int, n: int) -> bool:

@@ -335,11 +335,11 @@ def run_while(what: str, cond_fun: Any, body_fun: Any, init: Any, names: tuple[s
     def test(*values: Any) -> list[Any]:
         out = cond_fun(structure.unflatten(values))
         leaves, _ = prepare(what, out, f"the value returned by {name_of(cond_fun)}")
-        if len(leaves) != 1 or leaves[0] is not out or aval_of(out).shape != ():
+        if len(leaves) != 1 or leaves[0] is not out or aval_of(out).shape != () or aval_of(out).dtype.kind != "b":
             got = str(aval_of(out)) if len(leaves) == 1 and leaves[0] is out else type(out).__name__
             raise TypeError(
                 f"{what}: {name_of(cond_fun)} must return one bool of shape (), got {got}.\n"
-                "Reduce it with np.all or np.any."
+                "Compare it (x > 0); reduce an array of bools with np.all or np.any."
             )
         return leaves
 

@@ -12,10 +12,22 @@ from typing import Any
 
 import numpy as np
 
-__all__ = ["Aval", "LiteralAval", "StackAval", "aval_of", "is_inexact", "shape_of", "dtype_of", "KINDS", "SCALAR_AVALS"]
+__all__ = [
+    "Aval",
+    "LiteralAval",
+    "StackAval",
+    "aval_of",
+    "is_inexact",
+    "shape_of",
+    "dtype_of",
+    "KINDS",
+    "FLOAT0",
+    "SCALAR_AVALS",
+]
 
 KINDS = "biufc"
-_SHORT = {"b": "bool", "i": "i", "u": "u", "f": "f", "c": "c"}
+FLOAT0 = np.dtype([("float0", np.void, 0)])  # of the tangents of integers and bools at the borders: passes through, as data
+_SHORT = {"b": "bool", "V": "float0", "i": "i", "u": "u", "f": "f", "c": "c"}
 
 
 class Aval:
@@ -52,7 +64,7 @@ class Aval:
 
     def __str__(self) -> str:
         kind = self.dtype.kind
-        name = "bool" if kind == "b" else f"{_SHORT[kind]}{self.dtype.itemsize * 8}"
+        name = _SHORT[kind] if kind in "bV" else f"{_SHORT[kind]}{self.dtype.itemsize * 8}"
         return f"{name}{'*' if self.weak else ''}[{','.join(map(str, self.shape))}]"
 
     def __repr__(self) -> str:
@@ -136,7 +148,7 @@ def aval_of(x: Any) -> Any:
     kind = type(x)
     if kind is np.ndarray:
         dtype = x.dtype
-        if dtype.kind not in KINDS:
+        if dtype.kind not in KINDS and dtype != FLOAT0:
             raise TypeError(f"funcad computes with bool, int, float and complex arrays; got dtype {dtype}")
         return Aval(x.shape, dtype if dtype.isnative else dtype.newbyteorder("="))
     aval = SCALAR_AVALS.get(kind)
@@ -149,8 +161,13 @@ def aval_of(x: Any) -> Any:
         return aval
     if isinstance(x, (bool, int, float, complex)) and not isinstance(x, np.generic):
         return next(a for kind, a in SCALAR_AVALS.items() if isinstance(x, kind))
+    if isinstance(x, np.ndarray) and type(x).__name__ in ("MaskedArray", "matrix"):
+        raise TypeError(
+            f"funcad computes with plain arrays; a {type(x).__name__} means something else by its operators.\n"
+            "Remedy: np.asarray(x) of a matrix; x.filled(value) of a masked array, with np.where on x.mask in the function."
+        )
     shape, dtype = getattr(x, "shape", None), getattr(x, "dtype", None)
-    if type(shape) is tuple and isinstance(dtype, np.dtype) and dtype.kind in KINDS:
+    if type(shape) is tuple and isinstance(dtype, np.dtype) and (dtype.kind in KINDS or dtype == FLOAT0):
         return Aval(shape, dtype)
     if isinstance(x, np.ndarray) or dtype is not None:
         raise TypeError(f"funcad computes with bool, int, float and complex arrays; got dtype {dtype}")
@@ -158,7 +175,10 @@ def aval_of(x: Any) -> Any:
 
 
 def shape_of(x: Any) -> tuple[int, ...]:
-    return x.shape if type(x) is np.ndarray else aval_of(x).shape
+    kind = type(x)
+    if kind is np.ndarray:
+        return x.shape
+    return () if kind in SCALAR_AVALS else aval_of(x).shape
 
 
 def dtype_of(x: Any) -> np.dtype:

@@ -54,6 +54,7 @@ class Primitive:
         "ufunc",
         "collective",
         "inplace",
+        "structural",
     )
 
     def __init__(
@@ -74,6 +75,7 @@ class Primitive:
         ufunc: Any = None,
         collective: Callable[..., Any] | None = None,
         inplace: Any = None,
+        structural: bool = False,
     ):
         self.name = name
         self.impl = impl
@@ -89,6 +91,7 @@ class Primitive:
         self.barrier = barrier  # CSE and inlining stop here (checkpoint)
         self.ufunc = ufunc  # the NumPy ufunc that computes it, if there is one
         self.collective = collective  # batch rule over the named axis that is being removed
+        self.structural = structural  # linear in its only operand: tangents go through the same operation
         self.inplace = inplace  # ufunc-like callable that takes out=, if the result may be written into an operand
 
     def __repr__(self) -> str:

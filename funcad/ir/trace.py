@@ -184,8 +184,12 @@ class AbstractTrace(Trace):
             outputs = tuple([Var(a) for a in out])
             self.equations.append(Equation(primitive, tuple(atoms), params, outputs, source))
             return [Tracer(self, v, None, None, source) for v in outputs]
-        output = Var(out)
-        self.equations.append(_new_tuple(Equation, (primitive, tuple(atoms), params, (output,), source)))
+        return self.append(primitive, tuple(atoms), params, out, source)
+
+    def append(self, primitive: Any, atoms: tuple, params: dict[str, Any], aval: Any, source: Any) -> Tracer:
+        """Write down an equation with one output whose aval is known already."""
+        output = Var(aval)
+        self.equations.append(_new_tuple(Equation, (primitive, atoms, params, (output,), source)))
         return Tracer(self, output, None, None, source)
 
     def close(self) -> None:

@@ -59,8 +59,9 @@ _REMEDIES = {
     "complex": "keep x as it is instead of complex(x)",
     "item": "keep x as it is instead of x.item(): a rank-0 value works as a number",
     "tolist": "keep x as it is, or iterate over it, instead of x.tolist()",
-    "array": "write np.stack or np.concatenate instead of np.array of a list, np.sin(x) instead of a function that needs a "
-    "real array, funcad.numpy.at(a)[i].set(x) instead of a[i] = x, and a = a + x instead of a += x or out=a",
+    "array": "write x or x.astype(dtype) instead of np.asarray(x) and np.float64(x), np.stack instead of np.array of a list, "
+    "funcad.numpy.full instead of np.full, funcad.numpy.at(a)[i].set(x) instead of a[i] = x, a = a + x instead of a += x or "
+    "out=a, and np.sin(x) or funcad.pure_callback instead of a function that needs a real array",
 }
 
 
@@ -96,7 +97,8 @@ class Tracer:
 
     @property
     def shape(self) -> tuple[int, ...]:
-        return self.aval.shape
+        primal = self.primal
+        return primal.shape if type(primal) is np.ndarray else self.aval.shape
 
     @property
     def dtype(self) -> np.dtype:

@@ -134,7 +134,8 @@ def gelu(x: Any, approximate: bool = True) -> Any:
     x = real_operand(x, "gelu")
     if not approximate:
         return mul(x, ndtr(x))
-    inner = mul(_sqrt(2 / pi), mul(x, add(1.0, mul(0.044715, square(x)))))
+    near = _clamp(x, -16.0, 16.0)  # beyond, the tanh is 1 and the square could overflow
+    inner = mul(_sqrt(2 / pi), mul(near, add(1.0, mul(0.044715, square(near)))))
     return mul(mul(0.5, x), add(1.0, _tanh(inner)))
 
 

@@ -11,7 +11,7 @@ from funcad.ir.aval import aval_of, shape_of
 from funcad.numpy.promote import as_array, strengthen
 from funcad.primitives.shape import reshape, transpose
 
-__all__ = ["axis_of", "axes_of", "shape_argument", "array_of", "move", "permute", "expand", "ravelled"]
+__all__ = ["axis_of", "axes_of", "reduced_axes", "shape_argument", "array_of", "move", "permute", "expand", "ravelled"]
 
 
 def array_of(x: Any) -> Any:
@@ -30,6 +30,11 @@ def axes_of(axis: Any, ndim: int) -> tuple[int, ...]:
     if type(axis) is int:
         return (normalize_axis_index(axis, ndim),)
     return tuple(sorted(normalize_axis_tuple(axis, ndim)))
+
+
+def reduced_axes(axis: Any, ndim: int) -> tuple[int, ...]:
+    """As `axes_of` for what ufuncs reduce: they let an array of rank 0 have the axes 0 and -1."""
+    return () if not ndim and type(axis) is int and axis in (0, -1) else axes_of(axis, ndim)
 
 
 def shape_argument(shape: Any) -> tuple[int, ...]:

@@ -122,7 +122,7 @@ def trapezoid(y: Any, x: Any = None, dx: Any = 1.0, axis: int = -1) -> Any:
         else:
             d = np.diff(x, axis=axis)
     n = shape_of(y)[axis]
-    return np.sum(d * (piece(y, 1, n, axis) + piece(y, 0, n - 1, axis)) / 2.0, axis=axis)
+    return np.sum(d * (piece(y, min(1, n), n, axis) + piece(y, 0, max(n - 1, 0), axis)) / 2.0, axis=axis)
 
 
 @implements("unwrap")
@@ -291,6 +291,7 @@ def vander(x: Any, N: int | None = None, increasing: bool = False) -> Any:
     if len(shape_of(x)) != 1:
         raise ValueError("x must be a one-dimensional array or sequence.")
     n = shape_of(x)[0] if N is None else int(N)
+    x = convert(x, np.promote_types(dtype_of(x), int))
     columns: list[Any] = [np.ones_like(x)] if n else []
     for _ in range(n - 1):
         columns.append(columns[-1] * x)

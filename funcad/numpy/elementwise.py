@@ -138,7 +138,8 @@ float_power = elementwise_ufunc("float_power", power_of, "")
 
 @implements("sinc")
 def sinc(x: Any) -> Any:
-    return transcendental.sinc(*promote_for(np.sin, (x,)))
+    x = array_of(x)
+    return transcendental.sinc(conversion.convert(x, np.result_type(aval_of(x).dtype, 1.0)))
 
 
 @implements("clip")
@@ -170,6 +171,8 @@ def round_(a: Any, decimals: int = 0, out: Any = None) -> Any:
         return strengthen(a)
     if decimals == 0:
         return rint(a)
+    if aval.dtype.kind == "c":
+        return conversion.make_complex(round_(conversion.real(a), decimals), round_(conversion.imag(a), decimals))
     scale = 10.0 ** abs(decimals)
     if decimals > 0:
         return arithmetic.div(rint(arithmetic.mul(a, scale)), scale)

@@ -125,8 +125,8 @@ def _ranks(name: str, signature: str, *operands: tuple[Any, int]) -> None:
     for i, (x, needed) in enumerate(operands):
         if len(shape_of(x)) < needed:
             raise ValueError(
-                f"{name}: Input operand {i} does not have enough dimensions (has {len(shape_of(x))}, gufunc core with signature "
-                f"{signature} requires {needed})"
+                f"{name}: Input operand {i} does not have enough dimensions (has {len(shape_of(x))}, "
+                f"gufunc core with signature {signature} requires {needed})"
             )
 
 

@@ -66,10 +66,8 @@ def as_array(x: Any) -> Any:
         if any(type(v) is Tracer for v in _flat(x)):
             return Tracer.namespace.array(x)
         return np.asarray(x)
-    if isinstance(x, np.ndarray):
-        return np.asarray(x)
-    aval_of(x)  # raises for what is no array
-    return x
+    aval_of(x)  # raises for what is no array, or one with a meaning of its own
+    return np.asarray(x) if isinstance(x, np.ndarray) else x
 
 
 def _flat(x: Any) -> Any:
@@ -202,15 +200,17 @@ def natively(primitive: Any, x: Any, y: Any) -> Any:
     """
     if type(x) not in _ARRAYS or type(y) not in _ARRAYS or state.staging is not None:
         return None
-    a, b = aval_of(x), aval_of(y)
-    if a.dtype is not b.dtype or a.dtype.kind not in "fc" or a.weak or b.weak:
+    dtype = x.dtype
+    if dtype is not y.dtype or dtype.kind not in "fc":
+        return None
+    if type(x) is Tracer and x.aval.weak or type(y) is Tracer and y.aval.weak:
         return None
     top = x.owner if type(x) is Tracer else y.owner
     if type(y) is Tracer and y.owner.level > top.level:
         top = y.owner
     if type(top) is not FollowingTrace:
         return None
-    return top.record(primitive, (x, y), {}, _shape_of_two(a.shape, b.shape))
+    return top.record(primitive, (x, y), {}, _shape_of_two(x.shape, y.shape))
 
 
 _loops: dict[tuple, np.dtype] = {}

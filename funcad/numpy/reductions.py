@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 
 from funcad.ir.aval import aval_of, shape_of
-from funcad.numpy.axes import array_of, axes_of, axis_of, expand, ravelled
+from funcad.ir.tracer import Tracer
+from funcad.numpy.axes import array_of, axes_of, axis_of, expand, ravelled, reduced_axes
 from funcad.numpy.dispatch import implements, refuse
 from funcad.numpy.promote import broadcast, promote
 from funcad.primitives import arithmetic, comparison, cumulative, extrema, reduction
@@ -67,7 +68,7 @@ def _fold(
     x = array_of(a)
     x = convert(x, _wide(aval_of(x).dtype) if dtype is None else np.dtype(dtype))
     x = masked(x, where, identity)
-    axes = axes_of(axis, len(shape_of(x)))
+    axes = reduced_axes(axis, len(shape_of(x)))
     result = _finish(reduce(x, axes=axes), x, axes, keepdims)
     if not _absent(initial):
         result = combine(*promote(result, convert(array_of(initial), aval_of(x).dtype)))
@@ -108,7 +109,7 @@ def _extreme(
         refuse(name, out=out)
     x = array_of(a)
     aval = aval_of(x)
-    axes = axes_of(axis, len(aval.shape))
+    axes = reduced_axes(axis, len(aval.shape))
     if where is not True and where is not _NO:
         if _absent(initial):
             raise ValueError(
@@ -146,7 +147,7 @@ def _quantify(
 ) -> Any:
     refuse(name, out=out)
     x = masked(truth(a), where, neutral)
-    axes = axes_of(axis, len(shape_of(x)))
+    axes = reduced_axes(axis, len(shape_of(x)))
     return _finish(reduce(x, axes=axes), x, axes, keepdims)
 
 
@@ -186,6 +187,12 @@ def counted(x: Any, axes: tuple, where: Any) -> Any:
 @implements("mean")
 def mean(a: Any, axis: Any = None, dtype: Any = None, out: Any = None, keepdims: Any = _NO, *, where: Any = _NO) -> Any:
     refuse("np.mean", out=out)
+    if type(a) is Tracer and dtype is None and (where is _NO or where is True):
+        aval = a.aval
+        if aval.dtype.kind in "fc" and aval.dtype.itemsize > 2 and not aval.weak:  # the common case
+            axes = axes_of(axis, len(aval.shape))
+            total = _finish(reduction.reduce_sum(a, axes=axes), a, axes, keepdims)
+            return arithmetic.div(total, float(counted(a, axes, True)))
     x = array_of(a)
     own = aval_of(x).dtype
     target = float_of(own) if dtype is None else np.dtype(dtype)

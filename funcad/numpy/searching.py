@@ -330,7 +330,7 @@ def _set_operation(name: str, *arrays: Any, **options: Any) -> Any:
     chosen = getattr(np, name)(*values, **options)
     both = np.concatenate(values)
     order = np.argsort(both, kind="stable")
-    return take(join(xs, 0), order[np.searchsorted(both[order], chosen)])
+    return convert(take(join(xs, 0), order[np.searchsorted(both[order], chosen)]), chosen.dtype)
 
 
 @implements("union1d")

@@ -188,7 +188,7 @@ def _interpolated(ordered: Any, n: Any, q: Any, method: str) -> Any:
     last = np.maximum(n - 1, 0)
     low = np.clip(place, 0, last).astype(np.intp)
     high = np.clip(place + 1, 0, last).astype(np.intp)
-    fraction = np.clip(at, 0, last) - low
+    fraction = convert(np.clip(at, 0, last) - low, aval_of(at).dtype)
     a, b = _pick(ordered, low), _pick(ordered, high)
     fraction = fraction[..., 0] if np.ndim(low) else fraction
     if method in ("lower", "higher", "nearest"):
@@ -232,7 +232,9 @@ def _quantile(
     ordered = sorting.sort(lines, len(shape_of(lines)) - 1)
     n: Any = shape_of(ordered)[-1]
     if n == 0:
-        raise IndexError("index -1 is out of bounds for axis 0 with size 0")
+        if not skip_nan:
+            raise IndexError("index -1 is out of bounds for axis 0 with size 0")
+        n, ordered = 1, full(aval_of(ordered).update(shape=(*shape_of(ordered)[:-1], 1)), np.nan)
     if skip_nan:
         count = np.sum(np.logical_not(np.isnan(ordered)), axis=-1, keepdims=True)
         n = convert(count, aval_of(x).dtype) if shape_of(count) else count

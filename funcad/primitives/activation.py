@@ -18,7 +18,7 @@ import numpy as np
 
 from funcad.ir.aval import Aval, shape_of
 from funcad.ir.primitive import Primitive, is_linear
-from funcad.primitives.arithmetic import add, mul, neg, sub
+from funcad.primitives.arithmetic import add, div, mul, neg, sub
 from funcad.primitives.comparison import gt, select
 from funcad.primitives.families import elementwise
 from funcad.primitives.reduction import kept_axes, reduce_sum, reduced_aval
@@ -61,7 +61,7 @@ softplus_p = elementwise(
 safe_log_p = elementwise(  # log(softplus(x) + eps)
     "safe_log",
     _safe_log_impl,
-    [lambda t, out, x, *, eps: mul(mul(logistic(x), exp(neg(out))), t)],
+    [lambda t, out, x, *, eps: mul(div(logistic(x), exp(out)), t)],
     emit=lambda e, x, *, eps: e.log(
         e.add(e.add(e.maximum(x, e.const(0.0)), e.log1p(e.exp(e.neg(e.abs(x))))), e.const(eps))
     ),

@@ -196,7 +196,7 @@ def _integer_pow_jvp(t: Any, out: Any, x: Any, *, n: int) -> Any:
         return None
     if n == 1:
         return t
-    return mul(mul(float(n), integer_pow(x, n - 1)), t)
+    return mul(mul(float(n), x if n == 2 else integer_pow(x, n - 1)), t)
 
 
 integer_pow_p = elementwise(

@@ -7,7 +7,8 @@ and dtype; only literals may be rank 0 beside shaped ones. Broadcasting and prom
 
 from __future__ import annotations
 
-from typing import Any, Callable, Sequence
+from collections.abc import Callable, Sequence
+from typing import Any
 
 import numpy as np
 
@@ -139,8 +140,8 @@ def elementwise(
     """A primitive that works element by element.
 
     `impl` is a NumPy ufunc or `impl(xp, *arrays)`; `jvp` has one rule `(t, out, *primals) -> tangent` per operand, or None
-    where the derivative is zero, or is one rule for all operands together, as `Primitive` takes it; `dtype` is the result's (SAME, BOOL, REAL or a function of the operands' dtype); `weak`
-    says that Python scalars give Python scalars.
+    where the derivative is zero, or is one rule for all operands together, as `Primitive` takes it; `dtype` is the result's
+    (SAME, BOOL, REAL or a function of the operands' dtype); `weak` says that Python scalars give Python scalars.
     """
     ufunc = impl if isinstance(impl, np.ufunc) else None
 
@@ -187,7 +188,7 @@ def structural(
         return batch(size, args[0], **params), True
 
     primitive = Primitive(
-        name, impl, abstract_eval, jvp=jvp, transpose=transpose_rule, batch=batch_rule, **rules
+        name, impl, abstract_eval, jvp=jvp, transpose=transpose_rule, batch=batch_rule, structural=True, **rules
     )
     return primitive
 

@@ -112,11 +112,11 @@ def _copies(size: int, x: Any) -> Any:
 
 def _tied(xp: Any, x: Any, out: Any, axes: tuple) -> tuple[Any, Any]:
     """Where x attains its extremum `out`, and how often along each reduced line (at least once)."""
-    full = xp.expand_dims(out, axes)
+    full = xp.reshape(out, tuple([1 if i in axes else n for i, n in enumerate(x.shape)]))
     mask = x == full
     if x.dtype.kind in "fc" and (xp is not np or (full != full).any()):
         mask |= (x != x) & (full != full)
-    count = np.count_nonzero(mask, axis=axes) if xp is np else xp.sum(mask, axis=axes)
+    count = np.add.reduce(mask, axis=axes, dtype=np.intp) if xp is np else xp.sum(mask, axis=axes)
     return mask, xp.maximum(count, 1).astype(REAL(x.dtype))
 
 

@@ -48,7 +48,10 @@ class _Protector:
         root = root_of(x)
         if id(root) in self.roots:
             return True
-        return any(type(a) is np.ndarray and root_of(a) is root for a in self.args)
+        for a in self.args:
+            if type(a) is np.ndarray and root_of(a) is root:
+                return True
+        return False
 
     def __call__(self, x: Any) -> Any:
         array = concrete_value(x)
@@ -78,6 +81,14 @@ class FollowingTrace(Trace):
         itself, and equations broadcast only the tangents."""
         if self.closed:
             raise leaked(next(a for a in args if type(a) is Tracer and a.owner is self))
+        if primitive.structural and self.linear and type(args[0].primal) is not Tracer:
+            t = args[0].tangent
+            if type(t) is Tracer and type(t.owner) is AbstractTrace:  # no residuals, no arithmetic on tangents: the short way
+                out = bind(primitive, args[0].primal, **params)
+                source = state.source or user_source()
+                aval = aval_of(out)
+                aval = Aval(aval.shape, aval.dtype)
+                return Tracer(self, None, out, t.owner.append(primitive, (t.variable,), params, aval, source), source)
         primals, tangents = [], []
         for a in args:
             if type(a) is Tracer and a.owner is self:
@@ -107,8 +118,8 @@ class FollowingTrace(Trace):
                 token = hush()
                 try:
                     if shape is not None:
-                        primals = [broadcast_to(p, shape) for p in primals]
-                        tangents = [t if t is None else broadcast_to(t, shape) for t in tangents]
+                        primals = [p if p.shape == shape else broadcast_to(p, shape) for p in primals]
+                        tangents = [t if t is None or t.shape == shape else broadcast_to(t, shape) for t in tangents]
                     tangent = primitive.jvp(tangents, out, *primals, **params)
                 finally:
                     unhush(token)

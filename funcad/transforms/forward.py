@@ -125,7 +125,11 @@ def linear_transpose(f: Callable[..., Any], *primals: Any) -> Callable[[Any], tu
         if not is_inexact(aval_of(x)):
             raise NonDifferentiableInputError(f"linear_transpose: arguments must be float or complex, got {aval_of(x)}")
     store = OutTree()
-    jaxpr, consts = trace_function(flat_function(f, in_tree, store), [tangent_aval(x) for x in leaves], name="linear_transpose")
+    jaxpr, consts = trace_function(
+        flat_function(f, in_tree, store, f"linear_transpose of {name_of(f)}"),
+        [tangent_aval(x) for x in leaves],
+        name="linear_transpose",
+    )
     n = len(consts)
     linear = [False] * n + [True] * len(leaves)
 

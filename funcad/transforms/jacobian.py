@@ -12,6 +12,7 @@ from funcad import tree
 from funcad.errors import NonDifferentiableInputError
 from funcad.ir.aval import aval_of, is_inexact
 from funcad.ir.place import namespace_of
+from funcad.ir.quiet import hush, unhush
 from funcad.ir.tracer import concrete_value
 from funcad.primitives.indexing import static_slice
 from funcad.primitives.shape import reshape
@@ -53,6 +54,15 @@ def _split(stacked: Any, axis: int, values: Any) -> Any:
         part = move_axis(part, 0, axis)
         parts.append(reshape(part, shape=(*rest[:axis], *aval.shape, *rest[axis:])))
     return structure.unflatten(parts)
+
+
+def _quietly(derivative: Callable[..., Any], basis: Any) -> Any:
+    """The rows of the Jacobian: derivative work, which never warns."""
+    token = hush()
+    try:
+        return derivative(basis)
+    finally:
+        unhush(token)
 
 
 def _selected(f: Callable[..., Any], argnums: Any, args: tuple, kwargs: dict, what: str) -> tuple[Any, Any, bool]:
@@ -109,7 +119,7 @@ def jacfwd(
         _check(chosen, holomorphic, "jacfwd", "argument")
         out, push, *aux = linearize(partial, *chosen, has_aux=has_aux)
         _check(out, holomorphic, "jacfwd", "output")
-        rows = vmap(lambda ts: push(*ts), out_axes=-1, chunk_size=chunk_size)(_basis(chosen))
+        rows = _quietly(vmap(lambda ts: push(*ts), out_axes=-1, chunk_size=chunk_size), _basis(chosen))
         example = chosen[0] if single else chosen
         jacobian = tree.map(lambda r: _split(r, len(aval_of(r).shape) - 1, example), rows)
         return (jacobian, *aux) if has_aux else jacobian
@@ -144,7 +154,7 @@ def jacrev(
         _check(chosen, holomorphic, "jacrev", "argument", allow_int)
         out, pullback, *aux = vjp(partial, *chosen, has_aux=has_aux)
         _check(out, holomorphic, "jacrev", "output")
-        rows = vmap(pullback, chunk_size=chunk_size)(_basis(out))
+        rows = _quietly(vmap(pullback, chunk_size=chunk_size), _basis(out))
         example = rows[0] if single else rows
         leaves, in_tree = tree.flatten(example)
         per_leaf = [tree.flatten(_split(r, 0, out))[0] for r in leaves]

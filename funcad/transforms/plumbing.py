@@ -15,7 +15,7 @@ import numpy as np
 
 from funcad import tree
 from funcad.errors import TangentMismatchError
-from funcad.ir.aval import Aval, aval_of, is_inexact
+from funcad.ir.aval import FLOAT0, Aval, aval_of, is_inexact
 from funcad.ir.locks import root_of
 from funcad.ir.place import namespace_of, near
 from funcad.ir.source import for_user
@@ -32,7 +32,7 @@ __all__ = [
     "normalize_argnums",
 ]
 
-float0 = np.dtype([("float0", np.void, 0)])  # dtype of the tangents of integers and bools, as in JAX
+float0 = FLOAT0  # dtype of the tangents of integers and bools, as in JAX
 
 
 def api(f: Callable[..., Any]) -> Callable[..., Any]:
@@ -61,12 +61,18 @@ class OutTree:
         self.tree: Any = None
 
 
-def flat_function(f: Callable[..., Any], in_tree: Any, store: OutTree) -> Callable[..., list]:
-    """`flat(*leaves) -> leaves` for `f(*args, **kwargs)` whose `(args, kwargs)` has structure `in_tree`."""
+def flat_function(f: Callable[..., Any], in_tree: Any, store: OutTree, output_of: str = "") -> Callable[..., list]:
+    """`flat(*leaves) -> leaves` for `f(*args, **kwargs)` whose `(args, kwargs)` has structure `in_tree`.
+
+    `output_of` says whose output must be arrays and numbers, for functions that are traced into a program.
+    """
 
     def flat(*leaves: Any) -> list[Any]:
         args, kwargs = in_tree.unflatten(leaves)
-        out, store.tree = tree.flatten(f(*args, **kwargs))
+        result = f(*args, **kwargs)
+        out, store.tree = tree.flatten(result)
+        if output_of:
+            check_leaves(out, f"{output_of}: output", result)
         return out
 
     return flat

@@ -52,6 +52,8 @@ def vmap(
     >>> funcad.vmap(lambda x, y: x @ y, in_axes=(0, None))(np.eye(2), np.array([3.0, 4.0]))
     array([3., 4.])
     """
+    if not callable(f):
+        raise TypeError(f"vmap takes a function, got {type(f).__name__}")
     if chunk_size is not None and chunk_size < 1:
         raise ValueError(f"vmap: chunk_size must be at least 1, got {chunk_size}")
     if isinstance(in_axes, list):
@@ -126,7 +128,7 @@ def _mapped_size(f: Any, leaves: list, axes: list, axis_size: int | None, exampl
 
 def _run(f: Any, in_tree: Any, out_axes: Any, axis_name: Any, leaves: list, batched: list, size: int) -> Any:
     store = OutTree()
-    flat = flat_function(f, in_tree, store)
+    flat = flat_function(f, in_tree, store, f"vmap of {name_of(f)}")
     avals = [aval_of(x).unbatched() if b else aval_of(x) for x, b in zip(leaves, batched)]
     if axis_name is None:
         jaxpr, consts = trace_function(flat, avals, name="vmap")

@@ -23,11 +23,14 @@ P = RNG.uniform(0.2, 0.9, size=(3, 4))
 B = RNG.normal(size=(2, 3, 4))
 
 UNARY = {
-    "any": "negative abs absolute fabs square sin cos tan sinh cosh tanh exp exp2 expm1 arctan arcsinh sinc cbrt conj real deg2rad "
-    "rad2deg degrees radians positive sum mean max min prod var std cumsum cumprod median ravel transpose sort flip fliplr "
-    "flipud nansum nanmean nanmax nanmin nanstd nanvar nanprod ptp amax amin squeeze atleast_1d atleast_2d atleast_3d trace tril "
-    "triu diff gradient nan_to_num rot90 zeros_like ones_like sign floor ceil trunc rint argmax argmin argsort isnan isfinite "
-    "isinf signbit count_nonzero any all diagonal copy angle imag round iscomplex isreal corrcoef cov nancumsum average",
+    "any": (
+        "negative abs absolute fabs square sin cos tan sinh cosh tanh exp exp2 expm1 arctan arcsinh sinc cbrt conj "
+        "real deg2rad rad2deg degrees radians positive sum mean max min prod var std cumsum cumprod median ravel "
+        "transpose sort flip fliplr flipud nansum nanmean nanmax nanmin nanstd nanvar nanprod ptp amax amin squeeze "
+        "atleast_1d atleast_2d atleast_3d trace tril triu diff gradient nan_to_num rot90 zeros_like ones_like sign "
+        "floor ceil trunc rint argmax argmin argsort isnan isfinite isinf signbit count_nonzero any all diagonal copy "
+        "angle imag round iscomplex isreal corrcoef cov nancumsum average "
+    ),
     "positive": "sqrt log log1p log2 log10 reciprocal arcsin arccos arctanh",
 }
 BINARY = (

@@ -1,0 +1,101 @@
+"""What a jitted program captures is read at every call, through every transform; what comes out belongs to the caller."""
+
+from __future__ import annotations
+
+import gc
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+import funcad.numpy as fnp
+from funcad import checkpoint, float0, grad, hvp, jit, jvp, linearize, value_and_grad, vjp, vmap
+
+_PROGRAMS: dict[str, Callable[[np.ndarray], Callable[[Any], Any]]] = {
+    "value": lambda b: lambda x: x * b,
+    "grad of a linear function": lambda b: grad(lambda x: np.sum(x * b)),
+    "grad of a power": lambda b: grad(lambda x: np.sum(x**b)),
+    "value_and_grad": lambda b: value_and_grad(lambda x: np.sum(np.sin(x) * b)),
+    "value_and_grad of matmul": lambda b: value_and_grad(lambda x: x @ b),
+    "jvp": lambda b: lambda x: jvp(lambda y: y * b, (x,), (np.ones(3),)),
+    "hvp": lambda b: lambda x: hvp(lambda y: np.sum(y**3 * b), (x,), (x,)),
+    "vmap": lambda b: vmap(lambda x: x * b),
+    "vmap of grad": lambda b: vmap(grad(lambda x: np.sum(x**2 * b))),
+    "grad of checkpoint": lambda b: grad(checkpoint(lambda x: np.sum(np.sin(x) * b))),
+    "inlined": lambda b: lambda x: jit(lambda y: y * b, inline=True)(x),
+    "at set": lambda b: lambda x: fnp.at(x)[1:].set(b[1:]),
+}
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.float32, np.int64])
+@pytest.mark.parametrize("name", _PROGRAMS)
+def test_jit_reads_captured_arrays_by_reference(name: str, dtype: Any) -> None:
+    b = np.arange(2, 5).astype(dtype)
+    x = np.arange(1.0, 4.0)
+    f = _PROGRAMS[name](b)
+    program = jit(f)
+    program(x)
+    b[:] = 7
+    for found, expected in zip(np.atleast_1d(program(x)), np.atleast_1d(f(x))):
+        np.testing.assert_allclose(found, expected)
+    assert program.cache_info().misses == 1
+
+
+@pytest.mark.parametrize(
+    "transform",
+    [grad, jit, vmap, checkpoint, lambda f: jit(grad(f)), lambda f: lambda x: vjp(f, x), lambda f: lambda x: linearize(f, x)],
+)
+def test_locks_are_released_though_the_exception_is_kept(transform: Callable[..., Any]) -> None:
+    captured, x = np.ones((2, 10_000)), np.ones((2, 10_000))
+
+    def f(y: Any) -> Any:
+        np.sum(np.sin(y) * captured)
+        raise ValueError("the user's")
+
+    with pytest.raises(ValueError, match="the user's") as kept:
+        transform(f if transform is not vmap else lambda y: f(y[None]))(x)
+    gc.collect()
+    assert captured.flags.writeable and x.flags.writeable
+    assert kept.value is not None
+
+
+def test_auxiliary_outputs_belong_to_the_caller() -> None:
+    x = np.zeros(30_000)
+
+    def f(y: Any) -> Any:
+        e = np.exp(y)
+        return e, (e, y, "text")
+
+    _, pullback, aux = vjp(f, x, has_aux=True)
+    aux[0][:] = aux[1][:] = 99.0
+    np.testing.assert_array_equal(pullback(np.ones(30_000))[0], 1.0)
+    _, f_jvp, aux = linearize(f, x, has_aux=True)
+    aux[0][:] = 99.0
+    np.testing.assert_array_equal(f_jvp(np.ones(30_000)), 1.0)
+    _, _, aux = jvp(f, (x,), (x,), has_aux=True)
+    aux[1][:] = 99.0
+    _, aux = grad(lambda y: (np.sum(y), y), has_aux=True)(x)
+    aux[:] = 99.0
+    np.testing.assert_array_equal(x, 0.0)
+
+
+def test_float0_passes_through_jit_and_vmap() -> None:
+    gradient = grad(lambda p: np.sum(p["w"]) * p["n"], allow_int=True)
+    p = {"w": np.ones((3, 2)), "n": np.arange(3)}
+    for transformed in (vmap(gradient), jit(vmap(gradient)), vmap(jit(gradient)), vmap(gradient, chunk_size=2)):
+        g = transformed(p)
+        np.testing.assert_array_equal(g["w"], np.repeat(np.arange(3.0)[:, None], 2, 1))
+        assert g["n"].shape == (3,) and g["n"].dtype == float0
+    product = jit(lambda x, n, dx, dn: jvp(lambda y, m: y * m, (x, n), (dx, dn))[1])
+    assert product(2.0, 3, 1.0, np.zeros((), float0)) == 3.0
+
+
+def test_a_compiled_program_checks_the_structure_of_its_arguments() -> None:
+    x = np.ones(2)
+    compiled = jit(lambda a, b, n: a * b * n, static_argnums=2).lower(x, x, 3).compile()
+    np.testing.assert_array_equal(compiled(x, x), 3.0)
+    with pytest.raises(TypeError, match="that it was lowered for"):
+        compiled((x, x))
+    with pytest.raises(TypeError, match="that it was lowered for"):
+        compiled(x, x, 3)
