@@ -378,7 +378,8 @@ def test_errors_word_for_word():
         return c
 
     assert raised(while_loop, test, lambda c: c, X) == (
-        "while_loop: test must return one bool of shape (), got f64[3].\nCompare it (x > 0); reduce an array of bools with np.all or np.any."
+        "while_loop: test must return one bool of shape (), got f64[3].\n"
+        "Compare it (x > 0); reduce an array of bools with np.all or np.any."
     )
     assert raised(jit(lambda n: fori_loop(0, n, lambda i, c: (c, c), 1.0)), 3) == (
         "fori_loop: the value returned by <lambda> must have the structure of init_val.\n"

@@ -19,6 +19,7 @@ from funcad.ir.aval import FLOAT0, Aval, aval_of, is_inexact
 from funcad.ir.locks import root_of
 from funcad.ir.place import namespace_of, near
 from funcad.ir.source import for_user
+from funcad.ir.trace import by_reference
 from funcad.ir.tracer import Tracer, concrete_value
 
 __all__ = [
@@ -143,7 +144,8 @@ def check_tangents(
     result = []
     for i, (p, t) in enumerate(zip(p_leaves, t_leaves)):
         result.append(_checked_tangent(p, t, what, functools.partial(_path, primals, i), primal_name, tangent_name))
-    return p_leaves, near(result, p_leaves if beside is None else beside, scalars=True), p_tree
+    beside = p_leaves if beside is None else beside
+    return p_leaves, by_reference(near(result, beside, scalars=True), beside), p_tree
 
 
 def _path(example: Any, i: int) -> str:
