@@ -28,10 +28,20 @@ from funcad.ir.source import user_source
 from funcad.ir.state import state
 from funcad.ir.tracer import Tracer, concrete_value
 
-__all__ = ["bind", "compute", "Trace", "AbstractTrace", "trace_function", "leaked", "by_reference", "abstract_trace_of"]
+__all__ = [
+    "bind",
+    "compute",
+    "open_traces",
+    "Trace",
+    "AbstractTrace",
+    "trace_function",
+    "leaked",
+    "by_reference",
+    "abstract_trace_of",
+]
 
 _levels = itertools.count(1)
-_open_traces: set[int] = set()  # levels of the user functions being traced abstractly, in any thread
+open_traces: set[int] = set()  # levels of the user functions being traced abstractly, in any thread
 _new_tuple = tuple.__new__
 _new_object = object.__new__
 
@@ -44,7 +54,7 @@ def bind(primitive: Any, *args: Any, **params: Any) -> Any:
             trace = a.owner
             if top is None or trace.level > top.level:
                 top = trace
-    if not _open_traces:  # nobody's trace is open in any thread: nothing to look up
+    if not open_traces:  # nobody's trace is open in any thread: nothing to look up
         return compute(primitive, args, params) if top is None else top.record(primitive, args, params)
     if state.axis_env:
         axis = _axis_trace(primitive, params)
@@ -223,11 +233,11 @@ def trace_function(
         if abstract:
             state.abstract = trace
         if abstract or staging:
-            _open_traces.add(trace.level)
+            open_traces.add(trace.level)
         return trace.jaxpr(f(*tracers))
     finally:
         state.staging, state.abstract = saved_staging, saved_abstract
-        _open_traces.discard(trace.level)
+        open_traces.discard(trace.level)
         trace.close()
 
 

@@ -102,7 +102,8 @@ class Tracer:
 
     @property
     def dtype(self) -> np.dtype:
-        return self.aval.dtype
+        primal = self.primal
+        return primal.dtype if type(primal) is np.ndarray and primal.dtype.isnative else self.aval.dtype
 
     @property
     def ndim(self) -> int:

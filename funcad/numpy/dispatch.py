@@ -129,6 +129,8 @@ def elementwise_ufunc(
 
         def implementation(x: Any, *, dtype: Any = None) -> Any:
             if type(x) is Tracer and dtype is None:
+                if type(x.primal) is np.ndarray and x.primal.dtype.kind in kinds:
+                    return bound(x)
                 aval = x.aval
                 if aval.dtype.kind in kinds and not aval.weak:
                     return bound(x)

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from funcad.ir.aval import aval_of, shape_of
+from funcad.ir.tracer import Tracer
 from funcad.numpy.axes import array_of, axis_of, expand, move, ravelled
 from funcad.numpy.dispatch import implements, refuse
 from funcad.numpy.promote import agree, promote, promote_dtype, result_dtype
@@ -26,8 +27,16 @@ def _same_dtype(*arrays: Any, dtype: Any = None) -> list[Any]:
     return promote_dtype(xs, np.dtype(dtype))
 
 
+def _plain(x: Any) -> bool:
+    return type(x) is np.ndarray or type(x) is Tracer
+
+
 def matmul_of(x: Any, y: Any) -> Any:
     """The operator `@`."""
+    if _plain(x) and _plain(y):  # two matrices of one float dtype, the common case
+        sx, sy = x.shape, y.shape
+        if len(sx) == 2 == len(sy) and sx[1] == sy[0] and x.dtype is y.dtype and x.dtype.kind == "f":
+            return contraction.dot_general_p(x, y, dimension_numbers=contraction.MATRICES)
     if not agree(x, y):
         x, y = _same_dtype(x, y)
     sx, sy = shape_of(x), shape_of(y)
@@ -44,7 +53,7 @@ def matmul_of(x: Any, y: Any) -> Any:
 @implements("matmul", "linalg.matmul")
 def matmul(x1: Any, x2: Any, /, out: Any = None, *, dtype: Any = None) -> Any:
     refuse("np.matmul", out=out)
-    return matmul_of(*_same_dtype(x1, x2, dtype=dtype))
+    return matmul_of(x1, x2) if dtype is None else matmul_of(*_same_dtype(x1, x2, dtype=dtype))
 
 
 @implements("dot")

@@ -248,7 +248,7 @@ def dot_general(x: Any, y: Any, *, dimension_numbers: Any, preferred_dtype: Any 
     return dot_general_p(x, y, dimension_numbers=dimension_numbers)
 
 
-_MATRICES = (((1,), (0,)), ((), ()))
+MATRICES = (((1,), (0,)), ((), ()))
 _VECTORS = (((0,), (0,)), ((), ()))
 
 
@@ -263,7 +263,7 @@ def matmul(x: Any, y: Any) -> Any:
     if ny <= 2 or nx == 1:  # one side has no stack axes: they are free axes of the other
         numbers = (((nx - 1,), (max(ny - 2, 0),)), ((), ()))
         if nx <= 2 and ny <= 2:
-            numbers = _MATRICES if nx == 2 else _VECTORS
+            numbers = MATRICES if nx == 2 else _VECTORS
         return dot_general_p(x, y, dimension_numbers=numbers)
     return _stacked_matmul(x, y, sx, sy)
 

@@ -24,8 +24,9 @@ from funcad.ir.place import NAMESPACES, namespace_of
 from funcad.ir.quiet import hush, unhush
 from funcad.ir.source import user_source
 from funcad.ir.state import state
-from funcad.ir.trace import AbstractTrace, Trace, bind, by_reference, leaked
+from funcad.ir.trace import AbstractTrace, Trace, bind, by_reference, compute, leaked, open_traces
 from funcad.ir.tracer import Tracer, concrete_value
+from funcad.primitives.arithmetic import add_p, sub_p
 from funcad.primitives.shape import broadcast_to
 from funcad.transforms.jvp import jvp_step
 
@@ -45,17 +46,17 @@ class _Protector:
         self.locks = Locks()
 
     def is_users(self, x: np.ndarray) -> bool:
-        root = root_of(x)
+        root = x if x.base is None else root_of(x)
         if id(root) in self.roots:
             return True
         for a in self.args:
-            if type(a) is np.ndarray and root_of(a) is root:
+            if type(a) is np.ndarray and (a is root or root_of(a) is root):
                 return True
         return False
 
     def __call__(self, x: Any) -> Any:
         array = concrete_value(x)
-        if type(array) is not np.ndarray or array.size == 0 or not self.is_users(array):
+        if type(array) is not np.ndarray or not self.is_users(array) or array.size == 0:
             return x
         if array is x:
             compact = array[tuple([slice(None) if s else slice(1) for s in array.strides])]
@@ -90,18 +91,20 @@ class FollowingTrace(Trace):
                 aval = Aval(aval.shape, aval.dtype)
                 return Tracer(self, None, out, t.owner.append(primitive, (t.variable,), params, aval, source), source)
         primals, tangents = [], []
+        nested = bool(open_traces)
         for a in args:
             if type(a) is Tracer and a.owner is self:
-                primals.append(a.primal)
-                tangents.append(a.tangent)
+                a, t = a.primal, a.tangent
             else:
-                primals.append(a)
-                tangents.append(None)
+                t = None
+            nested = nested or type(a) is Tracer
+            primals.append(a)
+            tangents.append(t)
         if NAMESPACES or "cupy" in sys.modules:
             primals = self._move_captured(args, primals)
-        if shape is not None and any([type(p) is Tracer for p in primals]):
+        if shape is not None and nested and any([type(p) is Tracer for p in primals]):
             return bind(primitive, *[broadcast_to(a, shape) for a in args], **params)
-        if state.abstract is not None:
+        if nested and state.abstract is not None:
             primals = by_reference(primals, primals)
         protector = self.protector
         saved = state.source
@@ -114,11 +117,12 @@ class FollowingTrace(Trace):
             if primitive.multiple or primitive.jvp is None:
                 outs, touts = jvp_step(primitive, primals, tangents, params, self.linear)
             else:  # the same step without its lists
-                out = bind(primitive, *primals, **params)
+                out = bind(primitive, *primals, **params) if nested else compute(primitive, primals, params)
                 token = hush()
                 try:
                     if shape is not None:
-                        primals = [p if p.shape == shape else broadcast_to(p, shape) for p in primals]
+                        if primitive is not add_p and primitive is not sub_p:  # their rules read tangents only
+                            primals = [p if p.shape == shape else broadcast_to(p, shape) for p in primals]
                         tangents = [t if t is None or t.shape == shape else broadcast_to(t, shape) for t in tangents]
                     tangent = primitive.jvp(tangents, out, *primals, **params)
                 finally:
