@@ -66,6 +66,13 @@ _LAZY_MODULES = {
     "testing": "testing",
 }
 
+__all__ = [  # what is imported above, and what is imported when it is used
+    *[n for n, v in globals().items() if not n.startswith("_") and type(v) is not type(_importlib)],
+    *["errors", "numpy", "tree"],
+    *_LAZY_NAMES,
+    *_LAZY_MODULES,
+]
+
 
 def __getattr__(name: str) -> object:
     if name in _LAZY_MODULES:

@@ -100,3 +100,26 @@ def test_a_compiled_program_checks_the_structure_of_its_arguments() -> None:
         compiled((x, x))
     with pytest.raises(TypeError, match="that it was lowered for"):
         compiled(x, x, 3)
+
+
+@pytest.mark.parametrize(
+    "f, buffer",
+    [
+        (lambda b, x: np.polyval(b, x), np.arange(3.0)),
+        (lambda b, x: np.average(x, weights=b), np.arange(1.0, 4.0)),
+        (lambda b, x: np.trapezoid(x, b), np.arange(3.0)),
+        (lambda b, x: np.interp(x, np.arange(3.0), b), np.arange(3.0)),
+        (lambda b, x: np.gradient(x, b), np.array([0.0, 1.0, 3.0])),
+        (lambda b, x: np.convolve(b, x), np.arange(3.0)),
+        (lambda b, x: np.correlate(x, b, "full"), np.arange(3.0)),
+        (lambda b, x: np.quantile(x, b), np.array([0.1, 0.2])),
+        (lambda b, x: np.kron(b, x), np.arange(3.0)),
+        (lambda b, x: np.cross(b, x), np.arange(3.0)),
+    ],
+)
+def test_functions_made_of_several_operations_read_by_reference(f, buffer):
+    buffer, x = buffer.copy(), np.linspace(0.1, 1.9, 3)
+    jitted = jit(lambda x: f(buffer, x))
+    jitted(x)
+    buffer[...] = buffer[::-1].copy() + 0.05
+    np.testing.assert_allclose(jitted(x), f(buffer, x), rtol=1e-12)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 import threading
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import numpy as np
@@ -114,3 +115,13 @@ def test_a_trace_of_one_thread_does_not_record_what_another_does() -> None:
     thread.join()
     assert seen == [6.0]
     assert len(lowered.jaxpr.equations) == 2
+
+
+def test_a_traced_function_may_wait_for_a_thread_that_traces() -> None:
+    double = jit(lambda x: 2.0 * x)
+
+    def f(x: Any) -> Any:
+        with ThreadPoolExecutor(1) as pool:
+            return x + pool.submit(double, 3.0).result(timeout=30)
+
+    assert jit(f)(1.0) == 7.0

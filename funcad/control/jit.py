@@ -62,12 +62,13 @@ class _Entry:
 class _Cache:
     """Programs of one function, by signature."""
 
-    __slots__ = ("entries", "hits", "misses", "lock", "__weakref__")
+    __slots__ = ("entries", "hits", "misses", "lock", "tracing", "__weakref__")
 
     def __init__(self) -> None:
         self.entries: OrderedDict[Any, _Entry] = OrderedDict()
         self.hits = self.misses = 0
         self.lock = threading.RLock()
+        self.tracing = threading.RLock()  # so that threads that start together trace once
 
     def get(self, key: Any) -> _Entry | None:
         with self.lock:
@@ -93,7 +94,6 @@ class _Cache:
 
 _caches: weakref.WeakKeyDictionary[Any, _Cache] = weakref.WeakKeyDictionary()
 _private: weakref.WeakSet[_Cache] = weakref.WeakSet()
-_tracing = threading.RLock()  # one for all functions: two functions that call each other cannot deadlock
 
 
 def _cache_for(f: Any) -> _Cache:
@@ -254,12 +254,18 @@ class Jitted:
             self._refuse_unhashable(args, kwargs)
             raise
         if entry is None:
-            with _tracing:
+            # a bounded wait: functions that call each other, or that wait for a thread, would block for ever; tracing twice
+            # only costs time
+            owned = self.cache.tracing.acquire(timeout=1.0)
+            try:
                 entry = self.cache.entries.get(key)
                 if entry is None:
                     entry = self._trace(args, kwargs, in_tree, avals)
                     if not any(type(c) is Tracer for c in entry.consts):
                         self.cache.put(key, entry)
+            finally:
+                if owned:
+                    self.cache.tracing.release()
         return leaves, entry
 
     def _trace(self, args: tuple, kwargs: dict, in_tree: Any, avals: list) -> _Entry:

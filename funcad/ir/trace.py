@@ -263,8 +263,3 @@ def by_reference(values: Sequence[Any], beside: Sequence[Any]) -> list[Any]:
 
 def any_tracer(values: Sequence[Any]) -> bool:
     return any(type(v) is Tracer for v in values)
-
-
-def value_behind(x: Any) -> Any:
-    """The array behind x; x itself if it is an abstract tracer."""
-    return concrete_value(x)

@@ -53,7 +53,7 @@ def ediff1d(ary: Any, to_end: Any = None, to_begin: Any = None) -> Any:
     return np.concatenate(parts) if len(parts) > 1 else result
 
 
-@implements("gradient")
+@implements("gradient", lift=True)
 def gradient(f: Any, *varargs: Any, axis: Any = None, edge_order: int = 1) -> Any:
     """`numpy.gradient`: second-order differences; the spacings may be traced."""
     x = array_of(f)
@@ -107,7 +107,7 @@ def _edge(steps: Any, y0: Any, y1: Any, y2: Any) -> Any:
     return -(2.0 * h + k) / (h * (h + k)) * y0 + (h + k) / (h * k) * y1 - h / (k * (h + k)) * y2
 
 
-@implements("trapezoid")
+@implements("trapezoid", lift=True)
 def trapezoid(y: Any, x: Any = None, dx: Any = 1.0, axis: int = -1) -> Any:
     y = array_of(y)
     rank = len(shape_of(y))
@@ -125,7 +125,7 @@ def trapezoid(y: Any, x: Any = None, dx: Any = 1.0, axis: int = -1) -> Any:
     return np.sum(d * (piece(y, min(1, n), n, axis) + piece(y, 0, max(n - 1, 0), axis)) / 2.0, axis=axis)
 
 
-@implements("unwrap")
+@implements("unwrap", lift=True)
 def unwrap(p: Any, discont: Any = None, axis: int = -1, *, period: float = 2 * math.pi) -> Any:
     """`numpy.unwrap` of floats; the corrections are locally constant, so the derivative is the identity."""
     x = array_of(p)
@@ -143,7 +143,7 @@ def unwrap(p: Any, discont: Any = None, axis: int = -1, *, period: float = 2 * m
     return np.concatenate([piece(x, 0, 1, axis), tail], axis=axis)
 
 
-@implements("interp")
+@implements("interp", lift=True)
 def interp(x: Any, xp: Any, fp: Any, left: Any = None, right: Any = None, period: Any = None) -> Any:
     """`numpy.interp`, differentiable in x, xp and fp (with the slope of the right-hand piece at the nodes)."""
     x, nodes, values = array_of(x), array_of(xp), array_of(fp)
@@ -203,7 +203,7 @@ def _full_convolution(x: Any, y: Any) -> Any:
     return np.matmul(windows, rev(y, axes=(0,)))
 
 
-@implements("convolve")
+@implements("convolve", lift=True)
 def convolve(a: Any, v: Any, mode: str = "full") -> Any:
     x, y = _one_dimensional(a, v, "convolve")
     n, m = max(shape_of(x)[0], shape_of(y)[0]), min(shape_of(x)[0], shape_of(y)[0])
@@ -221,7 +221,7 @@ def _central(result: Any, n: int, m: int, mode: str, start: int) -> Any:
     raise ValueError("mode must be one of 'valid', 'same', or 'full'")
 
 
-@implements("correlate")
+@implements("correlate", lift=True)
 def correlate(a: Any, v: Any, mode: str = "valid") -> Any:
     x, y = _one_dimensional(a, v, "correlate")
     nx, ny = shape_of(x)[0], shape_of(y)[0]
@@ -233,7 +233,7 @@ def correlate(a: Any, v: Any, mode: str = "valid") -> Any:
 # -- polynomials
 
 
-@implements("polyval")
+@implements("polyval", lift=True)
 def polyval(p: Any, x: Any) -> Any:
     coefficients, x = array_of(p), array_of(x)
     result: Any = np.zeros_like(x)
@@ -242,12 +242,12 @@ def polyval(p: Any, x: Any) -> Any:
     return result
 
 
-@implements("polyadd")
+@implements("polyadd", lift=True)
 def polyadd(a1: Any, a2: Any) -> Any:
     return _aligned(np.add, a1, a2)
 
 
-@implements("polysub")
+@implements("polysub", lift=True)
 def polysub(a1: Any, a2: Any) -> Any:
     return _aligned(np.subtract, a1, a2)
 
@@ -259,7 +259,7 @@ def _aligned(combine: Any, a1: Any, a2: Any) -> Any:
     return combine(x, y)
 
 
-@implements("polymul")
+@implements("polymul", lift=True)
 def polymul(a1: Any, a2: Any) -> Any:
     """`numpy.polymul`; leading zeros are kept, for they cannot be seen in traced values."""
     return convolve(np.atleast_1d(array_of(a1)), np.atleast_1d(array_of(a2)))
@@ -285,7 +285,7 @@ def polyint(p: Any, m: int = 1, k: Any = None) -> Any:
     return p
 
 
-@implements("vander")
+@implements("vander", lift=True)
 def vander(x: Any, N: int | None = None, increasing: bool = False) -> Any:
     x = array_of(x)
     if len(shape_of(x)) != 1:

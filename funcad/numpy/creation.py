@@ -148,7 +148,7 @@ ones_like = _like("ones_like", 1)
 empty_like = _like("empty_like", 0)
 
 
-@implements("full_like")
+@implements("full_like", lift=True)
 def full_like(
     a: Any,
     fill_value: Any,

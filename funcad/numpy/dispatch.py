@@ -19,6 +19,7 @@ import numpy as np
 from funcad.errors import TracerArrayConversionError
 from funcad.ir.place import device_in_use, namespace_of
 from funcad.ir.source import user_source
+from funcad.ir.trace import by_reference
 from funcad.ir.tracer import Tracer
 from funcad.numpy.promote import agree, as_array, promote_for, strengthen, with_integer
 from funcad.primitives import special
@@ -79,14 +80,26 @@ def _lookup(name: str) -> Any:
     return _find(np, name.split("."))
 
 
-def implements(*names: str, always: bool = False) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+def _lifted(implementation: Callable[..., Any]) -> Callable[..., Any]:
+    @functools.wraps(implementation)
+    def lifted(*args: Any, **kwargs: Any) -> Any:
+        values = by_reference([*args, *kwargs.values()], [*args, *kwargs.values()])
+        return implementation(*values[: len(args)], **dict(zip(kwargs, values[len(args) :])))
+
+    return lifted
+
+
+def implements(*names: str, always: bool = False, lift: bool = False) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     """Decorate the implementation for traced arguments of `np.<name>`; gives the public function of the first name.
 
     A name that this version of NumPy does not have is public all the same, computed by the implementation; `always` asks for
-    that too (functions that have an option more than NumPy's).
+    that too (functions that have an option more than NumPy's). `lift`: array arguments beside abstract ones are read by
+    reference (see `by_reference`), for functions made of several operations, some of them on those arguments alone.
     """
 
     def decorate(implementation: Callable[..., Any]) -> Callable[..., Any]:
+        if lift:
+            implementation = _lifted(implementation)
         for name in names:
             original = _lookup(name)
             if original is not None:

@@ -186,7 +186,7 @@ def einsum_path(*operands: Any, optimize: Any = "greedy", einsum_call: bool = Fa
     return find(*stand_ins, optimize=optimize, einsum_call=einsum_call)
 
 
-@implements("kron")
+@implements("kron", lift=True)
 def kron(a: Any, b: Any) -> Any:
     x, y = _same_dtype(a, b)
     rank = max(len(shape_of(x)), len(shape_of(y)))
@@ -196,7 +196,7 @@ def kron(a: Any, b: Any) -> Any:
     return reshape(paired, shape=tuple([n * m for n, m in zip(sx, sy)]))
 
 
-@implements("cross", "linalg.cross")
+@implements("cross", "linalg.cross", lift=True)
 def cross(a: Any, b: Any, axisa: int = -1, axisb: int = -1, axisc: int = -1, axis: Any = None) -> Any:
     """`numpy.cross` of vectors of 3 components (NumPy has deprecated those of 2)."""
     if axis is not None:

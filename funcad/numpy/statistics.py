@@ -84,7 +84,7 @@ def std(
     return root(_variance("np.std", a, axis, dtype, out, ddof, keepdims, where, mean, correction))
 
 
-@implements("average")
+@implements("average", lift=True)
 def average(a: Any, axis: Any = None, weights: Any = None, returned: bool = False, *, keepdims: Any = _NO) -> Any:
     x = array_of(a)
     axes = axes_of(axis, len(shape_of(x)))
@@ -251,7 +251,7 @@ def _quantile(
     return np.reshape(results, (*shape, *shape_of(results)[1:]))
 
 
-@implements("quantile")
+@implements("quantile", lift=True)
 def quantile(
     a: Any, q: Any, axis: Any = None, out: Any = None, overwrite_input: bool = False, method: str = "linear",
     keepdims: bool = False, *, weights: Any = None,
@@ -260,7 +260,7 @@ def quantile(
     return _quantile("np.quantile", a, q, axis, out, method, keepdims, weights, False)
 
 
-@implements("percentile")
+@implements("percentile", lift=True)
 def percentile(
     a: Any, q: Any, axis: Any = None, out: Any = None, overwrite_input: bool = False, method: str = "linear",
     keepdims: bool = False, *, weights: Any = None,
@@ -360,7 +360,7 @@ def nanmedian(a: Any, axis: Any = None, out: Any = None, overwrite_input: bool =
     return _quantile("np.nanmedian", a, 0.5, axis, out, "linear", keepdims, None, True)
 
 
-@implements("nanquantile")
+@implements("nanquantile", lift=True)
 def nanquantile(
     a: Any, q: Any, axis: Any = None, out: Any = None, overwrite_input: bool = False, method: str = "linear",
     keepdims: Any = _NO, *, weights: Any = None,
@@ -368,7 +368,7 @@ def nanquantile(
     return _quantile("np.nanquantile", a, q, axis, out, method, keepdims, weights, True)
 
 
-@implements("nanpercentile")
+@implements("nanpercentile", lift=True)
 def nanpercentile(
     a: Any, q: Any, axis: Any = None, out: Any = None, overwrite_input: bool = False, method: str = "linear",
     keepdims: Any = _NO, *, weights: Any = None,
