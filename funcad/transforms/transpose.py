@@ -82,18 +82,31 @@ def transpose_eval(
     else:
         backward = _run_known(jaxpr, known, {v for v, is_lin in zip(jaxpr.inputs, linear) if is_lin})
     cts = _Cotangents()
-    for atom, ct in zip(jaxpr.outputs, cotangents):
-        if ct is not None and type(atom) is not Literal:
-            cts.accumulate(atom, ct)
+    for atom, seed in zip(jaxpr.outputs, cotangents):
+        if seed is not None and type(atom) is not Literal:
+            cts.accumulate(atom, seed)
     deaths: Iterable[Any] = reversed(_first_uses(backward, set(known))) if known else itertools.repeat(())
     saved = state.source
     token = hush()
     try:
         for equation, dead in zip(reversed(backward), deaths):
-            state.source = equation.source or saved
-            _transpose_step(equation, known, cts)
+            primitive, atoms, params, outputs, source = equation
+            state.source = source or saved
+            if primitive.multiple:
+                ct: Any = [cts.pop(v) for v in outputs]
+                ct = None if all([c is None for c in ct]) else ct
+            else:
+                ct = cts.pop(outputs[0])
+            if ct is not None:
+                if primitive.transpose is None:
+                    raise _missing(equation)
+                inputs: Any = [a.value if type(a) is Literal else known.get(a, a) for a in atoms]
+                for atom, x, c in zip(atoms, inputs, primitive.transpose(ct, *inputs, **params)):
+                    if type(x) is Var and c is not None:
+                        cts.accumulate(atom, c)
             for v in dead:
                 del known[v]
+            inputs = ct = x = c = None  # or the residual and the cotangent would live through the next equation
     except Exception as error:
         note_source(error, state.source)
         raise
@@ -125,27 +138,12 @@ def _run_known(jaxpr: Jaxpr, known: dict[Var, Any], linear_vars: set) -> list[An
     return backward
 
 
-def _transpose_step(equation: Any, known: dict[Var, Any], cts: _Cotangents) -> None:
-    primitive = equation.primitive
-    if primitive.multiple:
-        ct: Any = [cts.pop(v) for v in equation.outputs]
-        if all(c is None for c in ct):
-            return
-    else:
-        ct = cts.pop(equation.outputs[0])
-        if ct is None:
-            return
-    if primitive.transpose is None:
-        raise MissingRuleError(
-            f"primitive {primitive.name} has no transpose rule (operands: "
-            f"{', '.join(str(a.aval) for a in equation.inputs)}), so reverse mode cannot pass through it.\n"
-            "Wrap the operation in funcad.custom_vjp, or use forward mode (jvp, jacfwd)."
-        )
-    inputs = [a.value if type(a) is Literal else known.get(a, a) for a in equation.inputs]
-    results = primitive.transpose(ct, *inputs, **equation.params)
-    for atom, x, c in zip(equation.inputs, inputs, results):
-        if type(x) is Var and c is not None:
-            cts.accumulate(atom, c)
+def _missing(equation: Any) -> MissingRuleError:
+    return MissingRuleError(
+        f"primitive {equation.primitive.name} has no transpose rule (operands: "
+        f"{', '.join(str(a.aval) for a in equation.inputs)}), so reverse mode cannot pass through it.\n"
+        "Wrap the operation in funcad.custom_vjp, or use forward mode (jvp, jacfwd)."
+    )
 
 
 def transpose_jaxpr(jaxpr: Jaxpr, linear: tuple[bool, ...], nonzero: tuple[bool, ...]) -> tuple[Jaxpr, list[Any], list[bool]]:
