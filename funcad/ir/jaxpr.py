@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from funcad.ir.aval import Aval, LiteralAval, aval_of
+from funcad.ir.aval import LiteralAval, aval_of
 from funcad.ir.pretty import format_equation, format_jaxpr
 
 __all__ = ["Var", "Literal", "Atom", "Equation", "Jaxpr", "subjaxprs", "literal_key"]
@@ -156,7 +156,3 @@ def subjaxprs(params: dict[str, Any]) -> Iterator[Jaxpr]:
             for item in value:
                 if isinstance(item, Jaxpr):
                     yield item
-
-
-def unbatched_avals(avals: list[Aval]) -> list[Aval]:
-    return [a.unbatched() for a in avals]

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from funcad.ir.aval import Aval, aval_of, dtype_of, is_inexact
+from funcad.ir.aval import Aval, aval_of, dtype_of
 from funcad.ir.primitive import Primitive, is_linear
 from funcad.primitives.families import REAL, elementwise
 
@@ -73,9 +73,6 @@ def stop_gradient(x: Any) -> Any:
     """x, of which no derivative is taken."""
     return stop_gradient_p(x)
 
-
-def instantiate(tangent: Any, aval: Any, zeros: Any) -> Any:
-    return zeros(aval) if tangent is None and is_inexact(aval) else tangent
 
 
 _COMPLEX: dict[int, np.dtype] = {2: np.dtype(np.complex64), 4: np.dtype(np.complex64), 8: np.dtype(np.complex128)}

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from funcad.ir.aval import Aval, LiteralAval, aval_of, shape_of
+from funcad.ir.aval import Aval, LiteralAval, shape_of
 from funcad.ir.primitive import Primitive
 from funcad.ir.tracer import Tracer
 
@@ -191,7 +191,3 @@ def structural(
         name, impl, abstract_eval, jvp=jvp, transpose=transpose_rule, batch=batch_rule, structural=True, **rules
     )
     return primitive
-
-
-def ndim_of(x: Any) -> int:
-    return len(aval_of(x).shape)
