@@ -319,3 +319,13 @@ def test_outputs_that_are_not_arrays():
 @pytest.mark.parametrize("name", [n for n in errors.__all__ if n != "FuncadError"])
 def test_docstrings_have_an_example_and_a_remedy(name):
     assert "Example: " in getattr(errors, name).__doc__ and "Remedy: " in getattr(errors, name).__doc__
+
+
+@pytest.mark.parametrize("f, name", [(lambda x: x * x, "mul"), (lambda x: 2.0 / x, "div"), (lambda x: x @ x, "dot_general")])
+def test_linear_transpose_of_a_function_that_is_not_linear(f, name):
+    transposed = fc.linear_transpose(f, np.ones(3))
+    ct = np.float64(1.0) if name == "dot_general" else np.ones(3)
+    assert message(errors.MissingRuleError, transposed, ct) == (
+        f"{name} is not linear in these operands, so it has no transpose.\n"
+        "linear_transpose takes functions that are linear in all their arguments; use funcad.vjp for others."
+    )

@@ -22,10 +22,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from funcad.errors import MissingRuleError
 from funcad.ir.jaxpr import Var
 from funcad.ir.trace import bind
 
-__all__ = ["Primitive", "Undefined", "is_linear", "rules"]
+__all__ = ["Primitive", "Undefined", "is_linear", "not_linear", "rules"]
 
 
 Undefined = Var  # in a transpose rule, a linear input is its own variable: it has an aval and no value
@@ -33,6 +34,14 @@ Undefined = Var  # in a transpose rule, a linear input is its own variable: it h
 
 def is_linear(x: Any) -> bool:
     return type(x) is Var
+
+
+def not_linear(name: str) -> MissingRuleError:
+    """For transpose rules that are reached with operands in which the operation is not linear."""
+    return MissingRuleError(
+        f"{name} is not linear in these operands, so it has no transpose.\n"
+        "linear_transpose takes functions that are linear in all their arguments; use funcad.vjp for others."
+    )
 
 
 class Primitive:

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from funcad.ir.aval import Aval, aval_of, dtype_of
-from funcad.ir.primitive import is_linear
+from funcad.ir.primitive import is_linear, not_linear
 from funcad.primitives import families
 from funcad.primitives.comparison import and_, eq, ge, isinf, select, signbit
 from funcad.primitives.conversion import conj, convert, real
@@ -48,10 +48,24 @@ mul_p = elementwise(
     "mul",
     operator_impl(operator.mul, np.multiply),
     lambda tangents, out, x, y: _mul_tangents(tangents[0], tangents[1], x, y),
-    transpose=lambda ct, x, y: [mul(ct, y) if is_linear(x) else None, mul(x, ct) if is_linear(y) else None],
+    transpose=lambda ct, x, y: _mul_transpose(ct, x, y),
     emit=lambda e, x, y: e.mul(x, y),
     weak=True,
 )
+
+
+def _mul_transpose(ct: Any, x: Any, y: Any) -> list:
+    if is_linear(x):
+        if is_linear(y):
+            raise not_linear("mul")
+        return [mul(ct, y), None]
+    return [None, mul(x, ct)]
+
+
+def _div_transpose(ct: Any, x: Any, y: Any) -> list:
+    if is_linear(y):
+        raise not_linear("div")
+    return [div(ct, y), None]
 
 
 # -- product rules as one linear equation where they can be: un-jitted gradients pay per recorded equation
@@ -112,7 +126,7 @@ div_p = elementwise(
     "div",
     operator_impl(operator.truediv, np.true_divide),
     lambda tangents, out, x, y: _div_tangents(tangents[0], tangents[1], out, y),
-    transpose=lambda ct, x, y: [div(ct, y), None],
+    transpose=lambda ct, x, y: _div_transpose(ct, x, y),
     emit=lambda e, x, y: e.div(x, y),
     dtype=_true_dtype,
     weak=True,

@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 
 from funcad.ir.aval import Aval, dtype_of, shape_of
-from funcad.ir.primitive import Primitive, is_linear
+from funcad.ir.primitive import Primitive, is_linear, not_linear
 from funcad.primitives.arithmetic import add
 from funcad.primitives.conversion import convert
 from funcad.primitives.families import avals_text, sum_tangents
@@ -182,6 +182,8 @@ def _dot_jvp(tangents: Any, out: Any, x: Any, y: Any, *, dimension_numbers: Any)
 def _dot_transpose(ct: Any, x: Any, y: Any, *, dimension_numbers: Any) -> list:
     (cx, cy), (bx, by) = dimension_numbers
     if is_linear(x):
+        if is_linear(y):
+            raise not_linear("dot_general")
         return [_dot_transpose_left(ct, x.aval.ndim, y, cx, cy, bx, by, False), None]
     return [None, _dot_transpose_left(ct, y.aval.ndim, x, cy, cx, by, bx, True)]
 
