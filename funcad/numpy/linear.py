@@ -27,16 +27,18 @@ def _same_dtype(*arrays: Any, dtype: Any = None) -> list[Any]:
     return promote_dtype(xs, np.dtype(dtype))
 
 
-def _plain(x: Any) -> bool:
-    return type(x) is np.ndarray or type(x) is Tracer
+def _matrices(x: Any, y: Any) -> bool:
+    """Two matrices of one float dtype that fit: the common case, seen at a glance."""
+    if (type(x) is not np.ndarray and type(x) is not Tracer) or (type(y) is not np.ndarray and type(y) is not Tracer):
+        return False
+    sx, sy = x.shape, y.shape
+    return len(sx) == 2 == len(sy) and sx[1] == sy[0] and x.dtype is y.dtype and x.dtype.kind == "f"
 
 
 def matmul_of(x: Any, y: Any) -> Any:
     """The operator `@`."""
-    if _plain(x) and _plain(y):  # two matrices of one float dtype, the common case
-        sx, sy = x.shape, y.shape
-        if len(sx) == 2 == len(sy) and sx[1] == sy[0] and x.dtype is y.dtype and x.dtype.kind == "f":
-            return contraction.dot_general_p(x, y, dimension_numbers=contraction.MATRICES)
+    if _matrices(x, y):
+        return contraction.dot_general_p(x, y, dimension_numbers=contraction.MATRICES)
     if not agree(x, y):
         x, y = _same_dtype(x, y)
     sx, sy = shape_of(x), shape_of(y)
@@ -59,6 +61,8 @@ def matmul(x1: Any, x2: Any, /, out: Any = None, *, dtype: Any = None) -> Any:
 @implements("dot")
 def dot(a: Any, b: Any, out: Any = None) -> Any:
     refuse("np.dot", out=out)
+    if _matrices(a, b):
+        return contraction.dot_general_p(a, b, dimension_numbers=contraction.MATRICES)
     x, y = _same_dtype(a, b)
     nx, ny = len(shape_of(x)), len(shape_of(y))
     if not nx or not ny:

@@ -65,6 +65,11 @@ def _fold(
 ) -> Any:  # fmt: skip
     if out is not None:
         refuse(name, out=out)
+    if type(a) is Tracer and dtype is None and (where is _NO or where is True) and _absent(initial):
+        shape = a.shape
+        if shape and a.dtype.kind in "fc":  # the common case
+            axes = axes_of(axis, len(shape))
+            return _finish(reduce(a, axes=axes), a, axes, keepdims)
     x = array_of(a)
     x = convert(x, _wide(aval_of(x).dtype) if dtype is None else np.dtype(dtype))
     x = masked(x, where, identity)

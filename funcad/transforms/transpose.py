@@ -14,7 +14,7 @@ conjugate.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterable, Sequence
+from collections.abc import Container, Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -56,13 +56,16 @@ class _Cotangents:
         return self.values.pop(atom, None)
 
 
-def _first_uses(equations: Sequence[Any], variables: set) -> list[list[Var]]:
+def _first_uses(equations: Sequence[Any], variables: Container[Any]) -> list[list[Var]]:
     """For each equation, the given variables that no earlier equation reads."""
     seen: set = set()
     result = []
     for equation in equations:
-        fresh = list({a: None for a in equation.inputs if type(a) is Var and a in variables and a not in seen})
-        seen.update(fresh)
+        fresh = []
+        for a in equation.inputs:
+            if a in variables and a not in seen:
+                seen.add(a)
+                fresh.append(a)
         result.append(fresh)
     return result
 
@@ -85,7 +88,7 @@ def transpose_eval(
     for atom, seed in zip(jaxpr.outputs, cotangents):
         if seed is not None and type(atom) is not Literal:
             cts.accumulate(atom, seed)
-    deaths: Iterable[Any] = reversed(_first_uses(backward, set(known))) if known else itertools.repeat(())
+    deaths: Iterable[Any] = reversed(_first_uses(backward, known)) if known else itertools.repeat(())
     saved = state.source
     token = hush()
     try:
