@@ -1,14 +1,11 @@
 """Tracing, jvp, linearize, transpose, batch and running cost time linear in the number of equations.
 
-Function calls are counted instead of seconds; a generous bound on seconds catches what is quadratic inside one C call (a tuple
-that is copied whenever it grows).
+Function calls are counted instead of seconds: a count does not depend on the machine. benchmarks/tracing.py has the seconds.
 """
 
 from __future__ import annotations
 
-import gc
 import sys
-import time
 from collections.abc import Callable
 from typing import Any
 
@@ -56,18 +53,6 @@ def calls_during(f: Callable[[], Any]) -> int:
     finally:
         sys.setprofile(None)
     return count
-
-
-def seconds_of(f: Callable[[], Any]) -> float:
-    """Of this process; without the garbage collector, whose passes over everything come when they like."""
-    gc.collect()
-    gc.disable()
-    try:
-        start = time.process_time()
-        f()
-        return time.process_time() - start
-    finally:
-        gc.enable()
 
 
 def linear_part(jaxpr: Jaxpr) -> tuple[Jaxpr, tuple[bool, ...]]:
@@ -121,10 +106,8 @@ PREPARE: dict[str, Callable[[int], Callable[[], Any]]] = {
 @pytest.mark.parametrize("name", list(PREPARE))
 def test_cost_is_linear_in_the_number_of_equations(name: str) -> None:
     prepare = PREPARE[name]
-    few, many = calls_during(prepare(FEW // 4)), calls_during(prepare(FEW))
-    assert many < 4.3 * few, f"{name}: {few} calls for {FEW // 4} equations, {many} for {FEW}"
-    short, long = min(seconds_of(prepare(FEW)) for _ in range(2)), seconds_of(prepare(MANY))
-    assert long < 25 * short, f"{name}: {short:.3f} s for {FEW} equations, {long:.3f} s for {MANY}"
+    few, many = calls_during(prepare(FEW)), calls_during(prepare(MANY))
+    assert many < 10.5 * few, f"{name}: {few} calls for {FEW} equations, {many} for {MANY}"
 
 
 def test_a_python_loop_of_many_recorded_operations() -> None:
