@@ -8,7 +8,6 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-import pytest
 
 import funcad
 from funcad import grad, jit, jvp, linearize, vjp
@@ -146,7 +145,6 @@ def test_an_intermediate_that_no_rule_needs_dies_at_once() -> None:
     assert peak(lambda: grad(f)(X)) <= 6
 
 
-@pytest.mark.skipif(not hasattr(funcad, "checkpoint"), reason="checkpoint does not exist yet")
 def test_checkpoint_lowers_the_peak_as_predicted() -> None:
     """With 10 blocks of 5 layers: 10 inputs of blocks are kept, and the 5 residuals of one block at a time."""
 
