@@ -32,16 +32,16 @@ LEVELS = {
     "control": 6,
     "numpy": 7,
     "scipy": 8,
-    "random": 8,
-    "nn": 8,
     "lax": 8,
-    "distributed": 8,
-    "testing": 8,
-    "__init__": 9,
-    "tour": 10,
-    "__main__": 11,
+    "random": 8,
+    "nn": 9,
+    "distributed": 9,
+    "testing": 9,
+    "__init__": 10,
+    "tour": 11,
+    "__main__": 12,
 }
-OTHER = 8  # further modules directly under funcad/: users of everything below
+OTHER = 9  # further modules directly under funcad/: users of everything below
 LAZY = {"scipy", "cupy", "cupyx", "llvmlite", "mpi4py"}  # heavy or optional: imported in functions, each behind one door
 NAMED = {  # the other imports inside functions, with their reasons
     ("ir/quiet.py", "numpy._core.umath"): "a private name of NumPy's, which another version may not have",

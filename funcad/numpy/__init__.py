@@ -6,6 +6,7 @@ Each function is NumPy's own when nothing is traced. Plain `numpy` calls on trac
 `fnp.array([x, y])`, `fnp.asarray(x)`, `fnp.full(n, x)`, `fnp.at(a)[i].set(x)`, `fnp.vectorize(f)`.
 """
 
+import importlib as _importlib
 import sys as _sys
 from typing import Any as _Any
 
@@ -368,6 +369,24 @@ signedinteger, unsignedinteger = _np.signedinteger, _np.unsignedinteger
 floating, complexfloating, character = _np.floating, _np.complexfloating, _np.character
 object_, dtype, finfo, iinfo, ufunc = _np.object_, _np.dtype, _np.finfo, _np.iinfo, _np.ufunc
 ComplexWarning = _np.exceptions.ComplexWarning
+
+_LATER_MODULES = ["linalg", "fft"]
+_LATER_NAMES = dict.fromkeys(["polyfit", "roots"], "polynomials")  # name -> the module that is loaded at its first use
+
+
+def __getattr__(name: str) -> _Any:
+    if name in _LATER_MODULES:
+        return _importlib.import_module(f"funcad.numpy.{name}")
+    if name not in _LATER_NAMES:
+        raise AttributeError(f"module 'funcad.numpy' has no attribute {name!r}")
+    value = getattr(_importlib.import_module(f"funcad.numpy.{_LATER_NAMES[name]}"), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*(n for n in globals() if not n.startswith("_")), *_LATER_MODULES, *_LATER_NAMES})
+
 
 __array_api_version__ = "2023.12"
 

@@ -10,6 +10,7 @@ hand over raises, naming the user's line and the remedy; it never becomes a sile
 from __future__ import annotations
 
 import functools
+import importlib
 import sys
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -319,10 +320,22 @@ def _accumulate(ufunc: Any, implementation: Any, array: Any, axis: int = 0, dtyp
 
 # -- functions
 
+LATER = ["funcad.numpy.linalg", "funcad.numpy.fft", "funcad.numpy.polynomials"]  # loaded when NumPy's are first called
+
+
+def _of_later_modules(function: Any) -> Callable[..., Any] | None:
+    """The implementation from a module that `import funcad` does not load; all of them are, at the first function it lacks."""
+    while LATER:
+        importlib.import_module(LATER[-1])
+        LATER.pop()
+    return TABLE.get(function)
+
 
 def array_function(function: Any, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
     """What `__array_function__` of a traced value does."""
     implementation = TABLE.get(function)
+    if implementation is None:
+        implementation = _of_later_modules(function)
     if implementation is not None:
         return implementation(*args, **kwargs)
     name = f"{getattr(function, '__module__', 'numpy')}.{function.__name__}".replace("numpy.", "np.", 1)

@@ -1,0 +1,3 @@
+"""Polynomials that need linear algebra: fits and roots."""
+
+from __future__ import annotations
