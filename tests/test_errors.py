@@ -321,7 +321,15 @@ def test_docstrings_have_an_example_and_a_remedy(name):
     assert "Example: " in getattr(errors, name).__doc__ and "Remedy: " in getattr(errors, name).__doc__
 
 
-@pytest.mark.parametrize("f, name", [(lambda x: x * x, "mul"), (lambda x: 2.0 / x, "div"), (lambda x: x @ x, "dot_general")])
+@pytest.mark.parametrize(
+    "f, name",
+    [
+        (lambda x: x * x, "mul"),
+        (lambda x: 2.0 / x, "div"),
+        (lambda x: x @ x, "dot_general"),
+        (lambda x: np.where(x > 0, x, 0.0), "gt"),
+    ],
+)
 def test_linear_transpose_of_a_function_that_is_not_linear(f, name):
     transposed = fc.linear_transpose(f, np.ones(3))
     ct = np.float64(1.0) if name == "dot_general" else np.ones(3)

@@ -7,7 +7,7 @@ import tracemalloc
 import numpy as np
 import pytest
 
-from funcad import grad, hessian, jacfwd, jacrev, jit, jvp, linear_transpose, vjp, vmap
+from funcad import checkpoint, grad, hessian, jacfwd, jacrev, jit, jvp, linear_transpose, vjp, vmap
 from funcad.backends.interpreter import counters
 from funcad.control.associative import associative_scan
 from funcad.control.loops import fori_loop
@@ -390,3 +390,23 @@ def test_axis_names_inside():
     np.testing.assert_allclose(g, vmap(grad(lambda x: (x + psum(x, "i")) * 2 + psum(x + psum(x, "i"), "i")), axis_name="i")(xs))
 
 
+
+
+def test_linear_transpose_where_known_results_of_programs_are_used_later():
+    x, ct = np.arange(3.0), np.array([1.0, -2.0, 0.5])
+    c = np.array([1.0, 2.0, 3.0])
+    product = lambda p: p[0] * p[1]
+    double = lambda x, c: (2.0 * x, c + 1.0)
+    step = lambda s, _: ((s[0] * 2.0, s[1] + 1.0), s[1])
+    functions = [
+        lambda x: product(jit(double)(x, c)),
+        lambda x: product(jit(lambda x, c: jit(double)(x, c))(x, c)),
+        lambda x: product(checkpoint(double)(x, c)),
+        lambda x: product(scan(step, (x, 1.0), None, length=3)[0]),
+        lambda x: scan(step, (x, 1.0), None, length=3)[0][0] * np.sum(scan(step, (x, 1.0), None, length=3)[1]),
+        jit(lambda x: product(scan(step, (x, c), None, length=2)[0])),
+    ]
+    for f in functions:
+        columns = np.stack([f(e) for e in np.eye(3)], axis=1)
+        np.testing.assert_allclose(linear_transpose(f, x)(ct)[0], ct @ columns)
+        np.testing.assert_allclose(jit(lambda ct, f=f: linear_transpose(f, x)(ct)[0])(ct), ct @ columns)

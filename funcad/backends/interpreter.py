@@ -21,6 +21,7 @@ from funcad.ir.jaxpr import Jaxpr, Literal, Var
 from funcad.ir.place import device_in_use, namespace_of
 from funcad.ir.quiet import hush, unhush
 from funcad.ir.state import state
+from funcad.transforms.structural import compile_with
 
 __all__ = ["Program", "program_of", "run_jaxpr", "counters"]
 
@@ -30,7 +31,7 @@ counters = {"programs": 0, "traces": 0}  # how often a program was compiled, a f
 class Program:
     """A jaxpr made ready to run."""
 
-    __slots__ = ("jaxpr", "template", "steps", "outputs", "n_inputs", "viewed")
+    __slots__ = ("jaxpr", "template", "steps", "calls", "outputs", "n_inputs", "viewed")
 
     def __init__(self, jaxpr: Jaxpr):
         counters["programs"] += 1
@@ -55,6 +56,10 @@ class Program:
             self.steps.append(
                 (equation, equation.primitive, ins, equation.params, outs, tuple([slots[v] for v in dead]))
             )
+        self.calls = [
+            (equation, _on_numpy(primitive, params), ins, outs if primitive.multiple else outs[0], primitive.multiple, dead)
+            for equation, primitive, ins, params, outs, dead in self.steps
+        ]
         self.outputs = tuple([slot(o) for o in jaxpr.outputs])
         self.template = template
         # slots that an operation reads which may give a view: never written into, the view may outlive them
@@ -64,6 +69,9 @@ class Program:
         """The outputs; `donated` holds the ids of argument buffers that results may be written into."""
         slots = self.template.copy()
         slots[: self.n_inputs] = args
+        if not donated and not device_in_use() and not state.debug_nans:
+            del args
+            return self._run_on_numpy(slots)
         xp: Any = np
         call: Any = None
         if device_in_use() or state.debug_nans:
@@ -100,6 +108,40 @@ class Program:
         outputs = [slots[i] for i in self.outputs]
         return outputs if xp is np else [_moved(xp, x) for x in outputs]
 
+    def consume(self, values: list[Any]) -> list[Any]:
+        """The outputs; the list of inputs is emptied, so that each dies after its last use."""
+        slots = self.template.copy()
+        slots[: self.n_inputs] = values
+        values.clear()
+        return self._run_on_numpy(slots)
+
+    def _run_on_numpy(self, slots: list[Any]) -> list[Any]:
+        """The common case: every step is a call that was made ready beforehand."""
+        equation = None
+        token = hush()
+        try:
+            for step in self.calls:
+                equation, call, ins, out, multiple, dead = step
+                if multiple:
+                    for i, r in zip(out, call(*[slots[i] for i in ins])):
+                        slots[i] = r
+                else:
+                    slots[out] = call(*[slots[i] for i in ins])
+                for i in dead:
+                    slots[i] = None
+        except Exception as error:
+            note_source(error, equation and equation.source)
+            raise
+        finally:
+            unhush(token)
+        return [slots[i] for i in self.outputs]
+
+
+def _on_numpy(primitive: Any, params: dict) -> Any:
+    """The operation as a function of NumPy arrays alone."""
+    direct = getattr(primitive.impl, "on_numpy", None)
+    return functools.partial(primitive.impl, np, **params) if direct is None or params else direct
+
 
 def _call_anywhere(xp: Any, primitive: Any, values: list, params: dict) -> Any:
     if xp is not np:
@@ -129,6 +171,9 @@ def program_of(jaxpr: Jaxpr) -> Program:
     if program is None:
         program = jaxpr.memo["program"] = Program(jaxpr)
     return program
+
+
+compile_with(lambda jaxpr: Program(jaxpr).consume)
 
 
 def run_jaxpr(jaxpr: Jaxpr, args: Sequence[Any]) -> list[Any]:

@@ -6,7 +6,7 @@ second call of `grad(jit(f))` derives nothing and compiles nothing.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from funcad.backends.interpreter import run_jaxpr
@@ -15,9 +15,9 @@ from funcad.ir.primitive import Primitive, is_linear
 from funcad.transforms.batch import batch_jaxpr
 from funcad.transforms.jvp import jvp_jaxpr
 from funcad.transforms.linearize import linearize_jaxpr
-from funcad.transforms.transpose import transpose_jaxpr
+from funcad.transforms.transpose import known_jaxpr, transpose_jaxpr
 
-__all__ = ["call_p", "call", "spread", "present"]
+__all__ = ["call_p", "call", "spread", "present", "known_outputs"]
 
 
 def present(values: Sequence[Any]) -> tuple[list[Any], tuple[bool, ...]]:
@@ -62,6 +62,23 @@ def _transpose(cts: Sequence[Any], *inputs: Any, jaxpr: Jaxpr, name: str) -> lis
     return spread(spread(outs, in_nonzero), linear)
 
 
+def known_outputs(
+    jaxpr: Jaxpr, linear: tuple[bool, ...], run: Callable[[Jaxpr, list[Any]], list[Any]]
+) -> tuple[list[bool], Callable[..., list[Any]]]:
+    """The rule `known` of a program that runs once: `run(program, args)` runs the part without linear inputs."""
+    derived, consts, out_linear = known_jaxpr(jaxpr, linear)
+
+    def values(inputs: Sequence[Any]) -> list[Any]:
+        outs = run(derived, [*consts, *[x for x, lin in zip(inputs, linear) if not lin]])
+        return spread(outs, [not lin for lin in out_linear])
+
+    return out_linear, values
+
+
+def _known(linear: tuple[bool, ...], *, jaxpr: Jaxpr, name: str) -> tuple:
+    return known_outputs(jaxpr, linear, lambda program, args: call(program, *args, name=name))
+
+
 def _batch(size: int, args: Sequence[Any], batched: Sequence[bool], *, jaxpr: Jaxpr, name: str) -> tuple[list, list]:
     derived, consts, out_batched = batch_jaxpr(jaxpr, size, tuple(batched))
     return call(derived, *consts, *args, name=name), out_batched
@@ -73,6 +90,7 @@ call_p = Primitive(
     lambda *avals, jaxpr, name: jaxpr.out_avals,
     primal_and_jvp=_jvp,
     linearize=_linearize,
+    known=_known,
     transpose=_transpose,
     batch=_batch,
     multiple=True,

@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 
 from funcad import tree
 from funcad.backends.interpreter import run_jaxpr
-from funcad.control.call import call_p, present, spread
+from funcad.control.call import call_p, known_outputs, present, spread
 from funcad.control.rules import closes_over_tracer
 from funcad.ir.aval import Aval, aval_of, is_inexact
 from funcad.ir.interpret import Environment
@@ -257,6 +257,10 @@ def _transpose(cts: Sequence[Any], *inputs: Any, jaxpr: Jaxpr, policy: Any) -> l
     return spread(spread(outs, in_nonzero), linear)
 
 
+def _known(linear: tuple[bool, ...], *, jaxpr: Jaxpr, policy: Any) -> tuple:
+    return known_outputs(jaxpr, linear, lambda program, args: _again(program, args, policy))
+
+
 def _batch(size: int, args: Sequence[Any], batched: Sequence[bool], *, jaxpr: Jaxpr, policy: Any) -> tuple[list, list]:
     derived, consts, out_batched = batch_jaxpr(jaxpr, size, tuple(batched))
     return _again(derived, [*consts, *args], policy), out_batched
@@ -268,6 +272,7 @@ checkpoint_p = Primitive(
     lambda *avals, jaxpr, policy: jaxpr.out_avals,
     primal_and_jvp=_jvp,
     linearize=_linearize,
+    known=_known,
     transpose=_transpose,
     batch=_batch,
     multiple=True,

@@ -32,6 +32,7 @@ from funcad.ir.state import setting, state
 from funcad.ir.trace import by_reference, trace_function
 from funcad.ir.tracer import Tracer
 from funcad.transforms.plumbing import OutTree, api, check_leaves, export, flat_function, name_of, positional_names
+from funcad.transforms.structural import forget
 
 __all__ = ["jit", "Jitted", "Lowered", "disable_jit", "clear_caches", "CacheInfo"]
 
@@ -118,6 +119,7 @@ def clear_caches() -> None:
     for cache in (*list(_caches.values()), *list(_private)):
         cache.clear()
     forget_interned()
+    forget()
 
 
 def disable_jit() -> Any:

@@ -44,6 +44,7 @@ from funcad.primitives.reduction import reduce_max
 from funcad.primitives.shape import broadcast_leading, transpose
 from funcad.primitives.stack import lead, zero_entry
 from funcad.transforms.batch import batch_jaxpr
+from funcad.transforms.transpose import known_jaxpr
 
 __all__ = ["scan_p"]
 
@@ -262,6 +263,30 @@ def _transpose(
     return [*[None] * len(count), *[ct if is_lin else None for ct, is_lin in zip(found, linear)]]
 
 
+def _known(
+    linear: tuple[bool, ...], *, jaxpr: Jaxpr, n_consts: int, n_carry: int, length: int | None, reverse: bool, unroll: int
+) -> tuple:
+    """What the loop computes without its linear operands: counters, and ys made of them."""
+    flags = grow(linear, n_consts, n_carry, lambda f: known_jaxpr(jaxpr, f)[2]) if length is not None else (True,) * len(linear)
+    if length is None or all(flags[n_consts:]):
+        return [True] * len(jaxpr.outputs), None
+    derived, captured, out_linear = known_jaxpr(jaxpr, flags)
+
+    def run(args: Sequence[Any]) -> list[Any]:
+        parts = [
+            [x for x, f in zip(part, part_flags) if not f]
+            for part, part_flags in zip(split(args, n_consts, n_carry), split(flags, n_consts, n_carry))
+        ]
+        consts = [*near(captured, [x for part in parts for x in part]), *parts[0]]
+        outs = scan_p(
+            *consts, *parts[1], *parts[2],
+            jaxpr=derived, n_consts=len(consts), n_carry=len(parts[1]), length=length, reverse=reverse, unroll=unroll,
+        )  # fmt: skip
+        return spread(outs, [not f for f in out_linear])
+
+    return out_linear, run
+
+
 def _transpose_linear(
     cts: Sequence[Any],
     count: list[Any],
@@ -460,6 +485,7 @@ scan_p = Primitive(
     _abstract,
     primal_and_jvp=_jvp,
     linearize=_linearize,
+    known=_known,
     transpose=_transpose,
     batch=_batch,
     multiple=True,

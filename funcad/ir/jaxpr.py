@@ -72,16 +72,20 @@ class Equation(NamedTuple):
         return format_equation(self)
 
 
+_NO_MODES: dict[int, Any] = {}
+
+
 class Jaxpr:
     """A program in single-assignment form; immutable after construction, compared by identity."""
 
-    __slots__ = ("inputs", "equations", "outputs", "memo", "__weakref__")
+    __slots__ = ("inputs", "equations", "outputs", "memo", "modes", "__weakref__")
 
     def __init__(self, inputs: tuple[Var, ...], equations: tuple[Equation, ...], outputs: tuple[Atom, ...]):
         self.inputs = inputs
         self.equations = equations
         self.outputs = outputs
         self.memo: dict[Any, Any] = {}
+        self.modes: dict[int, Any] = _NO_MODES  # error modes of equations that run un-jitted, see ir/quiet.py
 
     @property
     def in_avals(self) -> list[Any]:

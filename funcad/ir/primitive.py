@@ -14,7 +14,10 @@ others have one value):
 
 Higher-order primitives (jit's call, scan, cond ...) have instead of `jvp` a `primal_and_jvp(primals, tangents, **params)`, and
 a `linearize` of the same signature, which runs the program once, keeps residuals and returns tangents computed by a linear
-program. A missing rule raises `MissingRuleError` naming the primitive; a zero tangent is never made up.
+program. `known(linear, **params) -> (out_linear, run)` says which outputs a program computes without its linear inputs, and
+`run(inputs)` computes them (None for the others).
+
+A missing rule raises `MissingRuleError` naming the primitive; a zero tangent is never made up.
 """
 
 from __future__ import annotations
@@ -57,6 +60,7 @@ class Primitive:
         "emit",
         "primal_and_jvp",
         "linearize",
+        "known",
         "multiple",
         "effect",
         "barrier",
@@ -64,6 +68,7 @@ class Primitive:
         "collective",
         "inplace",
         "structural",
+        "silent",
     )
 
     def __init__(
@@ -78,6 +83,7 @@ class Primitive:
         emit: Callable[..., Any] | None = None,
         primal_and_jvp: Callable[..., Any] | None = None,
         linearize: Callable[..., Any] | None = None,
+        known: Callable[..., Any] | None = None,
         multiple: bool = False,
         effect: bool = False,
         barrier: bool = False,
@@ -85,6 +91,7 @@ class Primitive:
         collective: Callable[..., Any] | None = None,
         inplace: Any = None,
         structural: bool = False,
+        silent: bool = False,
     ):
         self.name = name
         self.impl = impl
@@ -95,12 +102,14 @@ class Primitive:
         self.emit = emit
         self.primal_and_jvp = primal_and_jvp
         self.linearize = linearize
+        self.known = known
         self.multiple = multiple
         self.effect = effect  # never removed, duplicated or reordered
         self.barrier = barrier  # CSE and inlining stop here (checkpoint)
         self.ufunc = ufunc  # the NumPy ufunc that computes it, if there is one
         self.collective = collective  # batch rule over the named axis that is being removed
         self.structural = structural  # linear in its only operand: tangents go through the same operation
+        self.silent = silent  # moves or compares numbers: NumPy has nothing to warn of
         self.inplace = inplace  # ufunc-like callable that takes out=, if the result may be written into an operand
 
     def __repr__(self) -> str:

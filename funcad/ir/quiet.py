@@ -1,30 +1,53 @@
-"""Silence: tangent, cotangent and masked work never warns, whatever `np.errstate` the user has set.
+"""Floating-point warnings: who is silent, and whose line is named.
+
+Tangent, cotangent and masked work never warns, whatever `np.errstate` the user has set: `token = hush()` ... `unhush(token)`.
+Un-jitted primal operations warn as NumPy does, at the user's line rather than at the line of ours that calls NumPy (of one
+line Python shows a warning only once, so a second place would stay silent): `relay()` turns NumPy's modes "warn" into calls of
+`_warn`, which knows the line. A program that runs later than it was traced (vmap's) runs each operation in the mode that was
+set where the user wrote it: `error_mode()` when recording, `enter(mode)` when running.
 
 `np.errstate` costs more than most scalar operations, so NumPy's own context variable is set directly where this NumPy has it;
-the fallback is `np.errstate` itself. Use as `token = hush()` ... `finally: unhush(token)`.
+the fallback is `np.errstate` itself, and NumPy's own idea of the line.
 """
 
 from __future__ import annotations
 
+import sys
+import warnings
 from typing import Any
 
 import numpy as np
 
-__all__ = ["hush", "unhush"]
+from funcad.ir.source import Source, is_internal
+from funcad.ir.state import state
+
+__all__ = ["hush", "unhush", "relay", "error_mode", "enter"]
+
+
+def _slow_enter(mode: Any) -> Any:
+    context = np.errstate(**dict(mode))
+    context.__enter__()
+    return context
 
 
 def _slow_hush() -> Any:
-    context = np.errstate(all="ignore")
-    context.__enter__()
-    return context
+    return _slow_enter({"all": "ignore"})
 
 
 def _slow_unhush(context: Any) -> None:
     context.__exit__(None, None, None)
 
 
-def _fast_pair() -> Any:
-    """NumPy's context variable behind errstate (numpy >= 2.0), if it is there and does what we think."""
+def _slow_mode() -> Any:
+    return tuple(np.geterr().items())
+
+
+def _slow_relay() -> Any:
+    return None
+
+
+def _fast() -> Any:
+    """The same five on NumPy's context variable behind errstate (numpy >= 2.0), if it is there and does what we think."""
     try:
         from numpy._core.umath import _extobj_contextvar, _make_extobj
 
@@ -36,7 +59,65 @@ def _fast_pair() -> Any:
             _extobj_contextvar.reset(token)
     except (ImportError, TypeError, AttributeError):
         return None
-    return (lambda: _extobj_contextvar.set(silent), _extobj_contextvar.reset) if works else None
+    if not works:
+        return None
+    get, enter, leave = _extobj_contextvar.get, _extobj_contextvar.set, _extobj_contextvar.reset
+    last: Any = (None, None)  # a mode, and the same with _warn in the place of "warn"
+
+    def relay() -> Any:
+        nonlocal last
+        mode = get()
+        known, relayed = last
+        if mode is known:
+            return enter(relayed)
+        if mode is silent or mode is relayed:
+            return None
+        modes = np.geterr()
+        if "warn" not in modes.values() or "call" in modes.values() or "log" in modes.values():
+            relayed = mode  # nothing to relay, or the user's own handler has the place
+        else:
+            relayed_modes: Any = {k: "call" if v == "warn" else v for k, v in modes.items()}
+            relayed = _make_extobj(call=_warn, **relayed_modes)
+        last = mode, relayed
+        return enter(relayed)
+
+    return lambda: enter(silent), leave, relay, get, enter
 
 
-hush, unhush = _fast_pair() or (_slow_hush, _slow_unhush)
+hush, unhush, relay, error_mode, enter = _fast() or (_slow_hush, _slow_unhush, _slow_relay, _slow_mode, _slow_enter)
+
+_registry: dict[Any, Any] = {}  # what was warned of at lines whose function is not running any more
+_LABELS = {"reduce_sum": "reduce", "reduce_prod": "reduce", "dot_general": "matmul", "convert": "cast"}
+_OPERATORS = {"add": "add", "sub": "subtract", "mul": "multiply", "div": "divide"}
+
+
+def _warn(error: str, flag: int) -> None:
+    """NumPy's RuntimeWarning, at the user's line."""
+    frame: Any = sys._getframe(1)
+    label, source, user = "", state.source, None
+    while frame is not None:
+        code = frame.f_code
+        if not label and code.co_name == "compute" and code.co_filename.endswith("trace.py"):
+            label = _label(frame.f_locals["primitive"], frame.f_locals["args"])
+        if frame.f_code is source.code if type(source) is Source else not is_internal(code.co_filename):
+            user = frame
+            break
+        frame = frame.f_back
+    if type(source) is Source:
+        filename, line = source.code.co_filename, source.line
+    elif user is not None:
+        filename, line = user.f_code.co_filename, user.f_lineno
+    else:
+        filename, line = "<unknown>", 0
+    registry = _registry if user is None else user.f_globals.setdefault("__warningregistry__", {})
+    warnings.warn_explicit(f"{error} encountered in {label or 'a function'}", RuntimeWarning, filename, line, registry=registry)
+
+
+def _label(primitive: Any, args: Any) -> str:
+    """The name that NumPy gives to the operation."""
+    name = _OPERATORS.get(primitive.name)
+    if name is not None:
+        return name if any([isinstance(a, np.ndarray) for a in args]) else f"scalar {name}"
+    if primitive.ufunc is not None:
+        return str(primitive.ufunc.__name__)
+    return _LABELS.get(primitive.name, primitive.name)

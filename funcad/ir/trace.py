@@ -24,6 +24,7 @@ from funcad.ir.aval import SCALAR_AVALS, Aval, LiteralAval, aval_of
 from funcad.ir.jaxpr import Equation, Jaxpr, Literal, Var, subjaxprs
 from funcad.ir.locks import Locks
 from funcad.ir.place import NAMESPACES, namespace_of, place
+from funcad.ir.quiet import error_mode, relay, unhush
 from funcad.ir.source import user_source
 from funcad.ir.state import state
 from funcad.ir.tracer import Tracer, concrete_value
@@ -97,7 +98,13 @@ def compute(primitive: Any, args: Sequence[Any], params: dict[str, Any]) -> Any:
             args = place(xp, args, primitive.name)
     if state.debug_nans:
         return state.debug_nans(primitive, xp, args, params)  # type: ignore[operator]
-    return primitive.impl(xp, *args, **params)
+    token = None if primitive.silent else relay()
+    if token is None:
+        return primitive.impl(xp, *args, **params)
+    try:
+        return primitive.impl(xp, *args, **params)
+    finally:
+        unhush(token)
 
 
 def leaked(tracer: Tracer) -> UnexpectedTracerError:
@@ -125,10 +132,12 @@ class Trace:
 class AbstractTrace(Trace):
     """Records equations without running them: bodies of jit, vmap, scan, and every program derived by a transform."""
 
-    __slots__ = ("equations", "captured", "inputs", "locks", "protect")
+    __slots__ = ("equations", "captured", "inputs", "locks", "protect", "mode", "modes")
 
-    def __init__(self, name: str, protect: Callable[[Any], Any] | None = None):
+    def __init__(self, name: str, protect: Callable[[Any], Any] | None = None, with_modes: bool = False):
         super().__init__(name)
+        self.modes: dict[int, Any] | None = {} if with_modes else None  # of equations written in another errstate than ...
+        self.mode = error_mode() if with_modes else None  # ... that in which the trace was opened
         self.equations: list[Equation] = []
         self.captured: dict[int, tuple[Var, Any]] = {}
         self.inputs: list[Var] = []
@@ -173,10 +182,9 @@ class AbstractTrace(Trace):
             if self.locks is None:
                 self.locks = Locks()
             self.locks.lock(x)
-        entry = self.captured[key] = (
-            Var(Aval(aval.shape, aval.dtype, aval.weak) if isinstance(aval, Aval) else aval),
-            value,
-        )
+        if type(aval) is LiteralAval:
+            aval = Aval(aval.shape, aval.dtype, aval.weak)
+        entry = self.captured[key] = (Var(aval), value)
         return entry
 
     def record(self, primitive: Any, args: Sequence[Any], params: dict[str, Any]) -> Any:
@@ -190,6 +198,8 @@ class AbstractTrace(Trace):
             avals.append(atom.aval)
         out = primitive.abstract_eval(*avals, **params) if params else primitive.abstract_eval(*avals)
         source = state.source or user_source()
+        if self.modes is not None and error_mode() != self.mode:
+            self.modes[len(self.equations)] = error_mode()
         if primitive.multiple:
             outputs = tuple([Var(a) for a in out])
             self.equations.append(Equation(primitive, tuple(atoms), params, outputs, source))
@@ -211,20 +221,27 @@ class AbstractTrace(Trace):
         """The recorded program whose leading inputs are the captured values, and those values."""
         atoms = tuple([self.atom(o) for o in outputs])
         captured = list(self.captured.values())
-        return (
-            Jaxpr((*[v for v, _ in captured], *self.inputs), tuple(self.equations), atoms),
-            [x for _, x in captured],
-        )
+        jaxpr = Jaxpr((*[v for v, _ in captured], *self.inputs), tuple(self.equations), atoms)
+        if self.modes:
+            jaxpr.modes = self.modes
+        return jaxpr, [x for _, x in captured]
 
 
 def trace_function(
-    f: Callable[..., Sequence[Any]], avals: Sequence[Any], *, name: str, staging: bool = False, abstract: bool = True
+    f: Callable[..., Sequence[Any]],
+    avals: Sequence[Any],
+    *,
+    name: str,
+    staging: bool = False,
+    abstract: bool = True,
+    with_modes: bool = False,
 ) -> tuple[Jaxpr, list[Any]]:
     """Trace `f(*tracers) -> list of values` into `(jaxpr, captured)`; the captured values are the leading inputs.
 
-    `abstract=True` means that f is the user's and runs when the program runs: effects are recorded here.
+    `abstract=True` means that f is the user's and runs when the program runs: effects are recorded here. `with_modes=True`:
+    the program remembers which equations were written in which `np.errstate`, because it runs un-jitted.
     """
-    trace = AbstractTrace(name)
+    trace = AbstractTrace(name, with_modes=with_modes)
     saved_staging, saved_abstract = state.staging, state.abstract
     try:
         tracers = trace.new_inputs(avals)

@@ -89,8 +89,9 @@ class Tracer:
             return self.variable.aval
         aval = self._aval
         if aval is None:
-            aval = aval_of(self.primal)
-            if isinstance(aval, Aval):
+            primal = self.primal
+            aval = aval_of(primal)
+            if type(primal) is not np.ndarray and isinstance(aval, Aval):
                 aval = Aval(aval.shape, aval.dtype, aval.weak)  # a variable, never a LiteralAval
             self._aval = aval
         return aval

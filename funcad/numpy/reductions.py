@@ -112,6 +112,9 @@ def _extreme(
 ) -> Any:  # fmt: skip
     if out is not None:
         refuse(name, out=out)
+    if type(a) is Tracer and where is _NO and initial is _NO and a.shape and not a.aval.weak:  # the common case
+        axes = axes_of(axis, len(a.shape))
+        return _finish(reduce(a, axes=axes), a, axes, keepdims)
     x = array_of(a)
     aval = aval_of(x)
     axes = reduced_axes(axis, len(aval.shape))

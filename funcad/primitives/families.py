@@ -123,6 +123,7 @@ def _ufunc_impl(ufunc: np.ufunc) -> Callable[..., Any]:
     def impl(xp: Any, *args: Any) -> Any:
         return ufunc(*args) if xp is np else getattr(xp, name)(*args)
 
+    impl.on_numpy = ufunc  # type: ignore[attr-defined]
     return impl
 
 

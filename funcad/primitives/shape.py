@@ -62,7 +62,8 @@ def _broadcast_batch(size: int, x: Any, *, shape: tuple, axes: tuple) -> Any:
 
 
 broadcast_in_dim_p = structural(
-    "broadcast_in_dim", _broadcast_impl, _broadcast_abstract, _broadcast_transpose, _broadcast_batch
+    "broadcast_in_dim", _broadcast_impl, _broadcast_abstract, _broadcast_transpose, _broadcast_batch,
+    silent=True,
 )
 
 
@@ -103,6 +104,7 @@ reshape_p = structural(
     lambda x, *, shape: _reshape_abstract(x, shape),
     lambda ct, x, *, shape: reshape(ct, shape=x.shape),
     lambda size, x, *, shape: reshape(x, shape=(size, *shape)),
+    silent=True,
 )
 
 
@@ -123,6 +125,7 @@ transpose_p = structural(
     lambda x, *, perm: Aval(tuple([x.shape[i] for i in perm]), x.dtype),
     lambda ct, x, *, perm: transpose(ct, perm=tuple(int(i) for i in np.argsort(perm))),
     lambda size, x, *, perm: transpose(x, perm=(0, *[i + 1 for i in perm])),
+    silent=True,
 )
 
 
@@ -210,6 +213,7 @@ slice_p = structural(
     _slice_abstract,
     _slice_transpose,
     _slice_batch,
+    silent=True,
 )
 
 
@@ -236,6 +240,7 @@ pad_p = structural(  # zeros around (low, high >= 0) and between (interior) the 
     lambda x, *, low, high, interior: Aval(_padded_shape(x.shape, low, high, interior), x.dtype),
     _pad_transpose,
     lambda size, x, *, low, high, interior: pad_p(x, low=(0, *low), high=(0, *high), interior=(0, *interior)),
+    silent=True,
 )
 
 
@@ -245,6 +250,7 @@ rev_p = structural(
     lambda x, *, axes: Aval(x.shape, x.dtype),
     lambda ct, x, *, axes: rev(ct, axes=axes),
     lambda size, x, *, axes: rev(x, axes=tuple([a + 1 for a in axes])),
+    silent=True,
 )
 
 

@@ -16,6 +16,7 @@ from funcad.errors import MissingRuleError
 from funcad.ir.aval import aval_of
 from funcad.ir.interpret import Environment, note_source
 from funcad.ir.jaxpr import Jaxpr, Literal, equation_axis_names
+from funcad.ir.quiet import enter, unhush
 from funcad.ir.state import state
 from funcad.ir.trace import bind, trace_function
 from funcad.primitives.stack import lead
@@ -54,14 +55,20 @@ def batch_eval(jaxpr: Jaxpr, size: int, args: Sequence[Any], batched: Sequence[b
     name = state.batching
     names = jaxpr.axis_names if name is not None else frozenset()
     saved = state.source
+    modes = jaxpr.modes
+    token = None
     try:
-        for equation, dead in zip(jaxpr.equations, jaxpr.last_uses):
+        for i, (equation, dead) in enumerate(zip(jaxpr.equations, jaxpr.last_uses)):
             state.source = equation.source or saved
+            token = enter(modes[i]) if i in modes else None
             pairs = [(a.value, False) if type(a) is Literal else values[a] for a in equation.inputs]
             named = name in names and name in equation_axis_names(equation)
             outs, out_batched = batch_step(
                 equation.primitive, size, [x for x, _ in pairs], [b for _, b in pairs], equation.params, named
             )
+            if token is not None:
+                unhush(token)
+                token = None
             values.update(zip(equation.outputs, zip(outs, out_batched)))
             for v in dead:
                 del values[v]
@@ -70,6 +77,8 @@ def batch_eval(jaxpr: Jaxpr, size: int, args: Sequence[Any], batched: Sequence[b
         raise
     finally:
         state.source = saved
+        if token is not None:
+            unhush(token)
     results = [(o.value, False) if type(o) is Literal else values[o] for o in jaxpr.outputs]
     return [x for x, _ in results], [b for _, b in results]
 

@@ -7,6 +7,7 @@ once, letting every residual die as soon as it has been used. The border is stri
 from __future__ import annotations
 
 import functools
+import itertools
 import warnings
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -18,7 +19,7 @@ from funcad.ir.place import near, near_each
 from funcad.ir.source import for_user
 from funcad.transforms.following import linearize_following
 from funcad.transforms.plumbing import api, check_leaves, export, name_of, normalize_argnums, positional_names, zeros_for
-from funcad.transforms.transpose import transpose_eval
+from funcad.transforms.structural import pull
 
 __all__ = ["grad", "value_and_grad"]
 
@@ -161,15 +162,11 @@ class _Gradient:
 
         outs, nonzero, jaxpr, residuals, locks = linearize_following(flat, leaves, differentiable, "grad", box)
         value = outs[0]
-        n = len(residuals)
-        n_linear = len(jaxpr.inputs) - n
         if nonzero[0]:
             seed = near([aval_of(value).dtype.type(1)], [value], scalars=True)
-            values = residuals + [None] * n_linear
-            residuals.clear()
-            found = iter(transpose_eval(jaxpr, [False] * n + [True] * n_linear, values, seed, all_linear=True))
+            found = iter(pull(jaxpr, residuals, seed))
         else:
-            found = iter([None] * n_linear)
+            found = itertools.repeat(None)
         grads = [next(found) if d else None for d in differentiable]
         if any([g is None for g in grads]):
             self._warn_if_independent(grads, in_tree, positions, names)

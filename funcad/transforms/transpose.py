@@ -20,14 +20,17 @@ from typing import Any
 import numpy as np
 
 from funcad.errors import MissingRuleError
+from funcad.ir.aval import StackAval
 from funcad.ir.interpret import note_source
 from funcad.ir.jaxpr import Jaxpr, Literal, Var
+from funcad.ir.primitive import not_linear
+from funcad.ir.prune import prune
 from funcad.ir.quiet import hush, unhush
 from funcad.ir.state import state
 from funcad.ir.trace import bind, trace_function
 from funcad.primitives.stack import add_values
 
-__all__ = ["transpose_eval", "transpose_jaxpr"]
+__all__ = ["transpose_eval", "transpose_jaxpr", "known_jaxpr"]
 
 
 class _Cotangents:
@@ -120,25 +123,60 @@ def transpose_eval(
 
 
 def _run_known(jaxpr: Jaxpr, known: dict[Var, Any], linear_vars: set) -> list[Any]:
-    """Run the equations that have no linear input; return the others."""
+    """Run the equations that have no linear input, and such parts of programs; return the other equations."""
     backward = []
     saved = state.source
     for equation in jaxpr.equations:
-        if any(type(a) is Var and a in linear_vars for a in equation.inputs):
-            linear_vars.update(equation.outputs)
-            backward.append(equation)
-            continue
+        primitive = equation.primitive
+        is_linear = [type(a) is Var and a in linear_vars for a in equation.inputs]
         state.source = equation.source or saved
         try:
-            args = [a.value if type(a) is Literal else known[a] for a in equation.inputs]
-            out = bind(equation.primitive, *args, **equation.params)
+            args = [None if lin else a.value if type(a) is Literal else known[a] for a, lin in zip(equation.inputs, is_linear)]
+            if any(is_linear):
+                backward.append(equation)
+                if primitive.known is None:
+                    linear_vars.update(equation.outputs)
+                    if not primitive.multiple and _is_integer(equation.outputs[0].aval):
+                        raise not_linear(primitive.name)  # a comparison, an index: no linear function asks for them
+                    continue
+                out_linear, run = primitive.known(tuple(is_linear), **equation.params)
+                linear_vars.update([v for v, lin in zip(equation.outputs, out_linear) if lin])
+                if not all(out_linear):
+                    known.update([(v, x) for v, x, lin in zip(equation.outputs, run(args), out_linear) if not lin])
+                continue
+            out = bind(primitive, *args, **equation.params)
         except Exception as error:
             note_source(error, state.source)
             raise
         finally:
             state.source = saved
-        known.update(zip(equation.outputs, out if equation.primitive.multiple else [out]))
+        known.update(zip(equation.outputs, out if primitive.multiple else [out]))
     return backward
+
+
+def _is_integer(aval: Any) -> bool:
+    return type(aval) is not StackAval and aval.dtype.kind in "biu"
+
+
+def known_jaxpr(jaxpr: Jaxpr, linear: tuple[bool, ...]) -> tuple[Jaxpr, list[Any], list[bool]]:
+    """`(program, consts, out_linear)`: (consts, known inputs) -> the outputs that do not depend on the linear inputs."""
+    found = jaxpr.memo.get(("known", linear))
+    if found is None:
+        out_linear: list[bool] = []
+
+        def program(*values: Any) -> list[Any]:
+            given = iter(values)
+            known = {v: next(given) for v, lin in zip(jaxpr.inputs, linear) if not lin}
+            linear_vars = {v for v, lin in zip(jaxpr.inputs, linear) if lin}
+            _run_known(jaxpr, known, linear_vars)
+            out_linear[:] = [type(o) is Var and o in linear_vars for o in jaxpr.outputs]
+            outs = [o for o, lin in zip(jaxpr.outputs, out_linear) if not lin]
+            return [o.value if isinstance(o, Literal) else known[o] for o in outs]
+
+        avals = [v.aval for v, lin in zip(jaxpr.inputs, linear) if not lin]
+        derived, consts = trace_function(program, avals, name="transpose")
+        found = jaxpr.memo["known", linear] = (prune(derived), consts, out_linear)
+    return found
 
 
 def _missing(equation: Any) -> MissingRuleError:

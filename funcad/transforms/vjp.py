@@ -27,7 +27,7 @@ from funcad.transforms.plumbing import (
     with_aux,
     zeros_for,
 )
-from funcad.transforms.transpose import transpose_eval
+from funcad.transforms.structural import pull
 
 __all__ = ["vjp"]
 
@@ -74,11 +74,7 @@ class _Pullback:
 
     def flat(self, cts: Sequence[Any], residuals: list) -> list[Any]:
         """Cotangents (None: zero) of the differentiated leaves."""
-        n = len(residuals)
-        linear = [False] * n + [True] * (len(self.jaxpr.inputs) - n)
-        values = residuals + [None] * (len(self.jaxpr.inputs) - n)
-        residuals.clear()
-        return transpose_eval(self.jaxpr, linear, values, [c for c, z in zip(cts, self.nonzero) if z], all_linear=True)
+        return pull(self.jaxpr, residuals, [c for c, z in zip(cts, self.nonzero) if z])
 
     @property
     def __name__(self) -> str:

@@ -1,0 +1,168 @@
+"""The structural cache: a second gradient of the same structure runs a compiled backward program, with the same bits."""
+
+from __future__ import annotations
+
+import threading
+
+import numpy as np
+import pytest
+
+import funcad
+from funcad import grad, jvp, value_and_grad, vjp, vmap
+from funcad.backends.interpreter import counters
+from funcad.nn import clamp
+from funcad.transforms import structural
+
+
+@pytest.fixture(autouse=True)
+def fresh():
+    structural.forget()
+    yield
+    structural.forget()
+
+
+def programs() -> list:
+    return [entry for entry in structural._table.values() if entry]
+
+
+def loss(w, x, rate=0.5):
+    h = np.tanh(x @ w * rate)
+    z = h - np.max(h, axis=1, keepdims=True)
+    return -np.mean(np.log(np.sum(np.exp(z), axis=1))) + rate * np.sum(w**2) / 3.0
+
+
+W, X = np.random.default_rng(0).normal(size=(4, 3)), np.random.default_rng(1).normal(size=(5, 4))
+
+
+def test_compiled_at_the_second_sight_and_bitwise_equal():
+    first = grad(loss)(W, X)
+    assert not programs() and len(structural._table) == 1
+    second, third = grad(loss)(W, X), grad(loss)(W, X)
+    assert len(programs()) == 1
+    assert first.tobytes() == second.tobytes() == third.tobytes()
+
+
+def test_a_changing_literal_makes_one_entry():
+    found = [grad(loss)(W, X, 0.1 * i) for i in range(1, 6)]
+    assert len(structural._table) == 1
+    before = counters["programs"]
+    for i, g in enumerate(found, 1):
+        structural.forget()
+        np.testing.assert_array_equal(g, grad(loss)(W, X, 0.1 * i))
+    assert counters["programs"] == before
+
+
+def test_values_are_not_remembered():
+    for scale in (1.0, -2.0, 0.0, np.nan):
+        x = X * scale
+        found = grad(loss)(W, x)
+        structural_free = funcad.jit(grad(loss))(W, x)
+        np.testing.assert_allclose(found, structural_free, rtol=1e-12, atol=1e-14, equal_nan=True)
+
+
+def test_control_flow_on_values_makes_an_entry_per_path():
+    f = lambda x: x * x * 3.0 if x > 0 else np.sin(x) * x
+    for x in (1.0, -1.0, 2.0, -2.0, 3.0, -3.0):
+        expected = 6 * x if x > 0 else np.cos(x) * x + np.sin(x)
+        assert grad(f)(x) == pytest.approx(expected)
+    assert len(structural._table) == 2
+
+
+@pytest.mark.parametrize(
+    "one, other",
+    [
+        (lambda x: np.sum(x, axis=0) @ x[0], lambda x: np.sum(x, axis=1) @ x[0]),  # parameters
+        (lambda x: np.sum(x * x[0]), lambda x: np.sum(x[0] * x)),  # wiring
+        (lambda x: np.sum(np.sin(x) * 2.0), lambda x: np.sum(np.sin(x) * np.float32(2.0))),  # types of literals
+        (lambda x: np.sum(x**2 * x), lambda x: np.sum(x**3 * x)),  # exponents
+        (lambda x: np.sum(clamp(x, 0.0, 1.0) * x), lambda x: np.sum(clamp(x, 0.0, 1.0, boundary_grad=1.0) * x)),
+    ],
+)
+def test_different_programs_do_not_meet(one, other):
+    x = np.array([[0.0, 1.0], [0.5, 2.0]])
+    expected = [grad(one)(x), grad(other)(x)]
+    for _ in range(3):
+        for f, g in zip((one, other), expected):
+            np.testing.assert_array_equal(grad(f)(x), g)
+
+
+def test_shapes_and_dtypes_are_part_of_the_key():
+    f = lambda x: np.sum(np.exp(x) * x)
+    for x in (np.ones(3), np.ones(4), np.ones(3, np.float32), np.ones((3, 1)), np.float64(1.0), 1.0, np.ones(3)):
+        for _ in range(3):
+            g = grad(f)(x)
+            assert np.shape(g) == np.shape(x) and np.result_type(g) == np.result_type(x)
+            np.testing.assert_allclose(g, 2 * np.e * np.ones(np.shape(x)), rtol=1e-6)
+
+
+def test_vjp_with_missing_and_several_cotangents():
+    def f(x, y):
+        return np.sin(x) * y, np.cos(y) + 0.0 * x, x
+
+    for _ in range(3):
+        _, pull = vjp(f, 1.0, 2.0)
+        np.testing.assert_allclose(pull((1.0, 1.0, 2.0)), (2 * np.cos(1.0) + 2.0, np.sin(1.0) - np.sin(2.0)))
+        np.testing.assert_allclose(pull((1.0, 0.0, 0.0)), (2 * np.cos(1.0), np.sin(1.0)))
+
+
+def test_nested_transformations_and_batches_are_not_confused():
+    f = lambda x: np.sum(np.sin(x) * x)
+    x = np.arange(3.0)
+    for _ in range(3):
+        np.testing.assert_allclose(jvp(grad(f), (x,), (np.ones(3),))[1], 2 * np.cos(x) - x * np.sin(x))
+        np.testing.assert_allclose(grad(lambda x: np.sum(grad(f)(x)))(x), 2 * np.cos(x) - x * np.sin(x))
+        np.testing.assert_allclose(vmap(grad(f))(np.stack([x, x])), np.stack([np.cos(x) * x + np.sin(x)] * 2))
+
+
+def test_rules_of_users_run_every_time():
+    calls = []
+
+    @funcad.custom_vjp
+    def f(x):
+        return x * 2.0
+
+    def backward(residuals, ct):
+        calls.append(1)
+        return (ct * len(calls),)
+
+    f.defvjp(lambda x: (f(x), None), backward)
+    assert [float(grad(lambda x: f(x) * 3.0)(1.0)) for _ in range(4)] == [3.0, 6.0, 9.0, 12.0]
+
+
+def test_bounded_and_empty_of_user_arrays():
+    for n in range(1, structural.MAX_PROGRAMS + 20):
+        grad(lambda x: np.sum(x * x))(np.ones(n))
+    assert len(structural._table) <= structural.MAX_PROGRAMS
+    funcad.clear_caches()
+    assert not structural._table
+
+
+def test_errors_leave_the_table_usable():
+    def f(x):
+        if x > 1:
+            raise KeyError("mine")
+        return np.sin(x) * x
+
+    for _ in range(3):
+        with pytest.raises(KeyError, match="mine"):
+            grad(f)(2.0)
+        assert grad(f)(1.0) == pytest.approx(np.sin(1.0) + np.cos(1.0))
+
+
+def test_threads_share_it():
+    expected = value_and_grad(loss)(W, X)
+    wrong = []
+
+    def work():
+        for i in range(50):
+            value, g = value_and_grad(loss)(W, X)
+            value2, _ = value_and_grad(lambda w, i=i: np.sum(w * w * (i % 5 + 1.0)))(W)
+            if value != expected[0] or not np.array_equal(g, expected[1]) or not np.isfinite(value2):
+                wrong.append(i)
+
+    threads = [threading.Thread(target=work) for _ in range(8)]
+    for t in threads:
+        t.start()
+    for t in threads:
+        t.join()
+    assert not wrong
