@@ -73,10 +73,14 @@ def check(actual, expected, what):
     )
 
 
-def pairs():
+def pairs(name):
     for x in OPERANDS:
         for y in OPERANDS:
-            yield x, y
+            if name != "pow" or not OLD or not any(np.shape(a) == () and np.asarray(a).dtype == bool for a in (x, y)):
+                yield x, y
+
+
+OLD = np.lib.NumpyVersion(np.__version__) < "2.1.0"  # there, powers of bools of rank 0 are int8 whatever the other operand is
 
 
 def inexact(x):
@@ -103,7 +107,7 @@ def expected_of(f, *args):
 @pytest.mark.parametrize("name", [*OPERATORS, *(f"np.{name}" for name in FUNCTIONS)])
 def test_followed(name):
     f = OPERATORS.get(name) or FUNCTIONS[name[3:]]
-    for x, y in pairs():
+    for x, y in pairs(name):
         if inexact(x) or inexact(y):
             check(followed(f, x, y), expected_of_pair(f, x, y), f"{name}({label(x)}, {label(y)})")
 
@@ -112,7 +116,7 @@ def test_followed(name):
 def test_jitted(name):
     """One program for all pairs that NumPy accepts; one each for those that it refuses."""
     f = OPERATORS.get(name) or FUNCTIONS[name[3:]]
-    expected = [(x, y, expected_of_pair(f, x, y)) for x, y in pairs()]
+    expected = [(x, y, expected_of_pair(f, x, y)) for x, y in pairs(name)]
     refused = [(x, y, e) for x, y, e in expected if isinstance(e, type)]
     accepted = [(x, y, e) for x, y, e in expected if not isinstance(e, type)]
     results = funcad.jit(lambda xs, ys: [f(x, y) for x, y in zip(xs, ys)])(

@@ -55,7 +55,7 @@ CASES = [
     ("all", lambda x: np.all(x > -9.0), (M,)),
     ("argmax", lambda x: np.argmax(x), (M,)),
     ("argmin", lambda x: np.argmin(x, axis=1, keepdims=True), (M,)),
-    ("count_nonzero", lambda x: np.count_nonzero(x > 0), (V,)),
+    ("count_nonzero", lambda x: np.count_nonzero(x > 0, axis=0), (V,)),
     ("cumsum", lambda x: np.cumsum(x), (M,)),
     ("cumsum axis", lambda x: np.cumsum(x, axis=1), (M,)),
     ("cumprod", lambda x: np.cumprod(x, axis=0), (M,)),
