@@ -74,13 +74,11 @@ def check(actual, expected, what):
 
 
 def pairs(name):
+    if name == "pow" and np.lib.NumpyVersion(np.__version__) < "2.1.0":
+        pytest.skip("in NumPy 2.0, x ** y of rank 0 forgets the dtype of the other operand")
     for x in OPERANDS:
         for y in OPERANDS:
-            if name != "pow" or not OLD or not any(np.asarray(a).dtype.kind in "biu" for a in (x, y)):
-                yield x, y
-
-
-OLD = np.lib.NumpyVersion(np.__version__) < "2.1.0"  # there, powers of integers forget the other operand
+            yield x, y
 
 
 def inexact(x):

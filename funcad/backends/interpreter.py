@@ -10,11 +10,13 @@ operand's shape and dtype.
 from __future__ import annotations
 
 import functools
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
 
+from funcad.backends.straight import step_of, straight_line
 from funcad.ir.aval import aval_of
 from funcad.ir.interpret import note_source
 from funcad.ir.jaxpr import Jaxpr, Literal, Var
@@ -28,10 +30,15 @@ __all__ = ["Program", "program_of", "run_jaxpr", "counters"]
 counters = {"programs": 0, "traces": 0}  # how often a program was compiled, a function traced: read by the tests
 
 
+WARM = 3  # the run for which a program is written out as straight-line Python
+MANY = 10  # runs in one loop, from which on it is at once
+LONG = 1000  # equations, beyond which it is not
+
+
 class Program:
     """A jaxpr made ready to run."""
 
-    __slots__ = ("jaxpr", "template", "steps", "calls", "outputs", "n_inputs", "viewed")
+    __slots__ = ("jaxpr", "template", "steps", "calls", "outputs", "n_inputs", "viewed", "runs", "function")
 
     def __init__(self, jaxpr: Jaxpr):
         counters["programs"] += 1
@@ -57,21 +64,24 @@ class Program:
                 (equation, equation.primitive, ins, equation.params, outs, tuple([slots[v] for v in dead]))
             )
         self.calls = [
-            (equation, _on_numpy(primitive, params), ins, outs if primitive.multiple else outs[0], primitive.multiple, dead)
+            (equation, _on_numpy(equation), ins, outs if primitive.multiple else outs[0], primitive.multiple, dead)
             for equation, primitive, ins, params, outs, dead in self.steps
         ]
         self.outputs = tuple([slot(o) for o in jaxpr.outputs])
         self.template = template
+        self.runs = 0
+        self.function: Any = None  # the same as straight-line Python, once the program has run a few times
         # slots that an operation reads which may give a view: never written into, the view may outlive them
         self.viewed = {i for _, primitive, ins, params, _, _ in self.steps if params or primitive.inplace is None for i in ins}
 
     def run(self, args: Sequence[Any], donated: frozenset[int] = frozenset()) -> list[Any]:
         """The outputs; `donated` holds the ids of argument buffers that results may be written into."""
+        if not donated and not device_in_use() and not state.debug_nans:
+            values = list(args)
+            del args
+            return self.consume(values)
         slots = self.template.copy()
         slots[: self.n_inputs] = args
-        if not donated and not device_in_use() and not state.debug_nans:
-            del args
-            return self._run_on_numpy(slots)
         xp: Any = np
         call: Any = None
         if device_in_use() or state.debug_nans:
@@ -110,13 +120,55 @@ class Program:
 
     def consume(self, values: list[Any]) -> list[Any]:
         """The outputs; the list of inputs is emptied, so that each dies after its last use."""
+        function = self.function
+        if function is None:
+            self.runs += 1
+            if self.runs < WARM or len(self.calls) > LONG:
+                return self._step_by_step(values)
+            function = self.written_out()
+        token = hush()
+        try:
+            return function(values)  # type: ignore[no-any-return]
+        except Exception as error:
+            self.note(error)
+            raise
+        finally:
+            unhush(token)
+
+    @contextmanager
+    def repeated(self, times: int) -> Iterator[Callable[[list[Any]], list[Any]]]:
+        """`with program.repeated(n) as run`: for loops, `run(values) -> outputs` with little around it; `values` is emptied."""
+        short = self.function is None and times < MANY
+        if short or device_in_use() or state.debug_nans or len(self.calls) > LONG:
+            yield self.run
+            return
+        function = self.written_out()
+        token = hush()
+        try:
+            yield function
+        except Exception as error:
+            self.note(error)
+            raise
+        finally:
+            unhush(token)
+
+    def written_out(self) -> Any:
+        """`function(values) -> outputs`, made at the first request; it does not silence warnings, nor note sources."""
+        if self.function is None:
+            self.function = straight_line(self.calls, self.n_inputs, self.template, self.outputs)
+        return self.function
+
+    def note(self, error: Exception) -> None:
+        """Name the user's line in an error that `function` raised."""
+        step = step_of(error, self.function)
+        if step is not None:
+            note_source(error, self.calls[step][0].source)
+
+    def _step_by_step(self, values: list[Any]) -> list[Any]:
+        """Every step is a call that was made ready beforehand."""
         slots = self.template.copy()
         slots[: self.n_inputs] = values
         values.clear()
-        return self._run_on_numpy(slots)
-
-    def _run_on_numpy(self, slots: list[Any]) -> list[Any]:
-        """The common case: every step is a call that was made ready beforehand."""
         equation = None
         token = hush()
         try:
@@ -137,8 +189,11 @@ class Program:
         return [slots[i] for i in self.outputs]
 
 
-def _on_numpy(primitive: Any, params: dict) -> Any:
+def _on_numpy(equation: Any) -> Any:
     """The operation as a function of NumPy arrays alone."""
+    primitive, params = equation.primitive, equation.params
+    if primitive.ready is not None:
+        return primitive.ready(*[a.aval for a in equation.inputs], **params)
     direct = getattr(primitive.impl, "on_numpy", None)
     return functools.partial(primitive.impl, np, **params) if direct is None or params else direct
 

@@ -109,19 +109,20 @@ def _impl(
     start = 0
     if step > 1:
         many = unrolled(jaxpr, n_consts, n_carry, step)
-        for start in range(0, count - step + 1, step):
-            chunk = order[start : start + step]
-            outs = many.run([*consts, *carry, *[_read(xp, x, i) for i in chunk for x in xs]])
-            carry = outs[:n_carry]
-            for k, i in enumerate(chunk):
-                _write(ys, outs[n_carry + k * len(ys) : n_carry + (k + 1) * len(ys)], i, roots)
+        with many.repeated(count // step) as run:
+            for start in range(0, count - step + 1, step):
+                chunk = order[start : start + step]
+                outs = run([*consts, *carry, *[_read(xp, x, i) for i in chunk for x in xs]])
+                carry = outs[:n_carry]
+                for k, i in enumerate(chunk):
+                    _write(ys, outs[n_carry + k * len(ys) : n_carry + (k + 1) * len(ys)], i, roots)
         start += step
-    program = program_of(jaxpr)
-    for i in order[start:]:
-        outs = program.run([*consts, *carry, *[_read(xp, x, i) for x in xs]])
-        carry = outs[:n_carry]
-        if ys:
-            _write(ys, outs[n_carry:], i, roots)
+    with program_of(jaxpr).repeated(count - start) as run:
+        for i in order[start:]:
+            outs = run([*consts, *carry, *[_read(xp, x, i) for x in xs]])
+            carry = outs[:n_carry]
+            if ys:
+                _write(ys, outs[n_carry:], i, roots)
     return [*carry, *ys]
 
 

@@ -69,6 +69,7 @@ class Primitive:
         "inplace",
         "structural",
         "silent",
+        "ready",
     )
 
     def __init__(
@@ -92,6 +93,7 @@ class Primitive:
         inplace: Any = None,
         structural: bool = False,
         silent: bool = False,
+        ready: Callable[..., Any] | None = None,
     ):
         self.name = name
         self.impl = impl
@@ -110,6 +112,7 @@ class Primitive:
         self.collective = collective  # batch rule over the named axis that is being removed
         self.structural = structural  # linear in its only operand: tangents go through the same operation
         self.silent = silent  # moves or compares numbers: NumPy has nothing to warn of
+        self.ready = ready  # ready(*avals, **params): `impl` on NumPy for exactly these operands, worked out beforehand
         self.inplace = inplace  # ufunc-like callable that takes out=, if the result may be written into an operand
 
     def __repr__(self) -> str:

@@ -13,7 +13,7 @@ takes diagonals and drops axes of size 1 that broadcast, by structural equations
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import lru_cache
+from functools import lru_cache, partial
 from math import prod
 from typing import Any
 
@@ -237,7 +237,19 @@ def _dot_batch(size: int, args: Any, batched: Any, *, dimension_numbers: Any) ->
     return permute(result, (at, *range(at), *range(at + 1, ndim))), True
 
 
-dot_general_p = Primitive("dot_general", _dot_impl, _dot_abstract, jvp=_dot_jvp, transpose=_dot_transpose, batch=_dot_batch)
+def _dot_ready(x: Aval, y: Aval, *, dimension_numbers: Any) -> Any:
+    """The plan looked up once; vectors and matrices go straight to `np.matmul`."""
+    plan = _plan(x.ndim, y.ndim, dimension_numbers)
+    if plan[0] != "flat":
+        return partial(_dot_impl, np, dimension_numbers=dimension_numbers)
+    if plan[1]:
+        return (lambda x, y: np.matmul(x.T, y.T)) if plan[2] else (lambda x, y: np.matmul(x.T, y))
+    return (lambda x, y: np.matmul(x, y.T)) if plan[2] else np.matmul
+
+
+dot_general_p = Primitive(
+    "dot_general", _dot_impl, _dot_abstract, jvp=_dot_jvp, transpose=_dot_transpose, batch=_dot_batch, ready=_dot_ready
+)
 
 
 def dot_general(x: Any, y: Any, *, dimension_numbers: Any, preferred_dtype: Any = None) -> Any:
