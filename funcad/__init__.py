@@ -57,13 +57,34 @@ _LAZY_NAMES = {  # public name -> the module that defines it
         "primitives.collective",
     ),
     "psum_scatter": "primitives.collective",
+    **dict.fromkeys(
+        ["deriv", "elementwise_grad", "grad_and_aux", "grad_named", "hessian_tensor_product", "hessian_vector_product"],
+        "autograd.differential_operators",
+    ),
+    **dict.fromkeys(
+        ["holomorphic_grad", "make_ggnvp", "make_hvp", "make_jvp", "make_vjp", "multigrad_dict", "tensor_jacobian_product"],
+        "autograd.differential_operators",
+    ),
+    "vector_jacobian_product": "autograd.differential_operators",
+    **dict.fromkeys(
+        ["def_linear", "defjvp", "defjvp_argnum", "defjvp_argnums", "defvjp", "defvjp_argnum", "defvjp_argnums", "primitive"],
+        "autograd.extend",
+    ),
 }
 _LAZY_MODULES = {
+    "autograd": "autograd",
     "checkpoint_policies": "control.policies",
     "debug": "debug",
+    "flatten_util": "flatten_util",
+    "image": "image",
     "lax": "lax",
     "nn": "nn",
+    "ops": "ops",
+    "optimize": "optimize",
+    "random": "random",
+    "scipy": "scipy",
     "testing": "testing",
+    "tree_util": "tree_util",
 }
 
 __all__ = [  # what is imported above, and what is imported when it is used

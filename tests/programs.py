@@ -206,6 +206,13 @@ def linear_solve(a, b):
     return np.linalg.solve(a, b)
 
 
+@program(np.array([[2.0, 0.3], [0.1, 1.5]]), vector(2), tolerance=1e-8, needs="scipy.linalg.expm")
+def matrix_functions(a, b):
+    solve = lambda matvec, r: np.linalg.solve(a, r)
+    x = funcad.custom_linear_solve(lambda v: a @ v, b, solve, lambda vecmat, r: np.linalg.solve(a.T, r))
+    return funcad.scipy.linalg.expm(0.3 * a) @ x, funcad.scipy.linalg.solve_triangular(a, b)
+
+
 @program(vector(2), differences=False, needs="stop_gradient")
 def stopped(x):
     return x * funcad.stop_gradient(np.sin(x))

@@ -12,6 +12,7 @@ from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
+import scipy.linalg
 import scipy.special
 
 from funcad.ir.place import NAMESPACES
@@ -40,6 +41,14 @@ SPECIAL = set(
     log1p log_expit log_ndtr log_softmax loggamma logit logsumexp lpmv multigammaln nbdtr nbdtrc nbdtri ndtr ndtri
     pdtr pdtrc pdtri poch polygamma pseudo_huber radian rel_entr rgamma round shichi sici sinc sindg softmax
     sph_harm sph_harm_y spherical_yn tandg wright_bessel xlog1py xlogy y0 y1 yn zeta zetac
+    """.split()
+)
+
+# What `cupyx.scipy.linalg` has.
+LINALG = set(
+    """
+    bandwidth block_diag circulant companion convolution_matrix dft expm fiedler fiedler_companion hadamard hankel helmert
+    hilbert khatri_rao kron leslie lu lu_factor lu_solve solve_triangular toeplitz tri tril triu
     """.split()
 )
 
@@ -91,6 +100,10 @@ class DeviceArray:
         return wrap(self._array.T)
 
     @property
+    def mT(self) -> DeviceArray:
+        return wrap(self._array.swapaxes(-2, -1))
+
+    @property
     def real(self) -> DeviceArray:
         return wrap(self._array.real)
 
@@ -108,6 +121,9 @@ class DeviceArray:
 
     def get(self) -> np.ndarray:
         return self._array.copy()
+
+    def tolist(self) -> list:
+        return self._array.tolist()
 
     def set(self, array: np.ndarray) -> None:
         self._array[...] = array
@@ -264,6 +280,15 @@ class _Special(_Module):
         return super().__getattr__(name)
 
 
+class _Linalg(_Module):
+    """scipy.linalg, as far as CuPy has it."""
+
+    def __getattr__(self, name: str) -> Any:
+        if name not in LINALG:
+            raise AttributeError(name)
+        return super().__getattr__(name)
+
+
 def unwrap_all(x: Any) -> Any:
     if isinstance(x, (list, tuple)):
         return [unwrap_all(v) for v in x]
@@ -280,10 +305,11 @@ def registered() -> Iterator[Any]:
     NAMESPACES[DeviceArray] = xp
     moved.clear()
     sys.modules["cupyx.scipy.special"] = _Special(scipy.special, "special")
+    sys.modules["cupyx.scipy.linalg"] = _Linalg(scipy.linalg, "scipy.linalg")
     try:
         yield xp
     finally:
-        del NAMESPACES[DeviceArray], sys.modules["cupyx.scipy.special"]
+        del NAMESPACES[DeviceArray], sys.modules["cupyx.scipy.special"], sys.modules["cupyx.scipy.linalg"]
         moved.clear()
 
 

@@ -37,6 +37,7 @@ LEVELS = {
     "nn": 9,
     "distributed": 9,
     "testing": 9,
+    "autograd": 10,
     "__init__": 10,
     "tour": 11,
     "__main__": 12,

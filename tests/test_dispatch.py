@@ -50,9 +50,9 @@ def test_untraced_calls_are_numpys():
 
 def test_functions_without_an_implementation_say_so():
     for f, name in [
-        (lambda x: np.i0(x), "np.i0"),
-        (lambda x: np.spacing(x), "np.spacing"),
-        (lambda x: np.roots([x, 1.0]), "np"),
+        (lambda x: np.may_share_memory(x, x), "np.may_share_memory"),
+        (lambda x: np.isnat(x), "np.isnat"),
+        (lambda x: np.busday_count(x, x), "np.busday_count"),
     ]:
         with pytest.raises(TypeError) as caught:
             funcad.grad(f)(1.5)
@@ -62,14 +62,12 @@ def test_functions_without_an_implementation_say_so():
 def test_unsupported_arguments_are_named():
     for f, argument in [
         (lambda x: np.add(x, 1.0, casting="no"), "casting='no'"),
-        (lambda x: np.pad(x, 1, mode="linear_ramp"), "mode='linear_ramp'"),
-        (lambda x: np.pad(x, 1, mode="maximum", stat_length=1), "stat_length="),
+        (lambda x: np.pad(x, 1, mode="edge", stat_length=1), "stat_length="),
         (lambda x: np.sort(x, order="a"), "order='a'"),
         (lambda x: np.concatenate([x, x], casting="no"), "casting='no'"),
         (lambda x: np.hstack([x, x], casting="no"), "casting='no'"),
         (lambda x: np.einsum("i->", x, casting="no"), "casting='no'"),
         (lambda x: np.quantile(x, 0.5, weights=[1.0, 2.0]), "weights="),
-        (lambda x: np.quantile(x, 0.5, method="inverted_cdf"), "method='inverted_cdf'"),
         (lambda x: np.nan_to_num(x, copy=False), "copy=False"),
     ]:
         with pytest.raises(TypeError) as caught:

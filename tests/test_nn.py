@@ -9,9 +9,7 @@ import pytest
 import scipy.special
 
 import funcad.numpy as fnp
-from funcad import grad, hvp, jit, jvp, nn, vjp, vmap
-from funcad.errors import MissingRuleError
-from funcad.primitives import special
+from funcad import grad, hvp, jit, nn, vjp, vmap
 from funcad.testing import check_grads
 
 X = np.array([[-1.3, 0.4, 2.2], [0.7, -0.2, -3.1]])
@@ -234,42 +232,6 @@ def test_batch_norm() -> None:
     np.testing.assert_allclose(y.mean((0, 2, 3)), beta, atol=1e-12)
 
 
-def _attention(q, k, v, mask):
-    logits = np.einsum("qhd,khd->hqk", q, k) / np.sqrt(q.shape[-1])
-    return np.einsum("hqk,khd->qhd", scipy.special.softmax(np.where(mask, logits, -1e30), -1), v)
-
-
-def test_attention() -> None:
-    rng = np.random.default_rng(0)
-    q, k, v = rng.normal(size=(4, 2, 3)), rng.normal(size=(5, 2, 3)), rng.normal(size=(5, 2, 6))
-    with pytest.raises(ValueError, match="dot_product_attention"):
-        nn.dot_product_attention(q, k, v[:, :1])
-    v = v[..., :3]
-    mask = rng.random((4, 5)) > 0.3
-    np.testing.assert_allclose(nn.dot_product_attention(q, k, v), _attention(q, k, v, True), rtol=1e-12)
-    np.testing.assert_allclose(nn.dot_product_attention(q, k, v, mask=mask), _attention(q, k, v, mask), rtol=1e-12)
-    causal = np.tri(4, 5, dtype=bool)
-    np.testing.assert_allclose(
-        nn.dot_product_attention(q, k, v, mask=mask, is_causal=True), _attention(q, k, v, mask & causal), rtol=1e-12
-    )
-    check_grads(lambda *a: nn.dot_product_attention(*a, is_causal=True), (q, k, v), 2)
-    batch = [np.stack([x, 2 * x]) for x in (q, k, v)]
-    np.testing.assert_allclose(nn.dot_product_attention(*batch), vmap(nn.dot_product_attention)(*batch), rtol=1e-12)
-    shared = nn.dot_product_attention(q, k[:, :1], v[:, :1])
-    np.testing.assert_allclose(shared, nn.dot_product_attention(q, k[:, [0, 0]], v[:, [0, 0]]), rtol=1e-12)
-    bias = rng.normal(size=(2, 4, 5))
-    check_grads(lambda *a: nn.dot_product_attention(q, k, v, *a, scale=0.3), (bias,), 1)
-
-
-def test_attention_of_a_query_that_sees_nothing() -> None:
-    q = np.ones((2, 1, 3))
-    v = np.arange(6.0).reshape(2, 1, 3)
-    mask = np.array([[False, False], [True, False]])
-    out, pullback = vjp(lambda q, v: nn.dot_product_attention(q, q, v, mask=mask), q, v)
-    np.testing.assert_allclose(out[:, 0], [v.mean((0, 1)), v[0, 0]])
-    assert all(np.all(np.isfinite(ct)) for ct in pullback(np.ones_like(out)))
-
-
 def test_complex_numbers_are_refused() -> None:
     for f in (nn.relu, nn.softmax, nn.elu, nn.safe_log):
         with pytest.raises(TypeError, match="complex"):
@@ -296,37 +258,6 @@ def test_a_small_network_learns() -> None:
     (w1, b1), (w2, b2) = params
     logits = nn.linear(w2, b2, nn.gelu(nn.linear(w1, b1, x)))
     assert np.mean(np.argmax(logits, axis=-1) == classes) > 0.95
-
-
-# -- special functions: what the table of primitives cannot say
-
-
-@pytest.mark.parametrize(
-    "f,argument",
-    [(special.jv, "v"), (special.gammainc, "a"), (special.zeta, "x"), (lambda a, x: special.betainc(a, 1.0, x), "a")],
-)
-def test_derivatives_without_closed_form_are_refused(f: Any, argument: str) -> None:
-    with pytest.raises(MissingRuleError, match=f"argument {argument}"):
-        jvp(lambda a: f(a, np.float64(0.7)), (2.5,), (1.0,))
-
-
-def test_orders_must_be_known_integers() -> None:
-    with pytest.raises(ValueError, match="integer"):
-        special.polygamma(1.5, 2.0)
-    with pytest.raises(MissingRuleError, match="expn"):
-        special.expn(np.array([1, 2]), np.array([1.0, 2.0]))
-
-
-def test_bessel_functions_at_zero() -> None:
-    for f in (special.i1, special.j1, special.i1e):
-        assert grad(f)(0.0) == 0.5
-    assert grad(grad(special.i0))(0.0) == 0.5
-    assert grad(grad(special.j0))(0.0) == -0.5
-
-
-def test_log_ndtr_far_left() -> None:
-    assert grad(special.log_ndtr)(-1e4) == pytest.approx(1e4, rel=1e-6)
-    assert grad(grad(special.log_ndtr))(-50.0) == pytest.approx(-1.0, rel=1e-3)
 
 
 @pytest.mark.parametrize("f", [nn.gelu, nn.safe_log, nn.silu, nn.softplus, nn.smooth_abs], ids=lambda f: f.__name__)

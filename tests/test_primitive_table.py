@@ -44,6 +44,8 @@ ABSENT_RULES: dict[tuple[str, str], str] = {
     ("pure_callback", "jvp"): "nothing is known of a Python function; the error says to give it a custom_jvp",
     ("io_callback", "jvp"): "nothing is known of a Python function; the error says to give it a custom_jvp",
     ("stack_empty", "batch"): "it has no operand that could be mapped",
+    ("advance", "jvp"): "only odeint and solve_ivp take steps; they have derivative rules of their own",
+    ("control", "jvp"): "only odeint and solve_ivp take steps; they have derivative rules of their own",
 }
 
 FLOATING = {"pure_callback", "io_callback"}  # without a line in the table, but with float operands and results

@@ -11,9 +11,10 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from funcad.ir.source import GENERATED
+
 __all__ = ["straight_line", "step_of"]
 
-FILENAME = "<funcad>"
 FIRST_STEP = 4  # the line of the first equation
 
 
@@ -39,7 +40,7 @@ def straight_line(calls: Sequence[tuple], n_inputs: int, template: Sequence[Any]
         line = f"    [{targets}] = c{i}({arguments})" if multiple else f"    {targets} = c{i}({arguments})"
         lines.append(line + "".join([f"; v{j} = None" for j in dead]))
     lines.append(f"    return [{', '.join([read(j) for j in outputs])}]")
-    exec(compile("\n".join(lines), FILENAME, "exec"), scope)
+    exec(compile("\n".join(lines), GENERATED, "exec"), scope)
     function: Callable[..., Any] = scope["run"]
     return function
 

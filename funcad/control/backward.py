@@ -6,18 +6,19 @@ them, cotangents of linear xs become ys. `mixed_body` takes a body apart whose c
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-from funcad.control.call import spread
-from funcad.control.rewire import grow, memoised, plain, split
+from funcad.control.call import call_p, spread
+from funcad.control.rewire import dependent_outputs, grow, memoised, plain, split
 from funcad.ir.aval import aval_of
 from funcad.ir.interpret import eval_jaxpr
-from funcad.ir.jaxpr import Jaxpr, Var
+from funcad.ir.jaxpr import Equation, Jaxpr, Var
 from funcad.ir.trace import trace_function
 from funcad.primitives.stack import add_values, zero_value
-from funcad.transforms.transpose import transpose_jaxpr
+from funcad.transforms.transpose import known_jaxpr, transpose_jaxpr
 
-__all__ = ["BackwardBody", "backward_body", "MixedBody", "mixed_body"]
+__all__ = ["BackwardBody", "backward_body", "MixedBody", "mixed_body", "linear_operands"]
 
 
 class BackwardBody(NamedTuple):
@@ -67,33 +68,51 @@ def backward_body(
     return BackwardBody(body, [*more, *captured], const_found, carry_used, xs_found)
 
 
+def linear_operands(jaxpr: Jaxpr, linear: tuple[bool, ...], n_consts: int, n_carry: int) -> tuple[bool, ...]:
+    """`linear`, and what of the carry becomes linear in the course of the loop."""
+    flags = grow(linear, n_consts, n_carry, lambda f: dependent_outputs(jaxpr, f))
+    if flags != linear and any(e.primitive.known is not None for e in jaxpr.equations):
+        flags = grow(linear, n_consts, n_carry, lambda f: known_jaxpr(jaxpr, f)[2])  # looks into programs in the body
+    return flags
+
+
 class MixedBody(NamedTuple):
     """A body taken apart: `known` computes what depends on no linear input, `linear` the rest.
 
-    `known`: (consts | known carry | xs) -> (known carry | residuals), with the linear inputs left out; `linear`: (consts |
-    linear carry | xs, residuals) -> (linear carry | linear ys).
+    `known`: (captured, consts | known carry | xs) -> (known carry | residuals), with the linear inputs left out; `linear`:
+    (consts | linear carry | xs, residuals) -> (linear carry | linear ys).
     """
 
+    captured: list[Any]
     known: Jaxpr
     linear: Jaxpr
     ys: list[bool]  # which ys are linear
 
 
 def mixed_body(jaxpr: Jaxpr, n_consts: int, n_carry: int, flags: tuple[bool, ...]) -> MixedBody:
-    return memoised(
-        jaxpr, ("mixed_body", n_consts, n_carry, flags), lambda: _make_mixed_body(jaxpr, n_consts, n_carry, flags)
-    )
+    return memoised(jaxpr, ("mixed_body", n_consts, n_carry, flags), lambda: _make_mixed_body(jaxpr, n_consts, n_carry, flags))
 
 
 def _make_mixed_body(jaxpr: Jaxpr, n_consts: int, n_carry: int, flags: tuple[bool, ...]) -> MixedBody:
     reached = {v for v, flag in zip(jaxpr.inputs, flags) if flag}
     linear_equations, known_equations = [], []
+    captured: list[tuple[Var, Any]] = []
     for equation in jaxpr.equations:
-        if any(type(a) is Var and a in reached for a in equation.inputs):
-            reached.update(equation.outputs)
-            linear_equations.append(equation)
-        else:
+        mask = tuple([type(a) is Var and a in reached for a in equation.inputs])
+        if not any(mask):
             known_equations.append(equation)
+            continue
+        out_linear: Sequence[bool] = [True] * len(equation.outputs)
+        if equation.primitive.known is not None:
+            out_linear, run = equation.primitive.known(mask, **equation.params)
+            if not all(out_linear):
+                apart, values = _known_equation(equation, mask, out_linear, run)
+                known_equations.append(apart)
+                captured += zip(apart.inputs, values)
+                outputs = tuple([v if f else Var(v.aval) for v, f in zip(equation.outputs, out_linear)])
+                equation = equation._replace(outputs=outputs)
+        reached.update([v for v, f in zip(equation.outputs, out_linear) if f])
+        linear_equations.append(equation)
     consts, carry, xs = split(jaxpr.inputs, n_consts, n_carry)
     const_flags, carry_flags, xs_flags = split(flags, n_consts, n_carry)
     everywhere = {*consts, *xs}
@@ -105,7 +124,7 @@ def _make_mixed_body(jaxpr: Jaxpr, n_consts: int, n_carry: int, flags: tuple[boo
     )
     outputs = list(zip(jaxpr.outputs, [*carry_flags, *[type(o) is Var and o in reached for o in jaxpr.outputs[n_carry:]]]))
     known = Jaxpr(
-        tuple(v for v, f in zip(jaxpr.inputs, flags) if not f),
+        (*[v for v, _ in captured], *[v for v, f in zip(jaxpr.inputs, flags) if not f]),
         tuple(known_equations),
         (*[o for o, f in outputs[:n_carry] if not f], *read),
     )
@@ -114,4 +133,21 @@ def _make_mixed_body(jaxpr: Jaxpr, n_consts: int, n_carry: int, flags: tuple[boo
         tuple(linear_equations),
         tuple(o for o, f in outputs if f),
     )
-    return MixedBody(known, linear, [f for _, f in outputs[n_carry:]])
+    return MixedBody([x for _, x in captured], known, linear, [f for _, f in outputs[n_carry:]])
+
+
+def _known_equation(
+    equation: Equation, mask: Sequence[bool], out_linear: Sequence[bool], run: Any
+) -> tuple[Equation, list[Any]]:
+    """What a program computes without its linear inputs, as an equation of its own, and the values of its leading inputs."""
+    atoms = [a for a, f in zip(equation.inputs, mask) if not f]
+
+    def program(*values: Any) -> list[Any]:
+        outs = run(spread(values, [not f for f in mask]))
+        return [o for o, f in zip(outs, out_linear) if not f]
+
+    derived, values = trace_function(program, [a.aval for a in atoms], name="transpose", abstract=False)
+    leading = [Var(v.aval) for v in derived.inputs[: len(values)]]
+    outputs = tuple([v for v, f in zip(equation.outputs, out_linear) if not f])
+    params = {"jaxpr": derived, "name": "known"}
+    return Equation(call_p, (*leading, *atoms), params, outputs, equation.source), values

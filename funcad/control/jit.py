@@ -189,7 +189,8 @@ class Jitted:
     def __init__(
         self, f: Any, static_argnums: Any, static_argnames: Any, donate_argnums: Any, donate_argnames: Any, inline: bool
     ):
-        functools.update_wrapper(self, f)
+        # of a callable object the attributes are not copied: they could hide methods of this one
+        functools.update_wrapper(self, f, updated=functools.WRAPPER_UPDATES if hasattr(f, "__code__") else ())
         self.f = f
         self.inline = inline
         positional = positional_names(f)

@@ -15,14 +15,13 @@ from typing import Any
 import numpy as np
 
 from funcad.backends.interpreter import Program, program_of
-from funcad.control.backward import MixedBody, backward_body, mixed_body
+from funcad.control.backward import MixedBody, backward_body, linear_operands, mixed_body
 from funcad.control.body import (
     jvp_body,
     linear_body,
 )
 from funcad.control.call import present, spread
 from funcad.control.rewire import (
-    dependent_outputs,
     grow,
     memoised,
     near,
@@ -256,7 +255,7 @@ def _transpose(
     count, args = _counted(inputs, length)
     linear = tuple([is_linear(a) for a in args])
     options = {"length": length, "reverse": reverse, "unroll": unroll}
-    flags = grow(linear, n_consts, n_carry, lambda f: dependent_outputs(jaxpr, f))
+    flags = linear_operands(jaxpr, linear, n_consts, n_carry)
     if all(flags[n_consts : n_consts + n_carry]):
         found = _transpose_linear(cts, count, args, linear, jaxpr, n_consts, n_carry, **options)
     else:
@@ -348,9 +347,10 @@ def _transpose_mixed(
     known_consts = [c for c, f in zip(consts, const_flags) if not f]
     known_carry = [c for c, f in zip(carry, carry_flags) if not f]
     known_xs = [x for x, f in zip(xs, xs_flags) if not f]
+    captured = near(body.captured, [*known_consts, *known_carry, *known_xs])
     outs = scan_p(
-        *count, *known_consts, *known_carry, *known_xs,
-        jaxpr=body.known, n_consts=len(known_consts), n_carry=len(known_carry), **options,
+        *count, *captured, *known_consts, *known_carry, *known_xs,
+        jaxpr=body.known, n_consts=len(captured) + len(known_consts), n_carry=len(known_carry), **options,
     )  # fmt: skip
     return transpose_with_residuals(cts, count, args, flags, body, outs[len(known_carry) :], n_consts, n_carry, options)
 

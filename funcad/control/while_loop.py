@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from funcad.backends.interpreter import program_of
-from funcad.control.backward import mixed_body
+from funcad.control.backward import linear_operands, mixed_body
 from funcad.control.body import check_structure, jvp_body, linear_body, prepare, strengthened, trace_carry
 from funcad.control.call import present, spread
 from funcad.control.rewire import coerce, dependent_outputs, grow, interned, memoised, near, plain, rewire, split, stacked
@@ -129,7 +129,7 @@ def _transpose(
     """A loop with a linear carry: run the known part (which decides when to stop), then the linear part backwards."""
     cond_consts, args = split(inputs, n_cond)
     n_carry = len(args) - n_consts
-    flags = grow(tuple([is_linear(a) for a in args]), n_consts, n_carry, lambda f: dependent_outputs(body, f))
+    flags = linear_operands(body, tuple([is_linear(a) for a in args]), n_consts, n_carry)
     carry_flags = flags[n_consts:]
     reads = dependent_outputs(cond, [False] * n_cond + list(carry_flags))[0]
     if reads or any(map(is_linear, cond_consts)):
@@ -146,9 +146,10 @@ def _transpose(
         return rewire(cond, [*cond.inputs[:n_cond], *kept], cond.outputs)
 
     known_cond = memoised(cond, ("known_carry", n_cond, carry_flags), make)
+    captured = near(mixed.captured, args)
     outs = while_p(
-        *cond_consts, *known_consts, *known_carry,
-        cond=known_cond, body=mixed.known, n_cond=n_cond, n_consts=len(known_consts),
+        *cond_consts, *captured, *known_consts, *known_carry,
+        cond=known_cond, body=mixed.known, n_cond=n_cond, n_consts=len(captured) + len(known_consts),
     )  # fmt: skip
     residuals = outs[1 + len(known_carry) :]
     options = {"length": None, "reverse": False, "unroll": 1}

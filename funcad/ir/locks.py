@@ -53,6 +53,14 @@ def root_of(x: np.ndarray) -> Any:
     return x
 
 
+def _has_buffer(owner: Any) -> bool:
+    try:
+        memoryview(owner)
+    except TypeError:
+        return False
+    return True
+
+
 class Locks:
     """The read-only locks that one trace or one pullback holds; released by `release` or when it dies."""
 
@@ -61,9 +69,14 @@ class Locks:
     def __init__(self) -> None:
         self.held: list[_Record] = []
 
-    def lock(self, x: np.ndarray) -> None:
-        """Make x, and every array whose memory it views, read-only."""
+    def lock(self, x: np.ndarray) -> bool:
+        """Make x, and every array whose memory it views, read-only; False if that could not be undone.
+
+        So it is with memory from C (some of SciPy's results): NumPy would never make it writeable again.
+        """
         root = root_of(x)
+        if not (root.flags.owndata or _has_buffer(root.base)):
+            return False
         with _guard:
             record = _records.get(id(root))
             if record is None:
@@ -79,6 +92,7 @@ class Locks:
                 if view.flags.writeable:
                     record.changed.append(view)
                     view.flags.writeable = False
+        return True
 
     def release(self) -> None:
         held, self.held = self.held, []

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 import sys
+from opcode import opname
 from types import CodeType, TracebackType
 from typing import NamedTuple
 
@@ -17,11 +18,13 @@ import numpy as np
 from funcad.errors import TracerArrayConversionError
 from funcad.ir.state import state
 
-__all__ = ["Source", "user_source", "strip_traceback", "for_user", "is_internal"]
+__all__ = ["Source", "user_source", "is_subscript", "strip_traceback", "for_user", "is_internal", "GENERATED"]
 
 _PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
 _NUMPY = os.path.dirname(os.path.abspath(np.__file__)) + os.sep
 _SCIPY = os.path.join(os.path.dirname(_NUMPY[:-1]), "scipy") + os.sep
+GENERATED = "<funcad>"  # the file name of programs that are written out as Python
+_SUBSCRIPT = 26  # the operand of BINARY_OP that stands for a[x], from Python 3.14 on
 _internal: dict[str, bool] = {}
 
 
@@ -31,7 +34,7 @@ def is_internal(filename: str) -> bool:
     if known is None:
         tour = filename.startswith(_PACKAGE + "tour") or filename == _PACKAGE + "__main__.py"
         known = _internal[filename] = not tour and (
-            filename.startswith((_PACKAGE, _NUMPY, _SCIPY, "<__array_function__", "<frozen")) or filename == "<funcad>"
+            filename.startswith((_PACKAGE, _NUMPY, _SCIPY, "<__array_function__", "<frozen")) or filename == GENERATED
         )
     return known
 
@@ -87,6 +90,15 @@ def user_source() -> Source | None:
     return None
 
 
+def is_subscript(source: Source | None) -> bool:
+    """Is it an expression `a[x]` that stands there?"""
+    if source is None:
+        return False
+    operation, operand = source.code.co_code[source.offset : source.offset + 2]
+    name = opname[operation]
+    return name == "BINARY_SUBSCR" or (name == "BINARY_OP" and operand == _SUBSCRIPT)
+
+
 def strip_traceback(traceback: TracebackType | None) -> TracebackType | None:
     """The traceback without funcad's frames; unchanged if FUNCAD_TRACEBACK=full or if nothing of the user's is in it."""
     if os.environ.get("FUNCAD_TRACEBACK") == "full":
@@ -94,7 +106,8 @@ def strip_traceback(traceback: TracebackType | None) -> TracebackType | None:
     kept = []
     entry = traceback
     while entry is not None:
-        if not entry.tb_frame.f_code.co_filename.startswith(_PACKAGE):
+        filename = entry.tb_frame.f_code.co_filename
+        if not filename.startswith(_PACKAGE) and filename != GENERATED:
             kept.append(entry)
         entry = entry.tb_next
     result: TracebackType | None = None

@@ -20,7 +20,7 @@ from funcad.errors import (
     TracerIntegerConversionError,
 )
 from funcad.ir.aval import Aval, aval_of
-from funcad.ir.source import user_source
+from funcad.ir.source import is_subscript, user_source
 
 __all__ = ["Tracer", "concrete_value", "has_value", "carries_derivative"]
 
@@ -54,14 +54,20 @@ def _where() -> str:
     return f" at {source}" if source is not None else ""
 
 
+_INDEX = (
+    "write funcad.numpy.take(a, x, 0) instead of a[x], or funcad.numpy.at(a)[x, y].get() instead of a[x, y], "
+    "funcad.lax.dynamic_slice instead of a[x:x + 3]: a NumPy array (a list) cannot take an index that is only known when the program runs"
+)
 _REMEDIES = {
     "float": "write np.sin(x) instead of math.sin(x) and keep x as it is instead of float(x)",
     "complex": "keep x as it is instead of complex(x)",
     "item": "keep x as it is instead of x.item(): a rank-0 value works as a number",
     "tolist": "keep x as it is, or iterate over it, instead of x.tolist()",
+    "index": _INDEX,
     "array": "write x or x.astype(dtype) instead of np.asarray(x) and np.float64(x), np.stack instead of np.array of a list, "
-    "funcad.numpy.full instead of np.full, funcad.numpy.at(a)[i].set(x) instead of a[i] = x, a = a + x instead of a += x or "
-    "out=a, and np.sin(x) or funcad.pure_callback instead of a function that needs a real array",
+    "funcad.numpy.take(a, x, 0) instead of a[x], funcad.numpy.full instead of np.full, funcad.numpy.at(a)[i].set(x) instead of "
+    "a[i] = x, a = a + x instead of a += x or out=a, and np.sin(x) or funcad.pure_callback instead of a function that needs a "
+    "real array",
 }
 
 
@@ -149,10 +155,14 @@ class Tracer:
         value = concrete_value(self)
         if type(value) is not Tracer:
             return value
-        raise TracerIntegerConversionError(
-            f"{what} of a traced {value.aval} was asked for{_where()}, but inside {value.owner.name} it has no value.\n"
+        remedy = (
             "Pass the argument as static (jit(..., static_argnums=...)), or index an array with it instead of a list "
-            "(funcad.numpy.take); a range over it is funcad.fori_loop."
+            "(funcad.numpy.take); a range over it is funcad.fori_loop"
+        )
+        if is_subscript(user_source()):
+            remedy = f"Remedy: {_INDEX}; or pass x as static (jit(..., static_argnums=...))"
+        raise TracerIntegerConversionError(
+            f"{what} of a traced {value.aval} was asked for{_where()}, but inside {value.owner.name} it has no value.\n{remedy}."
         )
 
     def _plain(self, how: str) -> Any:
@@ -169,10 +179,10 @@ class Tracer:
             "item": "x.item()",
             "tolist": "x.tolist()",
         }.get(how, "conversion to a NumPy array")
-        raise TracerArrayConversionError(
-            f"{spelled} of a traced {self.aval}{_where()}: {reason}.\n"
-            f"Remedy: {_REMEDIES[how]}; or take funcad.stop_gradient(x) first if no derivative is wanted."
-        )
+        remedy = _REMEDIES["index" if how == "array" and is_subscript(user_source()) else how]
+        if has_value(self):
+            remedy += "; or take funcad.stop_gradient(x) first if no derivative is wanted"
+        raise TracerArrayConversionError(f"{spelled} of a traced {self.aval}{_where()}: {reason}.\nRemedy: {remedy}.")
 
     def __float__(self) -> float:
         return float(self._plain("float"))

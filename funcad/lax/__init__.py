@@ -72,6 +72,7 @@ from funcad.lax.elementwise import floor as floor
 from funcad.lax.elementwise import ge as ge
 from funcad.lax.elementwise import gt as gt
 from funcad.lax.elementwise import igamma as igamma
+from funcad.lax.elementwise import igamma_grad_a as igamma_grad_a
 from funcad.lax.elementwise import igammac as igammac
 from funcad.lax.elementwise import imag as imag
 from funcad.lax.elementwise import integer_pow as integer_pow
@@ -90,6 +91,7 @@ from funcad.lax.elementwise import neg as neg
 from funcad.lax.elementwise import nextafter as nextafter
 from funcad.lax.elementwise import polygamma as polygamma
 from funcad.lax.elementwise import pow as pow
+from funcad.lax.elementwise import random_gamma_grad as random_gamma_grad
 from funcad.lax.elementwise import real as real
 from funcad.lax.elementwise import reciprocal as reciprocal
 from funcad.lax.elementwise import rem as rem

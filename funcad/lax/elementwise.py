@@ -323,6 +323,16 @@ def igammac(a: Any, x: Any) -> Any:
     return special.gammaincc(*operands("igammac", REAL_FLOAT, a, x))
 
 
+def igamma_grad_a(a: Any, x: Any) -> Any:
+    """The derivative of igamma by a."""
+    return special.gammainc_a(*operands("igamma_grad_a", REAL_FLOAT, a, x))
+
+
+def random_gamma_grad(a: Any, x: Any) -> Any:
+    """The derivative by a of a sample x of the gamma law: -igamma_grad_a(a, x) over the density at x, finite in the tails."""
+    return special.random_gamma_grad(*operands("random_gamma_grad", REAL_FLOAT, a, x))
+
+
 def zeta(x: Any, q: Any) -> Any:
     """The Hurwitz zeta function."""
     return special.zeta(*operands("zeta", REAL_FLOAT, x, q))

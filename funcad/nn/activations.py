@@ -14,7 +14,7 @@ from typing import Any
 
 from funcad.ir.aval import shape_of
 from funcad.nn.operands import operand, operands, real_operand
-from funcad.numpy.axes import axes_of, axis_of
+from funcad.numpy.axes import axis_of
 from funcad.primitives import activation
 from funcad.primitives.arithmetic import (
     abs_,
@@ -32,16 +32,15 @@ from funcad.primitives.conversion import stop_gradient
 from funcad.primitives.extrema import clamp as _clamp
 from funcad.primitives.extrema import maximum
 from funcad.primitives.indexing import static_slice
-from funcad.primitives.reduction import reduce_sum
-from funcad.primitives.shape import reshape, transpose
 from funcad.primitives.special import ndtr
 from funcad.primitives.transcendental import exp, expm1, log, log1p, logistic
 from funcad.primitives.transcendental import tanh as _tanh
 
 __all__ = [
     "identity", "relu", "relu6", "leaky_relu", "elu", "selu", "celu", "gelu", "silu", "swish", "mish", "sigmoid",
-    "hard_sigmoid", "hard_silu", "log_sigmoid", "tanh", "hard_tanh", "softplus", "squareplus", "soft_sign", "glu",
-    "softmax", "log_softmax", "logsumexp", "log1mexp", "smooth_abs", "safe_sqrt", "safe_log", "shifted_log",
+    "hard_sigmoid", "hard_silu", "hard_swish", "sparse_plus", "sparse_sigmoid", "log_sigmoid", "tanh", "hard_tanh",
+    "softplus", "squareplus", "soft_sign", "glu",
+    "log1mexp", "smooth_abs", "safe_sqrt", "safe_log", "shifted_log",
     "safe_reciprocal", "safe_divide", "clamp",
 ]  # fmt: skip
 
@@ -185,7 +184,7 @@ def hard_sigmoid(x: Any) -> Any:
 
 
 def hard_silu(x: Any) -> Any:
-    """x * hard_sigmoid(x).
+    """x * hard_sigmoid(x); also named hard_swish.
 
     >>> import numpy as np; from funcad import nn
     >>> nn.hard_silu(np.array([-4.0, 1.0, 4.0])).round(4)
@@ -193,6 +192,31 @@ def hard_silu(x: Any) -> Any:
     """
     x = real_operand(x, "hard_silu")
     return mul(x, hard_sigmoid(x))
+
+
+hard_swish = hard_silu
+
+
+def sparse_plus(x: Any) -> Any:
+    """0 for x <= -1, (x + 1)**2 / 4 between, x for x >= 1: a softplus that is exactly 0 and exactly x far out.
+
+    >>> import numpy as np; from funcad import nn
+    >>> nn.sparse_plus(np.array([-2.0, 0.0, 3.0]))
+    array([0.  , 0.25, 3.  ])
+    """
+    x = real_operand(x, "sparse_plus")
+    inside = mul(0.25, square(_clamp(add(x, 1.0), 0.0, 2.0, boundary_grad=1.0)))
+    return select(gt(x, 1.0), x, inside)
+
+
+def sparse_sigmoid(x: Any) -> Any:
+    """min(max((x + 1) / 2, 0), 1): the derivative of sparse_plus. Its own derivative on the bounds is 0 (JAX: 0.25).
+
+    >>> import numpy as np; from funcad import nn
+    >>> nn.sparse_sigmoid(np.array([-2.0, 0.0, 3.0]))
+    array([0. , 0.5, 1. ])
+    """
+    return mul(0.5, _clamp(add(real_operand(x, "sparse_sigmoid"), 1.0), 0.0, 2.0))
 
 
 def log_sigmoid(x: Any) -> Any:
@@ -270,57 +294,6 @@ def glu(x: Any, axis: int = -1) -> Any:
     if n % 2:
         raise ValueError(f"glu: axis {axis} of an array of shape {shape_of(x)} cannot be halved")
     return mul(static_slice(x, 0, n // 2, axis), logistic(static_slice(x, n // 2, n, axis)))
-
-
-def _along(function: Any, x: Any, axis: int) -> Any:
-    """Apply a primitive over an axis; a scalar is an array of one element."""
-    if not shape_of(x):
-        axis_of(axis, 1)
-        return reduce_sum(function(reshape(x, shape=(1,)), axis=0), axes=(0,))
-    return function(x, axis=axis_of(axis, len(shape_of(x))))
-
-
-def softmax(x: Any, axis: int = -1) -> Any:
-    """exp(x) over its sum along an axis, shifted by the maximum. A row of -inf gives equal shares (JAX: NaN).
-
-    >>> import numpy as np; from funcad import nn
-    >>> nn.softmax(np.array([1000.0, 1000.0]))
-    array([0.5, 0.5])
-    """
-    return _along(activation.softmax, real_operand(x, "softmax"), axis)
-
-
-def log_softmax(x: Any, axis: int = -1) -> Any:
-    """x - logsumexp(x) along an axis, shifted by the maximum.
-
-    >>> import numpy as np; from funcad import nn
-    >>> nn.log_softmax(np.array([1000.0, 1000.0])).round(4)
-    array([-0.6931, -0.6931])
-    """
-    return _along(activation.log_softmax, real_operand(x, "log_softmax"), axis)
-
-
-def logsumexp(x: Any, axis: Any = None, keepdims: bool = False) -> Any:
-    """log(sum(exp(x))) over an axis, several, or all of them (None); shifted by the maximum, -inf for nothing.
-
-    >>> import numpy as np; from funcad import nn
-    >>> round(float(nn.logsumexp(np.array([1000.0, 1000.0]))), 4)
-    1000.6931
-    """
-    x = real_operand(x, "logsumexp")
-    shape = shape_of(x)
-    axes = axes_of(axis, len(shape))
-    if not axes:
-        return x
-    kept = tuple([i for i in range(len(shape)) if i not in axes])
-    kept_shape = tuple([shape[i] for i in kept])
-    merged = 1
-    for a in axes:
-        merged *= shape[a]
-    if len(axes) > 1:
-        x = reshape(transpose(x, perm=(*kept, *axes)), shape=(*kept_shape, merged))
-    out = activation.logsumexp(x, axis=axes[0] if len(axes) == 1 else len(kept))
-    return reshape(out, shape=tuple([1 if i in axes else n for i, n in enumerate(shape)])) if keepdims else out
 
 
 def log1mexp(x: Any) -> Any:

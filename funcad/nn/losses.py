@@ -24,7 +24,8 @@ from funcad.primitives.transcendental import exp, log
 
 __all__ = [
     "mse_loss", "mae_loss", "huber_loss", "smooth_l1_loss", "cross_entropy", "softmax_cross_entropy",
-    "binary_cross_entropy", "cosine_similarity_loss", "hinge_loss", "poisson_loss", "log_cosh_loss",
+    "binary_cross_entropy", "sigmoid_binary_cross_entropy", "kl_div_loss", "cosine_similarity_loss",
+    "hinge_loss", "poisson_loss", "log_cosh_loss",
 ]  # fmt: skip
 
 _REDUCTIONS = ("mean", "sum", "none")
@@ -110,9 +111,7 @@ def smooth_l1_loss(prediction: Any, target: Any, beta: float = 1.0, reduction: s
 _CROSS = ("mean", "elements", "sum", "none")
 
 
-def cross_entropy(
-    prediction: Any, target: Any, axis: int = -1, eps: float = 1e-6, reduction: str = "mean"
-) -> Any:
+def cross_entropy(prediction: Any, target: Any, axis: int = -1, eps: float = 1e-6, reduction: str = "mean") -> Any:
     """-sum(target * log(clip(prediction, eps, 1 - eps))) along the class axis; both hold probabilities.
 
     "mean" is per slice, "elements" over all elements, "none" gives the slices. On and outside the clip points the
@@ -161,6 +160,36 @@ def binary_cross_entropy(prediction: Any, target: Any, eps: float = 1e-6, reduct
     p = clamp(p, eps, 1.0 - eps)
     terms = add(mul(t, log(p)), mul(sub(1.0, t), log(sub(1.0, p))))
     return _reduced("binary_cross_entropy", neg(terms), reduction)
+
+
+def sigmoid_binary_cross_entropy(logits: Any, target: Any, reduction: str = "mean") -> Any:
+    """The mean of -(t * log(p) + (1 - t) * log(1 - p)) with p = sigmoid(logits), without clipping and without overflow.
+
+    >>> import numpy as np; from funcad import nn
+    >>> nn.sigmoid_binary_cross_entropy(np.array([0.0, -1000.0]), np.array([1.0, 0.0])).round(4)
+    np.float64(0.3466)
+    """
+    z, t = _pair("sigmoid_binary_cross_entropy", logits, target)
+    terms = sub(activation.softplus(z), mul(t, z))
+    return _reduced("sigmoid_binary_cross_entropy", terms, reduction)
+
+
+def kl_div_loss(log_prediction: Any, target: Any, axis: int = -1, reduction: str = "mean") -> Any:
+    """sum(target * (log(target) - log_prediction)) along the class axis: the divergence of the prediction from the target.
+
+    The prediction is given by its logarithms (of `log_softmax`); a class of target 0 counts 0. "mean" is per slice, "elements"
+    over all elements, "none" gives the slices.
+
+    >>> import numpy as np; from funcad import nn
+    >>> nn.kl_div_loss(np.log([[0.5, 0.5]]), np.array([[1.0, 0.0]])).round(4)
+    np.float64(0.6931)
+    """
+    q, t = _pair("kl_div_loss", log_prediction, target)
+    axis = axis_of(axis, len(shape_of(q)))
+    absent = eq(t, 0.0)
+    entropy = mul(t, log(select(absent, 1.0, t)))
+    terms = sub(entropy, mul(t, select(and_(absent, isinf(q)), 0.0, q)))
+    return _reduced("kl_div_loss", reduce_sum(terms, axes=(axis,)), reduction, _CROSS, prod(shape_of(q)))
 
 
 def _norm(x: Any, eps: float) -> Any:

@@ -11,7 +11,7 @@ from funcad.ir.aval import aval_of, dtype_of
 from funcad.ir.tracer import Tracer
 from funcad.numpy.promote import as_array, broadcast, promote_dtype, result_dtype
 
-__all__ = ["real_operand", "operand", "operands"]
+__all__ = ["real_operand", "operand", "operands", "same_dtype", "broadcasts"]
 
 _FLOAT64 = np.dtype(np.float64)
 
@@ -45,3 +45,14 @@ def operands(*args: Any) -> Sequence[Any]:
     if weak:  # Python scalars only: a function's result is strong
         values = [np.float64(v) if type(v) is float else operand(v) for v in values]
     return broadcast(values)
+
+
+def same_dtype(*args: Any) -> list[Any]:
+    """The arguments as floats of one dtype, each in its own shape."""
+    values = [operand(a) for a in args]
+    return promote_dtype(values, np.result_type(*[dtype_of(v) for v in values]))
+
+
+def broadcasts(small: tuple, shape: tuple) -> bool:
+    """Does an array of the first shape broadcast to the second?"""
+    return len(small) <= len(shape) and all(n in (1, m) for n, m in zip(small[::-1], shape[::-1]))

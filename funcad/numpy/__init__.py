@@ -36,7 +36,10 @@ from funcad.numpy.calculus import (
 from funcad.numpy.creation import (
     arange as arange,
     array as array,
+    asanyarray as asanyarray,
     asarray as asarray,
+    ascontiguousarray as ascontiguousarray,
+    asfortranarray as asfortranarray,
     astype as astype,
     copy as copy,
     empty as empty,
@@ -115,6 +118,7 @@ from funcad.numpy.elementwise import (
     rad2deg as rad2deg,
     radians as radians,
     real as real,
+    real_if_close as real_if_close,
     reciprocal as reciprocal,
     remainder as remainder,
     rint as rint,
@@ -213,7 +217,12 @@ from funcad.numpy.logic import (
 from funcad.numpy.mapping import (
     apply_along_axis as apply_along_axis,
     apply_over_axes as apply_over_axes,
+    c_ as c_,
+    diag_indices_from as diag_indices_from,
+    r_ as r_,
     ravel_multi_index as ravel_multi_index,
+    tril_indices_from as tril_indices_from,
+    triu_indices_from as triu_indices_from,
     unravel_index as unravel_index,
     vectorize as vectorize,
 )
@@ -244,23 +253,19 @@ from funcad.numpy.searching import (
     digitize as digitize,
     extract as extract,
     flatnonzero as flatnonzero,
-    intersect1d as intersect1d,
-    isin as isin,
     lexsort as lexsort,
     nonzero as nonzero,
     partition as partition,
     piecewise as piecewise,
+    place as place,
+    put as put,
     put_along_axis as put_along_axis,
     searchsorted as searchsorted,
     select as select,
-    setdiff1d as setdiff1d,
-    setxor1d as setxor1d,
     sort as sort,
     sort_complex as sort_complex,
     take as take,
     take_along_axis as take_along_axis,
-    union1d as union1d,
-    unique as unique,
     where as where,
 )
 from funcad.numpy.shaping import (
@@ -294,8 +299,6 @@ from funcad.numpy.statistics import (
     average as average,
     corrcoef as corrcoef,
     cov as cov,
-    histogram as histogram,
-    histogram_bin_edges as histogram_bin_edges,
     median as median,
     nanargmax as nanargmax,
     nanargmin as nanargmin,
@@ -334,9 +337,8 @@ permute_dims = transpose
 
 # NumPy's own: nothing in them can be traced
 broadcast_shapes = _np.broadcast_shapes
-diag_indices, diag_indices_from = _np.diag_indices, _np.diag_indices_from
+diag_indices = _np.diag_indices
 tril_indices, triu_indices = _np.tril_indices, _np.triu_indices
-tril_indices_from, triu_indices_from = _np.tril_indices_from, _np.triu_indices_from
 mask_indices = _np.mask_indices
 mgrid, ogrid, s_, index_exp = _np.mgrid, _np.ogrid, _np.s_, _np.index_exp
 issubdtype, promote_types, isdtype = _np.issubdtype, _np.promote_types, _np.isdtype
@@ -349,29 +351,43 @@ frombuffer, fromfile, fromiter, fromstring, from_dlpack = (
     _np.fromstring,
     _np.from_dlpack,
 )
-load, save, savez = _np.load, _np.save, _np.savez
+load, save, savez, savez_compressed = _np.load, _np.save, _np.savez, _np.savez_compressed
+loadtxt, savetxt, genfromtxt = _np.loadtxt, _np.savetxt, _np.genfromtxt
 printoptions, set_printoptions, get_printoptions = _np.printoptions, _np.set_printoptions, _np.get_printoptions
-array_repr, array_str = _np.array_repr, _np.array_str
-errstate = _np.errstate
+array_repr, array_str, array2string = _np.array_repr, _np.array_str, _np.array2string
+base_repr, binary_repr = _np.base_repr, _np.binary_repr
+format_float_positional, format_float_scientific = _np.format_float_positional, _np.format_float_scientific
+ndindex, ndenumerate, min_scalar_type = _np.ndindex, _np.ndenumerate, _np.min_scalar_type
+errstate, seterr, geterr = _np.errstate, _np.seterr, _np.geterr
 
 # constants and dtypes
 e, pi, euler_gamma, inf, nan, newaxis = _np.e, _np.pi, _np.euler_gamma, _np.inf, _np.nan, None
 bool_ = bool = _np.bool_
-int_, uint, intp = _np.int_, _np.uint, _np.intp
+int_, uint, intp, uintp = _np.int_, _np.uint, _np.intp, _np.uintp
+byte, short, intc, long, longlong = _np.byte, _np.short, _np.intc, _np.long, _np.longlong
+ubyte, ushort, uintc, ulong, ulonglong = _np.ubyte, _np.ushort, _np.uintc, _np.ulong, _np.ulonglong
 int8, int16, int32, int64 = _np.int8, _np.int16, _np.int32, _np.int64
 uint8, uint16, uint32, uint64 = _np.uint8, _np.uint16, _np.uint32, _np.uint64
 float16, float32, float64 = _np.float16, _np.float32, _np.float64
 complex64, complex128 = _np.complex64, _np.complex128
 half, single, double, longdouble = _np.half, _np.single, _np.double, _np.longdouble
-csingle, cdouble = _np.csingle, _np.cdouble
+csingle, cdouble, clongdouble = _np.csingle, _np.cdouble, _np.clongdouble
+True_, False_ = _np.True_, _np.False_
 generic, number, integer, inexact = _np.generic, _np.number, _np.integer, _np.inexact
 signedinteger, unsignedinteger = _np.signedinteger, _np.unsignedinteger
 floating, complexfloating, character = _np.floating, _np.complexfloating, _np.character
-object_, dtype, finfo, iinfo, ufunc = _np.object_, _np.dtype, _np.finfo, _np.iinfo, _np.ufunc
+flexible, object_, dtype, finfo, iinfo, ufunc = _np.flexible, _np.object_, _np.dtype, _np.finfo, _np.iinfo, _np.ufunc
 ComplexWarning = _np.exceptions.ComplexWarning
 
 _LATER_MODULES = ["linalg", "fft"]
-_LATER_NAMES = dict.fromkeys(["polyfit", "roots"], "polynomials")  # name -> the module that is loaded at its first use
+_LATER_NAMES = {  # name -> the module that is loaded at its first use
+    "i0": "bessel",
+    **dict.fromkeys(["poly", "polydiv", "polyfit", "roots"], "polynomials"),
+    **dict.fromkeys(["bitwise_count", "gcd", "lcm", "packbits", "spacing", "unpackbits"], "bits"),
+    **dict.fromkeys(["histogram", "histogram2d", "histogram_bin_edges", "histogramdd"], "histograms"),
+    **dict.fromkeys(["intersect1d", "isin", "setdiff1d", "setxor1d", "trim_zeros", "union1d", "unique"], "sets"),
+    **dict.fromkeys(["unique_all", "unique_counts", "unique_inverse", "unique_values"], "sets"),
+}
 
 
 def __getattr__(name: str) -> _Any:
@@ -388,7 +404,8 @@ def __dir__() -> list[str]:
     return sorted({*(n for n in globals() if not n.startswith("_")), *_LATER_MODULES, *_LATER_NAMES})
 
 
-__array_api_version__ = "2023.12"
+__array_api_version__ = "2024.12"
+__array_namespace_info__ = _np.__array_namespace_info__
 
 
 class _AnyArray(type):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -11,7 +13,18 @@ from funcad.ir.aval import aval_of, shape_of
 from funcad.numpy.promote import as_array, strengthen
 from funcad.primitives.shape import reshape, transpose
 
-__all__ = ["axis_of", "axes_of", "reduced_axes", "shape_argument", "array_of", "move", "permute", "expand", "ravelled"]
+__all__ = [
+    "axis_of",
+    "axes_of",
+    "reduced_axes",
+    "shape_argument",
+    "array_of",
+    "move",
+    "permute",
+    "expand",
+    "ravelled",
+    "merge_axes",
+]
 
 
 def array_of(x: Any) -> Any:
@@ -67,3 +80,18 @@ def expand(x: Any, axes: Any) -> Any:
 def ravelled(x: Any) -> Any:
     aval = aval_of(x)
     return x if len(aval.shape) == 1 else reshape(x, shape=(aval.size,))
+
+
+def merge_axes(x: Any, axes: tuple[int, ...]) -> tuple[Any, int, Callable[[Any], Any]]:
+    """x with its `axes` as one, which one that is, and how to come back; a scalar becomes an array of one element."""
+    shape = shape_of(x)
+    if not shape:
+        return reshape(x, shape=(1,)), 0, lambda y: reshape(y, shape=())
+    if len(axes) == 1:
+        return x, axes[0], lambda y: y
+    kept = [i for i in range(len(shape)) if i not in axes]
+    perm = (*kept, *axes)
+    moved = tuple([shape[i] for i in perm])
+    one = reshape(transpose(x, perm=perm), shape=(*moved[: len(kept)], prod(moved[len(kept) :])))
+    inverse = tuple([perm.index(i) for i in range(len(shape))])
+    return one, len(kept), lambda y: transpose(reshape(y, shape=moved), perm=inverse)

@@ -8,10 +8,11 @@ from typing import Any
 import numpy as np
 
 from funcad.ir.aval import aval_of, dtype_of, shape_of
+from funcad.ir.tracer import Tracer, concrete_value
 from funcad.numpy import indexing
 from funcad.numpy.axes import array_of, axis_of, move, ravelled
 from funcad.numpy.dispatch import implements
-from funcad.numpy.promote import promote_dtype, result_dtype
+from funcad.numpy.promote import as_array, beside, promote_dtype, result_dtype, strengthen
 from funcad.numpy.shaping import piece
 from funcad.primitives.conversion import conj, convert, stop_gradient
 from funcad.primitives.shape import pad_p, reshape, rev
@@ -30,7 +31,7 @@ def diff(a: Any, n: int = 1, axis: int = -1, prepend: Any = _NO, append: Any = _
         raise ValueError("diff requires input that is at least one dimensional")
     axis = axis_of(axis, len(shape_of(x)))
     parts = []
-    for extra in (prepend, append):
+    for extra in (_NO if prepend is None else prepend, _NO if append is None else append):
         if extra is not _NO:
             extra = array_of(extra)
             if not shape_of(extra):
@@ -47,10 +48,19 @@ def diff(a: Any, n: int = 1, axis: int = -1, prepend: Any = _NO, append: Any = _
 
 @implements("ediff1d")
 def ediff1d(ary: Any, to_end: Any = None, to_begin: Any = None) -> Any:
-    result = diff(ravelled(array_of(ary)))
-    parts = [np.ravel(array_of(to_begin))] if to_begin is not None else []
-    parts += [result] + ([np.ravel(array_of(to_end))] if to_end is not None else [])
-    return np.concatenate(parts) if len(parts) > 1 else result
+    x = ravelled(array_of(ary))
+    dtype = dtype_of(x)
+
+    def end(name: str, v: Any) -> list[Any]:
+        if v is None:
+            return []
+        v = as_array(v)
+        if not aval_of(v).weak and not np.can_cast(dtype_of(v), dtype, "same_kind"):
+            raise TypeError(f"dtype of `{name}` must be compatible with input `ary` under the `same_kind` rule.")
+        return [beside(np.ravel(convert(strengthen(v), dtype)), x)]
+
+    parts = [*end("to_begin", to_begin), diff(x), *end("to_end", to_end)]
+    return np.concatenate(parts) if len(parts) > 1 else parts[0]
 
 
 @implements("gradient", lift=True)
@@ -261,8 +271,18 @@ def _aligned(combine: Any, a1: Any, a2: Any) -> Any:
 
 @implements("polymul", lift=True)
 def polymul(a1: Any, a2: Any) -> Any:
-    """`numpy.polymul`; leading zeros are kept, for they cannot be seen in traced values."""
-    return convolve(np.atleast_1d(array_of(a1)), np.atleast_1d(array_of(a2)))
+    """`numpy.polymul`; inside jit and vmap leading zeros of the factors are kept, for they cannot be seen there."""
+    return convolve(_leading(a1), _leading(a2))
+
+
+def _leading(a: Any) -> Any:
+    """Coefficients from the first that is not zero on, if they have values."""
+    x = np.atleast_1d(array_of(a))
+    value = concrete_value(x)
+    if type(value) is Tracer:
+        return x
+    places = np.flatnonzero(value)
+    return piece(x, int(places[0]) if len(places) else max(shape_of(x)[0] - 1, 0), shape_of(x)[0], 0)
 
 
 @implements("polyder")
@@ -270,7 +290,7 @@ def polyder(p: Any, m: int = 1) -> Any:
     p = array_of(p)
     for _ in range(int(m)):
         n = shape_of(p)[0] - 1
-        p = piece(p, 0, max(n, 0), 0) * np.arange(n, 0, -1)
+        p = piece(p, 0, max(n, 0), 0) * beside(np.arange(n, 0, -1), p)
     return p
 
 
@@ -278,10 +298,16 @@ def polyder(p: Any, m: int = 1) -> Any:
 def polyint(p: Any, m: int = 1, k: Any = None) -> Any:
     p = array_of(p)
     m = int(m)
-    constants = [0.0] * m if k is None else list(np.atleast_1d(k)) * (m if np.size(k) == 1 else 1)
+    if m < 0:
+        raise ValueError("Order of integral must be positive (see polyder)")
+    constants = np.zeros(m) if k is None else np.atleast_1d(array_of(k))
+    if shape_of(constants)[0] == 1 and m > 1:
+        constants = np.broadcast_to(constants, (m,))
+    if shape_of(constants)[0] < m:
+        raise ValueError("k must be a scalar or a rank-1 array of length 1 or >m.")
+    constants = beside(constants, p)
     for i in range(m):
-        n = shape_of(p)[0]
-        p = np.concatenate([p / np.arange(n, 0, -1), np.atleast_1d(np.asarray(constants[i]))])
+        p = np.concatenate([p / beside(np.arange(shape_of(p)[0], 0, -1), p), constants[i : i + 1]])
     return p
 
 

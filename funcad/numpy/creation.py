@@ -37,6 +37,11 @@ def library(device: Any = None, like: Any = None) -> Any:
     raise ValueError(f"unknown device {device!r}; use 'cpu' or 'cuda'")
 
 
+def _flat(x: Any) -> list[Any]:
+    """What stands in nested lists and tuples."""
+    return [w for v in x for w in _flat(v)] if isinstance(x, (list, tuple)) else [x]
+
+
 def _nested(x: Any) -> Any:
     """The array of nested lists that hold traced values somewhere."""
     if isinstance(x, (list, tuple)):
@@ -65,11 +70,12 @@ def array(
     if not is_traced((object,)):
         xp = library(device, like)
         if xp is np and device_in_use():
-            xp = namespace_of((object,))
+            xp = namespace_of(_flat((object,)))
         if xp is np:
             make: Any = np.array
             return make(object, dtype=dtype, copy=copy, order=order, subok=subok, ndmin=ndmin)
-        return xp.array(object, dtype=dtype, copy=bool(copy), ndmin=ndmin)
+        made = xp.array(object, dtype=dtype) if copy else xp.asarray(object, dtype=dtype)
+        return made.reshape((1,) * (ndmin - made.ndim) + made.shape) if ndmin > made.ndim else made
     x = array_of(_nested(object))
     x = x if dtype is None else convert(x, np.dtype(dtype))
     missing = ndmin - len(shape_of(x))
@@ -86,11 +92,43 @@ def asarray(a: Any, dtype: Any = None, order: Any = None, *, device: Any = None,
     if not is_traced((a,)):
         xp = library(device, like)
         if xp is np and device_in_use():
-            xp = namespace_of((a,))
+            xp = namespace_of(_flat((a,)))
         if xp is np:
             return np.asarray(a, dtype=dtype, order=order, copy=copy)
         return xp.array(a, dtype=dtype) if copy else xp.asarray(a, dtype=dtype)
     return array(a, dtype)
+
+
+def asanyarray(a: Any, dtype: Any = None, order: Any = None, *, device: Any = None, copy: Any = None, like: Any = None) -> Any:
+    """`numpy.asanyarray`; a traced value is returned as it is.
+
+    >>> import funcad
+    >>> funcad.numpy.asanyarray([1, 2])
+    array([1, 2])
+    """
+    if isinstance(a, np.ndarray) and device is None and like is None:
+        return np.asanyarray(a, dtype=dtype, order=order, copy=copy)
+    return asarray(a, dtype, order, device=device, copy=copy, like=like)
+
+
+def ascontiguousarray(a: Any, dtype: Any = None, *, like: Any = None) -> Any:
+    """`numpy.ascontiguousarray`; a traced value is returned as it is, with rank 1 at least.
+
+    >>> import funcad
+    >>> funcad.numpy.ascontiguousarray(2.0)
+    array([2.])
+    """
+    return np.atleast_1d(asarray(a, dtype, "C", like=like))
+
+
+def asfortranarray(a: Any, dtype: Any = None, *, like: Any = None) -> Any:
+    """`numpy.asfortranarray`; a traced value is returned as it is, with rank 1 at least.
+
+    >>> import funcad
+    >>> funcad.numpy.asfortranarray([1, 2])
+    array([1, 2])
+    """
+    return np.atleast_1d(asarray(a, dtype, "F", like=like))
 
 
 def _maker(name: str, shaped: int) -> Callable[..., Any]:

@@ -23,13 +23,16 @@ from funcad.ir.source import user_source
 from funcad.ir.trace import by_reference
 from funcad.ir.tracer import Tracer
 from funcad.numpy.promote import agree, as_array, promote_for, strengthen, with_integer
-from funcad.primitives import special
 from funcad.primitives.shape import reshape
 
 __all__ = [
     "TABLE",
+    "find",
+    "lifted",
+    "public_function",
     "implements",
     "elementwise_ufunc",
+    "checked_options",
     "array_ufunc",
     "array_function",
     "is_traced",
@@ -70,7 +73,7 @@ def refuse(name: str, **arguments: Any) -> None:
         )
 
 
-def _find(module: Any, path: Sequence[str]) -> Any:
+def find(module: Any, path: Sequence[str]) -> Any:
     """The function of that name in a library, or None."""
     for part in path:
         module = getattr(module, part, None)
@@ -78,16 +81,41 @@ def _find(module: Any, path: Sequence[str]) -> Any:
 
 
 def _lookup(name: str) -> Any:
-    return _find(np, name.split("."))
+    return find(np, name.split("."))
 
 
-def _lifted(implementation: Callable[..., Any]) -> Callable[..., Any]:
+def lifted(implementation: Callable[..., Any]) -> Callable[..., Any]:
+    """An implementation whose array arguments are read by reference where they meet abstract ones."""
+
     @functools.wraps(implementation)
-    def lifted(*args: Any, **kwargs: Any) -> Any:
+    def with_references(*args: Any, **kwargs: Any) -> Any:
         values = by_reference([*args, *kwargs.values()], [*args, *kwargs.values()])
         return implementation(*values[: len(args)], **dict(zip(kwargs, values[len(args) :])))
 
-    return lifted
+    return with_references
+
+
+def public_function(
+    implementation: Callable[..., Any], name: str, original: Any, on_device: Callable[[Any], Any], always: bool
+) -> Callable[..., Any]:
+    """`original` where nothing is traced, `on_device(namespace)` for device arrays, otherwise the implementation.
+
+    The implementation also answers where the library has no such function (`original` or what `on_device` gives is None).
+    """
+
+    @functools.wraps(implementation)
+    def public(*args: Any, **kwargs: Any) -> Any:
+        if always or original is None or is_traced(args, kwargs):
+            return implementation(*args, **kwargs)
+        if device_in_use():
+            xp = namespace_of([b for a in (*args, *kwargs.values()) for b in (a if type(a) in (list, tuple) else (a,))])
+            if xp is not np:
+                theirs: Any = on_device(xp)
+                return implementation(*args, **kwargs) if theirs is None else theirs(*args, **kwargs)
+        return original(*args, **kwargs)
+
+    public.__name__ = public.__qualname__ = name.rpartition(".")[2]
+    return public
 
 
 def implements(*names: str, always: bool = False, lift: bool = False) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
@@ -100,26 +128,14 @@ def implements(*names: str, always: bool = False, lift: bool = False) -> Callabl
 
     def decorate(implementation: Callable[..., Any]) -> Callable[..., Any]:
         if lift:
-            implementation = _lifted(implementation)
+            implementation = lifted(implementation)
         for name in names:
             original = _lookup(name)
             if original is not None:
                 TABLE[original] = implementation
         original = _lookup(names[0])
         path = names[0].split(".")
-
-        @functools.wraps(implementation)
-        def public(*args: Any, **kwargs: Any) -> Any:
-            if always or original is None or is_traced(args, kwargs):
-                return implementation(*args, **kwargs)
-            if device_in_use():
-                xp = namespace_of([b for a in (*args, *kwargs.values()) for b in (a if type(a) in (list, tuple) else (a,))])
-                if xp is not np:
-                    theirs: Any = _find(xp, path)
-                    return implementation(*args, **kwargs) if theirs is None else theirs(*args, **kwargs)
-            return original(*args, **kwargs)
-
-        public.__name__ = public.__qualname__ = path[-1]
+        public = public_function(implementation, names[0], original, lambda xp: find(xp, path), always)
         if implementation.__doc__ is None:
             public.__doc__ = f"`numpy.{names[0]}`: the same arguments, results and errors, on traced values too."
         public.numpy_function = original  # type: ignore[attr-defined]
@@ -182,7 +198,8 @@ def elementwise_ufunc(
         if device_in_use():
             xp = namespace_of(args)
             if xp is not np:
-                return getattr(xp, ufunc.__name__)(*args, **kwargs)
+                theirs = getattr(xp, ufunc.__name__, None)
+                return implementation(*args, **kwargs) if theirs is None else theirs(*args, **kwargs)
         return ufunc(*args, **kwargs)
 
     for method in ("reduce", "accumulate", "outer", "at", "reduceat"):
@@ -207,9 +224,10 @@ def array_ufunc(ufunc: Any, method: str, inputs: Sequence[Any], kwargs: dict[str
     if method == "__call__":
         implementation = TABLE.get(ufunc)
         if implementation is None:
-            implementation = _special(ufunc)
+            implementation = _of_later_modules(ufunc) if getattr(np, ufunc.__name__, None) is ufunc else None
+            implementation = implementation or _special(ufunc)
         if kwargs or len(inputs) != ufunc.nin:
-            kwargs = _checked_options(ufunc, inputs, kwargs)
+            kwargs = checked_options(ufunc, inputs, kwargs)
             inputs = inputs[: ufunc.nin]
         return implementation(*inputs, **kwargs)
     if method == "at":
@@ -234,7 +252,7 @@ def array_ufunc(ufunc: Any, method: str, inputs: Sequence[Any], kwargs: dict[str
 _AT = {"add": "add", "subtract": "add", "multiply": "multiply", "minimum": "min", "maximum": "max"}
 
 
-def _checked_options(ufunc: Any, inputs: Sequence[Any], kwargs: dict[str, Any]) -> dict[str, Any]:
+def checked_options(ufunc: Any, inputs: Sequence[Any], kwargs: dict[str, Any]) -> dict[str, Any]:
     """Of a ufunc's options, `dtype` works on traced values; defaults are accepted."""
     name = f"np.{ufunc.__name__}"
     rest = dict(kwargs)
@@ -254,25 +272,22 @@ def _checked_options(ufunc: Any, inputs: Sequence[Any], kwargs: dict[str, Any]) 
         if rest.pop(option, default) != default:
             refuse(name, **{option: kwargs[option]})
     dtype = rest.pop("dtype", None)
+    kept = {"axis": rest.pop("axis")} if "axis" in rest and ufunc is getattr(np, "vecdot", None) else {}
     refuse(name, **rest)
     if dtype is None:
-        return {}
+        return kept
     if ufunc not in TABLE:
         refuse(name, dtype=dtype)
-    return {"dtype": dtype}
-
-
-_SPECIAL_NAMES = {"psi": "digamma", "jn": "jv", "yn": "yv"}
+    return {"dtype": dtype, **kept}
 
 
 def _special(ufunc: Any) -> Callable[..., Any]:
-    """scipy.special's ufuncs, found by name among funcad's special functions."""
-    name, original = ufunc.__name__, ufunc
-    scipy_special = sys.modules.get("scipy.special")
-    if scipy_special is not None and getattr(scipy_special, name, None) is ufunc:
-        found = getattr(special, _SPECIAL_NAMES.get(name, name), None)
+    """scipy.special's ufuncs, found by name among those of `funcad.scipy.special`, which is loaded at the first."""
+    name = ufunc.__name__
+    if getattr(sys.modules.get("scipy.special"), name, None) is ufunc:
+        found = getattr(importlib.import_module("funcad.scipy.special"), name, None)
         if found is not None:
-            return lambda *args: found(*promote_for(original, args))
+            return found
         where = "scipy.special"
     else:
         where = "np" if getattr(np, name, None) is ufunc else "the ufunc"
@@ -320,14 +335,17 @@ def _accumulate(ufunc: Any, implementation: Any, array: Any, axis: int = 0, dtyp
 
 # -- functions
 
-LATER = ["funcad.numpy.linalg", "funcad.numpy.fft", "funcad.numpy.polynomials"]  # loaded when NumPy's are first called
+# Modules that `import funcad` does not load: they are when a function of NumPy's is called that is not in the table yet.
+LATER = [f"funcad.numpy.{name}" for name in ("linalg", "fft", "polynomials", "histograms", "sets", "bits", "bessel")]
 
 
 def _of_later_modules(function: Any) -> Callable[..., Any] | None:
-    """The implementation from a module that `import funcad` does not load; all of them are, at the first function it lacks."""
-    while LATER:
-        importlib.import_module(LATER[-1])
-        LATER.pop()
+    """The implementation from the modules that are not loaded yet; the one named as the function's own module comes first."""
+    likely = f"funcad.{getattr(function, '__module__', '')}"
+    while LATER and function not in TABLE:
+        name = likely if likely in LATER else LATER[-1]
+        importlib.import_module(name)
+        LATER.remove(name)
     return TABLE.get(function)
 
 
@@ -353,9 +371,9 @@ def array_function(function: Any, args: Sequence[Any], kwargs: dict[str, Any]) -
 
 _WRITES = {
     np.copyto: "funcad.numpy.where(mask, new, old), or funcad.numpy.full_like(a, x) instead of np.full(shape, x).",
-    np.put: "funcad.numpy.at(a.ravel())[indices].set(values).",
+    np.put: "funcad.numpy.put(a, indices, values, inplace=False), or funcad.numpy.at(a)[i].set(values).",
     np.putmask: "np.where(mask, values, a).",
-    np.place: "np.where(mask, values, a).",
+    np.place: "funcad.numpy.place(a, mask, values, inplace=False), or np.where(mask, values, a).",
     np.put_along_axis: "funcad.numpy.at(a)[indices].set(values), or funcad.numpy.put_along_axis(..., inplace=False).",
     np.fill_diagonal: "funcad.numpy.fill_diagonal(a, value, inplace=False), which gives a new array.",
 }

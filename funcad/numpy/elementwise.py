@@ -11,12 +11,13 @@ from typing import Any
 
 import numpy as np
 
+from funcad.errors import TracerBoolConversionError
 from funcad.ir.aval import aval_of
-from funcad.ir.tracer import Tracer
+from funcad.ir.tracer import Tracer, concrete_value
 from funcad.numpy import reductions
 from funcad.numpy.axes import array_of
 from funcad.numpy.creation import library
-from funcad.numpy.dispatch import elementwise_ufunc, implements, refuse
+from funcad.numpy.dispatch import elementwise_ufunc, implements, refuse, where_am_i
 from funcad.numpy.promote import as_array, broadcast, promote, promote_for, strengthen
 from funcad.primitives import arithmetic, comparison, conversion, extrema, transcendental
 from funcad.primitives.shape import broadcast_to
@@ -134,6 +135,23 @@ float_power = elementwise_ufunc("float_power", power_of, "")
 
 
 # -- not ufuncs
+
+
+@implements("real_if_close")
+def real_if_close(a: Any, tol: float = 100) -> Any:
+    """`numpy.real_if_close`, where values are known: the dtype of the result depends on them."""
+    x = array_of(a)
+    dtype = aval_of(x).dtype
+    if dtype.kind != "c":
+        return x
+    value = concrete_value(x)
+    if type(value) is Tracer:
+        raise TracerBoolConversionError(
+            f"the dtype of np.real_if_close's result depends on the values of a traced {aval_of(x)}{where_am_i()}, but inside "
+            f"{value.owner.name} it has no value.\nRemedy: np.real(x)."
+        )
+    limit = tol * np.finfo(dtype).eps if tol > 1 else tol
+    return real(x) if np.all(np.absolute(np.imag(value)) < limit) else x
 
 
 @implements("sinc")

@@ -25,7 +25,7 @@ from funcad.primitives.indexing import basic_index_p, basic_update
 from funcad.primitives.scatter import gather, scatter
 from funcad.primitives.shape import broadcast_to, transpose
 
-__all__ = ["Plan", "has_tracer", "simple_index", "slice_triple", "refuse", "unknown_count"]
+__all__ = ["Plan", "canonical_entries", "counted_axes", "has_tracer", "simple_index", "slice_triple", "refuse", "unknown_count"]
 
 _BASIC = (int, slice, type(None), type(Ellipsis))
 
@@ -88,7 +88,7 @@ class Plan:
 
     def __init__(self, shape: tuple, index: Any):
         self.source = (shape, index)
-        entries = index if type(index) is tuple else (index,)
+        entries: Any = index if type(index) is tuple else (index,)
         if not all(type(e) in _BASIC for e in entries):
             entries = [_canonical(e, shape, index) for e in entries]
         used = 0
@@ -108,7 +108,7 @@ class Plan:
         fancy: list[int] = []  # where in the tuple the entries stand that NumPy treats as arrays
         ints: list[tuple[int, int]] = []
         axis = kept = 0
-        first: int | None = None
+        first: Any = None
         unique = True
         for position, e in enumerate(entries):
             kind = type(e)
@@ -242,6 +242,23 @@ class _Truth:
         self.value = value
 
 
+def canonical_entries(shape: tuple, index: Any) -> list[Any]:
+    """The entries of an index, each as an int, slice, None, Ellipsis, integer array or tracer, or mask."""
+    return [_canonical(e, shape, index) for e in (index if type(index) is tuple else (index,))]
+
+
+def counted_axes(shape: tuple, entries: list[Any]) -> list[int]:
+    """The axis at which each entry stands (of canonical ones)."""
+    covers = [0 if e is None or e is Ellipsis or type(e) is _Truth else e.ndim if type(e) is _Mask else 1 for e in entries]
+    axis, axes = 0, []
+    for e, n in zip(entries, covers):
+        axes.append(axis)
+        axis += len(shape) - sum(covers) if e is Ellipsis else n
+    if sum(covers) > len(shape):
+        raise IndexError(f"too many indices for array: array is {len(shape)}-dimensional, but {sum(covers)} were indexed")
+    return axes
+
+
 def _canonical(e: Any, shape: tuple, index: Any) -> Any:
     """An entry as an int, slice, None, Ellipsis, integer array or tracer, _Mask or _Truth."""
     kind = type(e)
@@ -249,6 +266,8 @@ def _canonical(e: Any, shape: tuple, index: Any) -> Any:
         return e if kind in _BASIC else slice(e.start, e.stop, e.step)
     if isinstance(e, (bool, np.bool_)):
         return _Truth(bool(e))
+    if kind is _Mask or kind is _Truth:
+        return e
     if kind is Tracer:
         return _traced_entry(e, shape, index)
     if isinstance(e, np.integer):

@@ -6,6 +6,7 @@ all others the `Plan` of index_plan.py.
 
 from __future__ import annotations
 
+import functools
 import itertools
 from collections.abc import Callable
 from typing import Any
@@ -18,8 +19,9 @@ from funcad.ir.place import near
 from funcad.ir.source import user_source
 from funcad.ir.trace import by_reference
 from funcad.ir.tracer import Tracer, concrete_value
+from funcad.numpy.index_modes import MODES, clipped, default_fill, spilled
 from funcad.numpy.index_plan import Plan, has_tracer, refuse, simple_index, slice_triple, unknown_count
-from funcad.numpy.promote import as_array, strengthen
+from funcad.numpy.promote import as_array, beside, strengthen
 from funcad.primitives.arithmetic import add, div, mul, neg, pow
 from funcad.primitives.comparison import select
 from funcad.primitives.conversion import convert
@@ -82,7 +84,8 @@ class at:
     After the index: `set, add, subtract, multiply, divide, power, min, max, apply(f), get()`. Values broadcast and are cast to
     x's dtype as NumPy's assignment does (complex values into a real array raise TypeError). Where NumPy's `x[i] += v` counts a
     repeated index once, here repeated indices accumulate, as in `np.add.at` and JAX; of `set` the last wins, `apply` applies f
-    once. Out of bounds raises IndexError, where JAX drops the update. A traced bool mask is taken if the values do not
+    once. Out of bounds raises IndexError, where JAX drops the update, unless `mode=` is "drop" ("fill" for get) or "clip".
+    A traced bool mask is taken if the values do not
     depend on how many elements it selects. Differentiable in x and v.
 
     >>> import numpy as np, funcad
@@ -105,39 +108,101 @@ class at:
         return f"at({self._x!r})"
 
 
+def _by_default(mode: Any) -> bool:
+    if mode not in MODES:
+        raise ValueError(f"at(x)[index]: mode={mode!r} is none of {', '.join(repr(m) for m in MODES)}")
+    return mode is None or mode == "promise_in_bounds"
+
+
+def _with_mode(method: Callable[..., Any]) -> Callable[..., Any]:
+    """The method with JAX's keyword arguments; the promises that indices are sorted or unique are not needed."""
+
+    @functools.wraps(method)
+    def update(
+        self: Any, values: Any, *, indices_are_sorted: bool = False, unique_indices: bool = False, mode: str | None = None
+    ) -> Any:
+        if _by_default(mode) or type(self) is _MaskedUpdater:
+            return method(self, values)
+        if mode == "clip":
+            return method(_Updater(self._x, clipped(shape_of(self._x), self._index)[0]), values)
+        grown, index, inner = spilled(self._x, self._index)
+        return getitem(method(_Updater(grown, index), values), inner)
+
+    return update
+
+
 class _Updater:
     """The elements of x at an index, about to be read or replaced."""
 
-    __slots__ = ("_x", "_plan")
+    __slots__ = ("_x", "_index", "_made")
 
     def __init__(self, x: Any, index: Any):
         self._x = x
-        self._plan = Plan(shape_of(x), index)
+        self._index = index
+        self._made: Plan | None = None
+        try:
+            self._made = Plan(shape_of(x), index)
+        except IndexError:  # a number out of bounds waits for the mode; what else is wrong raises now
+            Plan(shape_of(x), clipped(shape_of(x), index)[0])
 
-    def get(self) -> Any:
-        """x[index]."""
-        return self._plan.get(self._x)
+    @property
+    def _plan(self) -> Plan:
+        if self._made is None:
+            self._made = Plan(shape_of(self._x), self._index)
+        return self._made
 
+    def get(
+        self, *, indices_are_sorted: bool = False, unique_indices: bool = False, mode: str | None = None, fill_value: Any = None
+    ) -> Any:
+        """x[index]; out of bounds mode="fill" gives fill_value (NaN, or the least integer), "clip" the nearest element."""
+        if _by_default(mode):
+            if fill_value is not None:
+                raise TypeError('at(x)[index].get: fill_value= goes with mode="fill"')
+            return self._plan.get(self._x)
+        index, inside = clipped(shape_of(self._x), self._index)
+        if mode == "clip":
+            return _Updater(self._x, index).get()
+        dtype = self._x.dtype
+        fill = convert(as_array(default_fill(dtype) if fill_value is None else fill_value), dtype)
+        if not aval_of(self._x).size:
+            grown, index, _ = spilled(self._x, self._index)
+            found = _Updater(grown, index).get()
+            return broadcast_to(fill, shape_of(found))
+        plan = Plan(shape_of(self._x), index)
+        valid: Any = np.True_
+        for i in inside:
+            valid = np.logical_and(valid, beside(np.asarray(i), self._x) if not isinstance(i, Tracer) else i)
+        if plan.arrays:
+            after = len(plan.shape) - plan.place - len(plan.index_shape)
+            valid = np.broadcast_to(valid, plan.index_shape)
+            valid = reshape(valid, shape=(*[1] * plan.place, *plan.index_shape, *[1] * after))
+        return np.where(beside(valid, self._x), plan.get(self._x), beside(fill, self._x))
+
+    @_with_mode
     def set(self, values: Any) -> Any:
         """x with x[index] = values."""
         return self._plan.update(self._x, self._values(values), "set")
 
+    @_with_mode
     def add(self, values: Any) -> Any:
         """x with values added at index."""
         return self._combine(self._values(values), "add", add)
 
+    @_with_mode
     def subtract(self, values: Any) -> Any:
         """x with values subtracted at index."""
         if self._x.dtype.kind == "b":
             raise TypeError("at(x)[index].subtract: numpy has no subtraction of bools; use np.logical_xor")
         return self._combine(neg(self._values(values)), "add", add)
 
+    @_with_mode
     def multiply(self, values: Any) -> Any:
         """x with the elements at index multiplied by values."""
         return self._combine(self._values(values), "mul", mul)
 
     mul = multiply
 
+    @_with_mode
     def divide(self, values: Any) -> Any:
         """x with the elements at index divided by values; TypeError for integers, as `x[i] /= v` in NumPy."""
         if self._x.dtype.kind not in "fc":
@@ -146,18 +211,22 @@ class _Updater:
             )
         return self._replace(div, values)
 
+    @_with_mode
     def power(self, values: Any) -> Any:
         """x with the elements at index raised to the power of values."""
         return self._replace(pow, values)
 
+    @_with_mode
     def min(self, values: Any) -> Any:
         """x with the elements at index replaced by their minimum with values."""
         return self._combine(self._values(values), "min", minimum)
 
+    @_with_mode
     def max(self, values: Any) -> Any:
         """x with the elements at index replaced by their maximum with values."""
         return self._combine(self._values(values), "max", maximum)
 
+    @_with_mode
     def apply(self, f: Callable[[Any], Any]) -> Any:
         """x with the elements at index replaced by f of them (f takes and gives an array of their shape)."""
         return self.set(f(self.get()))
@@ -211,7 +280,7 @@ class _Updater:
                 f"shape mismatch: value array of shape {aval.shape} could not be broadcast to indexing result of shape {shape}"
             )
         values = broadcast_to(values, shape)
-        return near((values,), (self._x,))[0] if not aval.shape else values  # scalars follow x to its device
+        return beside(values, self._x) if not aval.shape else values  # scalars follow x to its device
 
 
 class _MaskedUpdater(_Updater):
@@ -227,9 +296,10 @@ class _MaskedUpdater(_Updater):
         self._traced = mask
         self._mask = broadcast_in_dim(mask, shape=shape, axes=tuple(range(mask.ndim)))
 
-    def get(self) -> Any:
+    def get(self, **options: Any) -> Any:
         raise unknown_count(self._traced)
 
+    @_with_mode
     def set(self, values: Any) -> Any:
         return select(self._mask, self._values(values), self._x)
 

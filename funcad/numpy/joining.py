@@ -7,16 +7,20 @@ from typing import Any
 
 import numpy as np
 
+from funcad.errors import TracerIntegerConversionError
 from funcad.ir.aval import aval_of, shape_of
-from funcad.ir.tracer import Tracer, has_value
+from funcad.ir.place import near
+from funcad.ir.tracer import Tracer, concrete_value, has_value
 from funcad.numpy import indexing
 from funcad.numpy.axes import array_of, axis_of, expand, move, ravelled, shape_argument
-from funcad.numpy.dispatch import implements, refuse
-from funcad.numpy.promote import promote_dtype, result_dtype
+from funcad.numpy.dispatch import implements, refuse, where_am_i
+from funcad.numpy.promote import beside, promote_dtype, result_dtype
 from funcad.numpy.shaping import atleast_1d, atleast_2d, atleast_3d, piece
 from funcad.primitives.conversion import convert
+from funcad.primitives.placement import put
 from funcad.primitives.shape import broadcast_in_dim, full, pad_p, reshape
 from funcad.primitives.shape import concatenate as _concatenate
+from funcad.primitives.shape import roll as _roll
 
 __all__ = ["join"]
 
@@ -217,18 +221,39 @@ def tile(A: Any, reps: Any) -> Any:
     return reshape(x, shape=tuple([r * n for r, n in zip(reps, shape)]))
 
 
-@implements("repeat")
 def repeat(a: Any, repeats: Any, axis: Any = None, *, total_repeat_length: int | None = None) -> Any:
-    """`numpy.repeat`; the repeats must have values, for the result's shape depends on them."""
-    refuse("np.repeat", total_repeat_length=total_repeat_length)
+    """`numpy.repeat`; repeats without values (inside jit, vmap) need `total_repeat_length`, as in JAX: what lies beyond is cut
+    off, what is missing repeats the last element.
+
+    >>> import numpy as np, funcad.numpy as fnp
+    >>> fnp.repeat(np.array([1.0, 2.0]), np.array([2, 1]), total_repeat_length=4)
+    array([1., 1., 2., 2.])
+    """
+    if total_repeat_length is None:
+        return _repeat(a, repeats, axis)
+    x = array_of(a)
+    if axis is None:
+        x, axis = ravelled(x), 0
+    axis = axis_of(axis, len(shape_of(x)))
+    n = shape_of(x)[axis]
+    ends = np.cumsum(np.broadcast_to(array_of(repeats), (n,)))
+    places = np.searchsorted(ends, beside(np.arange(total_repeat_length), ends), side="right")
+    return indexing.getitem(x, (slice(None),) * axis + (beside(np.minimum(places, max(n - 1, 0)), x),))
+
+
+@implements("repeat")
+def _repeat(a: Any, repeats: Any, axis: Any = None) -> Any:
     x = array_of(a)
     if axis is None:
         x, axis = ravelled(x), 0
     shape = shape_of(x)
     axis = axis_of(axis, len(shape))
     if type(repeats) is Tracer and not has_value(repeats):
-        repeats = repeats.__index__() if not repeats.shape else [r.__index__() for r in repeats]
-    counts = np.asarray(repeats)
+        raise TracerIntegerConversionError(
+            f"np.repeat was called with repeats without values{where_am_i()}: the result's shape depends on them.\nRemedy: "
+            "funcad.numpy.repeat(x, repeats, total_repeat_length=n), or pass the repeats as static (static_argnums=...)."
+        )
+    counts = np.asarray(put(concrete_value(repeats), "cpu", None) if hasattr(repeats, "shape") else repeats)
     if counts.ndim and counts.size != 1:
         index = np.repeat(np.arange(shape[axis]), counts)
         return indexing.getitem(x, (slice(None),) * axis + (index,))
@@ -271,41 +296,57 @@ def roll(a: Any, shift: Any, axis: Any = None) -> Any:
         if type(s) is Tracer and not has_value(s):
             x = indexing.getitem(x, (slice(None),) * i + (np.remainder(np.arange(n) - s, n),))
             continue
-        s = int(s) % n
-        if s:
-            x = _concatenate([piece(x, n - s, n, i), piece(x, 0, n - s, i)], axis=i)
+        x = _roll(x, shift=int(s), axis=i)
     return x
 
 
 # -- padding
 
 
+_STATISTICS: dict[str, Any] = {"maximum": np.max, "minimum": np.min, "mean": np.mean, "median": np.median}
+
+
 @implements("pad")
 def pad(array: Any, pad_width: Any, mode: Any = "constant", **kwargs: Any) -> Any:
-    """`numpy.pad` with the modes constant, edge, reflect, symmetric, wrap, maximum, minimum, mean and empty (zeros)."""
+    """`numpy.pad` with all modes but functions; "empty" pads with zeros."""
     x = array_of(array)
     widths = _widths(pad_width, len(shape_of(x)))
     if mode in ("edge", "wrap", "reflect", "symmetric"):
-        if kwargs.pop("reflect_type", "even") != "even":
-            refuse("np.pad", reflect_type="odd")
+        odd = mode in ("reflect", "symmetric") and kwargs.pop("reflect_type", "even") == "odd"
         _no_more(mode, kwargs)
+        if odd:
+            for i, (low, high) in enumerate(widths):
+                x = _reflected(x, i, low, high, int(mode == "reflect"))
+            return x
         for i, (low, high) in enumerate(widths):
             if low or high:
                 index = np.pad(np.arange(shape_of(x)[i]), (low, high), mode)
                 x = indexing.getitem(x, (slice(None),) * i + (index,))
         return x
-    if mode in ("maximum", "minimum", "mean"):
+    if mode in _STATISTICS:
+        lengths = kwargs.pop("stat_length", None)
         _no_more(mode, kwargs)
-        function: Any = {"maximum": np.max, "minimum": np.min, "mean": np.mean}[mode]
+        lengths = [(None, None)] * len(widths) if lengths is None else np.broadcast_to(lengths, (len(widths), 2)).tolist()
+        for i, (width, length) in enumerate(zip(widths, lengths)):
+            n = shape_of(x)[i]
+            ends = [0 if k is None else max(n - k, 0) for k in length]
+            low = _statistic(mode, piece(x, 0, n - ends[0], i), i)
+            high = low if ends == [0, 0] else _statistic(mode, piece(x, ends[1], n, i), i)
+            x = _concatenate([*_beside(x, low, width[0], i), x, *_beside(x, high, width[1], i)], axis=i)
+        return x
+    if mode == "linear_ramp":
+        targets = np.broadcast_to(array_of(kwargs.pop("end_values", 0)), (len(widths), 2))
+        _no_more(mode, kwargs)
         for i, width in enumerate(widths):
-            value = function(x, axis=i, keepdims=True)
-            x = _concatenate([*_beside(x, value, width[0], i), x, *_beside(x, value, width[1], i)], axis=i)
+            n = shape_of(x)[i]
+            edges = [piece(x, 0, 1, i), piece(x, n - 1, n, i)]
+            before, after = [_ramp(targets[i, k], edges[k], width[k], i) for k in (0, 1)]
+            x = _concatenate([*before, x, *[np.flip(h, i) for h in after]], axis=i)
         return x
     if mode not in ("constant", "empty"):
-        raise TypeError(
-            f"np.pad does not support mode={mode!r:.40} with traced values; "
-            "use constant, edge, reflect, symmetric, wrap, maximum, minimum, mean or empty."
-        )
+        if callable(mode):
+            raise TypeError("np.pad does not support a function as mode with traced values: it writes into an array.")
+        raise ValueError(f"mode '{mode}' is not supported")
     values = kwargs.pop("constant_values", 0)
     _no_more(mode, kwargs)
     if type(values) in (int, float) and values == 0:
@@ -316,6 +357,44 @@ def pad(array: Any, pad_width: Any, mode: Any = "constant", **kwargs: Any) -> An
     pairs = np.broadcast_to(array_of(values), (len(widths), 2))
     for i, (low, high) in enumerate(widths):
         x = _concatenate([*_beside(x, pairs[i, 0], low, i), x, *_beside(x, pairs[i, 1], high, i)], axis=i)
+    return x
+
+
+def _statistic(mode: str, x: Any, axis: int) -> Any:
+    value = _STATISTICS[mode](x, axis=axis, keepdims=True)
+    return np.rint(value) if aval_of(x).dtype.kind in "iu" and aval_of(value).dtype.kind == "f" else value
+
+
+def _ramp(end: Any, edge: Any, n: int, axis: int) -> list[Any]:
+    """n layers from `end` towards the edge, which is left out; nothing if n is 0."""
+    if not n:
+        return []
+    steps = reshape(np.arange(n) / n, shape=tuple([n if i == axis else 1 for i in range(len(shape_of(edge)))]))
+    (steps,) = near((steps,), (edge,))
+    ramp = np.add(end, np.multiply(np.subtract(edge, end), steps))
+    dtype = aval_of(edge).dtype
+    return [convert(np.floor(ramp) if dtype.kind in "iu" and aval_of(ramp).dtype.kind == "f" else ramp, dtype)]
+
+
+def _reflected(x: Any, axis: int, low: int, high: int, skip: int) -> Any:
+    """Both ends continued by reflection in the point at the edge; `skip`: the edge itself is not repeated."""
+    period = shape_of(x)[axis] - skip
+    if period == 0:
+        edges = [np.repeat(x, n, axis) for n in (low, high)]
+        return _concatenate([edges[0], x, edges[1]], axis=axis)
+    while low > 0 or high > 0:
+        n = shape_of(x)[axis]
+        whole = (n - skip) // period * period
+        below, above = min(whole, low), min(whole, high)
+        parts = [x]
+        if below:
+            mirror = np.flip(piece(x, skip, skip + below, axis), axis)
+            parts.insert(0, np.subtract(np.multiply(2, piece(x, 0, 1, axis)), mirror))
+        if above:
+            mirror = np.flip(piece(x, n - skip - above, n - skip, axis), axis)
+            parts.append(np.subtract(np.multiply(2, piece(x, n - 1, n, axis)), mirror))
+        x = _concatenate(parts, axis=axis)
+        low, high = low - below, high - above
     return x
 
 
@@ -372,6 +451,7 @@ def insert(arr: Any, obj: Any, values: Any, axis: Any = None) -> Any:
     shape = shape_of(x)
     n = shape[axis]
     new = convert(array_of(values), aval_of(x).dtype)
+    new = new if shape_of(new) else beside(reshape(new, shape=(1,)), x)
     new = reshape(new, shape=(1,) * (len(shape) - len(shape_of(new))) + shape_of(new))
     if not isinstance(obj, slice) and np.size(obj) == 1:  # all values go to one place
         new = move(new, 0, axis) if np.ndim(obj) == 0 else new

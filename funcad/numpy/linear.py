@@ -170,10 +170,27 @@ def vecmat(x1: Any, x2: Any, /, out: Any = None, *, dtype: Any = None) -> Any:
 def einsum(
     *operands: Any, out: Any = None, dtype: Any = None, order: str = "K", casting: str = "safe", optimize: Any = False
 ) -> Any:
-    """`numpy.einsum`; the order of contraction is chosen by funcad, so `optimize` makes no difference."""
+    """`numpy.einsum`, contracted in pairs in the order that `numpy.einsum_path` finds ("greedy"), also with `optimize=False`.
+
+    `optimize` may be "optimal", a path as `einsum_path` gives it, or a pair (strategy, memory limit); that order is kept then.
+    """
     refuse("np.einsum", out=out, casting=None if casting == "safe" else casting)
     subscripts, arrays = contraction.canonical_einsum(*_spelled(operands))
-    return contraction.einsum(subscripts, *_same_dtype(*arrays, dtype=dtype))
+    arrays = _same_dtype(*arrays, dtype=dtype)
+    if len(arrays) < 3 or isinstance(optimize, bool) or optimize == "greedy":
+        return contraction.einsum(subscripts, *arrays)
+    find: Any = np.einsum_path
+    path = find(subscripts, *[np.broadcast_to(0.0, shape_of(a)) for a in arrays], optimize=optimize)[0]
+    left, right = subscripts.split("->")
+    terms = left.split(",")
+    for step in path[1:]:
+        group = sorted(step, reverse=True)
+        taken, xs = [terms.pop(i) for i in group][::-1], [arrays.pop(i) for i in group][::-1]
+        rest = set(right).union(*terms)
+        result = right if not terms else "".join(sorted(set("".join(taken)) & rest))
+        arrays.append(contraction.einsum(f"{','.join(taken)}->{result}", *xs))
+        terms.append(result)
+    return arrays[0] if len(arrays) == 1 else contraction.einsum(f"{','.join(terms)}->{right}", *arrays)
 
 
 def _spelled(operands: Sequence[Any]) -> list[Any]:

@@ -9,10 +9,14 @@ from typing import Any
 
 import numpy as np
 
-from funcad.ir.aval import shape_of
-from funcad.ir.tracer import Tracer, has_value
+from funcad.ir.aval import aval_of, shape_of
+from funcad.ir.place import namespace_of
+from funcad.ir.tracer import Tracer, concrete_value, has_value
+from funcad.numpy import indexing
 from funcad.numpy.axes import array_of, axis_of, move, shape_argument
-from funcad.numpy.dispatch import implements
+from funcad.numpy.dispatch import implements, is_traced
+from funcad.numpy.promote import as_array, beside, result_dtype
+from funcad.primitives.conversion import convert
 from funcad.primitives.shape import broadcast_to, reshape
 from funcad.transforms.vmap import vmap
 
@@ -29,21 +33,46 @@ def _core_names(signature: str) -> tuple[list[list[str]], list[list[str]]]:
     return names[0], names[1]
 
 
-def vectorize(pyfunc: Callable[..., Any], *, excluded: Any = frozenset(), signature: str | None = None) -> Callable[..., Any]:
+def vectorize(
+    pyfunc: Any = None,
+    otypes: Any = None,
+    doc: str | None = None,
+    excluded: Any = None,
+    cache: bool = False,
+    signature: str | None = None,
+) -> Callable[..., Any]:
     """A function that broadcasts its arguments and maps `pyfunc` over their elements (or cores, given a gufunc signature).
 
-    Unlike `numpy.vectorize` it calls `pyfunc` once, with traced values, by `vmap`: it is fast and differentiable.
+    Unlike `numpy.vectorize` it calls `pyfunc` once, with traced values, by `vmap`: it is fast and differentiable, and `cache`
+    has nothing to do. `excluded`: positions and names of arguments passed as they are; `otypes`: dtypes of the results.
+    Also a decorator: `@vectorize`, `@vectorize(signature="(n)->()")`.
 
     >>> import numpy as np, funcad.numpy as fnp
     >>> fnp.vectorize(lambda a, b: a * b + 1.0)(np.arange(3.0), 2.0)
     array([1., 3., 5.])
     """
-    excluded = set(excluded)
+    if pyfunc is None:
+        return functools.partial(vectorize, otypes=otypes, doc=doc, excluded=excluded, cache=cache, signature=signature)
+    left_out = set(excluded or ())
+    dtypes = None if otypes is None else [np.dtype(t) for t in otypes]
 
     @functools.wraps(pyfunc)
     def mapped(*args: Any, **kwargs: Any) -> Any:
-        fixed = {i: a for i, a in enumerate(args) if i in excluded}
-        arrays = [array_of(a) for i, a in enumerate(args) if i not in excluded]
+        result = broadcast_over(*args, **kwargs)
+        if dtypes is None:
+            return result
+        results = result if isinstance(result, tuple) else (result,)
+        if len(results) != len(dtypes):
+            raise ValueError(f"vectorize: otypes has {len(dtypes)} entries, the function gives {len(results)} results")
+        cast = tuple([convert(array_of(r), t) for r, t in zip(results, dtypes)])
+        return cast if isinstance(result, tuple) else cast[0]
+
+    def broadcast_over(*args: Any, **kwargs: Any) -> Any:
+        names = [k for k in kwargs if k not in left_out]  # keyword arguments are mapped too, as NumPy's
+        kept = {k: v for k, v in kwargs.items() if k in left_out}
+        fixed = {i: a for i, a in enumerate(args) if i in left_out}
+        arrays = [array_of(a) for i, a in enumerate(args) if i not in left_out]
+        arrays += [array_of(kwargs[k]) for k in names]
         ranks = [0] * len(arrays)
         if signature is not None:
             cores = _core_names(signature)[0]
@@ -59,7 +88,8 @@ def vectorize(pyfunc: Callable[..., Any], *, excluded: Any = frozenset(), signat
 
         def call(*values: Any) -> Any:
             it = iter(values)
-            return pyfunc(*[fixed[i] if i in fixed else next(it) for i in range(len(args))], **kwargs)
+            positional = [fixed[i] if i in fixed else next(it) for i in range(len(args))]
+            return pyfunc(*positional, **{k: next(it) for k in names}, **kept)
 
         if not loop:
             return call(*arrays)
@@ -68,6 +98,8 @@ def vectorize(pyfunc: Callable[..., Any], *, excluded: Any = frozenset(), signat
             return tuple([np.reshape(r, (*loop, *shape_of(r)[1:])) for r in result])
         return np.reshape(result, (*loop, *shape_of(result)[1:]))
 
+    if doc is not None:
+        mapped.__doc__ = doc
     return mapped
 
 
@@ -95,6 +127,71 @@ def apply_over_axes(func: Callable[..., Any], a: Any, axes: Any) -> Any:
         result = func(x, int(axis) % ndim)
         x = result if len(shape_of(result)) == ndim else np.expand_dims(result, int(axis) % ndim)
     return x
+
+
+@implements("diag_indices_from")
+def diag_indices_from(arr: Any) -> tuple:
+    shape = shape_of(array_of(arr))
+    if len(shape) < 2:
+        raise ValueError("input array must be at least 2-d")
+    if len(set(shape)) != 1:
+        raise ValueError("All dimensions of input must be of equal length")
+    return np.diag_indices(shape[0], len(shape))
+
+
+def _triangle(name: str) -> Any:
+    def implementation(arr: Any, k: int = 0) -> tuple:
+        shape = shape_of(array_of(arr))
+        if len(shape) != 2:
+            raise ValueError("input array must be 2-d")
+        return getattr(np, name)(shape[0], k, shape[1])
+
+    implementation.__name__ = name
+    return implements(f"{name}_from")(implementation)
+
+
+tril_indices_from, triu_indices_from = _triangle("tril_indices"), _triangle("triu_indices")
+
+
+class _Joiner:
+    """`r_[...]` and `c_[...]`: rows or columns put together by an index expression, traced values among them.
+
+    NumPy rearranges positions instead of the elements, which are then taken: every directive string means what it means there.
+    """
+
+    def __init__(self, numpys: Any):
+        self._numpys = numpys
+
+    def __getitem__(self, key: Any) -> Any:
+        entries = key if isinstance(key, tuple) else (key,)
+        if not is_traced(entries) and namespace_of(entries) is np:
+            return self._numpys[key]
+        parts: list[Any] = []
+        places: list[Any] = []
+        at = 0
+        for e in entries:
+            if isinstance(e, str):
+                places.append(e)
+                continue
+            part = self._numpys[e].reshape(-1) if isinstance(e, slice) else as_array(e)
+            n = int(np.prod(shape_of(part), dtype=np.int64))
+            places.append((at + np.arange(n)).reshape(shape_of(part)) if shape_of(part) else at)
+            parts.append(part)
+            at += n
+        order = self._numpys[tuple(places)]
+        if isinstance(order, np.matrix):
+            raise TypeError("r_['r', ...] and r_['c', ...] make matrices, which cannot be traced; leave the letter out")
+        dtype = result_dtype(parts)[0]
+        shaped = next((p for p in parts if shape_of(p) and namespace_of([concrete_value(p)]) is not np), None)
+        flat = [reshape(convert(array_of(p), dtype), shape=(aval_of(p).size,)) for p in parts]
+        joined = np.concatenate([f if shaped is None else beside(f, shaped) for f in flat])
+        return indexing.getitem(joined, beside(order, joined))
+
+    def __len__(self) -> int:
+        return 0
+
+
+r_, c_ = _Joiner(np.r_), _Joiner(np.c_)
 
 
 @implements("unravel_index")

@@ -17,6 +17,7 @@ from funcad.ir.tracer import Tracer, concrete_value
 from funcad.numpy import elementwise, indexing, joining, linear, reductions, searching, shaping, statistics
 from funcad.numpy.dispatch import where_am_i
 from funcad.primitives.conversion import convert
+from funcad.primitives.placement import put
 
 __all__ = ["attribute"]
 
@@ -67,6 +68,25 @@ def _block_until_ready(x: Any) -> Any:
     return x
 
 
+def _to_device(x: Any, device: Any, /, *, stream: Any = None) -> Any:
+    if stream is not None:
+        raise ValueError("x.to_device of a traced value takes no stream: it is moved when the program runs")
+    name, _, number = str(device).partition(":")
+    if name not in ("cpu", "cuda", "gpu", "cupy") or number and not number.isdigit():
+        raise ValueError(f"Unsupported device: {device!r}; use 'cpu', 'cuda' or 'cuda:0'")
+    return put(x, "cpu" if name == "cpu" else "cuda", int(number) if number else None)
+
+
+def _dlpack(x: Any, **options: Any) -> Any:
+    """Memory can be handed over if nothing is lost by it; otherwise the error says why not."""
+    memory: Any = np.asarray(x)
+    return memory.__dlpack__(**options)
+
+
+def _dlpack_device(x: Any) -> Any:
+    return np.asarray(x).__dlpack_device__()
+
+
 METHODS: dict[str, Callable[..., Any]] = {
     "all": reductions.all_,
     "any": reductions.any_,
@@ -103,10 +123,13 @@ METHODS: dict[str, Callable[..., Any]] = {
     "sum": reductions.sum_,
     "swapaxes": shaping.swapaxes,
     "take": searching.take,
+    "to_device": _to_device,
     "trace": shaping.trace,
     "transpose": _transpose,
     "var": statistics.var,
     "view": _view,
+    "__dlpack__": _dlpack,
+    "__dlpack_device__": _dlpack_device,
     "sort": _in_place("sort", "y = np.sort(x)"),
     "partition": _in_place("partition", "y = np.partition(x, kth)"),
     "fill": _in_place("fill", "y = np.full_like(x, value)"),

@@ -15,11 +15,12 @@ from typing import Any
 import numpy as np
 
 from funcad.ir.aval import KINDS, SCALAR_AVALS, aval_of
-from funcad.ir.place import NAMESPACES, device_in_use, namespace_of
+from funcad.ir.place import NAMESPACES, device_in_use, namespace_of, near
 from funcad.ir.state import state
 from funcad.ir.trace import abstract_trace_of, bind
-from funcad.ir.tracer import Tracer
+from funcad.ir.tracer import Tracer, concrete_value
 from funcad.primitives.conversion import convert_p
+from funcad.primitives.placement import device_put_p
 from funcad.primitives.shape import broadcast_in_dim_p
 from funcad.transforms.following import FollowingTrace
 
@@ -33,6 +34,7 @@ __all__ = [
     "is_operand",
     "strengthen",
     "as_array",
+    "beside",
     "result_dtype",
     "convert_in",
     "broadcast",
@@ -271,12 +273,40 @@ def broadcast(operands: Sequence[Any]) -> list[Any]:
         return list(operands)
     shape = _shape_of_two(*shapes) if len(shapes) == 2 else np.broadcast_shapes(*shapes)
     trace = abstract_trace_of(operands)
+    if device_in_use():
+        operands = _beside(operands, shapes)
     result = []
     for a, s in zip(operands, shapes):
-        if s != shape and not (s == () and type(a) is not Tracer and not isinstance(a, np.ndarray)):
+        if s != shape and not (s == () and (isinstance(a, np.generic) or not hasattr(a, "shape"))):
             a = broadcast_in(trace, a, shape, tuple(range(len(shape) - len(s), len(shape))))
         result.append(a)
     return result
+
+
+def beside(x: Any, like: Any) -> Any:
+    """x, made of constants or scalars, where `like` is."""
+    if not device_in_use():
+        return x
+    if type(x) is Tracer:
+        values = [concrete_value(v) for v in (x, like)]
+        if isinstance(values[0], _HOST_SCALARS) and namespace_of(values[1:]) is not np:
+            return device_put_p(x, device="cuda", number=None)
+        return x
+    return near((x,), (like,))[0]
+
+
+def _beside(operands: Sequence[Any], shapes: Sequence[tuple]) -> Sequence[Any]:
+    """Traced scalars of NumPy's follow to the device of a shaped operand: what is computed of them alone is there then too."""
+    values = [concrete_value(a) for a in operands]
+    if namespace_of(values) is np:
+        return operands
+    return [
+        device_put_p(a, device="cuda", number=None) if type(a) is Tracer and s == () and isinstance(v, _HOST_SCALARS) else a
+        for a, v, s in zip(operands, values, shapes)
+    ]
+
+
+_HOST_SCALARS = (bool, int, float, complex, np.generic, np.ndarray)
 
 
 def strengthen(x: Any) -> Any:

@@ -14,9 +14,10 @@ import numpy as np
 
 from funcad.errors import TracerIntegerConversionError
 from funcad.ir.aval import aval_of, shape_of
+from funcad.ir.place import near
 from funcad.ir.tracer import Tracer, concrete_value
 from funcad.numpy import indexing
-from funcad.numpy.axes import array_of, axis_of, expand, ravelled
+from funcad.numpy.axes import array_of, axis_of, ravelled
 from funcad.numpy.dispatch import implements, is_traced, refuse, where_am_i
 from funcad.numpy.joining import join
 from funcad.numpy.promote import agree, as_array, broadcast, promote_dtype, result_dtype
@@ -24,7 +25,7 @@ from funcad.numpy.reductions import truth
 from funcad.primitives import comparison, sorting
 from funcad.primitives.conversion import convert, stop_gradient
 from funcad.primitives.indexing import take_along
-from funcad.primitives.shape import broadcast_to, rev
+from funcad.primitives.shape import broadcast_to
 
 _NO = np._NoValue
 
@@ -44,10 +45,9 @@ def value_of(x: Any, name: str, remedy: str) -> Any:
 
 
 @implements("where")
-def where(condition: Any, x: Any = None, y: Any = None, /) -> Any:
-    """`numpy.where`; with one argument the positions, which need a value."""
+def _where(condition: Any, x: Any = None, y: Any = None, /) -> Any:
     if x is None and y is None:
-        return nonzero(condition)
+        return _nonzero(condition)
     if x is None or y is None:
         raise ValueError("either both or neither of x and y should be given")
     if type(condition) is np.ndarray and condition.dtype == bool and agree(x, y):  # the common case of a plain mask
@@ -60,6 +60,23 @@ def where(condition: Any, x: Any = None, y: Any = None, /) -> Any:
     if isinstance(x, (int, float, complex)) and isinstance(y, (int, float, complex)):
         x = dtype.type(x)
     return comparison.select(*broadcast([mask, x, y]))
+
+
+def where(condition: Any, x: Any = None, y: Any = None, /, *, size: int | None = None, fill_value: Any = None) -> Any:
+    """`numpy.where`; with one argument the positions, which need values, or `size` and `fill_value` as in `nonzero`.
+
+    >>> import numpy as np, funcad.numpy as fnp
+    >>> fnp.where(np.array([True, False]), 1.0, 0.0)
+    array([1., 0.])
+    """
+    if size is None:
+        return _where(condition) if x is None and y is None else _where(condition, x, y)
+    if x is not None or y is not None:
+        raise TypeError("funcad.numpy.where: size= goes with one argument, whose nonzero positions are wanted")
+    return nonzero(condition, size=size, fill_value=fill_value)
+
+
+where.numpy_function = np.where  # type: ignore[attr-defined]
 
 
 @implements("select")
@@ -188,16 +205,67 @@ def _mesh(shape: tuple, index: Any, axis: int) -> tuple:
 def put_along_axis(arr: Any, indices: Any, values: Any, axis: Any, *, inplace: bool = True) -> Any:
     """`numpy.put_along_axis`, but with `inplace=False`, which is needed on traced values, it returns a new array."""
     if inplace:
-        raise TypeError(
-            "np.put_along_axis writes into its argument, which traced values do not allow.\n"
-            "Remedy: a = funcad.numpy.put_along_axis(a, indices, values, axis, inplace=False)."
-        )
+        if not is_traced((arr, indices, values)):
+            return np.put_along_axis(arr, indices, values, axis)
+        _refuse_writing("put_along_axis", "funcad.numpy.put_along_axis(a, indices, values, axis, inplace=False)")
     x, index = array_of(arr), array_of(indices)
     shape = shape_of(x)
     if axis is None:
         flat = put_along_axis(ravelled(x), indices, values, 0, inplace=False)
         return np.reshape(flat, shape)
     return indexing.at(x)[_mesh(shape, index, axis_of(axis, len(shape)))].set(values)
+
+
+def put(a: Any, ind: Any, v: Any, mode: Any = None, *, inplace: bool = True) -> Any:
+    """`numpy.put`, but with `inplace=False`, which is needed on traced values, it returns a new array, as JAX's.
+
+    >>> import numpy as np, funcad.numpy as fnp
+    >>> fnp.put(np.zeros(4), [0, 2], [1.0, 2.0], inplace=False)
+    array([1., 0., 2., 0.])
+    """
+    if inplace:
+        if not is_traced((a, ind, v)):
+            return np.put(a, ind, v, mode or "raise")
+        _refuse_writing("put", "funcad.numpy.put(a, ind, v, inplace=False)")
+    x, index = array_of(a), ravelled(array_of(ind))
+    n, size = aval_of(x).size, shape_of(index)[0]
+    values = ravelled(array_of(v))
+    if mode == "wrap":
+        index = np.remainder(index, n)
+    elif mode == "clip":
+        index = np.clip(index, 0, n - 1)
+    elif mode not in (None, "raise"):
+        raise ValueError(f"clipmode must be one of 'clip', 'raise', or 'wrap' (got {mode!r})")
+    if not size or not shape_of(values)[0]:
+        return x
+    (values,) = near((np.resize(values, size),), (x,))
+    return np.reshape(indexing.at(ravelled(x))[index].set(values), shape_of(x))
+
+
+def place(arr: Any, mask: Any, vals: Any, *, inplace: bool = True) -> Any:
+    """`numpy.place`, but with `inplace=False`, which is needed on traced values, it returns a new array, as JAX's.
+
+    >>> import numpy as np, funcad.numpy as fnp
+    >>> fnp.place(np.zeros(4), np.array([True, False, True, True]), [1.0, 2.0], inplace=False)
+    array([1., 0., 2., 1.])
+    """
+    if inplace:
+        if not is_traced((arr, mask, vals)):
+            return np.place(arr, mask, vals)
+        _refuse_writing("place", "funcad.numpy.place(a, mask, v, inplace=False)")
+    x, held, values = array_of(arr), truth(array_of(mask)), ravelled(array_of(vals))
+    if aval_of(held).size != aval_of(x).size:
+        raise ValueError("place: mask and data must be the same size")
+    n = shape_of(values)[0]
+    if not n:
+        raise ValueError("Cannot insert from an empty array!")
+    count = np.cumsum(ravelled(held)) - 1  # the n-th element that is replaced gets the n-th value, round and round
+    new = convert(take(values, np.remainder(np.maximum(count, 0), n)), aval_of(x).dtype)
+    return where(np.reshape(held, shape_of(x)), np.reshape(new, shape_of(x)), x)
+
+
+def _refuse_writing(name: str, remedy: str) -> None:
+    raise TypeError(f"np.{name} writes into its argument, which traced values do not allow.\nRemedy: a = {remedy}.")
 
 
 # -- sorting
@@ -211,21 +279,47 @@ def _sort_arguments(a: Any, axis: Any) -> tuple[Any, int]:
 
 
 @implements("sort")
-def sort(a: Any, axis: Any = -1, kind: Any = None, order: Any = None, *, stable: Any = None, descending: bool = False) -> Any:
-    """`numpy.sort`; the derivative goes to where the elements came from."""
+def _sort(a: Any, axis: Any = -1, kind: Any = None, order: Any = None, *, stable: Any = None) -> Any:
     refuse("np.sort", order=order)
     x, axis = _sort_arguments(a, axis)
-    result = sorting.sort(x, axis)
-    return rev(result, axes=(axis,)) if descending else result
+    return sorting.sort(x, axis)
+
+
+def sort(a: Any, *args: Any, descending: bool = False, **kwargs: Any) -> Any:
+    """`numpy.sort`; the derivative goes to where the elements came from. `descending` is the array API standard's.
+
+    >>> import numpy as np, funcad.numpy as fnp
+    >>> fnp.sort(np.array([2.0, 1.0, 3.0]), descending=True)
+    array([3., 2., 1.])
+    """
+    return np.flip(_sort(a, *args, **kwargs), _axis_given(args, kwargs)) if descending else _sort(a, *args, **kwargs)
+
+
+def _axis_given(args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
+    axis = args[0] if args else kwargs.get("axis", -1)
+    return 0 if axis is None else axis
 
 
 @implements("argsort")
-def argsort(
-    a: Any, axis: Any = -1, kind: Any = None, order: Any = None, *, stable: Any = None, descending: bool = False
-) -> Any:
+def _argsort(a: Any, axis: Any = -1, kind: Any = None, order: Any = None, *, stable: Any = None) -> Any:
     refuse("np.argsort", order=order)
     x, axis = _sort_arguments(a, axis)
-    return sorting.argsort(x, axis, stable=bool(stable) or kind in ("stable", "mergesort"), descending=descending)
+    return sorting.argsort(x, axis, stable=bool(stable) or kind in ("stable", "mergesort"))
+
+
+def argsort(a: Any, *args: Any, descending: bool = False, **kwargs: Any) -> Any:
+    """`numpy.argsort`; `descending` is the array API standard's: equal elements stay in their order.
+
+    >>> import numpy as np, funcad.numpy as fnp
+    >>> fnp.argsort(np.array([2.0, 1.0, 3.0]), descending=True)
+    array([2, 0, 1])
+    """
+    if not descending:
+        return _argsort(a, *args, **kwargs)
+    if kwargs.get("order") is not None or len(args) > 2:
+        refuse("funcad.numpy.argsort with descending=True", order=kwargs.get("order", args[-1] if args else None))
+    x, axis = _sort_arguments(a, args[0] if args else kwargs.get("axis", -1))
+    return sorting.argsort(x, axis, stable=True, descending=True)
 
 
 @implements("partition")
@@ -256,7 +350,8 @@ def lexsort(keys: Any, axis: int = -1) -> Any:
 def sort_complex(a: Any) -> Any:
     x = sort(a, -1)
     dtype = aval_of(x).dtype
-    return x if dtype.kind == "c" else convert(x, np.result_type(dtype, np.complex64))
+    narrow = {"b": np.complex64, "h": np.complex64, "B": np.complex64, "H": np.complex64, "g": np.clongdouble}
+    return x if dtype.kind == "c" else convert(x, np.dtype(narrow.get(dtype.char, np.complex128)))
 
 
 @implements("searchsorted")
@@ -284,90 +379,98 @@ def digitize(x: Any, bins: Any, right: bool = False) -> Any:
 # -- positions, which depend on values
 
 
-_MASK_REMEDY = "np.where(mask, x, fill) keeps the shape; or work outside jit and vmap."
+_MASK_REMEDY = (
+    "np.where(mask, x, fill) keeps the shape; funcad.numpy.{name}(..., size=n) says how many there are at most; or work "
+    "outside jit and vmap."
+)
 
 
 @implements("nonzero")
-def nonzero(a: Any) -> tuple:
-    return np.nonzero(value_of(a, "np.nonzero", _MASK_REMEDY))
+def _nonzero(a: Any) -> tuple:
+    return np.nonzero(value_of(a, "np.nonzero", _MASK_REMEDY.format(name="nonzero")))
 
 
 @implements("flatnonzero")
-def flatnonzero(a: Any) -> Any:
-    return np.flatnonzero(value_of(a, "np.flatnonzero", _MASK_REMEDY))
+def _flatnonzero(a: Any) -> Any:
+    return np.flatnonzero(value_of(a, "np.flatnonzero", _MASK_REMEDY.format(name="flatnonzero")))
 
 
 @implements("argwhere")
-def argwhere(a: Any) -> Any:
-    return np.argwhere(value_of(a, "np.argwhere", _MASK_REMEDY))
+def _argwhere(a: Any) -> Any:
+    return np.argwhere(value_of(a, "np.argwhere", _MASK_REMEDY.format(name="argwhere")))
 
 
-@implements("unique")
-def unique(
-    ar: Any,
-    return_index: bool = False,
-    return_inverse: bool = False,
-    return_counts: bool = False,
-    axis: Any = None,
-    *,
-    equal_nan: bool = True,
-    **options: Any,
-) -> Any:
-    """`numpy.unique`, outside jit and vmap; the derivative goes to the first of equal elements."""
-    value = value_of(ar, "np.unique", "work outside jit and vmap.")
-    find: Any = np.unique
-    results = find(value, True, return_inverse, return_counts, axis, equal_nan=equal_nan, **options)
-    x = array_of(ar)
-    chosen = take(ravelled(x) if axis is None else x, results[1], 0 if axis is None else axis)
-    rest = results[1:] if return_index else results[2:]
-    return (chosen, *rest) if rest else chosen
+def kept_positions(keep: Any, size: int) -> tuple[Any, Any]:
+    """(the first `size` positions where a mask of rank 1 holds, how many there are); the first of them fills the rest."""
+    order = sorting.argsort(np.logical_not(keep), 0, stable=True)
+    n = shape_of(order)[0]
+    if size > n:
+        first = order[:1] if n else near((np.zeros(1, np.intp),), (keep,))[0]
+        order = join([order, np.broadcast_to(first, (size - n,))], 0)
+    order, count = order[:size], np.sum(keep)
+    return np.where(ramp_like(size, keep) < count, order, order[:1]) if size else order, count
 
 
-def _set_operation(name: str, *arrays: Any, **options: Any) -> Any:
-    """A set operation on two arrays: which elements, found in the values, then taken from both, joined."""
-    xs = [ravelled(array_of(a)) for a in arrays]
-    values = [np.asarray(value_of(x, f"np.{name}", "work outside jit and vmap.")) for x in xs]
-    chosen = getattr(np, name)(*values, **options)
-    both = np.concatenate(values)
-    order = np.argsort(both, kind="stable")
-    return convert(take(join(xs, 0), order[np.searchsorted(both[order], chosen)]), chosen.dtype)
+def ramp_like(n: int, x: Any) -> Any:
+    """0, 1, ... n - 1, where x is."""
+    return near((np.arange(n),), (x,))[0]
 
 
-@implements("union1d")
-def union1d(ar1: Any, ar2: Any) -> Any:
-    return _set_operation("union1d", ar1, ar2)
+def nonzero(a: Any, *, size: int | None = None, fill_value: Any = None) -> tuple:
+    """`numpy.nonzero`; with `size`, as in JAX, so many positions, the rest `fill_value` (0): works inside jit and vmap too.
+
+    >>> import numpy as np, funcad.numpy as fnp
+    >>> fnp.nonzero(np.array([0, 3, 4]), size=3)
+    (array([1, 2, 0]),)
+    """
+    if size is None:
+        return _nonzero(a)
+    x = array_of(a)
+    shape = shape_of(x)
+    if not shape:
+        np.nonzero(np.zeros(()))  # NumPy's ValueError
+    fills = fill_value if isinstance(fill_value, tuple) else (0 if fill_value is None else fill_value,) * len(shape)
+    if len(fills) != len(shape):
+        raise ValueError(f"nonzero: fill_value has {len(fills)} entries for an array of rank {len(shape)}")
+    places, count = kept_positions(truth(ravelled(x)), size)
+    found = np.unravel_index(places, shape) if aval_of(x).size else (np.zeros(size, np.intp),) * len(shape)
+    return tuple(
+        [np.where(ramp_like(size, x) < count, i, convert(array_of(f), np.dtype(np.intp))) for i, f in zip(found, fills)]
+    )
 
 
-@implements("intersect1d")
-def intersect1d(ar1: Any, ar2: Any, assume_unique: bool = False, return_indices: bool = False) -> Any:
-    refuse("np.intersect1d", return_indices=return_indices or None)
-    return _set_operation("intersect1d", ar1, ar2, assume_unique=assume_unique)
+def flatnonzero(a: Any, *, size: int | None = None, fill_value: Any = None) -> Any:
+    """`numpy.flatnonzero`; with `size` as `nonzero`.
+
+    >>> import numpy as np, funcad.numpy as fnp
+    >>> fnp.flatnonzero(np.array([[0, 3], [4, 0]]))
+    array([1, 2])
+    """
+    return _flatnonzero(a) if size is None else nonzero(ravelled(array_of(a)), size=size, fill_value=fill_value)[0]
 
 
-@implements("setdiff1d")
-def setdiff1d(ar1: Any, ar2: Any, assume_unique: bool = False) -> Any:
-    return _set_operation("setdiff1d", ar1, ar2, assume_unique=assume_unique)
+def argwhere(a: Any, *, size: int | None = None, fill_value: Any = None) -> Any:
+    """`numpy.argwhere`; with `size` as `nonzero`.
 
-
-@implements("setxor1d")
-def setxor1d(ar1: Any, ar2: Any, assume_unique: bool = False) -> Any:
-    return _set_operation("setxor1d", ar1, ar2, assume_unique=assume_unique)
-
-
-@implements("isin")
-def isin(element: Any, test_elements: Any, assume_unique: bool = False, invert: bool = False, *, kind: Any = None) -> Any:
-    x, tests = array_of(element), ravelled(array_of(test_elements))
-    found = np.any(np.equal(expand(x, (len(shape_of(x)),)), tests), axis=-1)
-    return np.logical_not(found) if invert else found
+    >>> import numpy as np, funcad.numpy as fnp
+    >>> fnp.argwhere(np.array([0, 3, 4]))
+    array([[1],
+           [2]])
+    """
+    if size is None:
+        return _argwhere(a)
+    found = nonzero(np.atleast_1d(array_of(a)), size=size, fill_value=fill_value)
+    return np.stack(found[: len(shape_of(array_of(a)))], axis=1) if shape_of(array_of(a)) else np.zeros((size, 0), np.intp)
 
 
 @implements("bincount", always=True)
 def bincount(x: Any, /, weights: Any = None, minlength: int = 0, *, length: int | None = None) -> Any:
     """`numpy.bincount`; positions without a value need `length`, the size of the result (what lies beyond is left out)."""
     if length is None and not is_traced((x, weights)):
-        return np.bincount(x, weights, minlength)
+        return np.bincount(x, weights, minlength)  # a device's library answers for its arrays
     if length is None:
-        positions = np.asarray(value_of(x, "np.bincount", "funcad.numpy.bincount(x, length=n) with a known n."))
+        positions = value_of(x, "np.bincount", "funcad.numpy.bincount(x, length=n) with a known n.")
+        positions = positions if hasattr(positions, "shape") else np.asarray(positions)
         if weights is None:
             return np.bincount(positions, minlength=minlength)
         if positions.size and positions.min() < 0:
@@ -383,5 +486,5 @@ def bincount(x: Any, /, weights: Any = None, minlength: int = 0, *, length: int 
         if shape_of(weights) != shape_of(positions):
             raise ValueError("The weights and list don't have the same length.")
         amounts = np.where(inside, weights, 0.0)
-    counts = np.zeros(length, aval_of(amounts).dtype)
+    (counts,) = near((np.zeros(length, aval_of(amounts).dtype),), (amounts,))
     return indexing.at(counts)[np.where(inside, positions, 0)].add(amounts) if length else counts

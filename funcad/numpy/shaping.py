@@ -9,9 +9,10 @@ import numpy as np
 from numpy.lib.array_utils import normalize_axis_tuple
 
 from funcad.ir.aval import aval_of, shape_of
+from funcad.ir.place import near
 from funcad.ir.tracer import Tracer, has_value
 from funcad.numpy.axes import array_of, axes_of, axis_of, expand, move, permute, ravelled, shape_argument
-from funcad.numpy.dispatch import implements, refuse
+from funcad.numpy.dispatch import implements, is_traced, refuse
 from funcad.numpy.reductions import sum_
 from funcad.primitives import comparison
 from funcad.primitives.conversion import convert
@@ -333,17 +334,23 @@ def triu(m: Any, k: int = 0) -> Any:
 def fill_diagonal(a: Any, val: Any, wrap: bool = False, *, inplace: bool = True) -> Any:
     """`numpy.fill_diagonal`, but with `inplace=False`, which is needed on traced values, it returns a new array."""
     if inplace:
+        if not is_traced((a, val)):
+            return np.fill_diagonal(a, val, wrap)
         raise TypeError(
             "np.fill_diagonal writes into its argument, which traced values do not allow.\n"
             "Remedy: a = funcad.numpy.fill_diagonal(a, val, inplace=False)."
         )
-    refuse("fill_diagonal", wrap=wrap or None)
     x = array_of(a)
     shape = shape_of(x)
+    if wrap and len(shape) == 2 and shape[0] > shape[1] and shape_of(array_of(val)):
+        raise TypeError(
+            "fill_diagonal: wrap=True goes with one value on traced arrays; use funcad.numpy.at(a)[i, j].set(values)"
+        )
     if len(set(shape)) != 1 and len(shape) != 2:
         raise ValueError("All dimensions of input must be of equal length")
     mask = np.zeros(shape, bool)
-    np.fill_diagonal(mask, True)
+    np.fill_diagonal(mask, True, wrap)
+    (mask,) = near((mask,), (x,))
     value = convert(array_of(val), aval_of(x).dtype)
     if shape_of(value):
         count = min(shape)

@@ -16,7 +16,6 @@ from funcad.numpy import indexing
 from funcad.numpy.axes import array_of, axes_of, expand, permute
 from funcad.numpy.dispatch import implements, refuse
 from funcad.numpy.reductions import counted, float_of, mean, sum_, truth
-from funcad.numpy.searching import value_of
 from funcad.numpy.searching import where as _where
 from funcad.primitives import arithmetic, comparison, sorting
 from funcad.primitives.conversion import conj, convert, real
@@ -158,6 +157,8 @@ _CONTINUOUS = {
     "median_unbiased": (1 / 3, 1 / 3),
     "normal_unbiased": (3 / 8, 3 / 8),
 }
+_STEPS = {"inverted_cdf": 1.0, "averaged_inverted_cdf": 1.0, "closest_observation": 1.5}
+_ROUNDED = ("lower", "higher", "midpoint", "nearest")
 
 
 def _position(n: Any, q: Any, method: str) -> Any:
@@ -165,11 +166,10 @@ def _position(n: Any, q: Any, method: str) -> Any:
     if method in _CONTINUOUS and method != "linear":
         alpha, beta = _CONTINUOUS[method]
         return n * q + (alpha + q * (1 - alpha - beta)) - 1
+    if method in _STEPS:
+        return n * q - _STEPS[method]
     if method not in ("linear", "lower", "higher", "midpoint", "nearest"):
-        raise TypeError(
-            f"np.quantile does not support method={method!r} with traced values; use linear, lower, higher, midpoint, nearest, "
-            + ", ".join(k for k in _CONTINUOUS if k != "linear")
-        )
+        raise ValueError(f"{method!r} is not a valid method. Use one of: {sorted({*_CONTINUOUS, *_STEPS, *_ROUNDED})}")
     return (n - 1) * q
 
 
@@ -184,17 +184,30 @@ def _interpolated(ordered: Any, n: Any, q: Any, method: str) -> Any:
     elif method == "nearest":
         at = place = np.rint(at)
     elif method == "midpoint":
-        at = place + 0.5 * (np.ceil(at) != place)
+        at = place + np.where(np.not_equal(np.ceil(at), place), *_two(at, 0.5, 0.0))
+    elif method in _STEPS:
+        exact = np.equal(at, place)
+        if method == "closest_observation":
+            exact = np.logical_and(exact, np.equal(np.remainder(place, 2), 1))
+        if method == "averaged_inverted_cdf":
+            at = place + np.where(exact, *_two(at, 0.5, 1.0))
+        else:
+            at = place = np.where(exact, place, place + 1)
     last = np.maximum(n - 1, 0)
     low = np.clip(place, 0, last).astype(np.intp)
     high = np.clip(place + 1, 0, last).astype(np.intp)
     fraction = convert(np.clip(at, 0, last) - low, aval_of(at).dtype)
     a, b = _pick(ordered, low), _pick(ordered, high)
     fraction = fraction[..., 0] if np.ndim(low) else fraction
-    if method in ("lower", "higher", "nearest"):
+    if method in ("lower", "higher", "nearest", "inverted_cdf", "closest_observation"):
         return a
     step = np.subtract(b, a)
     return _where(fraction >= 0.5, b - step * (1 - fraction), a + step * fraction)
+
+
+def _two(like: Any, a: float, b: float) -> tuple[Any, Any]:
+    dtype = aval_of(like).dtype
+    return dtype.type(a), dtype.type(b)
 
 
 def _pick(ordered: Any, index: Any) -> Any:
@@ -222,7 +235,9 @@ def _quantile(
     if dtype.kind == "c":
         raise TypeError("a must be an array of real numbers")
     x = convert(x, float_of(dtype))
-    q = array_of(q) if type(q) not in (int, float) else aval_of(x).dtype.type(q)
+    if type(q) in (int, float) or type(q) is Tracer and q.aval.weak:
+        q = convert(q, aval_of(x).dtype)  # a Python number, traced or not, adapts
+    q = array_of(q)
     q = np.divide(q, scale) if scale != 1.0 else q
     if type(q) is not Tracer and not (np.all(q >= 0) and np.all(q <= 1)):
         raise ValueError(
@@ -458,34 +473,3 @@ def corrcoef(x: Any, y: Any = None, rowvar: bool = True, *, dtype: Any = None) -
     if aval_of(c).dtype.kind == "c":
         return np.clip(np.real(c), -1, 1) + 1j * np.clip(np.imag(c), -1, 1)
     return np.clip(c, -1, 1)
-
-
-@implements("histogram_bin_edges")
-def histogram_bin_edges(a: Any, bins: Any = 10, range: Any = None, weights: Any = None) -> Any:
-    return np.histogram_bin_edges(_binned_values(a, bins, range), bins, range)
-
-
-def _binned_values(a: Any, bins: Any, range: Any) -> Any:
-    if np.ndim(bins) == 0 and not isinstance(bins, str) and range is not None:
-        return np.asarray(range)
-    return value_of(a, "np.histogram", "give range=(low, high) and a number of bins, or an array of bin edges.")
-
-
-@implements("histogram")
-def histogram(a: Any, bins: Any = 10, range: Any = None, density: Any = None, weights: Any = None) -> tuple:
-    """`numpy.histogram`; counts have no derivative, sums of traced weights have one with respect to the weights."""
-    if np.ndim(bins) or isinstance(bins, Tracer):
-        edges = array_of(bins)
-    else:
-        edges = np.histogram_bin_edges(_binned_values(a, bins, range), bins, range)
-    n = shape_of(edges)[0] - 1
-    x = np.reshape(array_of(a), (-1,))
-    place = np.searchsorted(edges, x, side="right") - 1
-    place = np.where(np.equal(x, edges[-1]), n - 1, place)
-    inside = np.logical_and(place >= 0, place < n)
-    w = np.asarray(1, np.intp) if weights is None else np.reshape(array_of(weights), (-1,))
-    contributions = np.where(inside, w, aval_of(w).dtype.type(0))
-    counts = indexing.at(np.zeros(n, aval_of(w).dtype))[np.clip(place, 0, n - 1)].add(contributions)
-    if density:
-        counts = counts / np.diff(edges) / np.sum(counts)
-    return counts, edges

@@ -7,7 +7,7 @@ an effect happens once, with the primal. Under vmap the function is called lane 
 (`vmap_method` of `pure_callback`).
 
 Trap: the function gets read-only views of the program's own buffers, and what it returns is copied: a scratch buffer that it
-reuses must not change a program's values.
+reuses must not change a program's values. Un-jitted it runs in the user's own `np.errstate` (hence `silent`).
 """
 
 from __future__ import annotations
@@ -118,6 +118,7 @@ debug_callback_p = Primitive(
     batch=_lane_by_lane(lambda: debug_callback_p),
     multiple=True,
     effect=True,
+    silent=True,
 )
 
 
@@ -133,6 +134,7 @@ io_callback_p = Primitive(
     batch=_lane_by_lane(lambda: io_callback_p),
     multiple=True,
     effect=True,
+    silent=True,
 )
 
 
@@ -160,4 +162,5 @@ pure_callback_p = Primitive(
     lambda *avals, call, vmap_method: list(call.avals),
     batch=_pure_batch,
     multiple=True,
+    silent=True,
 )

@@ -73,6 +73,7 @@ basic_index_p = structural(
     _basic_abstract,
     lambda ct, x, *, index: basic_place_p(ct, index=index, shape=x.shape),
     lambda size, x, *, index: basic_index_p(x, index=_batched_index(size, index)),
+    silent=True,
 )
 basic_place_p = structural(  # zeros of a shape, with x at the index
     "basic_place",
@@ -80,6 +81,7 @@ basic_place_p = structural(  # zeros of a shape, with x at the index
     lambda x, *, index, shape: Aval(shape, x.dtype),
     lambda ct, x, *, index, shape: basic_index_p(ct, index=index),
     lambda size, x, *, index, shape: basic_place_p(x, index=_batched_index(size, index), shape=(size, *shape)),
+    silent=True,
 )
 
 

@@ -254,6 +254,27 @@ rev_p = structural(
 )
 
 
+def _roll_impl(xp: Any, x: Any, *, shift: int, axis: int) -> Any:
+    before, cut = (slice(None),) * axis, x.shape[axis] - shift
+    return xp.concatenate([x[(*before, slice(cut, None))], x[(*before, slice(0, cut))]], axis)
+
+
+roll_p = structural(  # stencils are made of it: one operation where slices and a concatenation were three
+    "roll",
+    _roll_impl,
+    lambda x, *, shift, axis: Aval(x.shape, x.dtype),
+    lambda ct, x, *, shift, axis: roll(ct, shift=-shift, axis=axis),
+    lambda size, x, *, shift, axis: roll(x, shift=shift, axis=axis + 1),
+    silent=True,
+)
+
+
+def roll(x: Any, *, shift: int, axis: int) -> Any:
+    """x with its elements moved `shift` places along one axis; those that leave come in at the other end."""
+    shift %= max(shape_of(x)[axis], 1)
+    return roll_p(x, shift=shift, axis=axis) if shift else x
+
+
 def rev(x: Any, *, axes: tuple) -> Any:
     """x with the order of its elements reversed along axes."""
     return rev_p(x, axes=axes) if axes else x

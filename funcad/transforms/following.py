@@ -62,7 +62,8 @@ class _Protector:
             compact = array[tuple([slice(None) if s else slice(1) for s in array.strides])]
             if compact.nbytes <= SMALL:
                 return array.copy() if compact.size == array.size else np.broadcast_to(compact.copy(), array.shape)
-        self.locks.lock(array)
+        if not self.locks.lock(array) and array is x:
+            return array.copy()
         return x
 
 

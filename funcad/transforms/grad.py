@@ -81,7 +81,8 @@ class _Gradient:
     ):
         if not callable(f):
             raise TypeError(f"grad takes a function, got {type(f).__name__}: write grad(f)(x), not grad(f(x))")
-        functools.update_wrapper(self, f)
+        # of a callable object the attributes are not copied: they could hide methods of this one
+        functools.update_wrapper(self, f, updated=functools.WRAPPER_UPDATES if hasattr(f, "__code__") else ())
         self.f = f
         if argnums is None and argnames is None:
             argnums = 0

@@ -14,12 +14,12 @@ from __future__ import annotations
 
 import marshal
 import sys
+import threading
 from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 
-from funcad.errors import FuncadError
 from funcad.ir.aval import SCALAR_AVALS, Aval, aval_of
 from funcad.ir.jaxpr import Equation, Jaxpr, Literal, Var
 from funcad.ir.place import NAMESPACES
@@ -33,6 +33,7 @@ __all__ = ["pull", "compile_with", "forget"]
 MAX_PROGRAMS = 256  # the entry that was not used for longest goes first
 MAX_EQUATIONS = 2000  # of longer programs the key would cost more than it saves
 _table: dict[tuple, Any] = {}  # key -> None (seen once), (run, nonzero), or False (cannot be cached)
+_guard = threading.RLock()  # re-entrant: what the collector finalises meanwhile may take gradients
 _compile: list[Callable[[Jaxpr], Callable[[list], list]]] = []
 _PLAIN = frozenset([int, str, bool, float, complex, tuple, type(None)])
 
@@ -44,19 +45,24 @@ def compile_with(compiler: Callable[[Jaxpr], Callable[[list], list]]) -> None:
 
 def forget() -> None:
     """Empty the table."""
-    _table.clear()
+    with _guard:
+        _table.clear()
 
 
 def pull(jaxpr: Jaxpr, residuals: list[Any], cotangents: Sequence[Any]) -> list[Any]:
     """Cotangents of the linear inputs of a recorded tangent program; `residuals`, its leading inputs, are emptied."""
     key, literals = _key(jaxpr, residuals, cotangents)
-    entry: Any = _table.pop(key, _UNSEEN) if key is not None else False
+    entry: Any = False
+    if key is not None:
+        with _guard:
+            entry = _table.pop(key, _UNSEEN)
     if entry is None:
         entry = _derive(jaxpr, len(residuals), cotangents)
     if key is not None:
-        _table[key] = None if entry is _UNSEEN else entry
-        if len(_table) > MAX_PROGRAMS:
-            _table.pop(next(iter(_table)), None)
+        with _guard:
+            _table[key] = None if entry is _UNSEEN else entry
+            if len(_table) > MAX_PROGRAMS:
+                del _table[next(iter(_table))]
     if entry is _UNSEEN or entry is False:
         n = len(jaxpr.inputs) - len(residuals)
         linear = [False] * len(residuals) + [True] * n
@@ -154,15 +160,24 @@ def _derive(jaxpr: Jaxpr, n: int, cotangents: Sequence[Any]) -> Any:
         mask = [False] * len(values) + [True] * len(linear)
         outs = transpose_eval(general, mask, values + [None] * len(linear), cts, all_linear=True)
         derived, consts = trace.jaxpr([o for o in outs if o is not None])
-    except (FuncadError, TypeError, ValueError):  # a rule that needs values: slower without the cache, and correct
+    except Exception:  # a rule that needs values: slower without the cache, and what is truly wrong is raised there
         return False
     finally:
         trace.close()
     plain = Jaxpr(derived.inputs, tuple([e._replace(source=None) for e in derived.equations]), derived.outputs)
     run = _compile[0](plain)
-    if consts:
-        return (lambda values: run([*consts, *values])), [o is not None for o in outs]
-    return run, [o is not None for o in outs]
+    nonzero = [o is not None for o in outs]
+    if not consts:
+        return run, nonzero
+    for c in consts:
+        if type(c) is np.ndarray:
+            c.flags.writeable = False  # if an output is one of them, `export` copies it
+
+    def with_consts(values: list[Any]) -> list[Any]:
+        values[:0] = consts  # in the same list, which `run` empties
+        return run(values)
+
+    return with_consts, nonzero
 
 
 def _strong(x: Any) -> Aval:

@@ -175,7 +175,8 @@ def known_jaxpr(jaxpr: Jaxpr, linear: tuple[bool, ...]) -> tuple[Jaxpr, list[Any
 
         avals = [v.aval for v, lin in zip(jaxpr.inputs, linear) if not lin]
         derived, consts = trace_function(program, avals, name="transpose")
-        found = jaxpr.memo["known", linear] = (prune(derived), consts, out_linear)
+        derived = prune(derived, effects=not any(out_linear))  # or they would happen again when the rest is transposed
+        found = jaxpr.memo["known", linear] = (derived, consts, out_linear)
     return found
 
 

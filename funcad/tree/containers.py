@@ -329,6 +329,25 @@ def register_dataclass(
     return nodetype
 
 
+def static(**options: Any) -> Any:
+    """A dataclass field that is static data of the tree; takes the arguments of `dataclasses.field`.
+
+    >>> from dataclasses import dataclass
+    >>> from funcad import tree
+    >>> @tree.register_dataclass
+    ... @dataclass
+    ... class Layer:
+    ...     w: float
+    ...     act: str = tree.static(default='relu')
+    >>> tree.leaves(Layer(1.5))
+    [1.5]
+    """
+    import dataclasses  # it loads inspect, and the user of a dataclass has it loaded already
+
+    metadata = {"static": True, **(options.pop("metadata", None) or {})}
+    return dataclasses.field(metadata=metadata, **options)
+
+
 def _dataclass_fields(cls: type, dropped: Sequence[str]) -> dict[str, bool] | None:
     """The fields and whether each is static; None if `cls` is no dataclass, or derives from one and adds fields."""
     known = getattr(cls, "__dataclass_fields__", None)

@@ -6,8 +6,8 @@ import builtins
 import functools
 
 from funcad.errors import TreeMismatchError
-from funcad.tree.containers import keystr
-from funcad.tree.treedef import describe_difference, flatten
+from funcad.tree.containers import keystr, kind_of
+from funcad.tree.treedef import LEAF, TUPLE, TreeDef, describe_difference, flatten
 
 TYPE_CHECKING = False  # type checkers read it as True; typing.TYPE_CHECKING would cost an import
 if TYPE_CHECKING:
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from funcad.tree.containers import KeyPath
-    from funcad.tree.treedef import IsLeaf, TreeDef
+    from funcad.tree.treedef import IsLeaf
 
 
 def unflatten(treedef: TreeDef, leaves: Iterable[Any]) -> Any:
@@ -48,12 +48,28 @@ def map(f: Callable[..., Any], tree: Any, *rest: Any, is_leaf: IsLeaf = None) ->
 _NO_INITIALIZER: Any = object()
 
 
-def reduce(
-    function: Callable[[Any, Any], Any], tree: Any, initializer: Any = _NO_INITIALIZER, is_leaf: IsLeaf = None
-) -> Any:
+def reduce(function: Callable[[Any, Any], Any], tree: Any, initializer: Any = _NO_INITIALIZER, is_leaf: IsLeaf = None) -> Any:
     """`functools.reduce` over the leaves."""
     start = () if initializer is _NO_INITIALIZER else (initializer,)
     return functools.reduce(function, leaves(tree, is_leaf), *start)
+
+
+def reduce_associative(
+    operation: Callable[[Any, Any], Any], tree: Any, *, identity: Any = _NO_INITIALIZER, is_leaf: IsLeaf = None
+) -> Any:
+    """Combines the leaves in pairs, and the pairs in pairs: `operation` is associative, and the depth is logarithmic.
+
+    >>> from funcad import tree
+    >>> tree.reduce_associative(lambda x, y: f'({x}{y})', ['a', 'b', {'c': 'c', 'd': 'd'}])
+    '((ab)(cd))'
+    """
+    values = leaves(tree, is_leaf)
+    if not values and identity is _NO_INITIALIZER:
+        raise TypeError("reduce_associative of a tree without leaves needs an identity.")
+    while len(values) > 1:
+        pairs = [operation(x, y) for x, y in zip(values[::2], values[1::2])]
+        values = pairs + values[2 * len(pairs) :]
+    return values[0] if values else identity
 
 
 def all(tree: Any, *, is_leaf: IsLeaf = None) -> bool:
@@ -89,26 +105,62 @@ def transpose(outer_treedef: TreeDef, inner_treedef: TreeDef | None, pytree_to_t
     return inner_treedef.unflatten([outer_treedef.unflatten(column) for column in columns])
 
 
-def flatten_with_path(tree: Any, is_leaf: IsLeaf = None) -> tuple[list[tuple[KeyPath, Any]], TreeDef]:
-    """`flatten`, with each leaf in a pair with its path."""
+def flatten_with_path(
+    tree: Any, is_leaf: Callable[..., bool] | None = None, is_leaf_takes_path: bool = False
+) -> tuple[list[tuple[KeyPath, Any]], TreeDef]:
+    """`flatten`, with each leaf in a pair with its path; if asked, `is_leaf(path, part)` is told the path too."""
+    if is_leaf is not None and is_leaf_takes_path:
+        is_leaf = _of_paths(tree, is_leaf)
     values, treedef = flatten(tree, is_leaf)
     return list(zip(treedef.paths(), values)), treedef
 
 
-def leaves_with_path(tree: Any, is_leaf: IsLeaf = None) -> list[tuple[KeyPath, Any]]:
-    """The pairs of path and leaf.
+def _of_paths(tree: Any, is_leaf: Callable[[KeyPath, Any], bool]) -> Callable[[Any], bool]:
+    """A function of the parts of `tree`, called on them in the order of `flatten`, that calls `is_leaf(path, part)`."""
+    paths: list[KeyPath] = [()]
+
+    def stops(part: Any) -> bool:
+        path = paths.pop()
+        kind = kind_of(type(part))
+        if is_leaf(path, part):
+            return True
+        if kind is not None:
+            children, meta, keys = kind.open(part)
+            steps = kind.keys(meta, len(children)) if keys is None else keys
+            paths.extend(reversed([(*path, step) for step in steps]))
+        return False
+
+    return stops
+
+
+def leaves_with_path(
+    tree: Any, is_leaf: Callable[..., bool] | None = None, is_leaf_takes_path: bool = False
+) -> list[tuple[KeyPath, Any]]:
+    """The pairs of path and leaf; options as of `flatten_with_path`.
 
     >>> from funcad import tree
     >>> [(tree.keystr(path), leaf) for path, leaf in tree.leaves_with_path({'w': [1, 2]})]
     [("['w'][0]", 1), ("['w'][1]", 2)]
     """
-    return flatten_with_path(tree, is_leaf)[0]
+    return flatten_with_path(tree, is_leaf, is_leaf_takes_path)[0]
 
 
-def map_with_path(f: Callable[..., Any], tree: Any, *rest: Any, is_leaf: IsLeaf = None) -> Any:
-    """`map`, where `f` takes the path of the leaf first."""
-    paths = iter(structure(tree, is_leaf).paths())
-    return map(lambda *values: f(next(paths), *values), tree, *rest, is_leaf=is_leaf)
+def map_with_path(
+    f: Callable[..., Any],
+    tree: Any,
+    *rest: Any,
+    is_leaf: Callable[..., bool] | None = None,
+    is_leaf_takes_path: bool = False,
+) -> Any:
+    """`map`, where `f` takes the path of the leaf first; options as of `flatten_with_path`.
+
+    >>> from funcad import tree
+    >>> tree.map_with_path(lambda path, x: tree.keystr(path), {'w': [1, 2]})
+    {'w': ["['w'][0]", "['w'][1]"]}
+    """
+    pairs, treedef = flatten_with_path(tree, is_leaf, is_leaf_takes_path)
+    others = [treedef.parts_of(other, f"rest[{i}]", "tree") for i, other in enumerate(rest)]
+    return treedef.unflatten([f(*pair, *values) for pair, *values in zip(pairs, *others)])
 
 
 def broadcast(prefix_tree: Any, full_tree: Any, is_leaf: IsLeaf = None) -> Any:
@@ -122,3 +174,90 @@ def broadcast(prefix_tree: Any, full_tree: Any, is_leaf: IsLeaf = None) -> Any:
     parts = prefix.parts_of(full_tree, "full_tree", "prefix_tree")
     spread = [value for value, part in zip(values, parts) for _ in leaves(part)]
     return structure(full_tree).unflatten(spread)
+
+
+# ---------------------------------------------------------------- one level of a tree
+
+
+def all_leaves(iterable: Iterable[Any], is_leaf: IsLeaf = None) -> bool:
+    """Whether no item is a container (None is one).
+
+    >>> from funcad import tree
+    >>> tree.all_leaves([1, 'a']), tree.all_leaves([1, (2, 3)])
+    (True, False)
+    """
+    return builtins.all([(is_leaf is not None and is_leaf(item)) or kind_of(type(item)) is None for item in iterable])
+
+
+def is_tree_node(typ: type) -> bool:
+    """Whether instances of the class are containers: built in, registered, or named tuples.
+
+    >>> from funcad import tree
+    >>> tree.is_tree_node(dict), tree.is_tree_node(float)
+    (True, False)
+    """
+    return kind_of(typ) is not None
+
+
+def flatten_one_level(tree: Any) -> tuple[list[Any], Any]:
+    """The children of a container and its static data; ValueError for a leaf.
+
+    >>> from funcad import tree
+    >>> tree.flatten_one_level({'a': [1, 2], 'b': 3})
+    ([[1, 2], 3], ('a', 'b'))
+    """
+    children, meta, _ = _opened(tree)
+    return list(children), meta
+
+
+def flatten_one_level_with_keys(tree: Any) -> tuple[list[tuple[Any, Any]], Any]:
+    """As `flatten_one_level`, each child in a pair with its path key.
+
+    >>> from funcad import tree
+    >>> tree.flatten_one_level_with_keys([7])
+    ([(SequenceKey(idx=0), 7)], None)
+    """
+    children, meta, keys = _opened(tree)
+    return list(zip(keys, children)), meta
+
+
+def _opened(tree: Any) -> tuple[tuple[Any, ...], Any, list[Any]]:
+    kind = kind_of(type(tree))
+    if kind is None:
+        raise ValueError(f"a {type(tree).__qualname__} is a leaf, no container: register its class, or use leaves(tree).")
+    children, meta, keys = kind.open(tree)
+    return children, meta, list(kind.keys(meta, len(children)) if keys is None else keys)
+
+
+def treedef_children(treedef: TreeDef) -> list[TreeDef]:
+    """The structures of the children of the root.
+
+    >>> from funcad import tree
+    >>> tree.treedef_children(tree.structure([1, (2, 3)]))
+    [PyTreeDef(*), PyTreeDef((*, *))]
+    """
+    return treedef.children()
+
+
+def treedef_is_leaf(treedef: TreeDef) -> bool:
+    """Whether the structure is that of a leaf.
+
+    >>> from funcad import tree
+    >>> tree.treedef_is_leaf(tree.structure(1)), tree.treedef_is_leaf(tree.structure([1]))
+    (True, False)
+    """
+    return treedef is LEAF
+
+
+def treedef_tuple(treedefs: Iterable[TreeDef]) -> TreeDef:
+    """The structure of the tuple of trees with these structures.
+
+    >>> from funcad import tree
+    >>> tree.treedef_tuple([tree.structure(1), tree.structure([2])])
+    PyTreeDef((*, [*]))
+    """
+    children = tuple(treedefs)
+    for child in children:
+        if type(child) is not TreeDef:
+            raise TypeError(f"treedef_tuple takes structures (tree.structure(x)), got a {type(child).__name__}.")
+    return TreeDef(TUPLE, None, children)

@@ -34,5 +34,7 @@ SPECS = [
          jax=lambda j: lambda x: j.lax.pad(x, 0.0, ((1, 0, 2), (0, 2, 0)))),
     spec(s.pad_p, s.pad, [some(0, 2)], params={"low": (1, 1), "high": (1, 0)},
          reference=lambda x: np.pad(x, ((1, 1), (1, 0)))),
+    spec(s.roll_p, s.roll, [some(3, 2), complex_(5), some(0, 2)], params={"shift": 2, "axis": 0},
+         reference=lambda x: np.roll(x, 2, 0)),
     spec(s.rev_p, s.rev, [some(2, 3), complex_(2, 3), some(0, 2)], params={"axes": (0, 1)}, reference=lambda x: x[::-1, ::-1]),
 ]

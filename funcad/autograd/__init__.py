@@ -1,0 +1,43 @@
+"""The names of HIPS autograd: replace `autograd` by `funcad.autograd` in a program's imports, and it runs.
+
+`grad(fun, argnum=0)` and its relatives, `funcad.autograd.numpy`, `.scipy`, `.extend` (primitives with rules of your own),
+`.misc` (optimizers, flatten, fixed points), `.test_util`, `.builtins`. Functions made here are ordinary ones, so that
+`funcad.jit` and `funcad.vmap` apply to them. The names that mean nothing else are in `funcad` too.
+
+>>> import funcad.autograd.numpy as np
+>>> from funcad.autograd import elementwise_grad
+>>> elementwise_grad(np.sin)(np.zeros(2))
+array([1., 1.])
+"""
+
+import importlib as _importlib
+
+from funcad.autograd.differential_operators import checkpoint as checkpoint
+from funcad.autograd.differential_operators import deriv as deriv
+from funcad.autograd.differential_operators import elementwise_grad as elementwise_grad
+from funcad.autograd.differential_operators import grad as grad
+from funcad.autograd.differential_operators import grad_and_aux as grad_and_aux
+from funcad.autograd.differential_operators import grad_named as grad_named
+from funcad.autograd.differential_operators import hessian as hessian
+from funcad.autograd.differential_operators import hessian_tensor_product as hessian_tensor_product
+from funcad.autograd.differential_operators import hessian_vector_product as hessian_vector_product
+from funcad.autograd.differential_operators import holomorphic_grad as holomorphic_grad
+from funcad.autograd.differential_operators import jacobian as jacobian
+from funcad.autograd.differential_operators import make_ggnvp as make_ggnvp
+from funcad.autograd.differential_operators import make_hvp as make_hvp
+from funcad.autograd.differential_operators import make_jvp as make_jvp
+from funcad.autograd.differential_operators import make_jvp_reversemode as make_jvp_reversemode
+from funcad.autograd.differential_operators import make_vjp as make_vjp
+from funcad.autograd.differential_operators import multigrad_dict as multigrad_dict
+from funcad.autograd.differential_operators import tensor_jacobian_product as tensor_jacobian_product
+from funcad.autograd.differential_operators import value_and_grad as value_and_grad
+from funcad.autograd.differential_operators import vector_jacobian_product as vector_jacobian_product
+from funcad.autograd.extend import primitive as primitive
+
+_MODULES = ["builtins", "misc", "numpy", "scipy", "test_util", "tracer"]  # loaded when they are first used
+
+
+def __getattr__(name: str) -> object:
+    if name in _MODULES:
+        return _importlib.import_module(f"funcad.autograd.{name}")
+    raise AttributeError(f"module 'funcad.autograd' has no attribute {name!r}")

@@ -1,0 +1,430 @@
+"""autograd's differential operators: `operator(fun, argnum=0)(*args, **kwargs)`.
+
+`argnum` is the position of the argument, or a tuple or list of positions, for which the result is a tuple. Derivatives have
+their argument's structure, shapes and dtypes; those of complex arguments follow the one convention that autograd, JAX and
+funcad share (df/dx - i df/dy). Integer arguments raise, as autograd's do.
+"""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import warnings
+from collections import OrderedDict
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+import funcad.numpy as fnp
+from funcad import tree
+from funcad.control.checkpoint import checkpoint as _checkpoint
+from funcad.errors import NonDifferentiableInputError, NonScalarOutputError
+from funcad.ir.aval import aval_of
+from funcad.primitives.shape import reshape
+from funcad.transforms.forward import jvp, linearize
+from funcad.transforms.grad import value_and_grad as _value_and_grad
+from funcad.transforms.jacobian import jacrev
+from funcad.transforms.plumbing import name_of
+from funcad.transforms.vjp import vjp
+
+__all__ = [
+    "grad", "elementwise_grad", "deriv", "jacobian", "hessian", "holomorphic_grad", "grad_named", "make_vjp", "make_jvp",
+    "make_hvp", "make_jvp_reversemode", "make_ggnvp", "hessian_tensor_product", "hessian_vector_product",
+    "tensor_jacobian_product", "vector_jacobian_product", "value_and_grad", "grad_and_aux", "multigrad_dict", "checkpoint",
+]  # fmt: skip
+
+Function = Callable[..., Any]
+
+
+def _nary(operator: Function, fun: Function, argnum: Any) -> Function:
+    """`operator(unary, x)` of fun as a function of the chosen argument, or of the tuple of the chosen ones."""
+    if not callable(fun):
+        raise TypeError(f"the first argument must be a function, got {type(fun).__name__}: write grad(f)(x), not grad(f(x))")
+    if not isinstance(argnum, (int, tuple, list)):
+        raise TypeError(f"argnum must be an int, or a tuple or list of ints, got {argnum!r}; names are for grad_named")
+
+    @functools.wraps(fun)
+    def nary(*args: Any, **kwargs: Any) -> Any:
+        chosen = (argnum,) if isinstance(argnum, int) else tuple(argnum)
+        if any(not -len(args) <= i < len(args) for i in chosen):
+            raise TypeError(f"argnum={argnum!r}, but {name_of(fun)} was called with {len(args)} positional argument(s)")
+
+        def unary(x: Any) -> Any:
+            full = list(args)
+            for i, value in zip(chosen, (x,) if isinstance(argnum, int) else x):
+                full[i] = value
+            return fun(*full, **kwargs)
+
+        return operator(_named(unary, fun), args[argnum] if isinstance(argnum, int) else tuple([args[i] for i in chosen]))
+
+    return nary
+
+
+def _named(f: Function, like: Function) -> Function:
+    """f under the name of another function, for messages; unlike functools.wraps it keeps its own signature."""
+    f.__name__ = f.__qualname__ = name_of(like)
+    return f
+
+
+def _scalar(out: Any, name: str) -> Any:
+    """An output with one element, which autograd lets have any shape, with shape ()."""
+    aval = aval_of(out)
+    if aval.size != 1 or aval.dtype.kind == "c":
+        raise NonScalarOutputError(
+            f"grad needs a function whose output is one real number, but {name} returned {aval}.\n"
+            "Remedy: return a sum, or use jacobian, elementwise_grad or holomorphic_grad."
+        )
+    return reshape(out, shape=()) if aval.shape else out
+
+
+def _with_grad(unary: Function, x: Any) -> tuple[Any, Any]:
+    """The output as it is, and the gradient."""
+
+    def scalar(x: Any) -> tuple[Any, Any]:
+        out = unary(x)
+        return _scalar(out, name_of(unary)), out
+
+    (_, out), gradient = _value_and_grad(_named(scalar, unary), has_aux=True)(x)
+    return out, gradient
+
+
+def grad(fun: Function, argnum: Any = 0) -> Function:
+    """The gradient of a function whose output is one real number, which may have any shape of one element.
+
+    >>> from funcad.autograd import grad
+    >>> float(grad(lambda x, y: x * y, argnum=1)(2.0, 3.0))
+    2.0
+    """
+    return _nary(lambda f, x: _with_grad(f, x)[1], fun, argnum)
+
+
+def value_and_grad(fun: Function, argnum: Any = 0) -> Function:
+    """A function that returns the pair of value and gradient.
+
+    >>> from funcad.autograd import value_and_grad
+    >>> [float(v) for v in value_and_grad(lambda x: x**2)(3.0)]
+    [9.0, 6.0]
+    """
+    return _nary(_with_grad, fun, argnum)
+
+
+def grad_and_aux(fun: Function, argnum: Any = 0) -> Function:
+    """The gradient of the first output of a function with two outputs, and the second output as it is.
+
+    >>> from funcad.autograd import grad_and_aux
+    >>> grad_and_aux(lambda x: (x**2, "aux"))(3.0)
+    (np.float64(6.0), 'aux')
+    """
+
+    def operator(f: Function, x: Any) -> tuple[Any, Any]:
+        box = []
+
+        def scalar(x: Any) -> tuple[Any, Any]:
+            out, aux = f(x)
+            leaves, structure = tree.flatten(aux)
+            box[:] = [structure, [leaf if _is_static(leaf) else None for leaf in leaves]]
+            return _scalar(out, name_of(f)), [leaf for leaf in leaves if not _is_static(leaf)]
+
+        (_, arrays), gradient = _value_and_grad(_named(scalar, f), has_aux=True)(x)
+        found = iter(arrays)
+        return gradient, box[0].unflatten([next(found) if leaf is None else leaf for leaf in box[1]])
+
+    return _nary(operator, fun, argnum)
+
+
+def _is_static(leaf: Any) -> bool:
+    return not (hasattr(leaf, "dtype") or isinstance(leaf, (int, float, complex)))
+
+
+def elementwise_grad(fun: Function, argnum: Any = 0) -> Function:
+    """The sum over each column of the Jacobian: for a function that acts on each element, its derivative at each.
+
+    >>> import numpy as np
+    >>> from funcad.autograd import elementwise_grad
+    >>> elementwise_grad(np.tanh)(np.zeros(3))
+    array([1., 1., 1.])
+    """
+
+    def operator(f: Function, x: Any) -> Any:
+        out, pullback = vjp(f, x)
+        if any(aval_of(leaf).dtype.kind == "c" for leaf in tree.leaves(out)):
+            raise NonDifferentiableInputError(
+                f"elementwise_grad is for functions with real output, {name_of(f)} returned complex numbers.\n"
+                "Remedy: take np.real or np.imag of the output, or use funcad.jacrev(holomorphic=True)."
+            )
+        return pullback(tree.map(fnp.ones_like, out))[0]
+
+    return _nary(_differentiable(operator, "elementwise_grad"), fun, argnum)
+
+
+def deriv(fun: Function, argnum: Any = 0) -> Function:
+    """The derivative along ones, by forward mode: for a function of one number, its derivative.
+
+    >>> import numpy as np
+    >>> from funcad.autograd import deriv
+    >>> float(deriv(np.sin)(0.0))
+    1.0
+    """
+    operator = lambda f, x: jvp(f, (x,), (tree.map(fnp.ones_like, x),))[1]
+    return _nary(_differentiable(operator, "deriv"), fun, argnum)
+
+
+def _differentiable(operator: Function, what: str) -> Function:
+    """The operator, which refuses integers: autograd's arguments are floats."""
+
+    def checked(f: Function, x: Any) -> Any:
+        for leaf in tree.leaves(x):
+            aval = aval_of(leaf)
+            if aval.dtype.kind not in "fc":
+                raise NonDifferentiableInputError(
+                    f"{what} of {name_of(f)}: the argument is {aval}, and integers and bools have no derivative.\n"
+                    "Remedy: convert it with float(x) or x.astype(float)."
+                )
+        return operator(f, x)
+
+    return checked
+
+
+def jacobian(fun: Function, argnum: Any = 0) -> Function:
+    """The Jacobian, of shape `output shape + argument shape`, by reverse mode; of a tuple of arguments a tuple.
+
+    Real numbers only; `funcad.jacrev(holomorphic=True)` is for complex ones.
+
+    >>> import numpy as np
+    >>> from funcad.autograd import jacobian
+    >>> jacobian(lambda x: x**2)(np.array([1.0, 2.0]))
+    array([[2., 0.],
+           [0., 4.]])
+    """
+    return _nary(lambda f, x: jacrev(f)(x), fun, argnum)
+
+
+def hessian(fun: Function, argnum: Any = 0) -> Function:
+    """The Jacobian of the Jacobian: shape `output shape + argument shape + argument shape`.
+
+    >>> from funcad.autograd import hessian
+    >>> float(hessian(lambda x: x**3)(2.0))
+    12.0
+    """
+    return _nary(lambda f, x: jacobian(jacobian(f))(x), fun, argnum)
+
+
+def holomorphic_grad(fun: Function, argnum: Any = 0) -> Function:
+    """The derivative of a complex-differentiable function of a complex number.
+
+    >>> from funcad.autograd import holomorphic_grad
+    >>> holomorphic_grad(lambda z: z**2)(1.0 + 2.0j)
+    np.complex128(2+4j)
+    """
+
+    def operator(f: Function, x: Any) -> Any:
+        if not all(aval_of(leaf).dtype.kind == "c" for leaf in tree.leaves(x)):
+            warnings.warn("Input to holomorphic_grad is not complex", stacklevel=3)
+        return _with_grad(_named(lambda x: fnp.real(f(x)), f), x)[1]
+
+    return _nary(operator, fun, argnum)
+
+
+def grad_named(fun: Function, argname: str) -> Function:
+    """The gradient with respect to the (positional) argument of that name.
+
+    >>> from funcad.autograd import grad_named
+    >>> float(grad_named(lambda x, y: x * y, "y")(2.0, 3.0))
+    2.0
+    """
+    return grad(fun, inspect.getfullargspec(fun).args.index(argname))
+
+
+def make_vjp(fun: Function, argnum: Any = 0) -> Function:
+    """A function that returns the pair (vjp, value): `vjp(g)` is g times the Jacobian.
+
+    Mind the order: `funcad.vjp` returns (value, vjp), and its vjp gives a tuple.
+
+    >>> import numpy as np
+    >>> from funcad.autograd import make_vjp
+    >>> pullback, value = make_vjp(np.square)(3.0)
+    >>> float(pullback(1.0))
+    6.0
+    """
+
+    def operator(f: Function, x: Any) -> tuple[Function, Any]:
+        out, pullback = vjp(f, x)
+        return lambda g: pullback(_fitting(g, out))[0], out
+
+    return _nary(_differentiable(operator, "make_vjp"), fun, argnum)
+
+
+def make_jvp(fun: Function, argnum: Any = 0) -> Function:
+    """A function that returns jvp: `jvp(v)` is the pair (value, Jacobian times v).
+
+    >>> import numpy as np
+    >>> from funcad.autograd import make_jvp
+    >>> [float(v) for v in make_jvp(np.square)(3.0)(1.0)]
+    [9.0, 6.0]
+    """
+    operator = lambda f, x: lambda v: jvp(f, (x,), (_fitting(v, x),))
+    return _nary(_differentiable(operator, "make_jvp"), fun, argnum)
+
+
+def _fitting(given: Any, like: Any) -> Any:
+    """Tangents and cotangents in the dtypes and shapes of what they belong to: autograd takes what broadcasts."""
+
+    def fit(x: Any, y: Any) -> Any:
+        aval = aval_of(y)
+        x = fnp.asarray(x, dtype=aval.dtype)
+        return x if aval_of(x).shape == aval.shape else fnp.broadcast_to(x, aval.shape)
+
+    return tree.map(fit, given, like)
+
+
+def make_jvp_reversemode(fun: Function, argnum: Any = 0) -> Function:
+    """A function that returns `v -> Jacobian times v`: in autograd the transpose of the vjp, here linearized forward mode.
+
+    >>> import numpy as np
+    >>> from funcad.autograd import make_jvp_reversemode
+    >>> float(make_jvp_reversemode(np.square)(3.0)(1.0))
+    6.0
+    """
+
+    def operator(f: Function, x: Any) -> Function:
+        push = linearize(f, x)[1]
+        return lambda v: push(_fitting(v, x))
+
+    return _nary(_differentiable(operator, "make_jvp_reversemode"), fun, argnum)
+
+
+def make_hvp(fun: Function, argnum: Any = 0) -> Function:
+    """A function that returns the pair (hvp, gradient): `hvp(v)` is the Hessian times v.
+
+    >>> import numpy as np
+    >>> from funcad.autograd import make_hvp
+    >>> hvp, gradient = make_hvp(lambda x: np.sum(x**3))(np.array([1.0, 2.0]))
+    >>> hvp(np.array([1.0, 0.0])), gradient
+    (array([6., 0.]), array([ 3., 12.]))
+    """
+    return _nary(lambda f, x: make_vjp(grad(f))(x), fun, argnum)
+
+
+def hessian_tensor_product(fun: Function, argnum: int = 0) -> Function:
+    """A function of (*args, tensor): the Hessian times the tensor, summed over all axes of the argument.
+
+    >>> import numpy as np
+    >>> from funcad.autograd import hessian_tensor_product
+    >>> hessian_tensor_product(lambda x: np.sum(x**3))(np.array([1.0, 2.0]), np.ones(2))
+    array([ 6., 12.])
+    """
+    gradient = grad(fun, argnum)
+
+    def product(*args: Any, **kwargs: Any) -> Any:
+        *rest, tensor = args
+        return fnp.tensordot(gradient(*rest, **kwargs), tensor, np.ndim(tensor))
+
+    return grad(_named(product, fun), argnum)
+
+
+def hessian_vector_product(fun: Function, argnum: int = 0) -> Function:
+    """A function of (*args, vector): the Hessian times the vector. Another name of hessian_tensor_product.
+
+    >>> import numpy as np
+    >>> from funcad.autograd import hessian_vector_product
+    >>> hessian_vector_product(lambda x: np.sum(x**3))(np.array([1.0, 2.0]), np.array([1.0, 0.0]))
+    array([6., 0.])
+    """
+    return hessian_tensor_product(fun, argnum)
+
+
+def tensor_jacobian_product(fun: Function, argnum: int = 0) -> Function:
+    """A function of (*args, tensor): the tensor times the Jacobian, summed over all axes of the tensor.
+
+    >>> import numpy as np
+    >>> from funcad.autograd import tensor_jacobian_product
+    >>> tensor_jacobian_product(lambda x: x**2)(np.array([1.0, 2.0]), np.ones(2))
+    array([2., 4.])
+    """
+
+    def product(*args: Any, **kwargs: Any) -> Any:
+        *rest, tensor = args
+        return fnp.tensordot(tensor, fun(*rest, **kwargs), np.ndim(tensor))
+
+    return jacobian(_named(product, fun), argnum)
+
+
+def vector_jacobian_product(fun: Function, argnum: int = 0) -> Function:
+    """A function of (*args, vector): the vector times the Jacobian. Another name of tensor_jacobian_product.
+
+    >>> import numpy as np
+    >>> from funcad.autograd import vector_jacobian_product
+    >>> vector_jacobian_product(lambda x: x**2)(np.array([1.0, 2.0]), np.array([1.0, 0.0]))
+    array([2., 0.])
+    """
+    return tensor_jacobian_product(fun, argnum)
+
+
+def _half_square(x: Any) -> Any:
+    return 0.5 * fnp.sum(x**2, axis=-1)
+
+
+def make_ggnvp(f: Function, g: Function = _half_square, f_argnum: Any = 0) -> Function:
+    """A function that returns `v -> J^T H J v`, J being the Jacobian of f and H the Hessian of g at f's output.
+
+    >>> import numpy as np
+    >>> from funcad.autograd import make_ggnvp
+    >>> make_ggnvp(lambda x: x**2)(np.array([1.0, 2.0]))(np.ones(2))
+    array([ 4., 16.])
+    """
+
+    def operator(f: Function, x: Any) -> Function:
+        out, push = linearize(f, x)
+        _, pullback = vjp(f, x)
+        curve, _ = make_hvp(g)(out)
+        return lambda v: pullback(curve(push(_fitting(v, x))))[0]
+
+    return _nary(_differentiable(operator, "make_ggnvp"), f, f_argnum)
+
+
+def multigrad_dict(fun: Function) -> Function:
+    """The gradients with respect to all arguments, as an OrderedDict {name: gradient}; defaults count as arguments.
+
+    All arguments must be floats or containers of them.
+
+    >>> from funcad.autograd import multigrad_dict
+    >>> {name: float(g) for name, g in multigrad_dict(lambda x, y=3.0: x * y)(2.0).items()}
+    {'x': 3.0, 'y': 2.0}
+    """
+    signature = inspect.signature(fun)
+    kinds = {name: parameter.kind for name, parameter in signature.parameters.items()}
+
+    def called_with(values: dict[str, Any]) -> Any:
+        args: list[Any] = []
+        kwargs: dict[str, Any] = {}
+        for name, value in values.items():
+            if kinds[name] == inspect.Parameter.VAR_POSITIONAL:
+                args += value
+            elif kinds[name] == inspect.Parameter.VAR_KEYWORD:
+                kwargs |= value
+            elif kinds[name] == inspect.Parameter.KEYWORD_ONLY:
+                kwargs[name] = value
+            else:
+                args.append(value)
+        return fun(*args, **kwargs)
+
+    @functools.wraps(fun)
+    def gradients(*args: Any, **kwargs: Any) -> OrderedDict[str, Any]:
+        bound = signature.bind(*args, **kwargs)
+        bound.apply_defaults()
+        found = grad(_named(called_with, fun))(dict(bound.arguments))
+        return OrderedDict((name, found[name]) for name in bound.arguments)
+
+    return gradients
+
+
+def checkpoint(fun: Function) -> Function:
+    """fun, whose intermediate values are computed again in the backward pass instead of being kept.
+
+    >>> import numpy as np
+    >>> from funcad.autograd import checkpoint, grad
+    >>> float(grad(checkpoint(np.sin))(0.0))
+    1.0
+    """
+    return _checkpoint(fun)

@@ -1,0 +1,165 @@
+"""Schedules: functions of the number of steps done, which optimisers take as learning rate.
+
+All of them work on traced counts, and on counts as arrays. Names, arguments and values are optax's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from math import pi
+from typing import Any
+
+import funcad.numpy as fnp
+from funcad.optimize.base import where
+
+__all__ = [
+    "constant_schedule",
+    "polynomial_schedule",
+    "linear_schedule",
+    "exponential_decay",
+    "cosine_decay_schedule",
+    "warmup_cosine_decay_schedule",
+    "piecewise_constant_schedule",
+    "join_schedules",
+]
+
+Schedule = Callable[[Any], Any]
+
+
+def _positive(what: str, name: str, steps: Any) -> None:
+    if not steps > 0:
+        raise ValueError(f"{what}: {name} must be positive, got {steps!r}")
+
+
+def constant_schedule(value: Any) -> Schedule:
+    """Always `value`.
+
+    >>> constant_schedule(0.1)(5)
+    0.1
+    """
+    return lambda count: value
+
+
+def polynomial_schedule(
+    init_value: Any, end_value: Any, power: Any, transition_steps: int, transition_begin: int = 0
+) -> Schedule:
+    """From init_value to end_value as (1 - t)**power, t going from 0 to 1 in `transition_steps` from `transition_begin` on.
+
+    >>> polynomial_schedule(1.0, 0.0, 2, 4)(2)
+    np.float64(0.25)
+    """
+    _positive("polynomial_schedule", "transition_steps", transition_steps)
+
+    def schedule(count: Any) -> Any:
+        left = 1.0 - fnp.clip(count - transition_begin, 0, transition_steps) / transition_steps
+        return (init_value - end_value) * left**power + end_value
+
+    return schedule
+
+
+def linear_schedule(init_value: Any, end_value: Any, transition_steps: int, transition_begin: int = 0) -> Schedule:
+    """From init_value to end_value on a straight line, constant before and after.
+
+    >>> linear_schedule(0.0, 1.0, 4)(1)
+    np.float64(0.25)
+    """
+    return polynomial_schedule(init_value, end_value, 1, transition_steps, transition_begin)
+
+
+def exponential_decay(
+    init_value: Any,
+    transition_steps: int,
+    decay_rate: Any,
+    transition_begin: int = 0,
+    staircase: bool = False,
+    end_value: Any = None,
+) -> Schedule:
+    """init_value * decay_rate**(count / transition_steps), from `transition_begin` on; in steps if `staircase`.
+
+    `end_value` is the bound that is not crossed: from below if decay_rate < 1, else from above.
+
+    >>> exponential_decay(1.0, 2, 0.25)(1)
+    np.float64(0.5)
+    """
+    _positive("exponential_decay", "transition_steps", transition_steps)
+
+    def schedule(count: Any) -> Any:
+        done = fnp.maximum(count - transition_begin, 0) / transition_steps
+        value = init_value * fnp.power(decay_rate, fnp.floor(done) if staircase else done)
+        if end_value is None:
+            return value
+        return where(decay_rate < 1.0, fnp.maximum(value, end_value), fnp.minimum(value, end_value))
+
+    return schedule
+
+
+def cosine_decay_schedule(init_value: Any, decay_steps: int, alpha: Any = 0.0, exponent: float = 1.0) -> Schedule:
+    """From init_value to alpha * init_value along half a cosine (Loshchilov and Hutter, 2017), raised to `exponent`.
+
+    >>> cosine_decay_schedule(2.0, 10)(5).round(12)
+    np.float64(1.0)
+    """
+    _positive("cosine_decay_schedule", "decay_steps", decay_steps)
+
+    def schedule(count: Any) -> Any:
+        wave = 0.5 * (1.0 + fnp.cos(pi * (fnp.minimum(count, decay_steps) / decay_steps)))
+        return init_value * ((1.0 - alpha) * wave**exponent + alpha)
+
+    return schedule
+
+
+def warmup_cosine_decay_schedule(
+    init_value: Any, peak_value: Any, warmup_steps: int, decay_steps: int, end_value: Any = 0.0, exponent: float = 1.0
+) -> Schedule:
+    """A straight line to peak_value in `warmup_steps`, then half a cosine to end_value, which it reaches at `decay_steps`.
+
+    >>> schedule = warmup_cosine_decay_schedule(0.0, 1.0, 10, 30)
+    >>> [float(round(schedule(i), 3)) for i in (0, 5, 10, 20, 30)]
+    [0.0, 0.5, 1.0, 0.5, 0.0]
+    """
+    if not decay_steps > warmup_steps:
+        raise ValueError(
+            f"warmup_cosine_decay_schedule: decay_steps={decay_steps} must be larger than warmup_steps={warmup_steps}, "
+            "which it includes"
+        )
+    alpha = 0.0 if type(peak_value) in (int, float) and peak_value == 0.0 else end_value / peak_value
+    rise = linear_schedule(init_value, peak_value, warmup_steps) if warmup_steps else constant_schedule(peak_value)
+    fall = cosine_decay_schedule(peak_value, decay_steps - warmup_steps, alpha, exponent)
+    return join_schedules([rise, fall], [warmup_steps])
+
+
+def piecewise_constant_schedule(init_value: Any, boundaries_and_scales: dict[int, Any] | None = None) -> Schedule:
+    """init_value, multiplied by each scale once the count has reached its boundary.
+
+    >>> schedule = piecewise_constant_schedule(1.0, {10: 0.5, 20: 0.1})
+    >>> [float(schedule(i)) for i in (9, 10, 20)]
+    [1.0, 0.5, 0.05]
+    """
+    steps = sorted((boundaries_and_scales or {}).items())
+
+    def schedule(count: Any) -> Any:
+        value = init_value
+        for boundary, factor in steps:
+            value = value * where(count >= boundary, factor, 1.0)
+        return value
+
+    return schedule
+
+
+def join_schedules(schedules: Sequence[Schedule], boundaries: Sequence[int]) -> Schedule:
+    """One schedule after the other; each begins at its boundary, and counts from there.
+
+    >>> schedule = join_schedules([constant_schedule(1.0), linear_schedule(1.0, 0.0, 2)], [10])
+    >>> [float(schedule(i)) for i in (9, 10, 11)]
+    [1.0, 1.0, 0.5]
+    """
+    if len(schedules) != len(boundaries) + 1:
+        raise ValueError(f"join_schedules: {len(schedules)} schedules need one boundary less, got {len(boundaries)}")
+
+    def schedule(count: Any) -> Any:
+        value = schedules[0](count)
+        for boundary, following in zip(boundaries, schedules[1:]):
+            value = where(count < boundary, value, following(count - boundary))
+        return value
+
+    return schedule

@@ -1,0 +1,113 @@
+"""The arithmetic of a Runge-Kutta step, as two operations: what is between the calls of the user's function.
+
+They have no derivatives: a solver that uses them has rules of its own (funcad/scipy/integrate/ode.py). States are (..., n)
+with scalars of shape (...), so a batch of independent steps is a leading axis.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from funcad.ir.aval import Aval
+from funcad.ir.primitive import Primitive
+from funcad.primitives.shape import broadcast_leading
+
+__all__ = ["advance", "advance_p", "control", "control_p"]
+
+_SAFETY, _LEAST, _MOST = 0.9, 0.2, 10.0
+
+
+def _change(h: Any, slopes: Any, weights: Any) -> Any:
+    """h times the weighted sum of the slopes, in their dtype."""
+    total: Any = None
+    for k, w in zip(slopes, weights):
+        if w:
+            total = k * w if total is None else total + k * w
+    scale = h if not h.ndim else h[..., None]
+    return total * scale.astype(total.dtype)
+
+
+def _advance_impl(xp: Any, y: Any, h: Any, *slopes: Any, weights: tuple) -> Any:
+    return y + _change(h, slopes, weights)
+
+
+def _aligned(size: int, args: Any, batched: Any) -> list:
+    return [a if b else broadcast_leading(a, size) for a, b in zip(args, batched)]
+
+
+advance_p: Primitive = Primitive(
+    "advance",
+    _advance_impl,
+    lambda y, h, *slopes, weights: Aval(y.shape, y.dtype),
+    batch=lambda size, args, batched, *, weights: (advance_p(*_aligned(size, args, batched), weights=weights), True),
+)
+
+
+def advance(y: Any, h: Any, slopes: Any, weights: tuple) -> Any:
+    """y + h * (weights[0] * slopes[0] + ...)."""
+    return advance_p(y, h, *slopes, weights=weights)
+
+
+def _control_impl(xp: Any, *args: Any, rtol: float, atol: float, hmax: float, order: int, error: tuple) -> list:
+    stages = len(error)
+    t, h, rejected, t_old, y, y_old = args[:6]
+    used, end, new = args[6:9]
+    old, tried = args[9 : 9 + stages], args[9 + stages :]
+    scale = atol + xp.maximum(xp.abs(y), xp.abs(new)) * rtol
+    ratio = xp.abs(_change(used, tried, error)) / scale
+    norm = xp.sqrt((ratio * ratio).mean(-1))
+    norm = xp.where(xp.isfinite(norm), norm, xp.inf)
+    accepted = norm < 1.0
+    factor = _SAFETY * xp.maximum(norm, 1e-30) ** (-1.0 / (order + 1))
+    most = xp.where(rejected, 1.0, _MOST)
+    factor = xp.where(accepted, xp.minimum(most, factor), xp.maximum(_LEAST, factor))
+    after = xp.where(accepted, xp.where(used >= end - t, end, t + used), t).astype(t.dtype)
+    h_new = xp.minimum(used * factor, hmax).astype(t.dtype)
+    h_new = xp.where(xp.logical_and(after + h_new <= after, after < end), 0.0, h_new).astype(t.dtype)  # stuck
+    head = [after, h_new, xp.logical_not(accepted), xp.where(accepted, t, t_old)]
+    if xp is np and not t.ndim:  # one step: nothing is selected element by element
+        chosen = [new, y, *tried] if accepted else [y, y_old, *old]
+        return [*[x[()] for x in head], *chosen]
+    mask = accepted[..., None]
+    return [*head, *[xp.where(mask, a, b) for a, b in zip([new, y, *tried], [y, y_old, *old])]]
+
+
+def _control_abstract(*avals: Any, error: tuple, **params: Any) -> list:
+    t, h, rejected, t_old, y, y_old = avals[:6]
+    plain = [Aval(a.shape, a.dtype) for a in (t, h, rejected, t_old, y, y_old)]
+    return [*plain, *[Aval(y.shape, y.dtype)] * len(error)]
+
+
+control_p: Primitive = Primitive(
+    "control",
+    _control_impl,
+    _control_abstract,
+    batch=lambda size, args, batched, *, error, **params: (
+        control_p(*_aligned(size, args, batched), error=error, **params),
+        [True] * (6 + len(error)),
+    ),
+    multiple=True,
+)
+
+
+def control(
+    state: Any,
+    used: Any,
+    end: Any,
+    new: Any,
+    old: Any,
+    tried: Any,
+    *,
+    rtol: float,
+    atol: float,
+    hmax: float,
+    order: int,
+    error: tuple,
+) -> list:
+    """Accept or reject a step of size `used` to `new`, whose slopes were `tried`; the next state and the slopes kept.
+
+    `state` is (t, h, rejected, t_old, y, y_old): h is the next step to try, 0 if it would no longer move t.
+    """
+    return control_p(*state, used, end, new, *old, *tried, rtol=rtol, atol=atol, hmax=hmax, order=order, error=error)

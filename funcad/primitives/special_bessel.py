@@ -1,0 +1,213 @@
+"""Bessel functions. Derivatives by the argument are recurrences, those by the order primitives (special_bessel_order.py)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from funcad.primitives import special_bessel_order as order
+from funcad.primitives.arithmetic import add, div, mul, neg, sign, sub
+from funcad.primitives.comparison import eq, select
+from funcad.primitives.special_rules import missing, numerical, ufunc
+
+
+def _over(y: Any, x: Any) -> Any:
+    """y / x, one half at x = 0: for the functions of order 1, which start as x / 2."""
+    at_zero = eq(x, 0.0)
+    return select(at_zero, 0.5, div(y, select(at_zero, 1.0, x)))
+
+
+i0_p = ufunc("i0", lambda t, out, x: mul(i1(x), t))
+i1_p = ufunc("i1", lambda t, out, x: mul(sub(i0(x), _over(out, x)), t))
+i0e_p = ufunc("i0e", lambda t, out, x: mul(sub(i1e(x), mul(sign(x), out)), t))
+i1e_p = ufunc("i1e", lambda t, out, x: mul(sub(sub(i0e(x), _over(out, x)), mul(sign(x), out)), t))
+j0_p = ufunc("j0", lambda t, out, x: neg(mul(j1(x), t)))
+j1_p = ufunc("j1", lambda t, out, x: mul(sub(j0(x), _over(out, x)), t))
+y0_p = ufunc("y0", lambda t, out, x: neg(mul(y1(x), t)))
+y1_p = ufunc("y1", lambda t, out, x: mul(sub(y0(x), div(out, x)), t))
+k0_p = ufunc("k0", lambda t, out, x: neg(mul(k1(x), t)))
+k1_p = ufunc("k1", lambda t, out, x: neg(mul(add(k0(x), div(out, x)), t)))
+k0e_p = ufunc("k0e", lambda t, out, x: mul(sub(out, k1e(x)), t))
+k1e_p = ufunc("k1e", lambda t, out, x: mul(sub(sub(out, k0e(x)), div(out, x)), t))
+
+
+def _neighbours(f: Any, combine: Any) -> Any:
+    """(f of order v - 1 combined with f of order v + 1) / 2."""
+    return lambda v, x: mul(0.5, combine(f(sub(v, 1.0), x), f(add(v, 1.0), x)))
+
+
+def _by_order(name: str, kernel: Any, by_argument: Any) -> Any:
+    """The primitive for the derivative by the order: by the argument it obeys the function's own rule."""
+    return numerical(name, kernel, missing(f"the derivative of {name.partition('_')[0]} by the order", "v"), by_argument)
+
+
+jv_order_p: Any = _by_order(
+    "jv_order",
+    lambda xp, v, x: order.jv_yv_order(xp, v, x, which=0),
+    lambda t, out, v, x: mul(_neighbours(jv_order_p, sub)(v, x), t),
+)
+yv_order_p: Any = _by_order(
+    "yv_order",
+    lambda xp, v, x: order.jv_yv_order(xp, v, x, which=1),
+    lambda t, out, v, x: mul(_neighbours(yv_order_p, sub)(v, x), t),
+)
+iv_order_p: Any = _by_order(
+    "iv_order",
+    lambda xp, v, x: order.iv_order(xp, v, x, scaled=False),
+    lambda t, out, v, x: mul(_neighbours(iv_order_p, add)(v, x), t),
+)
+ive_order_p: Any = _by_order(
+    "ive_order",
+    lambda xp, v, x: order.iv_order(xp, v, x, scaled=True),
+    lambda t, out, v, x: mul(sub(_neighbours(ive_order_p, add)(v, x), mul(sign(x), out)), t),
+)
+kv_order_p: Any = _by_order(
+    "kv_order",
+    lambda xp, v, x: order.kv_order(xp, v, x, scaled=False),
+    lambda t, out, v, x: neg(mul(_neighbours(kv_order_p, add)(v, x), t)),
+)
+kve_order_p: Any = _by_order(
+    "kve_order",
+    lambda xp, v, x: order.kv_order(xp, v, x, scaled=True),
+    lambda t, out, v, x: mul(sub(out, _neighbours(kve_order_p, add)(v, x)), t),
+)
+
+jv_p = ufunc(
+    "jv",
+    lambda t, out, v, x: mul(jv_order_p(v, x), t),
+    lambda t, out, v, x: mul(_neighbours(jv, sub)(v, x), t),
+)
+jve_p = ufunc(  # of real arguments the same function: the scale is exp(-|imaginary part|)
+    "jve",
+    lambda t, out, v, x: mul(jv_order_p(v, x), t),
+    lambda t, out, v, x: mul(_neighbours(jv, sub)(v, x), t),
+)
+yv_p = ufunc(
+    "yv",
+    lambda t, out, v, x: mul(yv_order_p(v, x), t),
+    lambda t, out, v, x: mul(_neighbours(yv, sub)(v, x), t),
+)
+yve_p = ufunc(
+    "yve",
+    lambda t, out, v, x: mul(yv_order_p(v, x), t),
+    lambda t, out, v, x: mul(_neighbours(yv, sub)(v, x), t),
+)
+iv_p = ufunc(
+    "iv",
+    lambda t, out, v, x: mul(iv_order_p(v, x), t),
+    lambda t, out, v, x: mul(_neighbours(iv, add)(v, x), t),
+)
+kv_p = ufunc(
+    "kv",
+    lambda t, out, v, x: mul(kv_order_p(v, x), t),
+    lambda t, out, v, x: neg(mul(_neighbours(kv, add)(v, x), t)),
+)
+ive_p = ufunc(
+    "ive",
+    lambda t, out, v, x: mul(ive_order_p(v, x), t),
+    lambda t, out, v, x: mul(sub(_neighbours(ive, add)(v, x), mul(sign(x), out)), t),
+)
+kve_p = ufunc(
+    "kve",
+    lambda t, out, v, x: mul(kve_order_p(v, x), t),
+    lambda t, out, v, x: mul(sub(out, _neighbours(kve, add)(v, x)), t),
+)
+
+
+struve_p = ufunc(
+    "struve",
+    missing("struve", "v"),
+    lambda t, out, v, x: mul(sub(struve(sub(v, 1.0), x), mul(div(v, x), out)), t),
+)
+modstruve_p = ufunc(
+    "modstruve",
+    missing("modstruve", "v"),
+    lambda t, out, v, x: mul(sub(modstruve(sub(v, 1.0), x), mul(div(v, x), out)), t),
+)
+
+
+def i0(x: Any) -> Any:
+    return i0_p(x)
+
+
+def i1(x: Any) -> Any:
+    return i1_p(x)
+
+
+def i0e(x: Any) -> Any:
+    return i0e_p(x)
+
+
+def i1e(x: Any) -> Any:
+    return i1e_p(x)
+
+
+def j0(x: Any) -> Any:
+    return j0_p(x)
+
+
+def j1(x: Any) -> Any:
+    return j1_p(x)
+
+
+def y0(x: Any) -> Any:
+    return y0_p(x)
+
+
+def y1(x: Any) -> Any:
+    return y1_p(x)
+
+
+def k0(x: Any) -> Any:
+    return k0_p(x)
+
+
+def k1(x: Any) -> Any:
+    return k1_p(x)
+
+
+def k0e(x: Any) -> Any:
+    return k0e_p(x)
+
+
+def k1e(x: Any) -> Any:
+    return k1e_p(x)
+
+
+def jv(v: Any, x: Any) -> Any:
+    return jv_p(v, x)
+
+
+def jve(v: Any, x: Any) -> Any:
+    return jve_p(v, x)
+
+
+def yv(v: Any, x: Any) -> Any:
+    return yv_p(v, x)
+
+
+def yve(v: Any, x: Any) -> Any:
+    return yve_p(v, x)
+
+
+def iv(v: Any, x: Any) -> Any:
+    return iv_p(v, x)
+
+
+def ive(v: Any, x: Any) -> Any:
+    return ive_p(v, x)
+
+
+def kv(v: Any, x: Any) -> Any:
+    return kv_p(v, x)
+
+
+def kve(v: Any, x: Any) -> Any:
+    return kve_p(v, x)
+
+
+def struve(v: Any, x: Any) -> Any:
+    return struve_p(v, x)
+
+
+def modstruve(v: Any, x: Any) -> Any:
+    return modstruve_p(v, x)

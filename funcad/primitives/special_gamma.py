@@ -1,0 +1,219 @@
+"""Gamma and beta functions, polygamma and zeta.
+
+Derivatives are closed forms in the same functions. The derivative of zeta by its exponent is a primitive of its own, summed by
+Euler and Maclaurin's formula.
+"""
+
+from __future__ import annotations
+
+from math import factorial, pi
+from typing import Any
+
+import numpy as np
+
+from funcad.ir.aval import dtype_of, shape_of
+from funcad.ir.tracer import Tracer
+from funcad.primitives.arithmetic import add, mod, mul, neg, sub
+from funcad.primitives.comparison import and_, eq, le, select
+from funcad.primitives.families import elementwise
+from funcad.primitives.special_rules import function_of, missing, numerical, special_of, ufunc
+from funcad.primitives.transcendental import cos
+
+gamma_p = ufunc("gamma", lambda t, out, x: mul(mul(out, digamma(x)), t))
+gammaln_p = ufunc("gammaln", lambda t, out, x: mul(digamma(x), t))
+loggamma_p = ufunc("loggamma", lambda t, out, x: mul(digamma(x), t))
+gammasgn_p = ufunc("gammasgn", None)
+digamma_p = ufunc("digamma", lambda t, out, x: mul(polygamma(1, x), t))
+
+
+def _rgamma_slope(out: Any, x: Any) -> Any:
+    """-out * digamma(x), which at the poles of gamma is (-1)**n n!."""
+    at_pole = and_(eq(out, 0.0), le(x, 0.0))
+    beyond = mul(gamma(sub(1.0, select(at_pole, x, 0.0))), cos(mul(pi, x)))
+    return select(at_pole, beyond, neg(mul(out, digamma(select(at_pole, 1.0, x)))))
+
+
+rgamma_p = ufunc("rgamma", lambda t, out, x: mul(_rgamma_slope(out, x), t))
+poch_p = ufunc(
+    "poch",
+    lambda t, out, x, m: mul(mul(out, sub(digamma(add(x, m)), digamma(x))), t),
+    lambda t, out, x, m: mul(mul(out, digamma(add(x, m))), t),
+)
+binom_p = ufunc(
+    "binom",
+    lambda t, out, n, k: mul(mul(out, sub(digamma(add(n, 1.0)), digamma(add(sub(n, k), 1.0)))), t),
+    lambda t, out, n, k: mul(mul(out, sub(digamma(add(sub(n, k), 1.0)), digamma(add(k, 1.0)))), t),
+)
+beta_p = ufunc(
+    "beta",
+    lambda t, out, a, b: mul(mul(out, sub(digamma(a), digamma(add(a, b)))), t),
+    lambda t, out, a, b: mul(mul(out, sub(digamma(b), digamma(add(a, b)))), t),
+)
+betaln_p = ufunc(
+    "betaln",
+    lambda t, out, a, b: mul(sub(digamma(a), digamma(add(a, b))), t),
+    lambda t, out, a, b: mul(sub(digamma(b), digamma(add(a, b))), t),
+)
+
+
+def _polygamma_impl(xp: Any, x: Any, *, n: int) -> Any:
+    out = function_of(xp, "polygamma")(n, x)
+    dtype = dtype_of(x)
+    out = out if dtype.kind != "f" else out.astype(dtype)
+    return out[()] if xp is np and not out.ndim else out
+
+
+polygamma_p = elementwise("polygamma", _polygamma_impl, [lambda t, out, x, *, n: mul(polygamma(n + 1, x), t)])
+
+# -- zeta
+_BERNOULLI = [1 / 6, -1 / 30, 1 / 42, -1 / 30, 5 / 66, -691 / 2730, 7 / 6, -3617 / 510, 43867 / 798, -174611 / 330]
+
+
+def _hurwitz_s(xp: Any, s: Any, q: Any) -> Any:
+    """The derivative of sum((q + n)**-s) by s, for s > -1: twenty terms, and Euler and Maclaurin's formula for the rest."""
+    total = 0.0
+    for n in range(20):
+        total = total - xp.log(q + n) * xp.power(q + n, -s)
+    w = q + 20.0
+    log, power = xp.log(w), xp.power(w, -s)
+    total = total - power * (w * (log + 1.0 / (s - 1.0)) / (s - 1.0) + 0.5 * log)
+    product, slope = s / w, 1.0 / w  # s (s + 1) ... (s + 2 k - 2) / w**(2 k - 1), and its derivative
+    for k, b in enumerate(_BERNOULLI, 1):
+        total = total + power * (b / factorial(2 * k)) * (slope - log * product)
+        for j in (2 * k - 1, 2 * k):
+            product, slope = product * (s + j) / w, (slope * (s + j) + product) / w
+    return total
+
+
+def _zeta_s_kernel(xp: Any, s: Any, q: Any) -> Any:
+    inside = (s > 1) & (q > 0) & (s < xp.inf) & (q < xp.inf)
+    out = _hurwitz_s(xp, xp.where(inside, s, 2.0), xp.where(inside, q, 1.0))
+    return xp.where(inside, out, xp.where((s > 1) & (q == xp.inf), 0.0, xp.nan))
+
+
+def _riemann_zeta_s_kernel(xp: Any, s: Any) -> Any:
+    mirrored = s < -0.5
+    c = xp.where(mirrored, 1.0 - s, s)
+    finite = abs(c) < xp.inf
+    slope = _hurwitz_s(xp, xp.where(finite, c, 2.0), 1.0)
+    slope = xp.where(c > 50.0, -0.6931471805599453 * xp.exp2(-c), slope)
+    if mirrored.any():  # zeta(1 - c) = 2 (2 pi)**-c cos(pi c / 2) gamma(c) zeta(c)
+        functions = special_of(xp)
+        r = xp.where(mirrored, c, 2.0)
+        zeta_r = functions.zeta(r, 1.0)
+        angle = 0.5 * pi * xp.fmod(r, 4.0)
+        terms = xp.cos(angle) * ((functions.digamma(r) - xp.log(2 * pi)) * zeta_r + slope)
+        terms = terms - 0.5 * pi * xp.sin(angle) * zeta_r
+        slope = xp.where(mirrored, -2 * xp.exp(functions.gammaln(r) - r * xp.log(2 * pi)) * terms, slope)
+    return xp.where(finite, slope, xp.where(s == xp.inf, 0.0, xp.nan))
+
+
+zeta_s_p = numerical(
+    "zeta_s",
+    _zeta_s_kernel,
+    missing("the derivative of zeta by x", "x"),
+    lambda t, out, s, q: neg(mul(add(zeta(add(s, 1.0), q), mul(s, zeta_s(add(s, 1.0), q))), t)),
+)
+zeta_p = ufunc(
+    "zeta",
+    lambda t, out, s, q: mul(zeta_s(s, q), t),
+    lambda t, out, s, q: mul(mul(neg(s), zeta(add(s, 1.0), q)), t),
+)
+riemann_zeta_s_p = numerical("riemann_zeta_s", _riemann_zeta_s_kernel, missing("the derivative of zeta by x", "x"))
+
+
+def _riemann_zeta_impl(xp: Any, s: Any) -> Any:
+    out = function_of(xp, "zeta")(s) if xp is np else function_of(xp, "zeta")(s, 1.0)
+    return out.astype(np.float16) if getattr(s, "dtype", None) == np.float16 else out
+
+
+riemann_zeta_p = elementwise("riemann_zeta", _riemann_zeta_impl, [lambda t, out, s: mul(riemann_zeta_s(s), t)])
+zetac_p = ufunc("zetac", lambda t, out, s: mul(riemann_zeta_s(s), t))
+
+
+def static_order(n: Any, what: str) -> int | None:
+    """n as a Python integer, None if it is an array or traced."""
+    if isinstance(n, Tracer) or shape_of(n):
+        return None
+    if int(n) != n:
+        raise ValueError(f"{what}: the order must be an integer, got {n!r}")
+    return int(n)
+
+
+def gamma(x: Any) -> Any:
+    return gamma_p(x)
+
+
+def gammaln(x: Any) -> Any:
+    """log(|gamma(x)|)."""
+    return gammaln_p(x)
+
+
+def loggamma(x: Any) -> Any:
+    """The logarithm of gamma, continuous in the complex plane without the negative real axis."""
+    return loggamma_p(x)
+
+
+def gammasgn(x: Any) -> Any:
+    """The sign of gamma; derivative 0."""
+    return gammasgn_p(x)
+
+
+def rgamma(x: Any) -> Any:
+    return rgamma_p(x)
+
+
+def digamma(x: Any) -> Any:
+    return digamma_p(x)
+
+
+psi = digamma
+
+
+def polygamma(n: Any, x: Any) -> Any:
+    """The derivative of order n of digamma; an array of orders is computed by zeta and gamma (orders from 1)."""
+    order = static_order(n, "polygamma")
+    if order is not None:
+        return polygamma_p(x, n=order)
+    sign_of_order = sub(mul(2.0, mod(n, 2.0)), 1.0)
+    return mul(mul(sign_of_order, gamma(add(n, 1.0))), zeta(add(n, 1.0), x))
+
+
+def zeta(x: Any, q: Any) -> Any:
+    """Hurwitz' zeta function."""
+    return zeta_p(x, q)
+
+
+def zeta_s(x: Any, q: Any) -> Any:
+    """The derivative of zeta by its first argument."""
+    return zeta_s_p(x, q)
+
+
+def riemann_zeta(x: Any) -> Any:
+    return riemann_zeta_p(x)
+
+
+def riemann_zeta_s(x: Any) -> Any:
+    """The derivative of Riemann's zeta function."""
+    return riemann_zeta_s_p(x)
+
+
+def zetac(x: Any) -> Any:
+    return zetac_p(x)
+
+
+def beta(a: Any, b: Any) -> Any:
+    return beta_p(a, b)
+
+
+def betaln(a: Any, b: Any) -> Any:
+    return betaln_p(a, b)
+
+
+def poch(x: Any, m: Any) -> Any:
+    """gamma(x + m) / gamma(x)."""
+    return poch_p(x, m)
+
+
+def binom(n: Any, k: Any) -> Any:
+    return binom_p(n, k)

@@ -1,0 +1,312 @@
+"""The incomplete gamma and beta functions and their inverses, differentiable in all arguments.
+
+The derivatives by the shapes are primitives of their own (`gammainc_a`, `betainc_shape`), computed by special_shape.py; their
+own derivatives by x are closed forms, those by the shapes raise `MissingRuleError`. Inverses follow from the implicit function
+theorem. `random_gamma_grad` is what reparameterised gamma samples need.
+"""
+
+from __future__ import annotations
+
+from math import pi
+from typing import Any
+
+from funcad.primitives.arithmetic import add, div, mul, neg, sqrt, square, sub
+from funcad.primitives.special_gamma import digamma, poch
+from funcad.primitives.special_rules import function_of, missing, numerical, ratio, special_of, ufunc
+from funcad.primitives.special_shape import beta_density as _beta_kernel
+from funcad.primitives.special_shape import beta_side, beta_tail, gamma_side, gamma_tail
+from funcad.primitives.special_shape import gamma_density as _gamma_kernel
+from funcad.primitives.transcendental import exp, log, log1p
+
+# -- gamma
+
+
+def _gamma_score(a: Any, x: Any) -> Any:
+    return sub(log(x), digamma(a))
+
+
+gamma_density_p = numerical(
+    "gamma_density",
+    _gamma_kernel,
+    lambda t, out, a, x: mul(mul(out, _gamma_score(a, x)), t),
+    lambda t, out, a, x: mul(mul(out, sub(ratio(sub(a, 1.0), x), 1.0)), t),
+)
+
+
+def _gamma_parts(xp: Any, a: Any, x: Any) -> tuple[Any, ...]:
+    """Which elements are inside the domain, the tail where nothing cancels, and its mass and slope."""
+    inside = (a > 0) & (a < xp.inf) & (x > 0) & (x < xp.inf)
+    a, x = xp.where(inside, a, 1.0), xp.where(inside, x, 1.0)
+    lower = gamma_side(xp, a, x)
+    return (inside, a, x, lower, *gamma_tail(xp, a, x, lower))
+
+
+def _gammainc_a_kernel(xp: Any, a: Any, x: Any) -> Any:
+    functions = special_of(xp)
+    inside, b, y, lower, mass, slope = _gamma_parts(xp, a, x)
+    out = xp.where(lower, functions.gammainc(b, y), -functions.gammaincc(b, y)) * (slope / mass)
+    flat = ((a > 0) & ((x == 0) | (x == xp.inf))) | ((a == xp.inf) & (x >= 0))
+    at_zero = -functions.exp1(xp.where((a == 0) & (x > 0), x, 1.0))
+    return xp.where(inside, out, xp.where(flat, 0.0, xp.where((a == 0) & (x > 0), at_zero, xp.nan)))
+
+
+gammainc_a_p = numerical(
+    "gammainc_a",
+    _gammainc_a_kernel,
+    missing("the derivative of gammainc by a", "a"),
+    lambda t, out, a, x: mul(mul(gamma_density(a, x), _gamma_score(a, x)), t),
+)
+gammainc_p = ufunc(
+    "gammainc",
+    lambda t, out, a, x: mul(gammainc_a(a, x), t),
+    lambda t, out, a, x: mul(gamma_density(a, x), t),
+)
+gammaincc_p = ufunc(
+    "gammaincc",
+    lambda t, out, a, x: neg(mul(gammainc_a(a, x), t)),
+    lambda t, out, a, x: neg(mul(gamma_density(a, x), t)),
+)
+
+
+def _random_gamma_grad_kernel(xp: Any, a: Any, x: Any) -> Any:
+    inside, _, y, lower, _, slope = _gamma_parts(xp, a, x)
+    return xp.where(inside, xp.where(lower, -slope, slope) * y, xp.where((a > 0) & (x == 0), 0.0, xp.nan))
+
+
+random_gamma_grad_p = numerical(
+    "random_gamma_grad",
+    _random_gamma_grad_kernel,
+    missing("random_gamma_grad", "a"),
+    lambda t, out, a, x: neg(mul(add(_gamma_score(a, x), mul(out, sub(ratio(sub(a, 1.0), x), 1.0))), t)),
+)
+gammaincinv_p = ufunc(
+    "gammaincinv",
+    lambda t, out, a, p: mul(random_gamma_grad(a, out), t),
+    lambda t, out, a, p: div(t, gamma_density(a, out)),
+)
+gammainccinv_p = ufunc(
+    "gammainccinv",
+    lambda t, out, a, q: mul(random_gamma_grad(a, out), t),
+    lambda t, out, a, q: neg(div(t, gamma_density(a, out))),
+)
+
+# -- beta
+
+
+def _beta_score(a: Any, b: Any, x: Any, which: int) -> Any:
+    """The derivative of the log density by a (which=0) or b (which=1)."""
+    return add(sub(log1p(neg(x)), digamma(b)) if which else sub(log(x), digamma(a)), digamma(add(a, b)))
+
+
+beta_density_p = numerical(
+    "beta_density",
+    lambda xp, a, b, x: _beta_kernel(xp, a, b, x, 1.0 - x),
+    lambda t, out, a, b, x: mul(mul(out, _beta_score(a, b, x, 0)), t),
+    lambda t, out, a, b, x: mul(mul(out, _beta_score(a, b, x, 1)), t),
+    lambda t, out, a, b, x: mul(
+        mul(out, sub(ratio(sub(a, 1.0), x), ratio(sub(b, 1.0), sub(1.0, x)))), t
+    ),
+)
+
+
+def _beta_complement(xp: Any) -> Any:
+    if hasattr(special_of(xp), "betaincc"):
+        return special_of(xp).betaincc
+    betainc = function_of(xp, "betainc")
+    return lambda a, b, x: betainc(b, a, 1.0 - x)
+
+
+def _betainc_shape_kernel(xp: Any, a: Any, b: Any, x: Any, *, which: int) -> Any:
+    inside = (a > 0) & (a < xp.inf) & (b > 0) & (b < xp.inf) & (x > 0) & (x < 1)
+    a, b = xp.where(inside, a, 1.0), xp.where(inside, b, 1.0)
+    s = xp.where(inside, x, 0.5)
+    shapes = (b, a, 1.0 - s, s) if which else (a, b, s, 1.0 - s)
+    lower = beta_side(xp, *shapes)
+    mass, slope = beta_tail(xp, *shapes, lower)
+    below, above = special_of(xp).betainc(a, b, s), _beta_complement(xp)(a, b, s)
+    out = xp.where(lower, above, -below) if which else xp.where(lower, below, -above)
+    out = out * (slope / mass) * (-1.0 if which else 1.0)
+    return xp.where(inside, out, xp.where((x == 0) | (x == 1), 0.0, xp.nan))
+
+
+betainc_shape_p = numerical(
+    "betainc_shape",
+    _betainc_shape_kernel,
+    missing("the derivative of betainc by a shape", "a"),
+    missing("the derivative of betainc by a shape", "b"),
+    lambda t, out, a, b, x, *, which: mul(mul(beta_density(a, b, x), _beta_score(a, b, x, which)), t),
+)
+betainc_p = ufunc(
+    "betainc",
+    lambda t, out, a, b, x: mul(betainc_shape(a, b, x, which=0), t),
+    lambda t, out, a, b, x: mul(betainc_shape(a, b, x, which=1), t),
+    lambda t, out, a, b, x: mul(beta_density(a, b, x), t),
+)
+betaincc_p = numerical(
+    "betaincc",
+    lambda xp, a, b, x: _beta_complement(xp)(a, b, x),
+    lambda t, out, a, b, x: neg(mul(betainc_shape(a, b, x, which=0), t)),
+    lambda t, out, a, b, x: neg(mul(betainc_shape(a, b, x, which=1), t)),
+    lambda t, out, a, b, x: neg(mul(beta_density(a, b, x), t)),
+)
+
+
+def _by_shape(which: int) -> Any:
+    def rule(t: Any, out: Any, a: Any, b: Any, p: Any) -> Any:
+        return neg(mul(div(betainc_shape(a, b, out, which=which), beta_density(a, b, out)), t))
+
+    return rule
+
+
+betaincinv_p = ufunc(
+    "betaincinv", _by_shape(0), _by_shape(1), lambda t, out, a, b, p: div(t, beta_density(a, b, out))
+)
+betainccinv_p = ufunc(
+    "betainccinv", _by_shape(0), _by_shape(1), lambda t, out, a, b, p: neg(div(t, beta_density(a, b, out)))
+)
+
+# -- Student's t law
+
+
+def _student_density(v: Any, t: Any) -> Any:
+    scale = div(poch(mul(0.5, v), 0.5), sqrt(mul(pi, v)))
+    return mul(scale, exp(mul(mul(-0.5, add(v, 1.0)), log1p(div(square(t), v)))))
+
+
+def _stdtr_v_kernel(xp: Any, v: Any, t: Any) -> Any:
+    """By the chain rule from betainc(v / 2, 1 / 2, v / (v + t**2)) / 2, the probability of the tail beyond abs(t)."""
+    functions = special_of(xp)
+    inside = (v > 0) & (v < xp.inf) & (abs(t) < xp.inf) & (t != 0)
+    v, s = xp.where(inside, v, 1.0), xp.where(inside, abs(t), 1.0)
+    a, b, square_of = 0.5 * v, xp.full(v.shape, 0.5), s * s
+    x, y = v / (v + square_of), square_of / (v + square_of)
+    lower = beta_side(xp, a, b, x, y)
+    mass, slope = beta_tail(xp, a, b, x, y, lower)
+    near = functions.betainc(b, a, y)
+    far = xp.where(y < 0.5, _beta_complement(xp)(b, a, y), functions.betainc(a, b, x))
+    by_shape = xp.where(lower, far, -near) * (slope / mass)
+    by_place = _beta_kernel(xp, a, b, x, y) * x * y / v
+    out = -xp.sign(t) * (0.25 * by_shape + 0.5 * by_place)
+    return xp.where(inside, out, xp.where((t == 0) | xp.isinf(t), 0.0, xp.nan))
+
+
+def _student_score(v: Any, t: Any) -> Any:
+    """The derivative of the log density by v."""
+    level = sub(sub(digamma(mul(0.5, add(v, 1.0))), digamma(mul(0.5, v))), div(1.0, v))
+    q = div(square(t), v)
+    return mul(0.5, add(sub(level, log1p(q)), div(mul(div(add(v, 1.0), v), q), add(1.0, q))))
+
+
+stdtr_v_p = numerical(
+    "stdtr_v",
+    _stdtr_v_kernel,
+    missing("the derivative of stdtr by df", "df"),
+    lambda t, out, v, x: mul(mul(_student_density(v, x), _student_score(v, x)), t),
+)
+stdtr_p = ufunc(
+    "stdtr", lambda t, out, v, x: mul(stdtr_v_p(v, x), t), lambda t, out, v, x: mul(_student_density(v, x), t)
+)
+
+# -- Fisher's F law: y = n x / (d + n x) is of the beta law of n / 2 and d / 2
+
+
+def _fisher(n: Any, d: Any, x: Any) -> tuple[Any, Any, Any, Any]:
+    """n / 2, d / 2, y, and the density of y over (d + n x)**2."""
+    total = add(d, mul(n, x))
+    a, b, y = mul(0.5, n), mul(0.5, d), div(mul(n, x), total)
+    return a, b, y, div(beta_density(a, b, y), square(total))
+
+
+def _fdtri_by(which: int) -> Any:
+    def rule(t: Any, out: Any, n: Any, d: Any, p: Any) -> Any:
+        a, b, y, scale = _fisher(n, d, out)
+        slope = mul(0.5, betainc_shape(a, b, y, which=which))
+        change = add(slope, mul(scale, mul(out, d))) if which == 0 else sub(slope, mul(scale, mul(n, out)))
+        return neg(mul(div(change, mul(scale, mul(n, d))), t))
+
+    return rule
+
+
+fdtri_p = ufunc(
+    "fdtri",
+    _fdtri_by(0),
+    _fdtri_by(1),
+    lambda t, out, n, d, p: div(t, mul(_fisher(n, d, out)[3], mul(n, d))),
+)
+stdtrit_p = ufunc(
+    "stdtrit",
+    lambda t, out, v, p: neg(mul(div(stdtr_v_p(v, out), _student_density(v, out)), t)),
+    lambda t, out, v, p: div(t, _student_density(v, out)),
+)
+
+
+def gamma_density(a: Any, x: Any) -> Any:
+    """x**(a - 1) * exp(-x) / gamma(a)."""
+    return gamma_density_p(a, x)
+
+
+def gammainc_a(a: Any, x: Any) -> Any:
+    """The derivative of gammainc by a."""
+    return gammainc_a_p(a, x)
+
+
+def gammainc(a: Any, x: Any) -> Any:
+    return gammainc_p(a, x)
+
+
+def gammaincc(a: Any, x: Any) -> Any:
+    return gammaincc_p(a, x)
+
+
+def random_gamma_grad(a: Any, sample: Any) -> Any:
+    """The derivative by a of a sample of the gamma law, along the path on which its probability stays: -(dP/da) / density."""
+    return random_gamma_grad_p(a, sample)
+
+
+def gammaincinv(a: Any, p: Any) -> Any:
+    return gammaincinv_p(a, p)
+
+
+def gammainccinv(a: Any, q: Any) -> Any:
+    return gammainccinv_p(a, q)
+
+
+def beta_density(a: Any, b: Any, x: Any) -> Any:
+    """x**(a - 1) * (1 - x)**(b - 1) / beta(a, b)."""
+    return beta_density_p(a, b, x)
+
+
+def betainc_shape(a: Any, b: Any, x: Any, *, which: int) -> Any:
+    """The derivative of betainc by a (which=0) or b (which=1)."""
+    return betainc_shape_p(a, b, x, which=which)
+
+
+def betainc(a: Any, b: Any, x: Any) -> Any:
+    return betainc_p(a, b, x)
+
+
+def betaincc(a: Any, b: Any, x: Any) -> Any:
+    return betaincc_p(a, b, x)
+
+
+def betaincinv(a: Any, b: Any, p: Any) -> Any:
+    return betaincinv_p(a, b, p)
+
+
+def betainccinv(a: Any, b: Any, q: Any) -> Any:
+    return betainccinv_p(a, b, q)
+
+
+def stdtr(df: Any, t: Any) -> Any:
+    """The distribution function of Student's t law."""
+    return stdtr_p(df, t)
+
+
+def stdtrit(df: Any, p: Any) -> Any:
+    """The inverse of stdtr in t."""
+    return stdtrit_p(df, p)
+
+
+def fdtri(dfn: Any, dfd: Any, p: Any) -> Any:
+    """The inverse of the distribution function of Fisher's F law."""
+    return fdtri_p(dfn, dfd, p)

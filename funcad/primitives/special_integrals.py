@@ -1,0 +1,371 @@
+"""Exponential, trigonometric and elliptic integrals, hypergeometric functions, Lambert's W, spherical harmonics.
+
+Derivatives by the argument are closed forms; those of hypergeometric functions by their parameters, and of expn by its order,
+are not known. The elliptic integrals' derivatives go through D = (F - E) / m, which is regular at m = 0 (Carlson's RD).
+"""
+
+from __future__ import annotations
+
+from math import pi
+from typing import Any
+
+import numpy as np
+
+from funcad.ir.aval import dtype_of
+from funcad.primitives.arithmetic import abs_, add, div, mul, neg, sqrt, square, sub
+from funcad.primitives.comparison import eq, gt, lt, select
+from funcad.primitives.conversion import complex_dtype, convert
+from funcad.primitives.families import elementwise
+from funcad.primitives.special_gamma import static_order
+from funcad.primitives.special_rules import function_of, gauss, missing, numerical, ufunc
+from funcad.primitives.transcendental import cos, cosh, exp, sin, sinc
+
+expi_p = ufunc("expi", lambda t, out, x: mul(div(exp(x), x), t))
+exp1_p = ufunc("exp1", lambda t, out, x: neg(mul(div(exp(neg(x)), x), t)))
+spence_p = ufunc("spence", lambda t, out, x: neg(mul(_log_over_excess(x), t)))
+
+
+def _log_over_excess(x: Any) -> Any:
+    """log(x) / (x - 1), 1 at 1."""
+    return log_over_excess_p(x)
+
+
+def _log_over_excess_impl(xp: Any, x: Any) -> Any:
+    e = x - 1.0
+    near = abs(e) < 1e-8
+    return xp.where(near, 1.0 - 0.5 * e, xp.log(xp.where(near, 2.0, x)) / xp.where(near, 1.0, e))[()]
+
+
+def _log_over_excess_jvp(t: Any, out: Any, x: Any) -> Any:
+    e = sub(x, 1.0)
+    near = lt(abs_(e), 1e-3)
+    far = div(sub(div(1.0, select(near, 1.0, x)), out), select(near, 1.0, e))
+    series = add(-0.5, mul(e, add(2 / 3, mul(e, add(-0.75, mul(e, add(0.8, mul(e, -5 / 6))))))))
+    return mul(select(near, series, far), t)
+
+
+log_over_excess_p = elementwise("log_over_excess", _log_over_excess_impl, [_log_over_excess_jvp])
+
+
+def _expn_slope(out: Any, n: Any, x: Any) -> Any:
+    """-expn(n - 1, x), for which SciPy has no value at n = 0."""
+    first = mul(out, add(1.0, div(1.0, x)))
+    if isinstance(n, float):
+        return first if n == 0.0 else expn(n - 1.0, x)
+    at_zero = eq(n, 0.0)
+    return select(at_zero, first, expn(sub(select(at_zero, 1.0, n), 1.0), x))
+
+
+def _expn_impl(xp: Any, n: Any, x: Any) -> Any:
+    n = np.asarray(n).astype(np.int64) if xp is np else n  # SciPy warns of orders that are not integers
+    out = function_of(xp, "expn")(n, x)
+    return out.astype(x.dtype) if hasattr(x, "dtype") else out
+
+
+expn_p = elementwise(
+    "expn", _expn_impl, [missing("expn", "n"), lambda t, out, n, x: neg(mul(_expn_slope(out, n, x), t))]
+)
+sine_integral_p = ufunc("sine_integral", lambda t, out, x: mul(sinc(div(x, pi)), t), of="sici", which=0)
+cosine_integral_p = ufunc("cosine_integral", lambda t, out, x: mul(div(cos(x), x), t), of="sici", which=1)
+
+
+def _sinhc_impl(xp: Any, x: Any) -> Any:
+    near = abs(x) < 1e-4
+    return xp.where(near, 1.0 + x * x / 6, xp.sinh(x) / xp.where(near, 1.0, x))[()]
+
+
+def _sinhc_jvp(t: Any, out: Any, x: Any) -> Any:
+    near = lt(abs_(x), 1e-2)
+    square_of = square(x)
+    series = mul(x, add(1 / 3, mul(square_of, add(1 / 30, mul(square_of, 1 / 840)))))
+    return mul(select(near, series, div(sub(cosh(x), out), select(near, 1.0, x))), t)
+
+
+sinhc_p = elementwise("sinhc", _sinhc_impl, [_sinhc_jvp])
+hyperbolic_sine_integral_p = ufunc(
+    "hyperbolic_sine_integral", lambda t, out, x: mul(sinhc_p(x), t), of="shichi", which=0
+)
+hyperbolic_cosine_integral_p = ufunc(
+    "hyperbolic_cosine_integral", lambda t, out, x: mul(div(cosh(x), x), t), of="shichi", which=1
+)
+
+# -- elliptic integrals of parameter m
+
+
+def _root(phi: Any, m: Any) -> Any:
+    return sqrt(sub(1.0, mul(m, square(sin(phi)))))
+
+
+def _elliptic_d_kernel(xp: Any, phi: Any, m: Any) -> Any:
+    """(F - E) / m: the integral of sin**2 / sqrt(1 - m sin**2) from 0 to phi."""
+    rd = function_of(xp, "elliprd")
+    turns = xp.rint(phi / pi)
+    rest = phi - turns * pi
+    s, c = xp.sin(rest), xp.cos(rest)
+    out = s * s * s / 3.0 * rd(c * c, 1.0 - m * s * s, xp.ones_like(m))
+    return out + xp.where(turns == 0, 0.0, turns * (2 / 3) * rd(xp.zeros_like(m), 1.0 - m, xp.ones_like(m)))
+
+
+def _elliptic_d_m_kernel(xp: Any, phi: Any, m: Any) -> Any:
+    """Half the integral of sin**4 / sqrt(1 - m sin**2)**3: by quadrature for small m, elsewhere from F and D."""
+    near = abs(m) < 0.2
+    w = xp.where(near, m, 0.0)
+    turns = xp.rint(phi / pi)
+    rest = phi - turns * pi
+    small = 0.0
+    for point, weight in zip(*gauss(32)):
+        for length, factor in ((rest, 1.0), (pi / 2, 2.0 * turns)):
+            s = xp.sin(length * point) ** 2
+            small = small + 0.5 * weight * length * factor * s * s / (1.0 - w * s) ** 1.5
+    w = xp.where(near, 0.5, m)
+    f, d, s = function_of(xp, "ellipkinc")(phi, w), _elliptic_d_kernel(xp, phi, w), xp.sin(phi)
+    f_m = 0.5 * (f - d - s * xp.cos(phi) / xp.sqrt(1.0 - w * s * s)) / (1.0 - w)
+    return xp.where(near, small, (f_m - 0.5 * d) / w)
+
+
+def _by_phi(power: int) -> Any:
+    def rule(t: Any, out: Any, phi: Any, m: Any) -> Any:
+        s = square(sin(phi))
+        r = _root(phi, m)
+        return mul(div(s, r) if power == 1 else div(mul(0.5, square(s)), mul(r, square(r))), t)
+
+    return rule
+
+
+elliptic_d_m_p = numerical(
+    "elliptic_d_m",
+    _elliptic_d_m_kernel,
+    _by_phi(2),
+    missing("the second derivative of an elliptic integral by m", "m"),
+)
+elliptic_d_p = numerical(
+    "elliptic_d", _elliptic_d_kernel, _by_phi(1), lambda t, out, phi, m: mul(elliptic_d_m_p(phi, m), t)
+)
+
+
+def _first_by_m(out: Any, phi: Any, m: Any, rest: Any = 0.0) -> Any:
+    return div(mul(0.5, sub(sub(out, elliptic_d_p(phi, m)), rest)), sub(1.0, m))
+
+
+ellipk_p = ufunc("ellipk", lambda t, out, m: mul(_first_by_m(out, pi / 2, m), t))
+ellipkm1_p = ufunc("ellipkm1", lambda t, out, p: neg(mul(_first_by_m(out, pi / 2, sub(1.0, p)), t)))
+ellipe_p = ufunc("ellipe", lambda t, out, m: mul(mul(-0.5, elliptic_d_p(pi / 2, m)), t))
+ellipkinc_p = ufunc(
+    "ellipkinc",
+    lambda t, out, phi, m: div(t, _root(phi, m)),
+    lambda t, out, phi, m: mul(_first_by_m(out, phi, m, div(mul(sin(phi), cos(phi)), _root(phi, m))), t),
+)
+ellipeinc_p = ufunc(
+    "ellipeinc",
+    lambda t, out, phi, m: mul(_root(phi, m), t),
+    lambda t, out, phi, m: mul(mul(-0.5, elliptic_d_p(phi, m)), t),
+)
+
+# -- hypergeometric functions
+hyp0f1_p = ufunc(
+    "hyp0f1", missing("hyp0f1", "v"), lambda t, out, v, x: mul(div(hyp0f1(add(v, 1.0), x), v), t)
+)
+hyp1f1_p = ufunc(
+    "hyp1f1",
+    lambda t, out, a, b, x: mul(kummer_slope(a, b, x, which=0), t),
+    lambda t, out, a, b, x: mul(kummer_slope(a, b, x, which=1), t),
+    lambda t, out, a, b, x: mul(mul(div(a, b), hyp1f1(add(a, 1.0), add(b, 1.0), x)), t),
+)
+hyp2f1_p = ufunc(
+    "hyp2f1",
+    missing("hyp2f1", "a"),
+    missing("hyp2f1", "b"),
+    missing("hyp2f1", "c"),
+    lambda t, out, a, b, c, x: mul(
+        mul(div(mul(a, b), c), hyp2f1(add(a, 1.0), add(b, 1.0), add(c, 1.0), x)), t
+    ),
+)
+hyperu_p = ufunc(
+    "hyperu",
+    missing("hyperu", "a"),
+    missing("hyperu", "b"),
+    lambda t, out, a, b, x: neg(mul(mul(a, hyperu(add(a, 1.0), add(b, 1.0), x)), t)),
+)
+
+
+def _kummer_series(xp: Any, a: Any, b: Any, x: Any) -> tuple[Any, Any]:
+    """The derivatives by a and by b of the sum of (a)_k x**k / ((b)_k k!), for x >= 0."""
+    term, by_a, by_b = xp.ones_like(x), xp.zeros_like(x), xp.zeros_like(x)
+    total_a = total_b = 0.0
+    count = int(60 + float(xp.max(x + 8 * xp.sqrt(x) + xp.sqrt(abs(a) * x)))) if x.size else 0
+    for k in range(count):
+        factor, grow = x / ((b + k) * (k + 1.0)), (a + k)
+        by_a = factor * (by_a * grow + term)
+        by_b = factor * grow * (by_b - term / (b + k))
+        term = term * factor * grow
+        total_a, total_b = total_a + by_a, total_b + by_b
+    return total_a, total_b
+
+
+def _kummer_slope_kernel(xp: Any, a: Any, b: Any, x: Any, *, which: int) -> Any:
+    inside = (abs(x) <= 700.0) & (abs(a) < xp.inf) & (abs(b) < xp.inf)  # beyond, the function over- or underflows
+    a, b, x = xp.where(inside, a, 1.0), xp.where(inside, b, 1.0), xp.where(inside, x, 1.0)
+    mirrored = x < 0  # M(a, b, x) = exp(x) M(b - a, b, -x)
+    by_a, by_b = _kummer_series(xp, xp.where(mirrored, b - a, a), b, abs(x))
+    scale = xp.exp(x)
+    out = xp.where(mirrored, (by_a + by_b) * scale, by_b) if which else xp.where(mirrored, -by_a * scale, by_a)
+    return xp.where(inside, out, xp.nan)
+
+
+kummer_slope_p = numerical(
+    "kummer_slope",
+    _kummer_slope_kernel,
+    missing("the derivative of hyp1f1 by a parameter", "a"),
+    missing("the derivative of hyp1f1 by a parameter", "b"),
+    lambda t, out, a, b, x, *, which: mul(_kummer_slope_by_x(a, b, x, which), t),
+)
+
+
+def _kummer_slope_by_x(a: Any, b: Any, x: Any, which: int) -> Any:
+    """The derivative by a or b of a / b M(a + 1, b + 1, x)."""
+    next_ = (add(a, 1.0), add(b, 1.0), x)
+    direct = neg(div(mul(a, hyp1f1(*next_)), b)) if which else hyp1f1(*next_)
+    return div(add(mul(a, kummer_slope(*next_, which=which)), direct), b)
+
+
+# -- complex results
+
+
+def _lambertw_impl(xp: Any, z: Any, *, k: int, tol: float) -> Any:
+    return function_of(xp, "lambertw")(z, k, tol)
+
+
+lambertw_p = elementwise(
+    "lambertw", _lambertw_impl, [lambda t, out, z, *, k, tol: mul(div(exp(neg(out)), add(1.0, out)), t)]
+)
+
+
+wrightomega_p = ufunc("wrightomega", lambda t, out, z: mul(div(out, add(1.0, out)), t))
+
+
+def _sph_harm_y_impl(xp: Any, n: Any, m: Any, theta: Any, phi: Any) -> Any:
+    n, m = [xp.asarray(v).astype(np.int64) for v in (n, m)]
+    out = xp.where(abs(m) > n, 0.0, function_of(xp, "sph_harm_y")(n, xp.where(abs(m) > n, 0, m), theta, phi))
+    return out.astype(complex_dtype(dtype_of(theta)))[()]
+
+
+def _turned(x: Any, phi: Any, direction: complex) -> Any:
+    return mul(exp(mul(direction, convert(phi, dtype_of(x)))), x)
+
+
+def _ladder(x: Any, y: Any) -> Any:
+    """sqrt(x y), 0 beyond the last order."""
+    inside = gt(x, 0.0)
+    return select(inside, sqrt(mul(select(inside, x, 1.0), select(inside, y, 1.0))), 0.0)
+
+
+def _sph_harm_y_by_theta(t: Any, out: Any, n: Any, m: Any, theta: Any, phi: Any) -> Any:
+    dtype = dtype_of(out)
+    up, down = _ladder(sub(n, m), add(add(n, m), 1.0)), _ladder(add(n, m), add(sub(n, m), 1.0))
+    above = _turned(mul(convert(up, dtype), sph_harm_y(n, add(m, 1.0), theta, phi)), phi, -1j)
+    below = _turned(mul(convert(down, dtype), sph_harm_y(n, sub(m, 1.0), theta, phi)), phi, 1j)
+    side = select(lt(sin(theta), 0.0), -0.5, 0.5)  # SciPy's value beyond a pole is that of the point mirrored at it
+    return mul(convert(side, dtype), mul(sub(above, below), convert(t, dtype)))
+
+
+sph_harm_y_p = elementwise(
+    "sph_harm_y",
+    _sph_harm_y_impl,
+    [
+        None,
+        None,
+        _sph_harm_y_by_theta,
+        lambda t, out, n, m, theta, phi: mul(mul(mul(1j, convert(m, dtype_of(out))), out), convert(t, dtype_of(out))),
+    ],
+    dtype=complex_dtype,
+)
+
+
+def expi(x: Any) -> Any:
+    return expi_p(x)
+
+
+def exp1(x: Any) -> Any:
+    return exp1_p(x)
+
+
+def expn(n: Any, x: Any) -> Any:
+    """The generalised exponential integral of integer orders, which have derivative 0."""
+    order = static_order(n, "expn")
+    return expn_p(n if order is None else float(order), x)
+
+
+def spence(x: Any) -> Any:
+    return spence_p(x)
+
+
+def sici(x: Any) -> tuple[Any, Any]:
+    """The sine and cosine integrals."""
+    return sine_integral_p(x), cosine_integral_p(x)
+
+
+def shichi(x: Any) -> tuple[Any, Any]:
+    """The hyperbolic sine and cosine integrals."""
+    return hyperbolic_sine_integral_p(x), hyperbolic_cosine_integral_p(x)
+
+
+def elliptic_d(phi: Any, m: Any) -> Any:
+    """(F - E) / m of the incomplete elliptic integrals F and E."""
+    return elliptic_d_p(phi, m)
+
+
+def ellipk(m: Any) -> Any:
+    return ellipk_p(m)
+
+
+def ellipkm1(p: Any) -> Any:
+    """ellipk(1 - p)."""
+    return ellipkm1_p(p)
+
+
+def ellipe(m: Any) -> Any:
+    return ellipe_p(m)
+
+
+def ellipkinc(phi: Any, m: Any) -> Any:
+    return ellipkinc_p(phi, m)
+
+
+def ellipeinc(phi: Any, m: Any) -> Any:
+    return ellipeinc_p(phi, m)
+
+
+def hyp0f1(v: Any, x: Any) -> Any:
+    return hyp0f1_p(v, x)
+
+
+def hyp1f1(a: Any, b: Any, x: Any) -> Any:
+    return hyp1f1_p(a, b, x)
+
+
+def kummer_slope(a: Any, b: Any, x: Any, *, which: int) -> Any:
+    """The derivative of hyp1f1 by a (which=0) or b (which=1)."""
+    return kummer_slope_p(a, b, x, which=which)
+
+
+def hyp2f1(a: Any, b: Any, c: Any, x: Any) -> Any:
+    return hyp2f1_p(a, b, c, x)
+
+
+def hyperu(a: Any, b: Any, x: Any) -> Any:
+    return hyperu_p(a, b, x)
+
+
+def lambertw(z: Any, k: int = 0, tol: float = 1e-8) -> Any:
+    """The branch k of the inverse of w exp(w), of complex z."""
+    return lambertw_p(z, k=k, tol=tol)
+
+
+def wrightomega(z: Any) -> Any:
+    """The solution w of w + log(w) = z."""
+    return wrightomega_p(z)
+
+
+def sph_harm_y(n: Any, m: Any, theta: Any, phi: Any) -> Any:
+    """Spherical harmonics, complex; degree n and order m are given as floats."""
+    return sph_harm_y_p(n, m, theta, phi)

@@ -1,0 +1,203 @@
+"""Entropies, logits, power transforms and robust losses: functions made of logarithms and powers, exact at their limits."""
+
+from __future__ import annotations
+
+from math import inf
+from typing import Any
+
+from funcad.primitives.arithmetic import abs_, add, div, hypot, mul, neg, pow, sign, square, sub
+from funcad.primitives.comparison import and_, eq, gt, le, select
+from funcad.primitives.special_rules import gauss, numerical, ratio, ufunc
+from funcad.primitives.transcendental import log, log1p, logistic, sin
+
+xlogy_p = ufunc(
+    "xlogy",
+    lambda t, out, x, y: mul(log(y), t),
+    lambda t, out, x, y: mul(ratio(x, y), t),
+    transpose=lambda ct, x, y: [mul(log(y), ct), None],
+)
+xlog1py_p = ufunc(
+    "xlog1py",
+    lambda t, out, x, y: mul(log1p(y), t),
+    lambda t, out, x, y: mul(ratio(x, add(1.0, y)), t),
+    transpose=lambda ct, x, y: [mul(log1p(y), ct), None],
+)
+entr_p = ufunc("entr", lambda t, out, x: neg(mul(add(log(x), 1.0), t)))
+rel_entr_p = ufunc(
+    "rel_entr",
+    lambda t, out, x, y: mul(add(log(div(x, y)), 1.0), t),
+    lambda t, out, x, y: neg(mul(ratio(x, y), t)),
+)
+kl_div_p = ufunc(
+    "kl_div",
+    lambda t, out, x, y: mul(log(div(x, y)), t),
+    lambda t, out, x, y: mul(sub(1.0, ratio(x, y)), t),
+)
+logit_p = ufunc("logit", lambda t, out, x: div(t, mul(x, sub(1.0, x))))
+log_expit_p = ufunc("log_expit", lambda t, out, x: mul(logistic(neg(x)), t))
+
+# -- powers
+
+
+def _exp_moment_kernel(xp: Any, z: Any, *, n: int) -> Any:
+    """The integral of s**n exp(s z) over 0 < s < 1."""
+    near = abs(z) < 16.0
+    w = xp.where(near, z, 0.0)
+    inner = 0.0
+    for point, weight in zip(*gauss(24)):
+        inner = inner + (weight * point**n) * xp.exp(w * point)
+    w = xp.where(near, 1.0, z)
+    power = xp.exp(w)
+    outer = xp.expm1(w) / w
+    for k in range(1, n + 1):
+        outer = (power - k * outer) / w
+    outer = xp.where(power == xp.inf, xp.inf, xp.where(power == 0, xp.where(z == -xp.inf, 0.0, outer), outer))
+    return xp.where(near, inner, outer)
+
+
+exp_moment_p = numerical("exp_moment", _exp_moment_kernel, lambda t, out, z, *, n: mul(exp_moment(z, n + 1), t))
+exprel_p = ufunc("exprel", lambda t, out, x: mul(exp_moment(x, 1), t))
+
+
+def _slope_by_power(y: Any, m: Any) -> Any:
+    """The derivative of (exp(m y) - 1) / m by m; at y = -inf, where x = 0, it is 1 / m**2 for positive m."""
+    at_end = and_(eq(y, -inf), gt(m, 0.0))
+    y = select(at_end, 0.0, y)
+    return select(at_end, div(1.0, square(select(at_end, m, 1.0))), mul(square(y), exp_moment(mul(m, y), 1)))
+
+
+boxcox_p = ufunc(
+    "boxcox",
+    lambda t, out, x, m: mul(pow(x, sub(m, 1.0)), t),
+    lambda t, out, x, m: mul(_slope_by_power(log(x), m), t),
+)
+boxcox1p_p = ufunc(
+    "boxcox1p",
+    lambda t, out, x, m: mul(pow(add(1.0, x), sub(m, 1.0)), t),
+    lambda t, out, x, m: mul(_slope_by_power(log1p(x), m), t),
+)
+inv_boxcox_p = ufunc(
+    "inv_boxcox",
+    lambda t, out, y, m: mul(pow(out, sub(1.0, m)), t),
+    lambda t, out, y, m: neg(mul(mul(pow(out, sub(1.0, m)), _slope_by_power(log(out), m)), t)),
+)
+inv_boxcox1p_p = ufunc(
+    "inv_boxcox1p",
+    lambda t, out, y, m: mul(pow(add(1.0, out), sub(1.0, m)), t),
+    lambda t, out, y, m: neg(mul(mul(pow(add(1.0, out), sub(1.0, m)), _slope_by_power(log1p(out), m)), t)),
+)
+powm1_p = ufunc(
+    "powm1",
+    lambda t, out, x, y: mul(mul(y, pow(x, sub(y, 1.0))), t),
+    lambda t, out, x, y: mul(xlogy(add(out, 1.0), x), t),
+)
+cosm1_p = ufunc("cosm1", lambda t, out, x: neg(mul(sin(x), t)))
+exp10_p = ufunc("exp10", lambda t, out, x: mul(mul(2.302585092994046, out), t))
+
+# -- losses
+
+
+def _huber_by_r(t: Any, out: Any, delta: Any, r: Any) -> Any:
+    return mul(select(le(abs_(r), delta), r, mul(delta, sign(r))), t)
+
+
+def _huber_by_delta(t: Any, out: Any, delta: Any, r: Any) -> Any:
+    return mul(select(le(abs_(r), delta), mul(0.0, delta), sub(abs_(r), delta)), t)
+
+
+huber_p = ufunc("huber", _huber_by_delta, _huber_by_r)
+
+
+def _pseudo_huber_by_delta(t: Any, out: Any, delta: Any, r: Any) -> Any:
+    h = hypot(delta, r)
+    return mul(ratio(square(ratio(square(r), add(h, delta))), h), t)
+
+
+pseudo_huber_p = ufunc(
+    "pseudo_huber",
+    _pseudo_huber_by_delta,
+    lambda t, out, delta, r: mul(ratio(mul(r, delta), hypot(delta, r)), t),
+)
+
+
+def xlogy(x: Any, y: Any) -> Any:
+    """x * log(y), 0 where x is 0."""
+    return xlogy_p(x, y)
+
+
+def xlog1py(x: Any, y: Any) -> Any:
+    """x * log1p(y), 0 where x is 0."""
+    return xlog1py_p(x, y)
+
+
+def entr(x: Any) -> Any:
+    return entr_p(x)
+
+
+def rel_entr(x: Any, y: Any) -> Any:
+    return rel_entr_p(x, y)
+
+
+def kl_div(x: Any, y: Any) -> Any:
+    return kl_div_p(x, y)
+
+
+def logit(x: Any) -> Any:
+    return logit_p(x)
+
+
+def expit(x: Any) -> Any:
+    """The logistic function."""
+    return logistic(x)
+
+
+def log_expit(x: Any) -> Any:
+    return log_expit_p(x)
+
+
+def exp_moment(z: Any, n: int) -> Any:
+    """The integral of s**n exp(s z) over 0 < s < 1: the derivative of order n of exprel."""
+    return exp_moment_p(z, n=n)
+
+
+def exprel(x: Any) -> Any:
+    """(exp(x) - 1) / x."""
+    return exprel_p(x)
+
+
+def boxcox(x: Any, lmbda: Any) -> Any:
+    return boxcox_p(x, lmbda)
+
+
+def boxcox1p(x: Any, lmbda: Any) -> Any:
+    return boxcox1p_p(x, lmbda)
+
+
+def inv_boxcox(y: Any, lmbda: Any) -> Any:
+    return inv_boxcox_p(y, lmbda)
+
+
+def inv_boxcox1p(y: Any, lmbda: Any) -> Any:
+    return inv_boxcox1p_p(y, lmbda)
+
+
+def powm1(x: Any, y: Any) -> Any:
+    """x**y - 1."""
+    return powm1_p(x, y)
+
+
+def cosm1(x: Any) -> Any:
+    """cos(x) - 1."""
+    return cosm1_p(x)
+
+
+def exp10(x: Any) -> Any:
+    return exp10_p(x)
+
+
+def huber(delta: Any, r: Any) -> Any:
+    return huber_p(delta, r)
+
+
+def pseudo_huber(delta: Any, r: Any) -> Any:
+    return pseudo_huber_p(delta, r)

@@ -1,0 +1,73 @@
+"""How a module of `funcad.scipy` answers for SciPy's functions.
+
+Idea: `@implements("special.betaln")` on a function with SciPy's signature makes the public function. With no tracer among its
+arguments that *is* SciPy's own function (cupyx.scipy's for device arrays, where it has one): same result, same warnings, same
+errors; the decorated body handles traced values. Invariant: SciPy is imported when such a function is first called on plain
+arrays, never before. A function that this version of SciPy does not have, or that only JAX has, is computed by the body.
+"""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from funcad.numpy.dispatch import find, lifted, public_function, refuse, where_am_i
+
+__all__ = ["implements", "scipy_function", "refuse", "where_am_i"]
+
+
+def _module(name: str) -> Any:
+    try:
+        return importlib.import_module(name)
+    except ImportError:
+        return None
+
+
+def _of_library(library: str, path: Sequence[str]) -> Any:
+    """`stats.norm.logpdf`, `sparse.linalg.cg`: a function in a module, a sub-module or an object of the library; or None."""
+    for depth in range(len(path) - 1, 0, -1):
+        module = _module(".".join([library, *path[:depth]]))
+        if module is not None:
+            return find(module, path[depth:])
+    return None
+
+
+def scipy_function(name: str) -> Any:
+    """SciPy's own function (`scipy_function("linalg.expm")`), or None if this version has none of that name."""
+    return _of_library("scipy", name.split("."))
+
+
+def _lazily(name: str, implementation: Callable[..., Any]) -> Callable[..., Any]:
+    found: list[Any] = []
+
+    def original(*args: Any, **kwargs: Any) -> Any:
+        if not found:
+            theirs = scipy_function(name)
+            found.append(implementation if theirs is None else theirs)
+        return found[0](*args, **kwargs)
+
+    return original
+
+
+def implements(name: str, *, always: bool = False, lift: bool = False) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """Decorate the implementation for traced arguments of `scipy.<name>`; gives the public function.
+
+    `always`: the implementation also computes where nothing is traced (functions that have an option more than SciPy's, or take
+    a callable that may hold traced values). `lift`: array arguments beside abstract ones are read by reference (see
+    `funcad.ir.trace.by_reference`), for functions made of several operations, some of them on those arguments alone.
+    """
+
+    def decorate(implementation: Callable[..., Any]) -> Callable[..., Any]:
+        if lift:
+            implementation = lifted(implementation)
+        path = name.split(".")
+        public = public_function(
+            implementation, name, _lazily(name, implementation), lambda xp: _of_library("cupyx.scipy", path), always
+        )
+        if implementation.__doc__ is None:
+            public.__doc__ = f"`scipy.{name}`: the same arguments, results and errors, on traced values too."
+        public.scipy_name = name  # type: ignore[attr-defined]
+        return public
+
+    return decorate

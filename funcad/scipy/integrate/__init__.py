@@ -1,0 +1,27 @@
+"""Integrals of samples and functions, and ordinary differential equations, under SciPy's names, differentiable.
+
+`odeint` has JAX's signature, `odeint(func, y0, t, *args)`; derivatives in y0, t and args by the adjoint and the tangent
+equations.
+"""
+
+from funcad.scipy.integrate.functions import fixed_quad as fixed_quad
+from funcad.scipy.integrate.functions import quad as quad
+from funcad.scipy.integrate.ode import odeint as odeint
+from funcad.scipy.integrate.ode import solve_ivp as solve_ivp
+from funcad.scipy.integrate.samples import cumulative_simpson as cumulative_simpson
+from funcad.scipy.integrate.samples import cumulative_trapezoid as cumulative_trapezoid
+from funcad.scipy.integrate.samples import romb as romb
+from funcad.scipy.integrate.samples import simpson as simpson
+from funcad.scipy.integrate.samples import trapezoid as trapezoid
+
+__all__ = [
+    "cumulative_simpson",
+    "cumulative_trapezoid",
+    "fixed_quad",
+    "odeint",
+    "quad",
+    "romb",
+    "simpson",
+    "solve_ivp",
+    "trapezoid",
+]

@@ -1,0 +1,23 @@
+"""Interpolators under SciPy's names, differentiable in the points of evaluation and in the values.
+
+Built and called on plain arrays they give what SciPy's own give, and have the attributes of SciPy's. Where the places of the
+samples may be traced too, the class says so.
+"""
+
+from funcad.scipy.interpolate.grid import RegularGridInterpolator as RegularGridInterpolator
+from funcad.scipy.interpolate.grid import interp1d as interp1d
+from funcad.scipy.interpolate.grid import interpn as interpn
+from funcad.scipy.interpolate.splines import CubicHermiteSpline as CubicHermiteSpline
+from funcad.scipy.interpolate.splines import CubicSpline as CubicSpline
+from funcad.scipy.interpolate.splines import PchipInterpolator as PchipInterpolator
+from funcad.scipy.interpolate.splines import make_interp_spline as make_interp_spline
+
+__all__ = [
+    "CubicHermiteSpline",
+    "CubicSpline",
+    "PchipInterpolator",
+    "RegularGridInterpolator",
+    "interp1d",
+    "interpn",
+    "make_interp_spline",
+]

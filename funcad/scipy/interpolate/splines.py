@@ -1,0 +1,326 @@
+"""Piecewise polynomials: cubic splines, monotone and Hermite cubics, interpolating B-splines.
+
+Idea: all of them end in polynomials between breakpoints, as SciPy's PPoly: c[k, i] multiplies the power K - k of the distance
+to breakpoint i. The coefficients of a spline are linear in the values, so with known x they are SciPy's own coefficients of the
+unit vectors, times the values: O(n**2) memory, exact derivatives. The slopes of monotone and Hermite cubics are formulas, in
+which x may be traced too.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from funcad.ir.aval import dtype_of, shape_of
+from funcad.ir.tracer import Tracer, concrete_value
+from funcad.numpy.axes import axis_of, move
+from funcad.numpy.fft import floating
+from funcad.numpy.indexing import getitem
+from funcad.primitives.conversion import convert
+from funcad.primitives.shape import reshape
+from funcad.scipy.constants import constant
+from funcad.scipy.door import scipy_function
+from funcad.scipy.interpolate.original import Interpolator
+
+__all__ = ["CubicSpline", "PchipInterpolator", "CubicHermiteSpline", "make_interp_spline", "Piecewise"]
+
+
+def _wide(x: Any, like: Any, lead: int = 0) -> Any:
+    """x with axes of size 1 behind, as many as `like` has after its first."""
+    return reshape(x, shape=(*shape_of(x), *[1] * (len(shape_of(like)) - 1 - lead)))
+
+
+class Piecewise:
+    """Polynomials between breakpoints x (m,), with coefficients c (K + 1, m - 1, ...), highest power first.
+
+    Called with points and an order of derivative; `derivative`, `antiderivative` and `integrate` as SciPy's PPoly.
+    """
+
+    def __init__(self, x: Any, c: Any, axis: int = 0, extrapolate: Any = True):
+        self.x, self.c, self.axis, self.extrapolate = x, c, axis, extrapolate
+
+    def __call__(self, x: Any, nu: int = 0, extrapolate: Any = None) -> Any:
+        if nu:
+            part = self.derivative(nu) if nu > 0 else self.antiderivative(-nu)
+            return part(x, 0, self.extrapolate if extrapolate is None else extrapolate)
+        extrapolate = self.extrapolate if extrapolate is None else extrapolate
+        x = floating(x)
+        first, last = self.x[0], self.x[-1]
+        outside = None
+        if isinstance(extrapolate, str) and extrapolate == "periodic":
+            x = first + np.remainder(x - first, last - first)
+        elif not extrapolate:
+            outside = np.logical_or(x < first, x > last)
+        m = shape_of(self.x)[0]
+        i = np.clip(np.searchsorted(self.x, x, side="right") - 1, 0, m - 2)
+        step = x - getitem(self.x, i)
+        pieces = getitem(self.c, (slice(None), i))
+        trailing = [1] * (len(shape_of(pieces)) - 1 - len(shape_of(x)))
+        step = reshape(step, shape=(*shape_of(step), *trailing))
+        out = pieces[0]
+        for k in range(1, shape_of(pieces)[0]):
+            out = out * step + pieces[k]
+        if outside is not None:
+            out = np.where(reshape(outside, shape=(*shape_of(x), *trailing)), np.nan, out)
+        rank = len(shape_of(x))
+        places = list(range(rank, len(shape_of(out))))
+        places[self.axis : self.axis] = range(rank)
+        return np.transpose(out, places) if places else out
+
+    def derivative(self, nu: int = 1) -> Piecewise:
+        """The derivative of order nu, as an object of the same kind."""
+        if nu < 0:
+            return self.antiderivative(-nu)
+        c = self.c
+        for _ in range(nu):
+            degree = shape_of(c)[0] - 1
+            powers = constant(np.arange(degree, 0, -1.0), c)
+            c = c[:-1] * reshape(powers, shape=(degree, *[1] * (len(shape_of(c)) - 1))) if degree else np.zeros_like(c)
+        return Piecewise(self.x, c, self.axis, self.extrapolate)
+
+    def antiderivative(self, nu: int = 1) -> Piecewise:
+        """The antiderivative of order nu that is 0 at the first breakpoint."""
+        if nu < 0:
+            return self.derivative(-nu)
+        c = self.c
+        for _ in range(nu):
+            degree = shape_of(c)[0]
+            powers = constant(1.0 / np.arange(degree, 0, -1.0), c)
+            c = c * reshape(powers, shape=(degree, *[1] * (len(shape_of(c)) - 1)))
+            width = _wide(np.diff(self.x), c, 1)
+            grown = c[0]
+            for k in range(1, degree):
+                grown = grown * width + c[k]
+            offsets = np.cumsum(grown * width, axis=0)
+            offsets = np.concatenate([np.zeros_like(offsets[:1]), offsets[:-1]])
+            c = np.concatenate([c, reshape(offsets, shape=(1, *shape_of(offsets)))])
+        return Piecewise(self.x, c, self.axis, self.extrapolate)
+
+    def integrate(self, a: Any, b: Any, extrapolate: Any = None) -> Any:
+        """The definite integral from a to b."""
+        extrapolate = self.extrapolate if extrapolate is None else extrapolate
+        if isinstance(extrapolate, str):
+            raise NotImplementedError('integrate does not support extrapolate="periodic" with traced values')
+        total = self.antiderivative()
+        return total(b, 0, extrapolate) - total(a, 0, extrapolate)
+
+
+class _Spline(Interpolator):
+    """An interpolator whose traced form is a `Piecewise`."""
+
+    def _pieces(self) -> Piecewise:
+        raise NotImplementedError
+
+    def _form(self) -> Piecewise:
+        if "_form_made" not in self.__dict__:
+            self._form_made = self._pieces()
+        return self._form_made
+
+    def __call__(self, x: Any, nu: int = 0, extrapolate: Any = None) -> Any:
+        if self._plainly(x):
+            return self._original()(x, nu, extrapolate)
+        return self._form()(x, nu, extrapolate)
+
+    def derivative(self, nu: int = 1) -> Any:
+        return self._form().derivative(nu)
+
+    def antiderivative(self, nu: int = 1) -> Any:
+        return self._form().antiderivative(nu)
+
+    def integrate(self, a: Any, b: Any, extrapolate: Any = None) -> Any:
+        if self._plainly(a, b):
+            return self._original().integrate(a, b, extrapolate)
+        return self._form().integrate(a, b, extrapolate)
+
+
+def _double(x: Any) -> Any:
+    """SciPy's splines are of doubles."""
+    x = floating(x)
+    return convert(x, np.result_type(dtype_of(x), float))
+
+
+def _checked(x: Any, y: Any, axis: int) -> tuple[Any, Any, int]:
+    """x and y with the axis in front."""
+    x, y = _double(x), _double(y)
+    axis = axis_of(axis, len(shape_of(y)))
+    if len(shape_of(x)) != 1:
+        raise ValueError("`x` must be 1-dimensional.")
+    if shape_of(x)[0] < 2:
+        raise ValueError("`x` must contain at least 2 elements.")
+    if shape_of(x)[0] != shape_of(y)[axis]:
+        raise ValueError(f"The length of `y` along `axis`={axis} doesn't match the length of `x`")
+    return x, move(y, axis, 0), axis
+
+
+def _known(x: Any, name: str) -> np.ndarray:
+    if isinstance(x, Tracer):
+        raise TypeError(
+            f"{name}: x must be a known array: its coefficients have derivatives in y only, and x is traced.\n"
+            "Remedy: funcad.stop_gradient(x) outside jit, or a NumPy array; PchipInterpolator and interp1d take a traced x."
+        )
+    return np.asarray(concrete_value(x))
+
+
+def _linear(matrix: np.ndarray, y: Any) -> Any:
+    """Coefficients (K + 1, m - 1, ...) from those of the unit vectors, (K + 1, m - 1, n)."""
+    degree, m, n = matrix.shape
+    flat = np.matmul(
+        constant(matrix.reshape(degree * m, n), y, dtype_of(y)), reshape(y, shape=(n, int(np.prod(shape_of(y)[1:]))))
+    )
+    return reshape(flat, shape=(degree, m, *shape_of(y)[1:]))
+
+
+def _units(n: int, periodic: bool) -> np.ndarray:
+    """The unit vectors; for periodic data the last value is the first."""
+    units = np.eye(n)
+    if periodic:
+        units = units[:, :-1]
+        units[-1, 0] = 1.0
+    return units
+
+
+class CubicSpline(_Spline):
+    """`scipy.interpolate.CubicSpline`, differentiable in y and the points of evaluation; x is known.
+
+    Values in bc_type are known numbers. O(n**2) memory for n samples with traced y.
+
+    >>> import numpy as np, funcad
+    >>> x = np.linspace(0.0, 3.0, 7)
+    >>> slope = funcad.grad(funcad.scipy.interpolate.CubicSpline(x, np.sin(x)))(1.0)
+    >>> bool(abs(slope - np.cos(1.0)) < 1e-2)
+    True
+    """
+
+    _name = "CubicSpline"
+
+    def __init__(self, x: Any, y: Any, axis: int = 0, bc_type: Any = "not-a-knot", extrapolate: Any = None):
+        super().__init__(x, y, axis, bc_type, extrapolate)
+        self._data = _checked(x, y, axis)
+        self._bc_type = bc_type
+        periodic = isinstance(bc_type, str) and bc_type == "periodic"
+        self._extrapolate = ("periodic" if periodic else True) if extrapolate is None else extrapolate
+
+    def _pieces(self) -> Piecewise:
+        x, y, axis = self._data
+        nodes = _known(x, "CubicSpline")
+        make, bc_type = scipy_function("interpolate.CubicSpline"), self._bc_type
+        n = len(nodes)
+        periodic = isinstance(bc_type, str) and bc_type == "periodic"
+        homogeneous, offset = bc_type, None
+        if not isinstance(bc_type, str) and any(not isinstance(b, str) for b in bc_type):
+            homogeneous = [b if isinstance(b, str) else (b[0], np.zeros(n)) for b in bc_type]
+            offset = make(nodes, np.zeros(shape_of(y)), 0, bc_type).c
+        c = _linear(make(nodes, _units(n, periodic), 0, homogeneous).c, y[:-1] if periodic else y)
+        if offset is not None:
+            c = c + constant(offset, y, dtype_of(y))
+        return Piecewise(constant(nodes, y), c, axis, self._extrapolate)
+
+
+def _hermite(x: Any, y: Any, slopes: Any) -> Any:
+    width = _wide(np.diff(x), y)
+    rise = np.diff(y, axis=0) / width
+    bend = (slopes[:-1] + slopes[1:] - 2 * rise) / width
+    return np.stack([bend / width, (rise - slopes[:-1]) / width - bend, slopes[:-1], y[:-1]])
+
+
+class CubicHermiteSpline(_Spline):
+    """`scipy.interpolate.CubicHermiteSpline`, differentiable in x, y, dydx and the points of evaluation."""
+
+    _name = "CubicHermiteSpline"
+
+    def __init__(self, x: Any, y: Any, dydx: Any, axis: int = 0, extrapolate: Any = None):
+        super().__init__(x, y, dydx, axis, extrapolate)
+        self._data = _checked(x, y, axis)
+        self._slopes = move(_double(dydx), self._data[2], 0)
+        self._extrapolate = True if extrapolate is None else extrapolate
+
+    def _pieces(self) -> Piecewise:
+        x, y, axis = self._data
+        return Piecewise(x, _hermite(x, y, self._slopes), axis, self._extrapolate)
+
+
+class PchipInterpolator(_Spline):
+    """`scipy.interpolate.PchipInterpolator` (monotone cubics), differentiable in x, y and the points of evaluation.
+
+    Where neighbouring slopes change sign the slope at the sample is 0, with derivative 0.
+    """
+
+    _name = "PchipInterpolator"
+
+    def __init__(self, x: Any, y: Any, axis: int = 0, extrapolate: Any = None):
+        super().__init__(x, y, axis, extrapolate)
+        self._data = _checked(x, y, axis)
+        self._extrapolate = True if extrapolate is None else extrapolate
+
+    def _pieces(self) -> Piecewise:
+        x, y, axis = self._data
+        return Piecewise(x, _hermite(x, y, _monotone(x, y)), axis, self._extrapolate)
+
+
+def _monotone(x: Any, y: Any) -> Any:
+    """Fritsch and Butland's slopes: weighted harmonic means of the neighbouring ones."""
+    h = _wide(np.diff(x), y)
+    rise = np.diff(y, axis=0) / h
+    if shape_of(rise)[0] == 1:
+        return np.concatenate([rise, rise])
+    left, right = rise[:-1], rise[1:]
+    flat = left * right <= 0.0
+    flat = np.logical_or(flat, np.sign(left) != np.sign(right))
+    w1, w2 = 2 * h[1:] + h[:-1], h[1:] + 2 * h[:-1]
+    mean = (w1 / np.where(flat, 1.0, left) + w2 / np.where(flat, 1.0, right)) / (w1 + w2)
+    inner = np.where(flat, 0.0, 1.0 / np.where(flat, 1.0, mean))
+    first = _end_slope(h[:1], h[1:2], rise[:1], rise[1:2])
+    last = _end_slope(h[-1:], h[-2:-1], rise[-1:], rise[-2:-1])
+    return np.concatenate([first, inner, last])
+
+
+def _end_slope(h0: Any, h1: Any, m0: Any, m1: Any) -> Any:
+    slope = ((2 * h0 + h1) * m0 - h0 * m1) / (h0 + h1)
+    steep = np.logical_and(np.sign(m0) != np.sign(m1), np.abs(slope) > 3.0 * np.abs(m0))
+    return np.where(np.sign(slope) != np.sign(m0), 0.0, np.where(steep, 3.0 * m0, slope))
+
+
+class _InterpolatingSpline(_Spline):
+    """What `make_interp_spline` gives."""
+
+    _name = "make_interp_spline"
+
+    def __init__(
+        self, x: Any, y: Any, k: int = 3, t: Any = None, bc_type: Any = None, axis: int = 0, check_finite: bool = True
+    ):
+        super().__init__(x, y, k, t, bc_type, axis, check_finite)
+        self._data = _checked(x, y, axis)
+        self._options = (k, t, bc_type)
+        if not (bc_type is None or isinstance(bc_type, str)):
+            if self._holds_traced or any(b is not None and not isinstance(b, str) for b in bc_type):
+                self._refused = True
+
+    def _pieces(self) -> Piecewise:
+        x, y, axis = self._data
+        k, t, bc_type = self._options
+        if "_refused" in self.__dict__:
+            raise NotImplementedError("make_interp_spline supports bc_type=None and names, not values, with traced values")
+        nodes = _known(x, "make_interp_spline")
+        n = len(nodes)
+        periodic = bc_type == "periodic"
+        spline = scipy_function("interpolate.make_interp_spline")(nodes, _units(n, periodic), k, t, bc_type)
+        piecewise = scipy_function("interpolate.PPoly").from_spline
+        inner = slice(k, len(spline.t) - k - 1)
+        matrix = np.stack([piecewise((spline.t, column, k)).c[:, inner] for column in spline.c.T], axis=-1)
+        c = _linear(matrix, y[:-1] if periodic else y)
+        return Piecewise(constant(spline.t[k : len(spline.t) - k], y), c, axis, "periodic" if periodic else True)
+
+
+def make_interp_spline(
+    x: Any, y: Any, k: int = 3, t: Any = None, bc_type: Any = None, axis: int = 0, check_finite: bool = True
+) -> Any:
+    """`scipy.interpolate.make_interp_spline`: a B-spline of degree k through the samples, differentiable in y.
+
+    The result is called with points of evaluation, traced or not, and an order of derivative. x is known.
+
+    >>> import numpy as np
+    >>> round(float(make_interp_spline(np.arange(5.0), np.arange(5.0) ** 3)(1.5)), 6)
+    3.375
+    """
+    return _InterpolatingSpline(x, y, k, t, bc_type, axis, check_finite)

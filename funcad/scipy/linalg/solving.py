@@ -1,0 +1,407 @@
+"""Linear systems: factorizations to solve with, solvers for structured matrices, inverse and determinant.
+
+Traced, `check_finite` and `overwrite_*` make no difference: nothing is overwritten, and what is not finite gives NaN.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from funcad.ir.aval import dtype_of, shape_of
+from funcad.ir.trace import by_reference
+from funcad.numpy.axes import array_of
+from funcad.primitives import linalg
+from funcad.primitives.arithmetic import div
+from funcad.primitives.banded import banded_solve, hermitian_band
+from funcad.primitives.comparison import select
+from funcad.primitives.conversion import convert
+from funcad.primitives.factorizations import columns, rows, unit_lower_p
+from funcad.primitives.factorizations import lu as lu_factors
+from funcad.primitives.indexing import take_along
+from funcad.primitives.linalg import in_columns, mH, mT, triangle
+from funcad.primitives.reduction import reduce_sum
+from funcad.primitives.shape import broadcast_in_dim, broadcast_to, concatenate, reshape
+from funcad.primitives.sorting import argsort
+from funcad.primitives.triangular import pivot_permutation, triangular_solve
+from funcad.scipy.door import implements
+from funcad.scipy.linalg.operands import (
+    as_given,
+    check_square,
+    conjugated,
+    constant,
+    double,
+    identity,
+    inexact,
+    is_complex,
+    symmetric,
+    system,
+    unsupported,
+)
+from funcad.scipy.linalg.special_matrices import circulant, toeplitz
+
+_TRANS = {0: 0, 1: 1, 2: 2, "N": 0, "T": 1, "C": 2}
+
+
+def _adjoint(a: Any) -> Any:
+    return mH(a) if is_complex(a) else mT(a)
+
+
+def _trans(name: str, trans: Any) -> int:
+    if trans not in _TRANS:
+        raise ValueError(f"{name}: trans must be 0 or 'N', 1 or 'T', 2 or 'C'; got {trans!r}")
+    return _TRANS[trans]
+
+
+# -- triangular and Cholesky
+
+
+@implements("linalg.solve_triangular", lift=True)
+def solve_triangular(
+    a: Any,
+    b: Any,
+    trans: Any = 0,
+    lower: bool = False,
+    unit_diagonal: bool = False,
+    overwrite_b: bool = False,
+    check_finite: bool = True,
+) -> Any:
+    """x with op(a) x = b, a triangular, op by `trans` (0: a, 1: a^T, 2: a^H); one triangle of a (..., n, n) is read.
+
+    As SciPy's: LinAlgError for an exactly singular matrix. No derivative reaches the triangle that is not read.
+
+    >>> import numpy as np, funcad
+    >>> f = lambda a: funcad.scipy.linalg.solve_triangular(a, np.ones(2), lower=True)[0]
+    >>> funcad.grad(f)(np.array([[2.0, 9.0], [1.0, 1.0]]))
+    array([[-0.25,  0.  ],
+           [ 0.  ,  0.  ]])
+    """
+    op = _trans("solve_triangular", trans)
+    a, b = inexact(a, b)
+    check_square("solve_triangular", a)
+    a, b, vector = system("solve_triangular", a, b)
+    a = conjugated(a) if op == 2 else a
+    x = triangular_solve(a, b, lower=bool(lower), transposed=op > 0, unit_diagonal=bool(unit_diagonal))
+    return as_given(x, vector)
+
+
+@implements("linalg.cholesky", lift=True)
+def cholesky(a: Any, lower: bool = False, overwrite_a: bool = False, check_finite: bool = True) -> Any:
+    """The Cholesky factor of Hermitian positive definite matrices (..., n, n), the upper one unless `lower`.
+
+    As SciPy's (LinAlgError if not positive definite). Differentiated in the direction of the Hermitian part, as JAX's.
+
+    >>> import numpy as np, funcad
+    >>> funcad.grad(lambda t: funcad.scipy.linalg.cholesky(t * np.eye(2))[0, 0])(4.0)
+    np.float64(0.25)
+    """
+    (a,) = inexact(a)
+    check_square("cholesky", a)
+    return linalg.cholesky(a) if lower else _adjoint(linalg.cholesky(_adjoint(a)))
+
+
+@implements("linalg.cho_factor", lift=True)
+def cho_factor(a: Any, lower: bool = False, overwrite_a: bool = False, check_finite: bool = True) -> Any:
+    """(the Cholesky factor, lower), for `cho_solve`; traced, the triangle that SciPy leaves undefined is zero.
+
+    >>> import numpy as np, funcad
+    >>> f = lambda t: funcad.scipy.linalg.cho_solve(funcad.scipy.linalg.cho_factor(t * np.eye(2)), np.ones(2))[0]
+    >>> round(float(funcad.grad(f)(2.0)), 6)
+    -0.25
+    """
+    (a,) = inexact(a)
+    check_square("cho_factor", a)
+    return linalg.cholesky(a) if lower else _adjoint(linalg.cholesky(_adjoint(a))), lower
+
+
+def _by_cholesky(c: Any, b: Any, lower: bool) -> Any:
+    c_, b = (conjugated(c), b) if lower else (c, b)
+    if lower:  # c c^H x = b
+        y = triangular_solve(c, b, lower=True)
+        return triangular_solve(c_, y, lower=True, transposed=True)
+    y = triangular_solve(conjugated(c), b, lower=False, transposed=True)
+    return triangular_solve(c, y, lower=False)
+
+
+@implements("linalg.cho_solve")
+def cho_solve(c_and_lower: Any, b: Any, overwrite_b: bool = False, check_finite: bool = True) -> Any:
+    """x with a x = b, from the pair that `cho_factor` gives for a; stacks are allowed.
+
+    >>> import numpy as np, funcad
+    >>> funcad.grad(lambda b: funcad.scipy.linalg.cho_solve((2.0 * np.eye(1), True), b)[0])(np.ones(1))
+    array([0.25])
+    """
+    c, lower = c_and_lower
+    c, b = inexact(*by_reference([c, b], [c, b]))
+    check_square("cho_solve", c)
+    c, b, vector = system("cho_solve", c, b)
+    return as_given(_by_cholesky(c, b, bool(lower)), vector)
+
+
+# -- LU
+
+
+@implements("linalg.lu_factor", lift=True)
+def lu_factor(a: Any, overwrite_a: bool = False, check_finite: bool = True) -> Any:
+    """(lu, pivots) of matrices (..., m, n), for `lu_solve`, as SciPy's; the pivots are held when it is differentiated.
+
+    >>> import numpy as np, funcad
+    >>> f = lambda t: funcad.scipy.linalg.lu_solve(funcad.scipy.linalg.lu_factor(t * np.eye(2)), np.ones(2))[0]
+    >>> float(funcad.grad(f)(2.0))
+    -0.25
+    """
+    (a,) = inexact(a)
+    return tuple(lu_factors(a)[:2])
+
+
+@implements("linalg.lu_solve")
+def lu_solve(lu_and_piv: Any, b: Any, trans: Any = 0, overwrite_b: bool = False, check_finite: bool = True) -> Any:
+    """x with op(a) x = b, from the pair that `lu_factor` gives for a; op by `trans` (0: a, 1: a^T, 2: a^H).
+
+    >>> import numpy as np, funcad
+    >>> factors = funcad.scipy.linalg.lu_factor(2.0 * np.eye(1))
+    >>> funcad.grad(lambda b: funcad.scipy.linalg.lu_solve(factors, b)[0])(np.ones(1))
+    array([0.5])
+    """
+    op = _trans("lu_solve", trans)
+    lu_, pivots = lu_and_piv
+    lu_, pivots, b = by_reference([lu_, pivots, b], [lu_, pivots, b])
+    lu_, b = inexact(lu_, b)
+    check_square("lu_solve", lu_)
+    lu_, b, vector = system("lu_solve", lu_, b)
+    order = pivot_permutation(array_of(pivots))
+    shape = shape_of(b)
+    if op:
+        lu_ = conjugated(lu_) if op == 2 else lu_
+        y = triangular_solve(lu_, b, transposed=True)
+        y = triangular_solve(lu_, y, lower=True, transposed=True, unit_diagonal=True)
+        x = _reordered(y, argsort(order, axis=len(shape_of(order)) - 1), shape)
+    else:
+        y = triangular_solve(lu_, _reordered(b, order, shape), lower=True, unit_diagonal=True)
+        x = triangular_solve(lu_, y)
+    return as_given(x, vector)
+
+
+def _reordered(x: Any, order: Any, shape: tuple) -> Any:
+    """The rows of matrices in another order."""
+    order = broadcast_to(order, shape[:-1])
+    order = broadcast_in_dim(order, shape=shape, axes=tuple(range(len(shape) - 1)))
+    return take_along(x, order, len(shape) - 2, unique=True)
+
+
+@implements("linalg.lu", lift=True)
+def lu(
+    a: Any, permute_l: bool = False, overwrite_a: bool = False, check_finite: bool = True, p_indices: bool = False
+) -> Any:
+    """(p, l, u) with a = p l u, or (p l, u) with `permute_l`, or p as indices (a = l[p] u) with `p_indices`; as SciPy's.
+
+    >>> import numpy as np, funcad
+    >>> funcad.grad(lambda a: funcad.scipy.linalg.lu(a)[2][1, 1])(2.0 * np.eye(2)).round(6) + 0.0
+    array([[0., 0.],
+           [0., 1.]])
+    """
+    (a,) = inexact(a)
+    *lead, m, n = shape_of(a)
+    k = min(m, n)
+    packed, _, permutation = lu_factors(a)
+    upper = triangle(rows(packed, 0, k), lower=False)
+    left = columns(packed, 0, k)
+    left = unit_lower_p(left)
+    back = convert(argsort(permutation, axis=len(lead)), dtype_of(permutation))
+    if permute_l:
+        return _reordered(left, back, shape_of(left)), upper
+    if p_indices:
+        return back, left, upper
+    dtype = np.float32 if dtype_of(a).char in "fF" else np.float64
+    one = broadcast_to(constant(np.eye(m, dtype=dtype), a), (*lead, m, m))
+    return _reordered(one, back, (*lead, m, m)), left, upper
+
+
+# -- general matrices
+
+_STRUCTURES: dict[str | None, str] = {
+    None: "general",
+    **dict.fromkeys(["gen", "general", "banded"], "general"),
+    **dict.fromkeys(["sym", "symmetric"], "symmetric"),
+    **dict.fromkeys(["her", "hermitian"], "hermitian"),
+    **dict.fromkeys(["pos", "positive definite"], "positive"),
+    **{s: s for s in ("diagonal", "tridiagonal", "upper triangular", "lower triangular")},
+}
+
+
+def _structure(assume_a: Any) -> str:
+    if assume_a not in _STRUCTURES:
+        raise ValueError(f"{assume_a} is not a recognized matrix structure")
+    return _STRUCTURES[assume_a]
+
+
+def _diagonal(a: Any, k: int) -> Any:
+    """Diagonal k of square matrices, in the columns in which it stands, zeros elsewhere."""
+    shape = shape_of(a)
+    mask = broadcast_to(constant(np.eye(shape[-1], k=k, dtype=bool), a), shape)
+    return reduce_sum(select(mask, a, dtype_of(a).type(0)), axes=(len(shape) - 2,))
+
+
+@implements("linalg.solve", lift=True)
+def solve(
+    a: Any,
+    b: Any,
+    lower: bool = False,
+    overwrite_a: bool = False,
+    overwrite_b: bool = False,
+    check_finite: bool = True,
+    assume_a: Any = None,
+    transposed: bool = False,
+) -> Any:
+    """x with a x = b, for matrices (..., n, n) and right-hand sides (n,) or (..., n, k); `assume_a` names the structure of a.
+
+    As SciPy's: LinAlgError if singular, ValueError for an unknown structure. What the structure does not read of a has
+    derivative zero. Traced, a structure that is not named is not looked for, and `transposed` works on complex matrices too.
+
+    >>> import numpy as np, funcad
+    >>> funcad.grad(lambda a: funcad.scipy.linalg.solve(a, np.ones(1))[0])(np.array([[2.0]]))
+    array([[-0.25]])
+    """
+    kind = _structure(assume_a)
+    a, b = inexact(a, b)
+    check_square("solve", a)
+    a, b, vector = system("solve", a, b)
+    return as_given(_solved(a, b, kind, bool(lower), bool(transposed)), vector)
+
+
+def _solved(a: Any, b: Any, kind: str, lower: bool, transposed: bool) -> Any:
+    if kind.endswith("triangular"):
+        return triangular_solve(a, b, lower=kind.startswith("lower"), transposed=transposed)
+    if kind == "diagonal":
+        on = reduce_sum(triangle(triangle(a), lower=False), axes=(len(shape_of(a)) - 2,))
+        return div(b, in_columns(on, shape_of(b)))
+    if kind in ("symmetric", "hermitian", "positive"):
+        a = symmetric(a, lower, kind != "symmetric")
+    if transposed:
+        a = mT(a)
+    if kind == "positive":
+        return _by_cholesky(linalg.cholesky(a), b, True)
+    if kind == "tridiagonal":
+        return banded_solve(_three_diagonals(a), b, lower=1, upper=1)
+    return linalg.solve(a, b)
+
+
+def _three_diagonals(a: Any) -> Any:
+    shape = shape_of(a)
+    parts = [reshape(_diagonal(a, k), shape=(*shape[:-2], 1, shape[-1])) for k in (1, 0, -1)]
+    return concatenate(parts, axis=len(shape) - 2)
+
+
+@implements("linalg.inv", lift=True)
+def inv(
+    a: Any, overwrite_a: bool = False, check_finite: bool = True, *, assume_a: Any = None, lower: bool = False
+) -> Any:
+    """The inverse of matrices (..., n, n); LinAlgError if singular; `assume_a` names the structure of a, as in `solve`.
+
+    >>> import numpy as np, funcad
+    >>> funcad.grad(lambda a: funcad.scipy.linalg.inv(a)[0, 0])(np.array([[2.0]]))
+    array([[-0.25]])
+    """
+    kind = _structure(assume_a)
+    (a,) = inexact(a)
+    check_square("inv", a)
+    if kind == "general":
+        return linalg.inv(a)
+    return _solved(a, identity(a), kind, bool(lower), False)
+
+
+@implements("linalg.det", lift=True)
+def det(a: Any, overwrite_a: bool = False, check_finite: bool = True) -> Any:
+    """The determinant of matrices (..., n, n); its derivatives are right at singular matrices too.
+
+    >>> import numpy as np, funcad
+    >>> funcad.grad(funcad.scipy.linalg.det)(np.diag([2.0, 0.0]))
+    array([[0., 0.],
+           [0., 2.]])
+    """
+    (a,) = double(a)
+    check_square("det", a)
+    return linalg.det(a)
+
+
+# -- bands, Toeplitz, circulant
+
+
+@implements("linalg.solve_banded", lift=True)
+def solve_banded(
+    l_and_u: Any, ab: Any, b: Any, overwrite_ab: bool = False, overwrite_b: bool = False, check_finite: bool = True
+) -> Any:
+    """x with a x = b for a band matrix in diagonal-ordered form, `ab[u + i - j, j] == a[i, j]`; costs and derivatives are O(n).
+
+    >>> import numpy as np, funcad
+    >>> f = lambda ab: funcad.scipy.linalg.solve_banded((0, 0), ab, np.ones(2))[0]
+    >>> funcad.grad(f)(np.array([[2.0, 1.0]])) + 0.0
+    array([[-0.25,  0.  ]])
+    """
+    low, up = map(int, l_and_u)
+    ab, b = inexact(ab, b)
+    if shape_of(ab)[-2] != low + up + 1:
+        raise ValueError(
+            f"invalid values for the number of lower and upper diagonals: l+u+1 ({low + up + 1}) does not equal "
+            f"ab.shape[0] ({shape_of(ab)[-2]})"
+        )
+    ab, b, vector = system("solve_banded", ab, b)
+    return as_given(banded_solve(ab, b, lower=low, upper=up), vector)
+
+
+@implements("linalg.solveh_banded", lift=True)
+def solveh_banded(
+    ab: Any,
+    b: Any,
+    overwrite_ab: bool = False,
+    overwrite_b: bool = False,
+    lower: bool = False,
+    check_finite: bool = True,
+) -> Any:
+    """x with a x = b for a Hermitian positive definite band matrix, of which the lower or the upper diagonals are given.
+
+    >>> import numpy as np, funcad
+    >>> f = lambda ab: funcad.scipy.linalg.solveh_banded(ab, np.ones(2))[0]
+    >>> funcad.grad(f)(np.array([[2.0, 1.0]])) + 0.0
+    array([[-0.25,  0.  ]])
+    """
+    ab, b = inexact(ab, b)
+    width = shape_of(ab)[-2] - 1
+    ab, b, vector = system("solveh_banded", ab, b)
+    return as_given(banded_solve(hermitian_band(ab, bool(lower)), b, lower=width, upper=width, positive=True), vector)
+
+
+@implements("linalg.solve_toeplitz")
+def solve_toeplitz(c_or_cr: Any, b: Any, check_finite: bool = True) -> Any:
+    """x with T x = b, T the Toeplitz matrix of the first column c, or of (c, r); traced, T is formed and factorized.
+
+    >>> import numpy as np, funcad
+    >>> funcad.grad(lambda c: funcad.scipy.linalg.solve_toeplitz(c, np.ones(1))[0])(np.array([2.0]))
+    array([-0.25])
+    """
+    given = [*(c_or_cr if isinstance(c_or_cr, tuple) else (c_or_cr,)), b]
+    *parts, b = by_reference(given, given)
+    a, b = double(toeplitz(*parts), b)
+    a, b, vector = system("solve_toeplitz", a, b)
+    return as_given(linalg.solve(a, b), vector)
+
+
+@implements("linalg.solve_circulant", lift=True)
+def solve_circulant(
+    c: Any, b: Any, singular: str = "raise", tol: Any = None, caxis: int = -1, baxis: int = 0, outaxis: int = 0
+) -> Any:
+    """x with C x = b, C the circulant matrix of its first column c; traced, for c and b of one axis, or b of two.
+
+    >>> import numpy as np, funcad
+    >>> funcad.grad(lambda c: funcad.scipy.linalg.solve_circulant(c, np.ones(1))[0])(np.array([2.0]))
+    array([-0.25])
+    """
+    unsupported("solve_circulant", "use solve(circulant(c), b)", singular=None if singular == "raise" else singular, tol=tol)
+    a, b = inexact(circulant(c), b)
+    if len(shape_of(a)) != 2 or (caxis, baxis, outaxis) not in ((-1, 0, 0), (0, 0, 0)):
+        raise TypeError("scipy.linalg.solve_circulant of traced values takes 1-D c and solves along axis 0 of b")
+    a, b, vector = system("solve_circulant", a, b)
+    return as_given(linalg.solve(a, b), vector)
+
+

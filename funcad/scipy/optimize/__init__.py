@@ -1,0 +1,17 @@
+"""`scipy.optimize`, differentiable: SciPy's own solvers, with funcad's derivatives inside and around them.
+
+`minimizing` (with `constraints`), `roots` and `fitting` hold the functions; `implicit` what they share.
+"""
+
+from funcad.scipy.optimize.fitting import curve_fit as curve_fit
+from funcad.scipy.optimize.fitting import least_squares as least_squares
+from funcad.scipy.optimize.minimizing import minimize as minimize
+from funcad.scipy.optimize.roots import bisect as bisect
+from funcad.scipy.optimize.roots import brenth as brenth
+from funcad.scipy.optimize.roots import brentq as brentq
+from funcad.scipy.optimize.roots import fixed_point as fixed_point
+from funcad.scipy.optimize.roots import newton as newton
+from funcad.scipy.optimize.roots import ridder as ridder
+from funcad.scipy.optimize.roots import root as root
+from funcad.scipy.optimize.roots import root_scalar as root_scalar
+from funcad.scipy.optimize.roots import toms748 as toms748

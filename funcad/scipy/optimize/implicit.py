@@ -1,0 +1,152 @@
+"""What the solvers of this folder share: SciPy runs on the host, the implicit function theorem differentiates.
+
+A user's function is made a function of one vector and of the traced values that it closes over (`Hoisted`). `implicit_root`
+hands SciPy's solver to `custom_root` as a host callback, so it works under grad, jit and vmap (lane by lane), at every order.
+Traps: a function that looks at values in Python (`if x > 0`) cannot be traced abstractly; it works as long as nothing outside
+is traced. A solver that fails gives a point that is no solution: when a derivative could be taken there, it warns.
+"""
+
+from __future__ import annotations
+
+import importlib
+import warnings
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from funcad import tree
+from funcad.control.callback import pure_callback
+from funcad.control.closure import closure_convert
+from funcad.control.jit import jit
+from funcad.control.solve import custom_root
+from funcad.errors import TracerArrayConversionError, TracerBoolConversionError, TracerIntegerConversionError
+from funcad.ir.aval import shape_of
+from funcad.ir.tracer import Tracer
+from funcad.primitives.conversion import stop_gradient
+from funcad.primitives.linalg import solve
+from funcad.primitives.shape import reshape
+from funcad.scipy.sparse.linalg import strictly
+from funcad.scipy.vectors import Vector
+from funcad.transforms.tools import ShapeDtypeStruct
+from funcad.transforms.vmap import vmap
+
+__all__ = ["Hoisted", "implicit_root", "unknown", "scipy_optimize", "result_of", "is_abstract", "warn_failure", "integer"]
+
+DENSE = 500  # unknowns up to which the linear system of a derivative is formed
+_CONVERSIONS = (TracerBoolConversionError, TracerArrayConversionError, TracerIntegerConversionError)
+
+Flat = Callable[..., Any]
+
+
+def scipy_optimize() -> Any:
+    """The one door to scipy.optimize."""
+    return importlib.import_module("scipy.optimize")
+
+
+def result_of(**fields: Any) -> Any:
+    """SciPy's OptimizeResult, which is made a pytree at its first use: numbers and arrays are leaves, texts are not."""
+    cls = scipy_optimize().OptimizeResult
+    if tree.structure(cls(x=1)) == tree.structure(1):
+        tree.register_pytree_node(cls, _flatten, lambda static, leaves: _unflatten(cls, static, leaves))
+    return cls(**fields)
+
+
+def _flatten(result: Any) -> tuple[list[Any], tuple]:
+    texts = tuple((k, v) for k, v in sorted(result.items()) if isinstance(v, str))
+    names = tuple(k for k, v in sorted(result.items()) if not isinstance(v, str))
+    return [result[k] for k in names], (names, texts)
+
+
+def _unflatten(cls: type, static: tuple, leaves: Sequence[Any]) -> Any:
+    names, texts = static
+    return cls(**dict(zip(names, leaves)), **dict(texts))
+
+
+def unknown(what: str, x0: Any) -> tuple[Vector, Any]:
+    """(how a starting point becomes a vector, that vector); a list or tuple of plain numbers is an array, as in SciPy."""
+    if isinstance(x0, (list, tuple)) and x0 and all(isinstance(v, (int, float, complex, np.generic)) for v in x0):
+        x0 = np.asarray(x0)
+    vector = Vector(what, x0)
+    return vector, stop_gradient(vector.flat(x0))
+
+
+class Hoisted:
+    """A function of vectors, and the traced values that it closes over.
+
+    `function(*vectors, *values)`; `values` is empty if it depends on nothing that is traced. `compiled(transform)` is a
+    function of NumPy vectors and values for SciPy to call.
+    """
+
+    def __init__(self, f: Flat, *examples: Any):
+        self.error: Exception | None = None
+        self.values: list[Any] = []
+        try:
+            self.function, self.values = closure_convert(f, *examples)
+        except _CONVERSIONS as error:  # it needs values to run: then it must not depend on traced ones
+            self.function, self.error = f, error
+
+    def compiled(self, transform: Callable[[Flat], Flat] = lambda f: f) -> Flat:
+        derived = transform(self.function)
+        if self.error is None:
+            return jit(derived)
+
+        def checked(*args: Any) -> Any:
+            out = derived(*args)
+            if any(type(x) is Tracer for x in tree.leaves(out)):
+                raise self.error  # type: ignore[misc]
+            return out
+
+        return checked
+
+
+def is_abstract(*values: Any) -> bool:
+    """Is any of the values traced?"""
+    return any(type(v) is Tracer for v in values)
+
+
+def integer(result: Any, name: str) -> np.int64:
+    """A count from SciPy's result, 0 if this solver does not count it."""
+    return np.int64(result.get(name, 0) or 0)
+
+
+def warn_failure(what: str, message: Any) -> None:
+    warnings.warn(
+        f"{what} did not converge: {message}\nIts derivative is that of a solution, which this point is not; look at success.",
+        RuntimeWarning,
+        stacklevel=2,
+    )
+
+
+def _dense(g: Callable[[Any], Any], y: Any) -> Any:
+    """x with g(x) = y, g linear on vectors, by its matrix."""
+    n = shape_of(y)[0]
+    matrix = vmap(g)(np.eye(n, dtype=y.dtype)).T
+    return reshape(solve(matrix, reshape(y, shape=(n, 1))), shape=(n,))
+
+
+def _iterative(symmetric: bool) -> Callable[..., Any]:
+    return lambda g, y: strictly(g, y, float(np.finfo(y.dtype).eps) ** 0.75, symmetric)
+
+
+def implicit_root(
+    residual: Callable[[Any], Any],
+    start: Any,
+    host: Callable[..., tuple[Any, dict]],
+    operands: Sequence[Any],
+    fields: dict[str, Any],
+    symmetric: bool = False,
+) -> tuple[Any, dict]:
+    """(z, aux) with residual(z) = 0, as `host(start, *operands)` finds it on NumPy arrays; aux has the dtypes `fields`.
+
+    Differentiable in everything that `residual` closes over; `symmetric` says that its Jacobian is.
+    """
+    n, dtype = shape_of(start)[0], start.dtype
+    shapes = (ShapeDtypeStruct((n,), dtype), {k: ShapeDtypeStruct((), d) for k, d in fields.items()})
+    operands = [stop_gradient(v) for v in operands]
+
+    def solver(f: Any, guess: Any) -> Any:
+        return pure_callback(host, shapes, guess, *operands, vmap_method="sequential")
+
+    tangent_solve = _dense if n <= DENSE else _iterative(symmetric)
+    return custom_root(residual, start, solver, tangent_solve, has_aux=True)

@@ -1,0 +1,228 @@
+"""Recursive filters, differentiable in their coefficients, the signal and the initial state.
+
+Idea: filtering is a convolution with b and the all-pole filter of a. The initial state of SciPy's (transposed direct form II)
+is added to the convolution's first samples; the final state is what the two convolutions, of b with x and of a with y, leave
+beyond the signal's end.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from funcad.ir.aval import shape_of
+from funcad.ir.trace import by_reference
+from funcad.numpy.axes import array_of, axis_of, move
+from funcad.numpy.promote import promote_dtype, result_dtype
+from funcad.numpy.shaping import piece
+from funcad.primitives.conversion import convert
+from funcad.primitives.filtering import all_pole, causal
+from funcad.primitives.shape import broadcast_to, pad_p, reshape
+from funcad.scipy.door import implements
+
+__all__ = ["lfilter", "lfilter_zi", "sosfilt", "sosfilt_zi", "filtfilt", "sosfiltfilt"]
+
+
+def _floats(*args: Any) -> list[Any]:
+    """The operands as arrays of one float or complex dtype; None stays."""
+    arrays = [array_of(a) for a in args if a is not None]
+    dtype = np.result_type(result_dtype(arrays)[0], np.float32)
+    found = iter([convert(x, dtype) for x in promote_dtype(arrays, dtype)])
+    return [None if a is None else next(found) for a in args]
+
+
+def _line(x: Any, n: int) -> Any:
+    """A vector (k,) as (1, n), padded with zeros."""
+    return reshape(pad_p(x, low=(0,), high=(n - shape_of(x)[0],), interior=(0,)), shape=(1, n))
+
+
+def run_filter(b: Any, a: Any, x: Any, state: Any) -> tuple[Any, Any]:
+    """y and the final state for x (L, N), vectors b and a, and a state (L, K - 1) or None; all of one dtype."""
+    lines, n = shape_of(x)
+    k = max(shape_of(b)[0], shape_of(a)[0])
+    b, a = b / a[:1], a / a[:1]
+    tail = 0 if state is None else k - 1
+    x = reshape(x, shape=(1, lines, n))
+    v = causal(x, _line(b, k), tail)
+    if state is not None:
+        v = v + reshape(pad_p(state, low=(0, 0), high=(0, n), interior=(0, 0)), shape=(1, lines, n + tail))
+    y = all_pole(piece(v, 0, n, 2), _line(a, k)) if shape_of(a)[0] > 1 else piece(v, 0, n, 2)
+    y_lines = reshape(y, shape=(lines, n))
+    if state is None:
+        return y_lines, None
+    left = piece(v, n, n + tail, 2)
+    if shape_of(a)[0] > 1:
+        left = left - piece(causal(y, _line(a, k), tail), n, n + tail, 2)
+    return y_lines, reshape(left, shape=(lines, tail))
+
+
+def _along(x: Any, axis: int) -> tuple[Any, tuple]:
+    """x as lines (L, N) of one axis, and the shape to come back to."""
+    x = move(x, axis, len(shape_of(x)) - 1)
+    shape = shape_of(x)
+    size = 1
+    for m in shape[:-1]:
+        size *= m
+    return reshape(x, shape=(size, shape[-1])), shape
+
+
+def _back(lines: Any, shape: tuple, axis: int) -> Any:
+    return move(reshape(lines, shape=(*shape[:-1], shape_of(lines)[1])), len(shape) - 1, axis)
+
+
+def _state_of(zi: Any, shape: tuple, axis: int, size: int) -> Any:
+    """An initial state with SciPy's axes, broadcast, as lines."""
+    if len(shape_of(zi)) != len(shape) or shape_of(zi)[axis] != size:
+        raise ValueError(f"the initial state zi must have x's axes and {size} elements along axis {axis}, got {shape_of(zi)}")
+    zi = move(zi, axis, len(shape) - 1)
+    return reshape(broadcast_to(zi, (*shape[:-1], size)), shape=(int(np.prod(shape[:-1])), size))
+
+
+@implements("signal.lfilter", lift=True)
+def lfilter(b: Any, a: Any, x: Any, axis: int = -1, zi: Any = None) -> Any:
+    b, a, x, zi = _floats(b, a, x, zi)
+    b, a = np.atleast_1d(b), np.atleast_1d(a)
+    if len(shape_of(b)) != 1 or len(shape_of(a)) != 1 or not shape_of(a)[0] or not shape_of(b)[0]:
+        raise ValueError(f"lfilter: b and a must be vectors that are not empty, got shapes {shape_of(b)} and {shape_of(a)}")
+    axis = axis_of(axis, len(shape_of(x)))
+    lines, shape = _along(x, axis)
+    size = max(shape_of(a)[0], shape_of(b)[0]) - 1
+    y, state = run_filter(b, a, lines, None if zi is None else _state_of(zi, shape, axis, size))
+    y = _back(y, shape, axis)
+    return y if zi is None else (y, _back(state, shape, axis))
+
+
+@implements("signal.lfilter_zi", lift=True)
+def lfilter_zi(b: Any, a: Any) -> Any:
+    """`scipy.signal.lfilter_zi`: the state in which a step's response is steady."""
+    b, a = _floats(b, a)
+    b, a = b / a[:1], a / a[:1]
+    k = max(shape_of(a)[0], shape_of(b)[0])
+    if k < 2:
+        raise ValueError("The length of `a` along the last axis must be at least 2.")
+    b, a = _line(b, k)[0], _line(a, k)[0]
+    rest = (b - a * (np.sum(b) / np.sum(a)))[1:]
+    return np.flip(np.cumsum(np.flip(rest)))
+
+
+def _sections(sos: Any) -> Any:
+    if len(shape_of(sos)) != 2 or shape_of(sos)[1] != 6:
+        raise ValueError(f"sos array must be shape (n_sections, 6), got {shape_of(sos)}")
+    return sos
+
+
+@implements("signal.sosfilt", lift=True)
+def sosfilt(sos: Any, x: Any, axis: int = -1, zi: Any = None) -> Any:
+    sos, x, zi = _floats(sos, x, zi)
+    n = shape_of(_sections(sos))[0]
+    axis = axis_of(axis, len(shape_of(x)))
+    lines, shape = _along(x, axis)
+    if zi is not None and (shape_of(zi)[:1] != (n,) or len(shape_of(zi)) != len(shape) + 1):
+        raise ValueError(f"Invalid zi shape: expected ({n}, ...) with 2 elements along x's axis {axis}, got {shape_of(zi)}")
+    states = []
+    for i in range(n):
+        state = None if zi is None else _state_of(zi[i], shape, axis, 2)
+        lines, state = run_filter(sos[i, :3], sos[i, 3:], lines, state)
+        states.append(state)
+    y = _back(lines, shape, axis)
+    return y if zi is None else (y, np.stack([_back(s, shape, axis) for s in states]))
+
+
+@implements("signal.sosfilt_zi", lift=True)
+def sosfilt_zi(sos: Any) -> Any:
+    """`scipy.signal.sosfilt_zi`: the states in which a step's response is steady."""
+    (sos,) = _floats(sos)
+    scale: Any = 1.0
+    states = []
+    for i in range(shape_of(_sections(sos))[0]):
+        b, a = sos[i, :3], sos[i, 3:]
+        states.append(scale * lfilter_zi(b, a))
+        scale = scale * (np.sum(b) / np.sum(a))
+    return np.stack(states)
+
+
+# ---- forwards and backwards
+
+
+def _extended(x: Any, axis: int, padtype: Any, edge: int) -> Any:
+    """x continued by `edge` samples at both ends of an axis."""
+    n = shape_of(x)[axis]
+    if padtype not in ("even", "odd", "constant", None):
+        raise ValueError(f"Unknown value '{padtype}' given to padtype. padtype must be 'even', 'odd', 'constant', or None.")
+    if padtype is None or edge == 0:
+        return x
+    if edge < 0 or n <= edge:
+        raise ValueError(f"The length of the input vector x must be greater than padlen, which is {edge}.")
+    first, last = piece(x, 0, 1, axis), piece(x, n - 1, n, axis)
+    if padtype == "constant":
+        before, after = [broadcast_to(e, _resized(shape_of(x), axis, edge)) for e in (first, last)]
+    else:
+        before = np.flip(piece(x, 1, edge + 1, axis), axis)
+        after = np.flip(piece(x, n - 1 - edge, n - 1, axis), axis)
+        if padtype == "odd":
+            before, after = 2 * first - before, 2 * last - after
+    return np.concatenate([before, x, after], axis=axis)
+
+
+def _resized(shape: tuple, axis: int, n: int) -> tuple:
+    return (*shape[:axis], n, *shape[axis + 1 :])
+
+
+def _both_ways(x: Any, axis: int, edge: int, step: Any) -> Any:
+    """`step(lines, first samples) -> lines`, forwards and backwards, and without the continuation."""
+    lines, shape = _along(x, axis)
+    for _ in range(2):
+        lines = np.flip(step(lines, lines[:, :1]), 1)
+    n = shape_of(lines)[1]
+    return _back(piece(lines, edge, n - edge, 1), shape, axis)
+
+
+@implements("signal.filtfilt", lift=True)
+def filtfilt(
+    b: Any,
+    a: Any,
+    x: Any,
+    axis: int = -1,
+    padtype: Any = "odd",
+    padlen: Any = None,
+    method: str = "pad",
+    irlen: Any = None,
+) -> Any:
+    """`scipy.signal.filtfilt` with method "pad"."""
+    if method != "pad":
+        raise NotImplementedError(f'filtfilt supports method="pad" with traced values, got {method!r}')
+    b, a, x = _floats(b, a, x)
+    axis = axis_of(axis, len(shape_of(x)))
+    b, a = np.atleast_1d(b), np.atleast_1d(a)
+    edge = 0 if padtype is None else 3 * max(shape_of(a)[0], shape_of(b)[0]) if padlen is None else int(padlen)
+    x = _extended(x, axis, padtype, edge)
+    zi = lfilter_zi(b, a)
+    return _both_ways(x, axis, edge, lambda lines, first: run_filter(b, a, lines, first * zi)[0])
+
+
+@implements("signal.sosfiltfilt")
+def sosfiltfilt(sos: Any, x: Any, axis: int = -1, padtype: Any = "odd", padlen: Any = None) -> Any:
+    """`scipy.signal.sosfiltfilt`; with traced coefficients give `padlen`, whose default looks at their zeros."""
+    if padlen is None and padtype is not None:
+        padlen = _default_edge(sos)
+    sos, x = _floats(*by_reference([sos, x], [sos, x]))
+    axis = axis_of(axis, len(shape_of(x)))
+    edge = 0 if padtype is None else int(padlen)
+    x = _extended(x, axis, padtype, edge)
+    zi = sosfilt_zi(sos)
+
+    def step(lines: Any, first: Any) -> Any:
+        for i in range(shape_of(sos)[0]):
+            lines, _ = run_filter(sos[i, :3], sos[i, 3:], lines, first * zi[i])
+        return lines
+
+    return _both_ways(x, axis, edge, step)
+
+
+def _default_edge(sos: Any) -> int:
+    if not isinstance(sos, (np.ndarray, list, tuple)):
+        raise TypeError("sosfiltfilt of traced coefficients needs padlen=: the default depends on which of them are zero")
+    coefficients = np.asarray(sos)
+    n = 2 * len(coefficients) + 1
+    return 3 * int(n - min((coefficients[:, 2] == 0).sum(), (coefficients[:, 5] == 0).sum()))

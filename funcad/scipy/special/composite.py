@@ -1,0 +1,301 @@
+"""scipy.special's functions that are not ufuncs, and distribution functions, made of those that are.
+
+With no tracer among the arguments all of them are SciPy's own, but `bessel_jn`, which only JAX has.
+"""
+
+from __future__ import annotations
+
+from math import log as _log
+from math import pi, sqrt
+from typing import Any
+
+import numpy as np
+
+from funcad.ir.aval import aval_of, dtype_of, shape_of
+from funcad.ir.tracer import Tracer
+from funcad.numpy.axes import array_of
+from funcad.numpy.promote import as_array, broadcast, promote, promote_dtype, promote_for
+from funcad.primitives import special
+from funcad.primitives.activation import softplus as _softplus
+from funcad.primitives.arithmetic import add, div, floor, mul, sub
+from funcad.primitives.comparison import and_, eq, ge, gt, lt, select
+from funcad.primitives.conversion import complex_dtype, convert, make_complex, real
+from funcad.primitives.shape import broadcast_to, concatenate, reshape
+from funcad.primitives.transcendental import exp
+from funcad.primitives.transcendental import sinc as _sinc
+from funcad.scipy.door import implements, scipy_function, where_am_i
+
+
+def _floats(*args: Any, wide: bool = False) -> list[Any]:
+    """Operands of one float dtype (float64 if `wide`, as SciPy's functions in Python give) and one shape; no complex ones."""
+    operands = list(promote(*[as_array(a) for a in args]))
+    dtype = next((dtype_of(a) for a in operands if not aval_of(a).weak), np.dtype(np.float64))
+    if dtype.kind == "c":
+        raise TypeError(f"complex arguments are not supported with traced values{where_am_i()}; take np.real first")
+    dtype = dtype if dtype.kind == "f" and not wide else np.dtype(np.float64)
+    return broadcast([dtype.type(a) if type(a) in (bool, int, float) else a for a in promote_dtype(operands, dtype)])
+
+
+def _static(n: Any, what: str, argument: str) -> int:
+    if isinstance(n, Tracer) or shape_of(n) or int(n) != n:
+        raise TypeError(f"{what}: {argument} must be a known integer, got {n!r:.60}")
+    return int(n)
+
+
+@implements("special.polygamma", lift=True)
+def polygamma(n: Any, x: Any) -> Any:
+    """`scipy.special.polygamma`: the n-th derivative of digamma; n is an integer or an array of integers.
+
+    >>> from funcad.scipy.special import polygamma
+    >>> float(polygamma(1, 1.0).round(6))
+    1.644934
+    """
+    if not isinstance(n, Tracer) and not shape_of(n):
+        return special.polygamma(n, *_floats(x, wide=True))
+    if isinstance(n, Tracer) and dtype_of(n).kind not in "iu":
+        raise TypeError(f"polygamma: the order must be an integer, got a traced {aval_of(n)}{where_am_i()}")
+    n, x = _floats(n, x, wide=True)
+    first = eq(n, 0.0)
+    higher = special.polygamma(select(first, 1.0, n), x)
+    return select(first, special.digamma(x), higher)
+
+
+@implements("special.zeta", lift=True)
+def zeta(x: Any, q: Any = None, out: Any = None) -> Any:
+    """`scipy.special.zeta`: Hurwitz' zeta function, or Riemann's without q. Differentiable in both arguments.
+
+    >>> from funcad.scipy.special import zeta
+    >>> float(zeta(2.0).round(6))
+    1.644934
+    """
+    if out is not None:
+        raise TypeError(f"zeta does not support out= with traced values{where_am_i()}; use the result.")
+    return special.riemann_zeta(*_floats(x)) if q is None else special.zeta(*_floats(x, q))
+
+
+@implements("special.multigammaln", lift=True)
+def multigammaln(a: Any, d: Any) -> Any:
+    """`scipy.special.multigammaln`: the logarithm of the multivariate gamma function of dimension d; NaN unless 2 a > d - 1.
+
+    >>> from funcad.scipy.special import multigammaln
+    >>> float(multigammaln(3.0, 2).round(6))
+    1.550195
+    """
+    d = _static(d, "multigammaln", "d")
+    (a,) = _floats(a, wide=True)
+    total = special.gammaln(a)
+    for j in range(1, d):
+        total = add(total, special.gammaln(sub(a, 0.5 * j)))
+    return select(gt(a, 0.5 * (d - 1)), add(total, _log(pi) * d * (d - 1) / 4), np.nan)
+
+
+@implements("special.factorial", lift=True)
+def factorial(n: Any, exact: bool = False, extend: str = "zero") -> Any:
+    """`scipy.special.factorial` of traced values: gamma(n + 1), 0 for negative n.
+
+    >>> from funcad.scipy.special import factorial
+    >>> float(factorial(4))
+    24.0
+    """
+    if exact or extend != "zero":
+        raise TypeError(f"factorial: exact= and extend= are not supported with traced values{where_am_i()}; leave them out.")
+    (n,) = _floats(n, wide=True)
+    negative = lt(n, 0.0)
+    return select(negative, 0.0, special.gamma(add(select(negative, 0.0, n), 1.0)))
+
+
+@implements("special.comb", lift=True)
+def comb(N: Any, k: Any, *, exact: bool = False, repetition: bool = False) -> Any:
+    """`scipy.special.comb` of traced values: the binomial coefficient, 0 unless 0 <= k <= N.
+
+    >>> from funcad.scipy.special import comb
+    >>> float(comb(5, 2))
+    10.0
+    """
+    if exact:
+        raise TypeError(f"comb: exact=True is not supported with traced values{where_am_i()}; leave it out.")
+    n, k = _floats(N, k)
+    if repetition:
+        n = sub(add(n, k), 1.0)
+    inside = and_(and_(ge(n, k), ge(n, 0.0)), ge(k, 0.0))
+    return select(inside, special.binom(select(inside, n, 2.0), select(inside, k, 1.0)), 0.0)
+
+
+@implements("special.perm", lift=True)
+def perm(N: Any, k: Any, exact: bool = False) -> Any:
+    """`scipy.special.perm` of traced values: N! / (N - k)!, 0 unless 0 <= k <= N.
+
+    >>> from funcad.scipy.special import perm
+    >>> float(perm(5, 2))
+    20.0
+    """
+    if exact:
+        raise TypeError(f"perm: exact=True is not supported with traced values{where_am_i()}; leave it out.")
+    n, k = _floats(N, k)
+    inside = and_(and_(ge(n, k), ge(n, 0.0)), ge(k, 0.0))
+    n, k = select(inside, n, 2.0), select(inside, k, 1.0)
+    return select(inside, special.poch(add(sub(n, k), 1.0), k), 0.0)
+
+
+@implements("special.bernoulli")
+def bernoulli(n: Any) -> Any:
+    """`scipy.special.bernoulli`: the Bernoulli numbers B0 to Bn, as an array; n is a known integer.
+
+    >>> from funcad.scipy.special import bernoulli
+    >>> bernoulli(2).round(3)
+    array([ 1.   , -0.5  ,  0.167])
+    """
+    return scipy_function("special.bernoulli")(_static(n, "bernoulli", "n"))
+
+
+@implements("special.lambertw", lift=True)
+def lambertw(z: Any, k: Any = 0, tol: float = 1e-8) -> Any:
+    """`scipy.special.lambertw`: w with w exp(w) = z, branch k, complex128 for real z too. Differentiable in z.
+
+    >>> from funcad.scipy.special import lambertw
+    >>> complex(lambertw(1.0).round(6))
+    (0.567143+0j)
+    """
+    z = array_of(z)
+    return special.lambertw(promote_dtype([z], np.dtype(np.complex128))[0], _static(k, "lambertw", "k"), tol)
+
+
+@implements("special.sph_harm_y", lift=True)
+def sph_harm_y(n: Any, m: Any, theta: Any, phi: Any, diff_n: Any = None, n_max: Any = None) -> Any:
+    """`scipy.special.sph_harm_y`: the spherical harmonic of degree n and order m at (theta, phi), complex.
+
+    Differentiable in the angles; n and m are integers, or arrays of integers. SciPy's `diff_n` other than 0 is not supported
+    with traced values: differentiate instead. `n_max` is JAX's, and not needed.
+
+    >>> from funcad.scipy.special import sph_harm_y
+    >>> complex(sph_harm_y(1, 0, 0.0, 0.0).round(6))
+    (0.488603+0j)
+    """
+    if diff_n:
+        raise TypeError(f"sph_harm_y: diff_n is not supported with traced values{where_am_i()}; use funcad.grad or funcad.jvp.")
+    if dtype_of(as_array(n)).kind not in "iu" or dtype_of(as_array(m)).kind not in "iu":
+        raise TypeError(f"sph_harm_y: n and m must be integers with traced values{where_am_i()}")
+    theta, phi = _floats(theta, phi, wide=True)
+    n, m, theta, phi = broadcast([*promote_dtype([as_array(n), as_array(m)], dtype_of(theta)), theta, phi])
+    return special.sph_harm_y(n, m, theta, phi)
+
+
+@implements("special.bessel_jn", always=True, lift=True)
+def bessel_jn(z: Any, *, v: int, n_iter: int = 50) -> Any:
+    """`jax.scipy.special.bessel_jn`: the Bessel functions of the first kind of orders 0 to v, along a new first axis.
+
+    `n_iter` is accepted as JAX has it, and not needed: values are SciPy's.
+
+    >>> from funcad.scipy.special import bessel_jn
+    >>> bessel_jn(1.0, v=1).round(6)
+    array([0.765198, 0.440051])
+    """
+    (z,) = _floats(z)
+    shape = shape_of(z)
+    orders = [special.jv(broadcast_to(dtype_of(z).type(k), shape) if shape else dtype_of(z).type(k), z) for k in range(v + 1)]
+    return concatenate([reshape(o, shape=(1, *shape)) for o in orders], axis=0)
+
+
+def _hankel(name: str, direction: float, scaled: bool) -> Any:
+    def implementation(v: Any, z: Any) -> Any:
+        v, z = _floats(v, z)
+        dtype = complex_dtype(dtype_of(z))
+        out = make_complex(special.jv(v, z), mul(direction, special.yv(v, z)))
+        return mul(out, exp(mul(complex(0, -direction), convert(z, dtype)))) if scaled else out
+
+    implementation.__doc__ = f"`scipy.special.{name}` of real arguments, complex; differentiable in both."
+    implementation.__name__ = name
+    return implements(f"special.{name}", lift=True)(implementation)
+
+
+hankel1 = _hankel("hankel1", 1.0, False)
+hankel2 = _hankel("hankel2", -1.0, False)
+hankel1e = _hankel("hankel1e", 1.0, True)
+hankel2e = _hankel("hankel2e", -1.0, True)
+
+
+@implements("special.softplus", lift=True)
+def softplus(x: Any) -> Any:
+    """`scipy.special.softplus`: log(1 + exp(x)).
+
+    >>> from funcad.scipy.special import softplus
+    >>> float(softplus(0.0).round(6))
+    0.693147
+    """
+    return _softplus(*_floats(x))
+
+
+@implements("special.sinc")
+def sinc(x: Any) -> Any:
+    """`scipy.special.sinc`, which is NumPy's: sin(pi x) / (pi x).
+
+    >>> from funcad.scipy.special import sinc
+    >>> float(sinc(0.0))
+    1.0
+    """
+    return _sinc(*_floats(x))
+
+
+# -- distribution functions
+
+
+def _distribution(name: str, formula: Any, text: str) -> Any:
+    """The public function for a ufunc of SciPy's that other functions can express."""
+
+    def implementation(*args: Any) -> Any:
+        return formula(*promote_for(scipy_function(f"special.{name}"), args))
+
+    implementation.__name__ = name
+    implementation.__doc__ = f"`scipy.special.{name}`: {text}. Differentiable in all float arguments."
+    return implements(f"special.{name}", lift=True)(implementation)
+
+
+def _half(x: Any) -> Any:
+    return mul(0.5, x)
+
+
+def _fisher(function: Any) -> Any:
+    def formula(n: Any, d: Any, x: Any) -> Any:
+        scaled = mul(n, x)
+        return function(_half(n), _half(d), div(scaled, add(d, scaled)))
+
+    return formula
+
+
+def _poisson(function: Any) -> Any:
+    return lambda k, m: function(add(floor(k), 1.0), m)
+
+
+chdtr = _distribution("chdtr", lambda v, x: special.gammainc(_half(v), _half(x)), "P(X < x), X chi-squared")
+chdtrc = _distribution("chdtrc", lambda v, x: special.gammaincc(_half(v), _half(x)), "P(X > x), X chi-squared")
+chdtri = _distribution("chdtri", lambda v, p: mul(2.0, special.gammainccinv(_half(v), p)), "the inverse of chdtrc")
+gdtr = _distribution("gdtr", lambda a, b, x: special.gammainc(b, mul(a, x)), "P(X < x), X of the gamma law, rate a, shape b")
+gdtrc = _distribution("gdtrc", lambda a, b, x: special.gammaincc(b, mul(a, x)), "1 - gdtr")
+fdtr = _distribution("fdtr", _fisher(special.betainc), "P(X < x), X of Fisher's F law")
+fdtrc = _distribution("fdtrc", _fisher(special.betaincc), "P(X > x), X of Fisher's F law")
+pdtr = _distribution("pdtr", _poisson(special.gammaincc), "P(X <= k), X of Poisson's law; k has derivative 0")
+pdtrc = _distribution("pdtrc", _poisson(special.gammainc), "P(X > k), X of Poisson's law; k has derivative 0")
+gdtrix = _distribution("gdtrix", lambda a, b, p: div(special.gammaincinv(b, p), a), "the inverse of gdtr in x")
+
+
+def _binomial(function: Any) -> Any:
+    return lambda k, n, p: function(sub(n, floor(k)), add(floor(k), 1.0), sub(1.0, p))
+
+
+def _negative_binomial(function: Any) -> Any:
+    return lambda k, n, p: function(n, add(floor(k), 1.0), p)
+
+
+bdtr = _distribution("bdtr", _binomial(special.betainc), "P(X <= k), X of the binomial law of n trials, 0 <= k < n")
+bdtrc = _distribution("bdtrc", _binomial(special.betaincc), "P(X > k), X of the binomial law of n trials, 0 <= k < n")
+nbdtr = _distribution("nbdtr", _negative_binomial(special.betainc), "P(X <= k), X of the negative binomial law")
+nbdtrc = _distribution("nbdtrc", _negative_binomial(special.betaincc), "P(X > k), X of the negative binomial law")
+
+
+def _voigt(x: Any, sigma: Any, gamma: Any) -> Any:
+    width = mul(sqrt(2.0), sigma)
+    w = special.wofz(make_complex(div(x, width), div(gamma, width)))
+    return div(real(w), mul(sqrt(2 * pi), sigma))
+
+
+voigt_profile = _distribution("voigt_profile", _voigt, "a normal density convolved with Cauchy's; sigma must be positive")

@@ -1,0 +1,344 @@
+"""What the distributions share: arguments, location and scale, the support, and how a formula becomes SciPy's methods.
+
+A distribution is one expression, `Continuous(name, parameters, logpdf=..., cdf=..., ...)`: formulas of the standard
+distribution (loc = 0, scale = 1), which need be right inside the support only. The methods bring `(x - loc) / scale`
+to them and fix what lies outside.
+
+* Bad parameters give NaN, as SciPy: where a check fails, x is poisoned with NaN before the formula, which so needs no
+  check of its own. Checks on known values cost nothing further once they have passed.
+* Outside the support the formula gets a harmless interior point and its result is replaced, so that its infinities
+  reach no derivative (`0 * inf` would be NaN): densities are 0 there, log-densities -inf, with derivative 0.
+* All floats of a call decide its dtype; integers adapt to it (float32 data with integer counts stay float32, where SciPy
+  computes in float64).
+* A quantile without a closed form gets SciPy's value, and its derivative by the implicit function theorem from the
+  distribution's own `cdf` and `logpdf`; quantiles of discrete distributions are step functions, with derivative 0.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from funcad import numpy as fnp
+from funcad.scipy.door import scipy_function
+from funcad.scipy.stats.arguments import floats, poisoned, quietly, replaced
+from funcad.scipy.stats.derivatives import from_scipy, inverse_of
+
+__all__ = ["Continuous", "Discrete", "Frozen"]
+
+
+class Frozen:
+    """A distribution with its parameters: `norm(1.0, 2.0).logpdf(x)` is `norm.logpdf(x, 1.0, 2.0)`."""
+
+    def __init__(self, family: Any, args: tuple, kwargs: dict[str, Any]):
+        self.dist, self.args, self.kwds = family, args, kwargs
+
+    def __getattr__(self, name: str) -> Callable[..., Any]:
+        if name.startswith("_"):
+            raise AttributeError(name)
+        method = getattr(self.dist, name)
+        return lambda *x, **options: method(*x, *self.args, **self.kwds, **options)
+
+    def __repr__(self) -> str:
+        arguments = [*map(repr, self.args), *[f"{k}={v!r}" for k, v in self.kwds.items()]]
+        return f"{self.dist}({', '.join(arguments)})"
+
+
+class _Family:
+    """Arguments of the methods, and what is not differentiable: other methods are SciPy's own, for known values."""
+
+    location: tuple[str, ...] = ("loc", "scale")
+
+    def __init__(self, name: str, parameters: str = "", *, check: Callable[..., Any] | None = None):
+        self.name = name
+        self.parameters = tuple(parameters.split())
+        self._check = check
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Frozen:
+        self._parameters("", args, kwargs)
+        return Frozen(self, args, kwargs)
+
+    def __repr__(self) -> str:
+        return f"funcad.scipy.stats.{self.name}"
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("_"):
+            raise AttributeError(name)
+        return getattr(scipy_function(f"stats.{self.name}"), name)
+
+    def _parameters(self, method: str, args: tuple, kwargs: dict[str, Any]) -> list[Any]:
+        """The parameters, then loc (and scale): None where the default holds."""
+        names = (*self.parameters, *self.location)
+        given = dict(zip(names, args))
+        label = f"{self.name}.{method}" if method else self.name
+        if len(args) > len(names):
+            raise TypeError(f"{label} takes the parameters {', '.join(names)}; got {len(args)} of them")
+        for name, value in kwargs.items():
+            if name not in names or name in given:
+                how = "was given twice" if name in given else f"is none of its parameters {', '.join(names)}"
+                raise TypeError(f"{label}: {name} {how}")
+            given[name] = value
+        missing = [n for n in self.parameters if n not in given]
+        if missing:
+            raise TypeError(f"{label} needs the parameter{'s' * (len(missing) > 1)} {', '.join(missing)}")
+        found = [given.get(n) for n in names]
+        for i, name in enumerate(self.location, len(self.parameters)):
+            if type(found[i]) in (int, float) and found[i] == (name == "scale"):
+                found[i] = None
+        return found
+
+    def _arguments(self, method: str, x: Any, args: tuple, kwargs: dict[str, Any]) -> tuple[Any, ...]:
+        """x, the parameters as a list, loc and scale, in one dtype."""
+        found = self._parameters(method, args, kwargs)
+        present = [x, *[p for p in found if p is not None]]
+        values = iter(floats(*present))
+        x = next(values)
+        found = [None if p is None else next(values) for p in found]
+        n = len(self.parameters)
+        return x, found[:n], *found[n:]
+
+
+def _method(name: str, doc: str, body: Callable[..., Any]) -> Callable[..., Any]:
+    def method(self: Any, x: Any, *args: Any, **kwargs: Any) -> Any:
+        return quietly(body, self, *self._arguments(name, x, args, kwargs))
+
+    method.__name__ = name
+    method.__qualname__ = name
+    method.__doc__ = doc
+    return method
+
+
+# -- continuous distributions
+
+
+def _standard(self: Any, x: Any, parameters: list, loc: Any, scale: Any) -> Any:
+    """(x - loc) / scale, NaN where a parameter is bad."""
+    conditions = [] if self._check is None else [self._check(*parameters)]
+    if loc is not None:
+        x = x - loc
+    if scale is not None:
+        x = x / scale
+        conditions.append(scale > 0)
+    return poisoned(x, *conditions)
+
+
+def _in_support(self: Any, y: Any, parameters: list, formula: Callable[..., Any], below: float, above: float) -> Any:
+    """The formula inside the open support, and its limits at the ends and beyond."""
+    low, high = self._support(*parameters)
+    under = y <= low if low is not None else None
+    over = y >= high if high is not None else None
+    if under is None and over is None:
+        return formula(y, *parameters)
+    outside = over if under is None else under if over is None else under | over
+    out = formula(replaced(y, outside, self._interior(*parameters)), *parameters)
+    if under is not None:
+        out = replaced(out, under, below)
+    return out if over is None else replaced(out, over, above)
+
+
+def _density(self: Any, x: Any, parameters: list, loc: Any, scale: Any, formula: Any, nothing: float) -> Any:
+    """A density's formula on the closed support (the open one if the density has no value at the ends)."""
+    y = _standard(self, x, parameters, loc, scale)
+    low, high = self._support(*parameters)
+    outside = None
+    if low is not None:
+        outside = y < low if self.closed else y <= low
+    if high is not None:
+        over = y > high if self.closed else y >= high
+        outside = over if outside is None else outside | over
+    if outside is not None:
+        out = formula(replaced(y, outside, self._interior(*parameters)), *parameters)
+        return replaced(out, outside, nothing)
+    return formula(y, *parameters)
+
+
+def _logpdf(self: Any, x: Any, parameters: list, loc: Any, scale: Any) -> Any:
+    if scale is None:
+        return _density(self, x, parameters, loc, None, self.formulas["logpdf"], -np.inf)
+    return _density(self, x, parameters, loc, scale, self.formulas["logpdf"], -np.inf) - fnp.log(scale)
+
+
+def _pdf(self: Any, x: Any, parameters: list, loc: Any, scale: Any) -> Any:
+    out = _density(self, x, parameters, loc, scale, self.formulas["pdf"], 0.0)
+    return out if scale is None else out / scale
+
+
+def _cumulative(name: str, below: float, above: float) -> Callable[..., Any]:
+    def body(self: Any, x: Any, parameters: list, loc: Any, scale: Any) -> Any:
+        y = _standard(self, x, parameters, loc, scale)
+        return _in_support(self, y, parameters, self.formulas[name], below, above)
+
+    return body
+
+
+def _quantile(name: str) -> Callable[..., Any]:
+    def body(self: Any, q: Any, parameters: list, loc: Any, scale: Any) -> Any:
+        conditions = [] if self._check is None else [self._check(*parameters)]
+        if scale is not None:
+            conditions.append(scale > 0)
+        low, high = self._support(*parameters)
+        ends = [-np.inf if low is None else low, np.inf if high is None else high]
+        at_zero, at_one = ends if name == "ppf" else ends[::-1]
+        q = poisoned(q, ~(q < 0), ~(q > 1), *conditions)
+        under, over = q <= 0, q >= 1
+        out = self.formulas[name](replaced(q, under | over, 0.5), *parameters)
+        out = replaced(replaced(out, under, at_zero), over, at_one)
+        if scale is not None:
+            out = out * scale
+        return out if loc is None else out + loc
+
+    return body
+
+
+def _log_of(probability: Any, complement: Any) -> Callable[..., Any]:
+    """log of a probability, from whichever of the two is small."""
+
+    def formula(y: Any, *parameters: Any) -> Any:
+        p, q = probability(y, *parameters), complement(y, *parameters)
+        low = p < 0.5
+        return fnp.where(low, fnp.log(fnp.where(low, p, 0.5)), fnp.log1p(-fnp.where(low, 0.5, q)))
+
+    return formula
+
+
+class Continuous(_Family):
+    """A continuous distribution of SciPy's, differentiable in x and in all parameters, loc and scale included.
+
+    >>> import numpy as np, funcad
+    >>> from funcad.scipy import stats
+    >>> funcad.grad(stats.norm.logpdf, argnums=(0, 2))(1.0, 0.0, 2.0)
+    (np.float64(-0.25), np.float64(-0.375))
+    """
+
+    def __init__(
+        self,
+        name: str,
+        parameters: str = "",
+        *,
+        check: Callable[..., Any] | None = None,
+        support: Any = (None, None),
+        interior: Any = 0.5,
+        closed: bool = True,
+        logpdf: Callable[..., Any],
+        cdf: Callable[..., Any],
+        sf: Callable[..., Any],
+        **formulas: Callable[..., Any],
+    ):
+        super().__init__(name, parameters, check=check)
+        self._support = support if callable(support) else lambda *parameters: support
+        self._interior = interior if callable(interior) else lambda *parameters: interior
+        self.closed = closed
+        self.formulas: dict[str, Callable[..., Any]] = {"logpdf": logpdf, "cdf": cdf, "sf": sf, **formulas}
+        add = self.formulas.setdefault
+        add("pdf", lambda y, *parameters: fnp.exp(logpdf(y, *parameters)))
+        add("logcdf", _log_of(cdf, sf))
+        add("logsf", _log_of(sf, cdf))
+        for method, goal, sign in (("ppf", cdf, 1.0), ("isf", sf, -1.0)):
+            if method not in formulas:
+                self.formulas[method] = inverse_of(
+                    goal, self._slope(sign), functools.partial(from_scipy, f"stats.{name}.{method}")
+                )
+
+    def _slope(self, sign: float) -> Callable[..., Any]:
+        return lambda y, *parameters: sign * fnp.exp(self.formulas["logpdf"](y, *parameters))
+
+    logpdf = _method("logpdf", "log of the density at x.", _logpdf)
+    pdf = _method("pdf", "Density at x.", _pdf)
+    cdf = _method("cdf", "Probability of values up to x.", _cumulative("cdf", 0.0, 1.0))
+    sf = _method("sf", "Probability of values above x, accurate where it is small.", _cumulative("sf", 1.0, 0.0))
+    logcdf = _method("logcdf", "log of `cdf`, accurate in both tails.", _cumulative("logcdf", -np.inf, 0.0))
+    logsf = _method("logsf", "log of `sf`, accurate in both tails.", _cumulative("logsf", 0.0, -np.inf))
+    ppf = _method("ppf", "The value that `cdf` takes to q: the inverse of `cdf`.", _quantile("ppf"))
+    isf = _method("isf", "The inverse of `sf`.", _quantile("isf"))
+
+
+# -- discrete distributions
+
+
+def _counts(self: Any, k: Any, parameters: list, loc: Any) -> Any:
+    """k - loc, NaN where a parameter is bad."""
+    return poisoned(k if loc is None else k - loc, *([] if self._check is None else [self._check(*parameters)]))
+
+
+def _outside(self: Any, k: Any, parameters: list) -> tuple[Any, Any]:
+    low, high = self._support(*parameters)
+    return k < low, None if high is None else k > high
+
+
+def _mass(name: str, nothing: float) -> Callable[..., Any]:
+    def body(self: Any, k: Any, parameters: list, loc: Any) -> Any:
+        k = _counts(self, k, parameters, loc)
+        under, over = _outside(self, k, parameters)
+        outside = under | (fnp.floor(k) < k)
+        if over is not None:
+            outside = outside | over
+        low = self._support(*parameters)[0]
+        return replaced(self.formulas[name](replaced(k, outside, low), *parameters), outside, nothing)
+
+    return body
+
+
+def _steps(name: str, below: float, above: float) -> Callable[..., Any]:
+    def body(self: Any, k: Any, parameters: list, loc: Any) -> Any:
+        k = fnp.floor(_counts(self, k, parameters, loc))
+        low, high = self._support(*parameters)
+        under = k < low
+        over = k == np.inf if high is None else k >= high
+        out = self.formulas[name](replaced(k, under | over, low), *parameters)
+        return replaced(replaced(out, under, below), over, above)
+
+    return body
+
+
+def _step_quantile(name: str) -> Callable[..., Any]:
+    def body(self: Any, q: Any, parameters: list, loc: Any) -> Any:
+        out = from_scipy(f"stats.{self.name}.{name}", q, *parameters)
+        return out if loc is None else out + loc
+
+    return body
+
+
+class Discrete(_Family):
+    """A discrete distribution of SciPy's, differentiable in its parameters.
+
+    `logpmf` and `pmf` are -inf and 0 except at the integers of the support; there, their derivative in k is that of the
+    formula (as JAX's), where k is a float. `cdf` and the like are step functions of k.
+
+    >>> import numpy as np, funcad
+    >>> from funcad.scipy import stats
+    >>> funcad.grad(lambda mu: stats.poisson.logpmf(3, mu))(2.0)
+    np.float64(0.5)
+    """
+
+    location = ("loc",)
+
+    def __init__(
+        self,
+        name: str,
+        parameters: str,
+        *,
+        check: Callable[..., Any],
+        support: Any = (0.0, None),
+        logpmf: Callable[..., Any],
+        cdf: Callable[..., Any],
+        sf: Callable[..., Any],
+        **formulas: Callable[..., Any],
+    ):
+        super().__init__(name, parameters, check=check)
+        self._support = support if callable(support) else lambda *parameters: support
+        self.formulas: dict[str, Callable[..., Any]] = {"logpmf": logpmf, "cdf": cdf, "sf": sf, **formulas}
+        self.formulas.setdefault("pmf", lambda k, *parameters: fnp.exp(logpmf(k, *parameters)))
+        self.formulas.setdefault("logcdf", _log_of(cdf, sf))
+        self.formulas.setdefault("logsf", _log_of(sf, cdf))
+
+    logpmf = _method("logpmf", "log of the probability of k.", _mass("logpmf", -np.inf))
+    pmf = _method("pmf", "Probability of k.", _mass("pmf", 0.0))
+    cdf = _method("cdf", "Probability of values up to k.", _steps("cdf", 0.0, 1.0))
+    sf = _method("sf", "Probability of values above k, accurate where it is small.", _steps("sf", 1.0, 0.0))
+    logcdf = _method("logcdf", "log of `cdf`, accurate in both tails.", _steps("logcdf", -np.inf, 0.0))
+    logsf = _method("logsf", "log of `sf`, accurate in both tails.", _steps("logsf", 0.0, -np.inf))
+    ppf = _method("ppf", "The least value whose `cdf` reaches q; SciPy's, with derivative 0.", _step_quantile("ppf"))
+    isf = _method("isf", "The least value whose `sf` does not exceed q; SciPy's, with derivative 0.", _step_quantile("isf"))

@@ -1,0 +1,159 @@
+"""Differential equations, integrals and interpolators: what the tables of tests/surface do not say."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import scipy.integrate
+import scipy.interpolate
+
+import funcad
+from funcad.scipy import integrate, interpolate
+from funcad.scipy.integrate import odeint
+
+TIMES = np.linspace(0.0, 2.0, 5)
+
+
+def oscillator(y, t, a, b):
+    return np.stack([y[1], a * (1 - y[0] ** 2) * y[1] - b * y[0]])
+
+
+def test_steps_are_those_of_scipys_methods() -> None:
+    y0 = np.array([2.0, 0.0])
+    for method in ("RK45", "RK23"):
+        expected = scipy.integrate.solve_ivp(lambda t, y: oscillator(y, t, 1.0, 1.0), (0, 5), y0, method, TIMES)
+        f = lambda y0: integrate.solve_ivp(lambda t, y: oscillator(y, t, 1.0, 1.0), (0, 5), y0, method, TIMES)  # noqa: B023
+        assert np.allclose(funcad.jit(f)(y0).y, expected.y, rtol=1e-10, atol=1e-12)
+        assert np.allclose(f(y0).y, expected.y)
+
+
+def test_closed_form_derivatives_in_everything() -> None:
+    def f(y0, times, rate):
+        return odeint(lambda y, t, rate: -rate * y, y0, times, rate, rtol=1e-10, atol=1e-10)
+
+    out = f(2.0, TIMES, 0.7)
+    assert np.allclose(out, 2 * np.exp(-0.7 * TIMES), rtol=1e-8)
+    exact = (np.exp(-0.7 * TIMES), np.diag(-0.7 * out), -TIMES * out)
+    exact[1][:, 0] += 0.7 * out  # the start moves the whole curve
+    for jacobian in (funcad.jacfwd, funcad.jacrev):
+        for found, expected in zip(jacobian(f, (0, 1, 2))(2.0, TIMES, 0.7), exact):
+            assert np.allclose(found, expected, atol=1e-7), jacobian
+    second = funcad.hessian(lambda rate: f(2.0, TIMES, rate)[-1])(0.7)
+    assert np.isclose(second, TIMES[-1] ** 2 * out[-1], rtol=1e-6)
+
+
+def test_trees_closures_and_integers() -> None:
+    stiffness = np.array([1.0, 2.0])
+
+    def energy(mass, count):
+        def f(state, t, parameters):
+            return {"x": state["v"], "v": -stiffness * state["x"] / (mass * parameters["count"])}
+
+        out = odeint(f, {"x": np.ones(2), "v": np.zeros(2)}, TIMES, {"count": count})
+        return np.sum(out["x"][-1])
+
+    exact = np.sum(np.cos(np.sqrt(stiffness / 6.0) * 2.0))
+    assert np.isclose(energy(3.0, 2), exact)
+    slope = np.sum(np.sin(np.sqrt(stiffness / 6.0) * 2.0) * np.sqrt(stiffness / 2.0) * 0.5 * 3.0**-1.5 * 2.0)
+    for derivative in (funcad.grad(energy)(3.0, 2), funcad.jvp(lambda m: energy(m, 2), (3.0,), (1.0,))[1]):
+        assert np.isclose(derivative, slope, rtol=1e-6)
+
+
+def test_jit_vmap_and_backwards_in_time() -> None:
+    loss = lambda y0, a: np.sum(odeint(oscillator, y0, TIMES, a, 1.0))
+    y0, a = np.array([[2.0, 0.0], [0.5, 1.0]]), np.array([1.0, 0.4])
+    each = [funcad.grad(loss, (0, 1))(*args) for args in zip(y0, a)]
+    for batched in (funcad.vmap(funcad.grad(loss, (0, 1))), funcad.jit(funcad.vmap(funcad.grad(loss, (0, 1))))):
+        found = batched(y0, a)
+        for i in range(2):
+            assert np.allclose(found[0][i], each[i][0], atol=1e-6) and np.allclose(found[1][i], each[i][1], atol=1e-6)
+    there = odeint(oscillator, y0[0], TIMES, 0.3, 1.0)
+    back = odeint(oscillator, there[-1], TIMES[::-1], 0.3, 1.0)
+    assert np.allclose(back[::-1], there, atol=1e-6)
+    assert np.allclose(funcad.jit(lambda t: odeint(oscillator, there[-1], t, 0.3, 1.0))(TIMES[::-1]), back)
+
+
+def test_complex_states() -> None:
+    f = lambda w: odeint(lambda z, t, w: 1j * w * z, 1.0 + 0j, TIMES, w)[-1]
+    assert np.isclose(f(1.5), np.exp(3j), atol=1e-6)
+    assert np.isclose(funcad.jvp(f, (1.5,), (1.0,))[1], 2j * np.exp(3j), atol=1e-5)
+    assert np.isclose(funcad.grad(lambda w: f(w).real)(1.5), -2 * np.sin(3.0), atol=1e-5)
+
+
+def test_what_cannot_be_integrated_is_nan() -> None:
+    out = odeint(lambda y, t: y**2, 1.0, np.array([0.0, 0.5, 2.0]))
+    assert np.isclose(out[1], 2.0) and np.isnan(out[2])
+    few = odeint(lambda y, t: -50.0 * y, 1.0, np.array([0.0, 10.0]), mxstep=3)
+    assert np.isnan(few[1])
+
+
+def test_one_time_and_repeated_times() -> None:
+    assert np.array_equal(odeint(oscillator, np.ones(2), TIMES[:1], 1.0, 1.0), np.ones((1, 2)))
+    out = odeint(oscillator, np.ones(2), np.array([0.0, 0.0, 1.0, 1.0]), 1.0, 1.0)
+    assert np.array_equal(out[0], out[1]) and np.array_equal(out[2], out[3])
+    assert np.allclose(funcad.jacrev(lambda y: odeint(oscillator, y, TIMES[:1], 1.0, 1.0)[0])(np.ones(2)), np.eye(2))
+
+
+@pytest.mark.parametrize(
+    ("call", "error", "words"),
+    [
+        (lambda: odeint(oscillator, np.ones(2, int), TIMES, 1.0, 1.0), TypeError, "float"),
+        (lambda: odeint(lambda y, t: y[0], np.ones(2), TIMES), ValueError, "shapes"),
+        (lambda: odeint(lambda y, t: (y, y), np.ones(2), TIMES), TypeError, "returns"),
+        (lambda: odeint(lambda y, t: 1j * y, np.ones(2), TIMES), TypeError, "complex"),
+        (lambda: odeint(lambda y, t: y, np.ones(2), 1.0), ValueError, "vector"),
+        (lambda: funcad.jit(lambda r: odeint(lambda y, t: y, 1.0, TIMES, rtol=r))(1e-6), TypeError, "rtol"),
+        (
+            lambda: funcad.jit(lambda y: integrate.solve_ivp(lambda t, y: y, (0, 1), y))(np.ones(1)),
+            NotImplementedError,
+            "t_eval",
+        ),
+        (
+            lambda: funcad.jit(lambda y: integrate.solve_ivp(lambda t, y: y, (0, 1), y, "LSODA"))(np.ones(1)),
+            NotImplementedError,
+            "RK45",
+        ),
+        (lambda: funcad.jit(interpolate.interp1d(TIMES, TIMES))(0.5), NotImplementedError, "bounds_error"),
+        (lambda: funcad.jvp(interpolate.interp1d(TIMES, TIMES), (3.0,), (1.0,)), ValueError, "above"),
+        (lambda: funcad.jit(lambda x: interpolate.CubicSpline(x, TIMES)(0.5))(TIMES), TypeError, "known"),
+    ],
+)
+def test_refusals_name_the_remedy(call: object, error: type, words: str) -> None:
+    with pytest.raises(error, match=words):
+        call()  # type: ignore[operator]
+
+
+def test_interpolators_of_known_values_are_scipys() -> None:
+    x, y = np.arange(6.0), np.random.default_rng(0).normal(size=6)
+    own, theirs = interpolate.CubicSpline(x, y), scipy.interpolate.CubicSpline(x, y)
+    assert np.array_equal(own(0.3), theirs(0.3)) and np.array_equal(own.c, theirs.c)
+    slope = funcad.grad(own)(0.3)
+    assert np.isclose(slope, theirs(0.3, 1))
+    area = funcad.grad(lambda y: interpolate.CubicSpline(x, y).integrate(0.5, 4.0))(y)
+    assert np.isclose(area @ y, theirs.integrate(0.5, 4.0))
+    with pytest.raises(ValueError, match="strictly increasing"):
+        interpolate.CubicSpline(x[::-1], y)
+
+
+def test_quadrature_by_leibniz() -> None:
+    f = lambda a, b, w: integrate.fixed_quad(lambda x: np.sin(w * x), a, b, n=12)[0]
+    found = funcad.grad(f, (0, 1, 2))(0.2, 1.4, 1.3)
+    w = 1.3
+    exact = (np.cos(0.2 * w) - np.cos(1.4 * w)) / w
+    in_w = (1.4 * np.sin(1.4 * w) - 0.2 * np.sin(0.2 * w)) / w - exact / w
+    assert np.allclose(found, (-np.sin(0.2 * w), np.sin(1.4 * w), in_w))
+
+
+def test_adaptive_quadrature_of_known_and_traced_functions() -> None:
+    plain = integrate.quad(lambda x: x if x > 1.0 else 0.0, 0.0, 2.0)
+    assert plain == scipy.integrate.quad(lambda x: x if x > 1.0 else 0.0, 0.0, 2.0)
+    moment = lambda w: integrate.quad(lambda x: np.exp(-w[0] * x**2 + w[1] * x), -np.inf, np.inf)[0]
+    w = np.array([2.0, 0.3])
+    value = np.sqrt(np.pi / w[0]) * np.exp(w[1] ** 2 / w[0] / 4)
+    slope = value * np.array([-0.5 / w[0] - (w[1] / w[0]) ** 2 / 4, w[1] / w[0] / 2])
+    assert np.isclose(moment(w), value)
+    for gradient in (funcad.grad(moment), funcad.jit(funcad.grad(moment)), funcad.jacfwd(moment)):
+        assert np.allclose(gradient(w), slope)
+    assert np.isclose(funcad.hessian(moment)(w)[1, 1], -slope[0])
+    with pytest.raises(TypeError, match="points"):
+        funcad.grad(lambda b: integrate.quad(np.sin, 0.0, b, points=[0.5])[0])(1.0)

@@ -1,0 +1,280 @@
+"""funcad.scipy.optimize: SciPy's solvers with derivatives inside and around them."""
+
+from __future__ import annotations
+
+import warnings
+
+import numpy as np
+import pytest
+import scipy.optimize
+
+import funcad.scipy.optimize as optimize
+from funcad import grad, hessian, jacfwd, jacrev, jit, jvp, tree, vmap
+from funcad.errors import TracerBoolConversionError
+from funcad.testing import check_grads
+
+A = np.array([2.0, -1.0])
+
+
+def quadratic(x, a):
+    return np.sum((x - a) ** 2) + x[0] * x[1]
+
+
+def valley(x, a):
+    return (a - x[0]) ** 2 + 100 * (x[1] - x[0] ** 2) ** 2 + x[1] ** 2
+
+
+def lowest(a, **options):
+    return optimize.minimize(valley, np.array([0.5, 0.2]), (a,), **{"tol": 1e-10, **options}).x
+
+
+SOLVERS = [
+    "BFGS",
+    "CG",
+    "Newton-CG",
+    "L-BFGS-B",
+    "TNC",
+    "SLSQP",
+    "trust-ncg",
+    "trust-krylov",
+    "trust-constr",
+    "Nelder-Mead",
+    "Powell",
+]
+
+
+@pytest.mark.parametrize("method", SOLVERS)
+def test_every_method_is_differentiable(method):
+    f = lambda a: lowest(a, method=method)
+    expected = [0.32515261, 0.38057486]
+    np.testing.assert_allclose(jacfwd(f)(1.0), expected, rtol=2e-4)
+    np.testing.assert_allclose(jacrev(f)(1.0), expected, rtol=2e-4)
+
+
+@pytest.mark.parametrize("method", ["dogleg", "trust-exact", "COBYQA"])
+def test_methods_with_hessians_and_without_derivatives(method):
+    found = optimize.minimize(quadratic, np.zeros(2), (A,), method=method)
+    np.testing.assert_allclose(found.x, np.linalg.solve([[2, 1], [1, 2]], 2 * A), atol=1e-4)
+
+
+def test_second_order_jit_vmap_and_value():
+    f = lambda a: lowest(a, method="trust-ncg")
+    check_grads(f, (1.0,), order=2, rtol=1e-5)
+    np.testing.assert_allclose(jit(jacrev(f))(1.0), jacrev(f)(1.0))
+    np.testing.assert_allclose(vmap(f)(np.array([1.0, 1.1])), [f(1.0), f(1.1)])
+    np.testing.assert_allclose(jit(vmap(jacfwd(f)))(np.array([1.0, 1.1]))[1], jacfwd(f)(1.1), rtol=1e-9)
+    best = lambda a: optimize.minimize(valley, np.array([0.5, 0.2]), (a,), tol=1e-10).fun
+    np.testing.assert_allclose(grad(best)(1.0), 2 * (1.0 - f(1.0)[0]), rtol=1e-7)  # the envelope theorem
+    np.testing.assert_allclose(hessian(best)(1.0), 2 * (1.0 - jacfwd(f)(1.0)[0]), rtol=1e-6)
+    slope = lambda a: optimize.minimize(valley, np.array([0.5, 0.2]), (a,), tol=1e-10).jac
+    np.testing.assert_allclose(jacfwd(slope)(1.0), 0.0, atol=1e-10)
+
+
+def test_pytrees_closures_and_starting_points():
+    def f(a, start):
+        distance = lambda x: (x["u"] - a["c"]) ** 2 + np.sum((x["v"] - x["u"] * a["d"]) ** 2)
+        return optimize.minimize(distance, start, tol=1e-10).x
+
+    a = {"c": 2.0, "d": np.array([[1.0, 3.0]])}
+    start = {"u": 0.0, "v": np.zeros((1, 2))}
+    x = f(a, start)
+    np.testing.assert_allclose(x["v"], [[2.0, 6.0]], rtol=1e-7)
+    slopes = grad(lambda a: np.sum(f(a, start)["v"]))(a)
+    np.testing.assert_allclose(slopes["c"], 4.0, rtol=1e-7)
+    np.testing.assert_allclose(slopes["d"], [[2.0, 2.0]], rtol=1e-7)
+    with pytest.warns(UserWarning, match="does not depend"):
+        unaffected = grad(lambda s: np.sum(f(a, s)["v"]))(start)
+    assert all(not np.any(g) for g in tree.leaves(unaffected))
+    many = optimize.minimize(lambda x: np.sum((x - 1.0) ** 4 + x**2), np.zeros(700), method="L-BFGS-B", tol=1e-12)
+    assert many.success and many.x.shape == (700,)
+
+
+def test_more_unknowns_than_are_solved_densely():
+    weights = np.linspace(1.0, 2.0, 600)
+    f = lambda a: (
+        optimize.minimize(lambda x: np.sum(weights * (x - a) ** 2 + 0.1 * x**4), np.zeros(600), method="L-BFGS-B", tol=1e-12).x
+    )
+    x = f(1.0)
+    np.testing.assert_allclose(jacfwd(f)(1.0), 2 * weights / (2 * weights + 1.2 * x**2), rtol=1e-6)
+    np.testing.assert_allclose(grad(lambda a: np.sum(f(a)))(1.0), np.sum(2 * weights / (2 * weights + 1.2 * x**2)), rtol=1e-6)
+
+
+def test_plain_results_are_scipys():
+    ours = optimize.minimize(valley, [0.5, 0.2], (1.0,))
+    theirs = scipy.optimize.minimize(valley, [0.5, 0.2], (1.0,))
+    assert isinstance(ours, scipy.optimize.OptimizeResult) and set(ours) == set(theirs)
+    assert ours.message == theirs.message and ours.nfev < theirs.nfev  # no finite differences
+    np.testing.assert_allclose(ours.x, theirs.x, rtol=1e-5)
+    seen = []
+    optimize.minimize(valley, {"x": np.zeros(2)}.pop("x"), (1.0,), callback=seen.append)
+    optimize.minimize(lambda t: (t[0] - t[1]) ** 2 + t[0] ** 2, (np.float64(1.0), np.ones(())),
+                      callback=lambda intermediate_result: seen.append(intermediate_result.x))  # fmt: skip
+    assert len(seen[0]) == 2 and isinstance(seen[-1], tuple)
+    result = jit(lambda a: optimize.minimize(valley, np.array([0.5, 0.2]), (a,)))(1.0)
+    assert result.success and "message" not in result and result.nit > 0
+
+
+def test_functions_that_look_at_values():
+    branching = lambda x, a=1.0: (x - a) ** 2 if x > 0 else x**4 - x
+    assert abs(optimize.minimize(branching, 2.0).x - 1.0) < 1e-5
+    with pytest.raises(TracerBoolConversionError):
+        grad(lambda a: optimize.minimize(lambda x: branching(x, a), 2.0).x)(1.0)
+
+
+def test_float32_and_list_starts():
+    x = optimize.minimize(quadratic, np.zeros(2, np.float32), (A.astype(np.float32),), tol=1e-3).x
+    assert x.dtype == np.float32
+    assert isinstance(optimize.minimize(quadratic, [0.0, 0.0], (A,)).x, np.ndarray)
+
+
+# -- bounds and constraints
+
+
+def test_bounds_hold_what_is_active():
+    def f(a, high):
+        return optimize.minimize(lambda x: quadratic(x, a), np.zeros(2), bounds=[(0, high), (None, None)], tol=1e-12).x
+
+    by_a, by_high = jacrev(f, (0, 1))(A, 1.0)
+    np.testing.assert_allclose(f(A, 1.0), [1.0, -1.5], rtol=1e-7)
+    np.testing.assert_allclose(by_a, [[0, 0], [0, 1]], atol=1e-8)
+    np.testing.assert_allclose(by_high, [1.0, -0.5], rtol=1e-8)
+    np.testing.assert_allclose(jacfwd(f, 0)(A, 9.0), 2 * np.linalg.inv([[2, 1], [1, 2]]), rtol=1e-7)
+    box = scipy.optimize.Bounds([0.0, -1.0], [1.0, 5.0])
+    g = lambda a: optimize.minimize(quadratic, np.zeros(2), (a,), "trust-constr", bounds=box, tol=1e-10).x
+    np.testing.assert_allclose(jacrev(g)(A), np.zeros((2, 2)), atol=1e-6)
+    with pytest.raises(ValueError, match="2 pairs"):
+        optimize.minimize(quadratic, np.zeros(2), (A,), bounds=[(0, 1)])
+
+
+def constrained(a, b, method="SLSQP"):
+    limits = [
+        {"type": "eq", "fun": lambda x: x[0] + 2 * x[1] - b},
+        {"type": "ineq", "fun": lambda x, c: c - x[0], "args": (9.0,)},
+    ]
+    return optimize.minimize(lambda x: quadratic(x, a), np.zeros(2), constraints=limits, method=method, tol=1e-13).x
+
+
+def test_constraints_by_their_multipliers():
+    # the equations of Karush, Kuhn and Tucker of min q(x) with x0 + 2 x1 = b
+    matrix = np.array([[2.0, 1.0, -1.0], [1.0, 2.0, -2.0], [1.0, 2.0, 0.0]])
+    solved = lambda a, b: np.linalg.solve(matrix, np.array([2 * a[0], 2 * a[1], b]))[:2]
+    np.testing.assert_allclose(constrained(A, 0.5), solved(A, 0.5), rtol=1e-6)
+    by_a, by_b = jacrev(constrained, (0, 1))(A, 0.5)
+    np.testing.assert_allclose(by_a, np.linalg.inv(matrix)[:2, :2] * 2, atol=1e-8)
+    np.testing.assert_allclose(by_b, np.linalg.inv(matrix)[:2, 2], atol=1e-8)
+    np.testing.assert_allclose(jacfwd(constrained, 1)(A, 0.5), by_b, atol=1e-8)
+    np.testing.assert_allclose(jit(constrained)(A, 0.5), solved(A, 0.5), rtol=1e-6)
+
+
+def test_scipys_constraint_objects():
+    line = scipy.optimize.LinearConstraint([[1.0, 1.0]], -np.inf, 0.3)
+    on_line = lambda a: optimize.minimize(quadratic, np.zeros(2), (a,), constraints=line, method="SLSQP", tol=1e-13).x
+    direction = np.array([[1.0, -1.0], [-1.0, 1.0]])
+    np.testing.assert_allclose(jacrev(on_line)(A), direction, atol=1e-7)
+    circle = scipy.optimize.NonlinearConstraint(lambda x: x @ x, 0.0, 1.0)
+    f = lambda a: (
+        optimize.minimize(
+            lambda x: np.sum((x - a) ** 2), np.array([0.5, -0.5]), constraints=circle, method="SLSQP", tol=1e-13
+        ).x
+    )
+    size = np.linalg.norm(A)
+    np.testing.assert_allclose(f(A), A / size, rtol=1e-6)
+    np.testing.assert_allclose(jacrev(f)(A), np.eye(2) / size - np.outer(A, A) / size**3, atol=1e-6)
+    interior = optimize.minimize(quadratic, np.zeros(2), (A,), constraints=line, method="trust-constr")
+    assert interior.x.sum() < 0.3 + 1e-6
+    with pytest.raises(ValueError, match="'eq' or 'ineq'"):
+        optimize.minimize(quadratic, np.zeros(2), (A,), constraints={"type": "less", "fun": lambda x: x})
+
+
+# -- what is not found, what is not taken
+
+
+def test_points_that_are_no_solutions_warn():
+    with pytest.warns(RuntimeWarning, match="minimize did not converge"):
+        grad(lambda a: lowest(a, options={"maxiter": 1})[0])(1.0)
+    with pytest.warns(RuntimeWarning, match="root did not converge"):
+        grad(lambda a: optimize.root(lambda x: x**3 - a, np.ones(1), method="broyden1", options={"maxiter": 1}).x[0])(9.0)
+    with pytest.warns(RuntimeWarning, match="root did not converge"):  # this method says that it was successful
+        equations = lambda x, a: np.array([x[0] ** 2 - a * x[1], x[1] + x[0] - 6.0])
+        f = lambda a: optimize.root(
+            lambda x: np.stack([x[0] ** 2 - a * x[1], x[1] + x[0] - 6.0]), np.ones(2), method="krylov", tol=1e-12
+        )
+        assert equations(f(4.0).x, 4.0).shape == (2,)
+        jvp(lambda a: f(a).x, (4.0,), (1.0,))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert not optimize.minimize(valley, np.array([0.5, 0.2]), (1.0,), options={"maxiter": 1}).success
+    with pytest.warns(RuntimeWarning):
+        assert not jit(lambda a: optimize.minimize(valley, np.array([0.5, 0.2]), (a,), options={"maxiter": 1}).success)(1.0)
+
+
+def test_singular_hessian_raises():
+    flat = lambda a: optimize.minimize(lambda x: (x[0] + x[1] - a) ** 2, np.zeros(2), method="BFGS").x
+    with pytest.raises(np.linalg.LinAlgError):
+        jacfwd(flat)(1.0)
+
+
+def test_arguments_that_are_not_taken():
+    for name in ("jac", "hess", "hessp"):
+        with pytest.raises(TypeError, match=f"leave {name} out"):
+            optimize.minimize(quadratic, np.zeros(2), (A,), **{name: lambda x, a: x})
+    with pytest.raises(TypeError, match="leave jac out"):
+        optimize.root(lambda x: x, 1.0, jac=lambda x: x)
+    with pytest.raises(TypeError, match="leave fprime out"):
+        optimize.newton(lambda x: x, 1.0, lambda x: 1.0)
+    with pytest.raises(TypeError, match="must be real"):
+        optimize.minimize(quadratic, np.zeros(2) + 1j, (A,))
+    with pytest.raises(ValueError, match="as many equations as unknowns"):
+        optimize.root(lambda x: x[:1], np.ones(2))
+    with pytest.raises(ValueError, match="loss"):
+        optimize.least_squares(lambda x: x, np.ones(2), loss="round")
+
+
+# -- roots and fits
+
+
+@pytest.mark.parametrize("method", ["hybr", "lm", "broyden1", "df-sane"])
+def test_root_of_pytrees(method):
+    equations = lambda x, a: {"u": x["u"] ** 2 - a[0] * x["v"][0], "v": x["v"] + x["u"] - a[1]}
+    f = lambda a: optimize.root(equations, {"u": 1.0, "v": np.ones(1)}, (a,), method=method, tol=1e-12).x["u"]
+    a = np.array([2.0, 3.0])
+    check_grads(f, (a,), order=2, rtol=1e-5)
+    np.testing.assert_allclose(jit(grad(f))(a), grad(f)(a))
+    np.testing.assert_allclose(vmap(f)(np.stack([a, 1.5 * a])), [f(a), f(1.5 * a)], rtol=1e-8)
+
+
+def test_scalar_roots_agree():
+    f = lambda x, a: np.cos(a * x) - x
+    roots = [
+        lambda a: optimize.brentq(f, 0.0, 1.5, (a,)),
+        lambda a: optimize.root_scalar(f, (a,), bracket=[0.0, 1.5]).root,
+        lambda a: optimize.root_scalar(f, (a,), x0=0.5, method="halley").root,
+        lambda a: optimize.newton(f, 0.5, args=(a,)),
+        lambda a: optimize.newton(f, np.array([0.5, 0.6]), args=(a,))[1],
+        lambda a: optimize.fixed_point(lambda x, a: np.cos(a * x), 0.5, args=(a,), xtol=1e-13),
+        lambda a: optimize.toms748(f, 0.0, 1.5, (a,), full_output=True)[1].root,
+    ]
+    for g in roots:
+        np.testing.assert_allclose([g(1.1), grad(g)(1.1), hessian(g)(1.1)],
+                                   [roots[0](1.1), grad(roots[0])(1.1), hessian(roots[0])(1.1)], rtol=1e-7)  # fmt: skip
+    assert optimize.brentq(f, 0.0, 1.5, (1.1,), full_output=True)[1].converged
+    with pytest.warns(UserWarning, match="does not depend"):
+        ends = grad(lambda a, b: optimize.brentq(f, a, b, (1.1,)), (0, 1))(0.0, 1.5)
+    assert ends == (0.0, 0.0)
+    with pytest.raises(ValueError, match="different signs"):
+        jit(lambda a: optimize.brentq(f, 0.0, 0.1, (a,)))(1.1)
+
+
+def test_curve_fit_is_scipys_and_differentiable():
+    t = np.linspace(0, 2, 8)
+    y = 2 * np.exp(-1.3 * t) + 0.05 * np.sin(9 * t)
+    model = lambda t, a, b: a * np.exp(-b * t)
+    tight = {"xtol": 1e-15, "ftol": 1e-15, "gtol": 1e-15}
+    for sigma in (None, np.linspace(0.1, 0.3, 8), np.diag(np.linspace(0.1, 0.3, 8)) + 0.02):
+        ours, theirs = optimize.curve_fit(model, t, y, sigma=sigma), scipy.optimize.curve_fit(model, t, y, sigma=sigma)
+        np.testing.assert_allclose(ours[0], theirs[0], rtol=1e-6)
+        np.testing.assert_allclose(ours[1], theirs[1], rtol=1e-5)
+        check_grads(lambda t, y, s=sigma: optimize.curve_fit(model, t, y, sigma=s, **tight), (t, y), order=1, rtol=1e-3)
+    fit = lambda y: optimize.least_squares(lambda p: model(t, p[0], p[1]) - y, np.ones(2), bounds=([0, 0], [3, 1.0]), **tight)
+    np.testing.assert_allclose(jacrev(lambda y: fit(y).x)(y)[1], 0.0, atol=1e-10)  # at its bound
+    np.testing.assert_allclose(fit(y).x[1], 1.0)

@@ -1,0 +1,247 @@
+"""funcad.scipy.special: what the tables cannot say. Parameter derivatives against references of 40 digits, edges, refusals."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from typing import Any
+
+import numpy as np
+import pytest
+import scipy.special
+
+import funcad
+from funcad import grad, jvp
+from funcad.errors import MissingRuleError
+from funcad.scipy import special
+from funcad.scipy.door import implements
+
+# (function, arguments, position, derivative), from differences of mpmath's functions at 60 digits
+REFERENCES: list[tuple[str, tuple, int, float]] = [
+    ("gammainc", (0.001, 0.5), 0, -0.5603594001080031),
+    ("gammainc", (0.3, 2.0), 0, -0.09925266010124012),
+    ("gammainc", (5.0, 0.0001), 0, -9.096292626776002e-22),
+    ("gammainc", (12.0, 30.0), 0, -6.428643488001915e-05),
+    ("gammainc", (1000.0, 950.0), 0, -0.003551127164809476),
+    ("gammainc", (100000.0, 100500.0), 0, -0.0003620442428866456),
+    ("betainc", (0.01, 0.02, 0.3), 0, -22.588449240546257),
+    ("betainc", (2.5, 700.0, 0.001), 0, -0.11529589391994596),
+    ("betainc", (2.5, 700.0, 0.001), 1, 0.00021916310094219097),
+    ("betainc", (200.0, 400.0, 0.33), 0, -0.022823653280979808),
+    ("betainc", (30.0, 0.2, 0.999), 1, 1.7410561107659464),
+    ("jv", (0.3, 7.0), 0, -0.2404082901371536),
+    ("jv", (40.0, 2.0), 0, -4.426362094192748e-48),
+    ("jv", (-1.5, 3.0), 0, -0.9905532721018189),
+    ("yv", (2.0, 0.01), 0, -72844.83201771983),
+    ("yv", (7.7, 150.0), 0, -0.060506571570360726),
+    ("iv", (0.0, 3.0), 0, -0.03473950438627925),
+    ("iv", (4.0, 90.0), 0, -2.0998597072188878e+36),
+    ("iv", (-2.3, 1.5), 0, -1.0582064886281906),
+    ("iv", (60.0, 20.0), 0, -1.1070553337226605e-21),
+    ("kv", (0.5, 2.0), 0, 0.024748637504434276),
+    ("kv", (-30.0, 0.7), 0, -9.299691768459586e+44),
+    ("zeta", (1.5, 0.2), 0, 13.972229205219966),
+    ("zeta", (7.0, 30.0), 0, -8.963510474112517e-10),
+    ("zeta", (-3.3,), 0, 0.00837857995524234),
+    ("zeta", (0.5,), 0, -3.9226461392091516),
+    ("hyp1f1", (1.5, 2.5, -7.0), 0, -0.1614957882690284),
+    ("hyp1f1", (1.5, 2.5, 4.0), 1, -15.269171081564313),
+    ("stdtr", (3.0, -20.0), 0, -0.0002859110843979261),
+    ("stdtr", (50.0, 0.02), 0, 7.939043896241669e-07),
+    ("ellipkinc", (4.0, -1.3), 1, 0.35555285848305784),
+    ("boxcox", (3.0, 1e-09), 1, 0.6034744808482806),
+]
+
+
+@pytest.mark.parametrize("name,args,position,expected", REFERENCES)
+def test_derivatives_by_parameters(name: str, args: tuple, position: int, expected: float) -> None:
+    found = grad(getattr(special, name), argnums=position)(*args)
+    assert found == pytest.approx(expected, rel=2e-12)
+
+
+def test_gamma_samples_in_the_tails() -> None:
+    from_lax = funcad.lax.random_gamma_grad
+    a = np.array([1e-3, 0.1, 2.5, 40.0, 1e5])
+    for level in (1e-250, 1e-12, 0.5):
+        x = scipy.special.gammaincinv(a, level)
+        inside = x > 0
+        found = from_lax(a[inside], x[inside])
+        assert np.isfinite(found).all() and (found > 0).all()
+        up, down = [scipy.special.gammaincinv(a * (1 + s), level) for s in (1e-5, -1e-5)]
+        with np.errstate(all="ignore"):
+            expected = (x * np.log(up / down) / (2e-5 * a))[inside]
+        smooth = expected > 1e-200
+        np.testing.assert_allclose(found[smooth], expected[smooth], rtol=1e-4)
+    assert from_lax(2.0, 0.0) == 0.0
+    batched = funcad.vmap(from_lax, in_axes=(None, 0))(2.0, np.array([0.5, 3.0]))
+    np.testing.assert_array_equal(batched, from_lax(np.array([2.0, 2.0]), np.array([0.5, 3.0])))
+
+
+def test_inverses_undo_each_other() -> None:
+    a, b, p = np.array([0.3, 2.0, 50.0]), np.array([4.0, 0.7, 20.0]), np.array([0.01, 0.5, 0.97])
+    for forward, inverse, shapes in [
+        (special.gammainc, special.gammaincinv, (a,)),
+        (special.gammaincc, special.gammainccinv, (a,)),
+        (special.betainc, special.betaincinv, (a, b)),
+        (special.betaincc, special.betainccinv, (a, b)),
+    ]:
+        for i, s in enumerate(shapes):
+            tangents = [np.zeros_like(s) for s in shapes]
+            tangents[i] = np.ones_like(s)
+            _, t = jvp(lambda *v, f=forward, g=inverse: f(*v, g(*v, p)), shapes, tuple(tangents))
+            np.testing.assert_allclose(t, 0.0, atol=1e-10)
+
+
+def test_second_derivatives_by_shapes_are_refused() -> None:
+    for f, args in [
+        (special.gammainc, (2.5, 0.7)),
+        (special.betainc, (2.5, 1.5, 0.7)),
+        (special.jv, (2.5, 0.7)),
+        (special.zeta, (2.5, 0.7)),
+        (special.stdtr, (2.5, 0.7)),
+    ]:
+        with pytest.raises(MissingRuleError, match="argument"):
+            grad(grad(f))(*args)
+    for f, argument in [
+        (lambda a: special.hyp2f1(a, 1.0, 2.0, 0.3), "a"),
+        (lambda v: special.struve(v, 0.3), "v"),
+    ]:
+        with pytest.raises(MissingRuleError, match=f"argument {argument}"):
+            grad(f)(1.5)
+
+
+def test_mixed_second_derivatives_of_shapes_are_known() -> None:
+    for f, args, i, j in [
+        (special.gammainc, (1.0, 0.7), 0, 1),
+        (special.betainc, (1.0, 1.5, 0.7), 0, 2),
+        (special.jv, (1.5, 0.7), 0, 1),
+        (special.kv, (1.5, 0.7), 0, 1),
+        (special.iv, (1.5, 0.7), 0, 1),
+        (special.zeta, (2.5, 0.7), 0, 1),
+        (special.stdtr, (2.5, 0.7), 0, 1),
+    ]:
+        one = grad(lambda *v, f=f, i=i: grad(f, argnums=i)(*v), argnums=j)(*args)
+
+        def moved(step: float, f: Any = f, args: tuple = args, i: int = i, j: int = j) -> Any:
+            changed = list(args)
+            changed[j] += step
+            return grad(f, argnums=i)(*changed)
+
+        assert one == pytest.approx((moved(1e-4) - moved(-1e-4)) / 2e-4, rel=1e-6)
+
+
+def test_bessel_functions_at_zero() -> None:
+    for f in (special.i1, special.j1, special.i1e):
+        assert grad(f)(0.0) == 0.5
+    assert grad(grad(special.i0))(0.0) == 0.5
+    assert grad(grad(special.j0))(0.0) == -0.5
+    assert grad(special.jv)(2.0, 0.0) == 0.0
+    assert grad(special.kv)(0.0, 1.5) == 0.0
+
+
+def test_far_tails() -> None:
+    assert grad(special.log_ndtr)(-1e4) == pytest.approx(1e4, rel=1e-6)
+    assert grad(grad(special.log_ndtr))(-50.0) == pytest.approx(-1.0, rel=1e-3)
+    assert grad(special.ndtri_exp)(-1e6) == pytest.approx(1 / np.sqrt(2e6), rel=1e-4)
+    for x in (1e3, 1e8, 1e150):
+        assert grad(special.erfcx)(x) == pytest.approx(-1 / np.sqrt(np.pi) / x / x, rel=1e-5)
+        assert grad(special.dawsn)(-x) == pytest.approx(-0.5 / x / x, rel=1e-5)
+
+
+def test_removable_singularities() -> None:
+    assert grad(special.spence)(1.0) == -1.0
+    assert grad(grad(special.spence))(1.0) == pytest.approx(0.5, rel=1e-6)
+    assert grad(special.exprel)(0.0) == pytest.approx(0.5)
+    assert grad(grad(special.exprel))(0.0) == pytest.approx(1 / 3)
+    assert grad(special.boxcox, argnums=1)(3.0, 0.0) == pytest.approx(np.log(3.0) ** 2 / 2)
+    assert grad(special.boxcox, argnums=1)(0.0, 0.5) == pytest.approx(4.0)
+    assert grad(special.ellipk)(0.0) == pytest.approx(np.pi / 8)
+    assert grad(special.ellipe)(0.0) == pytest.approx(-np.pi / 8)
+    assert grad(grad(special.ellipk))(0.0) == pytest.approx(9 * np.pi / 64)
+    assert grad(special.rgamma)(-2.0) == pytest.approx(2.0)
+    assert grad(special.pseudo_huber)(0.0, -3.0) == 3.0
+    assert grad(lambda x: special.sici(x)[0])(0.0) == 1.0
+    assert grad(lambda x: special.shichi(x)[0])(0.0) == 1.0
+
+
+def test_values_at_the_edges_are_scipys() -> None:
+    points = np.array([np.nan, np.inf, -np.inf, 0.0, -0.0, -1.0, -2.5, 1.0, 1e-300, 1e300])
+    for name in "erf erfcx gamma gammaln rgamma digamma i0 j1 y0 k1 expi exp1 spence ellipk ndtri log_ndtr entr exprel".split():
+        f = getattr(special, name)
+        with np.errstate(all="ignore"):
+            value, tangent = jvp(f, (points,), (np.ones(10),))
+            np.testing.assert_array_equal(value, getattr(scipy.special, name)(points), err_msg=name)
+        assert np.isnan(tangent[0]), name
+    first, second = [v.ravel() for v in np.meshgrid([0.0, 1.0, np.inf, np.nan], [0.0, 1.0, np.inf, np.nan])]
+    for name in "gammainc gammaincc xlogy beta betaln rel_entr boxcox zeta".split():
+        f = getattr(special, name)
+        with np.errstate(all="ignore"):
+            value, _ = jvp(f, (first, second), (np.ones(16), np.ones(16)))
+            np.testing.assert_array_equal(value, getattr(scipy.special, name)(first, second), err_msg=name)
+
+
+def test_dtypes_are_scipys() -> None:
+    for dtype in (np.float16, np.float32, np.float64, np.int32, np.bool_):
+        x = np.array([0, 1], dtype)
+        for name in ("erf", "gammaln", "i0e", "betaln", "gammainc", "jv"):
+            f, theirs = getattr(special, name), getattr(scipy.special, name)
+            args = (x + x.dtype.type(1),) * theirs.nin
+            assert funcad.jit(f)(*args).dtype == theirs(*args).dtype, (name, dtype)
+
+
+def test_scipys_own_ufuncs_come_here() -> None:
+    assert grad(lambda a: scipy.special.betainc(a, 1.5, 0.3))(2.0) == grad(special.betainc)(2.0, 1.5, 0.3)
+    assert grad(lambda x: scipy.special.psi(x))(2.0) == pytest.approx(np.pi**2 / 6 - 1)
+    assert grad(lambda x: scipy.special.sici(x)[0])(0.5) == pytest.approx(np.sin(0.5) / 0.5)
+    with pytest.raises(TypeError, match="scipy.special.airy"):
+        grad(lambda x: scipy.special.airy(x)[0])(1.0)
+
+
+def test_refusals() -> None:
+    with pytest.raises(TypeError, match="out="):
+        grad(lambda x: special.erf(x, out=np.zeros(())))(1.0)
+    with pytest.raises(TypeError, match="where="):
+        grad(lambda x: special.erf(x, where=False))(1.0)
+    with pytest.raises(TypeError, match="complex arguments"):
+        funcad.jit(lambda z: special.jv(1.0, z))(1j)
+    with pytest.raises(TypeError, match="exact"):
+        grad(lambda x: special.comb(x, 2.0, exact=True))(4.0)
+    with pytest.raises(TypeError, match="order must be an integer"):
+        grad(lambda n: special.polygamma(n, 1.0))(2.0)
+    with pytest.raises(TypeError, match="known integer"):
+        grad(lambda d: special.multigammaln(3.0, d))(2.0)
+    with pytest.raises(TypeError, match="takes 2 arguments"):
+        grad(lambda x: special.beta(x))(2.0)
+    with pytest.raises(ValueError, match="integer"):
+        funcad.primitives.special.polygamma(1.5, 2.0)
+
+
+def test_logsumexp_of_weights_that_are_zero() -> None:
+    a, b = np.array([1000.0, 0.0, np.inf]), np.array([0.0, 2.0, 0.0])
+    value, (da, db) = funcad.value_and_grad(special.logsumexp, argnums=(0, 2))(a, None, b)
+    assert value == pytest.approx(np.log(2.0)) and value == pytest.approx(scipy.special.logsumexp(a, b=b))
+    np.testing.assert_allclose(da, [0.0, 1.0, 0.0])
+    assert db[1] == pytest.approx(0.5)
+    found = jvp(lambda b: special.logsumexp(np.array([0.5, 0.2]), b=b), (np.array([0.0, 2.0]),), (np.array([1.0, 0.0]),))[1]
+    assert found == pytest.approx(np.exp(0.3) / 2)
+    with np.errstate(invalid="ignore"):
+        assert np.isnan(funcad.jit(lambda a: special.logsumexp(a, b=-1.0))(1.0))
+
+
+def test_door_imports_scipy_when_it_must() -> None:
+    code = (
+        "import sys, funcad\n"
+        "from funcad.scipy import special\n"
+        "assert not any(m.split('.')[0] == 'scipy' for m in sys.modules)\n"
+        "special.erf(1.0)\n"
+        "assert 'scipy.special' in sys.modules"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True)
+
+
+def test_door_of_names_that_scipy_does_not_have() -> None:
+    @implements("special.no_such_function")
+    def doubled(x: Any) -> Any:
+        return x + x
+
+    assert doubled(2.0) == 4.0 and doubled.__name__ == "no_such_function" and grad(doubled)(2.0) == 2.0
