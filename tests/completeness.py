@@ -82,11 +82,13 @@ def rows() -> tuple[dict[str, dict[str, str]], dict[str, list[str]]]:
     found: dict[int, dict[str, str]] = {}
     for cases in by_function.values():
         for case in cases:
-            found[id(case)] = {cell: cell_of(cell, case) for cell in COLUMNS}
+            found[id(case)] = {cell: HELD if cell in case.elsewhere else cell_of(cell, case) for cell in COLUMNS}
     table, reasons = {}, {}
     for name, cases in names.items():
         table[name] = {cell: merged([found[id(c)][cell] for c in cases]) for cell in COLUMNS} if cases else {}
         for case in cases:
+            for cell, where in case.elsewhere.items():
+                reasons.setdefault(where, []).append(f"`{name}` ({COLUMNS[cell]})")
             for cell in COLUMNS:
                 if found[id(case)][cell] == EMPTY:
                     places = reasons.setdefault(str(case.empty(cell)), [])
@@ -129,4 +131,4 @@ if __name__ == "__main__":
         current = PAGE.read_text(encoding="utf-8") == text
         sys.exit(0 if current else "notebooks/completeness.md is not current: run python -m tests.completeness")
     PAGE.write_text(text, encoding="utf-8")
-    print(f"{PAGE}: {text.count(WRONG)} wrong")
+    print(f"{PAGE}: {text.count('| ' + WRONG)} wrong")

@@ -61,13 +61,49 @@ def test_bool_conversion():
 
 def test_integer_conversion():
     def f(n):
-        return [1.0, 2.0][n]
+        return list(range(n))
 
     assert message(errors.TracerIntegerConversionError, fc.jit(f), 1) == (
         f"an index of a traced i64*[] was asked for at {at(f, 1)}, but inside jit(f) it has no value.\n"
         "Pass the argument as static (jit(..., static_argnums=...)), or index an array with it instead of a list "
         "(funcad.numpy.take); a range over it is funcad.fori_loop."
     )
+
+
+INDEX = (
+    "Remedy: write funcad.numpy.take(a, x, 0) instead of a[x], or funcad.numpy.at(a)[x, y].get() instead of a[x, y], "
+    "funcad.lax.dynamic_slice instead of a[x:x + 3]: a NumPy array or a list takes no index that is only known when the "
+    "program runs"
+)
+
+
+def test_index_of_a_list():
+    def f(n):
+        return [1.0, 2.0][n]
+
+    assert message(errors.TracerIntegerConversionError, fc.jit(f), 1) == (
+        f"an index of a traced i64*[] was asked for at {at(f, 1)}, but inside jit(f) it has no value.\n"
+        f"{INDEX}; or pass x as static (jit(..., static_argnums=...))."
+    )
+
+
+def test_index_of_an_array():
+    table = np.arange(3.0)
+
+    def f(n):
+        return table[n]
+
+    assert message(errors.TracerArrayConversionError, fc.jit(f), np.array([1])) == (
+        f"conversion to a NumPy array of a traced i64[1] at {at(f, 1)}: inside jit(f) it has no value.\n{INDEX}."
+    )
+
+
+def test_functions_that_do_not_look_for_traced_values():
+    def f(n):
+        return np.take(np.arange(3.0), n)
+
+    text = message(errors.TracerArrayConversionError, fc.jit(f), np.array([1]))
+    assert text.endswith("\nRemedy: call funcad.numpy.take instead of np.take, which does not look for traced values there.")
 
 
 @pytest.mark.parametrize(
@@ -101,8 +137,7 @@ def test_array_conversion_inside_jit():
 
     assert message(errors.TracerArrayConversionError, fc.jit(f), 1.0) == (
         f"float(x) or math.* of a traced f64*[] at {at(f, 1)}: inside jit(f) it has no value.\n"
-        "Remedy: write np.sin(x) instead of math.sin(x) and keep x as it is instead of float(x); or take "
-        "funcad.stop_gradient(x) first if no derivative is wanted."
+        "Remedy: write np.sin(x) instead of math.sin(x) and keep x as it is instead of float(x)."
     )
 
 

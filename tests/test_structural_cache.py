@@ -166,3 +166,23 @@ def test_threads_share_it():
     for t in threads:
         t.join()
     assert not wrong
+
+
+def test_threads_fill_a_full_table_and_empty_it(monkeypatch):
+    monkeypatch.setattr(structural, "MAX_PROGRAMS", 3)
+    wrong = []
+
+    def work(n):
+        for i in range(60):
+            size = (i * n) % 7 + 1
+            if not np.array_equal(grad(lambda x: np.sum(x * x * 2.0))(np.ones(size)), np.full(size, 4.0)):
+                wrong.append(size)
+            if i % 20 == n:
+                structural.forget()
+
+    threads = [threading.Thread(target=work, args=(n,)) for n in range(8)]
+    for t in threads:
+        t.start()
+    for t in threads:
+        t.join()
+    assert not wrong and len(structural._table) <= 3

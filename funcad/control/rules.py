@@ -261,8 +261,9 @@ class Target:
     def positional(self, args: tuple, kwargs: dict) -> tuple:
         """All arguments by position, defaults filled in, as rules receive them."""
         code = getattr(self.f, "__code__", None)
-        if not kwargs and code is not None and code.co_argcount == len(args) and code.co_kwonlyargcount == 0:
-            return args  # all are given already
+        if not kwargs and code is not None and code.co_kwonlyargcount == 0:
+            if code.co_argcount == len(args) or (code.co_argcount < len(args) and code.co_flags & inspect.CO_VARARGS):
+                return args  # all are given already
         signature = self.signature()
         if signature is False:
             if kwargs:

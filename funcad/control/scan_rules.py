@@ -254,7 +254,7 @@ def _transpose(
 ) -> list[Any]:
     count, args = _counted(inputs, length)
     linear = tuple([is_linear(a) for a in args])
-    options = {"length": length, "reverse": reverse, "unroll": unroll}
+    options: dict[str, Any] = {"length": length, "reverse": reverse, "unroll": unroll}
     flags = linear_operands(jaxpr, linear, n_consts, n_carry)
     if all(flags[n_consts : n_consts + n_carry]):
         found = _transpose_linear(cts, count, args, linear, jaxpr, n_consts, n_carry, **options)

@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 import sys
 from opcode import opname
-from types import CodeType, TracebackType
+from types import CodeType, FrameType, TracebackType
 from typing import NamedTuple
 
 import numpy as np
@@ -18,7 +18,7 @@ import numpy as np
 from funcad.errors import TracerArrayConversionError
 from funcad.ir.state import state
 
-__all__ = ["Source", "user_source", "is_subscript", "strip_traceback", "for_user", "is_internal", "GENERATED"]
+__all__ = ["Source", "user_source", "caller", "strip_traceback", "for_user", "is_internal", "GENERATED"]
 
 _PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
 _NUMPY = os.path.dirname(os.path.abspath(np.__file__)) + os.sep
@@ -90,13 +90,21 @@ def user_source() -> Source | None:
     return None
 
 
-def is_subscript(source: Source | None) -> bool:
-    """Is it an expression `a[x]` that stands there?"""
-    if source is None:
-        return False
-    operation, operand = source.code.co_code[source.offset : source.offset + 2]
-    name = opname[operation]
-    return name == "BINARY_SUBSCR" or (name == "BINARY_OP" and operand == _SUBSCRIPT)
+def caller() -> tuple[str, str]:
+    """What of the user's called into funcad: ("subscript", "") for `a[x]`, or the library's function, ("numpy", "take")."""
+    frame: FrameType | None = sys._getframe(2)
+    while frame is not None and frame.f_code.co_filename.startswith(_PACKAGE):
+        frame = frame.f_back
+    if frame is not None and not is_internal(frame.f_code.co_filename):
+        operation, operand = frame.f_code.co_code[frame.f_lasti : frame.f_lasti + 2]
+        name = opname[operation]
+        return "subscript" if name == "BINARY_SUBSCR" or (name == "BINARY_OP" and operand == _SUBSCRIPT) else "", ""
+    library = name = ""
+    while frame is not None and is_internal(frame.f_code.co_filename):
+        library = "scipy" if frame.f_code.co_filename.startswith(_SCIPY) else library or "numpy"
+        name = frame.f_code.co_name  # of the outermost at last: the function that the user called
+        frame = frame.f_back
+    return library, name
 
 
 def strip_traceback(traceback: TracebackType | None) -> TracebackType | None:

@@ -20,7 +20,7 @@ from funcad.errors import (
     TracerIntegerConversionError,
 )
 from funcad.ir.aval import Aval, aval_of
-from funcad.ir.source import is_subscript, user_source
+from funcad.ir.source import caller, user_source
 
 __all__ = ["Tracer", "concrete_value", "has_value", "carries_derivative"]
 
@@ -56,18 +56,21 @@ def _where() -> str:
 
 _INDEX = (
     "write funcad.numpy.take(a, x, 0) instead of a[x], or funcad.numpy.at(a)[x, y].get() instead of a[x, y], "
-    "funcad.lax.dynamic_slice instead of a[x:x + 3]: a NumPy array (a list) cannot take an index that is only known when the program runs"
+    "funcad.lax.dynamic_slice instead of a[x:x + 3]: a NumPy array or a list takes no index that is only known when the "
+    "program runs"
 )
 _REMEDIES = {
     "float": "write np.sin(x) instead of math.sin(x) and keep x as it is instead of float(x)",
     "complex": "keep x as it is instead of complex(x)",
     "item": "keep x as it is instead of x.item(): a rank-0 value works as a number",
     "tolist": "keep x as it is, or iterate over it, instead of x.tolist()",
-    "index": _INDEX,
-    "array": "write x or x.astype(dtype) instead of np.asarray(x) and np.float64(x), np.stack instead of np.array of a list, "
-    "funcad.numpy.take(a, x, 0) instead of a[x], funcad.numpy.full instead of np.full, funcad.numpy.at(a)[i].set(x) instead of "
-    "a[i] = x, a = a + x instead of a += x or out=a, and np.sin(x) or funcad.pure_callback instead of a function that needs a "
-    "real array",
+    "subscript": _INDEX,
+    "scipy": "call funcad.scipy's function of the same name, which takes traced values, instead of scipy's; for one that is "
+    "not there use funcad.pure_callback, in funcad.custom_jvp if it is to have a derivative",
+    "array": "write x or x.astype(dtype) instead of np.asarray(x) and np.float64(x), np.stack or funcad.numpy.array instead of "
+    "np.array of a list, funcad.numpy.take(a, x, 0) instead of a[x], funcad.numpy.full instead of np.full, "
+    "funcad.numpy.at(a)[i].set(x) instead of a[i] = x, a = a + x instead of a += x or out=a, and np.sin(x) or "
+    "funcad.pure_callback instead of a function that needs a real array",
 }
 
 
@@ -159,11 +162,10 @@ class Tracer:
             "Pass the argument as static (jit(..., static_argnums=...)), or index an array with it instead of a list "
             "(funcad.numpy.take); a range over it is funcad.fori_loop"
         )
-        if is_subscript(user_source()):
+        if caller()[0] == "subscript":
             remedy = f"Remedy: {_INDEX}; or pass x as static (jit(..., static_argnums=...))"
-        raise TracerIntegerConversionError(
-            f"{what} of a traced {value.aval} was asked for{_where()}, but inside {value.owner.name} it has no value.\n{remedy}."
-        )
+        problem = f"{what} of a traced {value.aval} was asked for{_where()}, but inside {value.owner.name} it has no value"
+        raise TracerIntegerConversionError(f"{problem}.\n{remedy}.")
 
     def _plain(self, how: str) -> Any:
         """The value, if nothing is lost by leaving the trace."""
@@ -179,7 +181,10 @@ class Tracer:
             "item": "x.item()",
             "tolist": "x.tolist()",
         }.get(how, "conversion to a NumPy array")
-        remedy = _REMEDIES["index" if how == "array" and is_subscript(user_source()) else how]
+        library, name = caller() if how == "array" else ("", "")
+        remedy = _REMEDIES.get(library) or _REMEDIES[how]
+        if library == "numpy" and hasattr(Tracer.namespace.namespace[0], name):
+            remedy = f"call funcad.numpy.{name} instead of np.{name}, which does not look for traced values there"
         if has_value(self):
             remedy += "; or take funcad.stop_gradient(x) first if no derivative is wanted"
         raise TracerArrayConversionError(f"{spelled} of a traced {self.aval}{_where()}: {reason}.\nRemedy: {remedy}.")

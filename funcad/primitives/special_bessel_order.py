@@ -99,7 +99,7 @@ def _iv_series(xp: Any, v: Any, x: Any) -> Any:
     """The logarithmic derivative of iv by the order, for v >= 0, from the terms of the power series."""
     digamma = special_of(xp).digamma
     level = xp.log(0.5 * x)
-    middle = xp.floor(0.5 * (xp.sqrt(v * v + x * x) - v))
+    middle = xp.floor(0.5 * (xp.hypot(v, x) - v))
     count = int(30 + 4.5 * float(xp.max(x)) ** 0.5) if x.size else 0
     quarter = 0.25 * x * x
     mass, total = 1.0, level - digamma(middle + v + 1.0)
@@ -112,6 +112,13 @@ def _iv_series(xp: Any, v: Any, x: Any) -> Any:
         mass = mass + up + down
         total = total + up * (level - digamma(middle + i + v + 2.0)) + down * (level - digamma(xp.where(k > 0, k + v, 1.0)))
     return total / mass
+
+
+def _iv_uniform(xp: Any, v: Any, x: Any) -> Any:
+    """The logarithmic derivative of iv by the order for large x: Debye's expansion, two terms of which are exact enough."""
+    size = xp.hypot(v, x)
+    sine = v / size
+    return -xp.arcsinh(v / x) - 0.5 * sine / size + sine * (15.0 * sine**2 - 13.0) / (24.0 * size) / size
 
 
 def _iv_integral(xp: Any, v: Any, x: Any) -> Any:
@@ -134,11 +141,15 @@ def iv_order(xp: Any, v: Any, x: Any, *, scaled: bool) -> Any:
     order, z = xp.where(inside, abs(v), 1.0), xp.where(inside, x, 1.0)
     ive, kve = function_of(xp, "ive"), function_of(xp, "kve")
     out = xp.empty(z.shape)
-    by_integral = (z > 2.0) & (order * order < z)
-    for mask in (by_integral, ~by_integral):
+    by_integral = (z > 2.0) & (order < xp.sqrt(z))
+    large = ~by_integral & (z > 1e5)
+    for mask in (by_integral, large, ~(by_integral | large)):
         if mask.any():
             a, b = order[mask], z[mask]
-            out[mask] = _iv_integral(xp, a, b) if mask is by_integral else ive(a, b) * _iv_series(xp, a, b)
+            if mask is by_integral:
+                out[mask] = _iv_integral(xp, a, b)
+            else:
+                out[mask] = ive(a, b) * (_iv_uniform if mask is large else _iv_series)(xp, a, b)
     negative = inside & (v < 0)
     if negative.any():  # iv(-v) = iv(v) + 2 / pi sin(pi v) kv(v)
         fall = xp.exp(-2 * z)

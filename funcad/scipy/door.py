@@ -14,7 +14,7 @@ from typing import Any
 
 from funcad.numpy.dispatch import find, lifted, public_function, refuse, where_am_i
 
-__all__ = ["implements", "scipy_function", "refuse", "where_am_i"]
+__all__ = ["implements", "scipy_function", "absent", "refuse", "where_am_i"]
 
 
 def _module(name: str) -> Any:
@@ -36,6 +36,28 @@ def _of_library(library: str, path: Sequence[str]) -> Any:
 def scipy_function(name: str) -> Any:
     """SciPy's own function (`scipy_function("linalg.expm")`), or None if this version has none of that name."""
     return _of_library("scipy", name.split("."))
+
+
+def absent(module: str, lazy: Callable[[str], Any] | None = None) -> Callable[[str], Any]:
+    """The `__getattr__` of a module of funcad.scipy: says what to do about a name of SciPy's that is not there.
+
+    `lazy(name)` gives what the module loads at the first use, or None.
+    """
+
+    def __getattr__(name: str) -> Any:
+        found = None if lazy is None else lazy(name)
+        if found is not None:
+            return found
+        text = f"module '{module}' has no attribute {name!r}"
+        theirs = None if name.startswith("_") else scipy_function(f"{module.removeprefix('funcad.scipy.')}.{name}")
+        if theirs is not None:
+            text += (
+                ".\nscipy has it: call it on values without derivative (funcad.stop_gradient(x)), in funcad.pure_callback "
+                "under jit, and in funcad.custom_jvp if you know its derivative."
+            )
+        raise AttributeError(text)
+
+    return __getattr__
 
 
 def _lazily(name: str, implementation: Callable[..., Any]) -> Callable[..., Any]:

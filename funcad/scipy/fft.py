@@ -16,7 +16,7 @@ from funcad.numpy.axes import axes_of
 from funcad.numpy.fft import complex_n, floating, irfft_n, norm_of, one_axis, real_operand, resized, rfft_n
 from funcad.primitives.conversion import conj, convert
 from funcad.primitives.fft import SWAPPED, trigonometric
-from funcad.scipy.door import implements
+from funcad.scipy.door import absent, implements
 
 __all__ = [
     *_numpy.__all__,
@@ -195,3 +195,6 @@ def _several_trigonometric(name: str) -> Any:
 
 dct, idct, dst, idst = [_one_trigonometric(name) for name in ("dct", "idct", "dst", "idst")]
 dctn, idctn, dstn, idstn = [_several_trigonometric(name) for name in ("dctn", "idctn", "dstn", "idstn")]
+
+
+__getattr__ = absent("funcad.scipy.fft")

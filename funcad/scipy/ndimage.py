@@ -25,7 +25,7 @@ from funcad.primitives.filtering import causal
 from funcad.primitives.filtering import spline_filter as _spline_filter
 from funcad.primitives.shape import reshape, rev
 from funcad.scipy.constants import constant
-from funcad.scipy.door import implements, refuse
+from funcad.scipy.door import absent, implements, refuse
 
 __all__ = [
     "map_coordinates",
@@ -61,6 +61,8 @@ def _floating(x: Any) -> Any:
 
 def _finished(out: Any, dtype: np.dtype, rounded: bool = False) -> Any:
     """In the dtype of the input: interpolated integers are rounded, filtered ones cut off, as in SciPy."""
+    if dtype.kind == "b":
+        return np.not_equal(np.trunc(out), 0.0)
     if dtype.kind in "iu" and rounded:
         out = np.trunc(out + np.where(out > 0.0, 0.5, -0.5))
     return out if dtype_of(out) == dtype else convert(out, dtype)
@@ -162,7 +164,7 @@ def map_coordinates(
     x = _floating(given)
     places = list(coordinates) if isinstance(coordinates, (list, tuple)) else array_of(coordinates)
     rank = len(shape_of(x))
-    if (len(places) if isinstance(places, list) else shape_of(places)[0]) != rank or rank < 1:
+    if (len(places) if isinstance(places, list) else (*shape_of(places), -1)[0]) != rank or rank < 1:
         raise RuntimeError("invalid shape for coordinate array" if rank else "input and output rank must be > 0")
     beyond = 0
     if order > 1 and prefilter:
@@ -174,9 +176,10 @@ def map_coordinates(
     outside: Any = False
     axes = []
     for axis, n in enumerate(shape_of(x)):
-        c = _floating(places[axis])
+        c = convert(_floating(places[axis]), np.dtype(float))
         if mode == "constant":
-            outside = np.logical_or(outside, np.logical_or(c < 0.0, c > n - 1.0))
+            known = np.logical_and(c >= 0.0, c <= n - 1.0)  # a NaN is outside
+            outside, c = np.logical_or(outside, np.logical_not(known)), np.where(known, c, 0.0)
         elif mode == "wrap" and n > 1:
             period = n - 1.0
             c = np.where(c < 0.0, c + period * (np.floor(-c / period) + 1.0), c)
@@ -219,14 +222,19 @@ def _padded(x: Any, widths: list[tuple[int, int]], mode: str, cval: Any) -> Any:
     return np.pad(x, widths, mode=_PADDING[mode])  # type: ignore[call-overload]
 
 
+def _with_weights(dtype: np.dtype, weights: Any) -> np.dtype:
+    """The dtype of the result: complex if the weights are."""
+    return np.result_type(dtype, np.complex64) if dtype_of(weights).kind == "c" else dtype
+
+
 def _line_filter(input: Any, weights: Any, axis: int, output: Any, mode: str, cval: Any, origin: int, name: str) -> Any:
     mode = _check_mode(mode)
     given = array_of(input)
-    dtype = _output_dtype(output, given, name)
     x, weights = _together(given, weights)
-    size = shape_of(weights)[0]
-    if len(shape_of(weights)) != 1 or size < 1:
+    dtype = _with_weights(_output_dtype(output, given, name), weights)
+    if len(shape_of(weights)) != 1 or shape_of(weights)[0] < 1:
         raise RuntimeError("no filter weights given")
+    size = shape_of(weights)[0]
     before = size // 2 + origin
     if not 0 <= before < size:
         raise ValueError("Invalid origin; origin must satisfy -(len(weights) // 2) <= origin <= (len(weights)-1) // 2")
@@ -268,8 +276,8 @@ def convolve1d(
 def _block_filter(input: Any, weights: Any, output: Any, mode: str, cval: Any, origin: Any, flipped: bool, name: str) -> Any:
     mode = _check_mode(mode)
     given = array_of(input)
-    dtype = _output_dtype(output, given, name)
     x, weights = _together(given, weights)
+    dtype = _with_weights(_output_dtype(output, given, name), weights)
     rank, sizes = len(shape_of(x)), shape_of(weights)
     if len(sizes) != rank:
         raise RuntimeError(f"filter weights array has incorrect shape: {sizes} for an image of {rank} axes")
@@ -377,8 +385,12 @@ def gaussian_filter(
     places = _chosen_axes(axes, len(shape_of(x)))
     options = zip(places, *[_per_axis(v, len(places)) for v in (sigma, order, mode, radius)])
     for axis, s, o, m, r in options:
-        if isinstance(s, Tracer) or s > 1e-15:
-            x = gaussian_filter1d(x, s, axis, o, dtype, m, cval, truncate, radius=r)
+        if not isinstance(s, Tracer) and s <= 1e-15:
+            continue
+        wide = s > 1e-15
+        width = np.where(wide, s, 1.0) if r is not None else s
+        smooth = gaussian_filter1d(x, width, axis, o, dtype, m, cval, truncate, radius=r)
+        x = np.where(wide, smooth, x) if isinstance(s, Tracer) else smooth
     return _finished(x, dtype)
 
 
@@ -440,3 +452,6 @@ def laplace(input: Any, output: Any = None, mode: Any = "reflect", cval: Any = 0
     for part in parts[1:]:
         total = total + part
     return total
+
+
+__getattr__ = absent("funcad.scipy.ndimage")

@@ -52,6 +52,8 @@ class Vector:
             if found.shape != shape:
                 shapes = [aval_of(v).shape for v in leaves]
                 raise ValueError(f"{self.what}: {name} must have the shapes {self.shapes}, got {shapes}")
+            if found.dtype.kind == "c" and self.dtype.kind != "c":
+                raise TypeError(f"{self.what}: {name} is complex, the example real.\nRemedy: give a complex example, b + 0j.")
             x = convert(x, self.dtype) if found.dtype != self.dtype or found.weak else x
             parts.append(x if len(shape) == 1 else reshape(x, shape=(n,)))
         if not parts:

@@ -20,6 +20,8 @@ on what to call it:
 * `call`: `call(function, *args, **kwargs)`, for what is not a plain call: `lambda vectorize, x: vectorize(f)(x)`.
 * `missing`: `{cell: reason}` for the cells of CELLS that are empty. Such a cell must raise, except "dtype" (the result of
   float32 has another dtype on purpose).
+* `elsewhere`: `{cell: where}` for cells that hold but cannot be checked here (a derivative that is not that of the numbers
+  themselves); the page counts them as held, and says where they are tested.
 * `agreement`: relative tolerance of jit and vmap against the plain call, where 2 ulp are too strict (iterative methods);
   None: strict.
 * `quiet`: run under np.errstate(all="ignore").
@@ -62,6 +64,7 @@ class Case:
         "gauge",
         "call",
         "missing",
+        "elsewhere",
         "agreement",
         "quiet",
         "id",
@@ -156,6 +159,7 @@ def case(
     gauge: Callable[[Any], Any] | None = None,
     call: Callable[..., Any] | None = None,
     missing: dict[str, str] | None = None,
+    elsewhere: dict[str, str] | None = None,
     agreement: float | None = None,
     quiet: bool = False,
     id: str | None = None,
@@ -179,6 +183,7 @@ def case(
         gauge=gauge,
         call=call,
         missing=missing,
+        elsewhere=dict(elsewhere or {}),
         agreement=agreement,
         quiet=quiet,
         id=id or name,

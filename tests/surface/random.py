@@ -27,9 +27,16 @@ def smooth(name, *args, order=2, tolerance=1e-6, missing=(), **kwargs):
 
 
 def implicit(name, *args, **kwargs):
-    """Differentiable at a fixed value of the distribution function, not at a fixed key: see tests/test_random.py."""
+    """Differentiable at a fixed value of the distribution function, not at a fixed key."""
     return case(f"random.{name}", KEY, *args, order=0, nondiff=range(1, 9), reference=False, kwargs=kwargs, missing=DEFAULT,
-                agreement=1e-12)  # fmt: skip
+                agreement=1e-12, elsewhere=dict.fromkeys(["jvp", "vjp"], IMPLICIT))  # fmt: skip
+
+
+IMPLICIT = "an implicit derivative, not that of the number which a fixed key gives: tested in tests/test_random.py"
+
+
+def discrete(name, *args):
+    return case(f"random.{name}", KEY, *args, order=0, nondiff=range(1, 9), reference=False, missing=DEFAULT)
 
 
 CASES = [
@@ -118,8 +125,8 @@ CASES = [
     case("random.categorical", KEY, LOGITS, order=0, nondiff=(1,), reference=False),
     case("random.categorical", KEY, LOGITS, order=0, nondiff=(1,), reference=False, kwargs={"replace": False, "shape": (2, 2)}),
     case("random.poisson", KEY, np.array([3.0, 40.0]), order=0, nondiff=(1,), reference=False),
-    implicit("binomial", np.array([5.0, 90.0]), np.array([0.3, 0.6])),
-    implicit("multinomial", 20.0, np.array([0.3, 0.6, 0.1])),
+    discrete("binomial", np.array([5.0, 90.0]), np.array([0.3, 0.6])),
+    discrete("multinomial", 20.0, np.array([0.3, 0.6, 0.1])),
     case("random.geometric", KEY, np.array([0.3, 0.8]), order=0, nondiff=(1,), reference=False),
 ]
 

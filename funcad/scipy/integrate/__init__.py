@@ -4,6 +4,7 @@
 equations.
 """
 
+from funcad.scipy.door import absent as _absent
 from funcad.scipy.integrate.functions import fixed_quad as fixed_quad
 from funcad.scipy.integrate.functions import quad as quad
 from funcad.scipy.integrate.ode import odeint as odeint
@@ -25,3 +26,5 @@ __all__ = [
     "solve_ivp",
     "trapezoid",
 ]
+
+__getattr__ = _absent("funcad.scipy.integrate")

@@ -290,6 +290,11 @@ def _is_traced(*values: Any) -> bool:
     return any(type(x) is Tracer for x in tree.leaves(values))
 
 
+def _vector(x: Any) -> Any:
+    """x as an array: SciPy takes lists of numbers, here traced ones too, for states and slopes."""
+    return np.stack([array_of(v) for v in x]) if isinstance(x, (list, tuple)) and x else array_of(x)
+
+
 def solve_ivp(
     fun: Callable[..., Any],
     t_span: Any,
@@ -326,22 +331,23 @@ def solve_ivp(
     if t_eval is None:
         raise NotImplementedError(
             "solve_ivp chooses its own times without t_eval, which no traced value can have the shape of.\n"
-            "Remedy: t_eval=np.linspace(t0, t1, n)."
+            "Remedy: t_eval=np.linspace(t0, t1, n), or t_eval=[t1] for the final state."
         )
     rtol, atol = options.pop("rtol", 1e-3), options.pop("atol", 1e-6)
     hmax, first = options.pop("max_step", np.inf), options.pop("first_step", None)
     if options:
         raise TypeError(f"solve_ivp does not support {', '.join(options)} with traced values; leave it out")
-    y = _floats(y0, "solve_ivp")
+    y = _vector(y0)
+    y = _floats(convert(y, np.dtype(float)) if dtype_of(y).kind in "iub" else y, "solve_ivp")
     if len(shape_of(y)) != 1:
         raise ValueError("`y0` must be 1-dimensional.")
     y = convert(y, np.result_type(dtype_of(y), float))  # as SciPy
-    at = array_of(t_eval)
+    at = _vector(t_eval)
     dtype = np.result_type(float, dtype_of(at))
     ends = [np.reshape(convert(array_of(v), dtype), (1,)) for v in t_span]
     at = convert(at, dtype)
     times = np.concatenate([ends[0], at, ends[1]])
-    f, params, others = _prepared(lambda y, t, *args: fun(t, y, *args), y, times[0], extra, "solve_ivp")
+    f, params, others = _prepared(lambda y, t, *args: _vector(fun(t, y, *args)), y, times[0], extra, "solve_ivp")
     states = _integrate(
         f, Options(rtol, float(atol), np.inf, hmax, _METHODS[method], first, _sign_of(times)), y, times, params, others
     )

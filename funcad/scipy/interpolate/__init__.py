@@ -4,6 +4,7 @@ Built and called on plain arrays they give what SciPy's own give, and have the a
 samples may be traced too, the class says so.
 """
 
+from funcad.scipy.door import absent as _absent
 from funcad.scipy.interpolate.grid import RegularGridInterpolator as RegularGridInterpolator
 from funcad.scipy.interpolate.grid import interp1d as interp1d
 from funcad.scipy.interpolate.grid import interpn as interpn
@@ -21,3 +22,5 @@ __all__ = [
     "interpn",
     "make_interp_spline",
 ]
+
+__getattr__ = _absent("funcad.scipy.interpolate")

@@ -5,6 +5,7 @@ Stacks of matrices (leading axes) are allowed everywhere when traced. `solving`,
 """
 
 from funcad.numpy.matrix_function import funm_sym as funm_sym
+from funcad.scipy.door import absent as _absent
 from funcad.scipy.linalg.decompositions import eig as eig
 from funcad.scipy.linalg.decompositions import eigh as eigh
 from funcad.scipy.linalg.decompositions import eigh_tridiagonal as eigh_tridiagonal
@@ -66,3 +67,5 @@ from funcad.scipy.linalg.special_matrices import khatri_rao as khatri_rao
 from funcad.scipy.linalg.special_matrices import leslie as leslie
 from funcad.scipy.linalg.special_matrices import pascal as pascal
 from funcad.scipy.linalg.special_matrices import toeplitz as toeplitz
+
+__getattr__ = _absent("funcad.scipy.linalg")

@@ -3,6 +3,7 @@
 `minimizing` (with `constraints`), `roots` and `fitting` hold the functions; `implicit` what they share.
 """
 
+from funcad.scipy.door import absent as _absent
 from funcad.scipy.optimize.fitting import curve_fit as curve_fit
 from funcad.scipy.optimize.fitting import least_squares as least_squares
 from funcad.scipy.optimize.minimizing import minimize as minimize
@@ -15,3 +16,5 @@ from funcad.scipy.optimize.roots import ridder as ridder
 from funcad.scipy.optimize.roots import root as root
 from funcad.scipy.optimize.roots import root_scalar as root_scalar
 from funcad.scipy.optimize.roots import toms748 as toms748
+
+__getattr__ = _absent("funcad.scipy.optimize")

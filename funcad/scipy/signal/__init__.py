@@ -11,6 +11,7 @@ np.float64(-2.0)
 import importlib as _importlib
 from typing import Any as _Any
 
+from funcad.scipy.door import absent as _absent
 from funcad.scipy.signal.convolutions import choose_conv_method as choose_conv_method
 from funcad.scipy.signal.convolutions import convolve as convolve
 from funcad.scipy.signal.convolutions import convolve2d as convolve2d
@@ -41,10 +42,11 @@ from funcad.scipy.signal.spectral import welch as welch
 __all__ = [n for n, v in globals().items() if not n.startswith("_") and type(v) is not type(_importlib)]
 
 
-def __getattr__(name: str) -> _Any:
-    if name == "windows":
-        return _importlib.import_module("scipy.signal.windows")
-    raise AttributeError(f"module 'funcad.scipy.signal' has no attribute {name!r}")
+def _lazy(name: str) -> _Any:
+    return _importlib.import_module("scipy.signal.windows") if name == "windows" else None
+
+
+__getattr__ = _absent("funcad.scipy.signal", _lazy)
 
 
 def __dir__() -> list[str]:

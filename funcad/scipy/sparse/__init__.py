@@ -3,13 +3,16 @@
 import importlib as _importlib
 from typing import Any as _Any
 
+from funcad.scipy.door import absent as _absent
+
 __all__ = ["linalg"]
 
 
-def __getattr__(name: str) -> _Any:
-    if name == "linalg":
-        return _importlib.import_module("funcad.scipy.sparse.linalg")
-    raise AttributeError(f"module 'funcad.scipy.sparse' has no attribute {name!r}")
+def _lazy(name: str) -> _Any:
+    return _importlib.import_module("funcad.scipy.sparse.linalg") if name == "linalg" else None
+
+
+__getattr__ = _absent("funcad.scipy.sparse", _lazy)
 
 
 def __dir__() -> list[str]:

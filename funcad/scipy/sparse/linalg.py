@@ -3,7 +3,8 @@
 The operator is a matrix, a SciPy sparse matrix or a function on pytrees like b; it may close over traced values. The solution
 is differentiated by the equation that it satisfies (`custom_linear_solve`), by another run of the same solver, so derivatives
 are as accurate as its tolerance. Solvers work on one vector and stop at norm(b - A x) <= max(tol * norm(b), atol); the second
-result is 0 if that was reached, otherwise the number of iterations (negative: breakdown). Trap: with x0 the system is solved
+result is 0 if that was reached, otherwise the number of iterations (negative: breakdown). A residual that is not finite makes
+the solution NaN, as in SciPy. Trap: with x0 the system is solved
 for x - x0; the norm of b goes along as a further unknown, because tangents have a size of their own.
 """
 
@@ -18,12 +19,13 @@ import funcad.numpy as fnp
 from funcad.control.loops import fori_loop
 from funcad.control.solve import custom_linear_solve
 from funcad.control.while_loop import while_loop
-from funcad.ir.aval import Aval, shape_of
+from funcad.ir.aval import Aval, dtype_of, shape_of
 from funcad.ir.trace import by_reference
 from funcad.ir.tracer import Tracer
-from funcad.primitives.conversion import stop_gradient
+from funcad.primitives.conversion import convert, stop_gradient
 from funcad.primitives.factorizations import lstsq
 from funcad.primitives.shape import zeros
+from funcad.scipy.door import absent
 from funcad.scipy.vectors import Vector
 from funcad.transforms.forward import linear_transpose
 from funcad.transforms.plumbing import api, name_of
@@ -32,7 +34,7 @@ from funcad.transforms.tools import ShapeDtypeStruct
 __all__ = ["bicgstab", "cg", "gmres"]
 
 Operator = Callable[[Any], Any]
-Solver = Callable[..., tuple[Any, Any]]
+Solver = Callable[..., tuple[Any, Any, Any]]  # (x, iterations, squared norm of the residual)
 
 
 def _is_array(a: Any) -> bool:
@@ -74,6 +76,9 @@ def _solve(
     strict: bool = False,
 ) -> tuple[Any, Any]:
     """`strict`: a solution that did not converge is NaN."""
+    if hasattr(a, "dtype") and (hasattr(a, "tocoo") or _is_array(a)) and _is_array(b):
+        dtype = np.result_type(dtype_of(b), a.dtype)  # of a matrix and its right-hand side, as SciPy's
+        b = convert(b, dtype) if dtype.kind in "fc" and dtype != dtype_of(b) else b
     vector = Vector(f"{name}: b", b)
     arrays = [v for v in (a, m) if _is_array(v)]
     given = iter(by_reference(arrays, [*arrays, vector.flat(b)]))
@@ -94,7 +99,10 @@ def _solve(
         size = np.sqrt(np.vdot(r, r).real)
         size = size if scale is None else np.maximum(size, np.abs(scale))
         bound = np.maximum(tol * size, atol)
-        x, info = solver(_on_first(matvec, pair), r, bound, count, m or (lambda x: x))
+        x, info, residual = solver(_on_first(matvec, pair), r, bound, count, m or (lambda x: x))
+        reached = (residual <= bound * bound) & np.isfinite(residual)
+        x = np.where(np.isfinite(residual), x, np.nan)
+        info = np.where(reached, 0, np.where(info == 0, 1, info))
         if strict:
             x = np.where(info == 0, x, np.nan)
         return (x, info) if scale is None else ((x, scale), info)
@@ -132,10 +140,6 @@ def _squared(x: Any) -> Any:
     return np.vdot(x, x).real
 
 
-def _info(x: Any, k: Any, residual: Any, bound: Any) -> tuple[Any, Any]:
-    return x, np.where(residual <= bound * bound, 0, k)
-
-
 # -- conjugate gradients
 
 
@@ -156,7 +160,7 @@ def _cg(a: Operator, b: Any, bound: Any, maxiter: int, m: Operator) -> tuple[Any
         return x, r, z + new / gamma * p, new, k + 1
 
     x, r, _, _, k = while_loop(running, step, first)
-    return _info(x, k, _squared(r), bound)
+    return x, k, _squared(r)
 
 
 @api
@@ -215,7 +219,7 @@ def _bicgstab(a: Operator, b: Any, bound: Any, maxiter: int, m: Operator) -> tup
         return x, s - omega * t, alpha, omega, new, p, q, np.where(new == 0, -10, k)
 
     x, r, *_, k = while_loop(running, step, first)
-    return _info(x, k, _squared(r), bound)
+    return x, k, _squared(r)
 
 
 @api
@@ -272,13 +276,14 @@ def _gmres(restart: int) -> Solver:
             v = fnp.at(zeros(Aval((width + 1, n), b.dtype)))[0].set(r / np.where(size == 0, 1, size))
             v, h = fori_loop(0, width, arnoldi, (v, zeros(Aval((width, width + 1), b.dtype))))
             first = fnp.at(zeros(Aval((width + 1, 1), b.dtype)))[0, 0].set(size.astype(b.dtype))
-            y = lstsq(h.T, first, rcond=float(tiny) * (width + 1))
-            x = x + m(y[:, 0] @ v[:width])
+            finite = np.all(np.isfinite(h)) & np.isfinite(size)  # LAPACK raises for what is not
+            y = lstsq(np.where(finite, h, 0).T, np.where(finite, first, 0), rcond=float(tiny) * (width + 1))
+            x = x + m(np.where(finite, y[:, 0], np.nan) @ v[:width])
             return x, b - a(x), k + 1
 
         running = lambda state: (_squared(state[1]) > bound * bound) & (state[-1] < maxiter)
         x, r, k = while_loop(running, cycle, (b * 0, b, 0))
-        return _info(x, k, _squared(r), bound)
+        return x, k, _squared(r)
 
     return solver
 
@@ -313,3 +318,6 @@ def gmres(
     if int(restart) < 1:
         raise ValueError(f"gmres: restart must be positive, got {restart}")
     return _solve("gmres", _gmres(int(restart)), A, b, x0, tol, rtol, atol, maxiter, M, False)
+
+
+__getattr__ = absent("funcad.scipy.sparse.linalg")

@@ -11,6 +11,7 @@ SciPy's own ufuncs called on traced values (`scipy.special.gammaln(x)`) come her
 np.float64(-0.313489)
 """
 
+from funcad.scipy.door import absent as _absent
 from funcad.scipy.special.composite import bdtr as bdtr
 from funcad.scipy.special.composite import bdtrc as bdtrc
 from funcad.scipy.special.composite import bernoulli as bernoulli
@@ -145,3 +146,5 @@ from funcad.scipy.special.elementwise import zetac as zetac
 from funcad.scipy.special.sums import log_softmax as log_softmax
 from funcad.scipy.special.sums import logsumexp as logsumexp
 from funcad.scipy.special.sums import softmax as softmax
+
+__getattr__ = _absent("funcad.scipy.special")

@@ -116,7 +116,8 @@ def comb(N: Any, k: Any, *, exact: bool = False, repetition: bool = False) -> An
         raise TypeError(f"comb: exact=True is not supported with traced values{where_am_i()}; leave it out.")
     n, k = _floats(N, k)
     if repetition:
-        n = sub(add(n, k), 1.0)
+        nothing = and_(eq(k, 0.0), ge(n, 0.0))  # is chosen: 1
+        return select(nothing, 1.0, special.binom(select(nothing, 2.0, sub(add(n, k), 1.0)), select(nothing, 1.0, k)))
     inside = and_(and_(ge(n, k), ge(n, 0.0)), ge(k, 0.0))
     return select(inside, special.binom(select(inside, n, 2.0), select(inside, k, 1.0)), 0.0)
 

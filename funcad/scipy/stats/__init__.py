@@ -14,6 +14,8 @@ np.float64(-1.0452)
 import importlib as _importlib
 from typing import Any as _Any
 
+from funcad.scipy.door import absent as _absent
+
 _MODULES = {
     "real_line": [
         "cauchy",
@@ -44,12 +46,15 @@ _NAMES = {name: module for module, names in _MODULES.items() for name in names}
 __all__ = list(_NAMES)
 
 
-def __getattr__(name: str) -> _Any:
+def _lazy(name: str) -> _Any:
     if name not in _NAMES:
-        raise AttributeError(f"module 'funcad.scipy.stats' has no attribute {name!r}")
+        return None
     value = getattr(_importlib.import_module(f"funcad.scipy.stats.{_NAMES[name]}"), name)
     globals()[name] = value
     return value
+
+
+__getattr__ = _absent("funcad.scipy.stats", _lazy)
 
 
 def __dir__() -> list[str]:
