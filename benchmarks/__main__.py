@@ -1,6 +1,6 @@
 """`python -m benchmarks [name ...]`: run the benchmarks and print one table."""
 
-from benchmarks import control, harness, memory, startup, tracing, w1_scalar, w2_mlp
+from benchmarks import control, harness, memory, random_draws, startup, tracing, w1_scalar, w2_mlp
 
 BENCHMARKS = {
     "startup": startup.run,
@@ -9,6 +9,7 @@ BENCHMARKS = {
     "tracing": tracing.run,
     "memory": memory.run,
     "control": control.run,
+    "random_draws": random_draws.run,
 }
 
 if __name__ == "__main__":

@@ -18,10 +18,8 @@ from importlib import metadata
 from statistics import median
 from typing import Any, NamedTuple
 
-import numpy as np
-
 ROUND_SECONDS = 0.02
-PEERS = ("autograd", "jax")
+PEERS = ("numpy", "autograd", "jax")  # the columns, where a row has them
 UNITS = {"s": ((1.0, "s"), (1e-3, "ms"), (1e-6, "us"), (1e-9, "ns")), "activations": ((1.0, "activations"),)}
 
 
@@ -99,7 +97,7 @@ def table(rows: Iterable[Row]) -> str:
 
 def versions() -> str:
     """Python, NumPy and the peers: the versions measured, and the peers that are missing."""
-    found = [f"Python {platform.python_version()}", f"numpy {np.__version__}"]
+    found = [f"Python {platform.python_version()}"]
     for name in PEERS:
         try:
             found.append(f"{name} {metadata.version(name)}")

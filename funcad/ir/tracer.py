@@ -81,7 +81,6 @@ class Tracer:
     __slots__ = ("owner", "variable", "primal", "tangent", "source", "_aval")
     __array_priority__ = 1000.0
     namespace: Any = None
-    __hash__ = None  # type: ignore[assignment]
 
     def __init__(self, trace: Any, var: Any, primal: Any = None, tangent: Any = None, source: Any = None):
         self.owner = trace
@@ -183,7 +182,7 @@ class Tracer:
         }.get(how, "conversion to a NumPy array")
         library, name = caller() if how == "array" else ("", "")
         remedy = _REMEDIES.get(library) or _REMEDIES[how]
-        if library == "numpy" and hasattr(Tracer.namespace.namespace[0], name):
+        if library == "numpy" and not name.startswith("_") and hasattr(Tracer.namespace.namespace[0], name):
             remedy = f"call funcad.numpy.{name} instead of np.{name}, which does not look for traced values there"
         if has_value(self):
             remedy += "; or take funcad.stop_gradient(x) first if no derivative is wanted"
@@ -203,6 +202,15 @@ class Tracer:
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
         return np.array(self._plain("array"), dtype=dtype, copy=copy)
+
+    def __hash__(self) -> int:
+        raise TypeError(
+            f"unhashable type: a traced {self.aval} was used as a key of a dict, in a set or in a cache{_where()}.\n"
+            "Remedy: take its name or position as the key; leave functools.cache away from functions of traced values."
+        )
+
+    def __trunc__(self) -> int:
+        return int(self)
 
     def __format__(self, spec: str) -> str:
         value = concrete_value(self)

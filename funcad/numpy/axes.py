@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from math import prod
+from operator import index
 from typing import Any
 
 import numpy as np
@@ -33,7 +34,7 @@ def array_of(x: Any) -> Any:
 
 
 def axis_of(axis: Any, ndim: int) -> int:
-    return normalize_axis_index(axis if type(axis) is int else axis.__index__(), ndim)
+    return normalize_axis_index(axis if type(axis) is int else index(axis), ndim)
 
 
 def axes_of(axis: Any, ndim: int) -> tuple[int, ...]:
@@ -53,8 +54,8 @@ def reduced_axes(axis: Any, ndim: int) -> tuple[int, ...]:
 def shape_argument(shape: Any) -> tuple[int, ...]:
     """A shape given as an int or a sequence of ints."""
     if isinstance(shape, (tuple, list)) or isinstance(shape, np.ndarray) and shape.ndim:
-        return tuple([n if type(n) is int else n.__index__() for n in shape])
-    return (shape.__index__(),)
+        return tuple([n if type(n) is int else index(n) for n in shape])
+    return (index(shape),)
 
 
 def permute(x: Any, perm: Any) -> Any:

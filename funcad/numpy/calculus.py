@@ -141,14 +141,17 @@ def unwrap(p: Any, discont: Any = None, axis: int = -1, *, period: float = 2 * m
     x = array_of(p)
     axis = axis_of(axis, len(shape_of(x)))
     n = shape_of(x)[axis]
+    dtype = np.result_type(aval_of(x).dtype, period)
     if n < 2:
-        return x
+        return convert(x, dtype)
+    whole = dtype.kind in "iu"
+    half, odd = divmod(period, 2) if whole else (period / 2, 0)
     discont = period / 2 if discont is None else discont
-    half = period / 2
     jump = np.diff(stop_gradient(x), axis=axis)
     wrapped = np.remainder(jump + half, period) - half
-    wrapped = np.where(np.logical_and(np.equal(wrapped, -half), jump > 0), half, wrapped)
-    correction = np.where(np.abs(jump) < discont, 0.0, wrapped - jump)
+    if not odd:
+        wrapped = np.where(np.logical_and(np.equal(wrapped, -half), jump > 0), half, wrapped)
+    correction = np.where(np.abs(jump) < discont, 0 if whole else 0.0, wrapped - jump)
     tail = piece(x, 1, n, axis) + np.cumsum(correction, axis=axis)
     return np.concatenate([piece(x, 0, 1, axis), tail], axis=axis)
 

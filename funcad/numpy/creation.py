@@ -17,7 +17,7 @@ from funcad.ir.tracer import Tracer, concrete_value
 from funcad.numpy.axes import array_of, expand, shape_argument
 from funcad.numpy.dispatch import TABLE, implements, is_traced, where_am_i
 from funcad.numpy.joining import stack
-from funcad.numpy.promote import promote_dtype, result_dtype
+from funcad.numpy.promote import as_array, promote_dtype, result_dtype
 from funcad.primitives.conversion import convert
 from funcad.primitives.placement import cupy_module
 from funcad.primitives.shape import broadcast_in_dim, broadcast_to, reshape
@@ -238,6 +238,13 @@ def arange(*args: Any, dtype: Any = None, device: Any = None, like: Any = None, 
     return library(device, like).arange(*args, dtype=dtype, **kwargs)
 
 
+def _ends(start: Any, stop: Any) -> list[Any]:
+    """Both ends as floats of one dtype; Python numbers adapt."""
+    ends = [as_array(v) for v in (start, stop)]
+    target = result_dtype([*ends, 0.0])[0]
+    return [convert(v, target) for v in ends]
+
+
 @implements("linspace")
 def _linspace(
     start: Any, stop: Any, num: Any = 50, endpoint: bool = True, retstep: bool = False, dtype: Any = None, axis: int = 0, *,
@@ -246,9 +253,8 @@ def _linspace(
     n = num.__index__()
     if n < 0:
         raise ValueError(f"Number of samples, {n}, must be non-negative.")
-    start, stop = [array_of(v) for v in (start, stop)]
-    target = np.result_type(aval_of(start).dtype, aval_of(stop).dtype, float(n))
-    start, stop = [convert(v, target) for v in (start, stop)]
+    start, stop = _ends(start, stop)
+    target = aval_of(start).dtype
     shape = np.broadcast_shapes(shape_of(start), shape_of(stop))
     start, stop = broadcast_to(start, shape), broadcast_to(stop, shape)
     parts = n - 1 if endpoint else n
@@ -282,9 +288,20 @@ def logspace(
 
 @implements("geomspace")
 def geomspace(start: Any, stop: Any, num: Any = 50, endpoint: bool = True, dtype: Any = None, axis: int = 0) -> Any:
+    start, stop = _ends(array_of(start), array_of(stop))  # here, as in NumPy, Python numbers do not adapt
+    for value in (concrete_value(start), concrete_value(stop)):
+        if type(value) is not Tracer and np.any(np.equal(value, 0)):
+            raise ValueError("Geometric sequence cannot include zero")
     sign = np.sign(start)
-    logs = linspace(np.log10(np.abs(start)), np.log10(np.abs(stop)), num=num, endpoint=endpoint, axis=axis)
-    result = sign * np.power(10.0, logs)
+    first, last = np.divide(start, sign), np.divide(stop, sign)
+    result = np.power(10.0, linspace(np.log10(first), np.log10(last), num=num, endpoint=endpoint))
+    n = shape_of(result)[0]
+    if n:  # the ends are exact
+        shape = shape_of(result)[1:]
+        tail = [np.broadcast_to(last, shape)[None]] if endpoint and n > 1 else []
+        result = np.concatenate([np.broadcast_to(first, shape)[None], result[1 : n - len(tail)], *tail])
+    result = np.multiply(result, sign)
+    result = np.moveaxis(result, 0, axis) if axis != 0 else result
     return result if dtype is None else convert(result, np.dtype(dtype))
 
 

@@ -249,7 +249,7 @@ def array_ufunc(ufunc: Any, method: str, inputs: Sequence[Any], kwargs: dict[str
     return _accumulate(ufunc, implementation, *inputs, **kwargs)
 
 
-_AT = {"add": "add", "subtract": "add", "multiply": "multiply", "minimum": "min", "maximum": "max"}
+_AT = {n: n for n in ("add", "subtract", "multiply", "divide", "power")} | {"minimum": "min", "maximum": "max"}
 
 
 def checked_options(ufunc: Any, inputs: Sequence[Any], kwargs: dict[str, Any]) -> dict[str, Any]:

@@ -17,7 +17,7 @@ from funcad.ir.tracer import Tracer, concrete_value
 from funcad.numpy import reductions
 from funcad.numpy.axes import array_of
 from funcad.numpy.creation import library
-from funcad.numpy.dispatch import elementwise_ufunc, implements, refuse, where_am_i
+from funcad.numpy.dispatch import checked_options, elementwise_ufunc, implements, refuse, where_am_i
 from funcad.numpy.promote import as_array, broadcast, promote, promote_for, strengthen
 from funcad.primitives import arithmetic, comparison, conversion, extrema, transcendental
 from funcad.primitives.shape import broadcast_to
@@ -256,16 +256,18 @@ def divmod_(x1: Any, x2: Any, /, **options: Any) -> tuple:
 
 @implements("modf")
 def modf(x: Any, /, **options: Any) -> tuple:
-    return arithmetic.modf(*promote_for(np.sin, (x,), options.get("dtype")))
+    return arithmetic.modf(*promote_for(np.sin, (x,), checked_options(np.modf, (), options).get("dtype")))
 
 
 @implements("frexp")
 def frexp(x: Any, /, **options: Any) -> tuple:
+    refuse("np.frexp", **checked_options(np.frexp, (), options))
     return arithmetic.frexp(*promote_for(np.sin, (x,)))
 
 
 @implements("ldexp")
 def ldexp(x1: Any, x2: Any, /, **options: Any) -> Any:
+    refuse("np.ldexp", **checked_options(np.ldexp, (), options))
     x, n = strengthen(as_array(x1)), strengthen(as_array(x2))
     (x,) = promote_for(np.sin, (x,))
     x, n = broadcast([x, n])

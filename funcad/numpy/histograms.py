@@ -6,6 +6,7 @@ piecewise constant. Only `bins="auto"` and its like need values, for the number 
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Sequence
 from typing import Any
 
@@ -53,7 +54,7 @@ def _edges(x: Any, bins: Any, range: Any, weights: Any = None) -> Any:
         values = value_of(x, "np.histogram", remedy)
         bins = len(np.histogram_bin_edges(values, bins, range, weights)) - 1
     if isinstance(bins, Tracer) and not bins.shape and bins.dtype.kind in "iu":
-        bins = bins.__index__()
+        bins = operator.index(bins)
     if shape_of(array_of(bins)):
         edges = array_of(bins)
         if len(shape_of(edges)) > 1:
@@ -62,7 +63,7 @@ def _edges(x: Any, bins: Any, range: Any, weights: Any = None) -> Any:
         if type(value) is not Tracer and np.any(value[:-1] > value[1:]):
             raise ValueError("`bins` must increase monotonically, when an array")
         return edges
-    n = bins.__index__()
+    n = operator.index(bins)
     if n < 1:
         raise ValueError("`bins` must be positive, when an integer")
     low, high = _ends(x, range)

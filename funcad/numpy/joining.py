@@ -28,6 +28,9 @@ __all__ = ["join"]
 def join(arrays: Sequence[Any], axis: int, dtype: Any = None) -> Any:
     """Concatenate arrays of any dtypes, promoted."""
     target = result_dtype(arrays)[0] if dtype is None else np.dtype(dtype)
+    for own in [aval_of(a).dtype for a in arrays] if dtype is not None else []:
+        if not np.can_cast(own, target, "same_kind"):
+            raise TypeError(f"Cannot cast array data from {own!r} to {target!r} according to the rule 'same_kind'")
     arrays = promote_dtype(arrays, target)
     return arrays[0] if len(arrays) == 1 else _concatenate(arrays, axis=axis)
 
@@ -311,6 +314,10 @@ def pad(array: Any, pad_width: Any, mode: Any = "constant", **kwargs: Any) -> An
     """`numpy.pad` with all modes but functions; "empty" pads with zeros."""
     x = array_of(array)
     widths = _widths(pad_width, len(shape_of(x)))
+    if mode not in ("constant", "empty"):
+        for i, (n, width) in enumerate(zip(shape_of(x), widths)):
+            if not n and any(width):
+                raise ValueError(f"can't extend empty axis {i} using modes other than 'constant' or 'empty'")
     if mode in ("edge", "wrap", "reflect", "symmetric"):
         odd = mode in ("reflect", "symmetric") and kwargs.pop("reflect_type", "even") == "odd"
         _no_more(mode, kwargs)

@@ -198,6 +198,9 @@ r_, c_ = _Joiner(np.r_), _Joiner(np.c_)
 def unravel_index(indices: Any, shape: Any, order: str = "C") -> tuple:
     """`numpy.unravel_index`; inside jit, positions out of bounds are not noticed."""
     index = array_of(indices)
+    if aval_of(index).dtype.kind not in "iu":
+        raise TypeError("only int indices permitted")
+    index = convert(index, np.dtype(np.intp))
     sizes = shape_argument(shape)
     places = []
     for n in sizes[::-1] if order == "C" else sizes:
@@ -213,6 +216,9 @@ def ravel_multi_index(multi_index: Any, dims: Any, mode: Any = "raise", order: s
     modes = mode if isinstance(mode, tuple) else (mode,) * len(sizes)
     result: Any = 0
     entries = [array_of(m) for m in multi_index]
+    if any(aval_of(m).dtype.kind not in "iu" for m in entries):
+        raise TypeError("only int indices permitted")
+    entries = [convert(m, np.dtype(np.intp)) for m in entries]
     steps = list(zip(entries, sizes, modes))
     for index, n, how in steps if order == "C" else steps[::-1]:
         if how == "wrap":

@@ -245,10 +245,21 @@ def loop_dtype(ufunc: np.ufunc, args: Sequence[Any]) -> np.dtype:
     return found
 
 
+def _loop_giving(ufunc: np.ufunc, operands: Sequence[Any], dtype: np.dtype) -> np.dtype:
+    """The dtype of the operands where the ufunc's results are to be of `dtype`; NumPy's TypeError if it has no such loop."""
+    avals = [aval_of(a) for a in operands]
+    given = tuple([type(_PYTHON_VALUE[a.dtype.kind]) if a.weak and a.dtype.kind != "b" else a.dtype for a in avals])
+    if all(isinstance(g, type) for g in given):
+        given = tuple([a.dtype for a in avals])
+    signature = (*[None] * ufunc.nin, *[dtype] * ufunc.nout)
+    found = ufunc.resolve_dtypes((*given, *[None] * ufunc.nout), signature=signature)[: ufunc.nin]
+    return found[0] if all(d == found[0] for d in found) else np.result_type(*found)
+
+
 def promote_for(ufunc: np.ufunc, args: Sequence[Any], dtype: Any = None) -> list[Any]:
     """Operands as the ufunc's loop takes them: one dtype, one shape. `dtype` overrules, as the ufunc's argument does."""
     operands = [as_array(a) for a in args]
-    target = loop_dtype(ufunc, operands) if dtype is None else np.dtype(dtype)
+    target = loop_dtype(ufunc, operands) if dtype is None else _loop_giving(ufunc, operands, np.dtype(dtype))
     return broadcast(promote_dtype(operands, target, None))
 
 

@@ -118,6 +118,8 @@ def _extreme(
     x = array_of(a)
     aval = aval_of(x)
     axes = reduced_axes(axis, len(aval.shape))
+    if not _absent(initial):
+        initial = convert(array_of(initial), aval.dtype)
     if where is not True and where is not _NO:
         if _absent(initial):
             raise ValueError(
@@ -126,7 +128,7 @@ def _extreme(
         x = masked(x, where, initial)
     if not _absent(initial) and any(aval.shape[i] == 0 for i in axes):
         shape = tuple([n for i, n in enumerate(aval.shape) if i not in axes])
-        result = broadcast_to(convert(array_of(initial), aval.dtype), shape)
+        result = broadcast_to(initial, shape)
         return _finish(result, x, axes, keepdims)
     result = _finish(reduce(x, axes=axes), x, axes, keepdims)
     return result if _absent(initial) else combine(*promote(result, initial))

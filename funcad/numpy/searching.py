@@ -85,6 +85,9 @@ def select(condlist: Sequence[Any], choicelist: Sequence[Any], default: Any = 0)
         raise ValueError("list of cases must be same length as list of conditions")
     if not condlist:
         raise ValueError("select with an empty condition list is not possible")
+    for i, condition in enumerate(condlist):
+        if aval_of(array_of(condition)).dtype != bool:
+            raise TypeError(f"invalid entry {i} in condlist: should be boolean ndarray")
     result = default
     for condition, choice in zip(reversed(condlist), reversed(choicelist)):
         result = where(condition, choice, result)
@@ -366,13 +369,18 @@ def searchsorted(a: Any, v: Any, side: str = "left", sorter: Any = None) -> Any:
 
 @implements("digitize")
 def digitize(x: Any, bins: Any, right: bool = False) -> Any:
-    """`numpy.digitize`; the bins must be sorted, rising or (if they have values) falling."""
+    """`numpy.digitize`; the bins must be sorted, rising or falling (inside jit it is not noticed if they are not)."""
     bins = array_of(bins)
     value = concrete_value(bins)
     side = "left" if right else "right"
-    if type(value) is not Tracer and len(value) > 1 and value[0] > value[-1]:
-        n = len(value)
-        return n - searchsorted(bins[::-1], x, "left" if side == "right" else "right")
+    n = shape_of(bins)[0] if len(shape_of(bins)) == 1 else 0
+    if n < 2:
+        return searchsorted(bins, x, side)
+    falling = value[0] > value[-1]
+    if type(value) is Tracer:
+        return np.where(falling, n - searchsorted(bins[::-1], x, side), searchsorted(bins, x, side))
+    if falling:
+        return n - searchsorted(bins[::-1], x, side)
     return searchsorted(bins, x, side)
 
 

@@ -43,6 +43,8 @@ def _variance(
     x = array_of(a)
     own = aval_of(x).dtype
     target = float_of(own) if dtype is None else np.dtype(dtype)
+    if target.kind not in "fc":
+        refuse(name, dtype=dtype)
     x = convert(x, np.dtype(np.float32) if own == np.float16 and dtype is None else target)
     axes = axes_of(axis, len(shape_of(x)))
     center = mean(x, axis=axes, keepdims=True, where=where_) if given is _NO else given
@@ -56,7 +58,7 @@ def _variance(
         result = arithmetic.div(total, convert(np.maximum(count - ddof, 0), aval_of(total).dtype))
     if keepdims is _NO or not keepdims:
         result = reshape(result, shape=tuple([n for i, n in enumerate(shape_of(x)) if i not in axes]))
-    result = convert(result, np.empty(0, target).real.dtype)
+    result = convert(result, np.empty(0, target).real.dtype if dtype is None else target)
     return result if shape_of(result) or type(result) is Tracer else result[()]
 
 
@@ -159,6 +161,7 @@ _CONTINUOUS = {
 }
 _STEPS = {"inverted_cdf": 1.0, "averaged_inverted_cdf": 1.0, "closest_observation": 1.5}
 _ROUNDED = ("lower", "higher", "midpoint", "nearest")
+_PICKED = ("lower", "higher", "nearest", "inverted_cdf", "closest_observation")  # results are elements
 
 
 def _position(n: Any, q: Any, method: str) -> Any:
@@ -168,7 +171,7 @@ def _position(n: Any, q: Any, method: str) -> Any:
         return n * q + (alpha + q * (1 - alpha - beta)) - 1
     if method in _STEPS:
         return n * q - _STEPS[method]
-    if method not in ("linear", "lower", "higher", "midpoint", "nearest"):
+    if method not in ("linear", "(median)", *_ROUNDED):  # "(median)": nanmedian's, the mean of the two in the middle
         raise ValueError(f"{method!r} is not a valid method. Use one of: {sorted({*_CONTINUOUS, *_STEPS, *_ROUNDED})}")
     return (n - 1) * q
 
@@ -199,8 +202,10 @@ def _interpolated(ordered: Any, n: Any, q: Any, method: str) -> Any:
     fraction = convert(np.clip(at, 0, last) - low, aval_of(at).dtype)
     a, b = _pick(ordered, low), _pick(ordered, high)
     fraction = fraction[..., 0] if np.ndim(low) else fraction
-    if method in ("lower", "higher", "nearest", "inverted_cdf", "closest_observation"):
+    if method in _PICKED:
         return a
+    if method == "(median)":
+        return _where(np.equal(fraction, 0), a, (a + b) / 2)
     step = np.subtract(b, a)
     return _where(fraction >= 0.5, b - step * (1 - fraction), a + step * fraction)
 
@@ -234,9 +239,10 @@ def _quantile(
     dtype = aval_of(x).dtype
     if dtype.kind == "c":
         raise TypeError("a must be an array of real numbers")
-    x = convert(x, float_of(dtype))
+    if method not in _PICKED:
+        x = convert(x, float_of(dtype))
     if type(q) in (int, float) or type(q) is Tracer and q.aval.weak:
-        q = convert(q, aval_of(x).dtype)  # a Python number, traced or not, adapts
+        q = convert(q, float_of(dtype))  # a Python number, traced or not, adapts
     q = array_of(q)
     q = np.divide(q, scale) if scale != 1.0 else q
     if type(q) is not Tracer and not (np.all(q >= 0) and np.all(q <= 1)):
@@ -250,9 +256,10 @@ def _quantile(
         if not skip_nan:
             raise IndexError("index -1 is out of bounds for axis 0 with size 0")
         n, ordered = 1, full(aval_of(ordered).update(shape=(*shape_of(ordered)[:-1], 1)), np.nan)
+    skip_nan = skip_nan and (dtype.kind == "f" or not shape_of(lines)[-1])
     if skip_nan:
         count = np.sum(np.logical_not(np.isnan(ordered)), axis=-1, keepdims=True)
-        n = convert(count, aval_of(x).dtype) if shape_of(count) else count
+        n = convert(count, float_of(dtype)) if shape_of(count) else count
 
     def one(p: Any) -> Any:
         result = _interpolated(ordered, n, p, method)
@@ -372,7 +379,7 @@ def nanstd(
 
 @implements("nanmedian")
 def nanmedian(a: Any, axis: Any = None, out: Any = None, overwrite_input: bool = False, keepdims: Any = _NO) -> Any:
-    return _quantile("np.nanmedian", a, 0.5, axis, out, "linear", keepdims, None, True)
+    return _quantile("np.nanmedian", a, 0.5, axis, out, "(median)", keepdims, None, True)
 
 
 @implements("nanquantile", lift=True)
@@ -460,7 +467,7 @@ def cov(
     other = deviation if w is None else np.multiply(deviation, w)
     product = np.matmul(deviation, np.conj(np.transpose(other)))
     divisor = float(max(divisor, 0)) if type(divisor) is int else divisor
-    return np.squeeze(np.multiply(product, np.divide(1.0, divisor)))
+    return convert(np.squeeze(np.multiply(product, np.divide(1.0, divisor))), aval_of(product).dtype)
 
 
 @implements("corrcoef")

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from funcad.ir.aval import Aval, aval_of, dtype_of
+from funcad.ir.aval import KINDS, Aval, aval_of, dtype_of
 from funcad.ir.primitive import Primitive, is_linear
 from funcad.primitives.families import REAL, elementwise
 
@@ -56,6 +56,11 @@ def convert(x: Any, dtype: np.dtype) -> Any:
     aval = aval_of(x)
     if aval.dtype == dtype and not aval.weak:
         return x
+    if dtype.kind not in KINDS:
+        raise TypeError(
+            f"funcad computes with bool, int, float and complex arrays; {aval} cannot become {dtype} in a traced "
+            "function.\nRemedy: return the value from the traced function first, or take funcad.stop_gradient of it"
+        )
     return convert_p(x, dtype=dtype)
 
 

@@ -30,6 +30,7 @@ from funcad.primitives.linalg import (
     missing_on_device,
     mm,
     mT,
+    of_finite,
     square_aval,
     stacked,
     triangle,
@@ -143,7 +144,7 @@ def eig(a: Any) -> list[Any]:
 
 
 def _svd_impl(xp: Any, a: Any, *, full_matrices: bool) -> list:
-    return list(xp.linalg.svd(a, full_matrices=full_matrices))
+    return of_finite(xp, lambda a: xp.linalg.svd(a, full_matrices=full_matrices), a)
 
 
 def _svd_abstract(a: Aval, *, full_matrices: bool) -> list:
@@ -216,7 +217,7 @@ def _svdvals_jvp(tangents: Any, out: Any, a: Any) -> Any:
 
 svdvals_p = stacked(
     "svdvals",
-    lambda xp, a: xp.linalg.svd(a, compute_uv=False),
+    lambda xp, a: of_finite(xp, lambda a: xp.linalg.svd(a, compute_uv=False), a)[0],
     lambda a: _svd_abstract(a, full_matrices=False)[1],
     _svdvals_jvp,
 )

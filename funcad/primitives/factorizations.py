@@ -35,6 +35,7 @@ from funcad.primitives.linalg import (
     mH,
     mm,
     mT,
+    of_finite,
     per_matrix,
     scipy_linalg,
     stacked,
@@ -318,7 +319,8 @@ def solve(a: Any, b: Any) -> Any:
 def _pinv_impl(xp: Any, a: Any, rcond: Any, *, hermitian: bool) -> Any:
     if not a.size:
         return xp.empty((*a.shape[:-2], a.shape[-1], a.shape[-2]), a.dtype)
-    return xp.linalg.pinv(a, rcond, hermitian=True) if hermitian and xp is np else xp.linalg.pinv(a, rcond)
+    options = {"hermitian": True} if hermitian and xp is np else {}
+    return of_finite(xp, lambda a: xp.linalg.pinv(a, rcond, **options), a)[0]
 
 
 def _pinv_jvp(tangents: Any, out: Any, a: Any, rcond: Any, *, hermitian: bool) -> Any:
@@ -350,7 +352,8 @@ def pinv(a: Any, rcond: Any, *, hermitian: bool = False) -> Any:
 def _lstsq_impl(xp: Any, a: Any, b: Any, *, rcond: float) -> Any:
     out = xp.empty((*a.shape[:-2], a.shape[-1], b.shape[-1]), a.dtype)
     for i in np.ndindex(a.shape[:-2]):
-        out[i] = xp.linalg.lstsq(a[i], b[i], rcond)[0]
+        finite = bool(xp.isfinite(a[i]).all() & xp.isfinite(b[i]).all())  # or LAPACK fails, or never ends
+        out[i] = xp.linalg.lstsq(a[i], b[i], rcond)[0] if finite else xp.nan
     return out
 
 
@@ -388,7 +391,7 @@ def lstsq(a: Any, b: Any, *, rcond: float) -> Any:
 def _polar_impl(xp: Any, a: Any) -> Any:
     if not a.size:
         return a
-    u, s, vh = xp.linalg.svd(a, full_matrices=False)
+    u, s, vh = of_finite(xp, lambda a: xp.linalg.svd(a, full_matrices=False), a)
     return (u * (s > 0).astype(a.dtype)[..., None, :]) @ vh
 
 
@@ -427,7 +430,7 @@ def polar(a: Any) -> Any:
 
 nuclear_norm_p = stacked(
     "nuclear_norm",
-    lambda xp, a: xp.linalg.svd(a, compute_uv=False).sum(-1),
+    lambda xp, a: of_finite(xp, lambda a: xp.linalg.svd(a, compute_uv=False).sum(-1), a)[0],
     lambda a: Aval(a.shape[:-2], REAL(a.dtype)),
     lambda tangents, out, a: real(inner_product(conj(polar(a)), tangents[0])),
 )

@@ -22,7 +22,7 @@ from funcad.primitives.arithmetic import add, neg, sub
 from funcad.primitives.contraction import matmul
 from funcad.primitives.families import avals_text, sum_tangents
 from funcad.primitives.indexing import static_slice
-from funcad.primitives.linalg import mH, mT, solve, square_aval, stacked
+from funcad.primitives.linalg import mH, mT, of_finite, solve, square_aval, stacked
 from funcad.primitives.matrices import each, finite_only, linalg_of, placed
 
 __all__ = [
@@ -211,9 +211,9 @@ def _polar_abstract(a: Aval) -> Aval:
 
 
 def _polar_impl(xp: Any, a: Any) -> Any:
-    if not a.size or not bool(xp.isfinite(a).all()):
-        return xp.full(a.shape, np.nan, a.dtype)
-    u, _, vh = xp.linalg.svd(a, full_matrices=False)
+    if not a.size:
+        return a
+    u, _, vh = of_finite(xp, lambda a: xp.linalg.svd(a, full_matrices=False), a)
     return xp.matmul(u, vh)
 
 

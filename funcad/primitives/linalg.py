@@ -277,6 +277,17 @@ def _products_but(xp: Any, s: Any) -> tuple[Any, Any]:
     return before * after, pairs + xp.swapaxes(pairs, -1, -2)
 
 
+def of_finite(xp: Any, f: Any, a: Any) -> list:
+    """The results of f(a), NaN for matrices that are not finite: LAPACK's SVD fails on NaN and may never end on infinities."""
+    finite = xp.isfinite(a).all((-2, -1))
+    if bool(finite.all()):
+        out = f(a)
+        return [*out] if isinstance(out, tuple) else [out]
+    out = f(xp.where(finite[..., None, None], a, 0))
+    parts = out if isinstance(out, tuple) else (out,)
+    return [xp.where(finite.reshape(*finite.shape, *[1] * (p.ndim - finite.ndim)), p, xp.nan) for p in parts]
+
+
 def _is_regular(xp: Any, a: Any, inverse: Any) -> bool:
     """Are all the matrices conditioned well enough for formulas with the inverse?"""
     worst = xp.abs(a).sum(-1).max(-1) * xp.abs(inverse).sum(-1).max(-1)
@@ -285,7 +296,7 @@ def _is_regular(xp: Any, a: Any, inverse: Any) -> bool:
 
 def _singular_parts(xp: Any, a: Any) -> tuple[Any, Any, Any, Any]:
     """(det(u) * det(vh), u, s, vh)."""
-    u, s, vh = xp.linalg.svd(a)
+    u, s, vh = of_finite(xp, xp.linalg.svd, a)
     return (xp.linalg.det(u) * xp.linalg.det(vh))[..., None, None], u, s, vh
 
 

@@ -331,7 +331,7 @@ def _by_gaps(elements: _Elements, which: Any, n: Any, p: Any) -> Any:
     """How many geometric gaps fit into n: few, as n p is small."""
     xp = elements.xp
     k = xp.zeros_like(p)
-    log_rest = xp.log1p(-p)
+    log_rest = -xp.abs(xp.log1p(-p))  # -0 for p = -0 too, or the gaps would be negative and never fill n
     open_ = xp.nonzero(n >= 0)[0]
     total = xp.zeros(open_.shape, p.dtype)
     words = elements.words

@@ -204,6 +204,7 @@ def _kummer_series(xp: Any, a: Any, b: Any, x: Any) -> tuple[Any, Any]:
 
 def _kummer_slope_kernel(xp: Any, a: Any, b: Any, x: Any, *, which: int) -> Any:
     inside = (abs(x) <= 700.0) & (abs(a) < xp.inf) & (abs(b) < xp.inf)  # beyond, the function over- or underflows
+    inside = inside & (abs(x) <= 2e5 / (1.0 + abs(xp.where(x < 0, b - a, a))))  # or its terms do
     a, b, x = xp.where(inside, a, 1.0), xp.where(inside, b, 1.0), xp.where(inside, x, 1.0)
     mirrored = x < 0  # M(a, b, x) = exp(x) M(b - a, b, -x)
     by_a, by_b = _kummer_series(xp, xp.where(mirrored, b - a, a), b, abs(x))

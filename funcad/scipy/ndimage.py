@@ -61,7 +61,7 @@ def _floating(x: Any) -> Any:
 
 def _finished(out: Any, dtype: np.dtype, rounded: bool = False) -> Any:
     """In the dtype of the input: interpolated integers are rounded, filtered ones cut off, as in SciPy."""
-    if dtype.kind == "b":
+    if dtype.kind == "b" and rounded:
         return np.not_equal(np.trunc(out), 0.0)
     if dtype.kind in "iu" and rounded:
         out = np.trunc(out + np.where(out > 0.0, 0.5, -0.5))
@@ -257,11 +257,17 @@ def _together(x: Any, weights: Any) -> list[Any]:
     return promote_dtype([x, weights], dtype)
 
 
+def _conjugate(weights: Any) -> Any:
+    """A correlation's complex weights, as SciPy takes them."""
+    weights = array_of(weights)
+    return np.conj(weights) if dtype_of(weights).kind == "c" else weights
+
+
 @implements("ndimage.correlate1d", lift=True)
 def correlate1d(
     input: Any, weights: Any, axis: int = -1, output: Any = None, mode: str = "reflect", cval: Any = 0.0, origin: int = 0
 ) -> Any:
-    return _line_filter(input, weights, axis, output, mode, cval, origin, "correlate1d")
+    return _line_filter(input, _conjugate(weights), axis, output, mode, cval, origin, "correlate1d")
 
 
 @implements("ndimage.convolve1d", lift=True)
@@ -303,7 +309,7 @@ def correlate(
     input: Any, weights: Any, output: Any = None, mode: str = "reflect", cval: Any = 0.0, origin: Any = 0, *, axes: Any = None
 ) -> Any:
     refuse("ndimage.correlate", axes=axes)
-    return _block_filter(input, weights, output, mode, cval, origin, False, "correlate")
+    return _block_filter(input, _conjugate(weights), output, mode, cval, origin, False, "correlate")
 
 
 @implements("ndimage.convolve", lift=True)

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+import funcad.numpy as fnp
 from funcad.ir.aval import dtype_of, shape_of
 from funcad.numpy.axes import array_of, axis_of, move
 from funcad.numpy.fft import floating
@@ -176,7 +177,7 @@ class interp1d(Interpolator):
             raise ValueError("x and y arrays must be equal in length along interpolation axis.")
         if not assume_sorted:
             order = np.argsort(x)
-            x, y = getitem(x, order), np.take(y, order, axis=self._axis)
+            x, y = getitem(x, order), fnp.take(y, order, axis=self._axis)  # NumPy's looks at y alone
         self._nodes, self._lines = x, move(y, self._axis, 0)
         self._extrapolates = isinstance(fill_value, str) and fill_value == "extrapolate"
         self._fill = fill_value if isinstance(fill_value, tuple) else (fill_value, fill_value)

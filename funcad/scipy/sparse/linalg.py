@@ -143,7 +143,7 @@ def _squared(x: Any) -> Any:
 # -- conjugate gradients
 
 
-def _cg(a: Operator, b: Any, bound: Any, maxiter: int, m: Operator) -> tuple[Any, Any]:
+def _cg(a: Operator, b: Any, bound: Any, maxiter: int, m: Operator) -> tuple[Any, Any, Any]:
     z = m(b)
     first = (b * 0, b, z, np.vdot(b, z).real, 0)
 
@@ -193,7 +193,7 @@ def cg(
 # -- stabilized biconjugate gradients
 
 
-def _bicgstab(a: Operator, b: Any, bound: Any, maxiter: int, m: Operator) -> tuple[Any, Any]:
+def _bicgstab(a: Operator, b: Any, bound: Any, maxiter: int, m: Operator) -> tuple[Any, Any, Any]:
     one = b.dtype.type(1)
     first = (b * 0, b, one, one, one, b * 0, b * 0, 0)
 
@@ -250,7 +250,7 @@ def bicgstab(
 
 
 def _gmres(restart: int) -> Solver:
-    def solver(a: Operator, b: Any, bound: Any, maxiter: int, m: Operator) -> tuple[Any, Any]:
+    def solver(a: Operator, b: Any, bound: Any, maxiter: int, m: Operator) -> tuple[Any, Any, Any]:
         n = b.shape[0]
         width = min(restart, n)
         tiny = np.finfo(b.dtype).eps

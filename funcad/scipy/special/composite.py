@@ -255,10 +255,18 @@ def _half(x: Any) -> Any:
     return mul(0.5, x)
 
 
-def _fisher(function: Any) -> Any:
+def _fisher(function: Any, complement: Any) -> Any:
+    """By the smaller of the shares n x / (d + n x) and d / (d + n x), as the other one may be rounded to 1."""
+
     def formula(n: Any, d: Any, x: Any) -> Any:
         scaled = mul(n, x)
-        return function(_half(n), _half(d), div(scaled, add(d, scaled)))
+        low = lt(scaled, d)
+        a, b = _half(n), _half(d)
+        share = div(select(low, scaled, d), add(d, scaled))
+        out = function(select(low, a, b), select(low, b, a), share)
+        other = complement(select(low, a, b), select(low, b, a), share)
+        good = and_(and_(gt(n, 0.0), gt(d, 0.0)), and_(lt(n, np.inf), lt(d, np.inf)))
+        return select(good, select(low, out, other), np.nan)
 
     return formula
 
@@ -272,8 +280,8 @@ chdtrc = _distribution("chdtrc", lambda v, x: special.gammaincc(_half(v), _half(
 chdtri = _distribution("chdtri", lambda v, p: mul(2.0, special.gammainccinv(_half(v), p)), "the inverse of chdtrc")
 gdtr = _distribution("gdtr", lambda a, b, x: special.gammainc(b, mul(a, x)), "P(X < x), X of the gamma law, rate a, shape b")
 gdtrc = _distribution("gdtrc", lambda a, b, x: special.gammaincc(b, mul(a, x)), "1 - gdtr")
-fdtr = _distribution("fdtr", _fisher(special.betainc), "P(X < x), X of Fisher's F law")
-fdtrc = _distribution("fdtrc", _fisher(special.betaincc), "P(X > x), X of Fisher's F law")
+fdtr = _distribution("fdtr", _fisher(special.betainc, special.betaincc), "P(X < x), X of Fisher's F law")
+fdtrc = _distribution("fdtrc", _fisher(special.betaincc, special.betainc), "P(X > x), X of Fisher's F law")
 pdtr = _distribution("pdtr", _poisson(special.gammaincc), "P(X <= k), X of Poisson's law; k has derivative 0")
 pdtrc = _distribution("pdtrc", _poisson(special.gammainc), "P(X > k), X of Poisson's law; k has derivative 0")
 gdtrix = _distribution("gdtrix", lambda a, b, p: div(special.gammaincinv(b, p), a), "the inverse of gdtr in x")

@@ -7,7 +7,7 @@ from math import log, pi, sqrt
 from typing import Any
 
 from funcad import numpy as fnp
-from funcad.scipy.stats.arguments import special
+from funcad.scipy.stats.arguments import poisoned, special
 from funcad.scipy.stats.derivatives import from_scipy, inverse_of, known_density, with_ends, with_rule
 from funcad.scipy.stats.family import Continuous
 
@@ -147,8 +147,13 @@ pareto = Continuous(
 )
 
 
+def _power(y: Any, c: Any) -> Any:
+    """y**c, for shapes c > 0: NaN for others, where NaN**0 would be 1."""
+    return poisoned(y**c, c > 0)
+
+
 def _weibull_logpdf(y: Any, c: Any) -> Any:
-    return fnp.log(c) + special.xlogy(c - 1.0, y) - y**c
+    return fnp.log(c) + special.xlogy(c - 1.0, y) - _power(y, c)
 
 
 weibull_min = Continuous(
@@ -158,9 +163,9 @@ weibull_min = Continuous(
     support=(0.0, None),
     logpdf=_weibull_logpdf,
     pdf=with_ends(_weibull_logpdf, lambda y, c: c * y ** (c - 1.0) * fnp.exp(-(y**c))),
-    cdf=lambda y, c: -fnp.expm1(-(y**c)),
-    sf=lambda y, c: fnp.exp(-(y**c)),
-    logsf=lambda y, c: -(y**c),
+    cdf=lambda y, c: -fnp.expm1(-_power(y, c)),
+    sf=lambda y, c: fnp.exp(-_power(y, c)),
+    logsf=lambda y, c: -_power(y, c),
     ppf=lambda q, c: (-fnp.log1p(-q)) ** (1.0 / c),
     isf=lambda q, c: (-fnp.log(q)) ** (1.0 / c),
 )
@@ -241,7 +246,7 @@ gennorm = Continuous(
     "gennorm",
     "beta",
     check=lambda beta: beta > 0,
-    logpdf=lambda y, beta: fnp.log(0.5 * beta) - special.gammaln(1.0 / beta) - fnp.abs(y) ** beta,
+    logpdf=lambda y, beta: fnp.log(0.5 * beta) - special.gammaln(1.0 / beta) - _power(fnp.abs(y), beta),
     cdf=lambda y, beta: _gennorm_cdf(y, beta),
     sf=lambda y, beta: _gennorm_cdf(-y, beta),
     ppf=lambda q, beta: _gennorm_quantile(q, beta),
@@ -250,7 +255,7 @@ gennorm = Continuous(
 
 
 def _gennorm_lower(y: Any, beta: Any) -> Any:
-    tail = 0.5 * special.gammaincc(1.0 / beta, fnp.abs(y) ** beta)
+    tail = 0.5 * special.gammaincc(1.0 / beta, _power(fnp.abs(y), beta))
     return fnp.where(y > 0, 1.0 - tail, tail)
 
 

@@ -86,6 +86,15 @@ def _f_logpdf(y: Any, dfn: Any, dfd: Any) -> Any:
     return m * fnp.log(dfn / dfd) + special.xlogy(m - 1.0, y) - (m + n) * fnp.log1p(dfn * y / dfd) - special.betaln(m, n)
 
 
+def _f_part(function: Any, complement: Any, y: Any, dfn: Any, dfd: Any) -> Any:
+    """By the smaller of the shares dfn y / (dfd + dfn y) and dfd / (dfd + dfn y), as the other one may be rounded to 1."""
+    scaled = dfn * y
+    low = scaled < dfd
+    share = fnp.where(low, scaled, dfd) / (dfd + scaled)
+    a, b = 0.5 * fnp.where(low, dfn, dfd), 0.5 * fnp.where(low, dfd, dfn)
+    return fnp.where(low, function(a, b, share), complement(a, b, share))
+
+
 def _f_at_zero(y: Any, dfn: Any, dfd: Any) -> Any:
     m, n = 0.5 * dfn, 0.5 * dfd
     return y ** (m - 1.0) * (1.0 + dfn * y / dfd) ** -(m + n) * fnp.exp(m * fnp.log(dfn / dfd) - special.betaln(m, n))
@@ -94,12 +103,12 @@ def _f_at_zero(y: Any, dfn: Any, dfd: Any) -> Any:
 f = Continuous(
     "f",
     "dfn dfd",
-    check=lambda dfn, dfd: (dfn > 0) & (dfd > 0),
+    check=lambda dfn, dfd: (dfn > 0) & (dfd > 0) & (dfn < math.inf) & (dfd < math.inf),
     support=(0.0, None),
     logpdf=_f_logpdf,
     pdf=with_ends(_f_logpdf, _f_at_zero),
-    cdf=lambda y, dfn, dfd: special.betainc(0.5 * dfn, 0.5 * dfd, dfn * y / (dfd + dfn * y)),
-    sf=lambda y, dfn, dfd: special.betainc(0.5 * dfd, 0.5 * dfn, dfd / (dfd + dfn * y)),
+    cdf=lambda y, dfn, dfd: _f_part(special.betainc, special.betaincc, y, dfn, dfd),
+    sf=lambda y, dfn, dfd: _f_part(special.betaincc, special.betainc, y, dfn, dfd),
     ppf=lambda q, dfn, dfd: _odds(special.betaincinv(0.5 * dfn, 0.5 * dfd, q)) * dfd / dfn,
     isf=lambda q, dfn, dfd: dfd / (dfn * _odds(special.betaincinv(0.5 * dfd, 0.5 * dfn, q))),
 )

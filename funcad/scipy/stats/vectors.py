@@ -121,10 +121,10 @@ def _dirichlet_logpdf(x: Any, alpha: Any) -> Any:
         x = fnp.concatenate([x, 1.0 - fnp.sum(x, axis=0, keepdims=True)])
     alpha = fnp.reshape(alpha, (k, *[1] * (len(shape_of(x)) - 1)))
     _checked("dirichlet", alpha > 0, "all alpha must be positive")
-    inside = (x >= 0) & (x <= 1)
+    inside = ~((x < 0) | (x > 1))  # a NaN goes through, as in SciPy
     _checked("dirichlet", inside, "all x must be between 0 and 1")
-    _checked("dirichlet", (x > 0) | (alpha >= 1), "x must be positive where alpha is less than 1")
-    complete = fnp.abs(fnp.sum(x, axis=0) - 1.0) <= (1e-9 if x.dtype.itemsize > 4 else 1e-5)
+    _checked("dirichlet", ~(x <= 0) | (alpha >= 1), "x must be positive where alpha is less than 1")
+    complete = ~(fnp.abs(fnp.sum(x, axis=0) - 1.0) > (1e-9 if x.dtype.itemsize > 4 else 1e-5))
     _checked("dirichlet", complete, "x must sum to 1 along its first axis")
     out = fnp.sum(special.xlogy(alpha - 1.0, replaced(x, ~inside, 0.5)), axis=0)
     out = replaced(out, ~(complete & fnp.all(inside, axis=0)), -np.inf)

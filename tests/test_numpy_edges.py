@@ -1,0 +1,174 @@
+"""Edges of funcad.numpy that a fuzz over the surface table found: dtypes, refusals, ties, infinities; each against NumPy."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+import funcad.numpy as fnp
+from funcad import grad, jit, jvp, vmap
+from funcad.errors import TracerArrayConversionError
+
+TRACES: dict[str, Callable[..., Any]] = {
+    "jit": lambda f, x: jit(f)(x),
+    "jvp": lambda f, x: jvp(f, (x,), (np.ones_like(x)[()],))[0],
+    "vmap": lambda f, x: vmap(f)(x[None]),
+}
+
+
+def agree(f: Callable[..., Any], *args: Any) -> None:
+    """f under jit, vmap and (of floats) jvp gives NumPy's values and dtype."""
+    expected = np.asarray(f(*args))
+    runs = {"jit": jit(f)(*args), "vmap": vmap(f)(*[np.asarray(a)[None] for a in args])[0]}
+    if all(np.asarray(a).dtype.kind in "fc" for a in args):
+        runs["jvp"] = jvp(f, args, tuple([np.ones_like(a)[()] for a in args]))[0]
+    for how, found in runs.items():
+        found = np.asarray(found)
+        assert (found.dtype, found.shape) == (expected.dtype, expected.shape), how
+        rtol = 8 * float(np.finfo(expected.dtype).eps) if expected.dtype.kind in "fc" else 0
+        np.testing.assert_allclose(found, expected, rtol=rtol, atol=0, err_msg=how)
+
+
+@pytest.mark.parametrize("right", [False, True])
+@pytest.mark.parametrize("bins", [[2.0, 0.7, -1.0], [-1.0, 0.7, 2.0], [0.5]])
+def test_digitize_at_the_edges_of_rising_and_falling_bins(bins: list[float], right: bool) -> None:
+    x, edges = np.array([0, 7, 2, 0, 1, -1, -3]), np.array(bins)
+    agree(lambda x: np.digitize(x, edges, right), x)
+    agree(lambda x, b: np.digitize(x, b, right), x, edges)  # the direction is only known when the program runs
+
+
+@pytest.mark.parametrize("method", ["lower", "higher", "nearest", "inverted_cdf", "closest_observation", "midpoint", "linear"])
+@pytest.mark.parametrize("dtype", ["i4", "u1", "f4", "f8"])
+def test_quantiles_that_are_elements_keep_the_dtype(method: str, dtype: str) -> None:
+    x = np.array([1, 5, 3, 9], dtype)
+    agree(lambda x: np.quantile(x, 0.3, method=method), x)
+    agree(lambda x: np.nanquantile(x, 0.3, method=method), x)
+
+
+def test_quantiles_of_large_integers_are_exact() -> None:
+    agree(lambda x: np.quantile(x, 0.5, method="lower"), np.array([2**53 + 1, 2**53 + 3, 5]))
+
+
+def test_nanmedian_beside_infinities() -> None:
+    x = np.array([[np.inf, np.nan, 2.1], [1, 2, np.nan], [1, 5, 3], [np.inf, 0.0, 1]])
+    agree(lambda x: np.nanmedian(x, axis=1), x)
+    agree(np.nanmedian, np.array([1, 5, 3, 2]))
+    np.testing.assert_allclose(grad(np.nanmedian)(np.array([1.0, 2, np.nan, 4, 3])), [0, 0.5, 0, 0, 0.5])
+
+
+@pytest.mark.parametrize("period", [4, 5, 8, 3.5])
+def test_unwrap_of_integers(period: float) -> None:
+    agree(lambda x: np.unwrap(x, period=period), np.array([1, 5, 9, 2, -7, 3, 20]))
+    agree(lambda x: np.unwrap(x, period=period), np.array([3], "i2"))
+
+
+@pytest.mark.parametrize(
+    "ends", [(2.5, np.uint8(20)), (1j, 1000j), (1.0, 1j), (-1.0, -100.0), (-1.0, 1.0), (np.float32(1), 8.0)]
+)
+@pytest.mark.parametrize("options", [{}, {"endpoint": False}, {"num": 1}, {"num": 0}])
+def test_geomspace(ends: tuple, options: dict[str, Any]) -> None:
+    options = {"num": 4, **options}
+    for function in (np.geomspace, np.linspace):
+        with np.errstate(all="ignore"):
+            expected = function(*ends, **options)
+            found = jit(lambda a, b: function(a, b, **options))(*ends)  # noqa: B023
+        assert found.dtype == expected.dtype
+        np.testing.assert_allclose(found, expected, rtol=1e-6)
+
+
+def test_geomspace_refuses_zero_and_has_exact_ends() -> None:
+    with pytest.raises(ValueError, match="cannot include zero"):
+        jvp(lambda a: np.geomspace(a, 0.0, 3), (1.0,), (1.0,))
+    assert jit(lambda a: np.geomspace(a, 0.3, 5))(0.1)[-1] == 0.3
+    np.testing.assert_allclose(jvp(lambda a: np.geomspace(a, 8.0, 4), (1.0,), (1.0,))[1], [1, 4 / 3, 4 / 3, 0], atol=1e-12)
+
+
+def test_ufuncs_with_dtype_take_numpys_loop() -> None:
+    x = np.array([1, np.nan, np.inf, -np.inf, -0.0])
+    for f in (np.signbit, np.isnan, np.isfinite):
+        agree(lambda x: f(x, dtype=bool), x)  # noqa: B023
+    agree(lambda x: np.add(x, 1.5, dtype=np.float64), np.array([1, 2], "f4"))
+    agree(lambda x: np.sin(x, dtype=np.float32), np.array([1, 2], "i2"))
+
+
+@pytest.mark.parametrize("dtype", ["f4", "f8", "D"])
+def test_statistics_with_dtype(dtype: str) -> None:
+    for f in (np.std, np.var):
+        agree(lambda x: f(x, dtype=dtype), np.array([1.0, 2.0, 4.5]))  # noqa: B023
+    agree(lambda x: np.cov(x, dtype=dtype), np.array([[1.0, 2.0, 0.5], [4.0, 3.0, 1.0]]))
+
+
+@pytest.mark.parametrize("initial", [-1.5, 2.5, 7])
+def test_initial_is_of_the_array(initial: float) -> None:
+    for name in ("max", "min", "sum", "prod"):
+        for x in (np.array([1, 2]), np.array([1, 2], "f4")):
+            agree(lambda x: getattr(np, name)(x, initial=initial), x)  # noqa: B023
+    agree(lambda x: np.max(x, axis=0, initial=initial, where=np.array([True, False])), np.array([1, 2]))
+
+
+@pytest.mark.parametrize("dtype", ["u2", "i1", "u8"])
+def test_index_arithmetic_is_done_in_intp(dtype: str) -> None:
+    agree(lambda x: np.stack(np.unravel_index(x, (2, 3))), np.array([1, 5, 3], dtype))
+    agree(lambda x: np.ravel_multi_index((x, x), (2, 300)), np.array([1, 0, 1], dtype))
+
+
+REFUSED: dict[str, Callable[[Any], Any]] = {
+    "astype str": lambda x: x.astype(str),
+    "astype object": lambda x: x.astype(object),
+    "astype datetime": lambda x: x.astype("M8[s]"),
+    "sum dtype=object": lambda x: np.sum(x, dtype=object),
+    "multiply dtype=int": lambda x: np.multiply(x, 2, dtype=int),
+    "arctanh dtype=int": lambda x: np.arctanh(x, dtype=int),
+    "positive dtype=float": lambda x: np.positive(x + 1j, dtype=float),
+    "stack dtype=int": lambda x: np.stack([x, x], dtype=int),
+    "concatenate dtype=int": lambda x: np.concatenate([x, x], dtype=int),
+    "var dtype=int": lambda x: np.var(x, dtype=int),
+    "ravel_multi_index of floats": lambda x: np.ravel_multi_index((x, x), (2, 3)),
+    "cumsum axis=(0, 1)": lambda x: np.cumsum(x, axis=(0, 1)),
+    "argsort axis=()": lambda x: np.argsort(x, axis=()),
+    "diff axis=None": lambda x: np.diff(x, axis=None),
+    "select by numbers": lambda x: np.select([x], [x]),
+    "dict key": lambda x: {x[0]: 1},
+    "set": lambda x: set(x),
+}
+
+
+@pytest.mark.parametrize("trace", TRACES)
+@pytest.mark.parametrize("name", REFUSED)
+def test_what_numpy_cannot_do_either_or_would_lose_the_derivative(name: str, trace: str) -> None:
+    with pytest.raises(TypeError):
+        TRACES[trace](REFUSED[name], np.array([0.5, 0.25]))
+
+
+def test_remedies_name_what_exists() -> None:
+    with pytest.raises(TracerArrayConversionError) as error:
+        jit(lambda x: [v for _, v in np.ndenumerate(x)])(np.ones(2))
+    assert "funcad.numpy.__" not in str(error.value)
+    with pytest.raises(TracerArrayConversionError, match=r"\.subtract\(values\)"):
+        jit(lambda x: np.subtract.at(np.zeros(2), [0], x))(np.ones(1))
+    with pytest.raises(TypeError, match="Remedy"):
+        jit(hash)(1.0)
+
+
+@pytest.mark.parametrize("name", ["frexp", "modf", "ldexp", "divmod"])
+@pytest.mark.parametrize("option", [{"where": np.array([True, False])}, {"out": np.zeros(2)}, {"order": "F"}, {"bogus": 1}])
+def test_no_option_is_ignored(name: str, option: dict[str, Any]) -> None:
+    x, rest = np.array([1.5, 2.5]), {"ldexp": (2,), "divmod": (0.7,)}.get(name, ())
+    with pytest.raises(TypeError):
+        jit(lambda x: getattr(fnp, name)(x, *rest, **option))(x)
+
+
+@pytest.mark.parametrize("mode", ["reflect", "symmetric", "edge", "wrap", "mean", "linear_ramp"])
+def test_pad_refuses_to_extend_an_empty_axis(mode: str) -> None:
+    options = {"reflect_type": "odd"} if mode in ("reflect", "symmetric") else {}
+    for function in (lambda x: np.pad(x, 2, mode, **options), jit(lambda x: np.pad(x, 2, mode, **options))):
+        with pytest.raises(ValueError, match="can't extend empty axis 0"):
+            function(np.zeros(0))
+
+
+def test_trunc_reads_the_value() -> None:
+    assert jvp(lambda x: x * math.trunc(x), (2.7,), (1.0,)) == (5.4, 2.0)

@@ -1,0 +1,160 @@
+"""SciPy's functions where arguments are not finite, at the edge of their domain, of another dtype, or known."""
+
+from __future__ import annotations
+
+import itertools
+
+import numpy as np
+import pytest
+import scipy.ndimage
+import scipy.special
+import scipy.stats
+
+from funcad import grad, jit, random, vmap
+from funcad.scipy import interpolate, linalg, ndimage, special, stats
+from funcad.scipy.sparse.linalg import bicgstab, cg, gmres
+
+A = np.array([[4.0, 1.0, 0.0], [1.0, 3.0, 1.0], [0.0, 1.0, 2.0]])
+B = np.array([1.0, 2.0, 3.0])
+
+
+def put(a, value):
+    a = a.copy()
+    a.flat[0] = value
+    return a
+
+
+# -- iterative solvers
+
+
+@pytest.mark.parametrize("solver", [cg, bicgstab, gmres])
+@pytest.mark.parametrize("bad", [np.nan, np.inf])
+def test_what_is_not_finite_has_no_solution(solver, bad):
+    with np.errstate(all="ignore"):
+        for a, b in [(A, put(B, bad)), (put(A, bad), B)]:
+            x, info = jit(solver)(a, b)
+            assert np.isnan(x).all() and info != 0
+        x, info = vmap(solver, in_axes=(None, 0))(A, np.stack([B, put(B, bad)]))
+    assert info[0] == 0 and info[1] != 0
+    np.testing.assert_allclose(x[0], np.linalg.solve(A, B), rtol=1e-4)
+
+
+@pytest.mark.parametrize("solver", [cg, bicgstab, gmres])
+def test_a_complex_matrix_has_a_complex_solution_of_a_real_right_hand_side(solver):
+    a = np.array([[4.0, 1j], [-1j, 3.0]])
+    np.testing.assert_allclose(solver(a, B[:2], tol=1e-12)[0], np.linalg.solve(a, B[:2]))
+    assert solver(A, B.astype(np.float32))[0].dtype == np.float64
+    with pytest.raises(TypeError, match=r"complex.*real.*\s.*b \+ 0j"):
+        solver(lambda x: a @ x, B[:2])
+
+
+# -- special functions and distributions
+
+
+def test_orders_and_parameters_of_any_size_have_derivatives_in_no_time():
+    with np.errstate(all="ignore"):
+        assert not grad(special.iv)(1e300, 1e300) < np.inf
+        assert grad(special.ive)(0.5, 1e300) == 0.0
+        assert np.isnan(grad(special.hyp1f1)(1e300, 1.5, 0.5))
+    for v, x in [(1e3, 2e5), (500.0, 1.1e5)]:  # beyond 1e5 by an expansion
+        h = 1e-3 * v
+        slope = (scipy.special.ive(v + h, x) - scipy.special.ive(v - h, x)) / (2 * h)
+        np.testing.assert_allclose(grad(special.ive)(v, x), slope, rtol=2e-5)
+
+
+def test_choices_with_repetition_of_nothing():
+    n, k = np.array([0.0, 3.0, np.nan]), np.array([0.0, 0.0, 2.0])
+    np.testing.assert_array_equal(jit(lambda n: special.comb(n, k, repetition=True))(n), special.comb(n, k, repetition=True))
+
+
+@pytest.mark.parametrize(
+    "n, d, x", [(0.0, 2.0, 1.0), (2.0, np.inf, 1.0), (1e300, 2.0, 1.0), (2.0, 3.0, np.inf), (1e6, 7.0, 2.0)]
+)
+def test_fishers_law_at_its_ends(n, d, x):
+    for name in ("fdtr", "fdtrc"):
+        expected = getattr(scipy.special, name)(n, d, x)
+        np.testing.assert_allclose(jit(getattr(special, name))(n, d, x), expected, rtol=1e-13)
+    np.testing.assert_allclose(stats.f.cdf(x, n, d), scipy.stats.f.cdf(x, n, d), rtol=1e-13)
+
+
+@pytest.mark.parametrize("law", [stats.weibull_min, stats.gennorm], ids=str)
+def test_bad_shapes_are_nan_where_nan_to_the_power_0_is_1(law):
+    with np.errstate(all="ignore"):
+        for method in (law.cdf, law.sf, law.logpdf):
+            assert np.isnan(method(0.5, 0.0))
+        slopes = grad(lambda c: np.sum(law.cdf(0.5, c)))(np.array([0.0, 1.0]))
+        assert np.isnan(slopes[0]) and slopes[1] == grad(lambda c: law.cdf(0.5, c))(1.0)
+
+
+def test_a_proportion_that_is_nan():
+    x, alpha = np.array([np.nan, 0.5]), np.array([2.0, 3.0])
+    assert np.isnan(jit(stats.dirichlet.pdf)(x, alpha)) and np.isnan(stats.dirichlet.pdf(x, alpha))
+    assert jit(stats.dirichlet.pdf)(np.array([0.7, 0.5]), alpha) == 0.0
+
+
+def test_no_trials_succeed_with_a_negative_zero():
+    assert random.binomial(random.key(0), 10.0, -0.0) == 0.0
+    assert random.multinomial(random.key(0), 10.0, np.array([-0.0, 1.0])).tolist() == [0.0, 10.0]
+
+
+# -- images and interpolation
+
+
+@pytest.mark.parametrize("order", [0, 1, 3])
+def test_coordinates_that_are_nan_are_outside(order):
+    image = np.arange(12.0).reshape(3, 4)
+    places = np.array([[0.5, 0.5, 1.0], [0.5, np.nan, 1.2]])
+    found = jit(lambda p: ndimage.map_coordinates(image, p, order=order, cval=-1.0))(places)
+    np.testing.assert_allclose(found, scipy.ndimage.map_coordinates(image, places, order=order, cval=-1.0), rtol=1e-12)
+    with pytest.raises(RuntimeError):
+        jit(lambda p: ndimage.map_coordinates(image, p))(1.0)
+
+
+def test_images_of_bools_and_coordinates_of_float32():
+    image, places = np.arange(12).reshape(3, 4) > 4, np.array([[0.5, 0.9, 1.2], [0.5, 1.0, 2.2]], np.float32)
+    for x in (image, image.astype(np.float64)):
+        found = jit(lambda x: ndimage.map_coordinates(x, places, order=1))(x)
+        np.testing.assert_allclose(found, scipy.ndimage.map_coordinates(x, places, order=1), rtol=1e-14)
+
+
+def test_complex_weights_make_complex_images():
+    w = np.array([1j, 1.0, 0.5 - 2j])
+    names, images = ["correlate1d", "convolve1d", "correlate", "convolve"], [np.arange(5.0), 1j ** np.arange(5)]
+    for name, x in itertools.product(names, images):
+        expected = getattr(scipy.ndimage, name)(x, w)
+        np.testing.assert_allclose(jit(getattr(ndimage, name))(x, w), expected, rtol=1e-13, atol=1e-13)
+
+
+def test_a_gaussian_of_no_width_changes_nothing():
+    x = np.array([1.0, 2.0, 4.0, 3.0])
+    smooth = lambda s: ndimage.gaussian_filter(x, s, radius=2)
+    np.testing.assert_array_equal(jit(smooth)(0.0), x)
+    assert grad(lambda s: np.sum(smooth(s)))(0.0) == 0.0
+
+
+def test_interpolation_of_known_samples_at_traced_places():
+    x, y, q = np.arange(4.0), np.array([1.0, 2.0, 4.0, 3.0]), np.array([0.5, 1.5, 2.5])
+    f = lambda x: interpolate.interp1d(x, y, bounds_error=False)(q)
+    np.testing.assert_allclose(jit(f)(x), [1.5, 3.0, 3.5])
+    np.testing.assert_allclose(grad(lambda x: np.sum(f(x)))(x), [-0.5, -1.5, -0.5, 0.5])
+
+
+# -- matrices that are not finite
+
+
+@pytest.mark.parametrize("bad", [np.nan, np.inf])
+def test_singular_values_of_a_matrix_that_is_not_finite_leave_the_others_alone(bad):
+    functions = [
+        lambda a: np.sum(np.linalg.svd(a, compute_uv=False)),
+        lambda a: np.sum(np.linalg.svd(a)[0][0] ** 2),
+        lambda a: np.linalg.norm(a, "nuc"),
+        lambda a: linalg.polar(a)[0][0, 1],
+        lambda a: np.linalg.pinv(a)[0, 1],
+        lambda a: np.linalg.lstsq(a, B, rcond=None)[0][0],
+    ]
+    stack = np.stack([A, put(A, bad)])
+    with np.errstate(all="ignore"):
+        for f in functions:
+            found = jit(vmap(grad(f)))(stack)
+            np.testing.assert_allclose(found[0], grad(f)(A), rtol=1e-9, atol=1e-12)
+            assert np.isnan(found[1]).any()
