@@ -9,6 +9,7 @@ from __future__ import annotations
 import sys
 import warnings
 from collections import Counter
+from importlib import metadata
 from pathlib import Path
 from typing import Any
 
@@ -104,13 +105,18 @@ def _identity(name: str, function: Any) -> Any:
     return name if name.startswith("scipy.stats.") else id(function)
 
 
+def made_with() -> str:
+    """The libraries whose names and values the page depends on."""
+    return ", ".join(f"{name} {'.'.join(metadata.version(name).split('.')[:2])}" for name in ("numpy", "scipy"))
+
+
 def page() -> str:
     table, reasons = rows()
     groups: dict[str, list[str]] = {}
     for name in table:
         groups.setdefault(name.rpartition(".")[0], []).append(name)
     total = Counter(mark for marks in table.values() for mark in marks.values())
-    lines = [HEADER, f"{len(table)} names; " + ", ".join(f"{n} {m}" for m, n in sorted(total.items())) + " (cells).", ""]
+    lines = [HEADER, f"Made with {made_with()}.", "", f"{len(table)} names; " + ", ".join(f"{n} {m}" for m, n in sorted(total.items())) + " (cells).", ""]
     for group, names in groups.items():
         title = {"ndarray": "methods and attributes of arrays", "operator": "operators"}.get(group, f"funcad.{group}")
         lines += [f"## {title}", "", "| | " + " | ".join(COLUMNS.values()) + " |", "|---|" + ":-:|" * len(COLUMNS)]

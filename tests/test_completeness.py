@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import pytest
 
-from tests.completeness import PAGE, WRONG, page
+from tests.completeness import PAGE, WRONG, made_with, page
 
 
 @pytest.mark.slow
 def test_the_page_is_current() -> None:
     text = page()
     assert f"| {WRONG} |" not in text, "a cell is wrong: see the standard error output"
-    assert PAGE.read_text(encoding="utf-8") == text, "run python -m tests.completeness"
+    current = PAGE.read_text(encoding="utf-8")
+    if made_with() not in current:
+        pytest.skip(f"the page was made with other versions than {made_with()}")
+    assert current == text, "run python -m tests.completeness"
