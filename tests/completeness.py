@@ -116,7 +116,8 @@ def page() -> str:
     for name in table:
         groups.setdefault(name.rpartition(".")[0], []).append(name)
     total = Counter(mark for marks in table.values() for mark in marks.values())
-    lines = [HEADER, f"Made with {made_with()}.", "", f"{len(table)} names; " + ", ".join(f"{n} {m}" for m, n in sorted(total.items())) + " (cells).", ""]
+    counts = ", ".join(f"{n} {m}" for m, n in sorted(total.items()))
+    lines = [HEADER, f"Made with {made_with()}.", "", f"{len(table)} names; {counts} (cells).", ""]
     for group, names in groups.items():
         title = {"ndarray": "methods and attributes of arrays", "operator": "operators"}.get(group, f"funcad.{group}")
         lines += [f"## {title}", "", "| | " + " | ".join(COLUMNS.values()) + " |", "|---|" + ":-:|" * len(COLUMNS)]

@@ -112,9 +112,14 @@ def _copies(size: int, x: Any) -> Any:
     return families._BROADCAST[0](x, shape=(size, *shape), axes=tuple(range(1, len(shape) + 1)))
 
 
+def _kept(x: Any, axes: tuple) -> tuple:
+    """The shape of a reduction of x that keeps its axes."""
+    return tuple([1 if i in axes else n for i, n in enumerate(x.shape)])
+
+
 def _tied(xp: Any, x: Any, out: Any, axes: tuple) -> tuple[Any, Any]:
     """Where x attains its extremum `out`, and how often along each reduced line (at least once)."""
-    full = xp.reshape(out, tuple([1 if i in axes else n for i, n in enumerate(x.shape)]))
+    full = xp.reshape(out, _kept(x, axes))
     mask = x == full
     if x.dtype.kind in "fc" and (xp is not np or (full != full).any()):
         mask |= (x != x) & (full != full)
@@ -129,7 +134,7 @@ def _tied_mean_impl(xp: Any, t: Any, x: Any, out: Any, *, axes: tuple) -> Any:
 
 def _tied_spread_impl(xp: Any, t: Any, x: Any, out: Any, *, axes: tuple) -> Any:
     mask, count = _tied(xp, x, out, axes)
-    return xp.where(mask, xp.expand_dims(t / count, axes), xp.zeros((), t.dtype))
+    return xp.where(mask, xp.reshape(t / count, _kept(x, axes)), xp.zeros((), t.dtype))
 
 
 def _tied_primitive(name: str, impl: Callable[..., Any], aval: Callable[..., Aval], other: list) -> Primitive:

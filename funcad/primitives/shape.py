@@ -98,9 +98,15 @@ def zeros(aval: Any) -> Any:
     return full(aval, 0)
 
 
+def _reshape_impl(xp: Any, x: Any, *, shape: tuple) -> Any:
+    if type(x) is np.ndarray:
+        return x.reshape(shape) if shape else x.reshape(shape)[()]
+    return xp.reshape(x, shape) if shape or xp is not np else np.reshape(x, shape)[()]
+
+
 reshape_p = structural(
     "reshape",
-    lambda xp, x, *, shape: xp.reshape(x, shape) if shape or xp is not np else np.reshape(x, shape)[()],
+    _reshape_impl,
     lambda x, *, shape: _reshape_abstract(x, shape),
     lambda ct, x, *, shape: reshape(ct, shape=x.shape),
     lambda size, x, *, shape: reshape(x, shape=(size, *shape)),

@@ -93,33 +93,36 @@ def _key(jaxpr: Jaxpr, residuals: Sequence[Any], cotangents: Sequence[Any]) -> t
             return None, []
         parts.append(c is None)
     numbers: dict[Any, int] = {}
+    add = parts.append
     for v in jaxpr.inputs:
         aval = v.aval
         if type(aval) is not Aval:
             return None, []
-        parts.append(aval.shape)
-        parts.append(aval.dtype.char)
+        add(aval.shape)
+        add(aval.dtype.char)
         numbers[v] = len(numbers)
     literals = []
+    n = len(numbers)
     for primitive, atoms, params, outputs, _ in equations:
-        parts.append(primitive)
+        add(primitive)
         for a in atoms:
             if type(a) is Literal:
-                parts.append(type(a.value))
+                add(type(a.value))
                 literals.append(a.value)
             else:
-                parts.append(numbers[a])
+                add(numbers[a])
         if params:
             frozen = _frozen(params)
             if frozen is None:
                 return None, []
-            parts.append(frozen)
+            add(frozen)
         for v in outputs:
-            numbers[v] = len(numbers)
+            numbers[v] = n
+            n += 1
     for o in jaxpr.outputs:
         if type(o) is Literal:
             return None, []
-        parts.append(numbers[o])
+        add(numbers[o])
     return tuple(parts), literals
 
 
