@@ -80,3 +80,26 @@ def test_closure_convert():
     np.testing.assert_array_equal(converted(XS), 2 * XS)
     with pytest.raises(TypeError, match="takes 1 argument"):
         converted(XS, XS)
+
+
+class Model:
+    """A callable object whose attributes have the names of our methods."""
+
+    def __init__(self):
+        self.defvjp = self.defjvp = self.def_vmap = self.fun = self._call = "mine"
+
+    def __call__(self, x):
+        return x * 3.0
+
+
+def test_attributes_of_callable_objects_hide_nothing():
+    twice = fc.custom_jvp(Model())
+    twice.defjvp(lambda primals, tangents: (primals[0] * 3.0, tangents[0] * 4.0))
+    assert fc.grad(twice)(1.0) == 4.0
+    back = fc.custom_vjp(Model())
+    back.defvjp(lambda x: (x * 3.0, None), lambda residuals, ct: (ct * 5.0,))
+    assert fc.grad(back)(1.0) == 5.0
+    mapped = fc.custom_vmap(Model())
+    mapped.def_vmap(lambda size, batched, x: (x * 6.0, True))
+    np.testing.assert_array_equal(fc.vmap(mapped)(np.ones(2)), [6.0, 6.0])
+    assert fc.jit(fc.grad(Model()))(1.0) == 3.0

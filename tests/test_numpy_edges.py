@@ -172,3 +172,11 @@ def test_pad_refuses_to_extend_an_empty_axis(mode: str) -> None:
 
 def test_trunc_reads_the_value() -> None:
     assert jvp(lambda x: x * math.trunc(x), (2.7,), (1.0,)) == (5.4, 2.0)
+
+
+def test_squares_of_bools_are_int8():
+    flags = np.array([True, False])
+    for f in (lambda x: x**2, lambda x: x**3, lambda x: x**1):
+        found, expected = jit(f)(flags), f(flags)
+        assert found.dtype == expected.dtype
+        np.testing.assert_array_equal(found, expected)

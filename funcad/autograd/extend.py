@@ -24,7 +24,7 @@ from funcad.errors import MissingRuleError
 from funcad.ir.aval import aval_of, is_inexact
 from funcad.ir.tracer import Tracer
 from funcad.primitives.conversion import convert, stop_gradient
-from funcad.transforms.plumbing import float0, name_of, zeros_for
+from funcad.transforms.plumbing import dress_as, float0, name_of, zeros_for
 
 __all__ = [
     "primitive",
@@ -71,7 +71,7 @@ class primitive:
     """
 
     def __init__(self, fun: Callable[..., Any]):
-        functools.update_wrapper(self, fun)
+        dress_as(self, fun)
         self.fun = fun
         self.vjps: _Rules | None = None
         self.jvps: _Rules | None = None

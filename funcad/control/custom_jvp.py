@@ -34,7 +34,7 @@ from funcad.ir.state import state
 from funcad.ir.trace import trace_function
 from funcad.primitives.arithmetic import add
 from funcad.transforms.batch import batch_jaxpr
-from funcad.transforms.plumbing import OutTree, api, float0, name_of, zeros_for
+from funcad.transforms.plumbing import OutTree, api, dress_as, float0, name_of, zeros_for
 
 __all__ = ["custom_jvp", "custom_jvp_call_p", "traced_body", "jvp_on_values", "jvp_rule", "batch_body", "batched_jvp_rule"]
 
@@ -175,7 +175,7 @@ class custom_jvp:
     """
 
     def __init__(self, fun: Callable[..., Any], nondiff_argnums: Any = (), nondiff_argnames: Any = ()):
-        functools.update_wrapper(self, fun)
+        dress_as(self, fun)
         self._target = Target(fun, "custom_jvp", nondiff_argnums, nondiff_argnames)
         self._rule: Any = None
 

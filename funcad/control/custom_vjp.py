@@ -38,7 +38,7 @@ from funcad.ir.primitive import Primitive
 from funcad.ir.state import state
 from funcad.ir.tracer import Tracer
 from funcad.transforms.batch import batch_jaxpr
-from funcad.transforms.plumbing import OutTree, api, check_leaves, check_tangents, float0, name_of, zeros_for
+from funcad.transforms.plumbing import OutTree, api, check_leaves, check_tangents, dress_as, float0, name_of, zeros_for
 
 __all__ = ["custom_vjp", "custom_vjp_call_p"]
 
@@ -344,7 +344,7 @@ class custom_vjp:
     """
 
     def __init__(self, fun: Callable[..., Any], nondiff_argnums: Any = (), nondiff_argnames: Any = ()):
-        functools.update_wrapper(self, fun)
+        dress_as(self, fun)
         self._target = Target(fun, "custom_vjp", nondiff_argnums, nondiff_argnames)
         self._fwd: Any = None
         self._bwd: Any = None

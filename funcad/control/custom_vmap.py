@@ -26,7 +26,7 @@ from funcad.ir.tracer import has_value
 from funcad.primitives.shape import broadcast_leading, zeros
 from funcad.transforms.following import follow
 from funcad.transforms.jvp import jvp_eval, jvp_jaxpr
-from funcad.transforms.plumbing import OutTree, api, flat_function, name_of
+from funcad.transforms.plumbing import OutTree, api, dress_as, flat_function, name_of
 
 __all__ = ["custom_vmap", "custom_vmap_call_p"]
 
@@ -157,7 +157,7 @@ class custom_vmap:
     """
 
     def __init__(self, fun: Callable[..., Any]):
-        functools.update_wrapper(self, fun)
+        dress_as(self, fun)
         self._target = Target(fun, "custom_vmap", (), ())
         self._rule: Any = None
 

@@ -31,7 +31,7 @@ from funcad.ir.place import NAMESPACES, device_in_use
 from funcad.ir.state import setting, state
 from funcad.ir.trace import by_reference, trace_function
 from funcad.ir.tracer import Tracer
-from funcad.transforms.plumbing import OutTree, api, check_leaves, export, flat_function, name_of, positional_names
+from funcad.transforms.plumbing import OutTree, api, check_leaves, dress_as, export, flat_function, name_of, positional_names
 from funcad.transforms.structural import forget
 
 __all__ = ["jit", "Jitted", "Lowered", "disable_jit", "clear_caches", "CacheInfo"]
@@ -189,8 +189,7 @@ class Jitted:
     def __init__(
         self, f: Any, static_argnums: Any, static_argnames: Any, donate_argnums: Any, donate_argnames: Any, inline: bool
     ):
-        # of a callable object the attributes are not copied: they could hide methods of this one
-        functools.update_wrapper(self, f, updated=functools.WRAPPER_UPDATES if hasattr(f, "__code__") else ())
+        dress_as(self, f)
         self.f = f
         self.inline = inline
         positional = positional_names(f)

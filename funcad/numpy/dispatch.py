@@ -336,16 +336,16 @@ def _accumulate(ufunc: Any, implementation: Any, array: Any, axis: int = 0, dtyp
 # -- functions
 
 # Modules that `import funcad` does not load: they are when a function of NumPy's is called that is not in the table yet.
-LATER = [f"funcad.numpy.{name}" for name in ("linalg", "fft", "polynomials", "histograms", "sets", "bits", "bessel")]
+LATER = tuple([f"funcad.numpy.{n}" for n in ("linalg", "fft", "polynomials", "histograms", "sets", "bits", "bessel")])
 
 
 def _of_later_modules(function: Any) -> Callable[..., Any] | None:
     """The implementation from the modules that are not loaded yet; the one named as the function's own module comes first."""
     likely = f"funcad.{getattr(function, '__module__', '')}"
-    while LATER and function not in TABLE:
-        name = likely if likely in LATER else LATER[-1]
-        importlib.import_module(name)
-        LATER.remove(name)
+    for name in sorted(LATER, key=lambda name: name != likely):
+        if function in TABLE:
+            break
+        importlib.import_module(name)  # costs nothing the second time, and waits for another thread that is at it
     return TABLE.get(function)
 
 

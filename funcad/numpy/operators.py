@@ -131,6 +131,8 @@ def pow(x: Any, y: Any) -> Any:
             return arithmetic.integer_pow(x, y)
         if type(y) is float and y == 0.5 and not x.aval.weak:
             return arithmetic.sqrt(x)
+    elif type(y) is int and y == 2 and type(x) is Tracer and x.aval.dtype.kind == "b" and not x.aval.weak:
+        return arithmetic.square(convert(x, np.dtype(np.int8)))  # NumPy squares, and the square of a bool is int8
     return _loop(arithmetic.pow, np.power, x, y)
 
 

@@ -18,7 +18,16 @@ from funcad.ir.aval import aval_of
 from funcad.ir.place import near, near_each
 from funcad.ir.source import for_user
 from funcad.transforms.following import linearize_following
-from funcad.transforms.plumbing import api, check_leaves, export, name_of, normalize_argnums, positional_names, zeros_for
+from funcad.transforms.plumbing import (
+    api,
+    check_leaves,
+    dress_as,
+    export,
+    name_of,
+    normalize_argnums,
+    positional_names,
+    zeros_for,
+)
 from funcad.transforms.structural import pull
 
 __all__ = ["grad", "value_and_grad"]
@@ -81,8 +90,7 @@ class _Gradient:
     ):
         if not callable(f):
             raise TypeError(f"grad takes a function, got {type(f).__name__}: write grad(f)(x), not grad(f(x))")
-        # of a callable object the attributes are not copied: they could hide methods of this one
-        functools.update_wrapper(self, f, updated=functools.WRAPPER_UPDATES if hasattr(f, "__code__") else ())
+        dress_as(self, f)
         self.f = f
         if argnums is None and argnames is None:
             argnums = 0

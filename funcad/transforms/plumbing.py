@@ -49,6 +49,14 @@ def api(f: Callable[..., Any]) -> Callable[..., Any]:
     return boundary
 
 
+def dress_as(wrapper: Any, f: Any) -> None:
+    """Give an object that stands for f its name and docstring.
+
+    Of a callable object the other attributes are not copied: they could hide methods of the wrapper's own.
+    """
+    functools.update_wrapper(wrapper, f, updated=functools.WRAPPER_UPDATES if hasattr(f, "__code__") else ())
+
+
 def name_of(f: Any) -> str:
     return getattr(f, "__name__", None) or type(f).__name__
 
