@@ -15,7 +15,7 @@ from typing import Any
 
 from tests.surface import Case, all_cases, resolve
 from tests.surface.checks import check
-from tests.test_surface import LEFT_OUT, NAMESPACES, _exists, public_callables
+from tests.test_surface import LEFT_OUT, NAMESPACES, public_callables
 
 PAGE = Path(__file__).resolve().parent.parent / "notebooks" / "completeness.md"
 COLUMNS = {
@@ -76,9 +76,8 @@ def rows() -> tuple[dict[str, dict[str, str]], dict[str, list[str]]]:
         by_function.setdefault(key, []).append(case)
     names: dict[str, list[Case]] = {}
     for namespace in NAMESPACES:
-        if _exists(namespace):
-            for name, function in public_callables(namespace).items():
-                names[name] = by_function.get(_identity(name, function), [])
+        for name, function in public_callables(namespace).items():
+            names[name] = by_function.get(_identity(name, function), [])
     names.update({k: v for k, v in by_function.items() if isinstance(k, str) and k.startswith(("ndarray.", "operator."))})
     found: dict[int, dict[str, str]] = {}
     for cases in by_function.values():

@@ -6,14 +6,13 @@ import itertools
 
 import numpy as np
 import pytest
+import scipy.signal as scipy_signal
 
 import funcad
 from funcad.nn.pooling import avg_pool, max_pool, min_pool
 from funcad.primitives import convolution, window
 from funcad.primitives.convolution import conv_dimension_numbers, conv_general_dilated
 from funcad.testing import check_grads
-
-scipy_signal = pytest.importorskip("scipy.signal")
 
 
 def normal(*shape, seed=0):

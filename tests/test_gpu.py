@@ -14,7 +14,7 @@ from tests.specs import OpSpec, all_specs
 from tests.test_every_primitive import direction, is_double, partial, stacked
 
 pytestmark = pytest.mark.gpu
-cupy = pytest.importorskip("cupy", exc_type=ImportError)
+cupy = pytest.importorskip("cupy", reason="CuPy is not installed", exc_type=ImportError)
 
 
 def _has_gpu() -> bool:

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+import scipy.linalg
 from scipy import integrate as scipy_integrate
 from scipy.optimize import minimize
 from scipy.stats import multivariate_normal
@@ -467,9 +468,8 @@ def test_rules_of_a_function_with_any_number_of_arguments() -> None:
 
 
 def test_scipy_called_with_traced_values_names_funcads_own() -> None:
-    linalg = pytest.importorskip("scipy.linalg")
     with pytest.raises(TracerArrayConversionError, match=r"call funcad.scipy's function of the same name"):
-        funcad.grad(lambda x: linalg.expm(x * np.eye(2)).sum())(1.0)
+        funcad.grad(lambda x: scipy.linalg.expm(x * np.eye(2)).sum())(1.0)
 
 
 def test_a_mirror_finds_a_name_once() -> None:

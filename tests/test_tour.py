@@ -63,7 +63,7 @@ def test_missing_extra_is_named(missing, tmp_path):
 
 
 def test_help_needs_no_fit(tmp_path):
-    pytest.importorskip("sklearn")
+    pytest.importorskip("sklearn", reason="the digits come with scikit-learn: pip install 'funcad[tour]'")
     command = [sys.executable, "-m", "funcad", "--help"]
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=120, env=environment())
     assert done.returncode == 0 and "--output" in done.stdout and "--quick" in done.stdout

@@ -110,7 +110,7 @@ class _Spline(Interpolator):
     """An interpolator whose traced form is a `Piecewise`."""
 
     def _pieces(self) -> Piecewise:
-        raise NotImplementedError
+        raise NotImplementedError(f"{type(self).__name__} must say what its pieces are: define _pieces()")
 
     def _form(self) -> Piecewise:
         if "_form_made" not in self.__dict__:
