@@ -38,7 +38,7 @@ LONG = 1000  # equations, beyond which it is not
 class Program:
     """A jaxpr made ready to run."""
 
-    __slots__ = ("jaxpr", "template", "steps", "calls", "outputs", "n_inputs", "viewed", "runs", "function")
+    __slots__ = ("jaxpr", "template", "calls", "outputs", "n_inputs", "viewed", "runs", "function")
 
     def __init__(self, jaxpr: Jaxpr):
         counters["programs"] += 1
@@ -56,23 +56,19 @@ class Program:
                 template.append(None)
             return slots[atom]
 
-        self.steps = []
+        self.calls = []  # (equation, the call on NumPy, input slots, output slot or slots, several?, slots that die)
         for equation, dead in zip(jaxpr.equations, jaxpr.last_uses):
             ins = tuple([slot(a) for a in equation.inputs])
             outs = tuple([slot(v) for v in equation.outputs])
-            self.steps.append(
-                (equation, equation.primitive, ins, equation.params, outs, tuple([slots[v] for v in dead]))
-            )
-        self.calls = [
-            (equation, _on_numpy(equation), ins, outs if primitive.multiple else outs[0], primitive.multiple, dead)
-            for equation, primitive, ins, params, outs, dead in self.steps
-        ]
+            multiple = equation.primitive.multiple
+            gone = tuple([slots[v] for v in dead])
+            self.calls.append((equation, _on_numpy(equation), ins, outs if multiple else outs[0], multiple, gone))
         self.outputs = tuple([slot(o) for o in jaxpr.outputs])
         self.template = template
         self.runs = 0
         self.function: Any = None  # the same as straight-line Python, once the program has run a few times
         # slots that an operation reads which may give a view: never written into, the view may outlive them
-        self.viewed = {i for _, primitive, ins, params, _, _ in self.steps if params or primitive.inplace is None for i in ins}
+        self.viewed = {i for e, _, ins, *_ in self.calls if e.params or e.primitive.inplace is None for i in ins}
 
     def run(self, args: Sequence[Any], donated: frozenset[int] = frozenset()) -> list[Any]:
         """The outputs; `donated` holds the ids of argument buffers that results may be written into."""
@@ -80,42 +76,21 @@ class Program:
             values = list(args)
             del args
             return self.consume(values)
-        slots = self.template.copy()
-        slots[: self.n_inputs] = args
         xp: Any = np
-        call: Any = None
         if device_in_use() or state.debug_nans:
             xp = namespace_of(args)
-            if xp is not np:
-                slots[: self.n_inputs] = [_moved(xp, a) for a in args]
-            call = functools.partial(_call_anywhere, xp)
+        values = list(args) if xp is np else [_moved(xp, a) for a in args]
         del args
-        equation = None
-        token = hush()
-        try:
-            for equation, primitive, ins, params, outs, dead in self.steps:
-                values = [slots[i] for i in ins]
-                if donated and primitive.inplace is not None and not params:
-                    result = _in_place(primitive, values, ins, set(dead) - self.viewed, equation, donated)
-                elif call is None:
-                    result = primitive.impl(np, *values, **params)
-                else:
-                    result = call(primitive, values, params)
-                del values
-                if primitive.multiple:
-                    for i, r in zip(outs, result):
-                        slots[i] = r
-                else:
-                    slots[outs[0]] = result
-                result = None
-                for i in dead:
-                    slots[i] = None
-        except Exception as error:
-            note_source(error, equation and equation.source)
-            raise
-        finally:
-            unhush(token)
-        outputs = [slots[i] for i in self.outputs]
+
+        def execute(equation: Any, call: Any, ins: tuple, dead: tuple, operands: list) -> Any:
+            primitive, params = equation.primitive, equation.params
+            if donated and primitive.inplace is not None and not params:
+                return _in_place(primitive, operands, ins, set(dead) - self.viewed, equation, donated)
+            if xp is np and not state.debug_nans:
+                return call(*operands)
+            return _call_anywhere(xp, primitive, operands, params)
+
+        outputs = self._step_by_step(values, execute)
         return outputs if xp is np else [_moved(xp, x) for x in outputs]
 
     def consume(self, values: list[Any]) -> list[Any]:
@@ -164,8 +139,8 @@ class Program:
         if step is not None:
             note_source(error, self.calls[step][0].source)
 
-    def _step_by_step(self, values: list[Any]) -> list[Any]:
-        """Every step is a call that was made ready beforehand."""
+    def _step_by_step(self, values: list[Any], execute: Callable[..., Any] | None = None) -> list[Any]:
+        """The outputs, one call after the other; `execute(equation, call, ins, dead, operands)` makes the calls if given."""
         slots = self.template.copy()
         slots[: self.n_inputs] = values
         values.clear()
@@ -174,11 +149,14 @@ class Program:
         try:
             for step in self.calls:
                 equation, call, ins, out, multiple, dead = step
+                operands = [slots[i] for i in ins]
+                result = call(*operands) if execute is None else execute(equation, call, ins, dead, operands)
                 if multiple:
-                    for i, r in zip(out, call(*[slots[i] for i in ins])):
+                    for i, r in zip(out, result):
                         slots[i] = r
                 else:
-                    slots[out] = call(*[slots[i] for i in ins])
+                    slots[out] = result
+                operands = result = r = None
                 for i in dead:
                     slots[i] = None
         except Exception as error:
