@@ -27,7 +27,7 @@ from funcad.scipy.door import scipy_function
 from funcad.scipy.stats.arguments import floats, poisoned, quietly, replaced
 from funcad.scipy.stats.derivatives import from_scipy, inverse_of
 
-__all__ = ["Continuous", "Discrete", "Frozen"]
+__all__ = ["Continuous", "Discrete", "Frozen", "Named"]
 
 
 class Frozen:
@@ -47,8 +47,25 @@ class Frozen:
         return f"{self.dist}({', '.join(arguments)})"
 
 
-class _Family:
-    """Arguments of the methods, and what is not differentiable: other methods are SciPy's own, for known values."""
+class Named:
+    """A distribution of SciPy's name: calling it freezes parameters; methods not defined here are SciPy's, for known values."""
+
+    name: str
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Frozen:
+        return Frozen(self, args, kwargs)
+
+    def __repr__(self) -> str:
+        return f"funcad.scipy.stats.{self.name}"
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("_"):
+            raise AttributeError(name)
+        return getattr(scipy_function(f"stats.{self.name}"), name)
+
+
+class _Family(Named):
+    """Distributions of numbers: the arguments of their methods."""
 
     location: tuple[str, ...] = ("loc", "scale")
 
@@ -59,15 +76,7 @@ class _Family:
 
     def __call__(self, *args: Any, **kwargs: Any) -> Frozen:
         self._parameters("", args, kwargs)
-        return Frozen(self, args, kwargs)
-
-    def __repr__(self) -> str:
-        return f"funcad.scipy.stats.{self.name}"
-
-    def __getattr__(self, name: str) -> Any:
-        if name.startswith("_"):
-            raise AttributeError(name)
-        return getattr(scipy_function(f"stats.{self.name}"), name)
+        return super().__call__(*args, **kwargs)
 
     def _parameters(self, method: str, args: tuple, kwargs: dict[str, Any]) -> list[Any]:
         """The parameters, then loc (and scale): None where the default holds."""

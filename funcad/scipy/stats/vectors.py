@@ -18,24 +18,7 @@ from funcad.numpy.dispatch import is_traced
 from funcad.primitives.linalg import triangular_inverse
 from funcad.scipy.door import scipy_function
 from funcad.scipy.stats.arguments import floats, quietly, replaced, special
-from funcad.scipy.stats.family import Frozen
-
-
-class _Vectors:
-    """A distribution of vectors; methods that are not defined are SciPy's own, for known values."""
-
-    name: str
-
-    def __call__(self, *args: Any, **kwargs: Any) -> Frozen:
-        return Frozen(self, args, kwargs)
-
-    def __repr__(self) -> str:
-        return f"funcad.scipy.stats.{self.name}"
-
-    def __getattr__(self, name: str) -> Any:
-        if name.startswith("_"):
-            raise AttributeError(name)
-        return getattr(scipy_function(f"stats.{self.name}"), name)
+from funcad.scipy.stats.family import Named
 
 
 def _squeezed(x: Any) -> Any:
@@ -68,7 +51,7 @@ def _normal_logpdf(x: Any, mean: Any, cov: Any) -> Any:
     return -0.5 * (fnp.sum(whitened * whitened, axis=-1) + dim * log(2 * pi)) - logs
 
 
-class _MultivariateNormal(_Vectors):
+class _MultivariateNormal(Named):
     """Vectors along the last axis of x, normal with mean `mean` and covariance `cov` (a matrix, a diagonal or a number).
 
     `mean` and `cov` may have leading axes that broadcast with those of x (SciPy: one distribution only). Differentiable in all
@@ -132,7 +115,7 @@ def _dirichlet_logpdf(x: Any, alpha: Any) -> Any:
     return replaced(out, ~fnp.all(alpha > 0), np.nan)
 
 
-class _Dirichlet(_Vectors):
+class _Dirichlet(Named):
     """Proportions along the first axis of x, all of them or all but the last.
 
     >>> import numpy as np
@@ -164,7 +147,7 @@ def _multinomial_logpmf(x: Any, n: Any, p: Any) -> Any:
     return replaced(replaced(out, ~possible, -np.inf), ~good, np.nan)
 
 
-class _Multinomial(_Vectors):
+class _Multinomial(Named):
     """Counts x along the last axis, of n trials with probabilities p, taken as they are (SciPy replaces the last one).
 
     >>> from funcad.scipy import stats
