@@ -14,6 +14,8 @@ import importlib as _importlib
 from funcad import errors as errors
 from funcad import numpy as numpy
 from funcad import tree as tree
+from funcad.configuration import config as config
+from funcad.configuration import show_config as show_config
 from funcad.control.jit import clear_caches as clear_caches
 from funcad.control.jit import disable_jit as disable_jit
 from funcad.control.jit import jit as jit

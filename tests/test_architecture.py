@@ -23,6 +23,7 @@ MAX_LINES = 500
 # A module imports only lower levels and its own folder.
 LEVELS = {
     "errors": 0,
+    "configuration": 0,
     "tree": 1,
     "ir": 2,
     "primitives": 3,

@@ -46,6 +46,8 @@ ABSENT_RULES: dict[tuple[str, str], str] = {
     ("stack_empty", "batch"): "it has no operand that could be mapped",
     ("advance", "jvp"): "only odeint and solve_ivp take steps; they have derivative rules of their own",
     ("control", "jvp"): "only odeint and solve_ivp take steps; they have derivative rules of their own",
+    ("fused", "jvp"): "programs are transformed before they are optimised",
+    ("fused", "batch"): "programs are transformed before they are optimised",
 }
 
 FLOATING = {"pure_callback", "io_callback"}  # without a line in the table, but with float operands and results

@@ -20,6 +20,7 @@ from funcad.ir.source import for_user
 from funcad.transforms.following import linearize_following
 from funcad.transforms.plumbing import (
     api,
+    as_traced,
     check_leaves,
     dress_as,
     export,
@@ -172,7 +173,7 @@ class _Gradient:
         outs, nonzero, jaxpr, residuals, locks = linearize_following(flat, leaves, differentiable, "grad", box)
         value = outs[0]
         if nonzero[0]:
-            seed = near([aval_of(value).dtype.type(1)], [value], scalars=True)
+            seed = near([as_traced(aval_of(value).dtype.type(1), value)], [value], scalars=True)
             found = iter(pull(jaxpr, residuals, seed))
         else:
             found = itertools.repeat(None)

@@ -16,11 +16,14 @@ import numpy as np
 from funcad import tree
 from funcad.errors import TangentMismatchError
 from funcad.ir.aval import FLOAT0, Aval, aval_of, is_inexact
+from funcad.ir.jaxpr import Literal
 from funcad.ir.locks import root_of
 from funcad.ir.place import namespace_of, near
-from funcad.ir.source import for_user
-from funcad.ir.trace import by_reference
+from funcad.ir.source import for_user, user_source
+from funcad.ir.state import state
+from funcad.ir.trace import abstract_trace_of, by_reference
 from funcad.ir.tracer import Tracer, concrete_value
+from funcad.primitives.conversion import convert_p
 
 __all__ = [
     "api",
@@ -108,6 +111,18 @@ def zeros_for(x: Any) -> Any:
     if not aval.shape and namespace_of([concrete_value(x)]) is np:
         return aval.dtype.type(0)
     return namespace_of([concrete_value(x)]).zeros(aval.shape, aval.dtype)
+
+
+def as_traced(x: Any, beside: Any) -> Any:
+    """A number as a value of the abstract program that `beside` belongs to, if any.
+
+    What is computed from it is then part of that program, where it can be simplified, instead of an array of constants.
+    """
+    trace = abstract_trace_of([beside])
+    if trace is None:
+        return x
+    aval = aval_of(x)
+    return trace.append(convert_p, (Literal(x),), {"dtype": aval.dtype}, Aval((), aval.dtype), state.source or user_source())
 
 
 def export(values: Sequence[Any], foreign: Sequence[Any] = ()) -> list[Any]:

@@ -1,0 +1,99 @@
+"""`funcad.config`: the few settings that are not arguments, and `show_config()`, which says what is in use and why.
+
+Each setting has an environment variable that gives its first value. Whoever depends on a setting reads it when it is needed,
+so `config.update` takes effect at once; programs compiled by one engine are kept beside those of another.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+__all__ = ["config", "show_config", "reports"]
+
+ENGINES = ("auto", "native", "numpy", "interpreter")
+reports: list[Callable[[], str]] = []  # lines that other modules add to show_config()
+
+
+def _engine(value: Any) -> str:
+    if value not in ENGINES:
+        raise ValueError(f"config: engine must be one of {', '.join(ENGINES)}, got {value!r}")
+    return str(value)
+
+
+def _count(name: str) -> Callable[[Any], int | None]:
+    def check(value: Any) -> int | None:
+        if value is None or value == "":
+            return None
+        number = int(value)
+        if number < 0:
+            raise ValueError(f"config: {name} must not be negative, got {value!r}")
+        return number
+
+    return check
+
+
+def _text(value: Any) -> str | None:
+    return str(value) if value else None
+
+
+# name -> (environment variable, default, check, what it means)
+SETTINGS: dict[str, tuple[str, Any, Callable[[Any], Any], str]] = {
+    "engine": ("FUNCAD_ENGINE", "auto", _engine, "auto (native if llvmlite works, else numpy), native, numpy or interpreter"),
+    "threads": ("FUNCAD_THREADS", None, _count("threads"), "threads of a compiled program; None: the cores of this process"),
+    "pool_bytes": ("FUNCAD_POOL_BYTES", None, _count("pool_bytes"), "most memory kept for reuse by large results; None: a default"),
+    "cache_dir": ("FUNCAD_CACHE_DIR", None, _text, "folder of compiled kernels; None: the user's cache folder, 'off': none"),
+    "print": ("FUNCAD_PRINT", None, _text, "'passes': print each program as the compiler's passes leave it"),
+}
+
+
+class Config:
+    """Settings as attributes; `update(name, value)` sets one, `with config.set(name=value)` for a while."""
+
+    def __init__(self) -> None:
+        for name, (variable, default, check, _) in SETTINGS.items():
+            self.__dict__[name] = check(os.environ.get(variable, default))
+
+    def __getattr__(self, name: str) -> Any:
+        raise AttributeError(f"funcad.config has no setting {name!r}; there are {', '.join(SETTINGS)}")
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        self.update(name, value)
+
+    def update(self, name: str, value: Any) -> None:
+        """Set one setting, for all threads, from now on."""
+        if name not in SETTINGS:
+            raise AttributeError(f"funcad.config has no setting {name!r}; there are {', '.join(SETTINGS)}")
+        self.__dict__[name] = SETTINGS[name][2](value)
+
+    @contextmanager
+    def set(self, **values: Any) -> Iterator[None]:
+        """Settings for the duration of a `with` block."""
+        saved = {name: getattr(self, name) for name in values}
+        for name, value in values.items():
+            self.update(name, value)
+        try:
+            yield
+        finally:
+            self.__dict__.update(saved)
+
+    def __repr__(self) -> str:
+        return "funcad.config(" + ", ".join([f"{n}={self.__dict__[n]!r}" for n in SETTINGS]) + ")"
+
+
+config = Config()
+
+
+def show_config() -> None:
+    """Print the settings, the engine in use and, where the native engine is not, why.
+
+    >>> import funcad
+    >>> funcad.show_config()  # doctest: +ELLIPSIS
+    engine = ...
+    """
+    for name, (variable, _, _, meaning) in SETTINGS.items():
+        print(f"{name} = {getattr(config, name)!r}  ({variable}: {meaning})")
+    for report in reports:
+        print(report())

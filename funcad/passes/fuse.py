@@ -1,0 +1,370 @@
+"""Fusion: which equations run together as one loop.
+
+Idea: every equation gets a *level*, such that a value of a lower level is there before a group of a higher level starts. An
+element operation has the level of its operands if they live in the same *space*, an index set `(level, shape)`, and the next
+level otherwise; all equations of one space form one group, so groups cannot wait for each other in a circle, and one look at
+each equation is enough. A space of rows joins the space of the matrix that it was reduced from, or is broadcast to: map,
+reduce, map over one read of the matrix. A group is then cut into connected parts, and what is alone stays as it was.
+
+Broadcasts belong to their readers: each group has its own copy. An operation whose readers are all in one later group moves
+there. Invariants: the normal form of `fused` (primitives/fused.py); effects keep their order. Traps: an accumulated value (a
+sum over rows) is complete only after the loop, so its readers are on the next level; a matrix product joins only if the loop
+saves a second read of a large matrix, since BLAS is better at a single one.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from funcad.ir.aval import Aval
+from funcad.ir.jaxpr import Equation, Jaxpr, Literal, Var, equation_has_effects
+from funcad.passes.group import Member, build_group
+from funcad.primitives.contraction import dot_general_p
+from funcad.primitives.reduction import reduce_max_p, reduce_min_p, reduce_sum_p
+from funcad.primitives.shape import broadcast_in_dim_p
+
+__all__ = ["fuse"]
+
+REDUCTIONS = frozenset([reduce_sum_p, reduce_max_p, reduce_min_p])
+MATRIX = 1 << 15  # elements from which two products with one matrix are worth a common loop
+LONGEST = 160  # equations of one group
+
+
+class _Group:
+    """Spaces that are looped over together: a full one, and possibly that of its rows."""
+
+    __slots__ = ("full", "row", "split", "members")
+
+    def __init__(self, full: _Space):
+        self.full = full
+        self.row: _Space | None = None
+        self.split: int | None = None  # axes before it are rows, once something says so
+        self.members: list[Member] = []
+
+
+class _Space:
+    """The values of one shape that one group computes."""
+
+    __slots__ = ("level", "shape", "group")
+
+    def __init__(self, level: int, shape: tuple):
+        self.level = level
+        self.shape = shape
+        self.group = _Group(self)
+
+
+class _Fusion:
+    """The state of one pass over one program."""
+
+    def __init__(self, jaxpr: Jaxpr):
+        self.jaxpr = jaxpr
+        self.views: dict[Var, Equation] = {}  # results of broadcasts, which cost nothing
+        self.spaces: dict[tuple[int, tuple], _Space] = {}
+        self.space: dict[Var, _Space] = {}  # of the values that later members of the group may read
+        self.ready: dict[Var, int] = dict.fromkeys(jaxpr.inputs, 0)  # the level on which others may read a value
+        self.placed: list[tuple[_Space, Member] | None] = []  # for each equation
+        self.effects = 0  # level of the last effect
+        self.matrices = _matrices(jaxpr)
+
+    # -- levels
+
+    def assign(self) -> None:
+        for i, equation in enumerate(self.jaxpr.equations):
+            place = None
+            primitive = equation.primitive
+            if primitive is broadcast_in_dim_p and type(equation.inputs[0]) is Var:
+                self.views[equation.outputs[0]] = equation
+            if not primitive.effect and not primitive.multiple:
+                if primitive.emit is not None:
+                    place = self.element(i, equation)
+                elif primitive in REDUCTIONS:
+                    place = self.reduction(i, equation)
+                elif primitive is dot_general_p and self.matrices:
+                    place = self.product(i, equation)
+            if place is None:
+                self.alone(equation)
+            else:
+                place[0].group.members.append(place[1])
+            self.placed.append(place)
+
+    def alone(self, equation: Equation) -> None:
+        """An equation that no group takes."""
+        level = max([self.after(a) for a in equation.inputs if type(a) is Var], default=0)
+        if equation_has_effects(equation):
+            level = self.effects = max(level, self.effects)
+        for v in equation.outputs:
+            self.ready[v] = level
+
+    def after(self, v: Var) -> int:
+        return self.ready[v]
+
+    def at(self, level: int, shape: tuple) -> _Space:
+        space = self.spaces.get((level, shape))
+        if space is None:
+            space = self.spaces[level, shape] = _Space(level, shape)
+        return space
+
+    def result(self, v: Var, space: _Space | None, level: int) -> None:
+        """v is computed by a group of this level; members may read it if it belongs to a space."""
+        if space is not None:
+            self.space[v] = space
+        self.ready[v] = level + 1
+
+    def element(self, i: int, equation: Equation) -> tuple[_Space, Member] | None:
+        out = equation.outputs[0]
+        shape = out.aval.shape
+        if not shape or not out.aval.size or type(out.aval) is not Aval:
+            return None
+        level, rows = 0, []
+        for a in equation.inputs:
+            if type(a) is Literal:
+                continue
+            view = self.views.get(a)
+            if view is None:
+                own = self.space.get(a)
+                level = max(level, own.level if own is not None and own.shape == shape else self.after(a))
+                continue
+            source = view.inputs[0]
+            own = self.space.get(source)
+            axes = view.params["axes"]
+            leading = 0 < len(axes) < len(shape) and axes == tuple(range(len(axes)))
+            if own is not None and leading and source.aval.shape == shape[: len(axes)]:
+                rows.append((own, len(axes)))
+                level = max(level, own.level)
+            else:
+                level = max(level, self.after(source))
+        for own, k in rows:
+            if own.level == level and not _unify(self.at(level, shape), own, k):
+                level += 1
+                break
+        space = self.at(level, shape)
+        self.result(out, space, level)
+        return space, Member(i, "element")
+
+    def reduction(self, i: int, equation: Equation) -> tuple[_Space, Member] | None:
+        x, out = equation.inputs[0], equation.outputs[0]
+        if type(x) is Literal or x in self.views or not x.aval.size or x.aval.dtype != out.aval.dtype:
+            return None
+        shape, axes = x.aval.shape, equation.params["axes"]
+        own = self.space.get(x)
+        level = self.after(x) if own is None else own.level
+        space = self.at(level, shape)
+        n, count = len(shape), len(axes)
+        if count == n:
+            self.result(out, None, level)
+            return space, Member(i, "total")
+        if axes == tuple(range(n - count, n)):
+            row = self.at(level, shape[: n - count])
+            if not _unify(space, row, n - count):
+                return None
+            self.result(out, row, level)
+            return space, Member(i, "row")
+        if axes == tuple(range(count)):
+            group = space.group
+            if group.full is not space or group.split not in (None, count):
+                return None
+            group.split = count
+            self.result(out, None, level)
+            return space, Member(i, "column")
+        return None
+
+    def product(self, i: int, equation: Equation) -> tuple[_Space, Member] | None:
+        """A large matrix times a vector, if another product reads the same matrix."""
+        found = _matrix_and_vector(equation)
+        if found is None or found[0] not in self.matrices:
+            return None
+        x, v, along_rows = found
+        own = self.space.get(x)
+        level = self.after(x) if own is None else own.level
+        if along_rows:
+            level = max(level, self.after(v))
+            space = self.at(level, x.aval.shape)
+            row = self.at(level, x.aval.shape[:1])
+            if not _unify(space, row, 1):
+                return None
+            self.result(equation.outputs[0], row, level)
+            return space, Member(i, "row")
+        vector = self.space.get(v)
+        level = max(level, self.after(v) if vector is None else vector.level)
+        space = self.at(level, x.aval.shape)
+        if vector is not None and vector.level == level and not _unify(space, vector, 1):
+            return None
+        group = space.group
+        if group.full is not space or group.split not in (None, 1):
+            return None
+        group.split = 1
+        self.result(equation.outputs[0], None, level)
+        return space, Member(i, "column")
+
+    # -- moving to the readers
+
+    def sink(self) -> None:
+        """Element operations whose readers are all later move to the first group that reads them."""
+        equations = self.jaxpr.equations
+        readers: dict[Var, list[int]] = {}
+        kept = {o for o in self.jaxpr.outputs if type(o) is Var}
+        last: dict[Var, int] = {}  # the highest level on which a value is read
+        for i in range(len(equations) - 1, -1, -1):
+            place, equation = self.placed[i], equations[i]
+            out = equation.outputs[0] if equation.outputs else None
+            if place is not None and place[1].role == "element" and out not in kept:
+                place = self.placed[i] = self.moved(place, equation, readers.get(out, []), last)
+            level = place[0].level if place is not None else max([self.ready[v] for v in equation.outputs], default=0)
+            for a in equation.inputs:
+                if type(a) is Var:
+                    readers.setdefault(a, []).append(i)
+                    last[a] = max(last.get(a, 0), level)
+
+    def moved(self, place: Any, equation: Equation, readers: list[int], last: dict[Var, int]) -> Any:
+        space, member = place
+        places = [self.placed[r] for r in readers]
+        if not places or any([p is None or p[0].level <= space.level or p[0].shape != space.shape for p in places]):
+            return place
+        target = min([p[0] for p in places], key=lambda s: s.level)
+        full = {a for a in equation.inputs if type(a) is Var and a not in self.views}
+        if sum([last.get(a, -1) < target.level for a in full]) > 1:
+            return place  # its operands would have to be kept in its place
+        space.group.members.remove(member)
+        target.group.members.append(member)
+        return target, member
+
+
+def _unify(full: _Space, row: _Space, split: int) -> bool:
+    """Loop over both together, `row` holding the rows of `full`; False if one of them is taken otherwise."""
+    group, other = full.group, row.group
+    if group is other:
+        return group.full is full and group.row is row and group.split == split
+    if group.full is not full or group.split not in (None, split) or group.row is not None:
+        return False
+    if other.full is not row or other.split is not None or other.row is not None:
+        return False
+    group.split, group.row = split, row
+    group.members += other.members
+    row.group = group
+    return True
+
+
+def _matrix_and_vector(equation: Equation) -> tuple[Var, Var, bool] | None:
+    """(matrix, vector, does it run along the rows) of a product of the two."""
+    (cx, cy), (bx, _) = equation.params["dimension_numbers"]
+    x, y = equation.inputs
+    if bx or len(cx) != 1 or type(x) is Literal or type(y) is Literal or x.aval.dtype.kind not in "fiu":
+        return None
+    if (x.aval.ndim, y.aval.ndim) == (2, 1):
+        return x, y, cx[0] == 1
+    if (x.aval.ndim, y.aval.ndim) == (1, 2):
+        return y, x, cy[0] == 1
+    return None
+
+
+def _matrices(jaxpr: Jaxpr) -> frozenset:
+    """Large matrices that at least two products with vectors read, one of them along the rows."""
+    uses: dict[Var, list[bool]] = {}
+    for equation in jaxpr.equations:
+        if equation.primitive is dot_general_p:
+            found = _matrix_and_vector(equation)
+            if found is not None and found[0].aval.size >= MATRIX:
+                uses.setdefault(found[0], []).append(found[2])
+    return frozenset([x for x, along in uses.items() if len(along) > 1 and any(along)])
+
+
+def _parts(group: _Group, jaxpr: Jaxpr, views: dict[Var, Equation]) -> list[list[Member]]:
+    """The members, in order, in connected parts: those that read or compute a common value of more than one element."""
+    members = sorted(group.members, key=lambda m: m.index)
+    parent: dict[Any, Any] = {}
+
+    def root(x: Any) -> Any:
+        while parent.setdefault(x, x) is not x:
+            parent[x] = parent[parent[x]]
+            x = parent[x]
+        return x
+
+    for m in members:
+        equation = jaxpr.equations[m.index]
+        own = root(equation.outputs[0])
+        for a in equation.inputs:
+            if type(a) is Var:
+                view = views.get(a)
+                source = a if view is None else view.inputs[0]
+                if source.aval.shape:
+                    parent[root(source)] = own
+    parts: dict[Any, list[Member]] = {}
+    for m in members:
+        parts.setdefault(root(jaxpr.equations[m.index].outputs[0]), []).append(m)
+    return [c for part in parts.values() for c in _short(part)]
+
+
+def _short(part: list[Member]) -> list[list[Member]]:
+    """A part, cut if it is long and nothing but element operations; else, if it is too long, its members alone."""
+    if len(part) <= LONGEST:
+        return [part]
+    if any([m.role != "element" for m in part]):
+        return [[m] for m in part]
+    return [part[i : i + LONGEST] for i in range(0, len(part), LONGEST)]
+
+
+def fuse(jaxpr: Jaxpr) -> Jaxpr:
+    """The program with `fused` equations in the place of groups of two equations or more."""
+    if len(jaxpr.equations) < 2:
+        return jaxpr
+    fusion = _Fusion(jaxpr)
+    fusion.assign()
+    fusion.sink()
+    units: list[Any] = list(jaxpr.equations)  # each equation, or the list of equations of the group that it belongs to
+    readers = _outside_readers(jaxpr)
+    for group in {id(s.group): s.group for s in fusion.spaces.values()}.values():
+        for part in _parts(group, jaxpr, fusion.views):
+            if len(part) > 1:
+                together = build_group(jaxpr, part, group.full.shape, group.split, fusion.views, readers)
+                for m in part:
+                    units[m.index] = together
+    if all([type(u) is Equation for u in units]):
+        return jaxpr
+    return Jaxpr(jaxpr.inputs, tuple(_ordered(units, jaxpr)), jaxpr.outputs)
+
+
+def _outside_readers(jaxpr: Jaxpr) -> dict[Var, list[int]]:
+    """Who reads a value: indices of equations, -1 for the program's outputs."""
+    readers: dict[Var, list[int]] = {o: [-1] for o in jaxpr.outputs if type(o) is Var}
+    for i, equation in enumerate(jaxpr.equations):
+        for a in equation.inputs:
+            if type(a) is Var:
+                readers.setdefault(a, []).append(i)
+    return readers
+
+
+def _ordered(units: list[Any], jaxpr: Jaxpr) -> list[Equation]:
+    """Every unit once, after what it reads and otherwise as late as its last equation was; unread broadcasts are dropped."""
+    makers: dict[Var, Any] = {}
+    needed: set[Var] = {o for o in jaxpr.outputs if type(o) is Var}
+    lists = {id(u): u for u in units}
+    for u in lists.values():
+        for equation in (u,) if type(u) is Equation else u:
+            for v in equation.outputs:
+                makers[v] = u
+            needed.update([a for a in equation.inputs if type(a) is Var])
+    place = {id(u): i for i, u in enumerate(units)}  # of its last equation
+    done: set[int] = set()
+    result: list[Equation] = []
+    for start in sorted(lists.values(), key=lambda u: place[id(u)]):
+        stack = [(start, False)]
+        while stack:
+            unit, complete = stack.pop()
+            if id(unit) in done:
+                continue
+            equations = (unit,) if type(unit) is Equation else unit
+            if complete:
+                done.add(id(unit))
+                view = type(unit) is Equation and unit.primitive is broadcast_in_dim_p
+                if not view or unit.outputs[0] in needed:
+                    result += equations
+                continue
+            stack.append((unit, True))
+            waiting = {
+                id(m): m
+                for e in equations
+                for a in e.inputs
+                if type(a) is Var and (m := makers.get(a)) is not None and m is not unit and id(m) not in done
+            }
+            stack += [(m, False) for m in sorted(waiting.values(), key=lambda m: -place[id(m)])]
+    return result

@@ -1,0 +1,46 @@
+"""`fused`: a group of equations that an engine runs as one loop. Made by passes/fuse.py only; it has no AD rules by design.
+
+A group is a program in a normal form, so that engines need not analyse it. `shape` is its iteration space.
+
+`kind="elementwise"`, any shape S (rank 0 never): each equation is
+  - `broadcast_in_dim` of an input to S (of rank 0, of fewer axes, of axes of size 1), or
+  - a primitive with `emit` whose operands are Literals and variables of shape S and whose result has shape S, or
+  - an accumulation: `reduce_sum`, `reduce_max`, `reduce_min` over all axes, of shape (); nothing in the group reads it.
+
+`kind="rows"`, shape (R, N): each variable is *full* (R, N), a *row* value (R,), a *column* value (N,) or a scalar (); inputs
+too. Each equation is
+  - a primitive with `emit` whose variables all have one of these shapes, the same for operands and result, or
+  - `broadcast_in_dim` of a row value (axes=(0,)), a column value (axes=(1,)) or a scalar (axes=()) to full; or of a scalar
+    to a row or column value, or
+  - a reduction along the row: `reduce_sum`, `reduce_max`, `reduce_min` with axes=(1,) of a full value; or `dot_general` of a
+    full value with a column value, ((1,), (0,)): both give a row value, which the group may read, or
+  - an accumulation over the rows, which nothing in the group reads: `reduce_sum`, `reduce_max`, `reduce_min` with axes=(0,) of
+    a full value (a column value) or of a row value (a scalar); `dot_general` of a full value with a row value, ((0,), (0,)): a
+    column value.
+
+An output is neither a Literal nor an input. Scalars computed from scalars alone, and column values computed from column
+values, stay outside. In both kinds dtypes may differ between equations.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from funcad.ir.jaxpr import Jaxpr, Literal
+from funcad.ir.primitive import Primitive
+
+__all__ = ["fused_p"]
+
+
+def _impl(xp: Any, *args: Any, jaxpr: Jaxpr, kind: str, shape: tuple) -> list[Any]:
+    values = dict(zip(jaxpr.inputs, args))
+    for equation, dead in zip(jaxpr.equations, jaxpr.last_uses):
+        operands = [a.value if type(a) is Literal else values[a] for a in equation.inputs]
+        values[equation.outputs[0]] = equation.primitive.impl(xp, *operands, **equation.params)
+        del operands
+        for v in dead:
+            del values[v]
+    return [values[o] for o in jaxpr.outputs]
+
+
+fused_p = Primitive("fused", _impl, lambda *avals, jaxpr, kind, shape: jaxpr.out_avals, multiple=True)
