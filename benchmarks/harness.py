@@ -18,9 +18,20 @@ from importlib import metadata
 from statistics import median
 from typing import Any, NamedTuple
 
+from funcad import config
+
 ROUND_SECONDS = 0.02
-PEERS = ("numpy", "autograd", "jax")  # the columns, where a row has them
+PEERS = ("funcad numpy", "numpy", "autograd", "jax", "torch", "torch.compile", "numexpr", "numba")  # the columns
+ENGINES = ("native", "numpy")  # funcad's: the second needs NumPy only, and is the column "funcad numpy"
 UNITS = {"s": ((1.0, "s"), (1e-3, "ms"), (1e-6, "us"), (1e-9, "ns")), "activations": ((1.0, "activations"),)}
+
+
+class Target(NamedTuple):
+    """The highest ratio to a peer's time that is good enough, for each engine (None: not set)."""
+
+    peer: str
+    numpy: float | None
+    native: float | None
 
 
 class Row(NamedTuple):
@@ -29,6 +40,7 @@ class Row(NamedTuple):
     what: str
     values: dict[str, float]
     unit: str = "s"
+    target: Target | None = None
 
 
 def peer(name: str) -> Any:
@@ -42,11 +54,29 @@ def peer(name: str) -> Any:
     return module
 
 
+def native_engine() -> bool:
+    """Is funcad's native engine there (the extra `fast`)?"""
+    try:
+        from funcad.backends.native import target
+    except ImportError:
+        return False
+    return bool(target.available())
+
+
+def using_engine(engine: str, f: Callable[[], Any]) -> Callable[[], Any]:
+    """f, run by one of funcad's engines: set before each of its turns, not at each call."""
+    f.prepare = lambda: config.update("engine", engine)  # type: ignore[attr-defined]
+    return f
+
+
 def interleaved(candidates: dict[str, Callable[[], Any]], rounds: int) -> dict[str, float]:
     """Median seconds of one call of each candidate, over rounds in which each has its turn."""
     calls = {}
+    prepare = lambda f: getattr(f, "prepare", lambda: None)()
     for name, f in candidates.items():
-        f()  # traces and compiles
+        prepare(f)
+        for _ in range(4):
+            f()  # traces and compiles
         start = time.perf_counter()
         f()
         calls[name] = max(1, int(ROUND_SECONDS / max(time.perf_counter() - start, 1e-7)))
@@ -56,6 +86,7 @@ def interleaved(candidates: dict[str, Callable[[], Any]], rounds: int) -> dict[s
         order.append(order.pop(0))
         for name in order:
             f, n = candidates[name], calls[name]
+            prepare(f)
             start = time.perf_counter()
             for _ in range(n):
                 f()
@@ -75,7 +106,7 @@ def _format(value: float, unit: str) -> str:
 
 def table(rows: Iterable[Row]) -> str:
     """The rows as a Markdown table; a ratio below 1 means that funcad is faster, or smaller."""
-    rows = list(rows)
+    rows = [row if "funcad" in row.values else row._replace(values=_numpy_only(row.values)) for row in rows]
     names = [name for name in PEERS if any(name in row.values for row in rows)]
     lines = [["", "funcad", *names, *[f"funcad / {name}" for name in names]]]
     for row in rows:
@@ -95,10 +126,61 @@ def table(rows: Iterable[Row]) -> str:
     return "\n".join(text)
 
 
+def _numpy_only(values: dict[str, float]) -> dict[str, float]:
+    """The NumPy engine as the only one."""
+    return {"funcad" if name == "funcad numpy" else name: value for name, value in values.items()}
+
+
+def ratios(rows: Iterable[Row]) -> list[tuple[str, str, str, float, float]]:
+    """(what, engine, peer, ratio, target) of the rows that have a target and the peer."""
+    found = []
+    for row in rows:
+        if row.target is None or row.target.peer not in row.values:
+            continue
+        peer_value = row.values[row.target.peer]
+        for engine, column, limit in (
+            ("numpy", "funcad numpy", row.target.numpy),
+            ("native", "funcad", row.target.native),
+        ):
+            if limit is not None and column in row.values:
+                found.append((row.what, engine, row.target.peer, row.values[column] / peer_value, limit))
+    return found
+
+
+def targets_table(rows: Iterable[Row]) -> str:
+    """The ratios beside their targets, as a Markdown table."""
+    lines = ["| workload | engine | peer | ratio | target | |", "|---|---|---|---|---|---|"]
+    for what, engine, name, ratio, limit in ratios(rows):
+        lines.append(f"| {what} | {engine} | {name} | {ratio:.3g} | {limit:g} | {'met' if ratio <= limit else 'missed'} |")
+    return "\n".join(lines)
+
+
+def plot(rows: Iterable[Row], path: str) -> bool:
+    """The ratios as bars beside their targets, written to `path` (SVG or PNG); False without matplotlib."""
+    try:
+        from matplotlib.figure import Figure
+    except ImportError:
+        return False
+    found = ratios(rows)
+    figure = Figure(figsize=(9, 0.28 * len(found) + 1.2), layout="constrained")
+    axes = figure.subplots()
+    colours = {"numpy": "#7a9cc6", "native": "#2b4c7e"}
+    for i, (_, engine, _, ratio, limit) in enumerate(reversed(found)):
+        axes.barh(i, ratio, color=colours[engine])
+        axes.plot([limit, limit], [i - 0.45, i + 0.45], color="#c0392b", linewidth=2)
+    axes.set_xscale("log")
+    axes.axvline(1.0, color="black", linewidth=0.8)
+    labels = [f"{what} / {name}  ({engine})" for what, engine, name, _, _ in reversed(found)]
+    axes.set_yticks(range(len(found)), labels, fontsize=7)
+    axes.set_xlabel("funcad's time / the peer's (red: target; left of 1: funcad is faster)")
+    figure.savefig(path)
+    return True
+
+
 def versions() -> str:
     """Python, NumPy and the peers: the versions measured, and the peers that are missing."""
     found = [f"Python {platform.python_version()}"]
-    for name in PEERS:
+    for name in (*PEERS[1:5], *PEERS[6:], "llvmlite"):
         try:
             found.append(f"{name} {metadata.version(name)}")
         except metadata.PackageNotFoundError:
@@ -111,6 +193,7 @@ def arguments(description: str, names: Iterable[str] = ()) -> argparse.Namespace
     parser = argparse.ArgumentParser(description=description)
     parser.add_argument("--rounds", type=int, default=15, help="rounds, of which the median is taken (default: 15)")
     parser.add_argument("--pin", action="store_true", help="run on one core (Linux only)")
+    parser.add_argument("--plot", metavar="FILE", help="draw the ratios beside their targets")
     names = list(names)
     if names:
         parser.add_argument("names", nargs="*", metavar="name", help=f"which to run (default: all): {', '.join(names)}")
@@ -129,4 +212,9 @@ def main(run: Callable[[int], list[Row]], description: str | None) -> None:
     """The command line of one benchmark: `python -m benchmarks.NAME`."""
     options = arguments((description or "").partition("\n")[0])
     print(versions(), end="\n\n")
-    print(table(run(options.rounds)))
+    rows = run(options.rounds)
+    print(table(rows))
+    if ratios(rows):
+        print("", targets_table(rows), sep="\n")
+    if options.plot and not plot(rows, options.plot):
+        print("no plot: matplotlib is not installed")

@@ -8,7 +8,8 @@ from typing import Any
 import numpy
 
 import funcad
-from benchmarks.harness import Row, main, measure, peer
+from benchmarks.harness import Row, Target, main, measure, peer
+from benchmarks.workload import Workload, candidates
 
 
 def function(np: Any) -> Callable[[Any], Any]:
@@ -23,30 +24,48 @@ def function(np: Any) -> Callable[[Any], Any]:
     return f
 
 
-def run(rounds: int) -> list[Row]:
+def jitted_by_numba(numba: Any) -> Callable[[float], float]:
+    """The gradient written out, since numba has none."""
+    import math
+
+    @numba.njit
+    def g(x: float) -> float:
+        e = math.exp(-2.0 * x)
+        t = (1.0 - e) / (1.0 + e)
+        u = t * t + math.sin(x) * 0.5
+        dt = 4.0 * e / ((1.0 + e) * (1.0 + e))
+        return (2.0 * t * dt + math.cos(x) * 0.5) * t + u * dt - 1.0
+
+    return g
+
+
+def second(rounds: int) -> Row:
+    """The gradient of the gradient, un-jitted."""
     autograd, jax = peer("autograd"), peer("jax")
-    f = function(numpy)
-    ours, ours_second, ours_jitted = funcad.grad(f), funcad.grad(funcad.grad(f)), funcad.jit(funcad.grad(f))
-    theirs = theirs_second = jax_plain = jax_second = jax_jitted = None
+    calls: dict[str, Any] = {"funcad": funcad.grad(funcad.grad(function(numpy)))}
     if autograd:
         import autograd.numpy as anp
 
-        g = autograd.grad(function(anp))
-        h = autograd.grad(g)
-        theirs, theirs_second = lambda: g(0.5), lambda: h(0.5)
+        calls["autograd"] = autograd.grad(autograd.grad(function(anp)))
     if jax:
-        k = jax.grad(function(jax.numpy))
-        kk, kj = jax.grad(k), jax.jit(k)
-        jax_plain, jax_second = lambda: k(0.5).block_until_ready(), lambda: kk(0.5).block_until_ready()
-        jax_jitted = lambda: kj(0.5).block_until_ready()
+        calls["jax"] = jax.grad(jax.grad(function(jax.numpy)))
+    return measure("W1 grad of grad, un-jitted", {n: lambda f=f: jax_wait(f(0.5)) for n, f in calls.items()}, rounds)
+
+
+def jax_wait(x: Any) -> Any:
+    return x.block_until_ready() if hasattr(x, "block_until_ready") else x
+
+
+def run(rounds: int) -> list[Row]:
+    data = lambda dtype: (0.5,)
+    plain = Workload("W1 grad", function, data, "grad", torch=function, jitted=False)
+    jitted = Workload("W1 grad, jitted call", function, data, "grad", torch=function, others={"numba": jitted_by_numba})
+    first = measure(plain.what, candidates(plain, numpy.float64, False), rounds)
+    call = measure(jitted.what, candidates(jitted, numpy.float64, False), rounds)
     return [
-        measure("W1 grad, un-jitted", {"funcad": lambda: ours(0.5), "autograd": theirs, "jax": jax_plain}, rounds),
-        measure(
-            "W1 grad of grad, un-jitted",
-            {"funcad": lambda: ours_second(0.5), "autograd": theirs_second, "jax": jax_second},
-            rounds,
-        ),
-        measure("W1 grad, jitted call", {"funcad": lambda: ours_jitted(0.5), "jax": jax_jitted}, rounds),
+        first._replace(what="W1 grad, un-jitted", target=Target("torch", None, 0.35)),
+        second(rounds),
+        call._replace(target=Target("jax", 0.3, 0.05)),
     ]
 
 

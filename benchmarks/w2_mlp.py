@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy
 
-import funcad
-from benchmarks.harness import Row, main, measure, peer
+from benchmarks.harness import Row, Target, main
+from benchmarks.workload import Workload, rows
 
 
 def function(np: Any) -> Callable[..., Any]:
@@ -24,35 +24,40 @@ def function(np: Any) -> Callable[..., Any]:
     return loss
 
 
-def data() -> tuple[Any, ...]:
+def torch_function(torch: Any) -> Callable[..., Any]:
+    def loss(params: Any, x: Any, y: Any) -> Any:
+        w, b, v, c = params
+        z = torch.tanh(x @ w + b) @ v + c
+        return torch.nn.functional.cross_entropy(z, y)
+
+    return loss
+
+
+def by_hand(params: Any, x: Any, y: Any) -> Any:
+    w, b, v, c = params
+    h = numpy.tanh(x @ w + b)
+    z = h @ v + c
+    z -= z.max(axis=1, keepdims=True)
+    e = numpy.exp(z)
+    s = e.sum(axis=1, keepdims=True)
+    value = -numpy.mean(numpy.sum(y * (z - numpy.log(s)), axis=1))
+    dz = (e / s - y) / len(x)
+    dh = (dz @ v.T) * (1.0 - h * h)
+    return value, (x.T @ dh, dh.sum(axis=0), h.T @ dz, dz.sum(axis=0))
+
+
+def data(dtype: Any) -> tuple[Any, ...]:
     random = numpy.random.default_rng(0)
-    params = random.normal(size=(64, 64)) / 8, numpy.zeros(64), random.normal(size=(64, 10)) / 8, numpy.zeros(10)
-    return params, random.normal(size=(32, 64)), numpy.eye(10)[random.integers(0, 10, 32)]
+    draw = lambda *shape: random.normal(size=shape).astype(dtype)
+    params = draw(64, 64) / 8, numpy.zeros(64, dtype), draw(64, 10) / 8, numpy.zeros(10, dtype)
+    return params, draw(32, 64), numpy.eye(10, dtype=dtype)[random.integers(0, 10, 32)]
 
 
 def run(rounds: int) -> list[Row]:
-    autograd, jax = peer("autograd"), peer("jax")
-    arguments = data()
-    ours = funcad.value_and_grad(function(numpy))
-    ours_jitted = funcad.jit(ours)
-    theirs = jax_plain = jax_jitted = None
-    if autograd:
-        import autograd.numpy as anp
-
-        g = autograd.value_and_grad(function(anp))
-        theirs = lambda: g(*arguments)
-    if jax:
-        k = jax.value_and_grad(function(jax.numpy))
-        kj = jax.jit(k)
-        on_device = jax.tree.map(jax.numpy.asarray, arguments)
-        jax_plain = lambda: jax.block_until_ready(k(*on_device))
-        jax_jitted = lambda: jax.block_until_ready(kj(*on_device))
-    return [
-        measure(
-            "W2 value_and_grad, un-jitted", {"funcad": lambda: ours(*arguments), "autograd": theirs, "jax": jax_plain}, rounds
-        ),
-        measure("W2 value_and_grad, jitted call", {"funcad": lambda: ours_jitted(*arguments), "jax": jax_jitted}, rounds),
-    ]
+    target = Target("torch", None, 1.0)
+    plain = Workload("W2 value_and_grad, un-jitted", function, data, "value_and_grad", target, torch_function)
+    jitted = plain._replace(what="W2 value_and_grad, jitted call", target=Target("jax", 0.8, 0.35), by_hand=by_hand)
+    return rows([plain._replace(jitted=False), jitted], rounds)
 
 
 if __name__ == "__main__":

@@ -35,6 +35,10 @@ def _count(name: str) -> Callable[[Any], int | None]:
     return check
 
 
+def _flag(value: Any) -> bool:
+    return value not in (None, False, "", "0", "false", "False")
+
+
 def _text(value: Any) -> str | None:
     return str(value) if value else None
 
@@ -43,9 +47,10 @@ def _text(value: Any) -> str | None:
 SETTINGS: dict[str, tuple[str, Any, Callable[[Any], Any], str]] = {
     "engine": ("FUNCAD_ENGINE", "auto", _engine, "auto (native if llvmlite works, else numpy), native, numpy or interpreter"),
     "threads": ("FUNCAD_THREADS", None, _count("threads"), "threads of a compiled program; None: the cores of this process"),
-    "pool_bytes": ("FUNCAD_POOL_BYTES", None, _count("pool_bytes"), "most memory kept for reuse by large results; None: a default"),
+    "pool_bytes": ("FUNCAD_POOL_BYTES", None, _count("pool_bytes"), "most memory kept for reuse; None: a default"),
     "cache_dir": ("FUNCAD_CACHE_DIR", None, _text, "folder of compiled kernels; None: the user's cache folder, 'off': none"),
     "print": ("FUNCAD_PRINT", None, _text, "'passes': print each program as the compiler's passes leave it"),
+    "explain_cache_misses": ("FUNCAD_EXPLAIN_CACHE_MISSES", False, _flag, "say why jitted functions are traced again"),
 }
 
 
