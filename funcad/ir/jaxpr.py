@@ -9,6 +9,7 @@ with it.
 
 from __future__ import annotations
 
+import importlib
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
@@ -137,6 +138,14 @@ class Jaxpr:
         return format_jaxpr(self)
 
     __repr__ = __str__
+
+    def _repr_html_(self) -> str:
+        """For notebooks; the module is loaded when something is shown."""
+        return importlib.import_module("funcad.ir.html").jaxpr_html(self)
+
+    def graph(self) -> Any:
+        """The program as a picture (`Graph`: shown by notebooks, `.svg`, `.save(path)`); ValueError if it is very long."""
+        return importlib.import_module("funcad.ir.graph").Graph(self)
 
 
 def equation_axis_names(equation: Equation) -> frozenset:

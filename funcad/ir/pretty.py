@@ -11,12 +11,12 @@ from typing import Any
 
 import numpy as np
 
-__all__ = ["format_jaxpr", "format_equation"]
+__all__ = ["format_jaxpr", "format_equation", "fresh_names", "parameter", "programs_in", "scalar"]
 
 _LETTERS = "abcdefghijklmnopqrstuvwxyz"
 
 
-def _fresh_names() -> Iterator[str]:
+def fresh_names() -> Iterator[str]:
     for n in itertools.count(1):
         for letters in itertools.product(_LETTERS, repeat=n):
             yield "".join(letters)
@@ -25,11 +25,11 @@ def _fresh_names() -> Iterator[str]:
 class _Names:
     def __init__(self) -> None:
         self.names: dict[Any, str] = {}
-        self.fresh = _fresh_names()
+        self.fresh = fresh_names()
 
     def __call__(self, atom: Any) -> str:
         if hasattr(atom, "value"):
-            return _scalar(atom)
+            return scalar(atom)
         name = self.names.get(atom)
         if name is None:
             name = self.names[atom] = next(self.fresh)
@@ -39,13 +39,13 @@ class _Names:
         return f"{self(atom)}:{atom.aval}"
 
 
-def _scalar(literal: Any) -> str:
+def scalar(literal: Any) -> str:
     value = literal.value
     text = str(value.item() if isinstance(value, np.generic) else value)
     return text if literal.aval.weak else f"{text}:{literal.aval}"
 
 
-def _parameter(key: str, value: Any) -> str:
+def parameter(key: str, value: Any) -> str:
     if callable(value) and not isinstance(value, type):
         return f"{key}={getattr(value, '__name__', type(value).__name__)}"
     if isinstance(value, type):
@@ -54,7 +54,7 @@ def _parameter(key: str, value: Any) -> str:
     return f"{key}={text if len(text) <= 60 else text[:57] + '...'}"
 
 
-def _programs(params: dict[str, Any]) -> list[tuple[str, Any]]:
+def programs_in(params: dict[str, Any]) -> list[tuple[str, Any]]:
     found = []
     for key, value in params.items():
         if hasattr(value, "equations"):
@@ -65,9 +65,9 @@ def _programs(params: dict[str, Any]) -> list[tuple[str, Any]]:
 
 
 def _equation_lines(equation: Any, names: _Names, indent: str, source: bool) -> Iterator[str]:
-    programs = _programs(equation.params)
+    programs = programs_in(equation.params)
     nested = {key.split("[")[0] for key, _ in programs}
-    plain = [_parameter(k, v) for k, v in equation.params.items() if k not in nested and v is not None]
+    plain = [parameter(k, v) for k, v in equation.params.items() if k not in nested and v is not None]
     params = f"[{' '.join(plain)}]" if plain else ""
     outputs = " ".join(map(names.typed, equation.outputs)) or "_"
     line = f"{indent}{outputs} = {equation.primitive.name}{params} {' '.join(map(names, equation.inputs))}".rstrip()

@@ -109,6 +109,13 @@ class ClosedJaxpr:
 
     __repr__ = __str__
 
+    def _repr_html_(self) -> str:
+        return self.jaxpr._repr_html_()
+
+    def graph(self) -> Any:
+        """The program as a picture, see `Jaxpr.graph`."""
+        return self.jaxpr.graph()
+
 
 def _traced(f: Callable[..., Any], what: str, statics: Sequence[int], args: tuple, kwargs: dict) -> tuple[Jaxpr, list, Any]:
     fixed = {i % len(args) for i in statics if -len(args) <= i < len(args)}
@@ -133,8 +140,9 @@ def make_jaxpr(
     """A function of f's arguments that returns the program to which f is traced, for reading.
 
     Only the shapes and dtypes of the arguments matter (ShapeDtypeStructs will do). The result has `.jaxpr`, `.consts`,
-    `.in_avals`, `.out_avals`, `.eqns`; captured arrays are the program's leading inputs. With `return_shape`, also a pytree of
-    ShapeDtypeStructs like f's output. As JAX's.
+    `.in_avals`, `.out_avals`, `.eqns`; captured arrays are the program's leading inputs. Notebooks show it as HTML that folds
+    and tells shapes and source lines; `.graph()` is a picture of it. With `return_shape`, also a pytree of ShapeDtypeStructs
+    like f's output. As JAX's.
 
     >>> import numpy as np, funcad
     >>> print(funcad.make_jaxpr(np.sin)(np.ones(2)))
