@@ -16,9 +16,10 @@ from funcad import numpy as numpy
 from funcad import tree as tree
 from funcad.configuration import config as config
 from funcad.configuration import show_config as show_config
-from funcad.control.jit import clear_caches as clear_caches
 from funcad.control.jit import disable_jit as disable_jit
 from funcad.control.jit import jit as jit
+from funcad.control.jit_cache import clear_caches as clear_caches
+from funcad.control.jit_misses import explain_cache_misses as explain_cache_misses
 from funcad.ir.primitive import rules as rules
 from funcad.transforms.forward import jvp as jvp
 from funcad.transforms.forward import linear_transpose as linear_transpose

@@ -133,6 +133,24 @@ def test_softmax_is_one_loop_over_rows() -> None:
     np.testing.assert_allclose(Program(fused).run([x])[0], softmax(x), rtol=1e-15)
 
 
+def test_vector_of_rows_and_of_columns_is_two_inputs_of_a_square_group() -> None:
+    from funcad.primitives.shape import broadcast_in_dim
+
+    def f(x: Any) -> Any:
+        s = np.sum(x * x, axis=1)
+        return x * broadcast_in_dim(s, shape=x.shape, axes=(0,)) - 1.0, np.sum(x, axis=0)
+
+    def g(x: Any, b: Any) -> Any:
+        y = x - broadcast_in_dim(b, shape=x.shape, axes=(1,))
+        return np.sum(y, axis=1) * b, y
+
+    x = np.ones((3, 3))
+    check(lowered(f, x))
+    fused = check(lowered(g, x, np.ones(3)))
+    (group,) = groups(fused)
+    assert group.inputs[1] is group.inputs[2]
+
+
 def test_leading_axes_are_collapsed() -> None:
     from funcad.primitives.shape import broadcast_in_dim
 

@@ -191,7 +191,7 @@ def test_lowered_and_compiled():
     cost = lowered.cost_analysis()
     assert cost["transcendentals"] == 6 and cost["flops"] == 12
     compiled = lowered.compile()
-    assert compiled(np.ones((2, 3)), 2.0) == f(np.ones((2, 3)), 2.0)
+    assert compiled(np.ones((2, 3)), 2.0) == pytest.approx(f(np.ones((2, 3)), 2.0), rel=1e-14)
     with pytest.raises(TypeError, match="was lowered for f64\\[2,3\\], f64\\*\\[\\]; got f64\\[2\\], f64\\*\\[\\]"):
         compiled(np.ones(2), 2.0)
 

@@ -23,12 +23,15 @@ _MOVES = frozenset(
 
 
 def cost_of(jaxpr: Jaxpr) -> dict[str, float]:
-    """{"flops", "transcendentals", "bytes accessed"} of one run."""
-    total = {"flops": 0.0, "transcendentals": 0.0, "bytes accessed": 0.0}
-    for equation in jaxpr.equations:
-        for key, value in _equation_cost(equation).items():
-            total[key] += value
-    return total
+    """{"flops", "transcendentals", "bytes accessed"} of one run; memoised, since programs share the programs inside."""
+    total: dict[str, float] | None = jaxpr.memo.get("cost")
+    if total is None:
+        total = {"flops": 0.0, "transcendentals": 0.0, "bytes accessed": 0.0}
+        for equation in jaxpr.equations:
+            for key, value in _equation_cost(equation).items():
+                total[key] += value
+        jaxpr.memo["cost"] = total
+    return dict(total)
 
 
 def _bytes(atom: Any) -> float:
@@ -38,7 +41,8 @@ def _bytes(atom: Any) -> float:
 def _equation_cost(equation: Any) -> dict[str, float]:
     inner = [cost_of(j) for j in subjaxprs(equation.params)]
     if inner:
-        times = equation.params.get("length", 1)
+        length = equation.params.get("length", 1)
+        times = 1 if length is None else length  # a loop of unknown length counts as one trip
         if equation.primitive.name == "cond":
             return {k: max(c[k] for c in inner) for k in inner[0]}
         return {k: times * sum(c[k] for c in inner) for k in inner[0]}

@@ -10,6 +10,7 @@ operand's shape and dtype.
 from __future__ import annotations
 
 import functools
+import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
@@ -27,6 +28,7 @@ from funcad.transforms.structural import compile_with
 
 __all__ = ["Program", "program_of", "run_jaxpr", "counters"]
 
+_compiling = threading.RLock()
 counters = {"programs": 0, "traces": 0}  # how often a program was compiled, a function traced: read by the tests
 
 
@@ -199,10 +201,13 @@ def _in_place(primitive: Any, values: list, ins: tuple, dead: set, equation: Any
 
 
 def program_of(jaxpr: Jaxpr) -> Program:
-    """The compiled program, memoised on the jaxpr."""
+    """The compiled program, memoised on the jaxpr; threads that start together compile it once."""
     program = jaxpr.memo.get("program")
     if program is None:
-        program = jaxpr.memo["program"] = Program(jaxpr)
+        with _compiling:
+            program = jaxpr.memo.get("program")
+            if program is None:
+                program = jaxpr.memo["program"] = Program(jaxpr)
     return program
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from funcad.backends.interpreter import run_jaxpr
+from funcad.backends.engines import run_jaxpr
 from funcad.ir.jaxpr import Jaxpr
 from funcad.ir.primitive import Primitive, is_linear
 from funcad.transforms.batch import batch_jaxpr
@@ -31,14 +31,17 @@ def spread(values: Sequence[Any], mask: Sequence[bool]) -> list[Any]:
     return [next(it) if m else None for m in mask]
 
 
-def call(jaxpr: Jaxpr, *args: Any, name: str = "call") -> list[Any]:
+def call(jaxpr: Jaxpr, *args: Any, name: str = "call", of: Jaxpr | None = None) -> list[Any]:
+    """Call a program; one derived from `of` is compiled with `fast_math` if that is."""
+    if of is not None and "fast_math" in of.memo:
+        jaxpr.memo["fast_math"] = True
     return call_p(*args, jaxpr=jaxpr, name=name)
 
 
 def _jvp(primals: Sequence[Any], tangents: Sequence[Any], *, jaxpr: Jaxpr, name: str) -> tuple[list, list]:
     ts, nonzero = present(tangents)
     derived, consts, out_nonzero = jvp_jaxpr(jaxpr, nonzero)
-    outs = call(derived, *consts, *primals, *ts, name=name)
+    outs = call(derived, *consts, *primals, *ts, name=name, of=jaxpr)
     n = len(jaxpr.outputs)
     return outs[:n], spread(outs[n:], out_nonzero)
 
@@ -46,10 +49,10 @@ def _jvp(primals: Sequence[Any], tangents: Sequence[Any], *, jaxpr: Jaxpr, name:
 def _linearize(primals: Sequence[Any], tangents: Sequence[Any], *, jaxpr: Jaxpr, name: str) -> tuple[list, list]:
     ts, nonzero = present(tangents)
     lin = linearize_jaxpr(jaxpr, nonzero)
-    outs = call(lin.forward, *lin.consts, *primals, name=name)
+    outs = call(lin.forward, *lin.consts, *primals, name=name, of=jaxpr)
     if not any(lin.out_nonzero):
         return outs[: lin.n_outputs], [None] * lin.n_outputs
-    touts = call(lin.linear, *lin.collect(primals, outs), *ts, name=name)
+    touts = call(lin.linear, *lin.collect(primals, outs), *ts, name=name, of=jaxpr)
     return outs[: lin.n_outputs], spread(touts, lin.out_nonzero)
 
 
@@ -58,7 +61,7 @@ def _transpose(cts: Sequence[Any], *inputs: Any, jaxpr: Jaxpr, name: str) -> lis
     given, nonzero = present(cts)
     derived, consts, in_nonzero = transpose_jaxpr(jaxpr, linear, nonzero)
     known = [x for x in inputs if not is_linear(x)]
-    outs = call(derived, *consts, *known, *given, name=name)
+    outs = call(derived, *consts, *known, *given, name=name, of=jaxpr)
     return spread(spread(outs, in_nonzero), linear)
 
 
@@ -76,12 +79,12 @@ def known_outputs(
 
 
 def _known(linear: tuple[bool, ...], *, jaxpr: Jaxpr, name: str) -> tuple:
-    return known_outputs(jaxpr, linear, lambda program, args: call(program, *args, name=name))
+    return known_outputs(jaxpr, linear, lambda program, args: call(program, *args, name=name, of=jaxpr))
 
 
 def _batch(size: int, args: Sequence[Any], batched: Sequence[bool], *, jaxpr: Jaxpr, name: str) -> tuple[list, list]:
     derived, consts, out_batched = batch_jaxpr(jaxpr, size, tuple(batched))
-    return call(derived, *consts, *args, name=name), out_batched
+    return call(derived, *consts, *args, name=name, of=jaxpr), out_batched
 
 
 call_p = Primitive(

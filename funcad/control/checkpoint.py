@@ -17,7 +17,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 from funcad import tree
-from funcad.backends.interpreter import run_jaxpr
+from funcad.backends.engines import run_jaxpr
 from funcad.control.call import call_p, known_outputs, present, spread
 from funcad.control.rules import closes_over_tracer
 from funcad.ir.aval import Aval, aval_of, is_inexact
@@ -134,7 +134,7 @@ def _plan(jaxpr: Jaxpr, nonzero: tuple[bool, ...], policy: Any) -> _Plan:
     found = jaxpr.memo.get(key)
     if found is None:
         body = _inlined(jaxpr) if policy is not None or jaxpr.has_effects else jaxpr
-        found = jaxpr.memo[key] = _make_plan(body, nonzero, policy)
+        found = jaxpr.memo.setdefault(key, _make_plan(body, nonzero, policy))
     return found
 
 
@@ -252,7 +252,7 @@ def _transpose(cts: Sequence[Any], *inputs: Any, jaxpr: Jaxpr, policy: Any) -> l
     derived, consts, in_nonzero = transpose_jaxpr(jaxpr, linear, nonzero)
     pruned = derived.memo.get("pruned")
     if pruned is None:
-        pruned = derived.memo["pruned"] = prune(derived)
+        pruned = derived.memo.setdefault("pruned", prune(derived))
     outs = _again(pruned, [*consts, *[x for x in inputs if not is_linear(x)], *given], policy)
     return spread(spread(outs, in_nonzero), linear)
 

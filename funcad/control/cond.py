@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from funcad.backends.interpreter import program_of
+from funcad.backends.engines import program_of
 from funcad.control.body import check_structure, leaf_path, prepare, unified
 from funcad.control.call import present, spread
 from funcad.control.rewire import coerce, fill_zeros, interned, memoised, near, plain, rewire, split

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from funcad import tree
-from funcad.backends.interpreter import run_jaxpr
+from funcad.backends.engines import run_jaxpr
 from funcad.control.rules import (
     Call,
     Rule,

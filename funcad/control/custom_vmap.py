@@ -13,7 +13,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from funcad import tree
-from funcad.backends.interpreter import run_jaxpr
+from funcad.backends.engines import run_jaxpr
 from funcad.control.call import present, spread
 from funcad.control.rules import Target, refuse_tracers, user_code
 from funcad.errors import AxesMismatchError

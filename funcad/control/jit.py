@@ -1,125 +1,49 @@
 """`jit`: trace once per signature, keep the program, call it as one equation.
 
 Idea: the signature is the structure of the arguments, the avals of their leaves, the static values and the axis environment.
-Programs are cached per function, weakly, so that two `jit(f)` share them; the cache is bounded. Captured NumPy arrays are read
-by reference at every call; what Python computed from them while tracing is frozen. A trace that captured tracers is not
-cached: they belong to one call. Inside an abstract trace the call is recorded as one equation (or spliced, with `inline`).
+A `Jitted` object is called through its slot `__call__`: at first that is `_Core.enter`, which flattens the arguments and asks
+the cache (jit_cache.py); for signatures that come again, calls of their own are put before it (jit_call.py). Captured NumPy
+arrays are read by reference at every call; what Python computed from them while tracing is frozen. A trace that captured
+tracers is not cached: they belong to one call. Inside an abstract trace the call is recorded as one equation (or spliced, with
+`inline`). Trap: the written calls refer to the core and the core only weakly to the `Jitted` object, so that arrays which a
+dead function had captured are free at once.
 """
 
 from __future__ import annotations
 
+import copy
 import functools
-import threading
 import weakref
-from collections import OrderedDict
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from types import FunctionType
+from typing import Any
 
 import numpy as np
 
 from funcad import tree
-from funcad.backends.cost import cost_of
-from funcad.backends.interpreter import counters, program_of
+from funcad.backends.engines import program_of
+from funcad.backends.interpreter import counters
 from funcad.control.call import call_p
-from funcad.control.rewire import forget_interned
+from funcad.control.jit_cache import MAX_PROGRAMS, CacheInfo, Entry, Signature, cache_for
+from funcad.control.jit_call import written_call
+from funcad.control.jit_inspect import Lowered, explained, exported, profiled, source_text
+from funcad.control.jit_misses import report_miss, reporter
+from funcad.control.jit_pickle import reduced
 from funcad.errors import PlacementError
 from funcad.ir.aval import aval_of
 from funcad.ir.interpret import eval_jaxpr
-from funcad.ir.jaxpr import Jaxpr, literal_key
+from funcad.ir.jaxpr import literal_key
 from funcad.ir.locks import root_of
 from funcad.ir.place import NAMESPACES, device_in_use
+from funcad.ir.source import for_user
 from funcad.ir.state import setting, state
-from funcad.ir.trace import by_reference, trace_function
-from funcad.ir.tracer import Tracer
+from funcad.ir.trace import any_tracer, by_reference, trace_function
 from funcad.transforms.plumbing import OutTree, api, check_leaves, dress_as, export, flat_function, name_of, positional_names
-from funcad.transforms.structural import forget
 
-__all__ = ["jit", "Jitted", "Lowered", "disable_jit", "clear_caches", "CacheInfo"]
+__all__ = ["jit", "Jitted", "disable_jit"]
 
-MAX_PROGRAMS = 256  # per function; the least recently used goes first
-
-
-class CacheInfo(NamedTuple):
-    """As functools.lru_cache's."""
-
-    hits: int
-    misses: int
-    maxsize: int
-    currsize: int
-
-
-class _Entry:
-    """One traced program."""
-
-    __slots__ = ("jaxpr", "consts", "in_tree", "out_tree")
-
-    def __init__(self, jaxpr: Jaxpr, consts: list, in_tree: Any, out_tree: Any):
-        self.jaxpr = jaxpr
-        self.consts = consts
-        self.in_tree = in_tree
-        self.out_tree = out_tree
-
-
-class _Cache:
-    """Programs of one function, by signature."""
-
-    __slots__ = ("entries", "hits", "misses", "lock", "tracing", "__weakref__")
-
-    def __init__(self) -> None:
-        self.entries: OrderedDict[Any, _Entry] = OrderedDict()
-        self.hits = self.misses = 0
-        self.lock = threading.RLock()
-        self.tracing = threading.RLock()  # so that threads that start together trace once
-
-    def get(self, key: Any) -> _Entry | None:
-        with self.lock:
-            entry = self.entries.get(key)
-            if entry is None:
-                self.misses += 1
-            else:
-                self.hits += 1
-                self.entries.move_to_end(key)
-            return entry
-
-    def put(self, key: Any, entry: _Entry) -> None:
-        with self.lock:
-            self.entries[key] = entry
-            while len(self.entries) > MAX_PROGRAMS:
-                self.entries.popitem(last=False)
-
-    def clear(self) -> None:
-        with self.lock:
-            self.entries.clear()
-            self.hits = self.misses = 0
-
-
-_caches: weakref.WeakKeyDictionary[Any, _Cache] = weakref.WeakKeyDictionary()
-_private: weakref.WeakSet[_Cache] = weakref.WeakSet()
-
-
-def _cache_for(f: Any) -> _Cache:
-    try:
-        if hasattr(f, "__self__"):  # bound methods are made anew at each access: their cache belongs to the jit object
-            raise TypeError
-        cache = _caches.get(f)
-        if cache is None:
-            cache = _caches[f] = _Cache()
-    except TypeError:
-        cache = _Cache()
-        _private.add(cache)
-    return cache
-
-
-def clear_caches() -> None:
-    """Forget every traced and compiled program of every jitted function.
-
-    >>> import funcad
-    >>> funcad.clear_caches()
-    """
-    for cache in (*list(_caches.values()), *list(_private)):
-        cache.clear()
-    forget_interned()
-    forget()
+MOST_WRITTEN = 4  # signatures of one function with calls of their own, most recent first
+NEVER = -1
 
 
 def disable_jit() -> Any:
@@ -152,15 +76,19 @@ def jit(
     donate_argnums: int | Sequence[int] | None = None,
     donate_argnames: str | Sequence[str] | None = None,
     inline: bool = False,
+    fast_math: bool = False,
 ) -> Any:
     """Trace f once per signature (structure, shapes, dtypes, statics) and run the program from then on.
 
     Arguments named by `static_argnums` or `static_argnames` are ordinary hashable Python values, part of the signature.
     Buffers of donated arguments may be overwritten by results if they are writeable, contiguous, own their data and share
-    memory with no other argument; use them no more. `inline=True` splices the program into an enclosing one. Inside, values
-    are abstract: `if x > 0` raises TracerBoolConversionError. NumPy arrays that f captures are read by reference at every
-    call; what Python computed from them while tracing is frozen. Jitted programs never warn. Also a decorator, with or
-    without options. Methods: `lower(*args)`, `cache_info()`, `clear_cache()`.
+    memory with no other argument; use them no more. `inline=True` splices the program into an enclosing one. With
+    `fast_math=True` the compiler may use laws that hold for real numbers only: NaN, infinities, signed zeros, overflow and
+    the last digits may differ. Inside, values are abstract: `if x > 0` raises TracerBoolConversionError. NumPy arrays that f
+    captures are read by reference at every call; what Python computed from them while tracing is frozen. Jitted programs
+    never warn. Also a decorator, with or without options. Methods: `lower(*args)`, `explain(*args)`, `profile(*args)`,
+    `source(*args)`, `export(path, *args)`, `cache_info()`, `clear_cache()`. Jitted functions pickle if f does: by name, without
+    the programs.
 
     >>> import numpy as np, funcad
     >>> @funcad.jit
@@ -169,76 +97,235 @@ def jit(
     >>> float(norm(np.array([3.0, 4.0])))
     5.0
     """
+    options = {
+        "static_argnums": static_argnums,
+        "static_argnames": static_argnames,
+        "donate_argnums": donate_argnums,
+        "donate_argnames": donate_argnames,
+        "inline": inline,
+        "fast_math": fast_math,
+    }
     if f is None:
-        return functools.partial(
-            jit,
-            static_argnums=static_argnums,
-            static_argnames=static_argnames,
-            donate_argnums=donate_argnums,
-            donate_argnames=donate_argnames,
-            inline=inline,
-        )
+        return functools.partial(jit, **options)
     if not callable(f):
         raise TypeError(f"jit takes a function, got {type(f).__name__}")
-    return Jitted(f, static_argnums, static_argnames, donate_argnums, donate_argnames, inline)
+    return Jitted(f, **options)
 
 
 class Jitted:
     """What `jit` returns."""
 
-    def __init__(
-        self, f: Any, static_argnums: Any, static_argnames: Any, donate_argnums: Any, donate_argnames: Any, inline: bool
-    ):
+    __slots__ = ("__call__", "_core", "__dict__", "__weakref__")
+    __call__: Callable[..., Any]
+
+    def __init__(self, f: Any, **options: Any):
         dress_as(self, f)
-        self.f = f
-        self.inline = inline
+        self._core = core = _Core(f, **options)
+        core.owner = weakref.ref(self)
+        self.__call__ = core.enter
+
+    def __repr__(self) -> str:
+        return f"<jit of {name_of(self._core.f)}>"
+
+    def __reduce__(self) -> Any:
+        return reduced(self, self._core.f, functools.partial(jit, **self._core.options))
+
+    def __copy__(self) -> Jitted:
+        return Jitted(self._core.f, **self._core.options)
+
+    def __deepcopy__(self, memo: Any) -> Jitted:
+        return Jitted(copy.deepcopy(self._core.f, memo), **self._core.options)
+
+    def __get__(self, instance: Any, owner: Any = None) -> Any:
+        return self if instance is None else functools.partial(self, instance)
+
+    @api
+    def lower(self, *args: Any, **kwargs: Any) -> Lowered:
+        """The traced program for these arguments (ShapeDtypeStructs will do), without running it."""
+        _, entry, _ = self._core.traced(args, kwargs)
+        return Lowered(entry, name_of(self._core.f))
+
+    @api
+    def source(self, *args: Any, **kwargs: Any) -> str:
+        """The program for these arguments (or ShapeDtypeStructs) as a Python module that needs NumPy and not funcad.
+
+        Its `run(<leaves of the arguments>, xp=numpy)` gives the list of the output's leaves.
+
+        >>> import numpy as np, funcad
+        >>> text = funcad.jit(lambda x: np.sin(x) * 2.0).source(funcad.ShapeDtypeStruct((3,), np.float64))
+        >>> module = {}
+        >>> exec(text, module)
+        >>> module["run"](np.zeros(3))
+        [array([0., 0., 0.])]
+        """
+        _, entry, _ = self._core.traced(args, kwargs)
+        return source_text(entry, self._core.argument_names(args), name_of(self._core.f))
+
+    @api
+    def export(self, path: Any, *args: Any, **kwargs: Any) -> list[str]:
+        """Write the module of `source` to a file, and large captured arrays to an .npz file beside it; gives their paths.
+
+        >>> import numpy as np, funcad, os, tempfile
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     paths = funcad.jit(lambda x: x * 2.0).export(os.path.join(folder, "double.py"), np.zeros(3))
+        ...     [os.path.basename(p) for p in paths]
+        ['double.py']
+        """
+        _, entry, _ = self._core.traced(args, kwargs)
+        return exported(path, entry, self._core.argument_names(args), name_of(self._core.f))
+
+    @api
+    def explain(self, *args: Any, **kwargs: Any) -> Any:
+        """What the compiler makes of the program for these arguments (or ShapeDtypeStructs): the engine and why it is that one,
+        what runs together, what runs alone and why. `print` it; `.engine`, `.groups`, `.alone`, `.reasons` are data.
+
+        >>> import numpy as np, funcad
+        >>> with funcad.config.set(engine="numpy"):
+        ...     found = funcad.jit(lambda x: np.exp(-x) * x).explain(funcad.ShapeDtypeStruct((1000,), np.float64))
+        >>> found.engine, [group["operations"] for group in found.groups]
+        ('numpy', [['neg', 'exp', 'mul']])
+        """
+        _, entry, _ = self._core.traced(args, kwargs)
+        return explained(entry, name_of(self._core.f))
+
+    @api
+    def profile(self, *args: Any, **kwargs: Any) -> Any:
+        """Where the time of a run on these arguments goes: per equation and per line of yours, with FLOPs, bytes and engine.
+
+        It runs the program several times (but what has effects once) and leaves all arguments as they are, donated ones too.
+        `print` it; `.seconds`, `.peak` (bytes), `.equations` and `.lines` are the same as data.
+
+        >>> import numpy as np, funcad
+        >>> found = funcad.jit(lambda x, y: np.exp(-x) @ y).profile(np.ones((100, 200)), np.ones(200))
+        >>> found.seconds > 0, "dot_general" in [line.what for line in found.equations]
+        (True, True)
+        """
+        leaves, entry, _ = self._core.traced(args, kwargs)
+        return profiled(entry, leaves, name_of(self._core.f))
+
+    def cache_info(self) -> CacheInfo:
+        """Hits, misses and size of the program cache, as functools.lru_cache's."""
+        cache = self._core.cache
+        return CacheInfo(cache.hits, cache.misses, MAX_PROGRAMS, len(cache.entries))
+
+    def clear_cache(self) -> None:
+        """Forget this function's programs."""
+        self._core.cache.clear()
+
+
+class _Core:
+    """A function with jit's options: finds the program of a call, traces it if there is none, and runs it."""
+
+    __slots__ = ("f", "options", "inline", "fast_math", "cache", "owner", "programs", "__weakref__") + (
+        "static_nums",
+        "static_names",
+        "donate_nums",
+        "donate_names",
+    )
+
+    def __init__(
+        self,
+        f: Any,
+        static_argnums: Any,
+        static_argnames: Any,
+        donate_argnums: Any,
+        donate_argnames: Any,
+        inline: bool,
+        fast_math: bool,
+    ):
         positional = positional_names(f)
         self.static_nums, self.static_names = _resolve(_indices(static_argnums), _names(static_argnames), positional)
         self.donate_nums, self.donate_names = _resolve(_indices(donate_argnums), _names(donate_argnames), positional)
         both = set(self.static_nums) & set(self.donate_nums) or set(self.static_names) & set(self.donate_names)
         if both:
             raise ValueError(f"jit: {both} is both static and donated; a static value has no buffer")
-        self.cache = _cache_for(f)
-
-    def __repr__(self) -> str:
-        return f"<jit of {name_of(self.f)}>"
-
-    def __reduce__(self) -> Any:  # pickled and deep-copied as what made it, without its programs
-        options = {
+        self.f = f
+        self.inline = bool(inline)
+        self.fast_math = bool(fast_math)
+        self.options = {
             "static_argnums": self.static_nums,
             "static_argnames": self.static_names,
             "donate_argnums": self.donate_nums,
             "donate_argnames": self.donate_names,
             "inline": self.inline,
+            "fast_math": self.fast_math,
         }
-        return functools.partial(jit, **options), (self.f,)
+        self.programs = (self.static_nums, self.static_names, self.fast_math)  # the options that make other programs
+        self.cache = cache_for(f)
+        self.owner: Any = None
 
-    def __get__(self, instance: Any, owner: Any = None) -> Any:
-        return self if instance is None else functools.partial(self, instance)
-
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+    def enter(self, /, *args: Any, **kwargs: Any) -> Any:
+        """The general way: every call that no written call takes."""
         if state.jit_disabled:
             return self.f(*args, **kwargs)
-        return self._call(args, kwargs)
+        try:
+            return self._call(args, kwargs)
+        except Exception as error:
+            raise for_user(error)  # noqa: B904 the same error
 
-    @api
     def _call(self, args: tuple, kwargs: dict) -> Any:
-        leaves, entry = self._traced(args, kwargs)
+        leaves, entry, key = self.traced(args, kwargs)
         if device_in_use():
             _check_placement(leaves, self.f)
         inputs = [*entry.consts, *leaves]
-        if self.inline and any(type(x) is Tracer for x in inputs):
-            return entry.out_tree.unflatten(eval_jaxpr(entry.jaxpr, by_reference(inputs, inputs)))
-        if (self.donate_nums or self.donate_names) and not any(type(x) is Tracer for x in inputs):
+        if any_tracer(inputs):
+            if self.inline:
+                return entry.out_tree.unflatten(eval_jaxpr(entry.jaxpr, by_reference(inputs, inputs)))
+        elif self.donate_nums or self.donate_names:
             donated = self._donated(args, kwargs, inputs)
             outs = program_of(entry.jaxpr).run(inputs, donated)
-            foreign = [x for x in inputs if id(x) not in donated]
+            return entry.out_tree.unflatten(export(outs, [x for x in inputs if id(x) not in donated]))
         else:
-            outs = call_p(*inputs, jaxpr=entry.jaxpr, name=name_of(self.f))
-            foreign = inputs
-        return entry.out_tree.unflatten(export(outs, foreign))
+            entry.runs += 1
+            if entry.runs == entry.write_at:
+                self._write(key, entry, args, kwargs)
+        outs = call_p(*inputs, jaxpr=entry.jaxpr, name=name_of(self.f))
+        return entry.out_tree.unflatten(export(outs, inputs))
 
-    def _traced(self, args: tuple, kwargs: dict) -> tuple[list, _Entry]:
+    # -- calls written out for one signature
+    def _write(self, key: Signature, entry: Entry, args: tuple, kwargs: dict) -> None:
+        """Put a call of its own for this signature before the general way."""
+        owner = self.owner()
+        if owner is None or key.axes or key.device != "cpu" or self.cache.entries.get(key) is not entry:
+            entry.write_at = entry.runs + 1 if key.axes or key.device != "cpu" else NEVER
+            return
+        entry.write_at *= 8  # if its place is taken by others
+        n = len(args)
+
+        def is_static(where: Any) -> bool:
+            return where in self.static_names if isinstance(where, str) else self._is_static(where, n)
+
+        call = written_call(entry, args, kwargs, is_static, program_of(entry.jaxpr), self.cache.tick)
+        if call is None:
+            entry.write_at = NEVER
+            return
+        call.__globals__.update(_entry=entry, _upgrade=functools.partial(self._upgrade, entry))
+        self.cache.use(self, key, entry, lambda: self._link([call, *_written(owner, entry)][:MOST_WRITTEN], owner))
+
+    def _upgrade(self, entry: Entry) -> None:
+        """The program has got faster means: let the next call of the signature be written anew."""
+        owner = self.owner()
+        if owner is not None:
+            with self.cache.lock:
+                self._link(_written(owner, entry), owner)
+                entry.write_at = entry.runs + 1
+
+    def _link(self, calls: list[Any], owner: Jitted) -> None:
+        following: Any = self.enter
+        for call in reversed(calls):
+            call.__globals__["_following"] = following
+            following = call
+        owner.__call__ = following
+
+    def forget_written(self) -> None:
+        """Called by the cache when it is cleared."""
+        owner = self.owner()
+        if owner is not None:
+            owner.__call__ = self.enter
+
+    # -- programs
+    def traced(self, args: tuple, kwargs: dict) -> tuple[list, Entry, Signature]:
+        """The leaves of a call, its program, traced if need be, and its signature."""
         statics, dynamic, keywords = self._split(args, kwargs)
         leaves, in_tree = tree.flatten((dynamic, keywords))
         avals = []
@@ -247,30 +334,29 @@ class Jitted:
                 avals.append(aval_of(x))
             except TypeError:
                 check_leaves(leaves, f"jit of {name_of(self.f)}: argument", (dynamic, keywords))
-        options = (self.static_nums, self.static_names)
-        env = tuple([(name, size) for name, size, _ in state.axis_env])
-        key = (in_tree, tuple([(a.shape, a.dtype, a.weak) for a in avals]), statics, options, env, state.default_device)
+        axes = state.axis_env and tuple([(name, size) for name, size, _ in state.axis_env])
+        shapes = tuple([(a.shape, a.dtype, a.weak) for a in avals])
+        key = Signature(in_tree, shapes, statics, self.programs, axes, state.default_device)
         try:
             entry = self.cache.get(key)
         except TypeError:
             self._refuse_unhashable(args, kwargs)
             raise
         if entry is None:
-            # a bounded wait: functions that call each other, or that wait for a thread, would block for ever; tracing twice
-            # only costs time
-            owned = self.cache.tracing.acquire(timeout=1.0)
-            try:
+            with self.cache.turn():
                 entry = self.cache.entries.get(key)
                 if entry is None:
+                    report = reporter()
+                    if report is not None:
+                        report_miss(report, self.cache, key, self.f, self.argument_names(args))
                     entry = self._trace(args, kwargs, in_tree, avals)
-                    if not any(type(c) is Tracer for c in entry.consts):
+                    if not any_tracer(entry.consts):
                         self.cache.put(key, entry)
-            finally:
-                if owned:
-                    self.cache.tracing.release()
-        return leaves, entry
+                    elif report is not None:
+                        report(f"jit of {name_of(self.f)}: the program is not kept, because it captured traced values")
+        return leaves, entry, key
 
-    def _trace(self, args: tuple, kwargs: dict, in_tree: Any, avals: list) -> _Entry:
+    def _trace(self, args: tuple, kwargs: dict, in_tree: Any, avals: list) -> Entry:
         counters["traces"] += 1
         store = OutTree()
 
@@ -282,7 +368,15 @@ class Jitted:
         jaxpr, consts = trace_function(
             flat_function(full, in_tree, store, f"jit of {name_of(self.f)}"), avals, name=f"jit({name_of(self.f)})"
         )
-        return _Entry(jaxpr, consts, in_tree, store.tree)
+        if self.fast_math:
+            jaxpr.memo["fast_math"] = True  # read by the passes
+        return Entry(jaxpr, consts, in_tree, store.tree)
+
+    def argument_names(self, args: tuple) -> list[str]:
+        """Names of the positional arguments that are not static."""
+        names = positional_names(self.f)
+        n = len(args)
+        return [names[i] if i < len(names) else f"argument {i}" for i in range(n) if not self._is_static(i, n)]
 
     def _is_static(self, i: int, n: int) -> bool:
         return i in self.static_nums or i - n in self.static_nums
@@ -324,20 +418,6 @@ class Jitted:
                     ids.add(id(x))
         return frozenset(ids)
 
-    @api
-    def lower(self, *args: Any, **kwargs: Any) -> Lowered:
-        """The traced program for these arguments (ShapeDtypeStructs will do), without running it."""
-        _, entry = self._traced(args, kwargs)
-        return Lowered(entry, name_of(self.f))
-
-    def cache_info(self) -> CacheInfo:
-        """Hits, misses and size of the program cache, as functools.lru_cache's."""
-        return CacheInfo(self.cache.hits, self.cache.misses, MAX_PROGRAMS, len(self.cache.entries))
-
-    def clear_cache(self) -> None:
-        """Forget this function's programs."""
-        self.cache.clear()
-
 
 def _resolve(nums: tuple, names: tuple, positional: tuple) -> tuple[tuple, tuple]:
     """Numbers and names of the same arguments, each completed from the other."""
@@ -350,7 +430,9 @@ def _resolve(nums: tuple, names: tuple, positional: tuple) -> tuple[tuple, tuple
 
 
 def _static_key(value: Any) -> Any:
-    """Statics that are numbers compare by type and bits (1, 1.0 and True are different programs)."""
+    """Statics that are numbers, also inside tuples, compare by type and bits (1, 1.0 and True are different programs)."""
+    if type(value) is tuple:
+        return (tuple, tuple([_static_key(v) for v in value]))
     return literal_key(value) if isinstance(value, (bool, int, float, complex, np.generic)) else (type(value), value)
 
 
@@ -365,57 +447,12 @@ def _check_placement(leaves: list, f: Any) -> None:
         )
 
 
-class Lowered:
-    """A traced program: `.jaxpr`, `.as_text()`, `.compile()`, `.cost_analysis()`."""
-
-    def __init__(self, entry: _Entry, name: str):
-        self._entry = entry
-        self.name = name
-
-    @property
-    def jaxpr(self) -> Jaxpr:
-        return self._entry.jaxpr
-
-    def as_text(self) -> str:
-        """The program as text."""
-        return str(self._entry.jaxpr)
-
-    def compile(self) -> Compiled:
-        """The program made ready to run on arguments of exactly these shapes and dtypes."""
-        program_of(self._entry.jaxpr)
-        return Compiled(self._entry, self.name)
-
-    def cost_analysis(self) -> dict[str, float]:
-        """Estimates for one run: "flops", "transcendentals", "bytes accessed"."""
-        return cost_of(self._entry.jaxpr)
-
-
-class Compiled:
-    """A program for one signature; calling it checks the arguments against the signature."""
-
-    def __init__(self, entry: _Entry, name: str):
-        self._entry = entry
-        self.name = name
-
-    @api
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        entry = self._entry
-        leaves, in_tree = tree.flatten((args, kwargs))
-        if in_tree != entry.in_tree:
-            raise TypeError(
-                f"compiled {self.name} takes the dynamic arguments that it was lowered for (static ones are part of it).\n"
-                + tree.describe_difference(in_tree, entry.in_tree, "(args, kwargs)", "(args, kwargs) of lower")
-            )
-        expected = entry.jaxpr.in_avals[len(entry.consts) :]
-        found = [aval_of(x) for x in leaves]
-        if [(a.shape, a.dtype) for a in found] != [(a.shape, a.dtype) for a in expected]:
-            raise TypeError(
-                f"compiled {self.name} was lowered for {', '.join(map(str, expected))}; got {', '.join(map(str, found))}. "
-                "Call the jitted function itself for other shapes and dtypes."
-            )
-        outs = call_p(*entry.consts, *leaves, jaxpr=entry.jaxpr, name=self.name)
-        return entry.out_tree.unflatten(export(outs, [*entry.consts, *leaves]))
-
-    def cost_analysis(self) -> dict[str, float]:
-        """As `Lowered.cost_analysis`."""
-        return cost_of(self._entry.jaxpr)
+def _written(owner: Jitted, without: Entry) -> list[Any]:
+    """The written calls of a jitted function, in their order, except those of one entry."""
+    calls = []
+    call: Any = owner.__call__
+    while type(call) is FunctionType:
+        if call.__globals__["_entry"] is not without:
+            calls.append(call)
+        call = call.__globals__["_following"]
+    return calls

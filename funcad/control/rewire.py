@@ -214,5 +214,5 @@ def memoised(jaxpr: Jaxpr, key: Any, make: Callable[[], Any]) -> Any:
     """What was derived from a program under this key, made at first use."""
     found = jaxpr.memo.get(key)
     if found is None:
-        found = jaxpr.memo[key] = make()
+        found = jaxpr.memo.setdefault(key, make())
     return found

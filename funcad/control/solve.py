@@ -14,7 +14,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 from funcad import tree
-from funcad.backends.interpreter import run_jaxpr
+from funcad.backends.engines import run_jaxpr
 from funcad.control.body import check_structure, prepare, strengthened
 from funcad.control.call import call, call_p, spread
 from funcad.control.rewire import coerce, interned, near, plain, rewire, split

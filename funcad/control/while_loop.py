@@ -15,20 +15,13 @@ from typing import Any
 
 import numpy as np
 
-from funcad.backends.interpreter import program_of
+from funcad.backends.engines import loop_program, program_of
 from funcad.control.backward import linear_operands, mixed_body
 from funcad.control.body import check_structure, jvp_body, linear_body, prepare, strengthened, trace_carry
 from funcad.control.call import present, spread
 from funcad.control.rewire import coerce, dependent_outputs, grow, interned, memoised, near, plain, rewire, split, stacked
-from funcad.control.scan_rules import (
-    batched_body,
-    filled_tangents,
-    own_entry,
-    roots_of,
-    run_linear,
-    scan_p,
-    transpose_with_residuals,
-)
+from funcad.control.scan_rules import batched_body, filled_tangents, run_linear, scan_p, transpose_with_residuals
+from funcad.control.scan_run import own_entry, roots_of
 from funcad.errors import MissingRuleError
 from funcad.ir.aval import Aval, Stack, StackAval, aval_of
 from funcad.ir.interpret import eval_jaxpr
@@ -50,6 +43,16 @@ _COUNT = Aval((), np.dtype(np.int64))
 
 
 def _impl(xp: Any, *args: Any, cond: Jaxpr, body: Jaxpr, n_cond: int, n_consts: int) -> list:
+    if xp is np and len(body.outputs) == len(args) - n_cond - n_consts:  # nothing goes on stacks
+        params = {"cond": cond, "body": body, "n_cond": n_cond, "n_consts": n_consts}
+        compiled = loop_program(while_p, args, params, body, None)
+        if compiled is not None:
+            return compiled(list(args))
+    return _in_python(args, cond, body, n_cond, n_consts)
+
+
+def _in_python(args: Sequence[Any], cond: Jaxpr, body: Jaxpr, n_cond: int, n_consts: int) -> list:
+    """The loop, a step at a time."""
     cond_consts, consts, carry = split(args, n_cond, n_consts)
     test, step = program_of(cond), program_of(body)
     n_carry = len(carry)
@@ -298,6 +301,7 @@ while_p = Primitive(
     transpose=_transpose,
     batch=_batch,
     multiple=True,
+    ready=lambda *avals, **params: lambda *args: _in_python(args, **params),
 )
 
 

@@ -50,6 +50,9 @@ class Graph:
             )
         self.svg = _draw(_rows(_boxes(jaxpr)))
 
+    def __repr__(self) -> str:
+        return "<graph of a program: a notebook shows it, save(path) writes it>"
+
     def _repr_svg_(self) -> str:
         return self.svg
 

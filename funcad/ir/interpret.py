@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from funcad.ir.jaxpr import Jaxpr, Literal
+from funcad.ir.jaxpr import Jaxpr, Literal, reads_numbers
 from funcad.ir.state import state
-from funcad.ir.trace import bind
+from funcad.ir.trace import bind, home_of
 
 __all__ = ["eval_jaxpr", "Environment", "note_source"]
 
@@ -48,12 +48,16 @@ def eval_jaxpr(jaxpr: Jaxpr, args: Sequence[Any]) -> list[Any]:
     """The outputs of the program for these inputs (arrays or tracers)."""
     env = Environment(jaxpr.inputs, args)
     values, read = env.values, env.read
+    home = home_of(args)
     del args
     saved = state.source
     try:
         for equation, dead in zip(jaxpr.equations, jaxpr.last_uses):
             state.source = equation.source or saved
-            out = bind(equation.primitive, *[read(a) for a in equation.inputs], **equation.params)
+            if home is not None and reads_numbers(equation):
+                out = home.record(equation.primitive, [a.value for a in equation.inputs], equation.params)
+            else:
+                out = bind(equation.primitive, *[read(a) for a in equation.inputs], **equation.params)
             if equation.primitive.multiple:
                 values.update(zip(equation.outputs, out))
             else:

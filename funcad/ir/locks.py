@@ -95,6 +95,8 @@ class Locks:
         return True
 
     def release(self) -> None:
+        if not self.held:
+            return
         held, self.held = self.held, []
         with _guard:
             for record in held:

@@ -12,7 +12,11 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-__all__ = ["state", "setting"]
+__all__ = ["state", "setting", "open_traces"]
+
+# Whatever a call without tracers must heed, in any thread: levels of the user functions being traced abstractly, and settings
+# below that are not as usual. While it is empty, nothing needs to be looked up.
+open_traces: set[Any] = set()
 
 
 class _State(threading.local):
@@ -26,9 +30,11 @@ class _State(threading.local):
     debug_nans: bool = False
     debug_checks: bool = False
     default_device: str = "cpu"
+    explain_misses: Any = None  # whom explain_cache_misses tells
 
 
 state = _State()
+_HEEDED = frozenset(["axis_env", "jit_disabled", "debug_nans", "debug_checks", "default_device"])
 
 
 @contextmanager
@@ -37,8 +43,12 @@ def setting(**fields: Any) -> Iterator[None]:
     saved = {name: getattr(state, name) for name in fields}
     for name, value in fields.items():
         setattr(state, name, value)
+    unusual = object() if any([name in _HEEDED and fields[name] != getattr(_State, name) for name in fields]) else None
+    if unusual is not None:
+        open_traces.add(unusual)
     try:
         yield
     finally:
         for name, value in saved.items():
             setattr(state, name, value)
+        open_traces.discard(unusual)

@@ -26,7 +26,7 @@ from funcad.ir.locks import Locks
 from funcad.ir.place import NAMESPACES, namespace_of, place
 from funcad.ir.quiet import error_mode, relay, unhush
 from funcad.ir.source import user_source
-from funcad.ir.state import state
+from funcad.ir.state import open_traces, state
 from funcad.ir.tracer import Tracer, concrete_value
 
 __all__ = [
@@ -39,10 +39,10 @@ __all__ = [
     "leaked",
     "by_reference",
     "abstract_trace_of",
+    "home_of",
 ]
 
 _levels = itertools.count(1)
-open_traces: set[int] = set()  # levels of the user functions being traced abstractly, in any thread
 _new_tuple = tuple.__new__
 _new_object = object.__new__
 
@@ -265,6 +265,19 @@ def abstract_trace_of(values: Sequence[Any]) -> Any:
         if type(x) is Tracer and (top is None or x.owner.level > top.level):
             top = x.owner
     return top
+
+
+def home_of(values: Sequence[Any]) -> Any:
+    """The abstract trace in which an interpreter of a program with these inputs records equations that read numbers only.
+
+    Such an equation is the seed of a derivative (`as_traced`). Computed now, it would become a constant, and what is made of it
+    arrays of constants. None unless the values belong to the innermost open trace: what is recorded in an outer one would be
+    captured by it, and a derived program that captured a tracer could not be used again.
+    """
+    if not open_traces:
+        return None
+    trace = abstract_trace_of(values)
+    return trace if trace is state.abstract else None
 
 
 def by_reference(values: Sequence[Any], beside: Sequence[Any]) -> list[Any]:

@@ -161,6 +161,8 @@ def elementwise_ufunc(
             if type(x) is Tracer and dtype is None:
                 if type(x.primal) is np.ndarray and x.primal.dtype.kind in kinds:
                     return bound(x)
+                if type(x.primal) is float and "f" in kinds:
+                    return strengthen(bound(x))
                 aval = x.aval
                 if aval.dtype.kind in kinds and not aval.weak:
                     return bound(x)

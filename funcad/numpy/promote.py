@@ -136,6 +136,9 @@ def promote_dtype(args: Sequence[Any], dtype: np.dtype, weak: bool | None = Fals
     return result
 
 
+_FLOATS = (np.float64, float)
+
+
 def agree(x: Any, y: Any) -> bool:
     """Can an elementwise primitive take x and y as they are? (False may also mean: not seen at a glance.)"""
     if type(x) is not Tracer:
@@ -146,7 +149,7 @@ def agree(x: Any, y: Any) -> bool:
     if x.variable is None:  # following: rank-0 values are told by their types
         p = x.primal
         q = y.primal if kind is Tracer and y.variable is None else y
-        if type(p) is np.float64 and (type(q) is np.float64 or type(q) is float):
+        if type(p) in _FLOATS and type(q) in _FLOATS:
             return True
         if type(p) is np.ndarray and type(q) is np.ndarray and q is not y:
             return p.dtype is q.dtype and p.shape == q.shape

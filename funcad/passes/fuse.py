@@ -311,7 +311,7 @@ def fuse(jaxpr: Jaxpr) -> Jaxpr:
     fusion.assign()
     fusion.sink()
     units: list[Any] = list(jaxpr.equations)  # each equation, or the list of equations of the group that it belongs to
-    readers = _outside_readers(jaxpr)
+    readers = _readers(jaxpr, fusion.views)
     for group in {id(s.group): s.group for s in fusion.spaces.values()}.values():
         for part in _parts(group, jaxpr, fusion.views):
             if len(part) > 1:
@@ -323,13 +323,25 @@ def fuse(jaxpr: Jaxpr) -> Jaxpr:
     return Jaxpr(jaxpr.inputs, tuple(_ordered(units, jaxpr)), jaxpr.outputs)
 
 
-def _outside_readers(jaxpr: Jaxpr) -> dict[Var, list[int]]:
-    """Who reads a value: indices of equations, -1 for the program's outputs."""
-    readers: dict[Var, list[int]] = {o: [-1] for o in jaxpr.outputs if type(o) is Var}
+def _readers(jaxpr: Jaxpr, views: dict[Var, Equation]) -> dict[Var, list[int]]:
+    """Who reads a value, directly or through a broadcast: indices of equations, -1 for the program's outputs."""
+    readers: dict[Var, list[int]] = {}
+
+    def note(a: Any, i: int) -> None:
+        readers.setdefault(a, []).append(i)
+        view = views.get(a)
+        if view is not None:
+            note(view.inputs[0], i)
+
     for i, equation in enumerate(jaxpr.equations):
+        if equation.outputs and equation.outputs[0] in views:
+            continue
         for a in equation.inputs:
             if type(a) is Var:
-                readers.setdefault(a, []).append(i)
+                note(a, i)
+    for o in jaxpr.outputs:
+        if type(o) is Var:
+            note(o, -1)
     return readers
 
 

@@ -43,10 +43,15 @@ class _Builder:
             return math.prod(rows), math.prod(columns)
         return (math.prod(shape),)
 
-    def input(self, v: Var) -> Var:
+    def input(self, v: Var, column: bool = False) -> Var:
+        """The variable that stands for v; in a square group a vector may be one as rows and another as columns."""
         found = self.inside.get(v)
+        if found is not None and not column:
+            return found
+        key = (v, column) if column else v
+        found = self.inside.get(key)
         if found is None:
-            found = self.inside[v] = Var(Aval(self.collapsed(v.aval.shape), v.aval.dtype))
+            found = self.inside[key] = Var(Aval(self.collapsed(v.aval.shape), v.aval.dtype))
             self.inputs.append((v, found))
         return found
 
@@ -73,7 +78,7 @@ class _Builder:
             params = {"shape": target, "axes": (1,)}
         else:
             return self.input(v)
-        inner = self.input(source)
+        inner = self.input(source, params["axes"] == (1,))
         out = Var(Aval(target, v.aval.dtype))
         self.equations.append(Equation(broadcast_in_dim_p, (inner,), params, (out,), equation.source))
         self.inside[v] = out
@@ -90,9 +95,10 @@ def build_group(
     outputs = []
     for m in part:
         equation = jaxpr.equations[m.index]
-        inputs = [
-            a if type(a) is Literal else builder.view(views[a]) if a in views else builder.input(a) for a in equation.inputs
-        ]
+        inputs = []
+        if "dimension_numbers" not in equation.params:
+            read = lambda a: a if type(a) is Literal else builder.view(views[a]) if a in views else builder.input(a)
+            inputs = [read(a) for a in equation.inputs]
         out = equation.outputs[0]
         inner = _member(builder, m.role, equation, inputs)
         builder.inside[out] = inner
@@ -139,6 +145,7 @@ def _member(builder: _Builder, role: str, equation: Equation, inputs: list[Any])
     if builder.split is None:
         return builder.add(equation, inputs, equation.params, ())
     if "dimension_numbers" in equation.params:
+        inputs = [builder.input(a, column=role == "row" and len(a.aval.shape) == 1) for a in equation.inputs]
         x, v = inputs if len(inputs[0].aval.shape) == 2 else inputs[::-1]
         numbers = (((1,), (0,)), ((), ())) if role == "row" else (((0,), (0,)), ((), ()))
         shape = x.aval.shape[:1] if role == "row" else x.aval.shape[1:]

@@ -201,8 +201,8 @@ logsumexp_p = _over_axis(
 
 
 def _layer_norm_impl(xp: Any, x: Any, *, axes: tuple, eps: float) -> list[Any]:
-    centred = x - x.mean(axis=axes, keepdims=True, dtype=x.dtype)
-    variance = (centred * centred).mean(axis=axes, keepdims=True, dtype=x.dtype)
+    centred = x - x.mean(axis=axes, keepdims=True, dtype=x.dtype.type)
+    variance = (centred * centred).mean(axis=axes, keepdims=True, dtype=x.dtype.type)
     r = 1.0 / xp.sqrt(variance + x.dtype.type(eps))
     kept = xp.squeeze(r, axes)
     return [centred * r, kept[()] if xp is np and not kept.ndim else kept]

@@ -317,7 +317,7 @@ def _letter_sizes(terms: Sequence[str], shapes: Sequence[tuple]) -> dict[str, in
 
 
 @lru_cache(maxsize=512)
-def _einsum_path(subscripts: str, shapes: tuple) -> tuple:
+def einsum_steps(subscripts: str, shapes: tuple) -> tuple:
     """Pairwise steps (i, j, presum x, presum y, dimension_numbers) and the last permutation."""
     terms, output = _einsum_terms(subscripts)
     dummies = [np.broadcast_to(np.float64(0), s) for s in shapes]
@@ -363,7 +363,7 @@ def _pair_step(a: str, b: str, needed: set) -> tuple[tuple, str]:
 
 
 def _einsum_impl(xp: Any, *xs: Any, subscripts: str) -> Any:
-    steps, drop, perm = _einsum_path(subscripts, tuple([x.shape for x in xs]))
+    steps, drop, perm = einsum_steps(subscripts, tuple([x.shape for x in xs]))
     left = list(xs)
     for i, j, sum_a, sum_b, numbers in steps:
         b, a = left.pop(j), left.pop(i)

@@ -158,7 +158,7 @@ def _accumulate(ufunc: np.ufunc) -> Callable[..., Any]:
     def impl(xp: Any, x: Any, *, axis: int, reverse: bool) -> Any:
         x = _flipped(x, axis, reverse)
         if xp is np:
-            out = ufunc.accumulate(x, axis=axis, dtype=x.dtype) if keeps_dtype else ufunc.accumulate(x, axis=axis)
+            out = ufunc.accumulate(x, axis=axis, dtype=x.dtype.type) if keeps_dtype else ufunc.accumulate(x, axis=axis)
         elif keeps_dtype:
             out = (xp.cumsum if name == "add" else xp.cumprod)(x, axis=axis, dtype=x.dtype)
         else:

@@ -2,12 +2,13 @@
 
 `basic_index(x, index)` is one equation for everything that NumPy calls basic indexing. `index` is canonical: an int in [0, n),
 a triple (start, count, step) per axis that stays, None for a new axis; no Ellipsis, one entry per axis of x. Its transpose is
-`basic_place` (zeros but for the selected elements); `basic_update` writes into a copy. `dynamic_slice` takes computed starts,
-which wrap once if negative and are then clamped so that the slice fits, as in JAX.
+`basic_place` (zeros but for the selected elements), of which `place_sum` adds up several; `basic_update` writes into a copy.
+`dynamic_slice` takes computed starts, which wrap once if negative and are then clamped so that the slice fits, as in JAX.
 """
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -82,6 +83,69 @@ basic_place_p = structural(  # zeros of a shape, with x at the index
     lambda ct, x, *, index, shape: basic_index_p(ct, index=index),
     lambda size, x, *, index, shape: basic_place_p(x, index=_batched_index(size, index), shape=(size, *shape)),
     silent=True,
+)
+
+
+# -- the sum of several placements, which the compiler makes of additions
+
+
+@lru_cache(maxsize=512)
+def _common_index(indices: tuple, shape: tuple) -> tuple | None:
+    """The elements that all canonical indices address, as NumPy takes them; None if there are none."""
+    result = []
+    for axis, n in enumerate(shape):
+        places = set(range(n))
+        for index in indices:
+            entry = [e for e in index if e is not None][axis]
+            start, count, step = (entry, 1, 1) if type(entry) is int else entry
+            places &= set(range(start, start + count * step, step))
+        if not places:
+            return None
+        ordered = sorted(places)
+        result.append(slice(ordered[0], ordered[-1] + 1, ordered[1] - ordered[0] if len(ordered) > 1 else 1))
+    return tuple(result)
+
+
+def _place_sum_impl(xp: Any, *xs: Any, indices: tuple, shape: tuple) -> Any:
+    dtype = xs[0].dtype
+    out = xp.zeros(shape, dtype)
+    common = _common_index(indices, shape) if dtype.kind in "fc" else None
+    if common is not None:  # elsewhere some term adds a zero, so that -0.0 becomes 0.0; here none does
+        out[common] = complex(-0.0, -0.0) if dtype.kind == "c" else -0.0
+    for x, index in zip(xs, indices):
+        out[_python_index(index)] += x
+    return out
+
+
+def _place_sum_abstract(*avals: Aval, indices: tuple, shape: tuple) -> Aval:
+    for x, index in zip(avals, indices, strict=True):
+        axes = len([e for e in index if e is not None])
+        if x.shape != _basic_shape(index) or x.dtype != avals[0].dtype or axes != len(shape):
+            raise TypeError(f"place_sum: {x} does not fit at {index} of shape {shape}, or has not the others' dtype")
+    return Aval(shape, avals[0].dtype)
+
+
+def _place_sum_jvp(tangents: Any, out: Any, *xs: Any, indices: tuple, shape: tuple) -> Any:
+    terms = [(t, index) for t, index in zip(tangents, indices) if t is not None]
+    return place_sum_p(*[t for t, _ in terms], indices=tuple([index for _, index in terms]), shape=shape)
+
+
+def _place_sum_transpose(ct: Any, *xs: Any, indices: tuple, shape: tuple) -> list:
+    return [basic_index_p(ct, index=i) if is_linear(x) else None for x, i in zip(xs, indices)]
+
+
+def _place_sum_batch(size: int, args: Any, batched: Any, *, indices: tuple, shape: tuple) -> tuple[Any, bool]:
+    xs = [a if b else broadcast_leading(a, size) for a, b in zip(args, batched)]
+    return place_sum_p(*xs, indices=tuple([_batched_index(size, i) for i in indices]), shape=(size, *shape)), True
+
+
+place_sum_p = Primitive(  # basic_place of each operand at its index, added up from the left, in one array
+    "place_sum",
+    _place_sum_impl,
+    _place_sum_abstract,
+    jvp=_place_sum_jvp,
+    transpose=_place_sum_transpose,
+    batch=_place_sum_batch,
 )
 
 

@@ -36,7 +36,7 @@ def _moved(axes: tuple) -> tuple:
 def _sum_impl(xp: Any, x: Any, *, axes: tuple) -> Any:
     dtype = x.dtype
     if xp is np:
-        return np.add.reduce(x, axis=axes, dtype=dtype) if axes else x
+        return np.add.reduce(x, axis=axes, dtype=dtype.type) if axes else x  # the type: no byte order
     return xp.sum(x, axis=axes, dtype=dtype) if axes else x
 
 
@@ -83,7 +83,7 @@ def _reduction(
 
 def _prod_impl(xp: Any, x: Any, *, axes: tuple) -> Any:
     if xp is np:
-        return np.multiply.reduce(x, axis=axes, dtype=x.dtype)
+        return np.multiply.reduce(x, axis=axes, dtype=x.dtype.type)
     return xp.prod(x, axis=axes, dtype=x.dtype)
 
 

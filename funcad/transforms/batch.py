@@ -15,10 +15,10 @@ from typing import Any
 from funcad.errors import MissingRuleError
 from funcad.ir.aval import aval_of
 from funcad.ir.interpret import Environment, note_source
-from funcad.ir.jaxpr import Jaxpr, Literal, equation_axis_names
+from funcad.ir.jaxpr import Jaxpr, Literal, equation_axis_names, reads_numbers
 from funcad.ir.quiet import enter, unhush
 from funcad.ir.state import state
-from funcad.ir.trace import bind, trace_function
+from funcad.ir.trace import bind, home_of, trace_function
 from funcad.primitives.stack import lead
 
 __all__ = ["batch_eval", "batch_jaxpr", "batch_step"]
@@ -51,6 +51,7 @@ def _acts_on(params: dict[str, Any], name: Any) -> bool:
 def batch_eval(jaxpr: Jaxpr, size: int, args: Sequence[Any], batched: Sequence[bool]) -> tuple[list[Any], list[bool]]:
     """Outputs of a program for batched inputs (axis 0), and which outputs are batched."""
     env = Environment(jaxpr.inputs, list(zip(args, batched)))
+    home = home_of(args)
     values = env.values
     name = state.batching
     names = jaxpr.axis_names if name is not None else frozenset()
@@ -63,9 +64,12 @@ def batch_eval(jaxpr: Jaxpr, size: int, args: Sequence[Any], batched: Sequence[b
             token = enter(modes[i]) if i in modes else None
             pairs = [(a.value, False) if type(a) is Literal else values[a] for a in equation.inputs]
             named = name in names and name in equation_axis_names(equation)
-            outs, out_batched = batch_step(
-                equation.primitive, size, [x for x, _ in pairs], [b for _, b in pairs], equation.params, named
-            )
+            if home is not None and reads_numbers(equation):
+                outs, out_batched = [home.record(equation.primitive, [x for x, _ in pairs], equation.params)], [False]
+            else:
+                outs, out_batched = batch_step(
+                    equation.primitive, size, [x for x, _ in pairs], [b for _, b in pairs], equation.params, named
+                )
             if token is not None:
                 unhush(token)
                 token = None
@@ -102,5 +106,5 @@ def batch_jaxpr(
 
         avals = [v.aval.batched(size) if b else v.aval for v, b in zip(jaxpr.inputs, batched)]
         derived, consts = trace_function(program, avals, name="vmap")
-        found = jaxpr.memo[key] = (derived, consts, out_batched)
+        found = jaxpr.memo.setdefault(key, (derived, consts, out_batched))
     return found

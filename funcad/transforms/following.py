@@ -26,9 +26,10 @@ from funcad.ir.source import user_source
 from funcad.ir.state import state
 from funcad.ir.trace import AbstractTrace, Trace, bind, by_reference, compute, leaked, open_traces
 from funcad.ir.tracer import Tracer, concrete_value
-from funcad.primitives.arithmetic import add_p, sub_p
 from funcad.primitives.shape import broadcast_to
 from funcad.transforms.jvp import jvp_step
+from funcad.transforms.structural import UNSEEN
+from funcad.transforms.tape import ROWS, Tape, rule_of
 
 __all__ = ["FollowingTrace", "follow", "linearize_following"]
 
@@ -70,20 +71,31 @@ class _Protector:
 class FollowingTrace(Trace):
     """Runs `jvp_step` as operations are recorded."""
 
-    __slots__ = ("linear", "protector", "moved")
+    __slots__ = ("linear", "protector", "moved", "tape")
 
     def __init__(self, name: str, linear: bool, protector: _Protector | None = None):
-        super().__init__(name)
+        Trace.__init__(self, name)
         self.linear = linear
         self.protector = protector
         self.moved: dict[int, tuple[Any, Any]] = {}
+        self.tape: Tape | None = None
 
     def record(self, primitive: Any, args: Sequence[Any], params: dict[str, Any], shape: tuple | None = None) -> Any:
         """`shape` is given for an elementwise operation whose operands have other shapes: NumPy broadcasts the primals
         itself, and equations broadcast only the tangents."""
         if self.closed:
             raise leaked(next(a for a in args if type(a) is Tracer and a.owner is self))
-        if primitive.structural and self.linear and type(args[0].primal) is not Tracer:
+        ready: Any = None
+        tape = self.tape
+        if tape is not None:
+            if primitive in ROWS and not open_traces:
+                ready = tape.record(self, primitive, args, params, shape, state.source or user_source())
+                if type(ready) is Tracer:
+                    return ready
+            if ready is not None or not _passive(primitive):
+                self.tape = None
+                tape.flush()
+        if ready is None and primitive.structural and self.linear and type(args[0].primal) is not Tracer:
             t = args[0].tangent
             if type(t) is Tracer and type(t.owner) is AbstractTrace:  # no residuals, no arithmetic on tangents: the short way
                 out = bind(primitive, args[0].primal, **params)
@@ -118,14 +130,13 @@ class FollowingTrace(Trace):
             if primitive.multiple or primitive.jvp is None:
                 outs, touts = jvp_step(primitive, primals, tangents, params, self.linear)
             else:  # the same step without its lists
-                out = bind(primitive, *primals, **params) if nested else compute(primitive, primals, params)
+                if ready is not None:
+                    (out,) = ready
+                else:
+                    out = bind(primitive, *primals, **params) if nested else compute(primitive, primals, params)
                 token = hush()
                 try:
-                    if shape is not None:
-                        if primitive is not add_p and primitive is not sub_p:  # their rules read tangents only
-                            primals = [p if p.shape == shape else broadcast_to(p, shape) for p in primals]
-                        tangents = [t if t is None or t.shape == shape else broadcast_to(t, shape) for t in tangents]
-                    tangent = primitive.jvp(tangents, out, *primals, **params)
+                    tangent = rule_of(primitive, primals, tangents, out, params, shape)
                 finally:
                     unhush(token)
                 if tangent is not None:
@@ -162,6 +173,11 @@ class FollowingTrace(Trace):
         return result
 
 
+def _passive(primitive: Any) -> bool:
+    """Does it leave tangents alone (comparisons)?"""
+    return primitive.jvp is None and primitive.primal_and_jvp is None and primitive.linearize is None
+
+
 def _run(trace: FollowingTrace, f: Any, primals: Sequence[Any], tangents: Sequence[Any], source: Any) -> tuple[list, list]:
     inputs = [p if t is None else Tracer(trace, None, p, t, source) for p, t in zip(primals, tangents)]
     try:
@@ -182,11 +198,18 @@ def follow(f: Any, primals: Sequence[Any], tangents: Sequence[Any]) -> tuple[lis
 
 
 def linearize_following(
-    f: Any, primals: Sequence[Any], differentiated: Sequence[bool], name: str, box: dict[str, Any]
+    f: Any,
+    primals: Sequence[Any],
+    differentiated: Sequence[bool],
+    name: str,
+    box: dict[str, Any],
+    with_tape: bool = False,
 ) -> tuple[list[Any], list[bool], Any, list[Any], Locks]:
     """Run f once and record its tangent program: (outputs, out_nonzero, linear jaxpr, residuals, locks).
 
-    If f puts "n" into `box`, only its first n outputs are differentiated; the others are auxiliary, of any type.
+    If f puts "n" into `box`, only its first n outputs are differentiated; the others are auxiliary, of any type. With
+    `with_tape`, a `Tape` that has its backward program may come in place of the linear jaxpr, or "once" in `box` says that the
+    structure was seen for the first time.
     """
     protector = _Protector(primals)
     recording = AbstractTrace(name, protect=protector)
@@ -195,10 +218,19 @@ def linearize_following(
     tangents = []
     for p, d in zip(primals, differentiated):
         tangents.append(recording.new_input(_tangent_aval(p), source) if d else None)
+    tape = None
+    if with_tape and not (NAMESPACES or open_traces or "cupy" in sys.modules):
+        tape = trace.tape = Tape(recording, protector, primals, tangents)
     try:
         outs, touts = _run(trace, f, primals, tangents, source)
         protector.args = outs
         del touts[box.get("n", len(touts)) :]
+        if tape is not None and trace.tape is tape:
+            if tape.has_program([t for t in touts if t is not None]):
+                return outs, [t is not None for t in touts], tape, [], protector.locks
+            if tape.found is UNSEEN:
+                box["once"] = True
+            tape.flush()
         jaxpr, residuals = recording.jaxpr([t for t in touts if t is not None])
     except BaseException:
         protector.locks.release()  # at once: whoever keeps the exception keeps this frame

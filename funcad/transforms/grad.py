@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import functools
 import itertools
+import operator
 import warnings
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -30,6 +31,7 @@ from funcad.transforms.plumbing import (
     zeros_for,
 )
 from funcad.transforms.structural import pull
+from funcad.transforms.tape import Tape
 
 __all__ = ["grad", "value_and_grad"]
 
@@ -142,12 +144,13 @@ class _Gradient:
         positions, single, names = self._selection(args, kwargs)
         selected = [args[i] for i in positions] + [kwargs[n] if i is None else args[i] for n, i in names]
         leaves, in_tree = tree.flatten(selected)
+        plain = len(leaves) == len(selected) and all(map(operator.is_, leaves, selected))  # each argument is a leaf
         differentiable = self._check_inputs(leaves, selected)
         box: dict[str, Any] = {}
         rest, named = list(args), dict(kwargs)
 
         def flat(*xs: Any) -> list[Any]:
-            values = in_tree.unflatten(xs)
+            values = xs if plain else in_tree.unflatten(xs)
             for i, v in zip(positions, values):
                 rest[i] = v
             for (name, position), v in zip(names, values[len(positions) :]):
@@ -170,11 +173,15 @@ class _Gradient:
             box["n"] = 1
             return [out, *aux_leaves]
 
-        outs, nonzero, jaxpr, residuals, locks = linearize_following(flat, leaves, differentiable, "grad", box)
+        outs, nonzero, jaxpr, residuals, locks = linearize_following(flat, leaves, differentiable, "grad", box, True)
         value = outs[0]
         if nonzero[0]:
-            seed = near([as_traced(aval_of(value).dtype.type(1), value)], [value], scalars=True)
-            found = iter(pull(jaxpr, residuals, seed))
+            one = aval_of(value).dtype.type(1)
+            if type(jaxpr) is Tape:
+                found = iter(jaxpr.pull([one]))
+            else:
+                seed = near([as_traced(one, value)], [value], scalars=True)
+                found = iter(pull(jaxpr, residuals, seed, "once" in box))
         else:
             found = itertools.repeat(None)
         grads = [next(found) if d else None for d in differentiable]
@@ -187,7 +194,7 @@ class _Gradient:
             foreign = leaves + outs
         grads = export(near_each(grads, leaves), foreign)
         locks.release()
-        return self._result(outs, box, in_tree.unflatten(grads), len(positions), single)
+        return self._result(outs, box, grads if plain else in_tree.unflatten(grads), len(positions), single)
 
     def _result(self, outs: list, box: dict, grads: Any, n_positions: int, single: bool) -> Any:
         by_position = grads[0] if single else tuple(grads[:n_positions])

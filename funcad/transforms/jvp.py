@@ -16,10 +16,10 @@ from typing import Any
 from funcad.errors import MissingRuleError
 from funcad.ir.aval import aval_of, is_inexact
 from funcad.ir.interpret import Environment, note_source
-from funcad.ir.jaxpr import Jaxpr, Literal
+from funcad.ir.jaxpr import Jaxpr, Literal, reads_numbers
 from funcad.ir.quiet import hush, unhush
 from funcad.ir.state import state
-from funcad.ir.trace import bind, trace_function
+from funcad.ir.trace import bind, home_of, trace_function
 
 __all__ = ["jvp_step", "jvp_eval", "jvp_jaxpr"]
 
@@ -58,13 +58,17 @@ def jvp_eval(
     """Outputs and output tangents of a program (tangents may be None, meaning zero)."""
     env = Environment(jaxpr.inputs, list(zip(primals, tangents)))
     values = env.values
+    home = home_of(primals)
     del primals, tangents
     saved = state.source
     try:
         for equation, dead in zip(jaxpr.equations, jaxpr.last_uses):
             state.source = equation.source or saved
             pairs = [(a.value, None) if type(a) is Literal else values[a] for a in equation.inputs]
-            outs, ts = jvp_step(equation.primitive, [p for p, _ in pairs], [t for _, t in pairs], equation.params, linear)
+            if home is not None and reads_numbers(equation):
+                outs, ts = [home.record(equation.primitive, [p for p, _ in pairs], equation.params)], [None]
+            else:
+                outs, ts = jvp_step(equation.primitive, [p for p, _ in pairs], [t for _, t in pairs], equation.params, linear)
             values.update(zip(equation.outputs, zip(outs, ts)))
             del pairs, outs, ts
             for v in dead:
@@ -94,5 +98,5 @@ def jvp_jaxpr(jaxpr: Jaxpr, nonzero: tuple[bool, ...]) -> tuple[Jaxpr, list[Any]
 
         avals = [*jaxpr.in_avals, *[v.aval for v, z in zip(jaxpr.inputs, nonzero) if z]]
         derived, consts = trace_function(program, avals, name="jvp")
-        found = jaxpr.memo[key] = (derived, consts, out_nonzero)
+        found = jaxpr.memo.setdefault(key, (derived, consts, out_nonzero))
     return found

@@ -101,5 +101,5 @@ def linearize_jaxpr(jaxpr: Jaxpr, nonzero: tuple[bool, ...]) -> Linearized:
             return [*outs, *new]
 
         program, consts = trace_function(forward, jaxpr.in_avals, name="linearize")
-        found = jaxpr.memo[key] = Linearized(prune(program), consts, **box)
+        found = jaxpr.memo.setdefault(key, Linearized(prune(program), consts, **box))
     return found

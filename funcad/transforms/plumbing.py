@@ -16,12 +16,10 @@ import numpy as np
 from funcad import tree
 from funcad.errors import TangentMismatchError
 from funcad.ir.aval import FLOAT0, Aval, aval_of, is_inexact
-from funcad.ir.jaxpr import Literal
 from funcad.ir.locks import root_of
 from funcad.ir.place import namespace_of, near
-from funcad.ir.source import for_user, user_source
-from funcad.ir.state import state
-from funcad.ir.trace import abstract_trace_of, by_reference
+from funcad.ir.source import for_user
+from funcad.ir.trace import by_reference, home_of
 from funcad.ir.tracer import Tracer, concrete_value
 from funcad.primitives.conversion import convert_p
 
@@ -118,15 +116,14 @@ def as_traced(x: Any, beside: Any) -> Any:
 
     What is computed from it is then part of that program, where it can be simplified, instead of an array of constants.
     """
-    trace = abstract_trace_of([beside])
-    if trace is None:
-        return x
-    aval = aval_of(x)
-    return trace.append(convert_p, (Literal(x),), {"dtype": aval.dtype}, Aval((), aval.dtype), state.source or user_source())
+    trace = home_of([beside])
+    return x if trace is None else trace.record(convert_p, [x], {"dtype": aval_of(x).dtype})
 
 
 def export(values: Sequence[Any], foreign: Sequence[Any] = ()) -> list[Any]:
     """Results for the user: arrays that are writeable and share no memory with each other or with `foreign` arrays."""
+    if np.ndarray not in map(type, values):
+        return list(values)
     roots = {id(root_of(a)) for a in map(concrete_value, foreign) if type(a) is np.ndarray}
     result = []
     for x in values:

@@ -28,7 +28,7 @@ from funcad.ir.trace import AbstractTrace
 from funcad.ir.tracer import Tracer
 from funcad.transforms.transpose import transpose_eval
 
-__all__ = ["pull", "compile_with", "forget"]
+__all__ = ["pull", "cached", "compiled", "frozen", "UNSEEN", "compile_with", "forget"]
 
 MAX_PROGRAMS = 256  # the entry that was not used for longest goes first
 MAX_EQUATIONS = 2000  # of longer programs the key would cost more than it saves
@@ -49,21 +49,14 @@ def forget() -> None:
         _table.clear()
 
 
-def pull(jaxpr: Jaxpr, residuals: list[Any], cotangents: Sequence[Any]) -> list[Any]:
-    """Cotangents of the linear inputs of a recorded tangent program; `residuals`, its leading inputs, are emptied."""
-    key, literals = _key(jaxpr, residuals, cotangents)
-    entry: Any = False
-    if key is not None:
-        with _guard:
-            entry = _table.pop(key, _UNSEEN)
-    if entry is None:
-        entry = _derive(jaxpr, len(residuals), cotangents)
-    if key is not None:
-        with _guard:
-            _table[key] = None if entry is _UNSEEN else entry
-            if len(_table) > MAX_PROGRAMS:
-                del _table[next(iter(_table))]
-    if entry is _UNSEEN or entry is False:
+def pull(jaxpr: Jaxpr, residuals: list[Any], cotangents: Sequence[Any], once: bool = False) -> list[Any]:
+    """Cotangents of the linear inputs of a recorded tangent program; `residuals`, its leading inputs, are emptied.
+
+    `once`: the table is left alone, because the program comes here for the first and last time.
+    """
+    key, literals = (None, []) if once else _key(jaxpr, residuals, cotangents)
+    entry: Any = False if key is None else cached(key, lambda: _derive(jaxpr, len(residuals), cotangents))
+    if entry is UNSEEN or entry is False:
         n = len(jaxpr.inputs) - len(residuals)
         linear = [False] * len(residuals) + [True] * n
         values = residuals + [None] * n
@@ -76,7 +69,20 @@ def pull(jaxpr: Jaxpr, residuals: list[Any], cotangents: Sequence[Any]) -> list[
     return [next(found) if z else None for z in nonzero]
 
 
-_UNSEEN = object()
+UNSEEN = object()
+
+
+def cached(key: tuple, derive: Callable[[], Any]) -> Any:
+    """The entry of a key, derived at its second sight; UNSEEN at the first."""
+    with _guard:
+        entry = _table.pop(key, UNSEEN)
+    if entry is None:
+        entry = derive()
+    with _guard:
+        _table[key] = None if entry is UNSEEN else entry
+        if len(_table) > MAX_PROGRAMS:
+            del _table[next(iter(_table))]
+    return entry
 
 
 def _key(jaxpr: Jaxpr, residuals: Sequence[Any], cotangents: Sequence[Any]) -> tuple[tuple | None, list[Any]]:
@@ -112,10 +118,10 @@ def _key(jaxpr: Jaxpr, residuals: Sequence[Any], cotangents: Sequence[Any]) -> t
             else:
                 add(numbers[a])
         if params:
-            frozen = _frozen(params)
-            if frozen is None:
+            bits = frozen(params)
+            if bits is None:
                 return None, []
-            add(frozen)
+            add(bits)
         for v in outputs:
             numbers[v] = n
             n += 1
@@ -126,7 +132,7 @@ def _key(jaxpr: Jaxpr, residuals: Sequence[Any], cotangents: Sequence[Any]) -> t
     return tuple(parts), literals
 
 
-def _frozen(params: dict[str, Any]) -> bytes | None:
+def frozen(params: dict[str, Any]) -> bytes | None:
     """The parameters by their bits, so that 1, 1.0, True and -0.0, 0.0 differ; None if they hold more than plain data."""
     values = list(params.values())
     for i, v in enumerate(values):
@@ -167,11 +173,15 @@ def _derive(jaxpr: Jaxpr, n: int, cotangents: Sequence[Any]) -> Any:
         return False
     finally:
         trace.close()
+    return compiled(derived, consts), [o is not None for o in outs]
+
+
+def compiled(derived: Jaxpr, consts: list[Any]) -> Callable[[list], list]:
+    """`run(values) -> outputs`, which empties the list of values, of a derived program without its sources."""
     plain = Jaxpr(derived.inputs, tuple([e._replace(source=None) for e in derived.equations]), derived.outputs)
     run = _compile[0](plain)
-    nonzero = [o is not None for o in outs]
     if not consts:
-        return run, nonzero
+        return run
     for c in consts:
         if type(c) is np.ndarray:
             c.flags.writeable = False  # if an output is one of them, `export` copies it
@@ -180,7 +190,7 @@ def _derive(jaxpr: Jaxpr, n: int, cotangents: Sequence[Any]) -> Any:
         values[:0] = consts  # in the same list, which `run` empties
         return run(values)
 
-    return with_consts, nonzero
+    return with_consts
 
 
 def _strong(x: Any) -> Aval:

@@ -176,7 +176,7 @@ def known_jaxpr(jaxpr: Jaxpr, linear: tuple[bool, ...]) -> tuple[Jaxpr, list[Any
         avals = [v.aval for v, lin in zip(jaxpr.inputs, linear) if not lin]
         derived, consts = trace_function(program, avals, name="transpose")
         derived = prune(derived, effects=not any(out_linear))  # or they would happen again when the rest is transposed
-        found = jaxpr.memo["known", linear] = (derived, consts, out_linear)
+        found = jaxpr.memo.setdefault(("known", linear), (derived, consts, out_linear))
     return found
 
 
@@ -205,5 +205,5 @@ def transpose_jaxpr(jaxpr: Jaxpr, linear: tuple[bool, ...], nonzero: tuple[bool,
 
         avals = [*known, *[o.aval for o, z in zip(jaxpr.outputs, nonzero) if z]]
         derived, consts = trace_function(program, avals, name="transpose")
-        found = jaxpr.memo[key] = (derived, consts, in_nonzero)
+        found = jaxpr.memo.setdefault(key, (derived, consts, in_nonzero))
     return found

@@ -1,0 +1,370 @@
+"""Implementations as source text: what an exported program needs of funcad's own functions.
+
+Idea: the implementation of a primitive is an ordinary function over `xp`. Its definition is found in its file by the position
+of its code, the annotations are dropped, and the global names and closed-over values it uses are written in front of it in the
+same way: functions and classes by their source, NumPy's and Python's own by their names, plain values by their text.
+Invariant: the text names nothing of funcad; what cannot be written (a primitive, thread state, an open file) raises
+NotImplementedError and says where it was needed. Trap: two modules may use one name for different things, so names are given
+per object.
+"""
+
+from __future__ import annotations
+
+import ast
+import base64
+import builtins
+import functools
+import inspect
+import types
+import zlib
+from typing import Any
+
+import numpy as np
+
+from funcad.ir.aval import Aval, Stack, aval_of, dtype_of, shape_of
+from funcad.ir.place import namespace_of
+from funcad.ir.source import is_internal
+
+__all__ = ["Bundle", "array_text", "packed_text"]
+
+SMALL_ARRAY = 64  # elements that are written as numbers
+LARGEST_ARRAY = 1 << 20  # bytes of an array that is written at all
+
+# funcad's own names that implementations read, and what stands for them in a module without funcad
+STAND_INS = {
+    "shape_of": "def {0}(x):\n    return np.shape(x)",
+    "dtype_of": "def {0}(x):\n    return x.dtype if hasattr(x, 'dtype') else np.asarray(x).dtype",
+    "aval_of": "def {0}(x):\n    return x if hasattr(x, 'dtype') else np.asarray(x)",
+    "namespace_of": (
+        "def {0}(args):\n"
+        "    return next((a.__array_namespace__() for a in args if hasattr(a, '__array_namespace__')), np)"
+    ),
+    "Stack": "class {0}(list):\n    pass",
+    "Aval": (
+        "class {0}:\n    def __init__(self, shape, dtype, weak=False):\n"
+        "        self.shape, self.dtype, self.weak = tuple(shape), np.dtype(dtype), weak\n"
+        "        self.ndim, self.size = len(self.shape), int(np.prod(self.shape, dtype=int))"
+    ),
+}
+_STANDS_FOR = {id(value): STAND_INS[value.__name__] for value in (shape_of, dtype_of, aval_of, namespace_of, Stack, Aval)}
+
+
+class Bundle:
+    """Definitions, in the order in which they are needed."""
+
+    def __init__(self, taken: set[str]):
+        self.taken = taken
+        self.names: dict[int, str] = {}
+        self.kept: list[Any] = []  # keeps the objects alive, so that their ids stay theirs
+        self.definitions: list[str] = []
+        self.imports: dict[str, str] = {}  # statement -> name
+        self.path: list[str] = []
+
+    # -- names
+
+    def _name(self, wanted: str, value: Any) -> str:
+        wanted = wanted if wanted.isidentifier() else "value"
+        name, k = wanted, 2
+        while name in self.taken or hasattr(builtins, name):
+            name, k = f"{wanted}_{k}", k + 1
+        self.taken.add(name)
+        self.names[id(value)] = name
+        self.kept.append(value)
+        return name
+
+    def refuse(self, what: str) -> NotImplementedError:
+        return NotImplementedError(
+            f"export: {' of '.join(reversed(self.path))} needs {what}, which has no text of its own.\n"
+            "Remedy: leave this operation out of the exported function, or run the function with funcad."
+        )
+
+    # -- values
+
+    def text(self, value: Any, hint: str = "value") -> str:
+        """An expression for a value; what it needs is defined before."""
+        if value is None or value is Ellipsis or type(value) in (bool, int, str, bytes):
+            return repr(value)
+        if type(value) in (float, complex):
+            return _number(value)
+        if id(value) in self.names:
+            return self.names[id(value)]
+        if isinstance(value, types.ModuleType):
+            return self._module(value)
+        if type(value) in (tuple, list, set, frozenset):
+            inner = ", ".join([self.text(v, hint) for v in value])
+            if type(value) is tuple:
+                return f"({inner}{',' if len(value) == 1 else ''})"
+            return f"[{inner}]" if type(value) is list else f"{type(value).__name__}([{inner}])"
+        if type(value) is dict:
+            return "{" + ", ".join([f"{self.text(k)}: {self.text(v, hint)}" for k, v in value.items()]) + "}"
+        if type(value) is slice:
+            return f"slice({self.text(value.start)}, {self.text(value.stop)}, {self.text(value.step)})"
+        if isinstance(value, np.dtype):
+            return f"np.dtype({value.str!r})"
+        if isinstance(value, np.generic):
+            return f"np.{_scalar(value)}"
+        if isinstance(value, np.ndarray) and value.nbytes <= LARGEST_ARRAY and value.dtype.kind in "biufc":
+            return self._define(hint, value, self._array(value))
+        if id(value) in _STANDS_FOR:
+            name = self._name(value.__name__, value)
+            self.definitions.append(_STANDS_FOR[id(value)].format(name))
+            return name
+        if isinstance(value, functools.partial):
+            parts = [self.text(value.func), *[self.text(a) for a in value.args]]
+            parts += [f"{k}={self.text(v)}" for k, v in value.keywords.items()]
+            self.imports["import functools"] = "functools"
+            return f"functools.partial({', '.join(parts)})"
+        found = self._public(value)
+        if found is not None:
+            return found
+        wrapped = inspect.unwrap(value) if callable(value) else value
+        if isinstance(wrapped, types.FunctionType):
+            return self._function(wrapped, value)
+        if isinstance(value, type):
+            return self._class(value)
+        raise self.refuse(f"a {type(value).__name__} ({hint})")
+
+    def _define(self, hint: str, value: Any, text: str) -> str:
+        name = self._name(hint, value)
+        self.definitions.append(f"{name} = {text}")
+        return name
+
+    def _closed_over(self, name: str, value: Any) -> str:
+        """A closed-over value as a name: `0 is None` in the place of `n is None` would warn."""
+        if value is None or type(value) in (bool, int, float, str):
+            chosen, k = name, 2
+            while chosen in self.taken or hasattr(builtins, chosen):
+                chosen, k = f"{name}_{k}", k + 1
+            self.taken.add(chosen)
+            self.definitions.append(f"{chosen} = {self.text(value)}")
+            return chosen
+        return self.text(value, name)
+
+    def _array(self, value: np.ndarray) -> str:
+        if value.size <= SMALL_ARRAY:
+            return array_text(value)
+        self.imports.update({"import base64": "base64", "import zlib": "zlib"})
+        return packed_text(value)
+
+    def _module(self, module: types.ModuleType) -> str:
+        if module is np:
+            return "np"
+        root = module.__name__.partition(".")[0]
+        if root == "funcad" or root.startswith("_"):
+            raise self.refuse(f"the module {module.__name__}")
+        name = module.__name__.replace(".", "_") if "." in module.__name__ else module.__name__
+        self.taken.add(name)
+        self.imports[f"import {module.__name__} as {name}" if name != module.__name__ else f"import {name}"] = name
+        return name
+
+    def _public(self, value: Any) -> str | None:
+        """NumPy's, SciPy's and Python's own, by their public names."""
+        name = getattr(value, "__name__", None)
+        if not isinstance(name, str):
+            return None
+        if getattr(np, name, None) is value:
+            return f"np.{name}"
+        if getattr(builtins, name, None) is value:
+            return name
+        module = getattr(value, "__module__", None) or ""
+        module = {"_operator": "operator", "_functools": "functools", "itertools": "itertools"}.get(module, module)
+        root = module.partition(".")[0]
+        if not root or root == "funcad":
+            return None
+        try:
+            parts = __import__(module, fromlist=["_"])
+        except ImportError:
+            return None
+        if getattr(parts, name, None) is not value or any([p.startswith("_") for p in module.split(".")]):
+            return None
+        return f"{self._module(parts)}.{name}"
+
+    # -- functions
+
+    def _function(self, function: types.FunctionType, original: Any) -> str:
+        if not is_internal(function.__code__.co_filename):
+            raise self.refuse(f"the Python function {function.__qualname__}, which it calls back")
+        self.path.append(function.__qualname__)
+        try:
+            node = _definition(function)
+            if node is None:
+                raise self.refuse("source text that is not there")
+            wanted = function.__name__ if function.__name__ != "<lambda>" else "function"
+            name = self._name(wanted, original)
+            self.names[id(function)] = name
+            self.kept.append(function)
+            closed = inspect.getclosurevars(function)
+            values: dict[str, Any] = {**function.__globals__}
+            free = dict(closed.nonlocals)
+            local = _bound_names(node)
+            renamed: dict[str, str] = {}
+            modules: dict[str, types.ModuleType] = {}
+            for used in _loaded_names(node):
+                if used in local and used not in free:
+                    continue
+                if used in free:
+                    renamed[used] = self._closed_over(used, free[used])
+                elif used in values and _is_ours(values[used]):
+                    modules[used] = values[used]
+                elif used in values:
+                    renamed[used] = self.text(values[used], used)
+                elif not hasattr(builtins, used):
+                    raise self.refuse(f"the name {used}")
+            node = _Attributes(self, modules).visit(node)
+            node = _Renamed(renamed).visit(node)
+            if isinstance(node, ast.Lambda):
+                self.definitions.append(f"{name} = {ast.unparse(node)}")
+            else:
+                node.name = name
+                self.definitions.append(ast.unparse(ast.fix_missing_locations(node)))
+            return name
+        finally:
+            self.path.pop()
+
+    def _class(self, kind: type) -> str:
+        raise self.refuse(f"the class {kind.__qualname__}")
+
+
+def _is_ours(value: Any) -> bool:
+    return isinstance(value, types.ModuleType) and value.__name__.partition(".")[0] == "funcad"
+
+
+class _Attributes(ast.NodeTransformer):
+    """`module.name`, of one of funcad's modules, replaced by what it is."""
+
+    def __init__(self, bundle: Bundle, modules: dict[str, types.ModuleType]):
+        self.bundle = bundle
+        self.modules = modules
+
+    def visit_Attribute(self, node: ast.Attribute) -> Any:
+        if isinstance(node.value, ast.Name) and node.value.id in self.modules:
+            value = getattr(self.modules[node.value.id], node.attr)
+            return ast.parse(self.bundle.text(value, node.attr), mode="eval").body
+        return self.generic_visit(node)
+
+    def visit_Name(self, node: ast.Name) -> Any:
+        if node.id in self.modules:
+            raise self.bundle.refuse(f"the module {self.modules[node.id].__name__}")
+        return node
+
+
+class _Renamed(ast.NodeTransformer):
+    """Global names replaced by expressions."""
+
+    def __init__(self, texts: dict[str, str]):
+        self.texts = {k: ast.parse(v, mode="eval").body for k, v in texts.items() if v != k}
+
+    def visit_Name(self, node: ast.Name) -> Any:
+        found = self.texts.get(node.id)
+        return found if found is not None and isinstance(node.ctx, ast.Load) else node
+
+
+def _bound_names(node: ast.AST) -> set[str]:
+    """Names that the function or functions inside it bind."""
+    found = set()
+    for n in ast.walk(node):
+        if isinstance(n, ast.arg):
+            found.add(n.arg)
+        elif isinstance(n, ast.Name) and isinstance(n.ctx, (ast.Store, ast.Del)):
+            found.add(n.id)
+        elif isinstance(n, (ast.FunctionDef, ast.ClassDef)) and n is not node:
+            found.add(n.name)
+        elif isinstance(n, (ast.Import, ast.ImportFrom)):
+            found |= {(a.asname or a.name).partition(".")[0] for a in n.names}
+        elif isinstance(n, ast.ExceptHandler) and n.name:
+            found.add(n.name)
+    return found
+
+
+def _loaded_names(node: ast.AST) -> list[str]:
+    found = [n.id for n in ast.walk(node) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Load)]
+    return list(dict.fromkeys(found))
+
+
+_trees: dict[str, ast.Module | None] = {}
+
+
+def _tree(filename: str) -> ast.Module | None:
+    if filename not in _trees:
+        try:
+            with open(filename, encoding="utf8") as file:
+                _trees[filename] = ast.parse(file.read())
+        except (OSError, SyntaxError):
+            _trees[filename] = None
+    return _trees[filename]
+
+
+def _definition(function: types.FunctionType) -> Any:
+    """A copy of the function's definition, without annotations, decorators and docstring."""
+    code = function.__code__
+    tree = _tree(code.co_filename)
+    if tree is None:
+        return None
+    names = tuple(code.co_varnames[: code.co_argcount + code.co_kwonlyargcount])
+    candidates = []
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Lambda) and code.co_name == "<lambda>" or isinstance(node, ast.FunctionDef):
+            first = min([node.lineno, *[d.lineno for d in getattr(node, "decorator_list", [])]])
+            own = getattr(node, "name", "<lambda>") == code.co_name
+            arguments = [a.arg for a in (*node.args.posonlyargs, *node.args.args, *node.args.kwonlyargs)]
+            if own and first == code.co_firstlineno and tuple(arguments) == names:
+                candidates.append(node)
+    if code.co_name == "<lambda>" and len(candidates) > 1:
+        positions = {(line, column) for line, _, column, _ in code.co_positions() if line is not None and column is not None}
+        candidates = [n for n in candidates if (n.body.lineno, n.body.col_offset) in positions]
+    if not candidates:
+        return None
+    node = ast.parse(ast.unparse(candidates[0]), mode="exec").body[0]
+    if isinstance(node, ast.Expr):
+        return _plain(node.value)
+    return _plain(node)
+
+
+def _plain(node: Any) -> Any:
+    for n in ast.walk(node):
+        if isinstance(n, ast.arg):
+            n.annotation = None
+        if isinstance(n, ast.FunctionDef):
+            n.returns = None
+            n.decorator_list = []
+            text = ast.get_docstring(n)
+            if text is not None and len(n.body) > 1:
+                n.body = n.body[1:]
+    return _Unannotated().visit(node)
+
+
+class _Unannotated(ast.NodeTransformer):
+    def visit_AnnAssign(self, node: ast.AnnAssign) -> Any:
+        if node.value is None:
+            return None
+        return ast.copy_location(ast.Assign([node.target], node.value), node)
+
+
+def _number(value: Any) -> str:
+    if type(value) is complex:
+        return f"complex({_number(value.real)}, {_number(value.imag)})"
+    return repr(value) if np.isfinite(value) else f'float("{value}")'
+
+
+def _scalar(value: np.generic) -> str:
+    name = {"bool": "bool_", "float128": "longdouble", "complex256": "clongdouble"}.get(value.dtype.name, value.dtype.name)
+    if value.dtype.kind == "c":
+        return f"{name}(complex({_number(float(value.real))}, {_number(float(value.imag))}))"
+    return f"{name}({_number(float(value)) if value.dtype.kind == 'f' else value.item()!r})"
+
+
+def packed_text(x: np.ndarray) -> str:
+    """An array as compressed text."""
+    text = base64.b85encode(zlib.compress(np.ascontiguousarray(x).tobytes(), 6)).decode("ascii")
+    array = f"np.frombuffer(zlib.decompress(base64.b85decode({text!r})), np.dtype({x.dtype.str!r}))"
+    return f"{array}.reshape({x.shape!r})"
+
+
+def array_text(x: np.ndarray) -> str:
+    """A small array as text that reads back bit by bit (but for the payload of NaN)."""
+    if x.dtype.kind == "c":
+        flat = ", ".join([_number(complex(v)) for v in x.ravel().tolist()])
+    else:
+        flat = ", ".join([_number(v) if x.dtype.kind == "f" else repr(v) for v in x.ravel().tolist()])
+    text = f"np.array([{flat}], np.dtype({x.dtype.str!r}))"
+    return text if x.ndim == 1 else f"{text}.reshape({x.shape!r})"

@@ -1,0 +1,403 @@
+"""Equations to lines: the part of the NumPy engine that writes one program, sub-programs in place.
+
+Idea: a walk over the equations with an environment of `Value`s (see memory.py). The result of an equation goes, in this order:
+into a row of the array that collects it (in a loop), over an operand that dies, into scratch memory of the loop, into pooled
+memory if it is large, into new memory. Broadcasts whose readers broadcast by themselves are not made. Invariants: lines are in
+the order of the equations; large values are dropped after their last use; what an operation without a known text may have seen
+is never written again, since it may have been a callback that kept it. Trap: names are counted, because several values may
+share one.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from funcad.backends import loops, tiles
+from funcad.backends.buffers import LARGE, empty
+from funcad.backends.interpreter import _on_numpy
+from funcad.backends.memory import Storage, Value, deaths, let_go, writable_operand
+from funcad.backends.text import Block, Writer, dtype_text, shape_text
+from funcad.backends.text_rules import FRESH, Call, Expression, broadcasts, lowered, text_of
+from funcad.ir.aval import Aval
+from funcad.ir.jaxpr import Equation, Jaxpr, Literal, Var
+from funcad.primitives.fused import fused_p
+
+__all__ = ["Emission", "Row", "Frame"]
+
+CLEAR = 1024  # bytes from which on a dead value is dropped at once
+CLEAR_IN_LOOPS = 64 * 1024  # in loops the next turn drops it
+_DOT_KINDS = "fc"
+_CALLS = ("call", "checkpoint", "custom_jvp_call", "custom_vjp_call", "custom_vmap_call")  # they run their program once
+
+
+class Row:
+    """Where a value is to be stored: the row of an array (`text`, written whole), or one element of it (`ys[i]`)."""
+
+    __slots__ = ("text", "whole")
+
+    def __init__(self, text: str, whole: bool):
+        self.text = text
+        self.whole = whole
+
+    def statement(self, text: str) -> str:
+        return f"{self.text}[...] = {text}" if self.whole else f"{self.text} = {text}"
+
+
+class Frame:
+    """Scratch arrays of a loop: `block` is in front of it, `shape` gives the scratch shape of an aval, None if it has none."""
+
+    __slots__ = ("block", "free", "shape", "bytes", "names")
+
+    def __init__(self, block: Block, shape: Callable[[Any], tuple | None] = lambda aval: aval.shape):
+        self.block = block
+        self.shape = shape
+        self.free: dict[Any, list[str]] = {}
+        self.bytes = 0
+        self.names: list[tuple[str, tuple, Any]] = []
+
+
+class Emission:
+    """Writes programs through a `Writer`."""
+
+    def __init__(self, w: Writer, kernels: Callable[[Equation], Any] | None = None, names: dict[Var, str] | None = None):
+        self.w = w
+        self.kernels = kernels
+        self.wanted = names or {}
+        self.frame: Frame | None = None
+        self.depth = 0  # of loops
+        self.counts: Counter[str] = Counter()
+        self.doomed: list[str] = []
+
+    # -- values
+
+    def fresh_name(self, var: Var) -> str:
+        name = self.wanted.get(var)
+        return self.w.name() if name is None else self.w.reserve(name)
+
+    def value(self, text: str, aval: Any, storages: Sequence[Storage] = (), whole: bool = False, shape: Any = None) -> Value:
+        self.counts[text] += 1
+        return Value(text, aval, storages, whole, shape)
+
+    def alias(self, v: Value) -> Value:
+        return self.value(v.text, v.aval, v.storages, v.whole, v.shape)
+
+    def literal(self, atom: Literal) -> Value:
+        return self.value(self.w.literal(atom.value), atom.aval, shape=())
+
+    def release(self, v: Value) -> None:
+        if not v.alive:
+            return
+        v.alive = False
+        for s in let_go(v):
+            if s.scratch is not None and self.frame is not None:
+                self.frame.free.setdefault(s.key, []).append(s.scratch)
+        self.counts[v.text] -= 1
+        if not self.counts[v.text] and v.text.isidentifier():
+            aval = v.aval
+            size = aval.size * aval.dtype.itemsize if isinstance(aval, Aval) else CLEAR
+            scratch = any([s.scratch is not None for s in v.storages])
+            if not scratch and v.storages and size >= (CLEAR_IN_LOOPS if self.depth or self.w.np != 'np' else CLEAR):
+                self.doomed.append(v.text)
+
+    def drop(self) -> None:
+        """The line that lets dead values go."""
+        if self.doomed:
+            self.w.line(" = ".join([*self.doomed, "None"]))
+            self.doomed.clear()
+
+    def drop_none(self) -> None:
+        """Forget what was to be dropped: the end of a loop's turn or of a branch does it."""
+        self.doomed.clear()
+
+    def new_frame(self, block: Block) -> Frame:
+        return Frame(block)
+
+    def lowered(self, jaxpr: Jaxpr) -> list[Equation]:
+        return lowered(jaxpr)
+
+    def unmade_broadcasts(self, equations: Sequence[Equation], keep: set[Var]) -> dict[Var, tuple]:
+        return unmade_broadcasts(equations, keep)
+
+    def row(self, text: str, whole: bool) -> Row:
+        return Row(text, whole)
+
+    def empty(self, shape: tuple, dtype: np.dtype) -> str:
+        size = int(np.prod(shape, dtype=float)) * dtype.itemsize
+        if size >= LARGE and self.w.np == "np":
+            return f"{self.w.helper('empty', empty)}({shape_text(shape)}, {dtype_text(self.w, dtype)})"
+        return f"{self.w.np}.empty({shape_text(shape)}, {dtype_text(self.w, dtype)})"
+
+    def scratch(self, aval: Aval) -> tuple[str, Storage] | None:
+        """A scratch array of the loop for a value of this aval."""
+        frame = self.frame
+        shape = frame.shape(aval) if frame is not None else None
+        if frame is None or not shape or 0 in shape:
+            return None
+        key = (shape, aval.dtype)
+        free = frame.free.get(key)
+        if free:
+            name = free.pop()
+        else:
+            name = self.w.name("s")
+            self.counts[name] += 1  # it outlives the values in it
+            with self.w.within(frame.block):
+                self.w.line(f"{name} = {self.empty(shape, aval.dtype)}")
+            frame.names.append((name, shape, aval.dtype))
+            frame.bytes += int(np.prod(shape)) * aval.dtype.itemsize
+        return name, Storage(True, name, key)
+
+    # -- programs
+
+    def program(self, jaxpr: Jaxpr, inputs: list[Value], rows: dict[Var, list[Row]] | None = None) -> list[Value]:
+        """The lines of a program; gives its outputs. It takes the inputs over: pass aliases. `rows`: values to be stored."""
+        return self.equations(lowered(jaxpr), dict(zip(jaxpr.inputs, inputs)), jaxpr.outputs, rows or {})
+
+    def equations(
+        self, equations: list[Equation], env: dict[Var, Value], outputs: Sequence[Any], rows: dict[Var, list[Row]]
+    ) -> list[Value]:
+        keep = {o for o in outputs if type(o) is Var}
+        lazy = unmade_broadcasts(equations, keep | set(rows))
+        dying = deaths(equations, keep)
+        read = keep.union(*[e.inputs for e in equations])
+        self.store([v for v in env if v in rows], env, rows)
+        for v in [v for v in env if v not in read]:
+            self.release(env.pop(v))
+        self.drop()
+        saved = self.w.equation
+        for equation, dead in zip(equations, dying):
+            self.w.equation = equation if equation.source is not None or saved is None else saved
+            operands = [self.literal(a) if type(a) is Literal else env[a] for a in equation.inputs]
+            ends = [env[v] for v in dead if v in env]
+            var = equation.outputs[0] if equation.outputs else None
+            if var in lazy:
+                env[var] = self.unmade(operands[0], equation, lazy[var])
+            else:
+                self.equation(equation, operands, env, ends, rows)
+            for v in dead:
+                self.release(env.pop(v))
+            self.drop()
+        self.w.equation = saved
+        return [self.literal(o) if type(o) is Literal else env[o] for o in outputs]
+
+    def equation(
+        self, equation: Equation, operands: list[Value], env: dict[Var, Value], dying: list[Value], rows: dict[Var, list[Row]]
+    ) -> None:
+        primitive = equation.primitive
+        if primitive is fused_p:
+            kernel = None if self.kernels is None else self.kernels(equation)
+            if kernel is not None:
+                name = self.w.constant("kernel_", kernel)
+                self.several(equation, f"{name}({', '.join([v.text for v in operands])})", env, rows, fresh=True)
+            elif not tiles.write(self, equation, operands, env, dying, rows):
+                self.inline(equation.params["jaxpr"], equation, operands, env, dying, rows)
+        elif primitive.name in _CALLS:
+            self.inline(equation.params["jaxpr"], equation, operands, env, dying, rows)
+        elif primitive.name == "optimization_barrier":
+            for v, x in zip(equation.outputs, operands):
+                env[v] = self.alias(x)
+            self.store(equation.outputs, env, rows)
+        elif not loops.write(self, equation, operands, env, dying, rows):
+            self.operation(equation, operands, env, dying, rows)
+
+    def inline(
+        self,
+        jaxpr: Jaxpr,
+        equation: Equation,
+        operands: list[Value],
+        env: dict[Var, Value],
+        dying: list[Value],
+        rows: dict[Var, list[Row]],
+    ) -> None:
+        """A sub-program in the place of its equation."""
+        inner = [self.alias(v) for v in operands]
+        for v in dying:
+            self.release(v)
+        through: dict[Var, list[Row]] = {}
+        for v, o in zip(equation.outputs, jaxpr.outputs):
+            if v in rows and type(o) is Var:
+                through.setdefault(o, []).extend(rows[v])
+        found = self.program(jaxpr, inner, through)
+        for v, x in zip(equation.outputs, found):
+            env[v] = self.alias(x)
+        for x in found:
+            self.release(x)
+        self.store([v for v, o in zip(equation.outputs, jaxpr.outputs) if type(o) is Literal], env, rows)
+
+    def operation(
+        self, equation: Equation, operands: list[Value], env: dict[Var, Value], dying: list[Value], rows: dict[Var, list[Row]]
+    ) -> None:
+        primitive = equation.primitive
+        result = text_of(self.w, equation, operands)
+        if result is not None:
+            env[equation.outputs[0]] = self.assign(equation.outputs[0], result, operands, dying, rows)
+            return
+        name = self.w.callee(equation, _on_numpy(equation))
+        text = f"{name}({', '.join([v.text for v in operands])})"
+        known = primitive.name in FRESH or primitive.ufunc is not None or primitive.name in ("broadcast_in_dim", "gather")
+        if not known or primitive.effect:
+            for v in operands:
+                for s in v.storages:
+                    s.owned = False  # it may have been kept by a callback
+        fresh = primitive.name in FRESH or primitive.ufunc is not None
+        if primitive.name == "gather":
+            fresh = bool(equation.inputs[1].aval.shape)
+        if primitive.multiple:
+            self.several(equation, text, env, rows, fresh, operands)
+        else:
+            shares = () if fresh else operands
+            result = Expression(text, shares, fresh=fresh, whole=fresh)
+            env[equation.outputs[0]] = self.assign(equation.outputs[0], result, operands, dying, rows)
+
+    def several(
+        self,
+        equation: Equation,
+        text: str,
+        env: dict[Var, Value],
+        rows: dict[Var, list[Row]],
+        fresh: bool,
+        operands: Sequence[Value] = (),
+    ) -> None:
+        """`a, b = text`."""
+        names = [self.fresh_name(v) for v in equation.outputs]
+        self.w.line(f"[{', '.join(names)}] = {text}")
+        for v, name in zip(equation.outputs, names):
+            storages = [Storage(True)] if fresh else [s for x in operands for s in x.storages] or [Storage(False)]
+            env[v] = self.value(name, v.aval, storages, whole=fresh)
+        if not fresh:  # outputs may share memory with each other, too
+            for v in equation.outputs:
+                for s in env[v].storages:
+                    s.owned = False
+        self.store(equation.outputs, env, rows)
+
+    # -- results
+
+    def assign(
+        self,
+        var: Var,
+        result: Call | Expression,
+        operands: Sequence[Value],
+        dying: Sequence[Value],
+        rows: dict[Var, list[Row]],
+    ) -> Value:
+        """The line that computes `var`."""
+        aval: Any = var.aval
+        wanted = rows.get(var, [])
+        direct = wanted[0] if wanted and wanted[0].whole and aval.shape else None
+        if type(result) is Call:
+            found = self._call(var, result, operands, dying, direct)
+        elif direct is not None:
+            self.w.line(direct.statement(result.text))
+            found = self.value(direct.text, aval, [Storage(False)])
+        else:
+            storages = [Storage(True)] if result.fresh else [s for v in result.shares for s in v.storages]
+            if not aval.shape and aval.weak:
+                storages = []
+            if not storages and aval.shape:
+                storages = [Storage(False)]
+            whole = result.whole and bool(aval.shape)
+            if result.text.isidentifier() and len(result.shares) == 1:
+                found = self.value(result.text, aval, storages, whole)
+            else:
+                name = self.fresh_name(var)
+                self.w.line(f"{name} = {result.text}")
+                found = self.value(name, aval, storages, whole)
+        for row in wanted[1:] if direct is not None else wanted:
+            self.w.line(row.statement(found.text))
+        return found
+
+    def _call(
+        self, var: Var, call: Call, operands: Sequence[Value], dying: Sequence[Value], direct: Row | None
+    ) -> Value:
+        aval: Any = var.aval
+        possible = call.out and bool(aval.shape) and aval.size > 0
+        if direct is not None:
+            if possible:
+                self.w.line(self._into(call, direct.text, operands))
+            else:
+                self.w.line(direct.statement(call.text()))
+            return self.value(direct.text, aval, [Storage(False)])
+        if possible and call.elementwise:
+            v = writable_operand(operands, dying, aval)
+            if v is not None:
+                name = self.fresh_name(var) if not self.depth else v.text
+                line = call.text(v.text, positional=self.depth > 0)
+                self.w.line(line if name == v.text else f"{name} = {line}")
+                return self.value(name, aval, v.storages, whole=True)
+        if possible:
+            found = self.scratch(aval)
+            if found is not None:
+                target, storage = found
+                self.w.line(self._into(call, target, operands))
+                return self.value(target, aval, [storage], whole=True)
+        name = self.fresh_name(var)
+        target = None
+        if possible and self.w.np == "np" and aval.size * aval.dtype.itemsize >= LARGE:
+            target = self.empty(aval.shape, aval.dtype)
+        self.w.line(f"{name} = {call.text(target)}")
+        return self.value(name, aval, [Storage(True)] if aval.shape else (), whole=bool(aval.shape))
+
+    def _into(self, call: Call, target: str, operands: Sequence[Value]) -> str:
+        """The call with its result in `target`, a C-contiguous array that overlaps no operand."""
+        matrices = call.operator == "@" and [len(v.aval.shape) for v in operands] == [2, 2]
+        if matrices and operands[0].aval.dtype.kind in _DOT_KINDS:
+            return Call(f"{self.w.np}.dot", call.args).text(target, positional=True)  # the same product, called more quickly
+        return call.text(target, positional=self.depth > 0)
+
+    def store(self, variables: Sequence[Var], env: dict[Var, Value], rows: dict[Var, list[Row]]) -> None:
+        """Write values that were computed without regard to the rows they belong into."""
+        for v in variables:
+            for row in rows.get(v, ()):
+                self.w.line(row.statement(env[v].text))
+
+    # -- broadcasts that are not made
+
+    def unmade(self, x: Value, equation: Equation, shape: tuple) -> Value:
+        """The operand as its readers can broadcast it."""
+        aval = equation.outputs[0].aval
+        if x.shape == shape or not x.shape and not shape:
+            return self.value(x.text, aval, x.storages, shape=shape)
+        axes = equation.params["axes"]
+        full = equation.params["shape"]
+        first = len(full) - len(shape)
+        if not [n for n in x.aval.shape if n == 1]:
+            index = ", ".join([":" if i in axes else "None" for i in range(first, len(full))])
+            text = f"{x.text}[{index}]"
+        else:
+            text = f"{x.text}.reshape({shape_text(shape)})"
+        name = self.w.name()
+        self.w.line(f"{name} = {text}")
+        return self.value(name, aval, x.storages, shape=shape)
+
+
+def unmade_broadcasts(equations: Sequence[Equation], keep: set[Var]) -> dict[Var, tuple]:
+    """The broadcasts that need not be made, with the shape that stands for each of them."""
+    small: dict[Var, tuple] = {}
+    for e in equations:
+        if e.primitive.name == "broadcast_in_dim" and e.outputs[0] not in keep:
+            x, shape, axes = e.inputs[0], e.params["shape"], e.params["axes"]
+            strong = type(x) is Literal or not x.aval.weak
+            if not shape or not strong or (type(x) is Literal and x.aval.dtype != e.outputs[0].aval.dtype) or 0 in shape:
+                continue
+            inner = [1] * len(shape)
+            for axis, n in zip(axes, x.aval.shape):
+                inner[axis] = n
+            first = next((i for i, n in enumerate(inner) if n != 1), len(inner)) if x.aval.shape else len(inner)
+            first = min(first, axes[0]) if axes else first
+            small[e.outputs[0]] = tuple(inner[first:])
+    changed = bool(small)
+    while changed:
+        changed = False
+        for e in equations:
+            mine = [a for a in e.inputs if type(a) is Var and a in small]
+            if not mine:
+                continue
+            shapes = [small.get(a, a.aval.shape) if type(a) is Var else () for a in e.inputs]
+            if not broadcasts(e.primitive) or e.params or np.broadcast_shapes(*shapes) != e.outputs[0].aval.shape:
+                for a in mine:
+                    small.pop(a, None)  # an operand may stand there twice
+                changed = True
+    return small

@@ -1,0 +1,206 @@
+"""Which engine runs a program, and when it is compiled.
+
+Idea: `program_of(jaxpr)` gives a `Compiled`, a reference program that turns into a faster one when it pays. The first run of a
+small program is the reference's, equation by equation; the second, or the first of one with much work, goes through the passes
+and one of the engines: the whole program as native code if it is small and static, else generated Python whose fused groups
+are native kernels where llvmlite is there, tiled NumPy where it is not. Invariants: an engine changes speed, not meaning
+(DESIGN: agreement); whatever an engine cannot express runs on the next one, and `reasons` says why. On a device, under
+`debug_nans` and with donated arguments, the reference runs. Trap: compiling is not cheap; the passes, the generator and
+llvmlite are imported when a first program needs them, never at `import funcad`.
+"""
+
+from __future__ import annotations
+
+import importlib
+import threading
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from funcad.backends import interpreter
+from funcad.backends.cost import cost_of
+from funcad.backends.interpreter import Program
+from funcad.configuration import config
+from funcad.ir.aval import Aval, aval_of
+from funcad.ir.jaxpr import Equation, Jaxpr, Var
+from funcad.ir.place import device_in_use
+from funcad.ir.quiet import hush, unhush
+from funcad.ir.state import state
+
+__all__ = ["program_of", "run_jaxpr", "loop_program", "Compiled"]
+
+COLD = 1  # runs that the reference makes
+LONG_LOOP = 20_000  # equations that an un-jitted loop would run in Python, from which on it is compiled at once
+AT_ONCE = 2e-3  # seconds of estimated work from which a program is compiled at its first run
+_SECONDS = {"flops": 5e-10, "transcendentals": 5e-9, "bytes accessed": 2e-10}
+_compiling = threading.RLock()  # one program at a time: threads that start together compile once
+
+
+def _later(name: str) -> Any:
+    return importlib.import_module(f"funcad.backends.{name}")
+
+
+class Compiled(Program):
+    """A program that compiles itself with one engine when that pays."""
+
+    __slots__ = ("engine", "fast", "optimized", "fused", "generated", "native", "kernels", "reasons", "quiet", "donating")
+
+    def __init__(self, jaxpr: Jaxpr, engine: str):
+        super().__init__(jaxpr)
+        self.engine = engine
+        self.fast: Any = None  # native builtin: leaves in, results out, NotImplemented for operands of another kind
+        self.optimized: Jaxpr | None = None  # after the passes
+        self.fused: Jaxpr | None = None  # with groups
+        self.generated: Any = None  # the NumPy engine's program
+        self.native: Any = None  # the whole as native code
+        self.kernels: dict[Jaxpr, Any] = {}  # the native code of groups, by their programs
+        self.reasons: list[str] = []  # why parts are not native
+        self.quiet = False  # does `function` keep silent of its own accord?
+        self.donating: dict[frozenset[int], Callable[[list], list]] = {}  # positions -> `function`, which may overwrite these
+        if _estimate(jaxpr) > AT_ONCE:
+            self.runs = COLD
+
+    def run(self, args: Sequence[Any], donated: frozenset[int] = frozenset()) -> list[Any]:
+        if not donated or device_in_use() or state.debug_nans:
+            return super().run(args, donated)
+        self.runs += 1
+        if self.runs <= COLD:
+            return super().run(args, donated)
+        self.written_out()
+        if self.native is not None:  # small: the results are new
+            return self.consume(list(args))
+        function = self._donating(frozenset([i for i, a in enumerate(args) if id(a) in donated]))
+        return self._called(function, list(args))
+
+    def consume(self, values: list[Any]) -> list[Any]:
+        function = self.function
+        if function is None:
+            self.runs += 1
+            if self.runs <= COLD:
+                return self._step_by_step(values)
+            function = self.written_out()
+        return self._called(function, values)
+
+    def _called(self, function: Callable[[list], list], values: list[Any]) -> list[Any]:
+        token = None if self.quiet else hush()
+        try:
+            return function(values)
+        except Exception as error:
+            self.note(error)
+            raise
+        finally:
+            if token is not None:
+                unhush(token)
+
+    def written_out(self) -> Callable[[list[Any]], list[Any]]:
+        if self.function is None:
+            with _compiling:
+                if self.function is None:
+                    self.function = self._compile()
+        return self.function  # type: ignore[no-any-return]
+
+    def _compile(self) -> Callable[[list[Any]], list[Any]]:
+        fast_math = bool(self.jaxpr.memo.get("fast_math"))
+        passes = importlib.import_module("funcad.passes.pipeline")
+        optimized = passes.optimize(self.jaxpr, fast_math=fast_math)
+        self.optimized = importlib.import_module("funcad.passes.fresh").fresh_results(self.jaxpr, optimized)
+        native = self.engine != "numpy" and _later("native.target").available()
+        if native:
+            unsupported = _later("native.unsupported").Unsupported
+            try:
+                self.native = _later("native.program").compile_program(self.optimized)
+            except unsupported as reason:
+                self.reasons.append(f"not native as a whole: {reason}")
+            else:
+                self.fast, self.quiet = self.native.fast, True
+                return self.native  # type: ignore[no-any-return]
+        self.fused = importlib.import_module("funcad.passes.fuse").fuse(self.optimized)
+        self.generated = _later("generate").generate(self.fused, self._native_kernels() if native else None)
+        self.quiet = self.generated.quiet
+        return self.generated.function  # type: ignore[no-any-return]
+
+    def fully_written(self) -> Any:
+        """The function, with its silence and its notes of errors."""
+        self.written_out()
+        return lambda values: self._called(self.function, values)
+
+    def _donating(self, positions: frozenset[int]) -> Callable[[list], list]:
+        function = self.donating.get(positions)
+        if function is None:
+            with _compiling:
+                kernels = (lambda e: self.kernels.get(e.params["jaxpr"])) if self.kernels else None
+                generated = _later("generate").generate(self.fused, kernels, donated=positions)
+                function = self.donating.setdefault(positions, generated.function)
+        return function
+
+    def _native_kernels(self) -> Callable[[Any], Any]:
+        """`kernel(equation)`: native code for a fused group, or None."""
+        kernels, unsupported = _later("native.kernels"), _later("native.unsupported").Unsupported
+
+        def kernel(equation: Any) -> Any:
+            group = equation.params["jaxpr"]
+            try:
+                self.kernels[group] = kernels.kernel_for(equation)
+                return self.kernels[group]
+            except unsupported as reason:
+                self.reasons.append(f"{equation.params['kind']} group at {equation.source}: {reason}")
+                return None
+
+        return kernel
+
+    def engine_of(self, equation: Any) -> str:
+        """Which engine runs an equation of `fused`."""
+        return "native" if equation.params.get("jaxpr") in self.kernels else "numpy"
+
+    def note(self, error: Exception) -> None:
+        if self.generated is not None:
+            self.generated.note(error)
+
+
+def _estimate(jaxpr: Jaxpr) -> float:
+    """Seconds that one run may take, roughly."""
+    return sum([_SECONDS[k] * v for k, v in cost_of(jaxpr).items()])
+
+
+def program_of(jaxpr: Jaxpr) -> Program:
+    """The program that runs this jaxpr on the engine that is set; memoised on the jaxpr, for each engine."""
+    engine = config.engine
+    if engine == "interpreter":
+        return interpreter.program_of(jaxpr)
+    program: Program | None = jaxpr.memo.get(engine)
+    if program is None:
+        with _compiling:
+            program = jaxpr.memo.get(engine)
+            if program is None:
+                program = jaxpr.memo[engine] = Compiled(jaxpr, engine)
+    return program
+
+
+def loop_program(primitive: Any, args: Sequence[Any], params: dict[str, Any], body: Jaxpr, times: int | None) -> Any:
+    """`function(values) -> outputs` of a loop that runs un-jitted, if it pays to compile it; None: go round in Python.
+
+    `body` is the loop's program, on which the compiled ones hang; `times` its length, None if nobody knows.
+    """
+    if config.engine == "interpreter" or state.debug_nans or device_in_use():
+        return None
+    try:
+        avals = [aval_of(a) for a in args]
+    except TypeError:  # stacks
+        return None
+    others = [v for v in params.values() if isinstance(v, Jaxpr) and v is not body]
+    plain = [v for v in params.values() if not isinstance(v, Jaxpr)]
+    key = ("loop", config.engine, primitive, tuple([(a.shape, a.dtype) for a in avals]), *plain, *others)
+    program = body.memo.get(key)
+    if program is None:
+        inputs = tuple([Var(Aval(a.shape, a.dtype, a.weak)) for a in avals])
+        outputs = tuple([Var(a) for a in primitive.abstract_eval(*avals, **params)])
+        program = Compiled(Jaxpr(inputs, (Equation(primitive, inputs, params, outputs),), outputs), config.engine)
+        program = body.memo.setdefault(key, program)
+    program.runs += 1
+    if program.function is None and program.runs <= COLD and (times or 1) * len(body.equations) < LONG_LOOP:
+        return None
+    return program.fully_written()
+
+
+def run_jaxpr(jaxpr: Jaxpr, args: Sequence[Any]) -> list[Any]:
+    """Run a program on arrays."""
+    return program_of(jaxpr).run(args)

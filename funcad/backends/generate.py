@@ -1,0 +1,125 @@
+"""The NumPy engine: a program as one Python function over NumPy, a readable line per equation.
+
+Idea: `generate` writes an optimised program as text and runs `exec` once; a call then does nothing but NumPy's own work. Lines
+come from text_rules.py, memory is planned in memory.py and emission.py, loops are in loops.py, groups of fused equations run
+tile by tile (tiles.py), programs of Python and float64 scalars run through `math` (scalars.py). Invariants: results agree with
+the reference backend (bit for bit where DESIGN asks for it); user arrays are never written, except those named in `donated`;
+an error is traced to its equation by the line that raised it. The function does not silence NumPy's warnings: whoever calls it
+does (ir/quiet.py), unless `Generated.quiet`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection
+from typing import Any
+
+import numpy as np
+
+from funcad.backends.emission import Emission
+from funcad.backends.memory import Storage
+from funcad.backends.scalars import write_scalars
+from funcad.backends.text import Writer, compile_text
+from funcad.ir.interpret import note_source
+from funcad.ir.jaxpr import Equation, Jaxpr
+from funcad.ir.quiet import hush, unhush
+
+__all__ = ["generate", "Generated"]
+
+
+class Generated:
+    """A program as Python: `function(values) -> outputs` empties the list of values; `text` is what runs.
+
+    `quiet`: the function gives no floating-point warnings of its own accord. `equation_of(line)` says what a line of the text
+    computes; `note(error)` names the user's line in an error that the function raised.
+    """
+
+    __slots__ = ("function", "text", "owners", "scope", "quiet")
+
+    def __init__(
+        self, function: Callable[[list], list], text: str, owners: dict[int, Equation], scope: dict, quiet: bool = False
+    ):
+        self.function = function
+        self.text = text
+        self.owners = owners
+        self.scope = scope
+        self.quiet = quiet
+
+    def equation_of(self, line: int) -> Equation | None:
+        return self.owners.get(line)
+
+    def step_of(self, error: BaseException) -> Equation | None:
+        """The equation in which the function raised."""
+        entry, found = error.__traceback__, None
+        while entry is not None:
+            if entry.tb_frame.f_globals is self.scope:
+                found = self.owners.get(entry.tb_lineno, found)
+            entry = entry.tb_next
+        return found
+
+    def note(self, error: BaseException) -> None:
+        equation = self.step_of(error)
+        if equation is not None:
+            note_source(error, equation.source)
+
+
+def generate(
+    jaxpr: Jaxpr, kernels: Callable[[Equation], Any] | None = None, donated: Collection[int] = frozenset()
+) -> Generated:
+    """The program as a Python function.
+
+    `kernels(equation)` may give a callable for a `fused` equation, which then takes the arrays and returns the list of results.
+    `donated`: positions of inputs that may be overwritten; every call must pass writeable C-contiguous arrays there that own
+    their memory and share it with no other input.
+
+    >>> import numpy as np, funcad
+    >>> from funcad.backends.generate import generate
+    >>> program = generate(funcad.jit(lambda x, y: np.exp(-x) * y).lower(np.ones(3), np.ones(3)).jaxpr)
+    >>> print(program.text)
+    def run(values):
+        [v0, v1] = values
+        values.clear()
+        v2 = -v0
+        v3 = np.exp(v2, out=v2)
+        v4 = np.multiply(v3, v1, out=v3)
+        return [v4]
+    >>> program.function([np.zeros(2), np.ones(2)])
+    [array([1., 1.])]
+    """
+    w = Writer()
+    w.helper("np", np)
+    if not write_scalars(w, jaxpr, _by_numpy(jaxpr)):
+        return _written(jaxpr, kernels, donated)
+    function, text, owners = compile_text(w, ["def run(values):"], "run")
+    return Generated(function, text, owners, w.scope, quiet=True)
+
+
+def _by_numpy(jaxpr: Jaxpr) -> Callable[[list], list]:
+    """The program on NumPy scalars, written at the first call."""
+    written: list[Any] = []
+
+    def run(values: list) -> list:
+        if not written:
+            written.append(_written(jaxpr, None, frozenset()).function)
+        token = hush()
+        try:
+            return written[0](values)
+        finally:
+            unhush(token)
+
+    return run
+
+
+def _written(jaxpr: Jaxpr, kernels: Callable[[Equation], Any] | None, donated: Collection[int]) -> Generated:
+    w = Writer()
+    w.helper("np", np)
+    e = Emission(w, kernels)
+    inputs = []
+    for i, v in enumerate(jaxpr.inputs):
+        inputs.append(e.value(w.name(), v.aval, [Storage(i in donated)], whole=i in donated))
+    if inputs:
+        w.line(f"[{', '.join([v.text for v in inputs])}] = values")
+    w.line("values.clear()")
+    outputs = e.program(jaxpr, inputs)
+    w.line(f"return [{', '.join([v.text for v in outputs])}]")
+    function, text, owners = compile_text(w, ["def run(values):"], "run")
+    return Generated(function, text, owners, w.scope)

@@ -1,0 +1,335 @@
+"""`scan`, `while` and `cond` written out as Python's own `for`, `while` and `if`, bodies in place.
+
+Idea: rows of the scanned arrays come from iterating over them, results go straight into the rows of the stacked arrays, and
+the temporaries of a body live in scratch arrays that every turn uses again. A carry has a buffer of its own: an operation may
+write the next carry over the last one when that dies, otherwise it writes into a second buffer and the two names are exchanged
+at the end of the turn. Invariants: the buffer that a carry starts from is a copy, or memory that the program owns and nobody
+else sees; at the end of a turn every carry is in memory of its own. Loops that fill stacks (the forward half of a
+differentiated `while`) are left to the implementation. Traps: a carry that is also a row of the output must not be written
+again; a name is exchanged only with one whose array has the same shape and dtype.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from funcad.backends.memory import Storage, Value
+from funcad.ir.aval import Aval
+from funcad.ir.jaxpr import Equation, Jaxpr, Var
+
+__all__ = ["write"]
+
+MAX_DEPTH = 12  # Python refuses more than twenty nested blocks
+
+
+def write(e: Any, equation: Equation, operands: list[Value], env: dict, dying: list[Value], rows: dict) -> bool:
+    """Write the equation if it is a loop or a conditional that can be; `e` is the Emission."""
+    rule = {"scan": _scan, "while_loop": _while, "cond": _cond}.get(equation.primitive.name)
+    return rule is not None and e.depth < MAX_DEPTH and rule(e, equation, operands, env, dying, rows)
+
+
+class _Carry:
+    """One carried value: its name, and what its memory may be used for."""
+
+    __slots__ = ("name", "aval", "mode", "storages", "start", "row")
+
+    def __init__(self, name: str, aval: Any, mode: str, storages: Sequence[Storage], start: Value, row: str = ""):
+        self.name = name
+        self.aval = aval
+        self.mode = mode  # "fixed", "scalar", "row" or "own"
+        self.storages = storages
+        self.start = start
+        self.row = row  # in mode "row": the name of the row that holds the next carry
+
+
+def _plain(avals: Sequence[Any]) -> bool:
+    return all([isinstance(a, Aval) for a in avals])
+
+
+def _begin_carries(
+    e: Any, starts: list[Value], inner: Sequence[Var], outer: Sequence[Any], rows: dict[Var, str]
+) -> list[_Carry]:
+    """The lines that set the carries up; `rows`: the rows that new carries are written to as well."""
+    w, carries = e.w, []
+    for start, v, o in zip(starts, inner, outer):
+        aval = Aval(v.aval.shape, v.aval.dtype, v.aval.weak)
+        if o is v:
+            carries.append(_Carry(start.text, aval, "fixed", start.storages, start))
+            continue
+        name = w.name("c")
+        e.counts[name] += 1
+        if not aval.shape:
+            mode, storages, text = "scalar", list(start.storages), start.text
+        elif type(o) is Var and o in rows:
+            mode, storages, text = "row", [Storage(False)], start.text
+        else:
+            mode, storages, text = "own", [Storage(True)], _copied(e, start, aval)
+        w.line(f"{name} = {text}")
+        row = rows[o] if mode == "row" else ""
+        carries.append(_Carry(name, aval, mode, storages, start, row))
+    return carries
+
+
+def _copied(e: Any, v: Value, aval: Any) -> str:
+    """A C-contiguous copy: scratch arrays, which carries are exchanged with, are so."""
+    return f"{e.w.np}.array({v.text}{', order=' + repr('C') if len(aval.shape) > 1 else ''})"
+
+
+def _inner_carries(e: Any, carries: list[_Carry]) -> list[Value]:
+    return [e.value(c.name, c.aval, c.storages, whole=c.mode == "own") for c in carries]
+
+
+def _end_carries(e: Any, carries: list[_Carry], outs: list[Value]) -> None:
+    """The line at the end of a turn that makes the new carries the old ones."""
+    left, right, used = [], [], set()
+    own = {c.storages[0]: c for c in carries if c.mode == "own"}
+    for c, v in zip(carries, outs):
+        if c.mode == "fixed":
+            continue
+        if c.mode == "own":
+            storage = v.storages[0] if v.whole and v.storages[0].owned and v.storages[0] not in used else None
+            if storage is None:
+                text = _copied(e, v, c.aval)
+            elif storage.scratch is None and storage not in own:  # the operation allocated it
+                used.add(storage)
+                text = v.text if len(c.aval.shape) == 1 else f"{e.w.np}.ascontiguousarray({v.text})"
+            elif v.text in (storage.scratch, own[storage].name if storage in own else None):
+                used.add(storage)
+                text = v.text
+            else:  # a view of a scratch array or of a carry, whose name cannot be exchanged
+                text = _copied(e, v, c.aval)
+        elif c.mode == "row":
+            text = c.row
+        else:
+            text = v.text if not v.storages else f"{e.w.np}.array({v.text})[()]"
+        if text != c.name:
+            left.append(c.name)
+            right.append(text)
+    idle = [c for s, c in own.items() if s not in used]
+    for v in outs:
+        s = v.storages[0] if v.whole else None
+        if s is None or s not in used or s.scratch is None:
+            continue
+        shape, dtype = s.key
+        spare = next((c for c in idle if c.aval.shape == shape and c.aval.dtype == dtype), None)
+        left.append(s.scratch)
+        if spare is not None:
+            idle.remove(spare)
+            right.append(spare.name)
+        else:
+            right.append(e.empty(shape, dtype))
+    if left:
+        e.w.line(f"{', '.join(left)} = {', '.join(right)}")
+
+
+def _final_carries(e: Any, carries: list[_Carry], ys: Sequence[Storage] = ()) -> list[Value]:
+    """The values of the carries after the loop."""
+    found = []
+    for c in carries:
+        if c.mode == "own":
+            found.append(e.value(c.name, c.aval, [Storage(True)], whole=True))
+        elif c.mode == "row":
+            found.append(e.value(c.name, c.aval, [*c.start.storages, *ys]))
+        else:
+            found.append(e.value(c.name, c.aval, [*c.start.storages, *c.storages]))
+    return found
+
+
+class _Loop:
+    """Entering and leaving a loop: its scratch arrays belong to the outermost one."""
+
+    def __init__(self, e: Any):
+        self.e = e
+
+    def __enter__(self) -> None:
+        e = self.e
+        self.outermost = e.frame is None
+        if self.outermost:
+            e.frame = e.new_frame(e.w.aside())
+        e.depth += 1
+
+    def __exit__(self, *exception: Any) -> None:
+        e = self.e
+        e.depth -= 1
+        if self.outermost:
+            names = [name for name, *_ in e.frame.names]
+            if e.frame.bytes >= 64 * 1024:
+                e.w.line(" = ".join([*names, "None"]))
+            e.frame = None
+
+
+def _scan(e: Any, equation: Equation, operands: list[Value], env: dict, dying: list[Value], rows: dict) -> bool:
+    params = equation.params
+    body: Jaxpr = params["jaxpr"]
+    n_consts, n_carry, length = params["n_consts"], params["n_carry"], params["length"]
+    if length is None or not _plain(body.in_avals) or not _plain(body.out_avals):
+        return False
+    w = e.w
+    consts, starts, xs = operands[:n_consts], operands[n_consts : n_consts + n_carry], operands[n_consts + n_carry :]
+    outs, y_atoms = body.outputs[:n_carry], body.outputs[n_carry:]
+    carry_vars = body.inputs[n_consts : n_consts + n_carry]
+
+    stacked = []  # (name, storage, row or element, atom)
+    loops: list[tuple[str, str]] = []  # (loop variable, what it runs over)
+    back = "[::-1]" if params["reverse"] else ""
+    index = None
+    if any([not o.aval.shape for o in y_atoms]):
+        index = w.name("i")
+        loops.append((index, f"range({length - 1}, -1, -1)" if back else f"range({length})"))
+    row_lists: dict[Var, list] = {}
+    plain_stores = []
+    for v, o in zip(equation.outputs[n_carry:], y_atoms):
+        wanted = rows.get(v, [])
+        direct = next((r for r in wanted if r.whole), None)
+        storage = Storage(direct is None)
+        if direct is not None and type(v) is Var:
+            name = direct.text
+        else:
+            name = e.fresh_name(v)
+            w.line(f"{name} = {e.empty(v.aval.shape, v.aval.dtype)}")
+        e.counts[name] += 1
+        if o.aval.shape:
+            row = w.name("y")
+            loops.append((row, name + back))
+            place = e.row(row, True)
+        else:
+            place = e.row(f"{name}[{index}]", False)
+        e.counts[place.text] += 1
+        stacked.append((v, name, storage, direct))
+        if type(o) is Var:
+            row_lists.setdefault(o, []).append(place)
+        else:
+            plain_stores.append((place, o))
+    names = {o: places[0].text for o, places in row_lists.items() if o.aval.shape}
+    carries = _begin_carries(e, starts, carry_vars, outs, names)
+    x_values = []
+    for v, x in zip(body.inputs[n_consts + n_carry :], xs):
+        name = w.name("x")
+        e.counts[name] += 1
+        loops.append((name, x.text + back))
+        x_values.append((name, v.aval, x.storages))
+    with _Loop(e):
+        if not loops:
+            w.line(f"for _ in range({length}):")
+        elif len(loops) == 1:
+            w.line(f"for {loops[0][0]} in {loops[0][1]}:")
+        else:
+            w.line(f"for {', '.join([a for a, _ in loops])} in zip({', '.join([b for _, b in loops])}):")
+        with w.within(w.inner()) as block:
+            items = [e.value(n, a, s) for n, a, s in x_values]
+            values = [*_read_only([e.alias(c) for c in consts]), *_inner_carries(e, carries), *items]
+            found = e.equations(e.lowered(body), dict(zip(body.inputs, values)), outs, row_lists)
+            for place, o in plain_stores:
+                w.line(place.statement(e.literal(o).text))
+            _end_carries(e, carries, found)
+            if not block.lines():
+                w.line("pass")
+            for v in found:
+                e.release(v)
+            e.drop_none()
+    for v, value in zip(equation.outputs, _final_carries(e, carries, [storage for _, _, storage, _ in stacked])):
+        env[v] = value
+    for v, name, storage, _ in stacked:
+        env[v] = e.value(name, v.aval, [storage], whole=storage.owned)
+    e.store(equation.outputs[:n_carry], env, rows)
+    for v, name, _, direct in stacked:
+        for row in rows.get(v, ()):
+            if row is not direct:
+                w.line(row.statement(name))
+    _unpin(e, carries, [name for _, name, *_ in stacked])
+    return True
+
+
+def _unpin(e: Any, carries: list[_Carry], names: Sequence[str]) -> None:
+    """The names may be cleared again when their values die."""
+    for c in carries:
+        if c.mode != "fixed":
+            e.counts[c.name] -= 1
+    for name in names:
+        e.counts[name] -= 1
+
+
+def _while(e: Any, equation: Equation, operands: list[Value], env: dict, dying: list[Value], rows: dict) -> bool:
+    params = equation.params
+    cond, body = params["cond"], params["body"]
+    n_cond, n_consts = params["n_cond"], params["n_consts"]
+    n_carry = len(operands) - n_cond - n_consts
+    if len(body.outputs) > n_carry or not _plain([*body.in_avals, *cond.in_avals]):
+        return False
+    w = e.w
+    consts, starts = operands[: n_cond + n_consts], operands[n_cond + n_consts :]
+    carries = _begin_carries(e, starts, body.inputs[n_consts:], body.outputs, {})
+    count = w.name("n")
+    w.line(f"{count} = 0")
+    with _Loop(e):
+        w.line("while True:")
+        with w.within(w.inner()):
+            test = [e.alias(c) for c in consts[:n_cond]]
+            (go_on,) = e.program(cond, [*_read_only(test), *_read_only(_inner_carries(e, carries))])
+            w.line(f"if not {go_on.text}:")
+            with w.within(w.inner()):
+                w.line("break")
+            e.release(go_on)
+            inner = _read_only([e.alias(c) for c in consts[n_cond:]])
+            found = e.program(body, [*inner, *_inner_carries(e, carries)])
+            _end_carries(e, carries, found)
+            w.line(f"{count} += 1")
+            for v in found:
+                e.release(v)
+            e.drop_none()
+    w.line(f"{count} = {w.np}.int64({count})")
+    env[equation.outputs[0]] = e.value(count, equation.outputs[0].aval)
+    for v, value in zip(equation.outputs[1:], _final_carries(e, carries)):
+        env[v] = value
+    e.store(equation.outputs, env, rows)
+    _unpin(e, carries, ())
+    return True
+
+
+def _read_only(values: list[Value]) -> list[Value]:
+    for v in values:
+        v.whole = False
+    return values
+
+
+def _cond(e: Any, equation: Equation, operands: list[Value], env: dict, dying: list[Value], rows: dict) -> bool:
+    branches = equation.params["branches"]
+    if not _plain([a for b in branches for a in (*b.in_avals, *b.out_avals)]):
+        return False
+    w = e.w
+    index, values = operands[0], operands[1:]
+    names = [e.fresh_name(v) for v in equation.outputs]
+    for name in names:
+        e.counts[name] += 1
+    merged: list[list[Storage]] = [[] for _ in names]
+    held: list[Value] = []  # until all branches are written, none of their memory is free
+    e.depth += 1  # what dies in a branch is dropped after it
+    for i, branch in enumerate(branches):
+        last = i == len(branches) - 1
+        compare = "<=" if i == 0 else "=="
+        if len(branches) > 1:
+            w.line("else:" if last else f"{'if' if i == 0 else 'elif'} {index.text} {compare} {i}:")
+        else:
+            w.line("if True:")
+        with w.within(w.inner()) as block:
+            found = e.program(branch, _read_only([e.alias(v) for v in values]))
+            if names:
+                w.line(f"{', '.join(names)} = {', '.join([v.text for v in found])}")
+            if not block.lines():
+                w.line("pass")
+            for storages, v in zip(merged, found):
+                storages += v.storages
+            held += [e.value(name, v.aval, v.storages) for name, v in zip(names, found)]
+            for v in found:
+                e.release(v)
+            e.drop_none()
+    e.depth -= 1
+    for v, name, storages in zip(equation.outputs, names, merged):
+        env[v] = e.value(name, v.aval, storages or ([Storage(False)] if v.aval.shape else []))
+    for v in held:
+        e.release(v)
+    for name in names:
+        e.counts[name] -= 1
+    e.store(equation.outputs, env, rows)
+    return True

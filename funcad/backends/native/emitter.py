@@ -1,0 +1,134 @@
+"""The element operations of `emit=` rules as LLVM text: one `Emitter` writes into one function, for one number of lanes.
+
+    emitter = Emitter(function, lanes_of(host, dtypes), host)
+    x = emitter.load(np.dtype(float), "%x", index)
+    y = emitter.apply(equation, [x, emitter.literal(2.0, float)])
+    emitter.store(y, "%y", index)
+
+Idea: a rule such as `lambda e, x, y: e.mul(x, e.exp(y))` runs with `e` an Emitter, and what it calls writes instructions. The
+methods are in mixins by idea: memory and constants, integer and float and complex arithmetic, conversions, transcendental
+functions. Invariant: what is written computes what NumPy's ufunc computes, bit for bit for arithmetic (no instruction carries
+a fast-math flag, nothing is contracted) and within 2 ulp for transcendental functions; an operation that cannot is
+`Unsupported`. Trap: lanes that a mask turns off hold zeros and are computed with, so no code may fault on them (integer
+division has a guard).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from funcad.backends.native import ir
+from funcad.backends.native.emitter_arithmetic import Arithmetic
+from funcad.backends.native.emitter_convert import Convert
+from funcad.backends.native.emitter_functions import Functions
+from funcad.backends.native.emitter_memory import BOOL, FLOAT64, Lane, Memory
+from funcad.backends.native.unsupported import Unsupported
+
+__all__ = ["Emitter", "Lane", "Unsupported", "operand_dtypes"]
+
+_OWN_DTYPE = {"convert", "stop_gradient"}  # operands keep their dtype
+
+
+def operand_dtypes(equation: Any) -> list[np.dtype]:
+    """The dtype in which an elementwise equation computes, for each operand: weak operands adopt that of strong ones.
+
+    >>> import numpy as np, funcad
+    >>> equation = funcad.jit(lambda x: 2.0 * x).lower(np.ones(3, np.float32)).jaxpr.equations[0]
+    >>> operand_dtypes(equation)
+    [dtype('float32'), dtype('float32')]
+    """
+    avals = [a.aval for a in equation.inputs]
+    name = equation.primitive.name
+    if name in _OWN_DTYPE:
+        return [a.dtype for a in avals]
+    first = 1 if name == "select" else 0
+    rest = avals[first:]
+    strong = [a.dtype for a in rest if not a.weak]
+    dtype = strong[0] if strong else np.result_type(*[a.dtype for a in rest])
+    return [BOOL] * first + [dtype] * len(rest)
+
+
+class Emitter(Functions, Convert, Arithmetic, Memory):
+    """Writes element operations into `function`: scalars with lanes=1 ("double"), else vectors ("<4 x double>")."""
+
+    def __init__(self, function: ir.Function, lanes: int, host: Any):
+        if lanes < 1 or lanes & (lanes - 1):
+            raise ValueError(f"the number of lanes is a power of two, got {lanes}")
+        super().__init__(function, lanes, host)
+        self.context = FLOAT64  # the dtype of `const`: that of the equation which is being written
+
+    def _one(self) -> Emitter:
+        return self if self.lanes == 1 else Emitter(self.function, 1, self.host)
+
+    def const(self, value: Any) -> Lane:
+        """A constant of a rule, in the dtype of the equation's result."""
+        return self.literal(value, self.context)
+
+    def apply(self, equation: Any, operands: Sequence[Lane]) -> Lane:
+        """The code of one elementwise equation; a lane in another dtype than the equation's is converted if it is weak."""
+        primitive = equation.primitive
+        if primitive.emit is None:
+            raise Unsupported(f"{primitive.name} has no code for one element")
+        result = equation.outputs[0].aval.dtype
+        if result.kind == "b" and primitive.name == "square":
+            raise Unsupported("square of bool: NumPy computes it in int8")
+        lanes = []
+        for lane, dtype, atom in zip(operands, operand_dtypes(equation), equation.inputs, strict=True):
+            if lane.dtype != dtype:
+                if not atom.aval.weak:
+                    raise Unsupported(f"{primitive.name}: an operand is {lane.dtype}, the equation computes in {dtype}")
+                lane = self.convert(lane, dtype)
+            lanes.append(lane)
+        before, self.context = self.context, result
+        try:
+            lane = primitive.emit(self, *lanes, **equation.params)
+        finally:
+            self.context = before
+        if lane.dtype != result:
+            raise Unsupported(f"{primitive.name} of {lanes[0].dtype} gives {lane.dtype}, the program has {result}")
+        return lane
+
+    # -- reductions over lanes
+    def combine(self, kind: str, a: Lane, b: Lane) -> Lane:
+        """One step of a reduction: "sum", or "max" and "min", in which NaN wins."""
+        if kind == "sum":
+            return self.add(a, b)
+        if kind not in ("max", "min"):
+            raise Unsupported(f"no native reduction {kind!r}")
+        return self.maximum(a, b) if kind == "max" else self.minimum(a, b)
+
+    def identity(self, kind: str, dtype: Any) -> Lane:
+        """What changes nothing in `combine`: 0, or the least or greatest value of the dtype."""
+        dtype = np.dtype(dtype)
+        if kind == "sum":
+            return self.literal(0, dtype)  # a sum of -0.0 alone is 0.0, as NumPy's
+        if dtype.kind == "b":
+            return self.literal(kind == "min", dtype)
+        if dtype.kind == "f":
+            return self.literal(-np.inf if kind == "max" else np.inf, dtype)
+        if dtype.kind not in "iu":
+            raise Unsupported(f"no native {kind} of {dtype}")
+        info = np.iinfo(dtype)
+        return self.literal(info.min if kind == "max" else info.max, dtype)
+
+    def horizontal(self, kind: str, a: Lane, emitter_of_one: Any = None) -> Lane:
+        """All lanes combined to one scalar lane, halves by halves."""
+        n = self.lanes
+        if n == 1:
+            return a
+        vector = self.register(a.dtype)
+        half = Emitter(self.function, n // 2, self.host)
+        low: list[str] = []
+        high: list[str] = []
+        for p in a.parts:
+            for first, found in ((0, low), (n // 2, high)):
+                if n == 2:
+                    found.append(self.put(f"extractelement {vector} {p}, i64 {first}"))
+                else:
+                    order = ", ".join([f"i32 {first + i}" for i in range(n // 2)])
+                    found.append(self.put(f"shufflevector {vector} {p}, {vector} poison, <{n // 2} x i32> <{order}>"))
+        both = half.combine(kind, Lane(a.dtype, tuple(low)), Lane(a.dtype, tuple(high)))
+        return half.horizontal(kind, both)

@@ -1,0 +1,421 @@
+"""Fused groups as native functions of arrays: `kernel_for(equation)(*arrays) -> list of arrays`.
+
+Idea: the text of a kernel knows how arrays lie in memory (adjacent, broadcast, strided; how many axes remain when those that
+can be are taken together) but neither extents nor strides: these are in `numbers`, an array that is one more argument. So
+equal groups share machine code whatever their sizes, in this process (target.py keeps what is alive by its text) and on disk.
+A call with contiguous arrays goes through one built-in function (wrapper.py), which checks the arrays and allocates small
+results; other layouts find their variant by their strides. Large results come from the buffer pool, and bypass the caches if
+they are larger than half of the last one.
+
+Invariants: results are fresh; arrays that the code cannot read as they are (misaligned, byte-swapped, of another class) are
+copied first; a group without elements runs on NumPy. Sums are made of the same parts whatever the number of threads. Trap: the
+axes of a variant may be in another order than the arrays', so that transposed operands give transposed results, as in NumPy.
+
+The slots of a kernel are: inputs, numbers, full results, results of rank 0. The words of `numbers`: the runner and its pool
+(threads.py; 0: none), elements of the outermost axis per part, extents, then the strides of each access.
+"""
+
+from __future__ import annotations
+
+import math
+import platform
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from funcad.backends.buffers import LARGE, empty
+from funcad.backends.native import ir, target, threads, wrapper
+from funcad.backends.native.elementwise import Group, analyse, emit_elementwise, emit_total
+from funcad.backends.native.emitter import Emitter
+from funcad.backends.native.operands import aligned, last_cache, readable
+from funcad.backends.native.rows_call import Rows
+from funcad.backends.native.rows_plan import cost
+from funcad.backends.native.unsupported import Unsupported
+from funcad.backends.native.wrapper import Given, Wanted
+from funcad.ir.aval import Aval
+from funcad.ir.jaxpr import Equation, Jaxpr, Var
+from funcad.primitives.fused import fused_p
+from funcad.primitives.reduction import reduce_sum_p
+from funcad.primitives.transcendental import exp_p
+
+__all__ = ["kernel_for"]
+
+RUNNER, POOL, PART, EXTENTS = range(4)  # words of `numbers`
+PART_WORK, LEAST_PART, MOST_PART = 25.0, 1 << 12, 1 << 16  # microseconds, and elements, of a part
+VARIANTS = 8  # of one group; further layouts are copied to contiguous ones
+UNLOCK = 20.0  # microseconds of work from which other Python threads may run meanwhile
+_FLOAT = np.dtype(np.float64)
+SLOT = 16  # bytes of one accumulation of one part
+
+
+class Layout(NamedTuple):
+    """How the arrays of a call lie: the order of the axes, the collapsed extents, and the strides of each access."""
+
+    order: tuple[int, ...]
+    extents: tuple[int, ...]
+    strides: tuple[tuple[int, ...], ...]
+
+    @property
+    def modes(self) -> tuple[str, ...]:
+        last = len(self.extents) - 1
+        letters = [["0" if s == 0 else "1" if s == 1 and i == last else "s" for i, s in enumerate(row)] for row in self.strides]
+        return tuple(["".join(row) for row in letters])
+
+
+def layout_of(shape: tuple[int, ...], accesses: Sequence[tuple[int, Any]], strides: Sequence[Any], shapes: Any) -> Layout:
+    """The layout of a call; `strides` (in elements) and `shapes` are those of the inputs."""
+    rows = []
+    for i, axes in accesses:
+        row = [0] * len(shape)
+        for place, axis in enumerate(range(len(shape)) if axes is None else axes):
+            if shapes[i][place] != 1:
+                row[axis] = strides[i][place]
+        rows.append(row)
+    order = [axis for axis, n in enumerate(shape) if n != 1]
+    full = [row for row in rows if all(row[axis] for axis in order)]
+    order.sort(key=lambda axis: tuple([-abs(row[axis]) for row in full]))  # stable: as they are, if nothing is full
+    extents: list[int] = []
+    merged: list[list[int]] = [[] for _ in rows]
+    for axis in order:
+        here = [row[axis] for row in rows]
+        if extents and all(m[-1] == s * shape[axis] for m, s in zip(merged, here)):
+            extents[-1] *= shape[axis]
+            for m, s in zip(merged, here):
+                m[-1] = s
+        else:
+            extents.append(shape[axis])
+            for m, s in zip(merged, here):
+                m.append(s)
+    if not extents:
+        extents, merged = [1], [[0] for _ in rows]
+    return Layout(tuple(order), tuple(extents), tuple([tuple(m) for m in merged]))
+
+
+def contiguous_strides(shape: tuple[int, ...]) -> tuple[int, ...]:
+    return tuple([math.prod(shape[i + 1 :]) for i in range(len(shape))])
+
+
+def _probe() -> str | None:
+    """The sum of the exponentials of known numbers, by the same way as any group: vectors, their rest, a sum."""
+    x, y, total = Var(Aval((37,), _FLOAT)), Var(Aval((37,), _FLOAT)), Var(Aval((), _FLOAT))
+    equations = Equation(exp_p, (x,), {}, (y,)), Equation(reduce_sum_p, (y,), {"axes": (0,)}, (total,))
+    given = np.linspace(-2.0, 2.0, 37)
+    values, found = Elementwise(Jaxpr((x,), equations, (y, total)), (37,)).function(given)
+    wrong = np.max(np.abs(values / np.exp(given) - 1)) + abs(found / np.exp(given).sum() - 1)
+    return None if wrong < 1e-14 else f"a sum of exponentials is wrong by {wrong:.1e}"
+
+
+target.probes.append(_probe)
+
+
+def kernel_for(equation: Any) -> Callable[..., list[Any]]:
+    """A native function for an equation of `fused`; raises Unsupported where NumPy must do.
+
+    >>> from funcad.primitives.arithmetic import mul_p
+    >>> x, y = Var(Aval((3,), np.dtype(float))), Var(Aval((3,), np.dtype(float)))
+    >>> group = Jaxpr((x,), (Equation(mul_p, (x, x), {}, (y,)),), (y,))
+    >>> params = {"jaxpr": group, "kind": "elementwise", "shape": (3,)}
+    >>> kernel_for(Equation(fused_p, (x,), params, (y,)))(np.array([1.0, 2.0, 3.0]))
+    [array([1., 4., 9.])]
+    """
+    reason = target.why_not()
+    if reason is not None:
+        raise Unsupported(reason)
+    jaxpr, shape = equation.params["jaxpr"], equation.params["shape"]
+    if equation.params["kind"] == "rows":
+        return Rows(jaxpr, shape).function
+    if 0 in shape:
+        return partial(fused_p.impl, np, **equation.params)
+    return Elementwise(jaxpr, shape).function
+
+
+class Elementwise:
+    """The kernels of one group and shape."""
+
+    def __init__(self, jaxpr: Any, shape: tuple[int, ...]):
+        self.group = group = analyse(jaxpr)
+        self.shape = shape
+        self.avals = [v.aval for v in jaxpr.inputs]
+        self.full = [i for i, v in enumerate(jaxpr.outputs) if v not in group.sums]
+        self.totals = [i for i, v in enumerate(jaxpr.outputs) if v in group.sums]
+        self.places = [[*self.full, *self.totals].index(i) for i in range(len(jaxpr.outputs))]
+        self.dtypes = [jaxpr.outputs[i].aval.dtype for i in (*self.full, *self.totals)]
+        self.work = _estimate(group, math.prod(shape))
+        self.pooled = any(math.prod(shape) * d.itemsize >= LARGE for d in self.dtypes[: len(self.full)])
+        self.variants: dict[Any, Any] = {}
+        self.texts: set[Any] = set()
+        shapes = [a.shape for a in self.avals]
+        self.layout = layout_of(shape, group.accesses, [contiguous_strides(s) for s in shapes], shapes)
+        self.default = _Variant(self, self.layout)
+        self.function = self._function()
+
+    def _function(self) -> Callable[..., list[Any]]:
+        """What callers call: contiguous arrays at once, anything else by `other`."""
+        default, other, places = self.default, self.other, self.places
+        call, streamed, numbers = default.call, default.streamed, default.numbers
+        parallel, ready = default.parallel, threads.ready
+        if call is None and streamed is None:
+            return lambda *arrays: other(arrays)
+        if self.pooled:
+            shape, dtypes = self.shape, self.dtypes[: len(self.full)]
+
+            def large(*arrays: Any) -> list[Any]:
+                fresh = [empty(shape, d) for d in dtypes]
+                if parallel:
+                    ready()
+                answer = NotImplemented
+                if streamed is None:
+                    answer = call(*arrays, numbers, *fresh)  # type: ignore[misc]
+                elif aligned(fresh):
+                    answer = streamed(*arrays, numbers, *fresh)
+                if answer is NotImplemented:
+                    del fresh  # its memory serves the other call
+                    return other(arrays)
+                found = [*fresh, *(answer if type(answer) is tuple else (answer,))]
+                return [found[i] for i in places]
+
+            return large
+        single = len(places) == 1
+
+        def small(*arrays: Any) -> list[Any]:
+            if parallel:
+                ready()
+            answer = call(*arrays, numbers)  # type: ignore[misc]
+            if answer is NotImplemented:
+                return other(arrays)
+            return [answer] if single else [answer[i] for i in places]
+
+        return small
+
+    def other(self, arrays: Sequence[Any]) -> list[Any]:
+        """A call with arrays of any layout."""
+        variant = self.variants.get(tuple([getattr(a, "strides", None) for a in arrays]))
+        answer = NotImplemented if variant is None or variant.call is None else variant.run(arrays)
+        if answer is NotImplemented:
+            arrays = [readable(a, aval) for a, aval in zip(arrays, self.avals)]
+            variant = self._variant(arrays)
+            if variant is None:
+                arrays, variant = [np.array(a, order="C") for a in arrays], self.default
+            answer = NotImplemented if variant.call is None else variant.run(arrays)
+            if answer is NotImplemented:
+                answer = variant.run_by_ctypes(arrays)
+        return answer  # type: ignore[no-any-return]
+
+    def _variant(self, arrays: Sequence[np.ndarray]) -> _Variant | None:
+        """The kernel for this layout; None if the group has too many of them already."""
+        key = tuple([a.strides for a in arrays])
+        variant = self.variants.get(key)
+        if variant is None:
+            strides = [tuple([s // a.itemsize for s in a.strides]) for a in arrays]
+            layout = layout_of(self.shape, self.group.accesses, strides, [a.shape for a in arrays])
+            sort = (layout.modes, len(layout.extents))
+            if layout == self.layout:
+                variant = self.default
+            elif sort in self.texts or len(self.texts) < VARIANTS:
+                self.texts.add(sort)
+                variant = _Variant(self, layout, key)
+            else:
+                return None
+            if len(self.variants) >= 64:  # strides that come and go: the code is kept by whoever uses it, and on disk
+                self.variants.clear()
+            self.variants[key] = variant
+        return variant
+
+
+class _Variant:
+    """A kernel for one layout, with its numbers."""
+
+    def __init__(self, owner: Elementwise, layout: Layout, strides: Any = None):
+        self.owner, self.layout, self.strides = owner, layout, strides
+        extents = layout.extents
+        self.turned = list(layout.order) != sorted(layout.order)
+        self.shape = tuple([owner.shape[axis] for axis in layout.order]) if self.turned else owner.shape
+        elements = PART_WORK / owner.work * math.prod(extents) // LEAST_PART * LEAST_PART
+        part = max(1, int(min(max(elements, LEAST_PART), MOST_PART)) // math.prod(extents[1:]))
+        self.split = extents[0] > part
+        self.parallel = owner.work > threads.WORTH and self.split
+        self.arena = -(-extents[0] // part) * len(owner.totals) * SLOT
+        words = [*(threads.runner() if self.parallel else (0, 0)), part, *extents, *[s for row in layout.strides for s in row]]
+        self.numbers = np.array(words, np.int64)
+        self.plan: Any = None  # of the code that any call may use; made when one does
+        self.call = self.streamed = None
+        if strides is None:
+            heavy = sum([math.prod(owner.shape) * d.itemsize for d in owner.dtypes[: len(owner.full)]])
+            if owner.pooled and len(extents) == 1 and heavy > last_cache() // 2:
+                self.streamed = wrapper.make_builtin(self.made(tuple(owner.full)))
+        if self.streamed is None:
+            self.call = wrapper.make_builtin(self.plain())
+
+    def made(self, nontemporal: tuple[int, ...]) -> Any:
+        """The plan of the code for this layout, compiled."""
+        owner, n = self.owner, len(self.owner.full)
+        extents = self.layout.extents
+        host = target.host()
+        lanes = target.lanes_of(host, owner.group.dtypes)
+        while lanes > extents[-1]:
+            lanes //= 2
+        unroll = _unroll(owner.group) if extents[-1] >= 64 * lanes else 1
+        code = target.compile_module(
+            kernel_text(owner.group, host, lanes, unroll, self.layout.modes, nontemporal, self.split), ["kernel"]
+        )
+        strides = [None] * len(owner.avals) if self.strides is None else self.strides
+        given = [Given("array", a.shape, a.dtype, own) for a, own in zip(owner.avals, strides)]
+        given.append(Given("array", self.numbers.shape, self.numbers.dtype))
+        full = [(self.shape, d) for d in owner.dtypes[:n]]
+        wanted = [Wanted("array", (), d) for d in owner.dtypes[n:]]
+        if owner.pooled:
+            given += [Given("array", *r) for r in full]
+        else:
+            wanted = [*[Wanted("array", *r) for r in full], *wanted]
+        return wrapper.make_plan(given, wanted, code.address["kernel"], self.arena, owner.work > UNLOCK, [code])
+
+    def plain(self) -> Any:
+        if self.plan is None:
+            self.plan = self.made(())
+        return self.plan
+
+    def run(self, arrays: Sequence[Any]) -> Any:
+        """A call with arrays of these strides; NotImplemented if they are not what they should be."""
+        owner = self.owner
+        if self.parallel:
+            threads.ready()
+        n = len(owner.full)
+        fresh = [empty(self.shape, d) for d in owner.dtypes[:n]] if owner.pooled else []
+        answer = self.call(*arrays, self.numbers, *fresh)
+        if answer is NotImplemented:
+            return answer
+        return self._results([*fresh, *(answer if type(answer) is tuple else (answer,))])
+
+    def run_by_ctypes(self, arrays: Sequence[np.ndarray]) -> list[Any]:
+        """The same where objects cannot be read natively, for arrays that were made readable."""
+        owner = self.owner
+        if self.parallel:
+            threads.ready()
+        n = len(owner.full)
+        fresh = [empty(self.shape, d) for d in owner.dtypes[:n]] + [np.empty((), d) for d in owner.dtypes[n:]]
+        pointers = [a.__array_interface__["data"][0] for a in (*arrays, self.numbers, *fresh)]
+        wrapper.call_by_ctypes(self.plain(), pointers)
+        return self._results([*fresh[:n], *[a[()] for a in fresh[n:]]])
+
+    def _results(self, found: list[Any]) -> list[Any]:
+        owner = self.owner
+        if self.turned:
+            found = [_as_given(a, owner.shape, self.layout.order) if i < len(owner.full) else a for i, a in enumerate(found)]
+        return [found[i] for i in owner.places]
+
+
+def _as_given(a: np.ndarray, shape: tuple[int, ...], order: tuple[int, ...]) -> np.ndarray:
+    """A result whose axes are in the order of the loops (without those of size 1), with those of the group."""
+    places = sorted(range(len(order)), key=order.__getitem__)
+    return a.transpose(places).reshape(shape) if len(order) != len(shape) else a.transpose(places)
+
+
+def _estimate(group: Group, size: int) -> float:
+    """Microseconds that one thread needs, roughly."""
+    lanes = target.lanes_of(target.host(), group.dtypes)
+    arithmetic = sum([cost(e) for e in group.equations]) * 0.3 / lanes
+    moved = sum([v.aval.dtype.itemsize for v in (*group.jaxpr.inputs, *group.jaxpr.outputs) if v.aval.shape])
+    return size * max(arithmetic, moved / 16) * 1e-3
+
+
+def _unroll(group: Group) -> int:
+    """Accumulators of a sum, so that the additions of a cheap one do not wait for each other."""
+    if not group.sums:
+        return 1
+    work = sum([cost(e) for e in group.equations])
+    return 4 if work <= 8 else 2 if work <= 30 else 1
+
+
+# -- the text
+
+
+def kernel_text(
+    group: Group, host: Any, lanes: int, unroll: int, modes: Sequence[str], nontemporal: Sequence[int] = (), split: bool = True
+) -> str:
+    """The module of one variant: `kernel` runs all elements, in parts if `split`: `part` runs lo..hi of the outermost axis."""
+    module = ir.Module()
+    totals = [i for i, v in enumerate(group.jaxpr.outputs) if v in group.sums]
+    kernel = ir.Function(module, "kernel", [("ptr", "%slots"), ("ptr", "%arena"), ("ptr", "%context")], "i32")
+    numbers = _word(kernel, "%slots", len(group.jaxpr.inputs), "ptr")
+    if not split:
+        _emit_part(kernel, group, host, lanes, unroll, modes, nontemporal, "0", None)
+        kernel.do("ret i32 0")
+        module.add(kernel)
+        return module.text()
+    part = ir.Function(module, "part", [("ptr", "%slots"), ("i64", "%lo"), ("i64", "%hi"), ("ptr", "%arena")])
+    _emit_part(part, group, host, lanes, unroll, modes, nontemporal, "%lo", "%hi")
+    part.do("ret void")
+    module.add(part)
+    runner, size = _word(kernel, numbers, RUNNER, "ptr"), _word(kernel, numbers, PART)
+    extent = _word(kernel, numbers, EXTENTS)
+    serial = kernel.put(f"icmp eq ptr {runner}, null")
+    with kernel.when(serial):
+        if totals:
+            with kernel.loop(0, extent, size) as loop:
+                stop = kernel.put(f"add i64 {loop.index}, {size}")
+                stop = kernel.intrinsic("llvm.smin.i64", "i64", ("i64", stop), ("i64", extent))
+                kernel.do(f"call void @part(ptr %slots, i64 {loop.index}, i64 {stop}, ptr %arena)")
+        else:
+            kernel.do(f"call void @part(ptr %slots, i64 0, i64 {extent}, ptr %arena)")
+    with kernel.when(kernel.put(f"xor i1 {serial}, true")):
+        pool = _word(kernel, numbers, POOL, "ptr")
+        kernel.do(f"call void {runner}(ptr {pool}, ptr @part, ptr %slots, i64 {extent}, i64 {size}, ptr %arena, i64 0)")
+    if totals:
+        rounded = kernel.put(f"sub i64 {kernel.put(f'add i64 {extent}, {size}')}, 1")
+        count = kernel.put(f"udiv i64 {rounded}, {size}")
+        one = Emitter(kernel, 1, host)
+        for j, k in enumerate(totals):
+            v = group.jaxpr.outputs[k]
+            step = len(totals) * SLOT // v.aval.dtype.itemsize
+            found = emit_total(kernel, host, group.sums[v][0], v.aval.dtype, _bytes(kernel, "%arena", str(j)), count, step)
+            one.store(found, _slot(kernel, group, k), "0")
+    kernel.do("ret i32 0")
+    module.add(kernel)
+    return module.text()
+
+
+def _emit_part(
+    f: ir.Function, group: Group, host: Any, lanes: int, unroll: int, modes: Any, nontemporal: Any, lo: str, hi: Any
+) -> None:
+    """The loops over lo..hi; accumulations go to their slots, or, if there is `hi`, to the arena, at the number of the part."""
+    n_in, ndim, outputs = len(group.jaxpr.inputs), len(modes[0]) if modes else 1, group.jaxpr.outputs
+    numbers = _word(f, "%slots", n_in, "ptr")
+    pointers = {i: _word(f, "%slots", i, "ptr") for i in sorted({i for i, _ in group.accesses})}
+    extents = [_word(f, numbers, EXTENTS + axis) for axis in range(ndim)]
+    strides = [
+        [_word(f, numbers, EXTENTS + ndim + k * ndim + axis) if mode == "s" else mode for axis, mode in enumerate(row)]
+        for k, row in enumerate(modes)
+    ]
+    totals = [k for k, v in enumerate(outputs) if v in group.sums]
+    places = {k: _slot(f, group, k) for k in range(len(outputs)) if hi is None or k not in totals}
+    if totals and hi is not None:
+        number = f.put(f"udiv i64 {lo}, {_word(f, numbers, PART)}")
+        first = f.put(f"mul i64 {number}, {len(totals)}")
+        places |= {k: _bytes(f, "%arena", f.put(f"add i64 {first}, {j}")) for j, k in enumerate(totals)}
+    emit_elementwise(
+        f, group, host, lanes, unroll, modes, [pointers[i] for i, _ in group.accesses],
+        [places[k] for k in range(len(outputs))], extents, strides, lo, hi, nontemporal,
+    )  # fmt: skip
+    if nontemporal:  # other threads must see what was written past the caches
+        if platform.machine().lower() in ("x86_64", "amd64", "i686", "i386"):
+            f.do(f"call void {f.module.declare('llvm.x86.sse.sfence', 'void', [])}()")
+        else:
+            f.do("fence seq_cst")
+
+
+def _slot(f: ir.Function, group: Group, k: int) -> str:
+    """Where output k goes: full results come first, then those of rank 0."""
+    outputs = group.jaxpr.outputs
+    order = sorted(range(len(outputs)), key=lambda i: outputs[i] in group.sums)
+    return _word(f, "%slots", len(group.jaxpr.inputs) + 1 + order.index(k), "ptr")
+
+
+def _word(f: ir.Function, pointer: str, index: int, kind: str = "i64") -> str:
+    return f.load(f"load {kind}, ptr {f.put(f'getelementptr i64, ptr {pointer}, i64 {index}')}")
+
+
+def _bytes(f: ir.Function, pointer: str, index: str) -> str:
+    """The place of an accumulation."""
+    return f.put(f"getelementptr [{SLOT} x i8], ptr {pointer}, i64 {index}")

@@ -1,0 +1,242 @@
+"""Small static programs as one native function each: the whole-program half of the native engine.
+
+    program = compile_program(jaxpr)     # or Unsupported, with the reason
+    outputs = program(values)            # any values that the jaxpr takes; a list
+    program.fast(*values)                # a built-in: one object, or a tuple; NotImplemented for values of another kind
+
+What is compiled as a whole: there are no effects, every operation has native code, and outside loops the program takes at most
+WORK nanoseconds (or as long as its loops take), and ARENA bytes of working memory besides the arrays that loops read or fill
+row by row; larger programs are better off with fused kernels, which use all cores. How often a loop runs does not matter.
+
+Invariants: results are fresh arrays, or the argument itself where the program passes one through; a program that cannot finish
+as NumPy would (an index out of bounds) is run again by the reference, which raises NumPy's error at the user's line.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from math import prod
+from typing import Any
+
+import numpy as np
+
+from funcad.backends.interpreter import program_of
+from funcad.backends.native import loops, program_rules, wrapper
+from funcad.backends.native.gemm import compiled_product
+from funcad.backends.native.ir import Function, Module
+from funcad.backends.native.program_build import Build
+from funcad.backends.native.program_cost import work_of
+from funcad.backends.native.program_region import Region
+from funcad.backends.native.program_values import Splat, View, contiguous_strides
+from funcad.backends.native.target import compile_module, host
+from funcad.backends.native.unsupported import Unsupported
+from funcad.backends.native.wrapper import Given, Wanted
+from funcad.ir.aval import Aval, LiteralAval
+from funcad.ir.jaxpr import Jaxpr, Literal, Var, subjaxprs
+from funcad.ir.prune import prune
+
+__all__ = ["NativeProgram", "compile_program", "program_text", "program_rules"]
+
+WORK = 1e6  # nanoseconds outside loops
+ARENA = 1 << 20  # bytes
+EQUATIONS = 500
+MAX_ORDERS = 4  # memory orders of arguments that are remembered
+LOCKED = 50_000  # nanoseconds up to which other Python threads wait
+PYTHON_KINDS = {"f": "float", "i": "int", "b": "bool", "c": "complex"}
+
+
+class NativeProgram:
+    """A compiled program; see the module's text. `lines` is how much code it is, `arena_bytes` its working memory."""
+
+    __slots__ = ("jaxpr", "fast", "plan", "given", "wanted", "lines", "arena_bytes", "_others", "__weakref__")
+
+    def __init__(self, jaxpr: Jaxpr):
+        self.jaxpr = jaxpr
+        self.given, self.wanted = _interface(jaxpr)
+        self.lines = self.arena_bytes = 0
+        self.plan = self._plan(self.given)
+        self.fast: Callable[..., Any] | None = wrapper.make_builtin(self.plan)
+        self._others: dict[tuple, int] = {}  # memory orders of arguments that the code is not made for: how often they came
+
+    def _plan(self, given: list[Given]) -> wrapper.Plan:
+        """Code for arguments in these memory orders."""
+        module, build = _written(self.jaxpr, given, self.wanted)
+        arena_bytes, stacked = build.arena.size, _stacked(self.jaxpr)
+        if arena_bytes - stacked > ARENA:
+            raise Unsupported(f"it needs {arena_bytes - stacked} bytes of working memory, more than {ARENA}")
+        text = module.text()
+        self.lines, self.arena_bytes = text.count("\n"), arena_bytes
+        helpers = [compiled_product(name, dtype) for name, dtype in build.helpers]
+        compiled = compile_module(text, ["program"])
+        unlock = work_of(self.jaxpr).nanoseconds > LOCKED or _has_while(self.jaxpr)
+        kept = [compiled, self.jaxpr]
+        return wrapper.make_plan(given, self.wanted, compiled.address["program"], arena_bytes, unlock, kept, helpers)
+
+    def __call__(self, values: Sequence[Any]) -> list[Any]:
+        """The outputs for any values that the program takes: another memory order, a 0-d array for a scalar, a subclass."""
+        if self.fast is not None:
+            result = self.fast(*values)
+            if result is not NotImplemented:
+                return [result] if len(self.wanted) == 1 else list(result)
+        pointers, kept = [], []
+        for x, item in zip(values, self.given, strict=True):
+            array = _prepared(x, item)
+            if array is None:
+                return program_of(self.jaxpr).run(values)
+            kept.append(array)
+            pointers.append(array.ctypes.data)
+        made = [np.empty(w.shape, w.dtype) if w.kind in ("array", *PYTHON_KINDS.values()) else None for w in self.wanted]
+        pointers += [0 if array is None else array.ctypes.data for array in made]
+        if wrapper.call_by_ctypes(self.plan, pointers):
+            return program_of(self.jaxpr).run(values)
+        self._learn(values)
+        outputs: list[Any] = []
+        for array, w in zip(made, self.wanted):
+            if array is None:
+                outputs.append(values[w.which] if w.kind == "argument" else outputs[w.which] if w.kind == "again" else w.which)
+            elif w.kind != "array":
+                outputs.append(array.item())
+            else:
+                outputs.append(array if w.shape else array[()])
+        return outputs
+
+    def _learn(self, values: Sequence[Any]) -> None:
+        """Compile for the memory order of these arguments, if it is the second time that they come so."""
+        orders = tuple([_order(x, item) for x, item in zip(values, self.given)])
+        if self.fast is None or not any(orders) or False in orders:
+            return
+        if orders not in self._others and len(self._others) == MAX_ORDERS:
+            return
+        times = self._others[orders] = self._others.get(orders, 0) + 1
+        if times == 2:
+            given = [item._replace(strides=order or None) for item, order in zip(self.given, orders)]
+            try:
+                plan = self._plan(given)
+            except Unsupported:  # more working memory than in C order: such arguments go on being copied
+                return
+            wrapper.add_plan(self.fast, plan)
+
+
+def _order(x: Any, item: Given) -> Any:
+    """The strides of an array that is not in C order; None if nothing is special, False if the code cannot read it in place."""
+    if item.kind != "array" or not item.shape or type(x) is np.ndarray and x.flags.c_contiguous and x.flags.aligned:
+        return None
+    if type(x) is not np.ndarray or not x.flags.aligned or any(s % x.itemsize for s in x.strides):
+        return False
+    return x.strides
+
+
+def _prepared(x: Any, item: Given) -> np.ndarray | None:
+    """The value as an array of exactly the dtype, shape and order that the code reads; None if it is another value."""
+    if item.kind != "array":
+        if type(x) is not wrapper.PYTHON[item.kind] or type(x) is int and not -(2**63) <= x < 2**63:
+            return None
+        return np.array(x, item.dtype)
+    array = np.asarray(x)
+    if array.shape != item.shape or array.dtype != item.dtype:
+        return None
+    return np.require(array, item.dtype.newbyteorder("="), ["C", "A"])
+
+
+def compile_program(jaxpr: Jaxpr) -> NativeProgram:
+    """One native function for a whole program; Unsupported, with the reason, where that cannot or should not be.
+
+    >>> import numpy as np, funcad
+    >>> jaxpr = funcad.jit(lambda x: np.sum(x * x)).lower(np.ones(3)).jaxpr
+    >>> compile_program(jaxpr)([np.array([1.0, 2.0, 3.0])])  # doctest: +SKIP
+    [np.float64(14.0)]
+    """
+    return NativeProgram(jaxpr)
+
+
+def program_text(jaxpr: Jaxpr) -> str:
+    """The LLVM code of a whole program."""
+    return _written(jaxpr, *_interface(jaxpr))[0].text()
+
+
+def _has_while(jaxpr: Jaxpr) -> bool:
+    return any(e.primitive.name == "while_loop" or any(map(_has_while, subjaxprs(e.params))) for e in jaxpr.equations)
+
+
+def _stacked(jaxpr: Jaxpr) -> int:
+    """Bytes of what the program's loops read and fill row by row."""
+    total = 0
+    for equation in jaxpr.equations:
+        if equation.primitive.name == "scan":
+            params = equation.params
+            first = params["n_consts"] + params["n_carry"]
+            for v in {*equation.inputs[first:], *equation.outputs[params["n_carry"] :]}:
+                total += prod(v.aval.shape) * v.aval.dtype.itemsize
+    return total
+
+
+def _interface(jaxpr: Jaxpr) -> tuple[list[Given], list[Wanted]]:
+    """What goes in and what comes out; Unsupported for what is no array or number, and for programs that are too large."""
+    if jaxpr.has_effects:
+        raise Unsupported("it has effects")
+    work = work_of(jaxpr)
+    if work.outside > max(WORK, work.nanoseconds - work.outside):
+        raise Unsupported(f"it takes about {work.outside / 1e6:.1f} ms outside loops: kernels of groups serve it better")
+    if work.equations > EQUATIONS:
+        raise Unsupported(f"it has {work.equations} equations, more than {EQUATIONS}")
+    given = [Given(*_kind(v.aval)) for v in jaxpr.inputs]
+    wanted: list[Wanted] = []
+    places = {v: i for i, v in enumerate(jaxpr.inputs)}
+    seen: dict[Var, int] = {}
+    for i, o in enumerate(jaxpr.outputs):
+        if isinstance(o, Literal):
+            wanted.append(Wanted("constant", which=o.value))
+        elif o in places:
+            wanted.append(Wanted("argument", which=places[o]))
+        elif o in seen:
+            wanted.append(Wanted("again", which=seen[o]))
+        else:
+            seen[o] = i
+            wanted.append(Wanted(*_kind(o.aval)))
+    return given, wanted
+
+
+def _kind(aval: Any) -> tuple[str, tuple, np.dtype]:
+    if type(aval) not in (Aval, LiteralAval) or aval.dtype.kind not in "biufc" or aval.dtype.itemsize > 16:
+        raise Unsupported(f"{aval} is not an array of numbers")
+    if aval.dtype.char in "egG":
+        raise Unsupported(f"{aval.dtype} has no native code")
+    kind = PYTHON_KINDS[aval.dtype.kind] if aval.weak and not aval.shape else "array"
+    return kind, aval.shape, aval.dtype
+
+
+def _written(jaxpr: Jaxpr, given: Sequence[Given], wanted: Sequence[Wanted]) -> tuple[Module, Build]:
+    """The module that has `program`, and what is known of the program once it is written."""
+    jaxpr = prune(jaxpr)
+    module = Module()
+    f = Function(module, "program", [("ptr", "%slots"), ("ptr", "%arena"), ("ptr", "%context")], "i32")
+    build = Build(f, host())
+    f.lines.append("  %asking = getelementptr ptr, ptr %context, i64 2")
+    f.lines.append("  %helping = getelementptr ptr, ptr %context, i64 3")
+    f.lines.append("  %helpers = load ptr, ptr %helping")
+
+    def slot(i: int, aval: Any, strides: Any = None) -> View:
+        pointer = f.load(f"load ptr, ptr {f.put(f'getelementptr ptr, ptr %slots, i64 {i}')}")
+        if strides is not None:
+            return View(pointer, aval.dtype, aval.shape, tuple([s // aval.dtype.itemsize for s in strides]))
+        return View(pointer, aval.dtype, aval.shape, contiguous_strides(aval.shape))
+
+    read = {a for e in jaxpr.equations for a in e.inputs}
+    unread = lambda aval: Splat(build.one.literal(0, aval.dtype), aval.dtype, aval.shape)
+    values: list[Any] = []
+    for i, (v, item) in enumerate(zip(jaxpr.inputs, given)):
+        values.append(slot(i, v.aval, item.strides) if v in read else unread(v.aval))
+    results: dict[Any, View] = {
+        o: slot(len(values) + i, o.aval)
+        for i, (o, w) in enumerate(zip(jaxpr.outputs, wanted))
+        if w.kind not in ("argument", "again", "constant")
+    }
+    region = Region(build, jaxpr, values, {o: view for o, view in results.items() if o.aval.shape})
+    outputs = dict(zip(jaxpr.outputs, region.run()))
+    for o, view in results.items():
+        value = outputs[o]
+        if not loops.same_place(value, view):
+            build.copy(value, view)
+    f.do("ret i32 0")
+    module.add(f)
+    return module, build

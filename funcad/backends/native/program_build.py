@@ -1,0 +1,229 @@
+"""What writes a whole program's code: the function, its memory, and loops over the elements of strided arrays.
+
+`nest` is the one loop over elements: axes are merged where all arrays allow it, the last one runs over vectors. Idea for its
+end: the last vector is moved back so that it ends with the row (some elements are computed twice), which needs no masks and no
+second copy of the code. Hence the invariant that a result never lies in the memory of an operand of the same loop.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from contextlib import contextmanager
+from math import prod
+from typing import Any
+
+import numpy as np
+
+from funcad.backends.native.emitter import Emitter, Lane
+from funcad.backends.native.program_values import Arena, Splat, View, contiguous_strides
+from funcad.backends.native.target import lanes_of
+
+__all__ = ["Build", "merged_axes"]
+
+MAX_LINES = 6000  # of code in one program: about 0.25 s of compilation
+
+
+class Build:
+    """The state of one program under construction."""
+
+    def __init__(self, function: Any, host: Any):
+        self.f = function
+        self.host = host
+        self.arena = Arena()
+        self.one = Emitter(function, 1, host)
+        self._emitters = {1: self.one}
+        self.helpers: dict[tuple[str, np.dtype], int] = {}  # functions that are called, and their places in the plan's table
+        self.packed: dict[tuple, View] = {}  # operands of products that were brought into order before a loop
+
+    def helper(self, name: str, dtype: np.dtype) -> str:
+        """The address of a function that programs share (see gemm.py)."""
+        place = self.helpers.setdefault((name, dtype), len(self.helpers))
+        return self.f.load(f"load ptr, ptr {self.f.put(f'getelementptr ptr, ptr %helpers, i64 {place}')}")
+
+    def emitter(self, lanes: int) -> Emitter:
+        if lanes not in self._emitters:
+            self._emitters[lanes] = Emitter(self.f, lanes, self.host)
+        return self._emitters[lanes]
+
+    # -- memory
+    def new(self, dtype: np.dtype, shape: tuple[int, ...]) -> View:
+        """Fresh working memory for an array, with one user."""
+        buffer = self.arena.take(prod(shape) * dtype.itemsize)
+        buffer.users = 1
+        pointer = self.f.put(f"getelementptr i8, ptr %arena, i64 {buffer.offset}")
+        return View(pointer, dtype, tuple(shape), contiguous_strides(shape), 0, (buffer,))
+
+    def hold(self, value: Any) -> Any:
+        """Another user of the memory that a value lies in."""
+        if type(value) is View:
+            for buffer in value.buffers:
+                buffer.users += 1
+        return value
+
+    def drop(self, value: Any) -> None:
+        if type(value) is View:
+            for buffer in value.buffers:
+                buffer.users -= 1
+                if buffer.users == 0:
+                    self.arena.give(buffer)
+
+    # -- values
+    def pointer(self, view: View) -> str:
+        """The address of the first element."""
+        if view.offset == 0:
+            return view.pointer
+        return self.f.put(f"getelementptr i8, ptr {view.pointer}, i64 {view.offset * view.dtype.itemsize}")
+
+    def moved(self, view: View, steps: Sequence[tuple[str, int]]) -> View:
+        """The view shifted by a sum of products (an i64 name, elements), computed at run time."""
+        offset = self.sum_of(steps)
+        if offset == "0":
+            return view
+        size = self.f.put(f"mul i64 {offset}, {view.dtype.itemsize}")
+        return view._replace(pointer=self.f.put(f"getelementptr i8, ptr {view.pointer}, i64 {size}"))
+
+    def sum_of(self, steps: Sequence[tuple[str, int]]) -> str:
+        total = "0"
+        for name, factor in steps:
+            if factor and name.isdigit():
+                name, factor = str(int(name) * factor), 1
+            if factor and name != "0":
+                term = name if factor == 1 else self.f.put(f"mul i64 {name}, {factor}")
+                total = term if total == "0" else self.f.put(f"add i64 {total}, {term}")
+        return total
+
+    def lane(self, value: Any) -> Lane:
+        """A rank-0 value in registers; a load if it is in memory."""
+        if type(value) is Splat:
+            return value.lane
+        if type(value) is View:
+            return self.one.load(value.dtype, self.pointer(value), "0")
+        return value
+
+    def in_memory(self, value: Any) -> View:
+        """The value as a view, with a user more than before."""
+        if type(value) is View:
+            return self.hold(value)
+        if type(value) is Lane:
+            view = self.new(value.dtype, ())
+            self.one.store(value, view.pointer, "0")
+            return view
+        view = self.new(value.dtype, value.shape)
+        self.copy(value, view)
+        return view
+
+    def ordered(self, value: Any) -> View:
+        """The value as a C-contiguous view, with a user more than before."""
+        if type(value) is View and value.contiguous:
+            return self.hold(value)
+        return self.in_order(value)
+
+    def in_order(self, value: Any) -> View:
+        """A contiguous copy."""
+        if type(value) is Lane:
+            return self.in_memory(value)
+        view = self.new(value.dtype, value.shape)
+        self.copy(value, view)
+        return view
+
+    def copy(self, value: Any, target: View) -> None:
+        """Write a value into memory of its shape."""
+        if type(value) is Lane:
+            self.one.store(value, self.pointer(target), "0")
+            return
+        self.nest(target.shape, [value], [target], lambda e, lanes: lanes)
+
+    # -- loops
+    def nest(
+        self,
+        shape: tuple,
+        inputs: Sequence[Any],
+        outputs: Sequence[View],
+        body: Callable[[Emitter, list], Sequence[Lane]],
+        exact: bool = False,
+    ) -> None:
+        """For all elements: body(emitter, lanes of the inputs) gives the lanes of the outputs; `exact`: each once."""
+        if 0 in shape:
+            return
+        views = [v for v in (*inputs, *outputs) if type(v) is View]
+        axes = merged_axes(shape, [v.strides for v in views])
+        extent = axes[-1][0] if axes else 1
+        lanes = 1
+        while 2 * lanes <= min(extent, lanes_of(self.host, [v.dtype for v in (*inputs, *outputs)])):
+            lanes *= 2
+        if exact:
+            while extent % lanes:
+                lanes //= 2
+        e = self.emitter(lanes)
+        with self.over(axes[:-1]) as indices:
+            shifted = [
+                self.moved(v, [(name, axis[1][k]) for name, axis in zip(indices, axes)]) for k, v in enumerate(views)
+            ]
+            strides = axes[-1][1] if axes else (0,) * len(views)
+
+            def at(index: str) -> None:
+                loaded: list[Any] = []
+                there = iter(zip(shifted, strides))
+                for value in inputs:
+                    if type(value) is View:
+                        view, stride = next(there)
+                        loaded.append(self._load(e, view, index, stride))
+                    else:
+                        loaded.append(e.splat(value.lane))
+                for lane, (view, stride) in zip(body(e, loaded), there):
+                    where = index if stride == 1 else self.sum_of([(index, stride)])
+                    e.store(lane, self.pointer(view), where, stride)
+
+            if extent == lanes:
+                at("0")
+                return
+            with self.f.loop(0, extent, lanes) as loop:
+                index = loop.index
+                if extent % lanes:
+                    index = self.least(index, extent - lanes)
+                at(index)
+                loop.next()
+
+    def _load(self, e: Emitter, view: View, index: str, stride: int) -> Lane:
+        where = index if stride == 1 else self.sum_of([(index, stride)])
+        return e.load(view.dtype, self.pointer(view), where, stride)
+
+    def least(self, index: str, limit: Any) -> str:
+        return self.f.put(f"select i1 {self.f.put(f'icmp slt i64 {index}, {limit}')}, i64 {index}, i64 {limit}")
+
+    @contextmanager
+    def over(self, axes: Sequence[tuple[int, Any]]) -> Any:
+        """Nested loops over these extents; gives the names of the indices."""
+        if not axes:
+            yield []
+            return
+        with self.f.loop(0, axes[0][0]) as loop:
+            with self.over(axes[1:]) as inner:
+                yield [loop.index, *inner]
+            loop.next()
+
+    # -- leaving the program
+    def leave_if(self, condition: str, status: int) -> None:
+        with self.f.when(condition):
+            self.f.do(f"ret i32 {status}")
+            self.f.open(self.f.label("after"))
+
+    def ask(self) -> None:
+        """Let signal handlers run; leave if one raised."""
+        target = self.f.load("load ptr, ptr %asking")
+        answer = self.f.load(f"call i32 {target}(ptr %context)")
+        self.leave_if(self.f.put(f"icmp ne i32 {answer}, 0"), 2)
+
+
+def merged_axes(shape: Sequence[int], strides: Sequence[Sequence[int]]) -> list[tuple[int, tuple[int, ...]]]:
+    """(extent, stride of each array) of the axes of a loop nest: no axis of size 1, neighbours merged where all allow it."""
+    axes: list[tuple[int, tuple[int, ...]]] = []
+    for i, n in enumerate(shape):
+        if n == 1:
+            continue
+        own = tuple([s[i] for s in strides])
+        if axes and all(outer == inner * n for outer, inner in zip(axes[-1][1], own)):
+            axes[-1] = (axes[-1][0] * n, own)
+        else:
+            axes.append((n, own))
+    return axes

@@ -1,0 +1,68 @@
+"""What a program would cost as native code, roughly: the rule of which programs are compiled as a whole.
+
+Nanoseconds of one core of a machine of today; good to a factor of three, which is all that the rule and the distance between
+two questions for Ctrl-C need.
+"""
+
+from __future__ import annotations
+
+from math import prod
+from typing import Any, NamedTuple
+
+from funcad.ir.jaxpr import Jaxpr, subjaxprs
+
+__all__ = ["Work", "work_of"]
+
+PER_ELEMENT = 0.25
+PER_CALL = 4.0  # an elementary function
+PER_PRODUCT = 0.1  # one multiplication and addition of a contraction
+WHILE_TRIPS = 10  # nobody knows
+_CHEAP = frozenset(
+    "neg add sub mul square select eq ne lt le gt ge and or xor not convert abs maximum minimum mul_add tanh_linear "
+    "logistic_linear stop_gradient relu sign copysign isnan isinf isfinite logical_and logical_or logical_not".split()
+)
+_VIEWS = frozenset("broadcast_in_dim reshape transpose basic_index slice rev dynamic_slice".split())
+
+
+class Work(NamedTuple):
+    """Time in total, the part of it that is not in loops, and the number of equations."""
+
+    nanoseconds: float
+    outside: float
+    equations: int
+
+
+def work_of(jaxpr: Jaxpr) -> Work:
+    """The work of one run."""
+    found = jaxpr.memo.get("native_work")
+    if found is None:
+        total = outside = 0.0
+        count = 0
+        for equation in jaxpr.equations:
+            inner = [work_of(j) for j in subjaxprs(equation.params)]
+            if inner:
+                params = equation.params
+                trips = params.get("length") or (WHILE_TRIPS if "cond" in params else 1)
+                loop = "length" in params or "cond" in params
+                total += trips * sum(w.nanoseconds for w in inner)
+                outside += 0.0 if loop else sum(w.outside for w in inner)
+                count += sum(w.equations for w in inner)
+                continue
+            own = _of(equation)
+            total, outside, count = total + own, outside + own, count + 1
+        found = jaxpr.memo["native_work"] = Work(total, outside, count)
+    return found
+
+
+def _of(equation: Any) -> float:
+    name = equation.primitive.name
+    size = sum(prod(v.aval.shape) for v in equation.outputs)
+    if name in _VIEWS:
+        return 1.0
+    if name == "dot_general":
+        (cx, _), _ = equation.params["dimension_numbers"]
+        return 10.0 + PER_PRODUCT * size * prod([equation.inputs[0].aval.shape[i] for i in cx])
+    read = sum(prod(a.aval.shape) for a in equation.inputs)
+    if name in _CHEAP or equation.primitive.emit is None:
+        return 1.0 + PER_ELEMENT * max(size, read)
+    return 1.0 + PER_CALL * size

@@ -1,0 +1,232 @@
+"""Moving elements inside a whole program: joining, padding, updating, slicing at computed places, gather and scatter.
+
+Whatever can be a view is one. An index that NumPy would refuse makes the program leave with status 1: the caller then runs the
+reference, which raises NumPy's error at the user's line.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from funcad.backends.native.emitter import Lane
+from funcad.backends.native.program_build import Build
+from funcad.backends.native.program_values import Splat, View, indexed
+
+__all__ = ["concatenate", "place", "place_sum", "update", "window", "gather", "scatter", "roll", "fill", "dynamic_update"]
+
+
+MAX_CELLS = 27  # parts of a result of `place_sum` that are written one by one
+
+
+def fill(build: Build, target: View, value: Any = 0) -> None:
+    build.copy(Splat(build.one.literal(value, target.dtype), target.dtype, target.shape), target)
+
+
+def concatenate(build: Build, pieces: Sequence[Any], axis: int, target: View) -> None:
+    start = 0
+    for piece in pieces:
+        n = piece.shape[axis]
+        index = [(start, n, 1) if i == axis else (0, m, 1) for i, m in enumerate(piece.shape)]
+        build.copy(piece, indexed(target, index))
+        start += n
+
+
+def roll(build: Build, x: Any, shift: int, axis: int, target: View) -> None:
+    n = x.shape[axis]
+    for start, count, to in ((n - shift, shift, 0), (0, n - shift, shift)):
+        at = [[(s, count, 1) if i == axis else (0, m, 1) for i, m in enumerate(x.shape)] for s in (start, to)]
+        build.copy(indexed(x, at[0]), indexed(target, at[1]))
+
+
+def place(build: Build, x: Any, index: Sequence[Any], target: View) -> None:
+    """Zeros, with x at a basic index."""
+    where = indexed(target, index)
+    if where.size < target.size:
+        fill(build, target)
+    build.copy(_in_shape(x, where.shape), where)
+
+
+def place_sum(build: Build, xs: Sequence[Any], indices: Sequence[Any], target: View) -> None:
+    """The sum of arrays, each at its basic index: one loop for each part of the result in which the same arrays meet."""
+    found = [_box(index) for index in indices]
+    boxes = [box for box in found if box is not None]
+    if len(boxes) < len(found):
+        return _place_one_by_one(build, xs, indices, target)
+    cells: list[list[tuple[int, int]]] = [[]]
+    for axis, n in enumerate(target.shape):
+        cuts = sorted({0, n, *[c for box in boxes for c in box[axis]]})
+        cells = [[*cell, interval] for cell in cells for interval in zip(cuts[:-1], cuts[1:])]
+    if len(cells) > MAX_CELLS:
+        return _place_one_by_one(build, xs, indices, target)
+    for cell in cells:
+        where = indexed(target, [(a, b - a, 1) for a, b in cell])
+        met = [i for i, box in enumerate(boxes) if all(a <= c and d <= b for (a, b), (c, d) in zip(box, cell))]
+        terms = [_within(xs[i], indices[i], cell) for i in met]
+        zero = target.dtype.kind in "fc" and len(met) < len(xs)  # the others add a zero, so that -0.0 becomes 0.0
+
+        def add_up(e: Any, lanes: list, zero: bool = zero) -> list:
+            total = lanes[0]
+            for lane in lanes[1:]:
+                total = e.add(total, lane)
+            return [e.add(total, e.literal(0, target.dtype)) if zero else total]
+
+        if terms:
+            build.nest(where.shape, terms, [where], add_up)
+        else:
+            fill(build, where)
+
+
+def _place_one_by_one(build: Build, xs: Sequence[Any], indices: Sequence[Any], target: View) -> None:
+    """The same for strided parts, and for many: each is added to what is there."""
+    fill(build, target)
+    if target.dtype.kind in "fc":  # where all parts meet, no zero is added: -0.0 stays -0.0
+        common = []
+        for axis, n in enumerate(target.shape):
+            entries = [[e for e in index if e is not None][axis] for index in indices]
+            ranges = [range(e, e + 1) if type(e) is int else range(e[0], e[0] + e[1] * e[2], e[2]) for e in entries]
+            places = sorted(set(range(n)).intersection(*ranges))
+            step = places[1] - places[0] if len(places) > 1 else 1
+            common.append((places[0] if places else 0, len(places), step))
+        fill(build, indexed(target, common), complex(-0.0, -0.0) if target.dtype.kind == "c" else -0.0)
+    for x, index in zip(xs, indices):
+        where = indexed(target, index)
+        build.nest(where.shape, [where, _in_shape(x, where.shape)], [where], lambda e, v: [e.add(*v)], exact=True)
+
+
+def _box(index: Sequence[Any]) -> list[tuple[int, int]] | None:
+    """The interval of each axis that a basic index selects; None if it takes only some elements of one."""
+    box = []
+    for entry in index:
+        if type(entry) is int:
+            box.append((entry, entry + 1))
+        elif entry is not None:
+            start, count, step = entry
+            if step != 1 and count > 1:
+                return None
+            box.append((start, start + count))
+    return box
+
+
+def _within(x: Any, index: Sequence[Any], cell: Sequence[tuple[int, int]]) -> Any:
+    """The part of x that lies in a cell of the target, with the target's axes."""
+    x = _in_shape(x, ())
+    own: list[Any] = []
+    axes = iter(cell)
+    for entry in index:
+        if entry is None:
+            own.append(0)
+            continue
+        a, b = next(axes)
+        own.append(None if type(entry) is int else (a - entry[0], b - a, 1))
+    return indexed(x, own)
+
+
+def update(build: Build, x: Any, u: Any, index: Sequence[Any], target: View) -> None:
+    build.copy(x, target)
+    where = indexed(target, index)
+    build.copy(_in_shape(u, where.shape), where)
+
+
+def _in_shape(x: Any, shape: tuple) -> Any:
+    return Splat(x, x.dtype, shape) if type(x) is Lane else x
+
+
+def _start(build: Build, lane: Lane, size: int, extent: int) -> str:
+    """A computed start of a window, wrapped if negative, then clamped so that the window fits."""
+    f = build.f
+    at = _wide(build, lane)
+    if lane.dtype.kind == "i":
+        negative = f.put(f"icmp slt i64 {at}, 0")
+        at = f.put(f"select i1 {negative}, i64 {f.put(f'add i64 {at}, {extent}')}, i64 {at}")
+        at = f.put(f"select i1 {f.put(f'icmp slt i64 {at}, 0')}, i64 0, i64 {at}")
+        return build.least(at, extent - size)
+    return f.put(f"select i1 {f.put(f'icmp ult i64 {at}, {extent - size}')}, i64 {at}, i64 {extent - size}")
+
+
+def _wide(build: Build, lane: Lane) -> str:
+    """An integer lane as i64."""
+    size = 8 * lane.dtype.itemsize
+    if size == 64:
+        return lane.name
+    return build.f.put(f"{'sext' if lane.dtype.kind == 'i' else 'zext'} i{size} {lane.name} to i64")
+
+
+def window(build: Build, x: View, starts: Sequence[Any], sizes: tuple) -> View:
+    """The window of x at computed starts: a view."""
+    steps = [
+        (_start(build, build.lane(s), k, n), step) for s, k, n, step in zip(starts, sizes, x.shape, x.strides) if k != n
+    ]
+    return build.moved(x, steps)._replace(shape=sizes)
+
+
+def _row(build: Build, lane: Lane, extent: int) -> str:
+    """A position along an axis, wrapped and checked as NumPy does."""
+    f = build.f
+    at = _wide(build, lane)
+    if lane.dtype.kind == "i":
+        negative = f.put(f"icmp slt i64 {at}, 0")
+        at = f.put(f"select i1 {negative}, i64 {f.put(f'add i64 {at}, {extent}')}, i64 {at}")
+    build.leave_if(f.put(f"icmp uge i64 {at}, {extent}"), 1)
+    return at
+
+
+def _addressed(build: Build, x: View, indices: Sequence[Any], places: Sequence[str], batch_dims: int) -> View:
+    """The rest of x behind the position that the index arrays name at `places`."""
+    steps = list(zip(places, x.strides[:batch_dims]))
+    for k, index in enumerate(indices):
+        axis = batch_dims + k
+        if type(index) is View and index.shape:
+            index = build.moved(index, list(zip(places, index.strides)))._replace(shape=(), strides=())
+        steps.append((_row(build, build.lane(index), x.shape[axis]), x.strides[axis]))
+    n = batch_dims + len(indices)
+    return build.moved(x, steps)._replace(shape=x.shape[n:], strides=x.strides[n:])
+
+
+def _shape(index: Any) -> tuple:
+    return () if type(index) is Lane else index.shape
+
+
+def gather(build: Build, x: View, indices: Sequence[Any], batch_dims: int, target: View | None) -> View | None:
+    """x at index arrays, into `target`; at scalar indices a view."""
+    shape = _shape(indices[0])
+    if not shape:
+        return _addressed(build, x, indices, [], 0)
+    assert target is not None
+    if not target.size:
+        return None
+    with build.over([(n, None) for n in shape]) as places:
+        found = _addressed(build, x, indices, places, batch_dims)
+        where = build.moved(target, list(zip(places, target.strides)))
+        n = len(shape)
+        build.copy(found, where._replace(shape=where.shape[n:], strides=where.strides[n:]))
+    return None
+
+
+def scatter(build: Build, x: Any, u: Any, indices: Sequence[Any], mode: str, batch_dims: int, target: View) -> None:
+    """A copy of x in `target` with updates written or accumulated one after the other, so repeated indices count in order."""
+    build.copy(x, target)
+    shape = _shape(indices[0])
+    if type(u) is Lane:
+        u = Splat(u, u.dtype, ())
+    if 0 in (*shape, *u.shape):
+        return
+    with build.over([(n, None) for n in shape]) as places:
+        where = _addressed(build, target, indices, places, batch_dims)
+        n = len(shape)
+        if type(u) is View:
+            own = build.moved(u, list(zip(places, u.strides)))
+            own = own._replace(shape=own.shape[n:], strides=own.strides[n:])
+        else:
+            own = u._replace(shape=u.shape[n:])
+        if mode == "set":
+            build.copy(own, where)
+        else:
+            method = {"add": "add", "mul": "mul", "min": "minimum", "max": "maximum"}[mode]
+            build.nest(where.shape, [where, own], [where], lambda e, v: [getattr(e, method)(*v)], exact=True)
+
+
+def dynamic_update(build: Build, x: Any, u: Any, starts: Sequence[Any], target: View) -> None:
+    build.copy(x, target)
+    shape = () if type(u) is Lane else u.shape
+    build.copy(u, window(build, target, starts, shape))

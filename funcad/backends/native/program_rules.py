@@ -1,0 +1,306 @@
+"""The code of a whole program's operations that are not elementwise: views, reductions, products, moves, running sums.
+
+Each rule takes the region, the equation, the operands' values and the equation's params, and gives the results' values, each
+with a user of the memory that it lies in.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from funcad.backends.native import gemm, program_moves, program_reduce
+from funcad.backends.native.emitter import Lane
+from funcad.backends.native.program_region import RULES, Region, rule
+from funcad.backends.native.program_values import Splat, View, indexed, reshaped, spread, transposed
+from funcad.ir.jaxpr import Equation
+
+__all__: list[str] = []
+
+
+def _view(region: Region, value: Any) -> Any:
+    """A view as the result of an equation: rank 0 is read at once."""
+    if type(value) is not Lane and not value.shape:
+        return region.build.lane(value)
+    return region.build.hold(value)
+
+
+@rule("broadcast_in_dim")
+def _broadcast(region: Region, equation: Equation, values: list, *, shape: tuple, axes: tuple) -> list:
+    (x,) = values
+    if not shape:
+        return [x]
+    return [Splat(x, x.dtype, shape) if type(x) is Lane else _view(region, spread(x, shape, axes))]
+
+
+@rule("reshape")
+def _reshape(region: Region, equation: Equation, values: list, *, shape: tuple) -> list:
+    (x,) = values
+    if type(x) is Lane:
+        return [Splat(x, x.dtype, shape) if shape else x]
+    view = reshaped(x, shape)
+    if view is not None:
+        return [_view(region, view)]
+    return [reshaped(region.build.in_order(x), shape)]
+
+
+@rule("transpose")
+def _transpose(region: Region, equation: Equation, values: list, *, perm: tuple) -> list:
+    return [values[0] if type(values[0]) is Lane else _view(region, transposed(values[0], perm))]
+
+
+@rule("basic_index")
+def _basic_index(region: Region, equation: Equation, values: list, *, index: tuple) -> list:
+    (x,) = values
+    if type(x) is Lane:  # only new axes
+        x = Splat(x, x.dtype, ())
+    return [_view(region, indexed(x, index))]
+
+
+@rule("slice")
+def _slice(region: Region, equation: Equation, values: list, *, start: tuple, limit: tuple, strides: Any) -> list:
+    steps = strides or (1,) * len(start)
+    index = [(s, max(0, -(-(e - s) // k)), k) for s, e, k in zip(start, limit, steps)]
+    return [_view(region, indexed(values[0], index))]
+
+
+@rule("rev")
+def _rev(region: Region, equation: Equation, values: list, *, axes: tuple) -> list:
+    (x,) = values
+    return [_view(region, indexed(x, [(n - 1, n, -1) if i in axes else (0, n, 1) for i, n in enumerate(x.shape)]))]
+
+
+@rule("stop_gradient", "optimization_barrier", "name")
+def _same(region: Region, equation: Equation, values: list, **params: Any) -> list:
+    return [region.build.hold(v) for v in values]
+
+
+def _into(region: Region, equation: Equation, write: Callable[[View], Any]) -> list:
+    """The result of an operation that writes into memory; rank 0 is read from there."""
+    (v,) = equation.outputs
+    target = region.target(v) if v.aval.shape else region.build.new(v.aval.dtype, ())
+    write(target)
+    if v.aval.shape:
+        return [target]
+    lane = region.build.lane(target)
+    region.build.drop(target)
+    return [lane]
+
+
+def _reduction(kind: str, boolean: bool = False) -> Any:
+    def rule(region: Region, equation: Equation, values: list, *, axes: tuple) -> list:
+        (x,), (v,) = values, equation.outputs
+        dtype = v.aval.dtype
+        if type(x) is Lane or not axes:
+            body = (lambda e, x: e.convert(x, dtype)) if boolean else (lambda e, x: x)
+            if type(x) is Lane:
+                return [body(region.build.one, x)]
+            return _into(region, equation, lambda t: region.build.nest(t.shape, [x], [t], lambda e, l: [body(e, l[0])]))
+        target = region.target(v) if v.aval.shape else None
+        body = (lambda e, l: e.convert(l[0], dtype)) if boolean else (lambda e, l: l[0])
+        lane = program_reduce.reduce(region.build, kind, dtype, x.shape, axes, [x], body, target)
+        return [lane if target is None else target]
+
+    return rule
+
+
+for _name, _kind in (("sum", "sum"), ("prod", "prod"), ("max", "max"), ("min", "min")):
+    RULES[f"reduce_{_name}"] = _reduction(_kind)
+RULES["reduce_any"] = _reduction("max", True)
+RULES["reduce_all"] = _reduction("min", True)
+
+
+@rule("argmax", "argmin")
+def _position(region: Region, equation: Equation, values: list, *, axis: int) -> list:
+    (v,) = equation.outputs
+    target = region.target(v) if v.aval.shape else None
+    lane = program_reduce.position(region.build, equation.primitive.name[3:], values[0], axis, target)
+    return [lane if target is None else target]
+
+
+@rule("tied_mean", "tied_spread")
+def _ties(region: Region, equation: Equation, values: list, *, axes: tuple) -> list:
+    (v,) = equation.outputs
+    target = region.target(v) if v.aval.shape else None
+    t, x, out = values
+    lane = program_reduce.ties(region.build, equation.primitive.name == "tied_mean", t, x, out, axes, target)
+    return [lane if target is None else target]
+
+
+@rule("dot_general")
+def _dot(region: Region, equation: Equation, values: list, *, dimension_numbers: Any) -> list:
+    build, (v,) = region.build, equation.outputs
+    x, y = [Splat(a, a.dtype, ()) if type(a) is Lane else a for a in values]
+    target = region.target(v) if v.aval.shape else None
+    lane = gemm.dot(build, x, y, dimension_numbers, target)
+    return [lane if target is None else target]
+
+
+@rule("concatenate")
+def _concatenate(region: Region, equation: Equation, values: list, *, axis: int) -> list:
+    return _into(region, equation, lambda t: program_moves.concatenate(region.build, values, axis, t))
+
+
+@rule("pad")
+def _pad(region: Region, equation: Equation, values: list, *, low: tuple, high: tuple, interior: tuple) -> list:
+    (x,) = values
+    index = [(a if n else 0, n, k + 1) for a, n, k in zip(low, x.shape, interior)]
+    return _into(region, equation, lambda t: program_moves.place(region.build, x, index, t))
+
+
+@rule("basic_place")
+def _place(region: Region, equation: Equation, values: list, *, index: tuple, shape: tuple) -> list:
+    return _into(region, equation, lambda t: program_moves.place(region.build, values[0], index, t))
+
+
+@rule("place_sum")
+def _place_sum(region: Region, equation: Equation, values: list, *, indices: tuple, shape: tuple) -> list:
+    return _into(region, equation, lambda t: program_moves.place_sum(region.build, values, indices, t))
+
+
+@rule("basic_update")
+def _update(region: Region, equation: Equation, values: list, *, index: tuple) -> list:
+    return _into(region, equation, lambda t: program_moves.update(region.build, values[0], values[1], index, t))
+
+
+@rule("roll")
+def _roll(region: Region, equation: Equation, values: list, *, shift: int, axis: int) -> list:
+    return _into(region, equation, lambda t: program_moves.roll(region.build, values[0], shift, axis, t))
+
+
+@rule("shift")
+def _shift(region: Region, equation: Equation, values: list, *, axis: int, reverse: bool, fill: int) -> list:
+    (x,) = values
+    n = x.shape[axis]
+
+    def write(target: View) -> None:
+        if not target.size:
+            return
+        program_moves.fill(region.build, target, fill)
+        part = lambda v, start: indexed(v, [(start, n - 1, 1) if i == axis else (0, m, 1) for i, m in enumerate(v.shape)])
+        region.build.copy(part(x, int(reverse)), part(target, int(not reverse)))
+
+    return _into(region, equation, write)
+
+
+@rule("dynamic_slice")
+def _dynamic_slice(region: Region, equation: Equation, values: list, *, sizes: tuple) -> list:
+    x, *starts = values
+    if type(x) is Lane:
+        return [x]
+    x = region.build.in_memory(x)
+    view = _view(region, program_moves.window(region.build, x, starts, sizes))
+    region.build.drop(x)
+    return [view]
+
+
+@rule("dynamic_update_slice")
+def _dynamic_update(region: Region, equation: Equation, values: list) -> list:
+    x, u, *starts = values
+    return _into(region, equation, lambda t: program_moves.dynamic_update(region.build, x, u, starts, t))
+
+
+@rule("gather")
+def _gather(region: Region, equation: Equation, values: list, *, batch_dims: int, unique: bool) -> list:
+    x, *indices = values
+    build = region.build
+    x, indices = build.in_memory(x), [i if type(i) is Lane else build.in_memory(i) for i in indices]
+    if type(indices[0]) is Lane:
+        outs = [_view(region, program_moves.gather(build, x, indices, 0, None))]
+    else:
+        outs = _into(region, equation, lambda t: program_moves.gather(build, x, indices, batch_dims, t))
+    for view in (x, *indices):
+        build.drop(view)
+    return outs
+
+
+@rule("scatter")
+def _scatter(region: Region, equation: Equation, values: list, *, mode: str, batch_dims: int, unique: bool) -> list:
+    x, u, *indices = values
+    build = region.build
+    indices = [i if type(i) is Lane else build.in_memory(i) for i in indices]
+    outs = _into(region, equation, lambda t: program_moves.scatter(build, x, u, indices, mode, batch_dims, t))
+    for view in indices:
+        build.drop(view)
+    return outs
+
+
+
+# -- running sums
+
+
+_STEPS = {"cumsum": "add", "cumprod": "mul", "cummax": "maximum", "cummin": "minimum", "cumlogsumexp": "logaddexp"}
+
+
+@rule(*_STEPS)
+def _cumulative(region: Region, equation: Equation, values: list, *, axis: int, reverse: bool) -> list:
+    method = _STEPS[equation.primitive.name]
+    return _running(region, equation, values, axis, reverse, lambda e, v: [getattr(e, method)(v[0], v[1])])
+
+
+@rule("linear_recurrence")
+def _recurrence(region: Region, equation: Equation, values: list, *, axis: int, reverse: bool) -> list:
+    return _running(region, equation, values, axis, reverse, lambda e, v: [e.add(e.mul(v[2], v[0]), v[1])])
+
+
+def _running(region: Region, equation: Equation, values: list, axis: int, reverse: bool, step: Any) -> list:
+    """out[k] = step(out[k - 1], operands at k) along an axis; out[0] is the first operand's."""
+    build = region.build
+
+    def write(target: View) -> None:
+        if not target.size:
+            return
+        views = [build.in_memory(x) for x in values]
+        flipped = [(n - 1, n, -1) if reverse and i == axis else (0, n, 1) for i, n in enumerate(target.shape)]
+        out, *ins = [indexed(x, flipped) for x in (target, *views)]
+        extent = target.shape[axis]
+
+        def at(x: View, k: str) -> View:
+            rest = lambda t: (*t[:axis], *t[axis + 1 :])
+            return build.moved(x, [(k, x.strides[axis])])._replace(shape=rest(x.shape), strides=rest(x.strides))
+
+        build.copy(at(ins[0], "0"), at(out, "0"))
+        with build.f.loop(1, extent) as loop:
+            before = build.f.put(f"sub i64 {loop.index}, 1")
+            now = at(out, loop.index)
+            build.nest(now.shape, [at(out, before), *[at(x, loop.index) for x in ins]], [now], step)
+            loop.next()
+        for view in views:
+            build.drop(view)
+
+    return _into(region, equation, write)
+
+
+# -- lanes of batched loops and branches
+
+
+@rule("pick_lanes")
+def _pick_lanes(region: Region, equation: Equation, values: list) -> list:
+    """x, where the mask does not hold replaced by the first lane where it does (see primitives/lanes.py)."""
+    build, f = region.build, region.build.f
+    mask = build.ordered(values[1])
+    lanes = mask.size
+    flat = mask._replace(shape=(lanes,), strides=(1,))
+
+    def holds(index: str) -> str:
+        return build.lane(build.moved(flat, [(index, 1)])._replace(shape=(), strides=())).name
+
+    def write(target: View) -> None:
+        x = build.ordered(values[0])
+        rest = x.shape[len(mask.shape) :]
+        source, to = [reshaped(v, (lanes, *rest)) for v in (x, target)]
+        with f.loop(0, lanes, carried=[("i64", str(lanes))], down=True) as loop:
+            loop.next(f.put(f"select i1 {holds(loop.index)}, i64 {loop.index}, i64 {loop.values[0]}"))
+        first = loop.results[0]
+        nobody = f.put(f"icmp eq i64 {first}, {lanes}")
+        with f.loop(0, lanes) as loop:
+            own = f.put(f"or i1 {holds(loop.index)}, {nobody}")
+            index = f.put(f"select i1 {own}, i64 {loop.index}, i64 {first}")
+            item = lambda v, i: build.moved(v, [(i, v.strides[0])])._replace(shape=rest, strides=v.strides[1:])
+            build.copy(item(source, index), item(to, loop.index))
+            loop.next()
+        build.drop(x)
+
+    result = _into(region, equation, write) if lanes and 0 not in values[0].shape else [build.hold(values[0])]
+    build.drop(mask)
+    return result

@@ -1,0 +1,76 @@
+"""The order in which a whole program's equations are written, and which of them share a loop.
+
+Elementwise equations of one shape wait in a group until something outside the group needs one of their results; then the
+group becomes one loop. Since programs have no effects here, an equation may be moved behind everything that does not read it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+from funcad.ir.jaxpr import Equation, Jaxpr, Var
+
+__all__ = ["COMPLEX_PARTS", "Step", "is_elementwise", "schedule"]
+
+
+COMPLEX_PARTS = frozenset(["real", "imag", "conj", "make_complex"])  # they need no instruction, hence have no `emit`
+
+
+class Step(NamedTuple):
+    """One loop over the elements (`shape`), or, with shape None, one equation."""
+
+    equations: tuple[Equation, ...]
+    shape: tuple[int, ...] | None
+    reads: frozenset
+    dead: tuple  # variables that nobody reads afterwards
+
+
+def is_elementwise(equation: Equation) -> bool:
+    """One result, each element of which is made of the operands' elements at its place."""
+    primitive = equation.primitive
+    if (primitive.emit is None and primitive.name not in COMPLEX_PARTS) or len(equation.outputs) != 1:
+        return False
+    shape = equation.outputs[0].aval.shape
+    return all(type(a) is not Var or a.aval.shape == shape for a in equation.inputs)
+
+
+def schedule(jaxpr: Jaxpr) -> list[Step]:
+    """The steps of a program without dead code."""
+    groups: list[tuple[list[Equation], Any]] = []
+    waiting: dict[tuple, list[Equation]] = {}
+    where: dict[Var, tuple] = {}
+
+    def flush(shape: tuple) -> None:
+        equations = waiting.pop(shape)
+        groups.append((equations, shape))
+        for equation in equations:
+            del where[equation.outputs[0]]
+
+    for equation in jaxpr.equations:
+        shape: Any = None
+        if is_elementwise(equation) and equation.outputs[0].aval.shape:
+            shape = equation.outputs[0].aval.shape
+        for other in dict.fromkeys([where[v] for v in equation.inputs if type(v) is Var and v in where]):
+            if other != shape:
+                flush(other)
+        if shape is None:
+            groups.append(([equation], None))
+        else:
+            waiting.setdefault(shape, []).append(equation)
+            where[equation.outputs[0]] = shape
+    for shape in list(waiting):
+        flush(shape)
+    return _with_last_uses(groups, jaxpr.outputs)
+
+
+def _with_last_uses(groups: Sequence[tuple[list[Equation], Any]], outputs: Sequence[Any]) -> list[Step]:
+    seen = {v for v in outputs if type(v) is Var}
+    steps = []
+    for equations, shape in reversed(groups):
+        made = {v for e in equations for v in e.outputs}
+        reads = {a for e in equations for a in e.inputs if type(a) is Var} - made
+        dead = [v for v in (*made, *reads) if v not in seen]
+        seen |= reads
+        steps.append(Step(tuple(equations), shape, frozenset(reads), tuple(dead)))
+    return steps[::-1]

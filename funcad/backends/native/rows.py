@@ -1,0 +1,186 @@
+"""Groups of kind "rows" as native code.
+
+    plan = plan_rows(jaxpr, shape)                    # what is computed in which pass, rows_plan.py
+    emit_rows(function, plan, host, places)           # rows places.begin .. places.end, into any ir.Function
+    emit_finish(function, plan, host, places, 1, 0)   # sums over all rows, from the partial sums of the chunks
+    rows_kernel(module, plan, host)                   # both as functions of their own: a program for wrapper.py
+
+Invariants: sums over rows are accumulated per chunk of rows, and the chunks are combined in order, so results do not depend on
+the number of threads. The text depends on the shape only by small facts (is a row a whole number of vectors?), so kernels are
+shared by most batch sizes. Rows and columns must not be empty: whoever calls leaves that case to the reference.
+
+`rows_kernel` writes `kernel(slots, arena, context)`. Slots: inputs, numbers, results of rank 1 and 2, results of rank 0. The
+words of `numbers`: the runner and its pool (threads.py; 0: none), rows of a chunk, rows, columns, rows of a block, then for
+every input the bytes between its rows. Along a row full values are contiguous; row and column values are contiguous.
+"""
+
+from __future__ import annotations
+
+import os
+import platform
+from typing import Any, NamedTuple
+
+from funcad.backends.native import ir
+from funcad.backends.native.emitter import Lane
+from funcad.backends.native.rows_base import Base, Places, block_rows, kind_of, partial_bytes, row_bytes, scratch_bytes
+from funcad.backends.native.rows_narrow import NarrowRows, is_narrow
+from funcad.backends.native.rows_plan import RowPlan, plan_rows
+from funcad.backends.native.rows_wide import WideRows
+from funcad.backends.native.target import Host
+
+__all__ = ["Places", "Sizes", "emit_rows", "emit_finish", "rows_kernel", "sizes_of", "plan_rows", "result_order"]
+
+RUNNER, POOL, CHUNK, ROWS, COLUMNS, BLOCK, STRIDES = range(7)  # words of `numbers`
+CHUNK_BYTES = 1 << 18  # of full values that are worth a chunk of their own
+CHUNKS = 32  # at most
+ARENA = 1 << 25  # bytes of memory for all chunks together, which makes them fewer
+STACK = 1 << 16  # bytes of scratch memory that a function takes from the stack
+
+
+class Sizes(NamedTuple):
+    """How a group is cut, the same for every number of threads, and the memory that it needs."""
+
+    block: int  # rows
+    chunk: int  # rows
+    chunks: int
+    partial: int  # bytes of partial sums of a chunk
+    scratch: int  # bytes that a chunk needs for a block of rows
+    on_stack: bool  # is `scratch` taken from the stack?
+
+    @property
+    def arena(self) -> int:
+        return self.chunks * self.per_chunk
+
+    @property
+    def per_chunk(self) -> int:
+        return self.partial + (0 if self.on_stack else self.scratch)
+
+
+def sizes_of(plan: RowPlan) -> Sizes:
+    """Blocks that the cache holds, and chunks that several threads can share."""
+    r = plan.shape[0]
+    row, block = row_bytes(plan), block_rows(plan)
+    scratch = (scratch_bytes(plan, block) + 63) // 64 * 64
+    on_stack = scratch <= STACK and os.name != "nt"  # there, so much of it must be asked for page by page
+    partial = partial_bytes(plan)
+    most = max(2, min(CHUNKS, ARENA // (partial + (0 if on_stack else scratch) + 1)))
+    chunk = max(CHUNK_BYTES // row, -(-r // most), 16 * len(plan.columns), 1)
+    chunk = min(-(-chunk // block), -(-r // block)) * block
+    return Sizes(block, chunk, -(-r // chunk), partial, scratch, on_stack)
+
+
+def emit_rows(function: ir.Function, plan: RowPlan, host: Host, places: Places) -> None:
+    """Write the loops over the rows places.begin .. places.end; sums over them go to places.partials."""
+    (NarrowRows if is_narrow(plan, host) else WideRows)(function, plan, host, places).run()
+
+
+def emit_finish(function: ir.Function, plan: RowPlan, host: Host, places: Places, chunks: Any, stride: Any) -> None:
+    """Write the sums over all rows to the outputs; places.partials holds those of the chunks, `stride` bytes apart."""
+    base = Base(function, plan, host, places, scalars=False)
+    e, one = base.e, base.one
+
+    def total(kind: str, like: Lane, number: int, place: Any, index: str) -> Lane:
+        first = e.load(like.dtype, place(places.partials, number), index)
+        if chunks == 1:
+            return first
+        with function.loop(1, chunks, 1, base.carried([first])) as loop:
+            there = place(base.at(places.partials, base.times(loop.index, stride)), number)
+            (before,) = base.rebuilt([first], loop.values)
+            loop.next(*e.combine(kind, before, e.load(like.dtype, there, index)).parts)
+        return base.rebuilt([first], loop.results)[0]
+
+    for i, equation in enumerate(plan.scalars):
+        (out,) = equation.outputs
+        kind = kind_of(equation)
+        found = total(kind, base.start(kind, out.aval.dtype), i, base.scalar_place, "0")
+        found = e.horizontal(kind, found, one)
+        for k in plan.outputs[out]:
+            one.store(found, places.outputs[k][0], "0")
+    for i, equation in enumerate(plan.columns):
+        (out,) = equation.outputs
+        kind = kind_of(equation)
+        with function.loop(0, places.columns, base.lanes) as loop:
+            found = total(kind, base.start(kind, out.aval.dtype), i, base.column_place, loop.index)
+            mask = e.mask(function.put(f"sub i64 {places.columns}, {loop.index}"))
+            for k in plan.outputs[out]:
+                e.store(found, places.outputs[k][0], loop.index, mask=mask)
+
+
+def result_order(plan: RowPlan) -> list[int]:
+    """The outputs in the order of their slots: those of rank 0 come last."""
+    outputs = plan.results
+    return sorted(range(len(outputs)), key=lambda k: outputs[k].aval.ndim == 0)
+
+
+def rows_kernel(module: ir.Module, plan: RowPlan, host: Host, nontemporal: bool = False) -> None:
+    """Add `part`, which runs one chunk, and `kernel`, which runs all of them and combines their sums.
+
+    With `nontemporal` full results bypass the caches: rows must be whole vectors, and aligned to them.
+    """
+    sizes, sums = sizes_of(plan), bool(plan.scalars or plan.columns)
+    part = ir.Function(module, "part", [("ptr", "%slots"), ("i64", "%lo"), ("i64", "%hi"), ("ptr", "%arena")])
+    numbers = _word(part, "%slots", len(plan.jaxpr.inputs), "ptr")
+    own = scratch = "null"
+    if sizes.per_chunk:
+        number = part.put(f"udiv i64 %lo, {_word(part, numbers, CHUNK)}")
+        own = _bytes(part, "%arena", part.put(f"mul i64 {number}, {sizes.per_chunk}"))
+    if sizes.scratch and sizes.on_stack:
+        scratch = part.load(f"alloca [{sizes.scratch} x i8], align 64")
+    elif sizes.scratch:
+        scratch = _bytes(part, own, sizes.partial)
+    places = _places(part, plan, numbers, {"full", "row", "column", "scalar"}, {"full", "row"})
+    places = places._replace(begin="%lo", end="%hi", partials=own, scratch=scratch, nontemporal=nontemporal)
+    emit_rows(part, plan, host, places)
+    if nontemporal:  # other threads must see what was written past the caches
+        if platform.machine().lower() in ("x86_64", "amd64", "i686", "i386"):
+            part.do(f"call void {module.declare('llvm.x86.sse.sfence', 'void', [])}()")
+        else:
+            part.do("fence seq_cst")
+    part.do("ret void")
+    module.add(part)
+
+    kernel = ir.Function(module, "kernel", [("ptr", "%slots"), ("ptr", "%arena"), ("ptr", "%context")], "i32")
+    numbers = _word(kernel, "%slots", len(plan.jaxpr.inputs), "ptr")
+    runner, length, rows = _word(kernel, numbers, RUNNER, "ptr"), _word(kernel, numbers, CHUNK), _word(kernel, numbers, ROWS)
+    serial = kernel.put(f"icmp eq ptr {runner}, null")
+    with kernel.when(serial), kernel.loop(0, rows, length) as loop:
+        stop = kernel.put(f"add i64 {loop.index}, {length}")
+        stop = kernel.intrinsic("llvm.smin.i64", "i64", ("i64", stop), ("i64", rows))
+        kernel.do(f"call void @part(ptr %slots, i64 {loop.index}, i64 {stop}, ptr %arena)")
+    with kernel.when(kernel.put(f"xor i1 {serial}, true")):
+        pool = _word(kernel, numbers, POOL, "ptr")
+        kernel.do(f"call void {runner}(ptr {pool}, ptr @part, ptr %slots, i64 {rows}, i64 {length}, ptr %arena, i64 0)")
+    if sums:
+        places = _places(kernel, plan, numbers, set(), {"column", "scalar"})._replace(partials="%arena")
+        chunks: Any = 1
+        if sizes.chunks > 1:
+            last = kernel.put(f"sub i64 {kernel.put(f'add i64 {rows}, {length}')}, 1")
+            chunks = kernel.put(f"udiv i64 {last}, {length}")
+        emit_finish(kernel, plan, host, places, chunks, sizes.per_chunk)
+    kernel.do("ret i32 0")
+    module.add(kernel)
+
+
+def _word(function: ir.Function, pointer: str, index: int, kind: str = "i64") -> str:
+    return function.load(f"load {kind}, ptr {function.put(f'getelementptr i64, ptr {pointer}, i64 {index}')}")
+
+
+def _bytes(function: ir.Function, pointer: str, offset: Any) -> str:
+    return function.put(f"getelementptr i8, ptr {pointer}, i64 {offset}")
+
+
+def _places(function: ir.Function, plan: RowPlan, numbers: str, inputs: set, outputs: set) -> Places:
+    """The operands of these kinds, from the slots."""
+    columns, count = _word(function, numbers, COLUMNS), len(plan.jaxpr.inputs)
+    found_in: list[Any] = [("null", 0)] * count
+    found_out: list[Any] = [("null", 0)] * len(plan.results)
+    for i, v in enumerate(plan.jaxpr.inputs):
+        if plan.kind[v] in inputs:
+            stride = _word(function, numbers, STRIDES + i) if plan.kind[v] == "full" else 0
+            found_in[i] = _word(function, "%slots", i, "ptr"), stride
+    for place, k in enumerate(result_order(plan)):
+        v = plan.results[k]
+        if plan.kind[v] in outputs:
+            stride = function.put(f"mul i64 {columns}, {v.aval.dtype.itemsize}") if plan.kind[v] == "full" else 0
+            found_out[k] = _word(function, "%slots", count + 1 + place, "ptr"), stride
+    return Places(found_in, found_out, columns, 0, 0, _word(function, numbers, BLOCK), "null", "null")

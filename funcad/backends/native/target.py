@@ -1,0 +1,369 @@
+"""The machine that code is compiled for, and the one door to llvmlite.
+
+Idea: `compile_module(text, names)` turns the text of an LLVM module into addresses of functions; whatever has been compiled
+for the same machine before comes from the object cache on disk (cache.py). llvmlite is loaded by the first of `available`,
+`host` and `compile_module`, never by an import. Whether the native engine can be used at all is found out once per process, by
+compiling and running a small kernel whose results are known. Invariants: one thread at a time is inside LLVM; code lives as
+long as the `Compiled` that gave its address, and whoever calls an address keeps it. Traps: LLVM ends the process when code
+needs a symbol that it cannot find, so every external name is looked up first; a lock held by another thread when the process
+forks stays held in the child, so the child gets a new one.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import functools
+import hashlib
+import os
+import re
+import tempfile
+import threading
+import weakref
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from funcad.backends.native import cache
+from funcad.configuration import reports
+
+__all__ = ["Host", "Compiled", "CompilationError", "host", "lanes_of", "available", "why_not", "compile_module", "probes"]
+
+OLDEST = (0, 44)  # of llvmlite: opaque pointers
+FORMAT = "1"  # of what we keep in the cache; another one makes old entries unreachable
+OVERRIDE = "FUNCAD_NATIVE_TARGET"  # "x86-64-v2" or "NAME:feature,feature": compile for another processor, for tests
+_FEATURES = {  # of the processors that an override may name without features
+    "x86-64": "sse2",
+    "x86-64-v2": "sse2,sse3,ssse3,sse4.1,sse4.2,popcnt",
+    "x86-64-v3": "sse2,sse3,ssse3,sse4.1,sse4.2,popcnt,avx,avx2,fma,bmi,bmi2,f16c",
+    "x86-64-v4": "sse2,sse3,ssse3,sse4.1,sse4.2,popcnt,avx,avx2,fma,bmi,bmi2,f16c,avx512f,avx512bw,avx512cd,avx512dq,avx512vl",
+}
+
+probes: list[Callable[[], str | None]] = []  # further start-up tests; each gives None or what is wrong
+
+
+class CompilationError(RuntimeError):
+    """LLVM did not accept code that funcad made: a defect of funcad, whose message says where the code was saved."""
+
+
+class Host(NamedTuple):
+    """A processor: LLVM's name of it, the features that it has, and how many bits a vector register holds."""
+
+    name: str
+    features: frozenset[str]
+    vector_bits: int
+
+
+class Compiled:
+    """Machine code: `address[name]` of each function asked for, valid as long as this object lives."""
+
+    __slots__ = ("address", "_engine", "__weakref__")
+
+    def __init__(self, address: dict[str, int], engine: Any):
+        self.address = address
+        self._engine = engine
+
+
+_lock = threading.RLock()
+_alive: weakref.WeakValueDictionary[str, Compiled] = weakref.WeakValueDictionary()
+_verdict: str | None = None  # why the native engine cannot be used, "" if it can, None before anyone asked
+_probed = 0  # how many of the probes have been run
+
+
+def _after_fork() -> None:
+    global _lock
+    _lock = threading.RLock()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_after_fork)
+
+
+@functools.cache
+def _llvm() -> Any:
+    """llvmlite.binding, ready to compile for this processor."""
+    import llvmlite
+    import llvmlite.binding as llvm
+
+    if _version(llvmlite.__version__) < OLDEST:
+        raise ImportError(f"llvmlite {llvmlite.__version__} is too old, {'.'.join(map(str, OLDEST))} is needed")
+    if _version(llvmlite.__version__) < (0, 45):  # later versions do it by themselves, and raise when asked
+        llvm.initialize()
+    llvm.initialize_native_target()
+    llvm.initialize_native_asmprinter()
+    return llvm
+
+
+def _version(text: str) -> tuple[int, ...]:
+    return tuple([int(n) for n in re.findall(r"\d+", text)[:2]])
+
+
+@functools.cache
+def _processor(override: str) -> tuple[Host, str]:
+    """The processor to compile for, and its features as LLVM wants them written."""
+    if override:
+        name, _, text = override.partition(":")
+        on = frozenset(f.lstrip("+") for f in (text or _FEATURES.get(name, "")).split(",") if f)
+        return Host(name, on, _vector_bits(on)), ",".join([f"+{f}" for f in sorted(on)])
+    llvm = _llvm()
+    try:
+        features = llvm.get_host_cpu_features()
+    except RuntimeError:  # LLVM does not know how to ask on this system: code for the plain architecture
+        return Host("generic", frozenset(), 128), ""
+    on = frozenset(f for f, has in features.items() if has)
+    return Host(llvm.get_host_cpu_name(), on, _vector_bits(on)), features.flatten()
+
+
+def _vector_bits(features: frozenset[str]) -> int:
+    if {"avx512f", "avx512bw", "avx512dq", "avx512vl"} <= features:
+        return 512
+    return 256 if "avx2" in features else 128
+
+
+def host() -> Host:
+    """The processor to compile for: this machine's, or the one that FUNCAD_NATIVE_TARGET names."""
+    return _processor(os.environ.get(OVERRIDE, ""))[0]
+
+
+def lanes_of(host: Host, dtypes: Iterable[Any]) -> int:
+    """How many elements one vector holds, if the widest of the dtypes fills it; a complex number is two vectors.
+
+    >>> lanes_of(Host("example", frozenset(), 256), [np.float64, np.bool_])
+    4
+    """
+    widest = 1
+    for dtype in map(np.dtype, dtypes):
+        widest = max(widest, dtype.itemsize // 2 if dtype.kind == "c" else dtype.itemsize)
+    return host.vector_bits // (8 * widest)
+
+
+# -- whether it works here
+
+
+def available() -> bool:
+    """Can this process compile and run native code?"""
+    return why_not() is None
+
+
+def why_not() -> str | None:
+    """What keeps this process from compiling native code, in one line; None if nothing does."""
+    global _verdict
+    if _verdict is None or not _verdict and _probed < len(probes):
+        with _lock:
+            if _verdict is None:
+                _verdict = _examine()
+            if not _verdict:
+                _verdict = _run_probes()
+    return _verdict or None
+
+
+def _examine() -> str:
+    try:
+        _llvm().check_jit_execution()  # systems may forbid memory that is written first and run then
+    except ImportError as error:
+        if isinstance(error, ModuleNotFoundError) and error.name == "llvmlite":
+            return "llvmlite is not installed (pip install funcad[fast])"
+        return str(error)
+    except Exception as error:  # a broken installation must not break the program: NumPy takes over, and show_config() says so
+        return f"llvmlite cannot be used: {error}"
+    return ""
+
+
+def _run_probes() -> str:
+    """What the start-up tests that have not been run say; modules that are imported later may bring more."""
+    global _probed
+    while _probed < len(probes):
+        probe = probes[_probed]
+        _probed += 1
+        try:
+            wrong = probe()
+        except Exception as error:
+            wrong = f"{type(error).__name__}: {error}"
+        if wrong:
+            return f"the start-up test failed: {wrong}"
+    return ""
+
+
+_PROBE = """
+declare double @exp(double)
+declare <4 x double> @llvm.fabs.v4f64(<4 x double>)
+define double @probe(ptr %x, i64 %n) nounwind {
+entry:
+  br label %head
+head:
+  %i = phi i64 [0, %entry], [%next, %body]
+  %s = phi <4 x double> [zeroinitializer, %entry], [%t, %body]
+  %more = icmp slt i64 %i, %n
+  br i1 %more, label %body, label %done
+body:
+  %p = getelementptr double, ptr %x, i64 %i
+  %v = load <4 x double>, ptr %p, align 8
+  %a = call <4 x double> @llvm.fabs.v4f64(<4 x double> %v)
+  %t = fadd <4 x double> %s, %a
+  %next = add i64 %i, 4
+  br label %head
+done:
+  %s0 = extractelement <4 x double> %s, i32 0
+  %s1 = extractelement <4 x double> %s, i32 1
+  %s2 = extractelement <4 x double> %s, i32 2
+  %s3 = extractelement <4 x double> %s, i32 3
+  %u = fadd double %s0, %s1
+  %v2 = fadd double %s2, %s3
+  %w = fadd double %u, %v2
+  %e = call double @exp(double %w)
+  ret double %e
+}
+"""
+
+
+def _probe() -> str | None:
+    """Compile, run and compare one loop of vectors that calls the C library."""
+    compiled = compile_module(_PROBE, ["probe"])
+    run = ctypes.CFUNCTYPE(ctypes.c_double, ctypes.c_void_p, ctypes.c_int64)(compiled.address["probe"])
+    x = (ctypes.c_double * 8)(*[(-1) ** i * i / 28 for i in range(8)])
+    found = run(ctypes.addressof(x), 8)
+    return None if abs(found - 2.718281828459045) < 1e-14 else f"exp(1) came out as {found!r}"
+
+
+probes.append(_probe)
+
+
+def _report() -> str:
+    """The line of show_config()."""
+    reason = why_not()
+    if reason is not None:
+        return f"native engine: not in use: {reason}"
+    llvm, machine = _llvm(), host()
+    versions = f"llvmlite {_llvmlite_version()} (LLVM {'.'.join(map(str, llvm.llvm_version_info))})"
+    where = f"{machine.name}, vectors of {machine.vector_bits} bits"
+    return f"native engine: {versions}, {where}; kernels kept in {cache.describe()}"
+
+
+reports.append(_report)
+
+
+# -- compiling
+
+
+def _llvmlite_version() -> str:
+    import llvmlite
+
+    return str(llvmlite.__version__)
+
+
+@functools.cache
+def _identity(override: str) -> str:
+    """What machine code depends on besides its text."""
+    llvm = _llvm()
+    machine, features = _processor(override)
+    versions = (FORMAT, _llvmlite_version(), *map(str, llvm.llvm_version_info))
+    return "\n".join([*versions, llvm.get_process_triple(), machine.name, features, ""])
+
+
+def _target_machine(override: str) -> Any:
+    llvm = _llvm()
+    machine, features = _processor(override)
+    target = llvm.Target.from_triple(llvm.get_process_triple())
+    # level 1: as fast as 2 and 3 for code that is explicit about its vectors, and compiled sooner; 0 runs half as fast
+    return target.create_target_machine(cpu=machine.name, features=features, opt=1, jit=True)
+
+
+def compile_module(text: str, names: Sequence[str], keep: bool = True) -> Compiled:
+    """Machine code of an LLVM module, with the addresses of the named functions; from the cache if it has been made before.
+
+    `keep=False` is for text that holds addresses of this process: its code goes to no file.
+
+    >>> code = compile_module("define i32 @answer() {\\n  ret i32 42\\n}\\n", ["answer"])
+    >>> ctypes.CFUNCTYPE(ctypes.c_int32)(code.address["answer"])()
+    42
+    """
+    override = os.environ.get(OVERRIDE, "")
+    key = hashlib.sha256((_identity(override) + text).encode()).hexdigest()
+    with _lock:
+        compiled = _alive.get(key)
+        if compiled is None or not all(name in compiled.address for name in names):
+            _check_symbols(text)
+            stored = cache.load(key) if keep else None
+            compiled = None if stored is None else _load(stored, names, override)
+            if compiled is None:
+                compiled = _compile(text, names, key if keep else None, override)
+            _alive[key] = compiled
+        return compiled
+
+
+_EXTERNAL = re.compile(r"^declare [^@]*@([\w.$]+)", re.MULTILINE)
+
+
+@functools.cache
+def _first_engine() -> Any:
+    """The first engine of a process makes the names of the C library known to LLVM."""
+    return _llvm().create_mcjit_compiler(_llvm().parse_assembly(""), _target_machine(""))
+
+
+def _check_symbols(text: str) -> None:
+    for name in _EXTERNAL.findall(text):
+        if not name.startswith("llvm.") and _first_engine() and _llvm().address_of_symbol(name) is None:
+            raise _failure(f"there is no function {name} in this process", text)
+
+
+def _addresses(engine: Any, names: Sequence[str]) -> dict[str, int] | None:
+    engine.finalize_object()
+    address = {name: engine.get_function_address(name) for name in names}
+    return address if all(address.values()) else None
+
+
+def _load(stored: bytes, names: Sequence[str], override: str) -> Compiled | None:
+    """Code from the cache; None if LLVM does not take it, for then it is made again."""
+    llvm = _llvm()
+    try:
+        engine = llvm.create_mcjit_compiler(llvm.parse_assembly(""), _target_machine(override))
+        engine.add_object_file(llvm.ObjectFileRef.from_data(stored))
+        address = _addresses(engine, names)
+    except RuntimeError:
+        return None
+    return None if address is None else Compiled(address, engine)
+
+
+def _compile(text: str, names: Sequence[str], key: str | None, override: str) -> Compiled:
+    llvm = _llvm()
+    made: list[bytes] = []
+    try:
+        module = llvm.parse_assembly(text)
+        module.verify()
+        engine = llvm.create_mcjit_compiler(module, _target_machine(override))
+        engine.set_object_cache(lambda module, code: made.append(bytes(code)), lambda module: None)
+        with _plain_indices(llvm):
+            address = _addresses(engine, names)
+    except RuntimeError as error:
+        raise _failure(str(error).strip(), text) from error
+    if address is None:
+        raise _failure(f"not all of {', '.join(names)} are defined", text)
+    if key is not None:
+        for code in made:
+            cache.store(key, code)
+    return Compiled(address, engine)
+
+
+@contextmanager
+def _plain_indices(llvm: Any) -> Iterator[None]:
+    """Without loop strength reduction, which takes up to half of the compile time of our loops and makes none faster.
+
+    LLVM's options belong to the process; the lock of `compile_module` is held, and others find them as they were.
+    """
+    llvm.set_option("funcad", "-disable-lsr=1")
+    try:
+        yield
+    finally:
+        llvm.set_option("funcad", "-disable-lsr=0")
+
+
+def _failure(reason: str, text: str) -> CompilationError:
+    """The error to raise, with the code in a file of its own."""
+    try:
+        handle, path = tempfile.mkstemp(prefix="funcad-", suffix=".ll")
+        with os.fdopen(handle, "w", encoding="utf8") as file:
+            file.write(text)
+    except OSError as error:
+        path = f"(not saved: {error})"
+    return CompilationError(f"native code does not compile: {reason}\nThe code is in {path}; please report it.")

@@ -1,0 +1,482 @@
+"""One table: how the primitives are written as Python over NumPy.
+
+A rule takes the writer, the equation and its operands (`Value`s) and returns a `Call`, which may be given `out=`, or an
+`Expression`, or None where there is no text for this case: then the implementation itself is called. Invariant: a text
+computes what the implementation computes, bit for bit (reductions and contractions within their usual bound). Primitives with
+a ufunc need no rule. `lowered` replaces compositions (a * b + c * d, ...) by the equations that their implementations are made
+of, so that their temporaries take part in the memory plan. Trap: a rank-0 result is a NumPy scalar, or a Python one if it is
+weak; texts that would give a 0-d array end in `[()]`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from math import prod
+from typing import Any
+
+import numpy as np
+
+from funcad.backends.memory import Value
+from funcad.backends.text import Writer, dtype_text, index_text, shape_text
+from funcad.ir.aval import Aval
+from funcad.ir.jaxpr import Equation, Jaxpr, Literal, Var
+from funcad.primitives.arithmetic import abs_p, add_p, div_p, mul_p, neg_p, sqrt_p, sub_p
+from funcad.primitives.comparison import select_p, signbit_p
+from funcad.primitives.contraction import _plan
+from funcad.primitives.indexing import _python_index
+from funcad.primitives.shape import _slice_index
+from funcad.primitives.transcendental import exp_p
+
+__all__ = ["Call", "Expression", "text_of", "lowered", "FRESH", "OPERATORS", "broadcasts", "ufunc_name"]
+
+
+KEYWORD_ONLY = ("maximum", "minimum")  # NumPy takes their `out` by position no longer
+
+
+class Call:
+    """`function(*args, extra)`; `elementwise`: its result may be written over an operand."""
+
+    __slots__ = ("function", "args", "extra", "operator", "elementwise", "out")
+
+    def __init__(
+        self,
+        function: str,
+        args: Sequence[str],
+        extra: str = "",
+        operator: str = "",
+        elementwise: bool = False,
+        out: bool = True,
+    ):
+        self.function = function
+        self.args = list(args)
+        self.extra = extra
+        self.operator = operator
+        self.elementwise = elementwise
+        self.out = out
+
+    def text(self, target: str | None = None, positional: bool = False) -> str:
+        if target is None and self.operator:
+            if len(self.args) == 1:
+                return f"{self.operator}{self.args[0]}"
+            return f"{self.args[0]} {self.operator} {self.args[1]}"
+        args = [*self.args, *([self.extra] if self.extra else [])]
+        if target is not None:
+            bare = positional and not self.extra and self.function.rpartition(".")[2] not in KEYWORD_ONLY
+            args.append(target if bare else f"out={target}")
+        return f"{self.function}({', '.join(args)})"
+
+
+class Expression:
+    """Any text; `shares` are the operands whose memory the result may share, `fresh` says that it shares none."""
+
+    __slots__ = ("text", "shares", "fresh", "whole")
+
+    def __init__(self, text: str, shares: Sequence[Value] = (), fresh: bool = False, whole: bool = True):
+        self.text = text
+        self.shares = shares
+        self.fresh = fresh
+        self.whole = whole
+
+
+OPERATORS = {
+    "neg": "-", "add": "+", "sub": "-", "mul": "*", "div": "/", "floor_divide": "//", "mod": "%", "pow": "**",
+    "eq": "==", "ne": "!=", "lt": "<", "le": "<=", "gt": ">", "ge": ">=", "and": "&", "or": "|", "xor": "^",
+    "shift_left": "<<", "shift_right": ">>",
+}  # fmt: skip
+
+_FIXED = ("pow",)  # their loops look at the exponent's stride: operands stay as they are
+
+_SAFE = frozenset("neg add sub mul eq ne lt le gt ge".split())  # Python's operators never raise between ints, or floats
+
+# primitives without text whose result is always memory of its own
+FRESH = frozenset(
+    "scatter basic_update dynamic_update_slice sort argsort cumsum cumprod cummax cummin cumlogsumexp shift iota "
+    "linear_recurrence cholesky triangular_solve inv det roll extremum_weights conv_general_dilated reduce_window_sum "
+    "reduce_window_max reduce_window_min tied_mean tied_spread softmax softmax_linear log_softmax log_softmax_linear logsumexp "
+    "layer_norm layer_norm_linear one_hot".split()
+)
+
+_KIND_RANK = {"b": 0, "u": 1, "i": 1, "f": 2, "c": 3}
+
+
+def ufunc_name(primitive: Any) -> str | None:
+    """The name in NumPy of the ufunc that computes it."""
+    ufunc = primitive.ufunc
+    name = getattr(ufunc, "__name__", None)
+    return name if name is not None and getattr(np, name, None) is ufunc else None
+
+
+def broadcasts(primitive: Any) -> bool:
+    """Does its text broadcast operands, so that no broadcast need be made for it?"""
+    return (ufunc_name(primitive) is not None and primitive.name not in _FIXED) or primitive is select_p
+
+
+def text_of(w: Writer, equation: Equation, operands: list[Value]) -> Call | Expression | None:
+    """How to write this equation, or None."""
+    primitive = equation.primitive
+    if primitive.multiple:
+        return None
+    aval = equation.outputs[0].aval
+    name = ufunc_name(primitive)
+    if name is not None and not equation.params:
+        return _ufunc(w, equation, operands, name)
+    rule = RULES.get(primitive.name)
+    if rule is None or not isinstance(aval, Aval) or not all([isinstance(v.aval, Aval) for v in operands]):
+        return None
+    return rule(w, equation, operands)
+
+
+def _ufunc(w: Writer, equation: Equation, operands: list[Value], name: str) -> Call | None:
+    aval = equation.outputs[0].aval
+    operator = OPERATORS.get(equation.primitive.name, "")
+    if not aval.shape:
+        if aval.weak or all([v.aval.weak for v in operands]):
+            kinds = {v.aval.dtype.kind for v in operands}
+            if equation.primitive.name not in _SAFE or len(kinds) > 1 or not kinds <= {"i", "f"}:
+                return None  # Python's own scalars: their operators raise where NumPy's do not
+        if operator and equation.primitive.name == "pow":
+            return None  # Python would leave the real line
+    elif operator in ("**",):
+        operator = "**" if all([v.shape == aval.shape or type(v.aval) is not Aval for v in operands]) else ""
+    return Call(f"{w.np}.{name}", [v.text for v in operands], operator=operator, elementwise=True, out=_fits(equation))
+
+
+def _fits(equation: Equation) -> bool:
+    """Can the result be given `out=` of its own dtype without a cast?"""
+    out = equation.outputs[0].aval.dtype
+    if out.kind == "b":
+        return True
+    for a in equation.inputs:
+        kind, dtype = a.aval.dtype.kind, a.aval.dtype
+        if type(a) is Literal and a.aval.weak:
+            if _KIND_RANK[kind] > _KIND_RANK[out.kind]:
+                return False
+        elif dtype != out and not (equation.primitive.name == "ldexp" or np.can_cast(dtype, out, "same_kind")):
+            return False
+    return True
+
+
+# ---------------------------------------------------------------- rules, in the order of the table
+
+
+def _axes(x: Aval, axes: tuple) -> str:
+    if len(axes) == len(x.shape):
+        return "axis=None" if len(axes) > 1 else ""
+    return f"axis={axes[0] if len(axes) == 1 else axes}"
+
+
+def _reduction(ufunc: str) -> Callable[..., Any]:
+    def rule(w: Writer, equation: Equation, operands: list[Value]) -> Call | None:
+        (x,) = operands
+        axes = equation.params["axes"]
+        if not axes or not x.aval.shape:
+            return None
+        extra = _axes(x.aval, axes)
+        kind, itemsize = x.aval.dtype.kind, x.aval.dtype.itemsize
+        if ufunc in ("add", "multiply") and (kind == "b" or kind in "iu" and itemsize < 8):
+            extra += f"{', ' if extra else ''}dtype={dtype_text(w, x.aval.dtype)}"
+        return Call(f"{w.np}.{ufunc}.reduce", [x.text], extra)
+
+    return rule
+
+
+def _position(name: str) -> Callable[..., Any]:
+    return lambda w, equation, operands: (
+        Expression(f"{operands[0].text}.{name}(axis={equation.params['axis']})", fresh=True) if operands[0].aval.shape else None
+    )
+
+
+def _dot_general(w: Writer, equation: Equation, operands: list[Value]) -> Call | Expression | None:
+    x, y = operands
+    if not x.aval.shape or not y.aval.shape:
+        return None
+    plan = _plan(len(x.aval.shape), len(y.aval.shape), equation.params["dimension_numbers"])
+    out = equation.outputs[0].aval
+    if plan[0] == "flat":
+        args = [f"{v.text}.T" if flipped else v.text for v, flipped in zip(operands, plan[1:])]
+        return Call(f"{w.np}.matmul", args, operator="@")
+    if plan[0] == "outer":
+        _, px, py, fx, fy, n_batch = plan
+        sx, sy = _permuted(x.aval.shape, px), _permuted(y.aval.shape, py)
+        left = _reshaped(x.text, px, (*sx, *[1] * len(fy)), sx)
+        right = _reshaped(y.text, py, (*sy[:n_batch], *[1] * len(fx), *sy[n_batch:]), sy)
+        return Call(f"{w.np}.multiply", [left, right], operator="*")
+    if plan[0] == "general":
+        return _general_dot(w, plan, x, y, out)
+    return None
+
+
+def _permuted(shape: tuple, perm: tuple | None) -> tuple:
+    return shape if perm is None else tuple([shape[i] for i in perm])
+
+
+def _reshaped(text: str, perm: tuple | None, shape: tuple, own: tuple) -> str:
+    if perm is not None:
+        text = f"{text}.T" if perm == tuple(range(len(perm)))[::-1] else f"{text}.transpose({perm})"
+    return text if shape == own else f"{text}.reshape({shape_text(shape)})"
+
+
+def _general_dot(w: Writer, plan: Any, x: Value, y: Value, out: Aval) -> Expression:
+    _, px, flip_x, py, flip_y, n_batch, n_x, n_sum, n_y = plan
+    sx, sy = _permuted(x.aval.shape, px), _permuted(y.aval.shape, py)
+    cut_x = n_batch + (n_sum if flip_x else n_x)
+    cut_y = n_batch + (n_y if flip_y else n_sum)
+    lead = (prod(sx[:n_batch]),) if n_batch else ()
+    left = _reshaped(x.text, px, (*lead, prod(sx[n_batch:cut_x]), prod(sx[cut_x:])), sx)
+    right = _reshaped(y.text, py, (*lead, prod(sy[n_batch:cut_y]), prod(sy[cut_y:])), sy)
+    left += ".swapaxes(-1, -2)" if flip_x else ""
+    right += ".swapaxes(-1, -2)" if flip_y else ""
+    text = f"{w.np}.matmul({left}, {right})"
+    a = prod(sx[cut_x:] if flip_x else sx[n_batch:cut_x])
+    b = prod(sy[n_batch:cut_y] if flip_y else sy[cut_y:])
+    text += "" if (*lead, a, b) == out.shape else f".reshape({shape_text(out.shape)})"
+    return Expression(text if out.shape else f"{text}[()]", fresh=True)
+
+
+def _reshape(w: Writer, equation: Equation, operands: list[Value]) -> Expression:
+    (x,) = operands
+    shape = equation.params["shape"]
+    if not x.aval.shape:
+        if not shape:
+            return Expression(x.text, [x])
+        return Expression(f"{w.np}.reshape({x.text}, {shape_text(shape)})", [x], whole=False)
+    text = f"{x.text}.reshape({shape_text(shape) if len(shape) != 1 else shape[0]})"
+    return Expression(text if shape else f"{text}[()]", [x], whole=x.whole)
+
+
+def _transpose(w: Writer, equation: Equation, operands: list[Value]) -> Expression | None:
+    (x,) = operands
+    perm = equation.params["perm"]
+    if not perm:
+        return None
+    text = f"{x.text}.T" if perm == tuple(range(len(perm)))[::-1] else f"{x.text}.transpose({perm})"
+    return Expression(text, [x], whole=x.whole)
+
+
+def _view(index: tuple, x: Value, out: Aval) -> Expression:
+    return Expression(f"{x.text}[{index_text(index)}]", [x] if out.shape else (), whole=x.whole)
+
+
+def _slice(w: Writer, equation: Equation, operands: list[Value]) -> Expression:
+    (x,) = operands
+    params = equation.params
+    index = []
+    for s, n in zip(_slice_index(params["start"], params["limit"], params["strides"]), x.aval.shape):
+        whole = s.start == 0 and s.stop == n
+        index.append(slice(None, None, s.step) if whole else slice(s.start or None, s.stop, s.step))
+    return _view(_short(index), x, equation.outputs[0].aval)
+
+
+def _short(index: list) -> tuple:
+    """Without the trailing entries that take everything."""
+    while len(index) > 1 and index[-1] in (slice(None), slice(None, None, 1)):
+        index.pop()
+    return tuple(index)
+
+
+def _basic_index(w: Writer, equation: Equation, operands: list[Value]) -> Expression | None:
+    (x,) = operands
+    index = _python_index(equation.params["index"])
+    if not index or not x.aval.shape:
+        return None
+    out = equation.outputs[0].aval
+    if not out.shape and any([i is None or type(i) is slice for i in index]):
+        return None
+    return _view(index, x, out)
+
+
+def _rev(w: Writer, equation: Equation, operands: list[Value]) -> Expression:
+    (x,) = operands
+    axes = equation.params["axes"]
+    index = [slice(None, None, -1) if i in axes else slice(None) for i in range(len(x.aval.shape))]
+    return _view(_short(index), x, equation.outputs[0].aval)
+
+
+def _broadcast(w: Writer, equation: Equation, operands: list[Value]) -> Expression | None:
+    (x,) = operands
+    shape, axes = equation.params["shape"], equation.params["axes"]
+    if not shape:
+        return Expression(x.text, [x])
+    if w.np == "np":
+        return None  # the implementation is quicker than np.broadcast_to
+    inner = [1] * len(shape)
+    for axis, n in zip(axes, x.aval.shape):
+        inner[axis] = n
+    text = f"{w.np}.reshape({x.text}, {shape_text(tuple(inner))})"
+    if not x.aval.shape:
+        text = f"{w.np}.asarray({x.text}, {dtype_text(w, x.aval.dtype)})"
+    return Expression(f"{w.np}.broadcast_to({text}, {shape_text(shape)})", [x], whole=False)
+
+
+def _concatenate(w: Writer, equation: Equation, operands: list[Value]) -> Call:
+    axis = equation.params["axis"]
+    parts = ", ".join([v.text for v in operands]) + ("," if len(operands) == 1 else "")
+    return Call(f"{w.np}.concatenate", [f"({parts})"], f"axis={axis}")
+
+
+def _select(w: Writer, equation: Equation, operands: list[Value]) -> Expression | None:
+    if not equation.outputs[0].aval.shape:
+        return None
+    kinds = {v.aval.dtype for v in operands[1:] if not v.aval.weak}
+    if kinds != {equation.outputs[0].aval.dtype}:
+        return None
+    return Expression(f"{w.np}.where({', '.join([v.text for v in operands])})", fresh=True)
+
+
+def _convert(w: Writer, equation: Equation, operands: list[Value]) -> Expression | None:
+    (x,) = operands
+    dtype = equation.params["dtype"]
+    weak = equation.params.get("weak")
+    if not x.aval.shape and x.aval.weak and x.aval.dtype.kind in "bif" and dtype.kind in "bif" and not weak:
+        return Expression(f"{dtype_text(w, dtype)}({x.text})")
+    if not x.aval.shape or weak or x.shape != x.aval.shape:
+        return None
+    if x.aval.dtype == dtype:
+        return None
+    text = x.text
+    if x.aval.dtype.kind == "c" and dtype.kind != "c":
+        if dtype.kind == "b":
+            return Expression(f"{text} != 0", fresh=True)
+        text = f"{text}.real"
+        if np.empty(0, x.aval.dtype).real.dtype == dtype:
+            return Expression(text, [x])
+    return Expression(f"{text}.astype({dtype_text(w, dtype)})", fresh=True)
+
+
+def _same(w: Writer, equation: Equation, operands: list[Value]) -> Expression:
+    return Expression(operands[0].text, [operands[0]], whole=operands[0].whole)
+
+
+def _part(name: str) -> Callable[..., Any]:
+    def rule(w: Writer, equation: Equation, operands: list[Value]) -> Expression | None:
+        (x,) = operands
+        if not x.aval.shape or x.aval.dtype.kind != "c":
+            return None
+        return Expression(f"{x.text}.{name}", [x], whole=x.whole)
+
+    return rule
+
+
+def _gather(w: Writer, equation: Equation, operands: list[Value]) -> Expression | None:
+    x, *indices = operands
+    if len(indices) != 1 or equation.params["batch_dims"] or not indices[0].aval.shape or w.np == "np":
+        return None
+    return Expression(f"{x.text}[{indices[0].text}]", fresh=True)
+
+
+def _accumulate(ufunc: str) -> Callable[..., Any]:
+    def rule(w: Writer, equation: Equation, operands: list[Value]) -> Expression | None:
+        (x,) = operands
+        params = equation.params
+        if params["reverse"] or x.aval.dtype.kind not in "fc" or not x.aval.shape:
+            return None
+        return Expression(f"{w.np}.{ufunc}.accumulate({x.text}, axis={params['axis']})", fresh=True)
+
+    return rule
+
+
+RULES: dict[str, Callable[..., Any]] = {
+    "reduce_sum": _reduction("add"),
+    "reduce_prod": _reduction("multiply"),
+    "reduce_max": _reduction("maximum"),
+    "reduce_min": _reduction("minimum"),
+    "reduce_any": _reduction("logical_or"),
+    "reduce_all": _reduction("logical_and"),
+    "argmax": _position("argmax"),
+    "argmin": _position("argmin"),
+    "dot_general": _dot_general,
+    "reshape": _reshape,
+    "transpose": _transpose,
+    "slice": _slice,
+    "basic_index": _basic_index,
+    "rev": _rev,
+    "broadcast_in_dim": _broadcast,
+    "concatenate": _concatenate,
+    "select": _select,
+    "convert": _convert,
+    "stop_gradient": _same,
+    "real": _part("real"),
+    "imag": _part("imag"),
+    "gather": _gather,
+    "cumsum": _accumulate("add"),
+    "cumprod": _accumulate("multiply"),
+}
+
+
+# ---------------------------------------------------------------- compositions
+
+
+def lowered(jaxpr: Jaxpr) -> list[Equation]:
+    """The equations, compositions replaced by their parts."""
+    result: list[Equation] = []
+    for equation in jaxpr.equations:
+        parts = PARTS.get(equation.primitive.name)
+        aval = equation.outputs[0].aval if equation.outputs else None
+        if parts is None or not isinstance(aval, Aval) or not aval.shape or any([_loose(a, aval) for a in equation.inputs]):
+            result.append(equation)
+            continue
+        steps: list[Equation] = []
+
+        def do(primitive: Any, *inputs: Any, out: Any = None, steps: list = steps, equation: Any = equation) -> Var:
+            inputs = tuple([a if isinstance(a, (Var, Literal)) else Literal(a) for a in inputs])
+            known = [a.aval for a in inputs]
+            var = Var(primitive.abstract_eval(*known)) if out is None else out
+            steps.append(Equation(primitive, inputs, {}, (var,), equation.source))
+            return var
+
+        if parts(do, equation.outputs[0], *equation.inputs, **equation.params) is None:
+            result.append(equation)
+        else:
+            result += steps
+    return result
+
+
+def _loose(atom: Any, aval: Aval) -> bool:
+    """An operand that does not have the result's shape and dtype, apart from literals of the same kind."""
+    if type(atom) is Literal:
+        return not atom.aval.weak and atom.aval.dtype != aval.dtype
+    return atom.aval.shape != aval.shape or atom.aval.dtype != aval.dtype
+
+
+def _mul_add(do: Any, out: Var, a: Any, b: Any, c: Any, d: Any) -> Any:
+    for pair in ((a, b), (c, d)):
+        if all([type(x) is Literal for x in pair]):
+            return None
+    return do(add_p, do(mul_p, a, b), do(mul_p, c, d), out=out)
+
+
+def _tanh_linear(do: Any, out: Var, t: Any, y: Any) -> Any:
+    if type(y) is Literal:
+        return None
+    return do(mul_p, t, do(sub_p, 1.0, do(mul_p, y, y)), out=out)
+
+
+def _logistic_linear(do: Any, out: Var, t: Any, y: Any) -> Any:
+    if type(y) is Literal:
+        return None
+    return do(mul_p, t, do(mul_p, y, do(sub_p, 1.0, y)), out=out)
+
+
+def _logistic(do: Any, out: Var, x: Any) -> Any:
+    if out.aval.dtype.kind != "f":
+        return None
+    small = do(exp_p, do(neg_p, do(abs_p, x)))
+    return do(div_p, do(select_p, do(signbit_p, x), small, 1.0), do(add_p, 1.0, small), out=out)
+
+
+def _integer_pow(do: Any, out: Var, x: Any, n: int) -> Any:
+    return do(mul_p, x, x, out=out) if n == 2 else None
+
+
+def _rsqrt(do: Any, out: Var, x: Any) -> Any:
+    return do(div_p, 1.0, do(sqrt_p, x), out=out) if out.aval.dtype.kind in "fc" else None
+
+
+PARTS: dict[str, Callable[..., Any]] = {
+    "mul_add": _mul_add,
+    "tanh_linear": _tanh_linear,
+    "logistic_linear": _logistic_linear,
+    "logistic": _logistic,
+    "integer_pow": _integer_pow,
+    "rsqrt": _rsqrt,
+}

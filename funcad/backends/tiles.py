@@ -1,0 +1,438 @@
+"""Groups of fused equations, tile by tile: the intermediate arrays of a tile stay in the processor's cache.
+
+Idea: a large group (primitives/fused.py has the normal form) becomes a function `fused(low, high, inputs, outputs)`, whose
+loop cuts tiles of some 32 thousand elements out of its inputs and outputs and runs the group's lines on them, with scratch
+arrays for the temporaries. Elementwise groups run over flattened arrays, or over slices of one axis where an input broadcasts;
+groups of kind "rows" over blocks of rows. Sums over all elements are collected tile by tile and added at the end; sums that
+are columns are added block by block. Groups rich in transcendental functions share their tiles among threads. Small groups are
+plain lines. Invariants: a tile is read and written at the same place only; the last, shorter tile uses the front of the
+scratch arrays. Trap: in a square group the shape does not say whether a vector is a row value or a column value, so roles are
+inferred.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import prod
+from typing import Any
+
+from funcad.backends.cost import _TRANSCENDENTAL
+from funcad.backends.memory import Storage, Value, deaths
+from funcad.backends.text import Block, dtype_text, shape_text
+from funcad.backends.workers import parallel
+from funcad.ir.jaxpr import Equation, Jaxpr, Literal, Var
+
+__all__ = ["write", "TILE_BYTES", "SMALL"]
+
+SMALL = 256 * 1024  # bytes of a full array, below which a group is plain lines
+TILE_BYTES = 256 * 1024  # of one full array's tile
+WIDEST = 64 * 1024  # elements of one slice, beyond which a group is not cut along that axis
+THREADED_NS = 300_000  # estimated time from which on threads pay
+_ACCUMULATE = {"reduce_sum": "add", "reduce_max": "maximum", "reduce_min": "minimum"}
+_NS = {"sin": 10.0, "cos": 10.0, "tan": 12.0, "pow": 15.0, "sqrt": 1.0, "div": 0.8}
+
+
+def write(e: Any, equation: Equation, operands: list[Value], env: dict, dying: list[Value], rows: dict) -> bool:
+    """Write the group as a tiled loop if that pays; `e` is the Emission."""
+    params = equation.params
+    jaxpr, kind, shape = params["jaxpr"], params["kind"], params["shape"]
+    equations = e.lowered(jaxpr)
+    widest = max([a.aval.dtype.itemsize for q in equations for a in q.outputs], default=8)
+    if prod(shape) * widest < SMALL or len(equations) < 2:
+        return False
+    plan = _plan(jaxpr, kind, shape, widest)
+    if plan is None or kind == "rows" and shape[0] == shape[1] and _contradicts(jaxpr, equations, shape):
+        return False
+    _Group(e, equation, equations, operands, env, dying, plan).write()
+    e.store(equation.outputs, env, rows)
+    return True
+
+
+def _contradicts(jaxpr: Jaxpr, equations: Sequence[Equation], shape: tuple) -> bool:
+    """Is a vector of a square group read both as a row value and as a column value?"""
+    roles = roles_of(jaxpr, equations, shape)
+    for q in equations:
+        name, params, x, out = q.primitive.name, q.params, q.inputs[0], q.outputs[0]
+        if name == "broadcast_in_dim":
+            wanted = {(0,): "row", (1,): "column"}.get(params["axes"]) if len(params["shape"]) == 2 else None
+            pairs = [(x, wanted)] if wanted else []
+        elif name in _ACCUMULATE:
+            rows = params["axes"] == (1,)
+            pairs = [(out, "row" if rows else "column")] if len(x.aval.shape) == 2 else [(x, "row")]
+        elif name == "dot_general":
+            along = params["dimension_numbers"][0] == ((1,), (0,))
+            pairs = [(q.inputs[1], "column" if along else "row"), (out, "row" if along else "column")]
+        else:
+            pairs = [(a, roles[out]) for a in q.inputs]
+        if any([type(a) is Var and roles[a] != role for a, role in pairs]):
+            return True
+    return False
+
+
+class _Plan:
+    """How a group is cut: along `axis` of its shape into pieces of `step`; `flat`: as one-dimensional arrays."""
+
+    __slots__ = ("flat", "axis", "step", "count", "shape", "kind")
+
+    def __init__(self, kind: str, shape: tuple, flat: bool, axis: int, step: int):
+        self.kind = kind
+        self.shape = shape
+        self.flat = flat
+        self.axis = axis
+        self.count = prod(shape) if flat else shape[axis]
+        self.step = min(step, self.count)
+
+
+def _plan(jaxpr: Jaxpr, kind: str, shape: tuple, itemsize: int) -> _Plan | None:
+    elements = TILE_BYTES // itemsize
+    size = prod(shape)
+    if kind == "rows":
+        return _Plan(kind, shape, False, 0, max(1, elements // shape[1])) if shape[1] <= WIDEST else None
+    if all([v.aval.shape == shape or v.aval.size == 1 for v in jaxpr.inputs]):
+        return _Plan(kind, shape, True, 0, elements)
+    axes = [k for k in range(len(shape)) if size // shape[k] <= WIDEST]
+    if not axes:
+        return None
+    axis = 0 if 0 in axes else axes[0]
+    return _Plan(kind, shape, False, axis, max(1, elements // (size // shape[axis])))
+
+
+def _inner_shape(q: Equation) -> tuple:
+    """The operand's shape among full ones: of full rank, 1 along the axes that it lacks."""
+    inner = [1] * len(q.params["shape"])
+    for axis, n in zip(q.params["axes"], q.inputs[0].aval.shape):
+        inner[axis] = n
+    return tuple(inner)
+
+
+def roles_of(jaxpr: Jaxpr, equations: Sequence[Equation], shape: tuple) -> dict[Var, str]:
+    """"full", "row", "column" or "scalar" of every variable of a group of kind "rows"."""
+    roles: dict[Var, str] = {}
+
+    def note(atom: Any, role: str) -> bool:
+        if type(atom) is not Var or atom in roles:
+            return False
+        roles[atom] = "full" if atom.aval.shape == shape and len(shape) == 2 else role if atom.aval.shape else "scalar"
+        return True
+
+    changed = True
+    while changed:
+        changed = False
+        for q in equations:
+            name, params, (out,) = q.primitive.name, q.params, q.outputs
+            if name == "broadcast_in_dim" and len(params["shape"]) == 2:
+                changed |= note(out, "full")
+                if params["axes"] != ():
+                    changed |= note(q.inputs[0], "row" if params["axes"] == (0,) else "column")
+                else:
+                    changed |= note(q.inputs[0], "scalar")
+            elif name == "broadcast_in_dim":
+                changed |= note(q.inputs[0], "scalar")
+            elif name in _ACCUMULATE and len(q.inputs[0].aval.shape) == 2:
+                changed |= note(q.inputs[0], "full") | note(out, "row" if params["axes"] == (1,) else "column")
+            elif name in _ACCUMULATE:
+                changed |= note(q.inputs[0], "row") | note(out, "scalar")
+            elif name == "dot_general":
+                along = params["dimension_numbers"][0] == ((1,), (0,))
+                changed |= note(q.inputs[0], "full") | note(q.inputs[1], "column" if along else "row")
+                changed |= note(out, "row" if along else "column")
+            else:
+                known = {roles[a] for a in (*q.inputs, out) if type(a) is Var and a in roles}
+                if len(known) == 1:
+                    (role,) = known
+                    for a in (*q.inputs, out):
+                        changed |= note(a, role)
+                elif out.aval.shape == shape:
+                    for a in (*q.inputs, out):
+                        changed |= note(a, "full")
+    for v in [*jaxpr.inputs, *[o for q in equations for o in q.outputs]]:
+        if v not in roles:  # nothing tells: both readings give the same program unless the group is square
+            note(v, "row" if v.aval.shape == shape[:1] else "column")
+    return roles
+
+
+class _Group:
+    """One group being written."""
+
+    def __init__(
+        self, e: Any, equation: Equation, equations: list, operands: list[Value], env: dict, dying: list[Value], plan: _Plan
+    ):
+        self.e, self.w, self.equation, self.equations = e, e.w, equation, equations
+        self.operands, self.env, self.dying, self.plan = operands, env, dying, plan
+        self.jaxpr: Jaxpr = equation.params["jaxpr"]
+        self.roles = roles_of(self.jaxpr, equations, plan.shape) if plan.kind == "rows" else {}
+        self.role = "full"
+        self.accumulated: list[tuple[Var, str, str]] = []  # (variable, ufunc, name of the list or of the sum)
+
+    # -- shapes of tiles
+
+    def role_of(self, v: Var) -> str:
+        if self.plan.kind == "rows":
+            return self.roles[v]
+        return "full" if v.aval.shape == self.plan.shape else "scalar"
+
+    def scratch_shape(self, aval: Any) -> tuple | None:
+        plan = self.plan
+        if self.role == "full":
+            return (plan.step,) if plan.flat else tuple([plan.step if k == plan.axis else n for k, n in enumerate(plan.shape)])
+        return (plan.step,) if self.role == "row" else None
+
+    def cut(self, name: str) -> str:
+        return f"{name}[{':, ' * self.plan.axis}i:j]"
+
+    # -- writing
+
+    def write(self) -> None:
+        e, w, plan = self.e, self.w, self.plan
+        name = w.reserve("fused")
+        saved = e.frame, e.depth, w.block, e.doomed
+        function = Block(0)
+        w.functions.append(function)
+        w.block, e.depth, e.doomed = function, 1, []
+        parameters, arguments = self._inputs()
+        outputs = self._outputs()
+        w.line(f"def {name}(low, high, {', '.join([*parameters, *[o[1] for o in outputs.values()]])}):")
+        with w.within(w.inner()):
+            e.frame = e.new_frame(w.aside())
+            e.frame.shape = self.scratch_shape
+            starts = w.aside()
+            w.line(f"for i in range(low, high, {plan.step}):")
+            with w.within(w.inner()):
+                w.line(f"j = min(i + {plan.step}, high)")
+                trim = w.aside()
+                self._body(self._cut_inputs(), outputs, starts)
+            if plan.count % plan.step:
+                with w.within(trim):
+                    self._trim(e.frame.names)
+            w.line(f"return {', '.join([text for *_, text in self.accumulated]) or 'None'}")
+        e.frame, e.depth, w.block, e.doomed = saved
+        self._call(name, arguments, outputs)
+
+    def _inputs(self) -> tuple[list[str], list[str]]:
+        """Parameters of the function and the arguments of its call; a vector that broadcasts in two ways is two parameters."""
+        self.parameters: list[tuple[str, Var, tuple]] = []  # (name, input, its shape among the others)
+        arguments = []
+        for v, x in zip(self.jaxpr.inputs, self.operands):
+            for shape in self._shapes(v):
+                self.parameters.append((self.w.name("a"), v, shape))
+                arguments.append(self._argument(v, x, shape))
+        return [name for name, *_ in self.parameters], arguments
+
+    def _shapes(self, v: Var) -> list[tuple]:
+        plan = self.plan
+        if plan.kind == "rows" or plan.flat or v.aval.shape == plan.shape:
+            return [v.aval.shape]
+        found = [_inner_shape(q) for q in self.equations if v in q.inputs and q.primitive.name == "broadcast_in_dim"]
+        return list(dict.fromkeys(found)) or [v.aval.shape]
+
+    def _argument(self, v: Var, x: Value, shape: tuple) -> str:
+        plan, own = self.plan, v.aval.shape
+        if plan.flat and own == plan.shape:
+            return x.text if len(own) == 1 else f"{x.text}.reshape(-1)"
+        if plan.flat and own:
+            return f"{x.text}.reshape(())[()]"
+        if shape == own or not own:
+            return x.text
+        return f"{x.text}.reshape({shape_text(shape)})"
+
+    def _cut_inputs(self) -> dict[tuple, Value]:
+        e, w, plan = self.e, self.w, self.plan
+        found: dict[tuple, Value] = {}
+        for name, v, shape in self.parameters:
+            if plan.kind == "rows":
+                sliced = self.roles[v] in ("full", "row")
+            elif plan.flat:
+                sliced = v.aval.shape == plan.shape
+            else:
+                sliced = len(shape) == len(plan.shape) and shape[plan.axis] != 1
+            text = name
+            if sliced:
+                text = w.name("x")
+                w.line(f"{text} = {self.cut(name)}")
+            e.counts[text] += 1
+            found[v, shape] = e.value(text, v.aval, [Storage(False)])
+        return found
+
+    def _outputs(self) -> dict[Var, tuple[str, str, str]]:
+        """Of every output that is an array cut into tiles: the array, the function's parameter, the tile."""
+        found: dict[Var, tuple[str, str, str]] = {}
+        made = {q.outputs[0]: q for q in self.equations}
+        for o in self.jaxpr.outputs:
+            if o not in found and not self._accumulates(made[o]):
+                found[o] = (self.w.name(), self.w.name("o"), self.w.name("t"))
+        return found
+
+    def _accumulates(self, q: Equation) -> bool:
+        if q.primitive.name in _ACCUMULATE:
+            return self.plan.kind == "elementwise" or q.params["axes"] == (0,)
+        return q.primitive.name == "dot_general" and q.params["dimension_numbers"][0] == ((0,), (0,))
+
+    def _body(self, inner: dict[tuple, Value], outputs: dict[Var, tuple[str, str, str]], starts: Block) -> None:
+        e, w = self.e, self.w
+        env = {v: x for (v, _), x in reversed(inner.items())}
+        keep = set(outputs)
+        lazy = e.unmade_broadcasts(self.equations, keep)
+        rows = {}
+        for v, (_, parameter, tile) in outputs.items():
+            w.line(f"{tile} = {self.cut(parameter) if self.role_of(v) == 'full' else f'{parameter}[i:j]'}")
+            e.counts[tile] += 1
+            rows[v] = [e.row(tile, True)]
+        for q, dead in zip(self.equations, deaths(self.equations, keep)):
+            w.equation = q if q.source is not None else self.equation
+            operands = [e.literal(a) if type(a) is Literal else env[a] for a in q.inputs]
+            ends = [env[v] for v in dead if v in env]
+            (var,) = q.outputs
+            self.role = self.role_of(var)
+            if self._accumulates(q):
+                self._accumulate(q, operands, starts)
+                dead = tuple([v for v in dead if v is not var])
+            elif q.primitive.name == "broadcast_in_dim":
+                own = inner.get((q.inputs[0], _inner_shape(q))) if self.plan.kind == "elementwise" else None
+                env[var] = self._broadcast(q, own or operands[0], lazy, rows)
+            else:
+                e.operation(q, operands, env, ends, rows)
+            for v in dead:
+                e.release(env.pop(v))
+            e.drop_none()
+        w.equation = self.equation
+
+    def _broadcast(self, q: Equation, x: Value, lazy: dict[Var, tuple], rows: dict) -> Value:
+        e, w = self.e, self.w
+        (var,) = q.outputs
+        text = x.text
+        shape = lazy.get(var)
+        if self.plan.kind == "rows" and self.role == "full" and type(q.inputs[0]) is Var and self.roles[q.inputs[0]] == "row":
+            text = w.name()
+            w.line(f"{text} = {x.text}[:, None]")
+        if shape is not None:
+            return e.value(text, var.aval, x.storages, shape=shape)
+        wanted = rows.get(var)
+        if wanted:
+            w.line(wanted[0].statement(text))
+            return e.value(wanted[0].text, var.aval, [Storage(False)])
+        found = e.scratch(var.aval)
+        if found is None:  # a column value
+            name = w.name()
+            w.line(f"{name} = {w.np}.broadcast_to({text}, {shape_text(var.aval.shape)})")
+            return e.value(name, var.aval, [Storage(False)])
+        target, storage = found
+        w.line(f"{target}[...] = {text}")
+        return e.value(target, var.aval, [storage], whole=True)
+
+    def _accumulate(self, q: Equation, operands: list[Value], starts: Block) -> None:
+        w, (var,) = self.w, q.outputs
+        if q.primitive.name == "dot_general":
+            ufunc, text = "add", f"{w.np}.matmul({operands[0].text}.T, {operands[1].text})"
+        else:
+            ufunc = _ACCUMULATE[q.primitive.name]
+            full = self.plan.kind == "elementwise" and not self.plan.flat
+            axis = ", axis=None" if full else ", axis=0" if self.plan.kind == "rows" and not self._is_vector(q) else ""
+            text = f"{w.np}.{ufunc}.reduce({operands[0].text}{axis}{self._dtype(ufunc, var)})"
+        if not var.aval.shape:
+            name = w.name("p")
+            with w.within(starts):
+                w.line(f"{name} = []")
+            w.line(f"{name}.append({text})")
+        else:
+            name, part = w.name("p"), w.name("q")
+            with w.within(starts):
+                w.line(f"{name} = None")
+            w.line(f"{part} = {text}")
+            w.line(f"{name} = {part} if {name} is None else {w.np}.{ufunc}({name}, {part}, {name})")
+        self.accumulated.append((var, ufunc, name))
+
+    def _is_vector(self, q: Equation) -> bool:
+        return len(q.inputs[0].aval.shape) == 1
+
+    def _dtype(self, ufunc: str, var: Var) -> str:
+        dtype = var.aval.dtype
+        small = ufunc == "add" and (dtype.kind == "b" or dtype.kind in "iu" and dtype.itemsize < 8)
+        return f", dtype={dtype_text(self.w, dtype)}" if small else ""
+
+    def _trim(self, names: list[tuple[str, tuple, Any]]) -> None:
+        """The last tile is shorter: so are its scratch arrays."""
+        if not names:
+            return
+        w, plan = self.w, self.plan
+        w.line(f"if j - i < {plan.step}:")
+        with w.within(w.inner()):
+            for name, shape, _ in names:
+                axis = 0 if plan.flat or len(shape) != len(plan.shape) else plan.axis
+                w.line(f"{name} = {name}[{':, ' * axis}:j - i]")
+
+    # -- the call
+
+    def _call(self, name: str, arguments: list[str], outputs: dict[Var, tuple[str, str, str]]) -> None:
+        e, w, plan = self.e, self.w, self.plan
+        w.equation = self.equation
+        reused = self._reusable(outputs)
+        flat = plan.flat and len(plan.shape) > 1
+        for v, (array, *_) in outputs.items():
+            given = reused.get(v)
+            w.line(f"{array} = {given.text if given is not None else e.empty(v.aval.shape, v.aval.dtype)}")
+        given = [f"{array}.reshape(-1)" if flat else array for array, *_ in outputs.values()]
+        threaded = self._threads_pay()
+        parts = w.name("p") if self.accumulated else ""
+        rest = ", ".join([*arguments, *given])
+        if threaded:
+            helper = w.helper("parallel", parallel)
+            w.line(f"{parts + ' = ' if parts else ''}{helper}({name}, {plan.count}, {plan.step}, {rest})")
+        elif parts:
+            w.line(f"{parts} = {name}(0, {plan.count}, {rest})")
+            w.line(f"{parts} = [{parts}]")
+        else:
+            w.line(f"{name}(0, {plan.count}, {rest})")
+        results: dict[Var, tuple[str, bool]] = {v: (array, True) for v, (array, *_) in outputs.items()}
+        for k, (v, ufunc, _) in enumerate(self.accumulated):
+            results[v] = (self._total(v, ufunc, parts, k), False)
+        for out, o in zip(self.equation.outputs, self.jaxpr.outputs):
+            text = results[o][0]
+            same = [self.env[p] for p, q in zip(self.equation.outputs, self.jaxpr.outputs) if q is o and p in self.env]
+            storages = same[0].storages if same else reused[o].storages if o in reused else [Storage(True)]
+            self.env[out] = e.value(text, out.aval, storages if out.aval.shape else (), whole=bool(out.aval.shape))
+
+    def _total(self, v: Var, ufunc: str, parts: str, k: int) -> str:
+        """The line that combines what the tiles gave."""
+        w, name = self.w, self.w.name()
+        part = "part" if len(self.accumulated) == 1 else f"part[{k}]"
+        if not v.aval.shape:
+            dtype = self._dtype(ufunc, v)
+            w.line(f"{name} = {w.np}.{ufunc}.reduce({w.np}.array([x for part in {parts} for x in {part}]){dtype})")
+        else:
+            w.line(f"{name} = {part.replace('part', f'{parts}[0]', 1)}")
+            if self._threads_pay():
+                w.line(f"for part in {parts}[1:]:")
+                with w.within(w.inner()):
+                    w.line(f"{w.np}.{ufunc}({name}, {part}, {name})")
+        return name
+
+    def _reusable(self, outputs: dict[Var, tuple[str, str, str]]) -> dict[Var, Value]:
+        """Outputs that may be written over a dying operand, tile by tile."""
+        found: dict[Var, Value] = {}
+        if self.plan.flat and len(self.plan.shape) > 1:
+            return found  # flattened, an array that is not contiguous is a copy
+        place = {q.outputs[0]: i for i, q in enumerate(self.equations)}
+        last = {a: i for i, q in enumerate(self.equations) for a in q.inputs if type(a) is Var}
+        for o in outputs:
+            for v, x in zip(self.jaxpr.inputs, self.operands):
+                fits = v.aval.shape == o.aval.shape and v.aval.dtype == o.aval.dtype and self.role_of(v) == self.role_of(o)
+                alone = sum([y is x for y in self.operands]) == 1 and x not in found.values()
+                if fits and alone and x in self.dying and x.whole and last.get(v, -1) <= place[o]:
+                    (storage,) = x.storages
+                    if storage.owned and storage.users <= {x}:
+                        found[o] = x
+                        break
+        return found
+
+    def _threads_pay(self) -> bool:
+        if self.w.np != "np":
+            return False
+        heavy = light = 0.0
+        for q in self.equations:
+            if self.role_of(q.outputs[0]) != "full":
+                continue
+            if q.primitive.name in _TRANSCENDENTAL:
+                heavy += _NS.get(q.primitive.name, 4.0)
+            else:
+                light += _NS.get(q.primitive.name, 0.4)
+        return heavy >= light and (heavy + light) * prod(self.plan.shape) >= THREADED_NS

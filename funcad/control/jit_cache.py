@@ -1,0 +1,204 @@
+"""The programs of a jitted function, by signature: a bounded cache that threads, forks and `clear_caches` may meet.
+
+Idea: programs belong to the function, not to the `jit` object, so that two `jit(f)` share them. The table of caches is weak;
+a bound method, which is made anew at each access, has its cache in the `jit` object. Invariants: an entry holds arrays that its
+function captured, never a tracer; of threads that miss together one traces and the others wait, as long as the first makes
+progress: traced functions may call each other, or wait for threads, and tracing twice only costs time. What calls entries
+without asking the cache (see jit_call.py) registers in `users` and is told to stop when the cache is cleared.
+"""
+
+from __future__ import annotations
+
+import itertools
+import os
+import sys
+import threading
+import time
+import weakref
+from collections import OrderedDict
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any, NamedTuple
+
+from funcad.control.rewire import forget_interned
+from funcad.ir.jaxpr import Jaxpr
+from funcad.transforms.structural import forget
+
+__all__ = ["Cache", "CacheInfo", "Entry", "Signature", "cache_for", "clear_caches", "MAX_PROGRAMS"]
+
+MAX_PROGRAMS = 256  # per function; the least recently used goes first
+PATIENCE = 1.0  # seconds without a step of the thread that traces, after which others stop waiting for it
+POLL = 0.05
+
+
+class CacheInfo(NamedTuple):
+    """As functools.lru_cache's."""
+
+    hits: int
+    misses: int
+    maxsize: int
+    currsize: int
+
+
+class Signature(NamedTuple):
+    """What a program was traced for: the key of the cache."""
+
+    in_tree: Any  # structure of (args, kwargs) without statics
+    avals: tuple  # (shape, dtype, weak) of each leaf
+    statics: Any
+    options: tuple  # what `jit` was given that changes programs
+    axes: tuple  # (name, size) of the axes that are bound around the call
+    device: str
+
+
+class Entry:
+    """One traced program."""
+
+    __slots__ = ("jaxpr", "consts", "in_tree", "out_tree", "runs", "write_at")
+
+    def __init__(self, jaxpr: Jaxpr, consts: list, in_tree: Any, out_tree: Any):
+        self.jaxpr = jaxpr
+        self.consts = consts
+        self.in_tree = in_tree
+        self.out_tree = out_tree
+        self.runs = 0  # calls that asked the cache
+        self.write_at = 2  # the run at which a call of its own is written, see jit_call.py
+
+
+class Cache:
+    """Programs of one function, by signature."""
+
+    __slots__ = ("entries", "misses", "lock", "tracing", "tracer", "users", "tick", "_ticks_read", "advised", "__weakref__")
+
+    def __init__(self) -> None:
+        self.entries: OrderedDict[Signature, Entry] = OrderedDict()
+        self.users: weakref.WeakSet[Any] = weakref.WeakSet()
+        self.advised = False  # has explain_cache_misses advised on the number of shapes?
+        self.tracer: int | None = None  # the thread that holds `tracing`
+        self.renew_locks()
+        self._count_from_zero()
+
+    def renew_locks(self) -> None:
+        """New locks: in a forked child, the thread that held one does not exist."""
+        self.lock = threading.RLock()
+        self.tracing = threading.RLock()
+        self.tracer = None
+
+    def _count_from_zero(self) -> None:
+        self.misses = 0
+        self.tick: Callable[[], int] = itertools.count().__next__  # counts a hit, in one step, without a lock
+        self._ticks_read = 0
+
+    @property
+    def hits(self) -> int:
+        with self.lock:
+            hits = self.tick() - self._ticks_read
+            self._ticks_read += 1
+            return hits
+
+    def get(self, key: Signature) -> Entry | None:
+        with self.lock:
+            entry = self.entries.get(key)
+            if entry is None:
+                self.misses += 1
+            else:
+                self.tick()
+                self.entries.move_to_end(key)
+            return entry
+
+    def put(self, key: Signature, entry: Entry) -> None:
+        with self.lock:
+            self.entries[key] = entry
+            while len(self.entries) > MAX_PROGRAMS:
+                self.entries.popitem(last=False)
+
+    def use(self, user: Any, key: Signature, entry: Entry, install: Callable[[], None]) -> None:
+        """Let `user` call the entry directly from now on, by `install`, unless it was forgotten meanwhile."""
+        with self.lock:
+            if self.entries.get(key) is entry:
+                self.users.add(user)
+                install()
+
+    def clear(self) -> None:
+        with self.lock:
+            for user in list(self.users):
+                user.forget_written()
+            self.users.clear()
+            self.entries.clear()
+            self.advised = False
+            self._count_from_zero()
+
+    @contextmanager
+    def turn(self) -> Iterator[None]:
+        """A `with` block in which this thread alone traces, unless the thread that does so seems to wait for others."""
+        owned = self.tracing.acquire(blocking=False) or self._wait()
+        try:
+            if owned:
+                outer, self.tracer = self.tracer, threading.get_ident()
+            yield
+        finally:
+            if owned:
+                self.tracer = outer
+                self.tracing.release()
+
+    def _wait(self) -> bool:
+        """Wait for the turn; False if the thread that has it stands at one place of its program for long."""
+        seen, since = None, time.monotonic()
+        while not self.tracing.acquire(timeout=POLL):
+            frame = sys._current_frames().get(self.tracer or 0)
+            where = (id(frame), frame.f_lasti) if frame is not None else None
+            now = time.monotonic()
+            if where != seen:
+                seen, since = where, now
+            elif now - since > PATIENCE:
+                return False
+        return True
+
+
+_caches: weakref.WeakKeyDictionary[Any, Cache] = weakref.WeakKeyDictionary()
+_private: weakref.WeakSet[Cache] = weakref.WeakSet()
+_guard = threading.RLock()
+
+
+def cache_for(f: Any) -> Cache:
+    """The cache of a function."""
+    with _guard:
+        try:
+            if hasattr(f, "__self__"):
+                raise TypeError
+            cache = _caches.get(f)
+            if cache is None:
+                cache = _caches[f] = Cache()
+        except TypeError:  # a bound method, or something that cannot be hashed or weakly referred to
+            cache = Cache()
+            _private.add(cache)
+    return cache
+
+
+def _every_cache() -> list[Cache]:
+    return [*list(_caches.values()), *list(_private)]
+
+
+def _in_child() -> None:
+    global _guard
+    _guard = threading.RLock()
+    for cache in _every_cache():
+        cache.renew_locks()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_in_child)
+
+
+def clear_caches() -> None:
+    """Forget every traced and compiled program of every jitted function.
+
+    >>> import funcad
+    >>> funcad.clear_caches()
+    """
+    with _guard:
+        caches = _every_cache()
+    for cache in caches:
+        cache.clear()
+    forget_interned()
+    forget()

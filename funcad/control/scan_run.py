@@ -1,0 +1,103 @@
+"""Running a scan, a step at a time in Python: the reference, and what engines fall back on.
+
+Traps: rows of stacks that a later write of the user's could reach are copied; with `unroll` the remainder runs step by step.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from funcad.backends.engines import program_of
+from funcad.backends.interpreter import Program
+from funcad.control.rewire import memoised, split, stacked
+from funcad.ir.aval import Stack, StackAval
+from funcad.ir.interpret import eval_jaxpr
+from funcad.ir.jaxpr import Jaxpr
+from funcad.ir.locks import root_of
+from funcad.ir.trace import trace_function
+from funcad.primitives.stack import zero_entry
+
+__all__ = ["scan_in_python", "own_entry", "roots_of"]
+
+
+def unrolled(jaxpr: Jaxpr, n_consts: int, n_carry: int, times: int) -> Program:
+    """The body `times` times in a row, as one program: (consts, carry, times xs) -> (carry, times ys)."""
+
+    def make() -> Jaxpr:
+        def program(*values: Any) -> list[Any]:
+            consts, carry, xs = split(values, n_consts, n_carry)
+            n_xs = len(xs) // times
+            ys: list[Any] = []
+            for i in range(times):
+                outs = eval_jaxpr(jaxpr, [*consts, *carry, *xs[i * n_xs : (i + 1) * n_xs]])
+                carry = outs[:n_carry]
+                ys += outs[n_carry:]
+            return [*carry, *ys]
+
+        avals = jaxpr.in_avals
+        many, captured = trace_function(
+            program, [*avals, *avals[n_consts + n_carry :] * (times - 1)], name="scan", abstract=True
+        )
+        assert not captured, "a body captures nothing"
+        return many
+
+    return program_of(memoised(jaxpr, ("unrolled", n_consts, n_carry, times), make))
+
+
+def own_entry(x: Any, roots: set) -> Any:
+    """An entry for a stack that no later write of the user's can reach."""
+    return x.copy() if type(x) is np.ndarray and id(root_of(x)) in roots else x
+
+
+def roots_of(values: Sequence[Any]) -> set:
+    return {id(root_of(v)) for v in values if type(v) is np.ndarray}
+
+
+def _read(xp: Any, x: Any, i: int) -> Any:
+    if type(x) is Stack:
+        return x[i] if x else zero_entry(xp, x.aval.element)
+    return x[i]
+
+
+def scan_in_python(
+    xp: Any, args: Any, jaxpr: Jaxpr, n_consts: int, n_carry: int, length: int | None, reverse: bool, unroll: int
+) -> list:
+    """The loop, a step at a time."""
+    count, args = (length, args) if length is not None else (int(args[0]), args[1:])
+    consts, carry, xs = split(args, n_consts, n_carry)
+    ys: list[Any] = []
+    for o in jaxpr.outputs[n_carry:]:
+        together = stacked(o.aval, length)
+        if type(together) is StackAval:
+            ys.append(Stack([None] * count, together))
+        else:
+            ys.append(xp.empty(together.shape, together.dtype))
+    roots = roots_of(args) if any(type(y) is Stack for y in ys) else set()
+    order = range(count - 1, -1, -1) if reverse else range(count)
+    step = min(unroll, count)
+    start = 0
+    if step > 1:
+        many = unrolled(jaxpr, n_consts, n_carry, step)
+        with many.repeated(count // step) as run:
+            for start in range(0, count - step + 1, step):
+                chunk = order[start : start + step]
+                outs = run([*consts, *carry, *[_read(xp, x, i) for i in chunk for x in xs]])
+                carry = outs[:n_carry]
+                for k, i in enumerate(chunk):
+                    _write(ys, outs[n_carry + k * len(ys) : n_carry + (k + 1) * len(ys)], i, roots)
+        start += step
+    with program_of(jaxpr).repeated(count - start) as run:
+        for i in order[start:]:
+            outs = run([*consts, *carry, *[_read(xp, x, i) for x in xs]])
+            carry = outs[:n_carry]
+            if ys:
+                _write(ys, outs[n_carry:], i, roots)
+    return [*carry, *ys]
+
+
+def _write(ys: list, values: Sequence[Any], i: int, roots: set) -> None:
+    for y, value in zip(ys, values):
+        y[i] = own_entry(value, roots) if type(y) is Stack else value

@@ -1,0 +1,101 @@
+"""Results stay arrays of their own, whatever the passes found out about them.
+
+A program that computes `x * 1.0` gives a new array; the simplified program would give x itself, and a caller who goes on with
+`y *= 2` would write into x, or fail, if x is a broadcast. The same holds for two results that turned out to be equal. So the
+engines compare the program as traced with the one that they run: a result that was an array of its own and is now an argument,
+a view of one, a repeated element or another result again is copied. Views that the user asked for stay views.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from funcad.ir.aval import StackAval
+from funcad.ir.jaxpr import Equation, Jaxpr, Literal, Var
+from funcad.passes.inline import inline
+from funcad.passes.subprograms import kind_of
+from funcad.primitives.arithmetic import sub_p
+from funcad.primitives.comparison import or_p
+from funcad.primitives.indexing import basic_index_p
+from funcad.primitives.shape import broadcast_in_dim_p, reshape_p, rev_p, slice_p, transpose_p
+
+__all__ = ["fresh_results"]
+
+_VIEWS = frozenset([broadcast_in_dim_p, reshape_p, rev_p, slice_p, transpose_p, basic_index_p])
+
+
+def _base(makers: dict[Var, Equation], atom: Any) -> tuple[Any, bool]:
+    """What an output is a view of, and whether elements of it stand there more than once."""
+    repeated = False
+    while atom in makers and makers[atom].primitive in _VIEWS:
+        repeated = repeated or makers[atom].primitive is broadcast_in_dim_p
+        atom = makers[atom].inputs[0]
+        if type(atom) is Literal:
+            break
+    return atom, repeated
+
+
+def _hands_through(equation: Equation, output: Var) -> bool:
+    """May this result of an equation be one of its operands?"""
+    if not equation.primitive.multiple:
+        return False
+    if kind_of(equation) != "scan":
+        return True
+    position, params = equation.outputs.index(output), equation.params
+    if position >= params["n_carry"]:
+        return False  # an array of all steps
+    body = params["jaxpr"]
+    return params["length"] == 0 or any(_shared(body)[position])
+
+
+def _shared(jaxpr: Jaxpr) -> list[tuple[bool, bool]]:
+    """Of each output: may it share memory with an argument or itself, and with an earlier output?"""
+    makers = {v: e for e in jaxpr.equations for v in e.outputs}
+    inputs = set(jaxpr.inputs)
+    earlier: set[Any] = set()
+    found = []
+    for o in jaxpr.outputs:
+        if type(o) is not Var:
+            found.append((False, False))
+            continue
+        base, repeated = _base(makers, o)
+        several = base in makers and _hands_through(makers[base], base)
+        found.append((repeated or several or base in inputs, base in earlier))
+        earlier.add(base)
+    return found
+
+
+def fresh_results(before: Jaxpr, after: Jaxpr) -> Jaxpr:
+    """`after`, the optimised form of `before`, with copies where a result of `before` was an array of its own.
+
+    >>> import numpy as np, funcad
+    >>> from funcad.passes.pipeline import optimize
+    >>> program = funcad.make_jaxpr(lambda x: x * 1.0)(np.ones(2)).jaxpr
+    >>> print(fresh_results(program, optimize(program)))
+    { lambda a:f64[2] . let
+        b:f64[2] = sub a 0
+      in (b,) }
+    """
+    if before is after or not any([any(s) for s in (now := _shared(after))]):
+        return after
+    makers = {v: e for e in after.equations for v in e.outputs}
+    equations = list(after.equations)
+    outputs = list(after.outputs)
+    before = inline(before)
+    copies: dict[Any, Var] = {}  # by the results of `before`
+    for i, (was, is_shared) in enumerate(zip(_shared(before), now)):
+        o = outputs[i]
+        if before.outputs[i] in copies:
+            outputs[i] = copies[before.outputs[i]]
+            continue
+        if all([a or not b for a, b in zip(was, is_shared)]) or isinstance(o.aval, StackAval) or o.aval.weak or o.aval.dtype.kind not in "biufc":
+            continue
+        copy = copies[before.outputs[i]] = Var(o.aval)
+        primitive, zero = (or_p, False) if o.aval.dtype.kind == "b" else (sub_p, 0)  # every bit stays as it is
+        equations.append(Equation(primitive, (o, Literal(zero)), {}, (copy,), makers[o].source if o in makers else None))
+        outputs[i] = copy
+    if len(equations) == len(after.equations):
+        return after
+    found = Jaxpr(after.inputs, tuple(equations), tuple(outputs))
+    found.memo.update({k: v for k, v in after.memo.items() if k in ("is_optimized", "fast_math")})
+    return found

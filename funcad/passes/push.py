@@ -1,0 +1,384 @@
+"""Changes of shape move towards their readers, and mostly vanish there.
+
+Idea: transposes, reshapes that only add or drop axes of size 1, and broadcasts are one thing, a *view*: each axis of a `base`
+has its place in the view's shape, and the other axes repeat it. They are not computed where they stand. An element operation
+whose operands are views of one kind works on their bases, once for every repeated element and without axes of size 1, and its
+result is a view again; products take transposed and repeated operands by their dimension numbers, reductions and basic indices
+by their axes. What cannot look through a view gets it as an array.
+
+Invariants: no operation does more work than before; the base's axes have the sizes that they have in the shape. Traps: a sum
+over repeated elements is not a multiple, bit for bit, and a sum over an axis of size 1 turns -0.0 into 0.0, so those axes are
+put back before the sum; between literals alone an element operation would lose its shape; NumPy's power takes short cuts for
+scalar exponents, which are not those for arrays, so it keeps a repeated literal as an array.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+from funcad.ir.aval import Aval, LiteralAval
+from funcad.ir.jaxpr import Equation, Jaxpr, Literal, Var
+from funcad.primitives.arithmetic import pow_p
+from funcad.primitives.contraction import dot_general_p
+from funcad.primitives.conversion import stop_gradient_p
+from funcad.primitives.indexing import basic_index_p, basic_place_p
+from funcad.primitives.reduction import reduce_all_p, reduce_any_p, reduce_max_p, reduce_min_p, reduce_prod_p, reduce_sum_p
+from funcad.primitives.shape import broadcast_in_dim_p, reshape_p, slice_p, transpose_p
+
+__all__ = ["push"]
+
+
+class _View(NamedTuple):
+    """`base` with axis i at `axes[i]` of `shape`, repeated along the other axes."""
+
+    base: Any
+    axes: tuple
+    shape: tuple
+
+
+def _whole(v: Any) -> _View:
+    return _View(v, tuple(range(len(v.aval.shape))), v.aval.shape)
+
+
+class _Push:
+    """The program under construction."""
+
+    def __init__(self, jaxpr: Jaxpr):
+        self.views: dict[Var, _View] = {v: _whole(v) for v in jaxpr.inputs}
+        self.equations: list[Equation] = []
+        self.arrays: dict[Any, Any] = {}  # views that have been computed
+        self.old: dict[Any, Equation] = {}  # equations of the given program that compute a view
+        self.reshaped: dict[Var, Var] = {}  # results of reshapes, and of what
+        self.equation: Any = None  # the one that is being looked at
+
+    # -- reading and writing
+
+    def view(self, atom: Any) -> _View:
+        return self.views[atom] if type(atom) is Var else _View(atom, (), ())
+
+    def emit(self, primitive: Any, inputs: Sequence[Any], params: dict) -> Any:
+        """The result of an operation; the equation is the given one if nothing about it has changed."""
+        given = self.equation
+        if primitive is given.primitive and params == given.params and all([a is b for a, b in zip(inputs, given.inputs)]):
+            self.equations.append(given)
+            return given.outputs[0]
+        aval = primitive.abstract_eval(*[a.aval for a in inputs], **params)
+        out = Var(Aval(aval.shape, aval.dtype, aval.weak) if type(aval) is LiteralAval else aval)
+        self.equations.append(Equation(primitive, tuple(inputs), params, (out,), given.source))
+        return out
+
+    def laid_out(self, view: _View, places: tuple) -> Any:
+        """The variable (or literal) whose axes are these places of the view's shape, in this order."""
+        base, axes, shape = view
+        if axes == places and type(base) is Var:
+            return base
+        sizes = tuple([shape[p] for p in places])
+        key = (base, axes, places, sizes)
+        found = self.arrays.get(key)
+        if found is None:
+            old = self.old.get((base, axes, shape)) if len(places) == len(shape) else None
+            if old is not None:
+                self.equations.append(old)
+                found = old.outputs[0]
+            else:
+                found = self.arranged(base, axes, places, sizes)
+            self.arrays[key] = found
+        return found
+
+    def arranged(self, base: Any, axes: tuple, places: tuple, sizes: tuple) -> Any:
+        if type(base) is Literal:
+            return self.emit(broadcast_in_dim_p, [base], {"shape": sizes, "axes": ()}) if sizes else base
+        kept = [i for i, a in enumerate(axes) if a in places]
+        targets = [places.index(axes[i]) for i in kept]
+        repeated = any([n != 1 for k, n in enumerate(sizes) if k not in targets])
+        order = sorted(range(len(kept)), key=targets.__getitem__)
+        if len(kept) < len(axes) and (repeated or order != list(range(len(kept)))):
+            base = self.reshape(base, tuple([base.aval.shape[i] for i in kept]))
+        if order != list(range(len(kept))):
+            base = self.emit(transpose_p, [base], {"perm": tuple(order)})
+        if repeated:
+            return self.emit(broadcast_in_dim_p, [base], {"shape": sizes, "axes": tuple(sorted(targets))})
+        return base if base.aval.shape == sizes else self.reshape(base, sizes)
+
+    def reshape(self, x: Any, shape: tuple) -> Any:
+        x = self.reshaped.get(x, x)
+        if x.aval.shape == shape:
+            return x
+        out = self.emit(reshape_p, [x], {"shape": shape})
+        self.reshaped[out] = x
+        return out
+
+    def array(self, atom: Any) -> Any:
+        """The value itself, for operations that do not look through views."""
+        if type(atom) is Literal:
+            return atom
+        view = self.views[atom]
+        return self.laid_out(view, tuple(range(len(view.shape))))
+
+    def without(self, view: _View, drop: Sequence[int]) -> tuple[Any, tuple]:
+        """The base without the axes of size 1 at these places of the shape, and the places of the others."""
+        if not any([a in drop for a in view.axes]):
+            return view.base, view.axes
+        rest = tuple([a for a in view.axes if a not in drop])
+        return self.laid_out(view, rest), rest
+
+    # -- the rules
+
+    def visit(self, equation: Equation) -> None:
+        self.equation = equation
+        primitive = equation.primitive
+        rule = _RULES.get(primitive)
+        if rule is None and primitive.emit is not None and not primitive.multiple and not primitive.effect:
+            rule = _Push.element
+        if rule is not None:
+            view = rule(self, equation)
+            if view is not None:
+                self.views[equation.outputs[0]] = view
+                return
+        self.keep(equation)
+
+    def keep(self, equation: Equation) -> None:
+        inputs = tuple([self.array(a) for a in equation.inputs])
+        if any([a is not b for a, b in zip(inputs, equation.inputs)]):
+            equation = equation._replace(inputs=inputs)
+        self.equations.append(equation)
+        for v in equation.outputs:
+            self.views[v] = _whole(v)
+
+    def element(self, equation: Equation) -> _View | None:
+        inputs, out = equation.inputs, equation.outputs[0].aval
+        if all([type(a) is Var and self.views[a].base is a or type(a) is Literal for a in inputs]):
+            self.equations.append(equation)  # the usual case, quickly
+            return _whole(equation.outputs[0])
+        views = [self.view(a) for a in inputs]
+        shaped = [v for a, v in zip(inputs, views) if type(a) is Var and type(v.base) is Var]
+        if not shaped or type(out) is not Aval:
+            return None
+        axes = shaped[0].axes
+        if any([v.axes != axes for v in shaped]):
+            covered = {a for v in shaped for a in v.axes}
+            axes = tuple([a for a in sorted(covered) if out.shape[a] != 1]) or (max(covered),)
+        literals = equation.primitive is not pow_p
+        operands = [
+            a if type(a) is Literal else v.base if type(v.base) is Literal and literals else self.laid_out(v, axes)
+            for a, v in zip(inputs, views)
+        ]
+        aval = equation.primitive.abstract_eval(*[a.aval for a in operands], **equation.params)
+        if aval.dtype != out.dtype or aval.weak != out.weak:
+            return None
+        return _View(self.emit(equation.primitive, operands, equation.params), axes, out.shape)
+
+    def same(self, equation: Equation) -> _View | None:
+        (x,) = equation.inputs
+        return self.views[x] if type(x) is Var else None
+
+    def remember(self, equation: Equation, view: _View) -> _View:
+        """A view that the given equation computes from the base itself."""
+        if equation.inputs[0] is view.base:
+            self.old.setdefault(view, equation)
+        return view
+
+    def broadcast(self, equation: Equation) -> _View | None:
+        (x,), shape, axes = equation.inputs, equation.params["shape"], equation.params["axes"]
+        if type(x) is Literal:
+            if not shape:
+                return None
+            strong = x if not x.aval.weak else Literal(x.aval.dtype.type(x.value))
+            view = _View(strong, (), shape)
+            if strong is not x:
+                self.old[view] = equation
+            return self.remember(equation, view)
+        view = self.views[x]
+        grown = [p for p, a in enumerate(axes) if view.shape[p] != shape[a]]
+        base, places = self.without(view, grown)
+        result = _View(base, tuple([axes[p] for p in places]), shape)
+        if grown and len(axes) == len(view.axes) and equation.inputs[0] is view.base:
+            self.old.setdefault(result, equation)  # broadcasting itself grows axes of size 1
+        return self.remember(equation, result)
+
+    def transpose(self, equation: Equation) -> _View | None:
+        (x,), perm = equation.inputs, equation.params["perm"]
+        if type(x) is Literal:
+            return None
+        view = self.views[x]
+        axes = tuple([perm.index(a) for a in view.axes])
+        return self.remember(equation, _View(view.base, axes, equation.outputs[0].aval.shape))
+
+    def reshaping(self, equation: Equation) -> _View | None:
+        (x,), shape = equation.inputs, equation.params["shape"]
+        if type(x) is Literal:
+            return None
+        view = self.views[x]
+        old = [p for p, n in enumerate(view.shape) if n != 1]
+        new = [p for p, n in enumerate(shape) if n != 1]
+        if [view.shape[p] for p in old] == [shape[p] for p in new]:
+            base, places = self.without(view, [p for p in view.axes if view.shape[p] == 1])
+            result = _View(base, tuple([new[old.index(p)] for p in places]), shape)
+            if base is not view.base and equation.inputs[0] is view.base and view.axes == tuple(range(len(view.shape))):
+                self.old.setdefault(result, equation)
+            return self.remember(equation, result)
+        return _whole(self.reshape(self.array(x), shape))
+
+    def index(self, equation: Equation) -> _View | None:
+        (x,) = equation.inputs
+        if type(x) is Literal:
+            return None
+        index = equation.params["index"] if equation.primitive is basic_index_p else _triples(equation)
+        view = self.views[x]
+        entries: dict[int, Any] = {}
+        places: dict[int, int] = {}  # axis of x -> axis of the result
+        axis = out = 0
+        for entry in index:
+            if entry is not None:
+                entries[axis] = entry
+                if type(entry) is tuple:
+                    places[axis] = out
+                axis += 1
+            out += type(entry) is not int
+        shape = equation.outputs[0].aval.shape
+        whole = view == _whole(x)
+        moved = any([entries[a] not in ((0, n, 1), 0 if n == 1 else None) for a, n in enumerate(view.shape) if a in view.axes])
+        if moved and whole:
+            params = {"index": index} if equation.primitive is basic_index_p else equation.params
+            return _whole(self.emit(equation.primitive, [x], params))
+        base, own = self.without(view, [a for a in view.axes if view.shape[a] == 1 and a not in places])
+        axes = tuple([places[a] for a in own if a in places])
+        if moved:
+            base = self.emit(basic_index_p, [base], {"index": tuple([entries[a] for a in own])})
+        return _View(base, axes, shape)
+
+    def place(self, equation: Equation) -> _View | None:
+        (x,), index, shape = equation.inputs, equation.params["index"], equation.params["shape"]
+        if type(x) is Literal:
+            return None
+        view = self.views[x]
+        if view == _whole(x) and 1 not in shape and 1 not in view.shape:
+            return None
+        entries: list[Any] = []  # of the base's own axes
+        needed, places = [], []  # axes of x that the base must have; axes of the result that it has
+        p = axis = 0
+        for entry in index:
+            n = None if entry is None else shape[axis]
+            if type(entry) is int:
+                if n != 1:
+                    entries.append(entry)
+                    places.append(axis)
+            else:
+                repeated = p not in view.axes or view.shape[p] == 1
+                if entry is not None and not (repeated and entry == (0, n, 1)):
+                    places.append(axis)
+                    if repeated and entry[1] == 1:
+                        entries.append(entry[0])
+                    else:
+                        entries.append(entry)
+                        needed.append(p)
+                p += 1
+            axis += entry is not None
+        base = self.laid_out(view, tuple(needed))
+        if places:
+            inner = {"index": tuple(entries), "shape": tuple([shape[a] for a in places])}
+            base = self.emit(basic_place_p, [base], inner)
+        return _View(base, tuple(places), shape)
+
+    def reduction(self, equation: Equation) -> _View | None:
+        (x,), reduced = equation.inputs, equation.params["axes"]
+        primitive = equation.primitive
+        if type(x) is Literal or not x.aval.size:
+            return None
+        view = self.views[x]
+        axes = view.axes
+        if primitive is reduce_sum_p or primitive is reduce_prod_p:
+            more = [a for a in reduced if a not in axes and view.shape[a] != 1]
+            if primitive is reduce_sum_p and not more and not any([a in axes for a in reduced]):
+                more = [*reduced][:1]
+            if more:
+                axes = tuple(sorted([*[a for a in axes if view.shape[a] != 1], *more]))
+        inner = tuple([i for i, a in enumerate(axes) if a in reduced])
+        if type(view.base) is Literal and not axes:
+            return None
+        base = self.laid_out(view, axes)
+        if inner:
+            base = self.emit(primitive, [base], {"axes": inner})
+        elif base.aval.dtype != equation.outputs[0].aval.dtype:
+            return None
+        left = [a for a in range(len(view.shape)) if a not in reduced]
+        return _View(base, tuple([left.index(a) for a in axes if a not in reduced]), equation.outputs[0].aval.shape)
+
+    def product(self, equation: Equation) -> _View | None:
+        if any([type(a) is Literal for a in equation.inputs]) or not all([a.aval.size for a in equation.inputs]):
+            return None
+        (cx, cy), (bx, by) = equation.params["dimension_numbers"]
+        vx, vy = [self.views[a] for a in equation.inputs]
+        if type(vx.base) is Literal or type(vy.base) is Literal:
+            return None
+        ux, uy = _operand(vx, cx), _operand(vy, cy)
+        pairs = [(i, j) for i, j in zip(bx, by) if i in ux and j in uy]
+        numbers = (
+            (tuple([ux.index(i) for i in cx]), tuple([uy.index(j) for j in cy])),
+            (tuple([ux.index(i) for i, _ in pairs]), tuple([uy.index(j) for _, j in pairs])),
+        )
+        out = self.emit(dot_general_p, [self.laid_out(vx, ux), self.laid_out(vy, uy)], {"dimension_numbers": numbers})
+        free_x = [i for i in range(len(vx.shape)) if i not in cx and i not in bx]
+        free_y = [j for j in range(len(vy.shape)) if j not in cy and j not in by]
+        at_x = {i: k for k, i in enumerate([*bx, *free_x])}
+        at_y = {**{j: k for k, j in enumerate(by)}, **{j: len(at_x) + k for k, j in enumerate(free_y)}}
+        paired_x, paired_y = [i for i, _ in pairs], [j for _, j in pairs]
+        places = [at_x[i] for i in paired_x]
+        places += [at_x[i] for i in ux if i not in cx and i not in paired_x]
+        places += [at_y[j] for j in uy if j not in cy and j not in paired_y]
+        return _View(out, tuple(places), equation.outputs[0].aval.shape)
+
+
+def _operand(view: _View, summed: tuple) -> tuple:
+    """The axes that a product needs of an operand: those that are summed, and those of more than one element it has."""
+    kept = tuple([a for a in view.axes if a in summed or view.shape[a] != 1])
+    missing = [a for a in summed if a not in kept]
+    return kept if not missing else tuple(sorted([*kept, *missing]))
+
+
+def _triples(equation: Equation) -> tuple:
+    """The index of a slice: (start, count, step) per axis."""
+    start, strides = equation.params["start"], equation.params["strides"]
+    counts = equation.outputs[0].aval.shape
+    return tuple([(s, n, k) for s, n, k in zip(start, counts, strides or (1,) * len(start))])
+
+
+_RULES: dict[Any, Any] = {
+    broadcast_in_dim_p: _Push.broadcast,
+    transpose_p: _Push.transpose,
+    reshape_p: _Push.reshaping,
+    basic_index_p: _Push.index,
+    slice_p: _Push.index,
+    basic_place_p: _Push.place,
+    dot_general_p: _Push.product,
+    stop_gradient_p: _Push.same,
+    **dict.fromkeys([reduce_sum_p, reduce_prod_p, reduce_max_p, reduce_min_p, reduce_any_p, reduce_all_p], _Push.reduction),
+}
+
+
+def push(jaxpr: Jaxpr) -> Jaxpr:
+    """The program with views moved to their readers."""
+    state = _Push(jaxpr)
+    for equation in jaxpr.equations:
+        state.visit(equation)
+    outputs = tuple([state.array(o) for o in jaxpr.outputs])
+    if len(state.equations) == len(jaxpr.equations) and _unchanged(state.equations, jaxpr, outputs):
+        return jaxpr
+    return Jaxpr(jaxpr.inputs, tuple(state.equations), outputs)
+
+
+def _unchanged(equations: list[Equation], jaxpr: Jaxpr, outputs: tuple) -> bool:
+    """Are these the program's equations, but for the names of variables or for where the views among them stand?"""
+    if {*map(id, equations)} == {*map(id, jaxpr.equations)}:
+        return all([a is b for a, b in zip(outputs, jaxpr.outputs)])
+    names: dict[Any, Any] = {}
+    for new, old in zip(equations, jaxpr.equations):
+        if new is old:
+            continue
+        if new.primitive is not old.primitive or new.params != old.params:
+            return False
+        if any([names.get(a, a) is not b for a, b in zip(new.inputs, old.inputs)]):
+            return False
+        names.update(zip(new.outputs, old.outputs))
+    return all([names.get(a, a) is b for a, b in zip(outputs, jaxpr.outputs)])

@@ -1,0 +1,124 @@
+"""Writing and reading at known places: several placements become one, computed bounds that are known become slices.
+
+The derivative of indexing is `basic_place`, zeros with a value at an index, and the derivative of several indexings of one
+array is a sum of those: full-size arrays of zeros, written, read and added. Here such a sum is one `place_sum`, which adds
+every value at its place in one array; values at the same place are added first. Invariant: not a bit changes, signs of zero
+included. Traps: additions are not reassociated, so only a chain is taken, term after term; a placement that others read, too,
+stays as it is.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from funcad.ir.jaxpr import Equation, Jaxpr, Literal, Var
+from funcad.passes.rewrite import Work, rewrite
+from funcad.primitives.arithmetic import add_p
+from funcad.primitives.indexing import (
+    basic_index_p,
+    basic_place_p,
+    basic_update_p,
+    dynamic_slice_p,
+    dynamic_update_slice_p,
+    place_sum_p,
+)
+from funcad.primitives.scatter import gather_p
+
+__all__ = ["scatters"]
+
+RELEVANT = frozenset([basic_place_p, dynamic_slice_p, dynamic_update_slice_p, gather_p])
+
+
+def scatters(jaxpr: Jaxpr) -> Jaxpr:
+    """The program with sums of placements in one array, and known bounds as slices."""
+    if not any([e.primitive in RELEVANT for e in jaxpr.equations]):
+        return jaxpr
+    uses: dict[Any, int] = {}
+    for e in jaxpr.equations:
+        for a in e.inputs:
+            uses[a] = uses.get(a, 0) + 1
+    for o in jaxpr.outputs:
+        uses[o] = uses.get(o, 0) + 1
+
+    def step(work: Work, equation: Equation) -> Any:
+        rule = _RULES.get(equation.primitive)
+        found = None if rule is None else rule(work, equation, uses)
+        if found is not None:
+            uses[found] = uses.get(equation.outputs[0], 0)
+            return [found]
+        return None
+
+    return rewrite(jaxpr, step)
+
+
+def _placed(work: Work, atom: Any, uses: dict[Any, int]) -> Equation | None:
+    """The placement, or sum of placements, that makes this value for one reader."""
+    if type(atom) is Literal or uses.get(atom) != 1:
+        return None
+    return work.definition(atom, place_sum_p) or work.definition(atom, basic_place_p)
+
+
+def _indices(equation: Equation) -> tuple:
+    return equation.params["indices"] if equation.primitive is place_sum_p else (equation.params["index"],)
+
+
+def _add(work: Work, equation: Equation, uses: dict[Any, int]) -> Any:
+    x, y = [_placed(work, a, uses) for a in equation.inputs]
+    if x is None or y is None:
+        return None
+    first, second = (_indices(x), _indices(y))
+    if len(second) > 1:
+        if len(first) > 1:
+            return None
+        x, y, first, second = y, x, second, first  # a + b is b + a
+    shape = equation.outputs[0].aval.shape
+    if first == second:
+        total = work.add(add_p, [x.inputs[0], y.inputs[0]], {}, equation.source)
+        return work.add(basic_place_p, [total], {"index": first[0], "shape": shape}, equation.source)
+    params = {"indices": (*first, *second), "shape": shape}
+    return work.add(place_sum_p, [*x.inputs, *y.inputs], params, equation.source)
+
+
+def _known_starts(starts: Any, sizes: tuple, shape: tuple) -> tuple | None:
+    """The index of a window whose starts are literals: wrapped once if negative, then clamped."""
+    if not starts or not all([type(s) is Literal for s in starts]):
+        return None
+    index = []
+    for s, k, n in zip(starts, sizes, shape):
+        start = int(s.value)
+        index.append((min(max(start + n if start < 0 else start, 0), n - k), k, 1))
+    return tuple(index)
+
+
+def _slice(work: Work, equation: Equation, uses: dict[Any, int]) -> Any:
+    x, *starts = equation.inputs
+    index = _known_starts(starts, equation.params["sizes"], x.aval.shape)
+    return None if index is None else work.add(basic_index_p, [x], {"index": index}, equation.source)
+
+
+def _update(work: Work, equation: Equation, uses: dict[Any, int]) -> Any:
+    x, u, *starts = equation.inputs
+    index = _known_starts(starts, u.aval.shape, x.aval.shape)
+    return None if index is None else work.add(basic_update_p, [x, u], {"index": index}, equation.source)
+
+
+def _gather(work: Work, equation: Equation, uses: dict[Any, int]) -> Any:
+    x, *indices = equation.inputs
+    if equation.params["batch_dims"] or type(x) is not Var or not all([type(i) is Literal for i in indices]):
+        return None
+    shape, index = x.aval.shape, []
+    for i, n in zip(indices, shape):
+        place = int(i.value)
+        if not -n <= place < n:  # raises when it runs
+            return None
+        index.append(place % n)
+    rest = [(0, n, 1) for n in shape[len(indices) :]]
+    return work.add(basic_index_p, [x], {"index": (*index, *rest)}, equation.source)
+
+
+_RULES: dict[Any, Any] = {
+    add_p: _add,
+    dynamic_slice_p: _slice,
+    dynamic_update_slice_p: _update,
+    gather_p: _gather,
+}

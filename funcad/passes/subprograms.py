@@ -1,0 +1,90 @@
+"""Which programs an equation holds, and which of its operands and results are theirs.
+
+Higher-order primitives are declared above this level (control/), so they are known here by name together with the names of
+their parameters; an equation that does not look exactly as expected is `None` and passes leave it alone. At this point nothing
+differentiates or maps a program any more, hence what has a custom rule is a plain call, and of `linear_solve` and `root` only
+`solve` is ever run.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from funcad.ir.jaxpr import Equation, Jaxpr, Literal
+
+__all__ = ["kind_of", "called", "split", "with_subprograms"]
+
+_PARAMS: dict[str, tuple[str, frozenset[str]]] = {
+    "call": ("call", frozenset(["jaxpr", "name"])),
+    "checkpoint": ("call", frozenset(["jaxpr", "policy"])),
+    "custom_jvp_call": ("custom", frozenset(["jaxpr", "rule", "n_consts"])),
+    "custom_vjp_call": ("custom", frozenset(["jaxpr", "rules", "n_consts"])),
+    "custom_vmap_call": ("custom", frozenset(["jaxpr", "rule", "n_consts"])),
+    "linear_solve": ("solve", frozenset(["matvec", "solve", "transpose_solve", "n_consts"])),
+    "root": ("solve", frozenset(["f", "solve", "tangent_solve", "n_consts"])),
+    "scan": ("scan", frozenset(["jaxpr", "n_consts", "n_carry", "length", "reverse", "unroll"])),
+    "while_loop": ("while", frozenset(["cond", "body", "n_cond", "n_consts"])),
+    "cond": ("cond", frozenset(["branches"])),
+}
+
+
+def kind_of(equation: Equation) -> str | None:
+    """ "call", "custom", "solve", "scan", "while", "cond", or None for an equation whose programs (if any) are not known."""
+    primitive = equation.primitive
+    if not primitive.multiple:
+        return None
+    found = _PARAMS.get(primitive.name)
+    return found[0] if found is not None and equation.params.keys() == found[1] else None
+
+
+def split(values: Sequence[Any], *sizes: int) -> list[tuple[Any, ...]]:
+    """Consecutive parts of these sizes, and the rest."""
+    parts, start = [], 0
+    for n in sizes:
+        parts.append(tuple(values[start : start + n]))
+        start += n
+    parts.append(tuple(values[start:]))
+    return parts
+
+
+def called(equation: Equation) -> tuple[Jaxpr, tuple[Any, ...]] | None:
+    """The program that the equation runs exactly once, and its operands; None if it is not such an equation."""
+    kind, params = kind_of(equation), equation.params
+    if kind == "call" or kind == "custom":
+        return params["jaxpr"], equation.inputs
+    if kind == "solve":
+        _, mine, _, last = split(equation.inputs, *params["n_consts"])
+        return params["solve"], (*mine, *last)
+    if kind == "cond" and type(equation.inputs[0]) is Literal:
+        branches = params["branches"]
+        return branches[min(max(int(equation.inputs[0].value), 0), len(branches) - 1)], equation.inputs[1:]
+    return None
+
+
+_RUN = {
+    "call": ("jaxpr",),
+    "custom": ("jaxpr",),
+    "solve": ("solve",),
+    "scan": ("jaxpr",),
+    "while": ("cond", "body"),
+    "cond": ("branches",),
+}
+
+
+def with_subprograms(equation: Equation, change: Callable[[Jaxpr], Jaxpr]) -> Equation:
+    """The equation with `change` applied to each program that it runs; the same object if none changed."""
+    kind = kind_of(equation)
+    if kind is None:
+        return equation
+    params = equation.params
+    new: dict[str, Any] = {}
+    for key in _RUN[kind]:
+        old = params[key]
+        found: Any = tuple([change(j) for j in old]) if type(old) is tuple else change(old)
+        same = all([a is b for a, b in zip(found, old)]) if type(old) is tuple else found is old
+        if not same:
+            new[key] = found
+    if not new:
+        return equation
+    return Equation(equation.primitive, equation.inputs, {**params, **new}, equation.outputs, equation.source)

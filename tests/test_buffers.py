@@ -1,0 +1,174 @@
+"""Pooled memory and worker threads: nothing is reused while somebody can see it; limits; threads; forks."""
+
+from __future__ import annotations
+
+import gc
+import os
+import threading
+import warnings
+from typing import Any
+
+import numpy as np
+import pytest
+
+import funcad
+from funcad.backends import buffers
+from funcad.backends.buffers import LARGE, drain, empty, pooled_bytes
+from funcad.backends.workers import parallel, thread_count
+from funcad.configuration import config
+
+N = LARGE // 8 + 24
+
+
+@pytest.fixture(autouse=True)
+def clean() -> Any:
+    gc.collect()
+    drain()
+    yield
+    drain()
+
+
+def address(x: np.ndarray) -> int:
+    return int(x.__array_interface__["data"][0])
+
+
+class Kind(np.ndarray):
+    pass
+
+
+@pytest.mark.parametrize(
+    "view",
+    [
+        lambda x: x,
+        lambda x: x[3:5],
+        lambda x: x.reshape(-1, 1)[::2].T,
+        lambda x: x.view(Kind)[1:],
+        memoryview,
+        lambda x: np.asarray(memoryview(x)),
+        lambda x: np.broadcast_to(x, (2, N)),
+        lambda x: x.view(np.uint8),
+        lambda x: np.lib.stride_tricks.as_strided(x, (2,), (8,)),
+        lambda x: iter(x),
+    ],
+)
+def test_memory_is_free_when_its_last_view_is_gone(view: Any) -> None:
+    x = empty((N,), np.float64)
+    x[:] = 7.0
+    where = address(x)
+    kept = view(x)
+    del x
+    gc.collect()
+    assert pooled_bytes() == 0
+    y = empty((N,), np.float64)
+    assert address(y) != where
+    y[:] = 0.0
+    del y, kept
+    gc.collect()
+    assert pooled_bytes() == 2 * 8 * N
+    assert {address(z) for z in (empty((N,), np.float64), empty((N,), np.float64))} >= {where}
+
+
+def test_small_arrays_and_other_sizes_are_not_pooled() -> None:
+    x = empty((10,), np.float32)
+    assert x.flags.owndata and x.dtype == np.float32
+    y = empty((N,), np.float64)
+    where = address(y)
+    del y
+    z = empty((N + 8,), np.float64)
+    assert address(z) != where and z.flags.c_contiguous and z.flags.writeable
+    assert empty((0, N), np.float64).shape == (0, N)
+
+
+def test_the_limit_is_kept() -> None:
+    with config.set(pool_bytes=3 * 8 * N):
+        held = [empty((N,), np.float64) for _ in range(10)]
+        del held
+        assert pooled_bytes() == 3 * 8 * N
+        other = [empty((2 * N,), np.float64)]
+        del other
+        assert pooled_bytes() <= 3 * 8 * N
+    with config.set(pool_bytes=0):
+        assert empty((N,), np.float64).flags.owndata
+
+
+def test_threads_share_the_pool() -> None:
+    failed: list[Any] = []
+
+    def work(k: int) -> None:
+        for i in range(50):
+            xs = [empty((N + 8 * (i % 3),), np.float64) for _ in range(3)]
+            for x in xs:
+                x[:] = k
+            if not all(np.all(x == k) for x in xs):
+                failed.append(k)
+
+    threads = [threading.Thread(target=work, args=(k,)) for k in range(4)]
+    for t in threads:
+        t.start()
+    for t in threads:
+        t.join()
+    assert not failed
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="this system has no fork")
+def test_a_forked_child_has_memory_and_threads_of_its_own() -> None:
+    def shares(low: int, high: int) -> int:
+        return high - low
+
+    with config.set(threads=2):
+        parallel(shares, 100, 10)
+        x = empty((N,), np.float64)
+        x[:] = 1.0
+        y = empty((N,), np.float64)
+        y[:] = 2.0
+        del y
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # of forking with threads
+            child = os.fork()
+        if not child:
+            code = 1
+            try:
+                z = empty((N,), np.float64)
+                z[:] = 3.0
+                code = 0 if sum(parallel(shares, 100, 10)) == 100 and np.all(x == 1.0) and np.all(z == 3.0) else 2
+            finally:
+                os._exit(code)
+        assert os.waitpid(child, 0)[1] == 0
+        assert np.all(x == 1.0) and pooled_bytes() == 8 * N
+
+
+def test_shares_are_whole_tiles_in_order() -> None:
+    with config.set(threads=3):
+        assert thread_count() == 3
+        shares = parallel(lambda low, high, name: (low, high, name), 1001, 100, "a")
+        assert [s[:2] for s in shares] == [(0, 300), (300, 700), (700, 1001)]
+        assert parallel(lambda low, high: (low, high), 5, 100) == [(0, 5)]
+    with config.set(threads=1):
+        assert parallel(lambda low, high: threading.current_thread(), 1001, 100) == [threading.current_thread()]
+
+
+def test_errors_and_the_error_mode_reach_the_threads() -> None:
+    def fails(low: int, high: int) -> None:
+        if low:
+            raise ValueError(f"at {low}")
+
+    def quiet(low: int, high: int) -> Any:
+        return np.log(np.zeros(3)), np.geterr()["divide"]
+
+    with config.set(threads=2):
+        with pytest.raises(ValueError, match="at 50"):
+            parallel(fails, 100, 10)
+        with np.errstate(divide="ignore"):
+            assert [mode for _, mode in parallel(quiet, 100, 10)] == ["ignore"] * 2
+
+
+def test_results_of_jitted_functions_belong_to_the_user() -> None:
+    with config.set(engine="numpy"):
+        f = funcad.jit(lambda x: np.sin(x) + x * x)
+        x = np.arange(float(N))
+        results = [f(x + i) for i in range(6)]
+        for i, r in enumerate(results):
+            np.testing.assert_allclose(r, np.sin(x + i) + (x + i) ** 2)
+            r[:] = np.nan
+        np.testing.assert_allclose(f(x), np.sin(x) + x * x)
+        assert buffers.pool_limit() >= 0

@@ -1,0 +1,402 @@
+"""Groups of kind "rows" as native code: random groups and known ones beside the reference implementation of `fused`."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+pytest.importorskip("llvmlite")
+
+from funcad.backends.native import ir, target
+from funcad.backends.native.rows import rows_kernel
+from funcad.backends.native.rows_call import Rows
+from funcad.backends.native.rows_plan import plan_rows
+from funcad.backends.native.unsupported import Unsupported
+from funcad.configuration import config
+from funcad.ir.aval import Aval
+from funcad.ir.jaxpr import Equation, Jaxpr, Literal, Var
+from funcad.primitives import arithmetic as ar
+from funcad.primitives import comparison as cmp
+from funcad.primitives import extrema
+from funcad.primitives.contraction import dot_general_p
+from funcad.primitives.conversion import convert_p
+from funcad.primitives.fused import fused_p
+from funcad.primitives.reduction import reduce_max_p, reduce_min_p, reduce_sum_p
+from funcad.primitives.shape import broadcast_in_dim_p
+from funcad.primitives.transcendental import exp_p, log_p, sin_p, tanh_p
+from tests.agreement import assert_close, same_bits
+
+pytestmark = pytest.mark.skipif(not target.available(), reason=str(target.why_not()))
+
+SIZES = (1, 2, 3, 7, 8, 9, 63, 64, 65)
+ALONG, DOWN = {"axes": (1,)}, {"axes": (0,)}
+
+
+class Group:
+    """A group under construction."""
+
+    def __init__(self, rows: int, columns: int, dtype: Any):
+        self.shape = (rows, columns)
+        self.dtype = np.dtype(dtype)
+        self.inputs: list[Var] = []
+        self.equations: list[Equation] = []
+        self.kind: dict[Var, str] = {}
+
+    def input(self, kind: str, dtype: Any = None) -> Var:
+        shape = {"full": self.shape, "row": self.shape[:1], "column": self.shape[1:], "scalar": ()}[kind]
+        v = Var(Aval(shape, np.dtype(dtype or self.dtype)))
+        self.inputs.append(v)
+        self.kind[v] = kind
+        return v
+
+    def do(self, primitive: Any, *operands: Any, kind: str = "", **params: Any) -> Var:
+        atoms = tuple([a if isinstance(a, (Var, Literal)) else Literal(a) for a in operands])
+        aval = primitive.abstract_eval(*[a.aval for a in atoms], **params)
+        out = Var(Aval(aval.shape, aval.dtype))
+        self.equations.append(Equation(primitive, atoms, params, (out,)))
+        kinds = [self.kind[a] for a in atoms if isinstance(a, Var)]
+        self.kind[out] = kind or kinds[0]
+        return out
+
+    def full(self, v: Var) -> Var:
+        axes = {"row": (0,), "column": (1,), "scalar": ()}.get(self.kind[v])
+        return v if axes is None else self.do(broadcast_in_dim_p, v, kind="full", shape=self.shape, axes=axes)
+
+    def along(self, primitive: Any, v: Var) -> Var:
+        return self.do(primitive, v, kind="row", **ALONG)
+
+    def down(self, primitive: Any, v: Var) -> Var:
+        return self.do(primitive, v, kind="column" if self.kind[v] == "full" else "scalar", **DOWN)
+
+    def dot(self, full: Var, v: Var) -> Var:
+        along = self.kind[v] == "column"
+        numbers = (((1,), (0,)) if along else ((0,), (0,)), ((), ()))
+        return self.do(dot_general_p, full, v, kind="row" if along else "column", dimension_numbers=numbers)
+
+    def jaxpr(self, *outputs: Var) -> Jaxpr:
+        return Jaxpr(tuple(self.inputs), tuple(self.equations), outputs)
+
+
+def arguments(jaxpr: Jaxpr, rng: Any) -> list[Any]:
+    found = []
+    for v in jaxpr.inputs:
+        x = rng.standard_normal(v.aval.shape)
+        x = x > 0 if v.aval.dtype.kind == "b" else (x if v.aval.dtype.kind in "fc" else x * 10)
+        found.append(np.asarray(x).astype(v.aval.dtype))
+    return found
+
+
+def check(jaxpr: Jaxpr, shape: tuple[int, int], args: list[Any], rtol: float | None = None) -> list[Any]:
+    with np.errstate(all="ignore"):
+        expected = fused_p.impl(np, *args, jaxpr=jaxpr, kind="rows", shape=shape)
+    found = Rows(jaxpr, shape).function(*args)
+    for i, (a, b) in enumerate(zip(found, expected, strict=True)):
+        assert type(a) is type(b) and a.dtype == b.dtype
+        single = any(v.aval.dtype in (np.float32, np.complex64) for v in jaxpr.inputs)
+        assert_close(a, b, rtol=rtol or (2e-4 if single else 1e-11), what=f"output {i} of {shape}\n{jaxpr}")
+    return found
+
+
+# -- random groups
+
+
+def random_group(rng: Any, rows: int, columns: int, dtype: Any) -> Jaxpr:
+    """A few levels of everything that the normal form allows, with values that stay near 1."""
+    g = Group(rows, columns, dtype)
+    for kind in ("full", "full", "row", "column", "scalar"):
+        if rng.random() < 0.75 or kind == "full" and not g.inputs:
+            g.input(kind)
+    values = list(g.inputs)
+
+    def some(*kinds: str) -> Var | None:
+        fit = [v for v in values if g.kind[v] in kinds and v.aval.dtype == g.dtype]
+        return fit[int(rng.integers(len(fit)))] if fit else None
+
+    ends: list[Var] = []
+    for _ in range(int(rng.integers(4, 22))):
+        choice = int(rng.integers(12))
+        x = some("full") if choice < 7 or choice > 8 else some("row", "row", "full")
+        if x is None:
+            continue
+        own = (g.kind[x],)
+        if choice == 0:
+            v = some("row", "column", "scalar")
+            y = g.do(ar.mul_p, x, g.full(v)) if v is not None else g.do(ar.neg_p, x)
+        elif choice == 1:
+            y = g.do([tanh_p, sin_p, ar.abs_p][int(rng.integers(3))], x)
+        elif choice == 2:
+            y = g.do(exp_p, g.do(extrema.minimum_p, x, 1.0))
+        elif choice == 3:
+            y = g.do(cmp.select_p, g.do(cmp.gt_p, x, 0.25), x, some(*own))
+        elif choice == 4:
+            y = g.along([reduce_max_p, reduce_min_p][int(rng.integers(2))], x)
+        elif choice == 5:
+            y = g.do(ar.mul_p, g.along(reduce_sum_p, x), 1.0 / columns)
+        elif choice == 6:
+            w = some("column")
+            y = g.do(ar.mul_p, g.dot(x, w), 1.0 / columns) if w in g.inputs else g.do(ar.mul_p, x, 0.5)
+        elif choice in (7, 8):
+            y = g.do(ar.add_p if choice == 7 else ar.sub_p, g.do(ar.mul_p, x, 0.5), some(*own))
+            if own == ("row",) and rng.random() < 0.3:
+                ends.append(g.down([reduce_sum_p, reduce_max_p][int(rng.integers(2))], y))
+        elif choice == 9:
+            v = some("row")
+            ends.append(g.down(reduce_sum_p, x) if v is None or rng.random() < 0.5 else g.dot(x, v))
+            continue
+        elif choice == 10:
+            v = some("row", "column", "scalar")
+            y = g.do(ar.sub_p, x, g.full(v)) if v is not None else g.do(ar.div_p, x, 3.0)
+        else:
+            y = g.do(ar.div_p, x, g.do(ar.add_p, g.do(ar.abs_p, some("full")), 1.0))
+        values.append(y)
+    made = [v for v in values if v not in g.inputs and g.kind[v] in ("full", "row")]
+    ends += [v for i, v in enumerate(made) if i == len(made) - 1 or rng.random() < 0.3]
+    return g.jaxpr(*ends)
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_random_groups(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    rows, columns = int(rng.choice(SIZES)), int(rng.choice(SIZES))
+    jaxpr = random_group(rng, rows, columns, rng.choice(["f4", "f8"]))
+    if jaxpr.outputs:
+        check(jaxpr, (rows, columns), arguments(jaxpr, rng))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(400))
+def test_more_random_groups(seed: int) -> None:
+    rng = np.random.default_rng(1000 + seed)
+    rows, columns = (int(n) for n in rng.choice([*SIZES, 130, 1000], 2))
+    jaxpr = random_group(rng, rows, columns, rng.choice(["f4", "f8"]))
+    if jaxpr.outputs:
+        check(jaxpr, (rows, columns), arguments(jaxpr, rng))
+
+
+# -- the groups that matter
+
+
+def softmax(rows: int, columns: int, dtype: Any) -> Jaxpr:
+    g = Group(rows, columns, dtype)
+    z = g.input("full")
+    top = g.along(reduce_max_p, z)
+    e = g.do(exp_p, g.do(ar.sub_p, z, g.full(top)))
+    total = g.along(reduce_sum_p, e)
+    p = g.do(ar.div_p, e, g.full(total))
+    logs = g.do(ar.add_p, g.do(log_p, total), top)
+    return g.jaxpr(p, logs, g.down(reduce_sum_p, logs), g.down(reduce_sum_p, p))
+
+
+def layernorm(rows: int, columns: int, dtype: Any) -> Jaxpr:
+    """Forward and backward."""
+    g = Group(rows, columns, dtype)
+    x, gamma, beta, ct = (g.input(k) for k in ("full", "column", "column", "full"))
+    d = g.do(ar.sub_p, x, g.full(g.do(ar.div_p, g.along(reduce_sum_p, x), float(columns))))
+    var = g.do(ar.div_p, g.along(reduce_sum_p, g.do(ar.mul_p, d, d)), float(columns))
+    inv = g.full(g.do(ar.div_p, 1.0, g.do(ar.sqrt_p, g.do(ar.add_p, var, 1e-5)), kind="row"))
+    n = g.do(ar.mul_p, d, inv)
+    y = g.do(ar.add_p, g.do(ar.mul_p, n, g.full(gamma)), g.full(beta))
+    k = g.do(ar.mul_p, ct, g.full(gamma))
+    a = g.full(g.do(ar.div_p, g.along(reduce_sum_p, k), float(columns)))
+    b = g.full(g.do(ar.div_p, g.along(reduce_sum_p, g.do(ar.mul_p, k, n)), float(columns)))
+    dx = g.do(ar.mul_p, g.do(ar.sub_p, g.do(ar.sub_p, k, a), g.do(ar.mul_p, n, b)), inv)
+    return g.jaxpr(y, dx, g.down(reduce_sum_p, g.do(ar.mul_p, ct, n)), g.down(reduce_sum_p, ct))
+
+
+def regression(rows: int, columns: int, dtype: Any) -> Jaxpr:
+    """Value and gradient of a logistic regression."""
+    g = Group(rows, columns, dtype)
+    x, w, y = (g.input(k) for k in ("full", "column", "row"))
+    z = g.dot(x, w)
+    p = g.do(ar.div_p, 1.0, g.do(ar.add_p, g.do(exp_p, g.do(ar.neg_p, z)), 1.0), kind="row")
+    loss = g.do(ar.sub_p, g.do(log_p, g.do(ar.add_p, g.do(exp_p, z), 1.0)), g.do(ar.mul_p, z, y))
+    return g.jaxpr(g.down(reduce_sum_p, loss), g.dot(x, g.do(ar.sub_p, p, y)))
+
+
+@pytest.mark.parametrize("group", [softmax, layernorm, regression])
+@pytest.mark.parametrize("dtype", ["f4", "f8"])
+@pytest.mark.parametrize("shape", [(1, 1), (2, 3), (7, 10), (65, 8), (9, 64), (130, 33), (3, 1000), (5, 9000)])
+def test_known_groups(group: Any, dtype: str, shape: tuple[int, int]) -> None:
+    jaxpr = group(*shape, dtype)
+    args = arguments(jaxpr, np.random.default_rng(0))
+    if group is regression:
+        args = [a / 8 if a.ndim == 1 else a for a in args]
+    check(jaxpr, shape, args, rtol=1e-3 if dtype == "f4" else None)
+
+
+@pytest.mark.parametrize("rows", [1, 2, 3, 7, 8, 9, 63, 64, 65, 1000])
+@pytest.mark.parametrize("columns", [1, 2, 3, 4, 5, 7, 8, 9, 16, 17, 65])
+def test_sizes(rows: int, columns: int) -> None:
+    jaxpr = softmax(rows, columns, "f8")
+    check(jaxpr, (rows, columns), arguments(jaxpr, np.random.default_rng(rows * columns)))
+
+
+@pytest.mark.parametrize("shape", [(0, 3), (3, 0), (0, 0)])
+def test_empty_groups(shape: tuple[int, int]) -> None:
+    g = Group(*shape, "f8")
+    x = g.input("full")
+    s = g.along(reduce_sum_p, x)
+    check(g.jaxpr(s, g.down(reduce_sum_p, s), g.down(reduce_sum_p, x), g.do(ar.neg_p, x)), shape, [np.ones(shape)])
+
+
+# -- special values
+
+
+@pytest.mark.parametrize("dtype", ["f4", "f8"])
+@pytest.mark.parametrize("shape", [(9, 7), (5, 64), (70, 3), (4, 1000)])
+def test_nan_inf_and_zeros(dtype: str, shape: tuple[int, int]) -> None:
+    g = Group(*shape, dtype)
+    x = g.input("full")
+    rows = [g.along(p, x) for p in (reduce_sum_p, reduce_max_p, reduce_min_p)]
+    columns = [g.down(p, x) for p in (reduce_sum_p, reduce_max_p, reduce_min_p)]
+    totals = [g.down(p, r) for p in (reduce_sum_p, reduce_max_p, reduce_min_p) for r in rows]
+    shifted = g.do(ar.sub_p, x, g.full(rows[1]))
+    jaxpr = g.jaxpr(*rows, *columns, *totals, shifted, g.along(reduce_sum_p, shifted))
+    rng = np.random.default_rng(3)
+    for special in ([np.nan], [np.inf], [-np.inf], [np.inf, -np.inf], [np.nan, np.inf, -0.0]):
+        a = rng.standard_normal(shape).astype(dtype)
+        for _ in range(4):
+            a[rng.integers(shape[0]), rng.integers(shape[1])] = rng.choice(special)
+        check(jaxpr, shape, [a])
+    check(jaxpr, shape, [np.full(shape, -np.inf, dtype)])
+
+
+@pytest.mark.parametrize("shape", [(1, 1), (9, 7), (5, 64), (70, 3)])
+def test_sums_of_negative_zeros_are_as_numpys(shape: tuple[int, int]) -> None:
+    g = Group(*shape, "f8")
+    x, w, r = g.input("full"), g.input("column"), g.input("row")
+    s = g.along(reduce_sum_p, x)
+    jaxpr = g.jaxpr(s, g.down(reduce_sum_p, x), g.down(reduce_sum_p, s), g.dot(x, w), g.dot(x, r), g.do(ar.neg_p, x))
+    args = [np.full(shape, -0.0), np.ones(shape[1]), np.ones(shape[0])]
+    expected = fused_p.impl(np, *args, jaxpr=jaxpr, kind="rows", shape=shape)
+    for a, b in zip(Rows(jaxpr, shape).function(*args), expected, strict=True):
+        assert same_bits(a, b)
+
+
+@pytest.mark.parametrize("dtype", ["f4", "f8"])
+def test_sums_are_accurate(dtype: str) -> None:
+    shape = (3, 100_000)
+    g = Group(*shape, dtype)
+    x = g.input("full")
+    a = np.random.default_rng(0).random(shape).astype(dtype)
+    (found,) = Rows(g.jaxpr(g.along(reduce_sum_p, x)), shape).function(a)
+    exact = a.astype(np.longdouble).sum(1)
+    assert np.all(np.abs(found - exact) < 30 * np.finfo(dtype).eps * exact)
+    shape = (100_000, 3)
+    g = Group(*shape, dtype)
+    x = g.input("full")
+    s = g.along(reduce_sum_p, x)
+    a = a.reshape(shape)
+    columns, total = Rows(g.jaxpr(g.down(reduce_sum_p, x), g.down(reduce_sum_p, s)), shape).function(a)
+    exact = a.astype(np.longdouble).sum(0)
+    assert np.all(np.abs(columns - exact) < 1000 * np.finfo(dtype).eps * exact)
+    assert abs(total - exact.sum()) < 100 * np.finfo(dtype).eps * exact.sum()
+
+
+# -- dtypes and layouts
+
+
+@pytest.mark.parametrize("dtype", ["i1", "i4", "i8", "u1", "u4"])
+@pytest.mark.parametrize("shape", [(9, 7), (5, 64)])
+def test_integers_are_exact(dtype: str, shape: tuple[int, int]) -> None:
+    g = Group(*shape, dtype)
+    x, w = g.input("full"), g.input("column")
+    s, top = g.along(reduce_sum_p, x), g.along(reduce_max_p, x)
+    big = g.do(convert_p, g.do(ar.sub_p, x, g.full(top)), dtype=np.dtype(float))
+    above = g.do(cmp.eq_p, x, g.full(top))
+    outputs = (s, top, g.down(reduce_sum_p, x), g.down(reduce_min_p, s), big, above, g.dot(x, w))
+    jaxpr = g.jaxpr(*outputs, g.along(reduce_sum_p, g.do(convert_p, above, dtype=np.dtype(np.int64))))
+    check(jaxpr, shape, arguments(jaxpr, np.random.default_rng(0)))
+
+
+@pytest.mark.parametrize("dtype", ["c8", "c16"])
+def test_complex_values(dtype: str) -> None:
+    shape = (9, 7)
+    g = Group(*shape, dtype)
+    x, w = g.input("full"), g.input("column")
+    s = g.along(reduce_sum_p, g.do(ar.mul_p, x, g.full(w)))
+    jaxpr = g.jaxpr(s, g.do(ar.sub_p, x, g.full(s)), g.down(reduce_sum_p, x), g.down(reduce_sum_p, s), g.dot(x, w))
+    rng = np.random.default_rng(0)
+    args = [(rng.standard_normal(v.aval.shape) + 1j * rng.standard_normal(v.aval.shape)).astype(dtype) for v in jaxpr.inputs]
+    check(jaxpr, shape, args)
+
+
+def test_masks_as_row_and_column_inputs() -> None:
+    shape = (9, 13)
+    g = Group(*shape, "f8")
+    x, row, column, full = g.input("full"), g.input("row", bool), g.input("column", bool), g.input("full", bool)
+    inside = g.do(cmp.and_p, g.do(cmp.and_p, g.full(row), g.full(column)), full)
+    kept = g.do(cmp.select_p, inside, x, 0.0)
+    jaxpr = g.jaxpr(kept, inside, g.along(reduce_sum_p, kept), g.do(cmp.not_p, row), g.along(reduce_max_p, inside))
+    check(jaxpr, shape, arguments(jaxpr, np.random.default_rng(0)))
+
+
+@pytest.mark.parametrize("layout", ["transposed", "every other row", "backwards", "one row", "gaps", "misaligned"])
+def test_layouts(layout: str) -> None:
+    shape = (10, 12)
+    jaxpr = layernorm(*shape, "f8")
+    args = arguments(jaxpr, np.random.default_rng(0))
+    x = {
+        "transposed": lambda a: np.asfortranarray(a),
+        "every other row": lambda a: np.repeat(a, 2, 0)[::2],
+        "backwards": lambda a: a[::-1, ::-1].copy()[::-1, ::-1],
+        "one row": lambda a: np.broadcast_to(a[:1], shape),
+        "gaps": lambda a: np.repeat(a, 2, 1)[:, ::2],
+        "misaligned": lambda a: np.frombuffer(b"x" + a.tobytes(), np.uint8)[1:].view(a.dtype).reshape(shape),
+    }[layout](args[0])
+    check(jaxpr, shape, [x, np.repeat(args[1], 2)[::2], args[2][::-1], args[3]])
+
+
+@pytest.mark.parametrize("shape", [(5, 300_000), (40, 70_001)])
+def test_rows_that_no_cache_holds(shape: tuple[int, int]) -> None:
+    jaxpr = softmax(*shape, "f8")
+    check(jaxpr, shape, arguments(jaxpr, np.random.default_rng(0)), rtol=1e-9)
+
+
+def test_square_groups_tell_rows_from_columns() -> None:
+    g = Group(6, 6, "f8")
+    x, r, c = g.input("full"), g.input("row"), g.input("column")
+    y = g.do(ar.sub_p, g.do(ar.mul_p, x, g.full(r)), g.full(c))
+    jaxpr = g.jaxpr(g.along(reduce_sum_p, y), g.down(reduce_sum_p, y), g.dot(y, r), g.dot(y, c))
+    check(jaxpr, (6, 6), arguments(jaxpr, np.random.default_rng(0)))
+
+
+def test_outputs_that_nothing_else_needs_or_that_come_twice() -> None:
+    g = Group(5, 9, "f8")
+    x, r = g.input("full"), g.input("row")
+    s = g.along(reduce_sum_p, x)
+    total = g.down(reduce_sum_p, r)
+    b = g.full(g.do(ar.add_p, r, s))
+    jaxpr = g.jaxpr(s, s, b, b, total, total, g.down(reduce_max_p, b), g.along(reduce_sum_p, b))
+    check(jaxpr, (5, 9), arguments(jaxpr, np.random.default_rng(0)))
+
+
+def test_results_do_not_depend_on_the_number_of_threads() -> None:
+    shape = (3000, 256)
+    jaxpr = layernorm(*shape, "f8")
+    args = arguments(jaxpr, np.random.default_rng(0))
+    kernel = Rows(jaxpr, shape)
+    found = []
+    for threads in (1, 2, 3):
+        with config.set(threads=threads):
+            found.append(kernel.function(*args))
+    assert all(same_bits(a, b) for other in found[1:] for a, b in zip(found[0], other, strict=True))
+    check(jaxpr, shape, args)
+
+
+def test_what_cannot_be_compiled_says_so() -> None:
+    g = Group(3, 4, "f2")
+    jaxpr = g.jaxpr(g.along(reduce_sum_p, g.input("full")))
+    with pytest.raises(Unsupported, match="float16"):
+        Rows(jaxpr, (3, 4))
+
+
+def test_the_text_is_the_same_for_most_batch_sizes() -> None:
+    def text(rows: int) -> str:
+        module = ir.Module()
+        rows_kernel(module, plan_rows(softmax(rows, 64, "f8"), (rows, 64)), target.host())
+        return module.text()
+
+    assert text(4000) == text(400)

@@ -1,0 +1,149 @@
+"""Programs as modules of their own: `source_of`, `export_to`."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import funcad
+from funcad import grad, jit, pure_callback, scan, tree
+from funcad.backends.generate import generate
+from funcad.backends.source import argument_names, export_to, source_of
+from funcad.ir.aval import Stack
+from funcad.passes.fuse import fuse
+from tests.agreement import same_bits
+from tests.specs import all_specs
+
+W = np.linspace(-1.0, 1.0, 12).reshape(4, 3)
+LARGE = np.linspace(0.0, 1.0, 5000)
+
+
+def model(x: Any, b: Any) -> Any:
+    hidden = np.tanh(x @ W + b)
+    loss = np.sum(hidden * hidden) + np.cumsum(hidden, axis=1)[0, -1]
+    return loss
+
+
+def recurrent(x: Any, w: Any) -> Any:
+    def step(h: Any, row: Any) -> Any:
+        h = np.tanh(h @ w + row)
+        return h, np.sort(h)
+
+    return scan(step, np.zeros(4), x)
+
+
+def run(text: str, *args: Any) -> list[Any]:
+    module: dict[str, Any] = {}
+    exec(compile(text, "exported", "exec"), module)
+    return module["run"](*args)  # type: ignore[no-any-return]
+
+
+def lowered(f: Any, *args: Any) -> tuple[Any, list[Any]]:
+    low = jit(f).lower(*args)
+    return low.jaxpr, list(low._entry.consts)
+
+
+PROGRAMS = {
+    "model": (model, np.ones((2, 4)), np.ones(3)),
+    "gradient": (grad(model), np.ones((2, 4)), np.ones(3)),
+    "recurrent": (recurrent, np.linspace(0, 1, 20).reshape(5, 4), np.eye(4)),
+    "captured": (lambda x: x * LARGE + 1.0, np.ones(5000)),
+    "branches": (lambda x: funcad.cond(np.sum(x) > 0, np.sin, lambda x: x * 2.0, x), np.ones(3)),
+    "loop": (lambda x: funcad.while_loop(lambda s: np.sum(s) < 9.0, lambda s: s * 1.5, x), np.ones(3)),
+    "special": (lambda x: funcad.scipy.special.erf(x) * funcad.scipy.special.gammaln(x), np.linspace(1, 2, 3)),
+    "linear algebra": (lambda a: (np.linalg.inv(a), *np.linalg.qr(a)), np.eye(3) + 0.1),
+    "scalar": (lambda x: 2 * x + np.float32(3.0), np.float32(0.5)),
+    "numbers": (lambda x: (np.where(x > 0, np.inf, -0.0), x + (1 - 2j), x * np.nan), np.ones(3)),
+}
+
+
+@pytest.mark.parametrize("name", list(PROGRAMS))
+@pytest.mark.parametrize("passes", [lambda j: j, fuse], ids=["plain", "fused"])
+def test_exported_text_computes_the_same(name: str, passes: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(funcad.backends.tiles, "SMALL", 0)
+    monkeypatch.setattr(funcad.backends.tiles, "TILE_BYTES", 64)
+    f, *args = PROGRAMS[name]
+    jaxpr, consts = lowered(f, *args)
+    jaxpr = passes(jaxpr)
+    text = source_of(jaxpr, consts, title=name)
+    assert "import funcad" not in text
+    with np.errstate(all="ignore"), funcad.config.set(threads=1):
+        expected = generate(jaxpr).function([*consts, *tree.leaves(args)])
+        for a, b in zip(run(text, *tree.leaves(args)), expected, strict=True):
+            assert type(a) is type(b) and same_bits(a, b), text
+
+
+def test_the_text_is_readable() -> None:
+    jaxpr, consts = lowered(model, np.ones((2, 4)), np.ones(3))
+    text = source_of(jaxpr, consts, ["x", "b"], "model")
+    line = model.__code__.co_firstlineno + 1
+    assert "def run(x, b, xp=np):" in text
+    assert f"# test_source.py:{line}: hidden = np.tanh(x @ W + b)" in text
+    assert "hidden = xp.tanh(" in text and "loss = " in text
+
+
+def test_names_of_arguments() -> None:
+    assert argument_names(["x", "p['w'][0]", "lambda", "0", "np", "x", "list"]) == [
+        "x", "p_w_0", "lambda_", "argument_0", "np_", "x_2", "list_"
+    ]  # fmt: skip
+    jaxpr, _ = lowered(lambda x: x + 1.0, np.ones(2))
+    with pytest.raises(TypeError, match="1 arguments have 2 names"):
+        source_of(jaxpr, names=["a", "b"])
+    for name in ("v0", "np", "xp", "run"):
+        assert run(source_of(jaxpr, names=[name]), np.ones(2))[0].tolist() == [2.0, 2.0]
+
+
+def test_an_exported_module_runs_without_funcad(tmp_path: Path) -> None:
+    x = np.linspace(0.0, 1.0, 5000)
+    jaxpr, consts = lowered(lambda x: np.sort(np.sin(x) * LARGE)[:3] + np.sum(LARGE), x)
+    files = export_to(tmp_path / "program", jaxpr, consts, ["x"])
+    assert [Path(f).name for f in files] == ["program.py", "program.npz"]
+    code = (
+        "import sys; sys.modules['funcad'] = None\n"
+        "import numpy as np, program\n"
+        "print(program.run(np.linspace(0.0, 1.0, 5000))[0].tobytes().hex())"
+    )
+    found = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, env={"PATH": ""})
+    assert found.returncode == 0, found.stderr
+    expected = generate(jaxpr).function([*consts, x])[0]
+    assert found.stdout.strip() == expected.tobytes().hex()
+
+
+def test_what_cannot_be_exported_says_so() -> None:
+    jaxpr, _ = lowered(lambda x: pure_callback(lambda v: v, x, x), np.ones(2))
+    with pytest.raises(NotImplementedError, match="pure_callback"):
+        source_of(jaxpr)
+    big = np.ones(1 << 20)
+    jaxpr, consts = lowered(lambda x: x * big, big)
+    with pytest.raises(ValueError, match="use export"):
+        source_of(jaxpr, consts)
+
+
+@pytest.mark.parametrize("op", [pytest.param(s, id=s.id) for s in all_specs()])
+def test_every_operation(op: Any) -> None:
+    args = op.samples()[0]
+    positions = op.variables(args)
+
+    def f(*chosen: Any) -> list[Any]:
+        full = list(args)
+        for i, x in zip(positions, chosen):
+            full[i] = x
+        return op.call(*full)
+
+    given = [args[i] for i in positions]
+    jaxpr, consts = lowered(f, *given)
+    try:
+        text = source_of(jaxpr, consts)
+    except NotImplementedError as error:
+        assert "Remedy" in str(error)
+        return
+    with np.errstate(all="ignore"):
+        expected = generate(jaxpr).function([*consts, *given])
+        for a, b in zip(run(text, *given), expected, strict=True):
+            same = type(a) is type(b) and np.array_equal(a, b, equal_nan=np.asarray(a).dtype.kind in "fc")
+            assert same or isinstance(b, Stack)

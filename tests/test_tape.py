@@ -1,0 +1,250 @@
+"""Un-jitted gradients of small values: rows on a tape whose backward program is found again, with the same bits as without."""
+
+from __future__ import annotations
+
+import threading
+from typing import Any
+
+import numpy as np
+import pytest
+
+import funcad as fc
+from funcad import grad, value_and_grad
+from funcad.backends.interpreter import counters
+from funcad.transforms import following, structural, tape
+
+
+@pytest.fixture(autouse=True)
+def fresh() -> Any:
+    structural.forget()
+    yield
+    structural.forget()
+
+
+def programs() -> list:
+    return [entry for key, entry in structural._table.items() if key[0] == "tape" and entry]
+
+
+def without_tape(monkeypatch: pytest.MonkeyPatch, f: Any, *args: Any) -> Any:
+    with monkeypatch.context() as m:
+        m.setattr(following, "ROWS", frozenset())
+        result = f(*args)
+    return result
+
+
+def same(a: Any, b: Any) -> None:
+    for x, y in zip(fc.tree.leaves(a), fc.tree.leaves(b), strict=True):
+        assert type(x) is type(y)
+        assert np.asarray(x).dtype == np.asarray(y).dtype and np.asarray(x).tobytes() == np.asarray(y).tobytes()
+
+
+def scalars(x: Any) -> Any:
+    e = np.exp(-2.0 * x)
+    t = (1.0 - e) / (1.0 + e)
+    return (t * t + np.sin(x) * 0.5) * t - x * x + x**3 - np.sqrt(x) * 2 + np.log1p(x) / x
+
+
+def broadcasts(x: Any) -> Any:
+    a = x * np.arange(3.0) + np.ones((2, 1))
+    return np.sum(a * a) + np.sum(np.tanh(a).T @ a) + np.max(a) + np.mean(a)
+
+
+def matrices(x: Any) -> Any:
+    w = np.arange(6.0).reshape(2, 3) * x
+    z = w @ np.linspace(0, 1, 6).reshape(3, 2)
+    z = z - np.max(z, axis=1, keepdims=True)
+    return -np.mean(np.sum(np.eye(2) * (z - np.log(np.sum(np.exp(z), axis=1, keepdims=True))), axis=1))
+
+
+def squares(x: Any) -> Any:
+    y = x * x
+    return y * y + x * (y * x) + np.square(x)
+
+
+FUNCTIONS = [scalars, broadcasts, matrices, squares]
+POINTS = [0.5, np.float64(0.25), np.float32(0.75), np.longdouble(0.5)]
+
+
+@pytest.mark.parametrize("x", POINTS, ids=lambda x: type(x).__name__)
+@pytest.mark.parametrize("f", FUNCTIONS, ids=lambda f: f.__name__)
+def test_bits_with_and_without(f: Any, x: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    found = [value_and_grad(f)(x) for _ in range(4)]
+    assert len(programs()) == 1
+    expected = without_tape(monkeypatch, value_and_grad(f), x)
+    for result in found:
+        same(result, expected)
+    before = counters["programs"]
+    other = type(x)(0.625)
+    same(value_and_grad(f)(other), without_tape(monkeypatch, value_and_grad(f), other))
+    assert counters["programs"] <= before + 1
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.float32, np.complex128])
+def test_trees_of_arrays(dtype: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    rng = np.random.default_rng(0)
+    params = {"w": rng.normal(size=(4, 3)).astype(dtype), "b": rng.normal(size=3).astype(dtype), "unused": np.ones(2, dtype)}
+    x = rng.normal(size=(5, 4)).astype(dtype)
+
+    def loss(params: Any, x: Any) -> Any:
+        h = np.tanh(x @ params["w"] + params["b"])
+        return np.sum(np.real(h * h)) + np.sum(np.real(params["unused"])) * 0.0
+
+    g = value_and_grad(loss, argnums=(0, 1))
+    found = [g(params, x) for _ in range(4)]
+    expected = without_tape(monkeypatch, g, params, x)
+    for result in found:
+        same(result, expected)
+        leaves = [a for a in fc.tree.leaves(result) if isinstance(a, np.ndarray)]
+        assert all(a.flags.writeable for a in leaves)
+        assert not any(np.shares_memory(a, b) for i, a in enumerate(leaves) for b in [*leaves[:i], x, *params.values()])
+
+
+def test_control_flow_on_values_makes_a_program_per_path() -> None:
+    def f(x: Any) -> Any:
+        return x * x if x > 1.0 else np.sin(x) * 2.0
+
+    for _ in range(4):
+        assert grad(f)(2.0) == 4.0
+        assert grad(f)(0.0) == 2.0
+    assert len(programs()) == 2
+
+
+def test_types_and_wiring_are_told_apart() -> None:
+    functions = [
+        (lambda x: x * 2.0, 0.5, 2.0),
+        (lambda x: x * np.float64(3.0), 0.5, 3.0),
+        (lambda x: x * 2, 0.5, 2.0),
+        (lambda x: x * x, 0.5, 1.0),
+        (lambda x: x * +x, 0.5, 1.0),
+        (lambda x: (x * 1.0) * x, 0.5, 1.0),
+        (lambda x: (x + 1.0) * (x + 1.0), 0.5, 3.0),
+        (lambda x: (lambda y: y * y)(x + 1.0), 0.5, 3.0),
+        (lambda x: (x + 1.0) * x, 0.5, 2.0),
+        (lambda x: x * (x + 1.0), 0.5, 2.0),
+        (lambda x: x - 3.0 * x, 0.5, -2.0),
+        (lambda x: 3.0 * x - x, 0.5, 2.0),
+        (lambda x: x**2, 0.5, 1.0),
+        (lambda x: x**3, 2.0, 12.0),
+    ]
+    for _ in range(4):
+        for f, x, expected in functions:
+            assert grad(f)(x) == expected
+
+
+def test_buffers_that_change_while_the_function_runs(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The derivative belongs to the contents at the moment of use."""
+
+    def f(x: Any, buffer: Any) -> Any:
+        buffer[:] = 2.0
+        y = x * buffer
+        buffer[:] = 5.0
+        z = np.sum(y * buffer)
+        buffer[:] = 0.0
+        return z
+
+    for _ in range(4):
+        np.testing.assert_array_equal(grad(f)(np.ones(2), np.zeros(2)), [10.0, 10.0])
+
+    def g(x: Any, own: Any) -> Any:
+        y = np.sum(np.reshape(x, (2, 1)) * np.reshape(x, (1, 2)))
+        own[:] = 100.0
+        return y
+
+    for _ in range(4):
+        x = np.array([1.0, 2.0])
+        np.testing.assert_array_equal(grad(g)(x, x), [6.0, 6.0])
+
+
+def test_operations_without_rows_and_large_arrays(monkeypatch: pytest.MonkeyPatch) -> None:
+    cases: list[tuple[Any, Any]] = [
+        (lambda x: np.sum(np.sort(x * 2.0) * x) + np.sum(np.sin(x)), np.array([3.0, 1.0, 2.0])),
+        (lambda x: np.sum(np.cumsum(np.sin(x)) * x), np.ones(3)),
+        (lambda x: np.sum(np.sin(x) * np.floor(x * 2.0)), np.array([0.3, 1.7])),
+        (lambda x: np.sum(x * 2.0 * np.ones(20_000)), 1.5),
+        (lambda x: np.sum(np.sin(x) * x), np.linspace(0, 1, 20_000)),
+        (lambda x: fc.cond(x > 0, np.sin, np.cos, x * 2.0) * x, 0.5),
+        (lambda x: np.sum(fc.scan(lambda c, _: (np.sin(c), c), x * 2.0, None, length=3)[1]), 0.5),
+        (lambda x: fc.jit(np.sin)(x * 2.0) * x, 0.5),
+        (lambda x: np.sum(fc.vmap(lambda y: y * x)(np.arange(3.0))) * x, 0.5),
+        (lambda x: grad(lambda y: y * y * x)(x) * x, 0.5),
+        (lambda x: fc.stop_gradient(x) * x + float(fc.stop_gradient(x)), 0.5),
+    ]
+    for f, x in cases:
+        found = [grad(f)(x) for _ in range(4)]
+        expected = without_tape(monkeypatch, grad(f), x)
+        for g in found:
+            same(g, expected)
+
+
+def test_higher_derivatives(monkeypatch: pytest.MonkeyPatch) -> None:
+    f = grad(grad(scalars))
+    found = [f(0.5) for _ in range(4)]
+    assert all(g == found[0] for g in found)
+    assert found[0] == pytest.approx(without_tape(monkeypatch, f, 0.5), rel=1e-15)
+
+
+def test_many_rows() -> None:
+    def f(x: Any) -> Any:
+        y = x
+        for _ in range(tape.MAX_ROWS + 50):
+            y = y * 1.0
+        return y
+
+    for _ in range(3):
+        assert grad(f)(2.0) == 1.0
+    assert not programs()
+
+
+def test_errors_and_their_lines() -> None:
+    def f(x: Any) -> Any:
+        try:
+            y = np.ones(3) * x + np.ones(4)
+        except ValueError:
+            y = np.ones(4) * x
+        return np.sum(y)
+
+    for _ in range(4):
+        assert grad(f)(2.0) == 4.0
+    for _ in range(3):
+        with pytest.warns(RuntimeWarning, match="divide by zero") as caught:
+            grad(lambda x: 1.0 / (x * 0.0))(1.0)
+        assert caught[0].filename == __file__
+
+    kept = []
+
+    def leak(x: Any) -> Any:
+        kept.append(x * 2.0)
+        return x
+
+    for _ in range(3):
+        grad(leak)(1.0)
+        with pytest.raises(fc.errors.UnexpectedTracerError, match="test_tape.py"):
+            kept[-1] * 2.0
+
+
+def test_warnings_are_those_of_the_primal(monkeypatch: pytest.MonkeyPatch) -> None:
+    f = grad(lambda x: np.log(x) + x)
+    for _ in range(4):
+        with pytest.warns(RuntimeWarning, match="divide by zero encountered in log") as caught:
+            f(np.float64(0.0))
+        assert caught[0].filename.endswith("test_tape.py")
+    with np.errstate(all="ignore"):
+        f(np.float64(0.0))
+    with np.errstate(divide="raise"), pytest.raises(FloatingPointError):
+        f(np.float64(0.0))
+
+
+def test_threads_and_auxiliary_outputs() -> None:
+    wrong = []
+
+    def work(i: int) -> None:
+        for k in range(100):
+            x = float(i + k)
+            (value, aux), slope = value_and_grad(lambda x: (x * x, {"y": x * 2.0}), has_aux=True)(x)
+            if (value, aux, slope) != (x * x, {"y": 2 * x}, 2 * x):
+                wrong.append((i, k))
+
+    threads = [threading.Thread(target=work, args=(i,)) for i in range(8)]
+    [t.start() for t in threads]
+    [t.join() for t in threads]
+    assert not wrong
