@@ -57,7 +57,12 @@ class Function:
     """One function under construction; parameters are (type, "%name") pairs."""
 
     def __init__(
-        self, module: Module, name: str, parameters: Sequence[tuple[str, str]], returns: str = "void", attributes: str = "nounwind"
+        self,
+        module: Module,
+        name: str,
+        parameters: Sequence[tuple[str, str]],
+        returns: str = "void",
+        attributes: str = "nounwind",
     ):
         self.module = module
         self.name = name
@@ -117,7 +122,9 @@ class Function:
             self._scopes.pop()
 
     @contextmanager
-    def loop(self, start: Any, stop: Any, step: Any = 1, carried: Sequence[tuple[str, str]] = (), down: bool = False) -> Iterator[Loop]:
+    def loop(
+        self, start: Any, stop: Any, step: Any = 1, carried: Sequence[tuple[str, str]] = (), down: bool = False
+    ) -> Iterator[Loop]:
         """`for index in range(start, stop, step)` over i64; `carried` are (type, first value) pairs, see `Loop.next`.
 
         With `down` the index goes from stop - 1 to start, by ones.
