@@ -230,6 +230,19 @@ def test_effects_keep_their_order(capsys: pytest.CaptureFixture[str]) -> None:
     assert [line.split()[0] for line in capsys.readouterr().out.splitlines()] == ["first", "second"]
 
 
+def test_bodies_of_loops_and_branches_are_fused() -> None:
+    def f(x: Any, xs: Any) -> Any:
+        def body(c: Any, x: Any) -> Any:
+            return np.tanh(c * x) + 1.0, np.sum(np.sin(c) * x)
+
+        x, ys = funcad.scan(body, x, xs)
+        return funcad.cond(ys[0] > 0, lambda x: np.sin(x) * 2.0, lambda x: x, x), ys
+
+    fused = check(lowered(f, np.ones(3), np.ones((4, 3))))
+    inside = [sub for e in fused.equations for sub in subjaxprs(e.params)]
+    assert sum(len(groups(sub)) for sub in inside) == 2
+
+
 def test_long_chains_are_cut() -> None:
     def f(x: Any) -> Any:
         for _ in range(400):

@@ -251,7 +251,7 @@ def test_no_warnings(engine: str) -> None:
 
 
 def test_on_a_device() -> None:
-    with registered():
+    with registered(), funcad.config.set(engine="auto"):
         x = to_device(np.ones(3))
         jitted = funcad.jit(lambda x: np.sin(x) * 2.0)
         explanation = jitted.explain(x)

@@ -29,6 +29,8 @@ from funcad.ir.state import state
 __all__ = ["program_of", "run_jaxpr", "loop_program", "Compiled"]
 
 COLD = 1  # runs that the reference makes
+PATIENCE = 3  # signatures of one function after which a small program must run SETTLED times to become native as a whole:
+SETTLED = 30  # that takes tens of milliseconds, and a function whose shapes change all the time would not earn them
 LONG_LOOP = 20_000  # equations that an un-jitted loop would run in Python, from which on it is compiled at once
 AT_ONCE = 2e-3  # seconds of estimated work from which a program is compiled at its first run
 _SECONDS = {"flops": 5e-10, "transcendentals": 5e-9, "bytes accessed": 2e-10}
@@ -42,7 +44,10 @@ def _later(name: str) -> Any:
 class Compiled(Program):
     """A program that compiles itself with one engine when that pays."""
 
-    __slots__ = ("engine", "fast", "optimized", "fused", "generated", "native", "kernels", "reasons", "quiet", "donating")
+    __slots__ = (
+        *("engine", "fast", "optimized", "fused", "generated", "native"),
+        *("kernels", "reasons", "quiet", "donating", "waiting"),
+    )
 
     def __init__(self, jaxpr: Jaxpr, engine: str):
         super().__init__(jaxpr)
@@ -54,7 +59,8 @@ class Compiled(Program):
         self.native: Any = None  # the whole as native code
         self.kernels: dict[Jaxpr, Any] = {}  # the native code of groups, by their programs
         self.reasons: list[str] = []  # why parts are not native
-        self.quiet = False  # does `function` keep silent of its own accord?
+        self.waiting = 0  # runs until the whole is compiled as native code, if that was put off
+        self.quiet = False  # does the generated function keep silent of its own accord?
         self.donating: dict[frozenset[int], Callable[[list], list]] = {}  # positions -> `function`, which may overwrite these
         if _estimate(jaxpr) > AT_ONCE:
             self.runs = COLD
@@ -78,10 +84,13 @@ class Compiled(Program):
             if self.runs <= COLD:
                 return self._step_by_step(values)
             function = self.written_out()
+        elif self.waiting:
+            self._settle()
+            function = self.function
         return self._called(function, values)
 
     def _called(self, function: Callable[[list], list], values: list[Any]) -> list[Any]:
-        token = None if self.quiet else hush()
+        token = None if self.quiet or function is self.native else hush()
         try:
             return function(values)
         except Exception as error:
@@ -103,20 +112,37 @@ class Compiled(Program):
         passes = importlib.import_module("funcad.passes.pipeline")
         optimized = passes.optimize(self.jaxpr, fast_math=fast_math)
         self.optimized = importlib.import_module("funcad.passes.fresh").fresh_results(self.jaxpr, optimized)
+        batched = importlib.import_module("funcad.passes.batch").batch(self.optimized)
         native = self.engine != "numpy" and _later("native.target").available()
-        if native:
-            unsupported = _later("native.unsupported").Unsupported
-            try:
-                self.native = _later("native.program").compile_program(self.optimized)
-            except unsupported as reason:
-                self.reasons.append(f"not native as a whole: {reason}")
-            else:
-                self.fast, self.quiet = self.native.fast, True
-                return self.native  # type: ignore[no-any-return]
-        self.fused = importlib.import_module("funcad.passes.fuse").fuse(self.optimized)
-        self.generated = _later("generate").generate(self.fused, self._native_kernels() if native else None)
+        if native and self.jaxpr.memo.get("siblings", 0) >= PATIENCE and _estimate(self.jaxpr) < AT_ONCE:
+            self.waiting = SETTLED
+        elif native and self._whole():
+            return self.native  # type: ignore[no-any-return]
+        self.fused = importlib.import_module("funcad.passes.fuse").fuse(batched)
+        kernels = self._native_kernels() if native and not self.waiting else None
+        self.generated = _later("generate").generate(self.fused, kernels)
         self.quiet = self.generated.quiet
         return self.generated.function  # type: ignore[no-any-return]
+
+    def _whole(self) -> bool:
+        """Native code for the whole program, if it can be had."""
+        unsupported = _later("native.unsupported").Unsupported
+        try:
+            self.native = _later("native.program").compile_program(self.optimized)
+        except unsupported as reason:
+            self.reasons.append(f"not native as a whole: {reason}")
+            return False
+        self.function = self.native
+        self.fast = self.native.fast  # at last, for callers look at it without a lock
+        return True
+
+    def _settle(self) -> None:
+        """One more run of a program that waits for its native code."""
+        self.waiting -= 1
+        if not self.waiting:
+            with _compiling:
+                if self.native is None:
+                    self._whole()
 
     def fully_written(self) -> Any:
         """The function, with its silence and its notes of errors."""

@@ -108,6 +108,7 @@ class Cache:
 
     def put(self, key: Signature, entry: Entry) -> None:
         with self.lock:
+            entry.jaxpr.memo.setdefault("siblings", len(self.entries))  # engines are in less of a hurry with later ones
             self.entries[key] = entry
             while len(self.entries) > MAX_PROGRAMS:
                 self.entries.popitem(last=False)

@@ -19,11 +19,12 @@ from typing import Any
 from funcad.ir.aval import Aval
 from funcad.ir.jaxpr import Equation, Jaxpr, Literal, Var, equation_has_effects
 from funcad.passes.group import Member, build_group
+from funcad.passes.subprograms import kind_of, with_subprograms
 from funcad.primitives.contraction import dot_general_p
 from funcad.primitives.reduction import reduce_max_p, reduce_min_p, reduce_sum_p
 from funcad.primitives.shape import broadcast_in_dim_p
 
-__all__ = ["fuse"]
+__all__ = ["fuse", "matrices"]
 
 REDUCTIONS = frozenset([reduce_sum_p, reduce_max_p, reduce_min_p])
 MATRIX = 1 << 15  # elements from which two products with one matrix are worth a common loop
@@ -64,7 +65,7 @@ class _Fusion:
         self.ready: dict[Var, int] = dict.fromkeys(jaxpr.inputs, 0)  # the level on which others may read a value
         self.placed: list[tuple[_Space, Member] | None] = []  # for each equation
         self.effects = 0  # level of the last effect
-        self.matrices = _matrices(jaxpr)
+        self.matrices = matrices(jaxpr)
 
     # -- levels
 
@@ -257,7 +258,7 @@ def _matrix_and_vector(equation: Equation) -> tuple[Var, Var, bool] | None:
     return None
 
 
-def _matrices(jaxpr: Jaxpr) -> frozenset:
+def matrices(jaxpr: Jaxpr) -> frozenset:
     """Large matrices that at least two products with vectors read, one of them along the rows."""
     uses: dict[Var, list[bool]] = {}
     for equation in jaxpr.equations:
@@ -304,7 +305,21 @@ def _short(part: list[Member]) -> list[list[Member]]:
 
 
 def fuse(jaxpr: Jaxpr) -> Jaxpr:
-    """The program with `fused` equations in the place of groups of two equations or more."""
+    """The program with `fused` equations in the place of groups of two equations or more, in the programs inside too."""
+    found: Jaxpr | None = jaxpr.memo.get("fused")
+    if found is None:
+        found = jaxpr.memo["fused"] = _fused(_with_fused_bodies(jaxpr))
+    return found
+
+
+def _with_fused_bodies(jaxpr: Jaxpr) -> Jaxpr:
+    if not any([e.primitive.multiple and kind_of(e) is not None for e in jaxpr.equations]):
+        return jaxpr
+    equations = tuple([with_subprograms(e, fuse) for e in jaxpr.equations])
+    return Jaxpr(jaxpr.inputs, equations, jaxpr.outputs)
+
+
+def _fused(jaxpr: Jaxpr) -> Jaxpr:
     if len(jaxpr.equations) < 2:
         return jaxpr
     fusion = _Fusion(jaxpr)
