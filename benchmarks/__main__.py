@@ -1,6 +1,7 @@
 """`python -m benchmarks [name ...]`: run the benchmarks, print a table of each, and the ratios beside their targets."""
 
 from benchmarks import (
+    compile_times,
     control,
     harness,
     memory,
@@ -29,6 +30,7 @@ BENCHMARKS = {
     "w9_vmap_grad": w9_vmap_grad.run,
     "w10_hessian": w10_hessian.run,
     "w11_startup": startup.run,
+    "compile_times": compile_times.run,
     "tracing": tracing.run,
     "memory": memory.run,
     "control": control.run,
