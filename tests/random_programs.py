@@ -135,7 +135,7 @@ class _Draw:
         if not good:
             raise ValueError("no such value")
         n = len(good)
-        return good[max(0, n - 1 - int(self.rng.geometric(0.35)) + 1 - 1)] if self.number(3) else good[self.number(n)]
+        return good[max(0, n - 1 - int(self.rng.geometric(0.35)))] if self.number(3) else good[self.number(n)]
 
     def floating(self) -> Any:
         return self.pick(lambda v: kind(v) == "f")
@@ -166,7 +166,19 @@ def ndim(v: Any) -> int:
 UNARY_FLOAT = [np.sin, np.cos, np.exp, np.tanh, np.log, np.log1p, np.expm1, np.sqrt, np.arctan, np.exp2, np.log2, np.arcsinh]
 UNARY_FLOAT += [np.sinh, np.cosh, np.arcsin, np.cbrt, np.floor, np.ceil, np.rint, np.trunc, np.tan, np.log10]
 UNARY_ANY = [np.negative, np.abs, np.square, np.positive, np.isfinite, np.isnan, np.conj, np.real, np.sign, np.reciprocal]
-BINARY = [np.add, np.subtract, np.multiply, np.add, np.subtract, np.multiply, np.divide, np.maximum, np.minimum, np.fmax, np.fmin]
+BINARY = [
+    np.add,
+    np.subtract,
+    np.multiply,
+    np.add,
+    np.subtract,
+    np.multiply,
+    np.divide,
+    np.maximum,
+    np.minimum,
+    np.fmax,
+    np.fmin,
+]
 BINARY += [np.less, np.greater_equal, np.equal, np.not_equal, np.hypot, np.arctan2, np.fmod, np.remainder, np.floor_divide]
 BINARY += [np.logaddexp, np.heaviside, np.logical_and, np.logical_or, np.copysign]
 INTEGER = [np.bitwise_and, np.bitwise_or, np.bitwise_xor, np.add, np.multiply, np.subtract, np.floor_divide, np.remainder]
@@ -215,7 +227,9 @@ def _product(d: _Draw) -> Any:
 
 
 def _einsum(d: _Draw) -> Any:
-    text = d.one(["ij->ji", "ij,ij->i", "ij,kj->ik", "ii->i", "i,j->ij", "ijk->k", "ij,j->i", "i,i->", "ijk,ilk->ijl", "ij,i->j"])
+    text = d.one(
+        ["ij->ji", "ij,ij->i", "ij,kj->ik", "ii->i", "i,j->ij", "ijk->k", "ij,j->i", "i,i->", "ijk,ilk->ijl", "ij,i->j"]
+    )
     names = text.split("->")[0].split(",")
     return np.einsum(text, *[d.pick(lambda v, n=n: ndim(v) == len(n)) for n in names])
 
@@ -227,7 +241,9 @@ def _slice(d: _Draw) -> Any:
         choice = d.number(6)
         start, stop = sorted([d.number(n + 1), d.number(n + 1)])
         index.append(
-            [slice(None), slice(start, stop), slice(None, None, -1), slice(start, None, 2), d.number(n) - n, slice(None)][choice]
+            [slice(None), slice(start, stop), slice(None, None, -1), slice(start, None, 2), d.number(n) - n, slice(None)][
+                choice
+            ]
         )
     if d.number(5) == 0:
         index.insert(d.number(len(index) + 1), None)
@@ -344,7 +360,7 @@ def _loop(d: _Draw) -> Any:
     seed, choice = d.number(2**31), d.number(4)
     captured = [d.pick() for _ in range(d.number(2))]
     body = _body(d, seed, 1 + d.number(4), captured)
-    start = [np.asarray(d.pick()) if False else d.pick() for _ in range(1 + d.number(2))]
+    start = [d.pick() for _ in range(1 + d.number(2))]
     start = [v if hasattr(v, "aval") or isinstance(v, (np.ndarray, np.generic)) else np.asarray(v)[()] for v in start]
     avals = [aval_of(v) for v in start]
     again = lambda made: tuple([_like(made[-1 - i % len(made)], a) for i, a in enumerate(avals)])
@@ -436,11 +452,6 @@ def random_case(seed: int, big: bool = False) -> Case:
     if how == "plain" or not floats:
         return Case(f, args, f"plain, seed {seed}")
     if how == "jvp":
-        def tangent(*xs: Any) -> Any:
-            g = lambda *ys: [o for o in f(*[ys[floats.index(i)] if i in floats else x for i, x in enumerate(xs)])]
-            primals = tuple([xs[i] for i in floats])
-            return funcad.jvp(g, primals, tuple([p * 0.5 + p * 0 + 1 if False else np.ones_like(p) for p in primals]))[0:1]
-
         return Case(_jvp_of(f, floats), args, f"jvp, seed {seed}")
     return Case(funcad.grad(_total(f), argnums=floats), args, f"grad, seed {seed}")
 

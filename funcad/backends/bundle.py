@@ -15,14 +15,16 @@ import base64
 import builtins
 import functools
 import inspect
+import sys
 import types
 import zlib
 from typing import Any
 
 import numpy as np
 
-from funcad.ir.aval import Aval, Stack, aval_of, dtype_of, shape_of
+from funcad.ir.aval import Aval, Stack, StackAval, aval_of, dtype_of, shape_of
 from funcad.ir.place import namespace_of
+from funcad.ir.primitive import Primitive
 from funcad.ir.source import is_internal
 
 __all__ = ["Bundle", "array_text", "packed_text"]
@@ -39,14 +41,20 @@ STAND_INS = {
         "def {0}(args):\n"
         "    return next((a.__array_namespace__() for a in args if hasattr(a, '__array_namespace__')), np)"
     ),
-    "Stack": "class {0}(list):\n    pass",
+    "Stack": (
+        "class {0}(list):\n    def __init__(self, items, aval):\n        super().__init__(items)\n        self.aval = aval"
+    ),
+    "StackAval": "class {0}:\n    def __init__(self, element):\n        self.element = element",
     "Aval": (
         "class {0}:\n    def __init__(self, shape, dtype, weak=False):\n"
         "        self.shape, self.dtype, self.weak = tuple(shape), np.dtype(dtype), weak\n"
         "        self.ndim, self.size = len(self.shape), int(np.prod(self.shape, dtype=int))"
     ),
 }
-_STANDS_FOR = {id(value): STAND_INS[value.__name__] for value in (shape_of, dtype_of, aval_of, namespace_of, Stack, Aval)}
+_STANDS_FOR = {
+    id(value): STAND_INS[value.__name__]
+    for value in (shape_of, dtype_of, aval_of, namespace_of, Stack, StackAval, Aval)
+}
 
 
 class Bundle:
@@ -102,7 +110,7 @@ class Bundle:
         if isinstance(value, np.dtype):
             return f"np.dtype({value.str!r})"
         if isinstance(value, np.generic):
-            return f"np.{_scalar(value)}"
+            return _scalar(value)
         if isinstance(value, np.ndarray) and value.nbytes <= LARGEST_ARRAY and value.dtype.kind in "biufc":
             return self._define(hint, value, self._array(value))
         if id(value) in _STANDS_FOR:
@@ -114,6 +122,8 @@ class Bundle:
             parts += [f"{k}={self.text(v)}" for k, v in value.keywords.items()]
             self.imports["import functools"] = "functools"
             return f"functools.partial({', '.join(parts)})"
+        if type(value) is Primitive:
+            return self._primitive(value)
         found = self._public(value)
         if found is not None:
             return found
@@ -181,6 +191,14 @@ class Bundle:
 
     # -- functions
 
+    def _primitive(self, primitive: Primitive) -> str:
+        """An implementation that computes by another operation."""
+        impl, where = self.text(primitive.impl, primitive.name), self.text(namespace_of)
+        name = self._name(primitive.name, primitive)
+        self.definitions.append(f"def {name}(*args, **params):\n    return {impl}({where}(args), *args, **params)")
+        self.definitions.append(f"{name}.impl = {impl}")
+        return name
+
     def _function(self, function: types.FunctionType, original: Any) -> str:
         if not is_internal(function.__code__.co_filename):
             raise self.refuse(f"the Python function {function.__qualname__}, which it calls back")
@@ -193,25 +211,8 @@ class Bundle:
             name = self._name(wanted, original)
             self.names[id(function)] = name
             self.kept.append(function)
-            closed = inspect.getclosurevars(function)
-            values: dict[str, Any] = {**function.__globals__}
-            free = dict(closed.nonlocals)
-            local = _bound_names(node)
-            renamed: dict[str, str] = {}
-            modules: dict[str, types.ModuleType] = {}
-            for used in _loaded_names(node):
-                if used in local and used not in free:
-                    continue
-                if used in free:
-                    renamed[used] = self._closed_over(used, free[used])
-                elif used in values and _is_ours(values[used]):
-                    modules[used] = values[used]
-                elif used in values:
-                    renamed[used] = self.text(values[used], used)
-                elif not hasattr(builtins, used):
-                    raise self.refuse(f"the name {used}")
-            node = _Attributes(self, modules).visit(node)
-            node = _Renamed(renamed).visit(node)
+            free = dict(inspect.getclosurevars(function).nonlocals)
+            node = self._standing_alone(node, dict(function.__globals__), free)
             if isinstance(node, ast.Lambda):
                 self.definitions.append(f"{name} = {ast.unparse(node)}")
             else:
@@ -221,8 +222,36 @@ class Bundle:
         finally:
             self.path.pop()
 
+    def _standing_alone(self, node: Any, values: dict[str, Any], free: dict[str, Any]) -> Any:
+        """The definition with the texts of what its names stand for."""
+        local = _bound_names(node)
+        renamed: dict[str, str] = {}
+        modules: dict[str, types.ModuleType] = {}
+        for used in _loaded_names(node):
+            if used in local and used not in free:
+                continue
+            if used in free:
+                renamed[used] = self._closed_over(used, free[used])
+            elif used in values and _is_ours(values[used]):
+                modules[used] = values[used]
+            elif used in values:
+                renamed[used] = self.text(values[used], used)
+            elif not hasattr(builtins, used):
+                raise self.refuse(f"the name {used}")
+        node = _Attributes(self, modules).visit(node)
+        return _Renamed(renamed).visit(node)
+
     def _class(self, kind: type) -> str:
-        raise self.refuse(f"the class {kind.__qualname__}")
+        module = sys.modules.get(kind.__module__)
+        tree = _tree(module.__file__ or "") if module is not None and _is_ours(module) else None
+        found = [n for n in tree.body if isinstance(n, ast.ClassDef) and n.name == kind.__qualname__] if tree else []
+        if not found or kind.__bases__ != (object,) or found[0].decorator_list:
+            raise self.refuse(f"the class {kind.__qualname__}")
+        name = self._name(kind.__name__, kind)
+        node = self._standing_alone(_plain(ast.parse(ast.unparse(found[0])).body[0]), vars(module), {})
+        node.name = name
+        self.definitions.append(ast.unparse(ast.fix_missing_locations(node)))
+        return name
 
 
 def _is_ours(value: Any) -> bool:
@@ -341,16 +370,21 @@ class _Unannotated(ast.NodeTransformer):
 
 
 def _number(value: Any) -> str:
-    if type(value) is complex:
+    if isinstance(value, (complex, np.complexfloating)):
         return f"complex({_number(value.real)}, {_number(value.imag)})"
+    if np.isnan(value):
+        return 'float("-nan")' if np.signbit(value) else 'float("nan")'
     return repr(value) if np.isfinite(value) else f'float("{value}")'
 
 
 def _scalar(value: np.generic) -> str:
-    name = {"bool": "bool_", "float128": "longdouble", "complex256": "clongdouble"}.get(value.dtype.name, value.dtype.name)
-    if value.dtype.kind == "c":
-        return f"{name}(complex({_number(float(value.real))}, {_number(float(value.imag))}))"
-    return f"{name}({_number(float(value)) if value.dtype.kind == 'f' else value.item()!r})"
+    """`np.float64(0.1)`; numbers longer than Python's by their digits."""
+    kind, name = value.dtype.kind, value.dtype.name
+    if kind == "c" and value.dtype.itemsize > 16:
+        return f"np.array([{_scalar(value.real)}, {_scalar(value.imag)}]).view(np.clongdouble)[0]"
+    if kind == "f" and value.dtype.itemsize > 8:
+        return f"np.longdouble({str(value)!r})"
+    return f"np.{'bool_' if name == 'bool' else name}({_number(value.item()) if kind in 'fc' else repr(value.item())})"
 
 
 def packed_text(x: np.ndarray) -> str:

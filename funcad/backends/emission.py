@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from funcad.backends import loops, tiles
+from funcad.backends import batches, loops, tiles
 from funcad.backends.buffers import LARGE, empty
 from funcad.backends.interpreter import _on_numpy
 from funcad.backends.memory import Storage, Value, deaths, let_go, writable_operand
@@ -189,6 +189,8 @@ class Emission:
         primitive = equation.primitive
         if primitive is fused_p:
             kernel = None if self.kernels is None else self.kernels(equation)
+            if kernel is None and equation.params["kind"] == "batch":
+                kernel = batches.runner(equation)
             if kernel is not None:
                 name = self.w.constant("kernel_", kernel)
                 self.several(equation, f"{name}({', '.join([v.text for v in operands])})", env, rows, fresh=True)

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import importlib
 import threading
+import time
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -21,20 +22,24 @@ from funcad.backends.cost import cost_of
 from funcad.backends.interpreter import Program
 from funcad.configuration import config
 from funcad.ir.aval import Aval, aval_of
+from funcad.ir.forks import held_over_forks
 from funcad.ir.jaxpr import Equation, Jaxpr, Var
 from funcad.ir.place import device_in_use
 from funcad.ir.quiet import hush, unhush
 from funcad.ir.state import state
 
-__all__ = ["program_of", "run_jaxpr", "loop_program", "Compiled"]
+__all__ = ["program_of", "run_jaxpr", "loop_program", "estimate", "Compiled"]
 
 COLD = 1  # runs that the reference makes
 PATIENCE = 3  # signatures of one function after which a small program must run SETTLED times to become native as a whole:
 SETTLED = 30  # that takes tens of milliseconds, and a function whose shapes change all the time would not earn them
 LONG_LOOP = 20_000  # equations that an un-jitted loop would run in Python, from which on it is compiled at once
 AT_ONCE = 2e-3  # seconds of estimated work from which a program is compiled at its first run
+BUDGET = 0.5  # seconds of compilation after which the groups of a long program stay with NumPy,
+EARNED = 20  # unless so many runs take longer than that
 _SECONDS = {"flops": 5e-10, "transcendentals": 5e-9, "bytes accessed": 2e-10}
-_compiling = threading.RLock()  # one program at a time: threads that start together compile once
+compiling = threading.RLock()  # one program at a time: threads that start together compile once
+held_over_forks(compiling)
 
 
 def _later(name: str) -> Any:
@@ -62,7 +67,7 @@ class Compiled(Program):
         self.waiting = 0  # runs until the whole is compiled as native code, if that was put off
         self.quiet = False  # does the generated function keep silent of its own accord?
         self.donating: dict[frozenset[int], Callable[[list], list]] = {}  # positions -> `function`, which may overwrite these
-        if _estimate(jaxpr) > AT_ONCE:
+        if estimate(jaxpr) > AT_ONCE:
             self.runs = COLD
 
     def run(self, args: Sequence[Any], donated: frozenset[int] = frozenset()) -> list[Any]:
@@ -102,7 +107,7 @@ class Compiled(Program):
 
     def written_out(self) -> Callable[[list[Any]], list[Any]]:
         if self.function is None:
-            with _compiling:
+            with compiling:
                 if self.function is None:
                     self.function = self._compile()
         return self.function  # type: ignore[no-any-return]
@@ -112,23 +117,26 @@ class Compiled(Program):
         passes = importlib.import_module("funcad.passes.pipeline")
         optimized = passes.optimize(self.jaxpr, fast_math=fast_math)
         self.optimized = importlib.import_module("funcad.passes.fresh").fresh_results(self.jaxpr, optimized)
-        batched = importlib.import_module("funcad.passes.batch").batch(self.optimized)
         native = self.engine != "numpy" and _later("native.target").available()
-        if native and self.jaxpr.memo.get("siblings", 0) >= PATIENCE and _estimate(self.jaxpr) < AT_ONCE:
+        if native and self.jaxpr.memo.get("siblings", 0) >= PATIENCE and estimate(self.jaxpr) < AT_ONCE:
             self.waiting = SETTLED
         elif native and self._whole():
             return self.native  # type: ignore[no-any-return]
-        self.fused = importlib.import_module("funcad.passes.fuse").fuse(batched)
+        self.fused = importlib.import_module("funcad.passes.fuse").fuse(self._batched())
         kernels = self._native_kernels() if native and not self.waiting else None
         self.generated = _later("generate").generate(self.fused, kernels)
         self.quiet = self.generated.quiet
         return self.generated.function  # type: ignore[no-any-return]
 
+    def _batched(self) -> Jaxpr:
+        """The program with a loop for its small examples."""
+        return importlib.import_module("funcad.passes.batch").batch(self.optimized)  # type: ignore[no-any-return]
+
     def _whole(self) -> bool:
         """Native code for the whole program, if it can be had."""
         unsupported = _later("native.unsupported").Unsupported
         try:
-            self.native = _later("native.program").compile_program(self.optimized)
+            self.native = _later("native.program").compile_program(self._batched())
         except unsupported as reason:
             self.reasons.append(f"not native as a whole: {reason}")
             return False
@@ -140,7 +148,7 @@ class Compiled(Program):
         """One more run of a program that waits for its native code."""
         self.waiting -= 1
         if not self.waiting:
-            with _compiling:
+            with compiling:
                 if self.native is None:
                     self._whole()
 
@@ -152,7 +160,7 @@ class Compiled(Program):
     def _donating(self, positions: frozenset[int]) -> Callable[[list], list]:
         function = self.donating.get(positions)
         if function is None:
-            with _compiling:
+            with compiling:
                 kernels = (lambda e: self.kernels.get(e.params["jaxpr"])) if self.kernels else None
                 generated = _later("generate").generate(self.fused, kernels, donated=positions)
                 function = self.donating.setdefault(positions, generated.function)
@@ -161,10 +169,13 @@ class Compiled(Program):
     def _native_kernels(self) -> Callable[[Any], Any]:
         """`kernel(equation)`: native code for a fused group, or None."""
         kernels, unsupported = _later("native.kernels"), _later("native.unsupported").Unsupported
+        stop = time.thread_time() + BUDGET + EARNED * estimate(self.jaxpr)
 
         def kernel(equation: Any) -> Any:
             group = equation.params["jaxpr"]
             try:
+                if time.thread_time() > stop:
+                    raise unsupported("compiling the groups before it took long enough for this program")
                 self.kernels[group] = kernels.kernel_for(equation)
                 return self.kernels[group]
             except unsupported as reason:
@@ -182,7 +193,7 @@ class Compiled(Program):
             self.generated.note(error)
 
 
-def _estimate(jaxpr: Jaxpr) -> float:
+def estimate(jaxpr: Jaxpr) -> float:
     """Seconds that one run may take, roughly."""
     return sum([_SECONDS[k] * v for k, v in cost_of(jaxpr).items()])
 
@@ -194,7 +205,7 @@ def program_of(jaxpr: Jaxpr) -> Program:
         return interpreter.program_of(jaxpr)
     program: Program | None = jaxpr.memo.get(engine)
     if program is None:
-        with _compiling:
+        with compiling:
             program = jaxpr.memo.get(engine)
             if program is None:
                 program = jaxpr.memo[engine] = Compiled(jaxpr, engine)

@@ -19,16 +19,17 @@ import numpy as np
 
 from funcad.backends.straight import step_of, straight_line
 from funcad.ir.aval import aval_of
+from funcad.ir.forks import held_over_forks
 from funcad.ir.interpret import note_source
 from funcad.ir.jaxpr import Jaxpr, Literal, Var
 from funcad.ir.place import device_in_use, namespace_of
 from funcad.ir.quiet import hush, unhush
 from funcad.ir.state import state
-from funcad.transforms.structural import compile_with
 
 __all__ = ["Program", "program_of", "run_jaxpr", "counters"]
 
 _compiling = threading.RLock()
+held_over_forks(_compiling)
 counters = {"programs": 0, "traces": 0}  # how often a program was compiled, a function traced: read by the tests
 
 
@@ -209,9 +210,6 @@ def program_of(jaxpr: Jaxpr) -> Program:
             if program is None:
                 program = jaxpr.memo["program"] = Program(jaxpr)
     return program
-
-
-compile_with(lambda jaxpr: Program(jaxpr).consume)
 
 
 def run_jaxpr(jaxpr: Jaxpr, args: Sequence[Any]) -> list[Any]:

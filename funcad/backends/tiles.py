@@ -36,6 +36,8 @@ def write(e: Any, equation: Equation, operands: list[Value], env: dict, dying: l
     """Write the group as a tiled loop if that pays; `e` is the Emission."""
     params = equation.params
     jaxpr, kind, shape = params["jaxpr"], params["kind"], params["shape"]
+    if kind == "batch":
+        return False
     equations = e.lowered(jaxpr)
     widest = max([a.aval.dtype.itemsize for q in equations for a in q.outputs], default=8)
     if prod(shape) * widest < SMALL or len(equations) < 2:
@@ -87,6 +89,9 @@ def _plan(jaxpr: Jaxpr, kind: str, shape: tuple, itemsize: int) -> _Plan | None:
     elements = TILE_BYTES // itemsize
     size = prod(shape)
     if kind == "rows":
+        full = [v for v in (*jaxpr.inputs, *[o for e in jaxpr.equations for o in e.outputs]) if v.aval.shape == shape]
+        if len(full) == 1:  # one matrix, and products: its rows pass by, and short vectors would cost more calls
+            elements *= 4
         return _Plan(kind, shape, False, 0, max(1, elements // shape[1])) if shape[1] <= WIDEST else None
     if all([v.aval.shape == shape or v.aval.size == 1 for v in jaxpr.inputs]):
         return _Plan(kind, shape, True, 0, elements)

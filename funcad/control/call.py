@@ -9,15 +9,19 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from funcad.backends.backward import Backward
 from funcad.backends.engines import run_jaxpr
 from funcad.ir.jaxpr import Jaxpr
 from funcad.ir.primitive import Primitive, is_linear
 from funcad.transforms.batch import batch_jaxpr
 from funcad.transforms.jvp import jvp_jaxpr
 from funcad.transforms.linearize import linearize_jaxpr
+from funcad.transforms.structural import compile_with
 from funcad.transforms.transpose import known_jaxpr, transpose_jaxpr
 
 __all__ = ["call_p", "call", "spread", "present", "known_outputs"]
+
+compile_with(Backward)
 
 
 def present(values: Sequence[Any]) -> tuple[list[Any], tuple[bool, ...]]:

@@ -33,7 +33,6 @@ from funcad.errors import PlacementError
 from funcad.ir.aval import aval_of
 from funcad.ir.interpret import eval_jaxpr
 from funcad.ir.jaxpr import literal_key
-from funcad.ir.locks import root_of
 from funcad.ir.place import NAMESPACES, device_in_use
 from funcad.ir.source import for_user
 from funcad.ir.state import setting, state
@@ -329,11 +328,13 @@ class _Core:
         statics, dynamic, keywords = self._split(args, kwargs)
         leaves, in_tree = tree.flatten((dynamic, keywords))
         avals = []
-        for x in leaves:
+        for i, x in enumerate(leaves):
             try:
                 avals.append(aval_of(x))
             except TypeError:
                 check_leaves(leaves, f"jit of {name_of(self.f)}: argument", (dynamic, keywords))
+            if type(x) is not np.ndarray and isinstance(x, np.ndarray):
+                leaves[i] = x.view(np.ndarray)  # a memmap, say: programs take and give plain arrays
         axes = state.axis_env and tuple([(name, size) for name, size, _ in state.axis_env])
         shapes = tuple([(a.shape, a.dtype, a.weak) for a in avals])
         key = Signature(in_tree, shapes, statics, self.programs, axes, state.default_device)
@@ -414,7 +415,7 @@ class _Core:
             flags = x.flags
             if flags.writeable and flags.owndata and flags.c_contiguous and x.ndim:
                 others = [y for y in inputs if type(y) is np.ndarray and y is not x]
-                if sum(y is x for y in inputs) == 1 and not any(root_of(y) is x for y in others):
+                if sum(y is x for y in inputs) == 1 and not any(np.may_share_memory(x, y) for y in others):
                     ids.add(id(x))
         return frozenset(ids)
 

@@ -15,7 +15,9 @@ from typing import Any
 
 import numpy as np
 
+from funcad.backends.engines import compiling
 from funcad.ir.aval import Aval, LiteralAval, StackAval
+from funcad.ir.forks import held_over_forks
 from funcad.ir.jaxpr import Equation, Jaxpr, Literal, Var, equation_has_effects, literal_key
 from funcad.ir.place import device_in_use, namespace_of
 from funcad.ir.tracer import concrete_value
@@ -157,7 +159,8 @@ def zeros_near(avals: Sequence[Any], args: Sequence[Any]) -> list[Any]:
 
 MOST_INTERNED = 512
 _interned: OrderedDict[Any, Jaxpr] = OrderedDict()
-_guard = threading.Lock()
+_guard = threading.RLock()  # re-entrant: the collector may run anything meanwhile
+held_over_forks(compiling, _guard)
 
 
 def _param_key(value: Any) -> Any:

@@ -25,7 +25,7 @@ from funcad.ir.interpret import eval_jaxpr
 from funcad.ir.jaxpr import Jaxpr
 from funcad.ir.state import setting, state
 from funcad.ir.trace import trace_function
-from funcad.ir.tracer import Tracer
+from funcad.ir.tracer import Tracer, origin, tangent_of
 from funcad.transforms.following import FollowingTrace
 from funcad.transforms.plumbing import check_tangents, float0, name_of, zeros_for
 
@@ -112,7 +112,7 @@ def _variable_of(functions: Sequence[Any], wanted: Callable[[Tracer], bool]) -> 
 def _closure_error(what: str, functions: Sequence[Any], tracer: Tracer) -> CustomRuleClosureError:
     name = _variable_of(functions, lambda t: t is tracer) or _variable_of(functions, lambda t: t.owner is tracer.owner)
     variable = f"the variable {name!r}" if name else "a value"
-    made = f", made at {tracer.source}" if tracer.source is not None else ""
+    made = f", made at {origin(tracer)}" if tracer.source is not None else ""
     return CustomRuleClosureError(
         f"{what} closes over {variable}, which is being traced ({tracer.aval} in {tracer.owner.name}{made}): "
         "the derivative with respect to it would be lost.\n"
@@ -134,7 +134,7 @@ def _traces_of(values: Sequence[Any]) -> set[int]:
     while todo:
         x = todo.pop()
         found.add(x.owner.level)
-        todo += [v for v in (x.primal, x.tangent) if type(v) is Tracer]
+        todo += [v for v in (x.primal, tangent_of(x)) if type(v) is Tracer]
     return found
 
 

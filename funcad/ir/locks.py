@@ -15,6 +15,8 @@ from typing import Any
 
 import numpy as np
 
+from funcad.ir.forks import held_over_forks
+
 __all__ = ["Locks", "SMALL", "root_of"]
 
 SMALL = 64 * 1024
@@ -43,6 +45,7 @@ class _Record:
 
 _records: dict[int, _Record] = {}  # by id of the root; the record keeps the root alive, so the id stays its own
 _guard = threading.RLock()  # re-entrant: the collector may release a dead derivative's locks while this thread holds it
+held_over_forks(_guard)
 
 
 def root_of(x: np.ndarray) -> Any:

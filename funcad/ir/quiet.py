@@ -3,8 +3,9 @@
 Tangent, cotangent and masked work never warns, whatever `np.errstate` the user has set: `token = hush()` ... `unhush(token)`.
 Un-jitted primal operations warn as NumPy does, at the user's line rather than at the line of ours that calls NumPy (of one
 line Python shows a warning only once, so a second place would stay silent): `relay()` turns NumPy's modes "warn" into calls of
-`_warn`, which knows the line. A program that runs later than it was traced (vmap's) runs each operation in the mode that was
-set where the user wrote it: `error_mode()` when recording, `enter(mode)` when running.
+`_warn`, which knows the line; `relayed(mode)` is the mode to enter for that, or None. A program that runs later than it was
+traced (vmap's) runs each operation in the mode that was set where the user wrote it: `error_mode()` when recording,
+`enter(mode)` when running.
 
 `np.errstate` costs more than most scalar operations, so NumPy's own context variable is set directly where this NumPy has it;
 the fallback is `np.errstate` itself, and NumPy's own idea of the line.
@@ -14,6 +15,7 @@ from __future__ import annotations
 
 import sys
 import warnings
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -21,7 +23,7 @@ import numpy as np
 from funcad.ir.source import Source, is_internal
 from funcad.ir.state import state
 
-__all__ = ["hush", "unhush", "relay", "error_mode", "enter"]
+__all__ = ["hush", "unhush", "relay", "error_mode", "enter", "relayed", "computes"]
 
 
 def _slow_enter(mode: Any) -> Any:
@@ -47,7 +49,7 @@ def _slow_relay() -> Any:
 
 
 def _fast() -> Any:
-    """The same five on NumPy's context variable behind errstate (numpy >= 2.0), if it is there and does what we think."""
+    """The same six on NumPy's context variable behind errstate (numpy >= 2.0), if it is there and does what we think."""
     try:
         from numpy._core.umath import _extobj_contextvar, _make_extobj
 
@@ -64,27 +66,39 @@ def _fast() -> Any:
     get, enter, leave = _extobj_contextvar.get, _extobj_contextvar.set, _extobj_contextvar.reset
     last: Any = (None, None)  # a mode, and the same with _warn in the place of "warn"
 
-    def relay() -> Any:
+    def relayed(mode: Any) -> Any:
         nonlocal last
-        mode = get()
-        known, relayed = last
+        known, found = last
         if mode is known:
-            return enter(relayed)
-        if mode is silent or mode is relayed:
+            return found
+        if mode is silent or mode is found:
             return None
         modes = np.geterr()
-        if "warn" not in modes.values() or "call" in modes.values() or "log" in modes.values():
-            relayed = mode  # nothing to relay, or the user's own handler has the place
-        else:
+        found = None  # nothing to relay, or the user's own handler has the place
+        if "warn" in modes.values() and "call" not in modes.values() and "log" not in modes.values():
             relayed_modes: Any = {k: "call" if v == "warn" else v for k, v in modes.items()}
-            relayed = _make_extobj(call=_warn, **relayed_modes)
-        last = mode, relayed
-        return enter(relayed)
+            found = _make_extobj(call=_warn, **relayed_modes)
+        last = mode, found
+        return found
 
-    return lambda: enter(silent), leave, relay, get, enter
+    def relay() -> Any:
+        found = relayed(get())
+        return None if found is None else enter(found)
+
+    return lambda: enter(silent), leave, relay, get, enter, relayed
 
 
-hush, unhush, relay, error_mode, enter = _fast() or (_slow_hush, _slow_unhush, _slow_relay, _slow_mode, _slow_enter)
+hush, unhush, relay, error_mode, enter, relayed = _fast() or (
+    _slow_hush, _slow_unhush, _slow_relay, _slow_mode, _slow_enter, lambda mode: None,
+)  # fmt: skip
+
+_computing: dict[Any, Callable[[dict[str, Any]], Any]] = {}  # functions that run operations: how to find the operands in them
+
+
+def computes(function: Any, operands: Callable[[dict[str, Any]], Any]) -> None:
+    """Say that `function` runs an operation, its variable `primitive`, on `operands(variables)`."""
+    _computing[function.__code__] = operands
+
 
 _registry: dict[Any, Any] = {}  # what was warned of at lines whose function is not running any more
 _LABELS = {"reduce_sum": "reduce", "reduce_prod": "reduce", "dot_general": "matmul", "convert": "cast"}
@@ -97,8 +111,8 @@ def _warn(error: str, flag: int) -> None:
     label, source, user = "", state.source, None
     while frame is not None:
         code = frame.f_code
-        if not label and code.co_name == "compute" and code.co_filename.endswith("trace.py"):
-            label = _label(frame.f_locals["primitive"], frame.f_locals["args"])
+        if not label and code in _computing:
+            label = _label(frame.f_locals["primitive"], _computing[code](frame.f_locals))
         if frame.f_code is source.code if type(source) is Source else not is_internal(code.co_filename):
             user = frame
             break

@@ -18,22 +18,22 @@ import numpy as np
 from funcad.errors import TracerArrayConversionError
 from funcad.ir.state import state
 
-__all__ = ["Source", "user_source", "caller", "strip_traceback", "for_user", "is_internal", "GENERATED"]
+__all__ = ["Source", "user_source", "caller", "strip_traceback", "for_user", "is_internal", "internal", "GENERATED"]
 
 _PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
 _NUMPY = os.path.dirname(os.path.abspath(np.__file__)) + os.sep
 _SCIPY = os.path.join(os.path.dirname(_NUMPY[:-1]), "scipy") + os.sep
 GENERATED = "<funcad>"  # the file name of programs that are written out as Python
 _SUBSCRIPT = 26  # the operand of BINARY_OP that stands for a[x], from Python 3.14 on
-_internal: dict[str, bool] = {}
+internal: dict[str, bool] = {}
 
 
 def is_internal(filename: str) -> bool:
     """Does this file belong to funcad, numpy or scipy's wrappers rather than to the user?"""
-    known = _internal.get(filename)
+    known = internal.get(filename)
     if known is None:
         tour = filename.startswith(_PACKAGE + "tour") or filename == _PACKAGE + "__main__.py"
-        known = _internal[filename] = not tour and (
+        known = internal[filename] = not tour and (
             filename.startswith((_PACKAGE, _NUMPY, _SCIPY, "<__array_function__", "<frozen")) or filename == GENERATED
         )
     return known
@@ -72,13 +72,13 @@ class Source(NamedTuple):
         return f"{scope}{os.path.basename(file_label(self.code.co_filename))}:{self.line} ({self.code.co_name})"
 
 
-def user_source() -> Source | None:
-    """The location that an equation recorded now belongs to."""
+def user_source(depth: int = 2) -> Source | None:
+    """The location that an equation recorded now belongs to; `depth`: how many frames from here are ours at least."""
     source = state.source
     if source is not None:
         return source
-    frame = sys._getframe(2)
-    get = _internal.get
+    frame = sys._getframe(depth)
+    get = internal.get
     while frame is not None:
         code = frame.f_code
         known = get(code.co_filename)

@@ -24,10 +24,10 @@ from funcad.ir.aval import SCALAR_AVALS, Aval, LiteralAval, aval_of
 from funcad.ir.jaxpr import Equation, Jaxpr, Literal, Var, subjaxprs
 from funcad.ir.locks import Locks
 from funcad.ir.place import NAMESPACES, namespace_of, place
-from funcad.ir.quiet import error_mode, relay, unhush
+from funcad.ir.quiet import computes, error_mode, relay, unhush
 from funcad.ir.source import user_source
 from funcad.ir.state import open_traces, state
-from funcad.ir.tracer import Tracer, concrete_value
+from funcad.ir.tracer import Tracer, concrete_value, origin
 
 __all__ = [
     "bind",
@@ -35,6 +35,7 @@ __all__ = [
     "open_traces",
     "Trace",
     "AbstractTrace",
+    "next_level",
     "trace_function",
     "leaked",
     "by_reference",
@@ -43,6 +44,7 @@ __all__ = [
 ]
 
 _levels = itertools.count(1)
+next_level = _levels.__next__
 _new_tuple = tuple.__new__
 _new_object = object.__new__
 
@@ -107,8 +109,11 @@ def compute(primitive: Any, args: Sequence[Any], params: dict[str, Any]) -> Any:
         unhush(token)
 
 
+computes(compute, lambda variables: variables["args"])
+
+
 def leaked(tracer: Tracer) -> UnexpectedTracerError:
-    made = f" It was made at {tracer.source}." if tracer.source is not None else ""
+    made = f" It was made at {origin(tracer)}." if tracer.source is not None else ""
     return UnexpectedTracerError(
         f"a traced {tracer.aval} was used after the function that it belongs to ({tracer.owner.name}) had returned."
         f"{made}\nReturn the value from the function instead of keeping it in a global, an attribute or a closure."
@@ -119,6 +124,7 @@ class Trace:
     """Somewhere operations are recorded."""
 
     __slots__ = ("level", "name", "closed")
+    tape: Any = None  # of a following trace: where common operations are written down instead of recorded
 
     def __init__(self, name: str):
         self.level = next(_levels)
@@ -178,10 +184,13 @@ class AbstractTrace(Trace):
             value = self.protect(x)
             if value is not x:  # a private copy: x may change before it is captured again, so the key is the copy's
                 key = id(value)
-        elif type(x) is np.ndarray:
+        elif isinstance(x, np.ndarray):
+            if type(x) is not np.ndarray:
+                value = x.view(np.ndarray)  # of a memmap, say: programs compute with plain arrays
+                key = id(value)
             if self.locks is None:
                 self.locks = Locks()
-            self.locks.lock(x)
+            self.locks.lock(value)
         if type(aval) is LiteralAval:
             aval = Aval(aval.shape, aval.dtype, aval.weak)
         entry = self.captured[key] = (Var(aval), value)

@@ -20,9 +20,9 @@ from funcad.errors import (
     TracerIntegerConversionError,
 )
 from funcad.ir.aval import Aval, aval_of
-from funcad.ir.source import caller, user_source
+from funcad.ir.source import Source, caller, user_source
 
-__all__ = ["Tracer", "concrete_value", "has_value", "carries_derivative"]
+__all__ = ["Tracer", "tangent_of", "origin", "concrete_value", "has_value", "carries_derivative"]
 
 
 def has_value(x: Any) -> bool:
@@ -32,6 +32,17 @@ def has_value(x: Any) -> bool:
             return False
         x = x.primal
     return True
+
+
+def origin(x: Tracer) -> str:
+    """Where it was made, to be read; empty if that is not known."""
+    return str(Source(*x.source)) if x.source is not None else ""
+
+
+def tangent_of(x: Tracer) -> Any:
+    """The tangent of a following tracer, or None; one that waited for its rule is inside the row of a tape."""
+    tangent = x.tangent
+    return tangent[0] if type(tangent) is list else tangent
 
 
 def carries_derivative(x: Any) -> bool:
@@ -87,7 +98,7 @@ class Tracer:
         self.variable = var
         self.primal = primal
         self.tangent = tangent
-        self.source = source
+        self.source = source  # a `Source`, or the tuple of its fields
         self._aval: Any = None
 
     # -- what is known without a value

@@ -27,6 +27,7 @@ from funcad.primitives.shape import reshape
 
 __all__ = [
     "TABLE",
+    "QUICK",
     "find",
     "lifted",
     "public_function",
@@ -35,12 +36,15 @@ __all__ = [
     "checked_options",
     "array_ufunc",
     "array_function",
+    "ufunc_of_tracer",
+    "function_of_tracer",
     "is_traced",
     "refuse",
     "where_am_i",
 ]
 
 TABLE: dict[Any, Callable[..., Any]] = {}
+QUICK: dict[Any, tuple[Any, Any]] = {}  # ufunc -> (primitive, function of two operands or None) that a tape may write down
 _METHODS: dict[tuple[Any, str], Callable[..., Any]] = {}  # (ufunc, "reduce" | "accumulate") -> function(x, axis, ...)
 
 
@@ -224,6 +228,11 @@ def _ufunc_method(ufunc: np.ufunc, method: str) -> Callable[..., Any]:
 def array_ufunc(ufunc: Any, method: str, inputs: Sequence[Any], kwargs: dict[str, Any]) -> Any:
     """What `__array_ufunc__` of a traced value does."""
     if method == "__call__":
+        quick = QUICK.get(ufunc)
+        if quick is not None and not kwargs and len(inputs) == ufunc.nin:
+            out = _written_down(ufunc, *quick, inputs)
+            if out is not None:
+                return out
         implementation = TABLE.get(ufunc)
         if implementation is None:
             implementation = _of_later_modules(ufunc) if getattr(np, ufunc.__name__, None) is ufunc else None
@@ -249,6 +258,37 @@ def array_ufunc(ufunc: Any, method: str, inputs: Sequence[Any], kwargs: dict[str
     if method == "reduce":
         return _reduce(ufunc, implementation, *inputs, **kwargs)
     return _accumulate(ufunc, implementation, *inputs, **kwargs)
+
+
+def ufunc_of_tracer(self: Tracer, ufunc: Any, method: str, *inputs: Any, **kwargs: Any) -> Any:
+    """`Tracer.__array_ufunc__`, which looks at once for the short way of unary functions."""
+    quick = QUICK.get(ufunc)
+    if quick is not None and quick[1] is None and method == "__call__" and not kwargs:
+        tape = self.owner.tape
+        out = None if tape is None else tape.unary(quick[0], ufunc, self)
+        if out is not None:
+            return out
+    return array_ufunc(ufunc, method, inputs, kwargs)
+
+
+def function_of_tracer(self: Tracer, function: Any, types: Any, args: Any, kwargs: Any) -> Any:
+    """`Tracer.__array_function__`."""
+    return array_function(function, args, kwargs)
+
+
+def _written_down(ufunc: Any, primitive: Any, operation: Any, inputs: Sequence[Any]) -> Any:
+    """The result by the short way of a gradient's tape, or None."""
+    x = inputs[0]
+    if operation is None:
+        tape = x.owner.tape if type(x) is Tracer else None
+        return None if tape is None else tape.unary(primitive, ufunc, x)
+    if type(x) is not Tracer:
+        x = inputs[1]
+        if type(x) is not Tracer:
+            return None
+    tape = x.owner.tape
+    out = None if tape is None else tape.binary(primitive, operation, *inputs)
+    return out if out is None else strengthen(out)
 
 
 _AT = {n: n for n in ("add", "subtract", "multiply", "divide", "power")} | {"minimum": "min", "maximum": "max"}

@@ -7,6 +7,7 @@ dtype an operand is converted to is NumPy's own table of loops (`promote_for`).
 from __future__ import annotations
 
 import math
+import operator
 from typing import Any
 
 import numpy as np
@@ -17,7 +18,7 @@ from funcad.ir.tracer import Tracer, concrete_value
 from funcad.numpy import reductions
 from funcad.numpy.axes import array_of
 from funcad.numpy.creation import library
-from funcad.numpy.dispatch import checked_options, elementwise_ufunc, implements, refuse, where_am_i
+from funcad.numpy.dispatch import QUICK, checked_options, elementwise_ufunc, implements, refuse, where_am_i
 from funcad.numpy.promote import as_array, broadcast, promote, promote_for, strengthen
 from funcad.primitives import arithmetic, comparison, conversion, extrema, transcendental
 from funcad.primitives.shape import broadcast_to
@@ -78,6 +79,12 @@ arccosh = elementwise_ufunc("arccosh", transcendental.arccosh)
 arctanh = elementwise_ufunc("arctanh", transcendental.arctanh)
 logaddexp = elementwise_ufunc("logaddexp", transcendental.logaddexp, FLOAT)
 logaddexp2 = elementwise_ufunc("logaddexp2", transcendental.logaddexp2, FLOAT)
+
+QUICK.update({getattr(np, n): (getattr(transcendental, f"{n}_p"), None) for n in ("sin", "cos", "tanh", "exp", "expm1")})
+QUICK.update({np.log: (transcendental.log_p, None), np.log1p: (transcendental.log1p_p, None)})
+QUICK.update({np.sqrt: (arithmetic.sqrt_p, None), np.square: (arithmetic.square_p, None)})
+QUICK.update({np.add: (arithmetic.add_p, operator.add), np.subtract: (arithmetic.sub_p, operator.sub)})
+QUICK.update({np.multiply: (arithmetic.mul_p, operator.mul), np.divide: (arithmetic.div_p, operator.truediv)})
 
 
 def _to_radians(x: Any) -> Any:

@@ -7,6 +7,7 @@ one comparison of avals: operands that agree already go straight to the primitiv
 
 from __future__ import annotations
 
+import operator
 from typing import Any
 
 import numpy as np
@@ -18,6 +19,7 @@ from funcad.numpy import elementwise, linear, logic
 from funcad.numpy.creation import array as array
 from funcad.numpy.dispatch import array_function as array_function
 from funcad.numpy.dispatch import array_ufunc as array_ufunc
+from funcad.numpy.dispatch import function_of_tracer, ufunc_of_tracer
 from funcad.numpy.indexing import getitem as getitem
 from funcad.numpy.indexing import setitem as setitem
 from funcad.numpy.methods import attribute as attribute
@@ -33,7 +35,7 @@ from funcad.numpy.promote import (
     with_integer,
 )
 from funcad.primitives import arithmetic, comparison
-from funcad.primitives.arithmetic import add_p, div_p, mul_p, sub_p
+from funcad.primitives.arithmetic import add_p, div_p, mul_p, neg_p, sub_p
 from funcad.primitives.conversion import convert, convert_p
 
 _INT = np.dtype(int)
@@ -54,6 +56,11 @@ def _arithmetic(function: Any, x: Any, y: Any) -> Any:
 
 
 def add(x: Any, y: Any) -> Any:
+    tape = (x if type(x) is Tracer else y).owner.tape
+    if tape is not None:
+        out = tape.binary(add_p, operator.add, x, y)
+        if out is not None:
+            return out
     if agree(x, y):
         return bind(add_p, x, y)
     out = natively(add_p, x, y)
@@ -61,10 +68,31 @@ def add(x: Any, y: Any) -> Any:
 
 
 def sub(x: Any, y: Any) -> Any:
+    tape = (x if type(x) is Tracer else y).owner.tape
+    if tape is not None:
+        out = tape.binary(sub_p, operator.sub, x, y)
+        if out is not None:
+            return out
     if agree(x, y):
         return bind(sub_p, x, y)
     out = natively(sub_p, x, y)
     return _arithmetic(_subtract, x, y) if out is None else out
+
+
+def radd(y: Any, x: Any) -> Any:
+    return add(x, y)
+
+
+def rsub(y: Any, x: Any) -> Any:
+    return sub(x, y)
+
+
+def rmul(y: Any, x: Any) -> Any:
+    return mul(x, y)
+
+
+def rtruediv(y: Any, x: Any) -> Any:
+    return truediv(x, y)
 
 
 def _subtract(x: Any, y: Any) -> Any:
@@ -78,6 +106,11 @@ def _subtract(x: Any, y: Any) -> Any:
 
 
 def mul(x: Any, y: Any) -> Any:
+    tape = (x if type(x) is Tracer else y).owner.tape
+    if tape is not None:
+        out = tape.binary(mul_p, operator.mul, x, y)
+        if out is not None:
+            return out
     if agree(x, y):
         return bind(mul_p, x, y)
     out = natively(mul_p, x, y)
@@ -85,6 +118,11 @@ def mul(x: Any, y: Any) -> Any:
 
 
 def truediv(x: Any, y: Any) -> Any:
+    tape = (x if type(x) is Tracer else y).owner.tape
+    if tape is not None:
+        out = tape.binary(div_p, operator.truediv, x, y)
+        if out is not None:
+            return out
     if agree(x, y):
         return bind(div_p, x, y)
     out = natively(div_p, x, y)
@@ -243,6 +281,11 @@ def _weak_bool(x: Any) -> Any:
 
 
 def neg(x: Any) -> Any:
+    tape = x.owner.tape if type(x) is Tracer else None
+    if tape is not None:
+        out = tape.unary(neg_p, operator.neg, x)
+        if out is not None:
+            return out
     aval = aval_of(x)
     if aval.dtype.kind == "b" and not aval.weak:
         raise TypeError(
@@ -297,3 +340,9 @@ def array_namespace(api_version: Any = None) -> Any:
 
 
 namespace: list[Any] = [None]  # the module funcad.numpy, set by its __init__
+
+# Without a frame in between: un-jitted gradients of scalars spend their time here.
+for _name in ("add", "sub", "mul", "truediv", "neg", "matmul", "radd", "rsub", "rmul", "rtruediv", "getitem"):
+    setattr(Tracer, f"__{_name}__", globals()[_name])
+setattr(Tracer, "__array_ufunc__", ufunc_of_tracer)  # noqa: B010 a method, as those above
+setattr(Tracer, "__array_function__", function_of_tracer)  # noqa: B010

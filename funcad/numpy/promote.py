@@ -21,7 +21,7 @@ from funcad.ir.trace import abstract_trace_of, bind
 from funcad.ir.tracer import Tracer, concrete_value
 from funcad.primitives.conversion import convert_p
 from funcad.primitives.placement import device_put_p
-from funcad.primitives.shape import broadcast_in_dim_p
+from funcad.primitives.shape import broadcast_in_dim_p, shape_of_two
 from funcad.transforms.following import FollowingTrace
 
 __all__ = [
@@ -217,7 +217,7 @@ def natively(primitive: Any, x: Any, y: Any) -> Any:
         top = y.owner
     if type(top) is not FollowingTrace:
         return None
-    return top.record(primitive, (x, y), {}, _shape_of_two(x.shape, y.shape))
+    return top.record(primitive, (x, y), {}, shape_of_two(x.shape, y.shape))
 
 
 _loops: dict[tuple, np.dtype] = {}
@@ -266,26 +266,13 @@ def promote_for(ufunc: np.ufunc, args: Sequence[Any], dtype: Any = None) -> list
     return broadcast(promote_dtype(operands, target, None))
 
 
-def _shape_of_two(a: tuple, b: tuple) -> tuple:
-    """`np.broadcast_shapes` without building arrays; the error of NumPy's operators where they do not fit."""
-    first, second = a, b
-    if len(a) < len(b):
-        a, b = b, a
-    lead = len(a) - len(b)
-    tail = [m if n == 1 else n for n, m in zip(a[lead:], b)]
-    if any([m != 1 and m != n for n, m in zip(tail, b)]):
-        texts = [f"({','.join(map(str, s))}{',' if len(s) == 1 else ''})" for s in (first, second)]
-        raise ValueError(f"operands could not be broadcast together with shapes {' '.join(texts)} ")
-    return (*a[:lead], *tail)
-
-
 def broadcast(operands: Sequence[Any]) -> list[Any]:
     """The operands in one shape; plain scalars stay scalars (they become literals)."""
     shapes = [aval_of(a).shape for a in operands]
     first = shapes[0]
     if all(s == first for s in shapes):
         return list(operands)
-    shape = _shape_of_two(*shapes) if len(shapes) == 2 else np.broadcast_shapes(*shapes)
+    shape = shape_of_two(*shapes) if len(shapes) == 2 else np.broadcast_shapes(*shapes)
     trace = abstract_trace_of(operands)
     if device_in_use():
         operands = _beside(operands, shapes)

@@ -13,7 +13,7 @@ from typing import Any
 from funcad.ir.aval import StackAval
 from funcad.ir.jaxpr import Equation, Jaxpr, Literal, Var
 from funcad.passes.inline import inline
-from funcad.passes.subprograms import kind_of
+from funcad.passes.subprograms import called, kind_of
 from funcad.primitives.arithmetic import sub_p
 from funcad.primitives.comparison import or_p
 from funcad.primitives.indexing import basic_index_p
@@ -27,25 +27,44 @@ _VIEWS = frozenset([broadcast_in_dim_p, reshape_p, rev_p, slice_p, transpose_p, 
 def _base(makers: dict[Var, Equation], atom: Any) -> tuple[Any, bool]:
     """What an output is a view of, and whether elements of it stand there more than once."""
     repeated = False
-    while atom in makers and makers[atom].primitive in _VIEWS:
-        repeated = repeated or makers[atom].primitive is broadcast_in_dim_p
-        atom = makers[atom].inputs[0]
-        if type(atom) is Literal:
+    while type(atom) is Var and atom in makers:
+        maker = makers[atom]
+        if maker.primitive in _VIEWS:
+            repeated = repeated or maker.primitive is broadcast_in_dim_p
+            atom = maker.inputs[0]
+            continue
+        through = _start_of(maker, atom)
+        if through is None:
             break
+        atom = through
     return atom, repeated
+
+
+def _start_of(equation: Equation, output: Var) -> Any:
+    """What the carry of a loop was before it, if the loop hands it through as it is; None otherwise."""
+    if kind_of(equation) != "scan":
+        return None
+    position, body = equation.outputs.index(output), equation.params["jaxpr"]
+    first = equation.params["n_consts"]
+    if position < equation.params["n_carry"] and body.outputs[position] is body.inputs[first + position]:
+        return equation.inputs[first + position]
+    return None
 
 
 def _hands_through(equation: Equation, output: Var) -> bool:
     """May this result of an equation be one of its operands?"""
     if not equation.primitive.multiple:
         return False
+    position, params = equation.outputs.index(output), equation.params
+    inside = called(equation)
+    if inside is not None:
+        return _shared(inside[0])[position][0]
     if kind_of(equation) != "scan":
         return True
-    position, params = equation.outputs.index(output), equation.params
     if position >= params["n_carry"]:
         return False  # an array of all steps
     body = params["jaxpr"]
-    return params["length"] == 0 or any(_shared(body)[position])
+    return params["length"] == 0 or _shared(body)[position][0]
 
 
 def _shared(jaxpr: Jaxpr) -> list[tuple[bool, bool]]:
@@ -76,7 +95,8 @@ def fresh_results(before: Jaxpr, after: Jaxpr) -> Jaxpr:
         b:f64[2] = sub a 0
       in (b,) }
     """
-    if before is after or not any([any(s) for s in (now := _shared(after))]):
+    now = _shared(after)
+    if before is after or not any([a or b for a, b in now]):
         return after
     makers = {v: e for e in after.equations for v in e.outputs}
     equations = list(after.equations)
@@ -88,7 +108,8 @@ def fresh_results(before: Jaxpr, after: Jaxpr) -> Jaxpr:
         if before.outputs[i] in copies:
             outputs[i] = copies[before.outputs[i]]
             continue
-        if all([a or not b for a, b in zip(was, is_shared)]) or isinstance(o.aval, StackAval) or o.aval.weak or o.aval.dtype.kind not in "biufc":
+        same = all([a or not b for a, b in zip(was, is_shared)])
+        if same or isinstance(o.aval, StackAval) or o.aval.weak or o.aval.dtype.kind not in "biufc":
             continue
         copy = copies[before.outputs[i]] = Var(o.aval)
         primitive, zero = (or_p, False) if o.aval.dtype.kind == "b" else (sub_p, 0)  # every bit stays as it is

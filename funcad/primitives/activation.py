@@ -241,8 +241,8 @@ layer_norm_p = Primitive(
 
 
 def _layer_norm_linear_impl(xp: Any, t: Any, y: Any, r: Any, *, axes: tuple) -> Any:
-    along = (t * y).mean(axis=axes, keepdims=True, dtype=t.dtype)
-    return (t - t.mean(axis=axes, keepdims=True, dtype=t.dtype) - y * along) * xp.expand_dims(r, axes)
+    along = (t * y).mean(axis=axes, keepdims=True, dtype=t.dtype.type)
+    return (t - t.mean(axis=axes, keepdims=True, dtype=t.dtype.type) - y * along) * xp.expand_dims(r, axes)
 
 
 def _layer_norm_linear_jvp(tangents: Sequence[Any], out: Any, t: Any, y: Any, r: Any, *, axes: tuple) -> Any:

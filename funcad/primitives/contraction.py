@@ -367,12 +367,12 @@ def _einsum_impl(xp: Any, *xs: Any, subscripts: str) -> Any:
     left = list(xs)
     for i, j, sum_a, sum_b, numbers in steps:
         b, a = left.pop(j), left.pop(i)
-        a = a.sum(axis=sum_a, dtype=a.dtype) if sum_a else a
-        b = b.sum(axis=sum_b, dtype=b.dtype) if sum_b else b
+        a = a.sum(axis=sum_a, dtype=a.dtype.type) if sum_a else a
+        b = b.sum(axis=sum_b, dtype=b.dtype.type) if sum_b else b
         left.append(_dot_impl(xp, a, b, dimension_numbers=numbers))
     (out,) = left
     if drop:
-        out = out.sum(axis=drop, dtype=out.dtype)
+        out = out.sum(axis=drop, dtype=out.dtype.type)
     return out if perm is None else out.transpose(perm)
 
 

@@ -18,8 +18,17 @@ too. Each equation is
     a full value (a column value) or of a row value (a scalar); `dot_general` of a full value with a row value, ((0,), (0,)): a
     column value.
 
+`kind="batch"`, shape (B,): what is computed for each of B small examples; every variable that an equation computes has B as the
+extent of its first axis. Inputs have it, too, or are read by `broadcast_in_dim` only, which puts their axes behind the first,
+or are the second operand of a `dot_general` along other axes. Each equation is
+  - a primitive with `emit` whose variables all have the shape of the result, or
+  - a move within each example: `broadcast_in_dim`, `basic_index`, `slice`, `rev`, `reshape`, `transpose`, `concatenate`, `pad`,
+    `basic_place`, `place_sum`, `basic_update`, or
+  - `reduce_sum`, `reduce_prod`, `reduce_max`, `reduce_min` along other axes than the first, or
+  - `dot_general`, the first axis being a batch axis of both operands, or one of the first operand that stays.
+
 An output is neither a Literal nor an input. Scalars computed from scalars alone, and column values computed from column
-values, stay outside. In both kinds dtypes may differ between equations.
+values, stay outside of groups of rows. In all kinds dtypes may differ between equations.
 """
 
 from __future__ import annotations

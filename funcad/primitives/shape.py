@@ -89,6 +89,19 @@ def broadcast_to(x: Any, shape: tuple) -> Any:
     return broadcast_in_dim_p(x, shape=shape, axes=tuple(range(offset, len(shape))))
 
 
+def shape_of_two(a: tuple, b: tuple) -> tuple:
+    """`np.broadcast_shapes` without building arrays; the error of NumPy's operators where they do not fit."""
+    first, second = a, b
+    if len(a) < len(b):
+        a, b = b, a
+    lead = len(a) - len(b)
+    tail = [m if n == 1 else n for n, m in zip(a[lead:], b)]
+    if any([m != 1 and m != n for n, m in zip(tail, b)]):
+        texts = [f"({','.join(map(str, s))}{',' if len(s) == 1 else ''})" for s in (first, second)]
+        raise ValueError(f"operands could not be broadcast together with shapes {' '.join(texts)} ")
+    return (*a[:lead], *tail)
+
+
 def full(aval: Any, value: Any) -> Any:
     """A (read-only, stride-0) array filled with one value, in the aval's dtype."""
     return _broadcast_impl(np, np.asarray(value, aval.dtype), shape=aval.shape, axes=())

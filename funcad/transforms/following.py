@@ -25,7 +25,7 @@ from funcad.ir.quiet import hush, unhush
 from funcad.ir.source import user_source
 from funcad.ir.state import state
 from funcad.ir.trace import AbstractTrace, Trace, bind, by_reference, compute, leaked, open_traces
-from funcad.ir.tracer import Tracer, concrete_value
+from funcad.ir.tracer import Tracer, concrete_value, tangent_of
 from funcad.primitives.shape import broadcast_to
 from funcad.transforms.jvp import jvp_step
 from funcad.transforms.structural import UNSEEN
@@ -34,20 +34,25 @@ from funcad.transforms.tape import ROWS, Tape, rule_of
 __all__ = ["FollowingTrace", "follow", "linearize_following"]
 
 
+NO_LOCKS = Locks()  # of derivatives that need none
+
+
 class _Protector:
     """Keeps residuals safe from in-place writes by the user: copies the small ones, locks the others."""
 
-    __slots__ = ("roots", "args", "locks", "kept")
+    __slots__ = ("primals", "roots", "args", "locks", "kept")
 
     def __init__(self, primals: Sequence[Any]):
-        arrays = [concrete_value(p) for p in primals]
-        self.roots = {id(root_of(a)) for a in arrays if type(a) is np.ndarray}
-        self.kept = arrays  # keeps the ids of `roots` theirs
+        self.primals = primals
+        self.roots: set[int] | None = None  # of the arrays behind them, which `kept` keeps alive
         self.args: Sequence[Any] = ()
-        self.locks = Locks()
+        self.locks = NO_LOCKS
 
     def is_users(self, x: np.ndarray) -> bool:
         root = x if x.base is None else root_of(x)
+        if self.roots is None:
+            self.kept = [root_of(a) for a in map(concrete_value, self.primals) if type(a) is np.ndarray]
+            self.roots = set(map(id, self.kept))
         if id(root) in self.roots:
             return True
         for a in self.args:
@@ -63,6 +68,8 @@ class _Protector:
             compact = array[tuple([slice(None) if s else slice(1) for s in array.strides])]
             if compact.nbytes <= SMALL:
                 return array.copy() if compact.size == array.size else np.broadcast_to(compact.copy(), array.shape)
+        if self.locks is NO_LOCKS:
+            self.locks = Locks()
         if not self.locks.lock(array) and array is x:
             return array.copy()
         return x
@@ -71,7 +78,7 @@ class _Protector:
 class FollowingTrace(Trace):
     """Runs `jvp_step` as operations are recorded."""
 
-    __slots__ = ("linear", "protector", "moved", "tape")
+    __slots__ = ("linear", "protector", "moved", "tape", "recording")
 
     def __init__(self, name: str, linear: bool, protector: _Protector | None = None):
         Trace.__init__(self, name)
@@ -79,6 +86,13 @@ class FollowingTrace(Trace):
         self.protector = protector
         self.moved: dict[int, tuple[Any, Any]] = {}
         self.tape: Tape | None = None
+        self.recording: AbstractTrace | None = None  # where the tangents of `linear` are recorded
+
+    def open_recording(self) -> AbstractTrace:
+        """The trace of the tangent program, made when something is to be recorded there."""
+        if self.recording is None:
+            self.recording = AbstractTrace(self.name, protect=self.protector)
+        return self.recording
 
     def record(self, primitive: Any, args: Sequence[Any], params: dict[str, Any], shape: tuple | None = None) -> Any:
         """`shape` is given for an elementwise operation whose operands have other shapes: NumPy broadcasts the primals
@@ -89,14 +103,14 @@ class FollowingTrace(Trace):
         tape = self.tape
         if tape is not None:
             if primitive in ROWS and not open_traces:
-                ready = tape.record(self, primitive, args, params, shape, state.source or user_source())
+                ready = tape.record(primitive, args, params, shape)
                 if type(ready) is Tracer:
                     return ready
             if ready is not None or not _passive(primitive):
                 self.tape = None
-                tape.flush()
+                tape.flush(self.open_recording())
         if ready is None and primitive.structural and self.linear and type(args[0].primal) is not Tracer:
-            t = args[0].tangent
+            t = tangent_of(args[0])
             if type(t) is Tracer and type(t.owner) is AbstractTrace:  # no residuals, no arithmetic on tangents: the short way
                 out = bind(primitive, args[0].primal, **params)
                 source = state.source or user_source()
@@ -107,7 +121,7 @@ class FollowingTrace(Trace):
         nested = bool(open_traces)
         for a in args:
             if type(a) is Tracer and a.owner is self:
-                a, t = a.primal, a.tangent
+                a, t = a.primal, tangent_of(a)
             else:
                 t = None
             nested = nested or type(a) is Tracer
@@ -183,11 +197,17 @@ def _run(trace: FollowingTrace, f: Any, primals: Sequence[Any], tangents: Sequen
     try:
         outs = f(*inputs)
         del inputs
+        values, touts = [], []
         for o in outs:
-            if type(o) is Tracer and o.owner is not trace and o.owner.closed:
-                raise leaked(o)
-        mine = [type(o) is Tracer and o.owner is trace for o in outs]
-        return [o.primal if m else o for o, m in zip(outs, mine)], [o.tangent if m else None for o, m in zip(outs, mine)]
+            t = None
+            if type(o) is Tracer:
+                if o.owner is trace:
+                    o, t = o.primal, o.tangent
+                elif o.owner.closed:
+                    raise leaked(o)
+            values.append(o)
+            touts.append(t)
+        return values, touts
     finally:
         trace.closed = True
 
@@ -212,15 +232,19 @@ def linearize_following(
     structure was seen for the first time.
     """
     protector = _Protector(primals)
-    recording = AbstractTrace(name, protect=protector)
     trace = FollowingTrace(name, linear=True, protector=protector)
     source = user_source()
-    tangents = []
-    for p, d in zip(primals, differentiated):
-        tangents.append(recording.new_input(_tangent_aval(p), source) if d else None)
+    tangents: list[Any] = []
     tape = None
     if with_tape and not (NAMESPACES or open_traces or "cupy" in sys.modules):
-        tape = trace.tape = Tape(recording, protector, primals, tangents)
+        tape = trace.tape = Tape(trace, name, protector, primals, differentiated)
+        rows = iter(tape.inputs)
+        for d in differentiated:
+            tangents.append(next(rows) if d else None)
+    else:
+        recording = trace.recording = AbstractTrace(name, protect=protector)
+        for p, d in zip(primals, differentiated):
+            tangents.append(recording.new_input(_tangent_aval(p), source) if d else None)
     try:
         outs, touts = _run(trace, f, primals, tangents, source)
         protector.args = outs
@@ -230,13 +254,19 @@ def linearize_following(
                 return outs, [t is not None for t in touts], tape, [], protector.locks
             if tape.found is UNSEEN:
                 box["once"] = True
-            tape.flush()
+            tape.flush(trace.open_recording())
+        recording = trace.open_recording()
+        touts = [t[0] if type(t) is list else t for t in touts]
         jaxpr, residuals = recording.jaxpr([t for t in touts if t is not None])
     except BaseException:
+        if tape is not None:
+            tape.forget()
         protector.locks.release()  # at once: whoever keeps the exception keeps this frame
         raise
     finally:
-        recording.closed = True
+        if trace.recording is not None:
+            trace.recording.closed = True
+        trace.tape = None
     return outs, [t is not None for t in touts], jaxpr, residuals, protector.locks
 
 

@@ -13,11 +13,14 @@ import warnings
 from collections.abc import Callable, Sequence
 from typing import Any
 
+import numpy as np
+
 from funcad import tree
 from funcad.errors import NonDifferentiableInputError, NonScalarOutputError
 from funcad.ir.aval import aval_of
 from funcad.ir.place import near, near_each
 from funcad.ir.source import for_user
+from funcad.ir.tracer import Tracer
 from funcad.transforms.following import linearize_following
 from funcad.transforms.plumbing import (
     api,
@@ -34,6 +37,10 @@ from funcad.transforms.structural import pull
 from funcad.transforms.tape import Tape
 
 __all__ = ["grad", "value_and_grad"]
+
+_FLOATS = frozenset([float, np.float64])
+_LEAVES = _FLOATS | {np.ndarray}
+_ONE = np.float64(1.0)
 
 
 @api
@@ -142,11 +149,14 @@ class _Gradient:
     def _call(self, args: tuple, kwargs: dict) -> Any:
         f = self.f
         positions, single, names = self._selection(args, kwargs)
+        box: dict[str, Any] = {}
+        if single and not names and not self.has_aux and type(args[positions[0]]) in _LEAVES:  # the most common call
+            leaves = [args[positions[0]]]
+            of_one = self._of_one(positions[0], args, kwargs, box)
+            return self._differentiated(of_one, leaves, leaves, None, positions, names, True, box)
         selected = [args[i] for i in positions] + [kwargs[n] if i is None else args[i] for n, i in names]
         leaves, in_tree = tree.flatten(selected)
         plain = len(leaves) == len(selected) and all(map(operator.is_, leaves, selected))  # each argument is a leaf
-        differentiable = self._check_inputs(leaves, selected)
-        box: dict[str, Any] = {}
         rest, named = list(args), dict(kwargs)
 
         def flat(*xs: Any) -> list[Any]:
@@ -173,10 +183,30 @@ class _Gradient:
             box["n"] = 1
             return [out, *aux_leaves]
 
+        return self._differentiated(flat, selected, leaves, None if plain else in_tree, positions, names, single, box)
+
+    def _of_one(self, position: int, args: tuple, kwargs: dict, box: dict[str, Any]) -> Callable[..., list]:
+        """f as a function of one argument that gives a list of outputs."""
+        f = self.f
+        box["n"] = 1
+        before, after = args[:position], args[position + 1 :]
+
+        def flat(x: Any) -> list[Any]:
+            out = f(*before, x, *after, **kwargs)
+            self._check_output(out)
+            return [out]
+
+        return flat
+
+    def _differentiated(
+        self, flat: Any, selected: list, leaves: list, in_tree: Any, positions: tuple, names: tuple, single: bool, box: dict
+    ) -> Any:
+        """What the call returns; `in_tree` is None if each selected argument is a leaf."""
+        differentiable = self._check_inputs(leaves, selected)
         outs, nonzero, jaxpr, residuals, locks = linearize_following(flat, leaves, differentiable, "grad", box, True)
         value = outs[0]
         if nonzero[0]:
-            one = aval_of(value).dtype.type(1)
+            one = _ONE if type(value) is np.float64 else aval_of(value).dtype.type(1)
             if type(jaxpr) is Tape:
                 found = iter(jaxpr.pull([one]))
             else:
@@ -186,7 +216,7 @@ class _Gradient:
             found = itertools.repeat(None)
         grads = [next(found) if d else None for d in differentiable]
         if any([g is None for g in grads]):
-            self._warn_if_independent(grads, in_tree, positions, names)
+            self._warn_if_independent(grads, in_tree or tree.structure(selected), positions, names)
             grads = [zeros_for(x) if g is None else g for g, x in zip(grads, leaves)]
         foreign = leaves
         if self.has_aux:
@@ -194,7 +224,7 @@ class _Gradient:
             foreign = leaves + outs
         grads = export(near_each(grads, leaves), foreign)
         locks.release()
-        return self._result(outs, box, grads if plain else in_tree.unflatten(grads), len(positions), single)
+        return self._result(outs, box, grads if in_tree is None else in_tree.unflatten(grads), len(positions), single)
 
     def _result(self, outs: list, box: dict, grads: Any, n_positions: int, single: bool) -> Any:
         by_position = grads[0] if single else tuple(grads[:n_positions])
@@ -206,15 +236,17 @@ class _Gradient:
             else:
                 by_name = dict(zip(self.argnames, grads[n_positions:]))
             gradient = by_name if self.argnums is None else (by_position, by_name)
+        if not self.with_value:
+            return (gradient, box["aux"].unflatten(outs[1:])) if self.has_aux else gradient
         value = export(outs[:1])[0]
-        if self.has_aux:
-            aux = box["aux"].unflatten(outs[1:])
-            return ((value, aux), gradient) if self.with_value else (gradient, aux)
-        return (value, gradient) if self.with_value else gradient
+        return ((value, box["aux"].unflatten(outs[1:])), gradient) if self.has_aux else (value, gradient)
 
     def _check_inputs(self, leaves: list, selected: Any) -> list[bool]:
         differentiable = []
         for i, x in enumerate(leaves):
+            if type(x) in _FLOATS and not self.holomorphic:
+                differentiable.append(True)
+                continue
             try:
                 aval = aval_of(x)
             except TypeError:
@@ -239,6 +271,8 @@ class _Gradient:
         return differentiable
 
     def _check_output(self, out: Any) -> None:
+        if type(out) is Tracer and type(out.primal) in _FLOATS and not self.holomorphic:
+            return
         name = name_of(self.f)
         try:
             aval = aval_of(out)
@@ -277,5 +311,5 @@ class _Gradient:
                 warnings.warn(
                     f"grad: the output of {name_of(self.f)} does not depend on the argument {label}; its gradient is zero",
                     UserWarning,
-                    stacklevel=4,
+                    stacklevel=5,
                 )

@@ -21,6 +21,7 @@ from typing import Any
 import numpy as np
 
 from funcad.ir.aval import SCALAR_AVALS, Aval, aval_of
+from funcad.ir.forks import held_over_forks
 from funcad.ir.jaxpr import Equation, Jaxpr, Literal, Var
 from funcad.ir.place import NAMESPACES
 from funcad.ir.state import state
@@ -28,12 +29,14 @@ from funcad.ir.trace import AbstractTrace
 from funcad.ir.tracer import Tracer
 from funcad.transforms.transpose import transpose_eval
 
-__all__ = ["pull", "cached", "compiled", "frozen", "UNSEEN", "compile_with", "forget"]
+__all__ = ["pull", "cached", "compiled", "frozen", "UNSEEN", "compile_with", "forget", "forgetting"]
 
 MAX_PROGRAMS = 256  # the entry that was not used for longest goes first
 MAX_EQUATIONS = 2000  # of longer programs the key would cost more than it saves
 _table: dict[tuple, Any] = {}  # key -> None (seen once), (run, nonzero), or False (cannot be cached)
 _guard = threading.RLock()  # re-entrant: what the collector finalises meanwhile may take gradients
+held_over_forks(_guard)
+_forgetting: list[Callable[[], None]] = []  # of those who remember an entry by other means
 _compile: list[Callable[[Jaxpr], Callable[[list], list]]] = []
 _PLAIN = frozenset([int, str, bool, float, complex, tuple, type(None)])
 
@@ -47,6 +50,13 @@ def forget() -> None:
     """Empty the table."""
     with _guard:
         _table.clear()
+        for done in _forgetting:
+            done()
+
+
+def forgetting(done: Callable[[], None]) -> None:
+    """`done()` is called whenever the table is emptied."""
+    _forgetting.append(done)
 
 
 def pull(jaxpr: Jaxpr, residuals: list[Any], cotangents: Sequence[Any], once: bool = False) -> list[Any]:

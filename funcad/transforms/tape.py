@@ -6,17 +6,22 @@ backward program of an earlier call, compiled, which computes everything else: n
 is none, `flush` lets the rules of the rows run, in order, on the values that the rows hold, as if they had run at once; that
 happens too when an operation comes that has no row, and from then on rules run at once.
 
-Invariants: a row's result has a tangent whose variable is made at once and which `flush` sets to what the rule gives; an array
-that the user can still write is copied when the derivative needs its values, at the moment of use; rows hold nothing larger
-than 64 KiB, so that no large intermediate lives longer than its residual would. The key tells apart all that a rule may look
-at: primitives, parameters by their bits, wiring, types, shapes and dtypes, but no values: only primitives whose rules give a
-tangent whatever the values are have rows. Trap: two operands that are one object are one input of the program, since rules
-look (`x * x`).
+Invariants: until then the tangent of a result is the row itself, whose first element is its number; `flush` leaves in it the
+tangent that the rule gave (`tangent_of` reads it). An array that the user can still write is copied when the derivative needs
+its values, at the moment of use; rows hold nothing larger than 64 KiB, so that no large intermediate lives longer than its
+residual would. The key tells apart all that a rule may look at: primitives, parameters by their bits, wiring, types, shapes and
+dtypes, but no values: only primitives whose rules give a tangent whatever the values are have rows. Traps: two operands that
+are one object are one input of the program, since rules look (`x * x`). `binary` and `unary` are short ways of `record` for
+operands that need no conversion: they give None, having done nothing, where they do not see that at a glance.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import operator
+import sys
+from collections.abc import Callable, Sequence
+from functools import lru_cache
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -25,15 +30,16 @@ from funcad.ir.aval import SCALAR_AVALS, Aval, aval_of
 from funcad.ir.jaxpr import Var
 from funcad.ir.locks import SMALL
 from funcad.ir.prune import prune
-from funcad.ir.quiet import hush, unhush
-from funcad.ir.state import state
-from funcad.ir.trace import AbstractTrace, compute
+from funcad.ir.quiet import computes, enter, error_mode, hush, relayed, unhush
+from funcad.ir.source import Source, internal, user_source
+from funcad.ir.state import open_traces, state
+from funcad.ir.trace import AbstractTrace, compute, next_level
 from funcad.ir.tracer import Tracer
 from funcad.primitives import arithmetic, conversion, reduction, shape, transcendental
 from funcad.primitives.arithmetic import add_p, mul_p, neg_p, sub_p
-from funcad.primitives.contraction import dot_general_p
-from funcad.primitives.shape import broadcast_to
-from funcad.transforms.structural import UNSEEN, cached, compiled, frozen
+from funcad.primitives.contraction import MATRICES, dot_general_p
+from funcad.primitives.shape import broadcast_to, shape_of_two
+from funcad.transforms.structural import UNSEEN, cached, compiled, forgetting, frozen
 from funcad.transforms.transpose import transpose_eval
 
 __all__ = ["Tape", "ROWS", "rule_of"]
@@ -49,8 +55,15 @@ ROWS |= {getattr(transcendental, f"{n}_p") for n in ("sin", "cos", "exp", "expm1
 ROWS |= {reduction.reduce_max_p, reduction.reduce_min_p}
 MAX_ROWS = 1000
 _SILENT = frozenset([add_p, sub_p, mul_p])
-_STRONG = {kind: Aval((), aval.dtype) for kind, aval in SCALAR_AVALS.items() if aval.dtype.kind in "fc"}
+_FLOATING = frozenset([kind for kind, aval in SCALAR_AVALS.items() if aval.dtype.kind in "fc"])
 _NO_VALUE = object()
+_new_object: Any = object.__new__
+_getframe = sys._getframe
+_F64, _F32 = np.dtype(np.float64), np.dtype(np.float32)
+_last: list[tuple] = [(None, None)]  # the key that was found last, and its program: a loop finds it without hashing
+_OF_FLOATS = ((), "d")
+_OF_MATRICES = {"dimension_numbers": MATRICES}
+_MATRICES = frozen(_OF_MATRICES)
 
 
 def rule_of(primitive: Any, primals: Sequence[Any], tangents: Sequence[Any], out: Any, params: dict, shape: Any) -> Any:
@@ -60,13 +73,6 @@ def rule_of(primitive: Any, primals: Sequence[Any], tangents: Sequence[Any], out
             primals = [p if p.shape == shape else broadcast_to(p, shape) for p in primals]
         tangents = [t if t is None or t.shape == shape else broadcast_to(t, shape) for t in tangents]
     return primitive.jvp(tangents, out, *primals, **params)
-
-
-def _computed(primitive: Any, x: Any, y: Any, binary: bool, params: dict) -> Any:
-    """The operation on NumPy's values, which warns as NumPy does; these of Python's floats never do."""
-    if type(x) is float and type(y) is float and primitive in _SILENT:
-        return primitive.impl(np, x, y)
-    return compute(primitive, (x, y) if binary else (x,), params)
 
 
 class _LinearTrace(AbstractTrace):
@@ -80,137 +86,319 @@ class _LinearTrace(AbstractTrace):
 
 
 class Tape:
-    """Rows of one un-jitted gradient; `recording` is the trace of its tangent program."""
+    """Rows of one un-jitted gradient that `trace` runs."""
 
-    __slots__ = ("recording", "protector", "rows", "key", "values", "numbers", "held", "places", "found")
+    __slots__ = ("trace", "name", "level", "protector", "inputs", "rows", "key", "values", "found", "mode", "relayed")
 
-    def __init__(self, recording: AbstractTrace, protector: Any, primals: Sequence[Any], tangents: Sequence[Any]):
-        self.recording = recording
+    def __init__(self, trace: Any, name: str, protector: Any, primals: Sequence[Any], differentiated: Sequence[bool]):
+        self.trace = trace
+        self.name = name
+        self.level = next_level()  # of the trace of the tangent program, if one is needed
         self.protector = protector
-        self.rows: list[tuple] = []
-        self.values: list[Any] = []  # inputs of the backward program: operands from outside, and results
+        # A row is [number, its result if nobody can change it, where that is in `values`, primitive, where its operands are,
+        # their rows, parameters, shape, source]. That of an input ends after the place; `flush` leaves the tangent alone.
+        self.inputs: list[list] = []
+        self.rows: list[list] = []
+        self.values: list[Any] = []  # inputs of the backward program: inputs, operands from outside, and results
         self.key: list[Any] = []
-        self.numbers: dict[Var, int] = {}  # of tangents: those of the inputs, then a row each
-        self.held: list[Any] = []  # by number: the value that has this tangent, if nobody can change it
-        self.places: list[int] = []  # and where it is in `values`
         self.found: Any = None  # the compiled backward program
-        for p, t in zip(primals, tangents):
-            if t is not None:
-                self.key.append((t.variable.aval.shape, t.variable.aval.dtype.char))
-                self.numbers[t.variable] = len(self.held)
-                self.held.append(_NO_VALUE if type(p) is np.ndarray else p)
-                self.places.append(len(self.values))
+        self.mode = self.relayed = None  # of warnings, see quiet.py
+        for p, d in zip(primals, differentiated):
+            if d:
+                if type(p) is float:
+                    self.key += _OF_FLOATS
+                else:
+                    aval = aval_of(p)
+                    self.key += (aval.shape, aval.dtype.char)
+                n = len(self.values)
+                self.inputs.append([n, _NO_VALUE if type(p) is np.ndarray else p, n])
                 self.values.append(p)
 
-    def record(self, trace: Any, primitive: Any, args: Sequence[Any], params: dict, shape: Any, source: Any) -> Any:
-        """The traced result; None if the operation has no row, or `(out,)` if it has none but was computed."""
-        if len(self.rows) >= MAX_ROWS:
+    def _enter(self) -> Any:
+        """Warnings of the operation that follows name the user's line, until `unhush`."""
+        mode = error_mode()
+        if mode is not self.mode:
+            self.mode, self.relayed = mode, relayed(mode)
+        return None if self.relayed is None else enter(self.relayed)
+
+    def binary(self, primitive: Any, operation: Callable[[Any, Any], Any], x: Any, y: Any) -> Any:
+        """+ - * / of floats, or arrays of one float dtype: the traced result; None for everything else."""
+        rows = self.rows
+        if open_traces or len(rows) >= MAX_ROWS:
             return None
-        x = args[0]
-        tx = ty = y = None
+        trace = self.trace
+        tx = ty = shape = None
+        p, q = x, y
         if type(x) is Tracer:
             if x.owner is not trace:
                 return None
-            x, tx = x.primal, x.tangent
-        if type(x) is np.ndarray:
-            if x.nbytes > SMALL or not x.dtype.isnative:
+            p, tx = x.primal, x.tangent
+        if type(y) is Tracer:
+            if y.owner is not trace:
                 return None
-        elif type(x) not in SCALAR_AVALS:
+            q, ty = y.primal, y.tangent
+        kp, kq = type(p), type(q)
+        if kp is np.float64 and (kq is np.float64 or kq is float) or kp is float and kq is np.float64:
+            mode = error_mode()
+            token = enter(self.relayed) if mode is self.mode and self.relayed is not None else self._enter()
+            try:
+                out = operation(p, q)
+            finally:
+                if token is not None:
+                    unhush(token)
+            kind: Any = np.float64
+        elif kp is float and kq is float:
+            if operation is operator.truediv:  # Python raises where NumPy warns
+                return None
+            out = operation(p, q)
+            kind = float
+        else:
+            if kp is np.ndarray:
+                dtype = p.dtype
+                if kq is np.ndarray:
+                    if q.dtype is not dtype or p.nbytes > SMALL or q.nbytes > SMALL:
+                        return None
+                    if p.shape != q.shape:
+                        shape = _small_shape(p.shape, q.shape)
+                        if shape is None:
+                            return None
+                elif ty is not None or kq is not float and (kq is not np.float64 or dtype is not _F64) or p.nbytes > SMALL:
+                    return None
+            elif kq is np.ndarray:
+                dtype = q.dtype
+                if tx is not None or kp is not float and (kp is not np.float64 or dtype is not _F64) or q.nbytes > SMALL:
+                    return None
+            else:
+                return None
+            if dtype is not _F64 and dtype is not _F32:
+                return None
+            token = self._enter()
+            try:
+                out = operation(p, q)
+            finally:
+                if token is not None:
+                    unhush(token)
+            return self._row(primitive, x, y, p, q, tx, ty, None, None, shape, out, np.ndarray)
+        # as `_row`, for scalars, without a call
+        values = self.values
+        place = other = len(values)
+        if tx is not None and tx[1] is p:
+            a, place = tx[0], tx[2]
+        else:
+            a = kp if tx is None else (tx[0], kp)
+            values.append(p)
+        if ty is not None and ty[1] is q:
+            b, other = ty[0], ty[2]
+        elif q is p:
+            b, other = (ty and ty[0],), place
+        else:
+            b = kq if ty is None else (ty[0], kq)
+            other = len(values)
+            values.append(q)
+        self.key += (primitive, None, None, a, b, kind)
+        frame: Any = _getframe(2)
+        code = frame.f_code
+        if internal.get(code.co_filename) is False and state.source is None:
+            source: Any = code, frame.f_lasti, state.scope
+        else:
+            source = user_source(3)
+        row = [len(rows) + len(self.inputs), out, len(values), primitive, place, other, tx, ty, None, None, source]
+        rows.append(row)
+        values.append(out)
+        result = _new_object(Tracer)
+        result.owner = trace
+        result.primal = out
+        result.tangent = row
+        result.source = source
+        result.variable = result._aval = None
+        return result
+
+    def product(self, x: Any, y: Any) -> Any:
+        """The product of two matrices of one float dtype that fit: the traced result; None for everything else."""
+        if open_traces or len(self.rows) >= MAX_ROWS:
             return None
-        binary = len(args) == 2
-        if binary:
-            y = args[1]
+        trace = self.trace
+        tx = ty = None
+        p, q = x, y
+        if type(x) is Tracer:
+            if x.owner is not trace:
+                return None
+            p, tx = x.primal, x.tangent
+        if type(y) is Tracer:
+            if y.owner is not trace:
+                return None
+            q, ty = y.primal, y.tangent
+        if type(p) is not np.ndarray or type(q) is not np.ndarray or p.ndim != 2 or q.ndim != 2 or p.dtype is not q.dtype:
+            return None
+        (m, k), (n, r) = p.shape, q.shape
+        if (p.dtype is not _F64 and p.dtype is not _F32) or k != n or 8 * max(m * k, k * r, m * r) > SMALL:
+            return None
+        primitive = dot_general_p
+        token = self._enter()
+        try:
+            out = np.matmul(p, q)
+        finally:
+            if token is not None:
+                unhush(token)
+        return self._row(primitive, x, y, p, q, tx, ty, _OF_MATRICES, _MATRICES, None, out, np.ndarray)
+
+    def structural(self, primitive: Any, x: Tracer, params: dict, bits: bytes) -> Any:
+        """An operation with parameters on an array of floats, which does not make it larger: the result, or None."""
+        if open_traces or len(self.rows) >= MAX_ROWS:
+            return None
+        p = x.primal
+        if type(p) is not np.ndarray or (p.dtype is not _F64 and p.dtype is not _F32) or p.nbytes > SMALL:
+            return None
+        token = None if primitive.silent else self._enter()
+        try:
+            out = primitive.impl(np, p, **params)
+        finally:
+            if token is not None:
+                unhush(token)
+        return self._row(primitive, x, None, p, None, x.tangent, None, params, bits, None, out, type(out), True)
+
+    def unary(self, primitive: Any, ufunc: Any, x: Tracer) -> Any:
+        """A ufunc of a float, or of an array of floats: the traced result; None for everything else."""
+        if open_traces or len(self.rows) >= MAX_ROWS:
+            return None
+        p = x.primal
+        kind = type(p)
+        if kind is np.ndarray:
+            if (p.dtype is not _F64 and p.dtype is not _F32) or p.nbytes > SMALL:
+                return None
+        elif kind is not np.float64 and kind is not float:
+            return None
+        mode = error_mode()
+        token = enter(self.relayed) if mode is self.mode and self.relayed is not None else self._enter()
+        try:
+            out = ufunc(p)
+        finally:
+            if token is not None:
+                unhush(token)
+        return self._row(primitive, x, None, p, None, x.tangent, None, None, None, None, out, type(out), True)
+
+    def record(self, primitive: Any, args: Sequence[Any], params: dict, shape: Any) -> Any:
+        """The traced result; None if the operation has no row, or `(out,)` if it has none but was computed."""
+        if len(self.rows) >= MAX_ROWS:
+            return None
+        trace = self.trace
+        x = p = args[0]
+        tx = ty = y = q = None
+        if type(x) is Tracer:
+            if x.owner is not trace:
+                return None
+            p, tx = x.primal, x.tangent
+        if type(p) is np.ndarray:
+            if p.nbytes > SMALL or not p.dtype.isnative:
+                return None
+        elif type(p) not in SCALAR_AVALS:
+            return None
+        unary = len(args) == 1
+        if not unary:
+            y = q = args[1]
             if type(y) is Tracer:
                 if y.owner is not trace:
                     return None
-                y, ty = y.primal, y.tangent
-            if type(y) is np.ndarray:
-                if y.nbytes > SMALL or not y.dtype.isnative:
+                q, ty = y.primal, y.tangent
+            if type(q) is np.ndarray:
+                if q.nbytes > SMALL or not q.dtype.isnative:
                     return None
-            elif type(y) not in SCALAR_AVALS:
+            elif type(q) not in SCALAR_AVALS:
                 return None
-        bits = frozen(params) if params else None
-        if params and (bits is None or params.get("n") == 0):  # x**0 has no derivative at all
-            return None
-        out = _computed(primitive, x, y, binary, params)
+        bits = None
+        if params:
+            bits = frozen(params)
+            if bits is None:
+                return None
+        if type(p) is float and type(q) is float and primitive in _SILENT:
+            out = primitive.impl(np, p, q)
+        else:
+            out = compute(primitive, (p,) if unary else (p, q), params)
         kind = type(out)
         if kind is np.ndarray:
             if out.nbytes > SMALL or out.dtype.kind not in "fc":
                 return (out,)
-            aval = Aval(out.shape, out.dtype)
+        elif kind not in _FLOATING:
+            return (out,)
+        return self._row(primitive, x, y, p, q, tx, ty, params, bits, shape, out, kind, unary)
+
+    def _row(
+        self, primitive: Any, x: Any, y: Any, p: Any, q: Any, tx: Any, ty: Any, params: dict | None,
+        bits: bytes | None, shape: Any, out: Any, kind: Any, unary: bool = False,
+    ) -> Any:  # fmt: skip
+        """The traced result; x and y are the operands as they came, p and q their primals."""
+        values = self.values
+        place = len(values)
+        a: Any
+        b: Any = None
+        other = -1
+        if tx is not None and tx[1] is p:
+            a, place = tx[0], tx[2]
+        elif type(p) is np.ndarray:
+            a = (tx and tx[0], p.shape, p.dtype.char)
+            values.append(self._outside(p, x, primitive, ty))
         else:
-            known = _STRONG.get(kind)
-            if known is None:
-                return (out,)
-            aval = known
-        key, values, held = self.key, self.values, self.held
-        key.append(primitive)
-        if bits is not None:
-            key.append(bits)
-        if shape is not None:
-            key.append(shape)
-        number = -1
-        if tx is not None:
-            number = self.numbers[tx.variable]
-            key.append(number)
-        if number >= 0 and held[number] is x:
-            place = self.places[number]
-        else:
-            if type(x) is np.ndarray:
-                x = self._outside(x, args[0], primitive, ty)
+            a = type(p) if tx is None else (tx[0], type(p))
+            values.append(p)
+        if not unary:
+            if ty is not None and ty[1] is q:
+                b, other = ty[0], ty[2]
+            elif q is p:
+                b, other = (ty and ty[0],), place
             else:
-                key.append(type(x))
-            place = len(values)
-            values.append(x)
-        places: Any = place
-        if binary:
-            number = -1
-            if ty is not None:
-                number = self.numbers[ty.variable]
-                key.append(number)
-            if number >= 0 and held[number] is y:
-                place = self.places[number]
-            elif y is args[0] or type(args[0]) is Tracer and y is args[0].primal:
-                key.append("same")
-                y = x
-            else:
-                if type(y) is np.ndarray:
-                    y = self._outside(y, args[1], primitive, tx)
+                other = len(values)
+                if type(q) is np.ndarray:
+                    b = (ty and ty[0], q.shape, q.dtype.char)
+                    values.append(self._outside(q, y, primitive, tx))
                 else:
-                    key.append(type(y))
-                place = len(values)
-                values.append(y)
-            places = places, place
-        key.append(kind)
-        variable = Var(aval)
-        tangent = Tracer(self.recording, variable, None, None, source)
-        self.numbers[variable] = len(held)
-        held.append(out if kind is not np.ndarray or out.base is None and out is not x else _NO_VALUE)
-        self.places.append(len(values))
+                    b = type(q) if ty is None else (ty[0], type(q))
+                    values.append(q)
+        self.key += (primitive, bits, shape, a, b, kind)
+        frame: Any = _getframe(3)
+        code = frame.f_code
+        if internal.get(code.co_filename) is False and state.source is None:
+            source: Any = code, frame.f_lasti, state.scope
+        else:
+            source = user_source(4)
+        held = out if kind is not np.ndarray or out.base is None and out is not p else _NO_VALUE
+        rows = self.rows
+        row = [len(rows) + len(self.inputs), held, len(values), primitive, place, other, tx, ty, params, shape, source]
+        rows.append(row)
         values.append(out)
-        self.rows.append((primitive, binary, x, y, tx, ty, params, out, tangent, shape, source, places))
-        return Tracer(trace, None, out, tangent, source)
+        return Tracer(self.trace, None, out, row, source)
 
     def _outside(self, x: np.ndarray, given: Any, primitive: Any, other: Any) -> np.ndarray:
         """An array that no row made, as the derivative may keep it."""
-        self.key.append(x.shape)
-        self.key.append(x.dtype.char)
-        if primitive in _LINEAR or primitive in _BILINEAR and other is None:
+        if primitive in _LINEAR or other is None and primitive in _BILINEAR:
             return x
         return x.copy() if type(given) is not Tracer or self.protector.is_users(x) else x
 
-    def flush(self) -> None:
+    def flush(self, recording: AbstractTrace) -> None:
         """Let the rules run; from then on the tangents are those that they gave."""
+        recording.level = self.level
+        values = self.values
         saved = state.source
         token = hush()
         try:
-            for primitive, binary, x, y, tx, ty, params, out, tangent, shape, source, _ in self.rows:
-                state.source = source
-                primals, tangents = ((x, y), (tx, ty)) if binary else ((x,), (tx,))
-                tangent.variable = rule_of(primitive, primals, tangents, out, params, shape).variable
+            for row in self.inputs:
+                row[:] = [recording.new_input(aval_of(values[row[2]]).update())]
+            for row in self.rows:
+                _, _, result, primitive, place, other, tx, ty, params, shape, source = row
+                state.source = source and Source(*source)
+                primals, given = [values[place]], [tx and tx[0]]
+                if other >= 0:
+                    primals.append(values[other])
+                    given.append(ty and ty[0])
+                row[:] = [rule_of(primitive, primals, given, values[result], params or {}, shape)]
         finally:
             state.source = saved
             unhush(token)
+        self.forget()
+
+    def forget(self) -> None:
+        """Drop the values and the rows."""
+        for row in self.rows:
+            del row[1:]
         self.rows.clear()
         self.values.clear()
 
@@ -218,19 +406,24 @@ class Tape:
         """Is there a backward program for these rows and the tangents of these outputs? Otherwise `flush`."""
         if not self.rows:
             return False
-        ends = [self.numbers.get(t.variable) for t in tangents]
-        if None in ends:
+        key = self.key
+        key += ("ends", len(self.inputs))
+        key += [row[0] for row in tangents]
+        known, found = _last[0]
+        if known == key:
+            self.found = found
+            return True
+        self.found = found = cached(("tape", *key), lambda: self._derive(tangents))
+        if found is UNSEEN or found is False:
             return False
-        self.found = cached(("tape", len(self.recording.inputs), *ends, *self.key), lambda: self._derive(tangents))
-        return self.found is not UNSEEN and self.found is not False
+        _last[0] = key, found
+        return True
 
     def pull(self, cotangents: Sequence[Any]) -> list[Any]:
         """Cotangents of the inputs (None: zero)."""
         run, nonzero = self.found
-        values = self.values
-        values.extend(cotangents)
-        self.rows.clear()
-        self.held.clear()
+        values = [*self.values, *cotangents]
+        self.forget()
         outputs = iter(run(values))
         return [next(outputs) if z else None for z in nonzero]
 
@@ -239,18 +432,19 @@ class Tape:
         outer, inner = AbstractTrace("the backward pass"), _LinearTrace("linearize")
         try:
             values = [self._input(outer, v) for v in self.values]
-            seeds = [outer.new_input(t.variable.aval) for t in ends]
-            tangents = {v: inner.new_input(v.aval) for v in self.recording.inputs}
-            for primitive, binary, _, _, tx, ty, params, _, tangent, shape, _, places in self.rows:
-                given = [None if t is None else tangents[t.variable] for t in ((tx, ty) if binary else (tx,))]
-                primals = [values[i] for i in (places if binary else (places,))]
-                out = values[self.places[self.numbers[tangent.variable]]]
-                result = rule_of(primitive, primals, given, out, params, shape)
-                if result is None or result.variable.aval != tangent.variable.aval:
+            avals = [aval_of(self.values[row[2]]).update() for row in (*self.inputs, *self.rows)]
+            seeds = [outer.new_input(avals[row[0]]) for row in ends]
+            tangents = [inner.new_input(aval) for aval in avals[: len(self.inputs)]]
+            for row in self.rows:
+                number, _, out, primitive, place, other, tx, ty, params, shape, _ = row
+                given = [None if t is None else tangents[t[0]] for t in ((tx,) if other < 0 else (tx, ty))]
+                primals = [values[i] for i in ((place,) if other < 0 else (place, other))]
+                result = rule_of(primitive, primals, given, values[out], params or {}, shape)
+                if result is None or result.variable.aval != avals[number]:
                     return False
-                tangents[tangent.variable] = result
-            linear, residuals = inner.jaxpr([tangents[t.variable] for t in ends])
-            n = len(self.recording.inputs)
+                tangents.append(result)
+            linear, residuals = inner.jaxpr([tangents[row[0]] for row in ends])
+            n = len(self.inputs)
             mask = [False] * len(residuals) + [True] * n
             outs = transpose_eval(linear, mask, residuals + [None] * n, seeds, all_linear=True)
             derived, consts = outer.jaxpr([o for o in outs if o is not None])
@@ -269,3 +463,21 @@ class Tape:
         variable = Var(aval)  # a LiteralAval, so that it may stand beside shaped operands, as the scalar does
         trace.inputs.append(variable)
         return Tracer(trace, variable)
+
+
+@lru_cache(maxsize=1024)
+def _small_shape(a: tuple, b: tuple) -> tuple | None:
+    """The shape that two arrays of at most eight bytes an element broadcast to; None if it is too large for a row."""
+    shape = shape_of_two(a, b)
+    return shape if 8 * prod(shape) <= SMALL else None
+
+
+def _forget_last() -> None:
+    _last[0] = None, None
+
+
+forgetting(_forget_last)
+computes(Tape.binary, lambda variables: (variables["p"], variables["q"]))
+computes(Tape.product, lambda variables: (variables["p"], variables["q"]))
+computes(Tape.structural, lambda variables: (variables["p"],))
+computes(Tape.unary, lambda variables: (variables["p"],))

@@ -18,7 +18,9 @@ import threading
 import time
 from pathlib import Path
 
+from funcad.backends.engines import compiling
 from funcad.configuration import config
+from funcad.ir.forks import held_over_forks
 
 __all__ = ["load", "store", "describe", "folder", "LIMIT"]
 
@@ -28,6 +30,7 @@ _OPEN = getattr(os, "O_BINARY", 0) | getattr(os, "O_CLOEXEC", 0)
 _OFTEN = 64  # stores between two looks at the size of the folder
 
 _lock = threading.Lock()
+held_over_forks(compiling, _lock)
 _checked: dict[str, str] = {}  # folder -> why it is not used, "" if it is
 _stores: dict[str, int] = {}  # folder -> how many files this process has put there
 

@@ -26,6 +26,13 @@ EXP = [
     0.00019841269863066696, 2.4801521269532122e-05, 2.7557268439678e-06, 2.7620101012098e-07, 2.5100395159429243e-08,
 ]  # fmt: skip
 EXP_SINGLE = [0.5, 0.16666576989698775, 0.041666554617204574, 0.008363179052722578, 0.0013926183587713494]
+# (tanh(x) - x) / x**3 as a polynomial in x**2, for |x| <= 0.55
+TANH = [
+    -0.3333333333333333, 0.13333333333332714, -0.053968253967434016, 0.021869488493666944, -0.008863234397814355,
+    0.003592110378689024, -0.001455661830100716, 0.0005889360520074057, -0.0002346347410887237, 8.511313685577671e-05,
+    -2.060276537636634e-05,
+]  # fmt: skip
+TANH_SINGLE = [-0.3333333134651184, 0.13333111493535187, -0.05390942841768265, 0.021309388801455498, -0.00661022774875164]
 # (log((1 + s) / (1 - s)) - 2 s) / s**3 as a polynomial in s**2, for (1 + s) / (1 - s) in [sqrt(1/2), sqrt(2)]
 LOG = [
     0.666666666666667, 0.39999999999899444, 0.2857142862600327, 0.22222211130259878, 0.18182889455674947,
@@ -65,7 +72,10 @@ class Floats:
 
     # -- words
     def k(self, x: Any) -> str:
-        return x if isinstance(x, str) else self.emitter.constant(self.element, float_text(x, self.size))
+        if isinstance(x, str):
+            return x
+        text = self.emitter.constant(self.element, float_text(x, self.size))
+        return text if self.emitter.lanes == 1 else self.function.constant(self.kind, text)
 
     def ik(self, x: Any) -> str:
         return x if isinstance(x, str) else self.emitter.constant(self.whole, str(x))
@@ -234,23 +244,15 @@ class Floats:
         return high, self.add(self.sub(1.0, high), q), bits
 
     def tanh(self, x: str) -> str:
-        """m / (m + 2) with m = exp(2 |x|) - 1, both with their rounding errors."""
+        """1 - 2 / (exp(2 |x|) + 1), and a polynomial near 0, where that cancels."""
         size = self.at_most(self.abs(x), 22.0 if self.double else 10.0)
         r, bits = self.reduce_exp(self.add(size, size))
-        r2 = self.mul(r, r)
-        p = self.polynomial(EXP if self.double else EXP_SINGLE, r)
-        q = self.fma(r2, p, r)
-        rest = self.fma(r2, p, self.sub(r, q))
         power = self.power_of_two(bits)
-        base = self.sub(power, 1.0)
-        m = self.fma(power, q, base)
-        low = self.fma(power, rest, self.fma(power, q, self.sub(base, m)))
-        below = self.add(m, 2.0)
-        below_low = self.add(self.add(self.sub(2.0, below), m), low)
-        inverse = self.div(1.0, below)
-        t = self.mul(m, inverse)
-        error = self.add(self.less(t, below, m), self.less(t, below_low, low))
-        return self.copysign(self.fma(error, inverse, t), x)
+        far = self.sub(1.0, self.div(2.0, self.fma(power, self.expm1_reduced(r), self.add(power, 1.0))))
+        square = self.mul(size, size)
+        series = self.polynomial(TANH if self.double else TANH_SINGLE, square)
+        near = self.fma(self.mul(size, square), series, size)
+        return self.copysign(self.select(self.compare("olt", size, 0.55), near, far), x)
 
     def hyperbolic(self, x: str, sign: float) -> str:
         """(exp(a) + sign exp(-a)) / 2 for a = |x|; without cancellation only for a >= 1 if sign is -1."""
@@ -265,8 +267,7 @@ class Floats:
     # -- logarithms
     def split(self, x: str, extra: Any = 0.0) -> tuple[str, str]:
         """k and m in [sqrt(1/2), sqrt(2)] with x = 2**(k + extra) m, for positive normal x."""
-        start = int(np.sqrt(self.dtype.type(0.5)).view(f"i{self.size}"))
-        shifted = self.iop("add", self.bits(x), (self.bias << self.mantissa) - start)
+        shifted, start = self._shifted(x)
         exponent = self.iop("lshr", shifted, self.mantissa)
         anchor = 2.0**self.mantissa  # whose low bits are an integer
         number = self.float(self.iop("or", exponent, int(self.dtype.type(anchor).view(f"i{self.size}"))))
@@ -276,6 +277,11 @@ class Floats:
             k = self.sub(number, extra)
         rest = self.iop("and", shifted, (1 << self.mantissa) - 1)
         return k, self.float(self.iop("add", rest, start))
+
+    def _shifted(self, x: str) -> tuple[str, int]:
+        """The bits of x, moved so that the exponent is k plus the bias, and the bits of sqrt(1/2)."""
+        start = int(np.sqrt(self.dtype.type(0.5)).view(f"i{self.size}"))
+        return self.iop("add", self.bits(x), (self.bias << self.mantissa) - start), start
 
     def normal(self, x: str) -> tuple[str, str]:
         """k and m of `split` for every positive x: subnormal ones are scaled first."""
@@ -287,21 +293,24 @@ class Floats:
 
     def log_core(self, f: str, k: Any, correction: Any = None) -> str:
         """k log(2) + log(1 + f) + correction."""
+        half, t, _ = self._log_terms(f)
+        return self._log_sum(f, k, half, t, correction)
+
+    def _log_sum(self, f: str, k: Any, half: str, t: str, correction: Any) -> str:
         high, low = LN2_SHORT if self.double else LN2_SHORT_SINGLE
-        half, t = self._log_terms(f)
         if k is None:
             rest = t if correction is None else self.add(t, correction)
             return self.sub(f, self.sub(half, rest))
         rest = self.fma(k, low, t) if correction is None else self.add(t, self.fma(k, low, correction))
         return self.fma(k, high, self.sub(f, self.sub(half, rest)))
 
-    def _log_terms(self, f: str) -> tuple[str, str]:
-        """f**2 / 2 and t with log(1 + f) = f - f**2 / 2 + t."""
+    def _log_terms(self, f: str) -> tuple[str, str, str]:
+        """f**2 / 2, t with log(1 + f) = f - f**2 / 2 + t, and s = f / (2 + f)."""
         half = self.mul(self.mul(f, f), 0.5)
         s = self.div(f, self.add(f, 2.0))
         z = self.mul(s, s)
         series = self.polynomial(LOG if self.double else LOG_SINGLE, z)
-        return half, self.mul(s, self.fma(z, series, half))
+        return half, self.mul(s, self.fma(z, series, half)), s
 
     def at_edges(self, x: str, out: str, pole: float) -> str:
         """A logarithm at its pole (-inf), below it (NaN), and at inf and NaN."""
@@ -317,7 +326,7 @@ class Floats:
         """log(x) times `factor`; `exponent` is log(2) times it, short enough for exact products."""
         k, m = self.normal(x)
         f = self.sub(m, 1.0)
-        half, t = self._log_terms(f)
+        half, t, _ = self._log_terms(f)
         high = self.sub(f, half)
         low = self.add(self.sub(self.sub(f, high), half), t)
         p, p_low = self.product(high, factor[0])
@@ -335,20 +344,30 @@ class Floats:
         return self.log_base(x, LOG10_E_SINGLE, LOG10_2_SHORT_SINGLE)
 
     def log1p_parts(self, x: str, low: Any = None) -> str:
-        """log(1 + x + low) for 1 + x > 0 that is finite; near 0 with x's own precision."""
+        """log(1 + x + low) for 1 + x > 0 that is finite; of -0.0 it is 0.0.
+
+        What 1 + x loses is added as log(u + lost) = log(u) + lost / u. Of 1 / u = (1 - s) / (1 + s) / 2**k three digits will
+        do, and spare a division.
+        """
         u = self.add(x, 1.0)
         k, m = self.split(u)
-        lost = self.select(self.compare("oge", x, 1.0), self.sub(1.0, self.sub(u, x)), self.sub(x, self.sub(u, 1.0)))
+        lost = self.sub(self.at_most(x, 1.0), self.sub(u, self.at_least(x, 1.0)))
         if low is not None:
             lost = self.add(lost, low)
-        lost = self.div(lost, u)
-        near = self.both(self.compare("ogt", x, -0.2928), self.compare("olt", x, 0.4142))
-        f = self.select(near, x, self.sub(m, 1.0))
-        k = self.select(near, -0.0, k)
-        return self.log_core(f, k, self.select(near, 0.0 if low is None else self.div(low, u), lost))
+        f = self.sub(m, 1.0)
+        half, t, s = self._log_terms(f)
+        share = self.mul(self.mul(lost, self._twice_inverse(u)), self.fma(s, -0.5, 0.5))
+        correction = self.mul(share, self.add(self.mul(s, s), self.sub(1.0, s)))
+        return self._log_sum(f, k, half, t, correction)
+
+    def _twice_inverse(self, x: str) -> str:
+        """2**(1 - k), for the k of `split`; 0.0 for the largest numbers."""
+        exponent = self.iop("lshr", self._shifted(x)[0], self.mantissa)
+        return self.float(self.iop("shl", self.iop("sub", 2 * self.bias + 1, exponent), self.mantissa))
 
     def log1p(self, x: str) -> str:
-        return self.at_edges(x, self.log1p_parts(x), -1.0)
+        out = self.log1p_parts(x)
+        return self.at_edges(x, self.select(self.compare("oeq", x, 0.0), x, out), -1.0)
 
     def log1p_unit(self, x: str) -> str:
         """log(1 + x) for x in [0, 1] or NaN: no pole, no division but one."""

@@ -23,6 +23,7 @@ class Module:
         self.functions: dict[str, str] = {}  # name -> its text; helpers shared by several kernels are here once
         self.declarations: dict[str, str] = {}
         self.constants: dict[str, str] = {}  # "@name" -> its definition: tables
+        self.pools: dict[str, dict[str, int]] = {}  # type -> constants of that type that are in memory, and their places
 
     def declare(self, name: str, returns: str, arguments: Sequence[str]) -> str:
         """An intrinsic or an external function; gives its name with the @."""
@@ -34,7 +35,17 @@ class Module:
 
     def text(self) -> str:
         declared = [t for n, t in self.declarations.items() if n not in self.functions]
-        return "\n".join([*self.constants.values(), *declared, *self.functions.values(), ""])
+        return "\n".join([*self.constants.values(), *self._pool_lines(), *declared, *self.functions.values(), ""])
+
+    def _pool_lines(self) -> list[str]:
+        lines = ["!1998 = !{}"] if self.pools else []
+        for i, (kind, pool) in enumerate(self.pools.items()):
+            values = ", ".join([f"{kind} {value}" for value in pool])
+            lines += [
+                f"@pool{i} = internal constant [{len(pool)} x {kind}] [{values}]",
+                f"@pool{i}_at = internal global ptr @pool{i}",
+            ]
+        return lines
 
 
 class Loop:
@@ -73,6 +84,7 @@ class Function:
         self.block = "entry"  # the label of the block that is being written
         self._scopes: list[dict[str, str]] = [{}]
         self._count = 0
+        self._pools: set[int] = set()  # whose constants it reads
 
     def fresh(self, prefix: str = "v") -> str:
         self._count += 1
@@ -92,6 +104,17 @@ class Function:
         self.lines.append(f"  {name} = {instruction}")
         self._scopes[-1][instruction] = name
         return name
+
+    def constant(self, kind: str, value: str) -> str:
+        """A constant that is read from memory, whence the instruction that needs it takes it without another one.
+
+        The address of the memory is loaded: if LLVM knew it, it would write it out in full before every constant.
+        """
+        pool = self.module.pools.setdefault(kind, {})
+        number = list(self.module.pools).index(kind)
+        self._pools.add(number)
+        place = self.put(f"getelementptr {kind}, ptr %pool{number}, i64 {pool.setdefault(value, len(pool))}")
+        return self.put(f"load {kind}, ptr {place}, !invariant.load !1998")
 
     def load(self, instruction: str) -> str:
         """The value of an instruction that depends on memory (a load, a call with effects)."""
@@ -173,5 +196,7 @@ class Function:
 
     def text(self) -> str:
         parameters = ", ".join([f"{t} {n}" for t, n in self.parameters])
-        lines = [f"define {self.returns} @{self.name}({parameters}) {self.attributes} {{", *self.lines, "}"]
+        first, *rest = self.lines
+        pools = [f"  %pool{number} = load ptr, ptr @pool{number}_at" for number in sorted(self._pools)]
+        lines = [f"define {self.returns} @{self.name}({parameters}) {self.attributes} {{", first, *pools, *rest, "}"]
         return "\n".join(lines)

@@ -27,6 +27,7 @@ import numpy as np
 
 from funcad.backends.buffers import LARGE, empty
 from funcad.backends.native import ir, target, threads, wrapper
+from funcad.backends.native.batch_call import Batch
 from funcad.backends.native.elementwise import Group, analyse, emit_elementwise, emit_total
 from funcad.backends.native.emitter import Emitter
 from funcad.backends.native.operands import aligned, last_cache, readable
@@ -126,6 +127,8 @@ def kernel_for(equation: Any) -> Callable[..., list[Any]]:
     jaxpr, shape = equation.params["jaxpr"], equation.params["shape"]
     if equation.params["kind"] == "rows":
         return Rows(jaxpr, shape).function
+    if equation.params["kind"] == "batch":
+        return Batch(jaxpr, shape[0]).function
     if 0 in shape:
         return partial(fused_p.impl, np, **equation.params)
     return Elementwise(jaxpr, shape).function

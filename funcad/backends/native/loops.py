@@ -189,6 +189,8 @@ def _scan(
 ) -> list:
     if length is None:
         raise Unsupported("a loop over a list of unknown length (the derivative of a while_loop)")
+    if any([type(v.aval) is StackAval for v in (*jaxpr.inputs, *jaxpr.outputs)]):
+        raise Unsupported("a loop over lists of unknown length (the derivative of a while_loop in it)")
     build, body = region.build, prune(jaxpr)
     consts, first, xs = split(values, n_consts, n_carry)
     _checked([*consts, *first], body.inputs)

@@ -10,10 +10,12 @@ from collections.abc import Callable
 from typing import Any
 
 from funcad.backends.native import gemm, program_moves, program_reduce
+from funcad.backends.native.batch import emit_batch, lanes_for
 from funcad.backends.native.emitter import Lane
 from funcad.backends.native.program_region import RULES, Region, rule
 from funcad.backends.native.program_values import Splat, View, indexed, reshaped, spread, transposed
-from funcad.ir.jaxpr import Equation
+from funcad.backends.native.unsupported import Unsupported
+from funcad.ir.jaxpr import Equation, Jaxpr
 
 __all__: list[str] = []
 
@@ -224,6 +226,23 @@ def _scatter(region: Region, equation: Equation, values: list, *, mode: str, bat
         build.drop(view)
     return outs
 
+
+@rule("fused")
+def _batch(region: Region, equation: Equation, values: list, *, jaxpr: Jaxpr, kind: str, shape: tuple) -> list:
+    """A loop over small examples."""
+    if kind != "batch":  # a program that was fused for the other engine
+        raise Unsupported(f"a group of kind {kind} is no part of a whole program")
+    if kind != "batch":
+        raise Unsupported(f"a group of kind {kind} has a kernel of its own")
+    build, (size,) = region.build, shape
+    places = [region.target(v) for v in equation.outputs]
+    views = [build.ordered(x) for x in values]
+    pointers = [build.pointer(view) for view in (*views, *places)]
+    lanes = lanes_for(jaxpr, build.host, size)
+    emit_batch(build.f, jaxpr, build.host, lanes, pointers[: len(views)], pointers[len(views) :], 0, size)
+    for view in views:
+        build.drop(view)
+    return places
 
 
 # -- running sums

@@ -25,8 +25,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from funcad.backends.engines import compiling
 from funcad.backends.native import cache
 from funcad.configuration import reports
+from funcad.ir.forks import held_over_forks
 
 __all__ = ["Host", "Compiled", "CompilationError", "host", "lanes_of", "available", "why_not", "compile_module", "probes"]
 
@@ -69,15 +71,7 @@ _lock = threading.RLock()
 _alive: weakref.WeakValueDictionary[str, Compiled] = weakref.WeakValueDictionary()
 _verdict: str | None = None  # why the native engine cannot be used, "" if it can, None before anyone asked
 _probed = 0  # how many of the probes have been run
-
-
-def _after_fork() -> None:
-    global _lock
-    _lock = threading.RLock()
-
-
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_after_fork)
+held_over_forks(compiling, _lock)  # LLVM has locks of its own, which no child may inherit taken
 
 
 @functools.cache

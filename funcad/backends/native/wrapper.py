@@ -86,7 +86,7 @@ class Plan(np.ndarray):
         self.kept = ()
 
     def __del__(self) -> None:
-        if self.kept and self[ARENA]:
+        if ARENA is not None and self.kept and self[ARENA]:  # None: the process ends, and modules are empty already
             _release(int(self[ARENA]))
 
 

@@ -1,0 +1,114 @@
+"""Calling a compiled group of kind "batch": `Batch(jaxpr, size).function(*arrays) -> list of arrays`.
+
+Idea: as for groups of rows: contiguous arrays of the right dtypes go through one built-in function (wrapper.py), others are
+copied and go through ctypes; several threads share the chunks of a large batch; large results come from the buffer pool.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from funcad.backends.buffers import LARGE, empty
+from funcad.backends.native import ir, target, threads, wrapper
+from funcad.backends.native.batch import emit_batch, lanes_for
+from funcad.backends.native.operands import readable
+from funcad.backends.native.rows_plan import cost
+from funcad.backends.native.wrapper import Given, Wanted
+from funcad.ir.jaxpr import Jaxpr
+
+__all__ = ["Batch"]
+
+RUNNER, POOL, CHUNK, SIZE = range(4)  # words of `numbers`
+CHUNK_WORK, LEAST = 25.0, 256  # microseconds, and examples, of a chunk
+UNLOCK = 20.0  # microseconds of work from which other Python threads may run meanwhile
+
+
+class Batch:
+    """The kernel of one group for batches of one size; raises Unsupported if it cannot be compiled.
+
+    >>> import numpy as np
+    >>> from funcad.ir.aval import Aval
+    >>> from funcad.ir.jaxpr import Equation, Var
+    >>> from funcad.primitives.shape import rev_p
+    >>> x, y = Var(Aval((3, 2), np.dtype(float))), Var(Aval((3, 2), np.dtype(float)))
+    >>> group = Jaxpr((x,), (Equation(rev_p, (x,), {"axes": (1,)}, (y,)),), (y,))
+    >>> Batch(group, 3).function(np.arange(6.0).reshape(3, 2))
+    [array([[1., 0.],
+           [3., 2.],
+           [5., 4.]])]
+    """
+
+    def __init__(self, jaxpr: Jaxpr, size: int):
+        self.avals = [v.aval for v in jaxpr.inputs]
+        self.results = [(v.aval.shape, v.aval.dtype) for v in jaxpr.outputs]
+        host = target.host()
+        lanes = lanes_for(jaxpr, host, size)
+        work = _estimate(jaxpr, size, lanes)
+        chunk = max(LEAST, int(CHUNK_WORK / work * size)) // lanes * lanes
+        self.parallel = work > threads.WORTH and size > chunk
+        self.pooled = any([math.prod(s) * d.itemsize >= LARGE for s, d in self.results])
+        self.numbers = np.array([*(threads.runner() if self.parallel else (0, 0)), chunk, size], np.int64)
+        module = ir.Module()
+        _kernel(module, jaxpr, host, lanes)
+        code = target.compile_module(module.text(), ["kernel"])
+        given = [Given("array", a.shape, a.dtype) for a in (*self.avals, self.numbers)]
+        if self.pooled:
+            given += [Given("array", *r) for r in self.results]
+        wanted = [] if self.pooled else [Wanted("array", *r) for r in self.results]
+        self.plan = wrapper.make_plan(given, wanted, code.address["kernel"], 0, work > UNLOCK, [code])
+        self.call = wrapper.make_builtin(self.plan)
+
+    def function(self, *arrays: Any) -> list[Any]:
+        if self.parallel:
+            threads.ready()
+        fresh = [empty(*r) for r in self.results] if self.pooled else []
+        answer = NotImplemented if self.call is None else self.call(*arrays, self.numbers, *fresh)
+        if answer is NotImplemented:
+            return self._other(arrays)
+        return fresh or (list(answer) if type(answer) is tuple else [answer])
+
+    def _other(self, arrays: Sequence[Any]) -> list[Any]:
+        """A call with arrays of any layout, by ctypes."""
+        given = [np.ascontiguousarray(readable(a, aval)) for a, aval in zip(arrays, self.avals)]
+        found = [empty(*r) for r in self.results]
+        wrapper.call_by_ctypes(self.plan, [a.__array_interface__["data"][0] for a in (*given, self.numbers, *found)])
+        return found
+
+
+def _estimate(jaxpr: Jaxpr, size: int, lanes: int) -> float:
+    """Microseconds that one thread needs, roughly."""
+    arithmetic = sum(
+        [cost(e) * math.prod(e.outputs[0].aval.shape[1:]) for e in jaxpr.equations if e.primitive.emit is not None]
+    )
+    moved = sum([math.prod(v.aval.shape[1:]) for v in (*jaxpr.inputs, *jaxpr.outputs)])
+    return size * (arithmetic * 0.4 / lanes + moved) * 1e-3
+
+
+def _kernel(module: ir.Module, jaxpr: Jaxpr, host: Any, lanes: int) -> None:
+    """Add `part`, which runs one chunk, and `kernel`, which runs all of them."""
+    part = ir.Function(module, "part", [("ptr", "%slots"), ("i64", "%lo"), ("i64", "%hi"), ("ptr", "%arena")])
+    n = len(jaxpr.inputs)
+    pointers = [_word(part, "%slots", i, "ptr") for i in range(n)]
+    results = [_word(part, "%slots", n + 1 + k, "ptr") for k in range(len(jaxpr.outputs))]
+    emit_batch(part, jaxpr, host, lanes, pointers, results, "%lo", "%hi")
+    part.do("ret void")
+    module.add(part)
+    kernel = ir.Function(module, "kernel", [("ptr", "%slots"), ("ptr", "%arena"), ("ptr", "%context")], "i32")
+    numbers = _word(kernel, "%slots", n, "ptr")
+    runner, length, total = [_word(kernel, numbers, i, kind) for i, kind in ((RUNNER, "ptr"), (CHUNK, "i64"), (SIZE, "i64"))]
+    serial = kernel.put(f"icmp eq ptr {runner}, null")
+    with kernel.when(serial):
+        kernel.do(f"call void @part(ptr %slots, i64 0, i64 {total}, ptr null)")
+    with kernel.when(kernel.put(f"xor i1 {serial}, true")):
+        pool = _word(kernel, numbers, POOL, "ptr")
+        kernel.do(f"call void {runner}(ptr {pool}, ptr @part, ptr %slots, i64 {total}, i64 {length}, ptr null, i64 0)")
+    kernel.do("ret i32 0")
+    module.add(kernel)
+
+
+def _word(function: ir.Function, pointer: str, index: int, kind: str = "i64") -> str:
+    return function.load(f"load {kind}, ptr {function.put(f'getelementptr i64, ptr {pointer}, i64 {index}')}")

@@ -1,0 +1,170 @@
+"""What users and reviewers found wrong in the compiler once: each a program of a few lines, run on every engine."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+import threading
+import time
+import warnings
+
+import numpy as np
+import pytest
+
+import funcad
+from funcad.backends import engines
+
+ENGINES = ["interpreter", "numpy", "native"]
+RUNS = 4  # the reference, compiling, and calls after that
+
+
+@pytest.fixture(params=ENGINES)
+def engine(request):
+    if request.param == "native":
+        pytest.importorskip("llvmlite")
+    with funcad.config.set(engine=request.param):
+        yield request.param
+
+
+class Plain(np.ndarray):
+    """A subclass without ideas of its own."""
+
+
+def _mapped(values):
+    with tempfile.TemporaryFile() as file:
+        array = np.memmap(file, dtype=values.dtype, mode="w+", shape=values.shape)
+    array[...] = values
+    return array
+
+
+@pytest.mark.parametrize("dress", [lambda x: x.view(Plain), _mapped], ids=["subclass", "memmap"])
+def test_arrays_of_subclasses_give_plain_arrays_of_ones_own(engine, dress):
+    f = funcad.jit(lambda x: (x, x + 1.0, x.T, np.sin(x), x @ x))
+    x = dress(np.ones((3, 3)))
+    for _ in range(RUNS):
+        for out in f(x):
+            assert type(out) is np.ndarray and not np.shares_memory(out, x)
+            out.fill(7.0)
+    assert (np.asarray(x) == 1.0).all()
+
+
+def test_captured_subclass_is_read_by_reference(engine):
+    data = _mapped(np.zeros(3))
+    f = funcad.jit(lambda x: (x + data, data))
+    for i in range(RUNS):
+        data[:] = i
+        for out in f(np.zeros(3)):
+            assert type(out) is np.ndarray and (out == i).all() and not np.shares_memory(out, data)
+
+
+def test_donated_buffer_that_another_argument_shows(engine):
+    f = funcad.jit(lambda x, y: (x + 1.0, x * y), donate_argnums=0)
+    for _ in range(RUNS):
+        x = np.arange(40000.0)
+        y = np.frombuffer(x)  # its base is a memoryview
+        first, second = f(x, y)
+        assert np.array_equal(first, np.arange(40000.0) + 1.0) and np.array_equal(second, np.arange(40000.0) ** 2)
+
+
+# ---------------------------------------------------------------- exported text
+
+
+def _run(f, *args):
+    module = {}
+    exec(funcad.jit(f).source(*args), module)
+    return module["run"](*args)
+
+
+def test_source_with_numbers_that_are_not_finite_or_long():
+    numbers = (np.float64("nan"), np.float32("-inf"), np.longdouble(1) / 3, np.complex64(complex(np.inf, -0.0)))
+
+    def f(x):
+        return tuple([np.where(x > 0, x, c) for c in numbers])
+
+    x = np.array([-1.0, 2.0])
+    for found, expected in zip(_run(f, x), f(x)):
+        assert found.dtype == expected.dtype
+        np.testing.assert_array_equal(found, expected)
+
+
+@pytest.mark.parametrize(
+    "draw",
+    [
+        lambda key: funcad.random.normal(key, (3,)),
+        lambda key: funcad.random.gamma(key, 2.0, (3,)),
+        lambda key: funcad.random.poisson(key, 3.0, (3,)),
+        lambda key: funcad.vmap(lambda k: funcad.random.normal(k, (2,)))(funcad.random.split(key, 3)),
+    ],
+    ids=["normal", "gamma", "poisson", "mapped"],
+)
+def test_source_of_random_numbers(draw):
+    key = funcad.random.key(3)
+    (found,) = _run(draw, key)
+    np.testing.assert_array_equal(found, draw(key))
+
+
+def test_source_of_branches_chosen_by_lane():
+    def f(x, k):
+        return funcad.vmap(lambda x, k: funcad.switch(k, [np.sin, lambda x: 1.0 / x, np.exp], x))(x, k)
+
+    x, k = np.array([0.0, 1.0, 2.0]), np.array([0, 1, 2])
+    np.testing.assert_allclose(_run(f, x, k)[0], f(x, k))
+
+
+# ---------------------------------------------------------------- threads, forks, long programs
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork")
+def test_a_child_of_a_fork_amid_compilation_can_compile():
+    f = funcad.jit(lambda x: np.tanh(x) * 2.0)
+    f(np.ones(2))
+    f(np.ones(2))  # what is imported when first needed is there now
+    started, release = threading.Event(), threading.Event()
+
+    def slowly():
+        with engines.compiling:
+            started.set()
+            release.wait(0.3)
+
+    thread = threading.Thread(target=slowly)
+    thread.start()
+    started.wait()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)  # Python 3.12: fork amid threads
+        pid = os.fork()
+    if pid == 0:
+        try:
+            g = funcad.jit(lambda x: np.sin(x) + 1.0)
+            right = all([np.allclose(g(np.ones(3)), np.sin(1.0) + 1.0) for _ in range(3)])
+            os._exit(0 if right else 1)
+        finally:
+            os._exit(2)
+    release.set()
+    thread.join()
+    deadline = time.monotonic() + 60
+    while time.monotonic() < deadline:
+        ended, status = os.waitpid(pid, os.WNOHANG)
+        if ended:
+            assert status == 0
+            return
+        time.sleep(0.01)
+    os.kill(pid, 9)
+    os.waitpid(pid, 0)
+    raise AssertionError("the child hangs")
+
+
+def test_a_long_program_on_small_arrays_does_not_compile_for_long(monkeypatch):
+    pytest.importorskip("llvmlite")
+    monkeypatch.setattr(engines, "BUDGET", 0.0)
+    monkeypatch.setattr(engines, "EARNED", 0.0)
+
+    def f(x):
+        for i in range(300):
+            x = np.sin(x) + i * 1e-3
+        return x
+
+    with funcad.config.set(engine="native"):
+        g = funcad.jit(f)
+        for _ in range(RUNS):
+            np.testing.assert_allclose(g(np.ones(3)), f(np.ones(3)), rtol=1e-12)
+        assert any(["took long enough" in r for r in g.explain(np.ones(3)).reasons])

@@ -1,0 +1,239 @@
+"""Random programs on every engine: tests/random_programs.py draws them, tests/fuzzing.py runs and compares them.
+
+By default 2,000 small programs for the NumPy engine, 1,000 for the native one (compiling costs more than running) and a few
+large ones; FUNCAD_FUZZ_SECONDS with `pytest -m slow` runs on from there, each FUNCAD_SLOW_SHARD on other seeds. A failure
+prints the program made small. The last tests plant bugs, to see that the fuzz finds them: a test that cannot fail is worthless.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+import pytest
+
+import funcad
+from funcad.backends.native import target
+from funcad.passes import fresh
+from funcad.passes.fresh import fresh_results
+from funcad.passes.pipeline import optimize
+from funcad.primitives.transcendental import arctan2_p
+from tests.fuzzing import ENGINES, NATIVE, Mismatch, check, check_case, compiled, minimised
+from tests.random_programs import Case, random_case, trace
+from tests.rounding import Bound, bounds_of, disagreement, reference
+
+pytestmark = pytest.mark.filterwarnings("ignore")
+native_only = pytest.mark.skipif(not target.available(), reason=str(target.why_not()))
+BLOCK = 50
+NUMPY = ("numpy", "tiny")
+
+
+def some(first: int, count: int, engines: Sequence[str], big: bool = False) -> None:
+    for seed in range(first, first + count):
+        check_case(random_case(seed, big), engines)
+
+
+@pytest.mark.parametrize("first", range(0, 2000, BLOCK))
+def test_numpy_engine(first: int) -> None:
+    some(first, BLOCK, ["numpy" if first % (2 * BLOCK) else "tiny"])
+
+
+@native_only
+@pytest.mark.parametrize("first", range(0, 1000, BLOCK))
+def test_native_engine(first: int) -> None:
+    some(first, BLOCK, ["native" if first % (2 * BLOCK) else "kernels"])
+
+
+@pytest.mark.parametrize(
+    "engine", ["numpy", pytest.param("native", marks=native_only), pytest.param("kernels", marks=native_only)]
+)
+def test_large_programs(engine: str) -> None:
+    """1e5 elements and more: tiles, threads, pooled memory."""
+    some(0, 12, [engine], big=True)
+
+
+@pytest.mark.slow
+def test_for_an_hour() -> None:
+    shard, shards = map(int, os.environ.get("FUNCAD_SLOW_SHARD", "1/1").split("/"))
+    until = time.monotonic() + float(os.environ.get("FUNCAD_FUZZ_SECONDS", "3600")) / shards
+    seed = 1_000_000 * shard
+    engines = ENGINES if target.available() else NUMPY
+    while time.monotonic() < until:
+        check_case(random_case(seed), engines)
+        if seed % 40 == 0:
+            check_case(random_case(seed, big=True), [e for e in engines if e != "tiny"])
+        seed += 1
+
+
+# ---------------------------------------------------------------- is this a test?
+
+
+def test_most_results_are_compared_closely() -> None:
+    """The bounds are not so wide that everything passes."""
+    exact = close = elements = loose = 0
+    for seed in range(150):
+        try:
+            jaxpr, values = trace(random_case(seed))
+            expected = reference(jaxpr, values)
+        except (TypeError, ValueError, IndexError):
+            continue
+        for x, bound in zip(map(np.asarray, expected), bounds_of(jaxpr, values, expected)):
+            if x.dtype == object:
+                continue
+            elements += x.size
+            exact += x.size if bound.exact else 0
+            if not bound.exact:
+                with np.errstate(all="ignore"):
+                    size = np.where(np.isfinite(x) & (x != 0), np.abs(x), 1)
+                    sharp = bound.pattern & (bound.allowed <= 1e-3 * size)
+                close += int(np.sum(sharp))
+                loose += int(np.sum(~sharp))
+    assert elements > 3000
+    assert loose < 0.2 * elements, (elements, exact, close, loose)
+
+
+def test_a_disagreement_is_seen() -> None:
+    x = np.array([1.0, -0.0, np.nan, np.inf])
+    exact = Bound(x, [], True)
+    assert disagreement(x.copy(), x, exact) is None
+    for i, wrong in enumerate([np.nextafter(1.0, 2.0), 0.0, 1.0, -np.inf]):
+        y = x.copy()
+        y[i] = wrong
+        assert disagreement(y, x, exact) is not None
+    assert disagreement(x.astype(np.float32), x, exact) is not None
+    assert disagreement(x[0], x, exact) is not None
+    noise = Bound(x, [x * (1 + 1e-15), x * (1 - 1e-15)], False)
+    assert disagreement(x * (1 + 8e-16), x, noise) is None
+    assert disagreement(x * (1 + 8e-15), x, noise) is not None
+    assert disagreement(np.array([1.0, -0.0, np.inf, np.inf]), x, noise) is not None
+    assert disagreement(np.array([1, 2]), np.array([1, 3]), Bound(np.array([1, 3]), [np.array([1, 3])], False)) is not None
+
+
+def finds(engines: Sequence[str], seeds: int = 300) -> str:
+    """The report of the first failure among some programs."""
+    for seed in range(seeds):
+        try:
+            check_case(random_case(seed), engines)
+        except Mismatch as error:
+            return str(error)
+    return ""
+
+
+def test_planted_bug_in_the_copies_of_results(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(fresh, "sub_p", arctan2_p)
+    report = finds(["numpy"], 400)
+    assert "instead of" in report and "engine numpy" in report
+
+
+def test_planted_bug_in_a_pass(monkeypatch: pytest.MonkeyPatch) -> None:
+    import funcad.passes.pipeline as pipeline
+
+    def swapped(jaxpr: Any) -> Any:
+        equations = [
+            e._replace(inputs=e.inputs[::-1]) if e.primitive.name in ("sub", "maximum", "lt") else e for e in jaxpr.equations
+        ]
+        return type(jaxpr)(jaxpr.inputs, tuple(equations), jaxpr.outputs)
+
+    monkeypatch.setattr(pipeline, "PIPELINE", (*pipeline.PIPELINE, swapped))
+    assert "instead of" in finds(["numpy"])
+
+
+@native_only
+def test_planted_bug_in_an_emitter_rule(monkeypatch: pytest.MonkeyPatch) -> None:
+    from funcad.backends.native.emitter import Emitter
+
+    minimum: Callable[..., Any] = Emitter.minimum
+    monkeypatch.setattr(Emitter, "maximum", minimum)
+    monkeypatch.setattr(Emitter, "exp", Emitter.expm1)
+    assert "instead of" in finds(["native"])
+    assert "instead of" in finds(["kernels"])
+
+
+def test_minimised_program_is_small(monkeypatch: pytest.MonkeyPatch) -> None:
+    import funcad.passes.pipeline as pipeline
+
+    def wrong(jaxpr: Any) -> Any:
+        equations = [e._replace(inputs=(e.inputs[1], e.inputs[0])) if e.primitive.name == "div" else e for e in jaxpr.equations]
+        return type(jaxpr)(jaxpr.inputs, tuple(equations), jaxpr.outputs)
+
+    monkeypatch.setattr(pipeline, "PIPELINE", (*pipeline.PIPELINE, wrong))
+
+    def f(x: Any, y: Any) -> Any:
+        z = np.sin(x) + y
+        for _ in range(5):
+            z = np.tanh(z) * x
+        return np.exp(z / y) - x, z
+
+    jaxpr, values = trace(Case(f, (np.array([1.0, 2.0]), np.array([3.0, 0.5])), ""))
+    small, inputs = minimised(jaxpr, values, "numpy")
+    assert [e.primitive.name for e in small.equations] == ["div"] and len(inputs) == 2
+
+
+# ---------------------------------------------------------------- what the fuzz has found
+
+engines = pytest.mark.parametrize("engine", [pytest.param(e, marks=[native_only] if e in NATIVE else []) for e in ENGINES])
+
+
+def on(engine: str, f: Callable[..., Any], *args: Any) -> None:
+    jaxpr, values = trace(Case(f, args, ""))
+    check(jaxpr, values, engine)
+
+
+@engines
+def test_arrays_of_the_other_byte_order(engine: str) -> None:
+    x = np.arange(6.0).reshape(2, 3).astype(">f8" if np.little_endian else "<f8")
+    on(engine, lambda x: (np.sum(x), np.prod(x, axis=0), np.cumsum(x), np.mean(x), np.einsum("ij,kl->ij", x, x)), x)
+
+
+@engines
+def test_a_broadcast_that_an_operation_reads_twice(engine: str) -> None:
+    x = np.arange(6.0).reshape(2, 3)
+    on(engine, lambda x: (lambda b: (np.argmin(b, axis=2), np.multiply(b, b), b))(np.broadcast_to(np.sin(x), (2, 2, 3))), x)
+
+
+@engines
+@pytest.mark.parametrize(
+    "f",
+    [
+        lambda x: x * 1.0,
+        lambda x: (x - 0.0, x - 0.0),
+        lambda x: (np.where(x > 0, x, x), x.T * 1.0),
+        lambda x: (lambda y: (y, y, y.T))(x / 1.0),
+        lambda x: np.broadcast_to(x[0, 0], (2, 3)) * 1.0,
+        lambda x: funcad.scan(lambda c, v: (c + v, x), x[0], x)[1],
+        lambda x: funcad.checkpoint(lambda y: np.where(y > 0, x, x))(x),
+        lambda x: (np.sin(x), np.sin(x)),
+    ],
+)
+def test_results_are_arrays_of_their_own(f: Any, engine: str) -> None:
+    """The caller may write into a result: neither an argument nor another result is the same memory."""
+    x = np.arange(6.0).reshape(2, 3)
+    on(engine, f, x)
+    jaxpr, values = trace(Case(f, (x,), ""))
+    results = compiled(jaxpr, engine).run(list(values))
+    before = np.array(x)
+    for r in results:
+        r *= 2.0
+    assert np.array_equal(x, before)
+
+
+def test_views_that_were_asked_for_stay_views() -> None:
+    jaxpr = funcad.jit(lambda x: (x[1:], x.T, x)).lower(np.ones((2, 3))).jaxpr
+    assert fresh_results(jaxpr, optimize(jaxpr)) is optimize(jaxpr)
+
+
+def test_planted_bug_in_the_generated_text(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A result of an earlier run is reused as scratch memory."""
+    from funcad.backends import emission
+
+    kept: dict[Any, np.ndarray] = {}
+
+    def shared(shape: Any, dtype: Any = float, *args: Any) -> np.ndarray:
+        key = (shape if isinstance(shape, tuple) else (shape,), np.dtype(dtype))
+        return kept.setdefault(key, np.empty(shape, dtype))
+
+    monkeypatch.setattr(emission, "empty", shared)
+    assert finds(["tiny"])
