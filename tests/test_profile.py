@@ -96,8 +96,7 @@ def test_explain_looks_into_loops(engine: str) -> None:
         assert [(g["inside"], g["kind"]) for g in found.groups] == [("", "whole program"), ("scan > ", "body")]
         assert "tanh" in found.groups[1]["operations"]
     elif engine == "numpy":
-        inside = {a["operation"]: a["why"] for a in found.alone if a["inside"] == "scan > "}
-        assert "not fused" in inside["tanh"]
+        assert [g["kind"] for g in found.groups if g["inside"] == "scan > " and "tanh" in g["operations"]] == ["elementwise"]
         assert "see inside" in next(a["why"] for a in found.alone if a["operation"] == "scan")
 
 
@@ -162,9 +161,9 @@ def test_profile_shares_the_time_of_a_loop_out_to_its_body(engine: str) -> None:
     found = funcad.jit(recurrence).profile(0.5, np.ones((20, 3)))
     scan = next(e for e in found.equations if e.what == "scan")
     body = [e for e in found.equations if e.inside == "scan > "]
-    assert {"tanh", "sin"} <= {e.what for e in body}
+    work = profiling.TRANSCENDENTAL * 20 * 3
+    assert sum([e.flops for e in body if "tanh" in e.what or "sin" in e.what]) >= 2 * work  # one group, or two operations
     assert sum([e.seconds for e in body]) == pytest.approx(scan.seconds)
-    assert next(e for e in body if e.what == "sin").flops == 20 * 3 * profiling.TRANSCENDENTAL
     assert "(step)" in names_of(found.lines)
     assert sum([line.seconds for line in found.lines]) == pytest.approx(found.parts)
 
@@ -175,9 +174,10 @@ def test_profile_enters_while_loops_and_branches(engine: str) -> None:
         return funcad.cond(x[0] > 0, lambda y: np.exp(-y), lambda y: y * y * y, x)
 
     found = funcad.jit(f).profile(np.ones(4))
-    inside = {(e.inside, e.what): e for e in found.equations}
-    assert inside["while_loop > ", "mul"].flops == 8 * 4  # 1.5**8 * 4 > 100
-    assert ("cond > ", "exp") in inside and ("cond > ", "mul") not in inside
+    turns = [e for e in found.equations if e.inside == "while_loop > " and "mul" in e.what]
+    assert sum([e.flops for e in turns]) == 8 * 4  # 1.5**8 * 4 > 100
+    branch = [e.what for e in found.equations if e.inside == "cond > "]
+    assert any(["exp" in what for what in branch]) and not any(["mul" in what for what in branch])
 
 
 def test_profile_of_nested_loops_and_of_no_turns(engine: str) -> None:
@@ -186,7 +186,7 @@ def test_profile_of_nested_loops_and_of_no_turns(engine: str) -> None:
         return funcad.scan(lambda c, x: (funcad.scan(inner, c, x)[0], c), 0.0, xs)
 
     found = funcad.jit(rows).profile(np.ones((3, 5)))
-    assert next(e for e in found.equations if e.what == "sin").flops == 15 * profiling.TRANSCENDENTAL
+    assert next(e for e in found.equations if "sin" in e.what).flops >= 15 * profiling.TRANSCENDENTAL
     found = funcad.jit(rows).profile(np.ones((0, 5)))
     assert not [e for e in found.equations if e.inside]
 

@@ -66,7 +66,7 @@ class Explanation:
                 kind, shape = equation.params["kind"], equation.params["shape"]
                 self.groups.append(_group(kind, shape, equation.params["jaxpr"], program.engine_of(equation), inside))
                 continue
-            why = _why(equation, inside)
+            why = _why(equation)
             self.alone.append({"operation": equation.primitive.name, "line": _line(equation), "why": why, "inside": inside})
             for sub in subjaxprs(equation.params):
                 self._walk(sub, program, f"{inside}{equation.primitive.name} > ")
@@ -176,7 +176,7 @@ def _native(jaxpr: Jaxpr, inside: str) -> Iterator[dict[str, Any]]:
             yield from _native(sub, f"{inside}{equation.primitive.name} > ")
 
 
-def _why(equation: Equation, inside: str) -> str:
+def _why(equation: Equation) -> str:
     """Why an equation is in no group."""
     primitive = equation.primitive
     if equation_has_effects(equation):
@@ -185,8 +185,6 @@ def _why(equation: Equation, inside: str) -> str:
         return "a program of its own, see inside"
     if primitive.name in _MOVES:
         return "moves no data: a view"
-    if inside:
-        return "in the body of a loop or branch, which is not fused"
     if primitive.emit is not None:
         if not equation.outputs[0].aval.shape:
             return "a scalar: nothing to loop over"
