@@ -59,7 +59,11 @@ class Config:
 
     def __init__(self) -> None:
         for name, (variable, default, check, _) in SETTINGS.items():
-            self.__dict__[name] = check(os.environ.get(variable, default))
+            value = os.environ.get(variable, default)
+            try:
+                self.__dict__[name] = check(value)
+            except ValueError as error:
+                raise ValueError(f"the environment variable {variable} is {value!r}: {error}") from None
 
     def __getattr__(self, name: str) -> Any:
         raise AttributeError(f"funcad.config has no setting {name!r}; there are {', '.join(SETTINGS)}")

@@ -124,7 +124,12 @@ def test_what_cannot_be_exported_says_so() -> None:
         source_of(jaxpr, consts)
 
 
-@pytest.mark.parametrize("op", [pytest.param(s, id=s.id) for s in all_specs()])
+def every_operation() -> list[Any]:
+    """A quarter of them by default."""
+    return [pytest.param(s, id=s.id, marks=[pytest.mark.slow] if i % 4 else []) for i, s in enumerate(all_specs())]
+
+
+@pytest.mark.parametrize("op", every_operation())
 def test_every_operation(op: Any) -> None:
     args = op.samples()[0]
     positions = op.variables(args)
