@@ -168,3 +168,17 @@ def test_a_long_program_on_small_arrays_does_not_compile_for_long(monkeypatch):
         for _ in range(RUNS):
             np.testing.assert_allclose(g(np.ones(3)), f(np.ones(3)), rtol=1e-12)
         assert any(["took long enough" in r for r in g.explain(np.ones(3)).reasons])
+
+
+@pytest.mark.parametrize("choose", [np.min, lambda x: x[1], lambda x: x.reshape(2, 1)[0, 0]], ids=["min", "index", "reshape"])
+def test_an_element_of_a_repeated_weak_number_is_a_numpy_scalar(engine, choose):
+    def f(x):
+        _, count = funcad.while_loop(lambda s: s[1] < 3, lambda s: (s[0], s[1] + 1), (x, 0))
+        _, counts = funcad.scan(lambda c, _: (c, c), count, None, length=2)
+        return choose(counts), x
+
+    jitted = funcad.jit(f)
+    for _ in range(RUNS):
+        chosen, _ = jitted(np.ones(2))
+        assert chosen == 3
+        assert type(chosen) is np.int64

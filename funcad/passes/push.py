@@ -19,6 +19,7 @@ from typing import Any, NamedTuple
 
 from funcad.ir.aval import Aval, LiteralAval
 from funcad.ir.jaxpr import Equation, Jaxpr, Literal, Var
+from funcad.passes.rewrite import fits
 from funcad.primitives.arithmetic import pow_p
 from funcad.primitives.contraction import dot_general_p
 from funcad.primitives.conversion import stop_gradient_p
@@ -132,9 +133,9 @@ class _Push:
         if rule is None and primitive.emit is not None and not primitive.multiple and not primitive.effect:
             rule = _Push.element
         if rule is not None:
-            view = rule(self, equation)
-            if view is not None:
-                self.views[equation.outputs[0]] = view
+            view, out = rule(self, equation), equation.outputs[0]
+            if view is not None and (view.shape or fits(view.base.aval, out.aval)):  # one repeated element may be a weak scalar
+                self.views[out] = view
                 return
         self.keep(equation)
 
