@@ -182,3 +182,18 @@ def test_an_element_of_a_repeated_weak_number_is_a_numpy_scalar(engine, choose):
         chosen, _ = jitted(np.ones(2))
         assert chosen == 3
         assert type(chosen) is np.int64
+
+
+@pytest.mark.parametrize("setting", ["numpy", "native"])
+def test_a_view_that_was_writable_does_not_become_repeated_elements(setting):
+    """One number, once as a view and once broadcast, is one array after the passes; the view is still writable."""
+    if setting == "native":
+        pytest.importorskip("llvmlite")
+
+    def f(x):
+        return x[0, None], np.arctan2(np.broadcast_to(x.reshape(()), (1,)), x), x**x
+
+    x = np.array([0.5], np.float32)
+    program = engines.Compiled(funcad.make_jaxpr(f)(x).jaxpr, setting)
+    for _ in range(RUNS):
+        assert all([r.flags.writeable for r in program.run([x])])

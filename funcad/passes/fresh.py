@@ -44,11 +44,12 @@ def _start_of(equation: Equation, output: Var) -> Any:
     """What the carry of a loop was before it, if the loop hands it through as it is; None otherwise."""
     if kind_of(equation) != "scan":
         return None
-    position, body = equation.outputs.index(output), equation.params["jaxpr"]
-    first = equation.params["n_consts"]
-    if position < equation.params["n_carry"] and body.outputs[position] is body.inputs[first + position]:
-        return equation.inputs[first + position]
-    return None
+    position, params = equation.outputs.index(output), equation.params
+    first, body = params["n_consts"], params["jaxpr"]
+    if position >= params["n_carry"]:
+        return None
+    as_it_is = params["length"] == 0 or body.outputs[position] is body.inputs[first + position]
+    return equation.inputs[first + position] if as_it_is else None
 
 
 def _hands_through(equation: Equation, output: Var) -> bool:
@@ -64,22 +65,22 @@ def _hands_through(equation: Equation, output: Var) -> bool:
     if position >= params["n_carry"]:
         return False  # an array of all steps
     body = params["jaxpr"]
-    return params["length"] == 0 or _shared(body)[position][0]
+    return _shared(body)[position][0]
 
 
-def _shared(jaxpr: Jaxpr) -> list[tuple[bool, bool]]:
-    """Of each output: may it share memory with an argument or itself, and with an earlier output?"""
+def _shared(jaxpr: Jaxpr) -> list[tuple[bool, bool, bool]]:
+    """Of each output: may it share memory with an argument or itself, with an earlier output, and is it repeated elements?"""
     makers = {v: e for e in jaxpr.equations for v in e.outputs}
     inputs = set(jaxpr.inputs)
     earlier: set[Any] = set()
     found = []
     for o in jaxpr.outputs:
         if type(o) is not Var:
-            found.append((False, False))
+            found.append((False, False, False))
             continue
         base, repeated = _base(makers, o)
         several = base in makers and _hands_through(makers[base], base)
-        found.append((repeated or several or base in inputs, base in earlier))
+        found.append((repeated or several or base in inputs, base in earlier, repeated))
         earlier.add(base)
     return found
 
@@ -96,7 +97,7 @@ def fresh_results(before: Jaxpr, after: Jaxpr) -> Jaxpr:
       in (b,) }
     """
     now = _shared(after)
-    if before is after or not any([a or b for a, b in now]):
+    if before is after or not any(map(any, now)):
         return after
     makers = {v: e for e in after.equations for v in e.outputs}
     equations = list(after.equations)
