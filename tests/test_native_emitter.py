@@ -334,3 +334,17 @@ def test_what_is_refused() -> None:
     integers = np.dtype("i4")
     with pytest.raises(Unsupported, match="negative powers"):
         kernel(lambda e, x: e.integer_pow(x, -2), [integers], integers, 4)
+
+
+@pytest.mark.parametrize("bits", [128, 256, 512])
+def test_truth_values_are_combined_in_the_width_of_the_elements(bits: int) -> None:
+    """LLVM packs vectors of i1 to half their width and back where the processor has no registers for them."""
+    host = target.Host("example", frozenset(), bits)
+    function = ir.Function(ir.Module(), "f", [("ptr", "%x")])
+    emitter = Emitter(function, bits // 32, host)
+    x = emitter.load(np.float32, "%x", "0")
+    zero = emitter.literal(0, np.float32)
+    emitter.or_(emitter.logical_and(emitter.lt(x, zero), emitter.isnan(x)), emitter.gt(x, zero))
+    used = {line.split(" = ")[1].split(" %")[0] for line in function.lines if " = and " in line or " = or " in line}
+    kind = "i1" if bits == 512 else "i32"
+    assert used == {f"and <{bits // 32} x {kind}>", f"or <{bits // 32} x {kind}>"}

@@ -376,3 +376,52 @@ def test_vectors_wider_than_the_registers(monkeypatch: pytest.MonkeyPatch) -> No
     for seed in range(6):
         test_random_groups_in_every_layout(seed)
     test_sums_are_as_exact_as_numpys(F32, 1025)
+
+
+def _horner(n: int, dtype: Any = F64) -> Equation:
+    build = Build((n,))
+    x = build.input(dtype)
+    y = build.put(arithmetic.mul_p, x, 0.5)
+    for c in (0.25, -1.5, 3.0):
+        y = build.put(arithmetic.mul_p, build.put(arithmetic.add_p, y, c), x)
+    return build.equation(y)
+
+
+def _text(equation: Equation, lanes: int, unroll: int, far: bool = False) -> str:
+    group = kernels.analyse(equation.params["jaxpr"])
+    return kernels.kernel_text(group, target.host(), lanes, unroll, ["1"] * len(group.accesses), far=far)
+
+
+def test_chains_run_several_vectors_abreast() -> None:
+    """An operation that waits for the one before it leaves the processor idle, unless other vectors have work for it."""
+    small, large = [target.Host("example", frozenset(), bits) for bits in (256, 512)]
+    horner = kernels.analyse(_horner(1000).params["jaxpr"])
+    assert kernels._unroll(horner, small) == 4
+    lines = [line.split()[2] for line in _text(_horner(1000), 4, 4).splitlines() if " = fmul " in line or " = fadd " in line]
+    assert lines[:12] == ["fmul"] * 4 + ["fadd"] * 4 + ["fmul"] * 4
+
+    build = Build((1000,))
+    values = [build.input(F64) for _ in range(7)]  # all are needed at the end
+    while len(values) > 1:
+        values.append(build.put(arithmetic.mul_p, values.pop(), values.pop()))
+    many = kernels.analyse(build.equation(values[0]).params["jaxpr"])
+    assert (kernels._alive(many), kernels._unroll(many, small), kernels._unroll(many, large)) == (7, 2, 4)
+
+    build = Build((1000,))
+    x = build.input(F64)
+    long = kernels.analyse(build.equation(build.put(transcendental.tanh_p, build.put(transcendental.exp_p, x))).params["jaxpr"])
+    assert kernels._unroll(long, small) == 1  # its text is long
+
+
+@pytest.mark.parametrize("dtype", [F64, F32, C128])
+def test_several_vectors_abreast_of_every_length(dtype: np.dtype) -> None:
+    for n in (256, 257, 511, 512, 513, 1000, 70_001):
+        equation = _horner(n, dtype)
+        compare(equation, [np.linspace(-2.0, 2.0, n).astype(dtype)])
+
+
+def test_operands_that_no_near_cache_holds_are_asked_for_ahead() -> None:
+    assert [kernels.Elementwise(_horner(n).params["jaxpr"], (n,)).far for n in (1000, 65_536, 65_537)] == [False, False, True]
+    assert "prefetch" not in _text(_horner(1000), 4, 4)
+    calls = [line for line in _text(_horner(1000), 4, 4, far=True).splitlines() if "call void @llvm.prefetch" in line]
+    assert len(calls) == 2  # the lines of the cache that four vectors of 256 bits take

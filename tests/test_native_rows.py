@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import numpy as np
@@ -400,3 +401,22 @@ def test_the_text_is_the_same_for_most_batch_sizes() -> None:
         return module.text()
 
     assert text(4000) == text(400)
+
+
+def test_rows_abreast_come_from_several_places_of_a_block() -> None:
+    """Several streams are read faster than one: rows of one step are a part of the block apart, not neighbours."""
+    g = Group(64, 64, "f8")
+    x, c = g.input("full"), g.input("column")
+    plan = plan_rows(g.jaxpr(g.dot(x, c)), (64, 64))
+    module = ir.Module()
+    rows_kernel(module, plan, target.host())
+    assert re.search(r"udiv i64 %\w+, [24]$", module.text(), re.MULTILINE)
+
+
+def test_a_division_is_kept_rather_than_done_again() -> None:
+    g = Group(6, 16, "f8")
+    x, r, c = g.input("full"), g.input("row"), g.input("column")
+    scaled = g.do(ar.div_p, g.do(ar.mul_p, x, g.full(c)), g.full(r))
+    jaxpr = g.jaxpr(g.do(ar.sub_p, scaled, g.full(g.along(reduce_sum_p, scaled))))
+    assert list(plan_rows(jaxpr, (6, 16)).kept) == [scaled]
+    check(jaxpr, (6, 16), arguments(jaxpr, np.random.default_rng(0)))

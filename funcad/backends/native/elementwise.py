@@ -14,13 +14,15 @@
   `outputs[k]`; a sum over `parts` calls is the caller's to add up.
 * `lo` and `hi` restrict the outermost axis; `nontemporal` lists outputs that bypass the caches: for one axis, lo a multiple of
   `lanes * unroll`, and memory aligned to two vectors.
+* With `ahead` the operands are not in the nearer caches, and the code asks for them AHEAD of their use.
 
 Idea: the code of the elements is written once. Vectors step through a row, and the last one is moved back so that it ends
 where the row ends: it computes some elements again, which changes nothing, since outputs never overlap inputs. Only sums must
-not count them twice, and select. What does not depend on the inner axes is computed outside of them. Sums run in several
-vector accumulators; every BLOCK steps these are added, with Neumaier's compensation, to a second level, so the error does not
-grow with the number of elements. Invariant: sums depend on lo, hi, the layout and the vector width only. Traps: NumPy's
-sums begin with +0.0, so one of -0.0 alone is 0.0; an infinity must not meet its own compensation.
+not count them twice, and select. An operation is written for all `unroll` vectors of a step before the next one, so that a
+chain of operations waits for itself less often. What does not depend on the inner axes is computed outside of them. Sums
+run in several vector accumulators; every BLOCK steps these are added, with Neumaier's compensation, to a second level, so
+the error does not grow with the number of elements. Invariant: sums depend on lo, hi, the layout and the vector width only.
+Traps: NumPy's sums begin with +0.0, so one of -0.0 alone is 0.0; an infinity must not meet its own compensation.
 """
 
 from __future__ import annotations
@@ -38,6 +40,7 @@ from funcad.ir.jaxpr import Jaxpr, Literal, Var
 __all__ = ["Group", "analyse", "emit_elementwise", "emit_total", "REDUCTIONS"]
 
 REDUCTIONS = {"reduce_sum": "sum", "reduce_max": "max", "reduce_min": "min"}
+AHEAD = 2048  # bytes: large polynomials take 10 to 20 per cent less time with 1 to 2 KiB than without
 BLOCK = 64  # steps of one accumulator before it is added to the second level
 
 
@@ -99,11 +102,13 @@ def emit_elementwise(
     lo: str | int = 0,
     hi: str | int | None = None,
     nontemporal: Sequence[int] = (),
+    ahead: bool = False,
 ) -> None:
     """Write the loops of a group; the module's text has the meaning of the arguments."""
     writer = _Writer(function, group, host, lanes, unroll, modes, inputs, extents, strides)
     writer.outputs = list(outputs)
     writer.nontemporal = frozenset(nontemporal)
+    writer.ahead = ahead
     writer.run(lo, extents[0] if hi is None else hi)
 
 
@@ -112,6 +117,7 @@ class _Writer:
 
     outputs: list[str]
     nontemporal: frozenset[int]
+    ahead: bool
 
     def __init__(
         self,
@@ -153,18 +159,19 @@ class _Writer:
     def _value(self, values: dict[Var, Lane], atom: Any, dtype: Any) -> Lane:
         return self.emitter.literal(atom.value, dtype) if type(atom) is Literal else values[atom]
 
-    def _apply(self, values: dict[Var, Lane], level: int) -> None:
-        """The element operations of one level."""
+    def _apply(self, several: Sequence[dict[Var, Lane]], level: int) -> None:
+        """The element operations of one level, each for all of the vectors: a chain of them does not wait for itself."""
         for equation in self.group.equations:
             out = equation.outputs[0]
             if self.levels[out] != level:
                 continue
-            if equation.primitive.name == "broadcast_in_dim":  # of a literal
-                values[out] = self.emitter.literal(equation.inputs[0].value, out.aval.dtype)
-                continue
-            dtypes = operand_dtypes(equation)
-            operands = [self._value(values, a, d) for a, d in zip(equation.inputs, dtypes)]
-            values[out] = self.emitter.apply(equation, operands)
+            for values in several:
+                if equation.primitive.name == "broadcast_in_dim":  # of a literal
+                    values[out] = self.emitter.literal(equation.inputs[0].value, out.aval.dtype)
+                    continue
+                dtypes = operand_dtypes(equation)
+                operands = [self._value(values, a, d) for a, d in zip(equation.inputs, dtypes)]
+                values[out] = self.emitter.apply(equation, operands)
 
     def _read(self, values: dict[Var, Lane], level: int, offsets: list[str]) -> None:
         """Loads of what the loops so far determine; `offsets` of each access up to here."""
@@ -178,7 +185,7 @@ class _Writer:
         values: dict[Var, Lane] = {}
         zeros = ["0"] * len(self.inputs)
         self._read(values, 0, zeros)
-        self._apply(values, 0)
+        self._apply([values], 0)
         state = self._initial()
         final = self._rows(0, values, zeros, "0", lo, hi, state)
         self._finish(final)
@@ -218,7 +225,7 @@ class _Writer:
             now = [self._offset(k, axis, before, loop.index) for k, before in enumerate(offsets)]
             base = loop.index if place == "0" else f.put(f"add i64 {place}, {loop.index}")
             self._read(here, axis + 1, now)
-            self._apply(here, axis + 1)
+            self._apply([here], axis + 1)
             kinds = [kind for kind, _ in state]
             after = self._rows(axis + 1, here, now, f.put(f"mul i64 {base}, {inner}"), 0, inner, list(zip(kinds, loop.values)))
             loop.next(*after)
@@ -299,34 +306,52 @@ class _Writer:
         """`unroll` vectors from `start` on; gives the accumulators after them: of sums, unroll for each, and of extremes."""
         f, e, axis = self.f, self.emitter, self.ndim - 1
         added, most = list(sums), list(most)
-        for u in range(self.unroll):
-            index = start if u == 0 else f.put(f"add i64 {start}, {u * self.lanes}")
-            here = dict(values)
-            for var, k in self.group.reads.items():
-                if self.levels[var] == self.ndim:
-                    stride = 1 if self.modes[k][axis] == "1" else self.strides[k][axis]
-                    offset = self._offset(k, axis, offsets[k], index)
-                    here[var] = e.load(var.aval.dtype, self.inputs[k], offset, stride=stride)
-            self._apply(here, self.ndim)
-            spot = index if place == "0" else f.put(f"add i64 {place}, {index}")
-            for number, (var, pointer) in enumerate(zip(self.group.jaxpr.outputs, self.outputs)):
-                if var in self.group.sums:
-                    continue
-                if number not in self.nontemporal:
-                    e.store(here[var], pointer, spot)
-                    continue
-                moved = f.put(f"icmp ne i64 {f.put(f'urem i64 {start}, {self.width}')}, 0")  # the last: not aligned
-                with f.when(moved):
-                    e.store(here[var], pointer, spot)
-                with f.when(f.put(f"xor i1 {moved}, true")):
-                    e.store(here[var], pointer, spot, nontemporal=True)
-            for j, (var, atom, part) in enumerate(self.sum_parts):
-                lane, k = self._value(here, atom, var.aval.dtype), j * self.unroll + u
+        indices = [start, *[f.put(f"add i64 {start}, {u * self.lanes}") for u in range(1, self.unroll)]]
+        here = [dict(values) for _ in indices]
+        for var, k in self.group.reads.items():
+            if self.levels[var] == self.ndim:
+                stride = 1 if self.modes[k][axis] == "1" else self.strides[k][axis]
+                if stride == 1 and self.ahead:
+                    self._ask(var.aval.dtype, self.inputs[k], self._offset(k, axis, offsets[k], start))
+                for known, index in zip(here, indices):
+                    known[var] = e.load(var.aval.dtype, self.inputs[k], self._offset(k, axis, offsets[k], index), stride=stride)
+        self._apply(here, self.ndim)
+        self._write(here, start, indices if place == "0" else [f.put(f"add i64 {place}, {i}") for i in indices])
+        for j, (var, atom, part) in enumerate(self.sum_parts):
+            for u, known in enumerate(here):
+                lane, k = self._value(known, atom, var.aval.dtype), j * self.unroll + u
                 added[k] = self._add_to(lane, part, added[k], masks[u])
-            for j, (var, kind, atom) in enumerate(self.extreme):
-                lane = self._value(here, atom, var.aval.dtype)
+        for j, (var, kind, atom) in enumerate(self.extreme):
+            for known in here:
+                lane = self._value(known, atom, var.aval.dtype)
                 most[j] = e.combine(kind, Lane(lane.dtype, (most[j],)), lane).name
         return added, most
+
+    def _ask(self, dtype: Any, pointer: str, offset: str) -> None:
+        """Ask for as many lines of the cache as this step reads, AHEAD of it."""
+        f, size = self.f, dtype.itemsize
+        target = f.module.declare("llvm.prefetch.p0", "void", ["ptr", "i32", "i32", "i32"])
+        here = f.put(f"getelementptr [{size} x i8], ptr {pointer}, i64 {offset}")
+        for line in range(0, self.width * size, 64):
+            f.do(f"call void {target}(ptr {f.put(f'getelementptr i8, ptr {here}, i64 {AHEAD + line}')}, i32 0, i32 3, i32 1)")
+
+    def _write(self, here: list[dict[Var, Lane]], start: str, spots: list[str]) -> None:
+        """The full results of a step."""
+        f, e = self.f, self.emitter
+        full = [(k, v) for k, v in enumerate(self.group.jaxpr.outputs) if v not in self.group.sums]
+        for k, v in full:
+            if k not in self.nontemporal:
+                for known, spot in zip(here, spots):
+                    e.store(known[v], self.outputs[k], spot)
+        past = [(k, v) for k, v in full if k in self.nontemporal]
+        if not past:
+            return
+        moved = f.put(f"icmp ne i64 {f.put(f'urem i64 {start}, {self.width}')}, 0")  # the last: not aligned
+        for condition, nontemporal in ((moved, False), (f.put(f"xor i1 {moved}, true"), True)):
+            with f.when(condition):
+                for k, v in past:
+                    for known, spot in zip(here, spots):
+                        e.store(known[v], self.outputs[k], spot, nontemporal=nontemporal)
 
     def _add_to(self, lane: Lane, part: int, total: str, mask: str) -> str:
         e, f = self.emitter, self.f

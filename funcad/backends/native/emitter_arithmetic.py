@@ -62,10 +62,21 @@ class Arithmetic(Memory):
         return self.put(f"icmp {table[name]} {self.register(dtype)} {a}, {b}")
 
     def _both(self, a: str, b: str) -> str:
-        return self._op("and", BOOL, a, b)
+        return self._logic("and", a, b)
 
     def _either(self, a: str, b: str) -> str:
-        return self._op("or", BOOL, a, b)
+        return self._logic("or", a, b)
+
+    def _logic(self, what: str, a: str, b: str) -> str:
+        """`and`, `or` and `xor` of truth values; of vectors as integers of the width of the elements, as comparisons give them.
+
+        LLVM packs vectors of i1 to half their width and back. Registers of 512 bits have masks of their own.
+        """
+        if self.lanes == 1 or self.host.vector_bits == 512:
+            return self._op(what, BOOL, a, b)
+        narrow, wide = self.vector("i1"), self.vector(f"i{max(8, min(self.host.vector_bits // self.lanes, 64))}")
+        a, b = [self.put(f"sext {narrow} {x} to {wide}") for x in (a, b)]
+        return self.put(f"icmp slt {wide} {self.put(f'{what} {wide} {a}, {b}')}, zeroinitializer")
 
     def _not(self, a: str) -> str:
         return self._op("xor", BOOL, a, self.constant("i1", "true"))
@@ -390,7 +401,7 @@ class Arithmetic(Memory):
         return self._lane(BOOL, self._either(self.truth(a), self.truth(b)))
 
     def logical_xor(self, a: Lane, b: Lane) -> Lane:
-        return self._lane(BOOL, self._op("xor", BOOL, self.truth(a), self.truth(b)))
+        return self._lane(BOOL, self._logic("xor", self.truth(a), self.truth(b)))
 
     def logical_not(self, a: Lane) -> Lane:
         return self._lane(BOOL, self._not(self.truth(a)))
@@ -399,6 +410,8 @@ class Arithmetic(Memory):
         dtype = self._same(name, a, b)
         if dtype.kind not in "biu":
             raise Unsupported(f"bitwise {name} of {dtype}")
+        if dtype.kind == "b":
+            return self._lane(dtype, self._logic(name, a.name, b.name))
         return self._lane(dtype, self._op(name, dtype, a.name, b.name))
 
     def and_(self, a: Lane, b: Lane) -> Lane:

@@ -36,7 +36,7 @@ from funcad.backends.native.rows_plan import cost
 from funcad.backends.native.unsupported import Unsupported
 from funcad.backends.native.wrapper import Given, Wanted
 from funcad.ir.aval import Aval
-from funcad.ir.jaxpr import Equation, Jaxpr, Var
+from funcad.ir.jaxpr import Equation, Jaxpr, Literal, Var
 from funcad.primitives.fused import fused_p
 from funcad.primitives.reduction import reduce_sum_p
 from funcad.primitives.transcendental import exp_p
@@ -46,6 +46,8 @@ __all__ = ["kernel_for"]
 RUNNER, POOL, PART, EXTENTS = range(4)  # words of `numbers`
 PART_WORK, LEAST_PART, MOST_PART = 25.0, 1 << 12, 1 << 16  # microseconds, and elements, of a part
 VARIANTS = 8  # of one group; further layouts are copied to contiguous ones
+ABREAST = 64  # operations of the vectors that are abreast, at most: each is a line of text to be compiled
+FAR = 1 << 20  # bytes of operands and results that the nearer caches do not hold
 UNLOCK = 20.0  # microseconds of work from which other Python threads may run meanwhile
 _FLOAT = np.dtype(np.float64)
 SLOT = 16  # bytes of one accumulation of one part
@@ -147,6 +149,8 @@ class Elementwise:
         self.dtypes = [jaxpr.outputs[i].aval.dtype for i in (*self.full, *self.totals)]
         self.work = _estimate(group, math.prod(shape))
         self.pooled = any(math.prod(shape) * d.itemsize >= LARGE for d in self.dtypes[: len(self.full)])
+        sizes = [(a.shape, a.dtype) for a in self.avals] + [(shape, d) for d in self.dtypes[: len(self.full)]]
+        self.far = sum([math.prod(s) * d.itemsize for s, d in sizes]) > FAR
         self.variants: dict[Any, Any] = {}
         self.texts: set[Any] = set()
         shapes = [a.shape for a in self.avals]
@@ -259,9 +263,9 @@ class _Variant:
         lanes = target.lanes_of(host, owner.group.dtypes)
         while lanes > extents[-1]:
             lanes //= 2
-        unroll = _unroll(owner.group) if extents[-1] >= 64 * lanes else 1
+        unroll = _unroll(owner.group, host) if extents[-1] >= 64 * lanes else 1
         code = target.compile_module(
-            kernel_text(owner.group, host, lanes, unroll, self.layout.modes, nontemporal, self.split), ["kernel"]
+            kernel_text(owner.group, host, lanes, unroll, self.layout.modes, nontemporal, self.split, owner.far), ["kernel"]
         )
         strides = [None] * len(owner.avals) if self.strides is None else self.strides
         given = [Given("array", a.shape, a.dtype, own) for a, own in zip(owner.avals, strides)]
@@ -323,19 +327,42 @@ def _estimate(group: Group, size: int) -> float:
     return size * max(arithmetic, moved / 16) * 1e-3
 
 
-def _unroll(group: Group) -> int:
-    """Accumulators of a sum, so that the additions of a cheap one do not wait for each other."""
-    if not group.sums:
-        return 1
+def _unroll(group: Group, host: Any) -> int:
+    """How many vectors are abreast: the operations of a chain wait for each other, those of several vectors do not.
+
+    Sums have that many accumulators. Without sums it is as many as the registers hold, of groups whose text stays short.
+    """
     work = sum([cost(e) for e in group.equations])
-    return 4 if work <= 8 else 2 if work <= 30 else 1
+    if group.sums:
+        return 4 if work <= 8 else 2 if work <= 30 else 1
+    most = min((32 if host.vector_bits == 512 else 16) // max(_alive(group), 1), ABREAST // max(work, 1))
+    return 4 if most >= 4 else 2 if most >= 2 else 1
+
+
+def _alive(group: Group) -> int:
+    """How many registers the values of one vector need at once: all reads come first, and full results are stored last."""
+    last = {a: i for i, e in enumerate(group.equations) for a in e.inputs if type(a) is not Literal}
+    last |= dict.fromkeys(group.jaxpr.outputs, len(group.equations))
+    alive = {v for v in group.reads if v in last}
+    most = 0
+    for i, equation in enumerate(group.equations):
+        most = max(most, sum([2 if v.aval.dtype.kind == "c" else 1 for v in alive]))
+        alive = {v for v in alive if last[v] > i} | {v for v in equation.outputs if v in last}
+    return max(most, len(alive))
 
 
 # -- the text
 
 
 def kernel_text(
-    group: Group, host: Any, lanes: int, unroll: int, modes: Sequence[str], nontemporal: Sequence[int] = (), split: bool = True
+    group: Group,
+    host: Any,
+    lanes: int,
+    unroll: int,
+    modes: Sequence[str],
+    nontemporal: Sequence[int] = (),
+    split: bool = True,
+    far: bool = False,
 ) -> str:
     """The module of one variant: `kernel` runs all elements, in parts if `split`: `part` runs lo..hi of the outermost axis."""
     module = ir.Module()
@@ -343,12 +370,12 @@ def kernel_text(
     kernel = ir.Function(module, "kernel", [("ptr", "%slots"), ("ptr", "%arena"), ("ptr", "%context")], "i32")
     numbers = _word(kernel, "%slots", len(group.jaxpr.inputs), "ptr")
     if not split:
-        _emit_part(kernel, group, host, lanes, unroll, modes, nontemporal, "0", None)
+        _emit_part(kernel, group, host, lanes, unroll, modes, nontemporal, far, "0", None)
         kernel.do("ret i32 0")
         module.add(kernel)
         return module.text()
     part = ir.Function(module, "part", [("ptr", "%slots"), ("i64", "%lo"), ("i64", "%hi"), ("ptr", "%arena")])
-    _emit_part(part, group, host, lanes, unroll, modes, nontemporal, "%lo", "%hi")
+    _emit_part(part, group, host, lanes, unroll, modes, nontemporal, far, "%lo", "%hi")
     part.do("ret void")
     module.add(part)
     runner, size = _word(kernel, numbers, RUNNER, "ptr"), _word(kernel, numbers, PART)
@@ -380,7 +407,7 @@ def kernel_text(
 
 
 def _emit_part(
-    f: ir.Function, group: Group, host: Any, lanes: int, unroll: int, modes: Any, nontemporal: Any, lo: str, hi: Any
+    f: ir.Function, group: Group, host: Any, lanes: int, unroll: int, modes: Any, nontemporal: Any, far: bool, lo: str, hi: Any
 ) -> None:
     """The loops over lo..hi; accumulations go to their slots, or, if there is `hi`, to the arena, at the number of the part."""
     n_in, ndim, outputs = len(group.jaxpr.inputs), len(modes[0]) if modes else 1, group.jaxpr.outputs
@@ -399,7 +426,7 @@ def _emit_part(
         places |= {k: _bytes(f, "%arena", f.put(f"add i64 {first}, {j}")) for j, k in enumerate(totals)}
     emit_elementwise(
         f, group, host, lanes, unroll, modes, [pointers[i] for i, _ in group.accesses],
-        [places[k] for k in range(len(outputs))], extents, strides, lo, hi, nontemporal,
+        [places[k] for k in range(len(outputs))], extents, strides, lo, hi, nontemporal, far,
     )  # fmt: skip
     if nontemporal:  # other threads must see what was written past the caches
         if platform.machine().lower() in ("x86_64", "amd64", "i686", "i386"):

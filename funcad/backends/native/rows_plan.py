@@ -24,7 +24,7 @@ from funcad.ir.prune import prune
 __all__ = ["Sink", "Phase", "RowPlan", "plan_rows", "REDUCTIONS", "variables", "cost"]
 
 REDUCTIONS = {"reduce_sum": "sum", "reduce_max": "max", "reduce_min": "min", "dot_general": "sum"}
-KEEP = 8  # the cost from which a value is kept rather than computed again
+KEEP = 7  # the cost from which a value is kept rather than computed again
 COSTS = dict.fromkeys(("div", "sqrt", "mod", "floor_divide", "reciprocal", "rsqrt", "fmod"), 5) | dict.fromkeys(
     (
         "exp exp2 expm1 log log2 log10 log1p sin cos tan sinh cosh tanh arcsin arccos arctan arcsinh arccosh arctanh arctan2 "

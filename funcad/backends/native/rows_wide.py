@@ -2,7 +2,8 @@
 
 Idea: a block of rows small enough for the cache passes through the phases of the plan, so that its elements come from memory
 once. In a full phase several rows run abreast if they share column values or sums over rows, several vectors of a row if they
-share nothing; that hides latency and splits sums. Row values of a block lie in scratch memory, and a row phase takes them a
+share nothing; that hides latency and splits sums. Rows that run abreast are a part of the block apart, since the processor
+fetches several streams from memory sooner than one. Row values of a block lie in scratch memory, and a row phase takes them a
 vector of rows at a time. Invariant: buffers of the block are padded to whole vectors, so only memory of the arguments needs
 masks.
 """
@@ -134,18 +135,21 @@ class WideRows(Base):
         self.number = number
         abreast, vectors = self.shape(number)
         first = "0"
-        if abreast > 1:
-            first = self.f.put(f"and i64 {rows}, {-abreast}")
-            with self.f.loop(0, first, abreast) as loop:
-                self.rows_abreast(number, base, loop.index, abreast, vectors)
+        if abreast > 1:  # from as many places of the block: memory is read faster by several streams than by one
+            apart = self.f.put(f"udiv i64 {rows}, {abreast}")
+            first = self.times(apart, abreast)
+            with self.f.loop(0, apart, 1) as loop:
+                own = [self.add(self.times(apart, u), loop.index) for u in range(abreast)]
+                self.rows_abreast(number, base, own, vectors)
         if abreast == 1 or self.plan.shape[0] % abreast:
             with self.f.loop(first, rows, 1) as loop:
-                self.rows_abreast(number, base, loop.index, 1, vectors)
+                self.rows_abreast(number, base, [loop.index], vectors)
 
-    def rows_abreast(self, number: int, base: str, r: str, count: int, vectors: int) -> None:
-        """One full phase of `count` rows, from row base + r on."""
+    def rows_abreast(self, number: int, base: str, own: list[str], vectors: int) -> None:
+        """One full phase of some rows: `own` are their places in the block, which begins at row `base`."""
+        count = len(own)
         f, e, plan, n, lanes = self.f, self.e, self.plan, self.plan.shape[1], self.lanes
-        self.group = {("row", u): (self.add(u, self.add(base, r)), self.add(u, r)) for u in range(count)}
+        self.group = {("row", u): (self.add(place, base), place) for u, place in enumerate(own)}
         self.find_rows(number, count)
         for v in plan.row_operands(number):
             for u in range(count):
@@ -186,7 +190,9 @@ class WideRows(Base):
         for s in reductions:
             total = self.horizontal(kind_of(s.equation), totals[:count])
             totals = totals[count:]
-            Emitter(f, count, self.host).store(total, self.slots[s.var], self.group["row", 0][1])
+            side_by_side = Emitter(f, count, self.host)
+            for u, place in enumerate(own):
+                self.one.store(side_by_side.extract(total, u), self.slots[s.var], place)
 
     def tail(self) -> str:
         """The mask of what is left of a row after whole vectors."""
