@@ -30,7 +30,6 @@ __all__ = ["Emission", "Row", "Frame"]
 
 CLEAR = 1024  # bytes from which on a dead value is dropped at once
 CLEAR_IN_LOOPS = 64 * 1024  # in loops the next turn drops it
-_DOT_KINDS = "fc"
 _CALLS = ("call", "checkpoint", "custom_jvp_call", "custom_vjp_call", "custom_vmap_call")  # they run their program once
 
 
@@ -71,6 +70,7 @@ class Emission:
         self.depth = 0  # of loops
         self.counts: Counter[str] = Counter()
         self.doomed: list[str] = []
+        self.positional = w.np == "np"  # `out` by position is quicker, by name it is easier to read
 
     # -- values
 
@@ -318,7 +318,7 @@ class Emission:
         possible = call.out and bool(aval.shape) and aval.size > 0
         if direct is not None:
             if possible:
-                self.w.line(self._into(call, direct.text, operands))
+                self.w.line(call.text(direct.text, self.positional))
             else:
                 self.w.line(direct.statement(call.text()))
             return self.value(direct.text, aval, [Storage(False)])
@@ -326,28 +326,21 @@ class Emission:
             v = writable_operand(operands, dying, aval)
             if v is not None:
                 name = self.fresh_name(var) if not self.depth else v.text
-                line = call.text(v.text, positional=self.depth > 0)
+                line = call.text(v.text, self.positional)
                 self.w.line(line if name == v.text else f"{name} = {line}")
                 return self.value(name, aval, v.storages, whole=True)
         if possible:
             found = self.scratch(aval)
             if found is not None:
                 target, storage = found
-                self.w.line(self._into(call, target, operands))
+                self.w.line(call.text(target, self.positional))
                 return self.value(target, aval, [storage], whole=True)
         name = self.fresh_name(var)
         target = None
         if possible and self.w.np == "np" and aval.size * aval.dtype.itemsize >= LARGE:
             target = self.empty(aval.shape, aval.dtype)
-        self.w.line(f"{name} = {call.text(target)}")
+        self.w.line(f"{name} = {call.text(target, self.positional)}")
         return self.value(name, aval, [Storage(True)] if aval.shape else (), whole=bool(aval.shape))
-
-    def _into(self, call: Call, target: str, operands: Sequence[Value]) -> str:
-        """The call with its result in `target`, a C-contiguous array that overlaps no operand."""
-        matrices = call.operator == "@" and [len(v.aval.shape) for v in operands] == [2, 2]
-        if matrices and operands[0].aval.dtype.kind in _DOT_KINDS:
-            return Call(f"{self.w.np}.dot", call.args).text(target, positional=True)  # the same product, called more quickly
-        return call.text(target, positional=self.depth > 0)
 
     def store(self, variables: Sequence[Var], env: dict[Var, Value], rows: dict[Var, list[Row]]) -> None:
         """Write values that were computed without regard to the rows they belong into."""

@@ -30,13 +30,16 @@ from funcad.primitives.transcendental import exp_p
 __all__ = ["Call", "Expression", "text_of", "lowered", "FRESH", "OPERATORS", "broadcasts", "ufunc_name"]
 
 
-KEYWORD_ONLY = ("maximum", "minimum")  # NumPy takes their `out` by position no longer
+KEYWORD_ONLY = ("maximum", "minimum", "reduce")  # of these `out` is not the next parameter, or by name only
 
 
 class Call:
-    """`function(*args, extra)`; `elementwise`: its result may be written over an operand."""
+    """`function(*args, extra)`; `elementwise`: its result may be written over an operand.
 
-    __slots__ = ("function", "args", "extra", "operator", "elementwise", "out")
+    Without `out`, `alone` stands in the place of the function, or `operator` between the operands.
+    """
+
+    __slots__ = ("function", "args", "extra", "operator", "elementwise", "out", "alone")
 
     def __init__(
         self,
@@ -46,8 +49,10 @@ class Call:
         operator: str = "",
         elementwise: bool = False,
         out: bool = True,
+        alone: str = "",
     ):
         self.function = function
+        self.alone = alone or function
         self.args = list(args)
         self.extra = extra
         self.operator = operator
@@ -63,7 +68,7 @@ class Call:
         if target is not None:
             bare = positional and not self.extra and self.function.rpartition(".")[2] not in KEYWORD_ONLY
             args.append(target if bare else f"out={target}")
-        return f"{self.function}({', '.join(args)})"
+        return f"{self.alone if target is None else self.function}({', '.join(args)})"
 
 
 class Expression:
@@ -85,6 +90,7 @@ OPERATORS = {
 }  # fmt: skip
 
 _FIXED = ("pow",)  # their loops look at the exponent's stride: operands stay as they are
+_UNIFORM = frozenset([*OPERATORS, "maximum", "minimum", "arctan2", "select"]) - {"pow", "shift_left", "shift_right"}  # of one dtype
 
 _SAFE = frozenset("neg add sub mul eq ne lt le gt ge".split())  # Python's operators never raise between ints, or floats
 
@@ -138,7 +144,41 @@ def _ufunc(w: Writer, equation: Equation, operands: list[Value], name: str) -> C
             return None  # Python would leave the real line
     elif operator in ("**",):
         operator = "**" if all([v.shape == aval.shape or type(v.aval) is not Aval for v in operands]) else ""
-    return Call(f"{w.np}.{name}", [v.text for v in operands], operator=operator, elementwise=True, out=_fits(equation))
+    return Call(f"{w.np}.{name}", _texts(w, equation, operands), operator=operator, elementwise=True, out=_fits(equation))
+
+
+def _texts(w: Writer, equation: Equation, operands: list[Value]) -> list[str]:
+    """The operands; numbers among arrays as arrays of rank 0, which NumPy need not convert at every call."""
+    texts = [v.text for v in operands]
+    numbers = [i for i, a in enumerate(equation.inputs) if type(a) is Literal]
+    aval = equation.outputs[0].aval
+    if not numbers or w.np != "np" or not aval.shape or equation.primitive.name not in _UNIFORM:
+        return texts
+    first = 1 if equation.primitive is select_p else 0
+    dtypes = {a.aval.dtype for a in equation.inputs[first:] if type(a) is Var and type(a.aval) is Aval}
+    if len(dtypes) != 1:
+        return texts
+    (dtype,) = dtypes
+    for i in numbers:
+        array = _as_array(equation.inputs[i], dtype)
+        if array is not None:
+            texts[i] = w.constant("k", array, key=("array", array.dtype.str, array.tobytes()))
+    return texts
+
+
+def _as_array(number: Literal, dtype: np.dtype) -> np.ndarray | None:
+    """A number as NumPy converts it beside arrays of this dtype; None where that is another matter."""
+    kind, value = number.aval.dtype.kind, number.value
+    if kind not in "iufc" or dtype.kind not in "iufc" or _KIND_RANK[kind] > _KIND_RANK[dtype.kind]:
+        return None
+    if not number.aval.weak and number.aval.dtype != dtype:
+        return None
+    if dtype.kind in "iu" and not np.iinfo(dtype).min <= value <= np.iinfo(dtype).max:
+        return None
+    with np.errstate(all="ignore"):
+        array = np.asarray(value).astype(dtype)
+    array.flags.writeable = False
+    return array
 
 
 def _fits(equation: Equation) -> bool:
@@ -158,6 +198,8 @@ def _fits(equation: Equation) -> bool:
 
 # ---------------------------------------------------------------- rules, in the order of the table
 
+_BY_BLAS = "fdFD"  # dtypes of which NumPy multiplies matrices by BLAS
+
 
 def _axes(x: Aval, axes: tuple) -> str:
     if len(axes) == len(x.shape):
@@ -175,6 +217,8 @@ def _reduction(ufunc: str) -> Callable[..., Any]:
         kind, itemsize = x.aval.dtype.kind, x.aval.dtype.itemsize
         if ufunc in ("add", "multiply") and (kind == "b" or kind in "iu" and itemsize < 8):
             extra += f"{', ' if extra else ''}dtype={dtype_text(w, x.aval.dtype)}"
+        elif w.np == "np" and extra:  # by position it is read more quickly
+            return Call(f"{w.np}.{ufunc}.reduce", [x.text, extra.partition("=")[2]])
         return Call(f"{w.np}.{ufunc}.reduce", [x.text], extra)
 
     return rule
@@ -194,6 +238,10 @@ def _dot_general(w: Writer, equation: Equation, operands: list[Value]) -> Call |
     out = equation.outputs[0].aval
     if plan[0] == "flat":
         args = [f"{v.text}.T" if flipped else v.text for v, flipped in zip(operands, plan[1:])]
+        if x.aval.dtype.char in _BY_BLAS and x.text != y.text:
+            quick = f"{w.np}.dot"  # the same product, called more quickly; it writes to contiguous memory only
+            matrices = len(x.aval.shape) == len(y.aval.shape) == 2
+            return Call(quick if matrices else f"{w.np}.matmul", args, alone=quick)
         return Call(f"{w.np}.matmul", args, operator="@")
     if plan[0] == "outer":
         _, px, py, fx, fy, n_batch = plan
@@ -320,7 +368,7 @@ def _select(w: Writer, equation: Equation, operands: list[Value]) -> Expression 
     kinds = {v.aval.dtype for v in operands[1:] if not v.aval.weak}
     if kinds != {equation.outputs[0].aval.dtype}:
         return None
-    return Expression(f"{w.np}.where({', '.join([v.text for v in operands])})", fresh=True)
+    return Expression(f"{w.np}.where({', '.join(_texts(w, equation, operands))})", fresh=True)
 
 
 def _convert(w: Writer, equation: Equation, operands: list[Value]) -> Expression | None:
