@@ -21,7 +21,7 @@ from funcad.backends.buffers import LARGE, empty
 from funcad.backends.interpreter import _on_numpy
 from funcad.backends.memory import Storage, Value, deaths, let_go, writable_operand
 from funcad.backends.text import Block, Writer, dtype_text, shape_text
-from funcad.backends.text_rules import FRESH, Call, Expression, broadcasts, lowered, text_of
+from funcad.backends.text_rules import FRESH, Call, Expression, broadcasts, in_one, lowered, text_of
 from funcad.ir.aval import Aval
 from funcad.ir.jaxpr import Equation, Jaxpr, Literal, Var
 from funcad.primitives.fused import fused_p
@@ -154,7 +154,7 @@ class Emission:
 
     def program(self, jaxpr: Jaxpr, inputs: list[Value], rows: dict[Var, list[Row]] | None = None) -> list[Value]:
         """The lines of a program; gives its outputs. It takes the inputs over: pass aliases. `rows`: values to be stored."""
-        return self.equations(lowered(jaxpr), dict(zip(jaxpr.inputs, inputs)), jaxpr.outputs, rows or {})
+        return self.equations(in_one(lowered(jaxpr), jaxpr.outputs), dict(zip(jaxpr.inputs, inputs)), jaxpr.outputs, rows or {})
 
     def equations(
         self, equations: list[Equation], env: dict[Var, Value], outputs: Sequence[Any], rows: dict[Var, list[Row]]

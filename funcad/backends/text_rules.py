@@ -10,6 +10,7 @@ weak; texts that would give a 0-d array end in `[()]`.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Sequence
 from math import prod
 from typing import Any
@@ -24,10 +25,11 @@ from funcad.primitives.arithmetic import abs_p, add_p, div_p, mul_p, neg_p, sqrt
 from funcad.primitives.comparison import select_p, signbit_p
 from funcad.primitives.contraction import _plan
 from funcad.primitives.indexing import _python_index
+from funcad.primitives.reduction import reduce_max_p, reduce_min_p, reduce_sum_p
 from funcad.primitives.shape import _slice_index
 from funcad.primitives.transcendental import exp_p
 
-__all__ = ["Call", "Expression", "text_of", "lowered", "FRESH", "OPERATORS", "broadcasts", "ufunc_name"]
+__all__ = ["Call", "Expression", "text_of", "lowered", "in_one", "FRESH", "OPERATORS", "broadcasts", "ufunc_name"]
 
 
 KEYWORD_ONLY = ("maximum", "minimum", "reduce")  # of these `out` is not the next parameter, or by name only
@@ -479,6 +481,27 @@ def lowered(jaxpr: Jaxpr) -> list[Equation]:
     return result
 
 
+def in_one(equations: list[Equation], outputs: Sequence[Any]) -> list[Equation]:
+    """The equations; a total of row totals that nobody else reads is one reduction."""
+    last = {e.outputs[0]: i for i, e in enumerate(equations) if e.primitive in _TOTALS and not e.outputs[0].aval.shape}
+    if not last:
+        return equations
+    reads = Counter([a for e in equations for a in e.inputs if type(a) is Var])
+    reads.update([o for o in outputs if type(o) is Var])
+    first = {e.outputs[0]: i for i, e in enumerate(equations) if e.primitive in _TOTALS}
+    result: list[Equation | None] = list(equations)
+    for i in last.values():
+        outer = equations[i]
+        part = outer.inputs[0]
+        inner = equations[first[part]] if part in first else None
+        if inner is None or inner.primitive is not outer.primitive or reads[part] != 1:
+            continue
+        whole = {"axes": tuple(range(len(inner.inputs[0].aval.shape)))}
+        result[first[part]] = Equation(outer.primitive, inner.inputs, whole, outer.outputs, outer.source)
+        result[i] = None
+    return [e for e in result if e is not None]
+
+
 def _loose(atom: Any, aval: Aval) -> bool:
     """An operand that does not have the result's shape and dtype, apart from literals of the same kind."""
     if type(atom) is Literal:
@@ -520,6 +543,7 @@ def _rsqrt(do: Any, out: Var, x: Any) -> Any:
     return do(div_p, 1.0, do(sqrt_p, x), out=out) if out.aval.dtype.kind in "fc" else None
 
 
+_TOTALS = (reduce_sum_p, reduce_max_p, reduce_min_p)
 PARTS: dict[str, Callable[..., Any]] = {
     "mul_add": _mul_add,
     "tanh_linear": _tanh_linear,
