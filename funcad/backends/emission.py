@@ -18,12 +18,14 @@ import numpy as np
 
 from funcad.backends import batches, loops, tiles
 from funcad.backends.buffers import LARGE, empty
+from funcad.backends.compositions import lowered, shortened
 from funcad.backends.interpreter import _on_numpy
 from funcad.backends.memory import Storage, Value, deaths, let_go, writable_operand
 from funcad.backends.text import Block, Writer, dtype_text, shape_text
-from funcad.backends.text_rules import FRESH, Call, Expression, broadcasts, in_one, lowered, text_of
+from funcad.backends.text_rules import FRESH, Call, Expression, as_array, broadcasts, text_of
 from funcad.ir.aval import Aval
 from funcad.ir.jaxpr import Equation, Jaxpr, Literal, Var
+from funcad.primitives.comparison import select_p
 from funcad.primitives.fused import fused_p
 
 __all__ = ["Emission", "Row", "Frame"]
@@ -154,7 +156,8 @@ class Emission:
 
     def program(self, jaxpr: Jaxpr, inputs: list[Value], rows: dict[Var, list[Row]] | None = None) -> list[Value]:
         """The lines of a program; gives its outputs. It takes the inputs over: pass aliases. `rows`: values to be stored."""
-        return self.equations(in_one(lowered(jaxpr), jaxpr.outputs), dict(zip(jaxpr.inputs, inputs)), jaxpr.outputs, rows or {})
+        equations = shortened(lowered(jaxpr), jaxpr.outputs)
+        return self.equations(equations, dict(zip(jaxpr.inputs, inputs)), jaxpr.outputs, rows or {})
 
     def equations(
         self, equations: list[Equation], env: dict[Var, Value], outputs: Sequence[Any], rows: dict[Var, list[Row]]
@@ -233,6 +236,11 @@ class Emission:
         self, equation: Equation, operands: list[Value], env: dict[Var, Value], dying: list[Value], rows: dict[Var, list[Row]]
     ) -> None:
         primitive = equation.primitive
+        if primitive is select_p:
+            found = self.masked(equation, operands, dying, rows)
+            if found is not None:
+                env[equation.outputs[0]] = found
+                return
         result = text_of(self.w, equation, operands)
         if result is not None:
             env[equation.outputs[0]] = self.assign(equation.outputs[0], result, operands, dying, rows)
@@ -253,6 +261,21 @@ class Emission:
             shares = () if fresh else operands
             result = Expression(text, shares, fresh=fresh, whole=fresh)
             env[equation.outputs[0]] = self.assign(equation.outputs[0], result, operands, dying, rows)
+
+    def masked(
+        self, equation: Equation, operands: list[Value], dying: list[Value], rows: dict[Var, list[Row]]
+    ) -> Value | None:
+        """A number put over the masked elements of an array that dies, if that is what the equation comes to."""
+        (out,), (mask, _, x) = equation.outputs, operands
+        if self.w.np != "np" or out in rows or type(equation.inputs[1]) is not Literal or mask.shape != out.aval.shape:
+            return None
+        array = as_array(equation.inputs[1], out.aval.dtype)
+        target = writable_operand([x], dying, out.aval)
+        if array is None or target is None:
+            return None
+        number = self.w.constant("k", array, key=("array", array.dtype.str, array.tobytes()))
+        self.w.line(f"np.putmask({target.text}, {mask.text}, {number})")
+        return self.value(target.text, out.aval, target.storages, whole=True)
 
     def several(
         self,
