@@ -87,7 +87,9 @@ OPERATORS = {
 }  # fmt: skip
 
 _FIXED = ("pow",)  # their loops look at the exponent's stride: operands stay as they are
-_UNIFORM = frozenset([*OPERATORS, "maximum", "minimum", "select"]) - {"pow", "shift_left", "shift_right"}  # of one dtype
+_UNIFORM = frozenset("select maximum minimum fmax fmin arctan2 hypot copysign logaddexp logaddexp2".split()).union(
+    [name for name in OPERATORS if name not in ("pow", "shift_left", "shift_right")]
+)  # their operands have one dtype
 
 _SAFE = frozenset("neg add sub mul eq ne lt le gt ge".split())  # Python's operators never raise between ints, or floats
 
