@@ -211,7 +211,7 @@ def _reduction(ufunc: str) -> Callable[..., Any]:
         axes = equation.params["axes"]
         if not axes or not x.aval.shape:
             return None
-        if equation.params.get("positive"):
+        if equation.params.get("by_product"):
             return _sum_by_product(w, x, axes)
         extra = _axes(x.aval, axes)
         kind, itemsize = x.aval.dtype.kind, x.aval.dtype.itemsize
@@ -225,15 +225,18 @@ def _reduction(ufunc: str) -> Callable[..., Any]:
 
 
 def _sum_by_product(w: Writer, x: Value, axes: tuple) -> Call:
-    """Sums of the rows or columns of a small matrix (see compositions.py): a product with ones takes half the time."""
-    n, dtype = x.aval.shape[axes[0]], x.aval.dtype
+    """A small sum (see compositions.py)."""
+    shape, dtype = x.aval.shape, x.aval.dtype
+    n = prod([shape[a] for a in axes])
     if w.np == "np":
         array = np.ones(n, dtype)
         array.flags.writeable = False
         ones = w.constant("ones", array, key=("ones", n, dtype.str))
     else:
         ones = f"{w.np}.ones({n}, {dtype_text(w, dtype)})"
-    args = [x.text, ones] if axes == (1,) else [ones, x.text]
+    if len(axes) == 2:
+        return Call(f"{w.np}.dot", [f"{x.text}.reshape(-1)", ones])
+    args = [ones, x.text] if len(shape) == 2 and axes == (0,) else [x.text, ones]
     return Call(f"{w.np}.matmul", args, alone=f"{w.np}.dot")
 
 
