@@ -28,6 +28,7 @@ from funcad.passes.rewrite import size_of
 from funcad.primitives.arithmetic import add, div, mul, neg, sub
 from funcad.primitives.comparison import select, select_p
 from funcad.primitives.conversion import convert
+from funcad.primitives.reduction import reduce_sum
 from funcad.primitives.shape import broadcast_in_dim, pad, reshape, rev, slice_p, transpose
 from funcad.primitives.transcendental import log, sin_p
 from tests.agreement import same_bits
@@ -217,6 +218,23 @@ def test_operations_on_broadcast_literals_are_broadcast_literals():
     (equation,) = found.equations
     assert equation.primitive.name == "broadcast_in_dim" and equation.params == {"shape": (2, 3), "axes": ()}
     assert literal_key(equation.inputs[0].value) == literal_key(np.float32(-6.0))
+
+
+@pytest.mark.parametrize("axes, left", [((0,), (3,)), ((0, 1), ()), ((1,), (70,))])
+def test_reductions_of_broadcast_literals_are_literals(axes, left):
+    def f(x):
+        return reduce_sum(broadcast_in_dim(x, shape=(70, 3), axes=()), axes=axes)
+
+    found = dce(fold(constant(f, np.float32(0.1))))
+    literal = found.equations[0].inputs[0] if left else found.outputs[0]
+    assert len(found.equations) == len(left) and found.outputs[0].aval.shape == left
+    assert literal.value.dtype == np.float32
+    np.testing.assert_allclose(literal.value, 0.1 * (210 // max(1, *left, 1)), rtol=1e-6)
+
+
+def test_long_reductions_are_left_to_run_time():
+    jaxpr = constant(lambda x: reduce_sum(broadcast_in_dim(x, shape=(10**6,), axes=()), axes=(0,)), np.float64(0.1))
+    assert fold(jaxpr) is jaxpr
 
 
 def test_arrays_are_never_folded():

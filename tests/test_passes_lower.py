@@ -94,6 +94,12 @@ def test_element_by_element() -> None:
             assert "attains" not in lowered(lambda x: attains_p(x, mul(x, 1.0)), x)
 
 
+def test_the_shares_of_a_tie_take_few_operations() -> None:
+    x = np.array([[1.0, 3.0, 3.0], [np.nan, 0.0, np.nan]])
+    names = lowered(lambda t, x, out: tied_spread_p(t, x, out, axes=(1,)), np.ones(2), x, x.max(axis=1))
+    assert names == Counter("eq isnan or convert reduce_sum div select".split() + 2 * ["broadcast_in_dim"])
+
+
 def test_what_stays() -> None:
     """Empty axes, and counts that the dtype cannot hold."""
     empty, wide = np.ones((3, 0)), np.ones((3000, 2), np.float16)

@@ -18,19 +18,20 @@ import numpy as np
 
 from funcad.backends import batches, loops, tiles
 from funcad.backends.buffers import LARGE, empty
+from funcad.backends.compositions import lowered, shortened
 from funcad.backends.interpreter import _on_numpy
 from funcad.backends.memory import Storage, Value, deaths, let_go, writable_operand
 from funcad.backends.text import Block, Writer, dtype_text, shape_text
-from funcad.backends.text_rules import FRESH, Call, Expression, broadcasts, lowered, text_of
+from funcad.backends.text_rules import FRESH, Call, Expression, as_array, broadcasts, text_of
 from funcad.ir.aval import Aval
 from funcad.ir.jaxpr import Equation, Jaxpr, Literal, Var
+from funcad.primitives.comparison import select_p
 from funcad.primitives.fused import fused_p
 
 __all__ = ["Emission", "Row", "Frame"]
 
 CLEAR = 1024  # bytes from which on a dead value is dropped at once
 CLEAR_IN_LOOPS = 64 * 1024  # in loops the next turn drops it
-_DOT_KINDS = "fc"
 _CALLS = ("call", "checkpoint", "custom_jvp_call", "custom_vjp_call", "custom_vmap_call")  # they run their program once
 
 
@@ -71,6 +72,7 @@ class Emission:
         self.depth = 0  # of loops
         self.counts: Counter[str] = Counter()
         self.doomed: list[str] = []
+        self.positional = w.np == "np"  # `out` by position is quicker, by name it is easier to read
 
     # -- values
 
@@ -154,7 +156,8 @@ class Emission:
 
     def program(self, jaxpr: Jaxpr, inputs: list[Value], rows: dict[Var, list[Row]] | None = None) -> list[Value]:
         """The lines of a program; gives its outputs. It takes the inputs over: pass aliases. `rows`: values to be stored."""
-        return self.equations(lowered(jaxpr), dict(zip(jaxpr.inputs, inputs)), jaxpr.outputs, rows or {})
+        equations = shortened(lowered(jaxpr), jaxpr.outputs)
+        return self.equations(equations, dict(zip(jaxpr.inputs, inputs)), jaxpr.outputs, rows or {})
 
     def equations(
         self, equations: list[Equation], env: dict[Var, Value], outputs: Sequence[Any], rows: dict[Var, list[Row]]
@@ -233,6 +236,11 @@ class Emission:
         self, equation: Equation, operands: list[Value], env: dict[Var, Value], dying: list[Value], rows: dict[Var, list[Row]]
     ) -> None:
         primitive = equation.primitive
+        if primitive is select_p:
+            found = self.masked(equation, operands, dying, rows)
+            if found is not None:
+                env[equation.outputs[0]] = found
+                return
         result = text_of(self.w, equation, operands)
         if result is not None:
             env[equation.outputs[0]] = self.assign(equation.outputs[0], result, operands, dying, rows)
@@ -253,6 +261,21 @@ class Emission:
             shares = () if fresh else operands
             result = Expression(text, shares, fresh=fresh, whole=fresh)
             env[equation.outputs[0]] = self.assign(equation.outputs[0], result, operands, dying, rows)
+
+    def masked(
+        self, equation: Equation, operands: list[Value], dying: list[Value], rows: dict[Var, list[Row]]
+    ) -> Value | None:
+        """A number put over the masked elements of an array that dies, if that is what the equation comes to."""
+        (out,), (mask, _, x) = equation.outputs, operands
+        if self.w.np != "np" or out in rows or type(equation.inputs[1]) is not Literal or mask.shape != out.aval.shape:
+            return None
+        array = as_array(equation.inputs[1], out.aval.dtype)
+        target = writable_operand([x], dying, out.aval)
+        if array is None or target is None:
+            return None
+        number = self.w.constant("k", array, key=("array", array.dtype.str, array.tobytes()))
+        self.w.line(f"np.putmask({target.text}, {mask.text}, {number})")
+        return self.value(target.text, out.aval, target.storages, whole=True)
 
     def several(
         self,
@@ -318,7 +341,7 @@ class Emission:
         possible = call.out and bool(aval.shape) and aval.size > 0
         if direct is not None:
             if possible:
-                self.w.line(self._into(call, direct.text, operands))
+                self.w.line(call.text(direct.text, self.positional))
             else:
                 self.w.line(direct.statement(call.text()))
             return self.value(direct.text, aval, [Storage(False)])
@@ -326,28 +349,21 @@ class Emission:
             v = writable_operand(operands, dying, aval)
             if v is not None:
                 name = self.fresh_name(var) if not self.depth else v.text
-                line = call.text(v.text, positional=self.depth > 0)
+                line = call.text(v.text, self.positional)
                 self.w.line(line if name == v.text else f"{name} = {line}")
                 return self.value(name, aval, v.storages, whole=True)
         if possible:
             found = self.scratch(aval)
             if found is not None:
                 target, storage = found
-                self.w.line(self._into(call, target, operands))
+                self.w.line(call.text(target, self.positional))
                 return self.value(target, aval, [storage], whole=True)
         name = self.fresh_name(var)
         target = None
         if possible and self.w.np == "np" and aval.size * aval.dtype.itemsize >= LARGE:
             target = self.empty(aval.shape, aval.dtype)
-        self.w.line(f"{name} = {call.text(target)}")
+        self.w.line(f"{name} = {call.text(target, self.positional)}")
         return self.value(name, aval, [Storage(True)] if aval.shape else (), whole=bool(aval.shape))
-
-    def _into(self, call: Call, target: str, operands: Sequence[Value]) -> str:
-        """The call with its result in `target`, a C-contiguous array that overlaps no operand."""
-        matrices = call.operator == "@" and [len(v.aval.shape) for v in operands] == [2, 2]
-        if matrices and operands[0].aval.dtype.kind in _DOT_KINDS:
-            return Call(f"{self.w.np}.dot", call.args).text(target, positional=True)  # the same product, called more quickly
-        return call.text(target, positional=self.depth > 0)
 
     def store(self, variables: Sequence[Var], env: dict[Var, Value], rows: dict[Var, list[Row]]) -> None:
         """Write values that were computed without regard to the rows they belong into."""

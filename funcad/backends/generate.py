@@ -79,8 +79,8 @@ def generate(
         [v0, v1] = values
         values.clear()
         v2 = -v0
-        v3 = np.exp(v2, out=v2)
-        v4 = np.multiply(v3, v1, out=v3)
+        v3 = np.exp(v2, v2)
+        v4 = np.multiply(v3, v1, v3)
         return [v4]
     >>> program.function([np.zeros(2), np.ones(2)])
     [array([1., 1.])]

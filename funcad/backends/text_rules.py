@@ -3,8 +3,7 @@
 A rule takes the writer, the equation and its operands (`Value`s) and returns a `Call`, which may be given `out=`, or an
 `Expression`, or None where there is no text for this case: then the implementation itself is called. Invariant: a text
 computes what the implementation computes, bit for bit (reductions and contractions within their usual bound). Primitives with
-a ufunc need no rule. `lowered` replaces compositions (a * b + c * d, ...) by the equations that their implementations are made
-of, so that their temporaries take part in the memory plan. Trap: a rank-0 result is a NumPy scalar, or a Python one if it is
+a ufunc need no rule. Trap: a rank-0 result is a NumPy scalar, or a Python one if it is
 weak; texts that would give a 0-d array end in `[()]`.
 """
 
@@ -19,24 +18,25 @@ import numpy as np
 from funcad.backends.memory import Value
 from funcad.backends.text import Writer, dtype_text, index_text, shape_text
 from funcad.ir.aval import Aval
-from funcad.ir.jaxpr import Equation, Jaxpr, Literal, Var
-from funcad.primitives.arithmetic import abs_p, add_p, div_p, mul_p, neg_p, sqrt_p, sub_p
-from funcad.primitives.comparison import select_p, signbit_p
+from funcad.ir.jaxpr import Equation, Literal, Var
+from funcad.primitives.comparison import select_p
 from funcad.primitives.contraction import _plan
 from funcad.primitives.indexing import _python_index
 from funcad.primitives.shape import _slice_index
-from funcad.primitives.transcendental import exp_p
 
-__all__ = ["Call", "Expression", "text_of", "lowered", "FRESH", "OPERATORS", "broadcasts", "ufunc_name"]
+__all__ = ["as_array", "Call", "Expression", "text_of", "FRESH", "OPERATORS", "broadcasts", "ufunc_name"]
 
 
-KEYWORD_ONLY = ("maximum", "minimum")  # NumPy takes their `out` by position no longer
+KEYWORD_ONLY = ("maximum", "minimum", "reduce")  # of these `out` is not the next parameter, or by name only
 
 
 class Call:
-    """`function(*args, extra)`; `elementwise`: its result may be written over an operand."""
+    """`function(*args, extra)`; `elementwise`: its result may be written over an operand.
 
-    __slots__ = ("function", "args", "extra", "operator", "elementwise", "out")
+    Without `out`, `alone` stands in the place of the function, or `operator` between the operands.
+    """
+
+    __slots__ = ("function", "args", "extra", "operator", "elementwise", "out", "alone")
 
     def __init__(
         self,
@@ -46,8 +46,10 @@ class Call:
         operator: str = "",
         elementwise: bool = False,
         out: bool = True,
+        alone: str = "",
     ):
         self.function = function
+        self.alone = alone or function
         self.args = list(args)
         self.extra = extra
         self.operator = operator
@@ -63,7 +65,7 @@ class Call:
         if target is not None:
             bare = positional and not self.extra and self.function.rpartition(".")[2] not in KEYWORD_ONLY
             args.append(target if bare else f"out={target}")
-        return f"{self.function}({', '.join(args)})"
+        return f"{self.alone if target is None else self.function}({', '.join(args)})"
 
 
 class Expression:
@@ -85,6 +87,9 @@ OPERATORS = {
 }  # fmt: skip
 
 _FIXED = ("pow",)  # their loops look at the exponent's stride: operands stay as they are
+_UNIFORM = frozenset("select maximum minimum fmax fmin arctan2 hypot copysign logaddexp logaddexp2".split()).union(
+    [name for name in OPERATORS if name not in ("pow", "shift_left", "shift_right")]
+)  # their operands have one dtype
 
 _SAFE = frozenset("neg add sub mul eq ne lt le gt ge".split())  # Python's operators never raise between ints, or floats
 
@@ -96,6 +101,7 @@ FRESH = frozenset(
     "layer_norm layer_norm_linear one_hot".split()
 )
 
+BY_BLAS = "fdFD"  # dtypes of which NumPy multiplies matrices by BLAS
 _KIND_RANK = {"b": 0, "u": 1, "i": 1, "f": 2, "c": 3}
 
 
@@ -138,7 +144,41 @@ def _ufunc(w: Writer, equation: Equation, operands: list[Value], name: str) -> C
             return None  # Python would leave the real line
     elif operator in ("**",):
         operator = "**" if all([v.shape == aval.shape or type(v.aval) is not Aval for v in operands]) else ""
-    return Call(f"{w.np}.{name}", [v.text for v in operands], operator=operator, elementwise=True, out=_fits(equation))
+    return Call(f"{w.np}.{name}", _texts(w, equation, operands), operator=operator, elementwise=True, out=_fits(equation))
+
+
+def _texts(w: Writer, equation: Equation, operands: list[Value]) -> list[str]:
+    """The operands; numbers among arrays as arrays of rank 0, which NumPy need not convert at every call."""
+    texts = [v.text for v in operands]
+    numbers = [i for i, a in enumerate(equation.inputs) if type(a) is Literal]
+    aval = equation.outputs[0].aval
+    if not numbers or w.np != "np" or not aval.shape or equation.primitive.name not in _UNIFORM:
+        return texts
+    first = 1 if equation.primitive is select_p else 0
+    dtypes = {a.aval.dtype for a in equation.inputs[first:] if type(a) is Var and type(a.aval) is Aval}
+    if len(dtypes) != 1:
+        return texts
+    (dtype,) = dtypes
+    for i in numbers:
+        array = as_array(equation.inputs[i], dtype)
+        if array is not None:
+            texts[i] = w.constant("k", array, key=("array", array.dtype.str, array.tobytes()))
+    return texts
+
+
+def as_array(number: Literal, dtype: np.dtype) -> np.ndarray | None:
+    """A number as NumPy converts it beside arrays of this dtype; None where that is another matter."""
+    kind, value = number.aval.dtype.kind, number.value
+    if kind not in "iufc" or dtype.kind not in "iufc" or _KIND_RANK[kind] > _KIND_RANK[dtype.kind]:
+        return None
+    if not number.aval.weak and number.aval.dtype != dtype:
+        return None
+    if dtype.kind in "iu" and not np.iinfo(dtype).min <= value <= np.iinfo(dtype).max:
+        return None
+    with np.errstate(all="ignore"):
+        array = np.asarray(value).astype(dtype)
+    array.flags.writeable = False
+    return array
 
 
 def _fits(equation: Equation) -> bool:
@@ -171,13 +211,33 @@ def _reduction(ufunc: str) -> Callable[..., Any]:
         axes = equation.params["axes"]
         if not axes or not x.aval.shape:
             return None
+        if equation.params.get("by_product"):
+            return _sum_by_product(w, x, axes)
         extra = _axes(x.aval, axes)
         kind, itemsize = x.aval.dtype.kind, x.aval.dtype.itemsize
         if ufunc in ("add", "multiply") and (kind == "b" or kind in "iu" and itemsize < 8):
             extra += f"{', ' if extra else ''}dtype={dtype_text(w, x.aval.dtype)}"
+        elif w.np == "np" and extra:  # by position it is read more quickly
+            return Call(f"{w.np}.{ufunc}.reduce", [x.text, extra.partition("=")[2]])
         return Call(f"{w.np}.{ufunc}.reduce", [x.text], extra)
 
     return rule
+
+
+def _sum_by_product(w: Writer, x: Value, axes: tuple) -> Call:
+    """A small sum (see compositions.py)."""
+    shape, dtype = x.aval.shape, x.aval.dtype
+    n = prod([shape[a] for a in axes])
+    if w.np == "np":
+        array = np.ones(n, dtype)
+        array.flags.writeable = False
+        ones = w.constant("ones", array, key=("ones", n, dtype.str))
+    else:
+        ones = f"{w.np}.ones({n}, {dtype_text(w, dtype)})"
+    if len(axes) == 2:
+        return Call(f"{w.np}.dot", [f"{x.text}.reshape(-1)", ones])
+    args = [ones, x.text] if len(shape) == 2 and axes == (0,) else [x.text, ones]
+    return Call(f"{w.np}.matmul", args, alone=f"{w.np}.dot")
 
 
 def _position(name: str) -> Callable[..., Any]:
@@ -194,6 +254,10 @@ def _dot_general(w: Writer, equation: Equation, operands: list[Value]) -> Call |
     out = equation.outputs[0].aval
     if plan[0] == "flat":
         args = [f"{v.text}.T" if flipped else v.text for v, flipped in zip(operands, plan[1:])]
+        matrices = len(x.aval.shape) == len(y.aval.shape) == 2
+        if x.aval.dtype.char in BY_BLAS and not (matrices and x.text == y.text):
+            quick = f"{w.np}.dot"  # the same product, called more quickly; it writes to contiguous memory only
+            return Call(quick if matrices else f"{w.np}.matmul", args, alone=quick)
         return Call(f"{w.np}.matmul", args, operator="@")
     if plan[0] == "outer":
         _, px, py, fx, fy, n_batch = plan
@@ -201,9 +265,15 @@ def _dot_general(w: Writer, equation: Equation, operands: list[Value]) -> Call |
         left = _reshaped(x.text, px, (*sx, *[1] * len(fy)), sx)
         right = _reshaped(y.text, py, (*sy[:n_batch], *[1] * len(fx), *sy[n_batch:]), sy)
         return Call(f"{w.np}.multiply", [left, right], operator="*")
+    if not out.shape and x.aval.dtype.char in "fd" and equation.params["dimension_numbers"][0] == (_all(x), _all(y)):
+        return Expression(f"{w.np}.vdot({x.text}, {y.text})", fresh=True)
     if plan[0] == "general":
         return _general_dot(w, plan, x, y, out)
     return None
+
+
+def _all(x: Value) -> tuple:
+    return tuple(range(len(x.aval.shape)))
 
 
 def _permuted(shape: tuple, perm: tuple | None) -> tuple:
@@ -320,7 +390,7 @@ def _select(w: Writer, equation: Equation, operands: list[Value]) -> Expression 
     kinds = {v.aval.dtype for v in operands[1:] if not v.aval.weak}
     if kinds != {equation.outputs[0].aval.dtype}:
         return None
-    return Expression(f"{w.np}.where({', '.join([v.text for v in operands])})", fresh=True)
+    return Expression(f"{w.np}.where({', '.join(_texts(w, equation, operands))})", fresh=True)
 
 
 def _convert(w: Writer, equation: Equation, operands: list[Value]) -> Expression | None:
@@ -400,83 +470,4 @@ RULES: dict[str, Callable[..., Any]] = {
     "gather": _gather,
     "cumsum": _accumulate("add"),
     "cumprod": _accumulate("multiply"),
-}
-
-
-# ---------------------------------------------------------------- compositions
-
-
-def lowered(jaxpr: Jaxpr) -> list[Equation]:
-    """The equations, compositions replaced by their parts."""
-    result: list[Equation] = []
-    for equation in jaxpr.equations:
-        parts = PARTS.get(equation.primitive.name)
-        aval = equation.outputs[0].aval if equation.outputs else None
-        if parts is None or not isinstance(aval, Aval) or not aval.shape or any([_loose(a, aval) for a in equation.inputs]):
-            result.append(equation)
-            continue
-        steps: list[Equation] = []
-
-        def do(primitive: Any, *inputs: Any, out: Any = None, steps: list = steps, equation: Any = equation) -> Var:
-            inputs = tuple([a if isinstance(a, (Var, Literal)) else Literal(a) for a in inputs])
-            known = [a.aval for a in inputs]
-            var = Var(primitive.abstract_eval(*known)) if out is None else out
-            steps.append(Equation(primitive, inputs, {}, (var,), equation.source))
-            return var
-
-        if parts(do, equation.outputs[0], *equation.inputs, **equation.params) is None:
-            result.append(equation)
-        else:
-            result += steps
-    return result
-
-
-def _loose(atom: Any, aval: Aval) -> bool:
-    """An operand that does not have the result's shape and dtype, apart from literals of the same kind."""
-    if type(atom) is Literal:
-        return not atom.aval.weak and atom.aval.dtype != aval.dtype
-    return atom.aval.shape != aval.shape or atom.aval.dtype != aval.dtype
-
-
-def _mul_add(do: Any, out: Var, a: Any, b: Any, c: Any, d: Any) -> Any:
-    for pair in ((a, b), (c, d)):
-        if all([type(x) is Literal for x in pair]):
-            return None
-    return do(add_p, do(mul_p, a, b), do(mul_p, c, d), out=out)
-
-
-def _tanh_linear(do: Any, out: Var, t: Any, y: Any) -> Any:
-    if type(y) is Literal:
-        return None
-    return do(mul_p, t, do(sub_p, 1.0, do(mul_p, y, y)), out=out)
-
-
-def _logistic_linear(do: Any, out: Var, t: Any, y: Any) -> Any:
-    if type(y) is Literal:
-        return None
-    return do(mul_p, t, do(mul_p, y, do(sub_p, 1.0, y)), out=out)
-
-
-def _logistic(do: Any, out: Var, x: Any) -> Any:
-    if out.aval.dtype.kind != "f":
-        return None
-    small = do(exp_p, do(neg_p, do(abs_p, x)))
-    return do(div_p, do(select_p, do(signbit_p, x), small, 1.0), do(add_p, 1.0, small), out=out)
-
-
-def _integer_pow(do: Any, out: Var, x: Any, n: int) -> Any:
-    return do(mul_p, x, x, out=out) if n == 2 else None
-
-
-def _rsqrt(do: Any, out: Var, x: Any) -> Any:
-    return do(div_p, 1.0, do(sqrt_p, x), out=out) if out.aval.dtype.kind in "fc" else None
-
-
-PARTS: dict[str, Callable[..., Any]] = {
-    "mul_add": _mul_add,
-    "tanh_linear": _tanh_linear,
-    "logistic_linear": _logistic_linear,
-    "logistic": _logistic,
-    "integer_pow": _integer_pow,
-    "rsqrt": _rsqrt,
 }

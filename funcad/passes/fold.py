@@ -1,12 +1,14 @@
 """Constant folding: an equation of literals whose result is a scalar becomes that literal.
 
 The primitive's own implementation computes it, so the value and its type are those of the reference. What NumPy warns of, what
-raises, and what does not come out as the promised scalar is left to run time. Arrays are never made: a broadcast literal stays
-an equation, which costs a view, and an element operation on broadcast literals becomes the broadcast of another literal.
+raises, and what does not come out as the promised scalar is left to run time. Programs hold no arrays: a broadcast literal
+stays an equation, which costs a view, and an element operation on broadcast literals, or a reduction of one, becomes the
+broadcast of another literal.
 """
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -19,11 +21,9 @@ from funcad.primitives.shape import broadcast_in_dim_p, reshape_p, transpose_p
 
 __all__ = ["fold", "fold_equation"]
 
-# foldable besides elementwise operations, where their result has rank 0
-_ALSO = frozenset(
-    [reshape_p, broadcast_in_dim_p, transpose_p]
-    + [reduce_sum_p, reduce_prod_p, reduce_max_p, reduce_min_p, reduce_any_p, reduce_all_p]
-)
+LONGEST = 1 << 16  # elements of a broadcast literal that are summed up, or otherwise reduced, beforehand
+REDUCTIONS = frozenset([reduce_sum_p, reduce_prod_p, reduce_max_p, reduce_min_p, reduce_any_p, reduce_all_p])
+_ALSO = REDUCTIONS | {reshape_p, broadcast_in_dim_p, transpose_p}  # foldable besides elementwise operations, if of rank 0
 
 
 def fold(jaxpr: Jaxpr) -> Jaxpr:
@@ -46,7 +46,23 @@ def _step(work: Work, equation: Equation) -> list[Any] | None:
     literal = fold_equation(equation)
     if literal is not None:
         return [literal]
-    return _filled(work, equation)
+    return _reduced(work, equation) if equation.primitive in REDUCTIONS else _filled(work, equation)
+
+
+def _reduced(work: Work, equation: Equation) -> list[Any] | None:
+    """The reduction of an array that is one literal everywhere."""
+    (x,), axes, out = equation.inputs, equation.params["axes"], equation.outputs[0]
+    literal = _fill(work, x)
+    count = math.prod([x.aval.shape[a] for a in axes])
+    if literal is None or not axes or not 0 < count <= LONGEST:
+        return None
+    value = evaluate(equation.primitive, [np.full(count, literal.value)], {"axes": (0,)})
+    if type(value) not in SCALAR_AVALS or SCALAR_AVALS[type(value)].dtype != out.aval.dtype:
+        return None
+    found = Literal(value)
+    if out.aval.shape:
+        found = work.add(broadcast_in_dim_p, [found], {"shape": out.aval.shape, "axes": ()}, equation.source)
+    return [found] if fits(found.aval, out.aval) else None
 
 
 def _filled(work: Work, equation: Equation) -> list[Any] | None:

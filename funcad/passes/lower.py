@@ -109,21 +109,18 @@ def _layer_norm_linear(t: Any, y: Any, r: Any, *, axes: tuple) -> Any:
 
 
 def _tied(x: Any, out: Any, axes: tuple) -> tuple[Any, Any]:
-    """Where x attains its extremum `out`, and how often along each line (at least once)."""
-    shape = shape_of(x)
-    both_nan = and_(isnan(x), _spread(isnan(out), shape, axes))
-    mask = or_(eq(x, _spread(out, shape, axes)), both_nan)
-    count = maximum(reduce_sum(convert(mask, x.dtype), axes=axes), 1.0)
-    return mask, count
+    """Where x attains its extremum `out`, and how often along each line: NaN attains it, for then the extremum is NaN too."""
+    mask = or_(eq(x, _spread(out, shape_of(x), axes)), isnan(x))
+    return mask, reduce_sum(convert(mask, x.dtype), axes=axes)
 
 
 def _tied_mean(t: Any, x: Any, out: Any, *, axes: tuple) -> Any:
     mask, count = _tied(x, out, axes)
-    return div(reduce_sum(select(mask, t, 0.0), axes=axes), count)
+    return div(reduce_sum(select(mask, t, 0.0), axes=axes), maximum(count, 1.0))
 
 
 def _tied_spread(t: Any, x: Any, out: Any, *, axes: tuple) -> Any:
-    mask, count = _tied(x, out, axes)
+    mask, count = _tied(x, out, axes)  # where the count is zero, nothing is selected
     return select(mask, _spread(div(t, count), shape_of(x), axes), 0.0)
 
 

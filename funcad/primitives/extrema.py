@@ -20,12 +20,20 @@ def _larger(t: Any, wins: Any, loses: Any) -> Any:
     return select(wins, t, select(loses, 0.0, mul(0.5, t)))
 
 
+def _share(t: Any, out: Any, wins: Any, loses: Any) -> Any:
+    """The same where nothing both wins and loses, as a mask and a weight: its transpose is no longer than itself."""
+    kind = out.dtype.type
+    if not issubclass(kind, np.floating):
+        return _larger(t, wins, loses)
+    return mul(select(loses, 0.0, t), select(wins, kind(1.0), kind(0.5)))
+
+
 maximum_p = elementwise(
     "maximum",
     np.maximum,
     [
-        lambda t, out, x, y: _larger(t, gt(x, y), lt(x, y)),
-        lambda t, out, x, y: _larger(t, lt(x, y), gt(x, y)),
+        lambda t, out, x, y: _share(t, out, gt(x, y), lt(x, y)),
+        lambda t, out, x, y: _share(t, out, lt(x, y), gt(x, y)),
     ],
     emit=lambda e, x, y: e.maximum(x, y),
 )
@@ -33,8 +41,8 @@ minimum_p = elementwise(
     "minimum",
     np.minimum,
     [
-        lambda t, out, x, y: _larger(t, lt(x, y), gt(x, y)),
-        lambda t, out, x, y: _larger(t, gt(x, y), lt(x, y)),
+        lambda t, out, x, y: _share(t, out, lt(x, y), gt(x, y)),
+        lambda t, out, x, y: _share(t, out, gt(x, y), lt(x, y)),
     ],
     emit=lambda e, x, y: e.minimum(x, y),
 )

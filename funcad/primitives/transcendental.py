@@ -123,6 +123,9 @@ logistic_linear_p = elementwise(
 
 def _difference(x: Any, y: Any) -> Any:
     """x - y, 0 between equal infinities."""
+    for v in (x, y):
+        if isinstance(v, (int, float, np.floating)) and np.isfinite(v):
+            return sub(x, y)
     return select(and_(eq(x, y), isinf(x)), 0.0, sub(x, y))
 
 

@@ -1,0 +1,153 @@
+"""The equations of a program as the NumPy engine writes them.
+
+`lowered` replaces compositions (a * b + c * d, ...) by the equations that their implementations are made of, so that their
+temporaries take part in the memory plan. `shortened` replaces what small arrays spend their time on, calls of NumPy: a total of
+row totals is one reduction, a sum of squares one product, and a small sum a product with ones, which takes half the time.
+Invariant of both: the same values, sums up to rounding. NumPy's sums start at 0.0, as BLAS's do, so signs of zero agree. Trap:
+BLAS may add a product that it has not rounded, whose overflow another term could undo; squares have one sign, so only they are
+summed as they are multiplied.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from funcad.ir.aval import Aval
+from funcad.ir.jaxpr import Equation, Jaxpr, Literal, Var
+from funcad.primitives.arithmetic import abs_p, add_p, div_p, mul_p, neg_p, sqrt_p, sub_p
+from funcad.primitives.comparison import select_p, signbit_p
+from funcad.primitives.contraction import dot_general_p
+from funcad.primitives.reduction import reduce_max_p, reduce_min_p, reduce_sum_p
+from funcad.primitives.shape import broadcast_in_dim_p
+from funcad.primitives.transcendental import exp_p
+
+__all__ = ["lowered", "shortened"]
+
+
+def lowered(jaxpr: Jaxpr) -> list[Equation]:
+    """The equations, compositions replaced by their parts."""
+    result: list[Equation] = []
+    for equation in jaxpr.equations:
+        parts = PARTS.get(equation.primitive.name)
+        aval = equation.outputs[0].aval if equation.outputs else None
+        if parts is None or not isinstance(aval, Aval) or not aval.shape or any([_loose(a, aval) for a in equation.inputs]):
+            result.append(equation)
+            continue
+        steps: list[Equation] = []
+
+        def do(primitive: Any, *inputs: Any, out: Any = None, steps: list = steps, equation: Any = equation) -> Var:
+            inputs = tuple([a if isinstance(a, (Var, Literal)) else Literal(a) for a in inputs])
+            known = [a.aval for a in inputs]
+            var = Var(primitive.abstract_eval(*known)) if out is None else out
+            steps.append(Equation(primitive, inputs, {}, (var,), equation.source))
+            return var
+
+        if parts(do, equation.outputs[0], *equation.inputs, **equation.params) is None:
+            result.append(equation)
+        else:
+            result += steps
+    return result
+
+
+def _loose(atom: Any, aval: Aval) -> bool:
+    """An operand that does not have the result's shape and dtype, apart from literals of the same kind."""
+    if type(atom) is Literal:
+        return not atom.aval.weak and atom.aval.dtype != aval.dtype
+    return atom.aval.shape != aval.shape or atom.aval.dtype != aval.dtype
+
+
+def _mul_add(do: Any, out: Var, a: Any, b: Any, c: Any, d: Any) -> Any:
+    for pair in ((a, b), (c, d)):
+        if all([type(x) is Literal for x in pair]):
+            return None
+    return do(add_p, do(mul_p, a, b), do(mul_p, c, d), out=out)
+
+
+def _tanh_linear(do: Any, out: Var, t: Any, y: Any) -> Any:
+    if type(y) is Literal:
+        return None
+    return do(mul_p, t, do(sub_p, 1.0, do(mul_p, y, y)), out=out)
+
+
+def _logistic_linear(do: Any, out: Var, t: Any, y: Any) -> Any:
+    if type(y) is Literal:
+        return None
+    return do(mul_p, t, do(mul_p, y, do(sub_p, 1.0, y)), out=out)
+
+
+def _logistic(do: Any, out: Var, x: Any) -> Any:
+    if out.aval.dtype.kind != "f":
+        return None
+    small = do(exp_p, do(neg_p, do(abs_p, x)))
+    return do(div_p, do(select_p, do(signbit_p, x), small, 1.0), do(add_p, 1.0, small), out=out)
+
+
+def _integer_pow(do: Any, out: Var, x: Any, n: int) -> Any:
+    return do(mul_p, x, x, out=out) if n == 2 else None
+
+
+def _rsqrt(do: Any, out: Var, x: Any) -> Any:
+    return do(div_p, 1.0, do(sqrt_p, x), out=out) if out.aval.dtype.kind in "fc" else None
+
+
+PARTS: dict[str, Callable[..., Any]] = {
+    "mul_add": _mul_add,
+    "tanh_linear": _tanh_linear,
+    "logistic_linear": _logistic_linear,
+    "logistic": _logistic,
+    "integer_pow": _integer_pow,
+    "rsqrt": _rsqrt,
+}
+
+
+# ---------------------------------------------------------------- fewer calls
+
+FEW = 8192  # elements that are summed by a product; in larger arrays the work outweighs the call
+_EXTREMA = (reduce_max_p, reduce_min_p)
+
+
+def shortened(equations: list[Equation], outputs: Sequence[Any]) -> list[Equation]:
+    """The equations, in fewer and quicker calls of NumPy."""
+    if not any([e.primitive is reduce_sum_p or e.primitive in _EXTREMA for e in equations]):
+        return equations
+    reads = Counter([a for e in equations for a in e.inputs if type(a) is Var])
+    reads.update([o for o in outputs if type(o) is Var])
+    place = {e.outputs[0]: i for i, e in enumerate(equations) if len(e.outputs) == 1}
+    result: list[Equation | None] = list(equations)
+
+    def made(x: Var) -> Equation | None:
+        return result[place[x]] if x in place else None
+
+    def inner(equation: Equation, primitive: Any) -> Equation | None:
+        """What makes the operand, if it is of this kind and nobody else reads it."""
+        found = made(equation.inputs[0]) if reads[equation.inputs[0]] == 1 else None
+        return found if found is not None and found.primitive is primitive else None
+
+    for i, equation in enumerate(equations):
+        if equation.primitive is not reduce_sum_p and equation.primitive not in _EXTREMA:
+            continue
+        part = None if equation.outputs[0].aval.shape else inner(equation, equation.primitive)
+        if part is not None:
+            result[place[part.outputs[0]]] = None
+            axes = tuple(range(len(part.inputs[0].aval.shape)))
+            equation = result[i] = equation._replace(inputs=part.inputs, params={"axes": axes})
+        x = equation.inputs[0]
+        if equation.primitive is not reduce_sum_p or x.aval.dtype.char not in "fd" or not x.aval.size:
+            continue
+        square = None if equation.outputs[0].aval.shape else inner(equation, mul_p)
+        if square is not None and square.inputs[0] is square.inputs[1] and _is_array(square.inputs[0], made):
+            result[place[x]] = None
+            axes = equation.params["axes"]
+            params = {"dimension_numbers": ((axes, axes), ((), ()))}
+            result[i] = Equation(dot_general_p, square.inputs, params, equation.outputs, equation.source)
+        elif len(x.aval.shape) <= 2 and x.aval.size <= FEW and _is_array(x, made):
+            result[i] = equation._replace(params={**equation.params, "by_product": True})
+    return [e for e in result if e is not None]
+
+
+def _is_array(x: Any, made: Callable[[Var], Equation | None]) -> bool:
+    """Is it an array, not a broadcast that is left to its readers?"""
+    equation = made(x)
+    return equation is None or equation.primitive is not broadcast_in_dim_p
