@@ -24,7 +24,7 @@ from funcad.ir.place import NAMESPACES, namespace_of
 from funcad.ir.quiet import hush, unhush
 from funcad.ir.source import user_source
 from funcad.ir.state import state
-from funcad.ir.trace import AbstractTrace, Trace, bind, by_reference, compute, leaked, open_traces
+from funcad.ir.trace import AbstractTrace, Trace, bind, by_reference, compute, leaked, next_level, open_traces
 from funcad.ir.tracer import Tracer, concrete_value, tangent_of
 from funcad.primitives.shape import broadcast_to
 from funcad.transforms.jvp import jvp_step
@@ -51,7 +51,8 @@ class _Protector:
     def is_users(self, x: np.ndarray) -> bool:
         root = x if x.base is None else root_of(x)
         if self.roots is None:
-            self.kept = [root_of(a) for a in map(concrete_value, self.primals) if type(a) is np.ndarray]
+            known = [concrete_value(p) if type(p) is Tracer else p for p in self.primals]
+            self.kept = [a if a.base is None else root_of(a) for a in known if type(a) is np.ndarray]
             self.roots = set(map(id, self.kept))
         if id(root) in self.roots:
             return True
@@ -81,7 +82,9 @@ class FollowingTrace(Trace):
     __slots__ = ("linear", "protector", "moved", "tape", "recording")
 
     def __init__(self, name: str, linear: bool, protector: _Protector | None = None):
-        Trace.__init__(self, name)
+        self.level = next_level()
+        self.name = name
+        self.closed = False
         self.linear = linear
         self.protector = protector
         self.moved: dict[int, tuple[Any, Any]] = {}
@@ -233,7 +236,7 @@ def linearize_following(
     """
     protector = _Protector(primals)
     trace = FollowingTrace(name, linear=True, protector=protector)
-    source = user_source()
+    source = user_source(4)
     tangents: list[Any] = []
     tape = None
     if with_tape and not (NAMESPACES or open_traces or "cupy" in sys.modules):

@@ -20,7 +20,7 @@ from __future__ import annotations
 import operator
 import sys
 from collections.abc import Callable, Sequence
-from functools import lru_cache
+from functools import lru_cache, partial
 from math import prod
 from typing import Any
 
@@ -38,7 +38,7 @@ from funcad.ir.tracer import Tracer
 from funcad.primitives import arithmetic, conversion, reduction, shape, transcendental
 from funcad.primitives.arithmetic import add_p, mul_p, neg_p, sub_p
 from funcad.primitives.contraction import MATRICES, dot_general_p
-from funcad.primitives.shape import broadcast_to, shape_of_two
+from funcad.primitives.shape import broadcast_to, reshape_p, shape_of_two
 from funcad.transforms.structural import UNSEEN, cached, compiled, forgetting, frozen
 from funcad.transforms.transpose import transpose_eval
 
@@ -88,7 +88,7 @@ class _LinearTrace(AbstractTrace):
 class Tape:
     """Rows of one un-jitted gradient that `trace` runs."""
 
-    __slots__ = ("trace", "name", "level", "protector", "inputs", "rows", "key", "values", "found", "mode", "relayed")
+    __slots__ = ("trace", "name", "level", "protector", "inputs", "rows", "key", "values", "found", "mode", "relayed", "first")
 
     def __init__(self, trace: Any, name: str, protector: Any, primals: Sequence[Any], differentiated: Sequence[bool]):
         self.trace = trace
@@ -96,7 +96,8 @@ class Tape:
         self.level = next_level()  # of the trace of the tangent program, if one is needed
         self.protector = protector
         # A row is [number, its result if nobody can change it, where that is in `values`, primitive, where its operands are,
-        # their rows, parameters, shape, source]. That of an input ends after the place; `flush` leaves the tangent alone.
+        # the numbers of their rows, parameters, shape, source]. That of an input ends after the place; `flush` leaves the
+        # tangent alone.
         self.inputs: list[list] = []
         self.rows: list[list] = []
         self.values: list[Any] = []  # inputs of the backward program: inputs, operands from outside, and results
@@ -105,14 +106,19 @@ class Tape:
         self.mode = self.relayed = None  # of warnings, see quiet.py
         for p, d in zip(primals, differentiated):
             if d:
-                if type(p) is float:
+                n = len(self.values)
+                held = p
+                if type(p) is np.ndarray:
+                    held = _NO_VALUE
+                    self.key += (p.shape, p.dtype.char)
+                elif type(p) is float:
                     self.key += _OF_FLOATS
                 else:
                     aval = aval_of(p)
                     self.key += (aval.shape, aval.dtype.char)
-                n = len(self.values)
-                self.inputs.append([n, _NO_VALUE if type(p) is np.ndarray else p, n])
+                self.inputs.append([n, held, n])
                 self.values.append(p)
+        self.first = len(self.inputs)
 
     def _enter(self) -> Any:
         """Warnings of the operation that follows name the user's line, until `unhush`."""
@@ -156,10 +162,15 @@ class Tape:
             if kp is np.ndarray:
                 dtype = p.dtype
                 if kq is np.ndarray:
-                    if q.dtype is not dtype or p.nbytes > SMALL or q.nbytes > SMALL:
+                    if q.dtype is not dtype:
                         return None
-                    if p.shape != q.shape:
-                        shape = _small_shape(p.shape, q.shape)
+                    shape = p.shape
+                    if shape == q.shape:
+                        if p.nbytes > SMALL:
+                            return None
+                        shape = None
+                    else:
+                        shape = _small_shape(shape, q.shape)
                         if shape is None:
                             return None
                 elif ty is not None or kq is not float and (kq is not np.float64 or dtype is not _F64) or p.nbytes > SMALL:
@@ -172,7 +183,8 @@ class Tape:
                 return None
             if dtype is not _F64 and dtype is not _F32:
                 return None
-            token = self._enter()
+            mode = error_mode()
+            token = enter(self.relayed) if mode is self.mode and self.relayed is not None else self._enter()
             try:
                 out = operation(p, q)
             finally:
@@ -182,19 +194,29 @@ class Tape:
         # as `_row`, for scalars, without a call
         values = self.values
         place = other = len(values)
-        if tx is not None and tx[1] is p:
-            a, place = tx[0], tx[2]
+        nx = ny = None
+        if tx is None:
+            a: Any = kp
+            values.append(p)
+        elif tx[1] is p:
+            a, _, place = tx[:3]
+            nx = a
         else:
-            a = kp if tx is None else (tx[0], kp)
+            nx = tx[0]
+            a = nx, kp
             values.append(p)
         if ty is not None and ty[1] is q:
-            b, other = ty[0], ty[2]
-        elif q is p:
-            b, other = (ty and ty[0],), place
+            b, _, other = ty[:3]
+            ny = b
         else:
-            b = kq if ty is None else (ty[0], kq)
-            other = len(values)
-            values.append(q)
+            if ty is not None:
+                ny = ty[0]
+            if q is p:
+                b, other = (ny,), place
+            else:
+                b = kq if ny is None else (ny, kq)
+                other = len(values)
+                values.append(q)
         self.key += (primitive, None, None, a, b, kind)
         frame: Any = _getframe(2)
         code = frame.f_code
@@ -202,7 +224,7 @@ class Tape:
             source: Any = code, frame.f_lasti, state.scope
         else:
             source = user_source(3)
-        row = [len(rows) + len(self.inputs), out, len(values), primitive, place, other, tx, ty, None, None, source]
+        row = [len(rows) + self.first, out, len(values), primitive, place, other, nx, ny, None, None, source]
         rows.append(row)
         values.append(out)
         result = _new_object(Tracer)
@@ -242,20 +264,31 @@ class Tape:
                 unhush(token)
         return self._row(primitive, x, y, p, q, tx, ty, _OF_MATRICES, _MATRICES, None, out, np.ndarray)
 
-    def structural(self, primitive: Any, x: Tracer, params: dict, bits: bytes) -> Any:
-        """An operation with parameters on an array of floats, which does not make it larger: the result, or None."""
-        if open_traces or len(self.rows) >= MAX_ROWS:
-            return None
+    def reduction(self, primitive: Any, x: Tracer, axis: Any, keepdims: bool) -> Any:
+        """A sum or an extremum of an array of floats over one axis or all: the traced result; None for everything else."""
         p = x.primal
-        if type(p) is not np.ndarray or (p.dtype is not _F64 and p.dtype is not _F32) or p.nbytes > SMALL:
+        if type(p) is not np.ndarray or axis is not None and type(axis) is not int:
             return None
-        token = None if primitive.silent else self._enter()
+        plan = _plans.get((primitive, p.shape, axis)) or _plan(primitive, p.shape, axis)
+        if plan is _NO_PLAN or open_traces or len(self.rows) + 1 >= MAX_ROWS:
+            return None
+        if (p.dtype is not _F64 and p.dtype is not _F32) or p.nbytes > SMALL:
+            return None
+        run, params, bits, kept, kept_bits = plan
+        mode = error_mode()
+        token = enter(self.relayed) if mode is self.mode and self.relayed is not None else self._enter()
         try:
-            out = primitive.impl(np, p, **params)
+            out = run(p)
         finally:
             if token is not None:
                 unhush(token)
-        return self._row(primitive, x, None, p, None, x.tangent, None, params, bits, None, out, type(out), True)
+        t = self._row(primitive, x, None, p, None, x.tangent, None, params, bits, None, out, type(out), True)
+        if not keepdims:
+            return t
+        if type(out) is not np.ndarray:
+            return reshape_p(t, **kept)
+        wide, row, source = out.reshape(kept["shape"]), t.tangent, t.source
+        return self._row(reshape_p, t, None, out, None, row, None, kept, kept_bits, None, wide, np.ndarray, True, source)
 
     def unary(self, primitive: Any, ufunc: Any, x: Tracer) -> Any:
         """A ufunc of a float, or of an array of floats: the traced result; None for everything else."""
@@ -324,48 +357,60 @@ class Tape:
 
     def _row(
         self, primitive: Any, x: Any, y: Any, p: Any, q: Any, tx: Any, ty: Any, params: dict | None,
-        bits: bytes | None, shape: Any, out: Any, kind: Any, unary: bool = False,
+        bits: bytes | None, shape: Any, out: Any, kind: Any, unary: bool = False, source: Any = None,
     ) -> Any:  # fmt: skip
         """The traced result; x and y are the operands as they came, p and q their primals."""
         values = self.values
         place = len(values)
         a: Any
         b: Any = None
+        nx = ny = None
         other = -1
-        if tx is not None and tx[1] is p:
-            a, place = tx[0], tx[2]
+        if tx is not None:
+            nx = tx[0]
+        if nx is not None and tx[1] is p:
+            a, place = nx, tx[2]
         elif type(p) is np.ndarray:
-            a = (tx and tx[0], p.shape, p.dtype.char)
+            a = (nx, p.shape, p.dtype.char)
             values.append(self._outside(p, x, primitive, ty))
         else:
-            a = type(p) if tx is None else (tx[0], type(p))
+            a = type(p) if nx is None else (nx, type(p))
             values.append(p)
         if not unary:
-            if ty is not None and ty[1] is q:
-                b, other = ty[0], ty[2]
+            if ty is not None:
+                ny = ty[0]
+            if ny is not None and ty[1] is q:
+                b, other = ny, ty[2]
             elif q is p:
-                b, other = (ty and ty[0],), place
+                b, other = (ny,), place
             else:
                 other = len(values)
                 if type(q) is np.ndarray:
-                    b = (ty and ty[0], q.shape, q.dtype.char)
+                    b = (ny, q.shape, q.dtype.char)
                     values.append(self._outside(q, y, primitive, tx))
                 else:
-                    b = type(q) if ty is None else (ty[0], type(q))
+                    b = type(q) if ny is None else (ny, type(q))
                     values.append(q)
         self.key += (primitive, bits, shape, a, b, kind)
-        frame: Any = _getframe(3)
-        code = frame.f_code
-        if internal.get(code.co_filename) is False and state.source is None:
-            source: Any = code, frame.f_lasti, state.scope
-        else:
-            source = user_source(4)
+        if source is None:
+            frame: Any = _getframe(3)
+            code = frame.f_code
+            if internal.get(code.co_filename) is False and state.source is None:
+                source = code, frame.f_lasti, state.scope
+            else:
+                source = user_source(4)
         held = out if kind is not np.ndarray or out.base is None and out is not p else _NO_VALUE
         rows = self.rows
-        row = [len(rows) + len(self.inputs), held, len(values), primitive, place, other, tx, ty, params, shape, source]
+        row = [len(rows) + self.first, held, len(values), primitive, place, other, nx, ny, params, shape, source]
         rows.append(row)
         values.append(out)
-        return Tracer(self.trace, None, out, row, source)
+        result = _new_object(Tracer)
+        result.owner = self.trace
+        result.primal = out
+        result.tangent = row
+        result.source = source
+        result.variable = result._aval = None
+        return result
 
     def _outside(self, x: np.ndarray, given: Any, primitive: Any, other: Any) -> np.ndarray:
         """An array that no row made, as the derivative may keep it."""
@@ -382,13 +427,14 @@ class Tape:
         try:
             for row in self.inputs:
                 row[:] = [recording.new_input(aval_of(values[row[2]]).update())]
+            rows = [*self.inputs, *self.rows]
             for row in self.rows:
-                _, _, result, primitive, place, other, tx, ty, params, shape, source = row
+                _, _, result, primitive, place, other, nx, ny, params, shape, source = row
                 state.source = source and Source(*source)
-                primals, given = [values[place]], [tx and tx[0]]
+                primals, given = [values[place]], [None if nx is None else rows[nx][0]]
                 if other >= 0:
                     primals.append(values[other])
-                    given.append(ty and ty[0])
+                    given.append(None if ny is None else rows[ny][0])
                 row[:] = [rule_of(primitive, primals, given, values[result], params or {}, shape)]
         finally:
             state.source = saved
@@ -396,9 +442,7 @@ class Tape:
         self.forget()
 
     def forget(self) -> None:
-        """Drop the values and the rows."""
-        for row in self.rows:
-            del row[1:]
+        """Drop the values and the rows: no row leads to another, so a tracer that is kept keeps its own value alone."""
         self.rows.clear()
         self.values.clear()
 
@@ -436,8 +480,8 @@ class Tape:
             seeds = [outer.new_input(avals[row[0]]) for row in ends]
             tangents = [inner.new_input(aval) for aval in avals[: len(self.inputs)]]
             for row in self.rows:
-                number, _, out, primitive, place, other, tx, ty, params, shape, _ = row
-                given = [None if t is None else tangents[t[0]] for t in ((tx,) if other < 0 else (tx, ty))]
+                number, _, out, primitive, place, other, nx, ny, params, shape, _ = row
+                given = [None if n is None else tangents[n] for n in ((nx,) if other < 0 else (nx, ny))]
                 primals = [values[i] for i in ((place,) if other < 0 else (place, other))]
                 result = rule_of(primitive, primals, given, values[out], params or {}, shape)
                 if result is None or result.variable.aval != avals[number]:
@@ -465,11 +509,32 @@ class Tape:
         return Tracer(trace, variable)
 
 
+_NO_PLAN: tuple = (None,)
+_FOLDS = {reduction.reduce_sum_p: np.add, reduction.reduce_max_p: np.maximum, reduction.reduce_min_p: np.minimum}
+_plans: dict[tuple, tuple] = {}  # (primitive, shape, axis) -> how NumPy does it, and the parameters, also of keeping the axes
+_MOST_PLANS = 1000
+
+
+def _plan(primitive: Any, shape: tuple, axis: int | None) -> tuple:
+    if len(_plans) > _MOST_PLANS:
+        _plans.clear()
+    rank = len(shape)
+    plan = _NO_PLAN
+    if rank and (axis is None or -rank <= axis < rank):  # otherwise the general way raises
+        axes = tuple(range(rank)) if axis is None else (axis % rank,)
+        params = {"axes": axes}
+        kept = {"shape": tuple([1 if i in axes else n for i, n in enumerate(shape)])}
+        run = partial(_FOLDS[primitive].reduce, axis=axes if rank > 1 and axis is None else axes[0])
+        plan = run, params, frozen(params), kept, frozen(kept)
+    _plans[primitive, shape, axis] = plan
+    return plan
+
+
 @lru_cache(maxsize=1024)
 def _small_shape(a: tuple, b: tuple) -> tuple | None:
     """The shape that two arrays of at most eight bytes an element broadcast to; None if it is too large for a row."""
     shape = shape_of_two(a, b)
-    return shape if 8 * prod(shape) <= SMALL else None
+    return shape if 8 * max(prod(a), prod(b), prod(shape)) <= SMALL else None
 
 
 def _forget_last() -> None:
@@ -479,5 +544,5 @@ def _forget_last() -> None:
 forgetting(_forget_last)
 computes(Tape.binary, lambda variables: (variables["p"], variables["q"]))
 computes(Tape.product, lambda variables: (variables["p"], variables["q"]))
-computes(Tape.structural, lambda variables: (variables["p"],))
+computes(Tape.reduction, lambda variables: (variables["p"],))
 computes(Tape.unary, lambda variables: (variables["p"],))
