@@ -19,7 +19,7 @@ from __future__ import annotations
 
 import operator
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import lru_cache, partial
 from math import prod
 from typing import Any
@@ -37,7 +37,7 @@ from funcad.ir.trace import AbstractTrace, compute, next_level
 from funcad.ir.tracer import Tracer
 from funcad.primitives import arithmetic, conversion, reduction, shape, transcendental
 from funcad.primitives.arithmetic import add_p, mul_p, neg_p, sub_p
-from funcad.primitives.contraction import MATRICES, dot_general_p
+from funcad.primitives.contraction import dot_general_p
 from funcad.primitives.shape import broadcast_to, reshape_p, shape_of_two
 from funcad.transforms.structural import UNSEEN, cached, compiled, forgetting, frozen
 from funcad.transforms.transpose import transpose_eval
@@ -57,13 +57,14 @@ MAX_ROWS = 1000
 _SILENT = frozenset([add_p, sub_p, mul_p])
 _FLOATING = frozenset([kind for kind, aval in SCALAR_AVALS.items() if aval.dtype.kind in "fc"])
 _NO_VALUE = object()
+_SAME = (None,)
 _new_object: Any = object.__new__
 _getframe = sys._getframe
+_float64 = np.float64
 _F64, _F32 = np.dtype(np.float64), np.dtype(np.float32)
 _last: list[tuple] = [(None, None)]  # the key that was found last, and its program: a loop finds it without hashing
 _OF_FLOATS = ((), "d")
-_OF_MATRICES = {"dimension_numbers": MATRICES}
-_MATRICES = frozen(_OF_MATRICES)
+_matmul = np.matmul
 
 
 def rule_of(primitive: Any, primals: Sequence[Any], tangents: Sequence[Any], out: Any, params: dict, shape: Any) -> Any:
@@ -88,20 +89,23 @@ class _LinearTrace(AbstractTrace):
 class Tape:
     """Rows of one un-jitted gradient that `trace` runs."""
 
-    __slots__ = ("trace", "name", "level", "protector", "inputs", "rows", "key", "values", "found", "mode", "relayed", "first")
+    __slots__ = ("trace", "name", "level", "protector", "inputs", "rows", "key", "steps", "values", "found", "mode", "relayed", "first")
 
     def __init__(self, trace: Any, name: str, protector: Any, primals: Sequence[Any], differentiated: Sequence[bool]):
         self.trace = trace
         self.name = name
         self.level = next_level()  # of the trace of the tangent program, if one is needed
         self.protector = protector
-        # A row is [number, its result if nobody can change it, where that is in `values`, primitive, where its operands are,
-        # the numbers of their rows, parameters, shape, source]. That of an input ends after the place; `flush` leaves the
-        # tangent alone.
+        # A row is [number, its result if nobody can change it, where that is in `values`, source, parameters]. That of an
+        # input ends after the place; `flush` leaves the tangent alone. A step says the same in terms that can be a part of
+        # the key: (primitive, bits of the parameters, shape, first operand, second, type of the result). An operand is the
+        # number of its row if it is that row's result; (number or None,) if it is the first operand; else what comes next in
+        # `values`: (number or None, shape, dtype) of an array, (number, type) or type of a scalar.
         self.inputs: list[list] = []
         self.rows: list[list] = []
         self.values: list[Any] = []  # inputs of the backward program: inputs, operands from outside, and results
-        self.key: list[Any] = []
+        self.steps: list[tuple] = []
+        self.key: list[Any] = []  # of the inputs; with the steps, and the ends, it is the key of the program
         self.found: Any = None  # the compiled backward program
         self.mode = self.relayed = None  # of warnings, see quiet.py
         for p, d in zip(primals, differentiated):
@@ -144,7 +148,7 @@ class Tape:
                 return None
             q, ty = y.primal, y.tangent
         kp, kq = type(p), type(q)
-        if kp is np.float64 and (kq is np.float64 or kq is float) or kp is float and kq is np.float64:
+        if kp is _float64 and (kq is _float64 or kq is float) or kp is float and kq is _float64:
             mode = error_mode()
             token = enter(self.relayed) if mode is self.mode and self.relayed is not None else self._enter()
             try:
@@ -152,7 +156,7 @@ class Tape:
             finally:
                 if token is not None:
                     unhush(token)
-            kind: Any = np.float64
+            kind: Any = _float64
         elif kp is float and kq is float:
             if operation is operator.truediv:  # Python raises where NumPy warns
                 return None
@@ -193,38 +197,37 @@ class Tape:
             return self._row(primitive, x, y, p, q, tx, ty, None, None, shape, out, np.ndarray)
         # as `_row`, for scalars, without a call
         values = self.values
-        place = other = len(values)
-        nx = ny = None
+        a: Any
+        b: Any
         if tx is None:
-            a: Any = kp
+            a = kp
             values.append(p)
         elif tx[1] is p:
-            a, _, place = tx[:3]
-            nx = a
+            a = tx[0]
         else:
-            nx = tx[0]
-            a = nx, kp
+            a = tx[0], kp
             values.append(p)
-        if ty is not None and ty[1] is q:
-            b, _, other = ty[:3]
-            ny = b
-        else:
-            if ty is not None:
-                ny = ty[0]
+        if ty is None:
             if q is p:
-                b, other = (ny,), place
+                b = _SAME
             else:
-                b = kq if ny is None else (ny, kq)
-                other = len(values)
+                b = kq
                 values.append(q)
-        self.key += (primitive, None, None, a, b, kind)
+        elif ty[1] is q:
+            b = ty[0]
+        elif q is p:
+            b = (ty[0],)
+        else:
+            b = ty[0], kq
+            values.append(q)
         frame: Any = _getframe(2)
         code = frame.f_code
         if internal.get(code.co_filename) is False and state.source is None:
             source: Any = code, frame.f_lasti, state.scope
         else:
             source = user_source(3)
-        row = [len(rows) + self.first, out, len(values), primitive, place, other, nx, ny, None, None, source]
+        row = [self.first + len(rows), out, len(values), source, None]
+        self.steps.append((primitive, None, None, a, b, kind))
         rows.append(row)
         values.append(out)
         result = _new_object(Tracer)
@@ -236,7 +239,7 @@ class Tape:
         return result
 
     def product(self, x: Any, y: Any) -> Any:
-        """The product of two matrices of one float dtype that fit: the traced result; None for everything else."""
+        """The product of matrices or vectors of one float dtype that fit: the traced result; None for everything else."""
         if open_traces or len(self.rows) >= MAX_ROWS:
             return None
         trace = self.trace
@@ -250,19 +253,24 @@ class Tape:
             if y.owner is not trace:
                 return None
             q, ty = y.primal, y.tangent
-        if type(p) is not np.ndarray or type(q) is not np.ndarray or p.ndim != 2 or q.ndim != 2 or p.dtype is not q.dtype:
+        if type(p) is not np.ndarray or type(q) is not np.ndarray:
             return None
-        (m, k), (n, r) = p.shape, q.shape
-        if (p.dtype is not _F64 and p.dtype is not _F32) or k != n or 8 * max(m * k, k * r, m * r) > SMALL:
+        dtype = p.dtype
+        if dtype is not q.dtype or (dtype is not _F64 and dtype is not _F32):
+            return None
+        plan = _product(p.shape, q.shape)
+        if plan is None:
             return None
         primitive = dot_general_p
-        token = self._enter()
+        mode = error_mode()
+        token = enter(self.relayed) if mode is self.mode and self.relayed is not None else self._enter()
         try:
-            out = np.matmul(p, q)
+            out = _matmul(p, q)
         finally:
             if token is not None:
                 unhush(token)
-        return self._row(primitive, x, y, p, q, tx, ty, _OF_MATRICES, _MATRICES, None, out, np.ndarray)
+        params, bits = plan
+        return self._row(primitive, x, y, p, q, tx, ty, params, bits, None, out, type(out))
 
     def reduction(self, primitive: Any, x: Tracer, axis: Any, keepdims: bool) -> Any:
         """A sum or an extremum of an array of floats over one axis or all: the traced result; None for everything else."""
@@ -361,47 +369,43 @@ class Tape:
     ) -> Any:  # fmt: skip
         """The traced result; x and y are the operands as they came, p and q their primals."""
         values = self.values
-        place = len(values)
         a: Any
         b: Any = None
-        nx = ny = None
-        other = -1
-        if tx is not None:
-            nx = tx[0]
-        if nx is not None and tx[1] is p:
-            a, place = nx, tx[2]
+        if tx is not None and tx[1] is p:
+            a = tx[0]
         elif type(p) is np.ndarray:
-            a = (nx, p.shape, p.dtype.char)
+            a = (tx and tx[0], p.shape, p.dtype.char)
             values.append(self._outside(p, x, primitive, ty))
         else:
-            a = type(p) if nx is None else (nx, type(p))
+            a = type(p) if tx is None else (tx[0], type(p))
             values.append(p)
         if not unary:
-            if ty is not None:
-                ny = ty[0]
-            if ny is not None and ty[1] is q:
-                b, other = ny, ty[2]
+            if ty is not None and ty[1] is q:
+                b = ty[0]
             elif q is p:
-                b, other = (ny,), place
+                b = (ty and ty[0],)
+            elif type(q) is np.ndarray:
+                b = (ty and ty[0], q.shape, q.dtype.char)
+                values.append(self._outside(q, y, primitive, tx))
             else:
-                other = len(values)
-                if type(q) is np.ndarray:
-                    b = (ny, q.shape, q.dtype.char)
-                    values.append(self._outside(q, y, primitive, tx))
-                else:
-                    b = type(q) if ny is None else (ny, type(q))
-                    values.append(q)
-        self.key += (primitive, bits, shape, a, b, kind)
+                b = type(q) if ty is None else (ty[0], type(q))
+                values.append(q)
         if source is None:
             frame: Any = _getframe(3)
             code = frame.f_code
-            if internal.get(code.co_filename) is False and state.source is None:
+            known = internal.get(code.co_filename)
+            if known and frame.f_back is not None:  # one more: NumPy's functions come by `__array_function__`
+                frame = frame.f_back
+                code = frame.f_code
+                known = internal.get(code.co_filename)
+            if known is False and state.source is None:
                 source = code, frame.f_lasti, state.scope
             else:
                 source = user_source(4)
         held = out if kind is not np.ndarray or out.base is None and out is not p else _NO_VALUE
         rows = self.rows
-        row = [len(rows) + self.first, held, len(values), primitive, place, other, nx, ny, params, shape, source]
+        row = [self.first + len(rows), held, len(values), source, params]
+        self.steps.append((primitive, bits, shape, a, b, kind))
         rows.append(row)
         values.append(out)
         result = _new_object(Tracer)
@@ -416,7 +420,9 @@ class Tape:
         """An array that no row made, as the derivative may keep it."""
         if primitive in _LINEAR or other is None and primitive in _BILINEAR:
             return x
-        return x.copy() if type(given) is not Tracer or self.protector.is_users(x) else x
+        if type(given) is not Tracer or given.tangent[0] < self.first or self.protector.is_users(x):  # ... < first: an input
+            return x.copy()
+        return x
 
     def flush(self, recording: AbstractTrace) -> None:
         """Let the rules run; from then on the tangents are those that they gave."""
@@ -425,11 +431,12 @@ class Tape:
         saved = state.source
         token = hush()
         try:
+            wiring = list(self._wiring())
             for row in self.inputs:
                 row[:] = [recording.new_input(aval_of(values[row[2]]).update())]
             rows = [*self.inputs, *self.rows]
-            for row in self.rows:
-                _, _, result, primitive, place, other, nx, ny, params, shape, source = row
+            for row, (primitive, place, other, nx, ny, shape) in zip(self.rows, wiring):
+                _, _, result, source, params = row
                 state.source = source and Source(*source)
                 primals, given = [values[place]], [None if nx is None else rows[nx][0]]
                 if other >= 0:
@@ -441,17 +448,38 @@ class Tape:
             unhush(token)
         self.forget()
 
+    def _wiring(self) -> Iterator[tuple]:
+        """Of each step: primitive, where in `values` its operands are (no second one: -1), the numbers of their rows, shape."""
+        places = [row[2] for row in self.inputs]
+        free = len(places)
+        for primitive, _, shape, *operands, _ in self.steps:
+            found: list[Any] = []
+            for a in operands:
+                if type(a) is int:
+                    found += places[a], a
+                elif a is None:
+                    found += -1, None
+                elif type(a) is tuple and len(a) == 1:
+                    found += found[0], a[0]
+                else:
+                    found += free, a[0] if type(a) is tuple else None
+                    free += 1
+            place, nx, other, ny = found
+            yield primitive, place, other, nx, ny, shape
+            places.append(free)
+            free += 1
+
     def forget(self) -> None:
         """Drop the values and the rows: no row leads to another, so a tracer that is kept keeps its own value alone."""
         self.rows.clear()
+        self.steps.clear()
         self.values.clear()
 
     def has_program(self, tangents: Sequence[Any]) -> bool:
         """Is there a backward program for these rows and the tangents of these outputs? Otherwise `flush`."""
         if not self.rows:
             return False
-        key = self.key
-        key += ("ends", len(self.inputs))
+        key = [*self.key, len(self.inputs), *self.steps]
         key += [row[0] for row in tangents]
         known, found = _last[0]
         if known == key:
@@ -463,11 +491,13 @@ class Tape:
         _last[0] = key, found
         return True
 
-    def pull(self, cotangents: Sequence[Any]) -> list[Any]:
+    def pull(self, cotangents: Sequence[Any]) -> Sequence[Any]:
         """Cotangents of the inputs (None: zero)."""
         run, nonzero = self.found
         values = [*self.values, *cotangents]
         self.forget()
+        if all(nonzero):
+            return run(values)  # type: ignore[no-any-return]
         outputs = iter(run(values))
         return [next(outputs) if z else None for z in nonzero]
 
@@ -479,8 +509,8 @@ class Tape:
             avals = [aval_of(self.values[row[2]]).update() for row in (*self.inputs, *self.rows)]
             seeds = [outer.new_input(avals[row[0]]) for row in ends]
             tangents = [inner.new_input(aval) for aval in avals[: len(self.inputs)]]
-            for row in self.rows:
-                number, _, out, primitive, place, other, nx, ny, params, shape, _ = row
+            for row, (primitive, place, other, nx, ny, shape) in zip(self.rows, self._wiring()):
+                number, _, out, _, params = row
                 given = [None if n is None else tangents[n] for n in ((nx,) if other < 0 else (nx, ny))]
                 primals = [values[i] for i in ((place,) if other < 0 else (place, other))]
                 result = rule_of(primitive, primals, given, values[out], params or {}, shape)
@@ -528,6 +558,15 @@ def _plan(primitive: Any, shape: tuple, axis: int | None) -> tuple:
         plan = run, params, frozen(params), kept, frozen(kept)
     _plans[primitive, shape, axis] = plan
     return plan
+
+
+@lru_cache(maxsize=1024)
+def _product(a: tuple, b: tuple) -> tuple | None:
+    """Parameters of the product of arrays of these shapes, of rank 1 or 2, that fit and are small; None for all others."""
+    if not (0 < len(a) < 3 and 0 < len(b) < 3) or a[-1] != b[0] or 8 * max(prod(a), prod(b), prod(a[:-1] + b[1:])) > SMALL:
+        return None
+    params = {"dimension_numbers": (((len(a) - 1,), (0,)), ((), ()))}
+    return params, frozen(params)
 
 
 @lru_cache(maxsize=1024)
