@@ -29,7 +29,9 @@ from funcad.ir.tracer import Tracer, concrete_value, tangent_of
 from funcad.primitives.shape import broadcast_to
 from funcad.transforms.jvp import jvp_step
 from funcad.transforms.structural import UNSEEN
-from funcad.transforms.tape import ROWS, Tape, rule_of
+from funcad.transforms.tape import Tape
+from funcad.transforms.tape_plans import ROWS
+from funcad.transforms.tape_program import rule_of
 
 __all__ = ["FollowingTrace", "follow", "linearize_following"]
 
@@ -240,7 +242,7 @@ def linearize_following(
     tangents: list[Any] = []
     tape = None
     if with_tape and not (NAMESPACES or open_traces or "cupy" in sys.modules):
-        tape = trace.tape = Tape(trace, name, protector, primals, differentiated)
+        tape = trace.tape = Tape(trace, protector, primals, differentiated)
         rows = iter(tape.inputs)
         for d in differentiated:
             tangents.append(next(rows) if d else None)

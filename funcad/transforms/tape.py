@@ -19,88 +19,54 @@ from __future__ import annotations
 
 import operator
 import sys
-from collections.abc import Callable, Iterator, Sequence
-from functools import lru_cache, partial
-from math import prod
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 
-from funcad.ir.aval import SCALAR_AVALS, Aval, aval_of
-from funcad.ir.jaxpr import Var
+from funcad.ir.aval import SCALAR_AVALS, aval_of
 from funcad.ir.locks import SMALL
-from funcad.ir.prune import prune
 from funcad.ir.quiet import computes, enter, error_mode, hush, relayed, unhush
 from funcad.ir.source import Source, internal, user_source
 from funcad.ir.state import open_traces, state
 from funcad.ir.trace import AbstractTrace, compute, next_level
 from funcad.ir.tracer import Tracer
-from funcad.primitives import arithmetic, conversion, reduction, shape, transcendental
-from funcad.primitives.arithmetic import add_p, mul_p, neg_p, sub_p
+from funcad.primitives.arithmetic import add_p, mul_p, sub_p
 from funcad.primitives.contraction import dot_general_p
-from funcad.primitives.shape import broadcast_to, reshape_p, shape_of_two
-from funcad.transforms.structural import UNSEEN, cached, compiled, forgetting, frozen
-from funcad.transforms.transpose import transpose_eval
+from funcad.primitives.shape import reshape_p
+from funcad.transforms.structural import UNSEEN, cached, forgetting, frozen
+from funcad.transforms.tape_plans import BILINEAR, LINEAR, NO_PLAN, plans, product_plan, reduction_plan, small_shape
+from funcad.transforms.tape_program import derive, rule_of, wiring
 
-__all__ = ["Tape", "ROWS", "rule_of"]
+__all__ = ["Tape"]
 
-_LINEAR = frozenset(  # their rules look at tangents only
-    [add_p, sub_p, neg_p, shape.broadcast_in_dim_p, shape.reshape_p, shape.transpose_p, shape.slice_p, reduction.reduce_sum_p]
-    + [conversion.convert_p]
-)
-_BILINEAR = frozenset([mul_p, dot_general_p])  # an operand matters only if the other one has a tangent
-ROWS = _LINEAR | _BILINEAR
-ROWS |= {getattr(arithmetic, f"{n}_p") for n in ("div", "square", "sqrt", "integer_pow", "reciprocal")}
-ROWS |= {getattr(transcendental, f"{n}_p") for n in ("sin", "cos", "exp", "expm1", "log", "log1p", "tanh", "logistic")}
-ROWS |= {reduction.reduce_max_p, reduction.reduce_min_p}
 MAX_ROWS = 1000
 _SILENT = frozenset([add_p, sub_p, mul_p])
 _FLOATING = frozenset([kind for kind, aval in SCALAR_AVALS.items() if aval.dtype.kind in "fc"])
 _NO_VALUE = object()
-_SAME = (None,)
+_SAME = (None, 0)
 _new_object: Any = object.__new__
 _getframe = sys._getframe
 _float64 = np.float64
 _F64, _F32 = np.dtype(np.float64), np.dtype(np.float32)
 _last: list[tuple] = [(None, None)]  # the key that was found last, and its program: a loop finds it without hashing
-_OF_FLOATS = ((), "d")
 _matmul = np.matmul
-
-
-def rule_of(primitive: Any, primals: Sequence[Any], tangents: Sequence[Any], out: Any, params: dict, shape: Any) -> Any:
-    """The tangent by the primitive's rule; `shape`: of the result, where NumPy broadcast the primals itself."""
-    if shape is not None:
-        if primitive is not add_p and primitive is not sub_p:  # their rules read tangents only
-            primals = [p if p.shape == shape else broadcast_to(p, shape) for p in primals]
-        tangents = [t if t is None or t.shape == shape else broadcast_to(t, shape) for t in tangents]
-    return primitive.jvp(tangents, out, *primals, **params)
-
-
-class _LinearTrace(AbstractTrace):
-    """Captures values of the backward program as they are: a scalar may stand beside shaped operands there too."""
-
-    __slots__ = ()
-
-    def _capture(self, x: Any) -> tuple[Var, Any]:
-        entry = self.captured[id(x)] = Var(aval_of(x)), x
-        return entry
 
 
 class Tape:
     """Rows of one un-jitted gradient that `trace` runs."""
 
-    __slots__ = ("trace", "name", "level", "protector", "inputs", "rows", "key", "steps", "values", "found", "mode", "relayed", "first")
+    __slots__ = ("trace", "level", "protector", "inputs", "first", "rows", "key", "steps", "values", "found", "mode", "relayed")
 
-    def __init__(self, trace: Any, name: str, protector: Any, primals: Sequence[Any], differentiated: Sequence[bool]):
+    def __init__(self, trace: Any, protector: Any, primals: Sequence[Any], differentiated: Sequence[bool]):
         self.trace = trace
-        self.name = name
         self.level = next_level()  # of the trace of the tangent program, if one is needed
         self.protector = protector
         # A row is [number, its result if nobody can change it, where that is in `values`, source, parameters]. That of an
         # input ends after the place; `flush` leaves the tangent alone. A step says the same in terms that can be a part of
         # the key: (primitive, bits of the parameters, shape, first operand, second, type of the result). An operand is the
-        # number of its row if it is that row's result; (number or None,) if it is the first operand; else what comes next in
-        # `values`: (number or None, shape, dtype) of an array, (number, type) or type of a scalar.
+        # number of its row if it is that row's result; (number or None, i) if it is the i-th operand again; else what comes
+        # next in `values`: (number or None, shape, dtype) of an array, (number, type) or type of a scalar.
         self.inputs: list[list] = []
         self.rows: list[list] = []
         self.values: list[Any] = []  # inputs of the backward program: inputs, operands from outside, and results
@@ -115,10 +81,8 @@ class Tape:
                 if type(p) is np.ndarray:
                     held = _NO_VALUE
                     self.key += (p.shape, p.dtype.char)
-                elif type(p) is float:
-                    self.key += _OF_FLOATS
                 else:
-                    aval = aval_of(p)
+                    aval = SCALAR_AVALS.get(type(p)) or aval_of(p)
                     self.key += (aval.shape, aval.dtype.char)
                 self.inputs.append([n, held, n])
                 self.values.append(p)
@@ -174,7 +138,7 @@ class Tape:
                             return None
                         shape = None
                     else:
-                        shape = _small_shape(shape, q.shape)
+                        shape = small_shape(shape, q.shape)
                         if shape is None:
                             return None
                 elif ty is not None or kq is not float and (kq is not np.float64 or dtype is not _F64) or p.nbytes > SMALL:
@@ -216,7 +180,7 @@ class Tape:
         elif ty[1] is q:
             b = ty[0]
         elif q is p:
-            b = (ty[0],)
+            b = ty[0], 0
         else:
             b = ty[0], kq
             values.append(q)
@@ -258,7 +222,7 @@ class Tape:
         dtype = p.dtype
         if dtype is not q.dtype or (dtype is not _F64 and dtype is not _F32):
             return None
-        plan = _product(p.shape, q.shape)
+        plan = product_plan(p.shape, q.shape)
         if plan is None:
             return None
         primitive = dot_general_p
@@ -277,8 +241,8 @@ class Tape:
         p = x.primal
         if type(p) is not np.ndarray or axis is not None and type(axis) is not int:
             return None
-        plan = _plans.get((primitive, p.shape, axis)) or _plan(primitive, p.shape, axis)
-        if plan is _NO_PLAN or open_traces or len(self.rows) + 1 >= MAX_ROWS:
+        plan = plans.get((primitive, p.shape, axis)) or reduction_plan(primitive, p.shape, axis)
+        if plan is NO_PLAN or open_traces or len(self.rows) + 1 >= MAX_ROWS:
             return None
         if (p.dtype is not _F64 and p.dtype is not _F32) or p.nbytes > SMALL:
             return None
@@ -335,6 +299,8 @@ class Tape:
         elif type(p) not in SCALAR_AVALS:
             return None
         unary = len(args) == 1
+        if len(args) > 2:
+            return self._many(primitive, args, params)
         if not unary:
             y = q = args[1]
             if type(y) is Tracer:
@@ -383,7 +349,7 @@ class Tape:
             if ty is not None and ty[1] is q:
                 b = ty[0]
             elif q is p:
-                b = (ty and ty[0],)
+                b = (ty and ty[0], 0)
             elif type(q) is np.ndarray:
                 b = (ty and ty[0], q.shape, q.dtype.char)
                 values.append(self._outside(q, y, primitive, tx))
@@ -416,9 +382,53 @@ class Tape:
         result.variable = result._aval = None
         return result
 
+    def _many(self, primitive: Any, args: Sequence[Any], params: dict) -> Any:
+        """`record` of more than two operands."""
+        primals, tangents, operands, new = [], [], [], []
+        bits = None
+        if params:
+            bits = frozen(params)
+            if bits is None:
+                return None
+        for p in args:
+            t = None
+            if type(p) is Tracer:
+                if p.owner is not self.trace:
+                    return None
+                p, t = p.primal, p.tangent
+            if p.nbytes > SMALL or not p.dtype.isnative if type(p) is np.ndarray else type(p) not in SCALAR_AVALS:
+                return None
+            primals.append(p)
+            tangents.append(t)
+        out = compute(primitive, primals, params)
+        kind = type(out)
+        if out.nbytes > SMALL or out.dtype.kind not in "fc" if kind is np.ndarray else kind not in _FLOATING:
+            return (out,)
+        for i, (x, p, t) in enumerate(zip(args, primals, tangents)):
+            number = None if t is None else t[0]
+            again = next(j for j, q in enumerate(primals) if q is p)
+            if t is not None and t[1] is p:
+                operands.append(number)
+            elif again < i:
+                operands.append((number, again))
+            elif type(p) is np.ndarray:
+                operands.append((number, p.shape, p.dtype.char))
+                new.append(self._outside(p, x, primitive, _NO_VALUE))
+            else:
+                operands.append(type(p) if t is None else (number, type(p)))
+                new.append(p)
+        self.values += new
+        source = user_source(4)
+        held = out if kind is not np.ndarray or out.base is None and not any([out is p for p in primals]) else _NO_VALUE
+        row = [self.first + len(self.rows), held, len(self.values), source, params]
+        self.steps.append((primitive, bits, None, *operands, kind))
+        self.rows.append(row)
+        self.values.append(out)
+        return Tracer(self.trace, None, out, row, source)
+
     def _outside(self, x: np.ndarray, given: Any, primitive: Any, other: Any) -> np.ndarray:
         """An array that no row made, as the derivative may keep it."""
-        if primitive in _LINEAR or other is None and primitive in _BILINEAR:
+        if primitive in LINEAR or other is None and primitive in BILINEAR:
             return x
         if type(given) is not Tracer or given.tangent[0] < self.first or self.protector.is_users(x):  # ... < first: an input
             return x.copy()
@@ -431,43 +441,20 @@ class Tape:
         saved = state.source
         token = hush()
         try:
-            wiring = list(self._wiring())
+            steps = list(wiring(self))
             for row in self.inputs:
                 row[:] = [recording.new_input(aval_of(values[row[2]]).update())]
             rows = [*self.inputs, *self.rows]
-            for row, (primitive, place, other, nx, ny, shape) in zip(self.rows, wiring):
+            for row, (primitive, shape, operands) in zip(self.rows, steps):
                 _, _, result, source, params = row
                 state.source = source and Source(*source)
-                primals, given = [values[place]], [None if nx is None else rows[nx][0]]
-                if other >= 0:
-                    primals.append(values[other])
-                    given.append(None if ny is None else rows[ny][0])
+                primals = [values[place] for place, _ in operands]
+                given = [None if n is None else rows[n][0] for _, n in operands]
                 row[:] = [rule_of(primitive, primals, given, values[result], params or {}, shape)]
         finally:
             state.source = saved
             unhush(token)
         self.forget()
-
-    def _wiring(self) -> Iterator[tuple]:
-        """Of each step: primitive, where in `values` its operands are (no second one: -1), the numbers of their rows, shape."""
-        places = [row[2] for row in self.inputs]
-        free = len(places)
-        for primitive, _, shape, *operands, _ in self.steps:
-            found: list[Any] = []
-            for a in operands:
-                if type(a) is int:
-                    found += places[a], a
-                elif a is None:
-                    found += -1, None
-                elif type(a) is tuple and len(a) == 1:
-                    found += found[0], a[0]
-                else:
-                    found += free, a[0] if type(a) is tuple else None
-                    free += 1
-            place, nx, other, ny = found
-            yield primitive, place, other, nx, ny, shape
-            places.append(free)
-            free += 1
 
     def forget(self) -> None:
         """Drop the values and the rows: no row leads to another, so a tracer that is kept keeps its own value alone."""
@@ -485,7 +472,7 @@ class Tape:
         if known == key:
             self.found = found
             return True
-        self.found = found = cached(("tape", *key), lambda: self._derive(tangents))
+        self.found = found = cached(("tape", *key), lambda: derive(self, tangents))
         if found is UNSEEN or found is False:
             return False
         _last[0] = key, found
@@ -500,80 +487,6 @@ class Tape:
             return run(values)  # type: ignore[no-any-return]
         outputs = iter(run(values))
         return [next(outputs) if z else None for z in nonzero]
-
-    def _derive(self, ends: Sequence[Any]) -> Any:
-        """(run, which inputs get a cotangent), or False where a rule needs values."""
-        outer, inner = AbstractTrace("the backward pass"), _LinearTrace("linearize")
-        try:
-            values = [self._input(outer, v) for v in self.values]
-            avals = [aval_of(self.values[row[2]]).update() for row in (*self.inputs, *self.rows)]
-            seeds = [outer.new_input(avals[row[0]]) for row in ends]
-            tangents = [inner.new_input(aval) for aval in avals[: len(self.inputs)]]
-            for row, (primitive, place, other, nx, ny, shape) in zip(self.rows, self._wiring()):
-                number, _, out, _, params = row
-                given = [None if n is None else tangents[n] for n in ((nx,) if other < 0 else (nx, ny))]
-                primals = [values[i] for i in ((place,) if other < 0 else (place, other))]
-                result = rule_of(primitive, primals, given, values[out], params or {}, shape)
-                if result is None or result.variable.aval != avals[number]:
-                    return False
-                tangents.append(result)
-            linear, residuals = inner.jaxpr([tangents[row[0]] for row in ends])
-            n = len(self.inputs)
-            mask = [False] * len(residuals) + [True] * n
-            outs = transpose_eval(linear, mask, residuals + [None] * n, seeds, all_linear=True)
-            derived, consts = outer.jaxpr([o for o in outs if o is not None])
-        except Exception:  # a rule that needs values: without the tape, and what is truly wrong is raised there
-            return False
-        finally:
-            inner.close()
-            outer.close()
-        return compiled(prune(derived), consts), [o is not None for o in outs]
-
-    @staticmethod
-    def _input(trace: AbstractTrace, value: Any) -> Tracer:
-        aval = aval_of(value)
-        if type(aval) is Aval:
-            return trace.new_input(aval)
-        variable = Var(aval)  # a LiteralAval, so that it may stand beside shaped operands, as the scalar does
-        trace.inputs.append(variable)
-        return Tracer(trace, variable)
-
-
-_NO_PLAN: tuple = (None,)
-_FOLDS = {reduction.reduce_sum_p: np.add, reduction.reduce_max_p: np.maximum, reduction.reduce_min_p: np.minimum}
-_plans: dict[tuple, tuple] = {}  # (primitive, shape, axis) -> how NumPy does it, and the parameters, also of keeping the axes
-_MOST_PLANS = 1000
-
-
-def _plan(primitive: Any, shape: tuple, axis: int | None) -> tuple:
-    if len(_plans) > _MOST_PLANS:
-        _plans.clear()
-    rank = len(shape)
-    plan = _NO_PLAN
-    if rank and (axis is None or -rank <= axis < rank):  # otherwise the general way raises
-        axes = tuple(range(rank)) if axis is None else (axis % rank,)
-        params = {"axes": axes}
-        kept = {"shape": tuple([1 if i in axes else n for i, n in enumerate(shape)])}
-        run = partial(_FOLDS[primitive].reduce, axis=axes if rank > 1 and axis is None else axes[0])
-        plan = run, params, frozen(params), kept, frozen(kept)
-    _plans[primitive, shape, axis] = plan
-    return plan
-
-
-@lru_cache(maxsize=1024)
-def _product(a: tuple, b: tuple) -> tuple | None:
-    """Parameters of the product of arrays of these shapes, of rank 1 or 2, that fit and are small; None for all others."""
-    if not (0 < len(a) < 3 and 0 < len(b) < 3) or a[-1] != b[0] or 8 * max(prod(a), prod(b), prod(a[:-1] + b[1:])) > SMALL:
-        return None
-    params = {"dimension_numbers": (((len(a) - 1,), (0,)), ((), ()))}
-    return params, frozen(params)
-
-
-@lru_cache(maxsize=1024)
-def _small_shape(a: tuple, b: tuple) -> tuple | None:
-    """The shape that two arrays of at most eight bytes an element broadcast to; None if it is too large for a row."""
-    shape = shape_of_two(a, b)
-    return shape if 8 * max(prod(a), prod(b), prod(shape)) <= SMALL else None
 
 
 def _forget_last() -> None:
