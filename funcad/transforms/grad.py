@@ -154,6 +154,7 @@ class _Gradient:
         box: dict[str, Any] = {}
         if single and not names and not self.has_aux:  # the most common call
             selected = [args[positions[0]]]
+            in_tree: Any
             leaves, in_tree = (selected, None) if type(selected[0]) in _LEAVES else tree.flatten(selected[0])
             of_one = self._of_one(positions[0], args, kwargs, box, in_tree)
             build = None if in_tree is None else lambda grads: [in_tree.unflatten(grads)]

@@ -484,7 +484,7 @@ class Tape:
         values = [*self.values, *cotangents]
         self.forget()
         if all(nonzero):
-            return run(values)  # type: ignore[no-any-return]
+            return run(values)
         outputs = iter(run(values))
         return [next(outputs) if z else None for z in nonzero]
 
