@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import gc
 import threading
+import weakref
 from typing import Any
 
 import numpy as np
@@ -61,7 +63,23 @@ def squares(x: Any) -> Any:
     return y * y + x * (y * x) + np.square(x)
 
 
-FUNCTIONS = [scalars, broadcasts, matrices, squares]
+def choices(x: Any) -> Any:
+    a = x * np.arange(1.0, 5.0)
+    b = np.where(a > x, a, np.maximum(0.5 * a, np.minimum(a, 2.0 * x)))
+    return np.sum(np.concatenate([b, a, b]) ** 2) + np.sum(np.where(a > x, b, b)) + np.sum(np.abs(a - 1.0))
+
+
+def vectors(x: Any) -> Any:
+    a, m = np.arange(3.0) * x, np.arange(6.0).reshape(2, 3)
+    return np.sum(m @ a) + np.sum(a @ m.T) * np.dot(a, a) + np.sum(np.dot(m * x, a))
+
+
+def elementary(x: Any) -> Any:
+    y = np.tan(x) + np.sinh(x) * np.cosh(x) + np.arcsin(x) - np.arccos(x) + np.arctan(x) * np.arcsinh(x)
+    return y + np.exp2(x) * np.log2(x) - np.log10(x) + np.cbrt(x)
+
+
+FUNCTIONS = [scalars, broadcasts, matrices, squares, choices, vectors, elementary]
 POINTS = [0.5, np.float64(0.25), np.float32(0.75), np.longdouble(0.5)]
 
 
@@ -285,8 +303,27 @@ def test_short_ways_and_general_ones_write_the_same_rows(monkeypatch: pytest.Mon
     x = np.array([0.5, 0.25])
     found = [value_and_grad(f)(x) for _ in range(3)]
     assert len(programs()) == 1
-    for name in ("binary", "unary", "product", "structural"):
+    for name in ("binary", "unary", "product", "reduction"):
         monkeypatch.setattr(tape.Tape, name, lambda *args: None)
     same(value_and_grad(f)(x), found[0])
     assert len(programs()) == 1
     same(found[2], found[0])
+
+
+def test_a_kept_tracer_keeps_no_other_value() -> None:
+    kept, made = [], []
+
+    def f(x: Any) -> Any:
+        y = np.sin(x)
+        made.append(weakref.ref(y.primal))
+        z = y * 2.0
+        kept.append(z)
+        return np.sum(z * z)
+
+    for _ in range(4):
+        grad(f)(np.ones(3))
+    assert len(programs()) == 1
+    gc.collect()
+    assert made[-1]() is None
+    with pytest.raises(fc.errors.UnexpectedTracerError, match="test_tape.py"):
+        kept[-1] * 1.0

@@ -27,13 +27,6 @@ def _same_dtype(*arrays: Any, dtype: Any = None) -> list[Any]:
     return promote_dtype(xs, np.dtype(dtype))
 
 
-def _on_tape(x: Any, y: Any) -> Any:
-    """The product by the short way of a gradient's tape, or None."""
-    t = x if type(x) is Tracer else y
-    tape = t.owner.tape if type(t) is Tracer else None
-    return None if tape is None else tape.product(x, y)
-
-
 def _matrices(x: Any, y: Any) -> bool:
     """Two matrices of one float dtype that fit: the common case, seen at a glance."""
     if (type(x) is not np.ndarray and type(x) is not Tracer) or (type(y) is not np.ndarray and type(y) is not Tracer):
@@ -44,9 +37,12 @@ def _matrices(x: Any, y: Any) -> bool:
 
 def matmul_of(x: Any, y: Any) -> Any:
     """The operator `@`."""
-    out = _on_tape(x, y)
-    if out is not None:
-        return out
+    t = x if type(x) is Tracer else y
+    tape = t.owner.tape if type(t) is Tracer else None
+    if tape is not None:
+        out = tape.product(x, y)
+        if out is not None:
+            return out
     if _matrices(x, y):
         return contraction.dot_general_p(x, y, dimension_numbers=contraction.MATRICES)
     if not agree(x, y):
@@ -72,9 +68,12 @@ def matmul(x1: Any, x2: Any, /, out: Any = None, *, dtype: Any = None) -> Any:
 def dot(a: Any, b: Any, out: Any = None) -> Any:
     if out is not None:
         refuse("np.dot", out=out)
-    result = _on_tape(a, b)
-    if result is not None:
-        return result
+    t = a if type(a) is Tracer else b
+    tape = t.owner.tape if type(t) is Tracer else None
+    if tape is not None:
+        result = tape.product(a, b)
+        if result is not None:
+            return result
     if _matrices(a, b):
         return contraction.dot_general_p(a, b, dimension_numbers=contraction.MATRICES)
     x, y = _same_dtype(a, b)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from math import prod as prod_of
 from typing import Any
 
 import numpy as np
@@ -15,8 +14,7 @@ from funcad.numpy.dispatch import implements, refuse
 from funcad.numpy.promote import broadcast, promote
 from funcad.primitives import arithmetic, comparison, cumulative, extrema, reduction
 from funcad.primitives.conversion import convert
-from funcad.primitives.shape import broadcast_to, concatenate, full, reshape, reshape_p
-from funcad.transforms.structural import frozen
+from funcad.primitives.shape import broadcast_to, concatenate, full, reshape
 
 __all__ = ["truth", "masked"]
 
@@ -54,33 +52,6 @@ def _finish(result: Any, x: Any, axes: tuple, keepdims: Any) -> Any:
     return reshape(result, shape=tuple([1 if i in axes else n for i, n in enumerate(shape_of(x))]))
 
 
-def _on_tape(primitive: Any, x: Tracer, axis: Any, keepdims: Any) -> Any:
-    """A reduction by the short way of a gradient's tape, or None."""
-    tape = x.owner.tape
-    if tape is None or axis is not None and type(axis) is not int or type(x.primal) is not np.ndarray:
-        return None
-    shape = x.primal.shape
-    plan = _plans.get((shape, axis))
-    if plan is None:
-        if len(_plans) > _MOST_PLANS:
-            _plans.clear()
-        axes = axes_of(axis, len(shape))
-        kept = {"shape": tuple([1 if i in axes else n for i, n in enumerate(shape)])}
-        plan = _plans[shape, axis] = {"axes": axes}, frozen({"axes": axes}), kept, frozen(kept)
-    params, bits, kept, kept_bits = plan
-    if not params["axes"]:
-        return None
-    out = tape.structural(primitive, x, params, bits)
-    if out is None or keepdims is _NO or not keepdims:
-        return out
-    short = tape.structural(reshape_p, out, kept, kept_bits)
-    return reshape(out, **kept) if short is None else short
-
-
-_plans: dict[tuple, tuple] = {}  # (shape, axis) -> parameters of the reduction and of the reshape that keeps the axes
-_MOST_PLANS = 1000
-
-
 def _wide(dtype: np.dtype) -> np.dtype:
     """The dtype in which NumPy sums and multiplies: small integers and bools are widened."""
     if dtype.kind in "bi" and dtype.itemsize < 8:
@@ -95,10 +66,6 @@ def _fold(
     if out is not None:
         refuse(name, out=out)
     if type(a) is Tracer and dtype is None and (where is _NO or where is True) and _absent(initial):
-        if reduce is reduction.reduce_sum:
-            result = _on_tape(reduction.reduce_sum_p, a, axis, keepdims)
-            if result is not None:
-                return result
         shape = a.shape
         if shape and a.dtype.kind in "fc":  # the common case
             axes = axes_of(axis, len(shape))
@@ -123,6 +90,11 @@ def sum_(
     initial: Any = _NO,
     where: Any = _NO,
 ) -> Any:
+    if type(a) is Tracer and dtype is None and out is None and initial is _NO and where is _NO:
+        tape = a.owner.tape
+        result = None if tape is None else tape.reduction(reduction.reduce_sum_p, a, axis, keepdims is not _NO and keepdims)
+        if result is not None:
+            return result
     return _fold("np.sum", reduction.reduce_sum, arithmetic.add, 0, a, axis, dtype, out, keepdims, initial, where)
 
 
@@ -145,11 +117,6 @@ def _extreme(
 ) -> Any:  # fmt: skip
     if out is not None:
         refuse(name, out=out)
-    if type(a) is Tracer and where is _NO and initial is _NO:
-        primitive = reduction.reduce_max_p if reduce is reduction.reduce_max else reduction.reduce_min_p
-        result = _on_tape(primitive, a, axis, keepdims)
-        if result is not None:
-            return result
     if type(a) is Tracer and where is _NO and initial is _NO and a.shape and not a.aval.weak:  # the common case
         axes = axes_of(axis, len(a.shape))
         return _finish(reduce(a, axes=axes), a, axes, keepdims)
@@ -175,12 +142,22 @@ def _extreme(
 @implements("max", "amax")
 def max_(a: Any, axis: Any = None, out: Any = None, keepdims: Any = _NO, initial: Any = _NO, where: Any = _NO) -> Any:
     """`numpy.max`; where several elements are the largest, each gets an equal share of the derivative."""
+    if type(a) is Tracer and out is None and initial is _NO and where is _NO:
+        tape = a.owner.tape
+        result = None if tape is None else tape.reduction(reduction.reduce_max_p, a, axis, keepdims is not _NO and keepdims)
+        if result is not None:
+            return result
     return _extreme("maximum", reduction.reduce_max, extrema.maximum, a, axis, out, keepdims, initial, where)
 
 
 @implements("min", "amin")
 def min_(a: Any, axis: Any = None, out: Any = None, keepdims: Any = _NO, initial: Any = _NO, where: Any = _NO) -> Any:
     """`numpy.min`; where several elements are the smallest, each gets an equal share of the derivative."""
+    if type(a) is Tracer and out is None and initial is _NO and where is _NO:
+        tape = a.owner.tape
+        result = None if tape is None else tape.reduction(reduction.reduce_min_p, a, axis, keepdims is not _NO and keepdims)
+        if result is not None:
+            return result
     return _extreme("minimum", reduction.reduce_min, extrema.minimum, a, axis, out, keepdims, initial, where)
 
 
@@ -237,10 +214,10 @@ def mean(a: Any, axis: Any = None, dtype: Any = None, out: Any = None, keepdims:
     if out is not None:
         refuse("np.mean", out=out)
     if type(a) is Tracer and dtype is None and (where is _NO or where is True):
-        total = _on_tape(reduction.reduce_sum_p, a, axis, keepdims)
+        tape = a.owner.tape
+        total = None if tape is None else tape.reduction(reduction.reduce_sum_p, a, axis, keepdims is not _NO and keepdims)
         if total is not None:
-            shape = a.primal.shape
-            return total / float(shape[axis] if axis is not None else prod_of(shape))
+            return total / float(a.primal.size if axis is None else a.primal.shape[axis])
         aval = a.aval
         if aval.dtype.kind in "fc" and aval.dtype.itemsize > 2 and not aval.weak:  # the common case
             axes = axes_of(axis, len(aval.shape))

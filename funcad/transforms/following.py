@@ -24,12 +24,14 @@ from funcad.ir.place import NAMESPACES, namespace_of
 from funcad.ir.quiet import hush, unhush
 from funcad.ir.source import user_source
 from funcad.ir.state import state
-from funcad.ir.trace import AbstractTrace, Trace, bind, by_reference, compute, leaked, open_traces
+from funcad.ir.trace import AbstractTrace, Trace, bind, by_reference, compute, leaked, next_level, open_traces
 from funcad.ir.tracer import Tracer, concrete_value, tangent_of
 from funcad.primitives.shape import broadcast_to
 from funcad.transforms.jvp import jvp_step
 from funcad.transforms.structural import UNSEEN
-from funcad.transforms.tape import ROWS, Tape, rule_of
+from funcad.transforms.tape import Tape
+from funcad.transforms.tape_plans import ROWS
+from funcad.transforms.tape_program import rule_of
 
 __all__ = ["FollowingTrace", "follow", "linearize_following"]
 
@@ -51,7 +53,8 @@ class _Protector:
     def is_users(self, x: np.ndarray) -> bool:
         root = x if x.base is None else root_of(x)
         if self.roots is None:
-            self.kept = [root_of(a) for a in map(concrete_value, self.primals) if type(a) is np.ndarray]
+            known = [concrete_value(p) if type(p) is Tracer else p for p in self.primals]
+            self.kept = [a if a.base is None else root_of(a) for a in known if type(a) is np.ndarray]
             self.roots = set(map(id, self.kept))
         if id(root) in self.roots:
             return True
@@ -81,7 +84,9 @@ class FollowingTrace(Trace):
     __slots__ = ("linear", "protector", "moved", "tape", "recording")
 
     def __init__(self, name: str, linear: bool, protector: _Protector | None = None):
-        Trace.__init__(self, name)
+        self.level = next_level()
+        self.name = name
+        self.closed = False
         self.linear = linear
         self.protector = protector
         self.moved: dict[int, tuple[Any, Any]] = {}
@@ -233,11 +238,11 @@ def linearize_following(
     """
     protector = _Protector(primals)
     trace = FollowingTrace(name, linear=True, protector=protector)
-    source = user_source()
+    source = user_source(4)
     tangents: list[Any] = []
     tape = None
     if with_tape and not (NAMESPACES or open_traces or "cupy" in sys.modules):
-        tape = trace.tape = Tape(trace, name, protector, primals, differentiated)
+        tape = trace.tape = Tape(trace, protector, primals, differentiated)
         rows = iter(tape.inputs)
         for d in differentiated:
             tangents.append(next(rows) if d else None)

@@ -41,6 +41,8 @@ __all__ = ["grad", "value_and_grad"]
 _FLOATS = frozenset([float, np.float64])
 _LEAVES = _FLOATS | {np.ndarray}
 _ONE = np.float64(1.0)
+_NONE = type(None)
+_REAL = np.dtype(np.float32), np.dtype(np.float64)
 
 
 @api
@@ -150,10 +152,13 @@ class _Gradient:
         f = self.f
         positions, single, names = self._selection(args, kwargs)
         box: dict[str, Any] = {}
-        if single and not names and not self.has_aux and type(args[positions[0]]) in _LEAVES:  # the most common call
-            leaves = [args[positions[0]]]
-            of_one = self._of_one(positions[0], args, kwargs, box)
-            return self._differentiated(of_one, leaves, leaves, None, positions, names, True, box)
+        if single and not names and not self.has_aux:  # the most common call
+            selected = [args[positions[0]]]
+            in_tree: Any
+            leaves, in_tree = (selected, None) if type(selected[0]) in _LEAVES else tree.flatten(selected[0])
+            of_one = self._of_one(positions[0], args, kwargs, box, in_tree)
+            build = None if in_tree is None else lambda grads: [in_tree.unflatten(grads)]
+            return self._differentiated(of_one, selected, leaves, build, positions, names, True, box)
         selected = [args[i] for i in positions] + [kwargs[n] if i is None else args[i] for n, i in names]
         leaves, in_tree = tree.flatten(selected)
         plain = len(leaves) == len(selected) and all(map(operator.is_, leaves, selected))  # each argument is a leaf
@@ -183,25 +188,26 @@ class _Gradient:
             box["n"] = 1
             return [out, *aux_leaves]
 
-        return self._differentiated(flat, selected, leaves, None if plain else in_tree, positions, names, single, box)
+        build = None if plain else in_tree.unflatten
+        return self._differentiated(flat, selected, leaves, build, positions, names, single, box)
 
-    def _of_one(self, position: int, args: tuple, kwargs: dict, box: dict[str, Any]) -> Callable[..., list]:
-        """f as a function of one argument that gives a list of outputs."""
+    def _of_one(self, position: int, args: tuple, kwargs: dict, box: dict[str, Any], in_tree: Any) -> Callable[..., list]:
+        """f as a function of the leaves of one argument that gives a list of outputs."""
         f = self.f
         box["n"] = 1
         before, after = args[:position], args[position + 1 :]
 
-        def flat(x: Any) -> list[Any]:
-            out = f(*before, x, *after, **kwargs)
+        def flat(*xs: Any) -> list[Any]:
+            out = f(*before, xs[0] if in_tree is None else in_tree.unflatten(xs), *after, **kwargs)
             self._check_output(out)
             return [out]
 
         return flat
 
     def _differentiated(
-        self, flat: Any, selected: list, leaves: list, in_tree: Any, positions: tuple, names: tuple, single: bool, box: dict
+        self, flat: Any, selected: list, leaves: list, build: Any, positions: tuple, names: tuple, single: bool, box: dict
     ) -> Any:
-        """What the call returns; `in_tree` is None if each selected argument is a leaf."""
+        """What the call returns; `build(leaves)` gives a list like `selected`, None: each selected argument is a leaf."""
         differentiable = self._check_inputs(leaves, selected)
         outs, nonzero, jaxpr, residuals, locks = linearize_following(flat, leaves, differentiable, "grad", box, True)
         value = outs[0]
@@ -215,8 +221,8 @@ class _Gradient:
         else:
             found = itertools.repeat(None)
         grads = [next(found) if d else None for d in differentiable]
-        if any([g is None for g in grads]):
-            self._warn_if_independent(grads, in_tree or tree.structure(selected), positions, names)
+        if _NONE in map(type, grads):
+            self._warn_if_independent(grads, tree.structure(selected), positions, names)
             grads = [zeros_for(x) if g is None else g for g, x in zip(grads, leaves)]
         foreign = leaves
         if self.has_aux:
@@ -224,7 +230,7 @@ class _Gradient:
             foreign = leaves + outs
         grads = export(near_each(grads, leaves), foreign)
         locks.release()
-        return self._result(outs, box, grads if in_tree is None else in_tree.unflatten(grads), len(positions), single)
+        return self._result(outs, box, grads if build is None else build(grads), len(positions), single)
 
     def _result(self, outs: list, box: dict, grads: Any, n_positions: int, single: bool) -> Any:
         by_position = grads[0] if single else tuple(grads[:n_positions])
@@ -244,7 +250,7 @@ class _Gradient:
     def _check_inputs(self, leaves: list, selected: Any) -> list[bool]:
         differentiable = []
         for i, x in enumerate(leaves):
-            if type(x) in _FLOATS and not self.holomorphic:
+            if not self.holomorphic and (type(x) in _FLOATS or type(x) is np.ndarray and x.dtype in _REAL):
                 differentiable.append(True)
                 continue
             try:

@@ -124,11 +124,16 @@ def export(values: Sequence[Any], foreign: Sequence[Any] = ()) -> list[Any]:
     """Results for the user: arrays that are writeable and share no memory with each other or with `foreign` arrays."""
     if np.ndarray not in map(type, values):
         return list(values)
-    roots = {id(root_of(a)) for a in map(concrete_value, foreign) if type(a) is np.ndarray}
+    roots = set()
+    for a in foreign:
+        if type(a) is Tracer:
+            a = concrete_value(a)
+        if type(a) is np.ndarray:
+            roots.add(id(a if a.base is None else root_of(a)))
     result = []
     for x in values:
         if type(x) is np.ndarray:
-            root = root_of(x)
+            root = x if x.base is None else root_of(x)
             if not x.flags.writeable or id(root) in roots:
                 x = x.copy()
                 root = x

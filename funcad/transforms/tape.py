@@ -20,99 +20,73 @@ from __future__ import annotations
 import operator
 import sys
 from collections.abc import Callable, Sequence
-from functools import lru_cache
-from math import prod
 from typing import Any
 
 import numpy as np
 
-from funcad.ir.aval import SCALAR_AVALS, Aval, aval_of
-from funcad.ir.jaxpr import Var
+from funcad.ir.aval import SCALAR_AVALS, aval_of
 from funcad.ir.locks import SMALL
-from funcad.ir.prune import prune
 from funcad.ir.quiet import computes, enter, error_mode, hush, relayed, unhush
 from funcad.ir.source import Source, internal, user_source
 from funcad.ir.state import open_traces, state
 from funcad.ir.trace import AbstractTrace, compute, next_level
 from funcad.ir.tracer import Tracer
-from funcad.primitives import arithmetic, conversion, reduction, shape, transcendental
-from funcad.primitives.arithmetic import add_p, mul_p, neg_p, sub_p
-from funcad.primitives.contraction import MATRICES, dot_general_p
-from funcad.primitives.shape import broadcast_to, shape_of_two
-from funcad.transforms.structural import UNSEEN, cached, compiled, forgetting, frozen
-from funcad.transforms.transpose import transpose_eval
+from funcad.primitives.arithmetic import add_p, mul_p, sub_p
+from funcad.primitives.contraction import dot_general_p
+from funcad.primitives.shape import reshape_p
+from funcad.transforms.structural import UNSEEN, cached, forgetting, frozen
+from funcad.transforms.tape_plans import BILINEAR, LINEAR, NO_PLAN, plans, product_plan, reduction_plan, small_shape
+from funcad.transforms.tape_program import derive, rule_of, wiring
 
-__all__ = ["Tape", "ROWS", "rule_of"]
+__all__ = ["Tape"]
 
-_LINEAR = frozenset(  # their rules look at tangents only
-    [add_p, sub_p, neg_p, shape.broadcast_in_dim_p, shape.reshape_p, shape.transpose_p, shape.slice_p, reduction.reduce_sum_p]
-    + [conversion.convert_p]
-)
-_BILINEAR = frozenset([mul_p, dot_general_p])  # an operand matters only if the other one has a tangent
-ROWS = _LINEAR | _BILINEAR
-ROWS |= {getattr(arithmetic, f"{n}_p") for n in ("div", "square", "sqrt", "integer_pow", "reciprocal")}
-ROWS |= {getattr(transcendental, f"{n}_p") for n in ("sin", "cos", "exp", "expm1", "log", "log1p", "tanh", "logistic")}
-ROWS |= {reduction.reduce_max_p, reduction.reduce_min_p}
 MAX_ROWS = 1000
 _SILENT = frozenset([add_p, sub_p, mul_p])
 _FLOATING = frozenset([kind for kind, aval in SCALAR_AVALS.items() if aval.dtype.kind in "fc"])
 _NO_VALUE = object()
+_SAME = (None, 0)
 _new_object: Any = object.__new__
 _getframe = sys._getframe
+_float64 = np.float64
 _F64, _F32 = np.dtype(np.float64), np.dtype(np.float32)
 _last: list[tuple] = [(None, None)]  # the key that was found last, and its program: a loop finds it without hashing
-_OF_FLOATS = ((), "d")
-_OF_MATRICES = {"dimension_numbers": MATRICES}
-_MATRICES = frozen(_OF_MATRICES)
-
-
-def rule_of(primitive: Any, primals: Sequence[Any], tangents: Sequence[Any], out: Any, params: dict, shape: Any) -> Any:
-    """The tangent by the primitive's rule; `shape`: of the result, where NumPy broadcast the primals itself."""
-    if shape is not None:
-        if primitive is not add_p and primitive is not sub_p:  # their rules read tangents only
-            primals = [p if p.shape == shape else broadcast_to(p, shape) for p in primals]
-        tangents = [t if t is None or t.shape == shape else broadcast_to(t, shape) for t in tangents]
-    return primitive.jvp(tangents, out, *primals, **params)
-
-
-class _LinearTrace(AbstractTrace):
-    """Captures values of the backward program as they are: a scalar may stand beside shaped operands there too."""
-
-    __slots__ = ()
-
-    def _capture(self, x: Any) -> tuple[Var, Any]:
-        entry = self.captured[id(x)] = Var(aval_of(x)), x
-        return entry
+_matmul = np.matmul
 
 
 class Tape:
     """Rows of one un-jitted gradient that `trace` runs."""
 
-    __slots__ = ("trace", "name", "level", "protector", "inputs", "rows", "key", "values", "found", "mode", "relayed")
+    __slots__ = ("trace", "level", "protector", "inputs", "first", "rows", "key", "steps", "values", "found", "mode", "relayed")
 
-    def __init__(self, trace: Any, name: str, protector: Any, primals: Sequence[Any], differentiated: Sequence[bool]):
+    def __init__(self, trace: Any, protector: Any, primals: Sequence[Any], differentiated: Sequence[bool]):
         self.trace = trace
-        self.name = name
         self.level = next_level()  # of the trace of the tangent program, if one is needed
         self.protector = protector
-        # A row is [number, its result if nobody can change it, where that is in `values`, primitive, where its operands are,
-        # their rows, parameters, shape, source]. That of an input ends after the place; `flush` leaves the tangent alone.
+        # A row is [number, its result if nobody can change it, where that is in `values`, source, parameters]. That of an
+        # input ends after the place; `flush` leaves the tangent alone. A step says the same in terms that can be a part of
+        # the key: (primitive, bits of the parameters, shape, first operand, second, type of the result). An operand is the
+        # number of its row if it is that row's result; (number or None, i) if it is the i-th operand again; else what comes
+        # next in `values`: (number or None, shape, dtype) of an array, (number, type) or type of a scalar.
         self.inputs: list[list] = []
         self.rows: list[list] = []
         self.values: list[Any] = []  # inputs of the backward program: inputs, operands from outside, and results
-        self.key: list[Any] = []
+        self.steps: list[tuple] = []
+        self.key: list[Any] = []  # of the inputs; with the steps, and the ends, it is the key of the program
         self.found: Any = None  # the compiled backward program
         self.mode = self.relayed = None  # of warnings, see quiet.py
         for p, d in zip(primals, differentiated):
             if d:
-                if type(p) is float:
-                    self.key += _OF_FLOATS
-                else:
-                    aval = aval_of(p)
-                    self.key += (aval.shape, aval.dtype.char)
                 n = len(self.values)
-                self.inputs.append([n, _NO_VALUE if type(p) is np.ndarray else p, n])
+                held = p
+                if type(p) is np.ndarray:
+                    held = _NO_VALUE
+                    self.key += (p.shape, p.dtype.char)
+                else:
+                    aval = SCALAR_AVALS.get(type(p)) or aval_of(p)
+                    self.key += (aval.shape, aval.dtype.char)
+                self.inputs.append([n, held, n])
                 self.values.append(p)
+        self.first = len(self.inputs)
 
     def _enter(self) -> Any:
         """Warnings of the operation that follows name the user's line, until `unhush`."""
@@ -138,7 +112,7 @@ class Tape:
                 return None
             q, ty = y.primal, y.tangent
         kp, kq = type(p), type(q)
-        if kp is np.float64 and (kq is np.float64 or kq is float) or kp is float and kq is np.float64:
+        if kp is _float64 and (kq is _float64 or kq is float) or kp is float and kq is _float64:
             mode = error_mode()
             token = enter(self.relayed) if mode is self.mode and self.relayed is not None else self._enter()
             try:
@@ -146,7 +120,7 @@ class Tape:
             finally:
                 if token is not None:
                     unhush(token)
-            kind: Any = np.float64
+            kind: Any = _float64
         elif kp is float and kq is float:
             if operation is operator.truediv:  # Python raises where NumPy warns
                 return None
@@ -156,10 +130,15 @@ class Tape:
             if kp is np.ndarray:
                 dtype = p.dtype
                 if kq is np.ndarray:
-                    if q.dtype is not dtype or p.nbytes > SMALL or q.nbytes > SMALL:
+                    if q.dtype is not dtype:
                         return None
-                    if p.shape != q.shape:
-                        shape = _small_shape(p.shape, q.shape)
+                    shape = p.shape
+                    if shape == q.shape:
+                        if p.nbytes > SMALL:
+                            return None
+                        shape = None
+                    else:
+                        shape = small_shape(shape, q.shape)
                         if shape is None:
                             return None
                 elif ty is not None or kq is not float and (kq is not np.float64 or dtype is not _F64) or p.nbytes > SMALL:
@@ -172,7 +151,8 @@ class Tape:
                 return None
             if dtype is not _F64 and dtype is not _F32:
                 return None
-            token = self._enter()
+            mode = error_mode()
+            token = enter(self.relayed) if mode is self.mode and self.relayed is not None else self._enter()
             try:
                 out = operation(p, q)
             finally:
@@ -181,28 +161,37 @@ class Tape:
             return self._row(primitive, x, y, p, q, tx, ty, None, None, shape, out, np.ndarray)
         # as `_row`, for scalars, without a call
         values = self.values
-        place = other = len(values)
-        if tx is not None and tx[1] is p:
-            a, place = tx[0], tx[2]
-        else:
-            a = kp if tx is None else (tx[0], kp)
+        a: Any
+        b: Any
+        if tx is None:
+            a = kp
             values.append(p)
-        if ty is not None and ty[1] is q:
-            b, other = ty[0], ty[2]
-        elif q is p:
-            b, other = (ty and ty[0],), place
+        elif tx[1] is p:
+            a = tx[0]
         else:
-            b = kq if ty is None else (ty[0], kq)
-            other = len(values)
+            a = tx[0], kp
+            values.append(p)
+        if ty is None:
+            if q is p:
+                b = _SAME
+            else:
+                b = kq
+                values.append(q)
+        elif ty[1] is q:
+            b = ty[0]
+        elif q is p:
+            b = ty[0], 0
+        else:
+            b = ty[0], kq
             values.append(q)
-        self.key += (primitive, None, None, a, b, kind)
         frame: Any = _getframe(2)
         code = frame.f_code
         if internal.get(code.co_filename) is False and state.source is None:
             source: Any = code, frame.f_lasti, state.scope
         else:
             source = user_source(3)
-        row = [len(rows) + len(self.inputs), out, len(values), primitive, place, other, tx, ty, None, None, source]
+        row = [self.first + len(rows), out, len(values), source, None]
+        self.steps.append((primitive, None, None, a, b, kind))
         rows.append(row)
         values.append(out)
         result = _new_object(Tracer)
@@ -214,7 +203,7 @@ class Tape:
         return result
 
     def product(self, x: Any, y: Any) -> Any:
-        """The product of two matrices of one float dtype that fit: the traced result; None for everything else."""
+        """The product of matrices or vectors of one float dtype that fit: the traced result; None for everything else."""
         if open_traces or len(self.rows) >= MAX_ROWS:
             return None
         trace = self.trace
@@ -228,34 +217,50 @@ class Tape:
             if y.owner is not trace:
                 return None
             q, ty = y.primal, y.tangent
-        if type(p) is not np.ndarray or type(q) is not np.ndarray or p.ndim != 2 or q.ndim != 2 or p.dtype is not q.dtype:
+        if type(p) is not np.ndarray or type(q) is not np.ndarray:
             return None
-        (m, k), (n, r) = p.shape, q.shape
-        if (p.dtype is not _F64 and p.dtype is not _F32) or k != n or 8 * max(m * k, k * r, m * r) > SMALL:
+        dtype = p.dtype
+        if dtype is not q.dtype or (dtype is not _F64 and dtype is not _F32):
+            return None
+        plan = product_plan(p.shape, q.shape)
+        if plan is None:
             return None
         primitive = dot_general_p
-        token = self._enter()
+        mode = error_mode()
+        token = enter(self.relayed) if mode is self.mode and self.relayed is not None else self._enter()
         try:
-            out = np.matmul(p, q)
+            out = _matmul(p, q)
         finally:
             if token is not None:
                 unhush(token)
-        return self._row(primitive, x, y, p, q, tx, ty, _OF_MATRICES, _MATRICES, None, out, np.ndarray)
+        params, bits = plan
+        return self._row(primitive, x, y, p, q, tx, ty, params, bits, None, out, type(out))
 
-    def structural(self, primitive: Any, x: Tracer, params: dict, bits: bytes) -> Any:
-        """An operation with parameters on an array of floats, which does not make it larger: the result, or None."""
-        if open_traces or len(self.rows) >= MAX_ROWS:
-            return None
+    def reduction(self, primitive: Any, x: Tracer, axis: Any, keepdims: bool) -> Any:
+        """A sum or an extremum of an array of floats over one axis or all: the traced result; None for everything else."""
         p = x.primal
-        if type(p) is not np.ndarray or (p.dtype is not _F64 and p.dtype is not _F32) or p.nbytes > SMALL:
+        if type(p) is not np.ndarray or axis is not None and type(axis) is not int:
             return None
-        token = None if primitive.silent else self._enter()
+        plan = plans.get((primitive, p.shape, axis)) or reduction_plan(primitive, p.shape, axis)
+        if plan is NO_PLAN or open_traces or len(self.rows) + 1 >= MAX_ROWS:
+            return None
+        if (p.dtype is not _F64 and p.dtype is not _F32) or p.nbytes > SMALL:
+            return None
+        run, params, bits, kept, kept_bits = plan
+        mode = error_mode()
+        token = enter(self.relayed) if mode is self.mode and self.relayed is not None else self._enter()
         try:
-            out = primitive.impl(np, p, **params)
+            out = run(p)
         finally:
             if token is not None:
                 unhush(token)
-        return self._row(primitive, x, None, p, None, x.tangent, None, params, bits, None, out, type(out), True)
+        t = self._row(primitive, x, None, p, None, x.tangent, None, params, bits, None, out, type(out), True)
+        if not keepdims:
+            return t
+        if type(out) is not np.ndarray:
+            return reshape_p(t, **kept)
+        wide, row, source = out.reshape(kept["shape"]), t.tangent, t.source
+        return self._row(reshape_p, t, None, out, None, row, None, kept, kept_bits, None, wide, np.ndarray, True, source)
 
     def unary(self, primitive: Any, ufunc: Any, x: Tracer) -> Any:
         """A ufunc of a float, or of an array of floats: the traced result; None for everything else."""
@@ -294,6 +299,8 @@ class Tape:
         elif type(p) not in SCALAR_AVALS:
             return None
         unary = len(args) == 1
+        if len(args) > 2:
+            return self._many(primitive, args, params)
         if not unary:
             y = q = args[1]
             if type(y) is Tracer:
@@ -324,16 +331,14 @@ class Tape:
 
     def _row(
         self, primitive: Any, x: Any, y: Any, p: Any, q: Any, tx: Any, ty: Any, params: dict | None,
-        bits: bytes | None, shape: Any, out: Any, kind: Any, unary: bool = False,
+        bits: bytes | None, shape: Any, out: Any, kind: Any, unary: bool = False, source: Any = None,
     ) -> Any:  # fmt: skip
         """The traced result; x and y are the operands as they came, p and q their primals."""
         values = self.values
-        place = len(values)
         a: Any
         b: Any = None
-        other = -1
         if tx is not None and tx[1] is p:
-            a, place = tx[0], tx[2]
+            a = tx[0]
         elif type(p) is np.ndarray:
             a = (tx and tx[0], p.shape, p.dtype.char)
             values.append(self._outside(p, x, primitive, ty))
@@ -342,36 +347,92 @@ class Tape:
             values.append(p)
         if not unary:
             if ty is not None and ty[1] is q:
-                b, other = ty[0], ty[2]
+                b = ty[0]
             elif q is p:
-                b, other = (ty and ty[0],), place
+                b = (ty and ty[0], 0)
+            elif type(q) is np.ndarray:
+                b = (ty and ty[0], q.shape, q.dtype.char)
+                values.append(self._outside(q, y, primitive, tx))
             else:
-                other = len(values)
-                if type(q) is np.ndarray:
-                    b = (ty and ty[0], q.shape, q.dtype.char)
-                    values.append(self._outside(q, y, primitive, tx))
-                else:
-                    b = type(q) if ty is None else (ty[0], type(q))
-                    values.append(q)
-        self.key += (primitive, bits, shape, a, b, kind)
-        frame: Any = _getframe(3)
-        code = frame.f_code
-        if internal.get(code.co_filename) is False and state.source is None:
-            source: Any = code, frame.f_lasti, state.scope
-        else:
-            source = user_source(4)
+                b = type(q) if ty is None else (ty[0], type(q))
+                values.append(q)
+        if source is None:
+            frame: Any = _getframe(3)
+            code = frame.f_code
+            known = internal.get(code.co_filename)
+            if known and frame.f_back is not None:  # one more: NumPy's functions come by `__array_function__`
+                frame = frame.f_back
+                code = frame.f_code
+                known = internal.get(code.co_filename)
+            if known is False and state.source is None:
+                source = code, frame.f_lasti, state.scope
+            else:
+                source = user_source(4)
         held = out if kind is not np.ndarray or out.base is None and out is not p else _NO_VALUE
         rows = self.rows
-        row = [len(rows) + len(self.inputs), held, len(values), primitive, place, other, tx, ty, params, shape, source]
+        row = [self.first + len(rows), held, len(values), source, params]
+        self.steps.append((primitive, bits, shape, a, b, kind))
         rows.append(row)
         values.append(out)
+        result = _new_object(Tracer)
+        result.owner = self.trace
+        result.primal = out
+        result.tangent = row
+        result.source = source
+        result.variable = result._aval = None
+        return result
+
+    def _many(self, primitive: Any, args: Sequence[Any], params: dict) -> Any:
+        """`record` of more than two operands."""
+        primals, tangents, operands, new = [], [], [], []
+        bits = None
+        if params:
+            bits = frozen(params)
+            if bits is None:
+                return None
+        for p in args:
+            t = None
+            if type(p) is Tracer:
+                if p.owner is not self.trace:
+                    return None
+                p, t = p.primal, p.tangent
+            if p.nbytes > SMALL or not p.dtype.isnative if type(p) is np.ndarray else type(p) not in SCALAR_AVALS:
+                return None
+            primals.append(p)
+            tangents.append(t)
+        out = compute(primitive, primals, params)
+        kind = type(out)
+        if out.nbytes > SMALL or out.dtype.kind not in "fc" if kind is np.ndarray else kind not in _FLOATING:
+            return (out,)
+        for i, (x, p, t) in enumerate(zip(args, primals, tangents)):
+            number = None if t is None else t[0]
+            again = next(j for j, q in enumerate(primals) if q is p)
+            if t is not None and t[1] is p:
+                operands.append(number)
+            elif again < i:
+                operands.append((number, again))
+            elif type(p) is np.ndarray:
+                operands.append((number, p.shape, p.dtype.char))
+                new.append(self._outside(p, x, primitive, _NO_VALUE))
+            else:
+                operands.append(type(p) if t is None else (number, type(p)))
+                new.append(p)
+        self.values += new
+        source = user_source(4)
+        held = out if kind is not np.ndarray or out.base is None and not any([out is p for p in primals]) else _NO_VALUE
+        row = [self.first + len(self.rows), held, len(self.values), source, params]
+        self.steps.append((primitive, bits, None, *operands, kind))
+        self.rows.append(row)
+        self.values.append(out)
         return Tracer(self.trace, None, out, row, source)
 
     def _outside(self, x: np.ndarray, given: Any, primitive: Any, other: Any) -> np.ndarray:
         """An array that no row made, as the derivative may keep it."""
-        if primitive in _LINEAR or other is None and primitive in _BILINEAR:
+        if primitive in LINEAR or other is None and primitive in BILINEAR:
             return x
-        return x.copy() if type(given) is not Tracer or self.protector.is_users(x) else x
+        if type(given) is not Tracer or given.tangent[0] < self.first or self.protector.is_users(x):  # ... < first: an input
+            return x.copy()
+        return x
 
     def flush(self, recording: AbstractTrace) -> None:
         """Let the rules run; from then on the tangents are those that they gave."""
@@ -380,15 +441,15 @@ class Tape:
         saved = state.source
         token = hush()
         try:
+            steps = list(wiring(self))
             for row in self.inputs:
                 row[:] = [recording.new_input(aval_of(values[row[2]]).update())]
-            for row in self.rows:
-                _, _, result, primitive, place, other, tx, ty, params, shape, source = row
+            rows = [*self.inputs, *self.rows]
+            for row, (primitive, shape, operands) in zip(self.rows, steps):
+                _, _, result, source, params = row
                 state.source = source and Source(*source)
-                primals, given = [values[place]], [tx and tx[0]]
-                if other >= 0:
-                    primals.append(values[other])
-                    given.append(ty and ty[0])
+                primals = [values[place] for place, _ in operands]
+                given = [None if n is None else rows[n][0] for _, n in operands]
                 row[:] = [rule_of(primitive, primals, given, values[result], params or {}, shape)]
         finally:
             state.source = saved
@@ -396,80 +457,36 @@ class Tape:
         self.forget()
 
     def forget(self) -> None:
-        """Drop the values and the rows."""
-        for row in self.rows:
-            del row[1:]
+        """Drop the values and the rows: no row leads to another, so a tracer that is kept keeps its own value alone."""
         self.rows.clear()
+        self.steps.clear()
         self.values.clear()
 
     def has_program(self, tangents: Sequence[Any]) -> bool:
         """Is there a backward program for these rows and the tangents of these outputs? Otherwise `flush`."""
         if not self.rows:
             return False
-        key = self.key
-        key += ("ends", len(self.inputs))
+        key = [*self.key, len(self.inputs), *self.steps]
         key += [row[0] for row in tangents]
         known, found = _last[0]
         if known == key:
             self.found = found
             return True
-        self.found = found = cached(("tape", *key), lambda: self._derive(tangents))
+        self.found = found = cached(("tape", *key), lambda: derive(self, tangents))
         if found is UNSEEN or found is False:
             return False
         _last[0] = key, found
         return True
 
-    def pull(self, cotangents: Sequence[Any]) -> list[Any]:
+    def pull(self, cotangents: Sequence[Any]) -> Sequence[Any]:
         """Cotangents of the inputs (None: zero)."""
         run, nonzero = self.found
         values = [*self.values, *cotangents]
         self.forget()
+        if all(nonzero):
+            return run(values)
         outputs = iter(run(values))
         return [next(outputs) if z else None for z in nonzero]
-
-    def _derive(self, ends: Sequence[Any]) -> Any:
-        """(run, which inputs get a cotangent), or False where a rule needs values."""
-        outer, inner = AbstractTrace("the backward pass"), _LinearTrace("linearize")
-        try:
-            values = [self._input(outer, v) for v in self.values]
-            avals = [aval_of(self.values[row[2]]).update() for row in (*self.inputs, *self.rows)]
-            seeds = [outer.new_input(avals[row[0]]) for row in ends]
-            tangents = [inner.new_input(aval) for aval in avals[: len(self.inputs)]]
-            for row in self.rows:
-                number, _, out, primitive, place, other, tx, ty, params, shape, _ = row
-                given = [None if t is None else tangents[t[0]] for t in ((tx,) if other < 0 else (tx, ty))]
-                primals = [values[i] for i in ((place,) if other < 0 else (place, other))]
-                result = rule_of(primitive, primals, given, values[out], params or {}, shape)
-                if result is None or result.variable.aval != avals[number]:
-                    return False
-                tangents.append(result)
-            linear, residuals = inner.jaxpr([tangents[row[0]] for row in ends])
-            n = len(self.inputs)
-            mask = [False] * len(residuals) + [True] * n
-            outs = transpose_eval(linear, mask, residuals + [None] * n, seeds, all_linear=True)
-            derived, consts = outer.jaxpr([o for o in outs if o is not None])
-        except Exception:  # a rule that needs values: without the tape, and what is truly wrong is raised there
-            return False
-        finally:
-            inner.close()
-            outer.close()
-        return compiled(prune(derived), consts), [o is not None for o in outs]
-
-    @staticmethod
-    def _input(trace: AbstractTrace, value: Any) -> Tracer:
-        aval = aval_of(value)
-        if type(aval) is Aval:
-            return trace.new_input(aval)
-        variable = Var(aval)  # a LiteralAval, so that it may stand beside shaped operands, as the scalar does
-        trace.inputs.append(variable)
-        return Tracer(trace, variable)
-
-
-@lru_cache(maxsize=1024)
-def _small_shape(a: tuple, b: tuple) -> tuple | None:
-    """The shape that two arrays of at most eight bytes an element broadcast to; None if it is too large for a row."""
-    shape = shape_of_two(a, b)
-    return shape if 8 * prod(shape) <= SMALL else None
 
 
 def _forget_last() -> None:
@@ -479,5 +496,5 @@ def _forget_last() -> None:
 forgetting(_forget_last)
 computes(Tape.binary, lambda variables: (variables["p"], variables["q"]))
 computes(Tape.product, lambda variables: (variables["p"], variables["q"]))
-computes(Tape.structural, lambda variables: (variables["p"],))
+computes(Tape.reduction, lambda variables: (variables["p"],))
 computes(Tape.unary, lambda variables: (variables["p"],))
