@@ -109,10 +109,8 @@ def _layer_norm_linear(t: Any, y: Any, r: Any, *, axes: tuple) -> Any:
 
 
 def _tied(x: Any, out: Any, axes: tuple) -> tuple[Any, Any]:
-    """Where x attains its extremum `out`, and how often along each line (at least once)."""
-    shape = shape_of(x)
-    both_nan = and_(isnan(x), _spread(isnan(out), shape, axes))
-    mask = or_(eq(x, _spread(out, shape, axes)), both_nan)
+    """Where x attains its extremum `out`, which is NaN if any x is, and how often along each line (at least once)."""
+    mask = or_(eq(x, _spread(out, shape_of(x), axes)), isnan(x))
     count = maximum(reduce_sum(convert(mask, x.dtype), axes=axes), 1.0)
     return mask, count
 
