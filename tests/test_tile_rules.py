@@ -101,3 +101,17 @@ def test_a_softmax_and_its_gradient_make_no_array_in_a_tile() -> None:
     body = text[text.index("for i in range") : text.index("def run")]
     assert "where" not in body and "astype" not in body and "negative(s" not in body
     assert sum([line.count("np.isnan") for line in body.splitlines()]) == 1
+
+
+@pytest.mark.parametrize("dtype", ["f8", "f4", "f2", ">f4"])
+def test_numbers_beside_floats_are_converted_once(dtype: str) -> None:
+    x = np.array(SPECIAL[:4] * 9).astype(dtype)
+    for f in (
+        lambda x: (x * 0.1 + 1e300) * x, lambda x: np.where(x > 0.3, x - np.inf, 0.1 - x),
+        lambda x: np.maximum(x, 0.1) ** 2.5 * x, lambda x: np.ldexp(x, 3) * 0.5,
+        lambda x: np.maximum(x, np.nan) + np.float64(0.1) * x,
+    ):  # fmt: skip
+        _, found, expected = run(f, x)
+        assert same_bits(found[0], expected[0])
+    text, _, _ = run(lambda x: (x * 0.1 + 0.25) * x, x)
+    assert ("0.25" in text) == (dtype == "f2")
