@@ -411,3 +411,20 @@ def test_effects_are_not_merged():
 def test_the_passes_use_the_primitives_that_they_name():
     assert select_p.emit is not None and sin_p.emit is not None  # folding and fusion rely on it
     assert forward(traced(np.sin, X)).equations[0].primitive is sin_p
+
+
+def test_signs_move_out_of_sums():
+    for f in (lambda x: np.sum(-x), lambda x: np.sum(x * -np.sin(x)), lambda x: np.sum(-np.sin(x) * x)):
+        found = optimize(traced(f, X))
+        assert "neg" not in names(found) and found.equations[-1].primitive.name == "sub"
+    zeros = np.zeros(3)
+    for x in (zeros, -zeros, np.array([1.0, -1.0, 0.0]), np.array([np.inf, -np.inf, 1.0]), np.array([0.1, 0.2, -0.7])):
+        checked(optimize, traced(lambda x: np.sum(-x), x), x)
+        checked(optimize, traced(lambda x: np.sum(x * -(x + 1.0)), x), x)
+    rows = np.ones((3, 2))
+    assert [e.outputs[0].aval.shape for e in optimize(traced(lambda x: np.sum(-x, axis=1), rows)).equations] == [(3,), (3,)]
+
+
+def test_signs_that_others_read_stay():
+    for f in (lambda x: [np.sum(-x), -x], lambda x: [np.sum(x * -x), x * -x], lambda x: [np.sum(x * -np.sin(x)), -np.sin(x)]):
+        assert "neg" in names(optimize(traced(f, X)))

@@ -51,7 +51,7 @@ class Row:
 class Frame:
     """Scratch arrays of a loop: `block` is in front of it, `shape` gives the scratch shape of an aval, None if it has none."""
 
-    __slots__ = ("block", "free", "shape", "bytes", "names")
+    __slots__ = ("block", "free", "shape", "bytes", "names", "views")
 
     def __init__(self, block: Block, shape: Callable[[Any], tuple | None] = lambda aval: aval.shape):
         self.block = block
@@ -59,6 +59,7 @@ class Frame:
         self.free: dict[Any, list[str]] = {}
         self.bytes = 0
         self.names: list[tuple[str, tuple, Any]] = []
+        self.views: dict[Any, str] = {}  # (scratch array, dtype) -> a view of it as that dtype
 
 
 class Emission:

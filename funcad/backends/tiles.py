@@ -16,6 +16,7 @@ from collections.abc import Sequence
 from math import prod
 from typing import Any
 
+from funcad.backends import tile_rules
 from funcad.backends.cost import _TRANSCENDENTAL
 from funcad.backends.memory import Storage, Value, deaths
 from funcad.backends.text import Block, dtype_text, shape_text
@@ -90,8 +91,8 @@ def _plan(jaxpr: Jaxpr, kind: str, shape: tuple, itemsize: int) -> _Plan | None:
     size = prod(shape)
     if kind == "rows":
         full = [v for v in (*jaxpr.inputs, *[o for e in jaxpr.equations for o in e.outputs]) if v.aval.shape == shape]
-        if len(full) == 1:  # one matrix, and products: its rows pass by, and short vectors would cost more calls
-            elements *= 4
+        # calls on the vectors cost as much as for whole rows; one matrix, and products: its rows pass by, and nothing else
+        elements *= 8 if len(full) == 1 else 2
         return _Plan(kind, shape, False, 0, max(1, elements // shape[1])) if shape[1] <= WIDEST else None
     if all([v.aval.shape == shape or v.aval.size == 1 for v in jaxpr.inputs]):
         return _Plan(kind, shape, True, 0, elements)
@@ -284,7 +285,7 @@ class _Group:
             rows[v] = [e.row(tile, True)]
         for q, dead in zip(self.equations, deaths(self.equations, keep)):
             w.equation = q if q.source is not None else self.equation
-            operands = [e.literal(a) if type(a) is Literal else env[a] for a in q.inputs]
+            operands = [tile_rules.literal(e, q, a) if type(a) is Literal else env[a] for a in q.inputs]
             ends = [env[v] for v in dead if v in env]
             (var,) = q.outputs
             self.role = self.role_of(var)
@@ -294,7 +295,7 @@ class _Group:
             elif q.primitive.name == "broadcast_in_dim":
                 own = inner.get((q.inputs[0], _inner_shape(q))) if self.plan.kind == "elementwise" else None
                 env[var] = self._broadcast(q, own or operands[0], lazy, rows)
-            else:
+            elif not tile_rules.write(e, q, operands, env, ends, rows):
                 e.operation(q, operands, env, ends, rows)
             for v in dead:
                 e.release(env.pop(v))

@@ -28,6 +28,7 @@ from funcad.passes.lower import lower
 from funcad.passes.push import push
 from funcad.passes.rewrite import size_of
 from funcad.passes.scatters import scatters
+from funcad.passes.signs import signs
 from funcad.passes.subprograms import kind_of, with_subprograms
 
 __all__ = ["optimize", "PIPELINE", "subprograms", "fast_subprograms"]
@@ -73,6 +74,7 @@ PIPELINE: tuple[Pass, ...] = (
     fold,
     cse,
     dce,
+    signs,  # negations move out of sums
     scatters,  # placements become one, known bounds slices
     dce,
     contract,  # chains of products in the cheapest order, if fast_math allows

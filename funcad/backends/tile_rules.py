@@ -1,0 +1,202 @@
+"""Operations that a tile of a group writes otherwise than a plain line does.
+
+Idea: in a tile every result has its place, scratch memory or a piece of an output, so nothing may allocate. A conversion is
+written into its place. A choice is made of bits: the mask, widened to 0 or -1, is combined with the bits of both operands,
+which keeps every bit of the chosen one (signs of zero and NaN too) and takes the same time for every mask, where `np.where`
+waits for each element that it did not foresee. A sum along the rows is `np.einsum`'s, whose inner loop uses whole vectors, also
+where rows are short. Invariant: an output's tile may be the memory of an operand, so it is written by the last line only.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from funcad.backends.memory import Storage, Value, writable_operand
+from funcad.backends.text import dtype_text
+from funcad.backends.text_rules import broadcasts
+from funcad.ir.aval import Aval
+from funcad.ir.jaxpr import Equation, Literal, Var
+
+__all__ = ["write", "literal", "bits_of"]
+
+LONGEST_ROW = 4096  # elements up to which a sum has few enough terms for each of einsum's 32 (or 16) partial sums
+
+
+def bits_of(x: Any) -> Any:
+    """The numbers of an array as signed integers of the same width and byte order.
+
+    >>> import numpy as np
+    >>> from funcad.backends.tile_rules import bits_of
+    >>> bits_of(np.array([0.0, 2.0], ">f8")).tolist()
+    [0, 4611686018427387904]
+    """
+    dtype = x.dtype
+    return x.view(f"{dtype.byteorder}i{dtype.itemsize}")
+
+
+def write(e: Any, q: Equation, operands: list[Value], env: dict, dying: list[Value], rows: dict) -> bool:
+    """Write this equation's lines in a tile; False: a plain line does. `e` is the Emission."""
+    rule = _RULES.get(q.primitive.name)
+    return rule is not None and e.w.np == "np" and rule(_Place(e, q, env, rows), q, operands, dying)
+
+
+def literal(e: Any, q: Equation, atom: Literal) -> Value:
+    """A scalar operand; beside floats it is an array of no axes, which NumPy need not convert at each call."""
+    w = e.w
+    dtypes = {a.aval.dtype for a in q.inputs if type(a) is Var and q.outputs[0].aval.shape}
+    dtype = dtypes.pop() if len(dtypes) == 1 else None
+    same = dtype is not None and (atom.aval.dtype == dtype or atom.aval.weak and atom.aval.dtype.kind == "f")
+    if w.np != "np" or not same or dtype.char not in "fd" or len(q.inputs) != 2 or q.params or not broadcasts(q.primitive):
+        return e.literal(atom)
+    with np.errstate(all="ignore"):
+        array = np.array(atom.value, dtype)
+    spelled = f"{w.np}.array({float(array)!r}, {dtype_text(w, dtype)})" if np.isfinite(array) else None
+    return e.value(w.constant("k", array, spelled, key=("array", dtype.str, array.tobytes())), atom.aval, shape=())
+
+
+class _Place:
+    """Where the result of an equation goes."""
+
+    def __init__(self, e: Any, q: Equation, env: dict, rows: dict):
+        self.e, self.w, self.env = e, e.w, env
+        self.var: Var = q.outputs[0]
+        self.aval: Any = self.var.aval
+        wanted = rows.get(self.var)
+        self.direct: str | None = wanted[0].text if wanted else None
+
+    def scratch(self, dtype: Any = None) -> tuple[str, Storage] | None:
+        return self.e.scratch(self.aval if dtype is None else Aval(self.aval.shape, np.dtype(dtype)))
+
+    def give_back(self, storage: Storage) -> None:
+        self.e.frame.free.setdefault(storage.key, []).append(storage.scratch)
+
+    def result(self, text: str, storage: Storage | None) -> None:
+        storage = Storage(False) if storage is None else storage
+        self.env[self.var] = self.e.value(text, self.aval, [storage], whole=storage.owned)
+
+    def bits(self, text: str, dtype: np.dtype) -> str:
+        """Memory of the loop as integers; of a whole scratch array the view is made once, in front of the loop."""
+        frame = self.e.frame
+        found: str | None = frame.views.get((text, dtype))
+        if found is None:
+            view = f"{text}.view({dtype_text(self.w, dtype)})"
+            shape = next((shape for name, shape, _ in frame.names if name == text), None)
+            if shape is None:
+                return view
+            found = frame.views[text, dtype] = self.w.name("b")
+            with self.w.within(frame.block):
+                self.w.line(f"{found} = {view}")
+            frame.names.append((found, shape, dtype))
+        return found
+
+
+# ---------------------------------------------------------------- conversions and sums
+
+
+def _convert(place: _Place, q: Equation, operands: list[Value], dying: list[Value]) -> bool:
+    (x,) = operands
+    kinds = x.aval.dtype.kind + place.aval.dtype.kind
+    if q.params.get("weak") or x.shape != place.aval.shape or "c" in kinds or x.aval.dtype == place.aval.dtype:
+        return False
+    return _statement(place, "{target}[...] = " + x.text)
+
+
+def _row_sum(place: _Place, q: Equation, operands: list[Value], dying: list[Value]) -> bool:
+    (x,) = operands
+    if q.params["axes"] != (1,) or x.aval.dtype.char not in "fd" or x.shape != x.aval.shape or x.shape[1] > LONGEST_ROW:
+        return False
+    return _statement(place, f'{place.w.np}.einsum("ij->i", {x.text}, out={{target}})')
+
+
+def _statement(place: _Place, text: str) -> bool:
+    """One line that writes the result into its place."""
+    target, storage = place.direct, None
+    if target is None:
+        found = place.scratch()
+        if found is None:
+            return False
+        target, storage = found
+    place.w.line(text.format(target=target))
+    place.result(target, storage)
+    return True
+
+
+# ---------------------------------------------------------------- choices
+
+
+def _select(place: _Place, q: Equation, operands: list[Value], dying: list[Value]) -> bool:
+    """`mask & x` where the other choice is zero, else `mask & (x ^ y) ^ y`, of integers as wide as the elements."""
+    w, dtype = place.w, place.aval.dtype
+    mask, *chosen = operands
+    integer = np.dtype(f"i{dtype.itemsize}") if dtype.kind in "fiu" and dtype.itemsize in (2, 4, 8) else None
+    if integer is None or mask.shape != place.aval.shape or type(q.inputs[0]) is not Var:
+        return False
+    constants = [_constant(a, dtype) for a in q.inputs[1:]]
+    if any([k is None and (v.aval.dtype != dtype or not v.shape) for k, v in zip(constants, chosen)]):
+        return False
+    found, narrow = place.scratch(), place.scratch(np.int8)
+    if found is None or narrow is None:
+        return False
+    (text, storage), (small, small_storage) = found, narrow
+    wide = place.bits(text, integer)
+    target = wide if place.direct is None else f"{w.helper('bits_of', bits_of)}({place.direct})"
+    x, y = [_operand(place, k, v, integer) for k, v in zip(constants, chosen)]
+    held = place.bits(mask.text, np.dtype(np.int8))
+    if _is_zero(constants[0]) and not _is_zero(constants[1]):
+        w.line(f"{w.np}.subtract({held}, 1, {small})")  # the mask of what is not chosen
+        x, y = y, None
+    else:
+        w.line(f"{w.np}.negative({held}, {small})")
+        y = None if _is_zero(constants[1]) else y
+    w.line(f"{wide}[...] = {small}")
+    place.give_back(small_storage)
+    if y is None:
+        w.line(f"{w.np}.bitwise_and({wide}, {x}, {target})")
+    else:
+        _mix(place, wide, x, y, target, integer, writable_operand(chosen[:1], dying, place.aval))
+    if place.direct is None:
+        place.result(text, storage)
+    else:
+        place.give_back(storage)
+        place.result(place.direct, None)
+    return True
+
+
+def _mix(place: _Place, wide: str, x: str, y: str, target: str, integer: np.dtype, dead: Value | None) -> None:
+    """The lines of `wide & (x ^ y) ^ y`; the bits in which they differ replace those of x if nobody needs them any more."""
+    w, storage = place.w, None
+    if dead is not None and dead.text != place.direct:
+        differ = place.bits(dead.text, integer)
+    else:
+        text, storage = place.scratch()  # type: ignore[misc]  # there was scratch memory of this shape before
+        differ = place.bits(text, integer)
+    w.line(f"{w.np}.bitwise_xor({x}, {y}, {differ})")
+    w.line(f"{w.np}.bitwise_and({wide}, {differ}, {wide})")
+    w.line(f"{w.np}.bitwise_xor({wide}, {y}, {target})")
+    if storage is not None:
+        place.give_back(storage)
+
+
+def _constant(atom: Any, dtype: np.dtype) -> np.ndarray | None:
+    """A literal as an array of no axes; None for a variable."""
+    return np.array(atom.value, dtype) if type(atom) is Literal else None
+
+
+def _is_zero(constant: np.ndarray | None) -> bool:
+    return constant is not None and not any(constant.tobytes())
+
+
+def _operand(place: _Place, constant: np.ndarray | None, x: Value, integer: np.dtype) -> str:
+    """The operand's bits."""
+    if constant is None and any([s.scratch is None for s in x.storages]):
+        return f"{place.w.helper('bits_of', bits_of)}({x.text})"  # an input, which may be in the other byte order
+    if constant is None:
+        return place.bits(x.text, integer)
+    w, value = place.w, constant.view(integer)
+    spelled = f"{w.np}.array({int(value)}, {dtype_text(w, integer)})"
+    return w.constant("k", value, spelled, key=("bits", integer.str, value.tobytes()))
+
+
+_RULES = {"convert": _convert, "reduce_sum": _row_sum, "select": _select}

@@ -1,0 +1,117 @@
+"""What tiles of a group write otherwise than plain lines: choices by bits, conversions in place, sums along rows."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from funcad import grad, jit, tree, value_and_grad
+from funcad.backends import tiles
+from funcad.backends.generate import generate
+from funcad.backends.interpreter import Program
+from funcad.passes.fuse import fuse
+from funcad.passes.pipeline import optimize
+from tests.agreement import same_bits
+
+SPECIAL = [0.0, -0.0, 1.5, -2.5, np.inf, -np.inf, np.nan]
+
+
+@pytest.fixture(autouse=True)
+def tiled(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Tiles for all groups, a few numbers each, so that the last one is shorter."""
+    monkeypatch.setattr(tiles, "SMALL", 0)
+    monkeypatch.setattr(tiles, "TILE_BYTES", 128)
+
+
+def run(f: Any, *args: Any) -> tuple[str, list[Any], list[Any]]:
+    """(text, what the tiles give, what the reference gives)."""
+    low = jit(f).lower(*args)
+    leaves = [*low._entry.consts, *tree.leaves(args)]
+    with np.errstate(all="ignore"):
+        program = generate(fuse(optimize(low.jaxpr)))
+        return program.text, program.function(list(leaves)), Program(low.jaxpr).run(list(leaves))
+
+
+CHOICES = {
+    "two arrays": lambda x, y: np.where(x > y, x, y) * 2,
+    "zero last": lambda x, y: np.where(x > y, x, 0) * y,
+    "zero first": lambda x, y: np.where(x > y, 0, y) * x,
+    "a number": lambda x, y: np.where(x > y, x, 3) * y,
+    "two numbers": lambda x, y: np.where(x > y, 3, 7) * x,
+    "zero and a number": lambda x, y: np.where(x > y, 0, 7) * x,
+    "an intermediate that dies": lambda x, y: np.where(x > y, x + y, x * y) - y,
+    "an intermediate that lives": lambda x, y: [np.where(x > y, x, y) + (x + 1), np.where(x > y, x + 1, 0)],
+    "the result": lambda x, y: np.where(x + y > 0, x, y),
+    "integers": lambda x, y: np.where(x > y, np.sign(x), 0) - np.sign(y),
+}
+
+
+@pytest.mark.parametrize("name", list(CHOICES))
+@pytest.mark.parametrize("dtype", ["f8", "f4", "f2", ">f8", ">f4", "i8", "i4", ">i4", "u2", "u8", "i1", "c16"])
+def test_choices_keep_every_bit(name: str, dtype: str) -> None:
+    rng = np.random.default_rng(0)
+    if np.dtype(dtype).kind in "fc":
+        x, y = [np.where(rng.random(77) < 0.5, rng.choice(SPECIAL, 77), rng.normal(size=77)) for _ in range(2)]
+    else:
+        x, y = rng.integers(0, 5, (2, 77))
+    x, y = x.astype(dtype), y.astype(dtype)
+    _, found, expected = run(CHOICES[name], x, y)
+    for a, b in zip(found, expected, strict=True):
+        assert same_bits(a, b)
+    _, found, expected = run(CHOICES[name], x[::-2], y[::2])
+    for a, b in zip(found, expected, strict=True):
+        assert same_bits(a, b)
+
+
+def test_choices_and_conversions_allocate_nothing_in_the_loop() -> None:
+    x = np.linspace(-1.0, 1.0, 300)
+    for f in (CHOICES["two arrays"], CHOICES["zero last"], lambda x, y: (x > y).astype(float) * x):
+        text, found, expected = run(f, x, x[::-1].copy())
+        assert "where" not in text and "astype" not in text and same_bits(found[0], expected[0])
+    assert "where" in run(CHOICES["zero last"], x + 1j, x)[0]  # nothing has as many bits as a complex number
+
+
+def test_rows_are_chosen_from() -> None:
+    x = np.random.default_rng(0).normal(size=(30, 8))
+    x[3, 2], x[5] = np.nan, x[5, 0]
+    f = grad(lambda x: np.sum(np.max(x, axis=1) ** 2))
+    text, found, expected = run(f, x)
+    assert "bitwise_and" in text and "where" not in text and same_bits(found[0], expected[0])
+
+
+@pytest.mark.parametrize("dtype", ["f8", "f4", ">f8"])
+def test_sums_along_rows(dtype: str) -> None:
+    x = np.random.default_rng(0).normal(size=(50, 9)).astype(dtype)
+    text, (found,), (expected,) = run(lambda x: x / np.sum(x * x, axis=1, keepdims=True), x)
+    assert "einsum" in text
+    np.testing.assert_allclose(found, expected, rtol=9 * np.finfo(dtype).eps)
+    for other in (x.astype("f2"), np.zeros((2, 5000), dtype) + 1):
+        assert "einsum" not in run(lambda x: x / np.sum(x * x, axis=1, keepdims=True), other)[0]
+
+
+def test_a_softmax_and_its_gradient_make_no_array_in_a_tile() -> None:
+    def loss(z: Any, y: Any) -> Any:
+        z = z - np.max(z, axis=1, keepdims=True)
+        return np.mean(np.log(np.sum(np.exp(z), axis=1)) - np.sum(z * y, axis=1))
+
+    z = np.random.default_rng(0).normal(size=(40, 6))
+    text, _, _ = run(value_and_grad(loss), z, np.eye(6)[np.arange(40) % 6])
+    body = text[text.index("for i in range") : text.index("def run")]
+    assert "where" not in body and "astype" not in body and "negative(s" not in body
+    assert sum([line.count("np.isnan") for line in body.splitlines()]) == 1
+
+
+@pytest.mark.parametrize("dtype", ["f8", "f4", "f2", ">f4"])
+def test_numbers_beside_floats_are_converted_once(dtype: str) -> None:
+    x = np.array(SPECIAL[:4] * 9).astype(dtype)
+    for f in (
+        lambda x: (x * 0.1 + 1e300) * x, lambda x: np.where(x > 0.3, x - np.inf, 0.1 - x),
+        lambda x: np.maximum(x, 0.1) ** 2.5 * x, lambda x: np.ldexp(x, 3) * 0.5,
+        lambda x: np.maximum(x, np.nan) + np.float64(0.1) * x,
+    ):  # fmt: skip
+        _, found, expected = run(f, x)
+        assert same_bits(found[0], expected[0])
+    text, _, _ = run(lambda x: (x * 0.1 + 0.25) * x, x)
+    assert ("0.25" in text) == (dtype == "f2")
