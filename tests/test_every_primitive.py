@@ -206,6 +206,15 @@ def test_memory_layout_does_not_matter(op: OpSpec) -> None:
 
 
 @specs()
+def test_byte_order_does_not_matter(op: OpSpec) -> None:
+    for args in samples(op):
+        swapped = [x.astype(x.dtype.newbyteorder()) if isinstance(x, np.ndarray) else x for x in args]
+        for a, b in zip(quiet_call(op, *swapped), quiet_call(op, *args), strict=True):
+            a = np.asarray(a)
+            assert_close(a.astype(a.dtype.newbyteorder("=")), b, rtol=1e-12 if is_double(args) else 1e-5, what=f"{op.id}{args}")
+
+
+@specs()
 def test_operands_are_never_written(op: OpSpec) -> None:
     for args in op.samples():
         before = [np.array(x) for x in args]
