@@ -145,16 +145,8 @@ def every_operation() -> list[Any]:
 @pytest.mark.parametrize("op", every_operation())
 def test_every_operation(op: Any) -> None:
     args = op.samples()[0]
-    positions = op.variables(args)
-
-    def f(*chosen: Any) -> list[Any]:
-        full = list(args)
-        for i, x in zip(positions, chosen):
-            full[i] = x
-        return op.call(*full)
-
-    given = [args[i] for i in positions]
-    jaxpr, consts = lowered(f, *given)
+    given = [args[i] for i in op.variables(args)]
+    jaxpr, consts = lowered(op.of_variables(args), *given)
     try:
         text = source_of(jaxpr, consts)
     except NotImplementedError as error:
