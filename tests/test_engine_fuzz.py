@@ -256,6 +256,7 @@ def test_a_broadcast_that_an_operation_reads_twice(engine: str) -> None:
         lambda x: funcad.scan(lambda c, v: (c + v, x), x[0], x)[1],
         lambda x: funcad.checkpoint(lambda y: np.where(y > 0, x, x))(x),
         lambda x: (np.sin(x), np.sin(x)),
+        lambda x: funcad.scan(lambda c, _: (np.sin(c),) * 2, funcad.scan(lambda c, v: (c + v, x[1]), x[0], x[:1])[1], length=0),
     ],
 )
 def test_results_are_arrays_of_their_own(f: Any, engine: str) -> None:

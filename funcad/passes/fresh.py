@@ -44,11 +44,12 @@ def _start_of(equation: Equation, output: Var) -> Any:
     """What the carry of a loop was before it, if the loop hands it through as it is; None otherwise."""
     if kind_of(equation) != "scan":
         return None
-    position, body = equation.outputs.index(output), equation.params["jaxpr"]
-    first = equation.params["n_consts"]
-    if position < equation.params["n_carry"] and body.outputs[position] is body.inputs[first + position]:
-        return equation.inputs[first + position]
-    return None
+    position, params = equation.outputs.index(output), equation.params
+    first, body = params["n_consts"], params["jaxpr"]
+    if position >= params["n_carry"]:
+        return None
+    as_it_is = params["length"] == 0 or body.outputs[position] is body.inputs[first + position]
+    return equation.inputs[first + position] if as_it_is else None
 
 
 def _hands_through(equation: Equation, output: Var) -> bool:
@@ -64,7 +65,7 @@ def _hands_through(equation: Equation, output: Var) -> bool:
     if position >= params["n_carry"]:
         return False  # an array of all steps
     body = params["jaxpr"]
-    return params["length"] == 0 or _shared(body)[position][0]
+    return _shared(body)[position][0]
 
 
 def _shared(jaxpr: Jaxpr) -> list[tuple[bool, bool]]:
