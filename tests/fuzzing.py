@@ -27,7 +27,7 @@ from funcad.passes.subprograms import with_subprograms
 from tests.random_programs import Case, trace
 from tests.rounding import Bound, bounds_of, disagreement, reference
 
-__all__ = ["ENGINES", "NATIVE", "check", "check_case", "minimised", "Mismatch", "compiled"]
+__all__ = ["ENGINES", "NATIVE", "check", "check_case", "minimised", "Mismatch", "compiled", "tiny_tiles"]
 
 NATIVE = ("native", "kernels")
 ENGINES = ("numpy", "tiny", *NATIVE)
@@ -39,7 +39,8 @@ class Mismatch(AssertionError):
 
 
 @contextmanager
-def _tiny() -> Iterator[None]:
+def tiny_tiles() -> Iterator[None]:
+    """Every group is tiled, every tile has four numbers, every result is pooled, every tile may go to a thread."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(tiles, "SMALL", 0)
         patch.setattr(tiles, "TILE_BYTES", 32)
@@ -69,7 +70,7 @@ def _as_it_is() -> Iterator[None]:
     yield
 
 
-_SETTINGS = {"tiny": _tiny, "kernels": _kernels_only}
+_SETTINGS = {"tiny": tiny_tiles, "kernels": _kernels_only}
 
 
 def compiled(jaxpr: Jaxpr, engine: str) -> Compiled:
@@ -88,7 +89,7 @@ def _needed(jaxpr: Jaxpr) -> Jaxpr:
 def _result(run: Any) -> tuple[list[Any] | None, Exception | None]:
     try:
         return run(), None
-    except Exception as error:  # noqa: BLE001: any class may be the right one
+    except Exception as error:  # any class may be the right one
         return None, error
 
 
@@ -178,7 +179,7 @@ def check_case(case: Case, engines: Sequence[str]) -> list[Bound] | None:
     for engine in engines:
         try:
             bounds = check(jaxpr, values, engine, bounds)
-        except Exception as error:  # noqa: BLE001: a crash of the compiler is a failure too
+        except Exception as error:  # a crash of the compiler is a failure too
             small, inputs = minimised(jaxpr, values, engine)
             shown = "\n".join([f"{v.aval}: {x!r:.400} {_layout(x)}" for v, x in zip(small.inputs, inputs)])
             raise Mismatch(f"{case.label}, engine {engine}: {type(error).__name__}: {error}\n{small}\n{shown}") from error
@@ -198,7 +199,7 @@ def _layout(x: Any) -> str:
 def _fails(jaxpr: Jaxpr, values: Sequence[Any], engine: str) -> bool:
     try:
         check(jaxpr, values, engine)
-    except Exception:  # noqa: BLE001: see above
+    except Exception:  # see above
         return True
     return False
 

@@ -431,6 +431,7 @@ class Case(NamedTuple):
 def random_case(seed: int, big: bool = False) -> Case:
     """The program of this seed: a third of them are derivatives, or mapped over a leading axis."""
     rng = np.random.default_rng([seed, int(big)])
+    name = f"seed {seed}{', big' if big else ''}"
     specials = rng.random() < (0.3 if big else 0.5)
     how = ["grad", "jvp", "vmap"][int(rng.integers(3))] if rng.random() < 1 / 3 else "plain"
     shapes = BIG_SHAPES if big else SHAPES
@@ -448,13 +449,13 @@ def random_case(seed: int, big: bool = False) -> Case:
         return outputs
 
     if how == "vmap":
-        return Case(funcad.vmap(f), tuple([np.stack([x, x]) for x in map(np.asarray, args)]), f"vmap, seed {seed}")
+        return Case(funcad.vmap(f), tuple([np.stack([x, x]) for x in map(np.asarray, args)]), f"vmap, {name}")
     floats = tuple([i for i, x in enumerate(args) if np.asarray(x).dtype.kind == "f"])
     if how == "plain" or not floats:
-        return Case(f, args, f"plain, seed {seed}")
+        return Case(f, args, f"plain, {name}")
     if how == "jvp":
-        return Case(_jvp_of(f, floats), args, f"jvp, seed {seed}")
-    return Case(funcad.grad(_total(f), argnums=floats), args, f"grad, seed {seed}")
+        return Case(_jvp_of(f, floats), args, f"jvp, {name}")
+    return Case(funcad.grad(_total(f), argnums=floats), args, f"grad, {name}")
 
 
 def _jvp_of(f: Callable[..., Any], floats: tuple[int, ...]) -> Callable[..., Any]:

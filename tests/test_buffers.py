@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import gc
-import os
 import threading
-import warnings
 from typing import Any
 
 import numpy as np
@@ -16,6 +14,7 @@ from funcad.backends import buffers
 from funcad.backends.buffers import LARGE, drain, empty, pooled_bytes
 from funcad.backends.workers import parallel, thread_count
 from funcad.configuration import config
+from tests.forked import in_a_child, needs_fork
 
 N = LARGE // 8 + 24
 
@@ -110,7 +109,7 @@ def test_threads_share_the_pool() -> None:
     assert not failed
 
 
-@pytest.mark.skipif(not hasattr(os, "fork"), reason="this system has no fork")
+@needs_fork
 def test_a_forked_child_has_memory_and_threads_of_its_own() -> None:
     def shares(low: int, high: int) -> int:
         return high - low
@@ -122,18 +121,13 @@ def test_a_forked_child_has_memory_and_threads_of_its_own() -> None:
         y = empty((N,), np.float64)
         y[:] = 2.0
         del y
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # of forking with threads
-            child = os.fork()
-        if not child:
-            code = 1
-            try:
-                z = empty((N,), np.float64)
-                z[:] = 3.0
-                code = 0 if sum(parallel(shares, 100, 10)) == 100 and np.all(x == 1.0) and np.all(z == 3.0) else 2
-            finally:
-                os._exit(code)
-        assert os.waitpid(child, 0)[1] == 0
+
+        def check() -> None:
+            z = empty((N,), np.float64)
+            z[:] = 3.0
+            assert sum(parallel(shares, 100, 10)) == 100 and np.all(x == 1.0) and np.all(z == 3.0)
+
+        in_a_child(check)()
         assert np.all(x == 1.0) and pooled_bytes() == 8 * N
 
 

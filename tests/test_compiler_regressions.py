@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import os
 import tempfile
 import threading
-import time
-import warnings
 
 import numpy as np
 import pytest
 
 import funcad
 from funcad.backends import engines
+from tests.forked import in_a_child, needs_fork
 
 ENGINES = ["interpreter", "numpy", "native"]
 RUNS = 4  # the reference, compiling, and calls after that
@@ -114,7 +112,7 @@ def test_source_of_branches_chosen_by_lane():
 # ---------------------------------------------------------------- threads, forks, long programs
 
 
-@pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork")
+@needs_fork
 def test_a_child_of_a_fork_amid_compilation_can_compile():
     f = funcad.jit(lambda x: np.tanh(x) * 2.0)
     f(np.ones(2))
@@ -129,28 +127,15 @@ def test_a_child_of_a_fork_amid_compilation_can_compile():
     thread = threading.Thread(target=slowly)
     thread.start()
     started.wait()
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", DeprecationWarning)  # Python 3.12: fork amid threads
-        pid = os.fork()
-    if pid == 0:
-        try:
-            g = funcad.jit(lambda x: np.sin(x) + 1.0)
-            right = all([np.allclose(g(np.ones(3)), np.sin(1.0) + 1.0) for _ in range(3)])
-            os._exit(0 if right else 1)
-        finally:
-            os._exit(2)
+
+    def check():
+        g = funcad.jit(lambda x: np.sin(x) + 1.0)
+        assert all([np.allclose(g(np.ones(3)), np.sin(1.0) + 1.0) for _ in range(3)])
+
+    ended = in_a_child(check)
     release.set()
     thread.join()
-    deadline = time.monotonic() + 60
-    while time.monotonic() < deadline:
-        ended, status = os.waitpid(pid, os.WNOHANG)
-        if ended:
-            assert status == 0
-            return
-        time.sleep(0.01)
-    os.kill(pid, 9)
-    os.waitpid(pid, 0)
-    raise AssertionError("the child hangs")
+    ended()
 
 
 def test_a_long_program_on_small_arrays_does_not_compile_for_long(monkeypatch):

@@ -138,23 +138,10 @@ def variants(op: OpSpec, args: tuple) -> Any:
         yield tuple(np.asarray(x, dtype)[()] if np.asarray(x).dtype == np.float64 else x for x in args), dtype.kind != "c"
 
 
-def over(op: OpSpec, args: tuple, positions: Any) -> Any:
-    """fn as a function of the arguments at some positions."""
-    positions = list(positions)
-
-    def f(*chosen: Any) -> list[Any]:
-        full = list(args)
-        for i, x in zip(positions, chosen):
-            full[i] = x
-        return op.call(*full)
-
-    return f
-
-
 def traced(op: OpSpec, args: tuple) -> tuple[Any, list[Any], list[int]]:
     """(jaxpr, consts, positions of its arguments)."""
     positions = op.variables(args)
-    return (*trace_function(over(op, args, positions), [aval_of(args[i]) for i in positions], name="test"), positions)
+    return (*trace_function(op.of_variables(args, positions), [aval_of(args[i]) for i in positions], name="test"), positions)
 
 
 @specs()
@@ -178,7 +165,7 @@ def test_abstract_eval_predicts_the_result(op: OpSpec) -> None:
 def test_jitted_agrees_with_unjitted(op: OpSpec) -> None:
     for args in samples(op):
         positions = op.variables(args)
-        found = jit(over(op, args, positions))(*[args[i] for i in positions])
+        found = jit(op.of_variables(args, positions))(*[args[i] for i in positions])
         expected = [x[()] if isinstance(x, np.ndarray) and x.ndim == 0 else x for x in quiet_call(op, *args)]
         n = sum(np.size(x) for x in args)
         for a, b in zip(found, expected):
@@ -206,12 +193,21 @@ def test_memory_layout_does_not_matter(op: OpSpec) -> None:
 
 
 @specs()
+def test_byte_order_does_not_matter(op: OpSpec) -> None:
+    for args in samples(op):
+        swapped = [x.astype(x.dtype.newbyteorder()) if isinstance(x, np.ndarray) else x for x in args]
+        for a, b in zip(quiet_call(op, *swapped), quiet_call(op, *args), strict=True):
+            a = np.asarray(a)
+            assert_close(a.astype(a.dtype.newbyteorder("=")), b, rtol=1e-12 if is_double(args) else 1e-5, what=f"{op.id}{args}")
+
+
+@specs()
 def test_operands_are_never_written(op: OpSpec) -> None:
     for args in op.samples():
         before = [np.array(x) for x in args]
         quiet_call(op, *args)
         variables = op.variables(args)
-        jit(over(op, args, variables))(*[args[i] for i in variables])
+        jit(op.of_variables(args, variables))(*[args[i] for i in variables])
         positions = op.differentiable(args)
         if op.order and positions and has_float_results(op, args):
             f, chosen = partial(op, args, positions), [args[i] for i in positions]
@@ -358,7 +354,7 @@ def test_batched_is_a_loop(op: OpSpec) -> None:
         rtol = 1e-10 if is_double(args) else 1e-4
         for subset in subsets(op.variables(args)):
             full = [stacked(x) if i in subset else x for i, x in enumerate(args)]
-            mapped = vmap(over(op, args, subset))
+            mapped = vmap(op.of_variables(args, subset))
             found = mapped(*[full[i] for i in subset])
             for k in range(3):
                 expected = quiet_call(op, *[x[k] if i in subset else x for i, x in enumerate(full)])

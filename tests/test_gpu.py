@@ -52,13 +52,7 @@ def test_values(op: OpSpec) -> None:
         with np.errstate(all="ignore"):
             expected = op.call(*args)
         moved, positions = [there(x) for x in args], op.variables(args)
-
-        def f(*xs: Any, moved: list = moved, positions: list = positions) -> list[Any]:
-            full = list(moved)
-            for i, x in zip(positions, xs):
-                full[i] = x
-            return op.call(*full)
-
+        f = op.of_variables(moved, positions)
         chosen = [moved[i] for i in positions]
         for name, found in (("value", f(*chosen)), ("jitted value", jit(f)(*chosen))):
             for a, b in zip(found, expected):

@@ -14,13 +14,14 @@ from typing import Any
 
 import numpy as np
 import pytest
+import scipy.special
 
 from funcad.backends.native import ir, target
 from funcad.backends.native.emitter import Emitter
 from tests.native_lanes import equation_of, kernel
 
 pytest.importorskip("llvmlite")
-mp = pytest.importorskip("mpmath")
+mp = pytest.importorskip("mpmath", reason="the exact values that code is compared with are mpmath's: pip install mpmath")
 if not target.available():
     pytest.skip(f"no native engine: {target.why_not()}", allow_module_level=True)
 
@@ -176,7 +177,7 @@ def test_accuracy_dense(name: str, dtype: str) -> None:
 
 def reference(name: str) -> Any:
     """NumPy's function, or SciPy's."""
-    return getattr(np, name, None) or getattr(pytest.importorskip("scipy.special"), name)
+    return getattr(np, name, None) or getattr(scipy.special, name)
 
 
 def dense(name: str, dtype: np.dtype, count: int) -> float:

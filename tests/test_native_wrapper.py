@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import gc
-import os
 import sys
 import threading
 import tracemalloc
@@ -17,6 +16,7 @@ import funcad
 from funcad.backends.native import target, wrapper
 from funcad.backends.native.program import compile_program
 from funcad.passes.pipeline import optimize
+from tests.forked import in_a_child, needs_fork
 
 pytestmark = pytest.mark.skipif(not target.available(), reason=str(target.why_not()))
 native_calls = pytest.mark.skipif(not wrapper.available(), reason=str(wrapper.why_not()))
@@ -220,22 +220,17 @@ def test_threads_share_a_program():
     assert not wrong
 
 
-@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
-@pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
+@needs_fork
 def test_a_forked_process_can_call_and_compile():
     x = np.arange(4.0)
     program = compiled(lambda x: x * 2.0, x)
     program([x])
-    child = os.fork()
-    if child == 0:
-        status = 1
-        try:
-            again = compiled(lambda x: x * 3.0, x)
-            if np.array_equal(program([x])[0], x * 2) and np.array_equal(again([x])[0], x * 3):
-                status = 0
-        finally:
-            os._exit(status)
-    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+
+    def check():
+        again = compiled(lambda x: x * 3.0, x)
+        assert np.array_equal(program([x])[0], x * 2) and np.array_equal(again([x])[0], x * 3)
+
+    in_a_child(check)()
 
 
 def test_the_layout_is_examined_before_use(monkeypatch):

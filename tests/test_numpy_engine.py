@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import traceback
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -10,7 +11,7 @@ import pytest
 
 import funcad
 from funcad import cond, grad, jit, jvp, pure_callback, scan, tree, value_and_grad, vmap, while_loop
-from funcad.backends import buffers, emission, tiles
+from funcad.backends import tiles
 from funcad.backends.generate import generate
 from funcad.backends.interpreter import Program
 from funcad.ir.aval import Stack
@@ -22,6 +23,7 @@ from funcad.primitives.reduction import reduce_max_p, reduce_sum_p
 from funcad.primitives.shape import broadcast_in_dim_p
 from funcad.primitives.transcendental import exp_p, sin_p, tanh_p
 from tests.agreement import assert_agree
+from tests.fuzzing import tiny_tiles
 from tests.programs import PROGRAMS
 from tests.specs import all_specs
 
@@ -59,15 +61,9 @@ def check(jaxpr: Jaxpr, leaves: list[Any], passes: Any = fuse, what: str = "") -
 
 
 @pytest.fixture
-def tiny(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Every group is tiled, every tile has four numbers, every result is pooled, every tile may go to a thread."""
-    monkeypatch.setattr(tiles, "SMALL", 0)
-    monkeypatch.setattr(tiles, "TILE_BYTES", 32)
-    monkeypatch.setattr(tiles, "THREADED_NS", 0)
-    for module in (emission, buffers):
-        monkeypatch.setattr(module, "LARGE", 8)
-    monkeypatch.setattr(emission, "CLEAR", 0)
-    monkeypatch.setattr(emission, "CLEAR_IN_LOOPS", 0)
+def tiny() -> Iterator[None]:
+    with tiny_tiles():
+        yield
 
 
 STRAIGHT = [p for p in PROGRAMS if not p.following and "callback" not in p.name]
@@ -105,15 +101,7 @@ def test_programs_in_tiny_tiles(p: Any, tiny: None) -> None:
 @pytest.mark.parametrize("op", [pytest.param(s, id=s.id) for s in all_specs()])
 def test_every_operation(op: Any, tiny: None) -> None:
     for args in op.samples():
-        positions = op.variables(args)
-
-        def f(*chosen: Any, args: Any = args, positions: Any = positions) -> list[Any]:
-            full = list(args)
-            for i, x in zip(positions, chosen):
-                full[i] = x
-            return op.call(*full)
-
-        jaxpr, leaves = lowered(f, *[args[i] for i in positions])
+        jaxpr, leaves = lowered(op.of_variables(args), *[args[i] for i in op.variables(args)])
         for x in leaves:
             if isinstance(x, np.ndarray):
                 x.flags.writeable = False

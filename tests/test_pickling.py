@@ -131,7 +131,7 @@ def test_copies() -> None:
 
 
 def test_picklers_that_copy_functions_may_do_so() -> None:
-    cloudpickle = pytest.importorskip("cloudpickle")
+    cloudpickle = pytest.importorskip("cloudpickle", reason="a pickler that copies functions: pip install cloudpickle")
     f = pickle.loads(cloudpickle.dumps(fc.jit(lambda x: x * 2.0)))
     assert f(2.0) == 4.0
 

@@ -10,6 +10,7 @@ import pytest
 
 import funcad
 from funcad.backends import profile as profiling
+from funcad.backends.native import target
 from tests.programs import PROGRAMS
 from tests.standin import registered, to_device
 from tests.test_sight import read
@@ -101,7 +102,6 @@ def test_explain_looks_into_loops(engine: str) -> None:
 
 
 def test_explain_without_llvmlite(monkeypatch: Any) -> None:
-    target = pytest.importorskip("funcad.backends.native.target")
     monkeypatch.setattr(target, "_verdict", "llvmlite is not installed (pip install funcad[fast])")
     with funcad.config.set(engine="auto"):
         found = funcad.jit(lambda x: np.sin(x) * x).explain(np.ones(3))

@@ -4,25 +4,24 @@ Idea: `program_of(jaxpr)` gives a `Compiled`, a reference program that turns int
 small program is the reference's, equation by equation; the second, or the first of one with much work, goes through the passes
 and one of the engines: the whole program as native code if it is small and static, else generated Python whose fused groups
 are native kernels where llvmlite is there, tiled NumPy where it is not. Invariants: an engine changes speed, not meaning
-(DESIGN: agreement); whatever an engine cannot express runs on the next one, and `reasons` says why. On a device, under
-`debug_nans` and with donated arguments, the reference runs. Trap: compiling is not cheap; the passes, the generator and
+(DESIGN: agreement); whatever an engine cannot express runs on the next one, and `reasons` says why. On a device and under
+`debug_nans` the reference runs. Where arguments are donated, a second generated text may write into them; native code does not,
+its results are new arrays. Trap: compiling is not cheap; the passes, the generator and
 llvmlite are imported when a first program needs them, never at `import funcad`.
 """
 
 from __future__ import annotations
 
 import importlib
-import threading
 import time
 from collections.abc import Callable, Sequence
 from typing import Any
 
 from funcad.backends import interpreter
 from funcad.backends.cost import cost_of
-from funcad.backends.interpreter import Program
+from funcad.backends.interpreter import Program, compiling
 from funcad.configuration import config
 from funcad.ir.aval import Aval, aval_of
-from funcad.ir.forks import held_over_forks
 from funcad.ir.jaxpr import Equation, Jaxpr, Var
 from funcad.ir.place import device_in_use
 from funcad.ir.quiet import hush, unhush
@@ -38,8 +37,6 @@ AT_ONCE = 2e-3  # seconds of estimated work from which a program is compiled at 
 BUDGET = 0.5  # seconds of compilation after which the groups of a long program stay with NumPy,
 EARNED = 20  # unless so many runs take longer than that
 _SECONDS = {"flops": 5e-10, "transcendentals": 5e-9, "bytes accessed": 2e-10}
-compiling = threading.RLock()  # one program at a time: threads that start together compile once
-held_over_forks(compiling)
 
 
 def _later(name: str) -> Any:
@@ -77,7 +74,7 @@ class Compiled(Program):
         if self.runs <= COLD:
             return super().run(args, donated)
         self.written_out()
-        if self.native is not None:  # small: the results are new
+        if self.native is not None:  # it writes into no argument
             return self.consume(list(args))
         function = self._donating(frozenset([i for i, a in enumerate(args) if id(a) in donated]))
         return self._called(function, list(args))
@@ -151,11 +148,6 @@ class Compiled(Program):
             with compiling:
                 if self.native is None:
                     self._whole()
-
-    def fully_written(self) -> Any:
-        """The function, with its silence and its notes of errors."""
-        self.written_out()
-        return lambda values: self._called(self.function, values)
 
     def _donating(self, positions: frozenset[int]) -> Callable[[list], list]:
         function = self.donating.get(positions)
@@ -235,7 +227,8 @@ def loop_program(primitive: Any, args: Sequence[Any], params: dict[str, Any], bo
     program.runs += 1
     if program.function is None and program.runs <= COLD and (times or 1) * len(body.equations) < LONG_LOOP:
         return None
-    return program.fully_written()
+    program.written_out()
+    return program.consume
 
 
 def run_jaxpr(jaxpr: Jaxpr, args: Sequence[Any]) -> list[Any]:

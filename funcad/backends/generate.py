@@ -29,8 +29,8 @@ __all__ = ["generate", "Generated"]
 class Generated:
     """A program as Python: `function(values) -> outputs` empties the list of values; `text` is what runs.
 
-    `quiet`: the function gives no floating-point warnings of its own accord. `equation_of(line)` says what a line of the text
-    computes; `note(error)` names the user's line in an error that the function raised.
+    `quiet`: the function gives no floating-point warnings of its own accord. `note(error)` names the user's line in an error
+    that the function raised.
     """
 
     __slots__ = ("function", "text", "owners", "scope", "quiet")
@@ -43,9 +43,6 @@ class Generated:
         self.owners = owners
         self.scope = scope
         self.quiet = quiet
-
-    def equation_of(self, line: int) -> Equation | None:
-        return self.owners.get(line)
 
     def step_of(self, error: BaseException) -> Equation | None:
         """The equation in which the function raised."""

@@ -26,10 +26,10 @@ from funcad.ir.place import device_in_use, namespace_of
 from funcad.ir.quiet import hush, unhush
 from funcad.ir.state import state
 
-__all__ = ["Program", "program_of", "run_jaxpr", "counters"]
+__all__ = ["Program", "program_of", "counters", "compiling"]
 
-_compiling = threading.RLock()
-held_over_forks(_compiling)
+compiling = threading.RLock()  # one program at a time, on every engine: threads that start together compile once
+held_over_forks(compiling)
 counters = {"programs": 0, "traces": 0}  # how often a program was compiled, a function traced: read by the tests
 
 
@@ -205,16 +205,11 @@ def program_of(jaxpr: Jaxpr) -> Program:
     """The compiled program, memoised on the jaxpr; threads that start together compile it once."""
     program = jaxpr.memo.get("program")
     if program is None:
-        with _compiling:
+        with compiling:
             program = jaxpr.memo.get("program")
             if program is None:
                 program = jaxpr.memo["program"] = Program(jaxpr)
     return program
-
-
-def run_jaxpr(jaxpr: Jaxpr, args: Sequence[Any]) -> list[Any]:
-    """Run a program on arrays."""
-    return program_of(jaxpr).run(args)
 
 
 def strong(value: Any, aval: Any) -> Any:

@@ -30,7 +30,7 @@ import numpy as np
 from funcad.backends.bundle import Bundle, array_text, packed_text
 from funcad.backends.compositions import lowered
 from funcad.backends.emission import Emission
-from funcad.backends.memory import Storage
+from funcad.backends.memory import Storage, Value
 from funcad.backends.text import Line, Writer
 from funcad.ir.jaxpr import Jaxpr, Var
 from funcad.ir.source import file_label
@@ -123,7 +123,7 @@ def _module(
     inputs = [e.value(name, v.aval, [Storage(False)]) for name, v in zip([*local, *given], jaxpr.inputs)]
     outputs = e.program(jaxpr, inputs)
     w.equation = None
-    w.line(f"return [{', '.join([v.text for v in outputs])}]")
+    w.line(f"return [{', '.join(map(_result, outputs))}]")
 
     bundle = Bundle({*w.scope, *_RESERVED, *w._taken} - set(dir(builtins)))
     callees = [f"    {name} = {_callee(bundle, equation)}" for name, equation in w.callees.items()]
@@ -156,6 +156,12 @@ def _module(
         *(["\n", *embedded] if embedded else []),
     ]
     return "\n".join(parts) + "\n", large
+
+
+def _result(value: Value) -> str:
+    """An output's text: what may be a 0-d array that was handed through becomes a scalar, as jit's results are."""
+    handed = bool(value.storages) and not value.aval.shape and not value.aval.weak
+    return f"xp.asarray({value.text})[()]" if handed else value.text
 
 
 def _imports(bundle: Bundle, large: dict, definitions: list[str]) -> list[str]:

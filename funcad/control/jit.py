@@ -80,14 +80,14 @@ def jit(
     """Trace f once per signature (structure, shapes, dtypes, statics) and run the program from then on.
 
     Arguments named by `static_argnums` or `static_argnames` are ordinary hashable Python values, part of the signature.
-    Buffers of donated arguments may be overwritten by results if they are writeable, contiguous, own their data and share
-    memory with no other argument; use them no more. `inline=True` splices the program into an enclosing one. With
-    `fast_math=True` the compiler may use laws that hold for real numbers only: NaN, infinities, signed zeros, overflow and
-    the last digits may differ. Inside, values are abstract: `if x > 0` raises TracerBoolConversionError. NumPy arrays that f
-    captures are read by reference at every call; what Python computed from them while tracing is frozen. Jitted programs
-    never warn. Also a decorator, with or without options. Methods: `lower(*args)`, `explain(*args)`, `profile(*args)`,
-    `source(*args)`, `export(path, *args)`, `cache_info()`, `clear_cache()`. Jitted functions pickle if f does: by name, without
-    the programs.
+    Buffers of donated arguments may be overwritten if they are writeable, contiguous, own their data and share memory with no
+    other argument; use them no more. That saves memory where NumPy computes; native code makes new arrays all the same.
+    `inline=True` splices the program into an enclosing one. With `fast_math=True` the compiler may use laws that hold for real
+    numbers only: NaN, infinities, signed zeros, overflow and the last digits may differ. Inside, values are abstract:
+    `if x > 0` raises TracerBoolConversionError. NumPy arrays that f captures are read by reference at every call; what Python
+    computed from them while tracing is frozen. Jitted programs never warn. Also a decorator, with or without options. Methods:
+    `lower(*args)`, `explain(*args)`, `profile(*args)`, `source(*args)`, `export(path, *args)`, `cache_info()`,
+    `clear_cache()`. Jitted functions pickle if f does: by name, without the programs.
 
     >>> import numpy as np, funcad
     >>> @funcad.jit

@@ -15,10 +15,10 @@ from typing import Any
 
 import numpy as np
 
-from funcad.backends.engines import compiling
+from funcad.backends.interpreter import compiling
 from funcad.ir.aval import Aval, LiteralAval, StackAval
 from funcad.ir.forks import held_over_forks
-from funcad.ir.jaxpr import Equation, Jaxpr, Literal, Var, equation_has_effects, literal_key
+from funcad.ir.jaxpr import Equation, Jaxpr, Literal, Var, equation_has_effects, literal_key, split
 from funcad.ir.place import device_in_use, namespace_of
 from funcad.ir.tracer import concrete_value
 from funcad.primitives.conversion import convert_p
@@ -26,16 +26,6 @@ from funcad.primitives.shape import broadcast_in_dim_p
 from funcad.primitives.stack import stack_empty_p, zero_value
 
 __all__ = ["split", "rewire", "fill_zeros", "coerce", "invariant_part", "interned", "near", "zeros_near", "plain", "stacked"]
-
-
-def split(values: Sequence[Any], *sizes: int) -> list[list[Any]]:
-    """Consecutive parts of these sizes, and the rest."""
-    parts, start = [], 0
-    for n in sizes:
-        parts.append(list(values[start : start + n]))
-        start += n
-    parts.append(list(values[start:]))
-    return parts
 
 
 def plain(aval: Any) -> Any:

@@ -9,7 +9,7 @@ import linecache
 from html import escape
 from typing import Any
 
-from funcad.ir.pretty import fresh_names, parameter, programs_in, scalar
+from funcad.ir.pretty import Names, parameter, programs_in
 
 __all__ = ["jaxpr_html"]
 
@@ -18,23 +18,15 @@ _PRIMITIVE = "color:#1f4e8c;font-weight:bold"
 _QUIET = "color:#888"
 
 
-class _Page:
+class _Page(Names):
     """Names of one program's variables."""
 
-    def __init__(self) -> None:
-        self.names: dict[Any, str] = {}
-        self.fresh = fresh_names()
-
-    def atom(self, atom: Any) -> str:
-        if hasattr(atom, "value"):
-            return f'<span title="{escape(str(atom.aval))}">{escape(scalar(atom))}</span>'
-        name = self.names.get(atom)
-        if name is None:
-            name = self.names[atom] = next(self.fresh)
-        return f'<span title="{escape(describe(atom.aval))}">{name}</span>'
+    def __call__(self, atom: Any) -> str:
+        title = str(atom.aval) if hasattr(atom, "value") else describe(atom.aval)
+        return f'<span title="{escape(title)}">{escape(super().__call__(atom))}</span>'
 
     def typed(self, atom: Any) -> str:
-        return f'{self.atom(atom)}<span style="{_QUIET}">:{escape(str(atom.aval))}</span>'
+        return f'{self(atom)}<span style="{_QUIET}">:{escape(str(atom.aval))}</span>'
 
 
 def describe(aval: Any) -> str:
@@ -60,7 +52,7 @@ def _equation(equation: Any, page: _Page, depth: int) -> str:
     outputs = " ".join(map(page.typed, equation.outputs)) or "_"
     params = f'<span style="{_QUIET}">[{escape(plain)}]</span>' if plain else ""
     name = f'<span style="{_PRIMITIVE}">{escape(equation.primitive.name)}</span>'
-    inputs = " ".join(map(page.atom, equation.inputs))
+    inputs = " ".join(map(page, equation.inputs))
     line = f'<span title="{escape(source_text(equation.source))}">{outputs} = {name}{params} {inputs}</span>'
     if not programs:
         return f"<div>{line}</div>"
@@ -73,7 +65,7 @@ def _program(jaxpr: Any, depth: int) -> str:
     page = _Page()
     inputs = " ".join(map(page.typed, jaxpr.inputs))
     equations = "".join([_equation(e, page, depth) for e in jaxpr.equations])
-    outputs = ", ".join(map(page.atom, jaxpr.outputs))
+    outputs = ", ".join(map(page, jaxpr.outputs))
     return (
         f'<div style="border-left:2px solid #ccd;padding-left:0.6em">'
         f'<div>lambda {inputs}</div><div style="margin-left:1em">{equations}</div><div>in ({outputs})</div></div>'

@@ -10,7 +10,7 @@ with it.
 from __future__ import annotations
 
 import importlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -18,7 +18,7 @@ import numpy as np
 from funcad.ir.aval import LiteralAval, aval_of
 from funcad.ir.pretty import format_equation, format_jaxpr
 
-__all__ = ["Var", "Literal", "Atom", "Equation", "Jaxpr", "subjaxprs", "literal_key", "reads_numbers"]
+__all__ = ["Var", "Literal", "Atom", "Equation", "Jaxpr", "subjaxprs", "literal_key", "reads_numbers", "split"]
 
 
 class Var:
@@ -177,3 +177,13 @@ def subjaxprs(params: dict[str, Any]) -> Iterator[Jaxpr]:
             for item in value:
                 if isinstance(item, Jaxpr):
                     yield item
+
+
+def split(values: Sequence[Any], *sizes: int) -> list[list[Any]]:
+    """Consecutive parts of these sizes, and the rest."""
+    parts, start = [], 0
+    for n in sizes:
+        parts.append(list(values[start : start + n]))
+        start += n
+    parts.append(list(values[start:]))
+    return parts

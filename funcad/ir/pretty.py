@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-__all__ = ["format_jaxpr", "format_equation", "fresh_names", "parameter", "programs_in", "scalar"]
+__all__ = ["format_jaxpr", "format_equation", "fresh_names", "Names", "parameter", "programs_in", "scalar"]
 
 _LETTERS = "abcdefghijklmnopqrstuvwxyz"
 
@@ -22,7 +22,9 @@ def fresh_names() -> Iterator[str]:
             yield "".join(letters)
 
 
-class _Names:
+class Names:
+    """The names of one program's variables, in the order in which they are met."""
+
     def __init__(self) -> None:
         self.names: dict[Any, str] = {}
         self.fresh = fresh_names()
@@ -64,7 +66,7 @@ def programs_in(params: dict[str, Any]) -> list[tuple[str, Any]]:
     return found
 
 
-def _equation_lines(equation: Any, names: _Names, indent: str, source: bool) -> Iterator[str]:
+def _equation_lines(equation: Any, names: Names, indent: str, source: bool) -> Iterator[str]:
     programs = programs_in(equation.params)
     nested = {key.split("[")[0] for key, _ in programs}
     plain = [parameter(k, v) for k, v in equation.params.items() if k not in nested and v is not None]
@@ -80,7 +82,7 @@ def _equation_lines(equation: Any, names: _Names, indent: str, source: bool) -> 
 
 
 def _jaxpr_lines(jaxpr: Any, indent: str, source: bool) -> Iterator[str]:
-    names = _Names()
+    names = Names()
     inputs = " ".join(map(names.typed, jaxpr.inputs))
     yield f"{indent}{{ lambda {inputs} . let" if inputs else f"{indent}{{ lambda . let"
     for equation in jaxpr.equations:
@@ -95,4 +97,4 @@ def format_jaxpr(jaxpr: Any, source: bool = False) -> str:
 
 
 def format_equation(equation: Any) -> str:
-    return "\n".join(_equation_lines(equation, _Names(), "", True))
+    return "\n".join(_equation_lines(equation, Names(), "", True))

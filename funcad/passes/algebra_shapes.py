@@ -231,7 +231,7 @@ def _select(work: Work, equation: Equation) -> Found:
 
 
 def _factor(equation: Equation, dtype: np.dtype) -> tuple[Any, Literal] | None:
-    """(x, c) of a product x * c of floats with a literal c."""
+    """(x, c) of a product x * c (or a sum) of floats with a literal c."""
     x, y = equation.inputs
     if dtype.kind != "f" or (type(x) is Literal) == (type(y) is Literal):
         return None
@@ -306,34 +306,23 @@ def _any_quotient(work: Work, equation: Equation) -> Found:
     return _with(equation, (x, Literal(float(inverse) if c.aval.weak else inverse)), {}, mul_p)
 
 
-def _products(work: Work, equation: Equation) -> Found:
-    """(x * a) * b is x * (a * b)."""
-    dtype = equation.outputs[0].aval.dtype
-    found = _factor(equation, dtype)
-    if found is None:
-        return None
-    x, b = found
-    made = work.definition(x, mul_p)
-    inner = None if made is None else _factor(made, dtype)
-    if inner is None or inner[0].aval.dtype != dtype:
-        return None
-    y, a = inner
-    return _with(equation, (y, _combined(np.multiply, a, b, dtype)))
+def _gathered(primitive: Any, ufunc: Any) -> ShapeRule:
+    """(x * a) * b is x * (a * b), and (x + a) + b is x + (a + b)."""
 
+    def rule(work: Work, equation: Equation) -> Found:
+        dtype = equation.outputs[0].aval.dtype
+        found = _factor(equation, dtype)
+        if found is None:
+            return None
+        x, b = found
+        made = work.definition(x, primitive)
+        inner = None if made is None else _factor(made, dtype)
+        if inner is None or inner[0].aval.dtype != dtype:
+            return None
+        y, a = inner
+        return _with(equation, (y, _combined(ufunc, a, b, dtype)))
 
-def _sums(work: Work, equation: Equation) -> Found:
-    """(x + a) + b is x + (a + b)."""
-    dtype = equation.outputs[0].aval.dtype
-    found = _factor(equation, dtype)
-    if found is None:
-        return None
-    x, b = found
-    made = work.definition(x, add_p)
-    inner = None if made is None else _factor(made, dtype)
-    if inner is None or inner[0].aval.dtype != dtype:
-        return None
-    y, a = inner
-    return _with(equation, (y, _combined(np.add, a, b, dtype)))
+    return rule
 
 
 def _combined(ufunc: Any, a: Literal, b: Literal, dtype: np.dtype) -> Literal:
@@ -366,6 +355,6 @@ EXACT: tuple[tuple[Any, ShapeRule], ...] = (
 )
 FAST: tuple[tuple[Any, ShapeRule], ...] = (
     (div_p, _any_quotient),
-    (mul_p, _products),
-    (add_p, _sums),
+    (mul_p, _gathered(mul_p, np.multiply)),
+    (add_p, _gathered(add_p, np.add)),
 )

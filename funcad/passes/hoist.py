@@ -52,10 +52,10 @@ class Loop:
         self.length = params["length"]
         sizes = (params["n_consts"], params["n_carry"])
         inputs = [_strong(a, v.aval) for a, v in zip(equation.inputs, body.inputs)]
-        self.consts, self.carry, self.xs = map(list, split(body.inputs, *sizes))
-        self.outer_consts, self.init, self.outer_xs = map(list, split(inputs, *sizes))
-        self.new_carry, self.ys = map(list, split(body.outputs, sizes[1]))
-        self.carry_out, self.outer_ys = map(list, split(equation.outputs, sizes[1]))
+        self.consts, self.carry, self.xs = split(body.inputs, *sizes)
+        self.outer_consts, self.init, self.outer_xs = split(inputs, *sizes)
+        self.new_carry, self.ys = split(body.outputs, sizes[1])
+        self.carry_out, self.outer_ys = split(equation.outputs, sizes[1])
         self.body = list(body.equations)
         self.before: list[Equation] = []
         self.after: list[Equation] = []  # of all steps together

@@ -8,10 +8,10 @@ differentiates or maps a program any more, hence what has a custom rule is a pla
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any
 
-from funcad.ir.jaxpr import Equation, Jaxpr, Literal
+from funcad.ir.jaxpr import Equation, Jaxpr, Literal, split
 
 __all__ = ["kind_of", "called", "split", "with_subprograms"]
 
@@ -36,16 +36,6 @@ def kind_of(equation: Equation) -> str | None:
         return None
     found = _PARAMS.get(primitive.name)
     return found[0] if found is not None and equation.params.keys() == found[1] else None
-
-
-def split(values: Sequence[Any], *sizes: int) -> list[tuple[Any, ...]]:
-    """Consecutive parts of these sizes, and the rest."""
-    parts, start = [], 0
-    for n in sizes:
-        parts.append(tuple(values[start : start + n]))
-        start += n
-    parts.append(tuple(values[start:]))
-    return parts
 
 
 def called(equation: Equation) -> tuple[Jaxpr, tuple[Any, ...]] | None:

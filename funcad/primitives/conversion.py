@@ -12,7 +12,7 @@ import numpy as np
 
 from funcad.ir.aval import KINDS, Aval, aval_of, dtype_of
 from funcad.ir.primitive import Primitive, is_linear
-from funcad.primitives.families import REAL, elementwise
+from funcad.primitives.families import REAL, elementwise, native_order
 
 _PYTHON = {"b": bool, "i": int, "f": float, "c": complex}
 
@@ -149,7 +149,7 @@ def make_complex(re: Any, im: Any) -> Any:
 
 
 def _bitcast_impl(xp: Any, x: Any, *, dtype: np.dtype) -> Any:
-    return (x if hasattr(x, "view") else aval_of(x).dtype.type(x)).view(dtype)
+    return (native_order(x) if hasattr(x, "view") else aval_of(x).dtype.type(x)).view(dtype)
 
 
 def _bitcast_abstract(x: Aval, *, dtype: np.dtype) -> Aval:
@@ -174,7 +174,7 @@ def bitcast(x: Any, dtype: np.dtype) -> Any:
 
 
 def _reduce_precision_impl(xp: Any, x: Any, *, exponent_bits: int, mantissa_bits: int) -> Any:
-    x = xp.asarray(x)
+    x = native_order(xp.asarray(x))
     info = np.finfo(x.dtype)
     bits = x.view(np.dtype(f"u{x.dtype.itemsize}"))
     one = bits.dtype.type(1)

@@ -16,7 +16,7 @@ from funcad.ir.aval import Aval, LiteralAval, shape_of
 from funcad.ir.primitive import Primitive
 from funcad.ir.tracer import Tracer
 
-__all__ = ["elementwise", "structural", "SAME", "BOOL", "REAL", "sum_tangents", "avals_text", "align_batched"]
+__all__ = ["elementwise", "structural", "SAME", "BOOL", "REAL", "sum_tangents", "avals_text", "align_batched", "native_order"]
 
 SAME = None
 BOOL = np.dtype(bool)
@@ -26,6 +26,14 @@ _REAL_OF = {"c": {8: np.dtype(np.float32), 16: np.dtype(np.float64), 32: np.dtyp
 def REAL(dtype: np.dtype) -> np.dtype:
     """The dtype of the absolute value."""
     return _REAL_OF["c"].get(dtype.itemsize, dtype) if dtype.kind == "c" else dtype
+
+
+def native_order(x: Any) -> Any:
+    """The array in the machine's byte order, for implementations that look at its bytes or hand it to SciPy.
+
+    Avals do not tell byte orders apart, so any operand may be in the other one; most of NumPy does not mind.
+    """
+    return x if x.dtype.isnative else x.astype(x.dtype.newbyteorder("="))
 
 
 def avals_text(avals: Sequence[Any]) -> str:

@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from funcad.ir.aval import Aval
+from funcad.ir.aval import Aval, aval_of
 from funcad.ir.primitive import Primitive
 from funcad.primitives.conversion import complex_dtype, conj, real
 from funcad.primitives.families import structural
@@ -47,7 +47,7 @@ def weighted(x: Any, axis: int, ranges: tuple, factor: float) -> Any:
 
 
 def _fft_impl(xp: Any, x: Any, *, kind: str, axes: tuple, n: int, norm: str) -> Any:
-    dtype = _fft_abstract(Aval(x.shape, x.dtype), kind=kind, axes=axes, n=n, norm=norm).dtype
+    dtype = _fft_abstract(aval_of(x), kind=kind, axes=axes, n=n, norm=norm).dtype
     if kind in ("rfft", "irfft"):
         out = getattr(xp.fft, kind)(x, n, axis=axes[0], norm=norm)
     elif len(axes) == 1:

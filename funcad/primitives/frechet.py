@@ -20,7 +20,7 @@ from funcad.ir.aval import Aval, shape_of
 from funcad.ir.primitive import Primitive, is_linear, not_linear
 from funcad.primitives.arithmetic import add, neg, sub
 from funcad.primitives.contraction import matmul
-from funcad.primitives.families import avals_text, sum_tangents
+from funcad.primitives.families import avals_text, native_order, sum_tangents
 from funcad.primitives.indexing import static_slice
 from funcad.primitives.linalg import mH, mT, of_finite, solve, square_aval, stacked
 from funcad.primitives.matrices import each, finite_only, linalg_of, placed
@@ -68,7 +68,7 @@ def _as_real(name: str, out: Any, dtype: np.dtype) -> Any:
 
 
 def _expm_value(xp: Any, a: Any) -> Any:
-    return each(xp, finite_only(xp, linalg_of(xp, "expm"), a.shape[-2:]), (a,), a.shape[-2:], a.dtype)
+    return each(xp, finite_only(xp, linalg_of(xp, "expm"), a.shape[-2:]), (native_order(a),), a.shape[-2:], a.dtype)
 
 
 def _root_value(name: str) -> Callable[[Any, Any], Any]:

@@ -129,7 +129,7 @@ def _tied(xp: Any, x: Any, out: Any, axes: tuple) -> tuple[Any, Any]:
 
 def _tied_mean_impl(xp: Any, t: Any, x: Any, out: Any, *, axes: tuple) -> Any:
     mask, count = _tied(xp, x, out, axes)
-    return (xp.sum(xp.where(mask, t, xp.zeros((), t.dtype)), axis=axes, dtype=t.dtype) / count)[()]
+    return (xp.sum(xp.where(mask, t, xp.zeros((), t.dtype)), axis=axes, dtype=t.dtype.type) / count)[()]
 
 
 def _tied_spread_impl(xp: Any, t: Any, x: Any, out: Any, *, axes: tuple) -> Any:

@@ -26,6 +26,7 @@ from funcad.primitives import transcendental
 from funcad.primitives.arithmetic import add, div, mul, sub
 from funcad.primitives.bits import draw_p, finished, hash_words, threefry
 from funcad.primitives.comparison import lt, select
+from funcad.primitives.families import native_order
 from funcad.primitives.shape import broadcast_leading
 from funcad.primitives.special_gamma import digamma
 from funcad.primitives.special_incomplete import random_gamma_grad
@@ -51,7 +52,7 @@ class _Elements:
     __slots__ = ("xp", "words", "lane", "count")
 
     def __init__(self, xp: Any, keys: Any, shape: tuple):
-        keys_flat = keys.reshape(-1, 2)
+        keys_flat = native_order(keys).reshape(-1, 2)
         per_lane = prod(shape[keys.ndim - 1 :])
         self.xp = xp
         self.words = (keys_flat[:, 0].copy(), keys_flat[:, 1].copy())
@@ -201,7 +202,7 @@ def _positive(xp: Any, keys: tuple, c: Any) -> tuple[Any, Any]:
 
 def _gamma_impl(xp: Any, keys: Any, a: Any, *, log_space: bool) -> Any:
     with np.errstate(all="ignore"):
-        out = _over_tiles(xp, keys, xp.asarray(a), lambda own, alpha: _gamma_tile(xp, own, alpha, log_space))
+        out = _over_tiles(xp, keys, native_order(xp.asarray(a)), lambda own, alpha: _gamma_tile(xp, own, alpha, log_space))
     return out[()] if xp is np else out
 
 
@@ -279,7 +280,7 @@ def _ptrs(xp: Any) -> Callable[..., Any]:
 
 def _poisson_impl(xp: Any, keys: Any, rate: Any, *, dtype: np.dtype) -> Any:
     rounds = int(np.iinfo(dtype).max)
-    rate = xp.asarray(rate)
+    rate = native_order(xp.asarray(rate))
     elements, flat = _Elements(xp, keys, rate.shape), rate.reshape(-1)
     is_large = flat >= 10
     out = xp.empty(flat.size, dtype)
@@ -376,7 +377,7 @@ def _btrs(xp: Any) -> Callable[..., Any]:
 def _binomial_impl(xp: Any, keys: Any, n: Any, p: Any, *, dtype: np.dtype) -> Any:
     shape = p.shape
     elements = _Elements(xp, keys, shape)
-    n, p = xp.asarray(n).reshape(-1), xp.asarray(p).reshape(-1)
+    n, p = [native_order(xp.asarray(x)).reshape(-1) for x in (n, p)]
     kind = p.dtype.type
     out = xp.zeros(p.size, dtype)
     with np.errstate(all="ignore"):

@@ -91,6 +91,18 @@ class OpSpec:
         shaped = any(np.ndim(x) for x in args)
         return [i for i, x in enumerate(args) if not shaped or isinstance(x, np.ndarray)]
 
+    def of_variables(self, args: Sequence[Any], positions: Sequence[int] | None = None) -> Callable[..., list[Any]]:
+        """`call` as a function of the arguments at some positions (those of `variables`), the others being as they are."""
+        chosen = self.variables(args) if positions is None else list(positions)
+
+        def f(*values: Any) -> list[Any]:
+            full = list(args)
+            for i, x in zip(chosen, values):
+                full[i] = x
+            return self.call(*full)
+
+        return f
+
     def differentiable(self, args: Sequence[Any]) -> list[int]:
         """Positions of the arguments with a derivative."""
         return [i for i in self.variables(args) if i not in self.nondiff and np.asarray(args[i]).dtype.kind in "fc"]

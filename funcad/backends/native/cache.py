@@ -18,7 +18,7 @@ import threading
 import time
 from pathlib import Path
 
-from funcad.backends.engines import compiling
+from funcad.backends.interpreter import compiling
 from funcad.configuration import config
 from funcad.ir.forks import held_over_forks
 

@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from funcad.backends.native.emitter_memory import FLOAT32, FLOAT64, float_text
+from funcad.backends.native.emitter_memory import FLOAT64, float_text
 
 __all__ = ["Floats"]
 
@@ -374,6 +374,3 @@ class Floats:
         upper = self.compare("ogt", x, 0.4142)
         f = self.select(upper, self.mul(self.sub(x, 1.0), 0.5), x)
         return self.log_core(f, self.select(upper, 1.0, 0.0))
-
-
-FLOAT_DTYPES = (FLOAT32, FLOAT64)

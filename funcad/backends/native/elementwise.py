@@ -399,7 +399,7 @@ class _Writer:
                 position += 1
         for j, (var, kind, _) in enumerate(self.extreme):
             lane = Lane(var.aval.dtype, (final[position + j],))
-            results[var] = list(e.horizontal(kind, lane, one).parts)
+            results[var] = list(e.horizontal(kind, lane).parts)
         for var, pointer in zip(self.group.jaxpr.outputs, self.outputs):
             if var in results:
                 one.store(Lane(var.aval.dtype, tuple(results[var])), pointer, "0")

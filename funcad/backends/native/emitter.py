@@ -60,9 +60,6 @@ class Emitter(Functions, Convert, Arithmetic, Memory):
         super().__init__(function, lanes, host)
         self.context = FLOAT64  # the dtype of `const`: that of the equation which is being written
 
-    def _one(self) -> Emitter:
-        return self if self.lanes == 1 else Emitter(self.function, 1, self.host)
-
     def const(self, value: Any) -> Lane:
         """A constant of a rule, in the dtype of the equation's result."""
         return self.literal(value, self.context)
@@ -114,7 +111,7 @@ class Emitter(Functions, Convert, Arithmetic, Memory):
         info = np.iinfo(dtype)
         return self.literal(info.min if kind == "max" else info.max, dtype)
 
-    def horizontal(self, kind: str, a: Lane, emitter_of_one: Any = None) -> Lane:
+    def horizontal(self, kind: str, a: Lane) -> Lane:
         """All lanes combined to one scalar lane, halves by halves."""
         n = self.lanes
         if n == 1:

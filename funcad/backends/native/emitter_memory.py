@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import platform
 import struct
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 
@@ -73,6 +73,10 @@ class Memory:
         self.x86 = platform.machine().lower() in ("x86_64", "amd64", "i686", "i386")
         self.put = function.put
         self._constants: dict[tuple[str, str], str] = {}
+
+    def _one(self) -> Self:
+        """The same for scalars."""
+        return self if self.lanes == 1 else type(self)(self.function, 1, self.host)
 
     # -- types
     def element(self, dtype: np.dtype) -> str:
@@ -316,6 +320,3 @@ class Memory:
             self.module.constants["!funcad.nt"] = "!1999 = !{i32 1}"
             size, hint = size * n, ", !nontemporal !1999"
         self.function.do(f"store {vector} {value}, ptr {address}, align {size}{hint}")
-
-    def _one(self) -> Any:
-        raise NotImplementedError

@@ -155,7 +155,7 @@ def _row_products(host: Any, dtype: np.dtype) -> str:
         x = e.load(dtype, right, whole, mask=mask).name
         for r in range(rows):
             total = _fma(f, e, kind, e.load(dtype, left[r], whole, mask=mask).name, x, loop.results[r])
-            lane = e.horizontal("sum", e.literal(0, dtype)._replace(parts=(total,)), one)
+            lane = e.horizontal("sum", e.literal(0, dtype)._replace(parts=(total,)))
             row = i if r == 0 else f.put(f"add i64 {i}, {r}")
             one.store(lane, _address(f, kind, "%c", (row, "%c_row"), (j, "%c_column")), "0")
 

@@ -10,7 +10,7 @@ a buffer of it is written; a while loop whose body hands values to a stack (its 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
 from typing import Any
 
 import numpy as np
@@ -116,6 +116,26 @@ class _Carry:
         return found
 
 
+def _carried(
+    build: Build, first: Sequence[Any], ins: Sequence[Var], outs: Sequence[Any], computed: Container, in_rows: Container
+) -> tuple[_Carry, dict[Any, int]]:
+    """The carry with its first values, and which of its buffers the body may compute an output into."""
+    carry = _Carry(build, first, [v.aval for v in ins])
+    claimed: dict[Any, int] = {}
+    for i, (value, v, o) in enumerate(zip(first, ins, outs)):
+        if not v.aval.shape:
+            carry.scalar(value, v.aval)
+        elif o is v:
+            carry.constant(value)
+        elif o in in_rows:
+            carry.row(value)
+        else:
+            carry.buffers(value, v.aval)
+            if o in computed:
+                claimed.setdefault(o, i)
+    return carry, claimed
+
+
 def same_place(a: Any, b: View) -> bool:
     return type(a) is View and (a.pointer, a.offset, a.strides) == (b.pointer, b.offset, b.strides)
 
@@ -202,19 +222,7 @@ def _scan(
         if o in computed and ys[j].contiguous and o not in row_of:
             row_of[o] = j
     xs_views = [build.hold(x) if type(x) is View else build.in_memory(x) for x in xs]
-    carry = _Carry(build, first, [v.aval for v in ins])
-    claimed: dict[Any, int] = {}
-    for i, (value, v, o) in enumerate(zip(first, ins, outs)):
-        if not v.aval.shape:
-            carry.scalar(value, v.aval)
-        elif o is v:
-            carry.constant(value)
-        elif o in row_of:
-            carry.row(value)
-        else:
-            carry.buffers(value, v.aval)
-            if o in computed:
-                claimed.setdefault(o, i)
+    carry, claimed = _carried(build, first, ins, outs, computed, row_of)
     packed = _prepack(build, body, consts, n_consts)
     f = build.f
     with f.loop(0, length, carried=carry.start, down=reverse) as loop:
@@ -258,18 +266,7 @@ def _while(
     _checked([*cond_consts, *first], cond.inputs)
     _checked([*consts, *first], body.inputs)
     cond, body = prune(cond), prune(body)
-    ins, computed = body.inputs[n_consts:], _computed(body)
-    carry = _Carry(build, first, [v.aval for v in ins])
-    claimed: dict[Any, int] = {}
-    for i, (value, v, o) in enumerate(zip(first, ins, body.outputs)):
-        if not v.aval.shape:
-            carry.scalar(value, v.aval)
-        elif o is v:
-            carry.constant(value)
-        else:
-            carry.buffers(value, v.aval)
-            if o in computed:
-                claimed.setdefault(o, i)
+    carry, claimed = _carried(build, first, body.inputs[n_consts:], body.outputs, _computed(body), ())
     packed = _prepack(build, body, consts, n_consts)
     head, inside, done = f.label("head"), f.label("body"), f.label("done")
     start = [("i64", "0"), *carry.start]

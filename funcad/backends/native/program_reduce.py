@@ -37,7 +37,7 @@ def _identity(e: Emitter, kind: str, dtype: np.dtype) -> Lane:
 
 def _horizontal(build: Build, e: Emitter, kind: str, a: Lane) -> Lane:
     if kind != "prod":
-        return e.horizontal(kind, a, build.one)
+        return e.horizontal(kind, a)
     result = e.extract(a, 0)
     for i in range(1, e.lanes):
         result = build.one.mul(result, e.extract(a, i))

@@ -93,7 +93,7 @@ def emit_finish(function: ir.Function, plan: RowPlan, host: Host, places: Places
         (out,) = equation.outputs
         kind = kind_of(equation)
         found = total(kind, base.start(kind, out.aval.dtype), i, base.scalar_place, "0")
-        found = e.horizontal(kind, found, one)
+        found = e.horizontal(kind, found)
         for k in plan.outputs[out]:
             one.store(found, places.outputs[k][0], "0")
     for i, equation in enumerate(plan.columns):

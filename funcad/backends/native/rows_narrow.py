@@ -81,7 +81,7 @@ class NarrowRows(Base):
                 e.store(lane, self.scalar_place(places.partials, self.plan.scalars.index(equation)), "0")
             else:
                 place = self.column_place(places.partials, self.plan.columns.index(equation))
-                self.one.store(e.horizontal(kind_of(equation), lane, self.one), place, str(j))
+                self.one.store(e.horizontal(kind_of(equation), lane), place, str(j))
 
     def beyond(self, done: str, count: str) -> str:
         """The mask of the rows that belong to this vector and not to the one before it."""

@@ -25,7 +25,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from funcad.backends.engines import compiling
+from funcad.backends.interpreter import compiling
 from funcad.backends.native import cache
 from funcad.configuration import reports
 from funcad.ir.forks import held_over_forks

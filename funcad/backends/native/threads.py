@@ -90,6 +90,15 @@ class _Text:
         elif machine in ("aarch64", "arm64"):
             self.f.do(f"call void {self.module.declare('llvm.aarch64.hint', 'void', ['i32'])}(i32 1)")
 
+    def turn(self, turns: str, limit: int, again: str, enough: str) -> None:
+        """The block "turn" of a loop that waits: it counts in `turns`."""
+        f = self.f
+        self.block("turn")
+        self.pause()
+        turn = f.load(f"add i64 {f.load(f'load i64, ptr {turns}')}, 1")
+        f.do(f"store i64 {turn}, ptr {turns}")
+        self.branch(f.load(f"icmp slt i64 {turn}, {limit}"), again, enough)
+
     def end(self, value: str = "void") -> None:
         self.f.do(f"ret {value}")
 
@@ -143,11 +152,7 @@ def _helper(module: ir.Module) -> _Text:
     t.block("spin")
     _, now = number()
     t.branch(f.load(f"icmp ne i64 {now}, {f.load(f'load i64, ptr {last}')}"), "news", "turn")
-    t.block("turn")
-    t.pause()
-    turn = f.load(f"add i64 {f.load(f'load i64, ptr {turns}')}, 1")
-    f.do(f"store i64 {turn}, ptr {turns}")
-    t.branch(f.load(f"icmp slt i64 {turn}, {SPIN}"), "spin", "bed")
+    t.turn(turns, SPIN, "spin", "bed")
     t.block("bed")
     t.system("pthread_mutex_lock", t.at(MUTEX))
     t.change(SLEEPERS, "add", "1")  # before the gate is looked at: the caller opens it before it looks for sleepers
@@ -224,11 +229,7 @@ def _run(module: ir.Module) -> _Text:
     t.go("wait")
     t.block("wait")
     t.branch(f.load(f"icmp eq i64 {t.see(FINISHED)}, {entered}"), "done", "turn")
-    t.block("turn")
-    t.pause()
-    turn = f.load(f"add i64 {f.load(f'load i64, ptr {turns}')}, 1")
-    f.do(f"store i64 {turn}, ptr {turns}")
-    t.branch(f.load(f"icmp slt i64 {turn}, {4 * SPIN}"), "wait", "yield")
+    t.turn(turns, 4 * SPIN, "wait", "yield")
     t.block("yield")  # the helper's core may be taken
     t.system("sched_yield")
     t.go("wait")
