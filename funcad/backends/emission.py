@@ -30,7 +30,6 @@ __all__ = ["Emission", "Row", "Frame"]
 
 CLEAR = 1024  # bytes from which on a dead value is dropped at once
 CLEAR_IN_LOOPS = 64 * 1024  # in loops the next turn drops it
-_DOT_KINDS = "fc"
 _CALLS = ("call", "checkpoint", "custom_jvp_call", "custom_vjp_call", "custom_vmap_call")  # they run their program once
 
 
@@ -50,7 +49,7 @@ class Row:
 class Frame:
     """Scratch arrays of a loop: `block` is in front of it, `shape` gives the scratch shape of an aval, None if it has none."""
 
-    __slots__ = ("block", "free", "shape", "bytes", "names")
+    __slots__ = ("block", "free", "shape", "bytes", "names", "boxes")
 
     def __init__(self, block: Block, shape: Callable[[Any], tuple | None] = lambda aval: aval.shape):
         self.block = block
@@ -58,6 +57,7 @@ class Frame:
         self.free: dict[Any, list[str]] = {}
         self.bytes = 0
         self.names: list[tuple[str, tuple, Any]] = []
+        self.boxes: dict[tuple[str, np.dtype], str] | None = None  # (scalar, dtype) -> name of the array that holds it
 
 
 class Emission:
@@ -71,6 +71,7 @@ class Emission:
         self.depth = 0  # of loops
         self.counts: Counter[str] = Counter()
         self.doomed: list[str] = []
+        self.settled: set[str] = set()  # texts of scalars that do not change while loops run
 
     # -- values
 
@@ -86,7 +87,9 @@ class Emission:
         return self.value(v.text, v.aval, v.storages, v.whole, v.shape)
 
     def literal(self, atom: Literal) -> Value:
-        return self.value(self.w.literal(atom.value), atom.aval, shape=())
+        text = self.w.literal(atom.value)
+        self.settled.add(text)
+        return self.value(text, atom.aval, shape=())
 
     def release(self, v: Value) -> None:
         if not v.alive:
@@ -316,38 +319,51 @@ class Emission:
     ) -> Value:
         aval: Any = var.aval
         possible = call.out and bool(aval.shape) and aval.size > 0
+        quickly = self.depth > 0  # what a call costs before it starts counts in every turn
+        if possible and call.elementwise and self.frame is not None and self.frame.boxes is not None:
+            self._box_scalars(call, operands, self.frame)
         if direct is not None:
             if possible:
-                self.w.line(self._into(call, direct.text, operands))
+                self.w.line(call.text(direct.text, quickly))
             else:
-                self.w.line(direct.statement(call.text()))
+                self.w.line(direct.statement(call.text(None, quickly)))
             return self.value(direct.text, aval, [Storage(False)])
         if possible and call.elementwise:
             v = writable_operand(operands, dying, aval)
             if v is not None:
                 name = self.fresh_name(var) if not self.depth else v.text
-                line = call.text(v.text, positional=self.depth > 0)
+                line = call.text(v.text, quickly)
                 self.w.line(line if name == v.text else f"{name} = {line}")
                 return self.value(name, aval, v.storages, whole=True)
         if possible:
             found = self.scratch(aval)
             if found is not None:
                 target, storage = found
-                self.w.line(self._into(call, target, operands))
+                self.w.line(call.text(target, quickly))
                 return self.value(target, aval, [storage], whole=True)
         name = self.fresh_name(var)
         target = None
         if possible and self.w.np == "np" and aval.size * aval.dtype.itemsize >= LARGE:
             target = self.empty(aval.shape, aval.dtype)
-        self.w.line(f"{name} = {call.text(target)}")
+        self.w.line(f"{name} = {call.text(target, quickly)}")
         return self.value(name, aval, [Storage(True)] if aval.shape else (), whole=bool(aval.shape))
 
-    def _into(self, call: Call, target: str, operands: Sequence[Value]) -> str:
-        """The call with its result in `target`, a C-contiguous array that overlaps no operand."""
-        matrices = call.operator == "@" and [len(v.aval.shape) for v in operands] == [2, 2]
-        if matrices and operands[0].aval.dtype.kind in _DOT_KINDS:
-            return Call(f"{self.w.np}.dot", call.args).text(target, positional=True)  # the same product, called more quickly
-        return call.text(target, positional=self.depth > 0)
+    def _box_scalars(self, call: Call, operands: Sequence[Value], frame: Frame) -> None:
+        """Scalars that no turn of the loop changes become arrays before it: a ufunc would turn them into arrays each time."""
+        (dtype, *others) = {v.aval.dtype for v in operands if v.aval.shape or not v.aval.weak}
+        if others or dtype.kind not in "fc" or call.function.endswith("power"):
+            return
+        for i, v in enumerate(operands):
+            kind = v.aval.dtype.kind
+            short = kind == "i" and call.operator and len(v.text) < 10  # no more digits than floats hold
+            if v.shape or v.text not in self.settled or not (kind == "f" or kind == dtype.kind or short):
+                continue
+            name = frame.boxes.get((v.text, dtype))
+            if name is None:
+                name = frame.boxes[v.text, dtype] = self.w.name("k")
+                with self.w.within(frame.block):
+                    self.w.line(f"{name} = {self.w.np}.array({v.text}, {dtype_text(self.w, dtype)})")
+            call.args[i] = name
 
     def store(self, variables: Sequence[Var], env: dict[Var, Value], rows: dict[Var, list[Row]]) -> None:
         """Write values that were computed without regard to the rows they belong into."""

@@ -36,7 +36,7 @@ KEYWORD_ONLY = ("maximum", "minimum")  # NumPy takes their `out` by position no 
 class Call:
     """`function(*args, extra)`; `elementwise`: its result may be written over an operand."""
 
-    __slots__ = ("function", "args", "extra", "operator", "elementwise", "out")
+    __slots__ = ("function", "args", "extra", "operator", "elementwise", "out", "method")
 
     def __init__(
         self,
@@ -46,6 +46,7 @@ class Call:
         operator: str = "",
         elementwise: bool = False,
         out: bool = True,
+        method: str = "",
     ):
         self.function = function
         self.args = list(args)
@@ -53,8 +54,12 @@ class Call:
         self.operator = operator
         self.elementwise = elementwise
         self.out = out
+        self.method = method  # of the first argument, the same computation called more quickly
 
     def text(self, target: str | None = None, positional: bool = False) -> str:
+        """The call, its result in `target`; `positional`: written for speed, as in the body of a loop."""
+        if positional and self.method:  # a third of the time that the function and the operator take to start
+            return f"{self.args[0]}.{self.method}({', '.join([*self.args[1:], *([target] if target else [])])})"
         if target is None and self.operator:
             if len(self.args) == 1:
                 return f"{self.operator}{self.args[0]}"
@@ -194,7 +199,9 @@ def _dot_general(w: Writer, equation: Equation, operands: list[Value]) -> Call |
     out = equation.outputs[0].aval
     if plan[0] == "flat":
         args = [f"{v.text}.T" if flipped else v.text for v, flipped in zip(operands, plan[1:])]
-        return Call(f"{w.np}.matmul", args, operator="@")
+        if plan[1:] in ((True, False), (False, True)) and len(x.aval.shape) + len(y.aval.shape) == 3:
+            args = [y.text, x.text]  # a vector multiplies a matrix from its other side, too: no view is needed
+        return Call(f"{w.np}.matmul", args, operator="@", method="dot" if out.dtype.kind in "fc" else "")
     if plan[0] == "outer":
         _, px, py, fx, fy, n_batch = plan
         sx, sy = _permuted(x.aval.shape, px), _permuted(y.aval.shape, py)

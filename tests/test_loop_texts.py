@@ -1,0 +1,93 @@
+"""What the NumPy engine writes into the bodies of loops: few calls per turn, and those that start quickly."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import numpy as np
+import pytest
+
+from funcad import grad, scan
+from funcad.passes.fuse import fuse
+from funcad.passes.pipeline import optimize
+from tests.test_numpy_engine import W, X, Y, before_and_after, check, lowered
+
+
+def loop_of(text: str, which: int = 0) -> tuple[str, list[str]]:
+    """(what stands in front of one of the text's loops, the lines of its body)"""
+    before, *loops = text.split("    for ")
+    body = [line.strip() for line in loops[which].splitlines()[1:] if line.startswith(" " * 8)]
+    return before if not which else "", body
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("length", [0, 1, 6])
+@pytest.mark.parametrize("reverse", [False, True])
+def test_turns_of_a_recurrent_net(dtype: Any, length: int, reverse: bool) -> None:
+    """Products by the method that starts quickly and without views, slopes before the loop, no copies of what came in."""
+
+    def f(w: Any, h: Any, xs: Any) -> Any:
+        def step(h: Any, x: Any) -> Any:
+            h = np.tanh(np.dot(w, h) + x)
+            return h, np.sum(h * h)
+
+        return np.sum(scan(step, h, xs, reverse=reverse)[1])
+
+    args = W.astype(dtype), Y[0].astype(dtype), np.linspace(-1, 1, 4 * length, dtype=dtype).reshape(length, 4)
+    program = check(*lowered(grad(f, (0, 1, 2)), *args), passes=lambda j: fuse(optimize(j)))
+    if length:
+        (_, forward), (_, backward) = [loop_of(program.text, i) for i in (0, 1)]
+        assert [re.sub(r"[a-z]+[0-9]+", "v", line) for line in forward] == [
+            "v.dot(v, v)", "np.add(v, v, v)", "np.tanh(v, v)", "v = v"
+        ]  # fmt: skip
+        assert [re.sub(r"[a-z]+[0-9]+", "v", line) for line in backward] == [
+            "np.add(v, v, v)", "np.multiply(v, v, v)", "v.dot(v, v)", "v, v = v, v"
+        ]  # fmt: skip
+
+
+def test_products_of_vectors_in_loops() -> None:
+    """A vector multiplies the transpose of a matrix from the other side; results that are numbers come from the method, too."""
+    f = lambda c: scan(lambda c, _: ((c @ W.T) * np.dot(c, c), None), c, None, length=3)
+    program = check(*lowered(f, Y[0]), passes=lambda j: fuse(optimize(j)))
+    assert "matmul" not in program.text and " @ " not in program.text and ".T" not in program.text
+    assert program.text.count(".dot(") == 2
+    matrices = check(*lowered(lambda c: scan(lambda c, _: (c.T @ W, None), c, None, length=3), W))
+    assert re.search(r"v\d+\.dot\(v\d+, s\d+\)", matrices.text)
+
+
+@pytest.mark.filterwarnings("ignore:overflow")
+@pytest.mark.filterwarnings("ignore:invalid")
+@pytest.mark.parametrize("dtype", [np.float16, np.float32, np.float64, np.complex64])
+@pytest.mark.parametrize("number", [0.1, 3, -2.5, 1e30])
+def test_numbers_in_loops_are_arrays(dtype: Any, number: float) -> None:
+    """A number that no turn changes becomes an array in front of the loop, once, with the bits it has in the ufunc."""
+    f = lambda c, s: scan(lambda c, _: (number * c + s, c - number), c, None, length=4)
+    args = np.linspace(-1, 1, 5).astype(dtype), dtype(0.3)
+    jaxpr, leaves = lowered(f, *args)
+    program = check(jaxpr, leaves)
+    front, turn = loop_of(program.text)
+    boxes = re.findall(r"(k\d+) = np.array\(.+, np\.\w+\)", front)
+    assert len(boxes) == 1 and sum([boxes[0] in line for line in turn]) == 2
+    c = args[0]
+    for _ in range(4):
+        last, c = c, number * c + args[1]
+    final, ys = program.function(list(leaves))
+    assert final.tobytes() == c.tobytes() and ys[-1].tobytes() == (last - number).tobytes()
+
+
+def test_numbers_that_a_loop_changes_stay_numbers() -> None:
+    f = lambda c, s: scan(lambda c, x: ((c[0] * c[1], c[1] + 0.5), x * c[0]), (c, s), X)
+    program = check(*lowered(f, Y[0], np.float64(0.5)))
+    assert re.search(r"np.multiply\(c\d+, c\d+, ", program.text) and len(re.findall(r"np.array\(", program.text)) == 1
+
+
+def test_a_collected_carry_is_copied_after_the_loop() -> None:
+    """Where a carry is collected both as it comes in and as it goes out, one array is the other, a step later."""
+
+    program = check(*lowered(lambda c: scan(before_and_after, c, X), Y[0]))
+    assert "[...] =" not in program.text and "[1:] = " in program.text
+    program = check(*lowered(lambda c: scan(before_and_after, c, X, reverse=True), Y[0]))
+    assert "[...] =" not in program.text and "[:-1] = " in program.text
+    wide = check(*lowered(lambda c: scan(before_and_after, c, X[:, 0]), np.ones(1000)))
+    assert "[...] =" in wide.text  # a row that takes longer to read again than to copy on the way
