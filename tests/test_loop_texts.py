@@ -9,8 +9,10 @@ import numpy as np
 import pytest
 
 from funcad import grad, scan
+from funcad.backends.interpreter import Program
 from funcad.passes.fuse import fuse
 from funcad.passes.pipeline import optimize
+from funcad.primitives.indexing import place_sum_p
 from tests.test_numpy_engine import W, X, Y, before_and_after, check, lowered
 
 
@@ -91,3 +93,66 @@ def test_a_collected_carry_is_copied_after_the_loop() -> None:
     assert "[...] =" not in program.text and "[:-1] = " in program.text
     wide = check(*lowered(lambda c: scan(before_and_after, c, X[:, 0]), np.ones(1000)))
     assert "[...] =" in wide.text  # a row that takes longer to read again than to copy on the way
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64, np.complex64])
+def test_choices_in_loops_make_no_arrays(dtype: Any) -> None:
+    """np.where gives a new array each time; small ones are written over the operand that dies, or into memory that is there."""
+
+    def step(c: Any, x: Any) -> Any:
+        big = np.abs(c) > 0.7
+        new = np.where(big, x, np.where(x.real > 0, 0.5, c * x))
+        return new, (np.where(big, c, x), np.where(big, 2.0, -0.0 * x))
+
+    x = np.concatenate([X.ravel(), [np.nan, -0.0, np.inf]]).reshape(3, 5).astype(dtype)
+    program = check(*lowered(lambda c, x: scan(step, c, x), x[0], x))
+    assert "np.where" not in program.text and len(re.findall(r"np\.putmask\(", program.text)) == 4
+    reversed_rows = lambda c, x: scan(lambda c, r: (np.where(r > 0, c, r[::-1]), None), c, x)
+    broadcast = check(*lowered(reversed_rows, X, X[:, :1, None] * X))
+    assert "np.where" not in broadcast.text
+    wide = np.linspace(-1.0, 1.0, 4000)
+    assert "np.where" in check(*lowered(lambda c, x: scan(lambda c, s: (np.where(c > s, c, s * c), c), c, x), wide, X[0])).text
+
+
+def test_pieces_that_cover_an_array_are_joined() -> None:
+    """The derivative of taking an array apart: one concatenation, whatever the order; zeros have the sign of a sum with 0.0."""
+
+    def loss(c: Any, xs: Any) -> Any:
+        def step(c: Any, x: Any) -> Any:
+            a, b = c[:3] * x[0], c[3:] * x[1]
+            return np.concatenate([b, a, a])[:5] * 0.5, np.sum(b)
+
+        final, sums = scan(step, c, xs)
+        return np.sum(final) + np.sum(sums)
+
+    args = np.linspace(-1, 1, 5), np.array([[1.0, -0.0], [-0.0, 2.0], [0.5, 0.0]])
+    jaxpr, leaves = lowered(grad(loss), *args)
+    program = check(jaxpr, leaves, passes=lambda j: fuse(optimize(j)))
+    assert "place_sum_" not in program.text and "np.concatenate((" in program.text
+    with np.errstate(all="ignore"):
+        assert np.array_equal(np.signbit(program.function(list(leaves))[0]), np.signbit(Program(jaxpr).run(leaves)[0]))
+
+
+def place_sum(shape: tuple, *indices: tuple) -> tuple[Any, list]:
+    xs = [np.full([e[1] for e in index if type(e) is tuple], -0.0) for index in indices]
+    return lowered(lambda *xs: place_sum_p(*xs, indices=indices, shape=shape), *xs)
+
+
+@pytest.mark.parametrize(
+    "shape, indices, joined",
+    [
+        ((5,), (((2, 3, 1),), ((0, 2, 1),)), True),
+        ((2, 5), (((0, 2, 1), (0, 4, 1)), ((0, 2, 1), (4, 1, 1))), True),
+        ((5,), (((3, 2, 1),), ((0, 2, 1),)), False),  # one element is nobody's
+        ((5,), (((1, 4, 1),), ((0, 2, 1),)), False),  # one is both's
+        ((4,), (((0, 2, 2),), ((1, 2, 2),)), False),
+        ((2, 2), (((0, 1, 1), (0, 2, 1)), ((1, 1, 1), (0, 1, 1))), False),
+        ((2, 3), ((0, (0, 3, 1)), (1, (0, 3, 1))), False),
+    ],
+)
+def test_which_pieces_are_joined(shape: tuple, indices: tuple, joined: bool) -> None:
+    jaxpr, leaves = place_sum(shape, *indices)
+    program = check(jaxpr, leaves)
+    assert ("concatenate" in program.text) == joined
+    (found,), (expected,) = program.function(list(leaves)), Program(jaxpr).run(leaves)
+    assert np.array_equal(np.signbit(found), np.signbit(expected))

@@ -18,10 +18,11 @@ import numpy as np
 
 from funcad.backends import batches, loops, tiles
 from funcad.backends.buffers import LARGE, empty
+from funcad.backends.compositions import lowered
 from funcad.backends.interpreter import _on_numpy
 from funcad.backends.memory import Storage, Value, deaths, let_go, writable_operand
 from funcad.backends.text import Block, Writer, dtype_text, shape_text
-from funcad.backends.text_rules import FRESH, Call, Expression, broadcasts, lowered, text_of
+from funcad.backends.text_rules import FRESH, Call, Expression, broadcasts, text_of
 from funcad.ir.aval import Aval
 from funcad.ir.jaxpr import Equation, Jaxpr, Literal, Var
 from funcad.primitives.fused import fused_p
@@ -29,6 +30,7 @@ from funcad.primitives.fused import fused_p
 __all__ = ["Emission", "Row", "Frame"]
 
 CLEAR = 1024  # bytes from which on a dead value is dropped at once
+SMALL = 4096  # bytes up to which starting an operation costs more than its work
 CLEAR_IN_LOOPS = 64 * 1024  # in loops the next turn drops it
 _CALLS = ("call", "checkpoint", "custom_jvp_call", "custom_vjp_call", "custom_vmap_call")  # they run their program once
 
@@ -236,6 +238,8 @@ class Emission:
         self, equation: Equation, operands: list[Value], env: dict[Var, Value], dying: list[Value], rows: dict[Var, list[Row]]
     ) -> None:
         primitive = equation.primitive
+        if primitive.name == "select" and self._select_in_place(equation, operands, env, dying, rows):
+            return
         result = text_of(self.w, equation, operands)
         if result is not None:
             env[equation.outputs[0]] = self.assign(equation.outputs[0], result, operands, dying, rows)
@@ -348,6 +352,48 @@ class Emission:
         self.w.line(f"{name} = {call.text(target, quickly)}")
         return self.value(name, aval, [Storage(True)] if aval.shape else (), whole=bool(aval.shape))
 
+    def _select_in_place(
+        self, equation: Equation, operands: list[Value], env: dict[Var, Value], dying: list[Value], rows: dict[Var, list[Row]]
+    ) -> bool:
+        """A choice between small arrays in a loop, written into memory that is there: np.where makes an array in each turn."""
+        var = equation.outputs[0]
+        aval, frame, (mask, chosen, other) = var.aval, self.frame, operands
+        if frame is None or frame.boxes is None or not aval.shape or not 0 < aval.size * aval.dtype.itemsize <= SMALL:
+            return False
+        if mask.shape != aval.shape or chosen.shape not in ((), aval.shape):
+            return False
+        if any([v.aval.dtype != aval.dtype and not v.aval.weak or v.aval.dtype.kind not in "bifc" for v in (chosen, other)]):
+            return False
+        wanted = rows.get(var, [])
+        if wanted and wanted[0].whole:
+            found = self.value(wanted[0].text, aval, [Storage(False)])
+            wanted = wanted[1:]
+        else:
+            v = writable_operand([other], dying, aval)
+            if v is not None:
+                found = self.value(v.text, aval, v.storages, whole=True)
+            else:
+                target, storage = self.scratch(aval)
+                found = self.value(target, aval, [storage], whole=True)
+        if found.text != other.text:
+            self.w.line(f"{found.text}[...] = {other.text}")
+        self.w.line(f"{self.w.np}.putmask({found.text}, {mask.text}, {self._boxed(chosen, aval.dtype, frame)})")
+        for row in wanted:
+            self.w.line(row.statement(found.text))
+        env[var] = found
+        return True
+
+    def _boxed(self, v: Value, dtype: np.dtype, frame: Frame) -> str:
+        """The name of an array in front of the loop that holds the scalar, or what is the value's text anyway."""
+        if v.shape or v.text not in self.settled or frame.boxes is None:
+            return v.text
+        name = frame.boxes.get((v.text, dtype))
+        if name is None:
+            name = frame.boxes[v.text, dtype] = self.w.name("k")
+            with self.w.within(frame.block):
+                self.w.line(f"{name} = {self.w.np}.array({v.text}, {dtype_text(self.w, dtype)})")
+        return name
+
     def _box_scalars(self, call: Call, operands: Sequence[Value], frame: Frame) -> None:
         """Scalars that no turn of the loop changes become arrays before it: a ufunc would turn them into arrays each time."""
         (dtype, *others) = {v.aval.dtype for v in operands if v.aval.shape or not v.aval.weak}
@@ -356,14 +402,8 @@ class Emission:
         for i, v in enumerate(operands):
             kind = v.aval.dtype.kind
             short = kind == "i" and call.operator and len(v.text) < 10  # no more digits than floats hold
-            if v.shape or v.text not in self.settled or not (kind == "f" or kind == dtype.kind or short):
-                continue
-            name = frame.boxes.get((v.text, dtype))
-            if name is None:
-                name = frame.boxes[v.text, dtype] = self.w.name("k")
-                with self.w.within(frame.block):
-                    self.w.line(f"{name} = {self.w.np}.array({v.text}, {dtype_text(self.w, dtype)})")
-            call.args[i] = name
+            if kind == "f" or kind == dtype.kind or short:
+                call.args[i] = self._boxed(v, dtype, frame)
 
     def store(self, variables: Sequence[Var], env: dict[Var, Value], rows: dict[Var, list[Row]]) -> None:
         """Write values that were computed without regard to the rows they belong into."""

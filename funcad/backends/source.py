@@ -28,10 +28,10 @@ from typing import Any
 import numpy as np
 
 from funcad.backends.bundle import Bundle, array_text, packed_text
+from funcad.backends.compositions import lowered
 from funcad.backends.emission import Emission
 from funcad.backends.memory import Storage
 from funcad.backends.text import Line, Writer
-from funcad.backends.text_rules import lowered
 from funcad.ir.jaxpr import Jaxpr, Var
 from funcad.ir.source import file_label
 

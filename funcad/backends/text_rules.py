@@ -3,9 +3,8 @@
 A rule takes the writer, the equation and its operands (`Value`s) and returns a `Call`, which may be given `out=`, or an
 `Expression`, or None where there is no text for this case: then the implementation itself is called. Invariant: a text
 computes what the implementation computes, bit for bit (reductions and contractions within their usual bound). Primitives with
-a ufunc need no rule. `lowered` replaces compositions (a * b + c * d, ...) by the equations that their implementations are made
-of, so that their temporaries take part in the memory plan. Trap: a rank-0 result is a NumPy scalar, or a Python one if it is
-weak; texts that would give a 0-d array end in `[()]`.
+a ufunc need no rule, compositions were taken apart (compositions.py). Trap: a rank-0 result is a NumPy scalar, or a Python one
+if it is weak; texts that would give a 0-d array end in `[()]`.
 """
 
 from __future__ import annotations
@@ -19,15 +18,13 @@ import numpy as np
 from funcad.backends.memory import Value
 from funcad.backends.text import Writer, dtype_text, index_text, shape_text
 from funcad.ir.aval import Aval
-from funcad.ir.jaxpr import Equation, Jaxpr, Literal, Var
-from funcad.primitives.arithmetic import abs_p, add_p, div_p, mul_p, neg_p, sqrt_p, sub_p
-from funcad.primitives.comparison import select_p, signbit_p
+from funcad.ir.jaxpr import Equation, Literal
+from funcad.primitives.comparison import select_p
 from funcad.primitives.contraction import _plan
 from funcad.primitives.indexing import _python_index
 from funcad.primitives.shape import _slice_index
-from funcad.primitives.transcendental import exp_p
 
-__all__ = ["Call", "Expression", "text_of", "lowered", "FRESH", "OPERATORS", "broadcasts", "ufunc_name"]
+__all__ = ["Call", "Expression", "text_of", "FRESH", "OPERATORS", "broadcasts", "ufunc_name"]
 
 
 KEYWORD_ONLY = ("maximum", "minimum")  # NumPy takes their `out` by position no longer
@@ -407,83 +404,4 @@ RULES: dict[str, Callable[..., Any]] = {
     "gather": _gather,
     "cumsum": _accumulate("add"),
     "cumprod": _accumulate("multiply"),
-}
-
-
-# ---------------------------------------------------------------- compositions
-
-
-def lowered(jaxpr: Jaxpr) -> list[Equation]:
-    """The equations, compositions replaced by their parts."""
-    result: list[Equation] = []
-    for equation in jaxpr.equations:
-        parts = PARTS.get(equation.primitive.name)
-        aval = equation.outputs[0].aval if equation.outputs else None
-        if parts is None or not isinstance(aval, Aval) or not aval.shape or any([_loose(a, aval) for a in equation.inputs]):
-            result.append(equation)
-            continue
-        steps: list[Equation] = []
-
-        def do(primitive: Any, *inputs: Any, out: Any = None, steps: list = steps, equation: Any = equation) -> Var:
-            inputs = tuple([a if isinstance(a, (Var, Literal)) else Literal(a) for a in inputs])
-            known = [a.aval for a in inputs]
-            var = Var(primitive.abstract_eval(*known)) if out is None else out
-            steps.append(Equation(primitive, inputs, {}, (var,), equation.source))
-            return var
-
-        if parts(do, equation.outputs[0], *equation.inputs, **equation.params) is None:
-            result.append(equation)
-        else:
-            result += steps
-    return result
-
-
-def _loose(atom: Any, aval: Aval) -> bool:
-    """An operand that does not have the result's shape and dtype, apart from literals of the same kind."""
-    if type(atom) is Literal:
-        return not atom.aval.weak and atom.aval.dtype != aval.dtype
-    return atom.aval.shape != aval.shape or atom.aval.dtype != aval.dtype
-
-
-def _mul_add(do: Any, out: Var, a: Any, b: Any, c: Any, d: Any) -> Any:
-    for pair in ((a, b), (c, d)):
-        if all([type(x) is Literal for x in pair]):
-            return None
-    return do(add_p, do(mul_p, a, b), do(mul_p, c, d), out=out)
-
-
-def _tanh_linear(do: Any, out: Var, t: Any, y: Any) -> Any:
-    if type(y) is Literal:
-        return None
-    return do(mul_p, t, do(sub_p, 1.0, do(mul_p, y, y)), out=out)
-
-
-def _logistic_linear(do: Any, out: Var, t: Any, y: Any) -> Any:
-    if type(y) is Literal:
-        return None
-    return do(mul_p, t, do(mul_p, y, do(sub_p, 1.0, y)), out=out)
-
-
-def _logistic(do: Any, out: Var, x: Any) -> Any:
-    if out.aval.dtype.kind != "f":
-        return None
-    small = do(exp_p, do(neg_p, do(abs_p, x)))
-    return do(div_p, do(select_p, do(signbit_p, x), small, 1.0), do(add_p, 1.0, small), out=out)
-
-
-def _integer_pow(do: Any, out: Var, x: Any, n: int) -> Any:
-    return do(mul_p, x, x, out=out) if n == 2 else None
-
-
-def _rsqrt(do: Any, out: Var, x: Any) -> Any:
-    return do(div_p, 1.0, do(sqrt_p, x), out=out) if out.aval.dtype.kind in "fc" else None
-
-
-PARTS: dict[str, Callable[..., Any]] = {
-    "mul_add": _mul_add,
-    "tanh_linear": _tanh_linear,
-    "logistic_linear": _logistic_linear,
-    "logistic": _logistic,
-    "integer_pow": _integer_pow,
-    "rsqrt": _rsqrt,
 }
