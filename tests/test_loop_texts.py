@@ -156,3 +156,35 @@ def test_which_pieces_are_joined(shape: tuple, indices: tuple, joined: bool) -> 
     assert ("concatenate" in program.text) == joined
     (found,), (expected,) = program.function(list(leaves)), Program(jaxpr).run(leaves)
     assert np.array_equal(np.signbit(found), np.signbit(expected))
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("derive", [False, True])
+def test_numbers_in_an_array_are_assigned(dtype: Any, derive: bool) -> None:
+    """`np.stack([a, b])` in a loop is one assignment per number; its derivative places numbers into zeros the same way."""
+
+    def final(y: Any, k: Any) -> Any:
+        f = lambda y: np.stack([y[1], -k * np.sin(y[0])])
+        return scan(lambda y, _: (y + dtype(0.1) * f(y + dtype(0.5) * f(y)), y), y, None, length=4)
+
+    f = grad(lambda y, k: np.sum(final(y, k)[1]), (0, 1)) if derive else final
+    program = check(*lowered(f, np.array([1.0, 0.25], dtype), dtype(2.0)), passes=lambda j: fuse(optimize(j)))
+    loop = program.text[program.text.index("    for ") :]
+    for call in ("np.concatenate", "np.reshape", "np.stack", "place_sum_", "basic_place_", "np.zeros"):
+        assert call not in loop, program.text
+    assert len(re.findall(r"\w+\[[01]\] = \w+\n", loop)) >= 4
+
+
+def test_numbers_and_pieces_in_one_array() -> None:
+    def step(c: Any, x: Any) -> Any:
+        joined = np.concatenate([np.sum(c).reshape(1), c[:2], x.reshape(1), c[2:2]])
+        return joined[1:] * 0.5, (joined, np.sum(c).reshape(1))
+
+    program = check(*lowered(lambda c, xs: scan(step, c, xs), X[0, :3], X[0]))
+    assert re.search(r"(y\d+)\[0\] = \w+\n +\1\[1:3\] = \w+\n +\1\[3\] = \w+\n", program.text), program.text
+
+
+def test_placements_in_loops_are_zeros_with_something_in_them() -> None:
+    f = lambda c, xs: scan(lambda c, x: (c * grad(lambda v: np.sum(np.sin(v[1:3, ::2])))(c) + x, None), c, xs)[0]
+    program = check(*lowered(f, W, np.arange(3.0)), passes=lambda j: fuse(optimize(j)))
+    assert re.search(r"(s\d+)\[\.\.\.\] = 0\n +\1\[1:3, 0:4:2\] = ", program.text), program.text

@@ -14,7 +14,7 @@ from funcad.ir.jaxpr import Equation, Jaxpr, Literal, Var
 from funcad.primitives.arithmetic import abs_p, add_p, div_p, mul_p, neg_p, sqrt_p, sub_p
 from funcad.primitives.comparison import select_p, signbit_p
 from funcad.primitives.indexing import place_sum_p
-from funcad.primitives.shape import concatenate_p
+from funcad.primitives.shape import concatenate_p, reshape_p
 from funcad.primitives.transcendental import exp_p
 
 __all__ = ["lowered"]
@@ -91,6 +91,9 @@ def _place_sum(do: Any, out: Var, *xs: Any, indices: tuple, shape: tuple) -> Any
     """Pieces that lie beside each other along one axis and leave nothing out are joined, and added to zero all the same."""
     if len(xs) < 2 or out.aval.dtype.kind not in "fc" or any([type(x) is Literal for x in xs]):
         return None
+    if len(shape) == 1:  # numbers are pieces, too
+        xs = tuple([do(reshape_p, x, shape=(1,)) if type(index[0]) is int else x for x, index in zip(xs, indices)])
+        indices = tuple([((index[0], 1, 1),) if type(index[0]) is int else index for index in indices])
     if any([len(index) != len(shape) or not all([type(entry) is tuple for entry in index]) for index in indices]):
         return None
     axes = {i for index in indices for i, (entry, n) in enumerate(zip(index, shape)) if entry != (0, n, 1)}

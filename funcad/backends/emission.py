@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from funcad.backends import batches, loops, tiles
+from funcad.backends import batches, in_place, loops, tiles
 from funcad.backends.buffers import LARGE, empty
 from funcad.backends.compositions import lowered
 from funcad.backends.interpreter import _on_numpy
@@ -30,7 +30,6 @@ from funcad.primitives.fused import fused_p
 __all__ = ["Emission", "Row", "Frame"]
 
 CLEAR = 1024  # bytes from which on a dead value is dropped at once
-SMALL = 4096  # bytes up to which starting an operation costs more than its work
 CLEAR_IN_LOOPS = 64 * 1024  # in loops the next turn drops it
 _CALLS = ("call", "checkpoint", "custom_jvp_call", "custom_vjp_call", "custom_vmap_call")  # they run their program once
 
@@ -125,7 +124,11 @@ class Emission:
         return lowered(jaxpr)
 
     def unmade_broadcasts(self, equations: Sequence[Equation], keep: set[Var]) -> dict[Var, tuple]:
-        return unmade_broadcasts(equations, keep)
+        return {**unmade_broadcasts(equations, keep), **(in_place.unmade_reshapes(equations, keep) if self.in_loop() else {})}
+
+    def in_loop(self) -> bool:
+        """Is this the body of a loop of the program, not of tiles?"""
+        return self.frame is not None and self.frame.boxes is not None
 
     def row(self, text: str, whole: bool) -> Row:
         return Row(text, whole)
@@ -165,7 +168,7 @@ class Emission:
         self, equations: list[Equation], env: dict[Var, Value], outputs: Sequence[Any], rows: dict[Var, list[Row]]
     ) -> list[Value]:
         keep = {o for o in outputs if type(o) is Var}
-        lazy = unmade_broadcasts(equations, keep | set(rows))
+        lazy = self.unmade_broadcasts(equations, keep | set(rows))
         dying = deaths(equations, keep)
         read = keep.union(*[e.inputs for e in equations])
         self.store([v for v in env if v in rows], env, rows)
@@ -238,7 +241,7 @@ class Emission:
         self, equation: Equation, operands: list[Value], env: dict[Var, Value], dying: list[Value], rows: dict[Var, list[Row]]
     ) -> None:
         primitive = equation.primitive
-        if primitive.name == "select" and self._select_in_place(equation, operands, env, dying, rows):
+        if self.in_loop() and in_place.write(self, equation, operands, env, dying, rows):
             return
         result = text_of(self.w, equation, operands)
         if result is not None:
@@ -324,8 +327,8 @@ class Emission:
         aval: Any = var.aval
         possible = call.out and bool(aval.shape) and aval.size > 0
         quickly = self.depth > 0  # what a call costs before it starts counts in every turn
-        if possible and call.elementwise and self.frame is not None and self.frame.boxes is not None:
-            self._box_scalars(call, operands, self.frame)
+        if possible and call.elementwise and self.in_loop():
+            self._box_scalars(call, operands)
         if direct is not None:
             if possible:
                 self.w.line(call.text(direct.text, quickly))
@@ -352,40 +355,10 @@ class Emission:
         self.w.line(f"{name} = {call.text(target, quickly)}")
         return self.value(name, aval, [Storage(True)] if aval.shape else (), whole=bool(aval.shape))
 
-    def _select_in_place(
-        self, equation: Equation, operands: list[Value], env: dict[Var, Value], dying: list[Value], rows: dict[Var, list[Row]]
-    ) -> bool:
-        """A choice between small arrays in a loop, written into memory that is there: np.where makes an array in each turn."""
-        var = equation.outputs[0]
-        aval, frame, (mask, chosen, other) = var.aval, self.frame, operands
-        if frame is None or frame.boxes is None or not aval.shape or not 0 < aval.size * aval.dtype.itemsize <= SMALL:
-            return False
-        if mask.shape != aval.shape or chosen.shape not in ((), aval.shape):
-            return False
-        if any([v.aval.dtype != aval.dtype and not v.aval.weak or v.aval.dtype.kind not in "bifc" for v in (chosen, other)]):
-            return False
-        wanted = rows.get(var, [])
-        if wanted and wanted[0].whole:
-            found = self.value(wanted[0].text, aval, [Storage(False)])
-            wanted = wanted[1:]
-        else:
-            v = writable_operand([other], dying, aval)
-            if v is not None:
-                found = self.value(v.text, aval, v.storages, whole=True)
-            else:
-                target, storage = self.scratch(aval)
-                found = self.value(target, aval, [storage], whole=True)
-        if found.text != other.text:
-            self.w.line(f"{found.text}[...] = {other.text}")
-        self.w.line(f"{self.w.np}.putmask({found.text}, {mask.text}, {self._boxed(chosen, aval.dtype, frame)})")
-        for row in wanted:
-            self.w.line(row.statement(found.text))
-        env[var] = found
-        return True
-
-    def _boxed(self, v: Value, dtype: np.dtype, frame: Frame) -> str:
+    def boxed(self, v: Value, dtype: np.dtype) -> str:
         """The name of an array in front of the loop that holds the scalar, or what is the value's text anyway."""
-        if v.shape or v.text not in self.settled or frame.boxes is None:
+        frame = self.frame
+        if v.shape or v.text not in self.settled or frame is None or frame.boxes is None:
             return v.text
         name = frame.boxes.get((v.text, dtype))
         if name is None:
@@ -394,7 +367,7 @@ class Emission:
                 self.w.line(f"{name} = {self.w.np}.array({v.text}, {dtype_text(self.w, dtype)})")
         return name
 
-    def _box_scalars(self, call: Call, operands: Sequence[Value], frame: Frame) -> None:
+    def _box_scalars(self, call: Call, operands: Sequence[Value]) -> None:
         """Scalars that no turn of the loop changes become arrays before it: a ufunc would turn them into arrays each time."""
         (dtype, *others) = {v.aval.dtype for v in operands if v.aval.shape or not v.aval.weak}
         if others or dtype.kind not in "fc" or call.function.endswith("power"):
@@ -403,7 +376,7 @@ class Emission:
             kind = v.aval.dtype.kind
             short = kind == "i" and call.operator and len(v.text) < 10  # no more digits than floats hold
             if kind == "f" or kind == dtype.kind or short:
-                call.args[i] = self._boxed(v, dtype, frame)
+                call.args[i] = self.boxed(v, dtype)
 
     def store(self, variables: Sequence[Var], env: dict[Var, Value], rows: dict[Var, list[Row]]) -> None:
         """Write values that were computed without regard to the rows they belong into."""
