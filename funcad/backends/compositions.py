@@ -26,8 +26,8 @@ def lowered(jaxpr: Jaxpr) -> list[Equation]:
     for equation in jaxpr.equations:
         parts = PARTS.get(equation.primitive.name)
         aval = equation.outputs[0].aval if equation.outputs else None
-        loose = equation.primitive is not place_sum_p and any([_loose(a, aval) for a in equation.inputs])
-        if parts is None or not isinstance(aval, Aval) or not aval.shape or loose:
+        fits = parts is not None and isinstance(aval, Aval) and aval.shape
+        if not fits or equation.primitive is not place_sum_p and any([_loose(a, aval) for a in equation.inputs]):
             result.append(equation)
             continue
         steps: list[Equation] = []
