@@ -289,6 +289,59 @@ def test_nested_loops() -> None:
         assert_agree(found, expected, scale=1e4)
 
 
+@pytest.mark.parametrize("squash", ["tanh", "sigmoid"])
+@pytest.mark.parametrize("reverse", [False, True])
+def test_slopes_are_computed_before_the_loop(squash: str, reverse: bool) -> None:
+    """The factor of a derivative that outputs of the forward loop give is the same for all steps together, bit for bit."""
+    f = {"tanh": np.tanh, "sigmoid": funcad.nn.sigmoid}[squash]
+
+    def loss(h: Any, xs: Any) -> Any:
+        def step(h: Any, x: Any) -> Any:
+            h = f(h + x)
+            return h, None
+
+        return funcad.scan(step, h, xs, reverse=reverse)[0].sum()
+
+    result = hoisted(funcad.grad(loss), rng.standard_normal(3), rng.standard_normal((5, 3)), exact=True)
+    forward, backward = [names(e.params["jaxpr"]) for e in loops(result)]
+    assert backward == {"mul": 1} and names(result)["sub"] == 1 and names(result)["mul"] >= 1
+    assert forward[{"tanh": "tanh", "sigmoid": "logistic"}[squash]] == 1
+
+
+def test_a_product_known_before_the_loop_leaves_a_sum_of_two() -> None:
+    """Of `a * b + c * d` with a tangent, one product may be the loop's inputs' alone; if both or none are, it stays whole."""
+    x, t = rng.standard_normal((2, 6, 3))
+
+    def f(c: Any, xs: Any) -> Any:
+        return funcad.scan(lambda c, x: (x * c, c), c, xs)
+
+    result = hoisted(lambda x, t: funcad.jvp(lambda v: f(np.ones(3), v), (x,), (t,)), x, t)
+    assert body(result)["mul_add"] == 1
+    square = lambda c, x: (np.sin(c + x * np.cos(x)), None)
+    result = hoisted(lambda x, t: funcad.jvp(lambda c, v: funcad.scan(square, c, v)[0], (x[0], x), (t[0], t)), x, t)
+    assert "mul_add" not in body(result)
+    g = lambda c, x: ((c[0] * 0.5, c[0] * c[1] + x), None)
+    result = hoisted(lambda x, t: funcad.jvp(lambda c, v: funcad.scan(g, c, v)[0], ((x[0], x[1]), x), ((t[0], t[1]), t)), x, t)
+    assert body(result)["mul_add"] == 1
+
+
+def test_elementary_functions_that_only_ys_read_are_computed_after_the_loop() -> None:
+    """If the values that they are made of take no more memory, and are small."""
+
+    def loss(c: Any, xs: Any) -> Any:
+        return funcad.scan(lambda c, x: (np.sin(c) * 0.5 + x, None), c, xs)[0].sum()
+
+    small = rng.standard_normal(4), rng.standard_normal((5, 4))
+    result = hoisted(funcad.grad(loss), *small)
+    assert "cos" not in names(loops(result)[0].params["jaxpr"]) and names(result)["cos"] == 1
+    large = rng.standard_normal(2000), rng.standard_normal((5, 2000))
+    assert "cos" in names(loops(hoisted(funcad.grad(loss), *large))[0].params["jaxpr"])
+    summed = lambda c, xs: funcad.scan(lambda c, x: (c * x, np.exp(c).sum()), c, xs)[1]
+    assert body(hoisted(summed, rng.standard_normal(40), rng.standard_normal(5)))["exp"] == 1
+    cheap = lambda c, xs: funcad.scan(lambda c, x: (c * x, c + x), c, xs)[1]
+    assert body(hoisted(cheap, *small))["add"] == 1
+
+
 def _random_step(values: list, random: np.random.Generator) -> Any:
     x = values[random.integers(len(values))]
     same = [v for v in values if v.shape == x.shape]

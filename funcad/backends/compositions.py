@@ -19,8 +19,9 @@ from funcad.ir.jaxpr import Equation, Jaxpr, Literal, Var
 from funcad.primitives.arithmetic import abs_p, add_p, div_p, mul_p, neg_p, sqrt_p, sub_p
 from funcad.primitives.comparison import select_p, signbit_p
 from funcad.primitives.contraction import dot_general_p
+from funcad.primitives.indexing import place_sum_p
 from funcad.primitives.reduction import reduce_max_p, reduce_min_p, reduce_sum_p
-from funcad.primitives.shape import broadcast_in_dim_p
+from funcad.primitives.shape import broadcast_in_dim_p, concatenate_p, reshape_p
 from funcad.primitives.transcendental import exp_p
 
 __all__ = ["lowered", "shortened"]
@@ -32,16 +33,17 @@ def lowered(jaxpr: Jaxpr) -> list[Equation]:
     for equation in jaxpr.equations:
         parts = PARTS.get(equation.primitive.name)
         aval = equation.outputs[0].aval if equation.outputs else None
-        if parts is None or not isinstance(aval, Aval) or not aval.shape or any([_loose(a, aval) for a in equation.inputs]):
+        fits = parts is not None and isinstance(aval, Aval) and aval.shape
+        if not fits or equation.primitive is not place_sum_p and any([_loose(a, aval) for a in equation.inputs]):
             result.append(equation)
             continue
         steps: list[Equation] = []
 
-        def do(primitive: Any, *inputs: Any, out: Any = None, steps: list = steps, equation: Any = equation) -> Var:
+        def do(primitive: Any, *inputs: Any, out: Any = None, steps: list = steps, at: Any = equation, **params: Any) -> Var:
             inputs = tuple([a if isinstance(a, (Var, Literal)) else Literal(a) for a in inputs])
             known = [a.aval for a in inputs]
-            var = Var(primitive.abstract_eval(*known)) if out is None else out
-            steps.append(Equation(primitive, inputs, {}, (var,), equation.source))
+            var = Var(primitive.abstract_eval(*known, **params)) if out is None else out
+            steps.append(Equation(primitive, inputs, params, (var,), at.source))
             return var
 
         if parts(do, equation.outputs[0], *equation.inputs, **equation.params) is None:
@@ -92,6 +94,29 @@ def _rsqrt(do: Any, out: Var, x: Any) -> Any:
     return do(div_p, 1.0, do(sqrt_p, x), out=out) if out.aval.dtype.kind in "fc" else None
 
 
+def _place_sum(do: Any, out: Var, *xs: Any, indices: tuple, shape: tuple) -> Any:
+    """Pieces that lie beside each other along one axis and leave nothing out are joined, and added to zero all the same."""
+    if len(xs) < 2 or out.aval.dtype.kind not in "fc" or any([type(x) is Literal for x in xs]):
+        return None
+    if len(shape) == 1:  # numbers are pieces, too
+        xs = tuple([do(reshape_p, x, shape=(1,)) if type(index[0]) is int else x for x, index in zip(xs, indices)])
+        indices = tuple([((index[0], 1, 1),) if type(index[0]) is int else index for index in indices])
+    if any([len(index) != len(shape) or not all([type(entry) is tuple for entry in index]) for index in indices]):
+        return None
+    axes = {i for index in indices for i, (entry, n) in enumerate(zip(index, shape)) if entry != (0, n, 1)}
+    if len(axes) != 1:
+        return None
+    (axis,) = axes
+    order = sorted(range(len(xs)), key=lambda k: indices[k][axis][0])
+    end = 0
+    for k in order:
+        start, count, step = indices[k][axis]
+        if start != end or step != 1 and count != 1:
+            return None
+        end += count
+    return do(add_p, do(concatenate_p, *[xs[k] for k in order], axis=axis), 0.0, out=out) if end == shape[axis] else None
+
+
 PARTS: dict[str, Callable[..., Any]] = {
     "mul_add": _mul_add,
     "tanh_linear": _tanh_linear,
@@ -99,6 +124,7 @@ PARTS: dict[str, Callable[..., Any]] = {
     "logistic": _logistic,
     "integer_pow": _integer_pow,
     "rsqrt": _rsqrt,
+    "place_sum": _place_sum,
 }
 
 

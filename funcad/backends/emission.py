@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from funcad.backends import batches, loops, tiles
+from funcad.backends import batches, in_place, loops, tiles
 from funcad.backends.buffers import LARGE, empty
 from funcad.backends.compositions import lowered, shortened
 from funcad.backends.interpreter import _on_numpy
@@ -51,7 +51,7 @@ class Row:
 class Frame:
     """Scratch arrays of a loop: `block` is in front of it, `shape` gives the scratch shape of an aval, None if it has none."""
 
-    __slots__ = ("block", "free", "shape", "bytes", "names", "views")
+    __slots__ = ("block", "free", "shape", "bytes", "names", "views", "boxes")
 
     def __init__(self, block: Block, shape: Callable[[Any], tuple | None] = lambda aval: aval.shape):
         self.block = block
@@ -60,6 +60,7 @@ class Frame:
         self.bytes = 0
         self.names: list[tuple[str, tuple, Any]] = []
         self.views: dict[Any, str] = {}  # (scratch array, dtype) -> a view of it as that dtype
+        self.boxes: dict[tuple[str, np.dtype], str] | None = None  # (scalar, dtype) -> name of the array that holds it
 
 
 class Emission:
@@ -74,6 +75,7 @@ class Emission:
         self.counts: Counter[str] = Counter()
         self.doomed: list[str] = []
         self.positional = w.np == "np"  # `out` by position is quicker, by name it is easier to read
+        self.settled: set[str] = set()  # texts of scalars that do not change while loops run
 
     # -- values
 
@@ -89,7 +91,9 @@ class Emission:
         return self.value(v.text, v.aval, v.storages, v.whole, v.shape)
 
     def literal(self, atom: Literal) -> Value:
-        return self.value(self.w.literal(atom.value), atom.aval, shape=())
+        text = self.w.literal(atom.value)
+        self.settled.add(text)
+        return self.value(text, atom.aval, shape=())
 
     def release(self, v: Value) -> None:
         if not v.alive:
@@ -123,7 +127,11 @@ class Emission:
         return lowered(jaxpr)
 
     def unmade_broadcasts(self, equations: Sequence[Equation], keep: set[Var]) -> dict[Var, tuple]:
-        return unmade_broadcasts(equations, keep)
+        return {**unmade_broadcasts(equations, keep), **(in_place.unmade_reshapes(equations, keep) if self.in_loop() else {})}
+
+    def in_loop(self) -> bool:
+        """Is this the body of a loop of the program, not of tiles?"""
+        return self.frame is not None and self.frame.boxes is not None
 
     def row(self, text: str, whole: bool) -> Row:
         return Row(text, whole)
@@ -164,7 +172,7 @@ class Emission:
         self, equations: list[Equation], env: dict[Var, Value], outputs: Sequence[Any], rows: dict[Var, list[Row]]
     ) -> list[Value]:
         keep = {o for o in outputs if type(o) is Var}
-        lazy = unmade_broadcasts(equations, keep | set(rows))
+        lazy = self.unmade_broadcasts(equations, keep | set(rows))
         dying = deaths(equations, keep)
         read = keep.union(*[e.inputs for e in equations])
         self.store([v for v in env if v in rows], env, rows)
@@ -237,6 +245,8 @@ class Emission:
         self, equation: Equation, operands: list[Value], env: dict[Var, Value], dying: list[Value], rows: dict[Var, list[Row]]
     ) -> None:
         primitive = equation.primitive
+        if self.in_loop() and in_place.write(self, equation, operands, env, dying, rows):
+            return
         if primitive is select_p:
             found = self.masked(equation, operands, dying, rows)
             if found is not None:
@@ -340,31 +350,57 @@ class Emission:
     ) -> Value:
         aval: Any = var.aval
         possible = call.out and bool(aval.shape) and aval.size > 0
+        quickly = self.depth > 0  # what a call costs before it starts counts in every turn
+        if possible and call.elementwise and self.in_loop():
+            self._box_scalars(call, operands)
         if direct is not None:
             if possible:
-                self.w.line(call.text(direct.text, self.positional))
+                self.w.line(call.text(direct.text, self.positional, quickly))
             else:
-                self.w.line(direct.statement(call.text()))
+                self.w.line(direct.statement(call.text(None, self.positional, quickly)))
             return self.value(direct.text, aval, [Storage(False)])
         if possible and call.elementwise:
             v = writable_operand(operands, dying, aval)
             if v is not None:
                 name = self.fresh_name(var) if not self.depth else v.text
-                line = call.text(v.text, self.positional)
+                line = call.text(v.text, self.positional, quickly)
                 self.w.line(line if name == v.text else f"{name} = {line}")
                 return self.value(name, aval, v.storages, whole=True)
         if possible:
             found = self.scratch(aval)
             if found is not None:
                 target, storage = found
-                self.w.line(call.text(target, self.positional))
+                self.w.line(call.text(target, self.positional, quickly))
                 return self.value(target, aval, [storage], whole=True)
         name = self.fresh_name(var)
         target = None
         if possible and self.w.np == "np" and aval.size * aval.dtype.itemsize >= LARGE:
             target = self.empty(aval.shape, aval.dtype)
-        self.w.line(f"{name} = {call.text(target, self.positional)}")
+        self.w.line(f"{name} = {call.text(target, self.positional, quickly)}")
         return self.value(name, aval, [Storage(True)] if aval.shape else (), whole=bool(aval.shape))
+
+    def boxed(self, v: Value, dtype: np.dtype) -> str:
+        """The name of an array in front of the loop that holds the scalar, or what is the value's text anyway."""
+        frame = self.frame
+        if v.shape or v.text not in self.settled or frame is None or frame.boxes is None:
+            return v.text
+        name = frame.boxes.get((v.text, dtype))
+        if name is None:
+            name = frame.boxes[v.text, dtype] = self.w.name("k")
+            with self.w.within(frame.block):
+                self.w.line(f"{name} = {self.w.np}.array({v.text}, {dtype_text(self.w, dtype)})")
+        return name
+
+    def _box_scalars(self, call: Call, operands: Sequence[Value]) -> None:
+        """Scalars that no turn of the loop changes become arrays before it: a ufunc would turn them into arrays each time."""
+        (dtype, *others) = {v.aval.dtype for v in operands if v.aval.shape or not v.aval.weak}
+        if others or dtype.kind not in "fc" or call.function.endswith("power"):
+            return
+        for i, v in enumerate(operands):
+            kind = v.aval.dtype.kind
+            short = kind == "i" and call.operator and len(v.text) < 10  # no more digits than floats hold
+            if call.args[i] == v.text and (kind == "f" or kind == dtype.kind or short):
+                call.args[i] = self.boxed(v, dtype)
 
     def store(self, variables: Sequence[Var], env: dict[Var, Value], rows: dict[Var, list[Row]]) -> None:
         """Write values that were computed without regard to the rows they belong into."""

@@ -3,7 +3,9 @@
 Idea: rows of the scanned arrays come from iterating over them, results go straight into the rows of the stacked arrays, and
 the temporaries of a body live in scratch arrays that every turn uses again. A carry has a buffer of its own: an operation may
 write the next carry over the last one when that dies, otherwise it writes into a second buffer and the two names are exchanged
-at the end of the turn. Invariants: the buffer that a carry starts from is a copy, or memory that the program owns and nobody
+at the end of the turn. What a turn need not do is not in it: a scalar that no turn changes is made an array in front of the
+loop, for the ufuncs that read it, and what is collected of a carry as it comes in is copied afterwards from where it is
+collected as it goes out. Invariants: the buffer that a carry starts from is a copy, or memory that the program owns and nobody
 else sees; at the end of a turn every carry is in memory of its own. Loops that fill stacks (the forward half of a
 differentiated `while`) are left to the implementation. Traps: a carry that is also a row of the output must not be written
 again; a name is exchanged only with one whose array has the same shape and dtype.
@@ -21,6 +23,7 @@ from funcad.ir.jaxpr import Equation, Jaxpr, Var
 __all__ = ["write"]
 
 MAX_DEPTH = 12  # Python refuses more than twenty nested blocks
+SHIFTED = 2048  # bytes up to which starting to copy a row costs more than copying it
 
 
 def write(e: Any, equation: Equation, operands: list[Value], env: dict, dying: list[Value], rows: dict) -> bool:
@@ -139,14 +142,17 @@ def _final_carries(e: Any, carries: list[_Carry], ys: Sequence[Storage] = ()) ->
 class _Loop:
     """Entering and leaving a loop: its scratch arrays belong to the outermost one."""
 
-    def __init__(self, e: Any):
+    def __init__(self, e: Any, consts: Sequence[Value]):
         self.e = e
+        self.consts = consts
 
     def __enter__(self) -> None:
         e = self.e
         self.outermost = e.frame is None
         if self.outermost:
             e.frame = e.new_frame(e.w.aside())
+            e.frame.boxes = {}
+            e.settled.update([c.text for c in self.consts if not c.shape])
         e.depth += 1
 
     def __exit__(self, *exception: Any) -> None:
@@ -174,11 +180,13 @@ def _scan(e: Any, equation: Equation, operands: list[Value], env: dict, dying: l
     loops: list[tuple[str, str]] = []  # (loop variable, what it runs over)
     back = "[::-1]" if params["reverse"] else ""
     index = None
-    if any([not o.aval.shape for o in y_atoms]):
+    shifted = _shifted(carry_vars, outs, y_atoms) if length else {}
+    if any([not o.aval.shape and o not in shifted for o in y_atoms]):
         index = w.name("i")
         loops.append((index, f"range({length - 1}, -1, -1)" if back else f"range({length})"))
     row_lists: dict[Var, list] = {}
-    plain_stores = []
+    arrays: dict[Any, str] = {}  # what is collected -> the array that it is collected in
+    plain_stores, shifts = [], []
     for v, o in zip(equation.outputs[n_carry:], y_atoms):
         wanted = rows.get(v, [])
         direct = next((r for r in wanted if r.whole), None)
@@ -189,6 +197,11 @@ def _scan(e: Any, equation: Equation, operands: list[Value], env: dict, dying: l
             name = e.fresh_name(v)
             w.line(f"{name} = {e.empty(v.aval.shape, v.aval.dtype)}")
         e.counts[name] += 1
+        stacked.append((v, name, storage, direct))
+        if o in shifted:
+            shifts.append((name, o))
+            continue
+        arrays[o] = name
         if o.aval.shape:
             row = w.name("y")
             loops.append((row, name + back))
@@ -196,7 +209,6 @@ def _scan(e: Any, equation: Equation, operands: list[Value], env: dict, dying: l
         else:
             place = e.row(f"{name}[{index}]", False)
         e.counts[place.text] += 1
-        stacked.append((v, name, storage, direct))
         if type(o) is Var:
             row_lists.setdefault(o, []).append(place)
         else:
@@ -209,7 +221,7 @@ def _scan(e: Any, equation: Equation, operands: list[Value], env: dict, dying: l
         e.counts[name] += 1
         loops.append((name, x.text + back))
         x_values.append((name, v.aval, x.storages))
-    with _Loop(e):
+    with _Loop(e, consts):
         if not loops:
             w.line(f"for _ in range({length}):")
         elif len(loops) == 1:
@@ -228,6 +240,11 @@ def _scan(e: Any, equation: Equation, operands: list[Value], env: dict, dying: l
             for v in found:
                 e.release(v)
             e.drop_none()
+    for name, o in shifts:
+        start, rest, ahead = ("-1", ":-1", "1:") if back else ("0", "1:", ":-1")
+        w.line(f"{name}[{start}] = {starts[carry_vars.index(o)].text}")
+        if length > 1:
+            w.line(f"{name}[{rest}] = {arrays[shifted[o]]}[{ahead}]")
     for v, value in zip(equation.outputs, _final_carries(e, carries, [storage for _, _, storage, _ in stacked])):
         env[v] = value
     for v, name, storage, _ in stacked:
@@ -239,6 +256,19 @@ def _scan(e: Any, equation: Equation, operands: list[Value], env: dict, dying: l
                 w.line(row.statement(name))
     _unpin(e, carries, [name for _, name, *_ in stacked])
     return True
+
+
+def _shifted(carry_vars: Sequence[Var], outs: Sequence[Any], y_atoms: Sequence[Any]) -> dict[Any, Var]:
+    """Carries that are collected as they come in, with what the same carry goes out as, if that is collected, too.
+
+    One array is the other then, a step later: it is copied after the loop, where a copy does not cost a call in each turn.
+    """
+    found = {}
+    for v, o in zip(carry_vars, outs):
+        if type(o) is Var and o in y_atoms and o not in carry_vars and v in y_atoms:
+            if v.aval.size * v.aval.dtype.itemsize <= SHIFTED and o.aval.dtype == v.aval.dtype:
+                found[v] = o
+    return found
 
 
 def _unpin(e: Any, carries: list[_Carry], names: Sequence[str]) -> None:
@@ -262,7 +292,7 @@ def _while(e: Any, equation: Equation, operands: list[Value], env: dict, dying: 
     carries = _begin_carries(e, starts, body.inputs[n_consts:], body.outputs, {})
     count = w.name("n")
     w.line(f"{count} = 0")
-    with _Loop(e):
+    with _Loop(e, consts):
         w.line("while True:")
         with w.within(w.inner()):
             test = [e.alias(c) for c in consts[:n_cond]]

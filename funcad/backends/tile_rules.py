@@ -15,11 +15,10 @@ import numpy as np
 
 from funcad.backends.memory import Storage, Value, writable_operand
 from funcad.backends.text import dtype_text
-from funcad.backends.text_rules import broadcasts
 from funcad.ir.aval import Aval
 from funcad.ir.jaxpr import Equation, Literal, Var
 
-__all__ = ["write", "literal", "bits_of"]
+__all__ = ["write", "bits_of"]
 
 LONGEST_ROW = 4096  # elements up to which a sum has few enough terms for each of einsum's 32 (or 16) partial sums
 
@@ -40,20 +39,6 @@ def write(e: Any, q: Equation, operands: list[Value], env: dict, dying: list[Val
     """Write this equation's lines in a tile; False: a plain line does. `e` is the Emission."""
     rule = _RULES.get(q.primitive.name)
     return rule is not None and e.w.np == "np" and rule(_Place(e, q, env, rows), q, operands, dying)
-
-
-def literal(e: Any, q: Equation, atom: Literal) -> Value:
-    """A scalar operand; beside floats it is an array of no axes, which NumPy need not convert at each call."""
-    w = e.w
-    dtypes = {a.aval.dtype for a in q.inputs if type(a) is Var and q.outputs[0].aval.shape}
-    dtype = dtypes.pop() if len(dtypes) == 1 else None
-    same = dtype is not None and (atom.aval.dtype == dtype or atom.aval.weak and atom.aval.dtype.kind == "f")
-    if w.np != "np" or not same or dtype.char not in "fd" or len(q.inputs) != 2 or q.params or not broadcasts(q.primitive):
-        return e.literal(atom)
-    with np.errstate(all="ignore"):
-        array = np.array(atom.value, dtype)
-    spelled = f"{w.np}.array({float(array)!r}, {dtype_text(w, dtype)})" if np.isfinite(array) else None
-    return e.value(w.constant("k", array, spelled, key=("array", dtype.str, array.tobytes())), atom.aval, shape=())
 
 
 class _Place:

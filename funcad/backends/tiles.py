@@ -285,7 +285,7 @@ class _Group:
             rows[v] = [e.row(tile, True)]
         for q, dead in zip(self.equations, deaths(self.equations, keep)):
             w.equation = q if q.source is not None else self.equation
-            operands = [tile_rules.literal(e, q, a) if type(a) is Literal else env[a] for a in q.inputs]
+            operands = [e.literal(a) if type(a) is Literal else env[a] for a in q.inputs]
             ends = [env[v] for v in dead if v in env]
             (var,) = q.outputs
             self.role = self.role_of(var)

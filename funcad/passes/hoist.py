@@ -3,11 +3,13 @@
 For each `scan` of known length, in this order:
   * a carry that the body returns as it got it is a constant of the loop;
   * equations of constants alone are computed once, before the loop;
+  * of a composition (t * (1 - y * y), a * b + c * d) the factor or product that xs and constants alone give is split off;
   * equations of xs and constants alone (products, element operations, changes of shape) are computed for all steps together
     before the loop, by their batch rules: `x_t @ W` for all t is one product. Their results are xs of the loop;
   * a carry that is only added to (`acc + f(...)`, and nothing else reads acc) is taken out: the loop returns what is summed, or
     the operands of the product that makes it, for each step, and one sum or product over all steps follows;
-  * products that only ys read (`h_t @ W`) are computed after the loop, for all steps together.
+  * products that only ys read (`h_t @ W`) are computed after the loop, for all steps together; so are elementary
+    functions of small values, if what they need of all steps takes no more memory than what they gave.
 
 Memory rule: what the loop newly reads or writes per step is at most MEMORY times what it read and wrote before.
 Invariants: bodies with effects are left alone; results differ by the order of sums only, as for any reduction. A loop without
@@ -25,6 +27,7 @@ from funcad.ir.jaxpr import Equation, Jaxpr, Literal, Var
 from funcad.ir.state import state
 from funcad.ir.trace import trace_function
 from funcad.passes.accumulate import Accumulations
+from funcad.passes.split_up import split_up
 from funcad.passes.subprograms import kind_of, split
 from funcad.primitives.contraction import dot_general_p
 from funcad.primitives.indexing import basic_index_p
@@ -34,6 +37,11 @@ from funcad.primitives.shape import broadcast_in_dim_p, reshape_p, slice_p, tran
 __all__ = ["hoist"]
 
 MEMORY = 4
+SMALL = 4096  # bytes up to which a value's operations cost more to start than to run
+ELEMENTARY = frozenset(
+    "exp exp2 expm1 log log2 log10 log1p sin cos tan arcsin arccos arctan arctan2 sinh cosh tanh arcsinh arccosh arctanh "
+    "logistic logaddexp logaddexp2 pow erf erfc erfinv lgamma digamma softplus safe_log".split()
+)
 VIEWS = frozenset([broadcast_in_dim_p, reshape_p, transpose_p, basic_index_p, slice_p])
 TOGETHER = VIEWS | {dot_general_p, reduce_sum_p, reduce_max_p, reduce_min_p}  # besides element operations
 
@@ -93,6 +101,7 @@ class Loop:
     def run(self) -> None:
         self.keep_constants_out()
         self.hoist_constants()
+        self.body = split_up(self.body, {*self.xs, *self.consts})
         Accumulations(self).run(products_only=True)  # before their factors meet outside
         self.hoist_xs()
         Accumulations(self).run()
@@ -153,12 +162,15 @@ class Loop:
 
     def sink_ys(self) -> None:
         """Products that only ys read, and what is made of them, are computed after the loop; so is what ys and xs give."""
-        found = self.sinkable()
-        after = {e.outputs[0] for e in found}
         constants = set(self.consts)
-        inputs = list(dict.fromkeys([a for e in found for a in e.inputs if type(a) is Var and a not in after | constants]))
+        found = [e for e in self.read_by_ys(frozenset()) if any([type(a) is Var and a not in constants for a in e.inputs])]
+        inputs = self.read_by(found)
+        if not self.spares_memory(found, inputs):
+            found = self.sinkable()
+            inputs = self.read_by(found)
         if not found or sum([self.cost(a) for a in inputs]) > self.budget:
             return
+        after = {e.outputs[0] for e in found}
         for v in inputs:
             self.everywhere(v)
         results = [v for v in after if v in self.ys]
@@ -168,6 +180,22 @@ class Loop:
                 self.names[self.outer_ys[k]] = outer[self.ys[k]]
                 del self.ys[k], self.outer_ys[k]
         self.taken_out(found)
+
+    def spares_memory(self, found: list[Equation], inputs: list[Var]) -> bool:
+        """Do the values that these equations start from take no more memory than those of their results that are ys?
+
+        Cheap operations by themselves stay in the loop, where a compiled loop does them on the way.
+        """
+        if not any([e.primitive.name in ELEMENTARY for e in found]):
+            return False
+        ys = [e.outputs[0] for e in found if e.outputs[0] in self.ys]
+        costs = [self.cost(a) for a in inputs]
+        return max(costs, default=0) <= SMALL and sum(costs) <= sum([bytes_of(v.aval) for v in ys])
+
+    def read_by(self, found: list[Equation]) -> list[Var]:
+        """What changes from step to step and enters these equations from outside of them."""
+        known = {*self.consts, *[e.outputs[0] for e in found]}
+        return list(dict.fromkeys([a for e in found for a in e.inputs if type(a) is Var and a not in known]))
 
     def sinkable(self, without: frozenset = frozenset()) -> list[Equation]:
         """What could be computed after the loop; `without` has final values of carries that are taken as ys."""

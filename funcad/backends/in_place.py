@@ -1,0 +1,106 @@
+"""Operations in the bodies of loops that are written into memory that is there, in more than one line.
+
+np.where, np.concatenate of numbers and their like make a new array in each turn, and take longer to start than small arrays
+take to be written element by element. Here a choice is a copy and a masked copy, an array of numbers is one assignment per
+number, and a placement is zeros with the operand in them. Invariant: the bits are those of the operation's own text. Trap:
+np.putmask repeats values that are too few, so only scalars and arrays of the full shape are given to it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from funcad.backends.memory import Storage, Value, writable_operand
+from funcad.backends.text import index_text
+from funcad.ir.jaxpr import Equation, Var
+from funcad.primitives.indexing import _python_index
+
+__all__ = ["write", "unmade_reshapes"]
+
+SMALL = 4096  # bytes up to which starting an operation costs more than its work
+
+
+def write(e: Any, equation: Equation, operands: list[Value], env: dict, dying: list[Value], rows: dict) -> bool:
+    """Write the equation if it is one of these; `e` is the Emission, in a loop."""
+    rule = {"select": _select, "concatenate": _concatenate, "basic_place": _place}.get(equation.primitive.name)
+    aval: Any = equation.outputs[0].aval if rule is not None else None
+    if rule is None or not aval.shape or 0 in aval.shape or aval.dtype.kind not in "biufc":
+        return False
+    return bool(rule(e, equation, operands, env, dying, rows))
+
+
+def _target(e: Any, var: Var, rows: dict, other: Value | None = None) -> Value:
+    """Where the result goes: the row that collects it, the operand that it may be written over, or scratch memory."""
+    wanted = rows.get(var, [])
+    if wanted and wanted[0].whole:
+        return e.value(wanted[0].text, var.aval, [Storage(False)])
+    if other is not None:
+        return e.value(other.text, var.aval, other.storages, whole=True)
+    target, storage = e.scratch(var.aval)
+    return e.value(target, var.aval, [storage], whole=True)
+
+
+def _written(e: Any, var: Var, found: Value, env: dict, rows: dict) -> bool:
+    """The result is there; other rows that collect it get copies."""
+    for row in rows.get(var, ()):
+        if row.text != found.text:
+            e.w.line(row.statement(found.text))
+    env[var] = found
+    return True
+
+
+def _select(e: Any, equation: Equation, operands: list[Value], env: dict, dying: list[Value], rows: dict) -> bool:
+    var, (mask, chosen, other) = equation.outputs[0], operands
+    aval: Any = var.aval
+    if aval.size * aval.dtype.itemsize > SMALL or mask.shape != aval.shape or chosen.shape not in ((), aval.shape):
+        return False
+    if any([v.aval.dtype != aval.dtype and not v.aval.weak for v in (chosen, other)]):
+        return False
+    found = _target(e, var, rows, writable_operand([other], dying, aval))
+    if found.text != other.text:
+        e.w.line(f"{found.text}[...] = {other.text}")
+    e.w.line(f"{e.w.np}.putmask({found.text}, {mask.text}, {e.boxed(chosen, aval.dtype)})")
+    return _written(e, var, found, env, rows)
+
+
+def unmade_reshapes(equations: Sequence[Equation], keep: set[Var]) -> dict[Var, tuple]:
+    """Numbers as arrays of one element that only `_concatenate` reads: the number itself will do."""
+    readers: dict[Var, list[Equation]] = {}
+    for equation in equations:
+        for a in equation.inputs:
+            if type(a) is Var:
+                readers.setdefault(a, []).append(equation)
+    found: dict[Var, tuple] = {}
+    for equation in equations:
+        if equation.primitive.name in ("reshape", "broadcast_in_dim"):
+            (x,), (v,) = equation.inputs, equation.outputs
+            if type(x) is Var and not x.aval.shape and v.aval.shape == (1,) and v not in keep:
+                if all([r.primitive.name == "concatenate" for r in readers.get(v, ())]):
+                    found[v] = ()
+    return found
+
+
+def _concatenate(e: Any, equation: Equation, operands: list[Value], env: dict, dying: list[Value], rows: dict) -> bool:
+    if not any([v.shape != v.aval.shape for v in operands]):
+        return False
+    var = equation.outputs[0]
+    found = _target(e, var, rows)
+    start = 0
+    for v in operands:
+        end = start + v.aval.shape[0]
+        if end > start:
+            e.w.line(f"{found.text}[{start if v.shape != v.aval.shape else f'{start}:{end}'}] = {v.text}")
+        start = end
+    return _written(e, var, found, env, rows)
+
+
+def _place(e: Any, equation: Equation, operands: list[Value], env: dict, dying: list[Value], rows: dict) -> bool:
+    var, (x,) = equation.outputs[0], operands
+    index = _python_index(equation.params["index"])
+    if x.aval.dtype != var.aval.dtype or x.shape != x.aval.shape:
+        return False
+    found = _target(e, var, rows)
+    e.w.line(f"{found.text}[...] = 0")
+    e.w.line(f"{found.text}[{index_text(index)}] = {x.text}")
+    return _written(e, var, found, env, rows)
