@@ -376,3 +376,13 @@ def test_vectors_wider_than_the_registers(monkeypatch: pytest.MonkeyPatch) -> No
     for seed in range(6):
         test_random_groups_in_every_layout(seed)
     test_sums_are_as_exact_as_numpys(F32, 1025)
+
+
+def test_what_hands_out_parts_is_not_optimised() -> None:
+    """`kernel` runs a few instructions per call, `part` all elements: only that one is worth the compiler's time."""
+    x, y = Var(Aval((100_000,), np.dtype(float))), Var(Aval((100_000,), np.dtype(float)))
+    group = kernels.analyse(Jaxpr((x,), (Equation(transcendental.exp_p, (x,), {}, (y,)),), (y,)))
+    for split in (True, False):
+        text = kernels.kernel_text(group, target.host(), 2, 1, ("1",), split=split)
+        slow = [line for line in text.split("\n") if line.startswith("define ") and "optnone" in line]
+        assert ["@kernel(" in line for line in slow] == ([True] if split else [])
