@@ -17,7 +17,7 @@ import pytest
 import scipy.special
 
 from funcad.backends.native import ir, target
-from funcad.backends.native.emitter import Emitter
+from funcad.backends.native.emitter import Emitter, Lane
 from tests.native_lanes import equation_of, kernel
 
 pytest.importorskip("llvmlite")
@@ -251,6 +251,29 @@ def test_integer_powers(dtype: str) -> None:
         with np.errstate(all="ignore"):
             x = np.array(SPECIAL).astype(dtype)
             agree_with_numpy(run(x), np.power(x, n), x)
+
+
+@pytest.mark.skipif(not FUSED, reason="the C library's functions")
+@pytest.mark.parametrize("dtype", ["float64", "float32"])
+def test_tanh_where_its_quotient_is_poor(dtype: str) -> None:
+    """Below 0.35 each of three roundings of E / (E + 2) can show in full: 2.5 ulp without the correction."""
+    x = np.random.default_rng(3).uniform(0.1, 0.36, 20000).astype(dtype)
+    with mp.workdps(40):
+        size = errors(compiled("tanh", 1, x.dtype)(x), [mp.tanh(mp.mpf(float(v))) for v in x])
+    assert size.max() <= 2.0, x[np.argmax(size)]
+
+
+@pytest.mark.skipif(not FUSED, reason="the C library's functions")
+@pytest.mark.parametrize("name", ["tanh", "log1p", "log"])
+def test_one_division(name: str) -> None:
+    """Divisions and choices take the longest: the text of a function has few of them."""
+    module = ir.Module()
+    function = ir.Function(module, "f", [("<4 x double>", "%x")], "<4 x double>")
+    emitter = Emitter(function, 4, target.host())
+    getattr(emitter, name)(Lane(np.dtype(float), ("%x",)))
+    text = function.text()
+    assert text.count("fdiv") == 1
+    assert text.count(" select ") <= {"tanh": 2, "log1p": 3, "log": 5}[name]
 
 
 def test_symmetry() -> None:

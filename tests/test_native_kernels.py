@@ -425,3 +425,13 @@ def test_operands_that_no_near_cache_holds_are_asked_for_ahead() -> None:
     assert "prefetch" not in _text(_horner(1000), 4, 4)
     calls = [line for line in _text(_horner(1000), 4, 4, far=True).splitlines() if "call void @llvm.prefetch" in line]
     assert len(calls) == 2  # the lines of the cache that four vectors of 256 bits take
+
+
+def test_what_hands_out_parts_is_not_optimised() -> None:
+    """`kernel` runs a few instructions per call, `part` all elements: only that one is worth the compiler's time."""
+    x, y = Var(Aval((100_000,), np.dtype(float))), Var(Aval((100_000,), np.dtype(float)))
+    group = kernels.analyse(Jaxpr((x,), (Equation(transcendental.exp_p, (x,), {}, (y,)),), (y,)))
+    for split in (True, False):
+        text = kernels.kernel_text(group, target.host(), 2, 1, ("1",), split=split)
+        slow = [line for line in text.split("\n") if line.startswith("define ") and "optnone" in line]
+        assert ["@kernel(" in line for line in slow] == ([True] if split else [])

@@ -97,7 +97,8 @@ def _kernel(module: ir.Module, jaxpr: Jaxpr, host: Any, lanes: int) -> None:
     emit_batch(part, jaxpr, host, lanes, pointers, results, "%lo", "%hi")
     part.do("ret void")
     module.add(part)
-    kernel = ir.Function(module, "kernel", [("ptr", "%slots"), ("ptr", "%arena"), ("ptr", "%context")], "i32")
+    parameters = [("ptr", "%slots"), ("ptr", "%arena"), ("ptr", "%context")]
+    kernel = ir.Function(module, "kernel", parameters, "i32", ir.RUNS_ONCE)
     numbers = _word(kernel, "%slots", n, "ptr")
     runner, length, total = [_word(kernel, numbers, i, kind) for i, kind in ((RUNNER, "ptr"), (CHUNK, "i64"), (SIZE, "i64"))]
     serial = kernel.put(f"icmp eq ptr {runner}, null")

@@ -26,13 +26,6 @@ EXP = [
     0.00019841269863066696, 2.4801521269532122e-05, 2.7557268439678e-06, 2.7620101012098e-07, 2.5100395159429243e-08,
 ]  # fmt: skip
 EXP_SINGLE = [0.5, 0.16666576989698775, 0.041666554617204574, 0.008363179052722578, 0.0013926183587713494]
-# (tanh(x) - x) / x**3 as a polynomial in x**2, for |x| <= 0.55
-TANH = [
-    -0.3333333333333333, 0.13333333333332714, -0.053968253967434016, 0.021869488493666944, -0.008863234397814355,
-    0.003592110378689024, -0.001455661830100716, 0.0005889360520074057, -0.0002346347410887237, 8.511313685577671e-05,
-    -2.060276537636634e-05,
-]  # fmt: skip
-TANH_SINGLE = [-0.3333333134651184, 0.13333111493535187, -0.05390942841768265, 0.021309388801455498, -0.00661022774875164]
 # (log((1 + s) / (1 - s)) - 2 s) / s**3 as a polynomial in s**2, for (1 + s) / (1 - s) in [sqrt(1/2), sqrt(2)]
 LOG = [
     0.666666666666667, 0.39999999999899444, 0.2857142862600327, 0.22222211130259878, 0.18182889455674947,
@@ -145,19 +138,33 @@ class Floats:
     def float(self, a: str) -> str:
         return self.put(f"bitcast {self.integers} {a} to {self.kind}")
 
+    def negative(self, a: str) -> str:
+        """Whether the sign bit is set; a choice by it needs no comparison."""
+        return self.put(f"icmp slt {self.integers} {self.bits(a)}, {self.ik(0)}")
+
     def nonzero(self, a: str) -> str:
         return self.put(f"icmp ne {self.integers} {a}, {self.ik(0)}")
 
     def polynomial(self, coefficients: Sequence[float], x: str) -> str:
-        """c[0] + c[1] x + ..., pairs of terms first (Estrin): the processor works on several at once."""
-        terms: list[Any] = list(coefficients)
-        power = x
-        while len(terms) > 1:
-            pairs = [self.fma(terms[i + 1], power, terms[i]) for i in range(0, len(terms) - 1, 2)]
-            terms = pairs + terms[len(pairs) * 2 :]
-            if len(terms) > 1:
-                power = self.mul(power, power)
-        return terms[0]
+        """c[0] + c[1] x + ...: even and odd terms by themselves, of long ones every fourth (Horner); those are joined.
+
+        Pairs all the way down (Estrin) wait less for each other, but need more instructions, and these are what counts: the
+        processor works on several vectors at once, as many as it can hold the unfinished instructions of.
+        """
+        power, step = x, 1
+        while step < 4 and len(coefficients) > (4, 12)[step // 2]:
+            power, step = self.mul(power, power), 2 * step
+        terms: list[Any] = []
+        for first in range(step):
+            term: Any = None
+            for c in reversed(coefficients[first::step]):
+                term = c if term is None else self.fma(term, power, c)
+            terms.append(term)
+        while step > 1:
+            step //= 2
+            power = x if step == 1 else self.mul(x, x)
+            terms = [self.fma(terms[i + step], power, terms[i]) for i in range(step)]
+        return terms[0]  # type: ignore[no-any-return]
 
     def two_sum(self, large: Any, small: Any) -> tuple[str, str]:
         """The sum and its rounding error, for |large| >= |small| (or large = 0)."""
@@ -184,13 +191,23 @@ class Floats:
         """2**k for the bits that `nearest` gives; 2**(k - less)."""
         return self.float(self.iop("shl", self.iop("add", bits, self.bias - less), self.mantissa))
 
-    def scale(self, y: str, bits: str, less: int = 0) -> str:
-        """y * 2**(k - less) in two steps, for results that are subnormal or overflow."""
-        total = self.iop("add", bits, 2 * self.bias - less)
+    def _two_steps(self, bits: str) -> tuple[str, str]:
+        """2**k as a product of two, for results that are subnormal or overflow."""
+        total = self.iop("add", bits, 2 * self.bias)
         half = self.iop("lshr", total, 1)
         rest = self.iop("sub", total, half)
         first, second = (self.float(self.iop("shl", part, self.mantissa)) for part in (half, rest))
+        return first, second
+
+    def scale(self, y: str, bits: str) -> str:
+        """y * 2**k."""
+        first, second = self._two_steps(bits)
         return self.mul(self.mul(y, first), second)
+
+    def scale_more(self, q: str, bits: str) -> str:
+        """(1 + q) * 2**k."""
+        first, second = self._two_steps(bits)
+        return self.mul(self.fma(first, q, first), second)
 
     def reduce_exp(self, x: str) -> tuple[str, str]:
         """r with x = k log(2) + r, and k's bits."""
@@ -206,7 +223,7 @@ class Floats:
         if not nonpositive:
             x = self.at_most(x, high)
         r, bits = self.reduce_exp(self.at_least(x, low))
-        return self.scale(self.add(self.expm1_reduced(r), 1.0), bits)
+        return self.scale_more(self.expm1_reduced(r), bits)
 
     def exp2(self, x: str) -> str:
         high, low = LN2 if self.double else LN2_SINGLE
@@ -214,7 +231,7 @@ class Floats:
         k, bits = self.nearest(x, 1.0)
         rest = self.sub(x, k)
         r = self.fma(rest, high, self.mul(rest, low))
-        return self.scale(self.add(self.expm1_reduced(r), 1.0), bits)
+        return self.scale_more(self.expm1_reduced(r), bits)
 
     def expm1(self, x: str) -> str:
         high, low = LN2 if self.double else LN2_SINGLE
@@ -244,15 +261,24 @@ class Floats:
         return high, self.add(self.sub(1.0, high), q), bits
 
     def tanh(self, x: str) -> str:
-        """1 - 2 / (exp(2 |x|) + 1), and a polynomial near 0, where that cancels."""
-        size = self.at_most(self.abs(x), 22.0 if self.double else 10.0)
-        r, bits = self.reduce_exp(self.add(size, size))
-        power = self.power_of_two(bits)
-        far = self.sub(1.0, self.div(2.0, self.fma(power, self.expm1_reduced(r), self.add(power, 1.0))))
-        square = self.mul(size, size)
-        series = self.polynomial(TANH if self.double else TANH_SINGLE, square)
-        near = self.fma(self.mul(size, square), series, size)
-        return self.copysign(self.select(self.compare("olt", size, 0.55), near, far), x)
+        """h / (h + 1) for h = (exp(2 |x|) - 1) / 2.
+
+        With 2 |x| = k log(2) + r, h is (2**k - 1) / 2 + 2**k r / 2, both of them exact or nearly so, and a small rest. Below
+        0.35 the rounding of h + 1 would show; there h - h * (h / (h + 1)) is better.
+        """
+        high, low = LN2 if self.double else LN2_SINGLE
+        sign = self.iop("and", self.bits(x), -1 << (8 * self.size - 1))
+        size = self.at_most(self.float(self.iop("xor", self.bits(x), sign)), 22.0 if self.double else 10.0)
+        k, bits = self.nearest(size, 2 * LOG2_E[0])
+        first = self.fma(k, -high, self.add(size, size))
+        r = self.fma(k, -low, first)
+        series = self.polynomial(EXP if self.double else EXP_SINGLE, r)
+        rest = self.fma(self.mul(r, r), series, self.mul(k, -low))
+        power = self.power_of_two(bits, 1)
+        h = self.fma(power, rest, self.fma(power, first, self.sub(power, 0.5)))
+        far = self.div(h, self.add(h, 1.0))
+        out = self.select(self.compare("olt", size, 0.35), self.less(h, far, h), far)
+        return self.float(self.iop("or", self.bits(out), sign))
 
     def hyperbolic(self, x: str, sign: float) -> str:
         """(exp(a) + sign exp(-a)) / 2 for a = |x|; without cancellation only for a >= 1 if sign is -1."""
@@ -268,13 +294,8 @@ class Floats:
     def split(self, x: str, extra: Any = 0.0) -> tuple[str, str]:
         """k and m in [sqrt(1/2), sqrt(2)] with x = 2**(k + extra) m, for positive normal x."""
         shifted, start = self._shifted(x)
-        exponent = self.iop("lshr", shifted, self.mantissa)
-        anchor = 2.0**self.mantissa  # whose low bits are an integer
-        number = self.float(self.iop("or", exponent, int(self.dtype.type(anchor).view(f"i{self.size}"))))
-        if extra == 0.0:
-            k = self.sub(number, anchor + self.bias)
-        else:
-            k = self.sub(number, extra)
+        number = self._anchored(self.iop("lshr", shifted, self.mantissa))
+        k = self.sub(number, 2.0**self.mantissa + self.bias if extra == 0.0 else extra)
         rest = self.iop("and", shifted, (1 << self.mantissa) - 1)
         return k, self.float(self.iop("add", rest, start))
 
@@ -282,6 +303,11 @@ class Floats:
         """The bits of x, moved so that the exponent is k plus the bias, and the bits of sqrt(1/2)."""
         start = int(np.sqrt(self.dtype.type(0.5)).view(f"i{self.size}"))
         return self.iop("add", self.bits(x), (self.bias << self.mantissa) - start), start
+
+    def _anchored(self, exponent: str) -> str:
+        """2**mantissa + exponent, for an integer that fits into the low bits of that power."""
+        anchor = self.dtype.type(2.0**self.mantissa).view(f"i{self.size}")
+        return self.float(self.iop("or", exponent, int(anchor)))
 
     def normal(self, x: str) -> tuple[str, str]:
         """k and m of `split` for every positive x: subnormal ones are scaled first."""
@@ -296,13 +322,11 @@ class Floats:
         half, t, _ = self._log_terms(f)
         return self._log_sum(f, k, half, t, correction)
 
-    def _log_sum(self, f: str, k: Any, half: str, t: str, correction: Any) -> str:
+    def _log_sum(self, f: str, k: Any, half: str, t: str, correction: Any, sign: float = 1.0) -> str:
+        """`sign` -1.0: k is given as -k."""
         high, low = LN2_SHORT if self.double else LN2_SHORT_SINGLE
-        if k is None:
-            rest = t if correction is None else self.add(t, correction)
-            return self.sub(f, self.sub(half, rest))
-        rest = self.fma(k, low, t) if correction is None else self.add(t, self.fma(k, low, correction))
-        return self.fma(k, high, self.sub(f, self.sub(half, rest)))
+        rest = self.fma(k, sign * low, t) if correction is None else self.add(t, self.fma(k, sign * low, correction))
+        return self.fma(k, sign * high, self.sub(f, self.sub(half, rest)))
 
     def _log_terms(self, f: str) -> tuple[str, str, str]:
         """f**2 / 2, t with log(1 + f) = f - f**2 / 2 + t, and s = f / (2 + f)."""
@@ -312,15 +336,15 @@ class Floats:
         series = self.polynomial(LOG if self.double else LOG_SINGLE, z)
         return half, self.mul(s, self.fma(z, series, half)), s
 
-    def at_edges(self, x: str, out: str, pole: float) -> str:
-        """A logarithm at its pole (-inf), below it (NaN), and at inf and NaN."""
+    def at_edges(self, x: str, out: str, above: str) -> str:
+        """A logarithm of x at its pole (-inf), below it (NaN), and at inf and NaN; `above` is x minus the pole."""
         out = self.select(self.compare("olt", x, math.inf), out, x)
-        edge = self.select(self.compare("oeq", x, pole), -math.inf, math.nan)
-        return self.select(self.compare("ule", x, pole), edge, out)
+        out = self.select(self.negative(above), math.nan, out)
+        return self.select(self.compare("oeq", above, 0.0), -math.inf, out)
 
     def log(self, x: str) -> str:
         k, m = self.normal(x)
-        return self.at_edges(x, self.log_core(self.sub(m, 1.0), k), 0.0)
+        return self.at_edges(x, self.log_core(self.sub(m, 1.0), k), x)
 
     def log_base(self, x: str, factor: tuple[float, float], exponent: tuple[float, float]) -> str:
         """log(x) times `factor`; `exponent` is log(2) times it, short enough for exact products."""
@@ -333,7 +357,7 @@ class Floats:
         rest = self.add(p_low, self.fma(low, factor[0], self.mul(high, factor[1])))
         total, error = self.two_sum(self.mul(k, exponent[0]), p)
         out = self.add(total, self.add(error, self.fma(k, exponent[1], rest)))
-        return self.at_edges(x, out, 0.0)
+        return self.at_edges(x, out, x)
 
     def log2(self, x: str) -> str:
         return self.log_base(x, LOG2_E if self.double else LOG2_E_SINGLE, (1.0, 0.0))
@@ -344,30 +368,25 @@ class Floats:
         return self.log_base(x, LOG10_E_SINGLE, LOG10_2_SHORT_SINGLE)
 
     def log1p_parts(self, x: str, low: Any = None) -> str:
-        """log(1 + x + low) for 1 + x > 0 that is finite; of -0.0 it is 0.0.
+        """log(1 + x + low) for 1 + x > 0 that is finite.
 
-        What 1 + x loses is added as log(u + lost) = log(u) + lost / u. Of 1 / u = (1 - s) / (1 + s) / 2**k three digits will
-        do, and spare a division.
+        1 + x = 2**k (1 + f), and f = 2**-k x - (1 - 2**-k) is exact but for its last bit, at the ends of the interval. What
+        is 0 for k = 0 is -0.0 here, so that the result has the sign of x.
         """
-        u = self.add(x, 1.0)
-        k, m = self.split(u)
-        lost = self.sub(self.at_most(x, 1.0), self.sub(u, self.at_least(x, 1.0)))
-        if low is not None:
-            lost = self.add(lost, low)
-        f = self.sub(m, 1.0)
+        exponent = self.iop("lshr", self._shifted(self.add(x, 1.0))[0], self.mantissa)
+        minus_k = self.sub(2.0**self.mantissa + self.bias, self._anchored(exponent))
+        scale = self.float(self.iop("shl", self.iop("sub", 2 * self.bias + 2, exponent), self.mantissa))
+        scale = self.mul(scale, 0.25)  # 2**-k, which may be subnormal
+        f = self.fma(x, scale, self.neg(self.sub(1.0, scale)))
         half, t, s = self._log_terms(f)
-        share = self.mul(self.mul(lost, self._twice_inverse(u)), self.fma(s, -0.5, 0.5))
-        correction = self.mul(share, self.add(self.mul(s, s), self.sub(1.0, s)))
-        return self._log_sum(f, k, half, t, correction)
-
-    def _twice_inverse(self, x: str) -> str:
-        """2**(1 - k), for the k of `split`; 0.0 for the largest numbers."""
-        exponent = self.iop("lshr", self._shifted(x)[0], self.mantissa)
-        return self.float(self.iop("shl", self.iop("sub", 2 * self.bias + 1, exponent), self.mantissa))
+        correction = None
+        if low is not None:  # low / (1 + x), of which a few digits will do: 1 / (1 + f) = (1 - s) / (1 + s)
+            share = self.mul(self.mul(low, scale), self.sub(1.0, s))
+            correction = self.mul(share, self.add(self.mul(s, s), self.sub(1.0, s)))
+        return self._log_sum(f, minus_k, half, t, correction, -1.0)
 
     def log1p(self, x: str) -> str:
-        out = self.log1p_parts(x)
-        return self.at_edges(x, self.select(self.compare("oeq", x, 0.0), x, out), -1.0)
+        return self.at_edges(x, self.log1p_parts(x), self.add(x, 1.0))
 
     def log1p_unit(self, x: str) -> str:
         """log(1 + x) for x in [0, 1] or NaN: no pole, no division but one."""

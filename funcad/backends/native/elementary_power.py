@@ -62,7 +62,7 @@ def _power_of_two(c: Floats, p: str, low: str) -> str:
     k, bits = c.nearest(p, 1.0)
     rest = c.add(c.sub(p, k), low)
     r = c.fma(rest, LN2[0], c.mul(rest, LN2[1]))
-    return c.scale(c.add(c.expm1_reduced(r), 1.0), bits)
+    return c.scale_more(c.expm1_reduced(r), bits)
 
 
 def _integral(c: Floats, y: str) -> tuple[str, str]:

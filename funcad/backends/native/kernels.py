@@ -374,6 +374,7 @@ def kernel_text(
         kernel.do("ret i32 0")
         module.add(kernel)
         return module.text()
+    kernel.attributes = ir.RUNS_ONCE
     part = ir.Function(module, "part", [("ptr", "%slots"), ("i64", "%lo"), ("i64", "%hi"), ("ptr", "%arena")])
     _emit_part(part, group, host, lanes, unroll, modes, nontemporal, far, "%lo", "%hi")
     part.do("ret void")

@@ -157,6 +157,8 @@ def rows_kernel(module: ir.Module, plan: RowPlan, host: Host, nontemporal: bool 
             last = kernel.put(f"sub i64 {kernel.put(f'add i64 {rows}, {length}')}, 1")
             chunks = kernel.put(f"udiv i64 {last}, {length}")
         emit_finish(kernel, plan, host, places, chunks, sizes.per_chunk)
+    else:  # the sums' ends are loops over columns
+        kernel.attributes = ir.RUNS_ONCE
     kernel.do("ret i32 0")
     module.add(kernel)
 

@@ -286,9 +286,6 @@ def compile_module(text: str, names: Sequence[str], keep: bool = True) -> Compil
         return compiled
 
 
-_EXTERNAL = re.compile(r"^declare [^@]*@([\w.$]+)", re.MULTILINE)
-
-
 @functools.cache
 def _first_engine() -> Any:
     """The first engine of a process makes the names of the C library known to LLVM."""
@@ -296,8 +293,9 @@ def _first_engine() -> Any:
 
 
 def _check_symbols(text: str) -> None:
-    for name in _EXTERNAL.findall(text):
-        if not name.startswith("llvm.") and _first_engine() and _llvm().address_of_symbol(name) is None:
+    for declaration in f"\n{text}".split("\ndeclare ")[1:]:
+        name = declaration.partition("@")[2].partition("(")[0]
+        if name and not name.startswith("llvm.") and _first_engine() and _llvm().address_of_symbol(name) is None:
             raise _failure(f"there is no function {name} in this process", text)
 
 
