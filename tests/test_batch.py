@@ -256,6 +256,17 @@ def test_what_others_read_stays() -> None:
     check(jaxpr, values, "numpy")
 
 
+def test_transposes_of_transposes(engine: str) -> None:
+    def f(x: Any) -> Any:
+        y = np.sin(x.T)[1:3]  # (2, SIZE)
+        z = np.cos(y).T
+        return z * 2.0, (z.T * 3.0).T[:, ::-1], np.exp(y.T.T + 1.0).T
+
+    jaxpr, values = traced(f, numbers((SIZE, 4)))
+    check_jaxpr(batch(jaxpr))
+    check(jaxpr, values, engine)
+
+
 def test_blocks_write_into_the_result(monkeypatch: pytest.MonkeyPatch) -> None:
     """NumPy: one loop in the text, scratch arrays in front of it, values put into their places in the result itself."""
     monkeypatch.setattr("funcad.backends.batches.LEAST", 0)
@@ -268,3 +279,9 @@ def test_blocks_write_into_the_result(monkeypatch: pytest.MonkeyPatch) -> None:
     assert "empty" not in loop and "place_sum" not in text and "kernel" not in text
     tile = next(line.split()[0] for line in loop.splitlines() if line.endswith("[i:j].T") and "[...]" not in line)
     assert loop.count(f"{tile}[") == 3
+
+
+def test_a_batch_is_longer_than_an_example() -> None:
+    from funcad.passes.batch import LEAST, MOST
+
+    assert LEAST > MOST

@@ -25,7 +25,7 @@ from funcad.primitives.fused import fused_p
 
 __all__ = ["batch", "layouts"]
 
-LEAST = 32  # examples
+LEAST = 32  # examples; more than MOST, so that the size tells which axis is the batch
 MOST = 24  # elements of one example's value
 WORK = 400  # numbers that are computed for one example, elementary functions counting for more
 _KINDS = "biuf"
@@ -48,7 +48,7 @@ def batch(jaxpr: Jaxpr) -> Jaxpr:
             jaxpr = Jaxpr(jaxpr.inputs, found, jaxpr.outputs)
     if not any([e.primitive.name in _MOVES for e in jaxpr.equations]):
         return jaxpr
-    jaxpr = lifted(jaxpr)
+    jaxpr = lifted(jaxpr, _small)
     sizes = Counter([v.aval.shape[0] for e in jaxpr.equations for v in e.outputs if _small(v.aval)])
     for size, count in sizes.most_common(1):
         if count > 1:

@@ -8,6 +8,7 @@ Invariant: nothing is computed twice; where somebody else reads what was made, t
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from funcad.ir.aval import Aval
@@ -24,12 +25,12 @@ def turns(equation: Equation) -> bool:
     return bool(last > 0 and perm == (last, *range(last)))
 
 
-def lifted(jaxpr: Jaxpr) -> Jaxpr:
-    """The program with such transposes as early as they can be."""
+def lifted(jaxpr: Jaxpr, pays: Callable[[Any], bool]) -> Jaxpr:
+    """The program with such transposes as early as they can be, where their results are what `pays` asks for."""
     wanted: dict[Var, Any] = {}  # what is needed with the last axis in front -> what stands for it
     for equation in reversed(jaxpr.equations):
         if equation.primitive is transpose_p and turns(equation):
-            if type(equation.inputs[0]) is Var:
+            if type(equation.inputs[0]) is Var and pays(equation.outputs[0].aval):
                 wanted[equation.inputs[0]] = None
         elif len(equation.outputs) == 1 and equation.outputs[0] in wanted and _movable(equation):
             wanted.update({a: None for a in equation.inputs if type(a) is Var and a.aval.shape})
@@ -45,13 +46,13 @@ def lifted(jaxpr: Jaxpr) -> Jaxpr:
         if wanted[a] is None:
             n = len(a.aval.shape)
             wanted[a] = _turned(a)
-            equations.append(Equation(transpose_p, (a,), {"perm": (n - 1, *range(n - 1))}, (wanted[a],), source))
+            equations.append(Equation(transpose_p, (names.get(a, a),), {"perm": (n - 1, *range(n - 1))}, (wanted[a],), source))
         return wanted[a]
 
     for equation in jaxpr.equations:
         out = equation.outputs[0] if len(equation.outputs) == 1 else None
         if equation.primitive is transpose_p and turns(equation) and equation.inputs[0] in wanted:
-            names[out] = front(names.get(equation.inputs[0], equation.inputs[0]), equation.source)
+            names[out] = front(equation.inputs[0], equation.source)
         elif out in wanted and _movable(equation):
             inputs = tuple([front(a, equation.source) for a in equation.inputs])
             wanted[out] = _turned(out)
