@@ -220,3 +220,68 @@ def test_bodies_of_loops(engine: str) -> None:
     (loop,) = [e for e in batch(jaxpr).equations if e.primitive.name == "scan"]
     assert groups(loop.params["jaxpr"])
     check(jaxpr, values, engine)
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+@pytest.mark.parametrize("f", [f for _, f in PROGRAMS], ids=[name for name, _ in PROGRAMS])
+def test_batch_along_the_last_axis(f: Any, dtype: Any, engine: str) -> None:
+    x = numbers((4, SIZE), dtype)
+    jaxpr, values = traced(funcad.vmap(f, in_axes=1, out_axes=-1), x)
+    check_jaxpr(batch(jaxpr))
+    check(jaxpr, values, engine)
+
+
+def test_the_last_axis_is_read_as_it_lies() -> None:
+    x = numbers((4, SIZE))
+    jaxpr, values = traced(funcad.vmap(funcad.grad(rosenbrock), in_axes=1), x)
+    fused = batch(jaxpr)
+    ((group),) = fused.equations
+    assert group.params["kind"] == "batch" and group.inputs == jaxpr.inputs
+    both, _ = traced(lambda x: (funcad.vmap(funcad.grad(rosenbrock), in_axes=1)(x), x * x), x)
+    check_jaxpr(batch(both))
+
+
+def test_what_others_read_stays() -> None:
+    """A sum over the batch reads what the transpose would be moved through."""
+
+    def f(x: Any) -> Any:
+        y = np.sin(x) * 2.0
+        return y.T[:, 1:] * y.T[:, :-1], np.sum(y)
+
+    x = numbers((4, SIZE))
+    jaxpr, values = traced(f, x)
+    sines = [e for e in batch(jaxpr).equations if e.primitive.name == "sin"]
+    assert len(sines) == 1
+    check_jaxpr(batch(jaxpr))
+    check(jaxpr, values, "numpy")
+
+
+def test_transposes_of_transposes(engine: str) -> None:
+    def f(x: Any) -> Any:
+        y = np.sin(x.T)[1:3]  # (2, SIZE)
+        z = np.cos(y).T
+        return z * 2.0, (z.T * 3.0).T[:, ::-1], np.exp(y.T.T + 1.0).T
+
+    jaxpr, values = traced(f, numbers((SIZE, 4)))
+    check_jaxpr(batch(jaxpr))
+    check(jaxpr, values, engine)
+
+
+def test_blocks_write_into_the_result(monkeypatch: pytest.MonkeyPatch) -> None:
+    """NumPy: one loop in the text, scratch arrays in front of it, values put into their places in the result itself."""
+    monkeypatch.setattr("funcad.backends.batches.LEAST", 0)
+    monkeypatch.setattr("funcad.backends.batches.BLOCK_BYTES", 64 * 32)
+    jaxpr, _ = traced(funcad.vmap(funcad.grad(rosenbrock)), numbers((SIZE, 4)))
+    program = Compiled(jaxpr, "numpy")
+    program.written_out()
+    text = program.generated.text
+    loop = text[text.index("    for i in range(low, high, 64):") : text.index("def run")]
+    assert "empty" not in loop and "place_sum" not in text and "kernel" not in text
+    tile = next(line.split()[0] for line in loop.splitlines() if line.endswith("[i:j].T") and "[...]" not in line)
+    assert loop.count(f"{tile}[") == 3
+
+
+def test_a_batch_is_longer_than_an_example() -> None:
+    from funcad.passes.batch import LEAST, MOST
+
+    assert LEAST > MOST

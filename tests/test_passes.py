@@ -27,6 +27,7 @@ from funcad.passes.pipeline import PIPELINE, optimize
 from funcad.passes.rewrite import size_of
 from funcad.primitives.arithmetic import add, div, mul, neg, sub
 from funcad.primitives.comparison import select, select_p
+from funcad.primitives.contraction import dot_general_p
 from funcad.primitives.conversion import convert
 from funcad.primitives.reduction import reduce_sum
 from funcad.primitives.shape import broadcast_in_dim, pad, reshape, rev, slice_p, transpose
@@ -428,3 +429,43 @@ def test_signs_move_out_of_sums():
 def test_signs_that_others_read_stay():
     for f in (lambda x: [np.sum(-x), -x], lambda x: [np.sum(x * -x), x * -x], lambda x: [np.sum(x * -np.sin(x)), -np.sin(x)]):
         assert "neg" in names(optimize(traced(f, X)))
+
+
+@pytest.mark.parametrize("dtype", [np.float16, np.float32, np.float64])
+@pytest.mark.parametrize(("a", "c"), [(2.0, 100.0), (100.0, 2.0), (-2.0, 3.3), (3.0, -4.0), (1.0, 8.0)])
+def test_doubling_joins_the_other_factor(a: float, c: float, dtype: Any) -> None:
+    tiny = np.arange(-9, 9).astype(dtype) * np.finfo(dtype).smallest_subnormal
+    x = np.concatenate([special_values(dtype), tiny, np.finfo(dtype).max / np.array([2, 3, 4, 200], dtype)])
+    with np.errstate(all="ignore"):
+        jaxpr = checked(algebra, traced(lambda x: mul(mul(x, a), c), x), x)
+        assert names(dce(jaxpr)) == {"mul": 1}
+
+
+@pytest.mark.parametrize(("a", "c"), [(3.3, 2.0), (0.5, 3.0), (2.0, 0.25), (2.0, 1e308), (3.0, 5.0), (2.0, np.inf)])
+def test_factors_that_round_or_overflow_stay(a: float, c: float) -> None:
+    assert names(dce(algebra(traced(lambda x: mul(mul(x, a), c), X)))) == {"mul": 2}
+
+
+def test_a_sum_takes_the_sign_of_a_product() -> None:
+    """x * c is needed as it is, too, so its sign goes on through the product into the sum."""
+
+    def f(x: Any, y: Any) -> Any:
+        z = mul(x, 3.3)
+        return [z, add(x, mul(y, neg(z)))]
+
+    jaxpr = checked(algebra, traced(f, X, X), X, X[::-1].copy())
+    assert names(dce(jaxpr)) == {"mul": 2, "sub": 1}
+    needed = lambda x, z: [z, mul(x, z)]
+    assert names(dce(algebra(traced(lambda x, y: needed(x, neg(y)), X, X)))) == {"neg": 1, "mul": 1}
+
+
+def test_placements_at_one_place_are_subtracted() -> None:
+    jaxpr = optimize(traced(funcad.grad(lambda x: funcad.numpy.sum((x[1:] - x[:-1] ** 2) ** 2 + (1.0 - x[:-1]) ** 2)), X))
+    assert not {"neg", "add"} & set(names(jaxpr))
+
+
+def test_a_tensor_product_with_a_number_is_a_product() -> None:
+    f = lambda x: dot_general_p(x, 1.0, dimension_numbers=(((), ()), ((), ())))
+    assert not algebra(traced(f, X)).equations
+    f = lambda x, y: dot_general_p(x, y, dimension_numbers=(((), ()), ((), ())))
+    assert names(checked(algebra, traced(f, np.float64(2.0), X), np.float64(2.0), X)) == {"dot_general": 1}

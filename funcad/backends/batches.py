@@ -9,84 +9,108 @@ the order of the axes, not a call of BLAS, which has nothing to gain from a few 
 
 from __future__ import annotations
 
-import importlib
-from collections.abc import Callable
 from math import prod
 from typing import Any
 
 import numpy as np
 
-from funcad.backends.buffers import empty
+from funcad.backends.memory import Storage, Value
+from funcad.backends.text import Block
 from funcad.backends.workers import parallel
 from funcad.ir.aval import Aval
 from funcad.ir.jaxpr import Equation, Jaxpr, Var
-from funcad.passes.batch import batched_inputs
+from funcad.passes.batch import layouts
+from funcad.passes.lift import turns
 from funcad.primitives.arithmetic import mul_p
 from funcad.primitives.reduction import reduce_sum_p
 from funcad.primitives.shape import broadcast_in_dim_p, transpose_p
 
-__all__ = ["runner", "turned"]
+__all__ = ["write", "turned"]
 
-BLOCK_BYTES = 192 * 1024  # of the largest value of a block
+BLOCK_BYTES = 384 * 1024  # of the largest value of a block
 LEAST = 1 << 14  # elements of the largest value of the whole batch, below which blocks do not pay
 THREADED = 300_000  # elements that are computed, from which on threads pay
 
 
-def runner(equation: Equation) -> Callable[..., list[Any]] | None:
-    """`function(*arrays) -> results` of a group; None if it is too small for blocks."""
-    params = equation.params
+def write(e: Any, equation: Equation, operands: list[Value], env: dict, rows: dict) -> bool:
+    """Write the group as a loop over blocks, unless it is too small for them; `e` is the Emission."""
+    w, params = e.w, equation.params
     group, (size,) = params["jaxpr"], params["shape"]
-    widest = max([prod(v.aval.shape[1:]) * v.aval.dtype.itemsize for e in group.equations for v in e.outputs])
-    if widest * size < 8 * LEAST:
-        return None
+    widest = max([prod(v.aval.shape[1:]) * v.aval.dtype.itemsize for q in group.equations for v in q.outputs])
+    if widest * size < 8 * LEAST or w.np != "np":
+        return False
     block = min(size, max(64, BLOCK_BYTES // widest))
-    batched = batched_inputs(group)
-    computed = sum([prod(e.outputs[0].aval.shape) for e in group.equations if e.primitive.emit is not None])
-    results = [(v.aval.shape, v.aval.dtype) for v in group.outputs]
-    compiled: list[Callable[[list], list]] = []
-
-    def blocks(low: int, high: int, arrays: tuple, found: list) -> None:
-        (function,) = compiled
-        for i in range(low, high, block):
-            start = min(i, size - block)
-            values = [_last(a[start : start + block]) if own else a for a, own in zip(arrays, batched)]
-            for out, part in zip(found, function(values)):
-                np.copyto(out[start : start + block], _first(part))
-
-    def run(*arrays: Any) -> list[Any]:
-        if not compiled:
-            generate = importlib.import_module("funcad.backends.generate").generate
-            compiled.append(generate(turned(group, block)).function)
-        found = [empty(*r) for r in results]
-        if computed >= THREADED:
-            parallel(blocks, size, block, arrays, found)
-        else:
-            blocks(0, size, arrays, found)
-        return found
-
-    return run
-
-
-def _last(a: np.ndarray) -> np.ndarray:
-    """A contiguous copy with the first axis as the last."""
-    a = np.asarray(a)
-    out = np.empty((*a.shape[1:], a.shape[0]), a.dtype.newbyteorder("="))
-    np.copyto(out, np.moveaxis(a, 0, -1) if a.ndim > 1 else a)
-    return out
+    name, arrays, results = w.reserve("examples"), [w.name("a") for _ in group.inputs], [w.name("o") for _ in group.outputs]
+    saved = e.frame, e.depth, w.block, e.doomed
+    function = Block(0)
+    w.functions.append(function)
+    w.block, e.depth, e.doomed = function, 1, []
+    w.line(f"def {name}(low, high, {', '.join([*arrays, *results])}):")
+    with w.within(w.inner()):
+        e.frame = e.new_frame(w.aside())
+        w.line(f"for i in range(low, high, {block}):")
+        with w.within(w.inner()):
+            if size % block:
+                w.line(f"i = min(i, {size - block})")
+            w.line(f"j = i + {block}")
+            _write_block(e, group, turned(group, block), arrays, results)
+    e.frame, e.depth, w.block, e.doomed = saved
+    found = [w.name() for _ in group.outputs]
+    for text, v in zip(found, group.outputs):
+        w.line(f"{text} = {e.empty(v.aval.shape, v.aval.dtype)}")
+    rest = ", ".join([*[v.text for v in operands], *found])
+    computed = sum([prod(q.outputs[0].aval.shape) for q in group.equations if q.primitive.emit is not None])
+    if computed >= THREADED:
+        w.line(f"{w.helper('parallel', parallel)}({name}, {size}, {block}, {rest})")
+    else:
+        w.line(f"{name}(0, {size}, {rest})")
+    for v, text in zip(equation.outputs, found):
+        env[v] = e.value(text, v.aval, [Storage(True)], whole=True)
+    e.store(equation.outputs, env, rows)
+    return True
 
 
-def _first(a: np.ndarray) -> np.ndarray:
-    return np.moveaxis(a, -1, 0) if a.ndim > 1 else a
+def _write_block(e: Any, group: Jaxpr, inside: Jaxpr, arrays: list[str], results: list[str]) -> None:
+    """The body of the loop: copies of the inputs, the program, whose results go where they belong."""
+    w, env, rows = e.w, {}, {}
+    for name, v, outer, layout in zip(arrays, inside.inputs, group.inputs, layouts(group)):
+        ndim = len(outer.aval.shape)
+        if layout == "first" and ndim > 1:
+            text, storage = e.scratch(v.aval)
+            w.line(f"{text}[...] = {_block_of(name, ndim)}")
+            env[v] = e.value(text, v.aval, [storage], whole=True)
+            continue
+        text = name
+        if layout != "shared":
+            text = w.name("x")
+            w.line(f"{text} = {name}[{'..., ' if layout == 'last' else ''}i:j]")
+        env[v] = e.value(text, v.aval, [Storage(False)])
+    for name, o in zip(results, inside.outputs):
+        tile = w.name("t")
+        w.line(f"{tile} = {_block_of(name, len(o.aval.shape))}")
+        e.counts[tile] += 1
+        rows.setdefault(o, []).append(e.row(tile, True))
+    e.equations(e.lowered(inside), env, inside.outputs, rows)
+    e.drop_none()
+
+
+def _block_of(name: str, ndim: int) -> str:
+    """A block of examples, the examples along the last axis."""
+    return f"{name}[i:j]" + ("" if ndim == 1 else ".T" if ndim == 2 else f".transpose({(*range(1, ndim), 0)})")
 
 
 def turned(jaxpr: Jaxpr, size: int) -> Jaxpr:
     """A group for `size` examples, all values having the batch as their last axis."""
     new: dict[Any, Any] = {}
     equations: list[Equation] = []
-    for v, own in zip(jaxpr.inputs, batched_inputs(jaxpr)):
-        new[v] = _var((*v.aval.shape[1:], size), v.aval.dtype) if own else v
+    for v, layout in zip(jaxpr.inputs, layouts(jaxpr)):
+        inner = v.aval.shape[1:] if layout == "first" else v.aval.shape[:-1]
+        new[v] = v if layout == "shared" else _var((*inner, size), v.aval.dtype)
     for equation in jaxpr.equations:
         (out,) = equation.outputs
+        if equation.primitive.name == "transpose" and turns(equation):
+            new[out] = new[equation.inputs[0]]
+            continue
         new[out] = _var((*out.aval.shape[1:], size), out.aval.dtype)
         inputs = [new.get(a, a) for a in equation.inputs]
         if equation.primitive.name == "dot_general":

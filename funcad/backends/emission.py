@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from funcad.backends import batches, in_place, loops, tiles
+from funcad.backends import batches, in_place, loops, places, tiles
 from funcad.backends.buffers import LARGE, empty
 from funcad.backends.compositions import lowered, shortened
 from funcad.backends.interpreter import _on_numpy
@@ -201,11 +201,11 @@ class Emission:
         primitive = equation.primitive
         if primitive is fused_p:
             kernel = None if self.kernels is None else self.kernels(equation)
-            if kernel is None and equation.params["kind"] == "batch":
-                kernel = batches.runner(equation)
             if kernel is not None:
                 name = self.w.constant("kernel_", kernel)
                 self.several(equation, f"{name}({', '.join([v.text for v in operands])})", env, rows, fresh=True)
+            elif equation.params["kind"] == "batch" and batches.write(self, equation, operands, env, rows):
+                return
             elif not tiles.write(self, equation, operands, env, dying, rows):
                 self.inline(equation.params["jaxpr"], equation, operands, env, dying, rows)
         elif primitive.name in _CALLS:
@@ -214,6 +214,8 @@ class Emission:
             for v, x in zip(equation.outputs, operands):
                 env[v] = self.alias(x)
             self.store(equation.outputs, env, rows)
+        elif places.write(self, equation, operands, env, rows):
+            return
         elif not loops.write(self, equation, operands, env, dying, rows):
             self.operation(equation, operands, env, dying, rows)
 

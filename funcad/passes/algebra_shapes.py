@@ -31,6 +31,7 @@ from funcad.primitives.comparison import (
     select_p,
     xor_p,
 )
+from funcad.primitives.contraction import dot_general_p
 from funcad.primitives.conversion import convert_p
 from funcad.primitives.extrema import maximum_p, minimum_p
 from funcad.primitives.reduction import reduce_max_p, reduce_min_p, reduce_prod_p, reduce_sum_p
@@ -239,13 +240,46 @@ def _factor(equation: Equation, dtype: np.dtype) -> tuple[Any, Literal] | None:
 
 
 def _product(work: Work, equation: Equation) -> Found:
-    """(-x) * c is x * -c."""
-    found = _factor(equation, equation.outputs[0].aval.dtype)
+    """(-x) * c is x * -c; (x * a) * c is x * (a * c) where one of them doubles and nothing else is rounded."""
+    dtype = equation.outputs[0].aval.dtype
+    found = _factor(equation, dtype)
     if found is None or found[0].aval.dtype.kind != "f":
         return None
     x, c = found
     made = work.definition(x, neg_p)
-    return None if made is None else _with(equation, (made.inputs[0], _negative(c)))
+    if made is not None:
+        return _with(equation, (made.inputs[0], _negative(c)))
+    made = work.definition(x, mul_p)
+    inner = None if made is None else _factor(made, dtype)
+    if inner is None or inner[0].aval.dtype != dtype or not _doubles(inner[1], c, dtype):
+        return None
+    both = _combined(np.multiply, inner[1], c, dtype)
+    return _with(equation, (inner[0], both)) if np.isfinite(both.value) else None
+
+
+def _doubles(a: Literal, c: Literal, dtype: np.dtype) -> bool:
+    """Is (x * a) * c the same as x * (a * c), whatever x is? Neither step may lose what the other would have kept: a power of
+    two from 1 on only moves the point, an integer leaves the smallest numbers exact, and neither brings a number back from
+    infinity."""
+    first, then = [dtype.type(literal.value) for literal in (a, c)]
+    if not (1 <= abs(first) < np.inf and 1 <= abs(then) < np.inf):
+        return False
+    power_of_two = lambda value: abs(np.frexp(value)[0]) == 0.5
+    return bool(power_of_two(first) or power_of_two(then) and first == np.rint(first))
+
+
+def _sign(work: Work, equation: Equation) -> Found:
+    """x * (-y) is -(x * y), where nothing else needs -y: a sum takes the sign for nothing."""
+    dtype = equation.outputs[0].aval.dtype
+    for x, y in (equation.inputs, equation.inputs[::-1]):
+        made = work.definition(y, neg_p)
+        if made is None or type(x) is Literal or dtype.kind != "f" or work.shared(y):
+            continue
+        if any([a.aval.dtype != dtype or a.aval.shape != equation.outputs[0].aval.shape for a in (x, y)]):
+            continue
+        product = work.add(mul_p, (x, made.inputs[0]), {}, equation.source)
+        return _with(equation, (product,), {}, neg_p)
+    return None
 
 
 def _negative(c: Literal) -> Literal:
@@ -253,8 +287,10 @@ def _negative(c: Literal) -> Literal:
 
 
 def _negation(work: Work, equation: Equation) -> Found:
-    """-(x * c) is x * -c, and -(x / c) is x / -c."""
+    """-(x * c) is x * -c, and -(x / c) is x / -c, unless both are needed."""
     aval = equation.outputs[0].aval
+    if work.shared(equation.inputs[0]):
+        return None
     for primitive in (mul_p, div_p):
         made = work.definition(equation.inputs[0], primitive)
         if made is None or aval.dtype.kind != "f":
@@ -288,6 +324,19 @@ def _exact_inverse(c: Literal, dtype: np.dtype) -> Literal | None:
     if not np.isfinite(inverse) or abs(inverse) < np.finfo(dtype).tiny:
         return None
     return Literal(float(inverse) if c.aval.weak else inverse)
+
+
+def _outer(work: Work, equation: Equation) -> Found:
+    """A product of tensors of which one is a literal number is a product of numbers."""
+    x, y = equation.inputs
+    if equation.params != _OUTER or x.aval.dtype != y.aval.dtype or (type(x) is Literal) == (type(y) is Literal):
+        return None
+    if x.aval.shape and y.aval.shape:
+        return None
+    return _with(equation, (x, y), {}, mul_p)
+
+
+_OUTER = {"dimension_numbers": (((), ()), ((), ()))}
 
 
 # ---------------------------------------------------------------- of real numbers only
@@ -341,8 +390,10 @@ EXACT: tuple[tuple[Any, ShapeRule], ...] = (
     *[(p, _literal_operands) for p in (*_BITWISE, *_LOGIC)],
     (select_p, _select),
     (mul_p, _product),
+    (mul_p, _sign),
     (neg_p, _negation),
     (div_p, _quotient),
+    (dot_general_p, _outer),
     (convert_p, _convert),
     (reshape_p, _reshape),
     (transpose_p, _transpose),

@@ -19,12 +19,13 @@ from typing import Any
 from funcad.ir.aval import Aval
 from funcad.ir.jaxpr import Equation, Jaxpr, Literal, Var, equation_has_effects
 from funcad.passes.fuse import matrices
+from funcad.passes.lift import lifted, turns
 from funcad.passes.subprograms import kind_of, with_subprograms
 from funcad.primitives.fused import fused_p
 
-__all__ = ["batch", "batched_inputs"]
+__all__ = ["batch", "layouts"]
 
-LEAST = 32  # examples
+LEAST = 32  # examples; more than MOST, so that the size tells which axis is the batch
 MOST = 24  # elements of one example's value
 WORK = 400  # numbers that are computed for one example, elementary functions counting for more
 _KINDS = "biuf"
@@ -47,6 +48,7 @@ def batch(jaxpr: Jaxpr) -> Jaxpr:
             jaxpr = Jaxpr(jaxpr.inputs, found, jaxpr.outputs)
     if not any([e.primitive.name in _MOVES for e in jaxpr.equations]):
         return jaxpr
+    jaxpr = lifted(jaxpr, _small)
     sizes = Counter([v.aval.shape[0] for e in jaxpr.equations for v in e.outputs if _small(v.aval)])
     for size, count in sizes.most_common(1):
         if count > 1:
@@ -142,6 +144,8 @@ class _Batch:
             if x.aval.shape[0] == n and axes[0] == 0:
                 return self._batched(x)
             return 0 not in axes and x.aval.size <= MOST and x.aval.dtype.kind in _KINDS and x not in self.inside
+        if name == "transpose" and turns(equation):
+            return type(operands[0]) is Var
         batched = [self._batched(a) for a in operands]
         if name == "dot_general":
             return self._product(equation, batched)
@@ -214,13 +218,15 @@ class _Batch:
         return Jaxpr(self.jaxpr.inputs, (*kept, fused, *after), self.jaxpr.outputs)
 
 
-def batched_inputs(jaxpr: Jaxpr) -> list[bool]:
-    """Which inputs have the batch as their first axis; all examples share the others."""
-    shared: set[Any] = set()
+def layouts(jaxpr: Jaxpr) -> list[str]:
+    """Where a group's inputs have the batch: as the "first" axis, as the "last", or nowhere: "shared" by all examples."""
+    found: dict[Any, str] = {}
     for equation in jaxpr.equations:
         name, params = equation.primitive.name, equation.params
-        if name == "broadcast_in_dim" and params["axes"][:1] != (0,):
-            shared.add(equation.inputs[0])
+        if name == "transpose" and turns(equation):
+            found[equation.inputs[0]] = "last"
+        elif name == "broadcast_in_dim" and params["axes"][:1] != (0,):
+            found[equation.inputs[0]] = "shared"
         elif name == "dot_general" and not params["dimension_numbers"][1][0]:
-            shared.add(equation.inputs[1])
-    return [v not in shared for v in jaxpr.inputs]
+            found[equation.inputs[1]] = "shared"
+    return [found.get(v, "first") for v in jaxpr.inputs]

@@ -11,6 +11,7 @@ programs derived from one another, so whoever copies equations into a program (i
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -55,9 +56,11 @@ def size_of(jaxpr: Jaxpr) -> int:
 class Work:
     """A program while it is rewritten: what replaces which variable, the equations so far, and who defines what."""
 
-    __slots__ = ("names", "equations", "definitions")
+    __slots__ = ("jaxpr", "names", "equations", "definitions", "counts")
 
-    def __init__(self) -> None:
+    def __init__(self, jaxpr: Jaxpr) -> None:
+        self.jaxpr = jaxpr
+        self.counts: Counter[Any] | None = None
         self.names: dict[Var, Any] = {}
         self.equations: list[Equation] = []
         self.definitions: dict[Var, Equation] = {}  # of variables that are the only output of their equation
@@ -79,13 +82,20 @@ class Work:
         found = self.definitions.get(atom)
         return found if found is not None and found.primitive is primitive else None
 
+    def shared(self, atom: Any) -> bool:
+        """Did the old program read this variable more than once?"""
+        if self.counts is None:
+            self.counts = Counter([a for e in self.jaxpr.equations for a in e.inputs if type(a) is Var])
+            self.counts.update([o for o in self.jaxpr.outputs if type(o) is Var])
+        return self.counts[atom] > 1
+
 
 Step = Callable[[Work, Equation], "Sequence[Any] | None"]
 
 
 def rewrite(jaxpr: Jaxpr, step: Step) -> Jaxpr:
     """The program that `step` makes of this one; see the module's text."""
-    work = Work()
+    work = Work(jaxpr)
     names: dict[Any, Any] = work.names
     read, keep = names.get, work.keep
     changed = False

@@ -13,7 +13,7 @@ from typing import Any
 
 from funcad.ir.jaxpr import Equation, Jaxpr, Literal, Var
 from funcad.passes.rewrite import Work, rewrite
-from funcad.primitives.arithmetic import add_p
+from funcad.primitives.arithmetic import add_p, neg_p, sub_p
 from funcad.primitives.indexing import (
     basic_index_p,
     basic_place_p,
@@ -73,10 +73,19 @@ def _add(work: Work, equation: Equation, uses: dict[Any, int]) -> Any:
         x, y, first, second = y, x, second, first  # a + b is b + a
     shape = equation.outputs[0].aval.shape
     if first == second:
-        total = work.add(add_p, [x.inputs[0], y.inputs[0]], {}, equation.source)
+        total = _sum(work, x.inputs[0], y.inputs[0], equation.source)
         return work.add(basic_place_p, [total], {"index": first[0], "shape": shape}, equation.source)
     params = {"indices": (*first, *second), "shape": shape}
     return work.add(place_sum_p, [*x.inputs, *y.inputs], params, equation.source)
+
+
+def _sum(work: Work, x: Any, y: Any, source: Any) -> Any:
+    """x + y, where one may be -z."""
+    for a, b in ((x, y), (y, x)):
+        made = work.definition(b, neg_p)
+        if made is not None:
+            return work.add(sub_p, [a, made.inputs[0]], {}, source)
+    return work.add(add_p, [x, y], {}, source)
 
 
 def _known_starts(starts: Any, sizes: tuple, shape: tuple) -> tuple | None:

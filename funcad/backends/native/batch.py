@@ -22,7 +22,8 @@ from funcad.backends.native.emitter import Emitter, Lane, operand_dtypes
 from funcad.backends.native.target import Host, lanes_of
 from funcad.backends.native.unsupported import Unsupported
 from funcad.ir.jaxpr import Equation, Jaxpr, Literal, Var
-from funcad.passes.batch import batched_inputs
+from funcad.passes.batch import layouts
+from funcad.passes.lift import turns
 
 __all__ = ["emit_batch", "lanes_for"]
 
@@ -70,10 +71,10 @@ class _Batch:
         self.e = Emitter(function, lanes, host)
         self.outputs = outputs
         self.pointers = dict(zip(jaxpr.inputs, inputs))
-        self.batched = [v for v, own in zip(jaxpr.inputs, batched_inputs(jaxpr)) if own]
+        self.layouts = dict(zip(jaxpr.inputs, layouts(jaxpr)))
         self.shared: dict[Var, np.ndarray] = {}  # what all examples read, in registers before the loop
         for v, pointer in self.pointers.items():
-            if v not in self.batched:
+            if self.layouts[v] == "shared":
                 lanes_of_v = [self.e.load(v.aval.dtype, pointer, str(k), stride=0) for k in range(v.aval.size)]
                 self.shared[v] = _array(lanes_of_v, v.aval.shape)
 
@@ -83,9 +84,12 @@ class _Batch:
             last = f.put(f"sub i64 {end}, {self.lanes}")
             first = f.intrinsic("llvm.smin.i64", "i64", ("i64", loop.index), ("i64", last))
             values: dict[Any, np.ndarray] = dict(self.shared)
-            for v in self.batched:
-                shape = v.aval.shape[1:]
-                values[v] = _array(self.read(v.aval.dtype, self.pointers[v], first, prod(shape)), shape)
+            for v, layout in self.layouts.items():
+                if layout == "first":
+                    shape = v.aval.shape[1:]
+                    values[v] = _array(self.read(v.aval.dtype, self.pointers[v], first, prod(shape)), shape)
+                elif layout == "last":
+                    values[v] = self.read_last(v, first)
             for equation in self.jaxpr.equations:
                 values[equation.outputs[0]] = self.value(equation, values)
             for o, pointer in zip(self.jaxpr.outputs, self.outputs):
@@ -127,6 +131,8 @@ class _Batch:
         if name == "reshape":
             return _array(list(x.flat), shape)
         if name == "transpose":
+            if turns(equation):
+                return x  # of lanes, whose axes are those of one example
             return x.transpose([axis - 1 for axis in params["perm"][1:]])
         if name == "pad":
             found = self.zeros(shape, out.aval.dtype)
@@ -235,6 +241,12 @@ class _Batch:
             vector = f"<{self.lanes} x i8>"
             found = [self.f.put(f"icmp ne {vector} {name}, zeroinitializer") for name in found]
         return [Lane(dtype, (name,)) for name in found]
+
+    def read_last(self, v: Var, first: str) -> np.ndarray:
+        """The numbers of an array with the batch as its last axis: as they lie."""
+        *shape, size = v.aval.shape
+        places = [self.f.put(f"add i64 {first}, {k * size}") for k in range(prod(shape))]
+        return _array([self.e.load(v.aval.dtype, self.pointers[v], place) for place in places], tuple(shape))
 
     def write(self, lanes: list[Lane], pointer: str, first: str) -> None:
         """The numbers of the examples from `first` on."""
