@@ -183,3 +183,13 @@ def test_a_view_that_was_writable_does_not_become_repeated_elements(setting):
     program = engines.Compiled(funcad.make_jaxpr(f)(x).jaxpr, setting)
     for _ in range(RUNS):
         assert all([r.flags.writeable for r in program.run([x])])
+
+
+@pytest.mark.parametrize("setting", ["numpy", "native"])
+def test_repeated_elements_of_a_copy_do_not_become_those_of_the_argument(setting):
+    if setting == "native":
+        pytest.importorskip("llvmlite")
+    x = np.arange(16).reshape(4, 4)
+    program = engines.Compiled(funcad.make_jaxpr(lambda x: np.broadcast_to(1 * x, (2, 4, 4)))(x).jaxpr, setting)
+    for _ in range(RUNS):
+        assert not np.may_share_memory(program.run([x])[0], x)

@@ -66,7 +66,8 @@ def test_small_sums_are_products_with_ones(dtype: Any) -> None:
     for x in (special, special[:2], special[1:2], special[:, ::-1], special.T):
         for axis in (0, 1, None):
             program = optimized(lambda x, axis=axis: np.sum(x + x, axis=axis), x)
-            assert "np.dot(" in program.text and "reduce" not in program.text
+            single = axis == 0 and len(x) == 1  # BLAS gives -0.0 for one -0.0 alone
+            assert ("np.dot(" in program.text, "reduce" in program.text) == (not single, single)
             with np.errstate(all="ignore"):
                 total, expected = program.function([x])[0], np.sum(x + x, axis=axis)
             assert np.array_equal(np.signbit(total), np.signbit(expected)) or not np.isfinite(x).all()
@@ -74,6 +75,7 @@ def test_small_sums_are_products_with_ones(dtype: Any) -> None:
         (lambda x: np.sum(x, axis=1), [np.ones((100, 100))]),  # large
         (lambda x: np.sum(x, axis=0), [np.ones((0, 2))]),
         (lambda x: np.sum(x, axis=0), [np.arange(4)]),
+        (lambda x: np.sum(x, axis=0), [np.array([-0.0])]),
         (lambda x: np.sum(np.broadcast_to(x[:, None], (3, 4)) * 2.0, axis=1), [np.arange(3) * 1j]),
     ):
         assert "dot" not in optimized(f, *args).text

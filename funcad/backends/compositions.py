@@ -10,6 +10,7 @@ summed as they are multiplied.
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -168,9 +169,14 @@ def shortened(equations: list[Equation], outputs: Sequence[Any]) -> list[Equatio
             axes = equation.params["axes"]
             params = {"dimension_numbers": ((axes, axes), ((), ()))}
             result[i] = Equation(dot_general_p, square.inputs, params, equation.outputs, equation.source)
-        elif len(x.aval.shape) <= 2 and x.aval.size <= FEW and _is_array(x, made):
+        elif len(x.aval.shape) <= 2 and x.aval.size <= FEW and _several(x.aval.shape, equation) and _is_array(x, made):
             result[i] = equation._replace(params={**equation.params, "by_product": True})
     return [e for e in result if e is not None]
+
+
+def _several(shape: tuple, reduction: Equation) -> bool:
+    """Does each sum have several terms? BLAS does not add a single one, which may be -0.0, to 0.0."""
+    return math.prod([shape[a] for a in reduction.params["axes"]]) > 1
 
 
 def _is_array(x: Any, made: Callable[[Var], Equation | None]) -> bool:

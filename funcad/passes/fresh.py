@@ -59,13 +59,19 @@ def _hands_through(equation: Equation, output: Var) -> bool:
     position, params = equation.outputs.index(output), equation.params
     inside = called(equation)
     if inside is not None:
-        return _shared(inside[0])[position][0]
+        return _borrowed(inside[0], position)
     if kind_of(equation) != "scan":
         return True
     if position >= params["n_carry"]:
         return False  # an array of all steps
     body = params["jaxpr"]
-    return _shared(body)[position][0]
+    return _borrowed(body, position)
+
+
+def _borrowed(jaxpr: Jaxpr, position: int) -> bool:
+    """Is this output perhaps no array of its own?"""
+    shared, _, repeated = _shared(jaxpr)[position]
+    return shared or repeated
 
 
 def _shared(jaxpr: Jaxpr) -> list[tuple[bool, bool, bool]]:
@@ -80,7 +86,7 @@ def _shared(jaxpr: Jaxpr) -> list[tuple[bool, bool, bool]]:
             continue
         base, repeated = _base(makers, o)
         several = base in makers and _hands_through(makers[base], base)
-        found.append((repeated or several or base in inputs, base in earlier, repeated))
+        found.append((several or base in inputs, base in earlier, repeated))
         earlier.add(base)
     return found
 
