@@ -193,3 +193,16 @@ def test_repeated_elements_of_a_copy_do_not_become_those_of_the_argument(setting
     program = engines.Compiled(funcad.make_jaxpr(lambda x: np.broadcast_to(1 * x, (2, 4, 4)))(x).jaxpr, setting)
     for _ in range(RUNS):
         assert not np.may_share_memory(program.run([x])[0], x)
+
+
+def test_a_choice_between_a_number_and_a_large_sum(engine):
+    """A sum that a group computes is a number, not an array that a choice could be written into."""
+
+    def f(x):
+        return np.where(np.sum(x) > 0.5, 0.0, np.sum(np.sin(x) * x))
+
+    jitted = funcad.jit(f)
+    x = np.linspace(0.0, 1.0, 200_000)
+    for _ in range(RUNS):
+        assert jitted(x) == 0.0
+        np.testing.assert_allclose(jitted(-x), f(-x), rtol=1e-12)

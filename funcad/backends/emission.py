@@ -280,14 +280,15 @@ class Emission:
     ) -> Value | None:
         """A number put over the masked elements of an array that dies, if that is what the equation comes to."""
         (out,), (mask, _, x) = equation.outputs, operands
-        if self.w.np != "np" or out in rows or type(equation.inputs[1]) is not Literal or mask.shape != out.aval.shape:
+        shape, number = out.aval.shape, equation.inputs[1]
+        if self.w.np != "np" or out in rows or type(number) is not Literal or not shape or mask.shape != shape:
             return None
-        array = as_array(equation.inputs[1], out.aval.dtype)
+        array = as_array(number, out.aval.dtype)
         target = writable_operand([x], dying, out.aval)
         if array is None or target is None:
             return None
-        number = self.w.constant("k", array, key=("array", array.dtype.str, array.tobytes()))
-        self.w.line(f"np.putmask({target.text}, {mask.text}, {number})")
+        name = self.w.constant("k", array, key=("array", array.dtype.str, array.tobytes()))
+        self.w.line(f"np.putmask({target.text}, {mask.text}, {name})")
         return self.value(target.text, out.aval, target.storages, whole=True)
 
     def several(
