@@ -21,6 +21,7 @@ import funcad
 from funcad.backends import buffers, emission, tiles
 from funcad.backends.engines import Compiled
 from funcad.ir.jaxpr import Equation, Jaxpr, Var, subjaxprs
+from funcad.passes.algebra import algebra
 from funcad.passes.dce import dce
 from funcad.passes.inline import inline
 from funcad.passes.subprograms import with_subprograms
@@ -81,9 +82,9 @@ def compiled(jaxpr: Jaxpr, engine: str) -> Compiled:
 
 
 def _needed(jaxpr: Jaxpr) -> Jaxpr:
-    """The program without what no result needs."""
+    """The program without what no result needs: a choice between x and x needs no mask, say."""
     equations = tuple([with_subprograms(e, _needed) for e in dce(jaxpr).equations])
-    return dce(inline(Jaxpr(jaxpr.inputs, equations, jaxpr.outputs)))
+    return dce(algebra(inline(Jaxpr(jaxpr.inputs, equations, jaxpr.outputs))))
 
 
 def _result(run: Any) -> tuple[list[Any] | None, Exception | None]:

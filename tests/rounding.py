@@ -50,6 +50,9 @@ AMPLITUDE = 2.0  # times the eps of the dtype: 2 to 4 units in the last place
 RUNS = 8  # with noise: all of it upwards, all of it downwards, one unit either way, and mixed
 
 
+SAMPLED = 1.6  # a few runs with noise do not meet the worst of it
+
+
 class _State:
     amplitude = 0.0
     run = signs = 0
@@ -350,7 +353,7 @@ def disagreement(found: Any, expected: Any, bound: Bound, loose: bool = False) -
         x, y = np.where(numbers, x, 0), np.where(numbers, y, 0)
         distance = np.abs(x.astype(np.longdouble) - y.astype(np.longdouble))
         least = 2.0 * np.spacing(np.maximum(np.abs(x), np.abs(y))) if bound.allowed.any() else 0.0  # no noise came here
-        wrong = distance > np.maximum(bound.allowed, least)
+        wrong = distance > np.maximum(SAMPLED * bound.allowed, least)
         if wrong.any():
             return _where(wrong, a, b) + f" differ by {np.max(distance[wrong]):.3g}, allowed {np.min(bound.allowed[wrong]):.3g}"
     return None

@@ -206,3 +206,13 @@ def test_a_choice_between_a_number_and_a_large_sum(engine):
     for _ in range(RUNS):
         assert jitted(x) == 0.0
         np.testing.assert_allclose(jitted(-x), f(-x), rtol=1e-12)
+
+
+def test_a_float_that_does_not_fit_an_integer_dtype_does_what_an_element_does(engine):
+    def f(x):
+        return (x * 1.0).astype(np.uint8), np.stack([x * 1.0]).astype(np.uint8)[0]
+
+    for _ in range(RUNS):
+        one, other = funcad.jit(f)(-1.25)
+        assert one == other
+        assert type(one) is np.uint8

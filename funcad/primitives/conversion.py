@@ -25,7 +25,11 @@ def _convert_impl(xp: Any, x: Any, *, dtype: np.dtype, weak: bool = False) -> An
         return _PYTHON[dtype.kind](x)
     if dtype.kind != "c" and (type(x) is complex or own is not None and own.kind == "c"):
         x = x.real if dtype.kind != "b" else x != 0
-    return x.astype(dtype) if own is not None else dtype.type(x)
+    if own is not None:
+        return x.astype(dtype)
+    if type(x) is float and dtype.kind in "iu":  # as arrays do, which never raise
+        return np.asarray(x).astype(dtype)[()]
+    return dtype.type(x)
 
 
 def _convert_jvp(tangents: Any, out: Any, x: Any, *, dtype: np.dtype, weak: bool = False) -> Any:
