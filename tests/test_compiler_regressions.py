@@ -216,3 +216,19 @@ def test_a_float_that_does_not_fit_an_integer_dtype_does_what_an_element_does(en
         one, other = funcad.jit(f)(-1.25)
         assert one == other
         assert type(one) is np.uint8
+
+
+@pytest.mark.parametrize("setting", ["numpy", "native"])
+def test_a_view_that_checkpoint_gives_of_steps_that_are_all_alike_is_writable(setting):
+    if setting == "native":
+        pytest.importorskip("llvmlite")
+
+    def f(x):
+        order = np.argsort(x, axis=1)
+        total, steps = funcad.scan(lambda c, row: (np.sum(np.cumprod(row)) + c, order), 0.0, x)
+        return total, funcad.checkpoint(lambda s: s[::-1, 1])(steps)
+
+    x = np.linspace(0.0, 1.0, 12).reshape(4, 3)
+    program = engines.Compiled(funcad.make_jaxpr(f)(x).jaxpr, setting)
+    for _ in range(RUNS):
+        assert program.run([x])[1].flags.writeable

@@ -36,20 +36,24 @@ def _base(makers: dict[Var, Equation], atom: Any) -> tuple[Any, bool]:
         through = _start_of(maker, atom)
         if through is None:
             break
-        atom = through
+        atom, again = through
+        repeated = repeated or again
     return atom, repeated
 
 
-def _start_of(equation: Equation, output: Var) -> Any:
-    """What the carry of a loop was before it, if the loop hands it through as it is; None otherwise."""
-    if kind_of(equation) != "scan":
-        return None
+def _start_of(equation: Equation, output: Var) -> tuple[Any, bool] | None:
+    """The operand that a call or a loop hands through, or gives a view of, as `_base` says it; None for an array of its own."""
     position, params = equation.outputs.index(output), equation.params
-    first, body = params["n_consts"], params["jaxpr"]
-    if position >= params["n_carry"]:
+    inside = called(equation)
+    if inside is not None:
+        program, operands = inside
+        base, repeated = _base({v: e for e in program.equations for v in e.outputs}, program.outputs[position])
+        return (operands[program.inputs.index(base)], repeated) if base in program.inputs else None
+    if kind_of(equation) != "scan" or position >= params["n_carry"]:
         return None
+    first, body = params["n_consts"], params["jaxpr"]
     as_it_is = params["length"] == 0 or body.outputs[position] is body.inputs[first + position]
-    return equation.inputs[first + position] if as_it_is else None
+    return (equation.inputs[first + position], False) if as_it_is else None
 
 
 def _hands_through(equation: Equation, output: Var) -> bool:
