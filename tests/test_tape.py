@@ -310,6 +310,24 @@ def test_short_ways_and_general_ones_write_the_same_rows(monkeypatch: pytest.Mon
     same(found[2], found[0])
 
 
+@pytest.mark.filterwarnings("ignore:grad. the output")
+@pytest.mark.parametrize(
+    ("f", "slope"),
+    [
+        (lambda x: np.sum(x**0), 0.0),
+        (lambda x: np.sum((x * x) ** 0 * x), 1.0),
+        (lambda x: np.sum(np.exp(x**0) + x), 1.0),
+        (lambda x: np.sum(np.stack([x**0, x])), 1.0),
+        (lambda x: np.max(x**0) * np.sum(x**0 * x**0), 0.0),
+    ],
+)
+def test_a_power_of_zero_has_no_tangent(f: Any, slope: float) -> None:
+    """No rule after it gets a row without a tangent."""
+    for x in (np.array([0.5, -2.0, 0.0]), 0.5, np.float64(2.0)):
+        for _ in range(3):
+            same(grad(f)(x), np.full(np.shape(x), slope)[()])
+
+
 def test_a_kept_tracer_keeps_no_other_value() -> None:
     kept, made = [], []
 

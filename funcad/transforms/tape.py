@@ -31,7 +31,7 @@ from funcad.ir.source import Source, internal, user_source
 from funcad.ir.state import open_traces, state
 from funcad.ir.trace import AbstractTrace, compute, next_level
 from funcad.ir.tracer import Tracer
-from funcad.primitives.arithmetic import add_p, mul_p, sub_p
+from funcad.primitives.arithmetic import add_p, integer_pow_p, mul_p, sub_p
 from funcad.primitives.contraction import dot_general_p
 from funcad.primitives.shape import reshape_p
 from funcad.transforms.structural import UNSEEN, cached, forgetting, frozen
@@ -315,7 +315,7 @@ class Tape:
         bits = None
         if params:
             bits = frozen(params)
-            if bits is None:
+            if bits is None or primitive is integer_pow_p and not params["n"]:  # x**0 has no tangent
                 return None
         if type(p) is float and type(q) is float and primitive in _SILENT:
             out = primitive.impl(np, p, q)
