@@ -197,3 +197,13 @@ def test_numbers_beside_floats_are_converted_once(dtype: str) -> None:
         assert same_bits(found[0], expected[0])
     text, _, _ = run(lambda x: (x * 0.1 + 0.25) * x, x)
     assert "0.25" not in text
+
+
+@pytest.mark.parametrize("dtype", ["f8", "f4", "i8"])
+def test_products_with_rows_and_with_columns_of_a_matrix(monkeypatch: pytest.MonkeyPatch, dtype: str) -> None:
+    monkeypatch.setattr("funcad.passes.fuse.MATRIX", 0)
+    x = (np.random.default_rng(0).normal(size=(50, 7)) * 9).astype(dtype)
+    for values in (x, np.asfortranarray(x), x[:, ::-1]):
+        text, (found,), (expected,) = run(lambda x, w: np.dot(np.abs(np.dot(x, w)), x), values, x[0])
+        assert "def fused" in text and ("matmul" in text) == (dtype == "i8")
+        np.testing.assert_allclose(found, expected, rtol=1e-12 if dtype == "f8" else 1e-4)
