@@ -100,7 +100,89 @@ def test_a_softmax_and_its_gradient_make_no_array_in_a_tile() -> None:
     text, _, _ = run(value_and_grad(loss), z, np.eye(6)[np.arange(40) % 6])
     body = text[text.index("for i in range") : text.index("def run")]
     assert "where" not in body and "astype" not in body and "negative(s" not in body
-    assert sum([line.count("np.isnan") for line in body.splitlines()]) == 1
+    assert "np.isnan" not in body and body.count("attained(") == body.count("single(") == 1
+
+
+@pytest.mark.parametrize("kind", [np.max, np.min])
+@pytest.mark.parametrize("dtype", ["f8", "f4", ">f8"])
+def test_where_rows_attain_their_extrema(kind: Any, dtype: str) -> None:
+    x = np.random.default_rng(1).normal(size=(60, 6)).astype(dtype)
+    tied = x.copy()
+    tied[9], tied[20, 1:4], tied[33, 2], tied[40, :2], tied[50] = 0.0, 9.0, np.nan, np.inf, -np.inf
+    f = grad(lambda x, c: np.sum(kind(x, axis=1) ** 2 * c - np.sum(x * x, axis=1)))
+    c = np.where(np.arange(60) % 3, -0.0, 2.0).astype(dtype)
+    for values in (x, tied, np.round(x), np.zeros_like(x)):
+        text, found, expected = run(f, values, c)
+        assert "attained(" in text and "single(" in text and "fill(1.0)" in text and same_bits(found[0], expected[0])
+
+
+def test_a_mask_that_is_read_otherwise_too_stays_what_it_is() -> None:
+    x = np.random.default_rng(2).normal(size=(40, 5))
+    x[3, 1] = np.nan
+    y = x[:, ::-1].copy()
+    y[7, 2] = np.nan
+
+    def other(x: Any, y: Any) -> Any:  # the maximum is not that of the array that is asked for NaN
+        return np.where((x == np.max(x, axis=1, keepdims=True)) | np.isnan(y), np.sum(y, axis=1, keepdims=True), 0.0)
+
+    text, found, expected = run(other, x, y)
+    assert "attained(" not in text
+    np.testing.assert_allclose(found[0], expected[0], rtol=1e-14, atol=1e-14)
+
+    def shared(x: Any) -> Any:
+        bad = np.isnan(x)
+        hit = (x == np.max(x, axis=1, keepdims=True)) | bad
+        ones = hit.astype(float)
+        return ones * np.sum(ones, axis=1, keepdims=True), bad, hit
+
+    text, found, expected = run(shared, x)
+    assert "attained(" not in text and "single(" not in text
+    for a, b in zip(found, expected, strict=True):
+        assert same_bits(a, b)
+
+
+def test_masks_of_one_element_a_row() -> None:
+    rows = np.arange(50)
+    masks = [rows[:, None] % 5 == np.arange(5), np.zeros((50, 5), bool), np.ones((50, 5), bool)]
+    masks.append(masks[0] ^ (rows[:, None] % 2 == 0) & (np.arange(5) < 1))
+    z = np.array([*SPECIAL, 3.0, -4.0, 0.25] * 5)
+    for mask in masks:
+        f = lambda m, z: np.where(m > 0.5, z[:, None], 0.0) + np.sum((m > 0.5).astype(float), axis=1)[:, None]
+        text, found, expected = run(f, mask.astype(float), z)
+        assert text.count(" = single(") == text.count("fill(1.0)") == 1 and same_bits(found[0], expected[0])
+
+
+@pytest.mark.parametrize("dtype", ["f8", "f4", ">f8"])
+def test_sums_of_squares_along_rows(dtype: str) -> None:
+    x = np.random.default_rng(0).normal(size=(20, 70)).astype(dtype)
+    big = x * x.dtype.type(np.finfo(dtype).max / 16)
+    x[2, 3], x[3, 4] = np.inf, np.nan
+    for values in (x, big):
+        text, (found,), (expected,) = run(lambda x: x / np.sum(x * x, axis=1, keepdims=True), values)
+        assert "vecdot" in text and "multiply" not in text
+        np.testing.assert_allclose(found, expected, rtol=70 * np.finfo(dtype).eps)
+    products = lambda x: x / np.sum(x * (x + 1), axis=1, keepdims=True)
+    for f in (products, lambda x: (x * x) / np.sum(x * x, axis=1, keepdims=True)):
+        assert "vecdot" not in run(f, x)[0]
+
+
+def test_what_is_read_twice_is_spread_once() -> None:
+    rng = np.random.default_rng(0)
+    x, c = rng.normal(size=(40, 6)), rng.normal(size=6)
+
+    def f(x: Any, c: Any) -> Any:
+        m = np.mean(x, axis=1, keepdims=True)
+        y = np.exp((x * 3.0 - m) * c)
+        return (y + 1.0 - m) / c, np.sum(y * 2.0, axis=0)
+
+    text, found, expected = run(f, x, c)
+    body = text[text.index("def fused") :]
+    before, loop = body.split("for i in range", 1)
+    assert before.count("[...] = a") == 1 and loop.count("[:, None]") == loop.count("[...] = v") == 1
+    for a, b in zip(found, expected, strict=True):
+        np.testing.assert_allclose(a, b, rtol=1e-13)
+    (alone,) = [line for line in run(lambda x, c: np.exp(x * c) + 1.0, x, c)[0].splitlines() if "multiply" in line]
+    assert "a" in alone and "[...]" not in alone
 
 
 @pytest.mark.parametrize("dtype", ["f8", "f4", "f2", ">f4"])
@@ -115,3 +197,13 @@ def test_numbers_beside_floats_are_converted_once(dtype: str) -> None:
         assert same_bits(found[0], expected[0])
     text, _, _ = run(lambda x: (x * 0.1 + 0.25) * x, x)
     assert "0.25" not in text
+
+
+@pytest.mark.parametrize("dtype", ["f8", "f4", "i8"])
+def test_products_with_rows_and_with_columns_of_a_matrix(monkeypatch: pytest.MonkeyPatch, dtype: str) -> None:
+    monkeypatch.setattr("funcad.passes.fuse.MATRIX", 0)
+    x = (np.random.default_rng(0).normal(size=(50, 7)) * 9).astype(dtype)
+    for values in (x, np.asfortranarray(x), x[:, ::-1]):
+        text, (found,), (expected,) = run(lambda x, w: np.dot(np.abs(np.dot(x, w)), x), values, x[0])
+        assert "def fused" in text and ("matmul" in text) == (dtype == "i8")
+        np.testing.assert_allclose(found, expected, rtol=1e-12 if dtype == "f8" else 1e-4)

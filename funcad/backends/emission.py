@@ -51,7 +51,7 @@ class Row:
 class Frame:
     """Scratch arrays of a loop: `block` is in front of it, `shape` gives the scratch shape of an aval, None if it has none."""
 
-    __slots__ = ("block", "free", "shape", "bytes", "names", "views", "boxes")
+    __slots__ = ("block", "free", "shape", "bytes", "names", "views", "boxes", "full")
 
     def __init__(self, block: Block, shape: Callable[[Any], tuple | None] = lambda aval: aval.shape):
         self.block = block
@@ -60,6 +60,7 @@ class Frame:
         self.bytes = 0
         self.names: list[tuple[str, tuple, Any]] = []
         self.views: dict[Any, str] = {}  # (scratch array, dtype) -> a view of it as that dtype
+        self.full: tuple | None = None  # of a group of rows: the shape of a whole tile
         self.boxes: dict[tuple[str, np.dtype], str] | None = None  # (scalar, dtype) -> name of the array that holds it
 
 
@@ -142,10 +143,11 @@ class Emission:
             return f"{self.w.helper('empty', empty)}({shape_text(shape)}, {dtype_text(self.w, dtype)})"
         return f"{self.w.np}.empty({shape_text(shape)}, {dtype_text(self.w, dtype)})"
 
-    def scratch(self, aval: Aval) -> tuple[str, Storage] | None:
-        """A scratch array of the loop for a value of this aval."""
+    def scratch(self, aval: Aval, shape: tuple | None = None) -> tuple[str, Storage] | None:
+        """A scratch array of the loop for a value of this aval, or of the given shape."""
         frame = self.frame
-        shape = frame.shape(aval) if frame is not None else None
+        if shape is None:
+            shape = frame.shape(aval) if frame is not None else None
         if frame is None or not shape or 0 in shape:
             return None
         key = (shape, aval.dtype)

@@ -3,12 +3,15 @@
 Idea: in a tile every result has its place, scratch memory or a piece of an output, so nothing may allocate. A conversion is
 written into its place. A choice is made of bits: the mask, widened to 0 or -1, is combined with the bits of both operands,
 which keeps every bit of the chosen one (signs of zero and NaN too) and takes the same time for every mask, where `np.where`
-waits for each element that it did not foresee. A sum along the rows is `np.einsum`'s, whose inner loop uses whole vectors, also
-where rows are short. Invariant: an output's tile may be the memory of an operand, so it is written by the last line only.
+waits for each element that it did not foresee. A mask that holds once in every row, as where rows attain their extrema, is
+asked for: then counting it and choosing by it concern one element of each row. A sum along the rows is `np.einsum`'s, whose
+inner loop uses whole vectors, also where rows are short. Invariant: an output's tile may be the memory of an operand, so it is
+written by the last line only.
 """
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import Any
 
 import numpy as np
@@ -17,9 +20,11 @@ from funcad.backends.memory import Storage, Value, writable_operand
 from funcad.backends.text import dtype_text
 from funcad.ir.aval import Aval
 from funcad.ir.jaxpr import Equation, Literal, Var
+from funcad.primitives.scatter import attains_p
 
-__all__ = ["write", "bits_of"]
+__all__ = ["folded", "write", "bits_of", "attained", "single"]
 
+LONG_ROW = 64  # elements from which on a sum of squares is one product
 LONGEST_ROW = 4096  # elements up to which a sum has few enough terms for each of einsum's 32 (or 16) partial sums
 
 
@@ -33,6 +38,84 @@ def bits_of(x: Any) -> Any:
     """
     dtype = x.dtype
     return x.view(f"{dtype.byteorder}i{dtype.itemsize}")
+
+
+def attained(x: Any, top: Any, out: Any) -> None:
+    """Where the rows attain their extrema: NaN attains it, for then the extremum is NaN too, which few tiles hold.
+
+    >>> import numpy as np
+    >>> from funcad.backends.tile_rules import attained
+    >>> x, out = np.array([[1.0, 2.0], [np.nan, 3.0]]), np.empty((2, 2), bool)
+    >>> attained(x, np.max(x, axis=1)[:, None], out)
+    >>> out.tolist()
+    [[False, True], [True, False]]
+    """
+    np.equal(x, top, out)
+    if np.isnan(top[:, :1]).any():
+        np.logical_or(out, np.isnan(x), out)
+
+
+def single(mask: Any) -> tuple | None:
+    """Rows and columns of the elements that hold, if each row has exactly one, as where it attains its extremum; else None.
+
+    >>> import numpy as np
+    >>> from funcad.backends.tile_rules import single
+    >>> [columns.tolist() for columns in single(np.array([[False, True], [True, False]]))]
+    [[0, 1], [1, 0]]
+    >>> single(np.array([[True, True], [False, False]])) is None
+    True
+    """
+    n = len(mask)
+    if np.count_nonzero(mask) != n:
+        return None
+    place = np.arange(n), mask.argmax(1)
+    return place if mask[place].all() else None
+
+
+def folded(equations: list[Equation], outputs: Any) -> list[Equation]:
+    """The equations of a group of rows: `x == max(x) or isnan(x)` is one operation, and a sum takes a
+    mask without its conversion, and both factors of a square."""
+    made = {q.outputs[0]: q for q in equations}
+    reads = Counter([a for q in equations for a in q.inputs if type(a) is Var] + [o for o in outputs if type(o) is Var])
+    gone: set[Var] = set()
+    result = []
+    for q in equations:
+        if q.primitive.name == "or":
+            same, nan = [made.get(a) for a in q.inputs]
+            x = _attaining(same, nan, made)
+            if x is not None and all([reads[a] == 1 for a in q.inputs]):
+                gone.update(q.inputs)
+                q = Equation(attains_p, same.inputs, {}, q.outputs, q.source)  # type: ignore[union-attr]
+        elif q.primitive.name == "reduce_sum" and q.params["axes"] == (1,) and q.outputs[0].aval.dtype.char in "fd":
+            term = made.get(q.inputs[0])
+            if term is not None and reads[q.inputs[0]] == 1 and _summed_otherwise(term, made):
+                gone.add(q.inputs[0])
+                q = q._replace(inputs=term.inputs)
+        result.append(q)
+    return [q for q in result if q.outputs[0] not in gone]
+
+
+def _summed_otherwise(term: Equation, made: dict[Var, Equation]) -> bool:
+    """Is it a converted mask, or the square of a matrix of long rows? Only squares are summed as they are multiplied: BLAS
+    may add a product that it has not rounded, whose overflow a term of the other sign could undo."""
+    x = term.inputs[0]
+    if type(x) is not Var:
+        return False
+    if term.primitive.name == "mul":
+        spread = x in made and made[x].primitive.name == "broadcast_in_dim"
+        return term.inputs[1] is x and not spread and LONG_ROW <= x.aval.shape[1] <= LONGEST_ROW
+    return term.primitive.name == "convert" and x.aval.dtype.kind == "b" and x in made
+
+
+def _attaining(same: Equation | None, nan: Equation | None, made: dict[Var, Equation]) -> Any:
+    """x if the two are `x == extremum` and `isnan(x)`, where the extremum is that of x's own rows, spread over them."""
+    if same is None or nan is None or (same.primitive.name, nan.primitive.name) != ("eq", "isnan"):
+        return None
+    x, spread = same.inputs
+    top = made.get(spread)
+    top = made.get(top.inputs[0]) if top is not None and top.primitive.name == "broadcast_in_dim" else None
+    known = top is not None and top.primitive.name in ("reduce_max", "reduce_min") and top.params["axes"] == (1,)
+    return x if known and top.inputs[0] is x is nan.inputs[0] else None  # type: ignore[union-attr]
 
 
 def write(e: Any, q: Equation, operands: list[Value], env: dict, dying: list[Value], rows: dict) -> bool:
@@ -53,6 +136,15 @@ class _Place:
 
     def scratch(self, dtype: Any = None) -> tuple[str, Storage] | None:
         return self.e.scratch(self.aval if dtype is None else Aval(self.aval.shape, np.dtype(dtype)))
+
+    def single(self, mask: Any, text: str) -> str:
+        """The name of where the rows of a mask have their only element that holds."""
+        frame = self.e.frame
+        found: str | None = frame.views.get(("single", mask))
+        if found is None:
+            found = frame.views["single", mask] = self.w.name("at")
+            self.w.line(f"{found} = {self.w.helper('single', single)}({text})")
+        return found
 
     def give_back(self, storage: Storage) -> None:
         self.e.frame.free.setdefault(storage.key, []).append(storage.scratch)
@@ -89,10 +181,36 @@ def _convert(place: _Place, q: Equation, operands: list[Value], dying: list[Valu
 
 
 def _row_sum(place: _Place, q: Equation, operands: list[Value], dying: list[Value]) -> bool:
-    (x,) = operands
+    x = operands[0]
+    if len(operands) == 2:
+        return _statement(place, f"{place.w.np}.vecdot({x.text}, {x.text}, {{target}})")
+    if x.aval.dtype.kind == "b" and place.aval.dtype.kind == "f":
+        return _count(place, q, x)
     if q.params["axes"] != (1,) or x.aval.dtype.char not in "fd" or x.shape != x.aval.shape or x.shape[1] > LONGEST_ROW:
         return False
     return _statement(place, f'{place.w.np}.einsum("ij->i", {x.text}, out={{target}})')
+
+
+def _count(place: _Place, q: Equation, mask: Value) -> bool:
+    """How many elements of each row hold, most often one, which needs no sum."""
+    w, dtype = place.w, place.aval.dtype
+    wide, storage = place.e.scratch(Aval(mask.aval.shape, dtype), place.e.frame.full)
+    target, own = (place.direct, None) if place.direct is not None else place.scratch()  # type: ignore[misc]
+    w.line(f"if {place.single(q.inputs[0], mask.text)} is None:")
+    with w.within(w.inner()):
+        w.line(f"{wide}[...] = {mask.text}")
+        w.line(f'{w.np}.einsum("ij->i", {wide}, out={target})')
+    w.line("else:")
+    with w.within(w.inner()):
+        w.line(f"{target}.fill(1.0)")
+    place.give_back(storage)
+    place.result(target, own)
+    return True
+
+
+def _attains(place: _Place, q: Equation, operands: list[Value], dying: list[Value]) -> bool:
+    x, top = operands
+    return _statement(place, f"{place.w.helper('attained', attained)}({x.text}, {top.text}, {{target}})")
 
 
 def _statement(place: _Place, text: str) -> bool:
@@ -129,18 +247,29 @@ def _select(place: _Place, q: Equation, operands: list[Value], dying: list[Value
     target = wide if place.direct is None else f"{w.helper('bits_of', bits_of)}({place.direct})"
     x, y = [_operand(place, k, v, integer) for k, v in zip(constants, chosen)]
     held = place.bits(mask.text, np.dtype(np.int8))
-    if _is_zero(constants[0]) and not _is_zero(constants[1]):
-        w.line(f"{w.np}.subtract({held}, 1, {small})")  # the mask of what is not chosen
-        x, y = y, None
-    else:
-        w.line(f"{w.np}.negative({held}, {small})")
-        y = None if _is_zero(constants[1]) else y
-    w.line(f"{wide}[...] = {small}")
-    place.give_back(small_storage)
-    if y is None:
-        w.line(f"{w.np}.bitwise_and({wide}, {x}, {target})")
-    else:
-        _mix(place, wide, x, y, target, integer, writable_operand(chosen[:1], dying, place.aval))
+    shape = place.aval.shape
+    each = _is_zero(constants[1]) and len(shape) == 2 and 1 not in shape and chosen[0].shape == (shape[0], 1)
+    if each:
+        at = place.single(q.inputs[0], mask.text)
+        w.line(f"if {at} is None:")
+    with w.within(w.inner() if each else w.block):
+        if _is_zero(constants[0]) and not _is_zero(constants[1]):
+            w.line(f"{w.np}.subtract({held}, 1, {small})")  # the mask of what is not chosen
+            x, y = y, None
+        else:
+            w.line(f"{w.np}.negative({held}, {small})")
+            y = None if _is_zero(constants[1]) else y
+        w.line(f"{wide}[...] = {small}")
+        place.give_back(small_storage)
+        if y is None:
+            w.line(f"{w.np}.bitwise_and({wide}, {x}, {target})")
+        else:
+            _mix(place, wide, x, y, target, integer, writable_operand(chosen[:1], dying, place.aval))
+    if each:
+        w.line("else:")
+        with w.within(w.inner()):
+            w.line(f"{place.direct or text}.fill(0)")
+            w.line(f"{place.direct or text}[{at}] = {chosen[0].text}[:, 0]")
     if place.direct is None:
         place.result(text, storage)
     else:
@@ -184,4 +313,4 @@ def _operand(place: _Place, constant: np.ndarray | None, x: Value, integer: np.d
     return w.constant("k", value, spelled, key=("bits", integer.str, value.tobytes()))
 
 
-_RULES = {"convert": _convert, "reduce_sum": _row_sum, "select": _select}
+_RULES = {"convert": _convert, "reduce_sum": _row_sum, "select": _select, "attains": _attains}

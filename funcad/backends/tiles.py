@@ -12,6 +12,7 @@ inferred.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from math import prod
 from typing import Any
@@ -40,6 +41,8 @@ def write(e: Any, equation: Equation, operands: list[Value], env: dict, dying: l
     if kind == "batch":
         return False
     equations = e.lowered(jaxpr)
+    if kind == "rows" and e.w.np == "np":
+        equations = tile_rules.folded(equations, jaxpr.outputs)
     widest = max([a.aval.dtype.itemsize for q in equations for a in q.outputs], default=8)
     if prod(shape) * widest < SMALL or len(equations) < 2:
         return False
@@ -201,6 +204,7 @@ class _Group:
         with w.within(w.inner()):
             e.frame = e.new_frame(w.aside())
             e.frame.shape = self.scratch_shape
+            e.frame.full = self.scratch_shape(None)
             starts = w.aside()
             w.line(f"for i in range(low, high, {plan.step}):")
             with w.within(w.inner()):
@@ -278,6 +282,9 @@ class _Group:
         env = {v: x for (v, _), x in reversed(inner.items())}
         keep = set(outputs)
         lazy = e.unmade_broadcasts(self.equations, keep)
+        reads = Counter([a for q in self.equations for a in q.inputs if type(a) is Var])
+        # NumPy spreads a vector row by row, which takes as long as to make the broadcast: what is read twice is made
+        lazy = {v: shape for v, shape in lazy.items() if reads[v] < 2 or prod(shape) == 1}
         rows = {}
         for v, (_, parameter, tile) in outputs.items():
             w.line(f"{tile} = {self.cut(parameter) if self.role_of(v) == 'full' else f'{parameter}[i:j]'}")
@@ -294,7 +301,7 @@ class _Group:
                 dead = tuple([v for v in dead if v is not var])
             elif q.primitive.name == "broadcast_in_dim":
                 own = inner.get((q.inputs[0], _inner_shape(q))) if self.plan.kind == "elementwise" else None
-                env[var] = self._broadcast(q, own or operands[0], lazy, rows)
+                env[var] = self._broadcast(q, own or operands[0], lazy, rows, starts)
             elif not tile_rules.write(e, q, operands, env, ends, rows):
                 e.operation(q, operands, env, ends, rows)
             for v in dead:
@@ -302,7 +309,7 @@ class _Group:
             e.drop_none()
         w.equation = self.equation
 
-    def _broadcast(self, q: Equation, x: Value, lazy: dict[Var, tuple], rows: dict) -> Value:
+    def _broadcast(self, q: Equation, x: Value, lazy: dict[Var, tuple], rows: dict, starts: Block) -> Value:
         e, w = self.e, self.w
         (var,) = q.outputs
         text = x.text
@@ -316,19 +323,27 @@ class _Group:
         if wanted:
             w.line(wanted[0].statement(text))
             return e.value(wanted[0].text, var.aval, [Storage(False)])
+        (source,) = q.inputs
+        always = type(source) is Var and source in self.jaxpr.inputs and self.roles.get(source) == "column"
+        free = e.frame.free
+        e.frame.free = {} if always else free  # made once, in memory that no other line writes
         found = e.scratch(var.aval)
+        e.frame.free = free
         if found is None:  # a column value
             name = w.name()
             w.line(f"{name} = {w.np}.broadcast_to({text}, {shape_text(var.aval.shape)})")
             return e.value(name, var.aval, [Storage(False)])
         target, storage = found
-        w.line(f"{target}[...] = {text}")
-        return e.value(target, var.aval, [storage], whole=True)
+        with w.within(starts if always else w.block):
+            w.line(f"{target}[...] = {text}")
+        return e.value(target, var.aval, [Storage(False) if always else storage], whole=not always)
 
     def _accumulate(self, q: Equation, operands: list[Value], starts: Block) -> None:
         w, (var,) = self.w, q.outputs
         if q.primitive.name == "dot_general":
-            ufunc, text = "add", f"{w.np}.matmul({operands[0].text}.T, {operands[1].text})"
+            x, v = operands
+            blas = w.np == "np" and {x.aval.dtype.char, v.aval.dtype.char} in ({"f"}, {"d"})  # called more quickly
+            ufunc, text = "add", f"{v.text}.dot({x.text})" if blas else f"{w.np}.matmul({x.text}.T, {v.text})"
         else:
             ufunc = _ACCUMULATE[q.primitive.name]
             full = self.plan.kind == "elementwise" and not self.plan.flat
