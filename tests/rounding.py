@@ -149,8 +149,11 @@ def _disturb(primitive: Any, out: Any, operands: Sequence[Any], params: dict, ca
     else:
         moved = np.where(keep, x, moved)
         bad = overflow | ~np.isfinite(x)  # Infinities of complex numbers: which part is NaN depends on the formula
-        pick = lambda: _State.rng.choice([np.nan, np.inf, -np.inf, 0.0], x.shape)
-        moved = np.where(bad, (pick() + 1j * pick()).astype(x.dtype), moved)
+        kinds = [np.nan, np.inf, -np.inf, 0.0]  # all alike at first, then each another
+        pick = lambda: _State.rng.choice(kinds, x.shape) if _State.run > 3 else np.full(x.shape, kinds[_State.run])
+        special = np.empty(x.shape, x.dtype)
+        special.real, special.imag = pick(), pick()
+        moved = np.where(bad, special, moved)
     return moved.astype(x.dtype)[()] if not x.ndim else moved.astype(x.dtype)
 
 
