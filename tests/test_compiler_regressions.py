@@ -232,3 +232,16 @@ def test_a_view_that_checkpoint_gives_of_steps_that_are_all_alike_is_writable(se
     program = engines.Compiled(funcad.make_jaxpr(f)(x).jaxpr, setting)
     for _ in range(RUNS):
         assert program.run([x])[1].flags.writeable
+
+
+def test_a_python_integer_becomes_a_float_before_it_is_rounded_to_float32(engine):
+    """It lies between two numbers of float32; rounded to float64 it is in their middle, and goes to the even one."""
+    k = 2**60 + 2**36 + 1
+    f = funcad.jit(lambda x, k: (x * k, x.astype(np.complex64) * k, k * np.float32(1.0)))
+    x = np.ones(3, np.float32)
+    for _ in range(RUNS):
+        product, of_complex, of_number = f(x, k)
+        assert (product == x * k).all() and (of_complex.real == x * k).all() and of_number == np.float32(1.0) * k
+    g = funcad.jit(lambda k: k.astype(np.float32))
+    for _ in range(RUNS):
+        assert g(np.array([k])) == np.array([k]).astype(np.float32)  # an array's elements are rounded once

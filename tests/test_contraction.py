@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import funcad
-from funcad.primitives.contraction import canonical_einsum, dot_general, einsum, matmul
+from funcad.primitives.contraction import canonical_einsum, dot_general, dot_general_p, einsum, matmul
 from funcad.testing import check_grads
 
 MATMUL_SHAPES = [
@@ -194,3 +194,11 @@ def test_wrong_einsums_raise_value_errors_as_numpy_does(arguments):
     with pytest.raises(ValueError, match="einsum"):
         text, operands = canonical_einsum(*xs)
         einsum(text, *operands)
+
+
+def test_the_sum_over_all_axes_of_both_is_a_numpy_scalar():
+    x = np.ones((2, 3))
+    axes = (0, 1)
+    out = dot_general_p(x, x, dimension_numbers=((axes, axes), ((), ())))
+    assert out == 6.0
+    assert type(out) is np.float64

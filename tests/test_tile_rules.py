@@ -43,6 +43,7 @@ CHOICES = {
     "zero and a number": lambda x, y: np.where(x > y, 0, 7) * x,
     "an intermediate that dies": lambda x, y: np.where(x > y, x + y, x * y) - y,
     "an intermediate that lives": lambda x, y: [np.where(x > y, x, y) + (x + 1), np.where(x > y, x + 1, 0)],
+    "an intermediate twice": lambda x, y: np.where(x > y, x * y, x * y) - y,
     "the result": lambda x, y: np.where(x + y > 0, x, y),
     "integers": lambda x, y: np.where(x > y, np.sign(x), 0) - np.sign(y),
 }

@@ -264,7 +264,8 @@ def _select(place: _Place, q: Equation, operands: list[Value], dying: list[Value
         if y is None:
             w.line(f"{w.np}.bitwise_and({wide}, {x}, {target})")
         else:
-            _mix(place, wide, x, y, target, integer, writable_operand(chosen[:1], dying, place.aval))
+            alone = not set(chosen[0].storages).intersection(chosen[1].storages)  # y is read once more after that
+            _mix(place, wide, x, y, target, integer, writable_operand(chosen[:1], dying, place.aval) if alone else None)
     if each:
         w.line("else:")
         with w.within(w.inner()):

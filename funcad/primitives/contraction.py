@@ -130,7 +130,8 @@ def _dot_impl(xp: Any, x: Any, y: Any, *, dimension_numbers: Any) -> Any:
         x, a = x.swapaxes(-1, -2), b
     if flip_y:
         y, d = y.swapaxes(-1, -2), c
-    return _matmul(xp, x, y).reshape((*batch, *a, *d))
+    out = _matmul(xp, x, y).reshape((*batch, *a, *d))
+    return out if out.ndim else out[()]
 
 
 def _split_impl(xp: Any, x: Any, y: Any, flipped: bool, n_sum: int, first: int) -> Any:

@@ -78,6 +78,9 @@ class Emitter(Functions, Convert, Arithmetic, Memory):
                 if not atom.aval.weak:
                     raise Unsupported(f"{primitive.name}: an operand is {lane.dtype}, the equation computes in {dtype}")
                 lane = self.convert(lane, dtype)
+            if lane.dtype.kind == "i" and result.kind in "fc" and atom.aval.weak and not atom.aval.shape:
+                if primitive.name == "convert":
+                    lane = self.convert(lane, FLOAT64)  # as Python does with its integers, before it is rounded once more
             lanes.append(lane)
         before, self.context = self.context, result
         try:
