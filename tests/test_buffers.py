@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import mmap
 import threading
 from typing import Any
 
@@ -65,6 +66,17 @@ def test_memory_is_free_when_its_last_view_is_gone(view: Any) -> None:
     gc.collect()
     assert pooled_bytes() == 2 * 8 * N
     assert {address(z) for z in (empty((N,), np.float64), empty((N,), np.float64))} >= {where}
+
+
+@pytest.mark.skipif(not hasattr(mmap, "MADV_HUGEPAGE"), reason="no huge pages here")
+def test_large_blocks_are_whole_huge_pages() -> None:
+    """Others have small pages at both ends, or everywhere, and the processor looks their addresses up more often."""
+    for size in (buffers.LARGE, buffers.HUGE - 8, buffers.HUGE, 3_200_000, 80_000_000):
+        x = empty((size // 8,), np.float64)
+        while not isinstance(x, mmap.mmap):
+            x = x.base
+        assert len(x) == (size if size < buffers.HUGE else -(-size // buffers.PAGE) * buffers.PAGE)
+        assert 3 * len(x) <= 4 * size
 
 
 def test_small_arrays_and_other_sizes_are_not_pooled() -> None:

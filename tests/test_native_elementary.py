@@ -16,6 +16,7 @@ import numpy as np
 import pytest
 import scipy.special
 
+import funcad
 from funcad.backends.native import ir, target
 from funcad.backends.native.emitter import Emitter, Lane
 from tests.native_lanes import equation_of, kernel
@@ -274,6 +275,59 @@ def test_one_division(name: str) -> None:
     text = function.text()
     assert text.count("fdiv") == 1
     assert text.count(" select ") <= {"tanh": 2, "log1p": 3, "log": 5}[name]
+
+
+SIGNS: dict[str, tuple[Any, str | None]] = {
+    "abs": (lambda e, x: e.abs(x), "size"),
+    "square": (lambda e, x: e.mul(x, x), "size"),
+    "times its negative": (lambda e, x: e.mul(e.neg(x), x), "fall"),
+    "halved": (lambda e, x: e.div(e.neg(e.mul(x, x)), e.literal(2.0, x.dtype)), "fall"),
+    "times a constant": (lambda e, x: e.mul(e.literal(-0.5, x.dtype), e.mul(x, x)), "fall"),
+    "one more": (lambda e, x: e.add(e.literal(1.0, x.dtype), e.mul(x, x)), "size"),
+    "one less": (lambda e, x: e.add(e.literal(-1.0, x.dtype), e.mul(x, x)), None),
+    "twice fallen": (lambda e, x: e.mul(e.neg(e.abs(x)), e.neg(e.abs(x))), "size"),
+    "exp": (lambda e, x: e.exp(x), "size"),
+    "exp of what falls": (lambda e, x: e.exp(e.neg(e.mul(x, x))), "unit"),
+    "product": (lambda e, x: e.mul(x, e.abs(x)), None),
+    "cube": (lambda e, x: e.mul(e.mul(x, x), x), None),
+}
+
+
+@pytest.mark.skipif(not FUSED, reason="the C library's functions")
+@pytest.mark.parametrize("what", SIGNS)
+@pytest.mark.parametrize("dtype", ["float64", "float32"])
+def test_signs_that_are_known(what: str, dtype: str) -> None:
+    """What is known of a value spares limits and choices: no upper limit of exp, no pole of log1p; bits stay the same."""
+    rule, expected = SIGNS[what]
+    lane, element = Lane(np.dtype(dtype), ("%x",)), {"float64": "double", "float32": "float"}[dtype]
+    counts = {}
+    for name in ("exp", "log1p"):
+        for known in (True, False):
+            function = ir.Function(ir.Module(), "f", [(f"<4 x {element}>", "%x")], f"<4 x {element}>")
+            emitter = Emitter(function, 4, target.host())
+            value = rule(emitter, lane)
+            assert emitter._known.get(value.name) == expected
+            if not known:
+                emitter._known.clear()
+            before = function.text().count(" select ")
+            getattr(emitter, name)(value)
+            counts[name, known] = function.text().count(" select ") - before
+    assert counts["exp", False] - counts["exp", True] == (1 if expected == "fall" else 0)
+    assert counts["log1p", False] - counts["log1p", True] == {None: 0, "fall": 0, "size": 2, "unit": 1}[expected]
+
+
+@pytest.mark.skipif(not FUSED, reason="the C library's functions")
+@pytest.mark.parametrize("dtype", ["float64", "float32"])
+def test_functions_of_squares_at_the_edges(dtype: str) -> None:
+    """Where the limits are left out: zeros, infinities, NaN, what overflows and what underflows."""
+    x = np.concatenate([samples(np.dtype(dtype), 3000, 5), np.array([0.0, -0.0, np.inf, -np.inf, np.nan], dtype)])
+    bells = (lambda x: np.exp(-x * x), lambda x: np.exp(-0.5 * x**2))
+    squares = (*bells, lambda x: np.log1p(x * x), lambda x: np.log1p(np.exp(x)))
+    with np.errstate(all="ignore"), funcad.config.set(engine="native"):
+        for f in squares:
+            found = funcad.jit(f)
+            found(x)
+            np.testing.assert_array_max_ulp(found(x), f(x), 3 if dtype == "float64" else 4)
 
 
 def test_symmetry() -> None:

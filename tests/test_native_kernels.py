@@ -337,6 +337,22 @@ def test_large_results_come_from_the_pool(monkeypatch: pytest.MonkeyPatch) -> No
             compare(equation, [np.arange(float(n))], call=owner.function)
 
 
+def test_dear_kernels_keep_to_plain_stores(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Results bypass the caches where one waits for the memory, not where one waits for the arithmetic of few threads."""
+    monkeypatch.setattr(kernels, "last_cache", lambda: 1000)
+    build = Build((1_000_000,))
+    x = build.input(F64)
+    y = x
+    for _ in range(6):
+        y = build.put(transcendental.tanh_p, y)
+    equation = build.equation(y)
+    for threads, streamed in ((1, False), (64, True)):
+        monkeypatch.setattr(kernels, "thread_count", lambda threads=threads: threads)
+        owner = kernels.Elementwise(equation.params["jaxpr"], (1_000_000,))
+        assert owner.default.parallel
+        assert (owner.default.streamed is not None) == streamed
+
+
 def test_calls_without_the_builtin(monkeypatch: pytest.MonkeyPatch) -> None:
     """On builds of Python whose objects cannot be read natively, calls go through ctypes."""
     monkeypatch.setattr("funcad.backends.native.wrapper.why_not", lambda: "because")

@@ -26,7 +26,8 @@ from funcad.configuration import config
 __all__ = ["empty", "LARGE", "pool_limit", "pooled_bytes", "drain"]
 
 LARGE = 256 * 1024  # bytes; below, the C library's own allocator is as good
-HUGE = 4 * 1024 * 1024  # from here on huge pages are asked for
+PAGE = 2 * 1024 * 1024  # bytes of a huge page
+HUGE = 3 * PAGE // 2  # from here on blocks are whole huge pages: at most a third more than was asked for
 _PRIVATE = getattr(mmap, "MAP_PRIVATE", None)
 _ANONYMOUS = getattr(mmap, "MAP_ANONYMOUS", getattr(mmap, "MAP_ANON", None))
 
@@ -104,8 +105,10 @@ def _new_block(size: int) -> Any:
     if _PRIVATE is None or _ANONYMOUS is None:
         return None
     try:
-        block = mmap.mmap(-1, size, flags=_PRIVATE | _ANONYMOUS)
-        if size >= HUGE and hasattr(mmap, "MADV_HUGEPAGE"):
+        huge = size >= HUGE and hasattr(mmap, "MADV_HUGEPAGE")
+        # the system places mappings of whole huge pages at the start of one, others anywhere
+        block = mmap.mmap(-1, -(-size // PAGE) * PAGE if huge else size, flags=_PRIVATE | _ANONYMOUS)
+        if huge:
             block.madvise(mmap.MADV_HUGEPAGE)
     except OSError:  # no such mappings here, or none left: NumPy's allocator says what is wrong
         return None

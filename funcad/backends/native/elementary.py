@@ -385,8 +385,11 @@ class Floats:
             correction = self.mul(share, self.add(self.mul(s, s), self.sub(1.0, s)))
         return self._log_sum(f, minus_k, half, t, correction, -1.0)
 
-    def log1p(self, x: str) -> str:
-        return self.at_edges(x, self.log1p_parts(x), self.add(x, 1.0))
+    def log1p(self, x: str, nonnegative: bool = False) -> str:
+        out = self.log1p_parts(x)
+        if nonnegative:  # no pole
+            return self.select(self.compare("olt", x, math.inf), out, x)
+        return self.at_edges(x, out, self.add(x, 1.0))
 
     def log1p_unit(self, x: str) -> str:
         """log(1 + x) for x in [0, 1] or NaN: no pole, no division but one."""

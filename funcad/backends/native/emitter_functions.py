@@ -9,6 +9,7 @@ it.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -63,7 +64,9 @@ class Functions(Arithmetic):
 
     def __init__(self, function: ir.Function, lanes: int, host: Any):
         super().__init__(function, lanes, host)
-        self._known: dict[str, str] = {}  # what is known of a value: "size" >= 0, "fall" <= 0, "unit" in [0, 1] (or NaN)
+        # what is known of a value that is not NaN: its sign bit is clear ("size") or set ("fall"), it is in [0, 1] ("unit")
+        self._known: dict[str, str] = {}
+        self._opposite: dict[str, str] = {}  # a value -> that which it is the negative of
 
     # -- how a function is computed
     def _libm(self, name: str, dtype: np.dtype, operands: Sequence[str]) -> str:
@@ -132,7 +135,29 @@ class Functions(Arithmetic):
         wide = [self.put(f"fpext {single} {o} to {double}") for o in operands]
         return self.put(f"fptrunc {double} {function(Floats(self, FLOAT64), *wide)} to {single}")
 
-    # -- what exp(-|x|) tells log1p
+    # -- what the signs of squares, sizes and constants tell exp, log and log1p
+    def _vectors_of_floats(self, *lanes: Lane) -> bool:
+        return self.lanes > 1 and self.fused and all([lane.dtype.kind == "f" for lane in lanes])
+
+    def _learn(self, a: Lane, b: Lane, out: Lane) -> Lane:
+        """The sign of a product or quotient."""
+        if self._vectors_of_floats(a, b, out):
+            x, y = a.name, b.name
+            signs = [self._known.get(x), self._known.get(y)]
+            if None not in signs:
+                self._known[out.name] = "size" if signs.count("fall") != 1 else "fall"
+            elif x == y:
+                self._known[out.name] = "size"
+            elif self._opposite.get(x) == y or self._opposite.get(y) == x:
+                self._known[out.name] = "fall"
+        return out
+
+    def literal(self, value: Any, dtype: Any) -> Lane:
+        out = super().literal(value, dtype)
+        if self._vectors_of_floats(out):
+            self._known[out.name] = "fall" if math.copysign(1.0, value) < 0 else "size"
+        return out
+
     def abs(self, a: Lane) -> Lane:
         out = super().abs(a)
         self._known[out.parts[0]] = "size"
@@ -140,21 +165,42 @@ class Functions(Arithmetic):
 
     def neg(self, a: Lane) -> Lane:
         out = super().neg(a)
-        if self._known.get(a.parts[0]) == "size":
-            self._known[out.parts[0]] = "fall"
+        if self._vectors_of_floats(a):
+            self._opposite[out.name] = a.name
+            sign = self._known.get(a.name)
+            if sign is not None:
+                self._known[out.name] = "size" if sign == "fall" else "fall"
+        return out
+
+    def mul(self, a: Lane, b: Lane) -> Lane:
+        return self._learn(a, b, super().mul(a, b))
+
+    def div(self, a: Lane, b: Lane) -> Lane:
+        return self._learn(a, b, super().div(a, b))
+
+    def add(self, a: Lane, b: Lane) -> Lane:
+        out = super().add(a, b)
+        if self._vectors_of_floats(a, b):
+            signs = {self._known.get(a.name), self._known.get(b.name)}
+            if signs <= {"size", "unit"} or signs == {"fall"}:
+                self._known[out.name] = "size" if "fall" not in signs else "fall"
         return out
 
     def exp(self, a: Lane) -> Lane:
-        if self._known.get(a.parts[0]) != "fall" or a.dtype.kind != "f" or self.lanes == 1 or not self.fused:
+        if not self._vectors_of_floats(a):
             return self._elementary("exp", a)
-        out = Floats(self, a.dtype).exp(a.name, nonpositive=True)
-        self._known[out] = "unit"
+        falls = self._known.get(a.name) == "fall"
+        out = Floats(self, a.dtype).exp(a.name, nonpositive=falls)
+        self._known[out] = "unit" if falls else "size"
         return Lane(a.dtype, (out,))
 
     def log1p(self, a: Lane) -> Lane:
-        if self._known.get(a.parts[0]) != "unit":
-            return self._elementary("log1p", a)
-        return Lane(a.dtype, (Floats(self, a.dtype).log1p_unit(a.name),))
+        sign = self._known.get(a.parts[0]) if self._vectors_of_floats(a) else None
+        if sign == "unit":
+            return Lane(a.dtype, (Floats(self, a.dtype).log1p_unit(a.name),))
+        if sign == "size":
+            return Lane(a.dtype, (Floats(self, a.dtype).log1p(a.name, nonnegative=True),))
+        return self._elementary("log1p", a)
 
     # -- the functions
     def exp2(self, a: Lane) -> Lane:

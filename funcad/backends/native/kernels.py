@@ -5,7 +5,7 @@ can be are taken together) but neither extents nor strides: these are in `number
 equal groups share machine code whatever their sizes, in this process (target.py keeps what is alive by its text) and on disk.
 A call with contiguous arrays goes through one built-in function (wrapper.py), which checks the arrays and allocates small
 results; other layouts find their variant by their strides. Large results come from the buffer pool, and bypass the caches if
-they are larger than half of the last one.
+they are larger than half of the last one and memory is what the kernel waits for.
 
 Invariants: results are fresh; arrays that the code cannot read as they are (misaligned, byte-swapped, of another class) are
 copied first; a group without elements runs on NumPy. Sums are made of the same parts whatever the number of threads. Trap: the
@@ -35,6 +35,7 @@ from funcad.backends.native.rows_call import Rows
 from funcad.backends.native.rows_plan import cost
 from funcad.backends.native.unsupported import Unsupported
 from funcad.backends.native.wrapper import Given, Wanted
+from funcad.backends.workers import thread_count
 from funcad.ir.aval import Aval
 from funcad.ir.jaxpr import Equation, Jaxpr, Literal, Var
 from funcad.primitives.fused import fused_p
@@ -48,6 +49,7 @@ PART_WORK, LEAST_PART, MOST_PART = 25.0, 1 << 12, 1 << 16  # microseconds, and e
 VARIANTS = 8  # of one group; further layouts are copied to contiguous ones
 ABREAST = 64  # operations of the vectors that are abreast, at most: each is a line of text to be compiled
 FAR = 1 << 20  # bytes of operands and results that the nearer caches do not hold
+DEAR = 3.0  # arithmetic in units of the memory's time, per thread, from which on plain stores are the quicker ones
 UNLOCK = 20.0  # microseconds of work from which other Python threads may run meanwhile
 _FLOAT = np.dtype(np.float64)
 SLOT = 16  # bytes of one accumulation of one part
@@ -250,7 +252,8 @@ class _Variant:
         self.call = self.streamed = None
         if strides is None:
             heavy = sum([math.prod(owner.shape) * d.itemsize for d in owner.dtypes[: len(owner.full)]])
-            if owner.pooled and len(extents) == 1 and heavy > last_cache() // 2:
+            hurried = _ratio(owner.group) < DEAR * (thread_count() if self.parallel else 1)
+            if owner.pooled and len(extents) == 1 and heavy > last_cache() // 2 and hurried:
                 self.streamed = wrapper.make_builtin(self.made(tuple(owner.full)))
         if self.streamed is None:
             self.call = wrapper.make_builtin(self.plain())
@@ -321,10 +324,18 @@ def _as_given(a: np.ndarray, shape: tuple[int, ...], order: tuple[int, ...]) -> 
 
 def _estimate(group: Group, size: int) -> float:
     """Microseconds that one thread needs, roughly."""
+    return size * max(_ratio(group), 1.0) * _moved(group) * 1e-3
+
+
+def _moved(group: Group) -> float:
+    """Nanoseconds of one element for the memory."""
+    return max(sum([v.aval.dtype.itemsize for v in (*group.jaxpr.inputs, *group.jaxpr.outputs) if v.aval.shape]), 1) / 16
+
+
+def _ratio(group: Group) -> float:
+    """How many times as long as on the memory one thread takes for the arithmetic, roughly."""
     lanes = target.lanes_of(target.host(), group.dtypes)
-    arithmetic = sum([cost(e) for e in group.equations]) * 0.3 / lanes
-    moved = sum([v.aval.dtype.itemsize for v in (*group.jaxpr.inputs, *group.jaxpr.outputs) if v.aval.shape])
-    return size * max(arithmetic, moved / 16) * 1e-3
+    return sum([cost(e) for e in group.equations]) * 0.3 / lanes / _moved(group)
 
 
 def _unroll(group: Group, host: Any) -> int:
