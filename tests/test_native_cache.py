@@ -200,6 +200,23 @@ def test_code_comes_from_the_cache(place: Path, monkeypatch: pytest.MonkeyPatch)
     assert call(again, 2.0) == 3.25
 
 
+def test_what_is_loaded_is_not_translated(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A module is translated once, by the machine that serves all modules; the engine is handed the code."""
+    made: list[bool] = []
+    machine = target._target_machine("")
+
+    class Counting:
+        def emit_object(self, module: Any) -> bytes:
+            made.append(True)
+            return bytes(machine.emit_object(module))
+
+    monkeypatch.setattr(target, "_target_machine", lambda override: Counting())
+    assert call(target.compile_module(add(3.25), ["add"]), 2.0) == 5.25
+    assert made == [True]
+    assert call(target.compile_module(add(3.25), ["add"]), 2.0) == 5.25  # from the file
+    assert made == [True] and len(files(place)) == 1
+
+
 def call(compiled: Any, x: float) -> float:
     import ctypes
 

@@ -403,6 +403,32 @@ def test_the_text_is_the_same_for_most_batch_sizes() -> None:
     assert text(4000) == text(400)
 
 
+def test_sums_over_rows_are_finished_in_one_loop() -> None:
+    """All sums of a group share the loops over columns and chunks; whole vectors of columns need no mask."""
+
+    def text(columns: int) -> str:
+        g = Group(4000, columns, "f8")
+        x, y = g.input("full"), g.input("full")
+        sums = [g.down(reduce_sum_p, v) for v in (x, y, g.do(ar.mul_p, x, y))]
+        module = ir.Module()
+        rows_kernel(module, plan_rows(g.jaxpr(*sums), (4000, columns)), target.host())
+        return module.functions["kernel"]
+
+    whole, odd = text(64), text(67)
+    # chunks that are run one after the other, columns, chunks that are added up
+    assert len(re.findall(r"^head\d+:$", whole, re.MULTILINE)) == len(re.findall(r"^head\d+:$", odd, re.MULTILINE)) == 3
+    assert "masked.store" not in whole and "icmp ult" not in whole and odd.count("@llvm.masked.store") == 3
+
+
+def test_row_values_that_stay_in_scratch_memory_need_no_mask() -> None:
+    g = Group(64, 64, "f8")
+    x = g.input("full")
+    mean = g.do(ar.mul_p, g.along(reduce_sum_p, x), 1 / 64)
+    module = ir.Module()
+    rows_kernel(module, plan_rows(g.jaxpr(g.do(ar.sub_p, x, g.full(mean))), (64, 64)), target.host())
+    assert "icmp ult" not in module.text()
+
+
 def test_rows_abreast_come_from_several_places_of_a_block() -> None:
     """Several streams are read faster than one: rows of one step are a part of the block apart, not neighbours."""
     g = Group(64, 64, "f8")

@@ -18,6 +18,7 @@ from __future__ import annotations
 
 import os
 import platform
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from funcad.backends.native import ir
@@ -27,6 +28,7 @@ from funcad.backends.native.rows_narrow import NarrowRows, is_narrow
 from funcad.backends.native.rows_plan import RowPlan, plan_rows
 from funcad.backends.native.rows_wide import WideRows
 from funcad.backends.native.target import Host
+from funcad.ir.jaxpr import Equation
 
 __all__ = ["Places", "Sizes", "emit_rows", "emit_finish", "rows_kernel", "sizes_of", "plan_rows", "result_order"]
 
@@ -79,30 +81,30 @@ def emit_finish(function: ir.Function, plan: RowPlan, host: Host, places: Places
     base = Base(function, plan, host, places, scalars=False)
     e, one = base.e, base.one
 
-    def total(kind: str, like: Lane, number: int, place: Any, index: str) -> Lane:
-        first = e.load(like.dtype, place(places.partials, number), index)
-        if chunks == 1:
+    def totals(equations: Sequence[Equation], place: Any, index: str) -> list[Lane]:
+        kinds = [kind_of(q) for q in equations]
+        first = [e.load(q.outputs[0].aval.dtype, place(places.partials, i), index) for i, q in enumerate(equations)]
+        if chunks == 1 or not equations:
             return first
-        with function.loop(1, chunks, 1, base.carried([first])) as loop:
-            there = place(base.at(places.partials, base.times(loop.index, stride)), number)
-            (before,) = base.rebuilt([first], loop.values)
-            loop.next(*e.combine(kind, before, e.load(like.dtype, there, index)).parts)
-        return base.rebuilt([first], loop.results)[0]
+        with function.loop(1, chunks, 1, base.carried(first)) as loop:
+            there = base.at(places.partials, base.times(loop.index, stride))
+            found = [
+                e.combine(kind, before, e.load(before.dtype, place(there, i), index))
+                for i, (kind, before) in enumerate(zip(kinds, base.rebuilt(first, loop.values)))
+            ]
+            loop.next(*[p for lane in found for p in lane.parts])
+        return base.rebuilt(first, loop.results)
 
-    for i, equation in enumerate(plan.scalars):
-        (out,) = equation.outputs
-        kind = kind_of(equation)
-        found = total(kind, base.start(kind, out.aval.dtype), i, base.scalar_place, "0")
-        found = e.horizontal(kind, found)
-        for k in plan.outputs[out]:
+    for equation, found in zip(plan.scalars, totals(plan.scalars, base.scalar_place, "0")):
+        found = e.horizontal(kind_of(equation), found)
+        for k in plan.outputs[equation.outputs[0]]:
             one.store(found, places.outputs[k][0], "0")
-    for i, equation in enumerate(plan.columns):
-        (out,) = equation.outputs
-        kind = kind_of(equation)
-        with function.loop(0, places.columns, base.lanes) as loop:
-            found = total(kind, base.start(kind, out.aval.dtype), i, base.column_place, loop.index)
-            mask = e.mask(function.put(f"sub i64 {places.columns}, {loop.index}"))
-            for k in plan.outputs[out]:
+    if not plan.columns:
+        return
+    with function.loop(0, places.columns, base.lanes) as loop:
+        mask = e.mask(function.put(f"sub i64 {places.columns}, {loop.index}")) if plan.shape[1] % base.lanes else None
+        for equation, found in zip(plan.columns, totals(plan.columns, base.column_place, loop.index)):
+            for k in plan.outputs[equation.outputs[0]]:
                 e.store(found, places.outputs[k][0], loop.index, mask=mask)
 
 

@@ -80,7 +80,9 @@ class RowPlan:
             self._place(v, 0, self.kind[v] in ("full", "row"), self.kind[v] in ("full", "column"))
         for equation in jaxpr.equations:
             self._equation(equation)
+        self.reached: list[list[Var]] = []  # what `needed` says of each phase, once they are what they will be
         self.phases = self._phases()
+        self.reached = [self.needed(phase, number) for number, phase in enumerate(self.phases)]
 
     def _place(self, v: Var, level: int, by_row: bool, by_column: bool) -> None:
         self.level[v], self.by_row[v], self.by_column[v] = level, by_row, by_column
@@ -128,24 +130,28 @@ class RowPlan:
         self._slots(phases)
         return phases
 
-    def needed(self, phase: Phase, number: int) -> Iterator[Var]:
+    def needed(self, phase: Phase, number: int) -> list[Var]:
         """The full and column values that a full phase computes or loads, each once, operands first."""
+        if self.reached:
+            return self.reached[number]
+        found: list[Var] = []
         seen: set[Var] = set()
         for sink in phase.sinks:
             roots = (sink.var,) if sink.equation is None else variables(sink.equation)
             for root in roots:
                 if self.kind[root] != "row":
-                    yield from self._walk(root, number, seen)
+                    self._walk(root, number, seen, found)
+        return found
 
-    def _walk(self, v: Var, number: int, seen: set[Var]) -> Iterator[Var]:
+    def _walk(self, v: Var, number: int, seen: set[Var], found: list[Var]) -> None:
         if v in seen:
             return
         seen.add(v)
         if v in self.maker and not self.loaded(v, number):
             for a in variables(self.maker[v]):
                 if self.kind[a] in ("full", "column"):
-                    yield from self._walk(a, number, seen)
-        yield v
+                    self._walk(a, number, seen, found)
+        found.append(v)
 
     def loaded(self, v: Var, number: int) -> bool:
         """Is v of an earlier phase, and kept?"""

@@ -72,8 +72,10 @@ class WideRows(Base):
         starts = [self.start(kind_of(q), q.outputs[0].aval.dtype) for q in phase.scalars]
         with self.f.loop(0, rows, self.lanes, self.carried(starts)) as loop:
             i = loop.index
-            mask = e.mask(self.f.put(f"sub i64 {rows}, {i}"))
             known: dict[Any, Lane] = {}
+
+            def mask() -> str:  # written where it is asked for, at the first time
+                return e.mask(self.f.put(f"sub i64 {rows}, {i}"))
 
             def value(v: Any) -> Lane:
                 if v not in known:
@@ -82,7 +84,7 @@ class WideRows(Base):
                     elif v in self.slots:
                         known[v] = e.load(v.aval.dtype, self.slots[v], i)
                     else:
-                        known[v] = e.load(v.aval.dtype, self.pointers[v][0], self.add(base, i), mask=mask)
+                        known[v] = e.load(v.aval.dtype, self.pointers[v][0], self.add(base, i), mask=mask())
                 return known[v]
 
             for equation in phase.rows:
@@ -93,11 +95,11 @@ class WideRows(Base):
                     e.store(known[out], self.slots[out], i)
             for v in outputs:
                 for k in plan.outputs[v]:
-                    e.store(value(v), self.places.outputs[k][0], self.add(base, i), mask=mask)
+                    e.store(value(v), self.places.outputs[k][0], self.add(base, i), mask=mask())
             totals = []
             for equation, total in zip(phase.scalars, self.rebuilt(starts, loop.values)):
                 kind = kind_of(equation)
-                totals.append(e.combine(kind, total, self.only(mask, value(equation.inputs[0]), kind)))
+                totals.append(e.combine(kind, total, self.only(mask(), value(equation.inputs[0]), kind)))
             loop.next(*[p for lane in totals for p in lane.parts])
         for equation, total in zip(phase.scalars, self.rebuilt(starts, loop.results)):
             place = self.scalar_place(self.places.partials, plan.scalars.index(equation))

@@ -255,7 +255,9 @@ def _identity(override: str) -> str:
     return "\n".join([*versions, llvm.get_process_triple(), machine.name, features, ""])
 
 
+@functools.cache
 def _target_machine(override: str) -> Any:
+    """What translates all modules: its tables of the processor's instructions are made once."""
     llvm = _llvm()
     machine, features = _processor(override)
     target = llvm.Target.from_triple(llvm.get_process_triple())
@@ -279,17 +281,24 @@ def compile_module(text: str, names: Sequence[str], keep: bool = True) -> Compil
         if compiled is None or not all(name in compiled.address for name in names):
             _check_symbols(text)
             stored = cache.load(key) if keep else None
-            compiled = None if stored is None else _load(stored, names, override)
+            compiled = None if stored is None else _load(stored, names)
             if compiled is None:
                 compiled = _compile(text, names, key if keep else None, override)
             _alive[key] = compiled
         return compiled
 
 
+def _engine() -> Any:
+    """An engine to load code into. It translates nothing, so its machine is the plain one."""
+    llvm = _llvm()
+    machine = llvm.Target.from_triple(llvm.get_process_triple()).create_target_machine(jit=True)
+    return llvm.create_mcjit_compiler(llvm.parse_assembly(""), machine)
+
+
 @functools.cache
 def _first_engine() -> Any:
     """The first engine of a process makes the names of the C library known to LLVM."""
-    return _llvm().create_mcjit_compiler(_llvm().parse_assembly(""), _target_machine(""))
+    return _engine()
 
 
 def _check_symbols(text: str) -> None:
@@ -299,42 +308,36 @@ def _check_symbols(text: str) -> None:
             raise _failure(f"there is no function {name} in this process", text)
 
 
-def _addresses(engine: Any, names: Sequence[str]) -> dict[str, int] | None:
-    engine.finalize_object()
-    address = {name: engine.get_function_address(name) for name in names}
-    return address if all(address.values()) else None
+def _load(code: bytes, names: Sequence[str]) -> Compiled | None:
+    """The functions of machine code; None if LLVM does not take it, or it has not all of them.
 
-
-def _load(stored: bytes, names: Sequence[str], override: str) -> Compiled | None:
-    """Code from the cache; None if LLVM does not take it, for then it is made again."""
-    llvm = _llvm()
+    The code is handed over as what a cache has for the engine's empty module, which would be translated otherwise.
+    """
     try:
-        engine = llvm.create_mcjit_compiler(llvm.parse_assembly(""), _target_machine(override))
-        engine.add_object_file(llvm.ObjectFileRef.from_data(stored))
-        address = _addresses(engine, names)
+        engine = _engine()
+        engine.set_object_cache(lambda module, code: None, lambda module: code)
+        engine.finalize_object()
+        address = {name: engine.get_function_address(name) for name in names}
     except RuntimeError:
         return None
-    return None if address is None else Compiled(address, engine)
+    return Compiled(address, engine) if all(address.values()) else None
 
 
 def _compile(text: str, names: Sequence[str], key: str | None, override: str) -> Compiled:
     llvm = _llvm()
-    made: list[bytes] = []
     try:
         module = llvm.parse_assembly(text)
         module.verify()
-        engine = llvm.create_mcjit_compiler(module, _target_machine(override))
-        engine.set_object_cache(lambda module, code: made.append(bytes(code)), lambda module: None)
         with _plain_indices(llvm):
-            address = _addresses(engine, names)
+            code = _target_machine(override).emit_object(module)
     except RuntimeError as error:
         raise _failure(str(error).strip(), text) from error
-    if address is None:
+    compiled = _load(code, names)
+    if compiled is None:
         raise _failure(f"not all of {', '.join(names)} are defined", text)
     if key is not None:
-        for code in made:
-            cache.store(key, code)
-    return Compiled(address, engine)
+        cache.store(key, code)
+    return compiled
 
 
 @contextmanager
