@@ -246,18 +246,19 @@ def _select(place: _Place, q: Equation, operands: list[Value], dying: list[Value
     wide = place.bits(text, integer)
     target = wide if place.direct is None else f"{w.helper('bits_of', bits_of)}({place.direct})"
     x, y = [_operand(place, k, v, integer) for k, v in zip(constants, chosen)]
-    held = place.bits(mask.text, np.dtype(np.int8))
+    held = place.bits(small, np.dtype(bool))
     shape = place.aval.shape
     each = _is_zero(constants[1]) and len(shape) == 2 and 1 not in shape and chosen[0].shape == (shape[0], 1)
     if each:
         at = place.single(q.inputs[0], mask.text)
         w.line(f"if {at} is None:")
     with w.within(w.inner() if each else w.block):
+        w.line(f"{w.np}.not_equal({place.bits(mask.text, np.dtype(np.int8))}, 0, {held})")  # True may be another byte than 1
         if _is_zero(constants[0]) and not _is_zero(constants[1]):
-            w.line(f"{w.np}.subtract({held}, 1, {small})")  # the mask of what is not chosen
+            w.line(f"{w.np}.subtract({small}, 1, {small})")  # the mask of what is not chosen
             x, y = y, None
         else:
-            w.line(f"{w.np}.negative({held}, {small})")
+            w.line(f"{w.np}.negative({small}, {small})")
             y = None if _is_zero(constants[1]) else y
         w.line(f"{wide}[...] = {small}")
         place.give_back(small_storage)
