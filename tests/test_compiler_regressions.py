@@ -245,3 +245,14 @@ def test_a_python_integer_becomes_a_float_before_it_is_rounded_to_float32(engine
     g = funcad.jit(lambda k: k.astype(np.float32))
     for _ in range(RUNS):
         assert g(np.array([k])) == np.array([k]).astype(np.float32)  # an array's elements are rounded once
+
+
+def test_every_block_of_examples_reads_the_shared_number(engine):
+    def f(x):
+        return x - np.min(x), np.reshape(x, (-1, 1))
+
+    jitted = funcad.jit(f)
+    x = np.arange(100_000)[::-1]
+    for _ in range(RUNS):
+        for found, expected in zip(jitted(x), f(x)):
+            np.testing.assert_array_equal(found, expected)

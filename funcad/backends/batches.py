@@ -81,7 +81,9 @@ def _write_block(e: Any, group: Jaxpr, inside: Jaxpr, arrays: list[str], results
             env[v] = e.value(text, v.aval, [storage], whole=True)
             continue
         text = name
-        if layout != "shared":
+        if layout == "shared":
+            e.counts[text] += 1  # the next block reads it, too
+        else:
             text = w.name("x")
             w.line(f"{text} = {name}[{'..., ' if layout == 'last' else ''}i:j]")
         env[v] = e.value(text, v.aval, [Storage(False)])
