@@ -120,7 +120,7 @@ def test_most_results_are_compared_closely() -> None:
     assert all([loose[limit] < part * elements for limit, part in limits.items()]), (elements, loose)
 
 
-@pytest.mark.parametrize("f", [np.sin, np.exp, np.tanh, np.log1p, np.arctan, np.cbrt], ids=lambda f: f.__name__)
+@pytest.mark.parametrize("f", [np.sin, np.exp, np.tanh, np.log1p, np.arctan, np.log], ids=lambda f: f.__name__)
 @pytest.mark.parametrize("dtype", ["f4", "f8"])
 def test_one_function_is_held_to_four_units(f: Any, dtype: str) -> None:
     x = np.linspace(0.1, 5.0, 200).astype(dtype)
