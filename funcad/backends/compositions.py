@@ -17,7 +17,8 @@ from typing import Any
 
 from funcad.ir.aval import Aval
 from funcad.ir.jaxpr import Equation, Jaxpr, Literal, Var
-from funcad.primitives.arithmetic import abs_p, add_p, div_p, mul_p, neg_p, sqrt_p, sub_p
+from funcad.passes.split_up import logistic_slope, tanh_slope
+from funcad.primitives.arithmetic import abs_p, add_p, div_p, mul_p, neg_p, sqrt_p
 from funcad.primitives.comparison import select_p, signbit_p
 from funcad.primitives.contraction import dot_general_p
 from funcad.primitives.indexing import place_sum_p
@@ -71,13 +72,13 @@ def _mul_add(do: Any, out: Var, a: Any, b: Any, c: Any, d: Any) -> Any:
 def _tanh_linear(do: Any, out: Var, t: Any, y: Any) -> Any:
     if type(y) is Literal:
         return None
-    return do(mul_p, t, do(sub_p, 1.0, do(mul_p, y, y)), out=out)
+    return do(mul_p, t, tanh_slope(do, y), out=out)
 
 
 def _logistic_linear(do: Any, out: Var, t: Any, y: Any) -> Any:
     if type(y) is Literal:
         return None
-    return do(mul_p, t, do(mul_p, y, do(sub_p, 1.0, y)), out=out)
+    return do(mul_p, t, logistic_slope(do, y), out=out)
 
 
 def _logistic(do: Any, out: Var, x: Any) -> Any:

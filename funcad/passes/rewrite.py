@@ -18,7 +18,7 @@ from typing import Any
 from funcad.ir.aval import StackAval
 from funcad.ir.jaxpr import Equation, Jaxpr, Literal, Var, subjaxprs
 
-__all__ = ["Work", "Step", "rewrite", "fits", "recast", "size_of"]
+__all__ = ["Work", "Step", "rewrite", "fits", "recast", "uses_of", "size_of"]
 
 
 def fits(found: Any, wanted: Any) -> bool:
@@ -37,6 +37,13 @@ def recast(atom: Any, aval: Any) -> Any:
     if type(atom) is Literal and not aval.shape and type(aval) is not StackAval and atom.aval.weak and not aval.weak:
         return Literal(aval.dtype.type(atom.value))
     return None
+
+
+def uses_of(jaxpr: Jaxpr) -> Counter[Any]:
+    """How often each value is read, by equations and as an output."""
+    found = Counter([a for e in jaxpr.equations for a in e.inputs])
+    found.update(jaxpr.outputs)
+    return found
 
 
 def size_of(jaxpr: Jaxpr) -> int:

@@ -12,7 +12,7 @@ from __future__ import annotations
 from typing import Any
 
 from funcad.ir.jaxpr import Equation, Jaxpr, Literal, Var
-from funcad.passes.rewrite import Work, rewrite
+from funcad.passes.rewrite import Work, rewrite, uses_of
 from funcad.primitives.arithmetic import add_p, neg_p, sub_p
 from funcad.primitives.indexing import (
     basic_index_p,
@@ -33,12 +33,7 @@ def scatters(jaxpr: Jaxpr) -> Jaxpr:
     """The program with sums of placements in one array, and known bounds as slices."""
     if not any([e.primitive in RELEVANT for e in jaxpr.equations]):
         return jaxpr
-    uses: dict[Any, int] = {}
-    for e in jaxpr.equations:
-        for a in e.inputs:
-            uses[a] = uses.get(a, 0) + 1
-    for o in jaxpr.outputs:
-        uses[o] = uses.get(o, 0) + 1
+    uses = uses_of(jaxpr)
 
     def step(work: Work, equation: Equation) -> Any:
         rule = _RULES.get(equation.primitive)

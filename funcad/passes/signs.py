@@ -11,7 +11,7 @@ from typing import Any
 
 from funcad.ir.aval import Aval
 from funcad.ir.jaxpr import Equation, Jaxpr, Literal, Var
-from funcad.passes.rewrite import Work, rewrite
+from funcad.passes.rewrite import Work, rewrite, uses_of
 from funcad.primitives.arithmetic import mul_p, neg_p, sub_p
 from funcad.primitives.reduction import reduce_sum_p
 
@@ -33,12 +33,7 @@ def signs(jaxpr: Jaxpr) -> Jaxpr:
     present = {e.primitive for e in jaxpr.equations}
     if reduce_sum_p not in present or neg_p not in present:
         return jaxpr
-    uses: dict[Any, int] = {}
-    for e in jaxpr.equations:
-        for a in e.inputs:
-            uses[a] = uses.get(a, 0) + 1
-    for o in jaxpr.outputs:
-        uses[o] = uses.get(o, 0) + 1
+    uses = uses_of(jaxpr)
 
     def step(work: Work, equation: Equation) -> Any:
         if equation.primitive is not reduce_sum_p or not equation.params["axes"]:

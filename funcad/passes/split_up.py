@@ -14,15 +14,25 @@ from funcad.ir.jaxpr import Equation, Literal, Var
 from funcad.primitives.arithmetic import add_p, mul_add_p, mul_p, sub_p
 from funcad.primitives.transcendental import logistic_linear_p, tanh_linear_p
 
-__all__ = ["split_up"]
+__all__ = ["split_up", "tanh_slope", "logistic_slope"]
+
+
+def tanh_slope(do: Callable[..., Any], y: Any) -> Any:
+    """The derivative of tanh, from its value."""
+    return do(sub_p, Literal(1.0), do(mul_p, y, y))
+
+
+def logistic_slope(do: Callable[..., Any], y: Any) -> Any:
+    """The derivative of the logistic function, from its value."""
+    return do(mul_p, y, do(sub_p, Literal(1.0), y))
 
 
 def _tanh_linear(do: Callable[..., Any], known: Callable[..., bool], t: Any, y: Any) -> tuple | None:
-    return (mul_p, t, do(sub_p, Literal(1.0), do(mul_p, y, y))) if known(y) and not known(t) else None
+    return (mul_p, t, tanh_slope(do, y)) if known(y) and not known(t) else None
 
 
 def _logistic_linear(do: Callable[..., Any], known: Callable[..., bool], t: Any, y: Any) -> tuple | None:
-    return (mul_p, t, do(mul_p, y, do(sub_p, Literal(1.0), y))) if known(y) and not known(t) else None
+    return (mul_p, t, logistic_slope(do, y)) if known(y) and not known(t) else None
 
 
 def _mul_add(do: Callable[..., Any], known: Callable[..., bool], a: Any, b: Any, c: Any, d: Any) -> tuple | None:
