@@ -1,6 +1,6 @@
 """Random programs on every engine: tests/random_programs.py draws them, tests/fuzzing.py runs and compares them.
 
-By default 1,000 small programs for the NumPy engine, 1,000 more in tiny tiles, 500 each for native programs and kernels
+By default 500 small programs each for the NumPy engine, the same in tiny tiles, native programs and native kernels
 (compiling costs more than running) and a few large ones. `pytest -m slow` runs FUNCAD_FUZZ_PROGRAMS others (20,000) on every
 engine, or as many as FUNCAD_FUZZ_SECONDS allow; FUNCAD_SLOW_SHARD=k/n an n-th of them. A failure names its seed and prints the
 program made small. The last tests plant bugs, to see that the fuzz finds them: a test that cannot fail is worthless.
@@ -40,7 +40,7 @@ def some(first: int, count: int, engines: Sequence[str], big: bool = False) -> N
         check_case(random_case(seed, big), engines)
 
 
-@pytest.mark.parametrize("first", range(0, 2000, BLOCK))
+@pytest.mark.parametrize("first", range(0, 1000, BLOCK))
 def test_numpy_engine(first: int) -> None:
     some(first, BLOCK, ["numpy" if first % (2 * BLOCK) else "tiny"])
 
