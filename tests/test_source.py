@@ -158,3 +158,26 @@ def test_every_operation(op: Any) -> None:
             b = b[()] if type(b) is np.ndarray else b  # a scalar, as jit makes of it
             same = type(a) is type(b) and np.array_equal(a, b, equal_nan=np.asarray(a).dtype.kind in "fc")
             assert same or isinstance(b, Stack)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize(
+    "f",
+    [
+        lambda x: np.sum(np.exp(x - np.max(x, axis=1, keepdims=True)), axis=1),
+        lambda x: np.mean((x - np.mean(x, axis=1, keepdims=True)) ** 2, axis=1),
+        funcad.grad(lambda x: np.sum(np.max(x, axis=1) * np.sum(x * x, axis=1))),
+        funcad.vmap(lambda v: np.sum(np.sin(v)) * v),
+    ],
+    ids=["softmax", "variance", "extremum", "examples"],
+)
+def test_sums_of_long_groups_have_the_engines_bits(f, dtype):
+    """The lines of a text sum in the engine's order, also where the engine sums otherwise than np.sum."""
+    x = np.random.default_rng(0).normal(size=(5000, 100)).astype(dtype)
+    with funcad.config.set(engine="numpy", threads=1):
+        jitted = funcad.jit(f)
+        for _ in range(3):
+            found = jitted(x)
+        scope = {}
+        exec(jitted.source(x), scope)
+        assert same_bits(scope["run"](x)[0], found)

@@ -37,7 +37,7 @@ def write(e: Any, equation: Equation, operands: list[Value], env: dict, rows: di
     w, params = e.w, equation.params
     group, (size,) = params["jaxpr"], params["shape"]
     widest = max([prod(v.aval.shape[1:]) * v.aval.dtype.itemsize for q in group.equations for v in q.outputs])
-    if widest * size < 8 * LEAST or w.np != "np":
+    if widest * size < 8 * LEAST:
         return False
     block = min(size, max(64, BLOCK_BYTES // widest))
     name, arrays, results = w.reserve("examples"), [w.name("a") for _ in group.inputs], [w.name("o") for _ in group.outputs]
@@ -60,7 +60,7 @@ def write(e: Any, equation: Equation, operands: list[Value], env: dict, rows: di
         w.line(f"{text} = {e.empty(v.aval.shape, v.aval.dtype)}")
     rest = ", ".join([*[v.text for v in operands], *found])
     computed = sum([prod(q.outputs[0].aval.shape) for q in group.equations if q.primitive.emit is not None])
-    if computed >= THREADED:
+    if computed >= THREADED and w.np == "np":
         w.line(f"{w.helper('parallel', parallel)}({name}, {size}, {block}, {rest})")
     else:
         w.line(f"{name}(0, {size}, {rest})")

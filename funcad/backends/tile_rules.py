@@ -72,15 +72,15 @@ def single(mask: Any) -> tuple | None:
     return place if mask[place].all() else None
 
 
-def folded(equations: list[Equation], outputs: Any) -> list[Equation]:
-    """The equations of a group of rows: `x == max(x) or isnan(x)` is one operation, and a sum takes a
-    mask without its conversion, and both factors of a square."""
+def folded(equations: list[Equation], outputs: Any, masks: bool) -> list[Equation]:
+    """The equations of a group of rows: a sum takes both factors of a square; with `masks`, which changes no bit, also a mask
+    without its conversion, and `x == max(x) or isnan(x)` is one operation."""
     made = {q.outputs[0]: q for q in equations}
     reads = Counter([a for q in equations for a in q.inputs if type(a) is Var] + [o for o in outputs if type(o) is Var])
     gone: set[Var] = set()
     result = []
     for q in equations:
-        if q.primitive.name == "or":
+        if masks and q.primitive.name == "or":
             same, nan = [made.get(a) for a in q.inputs]
             x = _attaining(same, nan, made)
             if x is not None and all([reads[a] == 1 for a in q.inputs]):
@@ -88,14 +88,14 @@ def folded(equations: list[Equation], outputs: Any) -> list[Equation]:
                 q = Equation(attains_p, same.inputs, {}, q.outputs, q.source)  # type: ignore[union-attr]
         elif q.primitive.name == "reduce_sum" and q.params["axes"] == (1,) and q.outputs[0].aval.dtype.char in "fd":
             term = made.get(q.inputs[0])
-            if term is not None and reads[q.inputs[0]] == 1 and _summed_otherwise(term, made):
+            if term is not None and reads[q.inputs[0]] == 1 and _summed_otherwise(term, made, masks):
                 gone.add(q.inputs[0])
                 q = q._replace(inputs=term.inputs)
         result.append(q)
     return [q for q in result if q.outputs[0] not in gone]
 
 
-def _summed_otherwise(term: Equation, made: dict[Var, Equation]) -> bool:
+def _summed_otherwise(term: Equation, made: dict[Var, Equation], masks: bool) -> bool:
     """Is it a converted mask, or the square of a matrix of long rows? Only squares are summed as they are multiplied: BLAS
     may add a product that it has not rounded, whose overflow a term of the other sign could undo."""
     x = term.inputs[0]
@@ -104,7 +104,7 @@ def _summed_otherwise(term: Equation, made: dict[Var, Equation]) -> bool:
     if term.primitive.name == "mul":
         spread = x in made and made[x].primitive.name == "broadcast_in_dim"
         return term.inputs[1] is x and not spread and LONG_ROW <= x.aval.shape[1] <= LONGEST_ROW
-    return term.primitive.name == "convert" and x.aval.dtype.kind == "b" and x in made
+    return masks and term.primitive.name == "convert" and x.aval.dtype.kind == "b" and x in made
 
 
 def _attaining(same: Equation | None, nan: Equation | None, made: dict[Var, Equation]) -> Any:
@@ -121,7 +121,9 @@ def _attaining(same: Equation | None, nan: Equation | None, made: dict[Var, Equa
 def write(e: Any, q: Equation, operands: list[Value], env: dict, dying: list[Value], rows: dict) -> bool:
     """Write this equation's lines in a tile; False: a plain line does. `e` is the Emission."""
     rule = _RULES.get(q.primitive.name)
-    return rule is not None and e.w.np == "np" and rule(_Place(e, q, env, rows), q, operands, dying)
+    if e.w.np != "np" and rule is not _row_sum:  # the other rules are quicker, bit for bit the same, and harder to read
+        return False
+    return rule is not None and rule(_Place(e, q, env, rows), q, operands, dying)
 
 
 class _Place:
@@ -183,12 +185,17 @@ def _convert(place: _Place, q: Equation, operands: list[Value], dying: list[Valu
 def _row_sum(place: _Place, q: Equation, operands: list[Value], dying: list[Value]) -> bool:
     x = operands[0]
     if len(operands) == 2:
-        return _statement(place, f"{place.w.np}.vecdot({x.text}, {x.text}, {{target}})")
+        if place.w.np == "np":
+            return _statement(place, f"np.vecdot({x.text}, {x.text}, {{target}})")
+        exported = f"np.vecdot({x.text}, {x.text}) if xp is np else xp.sum({x.text} * {x.text}, axis=1)"
+        return _statement(place, "{target}[...] = " + exported)
     if x.aval.dtype.kind == "b" and place.aval.dtype.kind == "f":
         return _count(place, q, x)
     if q.params["axes"] != (1,) or x.aval.dtype.char not in "fd" or x.shape != x.aval.shape or x.shape[1] > LONGEST_ROW:
         return False
-    return _statement(place, f'{place.w.np}.einsum("ij->i", {x.text}, out={{target}})')
+    if place.w.np == "np":
+        return _statement(place, f'np.einsum("ij->i", {x.text}, out={{target}})')
+    return _statement(place, f'{{target}}[...] = {place.w.np}.einsum("ij->i", {x.text})')  # CuPy's has no `out`
 
 
 def _count(place: _Place, q: Equation, mask: Value) -> bool:

@@ -41,8 +41,8 @@ def write(e: Any, equation: Equation, operands: list[Value], env: dict, dying: l
     if kind == "batch":
         return False
     equations = e.lowered(jaxpr)
-    if kind == "rows" and e.w.np == "np":
-        equations = tile_rules.folded(equations, jaxpr.outputs)
+    if kind == "rows":
+        equations = tile_rules.folded(equations, jaxpr.outputs, e.w.np == "np")
     widest = max([a.aval.dtype.itemsize for q in equations for a in q.outputs], default=8)
     if prod(shape) * widest < SMALL or len(equations) < 2:
         return False
@@ -342,7 +342,7 @@ class _Group:
         w, (var,) = self.w, q.outputs
         if q.primitive.name == "dot_general":
             x, v = operands
-            blas = w.np == "np" and {x.aval.dtype.char, v.aval.dtype.char} in ({"f"}, {"d"})  # called more quickly
+            blas = {x.aval.dtype.char, v.aval.dtype.char} in ({"f"}, {"d"})  # called more quickly
             ufunc, text = "add", f"{v.text}.dot({x.text})" if blas else f"{w.np}.matmul({x.text}.T, {v.text})"
         else:
             ufunc = _ACCUMULATE[q.primitive.name]
