@@ -168,8 +168,9 @@ def test_every_operation(op: Any) -> None:
         lambda x: np.mean((x - np.mean(x, axis=1, keepdims=True)) ** 2, axis=1),
         funcad.grad(lambda x: np.sum(np.max(x, axis=1) * np.sum(x * x, axis=1))),
         funcad.vmap(lambda v: np.sum(np.sin(v)) * v),
+        funcad.vmap(lambda v: v[:9] @ np.eye(9) @ v[:9] + np.sum(np.exp(v))),
     ],
-    ids=["softmax", "variance", "extremum", "examples"],
+    ids=["softmax", "variance", "extremum", "examples", "products"],
 )
 def test_sums_of_long_groups_have_the_engines_bits(f, dtype):
     """The lines of a text sum in the engine's order, also where the engine sums otherwise than np.sum."""
