@@ -16,10 +16,18 @@ ENGINES = ["interpreter", "numpy", "native"]
 RUNS = 4  # the reference, compiling, and calls after that
 
 
+@pytest.fixture(params=["numpy", "native"])
+def setting(request):
+    """The engine of a program that is compiled by hand."""
+    if request.param == "native":
+        pytest.importorskip("llvmlite", reason="the native engine needs llvmlite")
+    return request.param
+
+
 @pytest.fixture(params=ENGINES)
 def engine(request):
     if request.param == "native":
-        pytest.importorskip("llvmlite")
+        pytest.importorskip("llvmlite", reason="the native engine needs llvmlite")
     with funcad.config.set(engine=request.param):
         yield request.param
 
@@ -169,12 +177,8 @@ def test_an_element_of_a_repeated_weak_number_is_a_numpy_scalar(engine, choose):
         assert type(chosen) is np.int64
 
 
-@pytest.mark.parametrize("setting", ["numpy", "native"])
 def test_a_view_that_was_writable_does_not_become_repeated_elements(setting):
     """One number, once as a view and once broadcast, is one array after the passes; the view is still writable."""
-    if setting == "native":
-        pytest.importorskip("llvmlite")
-
     def f(x):
         angle = np.arctan2(np.broadcast_to(x.reshape(()), (1,)), x)
         return x[0, None], x**x, angle.astype(np.int16)
@@ -185,10 +189,7 @@ def test_a_view_that_was_writable_does_not_become_repeated_elements(setting):
         assert all([r.flags.writeable for r in program.run([x])])
 
 
-@pytest.mark.parametrize("setting", ["numpy", "native"])
 def test_repeated_elements_of_a_copy_do_not_become_those_of_the_argument(setting):
-    if setting == "native":
-        pytest.importorskip("llvmlite")
     x = np.arange(16).reshape(4, 4)
     program = engines.Compiled(funcad.make_jaxpr(lambda x: np.broadcast_to(1 * x, (2, 4, 4)))(x).jaxpr, setting)
     for _ in range(RUNS):
@@ -218,11 +219,7 @@ def test_a_float_that_does_not_fit_an_integer_dtype_does_what_an_element_does(en
         assert type(one) is np.uint8
 
 
-@pytest.mark.parametrize("setting", ["numpy", "native"])
 def test_a_view_that_checkpoint_gives_of_steps_that_are_all_alike_is_writable(setting):
-    if setting == "native":
-        pytest.importorskip("llvmlite")
-
     def f(x):
         order = np.argsort(x, axis=1)
         total, steps = funcad.scan(lambda c, row: (np.sum(np.cumprod(row)) + c, order), 0.0, x)

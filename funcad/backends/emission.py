@@ -22,10 +22,9 @@ from funcad.backends.compositions import lowered, shortened
 from funcad.backends.interpreter import _on_numpy
 from funcad.backends.memory import Storage, Value, deaths, let_go, writable_operand
 from funcad.backends.text import Block, Writer, dtype_text, shape_text
-from funcad.backends.text_rules import FRESH, Call, Expression, as_array, broadcasts, text_of
+from funcad.backends.text_rules import FRESH, Call, Expression, broadcasts, text_of
 from funcad.ir.aval import Aval
 from funcad.ir.jaxpr import Equation, Jaxpr, Literal, Var
-from funcad.primitives.comparison import select_p
 from funcad.primitives.fused import fused_p
 
 __all__ = ["Emission", "Row", "Frame"]
@@ -249,13 +248,8 @@ class Emission:
         self, equation: Equation, operands: list[Value], env: dict[Var, Value], dying: list[Value], rows: dict[Var, list[Row]]
     ) -> None:
         primitive = equation.primitive
-        if self.in_loop() and in_place.write(self, equation, operands, env, dying, rows):
+        if in_place.write(self, equation, operands, env, dying, rows):
             return
-        if primitive is select_p:
-            found = self.masked(equation, operands, dying, rows)
-            if found is not None:
-                env[equation.outputs[0]] = found
-                return
         result = text_of(self.w, equation, operands)
         if result is not None:
             env[equation.outputs[0]] = self.assign(equation.outputs[0], result, operands, dying, rows)
@@ -276,22 +270,6 @@ class Emission:
             shares = () if fresh else operands
             result = Expression(text, shares, fresh=fresh, whole=fresh)
             env[equation.outputs[0]] = self.assign(equation.outputs[0], result, operands, dying, rows)
-
-    def masked(
-        self, equation: Equation, operands: list[Value], dying: list[Value], rows: dict[Var, list[Row]]
-    ) -> Value | None:
-        """A number put over the masked elements of an array that dies, if that is what the equation comes to."""
-        (out,), (mask, _, x) = equation.outputs, operands
-        shape, number = out.aval.shape, equation.inputs[1]
-        if self.w.np != "np" or out in rows or type(number) is not Literal or not shape or mask.shape != shape:
-            return None
-        array = as_array(number, out.aval.dtype)
-        target = writable_operand([x], dying, out.aval)
-        if array is None or target is None:
-            return None
-        name = self.w.constant("k", array, key=("array", array.dtype.str, array.tobytes()))
-        self.w.line(f"np.putmask({target.text}, {mask.text}, {name})")
-        return self.value(target.text, out.aval, target.storages, whole=True)
 
     def several(
         self,

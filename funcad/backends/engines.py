@@ -110,30 +110,24 @@ class Compiled(Program):
         return self.function  # type: ignore[no-any-return]
 
     def _compile(self) -> Callable[[list[Any]], list[Any]]:
-        fast_math = bool(self.jaxpr.memo.get("fast_math"))
-        passes = importlib.import_module("funcad.passes.pipeline")
-        optimized = passes.optimize(self.jaxpr, fast_math=fast_math)
-        self.optimized = importlib.import_module("funcad.passes.fresh").fresh_results(self.jaxpr, optimized)
+        self.optimized = importlib.import_module("funcad.passes.fresh").finished(self.jaxpr)
         native = self.engine != "numpy" and _later("native.target").available()
         if native and self.jaxpr.memo.get("siblings", 0) >= PATIENCE and estimate(self.jaxpr) < AT_ONCE:
             self.waiting = SETTLED
         elif native and self._whole():
             return self.native  # type: ignore[no-any-return]
-        self.fused = importlib.import_module("funcad.passes.fuse").fuse(self._batched())
+        self.fused = importlib.import_module("funcad.passes.batch").grouped(self.optimized)
         kernels = self._native_kernels() if native and not self.waiting else None
         self.generated = _later("generate").generate(self.fused, kernels)
         self.quiet = self.generated.quiet
         return self.generated.function  # type: ignore[no-any-return]
 
-    def _batched(self) -> Jaxpr:
-        """The program with a loop for its small examples."""
-        return importlib.import_module("funcad.passes.batch").batch(self.optimized)  # type: ignore[no-any-return]
-
     def _whole(self) -> bool:
         """Native code for the whole program, if it can be had."""
         unsupported = _later("native.unsupported").Unsupported
         try:
-            self.native = _later("native.program").compile_program(self._batched())
+            batch = importlib.import_module("funcad.passes.batch").batch
+            self.native = _later("native.program").compile_program(batch(self.optimized))
         except unsupported as reason:
             self.reasons.append(f"not native as a whole: {reason}")
             return False

@@ -1,9 +1,10 @@
-"""Operations in the bodies of loops that are written into memory that is there, in more than one line.
+"""Operations that are written into memory that is there, in more than one line; most of them in the bodies of loops.
 
 np.where, np.concatenate of numbers and their like make a new array in each turn, and take longer to start than small arrays
 take to be written element by element. Here a choice is a copy and a masked copy, an array of numbers is one assignment per
-number, and a placement is zeros with the operand in them. Invariant: the bits are those of the operation's own text. Trap:
-np.putmask repeats values that are too few, so only scalars and arrays of the full shape are given to it.
+number, and a placement is zeros with the operand in them. A number in place of the masked elements of an array that dies is a
+masked copy everywhere. Invariant: the bits are those of the operation's own text. Trap: np.putmask repeats values that are too
+few, so only scalars and arrays of the full shape are given to it.
 """
 
 from __future__ import annotations
@@ -13,7 +14,8 @@ from typing import Any
 
 from funcad.backends.memory import Storage, Value, writable_operand
 from funcad.backends.text import index_text
-from funcad.ir.jaxpr import Equation, Var
+from funcad.backends.text_rules import as_array
+from funcad.ir.jaxpr import Equation, Literal, Var
 from funcad.primitives.indexing import _python_index
 
 __all__ = ["write", "unmade_reshapes"]
@@ -22,12 +24,29 @@ SMALL = 4096  # bytes up to which starting an operation costs more than its work
 
 
 def write(e: Any, equation: Equation, operands: list[Value], env: dict, dying: list[Value], rows: dict) -> bool:
-    """Write the equation if it is one of these; `e` is the Emission, in a loop."""
-    rule = {"select": _select, "concatenate": _concatenate, "basic_place": _place}.get(equation.primitive.name)
+    """Write the equation if it is one of these; `e` is the Emission."""
+    rule = (_IN_LOOPS if e.in_loop() else _ANYWHERE).get(equation.primitive.name)
     aval: Any = equation.outputs[0].aval if rule is not None else None
     if rule is None or not aval.shape or 0 in aval.shape or aval.dtype.kind not in "biufc":
         return False
     return bool(rule(e, equation, operands, env, dying, rows))
+
+
+def _masked(e: Any, equation: Equation, operands: list[Value], env: dict, dying: list[Value], rows: dict) -> bool:
+    """A number put over the masked elements of an array that dies, if that is what the equation comes to."""
+    (out,), (mask, _, x) = equation.outputs, operands
+    aval: Any = out.aval
+    number = equation.inputs[1]
+    if e.w.np != "np" or out in rows or type(number) is not Literal or mask.shape != aval.shape:
+        return False
+    array = as_array(number, aval.dtype)
+    target = writable_operand([x], dying, aval)
+    if array is None or target is None:
+        return False
+    name = e.w.constant("k", array, key=("array", array.dtype.str, array.tobytes()))
+    e.w.line(f"np.putmask({target.text}, {mask.text}, {name})")
+    env[out] = e.value(target.text, aval, target.storages, whole=True)
+    return True
 
 
 def _target(e: Any, var: Var, rows: dict, other: Value | None = None) -> Value:
@@ -53,10 +72,11 @@ def _written(e: Any, var: Var, found: Value, env: dict, rows: dict) -> bool:
 def _select(e: Any, equation: Equation, operands: list[Value], env: dict, dying: list[Value], rows: dict) -> bool:
     var, (mask, chosen, other) = equation.outputs[0], operands
     aval: Any = var.aval
-    if aval.size * aval.dtype.itemsize > SMALL or mask.shape != aval.shape or chosen.shape not in ((), aval.shape):
-        return False
+    large = aval.size * aval.dtype.itemsize > SMALL
+    if large or mask.shape != aval.shape or chosen.shape not in ((), aval.shape):
+        return _masked(e, equation, operands, env, dying, rows)
     if any([v.aval.dtype != aval.dtype and not v.aval.weak for v in (chosen, other)]):
-        return False
+        return _masked(e, equation, operands, env, dying, rows)
     found = _target(e, var, rows, writable_operand([other], dying, aval))
     if found.text != other.text:
         e.w.line(f"{found.text}[...] = {other.text}")
@@ -104,3 +124,7 @@ def _place(e: Any, equation: Equation, operands: list[Value], env: dict, dying: 
     e.w.line(f"{found.text}[...] = 0")
     e.w.line(f"{found.text}[{index_text(index)}] = {x.text}")
     return _written(e, var, found, env, rows)
+
+
+_ANYWHERE = {"select": _masked}
+_IN_LOOPS = {"select": _select, "concatenate": _concatenate, "basic_place": _place}

@@ -35,11 +35,9 @@ def labels_of(in_tree: Any, names: Sequence[str]) -> list[str]:
 
 def _compiled_program(entry: Entry) -> Jaxpr:
     """The program as the passes leave it, in groups."""
-    passes = {name: importlib.import_module(f"funcad.passes.{name}") for name in ("pipeline", "fresh", "batch", "fuse")}
-    optimized = passes["pipeline"].optimize(entry.jaxpr, fast_math="fast_math" in entry.jaxpr.memo)
-    results = passes["fresh"].fresh_results(entry.jaxpr, optimized)
-    fused: Jaxpr = passes["fuse"].fuse(passes["batch"].batch(results))
-    return fused
+    fresh, batch = [importlib.import_module(f"funcad.passes.{name}") for name in ("fresh", "batch")]
+    program: Jaxpr = batch.grouped(fresh.finished(entry.jaxpr))
+    return program
 
 
 def source_text(entry: Entry, names: Sequence[str], title: str) -> str:

@@ -35,16 +35,22 @@ def _matrices(x: Any, y: Any) -> bool:
     return len(sx) == 2 == len(sy) and sx[1] == sy[0] and x.dtype is y.dtype and x.dtype.kind == "f"
 
 
-def matmul_of(x: Any, y: Any) -> Any:
-    """The operator `@`."""
+def _quick(x: Any, y: Any) -> Any:
+    """The product of the common operands, by the tape of an un-jitted gradient or as the equation; None for all others."""
     t = x if type(x) is Tracer else y
     tape = t.owner.tape if type(t) is Tracer else None
     if tape is not None:
         out = tape.product(x, y)
         if out is not None:
             return out
-    if _matrices(x, y):
-        return contraction.dot_general_p(x, y, dimension_numbers=contraction.MATRICES)
+    return contraction.dot_general_p(x, y, dimension_numbers=contraction.MATRICES) if _matrices(x, y) else None
+
+
+def matmul_of(x: Any, y: Any) -> Any:
+    """The operator `@`."""
+    out = _quick(x, y)
+    if out is not None:
+        return out
     if not agree(x, y):
         x, y = _same_dtype(x, y)
     sx, sy = shape_of(x), shape_of(y)
@@ -68,14 +74,9 @@ def matmul(x1: Any, x2: Any, /, out: Any = None, *, dtype: Any = None) -> Any:
 def dot(a: Any, b: Any, out: Any = None) -> Any:
     if out is not None:
         refuse("np.dot", out=out)
-    t = a if type(a) is Tracer else b
-    tape = t.owner.tape if type(t) is Tracer else None
-    if tape is not None:
-        result = tape.product(a, b)
-        if result is not None:
-            return result
-    if _matrices(a, b):
-        return contraction.dot_general_p(a, b, dimension_numbers=contraction.MATRICES)
+    result = _quick(a, b)
+    if result is not None:
+        return result
     x, y = _same_dtype(a, b)
     nx, ny = len(shape_of(x)), len(shape_of(y))
     if not nx or not ny:

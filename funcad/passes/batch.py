@@ -18,12 +18,12 @@ from typing import Any
 
 from funcad.ir.aval import Aval
 from funcad.ir.jaxpr import Equation, Jaxpr, Literal, Var, equation_has_effects
-from funcad.passes.fuse import matrices
+from funcad.passes.fuse import fuse, matrices
 from funcad.passes.lift import lifted, turns
 from funcad.passes.subprograms import kind_of, with_subprograms
 from funcad.primitives.fused import fused_p
 
-__all__ = ["batch", "layouts"]
+__all__ = ["batch", "grouped", "layouts"]
 
 LEAST = 32  # examples; more than MOST, so that the size tells which axis is the batch
 MOST = 24  # elements of one example's value
@@ -38,6 +38,11 @@ _CHEAP = frozenset(
     "isnan isinf isfinite copysign stop_gradient relu integer_pow mul_add floor ceil rint trunc".split()
 )
 _ELEMENTARY = 12  # what any other element operation counts for
+
+
+def grouped(jaxpr: Jaxpr) -> Jaxpr:
+    """The program in groups as the NumPy engine runs it, and as `jit(f).source()` writes it: both kinds of loops."""
+    return fuse(batch(jaxpr))
 
 
 def batch(jaxpr: Jaxpr) -> Jaxpr:

@@ -13,13 +13,14 @@ from typing import Any
 from funcad.ir.aval import StackAval
 from funcad.ir.jaxpr import Equation, Jaxpr, Literal, Var
 from funcad.passes.inline import inline
+from funcad.passes.pipeline import optimize
 from funcad.passes.subprograms import called, kind_of
 from funcad.primitives.arithmetic import sub_p
 from funcad.primitives.comparison import or_p
 from funcad.primitives.indexing import basic_index_p
 from funcad.primitives.shape import broadcast_in_dim_p, reshape_p, rev_p, slice_p, transpose_p
 
-__all__ = ["fresh_results"]
+__all__ = ["fresh_results", "finished"]
 
 _VIEWS = frozenset([broadcast_in_dim_p, reshape_p, rev_p, slice_p, transpose_p, basic_index_p])
 
@@ -131,3 +132,8 @@ def fresh_results(before: Jaxpr, after: Jaxpr) -> Jaxpr:
     found = Jaxpr(after.inputs, tuple(equations), tuple(outputs))
     found.memo.update({k: v for k, v in after.memo.items() if k in ("is_optimized", "fast_math")})
     return found
+
+
+def finished(jaxpr: Jaxpr) -> Jaxpr:
+    """The optimised program with results of its own: what the engines run, whole or in the groups of `batch.grouped`."""
+    return fresh_results(jaxpr, optimize(jaxpr, fast_math=bool(jaxpr.memo.get("fast_math"))))

@@ -12,7 +12,7 @@ its values, at the moment of use; rows hold nothing larger than 64 KiB, so that 
 residual would. The key tells apart all that a rule may look at: primitives, parameters by their bits, wiring, types, shapes and
 dtypes, but no values: only primitives whose rules give a tangent whatever the values are have rows. Traps: two operands that
 are one object are one input of the program, since rules look (`x * x`). `binary` and `unary` are short ways of `record` for
-operands that need no conversion: they give None, having done nothing, where they do not see that at a glance.
+operands that need no conversion, with lines repeated that cost less than a call: None if they do not see that at a glance.
 """
 
 from __future__ import annotations

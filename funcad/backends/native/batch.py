@@ -25,7 +25,7 @@ from funcad.ir.jaxpr import Equation, Jaxpr, Literal, Var
 from funcad.passes.batch import layouts
 from funcad.passes.lift import turns
 
-__all__ = ["emit_batch", "lanes_for"]
+__all__ = ["BatchLoop", "lanes_for"]
 
 _REDUCTIONS = {"reduce_sum": "sum", "reduce_prod": "prod", "reduce_max": "max", "reduce_min": "min"}
 
@@ -41,22 +41,8 @@ def lanes_for(jaxpr: Jaxpr, host: Host, size: int) -> int:
     return lanes
 
 
-def emit_batch(
-    function: ir.Function,
-    jaxpr: Jaxpr,
-    host: Host,
-    lanes: int,
-    inputs: Sequence[str],
-    outputs: Sequence[str],
-    begin: Any,
-    end: Any,
-) -> None:
-    """Write the loop over the examples begin .. end, `end` being at least `lanes`; pointers are to contiguous arrays."""
-    _Batch(function, jaxpr, host, lanes, inputs, outputs).run(begin, end)
-
-
-class _Batch:
-    """One loop under construction."""
+class BatchLoop:
+    """One loop under construction; the pointers are to contiguous arrays."""
 
     def __init__(
         self,
@@ -79,6 +65,7 @@ class _Batch:
                 self.shared[v] = _array(lanes_of_v, v.aval.shape)
 
     def run(self, begin: Any, end: Any) -> None:
+        """Write the loop over the examples begin .. end, `end` being at least `lanes`."""
         f = self.f
         with f.loop(begin, end, self.lanes) as loop:
             last = f.put(f"sub i64 {end}, {self.lanes}")

@@ -14,7 +14,7 @@ import numpy as np
 
 from funcad.backends.buffers import LARGE, empty
 from funcad.backends.native import ir, target, threads, wrapper
-from funcad.backends.native.batch import emit_batch, lanes_for
+from funcad.backends.native.batch import BatchLoop, lanes_for
 from funcad.backends.native.operands import readable
 from funcad.backends.native.rows_plan import cost
 from funcad.backends.native.wrapper import Given, Wanted
@@ -94,7 +94,7 @@ def _kernel(module: ir.Module, jaxpr: Jaxpr, host: Any, lanes: int) -> None:
     n = len(jaxpr.inputs)
     pointers = [_word(part, "%slots", i, "ptr") for i in range(n)]
     results = [_word(part, "%slots", n + 1 + k, "ptr") for k in range(len(jaxpr.outputs))]
-    emit_batch(part, jaxpr, host, lanes, pointers, results, "%lo", "%hi")
+    BatchLoop(part, jaxpr, host, lanes, pointers, results).run("%lo", "%hi")
     part.do("ret void")
     module.add(part)
     parameters = [("ptr", "%slots"), ("ptr", "%arena"), ("ptr", "%context")]

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from typing import Any
 
 from funcad.backends.native import gemm, program_moves, program_reduce
-from funcad.backends.native.batch import emit_batch, lanes_for
+from funcad.backends.native.batch import BatchLoop, lanes_for
 from funcad.backends.native.emitter import Lane
 from funcad.backends.native.program_region import RULES, Region, rule
 from funcad.backends.native.program_values import Splat, View, indexed, reshaped, spread, transposed
@@ -239,7 +239,7 @@ def _batch(region: Region, equation: Equation, values: list, *, jaxpr: Jaxpr, ki
     views = [build.ordered(x) for x in values]
     pointers = [build.pointer(view) for view in (*views, *places)]
     lanes = lanes_for(jaxpr, build.host, size)
-    emit_batch(build.f, jaxpr, build.host, lanes, pointers[: len(views)], pointers[len(views) :], 0, size)
+    BatchLoop(build.f, jaxpr, build.host, lanes, pointers[: len(views)], pointers[len(views) :]).run(0, size)
     for view in views:
         build.drop(view)
     return places
