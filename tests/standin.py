@@ -119,6 +119,9 @@ class DeviceArray:
     def imag(self, value: Any) -> None:
         self._array.imag = unwrap(value)
 
+    def __array_namespace__(self, api_version: str | None = None) -> Any:
+        return xp
+
     def get(self) -> np.ndarray:
         return self._array.copy()
 
@@ -268,7 +271,11 @@ class _Module:
             return x
         return wrap(np.array(x._array if type(x) is DeviceArray else unwrap_all(x), dtype=dtype))
 
-    array = asarray
+    @staticmethod
+    def array(x: Any, dtype: Any = None) -> DeviceArray:
+        """As `asarray`, but always a new one."""
+        found = _Module.asarray(x, dtype)
+        return wrap(found._array.copy()) if found is x else found
 
 
 class _Special(_Module):

@@ -39,7 +39,12 @@ STAND_INS = {
     "aval_of": "def {0}(x):\n    return x if hasattr(x, 'dtype') else np.asarray(x)",
     "namespace_of": (
         "def {0}(args):\n"
-        "    return next((a.__array_namespace__() for a in args if hasattr(a, '__array_namespace__')), np)"
+        "    for a in args:\n"
+        "        if hasattr(a, 'dtype') and not isinstance(a, (np.ndarray, np.generic)):\n"
+        "            if hasattr(a, '__array_namespace__'):\n"
+        "                return a.__array_namespace__()\n"
+        "            return __import__(type(a).__module__.partition('.')[0])  # CuPy before 14\n"
+        "    return np"
     ),
     "Stack": (
         "class {0}(list):\n    def __init__(self, items, aval):\n        super().__init__(items)\n        self.aval = aval"

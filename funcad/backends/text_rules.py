@@ -443,13 +443,14 @@ def _gather(w: Writer, equation: Equation, operands: list[Value]) -> Expression 
     return Expression(f"{x.text}[{indices[0].text}]", fresh=True)
 
 
-def _accumulate(ufunc: str) -> Callable[..., Any]:
+def _accumulate(ufunc: str, name: str) -> Callable[..., Any]:
     def rule(w: Writer, equation: Equation, operands: list[Value]) -> Expression | None:
         (x,) = operands
         params = equation.params
         if params["reverse"] or x.aval.dtype.kind not in "fc" or not x.aval.shape:
             return None
-        return Expression(f"{w.np}.{ufunc}.accumulate({x.text}, axis={params['axis']})", fresh=True)
+        function = f"{ufunc}.accumulate" if w.np == "np" else name  # the same in more calls, but CuPy has it
+        return Expression(f"{w.np}.{function}({x.text}, axis={params['axis']})", fresh=True)
 
     return rule
 
@@ -477,6 +478,6 @@ RULES: dict[str, Callable[..., Any]] = {
     "real": _part("real"),
     "imag": _part("imag"),
     "gather": _gather,
-    "cumsum": _accumulate("add"),
-    "cumprod": _accumulate("multiply"),
+    "cumsum": _accumulate("add", "cumsum"),
+    "cumprod": _accumulate("multiply", "cumprod"),
 }
