@@ -161,6 +161,21 @@ def test_every_operation(op: Any) -> None:
             assert same or isinstance(b, Stack)
 
 
+def test_names_go_to_what_the_lines_assign_in_groups_and_gradients() -> None:
+    def f(x: Any, w: Any) -> Any:
+        hidden = np.tanh(x @ w)
+        scaled = hidden / np.max(hidden)
+        total = np.sum(scaled * scaled)
+        return total
+
+    text = funcad.jit(funcad.value_and_grad(f, argnums=1)).source(np.ones((2, 4)), W)
+    assert "hidden = xp.tanh(" in text and "scaled = hidden / " in text and "total = " in text
+    code = [line for line in text.splitlines() if "# " not in line]
+    assert len([line for line in code if " = " in line and line.split()[0] in ("hidden", "scaled", "total")]) == 3
+    only = funcad.jit(funcad.grad(f, argnums=1)).source(np.ones((2, 4)), W)  # the sum itself is not computed
+    assert "    total = xp" not in only and "hidden = xp.tanh(" in only
+
+
 def on_the_device(text: str, args: list) -> list[Any]:
     """The results of a text on arrays of CuPy's stand-in."""
     module: dict[str, Any] = {}

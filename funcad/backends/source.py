@@ -22,7 +22,8 @@ import keyword
 import linecache
 import os
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from types import CodeType
 from typing import Any
 
 import numpy as np
@@ -32,8 +33,10 @@ from funcad.backends.compositions import lowered
 from funcad.backends.emission import Emission
 from funcad.backends.memory import Storage, Value
 from funcad.backends.text import Line, Writer
+from funcad.ir.aval import Aval
 from funcad.ir.jaxpr import Jaxpr, Var
 from funcad.ir.source import file_label
+from funcad.primitives.fused import fused_p
 
 __all__ = ["source_of", "export_to", "argument_names"]
 
@@ -61,8 +64,12 @@ def argument_names(paths: Sequence[str]) -> list[str]:
     return found
 
 
-def source_of(jaxpr: Jaxpr, consts: Sequence[Any] = (), names: Sequence[str] | None = None, title: str = "") -> str:
+def source_of(
+    jaxpr: Jaxpr, consts: Sequence[Any] = (), names: Sequence[str] | None = None, title: str = "", traced: Jaxpr | None = None
+) -> str:
     """The text of a module whose `run` computes what the program computes; see the module's text.
+
+    `traced` is the program before the passes, if it went through some: it tells which values have the user's names.
 
     >>> import numpy as np, funcad
     >>> from funcad.backends.source import source_of
@@ -72,13 +79,18 @@ def source_of(jaxpr: Jaxpr, consts: Sequence[Any] = (), names: Sequence[str] | N
     >>> module["run"](np.zeros(2))
     [array([0., 0.])]
     """
-    text, large = _module(jaxpr, consts, names, title, beside=False)
+    text, large = _module(jaxpr, consts, names, title, traced or jaxpr, beside=False)
     assert not large
     return text
 
 
 def export_to(
-    path: str | os.PathLike, jaxpr: Jaxpr, consts: Sequence[Any] = (), names: Sequence[str] | None = None, title: str = ""
+    path: str | os.PathLike,
+    jaxpr: Jaxpr,
+    consts: Sequence[Any] = (),
+    names: Sequence[str] | None = None,
+    title: str = "",
+    traced: Jaxpr | None = None,
 ) -> list[str]:
     """Write the module of `source_of` to a file, large constants to an .npz file beside it; gives the paths written.
 
@@ -92,7 +104,7 @@ def export_to(
     path = os.fspath(path)
     if not path.endswith(".py"):
         path += ".py"
-    text, large = _module(jaxpr, consts, names, title, beside=True)
+    text, large = _module(jaxpr, consts, names, title, traced or jaxpr, beside=True)
     written = [path]
     if large:
         np.savez(path[:-3] + ".npz", **large)  # type: ignore[arg-type]
@@ -103,7 +115,7 @@ def export_to(
 
 
 def _module(
-    jaxpr: Jaxpr, consts: Sequence[Any], names: Sequence[str] | None, title: str, beside: bool
+    jaxpr: Jaxpr, consts: Sequence[Any], names: Sequence[str] | None, title: str, traced: Jaxpr, beside: bool
 ) -> tuple[str, dict[str, np.ndarray]]:
     n = len(consts)
     given = list(names) if names is not None else [f"x{i}" for i in range(len(jaxpr.inputs) - n)]
@@ -113,7 +125,7 @@ def _module(
     for name in (*_RESERVED, *keyword.kwlist, *dir(builtins), "functools", "operator", "math", "os"):
         w.scope[name] = None  # not to be given to a value
     given = [w.reserve(name) for name in argument_names(given)]
-    e = Emission(w, names=_user_names(jaxpr))
+    e = Emission(w, names=_user_names(jaxpr, traced))
     captured = [w.reserve(f"constant{i}") for i in range(n)]
     local = [w.reserve(f"c{i}") if v.aval.shape else name for i, (name, v) in enumerate(zip(captured, jaxpr.inputs))]
     for name, constant in zip(local, captured):
@@ -234,21 +246,61 @@ def _commented(lines: list[Line]) -> list[str]:
     return result
 
 
-def _user_names(jaxpr: Jaxpr) -> dict[Var, str]:
-    """Names that the user's lines give to values: of each line that assigns to one name, its last equation's result."""
-    found: dict[Var, str] = {}
-    equations = lowered(jaxpr)
+def _user_names(jaxpr: Jaxpr, traced: Jaxpr) -> dict[Var, str]:
+    """Names that the user's lines give to values: of each line that assigns to one name, its last equation's result.
+
+    `traced`, the program before the passes, tells shape and dtype of what a line assigns. What a gradient computes for a line
+    is something else; it comes after later lines of the same function.
+    """
+    assigned = _assigned_avals(traced)
+    found: dict[tuple[str, int], Var] = {}
+    equations = list(_in_order(jaxpr))
+    reached: dict[CodeType, int] = {}  # the last line of each function so far
     done: set[tuple[str, int]] = set()
-    for k, equation in enumerate(equations):
+    for equation, following in zip(equations, [*equations[1:], None]):
         place = _place(equation)
-        following = _place(equations[k + 1]) if k + 1 < len(equations) else None
-        if place is None or place == following or place in done or len(equation.outputs) != 1:
+        if place is None or place[1] < reached.get(equation.source.code, 0):
             continue
-        done.add(place)
-        name = _assigned(linecache.getline(*place))
-        if name is not None:
-            found[equation.outputs[0]] = name
+        reached[equation.source.code] = place[1]
+        (var, *others) = equation.outputs or (None,)
+        if place not in done and not others and var is not None and _kind(var) == assigned.get(place):
+            found[place] = var
+        if place in found and place != _place(following):
+            done.add(place)
+    names = {v: _assigned(linecache.getline(*place)) for place, v in found.items()}
+    return {v: name for v, name in names.items() if name is not None}
+
+
+def _kind(var: Var) -> tuple | None:
+    aval = var.aval
+    return (aval.shape, aval.dtype) if isinstance(aval, Aval) else None
+
+
+def _assigned_avals(traced: Jaxpr) -> dict[tuple[str, int], Any]:
+    """Shape and dtype of the value that each line of the user's ends with when it runs for the first time."""
+    found: dict[tuple[str, int], Any] = {}
+    done: set[tuple[str, int]] = set()
+    last = None
+    for equation in traced.equations:
+        place = _place(equation)
+        if place != last and last is not None:
+            done.add(last)
+        if place is not None and place not in done and equation.outputs:
+            found[place] = _kind(equation.outputs[0])
+        last = place
+    for equation in traced.equations:
+        for inner in [v for v in equation.params.values() if type(v) is Jaxpr]:
+            found = {**_assigned_avals(inner), **found}
     return found
+
+
+def _in_order(jaxpr: Jaxpr) -> Iterator[Any]:
+    """The equations as they are written, those of groups in the place of the group."""
+    for equation in lowered(jaxpr):
+        if equation.primitive is fused_p:
+            yield from _in_order(equation.params["jaxpr"])
+        else:
+            yield equation
 
 
 def _assigned(line: str) -> str | None:

@@ -43,14 +43,15 @@ def _compiled_program(entry: Entry) -> Jaxpr:
 def source_text(entry: Entry, names: Sequence[str], title: str) -> str:
     """The program as the text of a Python module."""
     write = importlib.import_module("funcad.backends.source").source_of
-    text: str = write(_compiled_program(entry), entry.consts, labels_of(entry.in_tree, names), title)
+    text: str = write(_compiled_program(entry), entry.consts, labels_of(entry.in_tree, names), title, entry.jaxpr)
     return text
 
 
 def exported(path: Any, entry: Entry, names: Sequence[str], title: str) -> list[str]:
     """The program written to a file; the paths of all files written."""
     write = importlib.import_module("funcad.backends.source").export_to
-    paths: list[str] = write(path, _compiled_program(entry), entry.consts, labels_of(entry.in_tree, names), title)
+    labels = labels_of(entry.in_tree, names)
+    paths: list[str] = write(path, _compiled_program(entry), entry.consts, labels, title, entry.jaxpr)
     return paths
 
 
