@@ -305,7 +305,7 @@ def test_without_llvmlite(tmp_path: Path) -> None:
         "import funcad\nfrom funcad.backends.native import target\n"
         "assert not target.available()\nfuncad.show_config()"
     )
-    assert "native engine: not in use: llvmlite is not installed (pip install funcad[fast])" in text
+    assert "native engine: not in use: llvmlite is not installed (pip install llvmlite)" in text
 
 
 def test_an_old_llvmlite_is_refused() -> None:

@@ -157,7 +157,7 @@ def _examine() -> str:
         _llvm().check_jit_execution()  # systems may forbid memory that is written first and run then
     except ImportError as error:
         if isinstance(error, ModuleNotFoundError) and error.name == "llvmlite":
-            return "llvmlite is not installed (pip install funcad[fast])"
+            return "llvmlite is not installed (pip install llvmlite)"
         return str(error)
     except Exception as error:  # a broken installation must not break the program: NumPy takes over, and show_config() says so
         return f"llvmlite cannot be used: {error}"
