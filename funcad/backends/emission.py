@@ -66,10 +66,17 @@ class Frame:
 class Emission:
     """Writes programs through a `Writer`."""
 
-    def __init__(self, w: Writer, kernels: Callable[[Equation], Any] | None = None, names: dict[Var, str] | None = None):
+    def __init__(
+        self,
+        w: Writer,
+        kernels: Callable[[Equation], Any] | None = None,
+        names: dict[Var, str] | None = None,
+        overwrites: bool = False,
+    ):
         self.w = w
         self.kernels = kernels
         self.wanted = names or {}
+        self.overwrites = overwrites  # may kernels write over dying operands?
         self.frame: Frame | None = None
         self.depth = 0  # of loops
         self.counts: Counter[str] = Counter()
@@ -203,8 +210,9 @@ class Emission:
         if primitive is fused_p:
             kernel = None if self.kernels is None else self.kernels(equation)
             if kernel is not None:
+                over, kernel = self._overwriting(kernel, equation, operands, dying)
                 name = self.w.constant("kernel_", kernel)
-                self.several(equation, f"{name}({', '.join([v.text for v in operands])})", env, rows, fresh=True)
+                self.several(equation, f"{name}({', '.join([v.text for v in operands])})", env, rows, True, operands, over)
             elif equation.params["kind"] == "batch" and batches.write(self, equation, operands, env, rows):
                 return
             elif not tiles.write(self, equation, operands, env, dying, rows):
@@ -271,6 +279,18 @@ class Emission:
             result = Expression(text, shares, fresh=fresh, whole=fresh)
             env[equation.outputs[0]] = self.assign(equation.outputs[0], result, operands, dying, rows)
 
+    def _overwriting(self, kernel: Any, equation: Equation, operands: list[Value], dying: list[Value]) -> tuple[dict, Any]:
+        """Which results the kernel of a group writes over which operands, and the kernel that does."""
+        wanted: dict[int, int] = {}
+        if self.overwrites and self.frame is None and hasattr(kernel, "overwriting"):
+            seen = Counter([s for x in operands for s in x.storages])
+            for k, v in enumerate(equation.outputs):
+                for i, x in enumerate(operands):
+                    if i not in wanted.values() and writable_operand([x], dying, v.aval) and seen[x.storages[0]] == 1:
+                        wanted[k] = i
+                        break
+        return (kernel.overwriting(wanted) if wanted else None) or ({}, kernel)
+
     def several(
         self,
         equation: Equation,
@@ -279,12 +299,15 @@ class Emission:
         rows: dict[Var, list[Row]],
         fresh: bool,
         operands: Sequence[Value] = (),
+        over: dict[int, int] | None = None,
     ) -> None:
-        """`a, b = text`."""
+        """`a, b = text`; the results `over` are in the memory of operands."""
         names = [self.fresh_name(v) for v in equation.outputs]
         self.w.line(f"[{', '.join(names)}] = {text}")
-        for v, name in zip(equation.outputs, names):
+        for k, (v, name) in enumerate(zip(equation.outputs, names)):
             storages = [Storage(True)] if fresh else [s for x in operands for s in x.storages] or [Storage(False)]
+            if over and k in over:
+                storages = list(operands[over[k]].storages)
             env[v] = self.value(name, v.aval, storages, whole=fresh)
         if not fresh:  # outputs may share memory with each other, too
             for v in equation.outputs:

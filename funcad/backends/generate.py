@@ -109,7 +109,7 @@ def _by_numpy(jaxpr: Jaxpr) -> Callable[[list], list]:
 def _written(jaxpr: Jaxpr, kernels: Callable[[Equation], Any] | None, donated: Collection[int]) -> Generated:
     w = Writer()
     w.helper("np", np)
-    e = Emission(w, kernels)
+    e = Emission(w, kernels, overwrites=bool(donated))
     inputs = []
     for i, v in enumerate(jaxpr.inputs):
         inputs.append(e.value(w.name(), v.aval, [Storage(i in donated)], whole=i in donated))

@@ -81,13 +81,13 @@ def jit(
 
     Arguments named by `static_argnums` or `static_argnames` are ordinary hashable Python values, part of the signature.
     Buffers of donated arguments may be overwritten if they are writeable, contiguous, own their data and share memory with no
-    other argument; use them no more. That saves memory where NumPy computes; native code makes new arrays all the same.
-    `inline=True` splices the program into an enclosing one. With `fast_math=True` the compiler may use laws that hold for real
-    numbers only: NaN, infinities, signed zeros, overflow and the last digits may differ. Inside, values are abstract:
-    `if x > 0` raises TracerBoolConversionError. NumPy arrays that f captures are read by reference at every call; what Python
-    computed from them while tracing is frozen. Jitted programs never warn. Also a decorator, with or without options. Methods:
-    `lower(*args)`, `explain(*args)`, `profile(*args)`, `source(*args)`, `export(path, *args)`, `cache_info()`,
-    `clear_cache()`. Jitted functions pickle if f does: by name, without the programs.
+    other argument; use them no more. That saves memory for large arrays; small programs that are one native function make new
+    arrays all the same. `inline=True` splices the program into an enclosing one. With `fast_math=True` the compiler may use
+    laws that hold for real numbers only: NaN, infinities, signed zeros, overflow and the last digits may differ. Inside, values
+    are abstract: `if x > 0` raises TracerBoolConversionError. NumPy arrays that f captures are read by reference at every call;
+    what Python computed from them while tracing is frozen. Jitted programs never warn. Also a decorator, with or without
+    options. Methods: `lower(*args)`, `explain(*args)`, `profile(*args)`, `source(*args)`, `export(path, *args)`,
+    `cache_info()`, `clear_cache()`. Jitted functions pickle if f does: by name, without the programs.
 
     >>> import numpy as np, funcad
     >>> @funcad.jit

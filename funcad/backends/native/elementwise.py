@@ -17,12 +17,13 @@
 * With `ahead` the operands are not in the nearer caches, and the code asks for them AHEAD of their use.
 
 Idea: the code of the elements is written once. Vectors step through a row, and the last one is moved back so that it ends
-where the row ends: it computes some elements again, which changes nothing, since outputs never overlap inputs. Only sums must
-not count them twice, and select. An operation is written for all `unroll` vectors of a step before the next one, so that a
-chain of operations waits for itself less often. What does not depend on the inner axes is computed outside of them. Sums
-run in several vector accumulators; every BLOCK steps these are added, with Neumaier's compensation, to a second level, so
-the error does not grow with the number of elements. Invariant: sums depend on lo, hi, the layout and the vector width only.
-Traps: NumPy's sums begin with +0.0, so one of -0.0 alone is 0.0; an infinity must not meet its own compensation.
+where the row ends: it computes some elements again, which changes nothing, since outputs do not overlap inputs (where they do,
+`over`, the rest of the row is done one by one). Only sums must not count them twice, and select. An operation is written for
+all `unroll` vectors of a step before the next one, so that a chain of operations waits for itself less often. What does not
+depend on the inner axes is computed outside of them. Sums run in several vector accumulators; every BLOCK steps these are
+added, with Neumaier's compensation, to a second level, so the error does not grow with the number of elements. Invariant: sums
+depend on lo, hi, the layout and the vector width only. Traps: NumPy's sums begin with +0.0, so one of -0.0 alone is 0.0; an
+infinity must not meet its own compensation.
 """
 
 from __future__ import annotations
@@ -103,13 +104,26 @@ def emit_elementwise(
     hi: str | int | None = None,
     nontemporal: Sequence[int] = (),
     ahead: bool = False,
+    over: bool = False,
 ) -> None:
-    """Write the loops of a group; the module's text has the meaning of the arguments."""
+    """Write the loops of a group; the module's text has the meaning of the arguments.
+
+    `over`: results may be written over what is read, element by element, so each is computed once; of one axis, without sums.
+    """
+    hi = extents[0] if hi is None else hi
     writer = _Writer(function, group, host, lanes, unroll, modes, inputs, extents, strides)
     writer.outputs = list(outputs)
     writer.nontemporal = frozenset(nontemporal)
     writer.ahead = ahead
-    writer.run(lo, extents[0] if hi is None else hi)
+    if not over:
+        writer.run(lo, hi)
+        return
+    rest = function.put(f"urem i64 {function.put(f'sub i64 {hi}, {lo}')}, {writer.width}")
+    middle = function.put(f"sub i64 {hi}, {rest}")
+    writer.run(lo, middle)
+    single = _Writer(function, group, host, 1, 1, modes, inputs, extents, strides)
+    single.outputs, single.nontemporal, single.ahead = writer.outputs, writer.nontemporal, False
+    single.run(middle, hi)
 
 
 class _Writer:

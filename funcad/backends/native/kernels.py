@@ -185,6 +185,7 @@ class Elementwise:
                 found = [*fresh, *(answer if type(answer) is tuple else (answer,))]
                 return [found[i] for i in places]
 
+            large.overwriting = self.overwriting  # type: ignore[attr-defined]
             return large
         single = len(places) == 1
 
@@ -197,6 +198,28 @@ class Elementwise:
             return [answer] if single else [answer[i] for i in places]
 
         return small
+
+    def overwriting(self, wanted: dict[int, int]) -> tuple[dict[int, int], Callable[..., list[Any]]] | None:
+        """`function`, but result k is written over argument wanted[k]: those for which that can be done, and what to call."""
+        spread = {i for i, axes in self.group.accesses if axes is not None}
+        over = {k: i for k, i in wanted.items() if i not in spread}
+        default = self.default
+        builtin = None
+        if over and not self.group.sums and len(default.layout.extents) == 1 and not default.turned:
+            builtin = wrapper.make_builtin(default.made((), True))
+        if builtin is None:
+            return None
+        call, other, numbers, parallel = builtin, self.other, default.numbers, default.parallel
+        shape, dtypes = self.shape, self.dtypes
+
+        def overwrite(*arrays: Any) -> list[Any]:
+            if parallel:
+                threads.ready()
+            results = [arrays[over[k]] if k in over else empty(shape, d) for k, d in enumerate(dtypes)]
+            answer = call(*arrays, numbers, *results)
+            return other(arrays) if answer is NotImplemented else results
+
+        return over, overwrite
 
     def other(self, arrays: Sequence[Any]) -> list[Any]:
         """A call with arrays of any layout."""
@@ -258,8 +281,8 @@ class _Variant:
         if self.streamed is None:
             self.call = wrapper.make_builtin(self.plain())
 
-    def made(self, nontemporal: tuple[int, ...]) -> Any:
-        """The plan of the code for this layout, compiled."""
+    def made(self, nontemporal: tuple[int, ...], over: bool = False) -> Any:
+        """The plan of the code for this layout, compiled; `over`: results may be written over arguments."""
         owner, n = self.owner, len(self.owner.full)
         extents = self.layout.extents
         host = target.host()
@@ -267,9 +290,8 @@ class _Variant:
         while lanes > extents[-1]:
             lanes //= 2
         unroll = _unroll(owner.group, host) if extents[-1] >= 64 * lanes else 1
-        code = target.compile_module(
-            kernel_text(owner.group, host, lanes, unroll, self.layout.modes, nontemporal, self.split, owner.far), ["kernel"]
-        )
+        text = kernel_text(owner.group, host, lanes, unroll, self.layout.modes, nontemporal, self.split, owner.far, over)
+        code = target.compile_module(text, ["kernel"])
         strides = [None] * len(owner.avals) if self.strides is None else self.strides
         given = [Given("array", a.shape, a.dtype, own) for a, own in zip(owner.avals, strides)]
         given.append(Given("array", self.numbers.shape, self.numbers.dtype))
@@ -374,6 +396,7 @@ def kernel_text(
     nontemporal: Sequence[int] = (),
     split: bool = True,
     far: bool = False,
+    over: bool = False,
 ) -> str:
     """The module of one variant: `kernel` runs all elements, in parts if `split`: `part` runs lo..hi of the outermost axis."""
     module = ir.Module()
@@ -381,13 +404,13 @@ def kernel_text(
     kernel = ir.Function(module, "kernel", [("ptr", "%slots"), ("ptr", "%arena"), ("ptr", "%context")], "i32")
     numbers = _word(kernel, "%slots", len(group.jaxpr.inputs), "ptr")
     if not split:
-        _emit_part(kernel, group, host, lanes, unroll, modes, nontemporal, far, "0", None)
+        _emit_part(kernel, group, host, lanes, unroll, modes, nontemporal, far, over, "0", None)
         kernel.do("ret i32 0")
         module.add(kernel)
         return module.text()
     kernel.attributes = ir.RUNS_ONCE
     part = ir.Function(module, "part", [("ptr", "%slots"), ("i64", "%lo"), ("i64", "%hi"), ("ptr", "%arena")])
-    _emit_part(part, group, host, lanes, unroll, modes, nontemporal, far, "%lo", "%hi")
+    _emit_part(part, group, host, lanes, unroll, modes, nontemporal, far, over, "%lo", "%hi")
     part.do("ret void")
     module.add(part)
     runner, size = _word(kernel, numbers, RUNNER, "ptr"), _word(kernel, numbers, PART)
@@ -419,7 +442,17 @@ def kernel_text(
 
 
 def _emit_part(
-    f: ir.Function, group: Group, host: Any, lanes: int, unroll: int, modes: Any, nontemporal: Any, far: bool, lo: str, hi: Any
+    f: ir.Function,
+    group: Group,
+    host: Any,
+    lanes: int,
+    unroll: int,
+    modes: Any,
+    nontemporal: Any,
+    far: bool,
+    over: bool,
+    lo: str,
+    hi: Any,
 ) -> None:
     """The loops over lo..hi; accumulations go to their slots, or, if there is `hi`, to the arena, at the number of the part."""
     n_in, ndim, outputs = len(group.jaxpr.inputs), len(modes[0]) if modes else 1, group.jaxpr.outputs
@@ -438,7 +471,7 @@ def _emit_part(
         places |= {k: _bytes(f, "%arena", f.put(f"add i64 {first}, {j}")) for j, k in enumerate(totals)}
     emit_elementwise(
         f, group, host, lanes, unroll, modes, [pointers[i] for i, _ in group.accesses],
-        [places[k] for k in range(len(outputs))], extents, strides, lo, hi, nontemporal, far,
+        [places[k] for k in range(len(outputs))], extents, strides, lo, hi, nontemporal, far, over,
     )  # fmt: skip
     if nontemporal:  # other threads must see what was written past the caches
         if platform.machine().lower() in ("x86_64", "amd64", "i686", "i386"):
