@@ -322,7 +322,11 @@ def _cast(d: _Draw) -> Any:
 
 
 def _power(d: _Draw) -> Any:
-    return np.power(d.pick(), d.one([2, 3, 0.5, -1.0, 2.0, 1.7, -2])) if d.number(2) else d.pick() ** d.pick()
+    if d.number(2):
+        return np.power(d.pick(), d.one([2, 3, 0.5, -1.0, 2.0, 1.7, -2]))
+    base, exponent = d.pick(), d.pick()
+    aval = aval_of(exponent)
+    return base ** (exponent % 5 if aval.weak and aval.dtype.kind in "ib" else exponent)  # Python's integers have no end
 
 
 def _layer(d: _Draw) -> Any:

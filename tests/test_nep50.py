@@ -175,3 +175,35 @@ def test_weak_stays_weak_through_operators_only():
     assert type(funcad.jit(lambda x: x * 2.0)(1.5)) is float
     assert type(funcad.jit(lambda x: np.multiply(x, 2.0))(1.5)) is np.float64
     assert funcad.jit(lambda x: x * np.ones(2, np.float32))(1.5).dtype == np.float32
+
+
+@pytest.mark.parametrize(
+    "f, x",
+    [
+        (lambda x: np.power(x, 30), 10),
+        (lambda x: np.power(x, x), 2**40),
+        (lambda x: np.add(x, x), 2**62),
+        (lambda x: np.multiply(x, x), 2**40),
+        (lambda x: np.subtract(x, 2), -(2**63)),
+        (np.negative, -(2**63)),
+        (np.square, 2**40),
+        (lambda x: np.left_shift(x, 70), 1),
+        (lambda x: np.maximum(x, 3), 5),
+        (lambda x: np.add(x, x), True),
+        (lambda x: np.floor_divide(x, 0), 3),
+    ],
+)
+def test_ufuncs_of_pythons_integers_compute_in_64_bits(f, x):
+    """The operators are Python's, and have as many bits as it takes; np.power(10, 30) is NumPy's."""
+    jitted = funcad.jit(f)
+    with np.errstate(all="ignore"):
+        expected = f(x)
+        for _ in range(3):
+            found = jitted(x)
+            assert type(found) is type(expected) and found == expected
+
+
+def test_negative_powers_of_integers_raise_as_numpys():
+    with pytest.raises(ValueError, match="negative integer powers"):
+        funcad.jit(lambda x: np.power(x, -1))(10)
+    assert funcad.jit(lambda x: x**30)(10) == 10**30

@@ -18,6 +18,7 @@ from typing import Any
 import numpy as np
 
 from funcad.errors import TracerArrayConversionError
+from funcad.ir.aval import aval_of
 from funcad.ir.place import device_in_use, namespace_of
 from funcad.ir.source import user_source
 from funcad.ir.trace import by_reference
@@ -151,6 +152,12 @@ def implements(*names: str, always: bool = False, lift: bool = False) -> Callabl
 # -- ufuncs
 
 
+def _whole_numbers(operands: list[Any]) -> list[Any]:
+    """Python's integers as NumPy's: a ufunc computes in 64 bits, where Python's operators have as many as it takes."""
+    avals = [aval_of(x) for x in operands]
+    return [strengthen(x) for x in operands] if all([a.weak and a.dtype.kind == "i" for a in avals]) else operands
+
+
 def elementwise_ufunc(
     name: str, bound: Callable[..., Any], kinds: str = "fc", *, reduce: Any = None, accumulate: Any = None
 ) -> Callable[..., Any]:
@@ -170,7 +177,7 @@ def elementwise_ufunc(
                 aval = x.aval
                 if aval.dtype.kind in kinds and not aval.weak:
                     return bound(x)
-            return strengthen(bound(*promote_for(ufunc, (x,), dtype)))
+            return strengthen(bound(*_whole_numbers(promote_for(ufunc, (x,), dtype))))
 
     else:
 
@@ -183,7 +190,7 @@ def elementwise_ufunc(
                 pair = with_integer(x, y)
                 if pair is not None:
                     return strengthen(bound(*pair))
-            return strengthen(bound(*promote_for(ufunc, (x, y), dtype)))
+            return strengthen(bound(*_whole_numbers(promote_for(ufunc, (x, y), dtype))))
 
     implementation.__name__ = name
     implementation.__doc__ = f"`numpy.{name}`: the same arguments, results and errors, on traced values too."
