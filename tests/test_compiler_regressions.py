@@ -253,3 +253,24 @@ def test_every_block_of_examples_reads_the_shared_number(engine):
     for _ in range(RUNS):
         for found, expected in zip(jitted(x), f(x)):
             np.testing.assert_array_equal(found, expected)
+
+
+def test_zero_times_nan_in_a_product_with_one_element(engine):
+    """np.dot scales by it, and leaves the scaling out if it is 0."""
+    x, y = np.array([[1.0, -1.0, np.nan, np.inf]]), np.array([0.0])
+    f = funcad.jit(lambda x, y: (x.T @ y, y @ x))
+    for _ in range(RUNS):
+        for found in f(x, y):
+            assert np.isnan(found).tolist() == [False, False, True, True]
+
+
+def test_a_donated_array_that_a_loop_hands_through_twice(engine):
+    def f(x):
+        _, a, b = funcad.while_loop(lambda s: s[0] < 1, lambda s: (s[0] + 1, s[2], s[1]), (0, x, x))
+        return np.ceil(x), a % 2.0, np.log1p(b)
+
+    x = np.linspace(0.5, 3.0, 5)
+    jitted = funcad.jit(f, donate_argnums=0)
+    for _ in range(RUNS):
+        for found, expected in zip(jitted(x.copy()), f(x)):
+            np.testing.assert_allclose(found, expected, rtol=1e-15)

@@ -70,8 +70,9 @@ class Program:
         self.template = template
         self.runs = 0
         self.function: Any = None  # the same as straight-line Python, once the program has run a few times
-        # slots that an operation reads which may give a view: never written into, the view may outlive them
-        self.viewed = {i for e, _, ins, *_ in self.calls if e.params or e.primitive.inplace is None for i in ins}
+        # what other operations read, who may give views, and what they give, which may be what they read: never written into
+        others = [call for call in self.calls if call[0].params or call[0].primitive.inplace is None]
+        self.viewed = {i for _, _, ins, outs, multiple, _ in others for i in (*ins, *(outs if multiple else (outs,)))}
 
     def run(self, args: Sequence[Any], donated: frozenset[int] = frozenset()) -> list[Any]:
         """The outputs; `donated` holds the ids of argument buffers that results may be written into."""

@@ -263,8 +263,9 @@ def _dot_general(w: Writer, equation: Equation, operands: list[Value]) -> Call |
         if plan[1:] in ((True, False), (False, True)) and len(x.aval.shape) + len(y.aval.shape) == 3:
             args = [y.text, x.text]  # a vector multiplies a matrix from its other side, too: no view is needed
         matrices = len(x.aval.shape) == len(y.aval.shape) == 2
-        method = "dot" if out.dtype.kind in "fc" else ""
-        if x.aval.dtype.char in BY_BLAS and not (matrices and x.text == y.text):
+        single = x.aval.size == 1 or y.aval.size == 1  # np.dot scales by a number, and 0 times NaN is 0 to it
+        method = "dot" if out.dtype.kind in "fc" and not single else ""
+        if x.aval.dtype.char in BY_BLAS and not single and not (matrices and x.text == y.text):
             quick = f"{w.np}.dot"  # the same product, called more quickly; it writes to contiguous memory only
             return Call(quick if matrices else f"{w.np}.matmul", args, alone=quick, method=method)
         return Call(f"{w.np}.matmul", args, operator="@", method=method)
