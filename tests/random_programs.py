@@ -471,7 +471,7 @@ def _jvp_of(f: Callable[..., Any], floats: tuple[int, ...]) -> Callable[..., Any
             return [o for o in f(*full) if kind(o) in "fc"]
 
         primals = tuple([xs[i] for i in floats])
-        return funcad.jvp(g, primals, tuple([1.0 if aval_of(p).weak else np.ones_like(p) for p in primals]))
+        return funcad.jvp(g, primals, tuple([np.ones_like(p) for p in primals]))
 
     return pushed
 

@@ -207,3 +207,33 @@ def test_negative_powers_of_integers_raise_as_numpys():
     with pytest.raises(ValueError, match="negative integer powers"):
         funcad.jit(lambda x: np.power(x, -1))(10)
     assert funcad.jit(lambda x: x**30)(10) == 10**30
+
+
+TANGENT_PROGRAMS = {
+    "product": lambda x: x * x,
+    "identity": lambda x: x,
+    "constant": lambda x: 3.0,
+    "while_loop": lambda x: funcad.while_loop(lambda s: s < 10.0, lambda s: s * s, x),
+    "scan": lambda x: funcad.scan(lambda c, _: (c * 2, None), x, None, length=3)[0],
+    "fori_loop": lambda x: funcad.fori_loop(0, 3, lambda i, c: c * c, x),
+    "cond": lambda x: funcad.cond(x > 1, lambda a: a * 2, lambda a: a, x),
+    "checkpoint": funcad.checkpoint(lambda x: x * 2),
+    "jit": funcad.jit(lambda x: x * 2),
+}
+
+
+@pytest.mark.parametrize("name", TANGENT_PROGRAMS)
+@pytest.mark.parametrize("tangent", [1.0, np.float64(1.0), np.array(1.0), 1], ids=repr)
+@pytest.mark.parametrize("engine", ["interpreter", "numpy", "native"])
+def test_tangents_of_python_floats_are_numpys(name, tangent, engine):
+    if engine == "native":
+        pytest.importorskip("llvmlite", reason="the native engine needs llvmlite")
+    f = TANGENT_PROGRAMS[name]
+    pushed = lambda x, t: funcad.jvp(f, (x,), (t,))
+    expected = pushed(1.5, tangent)
+    assert [type(v) for v in expected] == [float, np.float64]
+    with funcad.config.set(engine=engine):
+        jitted = funcad.jit(pushed)
+        for _ in range(4):
+            found = jitted(1.5, tangent)
+            assert found == expected and [type(v) for v in found] == [float, np.float64]

@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from funcad.errors import MissingRuleError
-from funcad.ir.aval import aval_of, is_inexact
+from funcad.ir.aval import Aval, aval_of, is_inexact
 from funcad.ir.interpret import Environment, note_source
 from funcad.ir.jaxpr import Jaxpr, Literal, reads_numbers
 from funcad.ir.quiet import hush, unhush
@@ -82,6 +82,11 @@ def jvp_eval(
     return [p for p, _ in results], [t for _, t in results]
 
 
+def _strong(aval: Any) -> Any:
+    """The aval of a tangent: also that of a Python scalar is NumPy's."""
+    return aval.update() if type(aval) is Aval else aval
+
+
 def jvp_jaxpr(jaxpr: Jaxpr, nonzero: tuple[bool, ...]) -> tuple[Jaxpr, list[Any], list[bool]]:
     """`(program, consts, out_nonzero)`: (consts, primals, nonzero tangents) -> (outputs, nonzero output tangents)."""
     key = ("jvp", nonzero)
@@ -96,7 +101,7 @@ def jvp_jaxpr(jaxpr: Jaxpr, nonzero: tuple[bool, ...]) -> tuple[Jaxpr, list[Any]
             out_nonzero[:] = [t is not None for t in tangents]
             return [*outs, *[t for t in tangents if t is not None]]
 
-        avals = [*jaxpr.in_avals, *[v.aval for v, z in zip(jaxpr.inputs, nonzero) if z]]
+        avals = [*jaxpr.in_avals, *[_strong(v.aval) for v, z in zip(jaxpr.inputs, nonzero) if z]]
         derived, consts = trace_function(program, avals, name="jvp")
         found = jaxpr.memo.setdefault(key, (derived, consts, out_nonzero))
     return found

@@ -196,7 +196,7 @@ def _checked_tangent(p: Any, t: Any, what: str, path: Callable[[], str], primal_
             f"{what}: {tangent_name}{path()} must have the shape of {primal_name}{path()}, {aval.shape}; got {_describe(t)}."
         )
     if found.weak and np.can_cast(found.dtype, aval.dtype, "same_kind"):
-        return aval.dtype.type(t) if not isinstance(t, Tracer) else t
+        return aval.dtype.type(t) if not isinstance(t, Tracer) else convert_p(t, dtype=aval.dtype)  # tangents are strong
     if found.weak and found.dtype.kind in "iub" and not isinstance(t, Tracer):
         return aval.dtype.type(t)
     if found.dtype != aval.dtype:
