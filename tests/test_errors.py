@@ -372,3 +372,34 @@ def test_linear_transpose_of_a_function_that_is_not_linear(f, name):
         f"{name} is not linear in these operands, so it has no transpose.\n"
         "linear_transpose takes functions that are linear in all their arguments; use funcad.vjp for others."
     )
+
+
+def test_shapes_that_are_traced_name_the_remedy():
+    for f in (lambda n: np.zeros(n), lambda n: np.empty((n,))):
+        with pytest.raises(TypeError, match="static_argnums"):
+            fc.jit(f)(3)
+    with pytest.raises(TypeError, match="static argument"):
+        fc.jit(lambda n: np.arange(n))(3)
+
+
+def test_arrays_of_other_libraries_name_the_remedy():
+    class Foreign:
+        aval, shape, dtype = object(), (3,), np.dtype(float)
+
+    for transform in (fc.jit, fc.grad, fc.vmap):
+        with pytest.raises(TypeError, match=r"np.asarray\(x\)"):
+            transform(np.sum)(Foreign())
+
+
+@pytest.mark.parametrize(
+    "option, given",
+    [("static_argnames", "m"), ("static_argnums", 5), ("static_argnums", -3), ("donate_argnums", 3), ("donate_argnames", "q")],
+)
+def test_jit_refuses_options_that_name_no_parameter(option, given):
+    with pytest.raises(ValueError, match=f"{option} names"):
+        fc.jit(lambda x, n: x, **{option: given})
+
+
+def test_jit_options_reach_variable_parameters():
+    assert fc.jit(lambda *a: a[3], static_argnums=3)(1.0, 2, 3, 4) == 4
+    assert fc.jit(lambda **k: k["a"] * k["b"], static_argnames="b")(a=1.0, b=2) == 2.0

@@ -222,7 +222,7 @@ def test_explanations_go_to_stderr_and_end_with_the_context(capsys: pytest.Captu
 
 def test_source_and_export_name_the_arguments(tmp_path: Any) -> None:
     w = np.arange(3.0)
-    f = fc.jit(lambda params, x, *, scale: {"y": np.sin(params["a"] * x) * scale + w}, static_argnames="unused")
+    f = fc.jit(lambda params, x, *, scale, unused=0: {"y": np.sin(params["a"] * x) * scale + w}, static_argnames="unused")
     params, x = {"a": np.ones(3)}, np.arange(3.0)
     shapes = {"a": fc.ShapeDtypeStruct((3,), np.float64)}, fc.ShapeDtypeStruct((3,), np.float64)
     text = f.source(*shapes, scale=fc.ShapeDtypeStruct((), np.float64))

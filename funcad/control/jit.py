@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import copy
 import functools
+import inspect
 import weakref
 from collections.abc import Callable, Sequence
 from types import FunctionType
@@ -235,6 +236,8 @@ class _Core:
         positional = positional_names(f)
         self.static_nums, self.static_names = _resolve(_indices(static_argnums), _names(static_argnames), positional)
         self.donate_nums, self.donate_names = _resolve(_indices(donate_argnums), _names(donate_argnames), positional)
+        _check_parameters(f, static_argnums=static_argnums, donate_argnums=donate_argnums)
+        _check_parameters(f, static_argnames=static_argnames, donate_argnames=donate_argnames)
         both = set(self.static_nums) & set(self.donate_nums) or set(self.static_names) & set(self.donate_names)
         if both:
             raise ValueError(f"jit: {both} is both static and donated; a static value has no buffer")
@@ -428,6 +431,28 @@ def _resolve(nums: tuple, names: tuple, positional: tuple) -> tuple[tuple, tuple
         *[positional[i] for i in nums if -len(positional) <= i < len(positional) and positional[i] not in names],
     )
     return all_nums, all_names
+
+
+def _check_parameters(f: Any, **options: Any) -> None:
+    """ValueError if an option names a parameter that f has not; what has no signature is not checked."""
+    if all([given is None for given in options.values()]):
+        return
+    try:
+        parameters = inspect.signature(f).parameters.values()
+    except (ValueError, TypeError):
+        return
+    kinds = {p.kind for p in parameters}
+    n = len([p for p in parameters if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)])
+    known = {p.name for p in parameters if p.kind in (p.POSITIONAL_OR_KEYWORD, p.KEYWORD_ONLY)}
+    for option, given in options.items():
+        if option.endswith("names"):
+            wrong: list[Any] = [k for k in _names(given) if k not in known and inspect.Parameter.VAR_KEYWORD not in kinds]
+            has = f"its parameters are {', '.join(sorted(known)) or 'none'}"
+        else:
+            wrong = [i for i in _indices(given) if not -n <= i < n and inspect.Parameter.VAR_POSITIONAL not in kinds]
+            has = f"it takes {n} positional argument{'' if n == 1 else 's'}"
+        if wrong:
+            raise ValueError(f"jit of {name_of(f)}: {option} names {', '.join(map(repr, wrong))}, which it has not: {has}.")
 
 
 def _static_key(value: Any) -> Any:

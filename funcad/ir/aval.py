@@ -157,8 +157,13 @@ def aval_of(x: Any) -> Any:
             raise OverflowError(f"Python integer {x} does not fit int64, the dtype that NumPy gives to Python integers")
         return aval
     aval = getattr(x, "aval", None)
-    if aval is not None:
+    if isinstance(aval, (Aval, StackAval)):
         return aval
+    if aval is not None:
+        raise TypeError(
+            f"got a {kind.__module__.partition('.')[0]} {kind.__name__}; funcad computes with NumPy's and CuPy's arrays.\n"
+            "Remedy: np.asarray(x) of it."
+        )
     if isinstance(x, (bool, int, float, complex)) and not isinstance(x, np.generic):
         return next(a for kind, a in SCALAR_AVALS.items() if isinstance(x, kind))
     if isinstance(x, np.ndarray) and type(x).__name__ in ("MaskedArray", "matrix"):

@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from funcad.errors import TracerArrayConversionError
+from funcad.errors import TracerArrayConversionError, TracerIntegerConversionError
 from funcad.ir.state import state
 
 __all__ = ["Source", "user_source", "caller", "strip_traceback", "for_user", "is_internal", "internal", "GENERATED"]
@@ -125,9 +125,17 @@ def strip_traceback(traceback: TracebackType | None) -> TracebackType | None:
 
 
 def for_user(error: Exception) -> Exception:
-    """The error without our frames; `a[i] = x`, of which NumPy says "setting an array element with a sequence", explained."""
+    """The error without our frames; what NumPy says of traced elements (`a[i] = x`) and shapes explained."""
     traceback = strip_traceback(error.__traceback__)
     cause = error.__cause__
+    if type(error) is TypeError and str(error).startswith("expected a sequence of integers"):
+        got = str(error).rpartition(", got ")[2]
+        if "Tracer<" in got and "value=" not in got:
+            error = TracerIntegerConversionError(
+                f"np.zeros, np.ones, np.empty or their like got a shape with {got}, whose value is not known while the "
+                "function is traced.\nRemedy: make the argument static, jit(..., static_argnums=...)."
+            )
+            error.__suppress_context__ = True
     if type(error) is ValueError and type(cause) is TracerArrayConversionError:
         what, _, rest = str(cause).partition(" of a traced ")
         error = TracerArrayConversionError(

@@ -81,7 +81,8 @@ _REMEDIES = {
     "array": "write x or x.astype(dtype) instead of np.asarray(x) and np.float64(x), np.stack or funcad.numpy.array instead of "
     "np.array of a list, funcad.numpy.take(a, x, 0) instead of a[x], funcad.numpy.full instead of np.full, "
     "funcad.numpy.at(a)[i].set(x) instead of a[i] = x, a = a + x instead of a += x or out=a, and np.sin(x) or "
-    "funcad.pure_callback instead of a function that needs a real array",
+    "funcad.pure_callback instead of a function that needs a real array; the length of np.arange(n) must be known when the "
+    "function is traced: make n a static argument, jit(..., static_argnums=...)",
 }
 
 

@@ -259,7 +259,8 @@ def array_ufunc(ufunc: Any, method: str, inputs: Sequence[Any], kwargs: dict[str
     if implementation is None:
         raise TypeError(
             f"np.{ufunc.__name__}.{method} was called with traced values{where_am_i()}; funcad has no implementation of it.\n"
-            "Remedy: write it with np.sum, np.cumsum, funcad.scan or funcad.associative_scan; or take funcad.stop_gradient "
+            "Remedy: write it with np.sum, np.cumsum, funcad.scipy.special.logsumexp, funcad.scan or "
+            "funcad.associative_scan; or take funcad.stop_gradient "
             "of the arguments first."
         )
     if method == "reduce":
