@@ -154,8 +154,11 @@ def implements(*names: str, always: bool = False, lift: bool = False) -> Callabl
 
 def _whole_numbers(operands: list[Any]) -> list[Any]:
     """Python's integers as NumPy's: a ufunc computes in 64 bits, where Python's operators have as many as it takes."""
-    avals = [aval_of(x) for x in operands]
-    return [strengthen(x) for x in operands] if all([a.weak and a.dtype.kind == "i" for a in avals]) else operands
+    for x in operands:
+        aval = aval_of(x)
+        if not aval.weak or aval.dtype.kind != "i":
+            return operands
+    return [strengthen(x) for x in operands]
 
 
 def elementwise_ufunc(
