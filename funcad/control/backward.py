@@ -10,15 +10,16 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from funcad.control.call import call_p, spread
-from funcad.control.rewire import dependent_outputs, grow, memoised, plain, split
+from funcad.control.rewire import grow, memoised, plain, rewire, split
 from funcad.ir.aval import aval_of
 from funcad.ir.interpret import eval_jaxpr
 from funcad.ir.jaxpr import Equation, Jaxpr, Var
+from funcad.ir.prune import used_inputs
 from funcad.ir.trace import trace_function
 from funcad.primitives.stack import add_values, zero_value
-from funcad.transforms.transpose import known_jaxpr, transpose_jaxpr
+from funcad.transforms.transpose import linear_outputs, transpose_jaxpr
 
-__all__ = ["BackwardBody", "backward_body", "MixedBody", "mixed_body", "linear_operands"]
+__all__ = ["BackwardBody", "backward_body", "MixedBody", "mixed_body", "linear_loop", "linear_operands"]
 
 
 class BackwardBody(NamedTuple):
@@ -70,17 +71,14 @@ def backward_body(
 
 def linear_operands(jaxpr: Jaxpr, linear: tuple[bool, ...], n_consts: int, n_carry: int) -> tuple[bool, ...]:
     """`linear`, and what of the carry becomes linear in the course of the loop."""
-    flags = grow(linear, n_consts, n_carry, lambda f: dependent_outputs(jaxpr, f))
-    if flags != linear and any(e.primitive.known is not None for e in jaxpr.equations):
-        flags = grow(linear, n_consts, n_carry, lambda f: known_jaxpr(jaxpr, f)[2])  # looks into programs in the body
-    return flags
+    return grow(linear, n_consts, n_carry, lambda f: linear_outputs(jaxpr, f))
 
 
 class MixedBody(NamedTuple):
     """A body taken apart: `known` computes what depends on no linear input, `linear` the rest.
 
-    `known`: (captured, consts | known carry | xs) -> (known carry | residuals), with the linear inputs left out; `linear`:
-    (consts | linear carry | xs, residuals) -> (linear carry | linear ys).
+    `known`: (captured, consts | known carry | xs) -> (known carry | known ys if wanted, residuals), with the linear inputs left
+    out; `linear`: (consts | linear carry | xs, residuals) -> (linear carry | linear ys).
     """
 
     captured: list[Any]
@@ -88,12 +86,32 @@ class MixedBody(NamedTuple):
     linear: Jaxpr
     ys: list[bool]  # which ys are linear
 
+    def outputs(self, known: Sequence[Any], linear: Sequence[Any], carry_flags: Sequence[bool]) -> list[Any]:
+        """All outputs of the body's loop, of those of its two loops."""
+        values, found = iter(known), iter(linear)
+        return [next(found) if f else next(values) for f in (*carry_flags, *self.ys)]
 
-def mixed_body(jaxpr: Jaxpr, n_consts: int, n_carry: int, flags: tuple[bool, ...]) -> MixedBody:
-    return memoised(jaxpr, ("mixed_body", n_consts, n_carry, flags), lambda: _make_mixed_body(jaxpr, n_consts, n_carry, flags))
+
+def mixed_body(
+    jaxpr: Jaxpr, n_consts: int, n_carry: int, flags: tuple[bool, ...], known_ys: bool = False
+) -> MixedBody:
+    key = ("mixed_body", n_consts, n_carry, flags, known_ys)
+    return memoised(jaxpr, key, lambda: _make_mixed_body(jaxpr, n_consts, n_carry, flags, known_ys))
 
 
-def _make_mixed_body(jaxpr: Jaxpr, n_consts: int, n_carry: int, flags: tuple[bool, ...]) -> MixedBody:
+def linear_loop(body: MixedBody, n_consts: int, n_carry: int) -> tuple[Jaxpr, list[bool]]:
+    """The linear program without the consts and xs that it does not read, which a loop would keep; which inputs are left."""
+
+    def make() -> tuple[Jaxpr, list[bool]]:
+        used = [u or n_consts <= i < n_consts + n_carry for i, u in enumerate(used_inputs(body.linear))]
+        return rewire(body.linear, [v for v, u in zip(body.linear.inputs, used) if u], body.linear.outputs), used
+
+    return memoised(body.linear, ("linear_loop", n_consts, n_carry), make)
+
+
+def _make_mixed_body(
+    jaxpr: Jaxpr, n_consts: int, n_carry: int, flags: tuple[bool, ...], known_ys: bool
+) -> MixedBody:
     reached = {v for v, flag in zip(jaxpr.inputs, flags) if flag}
     linear_equations, known_equations = [], []
     captured: list[tuple[Var, Any]] = []
@@ -116,17 +134,17 @@ def _make_mixed_body(jaxpr: Jaxpr, n_consts: int, n_carry: int, flags: tuple[boo
     consts, carry, xs = split(jaxpr.inputs, n_consts, n_carry)
     const_flags, carry_flags, xs_flags = split(flags, n_consts, n_carry)
     everywhere = {*consts, *xs}
+    outputs = list(zip(jaxpr.outputs, [*carry_flags, *[type(o) is Var and o in reached for o in jaxpr.outputs[n_carry:]]]))
     read = dict.fromkeys(
         a
-        for equation in linear_equations
-        for a in equation.inputs
+        for atoms in (*[e.inputs for e in linear_equations], [o for o, f in outputs if f])
+        for a in atoms
         if type(a) is Var and a not in reached and a not in everywhere
     )
-    outputs = list(zip(jaxpr.outputs, [*carry_flags, *[type(o) is Var and o in reached for o in jaxpr.outputs[n_carry:]]]))
     known = Jaxpr(
         (*[v for v, _ in captured], *[v for v, f in zip(jaxpr.inputs, flags) if not f]),
         tuple(known_equations),
-        (*[o for o, f in outputs[:n_carry] if not f], *read),
+        (*[o for o, f in (outputs if known_ys else outputs[:n_carry]) if not f], *read),
     )
     linear = Jaxpr(
         (*consts, *[v for v, f in zip(carry, carry_flags) if f], *xs, *read),

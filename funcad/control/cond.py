@@ -35,7 +35,7 @@ from funcad.transforms.batch import batch_jaxpr
 from funcad.transforms.jvp import jvp_jaxpr
 from funcad.transforms.linearize import linearize_jaxpr
 from funcad.transforms.plumbing import api, export, name_of
-from funcad.transforms.transpose import transpose_jaxpr
+from funcad.transforms.transpose import known_jaxpr, linear_outputs, transpose_jaxpr
 
 __all__ = ["cond", "switch", "cond_p"]
 
@@ -185,6 +185,25 @@ def _halves(branches: tuple[Jaxpr, ...], nonzero: tuple[bool, ...]) -> tuple:
     return joined, captured, tuple(linear), sources, wanted
 
 
+def _known(linear: tuple[bool, ...], *, branches: tuple[Jaxpr, ...]) -> tuple:
+    """The outputs that no branch makes of a linear operand."""
+    n = len(branches[0].outputs)
+    if linear[0]:
+        return (True,) * n, None
+    out_linear = _union([linear_outputs(b, linear[1:]) for b in branches]) if n else ()
+
+    def run(args: Sequence[Any]) -> list[Any]:
+        def make() -> tuple[tuple[Jaxpr, ...], list[Any]]:
+            return _with_captured([known_jaxpr(b, linear[1:], out_linear)[:2] for b in branches])
+
+        derived, captured = memoised(branches[0], ("cond_known", branches[1:], linear), make)
+        index, *known = [x for x, lin in zip(args, linear) if not lin]
+        outs = cond_p(index, *near(captured, known), *known, branches=derived)
+        return spread(outs, [not lin for lin in out_linear])
+
+    return out_linear, run
+
+
 def _transpose(cts: Sequence[Any], index: Any, *inputs: Any, branches: tuple[Jaxpr, ...]) -> list[Any]:
     linear = tuple([is_linear(x) for x in inputs])
     given, nonzero = present(cts)
@@ -264,6 +283,7 @@ cond_p = Primitive(
     _abstract,
     primal_and_jvp=_jvp,
     linearize=_linearize,
+    known=_known,
     transpose=_transpose,
     batch=_batch,
     multiple=True,

@@ -14,10 +14,11 @@ from typing import Any
 
 from funcad import tree
 from funcad.backends.engines import run_jaxpr
-from funcad.control.call import present, spread
+from funcad.control.call import known_outputs, present, spread
 from funcad.control.rules import Target, refuse_tracers, user_code
 from funcad.errors import AxesMismatchError
 from funcad.ir.aval import aval_of
+from funcad.ir.interpret import eval_jaxpr
 from funcad.ir.jaxpr import Jaxpr
 from funcad.ir.primitive import Primitive
 from funcad.ir.state import state
@@ -132,6 +133,8 @@ custom_vmap_call_p = Primitive(
     lambda *avals, jaxpr, rule, n_consts: jaxpr.out_avals,
     primal_and_jvp=_jvp,
     linearize=_linearize,
+    known=lambda linear, *, jaxpr, rule, n_consts: known_outputs(jaxpr, linear, eval_jaxpr),
+    apart=lambda linear, args, *, jaxpr, rule, n_consts: eval_jaxpr(jaxpr, args),
     batch=_batch,
     multiple=True,
 )
