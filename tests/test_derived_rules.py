@@ -163,3 +163,34 @@ def test_ufuncs_as_custom_functions():
     g = fc.custom_vjp(np.sin)
     g.defvjp(lambda x: (np.sin(x), None), lambda _, ct: (10.0 * ct,))
     assert fc.grad(g)(0.5) == fc.jit(fc.grad(g))(0.5) == 10.0
+
+
+COUNTED = {
+    "while": lambda f: lambda x: lax.while_loop(lambda s: s[0] < 2, lambda s: (s[0] + 1, f(s[1])), (0, x))[1],
+    "scan": lambda f: lambda x: lax.scan(lambda c, _: (f(c), c), x, np.arange(2))[0],
+    "cond": lambda f: lambda x: lax.cond(x > -10.0, f, lambda x: x * x, x),
+    "jit": fc.jit,
+}
+
+
+@pytest.mark.parametrize("inner", COUNTED)
+@pytest.mark.parametrize("outer", COUNTED)
+def test_such_a_rule_computes_nothing_twice(outer, inner):
+    calls = []
+
+    def counted(x):
+        seen = fc.pure_callback(
+            lambda v: (calls.append(v), v)[1], fc.ShapeDtypeStruct((), np.float64), lax.stop_gradient(x)
+        )
+        return np.sin(x) * 0.9 + 0.0 * lax.stop_gradient(seen)
+
+    body = COUNTED[outer](COUNTED[inner](counted))
+    f = fc.custom_jvp(lambda x: body(x))
+    f.defjvp(lambda p, t: fc.jvp(body, p, t))
+    for transform in (fc.grad, lambda g: fc.jit(fc.grad(g))):
+        transform(body)(0.5)
+        wanted = calls.copy()
+        calls.clear()
+        transform(f)(0.5)
+        np.testing.assert_allclose(calls, wanted)
+        calls.clear()

@@ -255,8 +255,10 @@ def run_apart(
     consts, carry, xs = split(args, n_consts, n_carry)
     carry = [c for c, f in zip(carry, carry_flags) if f]
     values, residuals = split(outs, n_carry - len(carry) + body.ys.count(False))
+    shared = near(body.shared, args)
+    n_consts += len(shared)
     program, used = linear_loop(body, n_consts, len(carry))
-    operands = [x for x, u in zip([*consts, *carry, *xs, *residuals], used) if u]
+    operands = [x for x, u in zip([*shared, *consts, *carry, *xs, *residuals], used) if u]
     touts = scan_p(*count, *operands, jaxpr=program, n_consts=sum(used[:n_consts]), n_carry=len(carry), **options)
     return body.outputs(values, touts, carry_flags)
 
@@ -357,15 +359,16 @@ def transpose_with_residuals(
     carry_flags = flags[n_consts : n_consts + n_carry]
     consts, carry, xs = split(args, n_consts, n_carry)
     linear_carry = [c for c, f in zip(carry, carry_flags) if f]
-    operands = [*consts, *linear_carry, *xs, *residuals]
+    shared = near(body.shared, [*cts, *residuals])
+    operands = [*shared, *consts, *linear_carry, *xs, *residuals]
     wanted = [*[c for c, f in zip(cts, carry_flags) if f], *[c for c, f in zip(cts[n_carry:], body.ys) if f]]
     if all(ct is None for ct in wanted):
         return [None] * len(args)
     linear = tuple([is_linear(x) for x in operands])
     found = _transpose_linear(
-        wanted, count, operands, linear, body.linear, n_consts, len(linear_carry), **options
+        wanted, count, operands, linear, body.linear, len(shared) + n_consts, len(linear_carry), **options
     )
-    by_const, by_carry, by_xs = split(found, n_consts, len(linear_carry))
+    _, by_const, by_carry, by_xs = split(found, len(shared), n_consts, len(linear_carry))
     return [*by_const, *spread(by_carry, carry_flags), *by_xs[: len(xs)]]
 
 

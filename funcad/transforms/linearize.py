@@ -18,6 +18,7 @@ from funcad.ir.prune import prune, used_inputs
 from funcad.ir.trace import AbstractTrace, trace_function
 from funcad.ir.tracer import Tracer
 from funcad.transforms.jvp import jvp_eval
+from funcad.transforms.transpose import linear_outputs
 
 __all__ = ["linearize_eval", "linearize_jaxpr", "apart_jaxpr", "Linearized", "TangentTrace"]
 
@@ -108,31 +109,35 @@ def linearize_jaxpr(jaxpr: Jaxpr, nonzero: tuple[bool, ...]) -> Linearized:
     return found
 
 
-def apart_jaxpr(jaxpr: Jaxpr, linear: tuple[bool, ...]) -> Linearized:
+def apart_jaxpr(jaxpr: Jaxpr, linear: tuple[bool, ...], out_linear: tuple[bool, ...] | None = None) -> Linearized:
     """A program that is linear in some of its inputs, taken apart: what does not depend on those, and the rest.
 
     `forward`: (consts, known inputs) -> (known outputs, new residuals), `linear`: (residuals, linear inputs) -> linear outputs.
+    `out_linear` may flag more outputs than depend on the linear inputs; by default it is those.
     """
-    found = jaxpr.memo.get(("apart", linear))
+    out_linear = out_linear or linear_outputs(jaxpr, linear)
+    found = jaxpr.memo.get(("apart", linear, out_linear))
     if found is None:
         avals = [a for a, lin in zip(jaxpr.in_avals, linear) if not lin]
-        found = jaxpr.memo.setdefault(("apart", linear), _in_halves(avals, lambda xs: _apart_eval(jaxpr, xs, linear)))
+        halves = _in_halves(avals, lambda xs: _apart_eval(jaxpr, xs, linear, out_linear))
+        found = jaxpr.memo.setdefault(("apart", linear, out_linear), halves)
     return found
 
 
-def _apart_eval(jaxpr: Jaxpr, known: Sequence[Any], linear: tuple[bool, ...]) -> tuple[list[Any], list[bool], Jaxpr, list[Any]]:
+def _apart_eval(
+    jaxpr: Jaxpr, known: Sequence[Any], linear: tuple[bool, ...], out_linear: tuple[bool, ...]
+) -> tuple[list[Any], list[bool], Jaxpr, list[Any]]:
     """(known outputs, which outputs are linear, linear jaxpr, residuals)."""
     recording = TangentTrace("linearize", protect=lambda x: x)
     given = iter(known)
     try:
         args = [recording.new_input(v.aval) if lin else next(given) for v, lin in zip(jaxpr.inputs, linear)]
         outs = eval_jaxpr(jaxpr, args)
-        out_linear = [type(o) is Tracer and o.owner is recording for o in outs]
         program, residuals = recording.jaxpr([o for o, lin in zip(outs, out_linear) if lin])
     finally:
         recording.closed = True
     program, residuals = drop_unused_residuals(prune(program), residuals)
-    return [o for o, lin in zip(outs, out_linear) if not lin], out_linear, program, residuals
+    return [o for o, lin in zip(outs, out_linear) if not lin], list(out_linear), program, residuals
 
 
 def _in_halves(avals: Sequence[Any], run: Callable[[Sequence[Any]], tuple[list, list, Jaxpr, list]]) -> Linearized:
