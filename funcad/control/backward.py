@@ -9,16 +9,18 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-from funcad.control.call import call_p, spread
-from funcad.control.rewire import dependent_outputs, grow, memoised, plain, split
+from funcad.control.call import spread
+from funcad.control.rewire import grow, memoised, plain, rewire, split
 from funcad.ir.aval import aval_of
 from funcad.ir.interpret import eval_jaxpr
-from funcad.ir.jaxpr import Equation, Jaxpr, Var
+from funcad.ir.jaxpr import Jaxpr, Var
+from funcad.ir.prune import used_inputs
 from funcad.ir.trace import trace_function
 from funcad.primitives.stack import add_values, zero_value
-from funcad.transforms.transpose import known_jaxpr, transpose_jaxpr
+from funcad.transforms.linearize import apart_jaxpr
+from funcad.transforms.transpose import linear_outputs, transpose_jaxpr
 
-__all__ = ["BackwardBody", "backward_body", "MixedBody", "mixed_body", "linear_operands"]
+__all__ = ["BackwardBody", "backward_body", "MixedBody", "mixed_body", "linear_loop", "linear_operands"]
 
 
 class BackwardBody(NamedTuple):
@@ -70,84 +72,78 @@ def backward_body(
 
 def linear_operands(jaxpr: Jaxpr, linear: tuple[bool, ...], n_consts: int, n_carry: int) -> tuple[bool, ...]:
     """`linear`, and what of the carry becomes linear in the course of the loop."""
-    flags = grow(linear, n_consts, n_carry, lambda f: dependent_outputs(jaxpr, f))
-    if flags != linear and any(e.primitive.known is not None for e in jaxpr.equations):
-        flags = grow(linear, n_consts, n_carry, lambda f: known_jaxpr(jaxpr, f)[2])  # looks into programs in the body
-    return flags
+    return grow(linear, n_consts, n_carry, lambda f: linear_outputs(jaxpr, f))
 
 
 class MixedBody(NamedTuple):
     """A body taken apart: `known` computes what depends on no linear input, `linear` the rest.
 
-    `known`: (captured, consts | known carry | xs) -> (known carry | residuals), with the linear inputs left out; `linear`:
-    (consts | linear carry | xs, residuals) -> (linear carry | linear ys).
+    `known`: (captured, consts | known carry | xs) -> (known carry | known ys if wanted, residuals), with the linear inputs left
+    out; `linear`: (shared, consts | linear carry | xs, residuals) -> (linear carry | linear ys).
     """
 
     captured: list[Any]
     known: Jaxpr
+    shared: list[Any]  # arrays that every iteration of the linear part reads
     linear: Jaxpr
     ys: list[bool]  # which ys are linear
 
+    def outputs(self, known: Sequence[Any], linear: Sequence[Any], carry_flags: Sequence[bool]) -> list[Any]:
+        """All outputs of the body's loop, of those of its two loops."""
+        values, found = iter(known), iter(linear)
+        return [next(found) if f else next(values) for f in (*carry_flags, *self.ys)]
 
-def mixed_body(jaxpr: Jaxpr, n_consts: int, n_carry: int, flags: tuple[bool, ...]) -> MixedBody:
-    return memoised(jaxpr, ("mixed_body", n_consts, n_carry, flags), lambda: _make_mixed_body(jaxpr, n_consts, n_carry, flags))
+
+def mixed_body(
+    jaxpr: Jaxpr, n_consts: int, n_carry: int, flags: tuple[bool, ...], known_ys: bool = False
+) -> MixedBody:
+    key = ("mixed_body", n_consts, n_carry, flags, known_ys)
+    return memoised(jaxpr, key, lambda: _make_mixed_body(jaxpr, n_consts, n_carry, flags, known_ys))
 
 
-def _make_mixed_body(jaxpr: Jaxpr, n_consts: int, n_carry: int, flags: tuple[bool, ...]) -> MixedBody:
-    reached = {v for v, flag in zip(jaxpr.inputs, flags) if flag}
-    linear_equations, known_equations = [], []
-    captured: list[tuple[Var, Any]] = []
-    for equation in jaxpr.equations:
-        mask = tuple([type(a) is Var and a in reached for a in equation.inputs])
-        if not any(mask):
-            known_equations.append(equation)
-            continue
-        out_linear: Sequence[bool] = [True] * len(equation.outputs)
-        if equation.primitive.known is not None:
-            out_linear, run = equation.primitive.known(mask, **equation.params)
-            if not all(out_linear):
-                apart, values = _known_equation(equation, mask, out_linear, run)
-                known_equations.append(apart)
-                captured += zip(apart.inputs, values)
-                mine = tuple([v if f else Var(v.aval) for v, f in zip(equation.outputs, out_linear)])
-                equation = equation._replace(outputs=mine)
-        reached.update([v for v, f in zip(equation.outputs, out_linear) if f])
-        linear_equations.append(equation)
-    consts, carry, xs = split(jaxpr.inputs, n_consts, n_carry)
-    const_flags, carry_flags, xs_flags = split(flags, n_consts, n_carry)
-    everywhere = {*consts, *xs}
-    read = dict.fromkeys(
-        a
-        for equation in linear_equations
-        for a in equation.inputs
-        if type(a) is Var and a not in reached and a not in everywhere
+def linear_loop(body: MixedBody, n_consts: int, n_carry: int) -> tuple[Jaxpr, list[bool]]:
+    """The linear program without the consts and xs that it does not read, which a loop would keep; which inputs are left."""
+
+    def make() -> tuple[Jaxpr, list[bool]]:
+        used = [u or n_consts <= i < n_consts + n_carry for i, u in enumerate(used_inputs(body.linear))]
+        return rewire(body.linear, [v for v, u in zip(body.linear.inputs, used) if u], body.linear.outputs), used
+
+    return memoised(body.linear, ("linear_loop", n_consts, n_carry), make)
+
+
+def _make_mixed_body(
+    jaxpr: Jaxpr, n_consts: int, n_carry: int, flags: tuple[bool, ...], known_ys: bool
+) -> MixedBody:
+    carry_flags = flags[n_consts : n_consts + n_carry]
+    ys = linear_outputs(jaxpr, flags)[n_carry:]
+    halves = apart_jaxpr(jaxpr, flags, (*carry_flags, *ys))
+    forward = halves.forward
+    known_inputs = forward.inputs[len(halves.consts) :]
+    places = [i for i, f in enumerate(flags) if not f]
+    residual_vars, tangents = split(halves.linear.inputs, len(halves.residuals))
+    given = iter(tangents)
+    inputs = [next(given) if f else Var(plain(v.aval)) for v, f in zip(jaxpr.inputs, flags)]
+    shared: list[tuple[Var, Any]] = []
+    stacked: list[tuple[Var, Any]] = []
+    for v, (kind, source) in zip(residual_vars, halves.residuals):
+        if kind == "const":
+            shared.append((v, source))
+        elif kind == "in" and not n_consts <= places[source] < n_consts + n_carry:
+            inputs[places[source]] = v
+        elif kind == "in":
+            stacked.append((v, known_inputs[source]))
+        else:
+            stacked.append((v, forward.outputs[source + (halves.n_outputs if kind == "new" else 0)]))
+    consts, carry, xs = split(inputs, n_consts, n_carry)
+    kept = forward.outputs[: halves.n_outputs if known_ys else carry_flags.count(False)]
+    return MixedBody(
+        halves.consts,
+        rewire(forward, forward.inputs, [*kept, *[atom for _, atom in stacked]]),
+        [value for _, value in shared],
+        rewire(
+            halves.linear,
+            [*[v for v, _ in shared], *consts, *[v for v, f in zip(carry, carry_flags) if f], *xs, *[v for v, _ in stacked]],
+            halves.linear.outputs,
+        ),
+        list(ys),
     )
-    outputs = list(zip(jaxpr.outputs, [*carry_flags, *[type(o) is Var and o in reached for o in jaxpr.outputs[n_carry:]]]))
-    known = Jaxpr(
-        (*[v for v, _ in captured], *[v for v, f in zip(jaxpr.inputs, flags) if not f]),
-        tuple(known_equations),
-        (*[o for o, f in outputs[:n_carry] if not f], *read),
-    )
-    linear = Jaxpr(
-        (*consts, *[v for v, f in zip(carry, carry_flags) if f], *xs, *read),
-        tuple(linear_equations),
-        tuple(o for o, f in outputs if f),
-    )
-    return MixedBody([x for _, x in captured], known, linear, [f for _, f in outputs[n_carry:]])
-
-
-def _known_equation(
-    equation: Equation, mask: Sequence[bool], out_linear: Sequence[bool], run: Any
-) -> tuple[Equation, list[Any]]:
-    """What a program computes without its linear inputs, as an equation of its own, and the values of its leading inputs."""
-    atoms = [a for a, f in zip(equation.inputs, mask) if not f]
-
-    def program(*values: Any) -> list[Any]:
-        outs = run(spread(values, [not f for f in mask]))
-        return [o for o, f in zip(outs, out_linear) if not f]
-
-    derived, values = trace_function(program, [a.aval for a in atoms], name="transpose", abstract=False)
-    leading = [Var(v.aval) for v in derived.inputs[: len(values)]]
-    outputs = tuple([v for v, f in zip(equation.outputs, out_linear) if not f])
-    params = {"jaxpr": derived, "name": "known"}
-    return Equation(call_p, (*leading, *atoms), params, outputs, equation.source), values

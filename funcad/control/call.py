@@ -15,9 +15,9 @@ from funcad.ir.jaxpr import Jaxpr
 from funcad.ir.primitive import Primitive, is_linear
 from funcad.transforms.batch import batch_jaxpr
 from funcad.transforms.jvp import jvp_jaxpr
-from funcad.transforms.linearize import linearize_jaxpr
+from funcad.transforms.linearize import apart_jaxpr, linearize_jaxpr
 from funcad.transforms.structural import compile_with
-from funcad.transforms.transpose import known_jaxpr, transpose_jaxpr
+from funcad.transforms.transpose import known_jaxpr, linear_outputs, transpose_jaxpr
 
 __all__ = ["call_p", "call", "spread", "present", "known_outputs"]
 
@@ -71,11 +71,12 @@ def _transpose(cts: Sequence[Any], *inputs: Any, jaxpr: Jaxpr, name: str) -> lis
 
 def known_outputs(
     jaxpr: Jaxpr, linear: tuple[bool, ...], run: Callable[[Jaxpr, list[Any]], list[Any]]
-) -> tuple[list[bool], Callable[..., list[Any]]]:
+) -> tuple[Sequence[bool], Callable[..., list[Any]]]:
     """The rule `known` of a program that runs once: `run(program, args)` runs the part without linear inputs."""
-    derived, consts, out_linear = known_jaxpr(jaxpr, linear)
+    out_linear = linear_outputs(jaxpr, linear)
 
     def values(inputs: Sequence[Any]) -> list[Any]:
+        derived, consts, _ = known_jaxpr(jaxpr, linear)
         outs = run(derived, [*consts, *[x for x, lin in zip(inputs, linear) if not lin]])
         return spread(outs, [not lin for lin in out_linear])
 
@@ -84,6 +85,16 @@ def known_outputs(
 
 def _known(linear: tuple[bool, ...], *, jaxpr: Jaxpr, name: str) -> tuple:
     return known_outputs(jaxpr, linear, lambda program, args: call(program, *args, name=name, of=jaxpr))
+
+
+def _apart(linear: tuple[bool, ...], args: Sequence[Any], *, jaxpr: Jaxpr, name: str) -> list[Any]:
+    halves = apart_jaxpr(jaxpr, linear)
+    known = [x for x, lin in zip(args, linear) if not lin]
+    outs = call(halves.forward, *halves.consts, *known, name=name, of=jaxpr)
+    ts = [x for x, lin in zip(args, linear) if lin]
+    touts = call(halves.linear, *halves.collect(known, outs), *ts, name=name, of=jaxpr)
+    values, found = iter(outs), iter(touts)
+    return [next(found) if lin else next(values) for lin in halves.out_nonzero]
 
 
 def _batch(size: int, args: Sequence[Any], batched: Sequence[bool], *, jaxpr: Jaxpr, name: str) -> tuple[list, list]:
@@ -98,6 +109,7 @@ call_p = Primitive(
     primal_and_jvp=_jvp,
     linearize=_linearize,
     known=_known,
+    apart=_apart,
     transpose=_transpose,
     batch=_batch,
     multiple=True,

@@ -33,9 +33,9 @@ from funcad.primitives.conversion import convert
 from funcad.primitives.lanes import any_lane, pick_lanes, select_lanes
 from funcad.transforms.batch import batch_jaxpr
 from funcad.transforms.jvp import jvp_jaxpr
-from funcad.transforms.linearize import linearize_jaxpr
+from funcad.transforms.linearize import Linearized, apart_jaxpr, linearize_jaxpr
 from funcad.transforms.plumbing import api, export, name_of
-from funcad.transforms.transpose import transpose_jaxpr
+from funcad.transforms.transpose import known_jaxpr, linear_outputs, transpose_jaxpr
 
 __all__ = ["cond", "switch", "cond_p"]
 
@@ -121,12 +121,22 @@ def _jvp(primals: Sequence[Any], tangents: Sequence[Any], *, branches: tuple[Jax
 def _linearize(primals: Sequence[Any], tangents: Sequence[Any], *, branches: tuple[Jaxpr, ...]) -> tuple[list, list]:
     index, operands = primals[0], list(primals[1:])
     ts, nonzero = present(tangents[1:])
-    key = ("cond_linearize", branches[1:], nonzero)
-    forward, captured, linear, sources, wanted = memoised(branches[0], key, lambda: _halves(branches, nonzero))
+
+    def make() -> tuple:
+        t_avals = [a for a, z in zip(branches[0].in_avals, nonzero) if z]
+        avals = branches[0].out_avals
+        return _halves([linearize_jaxpr(b, nonzero) for b in branches], branches[0].in_avals, avals, t_avals, avals)
+
+    halves = memoised(branches[0], ("cond_linearize", branches[1:], nonzero), make)
+    return _run_halves(halves, index, operands, ts, len(branches[0].outputs))
+
+
+def _run_halves(halves: tuple, index: Any, operands: list[Any], ts: list[Any], n: int) -> tuple[list, list]:
+    """The n outputs of the forward branches, and the outputs of the linear ones (None: zero)."""
+    forward, captured, linear, sources, wanted = halves
     outs = cond_p(index, *near(captured, operands), *operands, branches=forward)
-    n = len(branches[0].outputs)
     if not any(wanted):
-        return outs[:n], [None] * n
+        return outs[:n], [None] * len(wanted)
     values = near([s for kind, s in sources if kind == "const"], operands)
     consts, where = iter(values), {"in": operands, "out": outs[:n], "new": outs[n:]}
     residuals = [next(consts) if kind == "const" else where[kind][s] for kind, s in sources]
@@ -134,13 +144,18 @@ def _linearize(primals: Sequence[Any], tangents: Sequence[Any], *, branches: tup
     return outs[:n], spread(touts, wanted)
 
 
-def _halves(branches: tuple[Jaxpr, ...], nonzero: tuple[bool, ...]) -> tuple:
+def _halves(
+    lins: Sequence[Linearized],
+    in_avals: Sequence[Any],
+    out_avals: Sequence[Any],
+    t_avals: Sequence[Any],
+    tout_avals: Sequence[Any],
+) -> tuple:
     """(forward branches, captured, linear branches, sources of the linear branches' residuals, nonzero outputs).
 
     New residuals of equal aval share a slot: a branch fills its own slots and puts zeros into the others.
     """
-    lins = [linearize_jaxpr(b, nonzero) for b in branches]
-    n = len(branches[0].outputs)
+    n = len(out_avals)
     wanted = _union([lin.out_nonzero for lin in lins])
     slots: list[Any] = []  # avals of the new residuals
     sources: list[tuple[str, Any]] = []
@@ -174,15 +189,51 @@ def _halves(branches: tuple[Jaxpr, ...], nonzero: tuple[bool, ...]) -> tuple:
     for lin, first, by_slot in filled:
         atoms, equations = fill_zeros([by_slot.get(s) for s in range(len(slots))], slots)
         forward.append((rewire(lin.forward, lin.forward.inputs, [*first, *atoms], equations), lin.consts))
-    where = {"in": branches[0].in_avals, "out": branches[0].out_avals, "new": slots}
-    t_avals = [plain(a) for a, z in zip(branches[0].in_avals, nonzero) if z]
-    avals = [*[aval_of(s) if kind == "const" else where[kind][s] for kind, s in sources], *t_avals]
+    where = {"in": in_avals, "out": out_avals, "new": slots}
+    avals = [*[aval_of(s) if kind == "const" else where[kind][s] for kind, s in sources], *map(plain, t_avals)]
     linear = []
     for lin, mine in zip(lins, per_branch):
-        program = _with_zeros(lin.linear, lin.out_nonzero, wanted, branches[0].out_avals, 0)
+        program = _with_zeros(lin.linear, lin.out_nonzero, wanted, tout_avals, 0)
         linear.append(_placed(program, [*mine, *range(len(sources), len(avals))], avals))
     joined, captured = _with_captured(forward)
     return joined, captured, tuple(linear), sources, wanted
+
+
+def _known(linear: tuple[bool, ...], *, branches: tuple[Jaxpr, ...]) -> tuple:
+    """The outputs that no branch makes of a linear operand."""
+    n = len(branches[0].outputs)
+    if linear[0]:
+        return (True,) * n, None
+    out_linear = _union([linear_outputs(b, linear[1:]) for b in branches]) if n else ()
+
+    def run(args: Sequence[Any]) -> list[Any]:
+        def make() -> tuple[tuple[Jaxpr, ...], list[Any]]:
+            return _with_captured([known_jaxpr(b, linear[1:], out_linear)[:2] for b in branches])
+
+        derived, captured = memoised(branches[0], ("cond_known", branches[1:], linear), make)
+        index, *known = [x for x, lin in zip(args, linear) if not lin]
+        outs = cond_p(index, *near(captured, known), *known, branches=derived)
+        return spread(outs, [not lin for lin in out_linear])
+
+    return out_linear, run
+
+
+def _apart(linear: tuple[bool, ...], args: Sequence[Any], *, branches: tuple[Jaxpr, ...]) -> list[Any]:
+    flags = linear[1:]
+    in_avals, out_avals = branches[0].in_avals, branches[0].out_avals
+
+    def make() -> tuple:
+        out_linear = _union([linear_outputs(b, flags) for b in branches])
+        known, tangents = [[a for a, lin in zip(in_avals, flags) if lin is wanted] for wanted in (False, True)]
+        known_outs = [a for a, lin in zip(out_avals, out_linear) if not lin]
+        return _halves([apart_jaxpr(b, flags, out_linear) for b in branches], known, known_outs, tangents, out_avals)
+
+    halves = memoised(branches[0], ("cond_apart", branches[1:], flags), make)
+    out_linear = halves[-1]
+    known, tangents = [[x for x, lin in zip(args[1:], flags) if lin is wanted] for wanted in (False, True)]
+    outs, touts = _run_halves(halves, args[0], known, tangents, out_linear.count(False))
+    values = iter(outs)
+    return [t if lin else next(values) for t, lin in zip(touts, out_linear)]
 
 
 def _transpose(cts: Sequence[Any], index: Any, *inputs: Any, branches: tuple[Jaxpr, ...]) -> list[Any]:
@@ -264,6 +315,8 @@ cond_p = Primitive(
     _abstract,
     primal_and_jvp=_jvp,
     linearize=_linearize,
+    known=_known,
+    apart=_apart,
     transpose=_transpose,
     batch=_batch,
     multiple=True,

@@ -14,10 +14,11 @@ from typing import Any
 
 from funcad import tree
 from funcad.backends.engines import run_jaxpr
-from funcad.control.call import present, spread
+from funcad.control.call import call_p, known_outputs, present, spread
 from funcad.control.rules import Target, refuse_tracers, user_code
 from funcad.errors import AxesMismatchError
 from funcad.ir.aval import aval_of
+from funcad.ir.interpret import eval_jaxpr
 from funcad.ir.jaxpr import Jaxpr
 from funcad.ir.primitive import Primitive
 from funcad.ir.state import state
@@ -120,6 +121,10 @@ def _linearize(
     return jvp_eval(jaxpr, primals, tangents, linear=True)
 
 
+def _transpose(cts: Sequence[Any], *inputs: Any, jaxpr: Jaxpr, rule: _Rule, n_consts: int) -> list[Any]:
+    return call_p.transpose(cts, *inputs, jaxpr=jaxpr, name=rule.name)
+
+
 def _batch(
     size: int, args: Sequence[Any], batched: Sequence[bool], *, jaxpr: Jaxpr, rule: _Rule, n_consts: int
 ) -> tuple[list, list]:
@@ -132,6 +137,9 @@ custom_vmap_call_p = Primitive(
     lambda *avals, jaxpr, rule, n_consts: jaxpr.out_avals,
     primal_and_jvp=_jvp,
     linearize=_linearize,
+    known=lambda linear, *, jaxpr, rule, n_consts: known_outputs(jaxpr, linear, eval_jaxpr),
+    apart=lambda linear, args, *, jaxpr, rule, n_consts: eval_jaxpr(jaxpr, args),
+    transpose=_transpose,
     batch=_batch,
     multiple=True,
 )

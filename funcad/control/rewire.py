@@ -105,15 +105,6 @@ def invariant_part(jaxpr: Jaxpr, inputs: Sequence[Var]) -> tuple[set, list[Equat
     return known, equations
 
 
-def dependent_outputs(jaxpr: Jaxpr, linear: Sequence[bool]) -> list[bool]:
-    """Which outputs depend on the flagged inputs."""
-    reached = {v for v, flag in zip(jaxpr.inputs, linear) if flag}
-    for equation in jaxpr.equations:
-        if any(type(a) is Var and a in reached for a in equation.inputs):
-            reached.update(equation.outputs)
-    return [type(o) is Var and o in reached for o in jaxpr.outputs]
-
-
 def grow(flags: tuple, n_consts: int, n_carry: int, step: Callable[[tuple], Sequence[bool]]) -> tuple:
     """The smallest set of flagged inputs, from the given one up, that a loop's body maps into itself.
 

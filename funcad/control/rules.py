@@ -253,8 +253,8 @@ class Target:
     def signature(self) -> Any:
         if self._signature is None:
             try:
-                self._signature = inspect.signature(self.f)
-            except (TypeError, ValueError):  # builtins and ufuncs have none
+                self._signature = not isinstance(self.f, np.ufunc) and inspect.signature(self.f)  # theirs has out=, where= ...
+            except (TypeError, ValueError):  # some builtins have none
                 self._signature = False
         return self._signature
 

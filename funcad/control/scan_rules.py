@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from funcad.backends.engines import loop_program
-from funcad.control.backward import MixedBody, backward_body, linear_operands, mixed_body
+from funcad.control.backward import MixedBody, backward_body, linear_loop, linear_operands, mixed_body
 from funcad.control.body import (
     jvp_body,
     linear_body,
@@ -43,7 +43,7 @@ from funcad.primitives.reduction import reduce_max
 from funcad.primitives.shape import broadcast_leading, transpose
 from funcad.primitives.stack import lead
 from funcad.transforms.batch import batch_jaxpr
-from funcad.transforms.transpose import known_jaxpr
+from funcad.transforms.transpose import known_jaxpr, linear_outputs
 
 __all__ = ["scan_p"]
 
@@ -201,24 +201,66 @@ def _known(
     linear: tuple[bool, ...], *, jaxpr: Jaxpr, n_consts: int, n_carry: int, length: int | None, reverse: bool, unroll: int
 ) -> tuple:
     """What the loop computes without its linear operands: counters, and ys made of them."""
-    flags = grow(linear, n_consts, n_carry, lambda f: known_jaxpr(jaxpr, f)[2]) if length is not None else (True,) * len(linear)
-    if length is None or all(flags[n_consts:]):
-        return [True] * len(jaxpr.outputs), None
-    derived, captured, out_linear = known_jaxpr(jaxpr, flags)
+    flags = linear_operands(jaxpr, tuple(_counted(linear, length)[1]), n_consts, n_carry)
+    out_linear = (*flags[n_consts : n_consts + n_carry], *linear_outputs(jaxpr, flags)[n_carry:])
 
     def run(args: Sequence[Any]) -> list[Any]:
+        count, args = _counted(args, length)
+        derived, captured, _ = known_jaxpr(jaxpr, flags, out_linear)
         parts = [
             [x for x, f in zip(part, part_flags) if not f]
             for part, part_flags in zip(split(args, n_consts, n_carry), split(flags, n_consts, n_carry))
         ]
         consts = [*near(captured, [x for part in parts for x in part]), *parts[0]]
         outs = scan_p(
-            *consts, *parts[1], *parts[2],
+            *count, *consts, *parts[1], *parts[2],
             jaxpr=derived, n_consts=len(consts), n_carry=len(parts[1]), length=length, reverse=reverse, unroll=unroll,
         )  # fmt: skip
         return spread(outs, [not f for f in out_linear])
 
     return out_linear, run
+
+
+def _apart(
+    linear: tuple[bool, ...],
+    args: Sequence[Any],
+    *,
+    jaxpr: Jaxpr,
+    n_consts: int,
+    n_carry: int,
+    length: int | None,
+    reverse: bool,
+    unroll: int,
+) -> list[Any]:
+    count, args = _counted(args, length)
+    flags = linear_operands(jaxpr, tuple(_counted(linear, length)[1]), n_consts, n_carry)
+    options: dict[str, Any] = {"length": length, "reverse": reverse, "unroll": unroll}
+    body = mixed_body(jaxpr, n_consts, n_carry, flags, True)
+    outs = _run_known_body(count, args, flags, body, n_consts, n_carry, options)
+    return run_apart(count, args, flags, body, outs, n_consts, n_carry, options)
+
+
+def run_apart(
+    count: list[Any],
+    args: Sequence[Any],
+    flags: tuple[bool, ...],
+    body: MixedBody,
+    outs: Sequence[Any],
+    n_consts: int,
+    n_carry: int,
+    options: dict[str, Any],
+) -> list[Any]:
+    """The linear part of a loop whose known part, with its ys, has given `outs`: the outputs of both."""
+    carry_flags = flags[n_consts : n_consts + n_carry]
+    consts, carry, xs = split(args, n_consts, n_carry)
+    carry = [c for c, f in zip(carry, carry_flags) if f]
+    values, residuals = split(outs, n_carry - len(carry) + body.ys.count(False))
+    shared = near(body.shared, args)
+    n_consts += len(shared)
+    program, used = linear_loop(body, n_consts, len(carry))
+    operands = [x for x, u in zip([*shared, *consts, *carry, *xs, *residuals], used) if u]
+    touts = scan_p(*count, *operands, jaxpr=program, n_consts=sum(used[:n_consts]), n_carry=len(carry), **options)
+    return body.outputs(values, touts, carry_flags)
 
 
 def _transpose_linear(
@@ -276,17 +318,30 @@ def _transpose_mixed(
 ) -> list[Any]:
     """Some of the carry is known (a counter, a primal): run that part first, keep what the linear part reads."""
     body = mixed_body(jaxpr, n_consts, n_carry, flags)
+    outs = _run_known_body(count, args, flags, body, n_consts, n_carry, options)
+    residuals = outs[flags[n_consts : n_consts + n_carry].count(False) :]
+    return transpose_with_residuals(cts, count, args, flags, body, residuals, n_consts, n_carry, options)
+
+
+def _run_known_body(
+    count: list[Any],
+    args: Sequence[Any],
+    flags: tuple[bool, ...],
+    body: MixedBody,
+    n_consts: int,
+    n_carry: int,
+    options: dict[str, Any],
+) -> list[Any]:
     const_flags, carry_flags, xs_flags = split(flags, n_consts, n_carry)
     consts, carry, xs = split(args, n_consts, n_carry)
     known_consts = [c for c, f in zip(consts, const_flags) if not f]
     known_carry = [c for c, f in zip(carry, carry_flags) if not f]
     known_xs = [x for x, f in zip(xs, xs_flags) if not f]
     captured = near(body.captured, [*known_consts, *known_carry, *known_xs])
-    outs = scan_p(
+    return scan_p(
         *count, *captured, *known_consts, *known_carry, *known_xs,
         jaxpr=body.known, n_consts=len(captured) + len(known_consts), n_carry=len(known_carry), **options,
     )  # fmt: skip
-    return transpose_with_residuals(cts, count, args, flags, body, outs[len(known_carry) :], n_consts, n_carry, options)
 
 
 def transpose_with_residuals(
@@ -304,15 +359,16 @@ def transpose_with_residuals(
     carry_flags = flags[n_consts : n_consts + n_carry]
     consts, carry, xs = split(args, n_consts, n_carry)
     linear_carry = [c for c, f in zip(carry, carry_flags) if f]
-    operands = [*consts, *linear_carry, *xs, *residuals]
+    shared = near(body.shared, [*cts, *residuals])
+    operands = [*shared, *consts, *linear_carry, *xs, *residuals]
     wanted = [*[c for c, f in zip(cts, carry_flags) if f], *[c for c, f in zip(cts[n_carry:], body.ys) if f]]
     if all(ct is None for ct in wanted):
         return [None] * len(args)
     linear = tuple([is_linear(x) for x in operands])
     found = _transpose_linear(
-        wanted, count, operands, linear, body.linear, n_consts, len(linear_carry), **options
+        wanted, count, operands, linear, body.linear, len(shared) + n_consts, len(linear_carry), **options
     )
-    by_const, by_carry, by_xs = split(found, n_consts, len(linear_carry))
+    _, by_const, by_carry, by_xs = split(found, len(shared), n_consts, len(linear_carry))
     return [*by_const, *spread(by_carry, carry_flags), *by_xs[: len(xs)]]
 
 
@@ -421,6 +477,7 @@ scan_p = Primitive(
     primal_and_jvp=_jvp,
     linearize=_linearize,
     known=_known,
+    apart=_apart,
     transpose=_transpose,
     batch=_batch,
     multiple=True,

@@ -19,8 +19,8 @@ from funcad.backends.engines import loop_program, program_of
 from funcad.control.backward import linear_operands, mixed_body
 from funcad.control.body import check_structure, jvp_body, linear_body, prepare, strengthened, trace_carry
 from funcad.control.call import present, spread
-from funcad.control.rewire import coerce, dependent_outputs, grow, interned, memoised, near, plain, rewire, split, stacked
-from funcad.control.scan_rules import batched_body, filled_tangents, run_linear, scan_p, transpose_with_residuals
+from funcad.control.rewire import coerce, grow, interned, memoised, near, plain, rewire, split, stacked
+from funcad.control.scan_rules import batched_body, filled_tangents, run_apart, run_linear, scan_p, transpose_with_residuals
 from funcad.control.scan_run import own_entry, roots_of
 from funcad.errors import MissingRuleError
 from funcad.ir.aval import Aval, Stack, StackAval, aval_of
@@ -36,6 +36,7 @@ from funcad.primitives.lanes import any_lane, pick_lanes, select_lanes
 from funcad.primitives.stack import lead
 from funcad.transforms.batch import batch_jaxpr
 from funcad.transforms.plumbing import api, export, name_of
+from funcad.transforms.transpose import known_jaxpr, linear_outputs
 
 __all__ = ["while_loop", "while_p"]
 
@@ -129,36 +130,83 @@ def _linearize(
 def _transpose(
     cts: Sequence[Any], *inputs: Any, cond: Jaxpr, body: Jaxpr, n_cond: int, n_consts: int
 ) -> list[Any]:
-    """A loop with a linear carry: run the known part (which decides when to stop), then the linear part backwards."""
-    cond_consts, args = split(inputs, n_cond)
+    """A loop with a linear carry: run the known part, then the linear part backwards."""
+    args = inputs[n_cond:]
     n_carry = len(args) - n_consts
-    flags = linear_operands(body, tuple([is_linear(a) for a in args]), n_consts, n_carry)
-    carry_flags = flags[n_consts:]
-    reads = dependent_outputs(cond, [False] * n_cond + list(carry_flags))[0]
-    if reads or any(map(is_linear, cond_consts)):
+    flags, reads = _linear_parts(tuple(map(is_linear, inputs)), cond, body, n_cond, n_consts)
+    if reads:
         raise MissingRuleError(
             "the condition of a while_loop reads a value in which the loop should be linear, so the loop has no transpose.\n"
             "Differentiate the loop (grad, vjp) instead of transposing it."
         )
     mixed = mixed_body(body, n_consts, n_carry, flags)
-    known_consts = [a for a, f in zip(args[:n_consts], flags) if not f]
-    known_carry = [a for a, f in zip(args[n_consts:], carry_flags) if not f]
+    outs = _run_known(inputs, flags, cond, mixed.known, mixed.captured, n_cond, n_consts)
+    residuals = outs[1 + flags[n_consts:].count(False) :]
+    found = transpose_with_residuals(cts[1:], outs[:1], args, flags, mixed, residuals, n_consts, n_carry, _OVER_STACKS)
+    linear = [is_linear(a) for a in args]
+    return [*[None] * n_cond, *[ct if is_lin else None for ct, is_lin in zip(found, linear)]]
+
+
+_OVER_STACKS: dict[str, Any] = {"length": None, "reverse": False, "unroll": 1}
+
+
+def _linear_parts(
+    linear: tuple[bool, ...], cond: Jaxpr, body: Jaxpr, n_cond: int, n_consts: int
+) -> tuple[tuple[bool, ...], bool]:
+    """Which consts and carries are linear in the course of the loop, and whether its condition reads such a value."""
+    cond_flags, body_flags = split(linear, n_cond)
+    flags = linear_operands(body, tuple(body_flags), n_consts, len(body_flags) - n_consts)
+    return flags, linear_outputs(cond, (*cond_flags, *flags[n_consts:]))[0]
+
+
+def _run_known(
+    args: Sequence[Any],
+    flags: tuple[bool, ...],
+    cond: Jaxpr,
+    known: Jaxpr,
+    captured: Sequence[Any],
+    n_cond: int,
+    n_consts: int,
+) -> list[Any]:
+    """The part without the linear consts and carries, which decides when to stop."""
+    carry_flags = flags[n_consts:]
 
     def make() -> Jaxpr:
         kept = [v for v, f in zip(cond.inputs[n_cond:], carry_flags) if not f]
         return rewire(cond, [*cond.inputs[:n_cond], *kept], cond.outputs)
 
-    known_cond = memoised(cond, ("known_carry", n_cond, carry_flags), make)
-    captured = near(mixed.captured, args)
-    outs = while_p(
-        *cond_consts, *captured, *known_consts, *known_carry,
-        cond=known_cond, body=mixed.known, n_cond=n_cond, n_consts=len(captured) + len(known_consts),
+    values = [a for a, f in zip(args[n_cond:], flags) if not f]
+    captured = near(captured, values)
+    return while_p(
+        *args[:n_cond], *captured, *values,
+        cond=memoised(cond, ("known_carry", n_cond, carry_flags), make), body=known,
+        n_cond=n_cond, n_consts=len(captured) + flags[:n_consts].count(False),
     )  # fmt: skip
-    residuals = outs[1 + len(known_carry) :]
-    options = {"length": None, "reverse": False, "unroll": 1}
-    found = transpose_with_residuals(cts[1:], outs[:1], args, flags, mixed, residuals, n_consts, n_carry, options)
-    linear = [is_linear(a) for a in args]
-    return [*[None] * n_cond, *[ct if is_lin else None for ct, is_lin in zip(found, linear)]]
+
+
+def _known(linear: tuple[bool, ...], *, cond: Jaxpr, body: Jaxpr, n_cond: int, n_consts: int) -> tuple:
+    flags, reads = _linear_parts(linear, cond, body, n_cond, n_consts)
+    if reads:
+        return (True,) * (1 + len(body.outputs)), None
+    n_carry = len(flags) - n_consts
+    out_linear = (*flags[n_consts:], *linear_outputs(body, flags)[n_carry:])
+
+    def run(args: Sequence[Any]) -> list[Any]:
+        derived, captured, _ = known_jaxpr(body, flags, out_linear)
+        count, *outs = _run_known(args, flags, cond, derived, captured, n_cond, n_consts)
+        return [count, *spread(outs, [not f for f in out_linear])]
+
+    return (False, *out_linear), run
+
+
+def _apart(
+    linear: tuple[bool, ...], args: Sequence[Any], *, cond: Jaxpr, body: Jaxpr, n_cond: int, n_consts: int
+) -> list[Any]:
+    flags, _ = _linear_parts(linear, cond, body, n_cond, n_consts)
+    n_carry = len(flags) - n_consts
+    mixed = mixed_body(body, n_consts, n_carry, flags, True)
+    count, *outs = _run_known(args, flags, cond, mixed.known, mixed.captured, n_cond, n_consts)
+    return [count, *run_apart([count], args[n_cond:], flags, mixed, outs, n_consts, n_carry, _OVER_STACKS)]
 
 
 # ---------------------------------------------------------------- batching
@@ -298,6 +346,8 @@ while_p = Primitive(
     _abstract,
     primal_and_jvp=_jvp,
     linearize=_linearize,
+    known=_known,
+    apart=_apart,
     transpose=_transpose,
     batch=_batch,
     multiple=True,

@@ -15,7 +15,8 @@ others have one value):
 Higher-order primitives (jit's call, scan, cond ...) have instead of `jvp` a `primal_and_jvp(primals, tangents, **params)`, and
 a `linearize` of the same signature, which runs the program once, keeps residuals and returns tangents computed by a linear
 program. `known(linear, **params) -> (out_linear, run)` says which outputs a program computes without its linear inputs, and
-`run(inputs)` computes them (None for the others).
+`run(inputs)` computes them (None for the others). `apart(linear, args, **params)` runs such a program in two: first what needs
+no linear input, which leaves residuals, then the rest on them; a primitive with `known` alone runs all of it again.
 
 A missing rule raises `MissingRuleError` naming the primitive; a zero tangent is never made up.
 """
@@ -61,6 +62,7 @@ class Primitive:
         "primal_and_jvp",
         "linearize",
         "known",
+        "apart",
         "multiple",
         "effect",
         "barrier",
@@ -85,6 +87,7 @@ class Primitive:
         primal_and_jvp: Callable[..., Any] | None = None,
         linearize: Callable[..., Any] | None = None,
         known: Callable[..., Any] | None = None,
+        apart: Callable[..., Any] | None = None,
         multiple: bool = False,
         effect: bool = False,
         barrier: bool = False,
@@ -105,6 +108,7 @@ class Primitive:
         self.primal_and_jvp = primal_and_jvp
         self.linearize = linearize
         self.known = known
+        self.apart = apart
         self.multiple = multiple
         self.effect = effect  # never removed, duplicated or reordered
         self.barrier = barrier  # CSE and inlining stop here (checkpoint)

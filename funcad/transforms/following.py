@@ -24,10 +24,11 @@ from funcad.ir.place import NAMESPACES, namespace_of
 from funcad.ir.quiet import hush, unhush
 from funcad.ir.source import user_source
 from funcad.ir.state import state
-from funcad.ir.trace import AbstractTrace, Trace, bind, by_reference, compute, leaked, next_level, open_traces
+from funcad.ir.trace import Trace, bind, by_reference, compute, leaked, next_level, open_traces
 from funcad.ir.tracer import Tracer, concrete_value, tangent_of
 from funcad.primitives.shape import broadcast_to
 from funcad.transforms.jvp import jvp_step
+from funcad.transforms.linearize import TangentTrace
 from funcad.transforms.structural import UNSEEN
 from funcad.transforms.tape import Tape
 from funcad.transforms.tape_plans import ROWS
@@ -91,12 +92,12 @@ class FollowingTrace(Trace):
         self.protector = protector
         self.moved: dict[int, tuple[Any, Any]] = {}
         self.tape: Tape | None = None
-        self.recording: AbstractTrace | None = None  # where the tangents of `linear` are recorded
+        self.recording: TangentTrace | None = None  # where the tangents of `linear` are recorded
 
-    def open_recording(self) -> AbstractTrace:
+    def open_recording(self) -> TangentTrace:
         """The trace of the tangent program, made when something is to be recorded there."""
         if self.recording is None:
-            self.recording = AbstractTrace(self.name, protect=self.protector)
+            self.recording = TangentTrace(self.name, protect=self.protector)
         return self.recording
 
     def record(self, primitive: Any, args: Sequence[Any], params: dict[str, Any], shape: tuple | None = None) -> Any:
@@ -116,7 +117,7 @@ class FollowingTrace(Trace):
                 tape.flush(self.open_recording())
         if ready is None and primitive.structural and self.linear and type(args[0].primal) is not Tracer:
             t = tangent_of(args[0])
-            if type(t) is Tracer and type(t.owner) is AbstractTrace:  # no residuals, no arithmetic on tangents: the short way
+            if type(t) is Tracer and type(t.owner) is TangentTrace:  # no residuals, no arithmetic on tangents: the short way
                 out = bind(primitive, args[0].primal, **params)
                 source = state.source or user_source()
                 aval = aval_of(out)
@@ -247,7 +248,7 @@ def linearize_following(
         for d in differentiated:
             tangents.append(next(rows) if d else None)
     else:
-        recording = trace.recording = AbstractTrace(name, protect=protector)
+        recording = trace.recording = TangentTrace(name, protect=protector)
         for p, d in zip(primals, differentiated):
             tangents.append(recording.new_input(_tangent_aval(p), source) if d else None)
     try:

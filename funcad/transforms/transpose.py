@@ -30,7 +30,7 @@ from funcad.ir.state import state
 from funcad.ir.trace import bind, trace_function
 from funcad.primitives.stack import add_values
 
-__all__ = ["transpose_eval", "transpose_jaxpr", "known_jaxpr"]
+__all__ = ["transpose_eval", "transpose_jaxpr", "known_jaxpr", "linear_outputs"]
 
 
 class _Cotangents:
@@ -158,9 +158,31 @@ def _is_integer(aval: Any) -> bool:
     return type(aval) is not StackAval and aval.dtype.kind in "biu"
 
 
-def known_jaxpr(jaxpr: Jaxpr, linear: tuple[bool, ...]) -> tuple[Jaxpr, list[Any], list[bool]]:
-    """`(program, consts, out_linear)`: (consts, known inputs) -> the outputs that do not depend on the linear inputs."""
-    found = jaxpr.memo.get(("known", linear))
+def linear_outputs(jaxpr: Jaxpr, linear: tuple[bool, ...]) -> tuple[bool, ...]:
+    """Which outputs depend on the linear inputs, also through the programs that the equations call."""
+    found = jaxpr.memo.get(("linear_outputs", linear))
+    if found is None:
+        reached = {v for v, lin in zip(jaxpr.inputs, linear) if lin}
+        for equation in jaxpr.equations:
+            mask = tuple([type(a) is Var and a in reached for a in equation.inputs])
+            if not any(mask):
+                continue
+            known = equation.primitive.known
+            out_linear = [True] * len(equation.outputs) if known is None else known(mask, **equation.params)[0]
+            reached.update([v for v, lin in zip(equation.outputs, out_linear) if lin])
+        flags = tuple([type(o) is Var and o in reached for o in jaxpr.outputs])
+        found = jaxpr.memo.setdefault(("linear_outputs", linear), flags)
+    return found
+
+
+def known_jaxpr(
+    jaxpr: Jaxpr, linear: tuple[bool, ...], without: tuple[bool, ...] | None = None
+) -> tuple[Jaxpr, list[Any], list[bool]]:
+    """`(program, consts, out_linear)`: (consts, known inputs) -> the outputs that do not depend on the linear inputs.
+
+    `without` flags outputs that are left out even if they do not.
+    """
+    found = jaxpr.memo.get(("known", linear, without))
     if found is None:
         out_linear: list[bool] = []
 
@@ -169,14 +191,14 @@ def known_jaxpr(jaxpr: Jaxpr, linear: tuple[bool, ...]) -> tuple[Jaxpr, list[Any
             known = {v: next(given) for v, lin in zip(jaxpr.inputs, linear) if not lin}
             linear_vars = {v for v, lin in zip(jaxpr.inputs, linear) if lin}
             _run_known(jaxpr, known, linear_vars)
-            out_linear[:] = [type(o) is Var and o in linear_vars for o in jaxpr.outputs]
+            out_linear[:] = without or [type(o) is Var and o in linear_vars for o in jaxpr.outputs]
             outs = [o for o, lin in zip(jaxpr.outputs, out_linear) if not lin]
             return [o.value if isinstance(o, Literal) else known[o] for o in outs]
 
         avals = [v.aval for v, lin in zip(jaxpr.inputs, linear) if not lin]
         derived, consts = trace_function(program, avals, name="transpose")
         derived = prune(derived, effects=not any(out_linear))  # or they would happen again when the rest is transposed
-        found = jaxpr.memo.setdefault(("known", linear), (derived, consts, out_linear))
+        found = jaxpr.memo.setdefault(("known", linear, without), (derived, consts, out_linear))
     return found
 
 
