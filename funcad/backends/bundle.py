@@ -91,6 +91,16 @@ class Bundle:
             "Remedy: leave this operation out of the exported function, or run the function with funcad."
         )
 
+    def define(self, name: str, value: Any) -> None:
+        """The value under this name, which the lines use."""
+        if id(value) in _STANDS_FOR:
+            self.names[id(value)] = name
+            self.definitions.append(_STANDS_FOR[id(value)].format(name))
+        else:
+            self.definitions.append(f"{name} = {self.text(value, name)}")
+            self.names[id(value)] = name
+        self.kept.append(value)
+
     # -- values
 
     def text(self, value: Any, hint: str = "value") -> str:
@@ -122,6 +132,10 @@ class Bundle:
             name = self._name(value.__name__, value)
             self.definitions.append(_STANDS_FOR[id(value)].format(name))
             return name
+        if type(value) is StackAval:
+            return f"{self.text(StackAval)}({self.text(value.element)})"
+        if isinstance(value, Aval):
+            return f"{self.text(Aval)}({value.shape!r}, {self.text(value.dtype)}, {value.weak!r})"
         if isinstance(value, functools.partial):
             parts = [self.text(value.func), *[self.text(a) for a in value.args]]
             parts += [f"{k}={self.text(v)}" for k, v in value.keywords.items()]

@@ -83,6 +83,8 @@ class Emission:
         self.doomed: list[str] = []
         self.positional = w.np == "np"  # `out` by position is quicker, by name it is easier to read
         self.settled: set[str] = set()  # texts of scalars that do not change while loops run
+        self.lists = False  # may stacks be lists?
+        self.filled: set[str] = set()  # names of stacks with an entry for each turn of the loop that filled them
 
     # -- values
 

@@ -32,8 +32,9 @@ from funcad.backends.bundle import Bundle, array_text, packed_text
 from funcad.backends.compositions import lowered
 from funcad.backends.emission import Emission
 from funcad.backends.memory import Storage, Value
+from funcad.backends.stacks import read_by_loops_alone
 from funcad.backends.text import Line, Writer
-from funcad.ir.aval import Aval
+from funcad.ir.aval import Aval, Stack, StackAval
 from funcad.ir.jaxpr import Jaxpr, Var
 from funcad.ir.source import file_label
 from funcad.primitives.fused import fused_p
@@ -126,6 +127,7 @@ def _module(
         w.scope[name] = None  # not to be given to a value
     given = [w.reserve(name) for name in argument_names(given)]
     e = Emission(w, names=_user_names(jaxpr, traced))
+    e.lists = read_by_loops_alone(jaxpr)
     captured = [w.reserve(f"constant{i}") for i in range(n)]
     local = [w.reserve(f"c{i}") if v.aval.shape else name for i, (name, v) in enumerate(zip(captured, jaxpr.inputs))]
     for name, constant in zip(local, captured):
@@ -138,12 +140,15 @@ def _module(
     w.line(f"return [{', '.join(map(_result, outputs))}]")
 
     bundle = Bundle({*w.scope, *_RESERVED, *w._taken} - set(dir(builtins)))
+    for name, value in w.scope.items():
+        if value is Stack or type(value) is StackAval:
+            bundle.define(name, value)
     callees = [f"    {name} = {_callee(bundle, equation)}" for name, equation in w.callees.items()]
     definitions, large = _constants(captured, consts, beside)
     for name, value in w.scope.items():
         if name in w.spelled:
             definitions.append(f"{name} = {w.spelled[name]}")
-        elif value is not None and name not in w.callees:
+        elif value is not None and name not in w.callees and not (value is Stack or type(value) is StackAval):
             definitions.append(f"{name} = {bundle.text(value, name)}")
     body: list[Line] = []
     for block in w.functions:
@@ -172,7 +177,7 @@ def _module(
 
 def _result(value: Value) -> str:
     """An output's text: what may be a 0-d array that was handed through becomes a scalar, as jit's results are."""
-    handed = bool(value.storages) and not value.aval.shape and not value.aval.weak
+    handed = bool(value.storages) and isinstance(value.aval, Aval) and not value.aval.shape and not value.aval.weak
     return f"xp.asarray({value.text})[()]" if handed else value.text
 
 
