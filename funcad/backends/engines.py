@@ -211,7 +211,8 @@ def loop_program(primitive: Any, args: Sequence[Any], params: dict[str, Any], bo
         return None
     others = [v for v in params.values() if isinstance(v, Jaxpr) and v is not body]
     plain = [v for v in params.values() if not isinstance(v, Jaxpr)]
-    key = ("loop", config.engine, primitive, tuple([a if type(a) is StackAval else (a.shape, a.dtype) for a in avals]), *plain, *others)
+    kinds = tuple([a if type(a) is StackAval else (a.shape, a.dtype) for a in avals])
+    key = ("loop", config.engine, primitive, kinds, *plain, *others)
     program = body.memo.get(key)
     if program is None:
         inputs = tuple([Var(a if type(a) is StackAval else Aval(a.shape, a.dtype, a.weak)) for a in avals])
