@@ -272,10 +272,10 @@ class _Module:
         return wrap(np.array(x._array if type(x) is DeviceArray else unwrap_all(x), dtype=dtype))
 
     @staticmethod
-    def array(x: Any, dtype: Any = None) -> DeviceArray:
+    def array(x: Any, dtype: Any = None, *, order: str = "C") -> DeviceArray:
         """As `asarray`, but always a new one."""
         found = _Module.asarray(x, dtype)
-        return wrap(found._array.copy()) if found is x else found
+        return wrap(found._array.copy(order)) if found is x else found
 
 
 class _Special(_Module):

@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from funcad import grad, scan
+import funcad
+from funcad import grad, jit, scan, vjp, while_loop
 from funcad.backends.interpreter import Program
 from funcad.passes.fuse import fuse
 from funcad.passes.pipeline import optimize
@@ -188,3 +189,61 @@ def test_placements_in_loops_are_zeros_with_something_in_them() -> None:
     f = lambda c, xs: scan(lambda c, x: (c * grad(lambda v: np.sum(np.sin(v[1:3, ::2])))(c) + x, None), c, xs)[0]
     program = check(*lowered(f, W, np.arange(3.0)), passes=lambda j: fuse(optimize(j)))
     assert re.search(r"(s\d+)\[\.\.\.\] = 0\n +\1\[1:3, 0:4:2\] = ", program.text), program.text
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("start", [0.25, 100.0])  # the second makes no turn
+def test_stacks_are_lists_that_loops_fill_and_read_backwards(dtype: Any, start: float) -> None:
+    f = lambda x, k: np.sum(while_loop(lambda s: np.sum(s) < 20.0, lambda s: s * s * k + np.exp(s), x))
+    args = np.full(3, start, dtype), dtype(0.5)
+    program = check(*lowered(grad(f, (0, 1)), *args), passes=lambda j: fuse(optimize(j)))
+    forward, backward = program.text.split("    for ")
+    assert "while True:" in forward and "while_loop" not in program.text and "scan" not in program.text
+    assert backward.splitlines()[0].count("reversed(stack") == forward.count(".append(") == forward.count(" = Stack([], ")
+    assert forward.count("np.exp(") == 1 and "exp" not in backward
+
+
+def test_a_carry_that_is_kept_is_handed_to_the_stack() -> None:
+    """Not copied: the next one is computed into a new array."""
+    f = lambda x: np.sum(while_loop(lambda s: np.sum(s) < 20.0, lambda s: np.exp(s) * s, x))
+    program = check(*lowered(grad(f), np.full(3, 0.5)), passes=lambda j: fuse(optimize(j)))
+    turns = program.text[program.text.index("while True:") : program.text.index("np.int64(")]
+    assert re.search(r"\.append\(c\d+\)", turns) and "[...] =" not in turns and "np.array(" not in turns
+
+
+@pytest.mark.parametrize("engine", ["numpy", "native"])
+def test_entries_of_stacks_are_out_of_the_users_reach(engine: str) -> None:
+    x = np.full(3, 0.5)
+    f = lambda x, n: while_loop(lambda s: s[0] < n, lambda s: (s[0] + 1, np.exp(s[1]) * s[1]), (0, x))[1]
+    with funcad.config.set(engine=engine):
+        jitted = jit(f)
+        for n in (0, 1, 2, 2):
+            x[:] = 0.5
+            _, pull = vjp(lambda x, n=n: jitted(x, n), x)
+            expected = pull(np.ones(3))[0].copy()
+            x[:] = np.nan
+            assert np.array_equal(pull(np.ones(3))[0], expected)
+
+
+def test_effects_and_errors_of_loops_that_fill_stacks() -> None:
+    """Effects happen in order, once; an error names the line of the body."""
+    seen: list[float] = []
+
+    def note(v: Any) -> None:
+        seen.append(float(v))
+        if len(seen) > 5:
+            raise ValueError("enough")
+
+    def body(s: Any) -> Any:
+        funcad.debug.callback(note, s)
+        return s * s
+
+    with funcad.config.set(engine="numpy"):
+        f = jit(grad(lambda x: while_loop(lambda s: s < 10.0, body, x)))
+        f(3.0)
+        seen.clear()
+        assert f(1.5) == 2 * 1.5 * 2 * 1.5**2 * 2 * 1.5**4
+        assert seen == [1.5, 2.25, 5.0625]
+        with pytest.raises(ValueError, match="enough") as caught:
+            f(1.01)
+        assert f"test_loop_texts.py:{body.__code__.co_firstlineno + 1}" in "".join(caught.value.__notes__)

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import funcad
-from funcad import grad, jit, pure_callback, scan, tree
+from funcad import cond, grad, jit, jvp, pure_callback, scan, switch, tree, vjp, vmap, while_loop
 from funcad.backends.generate import generate
 from funcad.backends.source import argument_names, export_to, source_of
 from funcad.ir.aval import Stack
@@ -128,10 +128,31 @@ def test_an_exported_module_runs_without_funcad(tmp_path: Path) -> None:
     assert found.stdout.strip() == expected.tobytes().hex()
 
 
+def nested(depth: int) -> Any:
+    """Loops in loops."""
+    if not depth:
+        return lambda x: x * 1.01
+    return lambda x: while_loop(lambda s: s[0] < 1, lambda s: (s[0] + 1, nested(depth - 1)(s[1])), (0, x))[1]
+
+
 def test_what_cannot_be_exported_says_so() -> None:
-    jaxpr, _ = lowered(lambda x: pure_callback(lambda v: v, x, x), np.ones(2))
-    with pytest.raises(NotImplementedError, match="pure_callback"):
-        source_of(jaxpr)
+    x = np.ones(2)
+    calls = {
+        "pure_callback": lambda x: pure_callback(lambda v: v, x, x),
+        "io_callback": lambda x: (funcad.io_callback(print, None, x), x)[1],
+        "a function of funcad.debug": lambda x: (funcad.debug.print("{}", x), x)[1],
+    }
+    for what, f in calls.items():
+        line = f.__code__.co_firstlineno
+        expected = rf"^source: this program calls back into Python \({what} at .*test_source.py:{line} \(.*\)\), so it cannot"
+        for g in (f, lambda x, f=f: scan(lambda c, _: (f(c), None), x, None, length=2)[0]):
+            with pytest.raises(NotImplementedError, match=expected):
+                jit(g).source(x)
+    assert run(jit(grad(nested(6))).source(1.0), 1.0)[0] == jit(grad(nested(6)))(1.0)
+    with pytest.raises(NotImplementedError, match=r"^source: while_loop at .*test_source.py:\d+ .* is inside 12 or more loops"):
+        jit(nested(13)).source(1.0)
+    with pytest.raises(NotImplementedError, match=r"^source: device_put at .*test_source.py:\d+ .* cannot be written out"):
+        jit(lambda x: funcad.device_put(x)).source(x)
     big = np.ones(1 << 20)
     jaxpr, consts = lowered(lambda x: x * big, big)
     with pytest.raises(ValueError, match="use export"):
@@ -240,3 +261,92 @@ def test_sums_of_long_groups_have_the_engines_bits(f, dtype):
         scope = {}
         exec(jitted.source(x), scope)
         assert same_bits(scope["run"](x)[0], found)
+
+
+def in_scan(x: Any) -> Any:
+    """A branch in a while loop in a scan."""
+
+    def turn(s: Any) -> Any:
+        return cond(np.sum(s) > 2.0, lambda s: s * 0.5, lambda s: np.sin(s) * s * 0.75, s)
+
+    def step(c: Any, row: Any) -> Any:
+        c = while_loop(lambda s: np.sum(s * s) > 0.5, turn, c + row)
+        return c, c * row
+
+    last, rows = scan(step, x[0], x)
+    return np.sum(last) + np.sum(rows * rows)
+
+
+def in_while(x: Any) -> Any:
+    """A while loop and a scan in the branches of a switch in a while loop."""
+
+    def inner(s: Any) -> Any:
+        return while_loop(lambda s: np.sum(s) > 1.0, lambda s: s * 0.5 + 0.01 * np.cos(s), s)
+
+    def step(s: Any) -> Any:
+        i, s = s
+        rows = lambda s: scan(lambda c, r: (np.tanh(c + r), c * r), s, x)[0]
+        return i + 1, switch(i, [inner, rows, lambda s: s * s], s)
+
+    return np.sum(while_loop(lambda s: s[0] < 4, step, (0, np.abs(x[0]) * 3.0))[1])
+
+
+def kept(x: Any) -> Any:
+    """Carries that change places, one that stays, a number that turns with them."""
+
+    def turn(s: Any) -> Any:
+        a, b, stays, k = s
+        return b * stays, a * b, stays, k * 0.5 + 1.0
+
+    start = np.exp(x[0]), np.exp(x[1]), np.exp(x[2]), 0.5 + 0.1 * np.tanh(x[0, 0])
+    a, b, _, k = while_loop(lambda s: s[3] < 1.8, turn, start)
+    return np.sum(a * k - b)
+
+
+CONTROL = {
+    "while": lambda x: np.sum(while_loop(lambda s: np.sum(s) < 10.0, lambda s: s * s + np.sin(s), np.exp(x[0]))),
+    "number": lambda x: while_loop(lambda s: s < 10.0, lambda s: s * s, np.exp(x[0, 0]) + 1.0),
+    "no turn": lambda x: np.sum(while_loop(lambda s: np.sum(s) < -1e3, lambda s: s * s, x[0])),
+    "empty": lambda x: scan(lambda c, r: (while_loop(lambda s: s > 1.0, lambda s: s * 0.7, c + r[0]), c), x[0, 0], x[:0])[0],
+    "in scan": in_scan,
+    "in while": in_while,
+    "kept": kept,
+}
+DERIVED = {
+    "grad": grad,
+    "jvp": lambda f: lambda x: jvp(f, (x,), (np.cos(x),)),
+    "vmap": lambda f: vmap(lambda k, x: f(x * k), (0, None)),
+    "vmap of grad": lambda f: vmap(lambda k, x: grad(f)(x * k), (0, None)),
+    "grad of vmap": lambda f: lambda k, x: grad(lambda x: np.sum(vmap(lambda k: f(x * k))(k)))(x),
+    "twice": lambda f: grad(lambda x: np.sum(grad(f)(x) ** 2)),
+}
+
+
+@pytest.mark.filterwarnings("ignore:grad. the output of")
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("derived", DERIVED)
+@pytest.mark.parametrize("name", CONTROL)
+def test_loops_and_branches_have_the_engines_bits(name: str, derived: str, dtype: Any) -> None:
+    """Also in derivatives, where loops put values on stacks; and the arrays may be a device's."""
+    x = np.linspace(-0.5, 1.0, 12).reshape(3, 4).astype(dtype)
+    args = [np.array([1.0, 0.5, -1.5], dtype), x] if "vmap" in derived else [x]
+    with funcad.config.set(engine="numpy", threads=1):
+        f = jit(DERIVED[derived](CONTROL[name]))
+        text = f.source(*args)
+        assert "while_loop" not in text.replace("while_loop(lambda", "") and "scan_ =" not in text
+        for _ in range(3):
+            expected = tree.leaves(f(*args))
+        for a, b in zip(run(text, *args), expected, strict=True):
+            assert type(a) is type(b) and same_bits(a, b), text
+        assert_same_as_on_the_host(text, args)
+
+
+def test_stacks_that_are_captured() -> None:
+    """Of a derivative that was taken before: as arrays in the text."""
+    x = np.linspace(0.1, 0.4, 4)
+    _, pull = vjp(lambda x: while_loop(lambda s: np.sum(s) < 10.0, lambda s: s * s + np.exp(s), x), x)
+    with funcad.config.set(engine="numpy"):
+        for f, args in ((lambda c: pull(c)[0], [x]), (vmap(lambda c: pull(c)[0]), [np.stack([x, -x])])):
+            text = jit(f).source(*args)
+            assert same_bits(run(text, *args)[0], jit(f)(*args))
+            assert_same_as_on_the_host(text, args)

@@ -3,8 +3,8 @@
 Idea: the implementation of a primitive is an ordinary function over `xp`. Its definition is found in its file by the position
 of its code, the annotations are dropped, and the global names and closed-over values it uses are written in front of it in the
 same way: functions and classes by their source, NumPy's and Python's own by their names, plain values by their text.
-Invariant: the text names nothing of funcad; what cannot be written (a primitive, thread state, an open file) raises
-NotImplementedError and says where it was needed. Trap: two modules may use one name for different things, so names are given
+Invariant: the text names nothing of funcad; what cannot be written (thread state, an open file) raises NotImplementedError,
+which source.py puts into the user's words. Trap: two modules may use one name for different things, so names are given
 per object.
 """
 
@@ -65,13 +65,13 @@ _STANDS_FOR = {
 class Bundle:
     """Definitions, in the order in which they are needed."""
 
-    def __init__(self, taken: set[str]):
+    def __init__(self, taken: set[str], lists: bool = False):
         self.taken = taken
+        self.lists = lists  # may stacks be lists?
         self.names: dict[int, str] = {}
         self.kept: list[Any] = []  # keeps the objects alive, so that their ids stay theirs
         self.definitions: list[str] = []
         self.imports: dict[str, str] = {}  # statement -> name
-        self.path: list[str] = []
 
     # -- names
 
@@ -86,10 +86,18 @@ class Bundle:
         return name
 
     def refuse(self, what: str) -> NotImplementedError:
-        return NotImplementedError(
-            f"export: {' of '.join(reversed(self.path))} needs {what}, which has no text of its own.\n"
-            "Remedy: leave this operation out of the exported function, or run the function with funcad."
-        )
+        """For whoever knows the operation that needs it, and says so to the user."""
+        return NotImplementedError(f"{what} has no text of its own")
+
+    def define(self, name: str, value: Any) -> None:
+        """The value under this name, which the lines use."""
+        if id(value) in _STANDS_FOR:
+            self.names[id(value)] = name
+            self.definitions.append(_STANDS_FOR[id(value)].format(name))
+        else:
+            self.definitions.append(f"{name} = {self.text(value, name)}")
+            self.names[id(value)] = name
+        self.kept.append(value)
 
     # -- values
 
@@ -122,6 +130,13 @@ class Bundle:
             name = self._name(value.__name__, value)
             self.definitions.append(_STANDS_FOR[id(value)].format(name))
             return name
+        if type(value) is Stack:
+            items = self.text(list(value), hint)
+            return items if self.lists else f"{self.text(Stack)}({items}, {self.text(value.aval)})"
+        if type(value) is StackAval:
+            return f"{self.text(StackAval)}({self.text(value.element)})"
+        if isinstance(value, Aval):
+            return f"{self.text(Aval)}({value.shape!r}, {self.text(value.dtype)}, {value.weak!r})"
         if isinstance(value, functools.partial):
             parts = [self.text(value.func), *[self.text(a) for a in value.args]]
             parts += [f"{k}={self.text(v)}" for k, v in value.keywords.items()]
@@ -207,25 +222,21 @@ class Bundle:
     def _function(self, function: types.FunctionType, original: Any) -> str:
         if not is_internal(function.__code__.co_filename):
             raise self.refuse(f"the Python function {function.__qualname__}, which it calls back")
-        self.path.append(function.__qualname__)
-        try:
-            node = _definition(function)
-            if node is None:
-                raise self.refuse("source text that is not there")
-            wanted = function.__name__ if function.__name__ != "<lambda>" else "function"
-            name = self._name(wanted, original)
-            self.names[id(function)] = name
-            self.kept.append(function)
-            free = dict(inspect.getclosurevars(function).nonlocals)
-            node = self._standing_alone(node, dict(function.__globals__), free)
-            if isinstance(node, ast.Lambda):
-                self.definitions.append(f"{name} = {ast.unparse(node)}")
-            else:
-                node.name = name
-                self.definitions.append(ast.unparse(ast.fix_missing_locations(node)))
-            return name
-        finally:
-            self.path.pop()
+        node = _definition(function)
+        if node is None:
+            raise self.refuse(f"the function {function.__qualname__}")
+        wanted = function.__name__ if function.__name__ != "<lambda>" else "function"
+        name = self._name(wanted, original)
+        self.names[id(function)] = name
+        self.kept.append(function)
+        free = dict(inspect.getclosurevars(function).nonlocals)
+        node = self._standing_alone(node, dict(function.__globals__), free)
+        if isinstance(node, ast.Lambda):
+            self.definitions.append(f"{name} = {ast.unparse(node)}")
+        else:
+            node.name = name
+            self.definitions.append(ast.unparse(ast.fix_missing_locations(node)))
+        return name
 
     def _standing_alone(self, node: Any, values: dict[str, Any], free: dict[str, Any]) -> Any:
         """The definition with the texts of what its names stand for."""

@@ -24,7 +24,7 @@ from funcad.backends.memory import Storage, Value, deaths, let_go, writable_oper
 from funcad.backends.text import Block, Writer, dtype_text, shape_text
 from funcad.backends.text_rules import FRESH, Call, Expression, broadcasts, text_of
 from funcad.ir.aval import Aval
-from funcad.ir.jaxpr import Equation, Jaxpr, Literal, Var
+from funcad.ir.jaxpr import Equation, Jaxpr, Literal, Var, split
 from funcad.primitives.fused import fused_p
 
 __all__ = ["Emission", "Row", "Frame"]
@@ -32,6 +32,7 @@ __all__ = ["Emission", "Row", "Frame"]
 CLEAR = 1024  # bytes from which on a dead value is dropped at once
 CLEAR_IN_LOOPS = 64 * 1024  # in loops the next turn drops it
 _CALLS = ("call", "checkpoint", "custom_jvp_call", "custom_vjp_call", "custom_vmap_call")  # they run their program once
+_SOLVES = ("linear_solve", "root")
 
 
 class Row:
@@ -83,6 +84,8 @@ class Emission:
         self.doomed: list[str] = []
         self.positional = w.np == "np"  # `out` by position is quicker, by name it is easier to read
         self.settled: set[str] = set()  # texts of scalars that do not change while loops run
+        self.lists = False  # may stacks be lists?
+        self.filled: set[str] = set()  # names of stacks with an entry for each turn of the loop that filled them
 
     # -- values
 
@@ -219,6 +222,9 @@ class Emission:
                 self.inline(equation.params["jaxpr"], equation, operands, env, dying, rows)
         elif primitive.name in _CALLS:
             self.inline(equation.params["jaxpr"], equation, operands, env, dying, rows)
+        elif primitive.name in _SOLVES:  # what they are solutions of is for derivatives
+            _, mine, _, last = split(operands, *equation.params["n_consts"])
+            self.inline(equation.params["solve"], equation, [*mine, *last], env, dying, rows)
         elif primitive.name == "optimization_barrier":
             for v, x in zip(equation.outputs, operands):
                 env[v] = self.alias(x)

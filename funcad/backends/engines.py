@@ -21,7 +21,7 @@ from funcad.backends import interpreter
 from funcad.backends.cost import cost_of
 from funcad.backends.interpreter import Program, compiling
 from funcad.configuration import config
-from funcad.ir.aval import Aval, aval_of
+from funcad.ir.aval import Aval, StackAval, aval_of
 from funcad.ir.jaxpr import Equation, Jaxpr, Var
 from funcad.ir.place import device_in_use
 from funcad.ir.quiet import hush, unhush
@@ -207,14 +207,15 @@ def loop_program(primitive: Any, args: Sequence[Any], params: dict[str, Any], bo
         return None
     try:
         avals = [aval_of(a) for a in args]
-    except TypeError:  # stacks
+    except TypeError:
         return None
     others = [v for v in params.values() if isinstance(v, Jaxpr) and v is not body]
     plain = [v for v in params.values() if not isinstance(v, Jaxpr)]
-    key = ("loop", config.engine, primitive, tuple([(a.shape, a.dtype) for a in avals]), *plain, *others)
+    kinds = tuple([a if type(a) is StackAval else (a.shape, a.dtype) for a in avals])
+    key = ("loop", config.engine, primitive, kinds, *plain, *others)
     program = body.memo.get(key)
     if program is None:
-        inputs = tuple([Var(Aval(a.shape, a.dtype, a.weak)) for a in avals])
+        inputs = tuple([Var(a if type(a) is StackAval else Aval(a.shape, a.dtype, a.weak)) for a in avals])
         outputs = tuple([Var(a) for a in primitive.abstract_eval(*avals, **params)])
         program = Compiled(Jaxpr(inputs, (Equation(primitive, inputs, params, outputs),), outputs), config.engine)
         program = body.memo.setdefault(key, program)

@@ -6,16 +6,17 @@ write the next carry over the last one when that dies, otherwise it writes into 
 at the end of the turn. What a turn need not do is not in it: a scalar that no turn changes is made an array in front of the
 loop, for the ufuncs that read it, and what is collected of a carry as it comes in is copied afterwards from where it is
 collected as it goes out. Invariants: the buffer that a carry starts from is a copy, or memory that the program owns and nobody
-else sees; at the end of a turn every carry is in memory of its own. Loops that fill stacks (the forward half of a
-differentiated `while`) are left to the implementation. Traps: a carry that is also a row of the output must not be written
-again; a name is exchanged only with one whose array has the same shape and dtype.
+else sees; at the end of a turn every carry is in memory of its own, unless nobody writes into it. What goes on stacks is in
+stacks.py. Traps: a carry that is also a row of the output, or on a stack, must not be written again; a name is exchanged only
+with one whose array has the same shape and dtype.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Any
 
+from funcad.backends import stacks
 from funcad.backends.memory import Storage, Value
 from funcad.ir.aval import Aval
 from funcad.ir.jaxpr import Equation, Jaxpr, Var
@@ -28,7 +29,7 @@ SHIFTED = 2048  # bytes up to which starting to copy a row costs more than copyi
 
 def write(e: Any, equation: Equation, operands: list[Value], env: dict, dying: list[Value], rows: dict) -> bool:
     """Write the equation if it is a loop or a conditional that can be; `e` is the Emission."""
-    rule = {"scan": _scan, "while_loop": _while, "cond": _cond}.get(equation.primitive.name)
+    rule = _RULES.get(equation.primitive.name)
     return rule is not None and e.depth < MAX_DEPTH and rule(e, equation, operands, env, dying, rows)
 
 
@@ -40,32 +41,30 @@ class _Carry:
     def __init__(self, name: str, aval: Any, mode: str, storages: Sequence[Storage], start: Value, row: str = ""):
         self.name = name
         self.aval = aval
-        self.mode = mode  # "fixed", "scalar", "row" or "own"
+        self.mode = mode  # "fixed", "scalar", "stack", "row" or "own"
         self.storages = storages
         self.start = start
         self.row = row  # in mode "row": the name of the row that holds the next carry
 
 
-def _plain(avals: Sequence[Any]) -> bool:
-    return all([isinstance(a, Aval) for a in avals])
-
-
 def _begin_carries(
-    e: Any, starts: list[Value], inner: Sequence[Var], outer: Sequence[Any], rows: dict[Var, str]
+    e: Any, starts: list[Value], inner: Sequence[Var], outer: Sequence[Any], rows: dict[Var, str], handed: Collection[Var] = ()
 ) -> list[_Carry]:
-    """The lines that set the carries up; `rows`: the rows that new carries are written to as well."""
+    """The lines that set the carries up; `rows`: the rows that new carries are written to as well; `handed`: the carries whose
+    memory goes on a stack."""
     w, carries = e.w, []
     for start, v, o in zip(starts, inner, outer):
-        aval = Aval(v.aval.shape, v.aval.dtype, v.aval.weak)
+        aval = v.aval if stacks.is_stack(v.aval) else Aval(v.aval.shape, v.aval.dtype, v.aval.weak)
         if o is v:
             carries.append(_Carry(start.text, aval, "fixed", start.storages, start))
             continue
         name = w.name("c")
         e.counts[name] += 1
         if not aval.shape:
-            mode, storages, text = "scalar", list(start.storages), start.text
+            mode = "stack" if stacks.is_stack(aval) else "scalar"
+            storages, text = list(start.storages), start.text
         elif type(o) is Var and o in rows:
-            mode, storages, text = "row", [Storage(False)], start.text
+            mode, storages, text = "row", [Storage(False)], _copied(e, start, aval) if v in handed else start.text
         else:
             mode, storages, text = "own", [Storage(True)], _copied(e, start, aval)
         w.line(f"{name} = {text}")
@@ -105,7 +104,7 @@ def _end_carries(e: Any, carries: list[_Carry], outs: list[Value]) -> None:
         elif c.mode == "row":
             text = c.row
         else:
-            text = v.text if not v.storages else f"{e.w.np}.array({v.text})[()]"
+            text = v.text if not v.storages or c.mode == "stack" else f"{e.w.np}.array({v.text})[()]"
         if text != c.name:
             left.append(c.name)
             right.append(text)
@@ -169,12 +168,18 @@ def _scan(e: Any, equation: Equation, operands: list[Value], env: dict, dying: l
     params = equation.params
     body: Jaxpr = params["jaxpr"]
     n_consts, n_carry, length = params["n_consts"], params["n_carry"], params["length"]
-    if length is None or not _plain(body.in_avals) or not _plain(body.out_avals):
-        return False
     w = e.w
+    times = str(length)
+    if length is None:  # the first operand says how long it is
+        times, operands = f"int({operands[0].text})", operands[1:]
     consts, starts, xs = operands[:n_consts], operands[n_consts : n_consts + n_carry], operands[n_consts + n_carry :]
     outs, y_atoms = body.outputs[:n_carry], body.outputs[n_carry:]
     carry_vars = body.inputs[n_consts : n_consts + n_carry]
+    ys = list(zip(equation.outputs[n_carry:], y_atoms))
+    filled = [(v, o) for v, o in ys if stacks.is_stack(v.aval)]
+    filling = stacks.Filling(e, [v for v, _ in filled], [o for _, o in filled], carry_vars, outs)
+    ys = [(v, o) for v, o in ys if not stacks.is_stack(v.aval)]
+    y_atoms = [o for _, o in ys]
 
     stacked = []  # (name, storage, row or element, atom)
     loops: list[tuple[str, str]] = []  # (loop variable, what it runs over)
@@ -184,10 +189,10 @@ def _scan(e: Any, equation: Equation, operands: list[Value], env: dict, dying: l
     if any([not o.aval.shape and o not in shifted for o in y_atoms]):
         index = w.name("i")
         loops.append((index, f"range({length - 1}, -1, -1)" if back else f"range({length})"))
-    row_lists: dict[Var, list] = {}
+    row_lists: dict[Var, list] = filling.rows()
     arrays: dict[Any, str] = {}  # what is collected -> the array that it is collected in
     plain_stores, shifts = [], []
-    for v, o in zip(equation.outputs[n_carry:], y_atoms):
+    for v, o in ys:
         wanted = rows.get(v, [])
         direct = next((r for r in wanted if r.whole), None)
         storage = Storage(direct is None)
@@ -214,27 +219,35 @@ def _scan(e: Any, equation: Equation, operands: list[Value], env: dict, dying: l
         else:
             plain_stores.append((place, o))
     names = {o: places[0].text for o, places in row_lists.items() if o.aval.shape}
-    carries = _begin_carries(e, starts, carry_vars, outs, names)
+    carries = _begin_carries(e, starts, carry_vars, outs, names, filling.handed)
     x_values = []
     for v, x in zip(body.inputs[n_consts + n_carry :], xs):
         name = w.name("x")
         e.counts[name] += 1
-        loops.append((name, x.text + back))
-        x_values.append((name, v.aval, x.storages))
+        if stacks.is_stack(x.aval):
+            text = stacks.entries(e, x, times)
+            loops.append((name, f"reversed({text})" if back else text))
+            x_values.append((name, v.aval, stacks.entry_storages(v.aval)))
+        else:
+            loops.append((name, x.text + back))
+            x_values.append((name, v.aval, x.storages))
     with _Loop(e, consts):
         if not loops:
-            w.line(f"for _ in range({length}):")
+            w.line(f"for _ in range({times}):")
         elif len(loops) == 1:
             w.line(f"for {loops[0][0]} in {loops[0][1]}:")
         else:
-            w.line(f"for {', '.join([a for a, _ in loops])} in zip({', '.join([b for _, b in loops])}):")
+            strict = ", strict=True" if any([stacks.is_stack(x.aval) for x in xs]) else ""
+            w.line(f"for {', '.join([a for a, _ in loops])} in zip({', '.join([b for _, b in loops])}{strict}):")
         with w.within(w.inner()) as block:
+            filling.begin_turn({v: c.name for v, c in zip(carry_vars, carries)})
             items = [e.value(n, a, s) for n, a, s in x_values]
             values = [*_read_only([e.alias(c) for c in consts]), *_inner_carries(e, carries), *items]
-            found = e.equations(e.lowered(body), dict(zip(body.inputs, values)), outs, row_lists)
+            found = e.equations(e.lowered(body), dict(zip(body.inputs, values)), [*outs, *filling.single], row_lists)
             for place, o in plain_stores:
                 w.line(place.statement(e.literal(o).text))
-            _end_carries(e, carries, found)
+            filling.end_turn(found[n_carry:])
+            _end_carries(e, carries, found[:n_carry])
             if not block.lines():
                 w.line("pass")
             for v in found:
@@ -245,7 +258,9 @@ def _scan(e: Any, equation: Equation, operands: list[Value], env: dict, dying: l
         w.line(f"{name}[{start}] = {starts[carry_vars.index(o)].text}")
         if length > 1:
             w.line(f"{name}[{rest}] = {arrays[shifted[o]]}[{ahead}]")
-    for v, value in zip(equation.outputs, _final_carries(e, carries, [storage for _, _, storage, _ in stacked])):
+    filling.finish(env, params["reverse"])
+    shared = [*[storage for _, _, storage, _ in stacked], *([Storage(False)] if filled else [])]
+    for v, value in zip(equation.outputs, _final_carries(e, carries, shared)):
         env[v] = value
     for v, name, storage, _ in stacked:
         env[v] = e.value(name, v.aval, [storage], whole=storage.owned)
@@ -285,11 +300,11 @@ def _while(e: Any, equation: Equation, operands: list[Value], env: dict, dying: 
     cond, body = params["cond"], params["body"]
     n_cond, n_consts = params["n_cond"], params["n_consts"]
     n_carry = len(operands) - n_cond - n_consts
-    if len(body.outputs) > n_carry or not _plain([*body.in_avals, *cond.in_avals]):
-        return False
     w = e.w
     consts, starts = operands[: n_cond + n_consts], operands[n_cond + n_consts :]
-    carries = _begin_carries(e, starts, body.inputs[n_consts:], body.outputs, {})
+    carry_vars, outs = body.inputs[n_consts:], body.outputs[:n_carry]
+    filling = stacks.Filling(e, equation.outputs[1 + n_carry :], body.outputs[n_carry:], carry_vars, outs)
+    carries = _begin_carries(e, starts, carry_vars, outs, filling.arrays, filling.handed)
     count = w.name("n")
     w.line(f"{count} = 0")
     with _Loop(e, consts):
@@ -301,16 +316,19 @@ def _while(e: Any, equation: Equation, operands: list[Value], env: dict, dying: 
             with w.within(w.inner()):
                 w.line("break")
             e.release(go_on)
+            filling.begin_turn({v: c.name for v, c in zip(carry_vars, carries)})
             inner = _read_only([e.alias(c) for c in consts[n_cond:]])
-            found = e.program(body, [*inner, *_inner_carries(e, carries)])
-            _end_carries(e, carries, found)
+            found = e.program(body, [*inner, *_inner_carries(e, carries)], filling.rows())
+            filling.end_turn([v for v, o in zip(found[n_carry:], filling.atoms) if not o.aval.shape])
+            _end_carries(e, carries, found[:n_carry])
             w.line(f"{count} += 1")
             for v in found:
                 e.release(v)
             e.drop_none()
     w.line(f"{count} = {w.np}.int64({count})")
     env[equation.outputs[0]] = e.value(count, equation.outputs[0].aval)
-    for v, value in zip(equation.outputs[1:], _final_carries(e, carries)):
+    filling.finish(env)
+    for v, value in zip(equation.outputs[1:], _final_carries(e, carries, [Storage(False)] if filling.names else ())):
         env[v] = value
     e.store(equation.outputs, env, rows)
     _unpin(e, carries, ())
@@ -325,8 +343,6 @@ def _read_only(values: list[Value]) -> list[Value]:
 
 def _cond(e: Any, equation: Equation, operands: list[Value], env: dict, dying: list[Value], rows: dict) -> bool:
     branches = equation.params["branches"]
-    if not _plain([a for b in branches for a in (*b.in_avals, *b.out_avals)]):
-        return False
     w = e.w
     index, values = operands[0], operands[1:]
     names = [e.fresh_name(v) for v in equation.outputs]
@@ -356,10 +372,13 @@ def _cond(e: Any, equation: Equation, operands: list[Value], env: dict, dying: l
             e.drop_none()
     e.depth -= 1
     for v, name, storages in zip(equation.outputs, names, merged):
-        env[v] = e.value(name, v.aval, storages or ([Storage(False)] if v.aval.shape else []))
+        env[v] = e.value(name, v.aval, storages or ([Storage(False)] if v.aval.shape or stacks.is_stack(v.aval) else []))
     for v in held:
         e.release(v)
     for name in names:
         e.counts[name] -= 1
     e.store(equation.outputs, env, rows)
     return True
+
+
+_RULES = {"scan": _scan, "while_loop": _while, "cond": _cond, "stack_empty": stacks.write_empty}

@@ -31,12 +31,15 @@ import numpy as np
 from funcad.backends.bundle import Bundle, array_text, packed_text
 from funcad.backends.compositions import lowered
 from funcad.backends.emission import Emission
+from funcad.backends.loops import MAX_DEPTH
 from funcad.backends.memory import Storage, Value
+from funcad.backends.stacks import read_by_loops_alone
 from funcad.backends.text import Line, Writer
-from funcad.ir.aval import Aval
+from funcad.ir.aval import Aval, Stack, StackAval
 from funcad.ir.jaxpr import Jaxpr, Var
 from funcad.ir.source import file_label
 from funcad.primitives.fused import fused_p
+from funcad.primitives.host import HostCall
 
 __all__ = ["source_of", "export_to", "argument_names"]
 
@@ -126,24 +129,29 @@ def _module(
         w.scope[name] = None  # not to be given to a value
     given = [w.reserve(name) for name in argument_names(given)]
     e = Emission(w, names=_user_names(jaxpr, traced))
+    e.lists = read_by_loops_alone(jaxpr)
     captured = [w.reserve(f"constant{i}") for i in range(n)]
-    local = [w.reserve(f"c{i}") if v.aval.shape else name for i, (name, v) in enumerate(zip(captured, jaxpr.inputs))]
-    for name, constant in zip(local, captured):
-        if name != constant:
-            w.line(f"{name} = xp.asarray({constant})")
+    placed = [_placed(name, x, e.lists) for name, x in zip(captured, consts)]
+    local = [name if text is None else w.reserve(f"c{i}") for i, (name, text) in enumerate(zip(captured, placed))]
+    for name, constant, text in zip(local, captured, placed):
+        if text is not None:
+            w.line(f"{name} = {text}")
         e.counts[constant] += 1
     inputs = [e.value(name, v.aval, [Storage(False)]) for name, v in zip([*local, *given], jaxpr.inputs)]
     outputs = e.program(jaxpr, inputs)
     w.equation = None
     w.line(f"return [{', '.join(map(_result, outputs))}]")
 
-    bundle = Bundle({*w.scope, *_RESERVED, *w._taken} - set(dir(builtins)))
+    bundle = Bundle({*w.scope, *_RESERVED, *w._taken} - set(dir(builtins)), e.lists)
+    for name, value in [*w.scope.items(), *zip(captured, consts)]:
+        if value is Stack or type(value) in (Stack, StackAval):
+            bundle.define(name, value)
     callees = [f"    {name} = {_callee(bundle, equation)}" for name, equation in w.callees.items()]
     definitions, large = _constants(captured, consts, beside)
     for name, value in w.scope.items():
         if name in w.spelled:
             definitions.append(f"{name} = {w.spelled[name]}")
-        elif value is not None and name not in w.callees:
+        elif value is not None and name not in w.callees and not (value is Stack or type(value) is StackAval):
             definitions.append(f"{name} = {bundle.text(value, name)}")
     body: list[Line] = []
     for block in w.functions:
@@ -170,9 +178,19 @@ def _module(
     return "\n".join(parts) + "\n", large
 
 
+def _placed(name: str, value: Any, lists: bool) -> str | None:
+    """The text that moves a captured value to the device; None: it need not be moved."""
+    if type(value) is Stack:
+        entries = f"[xp.asarray(v) for v in {name}]"
+        if not value or not value.aval.element.shape:
+            return None
+        return entries if lists else f"type({name})({entries}, {name}.aval)"
+    return f"xp.asarray({name})" if isinstance(value, np.ndarray) and value.shape else None
+
+
 def _result(value: Value) -> str:
     """An output's text: what may be a 0-d array that was handed through becomes a scalar, as jit's results are."""
-    handed = bool(value.storages) and not value.aval.shape and not value.aval.weak
+    handed = bool(value.storages) and isinstance(value.aval, Aval) and not value.aval.shape and not value.aval.weak
     return f"xp.asarray({value.text})[()]" if handed else value.text
 
 
@@ -194,6 +212,8 @@ def _constants(names: list[str], consts: Sequence[Any], beside: bool) -> tuple[l
     """Definitions of the captured arrays, and those that go into a file."""
     definitions, large, total = [], {}, 0
     for name, value in zip(names, consts):
+        if type(value) is Stack:
+            continue  # the bundle has defined it
         if not isinstance(value, np.ndarray):
             definitions.append(f"{name} = {Bundle(set()).text(value, name)}")
         elif value.size <= INLINE:
@@ -214,13 +234,34 @@ def _constants(names: list[str], consts: Sequence[Any], beside: bool) -> tuple[l
 def _callee(bundle: Bundle, equation: Any) -> str:
     """The implementation of an operation, for this equation's parameters."""
     primitive = equation.primitive
-    bundle.path.append(f"the operation {primitive.name}")
     try:
         name = bundle.text(primitive.impl, f"{primitive.name}_impl")
         params = [f"{key}={bundle.text(value, key)}" for key, value in equation.params.items()]
-    finally:
-        bundle.path.pop()
+    except NotImplementedError:
+        raise _refusal(equation) from None
     return f"lambda *args: {', '.join([f'{name}(xp, *args', *params])})"
+
+
+def _refusal(equation: Any) -> NotImplementedError:
+    """Why the operation cannot be exported, in the words of the user's program."""
+    name, source = equation.primitive.name, equation.source
+    called = {"debug_callback": "a function of funcad.debug"}.get(name, name)
+    where = f" at {source}" if source is not None else ""
+    if any([type(value) is HostCall for value in equation.params.values()]):
+        return NotImplementedError(
+            f"source: this program calls back into Python ({called}{where}), so it cannot run without funcad.\n"
+            "Remedy: leave the call out of the exported function: return what it was to get, and call it with the result; "
+            "or run the function with funcad."
+        )
+    if name in ("scan", "while_loop", "cond"):
+        return NotImplementedError(
+            f"source: {name}{where} is inside {MAX_DEPTH} or more loops and branches, too deep for Python's own.\n"
+            "Remedy: make one of the loops around it a vmap or a longer loop, or run the function with funcad."
+        )
+    return NotImplementedError(
+        f"source: {name}{where} needs parts of funcad that cannot be written out, so it cannot run without funcad.\n"
+        "Remedy: compute it before and give the exported function the result as an argument, or run the function with funcad."
+    )
 
 
 # ---------------------------------------------------------------- the user's names and lines
