@@ -274,3 +274,22 @@ def test_a_donated_array_that_a_loop_hands_through_twice(engine):
     for _ in range(RUNS):
         for found, expected in zip(jitted(x.copy()), f(x)):
             np.testing.assert_allclose(found, expected, rtol=1e-15)
+
+
+@pytest.mark.parametrize(
+    "f",
+    [
+        lambda x: (lambda b: np.maximum(b, b))(np.real(x)),
+        lambda x: np.imag(x) * 1.0,
+        lambda x: 1.0 * funcad.stop_gradient(np.real(x)),
+        lambda x: funcad.lax.dynamic_slice(np.real(x), (0, 0), (2, 1)) + 0.0,
+    ],
+    ids=["maximum", "imag", "stop_gradient", "dynamic_slice"],
+)
+def test_results_do_not_become_views_of_complex_arguments(setting, f):
+    """The engines see to it themselves: the border of jit is not the only place where programs run."""
+    x = np.array([[1.0 - 2.0j], [0.5 + 1.0j], [3.0]])
+    program = engines.Compiled(funcad.make_jaxpr(f)(x).jaxpr, setting)
+    for _ in range(RUNS):
+        (found,) = program.run([x])
+        assert not np.shares_memory(found, x) and np.array_equal(found, f(x))
