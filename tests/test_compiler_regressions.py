@@ -293,3 +293,14 @@ def test_results_do_not_become_views_of_complex_arguments(setting, f):
     for _ in range(RUNS):
         (found,) = program.run([x])
         assert not np.shares_memory(found, x) and np.array_equal(found, f(x))
+
+
+@pytest.mark.parametrize("dtype", [np.int32, np.int64, np.uint8])
+@pytest.mark.parametrize("x", [float("nan"), float("inf"), 1e30, -3.7, 7.9])
+def test_floats_of_python_become_integers_as_arrays_do(engine, x, dtype):
+    f = funcad.jit(lambda x: x.astype(dtype))
+    with np.errstate(invalid="ignore"):
+        expected = np.asarray(x).astype(dtype)[()]
+    for _ in range(RUNS):
+        found = f(x)
+        assert type(found) is dtype and found == expected

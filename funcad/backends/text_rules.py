@@ -408,6 +408,8 @@ def _convert(w: Writer, equation: Equation, operands: list[Value]) -> Expression
     dtype = equation.params["dtype"]
     weak = equation.params.get("weak")
     if not x.aval.shape and x.aval.weak and x.aval.dtype.kind in "bif" and dtype.kind in "bif" and not weak:
+        if x.aval.dtype.kind == "f" and dtype.kind in "iu":  # as arrays do, which never raise
+            return Expression(f"{w.np}.float64({x.text}).astype({dtype_text(w, dtype)})")
         return Expression(f"{dtype_text(w, dtype)}({x.text})")
     if not x.aval.shape or weak or x.shape != x.aval.shape:
         return None
