@@ -54,9 +54,13 @@ def _start_of(equation: Equation, output: Var) -> tuple[Any, bool] | None:
         return (operands[program.inputs.index(base)], repeated) if base in program.inputs else None
     if kind_of(equation) != "scan" or position >= params["n_carry"]:
         return None
-    first, body = params["n_consts"], params["jaxpr"]
-    as_it_is = params["length"] == 0 or body.outputs[position] is body.inputs[first + position]
-    return (equation.inputs[first + position], False) if as_it_is else None
+    first, length, body = params["n_consts"], params["length"], params["jaxpr"]
+    given = body.outputs[position]
+    if length == 0 or given is body.inputs[first + position]:
+        return equation.inputs[first + position], False
+    if length is not None and given in body.inputs[:first]:  # what the loop captures, from the first turn on
+        return equation.inputs[body.inputs.index(given)], False
+    return None
 
 
 def _hands_through(equation: Equation, output: Var) -> bool:
