@@ -307,16 +307,21 @@ def test_floats_of_python_become_integers_as_arrays_do(engine, x, dtype):
 
 
 def test_repeated_elements_that_a_loop_captures_and_gives_are_copied(setting):
-    """complex(broadcast(x)) has its elements for itself, broadcast(complex(x)), which the passes make of it, has not."""
+    """complex(broadcast(x)) has its elements for itself, broadcast(complex(x)), which the passes make of it, has not.
 
-    def f(x, y, z, rows):
+    One argument has the other byte order, so that native code, which copies, leaves the call to NumPy.
+    """
+
+    def f(x, a, swapped, start):
         wide = np.broadcast_to(x, (4, 3)).astype(complex)
-        return funcad.scan(lambda c, row: ((wide, c[1] + row), None), (y, z), rows)[0]
+        step = lambda c, row: ((wide, c[1] + a, c[2] + swapped), None)
+        return funcad.scan(step, (start, a, swapped), np.ones(4))[0]
 
-    args = [np.float64(2.0), np.zeros((4, 3), complex), np.zeros(3), np.ones((4, 3))]
-    program = engines.Compiled(funcad.make_jaxpr(f)(*args).jaxpr, setting)
+    args = [np.float32(2.0), np.ones(4, np.float32), np.ones(4, ">f4"), np.zeros((4, 3), complex)]
+    traced = funcad.make_jaxpr(f)(*args)
+    program = engines.Compiled(traced.jaxpr, setting)
     for _ in range(RUNS):
-        found = program.run(list(args))
+        found = program.run([*traced.consts, *args])
         assert all([r.flags.writeable for r in found])
         found[0][0, 0] = 7.0
         assert found[0][1, 1] == 2.0
