@@ -41,7 +41,7 @@ LONG = 1000  # equations, beyond which it is not
 class Program:
     """A jaxpr made ready to run."""
 
-    __slots__ = ("jaxpr", "template", "calls", "outputs", "n_inputs", "viewed", "runs", "function")
+    __slots__ = ("jaxpr", "template", "calls", "outputs", "n_inputs", "runs", "function")
 
     def __init__(self, jaxpr: Jaxpr):
         counters["programs"] += 1
@@ -70,9 +70,6 @@ class Program:
         self.template = template
         self.runs = 0
         self.function: Any = None  # the same as straight-line Python, once the program has run a few times
-        # what other operations read, who may give views, and what they give, which may be what they read: never written into
-        others = [call for call in self.calls if call[0].params or call[0].primitive.inplace is None]
-        self.viewed = {i for _, _, ins, outs, multiple, _ in others for i in (*ins, *(outs if multiple else (outs,)))}
 
     def run(self, args: Sequence[Any], donated: frozenset[int] = frozenset()) -> list[Any]:
         """The outputs; `donated` holds the ids of argument buffers that results may be written into."""
@@ -86,16 +83,23 @@ class Program:
         values = list(args) if xp is np else [_moved(xp, a) for a in args]
         del args
 
+        viewed = self._viewed() if donated else set()
+
         def execute(equation: Any, call: Any, ins: tuple, dead: tuple, operands: list) -> Any:
             primitive, params = equation.primitive, equation.params
             if donated and primitive.inplace is not None and not params:
-                return _in_place(primitive, operands, ins, set(dead) - self.viewed, equation, donated)
+                return _in_place(primitive, operands, ins, set(dead) - viewed, equation, donated)
             if xp is np and not state.debug_nans:
                 return call(*operands)
             return _call_anywhere(xp, primitive, operands, params)
 
         outputs = self._step_by_step(values, execute)
         return outputs if xp is np else [_moved(xp, x) for x in outputs]
+
+    def _viewed(self) -> set[int]:
+        """What operations read that may give views, and what they give, which may be what they read: never written into."""
+        others = [call for call in self.calls if call[0].params or call[0].primitive.inplace is None]
+        return {i for _, _, ins, outs, multiple, _ in others for i in (*ins, *(outs if multiple else (outs,)))}
 
     def consume(self, values: list[Any]) -> list[Any]:
         """The outputs; the list of inputs is emptied, so that each dies after its last use."""

@@ -236,8 +236,13 @@ class _Core:
         positional = positional_names(f)
         self.static_nums, self.static_names = _resolve(_indices(static_argnums), _names(static_argnames), positional)
         self.donate_nums, self.donate_names = _resolve(_indices(donate_argnums), _names(donate_argnames), positional)
-        _check_parameters(f, static_argnums=static_argnums, donate_argnums=donate_argnums)
-        _check_parameters(f, static_argnames=static_argnames, donate_argnames=donate_argnames)
+        _check_parameters(
+            f,
+            static_argnums=static_argnums,
+            static_argnames=static_argnames,
+            donate_argnums=donate_argnums,
+            donate_argnames=donate_argnames,
+        )
         both = set(self.static_nums) & set(self.donate_nums) or set(self.static_names) & set(self.donate_names)
         if both:
             raise ValueError(f"jit: {both} is both static and donated; a static value has no buffer")

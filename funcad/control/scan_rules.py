@@ -207,15 +207,8 @@ def _known(
     def run(args: Sequence[Any]) -> list[Any]:
         count, args = _counted(args, length)
         derived, captured, _ = known_jaxpr(jaxpr, flags, out_linear)
-        parts = [
-            [x for x, f in zip(part, part_flags) if not f]
-            for part, part_flags in zip(split(args, n_consts, n_carry), split(flags, n_consts, n_carry))
-        ]
-        consts = [*near(captured, [x for part in parts for x in part]), *parts[0]]
-        outs = scan_p(
-            *count, *consts, *parts[1], *parts[2],
-            jaxpr=derived, n_consts=len(consts), n_carry=len(parts[1]), length=length, reverse=reverse, unroll=unroll,
-        )  # fmt: skip
+        options = {"length": length, "reverse": reverse, "unroll": unroll}
+        outs = _run_known(count, args, flags, derived, captured, n_consts, n_carry, options)
         return spread(outs, [not f for f in out_linear])
 
     return out_linear, run
@@ -236,7 +229,7 @@ def _apart(
     flags = linear_operands(jaxpr, tuple(_counted(linear, length)[1]), n_consts, n_carry)
     options: dict[str, Any] = {"length": length, "reverse": reverse, "unroll": unroll}
     body = mixed_body(jaxpr, n_consts, n_carry, flags, True)
-    outs = _run_known_body(count, args, flags, body, n_consts, n_carry, options)
+    outs = _run_known(count, args, flags, body.known, body.captured, n_consts, n_carry, options)
     return run_apart(count, args, flags, body, outs, n_consts, n_carry, options)
 
 
@@ -318,30 +311,28 @@ def _transpose_mixed(
 ) -> list[Any]:
     """Some of the carry is known (a counter, a primal): run that part first, keep what the linear part reads."""
     body = mixed_body(jaxpr, n_consts, n_carry, flags)
-    outs = _run_known_body(count, args, flags, body, n_consts, n_carry, options)
+    outs = _run_known(count, args, flags, body.known, body.captured, n_consts, n_carry, options)
     residuals = outs[flags[n_consts : n_consts + n_carry].count(False) :]
     return transpose_with_residuals(cts, count, args, flags, body, residuals, n_consts, n_carry, options)
 
 
-def _run_known_body(
+def _run_known(
     count: list[Any],
     args: Sequence[Any],
     flags: tuple[bool, ...],
-    body: MixedBody,
+    known: Jaxpr,
+    captured: Sequence[Any],
     n_consts: int,
     n_carry: int,
     options: dict[str, Any],
 ) -> list[Any]:
-    const_flags, carry_flags, xs_flags = split(flags, n_consts, n_carry)
-    consts, carry, xs = split(args, n_consts, n_carry)
-    known_consts = [c for c, f in zip(consts, const_flags) if not f]
-    known_carry = [c for c, f in zip(carry, carry_flags) if not f]
-    known_xs = [x for x, f in zip(xs, xs_flags) if not f]
-    captured = near(body.captured, [*known_consts, *known_carry, *known_xs])
+    """The part without the linear operands."""
+    n_consts, n_carry = flags[:n_consts].count(False), flags[n_consts : n_consts + n_carry].count(False)
+    values = [x for x, f in zip(args, flags) if not f]
+    captured = near(captured, values)
     return scan_p(
-        *count, *captured, *known_consts, *known_carry, *known_xs,
-        jaxpr=body.known, n_consts=len(captured) + len(known_consts), n_carry=len(known_carry), **options,
-    )  # fmt: skip
+        *count, *captured, *values, jaxpr=known, n_consts=len(captured) + n_consts, n_carry=n_carry, **options
+    )
 
 
 def transpose_with_residuals(
