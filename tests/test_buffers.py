@@ -178,3 +178,18 @@ def test_results_of_jitted_functions_belong_to_the_user() -> None:
             r[:] = np.nan
         np.testing.assert_allclose(f(x), np.sin(x) + x * x)
         assert buffers.pool_limit() >= 0
+
+
+@pytest.mark.skipif(not hasattr(mmap, "MADV_HUGEPAGE"), reason="no huge pages here, so blocks are not rounded")
+def test_blocks_of_whole_huge_pages_serve_arrays_of_about_the_same_size() -> None:
+    """A batch with a few rows less does not touch fresh memory."""
+    x = empty((4096, 1000), np.float64)
+    place = address(x)
+    del x
+    assert pooled_bytes() % buffers.PAGE == 0
+    y = empty((4090, 1000), np.float64)
+    assert address(y) == place and pooled_bytes() == 0
+    y[...] = 1.0
+    del y
+    z = empty((2000, 1000), np.float64)
+    assert address(z) != place and pooled_bytes() > 0

@@ -1,9 +1,9 @@
 """Memory of large results, reused after their last reader is gone.
 
 Idea: the first touch of fresh memory costs more than the arithmetic of a cheap loop, so blocks of at least `LARGE` bytes are
-kept when the last array over them dies, and handed out again for results of exactly that size. Who owns a block is never
-guessed: each array that `empty` gives is a view of a private root array, every view that NumPy makes of it keeps that root
-alive, and a weak reference to the root says when it is gone. Only then is the block free. Blocks are private anonymous
+kept when the last array over them dies, and handed out again for results that need a block of that size. Who owns a block is
+never guessed: each array that `empty` gives is a view of a private root array, every view that NumPy makes of it keeps that
+root alive, and a weak reference to the root says when it is gone. Only then is the block free. Blocks are private anonymous
 mappings with huge pages where the system has them; where they cannot be had, `empty` is `np.empty`. Traps: the callback of a
 weak reference may run in any thread at any moment, also while this thread holds the lock, so it only appends to a deque and
 never waits; a forked child has its own copy of all blocks, but the lock may have been held by a thread that it does not have.
@@ -101,14 +101,18 @@ def _sort_in() -> None:
         del dropped
 
 
+def _rounded(size: int) -> int:
+    """The size of a block for so many bytes: in whole huge pages one serves arrays of about the same size, too."""
+    return -(-size // PAGE) * PAGE if size >= HUGE and hasattr(mmap, "MADV_HUGEPAGE") else size
+
+
 def _new_block(size: int) -> Any:
     if _PRIVATE is None or _ANONYMOUS is None:
         return None
     try:
-        huge = size >= HUGE and hasattr(mmap, "MADV_HUGEPAGE")
         # the system places mappings of whole huge pages at the start of one, others anywhere
-        block = mmap.mmap(-1, -(-size // PAGE) * PAGE if huge else size, flags=_PRIVATE | _ANONYMOUS)
-        if huge:
+        block = mmap.mmap(-1, size, flags=_PRIVATE | _ANONYMOUS)
+        if size >= HUGE and hasattr(mmap, "MADV_HUGEPAGE"):
             block.madvise(mmap.MADV_HUGEPAGE)
     except OSError:  # no such mappings here, or none left: NumPy's allocator says what is wrong
         return None
@@ -130,26 +134,26 @@ def empty(shape: tuple[int, ...], dtype: Any) -> np.ndarray:
         return np.empty(shape, dtype)
     if _returned:
         _sort_in()
-    block = None
+    block, kept = None, _rounded(size)
     if _lock.acquire(timeout=1.0):
         try:
-            blocks = _free.get(size)
+            blocks = _free.get(kept)
             if blocks:
                 block = blocks.pop()
-                _bytes -= size
+                _bytes -= kept
                 if blocks:
-                    _free.move_to_end(size)
+                    _free.move_to_end(kept)
                 else:
-                    del _free[size]
+                    del _free[kept]
         finally:
             _lock.release()
     if block is None:
-        block = _new_block(size)
+        block = _new_block(kept)
         if block is None:
             return np.empty(shape, dtype)
     root = np.ndarray((size,), np.uint8, block)
     watcher = _Root(root, _died)
-    watcher.block, watcher.size = block, size
+    watcher.block, watcher.size = block, kept
     _watching[id(watcher)] = watcher
     return root.view(dtype).reshape(shape)
 
