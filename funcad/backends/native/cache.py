@@ -27,12 +27,11 @@ __all__ = ["load", "store", "describe", "folder", "LIMIT"]
 LIMIT = 128 << 20  # bytes of all files; beyond it the ones unused for longest go
 _MAGIC = b"funcad kernel 1\n"
 _OPEN = getattr(os, "O_BINARY", 0) | getattr(os, "O_CLOEXEC", 0)
-_OFTEN = 64  # stores between two looks at the size of the folder
+_OFTEN = 128  # stores, of all processes, between two looks at the size of the folder, which may hold tens of thousands of files
 
 _lock = threading.Lock()
 held_over_forks(compiling, _lock)
 _checked: dict[str, str] = {}  # folder -> why it is not used, "" if it is
-_stores: dict[str, int] = {}  # folder -> how many files this process has put there
 
 
 def folder() -> Path | None:
@@ -138,9 +137,7 @@ def store(key: str, data: bytes) -> None:
         except OSError:
             os.unlink(temporary)
             raise
-        with _lock:
-            count = _stores[str(path)] = _stores.get(str(path), 0) + 1
-        if count % _OFTEN == 1:
+        if secrets.randbelow(_OFTEN) == 0:
             _trim(path)
     except FileNotFoundError:
         _checked.pop(str(path), None)  # the folder was removed: made again at the next store
