@@ -30,8 +30,8 @@ from funcad.ir.state import state
 __all__ = ["program_of", "run_jaxpr", "loop_program", "estimate", "Compiled"]
 
 COLD = 1  # runs that the reference makes
-PATIENCE = 3  # signatures of one function after which a small program must run SETTLED times to become native as a whole:
-SETTLED = 30  # that takes tens of milliseconds, and a function whose shapes change all the time would not earn them
+PATIENCE = 1  # signatures of one function after which a small program must run SETTLED times to become native as a whole:
+SETTLED = 30  # that takes tens of milliseconds, which a last, smaller batch or shapes that change all the time do not earn
 LONG_LOOP = 20_000  # equations that an un-jitted loop would run in Python, from which on it is compiled at once
 AT_ONCE = 2e-3  # seconds of estimated work from which a program is compiled at its first run
 BUDGET = 0.5  # seconds of compilation after which the groups of a long program stay with NumPy,
