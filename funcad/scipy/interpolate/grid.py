@@ -224,4 +224,7 @@ class interp1d(Interpolator):
         if self._kind in ("nearest", "nearest-up"):
             middles = (nodes[1:] + nodes[:-1]) / 2.0
             return np.searchsorted(middles, x, side="left" if self._kind == "nearest" else "right")
-        raise NotImplementedError(f"interp1d does not support kind={self._kind!r} with traced values")
+        raise NotImplementedError(
+            f"interp1d does not support kind={self._kind!r} with traced values.\n"
+            'Remedy: kind="linear", "nearest", "previous", "next", "quadratic" or "cubic", or make_interp_spline(x, y, k).'
+        )

@@ -101,7 +101,10 @@ class Piecewise:
         """The definite integral from a to b."""
         extrapolate = self.extrapolate if extrapolate is None else extrapolate
         if isinstance(extrapolate, str):
-            raise NotImplementedError('integrate does not support extrapolate="periodic" with traced values')
+            raise NotImplementedError(
+                'integrate does not support extrapolate="periodic" with traced values.\n'
+                "Remedy: integrate over whole periods and the rest apart, each within the range of the data."
+            )
         total = self.antiderivative()
         return total(b, 0, extrapolate) - total(a, 0, extrapolate)
 
