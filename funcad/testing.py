@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from funcad import tree
-from funcad.ir.aval import aval_of, is_inexact
+from funcad.ir.aval import aval_of, is_a, is_inexact
 from funcad.transforms.forward import jvp
 from funcad.transforms.plumbing import float0
 from funcad.transforms.vjp import vjp
@@ -31,7 +31,7 @@ _BATCH_TOLERANCE = {2: 1e-2, 4: 1e-5, 8: 1e-11, 16: 1e-11}
 
 def _host(x: Any) -> np.ndarray:
     """x as a NumPy array, whichever device it is on."""
-    return np.asarray(x.get() if hasattr(x, "get") and not isinstance(x, np.generic) else x)
+    return np.asarray(x.get() if hasattr(x, "get") and not is_a(x, np.generic) else x)
 
 
 def _width(leaves: Sequence[Any]) -> int:
@@ -55,7 +55,7 @@ def _direction(x: Any, rng: np.random.Generator) -> Any:
 
 def _like(array: np.ndarray, x: Any) -> Any:
     """The array on the device of x."""
-    if isinstance(x, (np.ndarray, np.generic, bool, int, float, complex)):
+    if is_a(x, (np.ndarray, np.generic, bool, int, float, complex)):
         return array
     moved = type(x)(array.shape, array.dtype)
     moved.set(array)

@@ -20,7 +20,7 @@ import funcad.numpy as fnp
 from funcad import tree
 from funcad.control.checkpoint import checkpoint as _checkpoint
 from funcad.errors import NonDifferentiableInputError, NonScalarOutputError
-from funcad.ir.aval import aval_of
+from funcad.ir.aval import aval_of, is_a
 from funcad.primitives.shape import reshape
 from funcad.transforms.forward import jvp, linearize
 from funcad.transforms.grad import value_and_grad as _value_and_grad
@@ -41,22 +41,22 @@ def _nary(operator: Function, fun: Function, argnum: Any) -> Function:
     """`operator(unary, x)` of fun as a function of the chosen argument, or of the tuple of the chosen ones."""
     if not callable(fun):
         raise TypeError(f"the first argument must be a function, got {type(fun).__name__}: write grad(f)(x), not grad(f(x))")
-    if not isinstance(argnum, (int, tuple, list)):
+    if not is_a(argnum, (int, tuple, list)):
         raise TypeError(f"argnum must be an int, or a tuple or list of ints, got {argnum!r}; names are for grad_named")
 
     @functools.wraps(fun)
     def nary(*args: Any, **kwargs: Any) -> Any:
-        chosen = (argnum,) if isinstance(argnum, int) else tuple(argnum)
+        chosen = (argnum,) if is_a(argnum, int) else tuple(argnum)
         if any(not -len(args) <= i < len(args) for i in chosen):
             raise TypeError(f"argnum={argnum!r}, but {name_of(fun)} was called with {len(args)} positional argument(s)")
 
         def unary(x: Any) -> Any:
             full = list(args)
-            for i, value in zip(chosen, (x,) if isinstance(argnum, int) else x):
+            for i, value in zip(chosen, (x,) if is_a(argnum, int) else x):
                 full[i] = value
             return fun(*full, **kwargs)
 
-        return operator(_named(unary, fun), args[argnum] if isinstance(argnum, int) else tuple([args[i] for i in chosen]))
+        return operator(_named(unary, fun), args[argnum] if is_a(argnum, int) else tuple([args[i] for i in chosen]))
 
     return nary
 
@@ -134,7 +134,7 @@ def grad_and_aux(fun: Function, argnum: Any = 0) -> Function:
 
 
 def _is_static(leaf: Any) -> bool:
-    return not (hasattr(leaf, "dtype") or isinstance(leaf, (int, float, complex)))
+    return not (hasattr(leaf, "dtype") or is_a(leaf, (int, float, complex)))
 
 
 def elementwise_grad(fun: Function, argnum: Any = 0) -> Function:

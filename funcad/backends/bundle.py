@@ -22,7 +22,7 @@ from typing import Any
 
 import numpy as np
 
-from funcad.ir.aval import Aval, Stack, StackAval, aval_of, dtype_of, shape_of
+from funcad.ir.aval import Aval, Stack, StackAval, aval_of, dtype_of, is_a, shape_of
 from funcad.ir.place import namespace_of
 from funcad.ir.primitive import Primitive
 from funcad.ir.source import is_internal
@@ -122,9 +122,9 @@ class Bundle:
             return f"slice({self.text(value.start)}, {self.text(value.stop)}, {self.text(value.step)})"
         if isinstance(value, np.dtype):
             return f"np.dtype({value.str!r})"
-        if isinstance(value, np.generic):
+        if is_a(value, np.generic):
             return _scalar(value)
-        if isinstance(value, np.ndarray) and value.nbytes <= LARGEST_ARRAY and value.dtype.kind in "biufc":
+        if is_a(value, np.ndarray) and value.nbytes <= LARGEST_ARRAY and value.dtype.kind in "biufc":
             return self._define(hint, value, self._array(value))
         if id(value) in _STANDS_FOR:
             name = self._name(value.__name__, value)
@@ -386,7 +386,7 @@ class _Unannotated(ast.NodeTransformer):
 
 
 def _number(value: Any) -> str:
-    if isinstance(value, (complex, np.complexfloating)):
+    if is_a(value, (complex, np.complexfloating)):
         return f"complex({_number(value.real)}, {_number(value.imag)})"
     if np.isnan(value):
         return 'float("-nan")' if np.signbit(value) else 'float("nan")'

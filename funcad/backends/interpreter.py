@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 
 from funcad.backends.straight import step_of, straight_line
-from funcad.ir.aval import aval_of
+from funcad.ir.aval import aval_of, is_a
 from funcad.ir.forks import held_over_forks
 from funcad.ir.interpret import note_source
 from funcad.ir.jaxpr import Jaxpr, Literal, Var
@@ -194,7 +194,7 @@ def _call_anywhere(xp: Any, primitive: Any, values: list, params: dict) -> Any:
 
 def _moved(xp: Any, x: Any) -> Any:
     """x on the device; scalars too, since rank-0 results are arrays there."""
-    return xp.asarray(x) if isinstance(x, (np.ndarray, np.generic)) else x
+    return xp.asarray(x) if is_a(x, (np.ndarray, np.generic)) else x
 
 
 def _in_place(primitive: Any, values: list, ins: tuple, dead: set, equation: Any, donated: frozenset[int]) -> Any:

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from funcad.backends.text import Writer
-from funcad.ir.aval import Aval
+from funcad.ir.aval import Aval, is_a
 from funcad.ir.jaxpr import Jaxpr, Literal
 
 __all__ = ["write_scalars"]
@@ -86,9 +86,9 @@ def write_scalars(w: Writer, jaxpr: Jaxpr, general: Callable[[list], list]) -> b
         if type(atom) is not Literal:
             return names[atom]
         value = atom.value
-        if isinstance(value, (bool, np.bool_)):
+        if is_a(value, (bool, np.bool_)):
             return repr(bool(value))
-        if isinstance(value, (int, float)) and abs(value) < 2**53 or isinstance(value, float):
+        if is_a(value, (int, float)) and abs(value) < 2**53 or is_a(value, float):
             return w.literal(float(value))
         return None
 

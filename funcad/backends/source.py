@@ -35,7 +35,7 @@ from funcad.backends.loops import MAX_DEPTH
 from funcad.backends.memory import Storage, Value
 from funcad.backends.stacks import read_by_loops_alone
 from funcad.backends.text import Line, Writer
-from funcad.ir.aval import Aval, Stack, StackAval
+from funcad.ir.aval import Aval, Stack, StackAval, is_a
 from funcad.ir.jaxpr import Jaxpr, Var
 from funcad.ir.source import file_label
 from funcad.primitives.fused import fused_p
@@ -185,7 +185,7 @@ def _placed(name: str, value: Any, lists: bool) -> str | None:
         if not value or not value.aval.element.shape:
             return None
         return entries if lists else f"type({name})({entries}, {name}.aval)"
-    return f"xp.asarray({name})" if isinstance(value, np.ndarray) and value.shape else None
+    return f"xp.asarray({name})" if is_a(value, np.ndarray) and value.shape else None
 
 
 def _result(value: Value) -> str:
@@ -214,7 +214,7 @@ def _constants(names: list[str], consts: Sequence[Any], beside: bool) -> tuple[l
     for name, value in zip(names, consts):
         if type(value) is Stack:
             continue  # the bundle has defined it
-        if not isinstance(value, np.ndarray):
+        if not is_a(value, np.ndarray):
             definitions.append(f"{name} = {Bundle(set()).text(value, name)}")
         elif value.size <= INLINE:
             definitions.append(f"{name} = {array_text(value)}")

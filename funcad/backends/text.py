@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 
+from funcad.ir.aval import is_a
 from funcad.ir.source import GENERATED
 
 __all__ = ["Block", "Writer", "Line", "dtype_text", "shape_text", "index_text", "compile_text"]
@@ -146,7 +147,7 @@ class Writer:
             return repr(value) if value >= 0 else f"({value!r})"
         if kind is float:
             return self._float(value)
-        if isinstance(value, np.generic):
+        if is_a(value, np.generic):
             spelled = f"{self.np_module()}.{scalar_name(value.dtype)}({_number(value)})" if value.dtype.kind in "biuf" else None
             if value.dtype.kind == "f" and (math.isnan(value) or value.dtype.itemsize > 8):
                 spelled = None
@@ -180,8 +181,8 @@ class _Within:
 
 
 def _number(value: Any) -> str:
-    if isinstance(value, (np.integer, int, np.bool_)):
-        return repr(value.item() if isinstance(value, np.generic) else value)
+    if is_a(value, (np.integer, int, np.bool_)):
+        return repr(value.item() if is_a(value, np.generic) else value)
     value = float(value)
     return repr(value) if math.isfinite(value) else f'float("{value}")'
 

@@ -20,7 +20,7 @@ from funcad import tree
 from funcad.backends.engines import run_jaxpr
 from funcad.control.call import call_p, known_outputs, present, spread
 from funcad.control.rules import closes_over_tracer
-from funcad.ir.aval import Aval, aval_of, is_inexact
+from funcad.ir.aval import Aval, aval_of, is_a, is_inexact
 from funcad.ir.interpret import Environment
 from funcad.ir.jaxpr import Equation, Jaxpr, Literal, Var, equation_has_effects, subjaxprs
 from funcad.ir.primitive import Primitive, is_linear
@@ -311,7 +311,7 @@ def checkpoint(
         raise TypeError(f"checkpoint takes a function, got {type(fun).__name__}")
     if policy is not None and not callable(policy):
         raise TypeError(f"checkpoint: policy must be a function of an equation, see funcad.checkpoint_policies; got {policy!r}")
-    nums = (static_argnums,) if isinstance(static_argnums, int) else tuple(static_argnums)
+    nums = (static_argnums,) if is_a(static_argnums, int) else tuple(static_argnums)
     names = (static_argnames,) if isinstance(static_argnames, str) else tuple(static_argnames)
     positional = positional_names(fun)
     named = [positional[i] for i in nums if -len(positional) <= i < len(positional)]

@@ -31,7 +31,7 @@ from funcad.control.jit_inspect import Lowered, explained, exported, profiled, s
 from funcad.control.jit_misses import report_miss, reporter
 from funcad.control.jit_pickle import reduced
 from funcad.errors import PlacementError
-from funcad.ir.aval import aval_of
+from funcad.ir.aval import aval_of, is_a
 from funcad.ir.interpret import eval_jaxpr
 from funcad.ir.jaxpr import literal_key
 from funcad.ir.place import NAMESPACES, device_in_use
@@ -341,7 +341,7 @@ class _Core:
                 avals.append(aval_of(x))
             except TypeError:
                 check_leaves(leaves, f"jit of {name_of(self.f)}: argument", (dynamic, keywords))
-            if type(x) is not np.ndarray and isinstance(x, np.ndarray):
+            if type(x) is not np.ndarray and is_a(x, np.ndarray):
                 leaves[i] = x.view(np.ndarray)  # a memmap, say: programs take and give plain arrays
         axes = state.axis_env and tuple([(name, size) for name, size, _ in state.axis_env])
         shapes = tuple([(a.shape, a.dtype, a.weak) for a in avals])
@@ -464,7 +464,7 @@ def _static_key(value: Any) -> Any:
     """Statics that are numbers, also inside tuples, compare by type and bits (1, 1.0 and True are different programs)."""
     if type(value) is tuple:
         return (tuple, tuple([_static_key(v) for v in value]))
-    return literal_key(value) if isinstance(value, (bool, int, float, complex, np.generic)) else (type(value), value)
+    return literal_key(value) if is_a(value, (bool, int, float, complex, np.generic)) else (type(value), value)
 
 
 def _check_placement(leaves: list, f: Any) -> None:

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from funcad.backends.interpreter import compiling
-from funcad.ir.aval import Aval, LiteralAval, StackAval
+from funcad.ir.aval import Aval, LiteralAval, StackAval, is_a
 from funcad.ir.forks import held_over_forks
 from funcad.ir.jaxpr import Equation, Jaxpr, Literal, Var, equation_has_effects, literal_key, split
 from funcad.ir.place import device_in_use, namespace_of
@@ -147,7 +147,7 @@ held_over_forks(compiling, _guard)
 def _param_key(value: Any) -> Any:
     if type(value) in (tuple, list):
         return (type(value), *map(_param_key, value))
-    if isinstance(value, (bool, int, float, complex, np.generic)):
+    if is_a(value, (bool, int, float, complex, np.generic)):
         return literal_key(value)
     hash(value)  # an unhashable parameter raises TypeError: such a program is not interned
     return (type(value), value)

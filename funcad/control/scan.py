@@ -9,7 +9,7 @@ from funcad import tree
 from funcad.control.body import check_structure, prepare, strengthened, trace_carry
 from funcad.control.rewire import split
 from funcad.control.scan_rules import scan_p
-from funcad.ir.aval import Aval, aval_of, shape_of
+from funcad.ir.aval import Aval, aval_of, is_a, shape_of
 from funcad.transforms.plumbing import api, export, name_of
 
 __all__ = ["scan", "run_scan", "check_unroll"]
@@ -43,7 +43,7 @@ def _length_of(what: str, xs: Any, leaves: list[Any], length: Any) -> int:
 
 
 def check_unroll(what: str, unroll: Any, length: int) -> int:
-    if isinstance(unroll, bool):
+    if is_a(unroll, bool):
         return max(length, 1) if unroll else 1
     if not hasattr(unroll, "__index__") or unroll.__index__() < 1:
         raise ValueError(f"{what}: unroll must be a positive int or a bool, got {unroll!r}")

@@ -8,15 +8,20 @@ wrong shape, silently). `StackAval(element)` is the opaque run-time list that re
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
+
+if TYPE_CHECKING:
+    from typing_extensions import TypeIs
 
 __all__ = [
     "Aval",
     "LiteralAval",
     "StackAval",
     "aval_of",
+    "is_a",
+    "kind_of",
     "is_inexact",
     "shape_of",
     "dtype_of",
@@ -27,7 +32,17 @@ __all__ = [
 
 KINDS = "biufc"
 FLOAT0 = np.dtype([("float0", np.void, 0)])  # of the tangents of integers and bools at the borders: passes through, as data
+_Kind = TypeVar("_Kind")
 _SHORT = {"b": "bool", "V": "float0", "i": "i", "u": "u", "f": "f", "c": "c"}
+
+
+def is_a(x: Any, kinds: type[_Kind] | tuple[type[_Kind], ...]) -> TypeIs[_Kind]:
+    """`isinstance` by the type that x really has.
+
+    A traced value answers `isinstance` as the array or number that it stands for, so funcad itself asks here. What tells
+    containers, strings and its own classes apart may go on using `isinstance`: no traced value stands for one of these.
+    """
+    return issubclass(type(x), kinds)
 
 
 class Aval:
@@ -133,6 +148,16 @@ for _kind in "?bhilqBHILQefdgFDG":
     SCALAR_AVALS[np.dtype(_kind).type] = LiteralAval((), np.dtype(_kind))
 
 
+_PYTHON = {"b": bool, "i": int, "f": float, "c": complex}
+
+
+def kind_of(aval: Any, array: type) -> Any:
+    """The type of the values that an aval stands for: `array`, or what NumPy and Python have for one number."""
+    if aval.shape or array is not np.ndarray:  # other libraries have no scalars: their numbers are arrays of rank 0
+        return array
+    return _PYTHON[aval.dtype.kind] if aval.weak else aval.dtype.type
+
+
 class Stack(list):
     """The run-time value of a `StackAval`."""
 
@@ -164,9 +189,9 @@ def aval_of(x: Any) -> Any:
             f"got a {kind.__module__.partition('.')[0]} {kind.__name__}; funcad computes with NumPy's and CuPy's arrays.\n"
             "Remedy: np.asarray(x) of it."
         )
-    if isinstance(x, (bool, int, float, complex)) and not isinstance(x, np.generic):
+    if is_a(x, (bool, int, float, complex)) and not is_a(x, np.generic):
         return next(a for kind, a in SCALAR_AVALS.items() if isinstance(x, kind))
-    if isinstance(x, np.ndarray) and type(x).__name__ in ("MaskedArray", "matrix"):
+    if is_a(x, np.ndarray) and type(x).__name__ in ("MaskedArray", "matrix"):
         raise TypeError(
             f"funcad computes with plain arrays; a {type(x).__name__} means something else by its operators.\n"
             "Remedy: np.asarray(x) of a matrix; x.filled(value) of a masked array, with np.where on x.mask in the function."
@@ -174,7 +199,7 @@ def aval_of(x: Any) -> Any:
     shape, dtype = getattr(x, "shape", None), getattr(x, "dtype", None)
     if type(shape) is tuple and isinstance(dtype, np.dtype) and (dtype.kind in KINDS or dtype == FLOAT0):
         return Aval(shape, dtype)
-    if isinstance(x, np.ndarray) or dtype is not None:
+    if is_a(x, np.ndarray) or dtype is not None:
         raise TypeError(f"funcad computes with bool, int, float and complex arrays; got dtype {dtype}")
     raise TypeError(f"expected an array or a number, got {type(x).__name__}: {x!r:.60}")
 

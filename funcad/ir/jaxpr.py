@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from funcad.ir.aval import LiteralAval, aval_of
+from funcad.ir.aval import LiteralAval, aval_of, is_a
 from funcad.ir.pretty import format_equation, format_jaxpr
 
 __all__ = ["Var", "Literal", "Atom", "Equation", "Jaxpr", "subjaxprs", "literal_key", "reads_numbers", "split"]
@@ -53,9 +53,9 @@ Atom = Var | Literal
 
 def literal_key(value: Any) -> tuple:
     """A hashable key that distinguishes scalars by type, dtype and bits."""
-    if isinstance(value, np.generic):
+    if is_a(value, np.generic):
         return (value.dtype.str, value.tobytes())
-    if isinstance(value, (float, complex)):
+    if is_a(value, (float, complex)):
         return (type(value), np.complex128(value).tobytes())
     return (type(value), value)
 

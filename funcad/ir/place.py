@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from funcad.errors import PlacementError
-from funcad.ir.aval import SCALAR_AVALS
+from funcad.ir.aval import SCALAR_AVALS, is_a
 from funcad.ir.tracer import concrete_value
 
 __all__ = ["namespace_of", "place", "near", "near_each", "device_in_use", "NAMESPACES"]
@@ -78,7 +78,8 @@ def near(captured: Sequence[Any], beside: Sequence[Any], scalars: bool = False) 
     if xp is np:
         return list(captured)
     if scalars:
-        return [xp.asarray(x) if isinstance(x, (np.ndarray, np.generic)) and not x.ndim else x for x in captured]
+        numbers: Any = (np.ndarray, np.generic)
+        return [xp.asarray(x) if is_a(x, numbers) and not x.ndim else x for x in captured]
     return [xp.asarray(x) if type(x) is np.ndarray else x for x in captured]
 
 

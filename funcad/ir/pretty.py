@@ -11,6 +11,8 @@ from typing import Any
 
 import numpy as np
 
+from funcad.ir.aval import is_a
+
 __all__ = ["format_jaxpr", "format_equation", "fresh_names", "Names", "parameter", "programs_in", "scalar"]
 
 _LETTERS = "abcdefghijklmnopqrstuvwxyz"
@@ -43,7 +45,7 @@ class Names:
 
 def scalar(literal: Any) -> str:
     value = literal.value
-    text = str(value.item() if isinstance(value, np.generic) else value)
+    text = str(value.item() if is_a(value, np.generic) else value)
     return text if literal.aval.weak else f"{text}:{literal.aval}"
 
 

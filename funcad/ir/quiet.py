@@ -20,6 +20,7 @@ from typing import Any
 
 import numpy as np
 
+from funcad.ir.aval import is_a
 from funcad.ir.source import Source, is_internal
 from funcad.ir.state import state
 
@@ -131,7 +132,7 @@ def _label(primitive: Any, args: Any) -> str:
     """The name that NumPy gives to the operation."""
     name = _OPERATORS.get(primitive.name)
     if name is not None:
-        return name if any([isinstance(a, np.ndarray) for a in args]) else f"scalar {name}"
+        return name if any([is_a(a, np.ndarray) for a in args]) else f"scalar {name}"
     if primitive.ufunc is not None:
         return str(primitive.ufunc.__name__)
     return _LABELS.get(primitive.name, primitive.name)

@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 
 from funcad.errors import UnexpectedTracerError
-from funcad.ir.aval import SCALAR_AVALS, Aval, LiteralAval, aval_of
+from funcad.ir.aval import SCALAR_AVALS, Aval, LiteralAval, aval_of, is_a
 from funcad.ir.jaxpr import Equation, Jaxpr, Literal, Var, subjaxprs
 from funcad.ir.locks import Locks
 from funcad.ir.place import NAMESPACES, namespace_of, place
@@ -138,12 +138,13 @@ class Trace:
 class AbstractTrace(Trace):
     """Records equations without running them: bodies of jit, vmap, scan, and every program derived by a transform."""
 
-    __slots__ = ("equations", "captured", "inputs", "locks", "protect", "mode", "modes")
+    __slots__ = ("equations", "captured", "inputs", "locks", "protect", "mode", "modes", "array")
 
     def __init__(self, name: str, protect: Callable[[Any], Any] | None = None, with_modes: bool = False):
         super().__init__(name)
         self.modes: dict[int, Any] | None = {} if with_modes else None  # of equations written in another errstate than ...
         self.mode = error_mode() if with_modes else None  # ... that in which the trace was opened
+        self.array: type = np.ndarray if state.abstract is None else state.abstract.array  # what its values stand for
         self.equations: list[Equation] = []
         self.captured: dict[int, tuple[Var, Any]] = {}
         self.inputs: list[Var] = []
@@ -184,7 +185,7 @@ class AbstractTrace(Trace):
             value = self.protect(x)
             if value is not x:  # a private copy: x may change before it is captured again, so the key is the copy's
                 key = id(value)
-        elif isinstance(x, np.ndarray):
+        elif is_a(x, np.ndarray):
             if type(x) is not np.ndarray:
                 value = x.view(np.ndarray)  # of a memmap, say: programs compute with plain arrays
                 key = id(value)

@@ -19,7 +19,7 @@ from funcad.errors import (
     TracerBoolConversionError,
     TracerIntegerConversionError,
 )
-from funcad.ir.aval import Aval, aval_of
+from funcad.ir.aval import Aval, aval_of, kind_of
 from funcad.ir.source import Source, caller, user_source
 
 __all__ = ["Tracer", "tangent_of", "origin", "concrete_value", "has_value", "carries_derivative"]
@@ -101,6 +101,17 @@ class Tracer:
         self.tangent = tangent
         self.source = source  # a `Source`, or the tuple of its fields
         self._aval: Any = None
+
+    @property  # type: ignore[misc]
+    def __class__(self) -> Any:
+        """What the value stands for, so that `isinstance`, `match` and `np.isscalar` answer as without funcad.
+
+        Type tests of funcad's own ask `type(x) is Tracer`, or `is_a` of ir/aval.py.
+        """
+        value = self
+        while type(value) is Tracer and value.variable is None:
+            value = value.primal
+        return type(value) if type(value) is not Tracer else kind_of(value.variable.aval, value.owner.array)
 
     # -- what is known without a value
     @property

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from funcad.ir.aval import aval_of, dtype_of, shape_of
+from funcad.ir.aval import aval_of, dtype_of, is_a, shape_of
 from funcad.lax.operands import (
     ANY,
     BITS,
@@ -359,7 +359,7 @@ def pow(x: Any, y: Any) -> Any:
     """x ** y for a float or complex x; y has its dtype or is an integer."""
     if dtype_of(y).kind in INTEGER:
         x = _one("pow", FLOAT, x)
-        if isinstance(y, (int, np.integer)):
+        if is_a(y, (int, np.integer)):
             return integer_pow(x, int(y))
         x, y = equal_shapes("pow", [x, conversion.convert(y, dtype_of(x))])
         return arithmetic.pow(x, y)

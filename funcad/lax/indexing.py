@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from funcad.ir.aval import aval_of, dtype_of, shape_of
+from funcad.ir.aval import aval_of, dtype_of, is_a, shape_of
 from funcad.ir.tracer import Tracer, concrete_value
 from funcad.lax.operands import ANY, axis_in, equal_dtypes
 from funcad.primitives import arithmetic, comparison, extrema, indexing
@@ -41,7 +41,7 @@ def _starts(name: str, operand: Any, start_indices: Any, negative: bool | Sequen
         starts = [indexing.basic_index(start_indices, (i,)) for i in range(shape_of(start_indices)[0])]
     if len(starts) != ndim:
         raise TypeError(f"lax.{name}: needs one start per axis of {aval_of(operand)}, got {len(starts)}")
-    flags = [negative] * ndim if isinstance(negative, bool) else list(negative)
+    flags = [negative] * ndim if is_a(negative, bool) else list(negative)
     result = []
     for start, wraps in zip(starts, flags):
         if dtype_of(start).kind not in "iu" or shape_of(start) != ():

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from funcad.ir.aval import aval_of, dtype_of, shape_of
+from funcad.ir.aval import aval_of, dtype_of, is_a, shape_of
 from funcad.lax.operands import ANY, axes_in, axis_in, equal_dtypes
 from funcad.primitives import comparison, conversion, shape
 from funcad.primitives.families import avals_text
@@ -239,7 +239,7 @@ def pad(operand: Any, padding_value: Any, padding_config: Sequence[tuple[int, in
     if any(n + low + high < 0 for n, (low, high, _) in zip(spread, triples)):
         raise ValueError(f"lax.pad: padding_config {padding_config} leaves less than nothing of {aval_of(operand)}")
     padded = _pad_zeros(operand, spread, triples)
-    if isinstance(value, np.generic) and value == 0 and not np.signbit(value.real):
+    if is_a(value, np.generic) and value == 0 and not np.signbit(value.real):
         return padded
     inside = _pad_zeros(_all_true(operand), spread, triples)
     return comparison.select(inside, padded, _broadcast(value, shape_of(padded), ()))
@@ -326,7 +326,7 @@ def full(shape: Sequence[int], fill_value: Any, dtype: Any = None) -> Any:
     if shape_of(fill_value) != ():
         raise TypeError(f"lax.full: fill_value must be a scalar, got {aval_of(fill_value)}")
     wanted = dtype_of(fill_value) if dtype is None else np.dtype(dtype)
-    if isinstance(fill_value, (np.generic, int, float, complex)):
+    if is_a(fill_value, (np.generic, int, float, complex)):
         return np.full(_sizes(shape), fill_value, wanted)
     return _broadcast(conversion.convert(fill_value, wanted), _sizes(shape), ())
 

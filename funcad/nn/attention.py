@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from funcad.ir.aval import aval_of, dtype_of, shape_of
+from funcad.ir.aval import aval_of, dtype_of, is_a, shape_of
 from funcad.ir.place import near
 from funcad.nn.exponentials import mask_of
 from funcad.nn.operands import broadcasts, operands, real_operand, same_dtype
@@ -135,7 +135,7 @@ def _seen(shape: tuple, mask: Any, is_causal: bool, window: Any, beside: Any) ->
     distance = np.arange(shape[-2])[:, None] - np.arange(shape[-1])
     close = distance >= 0 if is_causal else np.ones(distance.shape, bool)
     if window is not None:
-        left, right = (window, window) if isinstance(window, int) else window
+        left, right = (window, window) if is_a(window, int) else window
         close &= (distance <= left) & (distance >= -right)
     (close,) = near((np.broadcast_to(close, shape),), (beside,))
     return close if seen is None else and_(seen, close)

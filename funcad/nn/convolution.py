@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from funcad import lax
-from funcad.ir.aval import shape_of
+from funcad.ir.aval import is_a, shape_of
 from funcad.nn.operands import operand, operands, same_dtype
 from funcad.primitives.arithmetic import add
 from funcad.primitives.shape import broadcast_in_dim
@@ -17,7 +17,7 @@ _SPATIAL = {1: "W", 2: "HW", 3: "DHW"}
 
 
 def _each(what: str, name: str, value: Any, count: int) -> tuple[int, ...]:
-    values = (value,) * count if isinstance(value, int) else tuple(value)
+    values = (value,) * count if is_a(value, int) else tuple(value)
     if len(values) != count or min(values, default=1) < 1:
         raise ValueError(f"nn.{what}: {name} must be a positive integer, or {count} of them, one per axis, got {value!r}")
     return values
@@ -50,8 +50,8 @@ def _padding(padding: Any, count: int) -> Any:
     """An int pads every end alike; an int per axis, both of its ends."""
     if isinstance(padding, str):
         return padding
-    pads = (padding,) * count if isinstance(padding, int) else tuple(padding)
-    return [(p, p) if isinstance(p, int) else tuple(p) for p in pads]
+    pads = (padding,) * count if is_a(padding, int) else tuple(padding)
+    return [(p, p) if is_a(p, int) else tuple(p) for p in pads]
 
 
 def conv(

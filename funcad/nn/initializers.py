@@ -18,6 +18,7 @@ from typing import Any, Protocol, runtime_checkable
 import numpy as np
 
 from funcad import random
+from funcad.ir.aval import is_a
 from funcad.ir.place import namespace_of
 from funcad.ir.tracer import Tracer, concrete_value
 from funcad.numpy.axes import axis_of, move, shape_argument
@@ -155,7 +156,7 @@ def truncated_normal(stddev: Any = 0.01, dtype: Any = None, lower: Any = -2.0, u
 
 
 def _length(shape: tuple, axes: Any) -> int:
-    return shape[axes] if isinstance(axes, int) else math.prod([shape[i] for i in axes])
+    return shape[axes] if is_a(axes, int) else math.prod([shape[i] for i in axes])
 
 
 def _fans(shape: tuple, in_axis: Any, out_axis: Any, batch_axis: Any) -> tuple[float, float]:

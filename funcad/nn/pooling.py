@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from math import prod
 from typing import Any
 
-from funcad.ir.aval import aval_of, dtype_of, shape_of
+from funcad.ir.aval import aval_of, dtype_of, is_a, shape_of
 from funcad.ir.place import near
 from funcad.nn.operands import operand, real_operand
 from funcad.primitives import window as windows
@@ -33,10 +33,10 @@ def _spatial_axes(what: str, x: Any, count: int, axes: Any, data_format: str | N
 
 def _parameters(what: str, x: Any, window: Any, strides: Any, padding: Any, axes: Any, data_format: Any) -> dict[str, tuple]:
     ndim = len(shape_of(x))
-    count = 1 if isinstance(window, int) else len(window)
+    count = 1 if is_a(window, int) else len(window)
     places = _spatial_axes(what, x, count, axes, data_format)
-    sizes = (window,) * (len(places) if data_format else 1) if isinstance(window, int) else tuple(window)
-    moves = sizes if strides is None else (strides,) * len(sizes) if isinstance(strides, int) else tuple(strides)
+    sizes = (window,) * (len(places) if data_format else 1) if is_a(window, int) else tuple(window)
+    moves = sizes if strides is None else (strides,) * len(sizes) if is_a(strides, int) else tuple(strides)
     if len(places) != len(sizes) or len(moves) != len(sizes) or any(not 0 <= a < ndim for a in places) or ndim < len(sizes):
         raise ValueError(
             f"nn.{what}: window {window}, strides {strides} and axes {tuple(places)} do not fit each other and {aval_of(x)}"

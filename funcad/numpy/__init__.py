@@ -410,7 +410,7 @@ __array_namespace_info__ = _np.__array_namespace_info__
 
 class _AnyArray(type):
     def __instancecheck__(cls, x: _Any) -> _Any:
-        if isinstance(x, _np.ndarray) or type(x) is _Tracer:
+        if type(x) is _Tracer or issubclass(type(x), _np.ndarray):
             return True
         return _device_in_use() and _namespace_of((x,)) is not _np
 

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.lib.array_utils import normalize_axis_index, normalize_axis_tuple
 
-from funcad.ir.aval import aval_of, shape_of
+from funcad.ir.aval import aval_of, is_a, shape_of
 from funcad.numpy.promote import as_array, strengthen
 from funcad.primitives.shape import reshape, transpose
 
@@ -53,7 +53,7 @@ def reduced_axes(axis: Any, ndim: int) -> tuple[int, ...]:
 
 def shape_argument(shape: Any) -> tuple[int, ...]:
     """A shape given as an int or a sequence of ints."""
-    if isinstance(shape, (tuple, list)) or isinstance(shape, np.ndarray) and shape.ndim:
+    if isinstance(shape, (tuple, list)) or is_a(shape, np.ndarray) and shape.ndim:
         return tuple([n if type(n) is int else index(n) for n in shape])
     return (index(shape),)
 

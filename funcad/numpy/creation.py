@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from funcad.ir.aval import aval_of, shape_of
+from funcad.ir.aval import aval_of, is_a, shape_of
 from funcad.ir.place import device_in_use, namespace_of
 from funcad.ir.state import state
 from funcad.ir.tracer import Tracer, concrete_value
@@ -106,7 +106,7 @@ def asanyarray(a: Any, dtype: Any = None, order: Any = None, *, device: Any = No
     >>> funcad.numpy.asanyarray([1, 2])
     array([1, 2])
     """
-    if isinstance(a, np.ndarray) and device is None and like is None:
+    if is_a(a, np.ndarray) and device is None and like is None:
         return np.asanyarray(a, dtype=dtype, order=order, copy=copy)
     return asarray(a, dtype, order, device=device, copy=copy, like=like)
 

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from funcad.errors import TracerBoolConversionError
-from funcad.ir.aval import aval_of
+from funcad.ir.aval import aval_of, is_a
 from funcad.ir.tracer import Tracer, concrete_value
 from funcad.numpy import reductions
 from funcad.numpy.axes import array_of
@@ -113,7 +113,7 @@ def exponent_of(y: Any) -> Any:
     kind = type(y)
     if kind is int or kind is float:
         return y
-    if isinstance(y, (np.floating, np.integer)) and not isinstance(y, np.longdouble):
+    if is_a(y, (np.floating, np.integer)) and not is_a(y, np.longdouble):
         return y.item()
     return None
 

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from funcad.ir.aval import aval_of
+from funcad.ir.aval import aval_of, is_a
 from funcad.ir.tracer import Tracer
 from funcad.numpy.index_plan import canonical_entries, counted_axes
 from funcad.numpy.promote import beside
@@ -27,7 +27,7 @@ def _rewritten(shape: tuple, index: Any, change: Any) -> tuple:
     result = []
     for e, axis in zip(entries, counted_axes(shape, entries)):
         kind = type(e)
-        if kind is int or kind is Tracer or isinstance(e, np.ndarray) or hasattr(e, "dtype"):
+        if kind is int or kind is Tracer or is_a(e, np.ndarray) or hasattr(e, "dtype"):
             result.append(change(e, shape[axis], axis))
         else:
             result.append(e)
@@ -73,7 +73,7 @@ def spilled(x: Any, index: Any) -> tuple[Any, tuple, tuple]:
     index = _rewritten(shape, index, change)
     widths = [(0, int(k in axes)) for k in range(len(shape))]
     grown = np.pad(x, widths, constant_values=1) if axes else x  # 1: no function that is applied has a pole there for certain
-    return grown, tuple([beside(i, x) if isinstance(i, np.ndarray) else i for i in index]), tuple([slice(0, n) for n in shape])
+    return grown, tuple([beside(i, x) if is_a(i, np.ndarray) else i for i in index]), tuple([slice(0, n) for n in shape])
 
 
 def default_fill(dtype: np.dtype) -> Any:

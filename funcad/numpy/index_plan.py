@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from funcad.errors import TracerBoolConversionError, TracerIntegerConversionError
-from funcad.ir.aval import shape_of
+from funcad.ir.aval import is_a, shape_of
 from funcad.ir.place import near
 from funcad.ir.source import user_source
 from funcad.ir.tracer import Tracer, concrete_value
@@ -264,13 +264,13 @@ def _canonical(e: Any, shape: tuple, index: Any) -> Any:
     kind = type(e)
     if kind in _BASIC or isinstance(e, slice):
         return e if kind in _BASIC else slice(e.start, e.stop, e.step)
-    if isinstance(e, (bool, np.bool_)):
+    if is_a(e, (bool, np.bool_)):
         return _Truth(bool(e))
     if kind is _Mask or kind is _Truth:
         return e
     if kind is Tracer:
         return _traced_entry(e, shape, index)
-    if isinstance(e, np.integer):
+    if is_a(e, np.integer):
         return int(e)
     if isinstance(e, (list, tuple)):
         if has_tracer(e):

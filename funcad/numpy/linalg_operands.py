@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.linalg import LinAlgError
 
-from funcad.ir.aval import dtype_of, shape_of
+from funcad.ir.aval import dtype_of, is_a, shape_of
 from funcad.ir.place import NAMESPACES
 from funcad.ir.trace import abstract_trace_of
 from funcad.ir.tracer import concrete_value
@@ -62,4 +62,4 @@ def same_stack(*xs: Any) -> list[Any]:
 def known_array(x: Any) -> Any:
     """The array behind x if it has a value now, otherwise None."""
     value = concrete_value(x)
-    return value if isinstance(value, (np.ndarray, np.generic)) or type(value) in NAMESPACES else None
+    return value if is_a(value, (np.ndarray, np.generic)) or type(value) in NAMESPACES else None

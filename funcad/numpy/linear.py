@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from funcad.ir.aval import aval_of, shape_of
+from funcad.ir.aval import aval_of, is_a, shape_of
 from funcad.ir.tracer import Tracer
 from funcad.numpy.axes import array_of, axis_of, expand, move, ravelled
 from funcad.numpy.dispatch import implements, refuse
@@ -127,9 +127,9 @@ def linalg_outer(x1: Any, x2: Any, /) -> Any:
 def tensordot(a: Any, b: Any, axes: Any = 2) -> Any:
     x, y = _same_dtype(a, b)
     nx, ny = len(shape_of(x)), len(shape_of(y))
-    if isinstance(axes, (int, np.integer)):
+    if is_a(axes, (int, np.integer)):
         axes = (list(range(nx - int(axes), nx)), list(range(int(axes))))
-    over_x, over_y = [list(e) if isinstance(e, (list, tuple, np.ndarray, range)) else [e] for e in axes]
+    over_x, over_y = [list(e) if is_a(e, (list, tuple, np.ndarray, range)) else [e] for e in axes]
     over_x, over_y = [axis_of(i, nx) for i in over_x], [axis_of(i, ny) for i in over_y]
     sx, sy = shape_of(x), shape_of(y)
     if len(over_x) != len(over_y) or any(sx[i] != sy[j] for i, j in zip(over_x, over_y)):
@@ -191,7 +191,7 @@ def einsum(
     refuse("np.einsum", out=out, casting=None if casting == "safe" else casting)
     subscripts, arrays = contraction.canonical_einsum(*_spelled(operands))
     arrays = _same_dtype(*arrays, dtype=dtype)
-    if len(arrays) < 3 or isinstance(optimize, bool) or optimize == "greedy":
+    if len(arrays) < 3 or is_a(optimize, bool) or optimize == "greedy":
         return contraction.einsum(subscripts, *arrays)
     find: Any = np.einsum_path
     path = find(subscripts, *[np.broadcast_to(0.0, shape_of(a)) for a in arrays], optimize=optimize)[0]

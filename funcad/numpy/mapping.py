@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from funcad.ir.aval import aval_of, shape_of
+from funcad.ir.aval import aval_of, is_a, shape_of
 from funcad.ir.place import namespace_of
 from funcad.ir.tracer import Tracer, concrete_value, has_value
 from funcad.numpy import indexing
@@ -179,7 +179,7 @@ class _Joiner:
             parts.append(part)
             at += n
         order = self._numpys[tuple(places)]
-        if isinstance(order, np.matrix):
+        if is_a(order, np.matrix):
             raise TypeError("r_['r', ...] and r_['c', ...] make matrices, which cannot be traced; leave the letter out")
         dtype = result_dtype(parts)[0]
         shaped = next((p for p in parts if shape_of(p) and namespace_of([concrete_value(p)]) is not np), None)

@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from funcad.ir.aval import is_a
 from funcad.ir.place import namespace_of
 from funcad.ir.tracer import Tracer, concrete_value
 from funcad.numpy import elementwise, indexing, joining, linear, reductions, searching, shaping, statistics
@@ -31,7 +32,7 @@ def astype(x: Any, dtype: Any, order: str = "K", casting: Any = "unsafe", subok:
 
 
 def _reshape(x: Any, *shape: Any, order: str = "C", copy: Any = None) -> Any:
-    if len(shape) == 1 and not isinstance(shape[0], int) and hasattr(shape[0], "__iter__"):
+    if len(shape) == 1 and not is_a(shape[0], int) and hasattr(shape[0], "__iter__"):
         shape = shape[0]
     return shaping.reshape(x, shape, order=order)
 

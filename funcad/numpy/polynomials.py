@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from funcad.ir.aval import dtype_of, shape_of
+from funcad.ir.aval import dtype_of, is_a, shape_of
 from funcad.numpy.axes import array_of
 from funcad.numpy.calculus import convolve
 from funcad.numpy.dispatch import implements
@@ -85,7 +85,7 @@ def roots(p: Any) -> Any:
     value = known_array(p)
     trailing = 0
     if value is not None:
-        (nonzero,) = np.nonzero(np.asarray(value if isinstance(value, np.ndarray) else value.get()))
+        (nonzero,) = np.nonzero(np.asarray(value if is_a(value, np.ndarray) else value.get()))
         if not len(nonzero):
             return np.array([])
         trailing = shape_of(p)[0] - int(nonzero[-1]) - 1
@@ -125,7 +125,7 @@ def poly(seq_of_zeros: Any) -> Any:
         result = convolve(result, concatenate([np.ones((1,), dtype), -piece(zeros, k, k + 1, 0)], axis=0))
     value = known_array(zeros)
     if dtype == complex_dtype(dtype) and value is not None:
-        value = value if isinstance(value, np.ndarray) else value.get()
+        value = value if is_a(value, np.ndarray) else value.get()
         if np.array_equal(np.sort(value), np.sort(value.conjugate())):
             return real(result)
     return result
@@ -147,7 +147,7 @@ def polydiv(u: Any, v: Any) -> Any:
         remainder = concatenate([part for part in parts if shape_of(part)[0]], axis=0)
     value = known_array(remainder)
     if value is not None:
-        value = value if isinstance(value, np.ndarray) else value.get()
+        value = value if is_a(value, np.ndarray) else value.get()
         start = 0
         while start < m and np.allclose(value[start], 0, rtol=1e-14):
             start += 1

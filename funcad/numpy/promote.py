@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from funcad.ir.aval import KINDS, SCALAR_AVALS, aval_of
+from funcad.ir.aval import KINDS, SCALAR_AVALS, aval_of, is_a
 from funcad.ir.place import NAMESPACES, device_in_use, namespace_of, near
 from funcad.ir.state import state
 from funcad.ir.trace import abstract_trace_of, bind
@@ -52,9 +52,9 @@ def is_operand(x: Any) -> bool:
     kind = type(x)
     if kind is Tracer or kind in SCALAR_AVALS or kind is list or kind is tuple:
         return True
-    if isinstance(x, np.ndarray):
+    if is_a(x, np.ndarray):
         return x.dtype.kind in KINDS
-    if kind in NAMESPACES or isinstance(x, (int, float, complex)):
+    if kind in NAMESPACES or is_a(x, (int, float, complex)):
         return True
     return device_in_use() and namespace_of((x,)) is not np
 
@@ -69,7 +69,7 @@ def as_array(x: Any) -> Any:
             return Tracer.namespace.array(x)
         return np.asarray(x)
     aval_of(x)  # raises for what is no array, or one with a meaning of its own
-    return np.asarray(x) if isinstance(x, np.ndarray) else x
+    return np.asarray(x) if is_a(x, np.ndarray) else x
 
 
 def _flat(x: Any) -> Any:
@@ -131,7 +131,7 @@ def promote_dtype(args: Sequence[Any], dtype: np.dtype, weak: bool | None = Fals
             if aval.weak and (weak or weak is None and aval.dtype == dtype):
                 a = a if aval.dtype == dtype else bind(convert_p, a, dtype=dtype, weak=True)
             elif aval.dtype != dtype or aval.weak:
-                a = dtype.type(a) if isinstance(a, np.generic) and trace is None else convert_in(trace, a, dtype)
+                a = dtype.type(a) if is_a(a, np.generic) and trace is None else convert_in(trace, a, dtype)
         result.append(a)
     return result
 
@@ -278,7 +278,7 @@ def broadcast(operands: Sequence[Any]) -> list[Any]:
         operands = _beside(operands, shapes)
     result = []
     for a, s in zip(operands, shapes):
-        if s != shape and not (s == () and (isinstance(a, np.generic) or not hasattr(a, "shape"))):
+        if s != shape and not (s == () and (is_a(a, np.generic) or not hasattr(a, "shape"))):
             a = broadcast_in(trace, a, shape, tuple(range(len(shape) - len(s), len(shape))))
         result.append(a)
     return result
@@ -290,7 +290,7 @@ def beside(x: Any, like: Any) -> Any:
         return x
     if type(x) is Tracer:
         values = [concrete_value(v) for v in (x, like)]
-        if isinstance(values[0], _HOST_SCALARS) and namespace_of(values[1:]) is not np:
+        if is_a(values[0], _HOST_SCALARS) and namespace_of(values[1:]) is not np:
             return device_put_p(x, device="cuda", number=None)
         return x
     return near((x,), (like,))[0]
@@ -302,7 +302,7 @@ def _beside(operands: Sequence[Any], shapes: Sequence[tuple]) -> Sequence[Any]:
     if namespace_of(values) is np:
         return operands
     return [
-        device_put_p(a, device="cuda", number=None) if type(a) is Tracer and s == () and isinstance(v, _HOST_SCALARS) else a
+        device_put_p(a, device="cuda", number=None) if type(a) is Tracer and s == () and is_a(v, _HOST_SCALARS) else a
         for a, v, s in zip(operands, values, shapes)
     ]
 

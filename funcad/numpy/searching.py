@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from funcad.errors import TracerIntegerConversionError
-from funcad.ir.aval import aval_of, shape_of
+from funcad.ir.aval import aval_of, is_a, shape_of
 from funcad.ir.place import near
 from funcad.ir.tracer import Tracer, concrete_value
 from funcad.numpy import indexing
@@ -57,7 +57,7 @@ def _where(condition: Any, x: Any = None, y: Any = None, /) -> Any:
     mask, x, y = truth(condition), as_array(x), as_array(y)
     dtype = result_dtype([x, y])[0]
     x, y = promote_dtype([x, y], dtype)
-    if isinstance(x, (int, float, complex)) and isinstance(y, (int, float, complex)):
+    if is_a(x, (int, float, complex)) and is_a(y, (int, float, complex)):
         x = dtype.type(x)
     return comparison.select(*broadcast([mask, x, y]))
 

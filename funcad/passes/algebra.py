@@ -19,7 +19,7 @@ from typing import Any
 
 import numpy as np
 
-from funcad.ir.aval import Aval, StackAval
+from funcad.ir.aval import Aval, StackAval, is_a
 from funcad.ir.jaxpr import Equation, Jaxpr, Literal, Var
 from funcad.ir.trace import trace_function
 from funcad.passes.algebra_rules import COMMUTATIVE, RULES, names_of
@@ -109,9 +109,9 @@ class Pattern:
 
 def same_number(a: Any, b: Any) -> bool:
     """Are two scalars one number, signs of zero included? 1 and 1.0 are; True is not a number."""
-    if isinstance(a, (bool, np.bool_)) or isinstance(b, (bool, np.bool_)):
+    if is_a(a, (bool, np.bool_)) or is_a(b, (bool, np.bool_)):
         return type(a) is type(b) and bool(a == b)
-    if isinstance(a, (complex, np.complexfloating)) or isinstance(b, (complex, np.complexfloating)):
+    if is_a(a, (complex, np.complexfloating)) or is_a(b, (complex, np.complexfloating)):
         return False
     return bool(a == b) and (a != 0 or bool(np.signbit(a)) == bool(np.signbit(b)))
 

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from funcad.ir.aval import StackAval
+from funcad.ir.aval import StackAval, is_a
 from funcad.ir.jaxpr import Equation, Jaxpr, Literal, equation_has_effects, literal_key
 from funcad.passes.rewrite import Work, rewrite
 from funcad.primitives.arithmetic import add_p, mul_p
@@ -79,7 +79,7 @@ class Keys:
             return tuple([self.value(v) for v in value])
         if isinstance(value, Jaxpr):
             return ("program", self.program(value))
-        if isinstance(value, (float, complex, np.generic)):
+        if is_a(value, (float, complex, np.generic)):
             return literal_key(value)
         if isinstance(value, np.dtype):
             return (np.dtype, value.str)

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from funcad.ir.aval import Aval, aval_of, dtype_of
+from funcad.ir.aval import Aval, aval_of, dtype_of, is_a
 from funcad.ir.primitive import is_linear, not_linear
 from funcad.primitives import families
 from funcad.primitives.comparison import and_, eq, ge, isinf, select, signbit
@@ -165,7 +165,7 @@ def _pow_impl(xp: Any, x: Any, y: Any) -> Any:
 
 
 def _is_scalar(x: Any) -> bool:
-    return isinstance(x, (int, float, complex, np.generic))
+    return is_a(x, (int, float, complex, np.generic))
 
 
 def _pow_by_base(t: Any, out: Any, x: Any, y: Any) -> Any:
@@ -352,9 +352,9 @@ def fmod(x: Any, y: Any) -> Any:
 
 def _integral(y: Any) -> int | None:
     """The integer that a literal exponent is, if it is one."""
-    if not _is_scalar(y) or isinstance(y, (bool, np.bool_)):
+    if not _is_scalar(y) or is_a(y, (bool, np.bool_)):
         return None
-    if isinstance(y, (complex, np.complexfloating)):
+    if is_a(y, (complex, np.complexfloating)):
         if y.imag != 0:
             return None
         y = y.real

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from funcad.ir.aval import Aval, LiteralAval
+from funcad.ir.aval import Aval, LiteralAval, is_a
 from funcad.ir.primitive import Primitive, is_linear
 from funcad.primitives import families
 from funcad.primitives.families import BOOL, align_batched, avals_text, elementwise
@@ -67,9 +67,9 @@ signbit_p = elementwise("signbit", np.signbit, dtype=BOOL, emit=lambda e, x: e.s
 def _select_impl(xp: Any, pred: Any, on_true: Any, on_false: Any) -> Any:
     if type(pred) is np.bool_:  # between scalars Python chooses, ten times quicker than np.where
         chosen, other = (on_true, on_false) if pred else (on_false, on_true)
-        if isinstance(other, (np.generic, float)) and isinstance(chosen, np.generic):
+        if is_a(other, (np.generic, float)) and is_a(chosen, np.generic):
             return chosen
-        if isinstance(other, np.generic) and isinstance(chosen, float):
+        if is_a(other, np.generic) and is_a(chosen, float):
             return type(other)(chosen)
     out = xp.where(pred, on_true, on_false)
     return out[()] if xp is np and not out.ndim else out

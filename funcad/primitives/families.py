@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from funcad.ir.aval import Aval, LiteralAval, shape_of
+from funcad.ir.aval import Aval, LiteralAval, is_a, shape_of
 from funcad.ir.primitive import Primitive
 from funcad.ir.tracer import Tracer
 
@@ -118,7 +118,7 @@ def align_batched(size: int, args: Sequence[Any], batched: Sequence[bool], broad
     """Operands of one elementwise operation, all with the batch axis; scalars stay (they become literals)."""
     result = []
     for a, b in zip(args, batched):
-        if not b and (isinstance(a, Tracer) or hasattr(a, "ndim") and not isinstance(a, np.generic)):
+        if not b and (isinstance(a, Tracer) or hasattr(a, "ndim") and not is_a(a, np.generic)):
             shape = shape_of(a)
             a = broadcast(a, shape=(size, *shape), axes=tuple(range(1, len(shape) + 1)))
         result.append(a)

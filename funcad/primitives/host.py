@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 
 from funcad.errors import MissingRuleError
-from funcad.ir.aval import Aval
+from funcad.ir.aval import Aval, is_a
 from funcad.ir.place import namespace_of
 from funcad.ir.primitive import Primitive
 from funcad.primitives.shape import broadcast_leading
@@ -52,7 +52,7 @@ def _returned(x: Any, aval: Aval, what: str) -> Any:
     if x.shape != aval.shape or x.dtype != aval.dtype:
         found = Aval(x.shape, x.dtype) if x.dtype.kind in "biufc" else f"an array of dtype {x.dtype}"
         raise TypeError(f"{what} was declared as {aval}, but the function returned {found}")
-    if isinstance(x, np.generic):
+    if is_a(x, np.generic):
         return x
     x = x.copy() if namespace_of([x]) is np else x.get()
     return x if x.ndim else x[()]

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from funcad.errors import PlacementError
-from funcad.ir.aval import Aval
+from funcad.ir.aval import Aval, is_a
 from funcad.ir.place import NAMESPACES, namespace_of
 from funcad.ir.primitive import Primitive
 from funcad.ir.tracer import Tracer, concrete_value
@@ -30,7 +30,7 @@ def cupy_module(what: str) -> Any:
 
 def _to_host(x: Any) -> Any:
     if namespace_of([x]) is np:
-        return x if isinstance(x, (np.ndarray, np.generic)) else np.asarray(x)[()]
+        return x if is_a(x, (np.ndarray, np.generic)) else np.asarray(x)[()]
     return x.get() if hasattr(x, "get") else np.asarray(x)
 
 

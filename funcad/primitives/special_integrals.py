@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from funcad.ir.aval import dtype_of
+from funcad.ir.aval import dtype_of, is_a
 from funcad.primitives.arithmetic import abs_, add, div, mul, neg, sqrt, square, sub
 from funcad.primitives.comparison import eq, gt, lt, select
 from funcad.primitives.conversion import complex_dtype, convert
@@ -50,7 +50,7 @@ log_over_excess_p = elementwise("log_over_excess", _log_over_excess_impl, [_log_
 def _expn_slope(out: Any, n: Any, x: Any) -> Any:
     """-expn(n - 1, x), for which SciPy has no value at n = 0."""
     first = mul(out, add(1.0, div(1.0, x)))
-    if isinstance(n, float):
+    if is_a(n, float):
         return first if n == 0.0 else expn(n - 1.0, x)
     at_zero = eq(n, 0.0)
     return select(at_zero, first, expn(sub(select(at_zero, 1.0, n), 1.0), x))

@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from funcad.ir.aval import is_a
 from funcad.ir.primitive import is_linear
 from funcad.primitives import arithmetic
 from funcad.primitives.arithmetic import add, div, hypot, mul, neg, sqrt, square, sub
@@ -98,7 +99,7 @@ def _logistic_impl(xp: Any, x: Any) -> Any:
     if getattr(x, "dtype", np.dtype(float)).kind == "c" or type(x) is complex:
         return 1.0 / (1.0 + xp.exp(-x))
     small = xp.exp(-xp.abs(x))  # never overflows, and keeps the relative accuracy of tiny results
-    out = xp.where(xp.signbit(x), small, type(small)(1.0) if isinstance(small, np.generic) else 1.0) / (1.0 + small)
+    out = xp.where(xp.signbit(x), small, type(small)(1.0) if is_a(small, np.generic) else 1.0) / (1.0 + small)
     return out[()] if xp is np and not out.ndim else out
 
 
@@ -124,7 +125,7 @@ logistic_linear_p = elementwise(
 def _difference(x: Any, y: Any) -> Any:
     """x - y, 0 between equal infinities."""
     for v in (x, y):
-        if isinstance(v, (int, float, np.floating)) and np.isfinite(v):
+        if is_a(v, (int, float, np.floating)) and np.isfinite(v):
             return sub(x, y)
     return select(and_(eq(x, y), isinf(x)), 0.0, sub(x, y))
 

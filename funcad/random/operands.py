@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from funcad.ir.aval import aval_of, shape_of
+from funcad.ir.aval import aval_of, is_a, shape_of
 from funcad.ir.place import device_in_use, namespace_of, place
 from funcad.ir.trace import by_reference
 from funcad.ir.tracer import Tracer, concrete_value
@@ -87,7 +87,7 @@ def parameters(name: str, key: Any, dtype: np.dtype, *values: Any) -> list[Any]:
     for v in together(name, key, *values):
         if type(v) is Tracer:
             v = convert(v, dtype) if v.dtype != dtype or v.aval.weak else v
-        elif isinstance(v, (np.ndarray, np.generic)):
+        elif is_a(v, (np.ndarray, np.generic)):
             v = np.asarray(v, dtype)[()]  # rank 0: a scalar, which goes with arrays of any device
         else:
             v = v.astype(dtype, copy=False)

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from funcad.ir.aval import dtype_of, shape_of
+from funcad.ir.aval import dtype_of, is_a, shape_of
 from funcad.numpy import fft as _numpy
 from funcad.numpy.axes import axes_of
 from funcad.numpy.fft import complex_n, floating, irfft_n, norm_of, one_axis, real_operand, resized, rfft_n
@@ -97,7 +97,7 @@ def _several(kind: str, suffix: str) -> Any:
         plan: Any = None,
     ) -> Any:
         _no_plan(plan)
-        return rule(_single(x), s, (axes,) if isinstance(axes, int) else axes, norm)
+        return rule(_single(x), s, (axes,) if is_a(axes, int) else axes, norm)
 
     return implements(f"fft.{kind}{suffix}")(transform)
 
@@ -183,7 +183,7 @@ def _several_trigonometric(name: str) -> Any:
         orthogonalize: Any = None,
     ) -> Any:
         x = _single(x)
-        sizes, places = _numpy.shape_and_axes(x, (s,) if isinstance(s, int) else s, (axes,) if isinstance(axes, int) else axes)
+        sizes, places = _numpy.shape_and_axes(x, (s,) if is_a(s, int) else s, (axes,) if is_a(axes, int) else axes)
         if len(set(places)) < len(places):
             raise ValueError("all axes must be unique")
         for n, axis in zip(sizes, places):

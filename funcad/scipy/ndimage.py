@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from funcad.ir.aval import dtype_of, shape_of
+from funcad.ir.aval import dtype_of, is_a, shape_of
 from funcad.ir.tracer import Tracer
 from funcad.numpy.axes import array_of, axis_of, move
 from funcad.numpy.promote import promote_dtype, result_dtype
@@ -71,7 +71,7 @@ def _finished(out: Any, dtype: np.dtype, rounded: bool = False) -> Any:
 def _output_dtype(output: Any, x: Any, name: str) -> np.dtype:
     if output is None:
         return dtype_of(x)
-    if isinstance(output, (np.ndarray, Tracer)):
+    if is_a(output, (np.ndarray, Tracer)):
         refuse(f"ndimage.{name}", out=output)
     return np.dtype(output)
 
@@ -204,7 +204,7 @@ def map_coordinates(
                 inside = np.logical_and(inside, other)
             value = np.where(inside, value, cval)
         for _, w, _ in corner:
-            value = value * (w if isinstance(w, float) else convert(w, REAL(dtype_of(x))))
+            value = value * (w if is_a(w, float) else convert(w, REAL(dtype_of(x))))
         total = total + value
     if mode == "constant":
         total = np.where(outside, cval, total)
@@ -252,7 +252,7 @@ def _together(x: Any, weights: Any) -> list[Any]:
     x, weights = _floating(x), array_of(weights)
     kind = result_dtype([x, weights])[0].kind if dtype_of(weights).kind == "c" else dtype_of(x).kind
     dtype = dtype_of(x) if kind == dtype_of(x).kind else np.result_type(dtype_of(x), np.complex64)
-    if isinstance(weights, np.ndarray):
+    if is_a(weights, np.ndarray):
         weights = constant(weights, x, dtype)
     return promote_dtype([x, weights], dtype)
 
@@ -287,7 +287,7 @@ def _block_filter(input: Any, weights: Any, output: Any, mode: str, cval: Any, o
     rank, sizes = len(shape_of(x)), shape_of(weights)
     if len(sizes) != rank:
         raise RuntimeError(f"filter weights array has incorrect shape: {sizes} for an image of {rank} axes")
-    origins = [origin] * rank if isinstance(origin, int) else list(origin)
+    origins = [origin] * rank if is_a(origin, int) else list(origin)
     if flipped:
         weights = rev(weights, axes=tuple(range(rank)))
         origins = [-o if n % 2 else -o - 1 for o, n in zip(origins, sizes)]

@@ -17,7 +17,7 @@ import numpy as np
 
 from funcad import tree
 from funcad.errors import NonDifferentiableInputError, NonScalarOutputError
-from funcad.ir.aval import aval_of
+from funcad.ir.aval import aval_of, is_a
 from funcad.ir.place import near, near_each
 from funcad.ir.source import for_user
 from funcad.ir.tracer import Tracer
@@ -262,7 +262,7 @@ class _Gradient:
             if kind in "biu" and not self.allow_int:
                 path = tree.keystr(tree.flatten_with_path(selected)[0][i][0][1:])
                 remedy = (
-                    f"pass {float(x)!r} instead of {x!r}" if isinstance(x, (int, bool)) else "convert it with .astype(float)"
+                    f"pass {float(x)!r} instead of {x!r}" if is_a(x, (int, bool)) else "convert it with .astype(float)"
                 )
                 raise NonDifferentiableInputError(
                     f"grad of {name_of(self.f)}: the argument{' at ' + path if path else ''} is {aval}, and integers and bools "

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from funcad import tree
-from funcad.ir.aval import KINDS, Aval, aval_of
+from funcad.ir.aval import KINDS, Aval, aval_of, is_a
 from funcad.ir.jaxpr import Jaxpr
 from funcad.ir.state import state
 from funcad.ir.trace import trace_function
@@ -150,7 +150,7 @@ def make_jaxpr(
         b:f64[2] = sin a
       in (b,) }
     """
-    statics = (static_argnums,) if isinstance(static_argnums, int) else tuple(static_argnums)
+    statics = (static_argnums,) if is_a(static_argnums, int) else tuple(static_argnums)
 
     @functools.wraps(f)
     @api

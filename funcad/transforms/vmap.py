@@ -10,7 +10,7 @@ import numpy as np
 
 from funcad import tree
 from funcad.errors import AxesMismatchError
-from funcad.ir.aval import Aval, aval_of
+from funcad.ir.aval import Aval, aval_of, is_a
 from funcad.ir.place import near
 from funcad.ir.state import setting, state
 from funcad.ir.trace import by_reference, trace_function
@@ -89,7 +89,7 @@ def _normalize(axis: Any, x: Any, i: int, f: Any, example: Any) -> int | None:
     if axis is None:
         return None
     ndim = len(aval_of(x).shape)
-    if isinstance(axis, bool) or not hasattr(axis, "__index__"):
+    if is_a(axis, bool) or not hasattr(axis, "__index__"):
         raise AxesMismatchError(f"vmap of {name_of(f)}: in_axes must hold ints and None, got {axis!r}")
     if not -ndim <= axis < ndim:
         path = _argument_path(example, i)
@@ -170,7 +170,7 @@ def _place_axis(x: Any, is_batched: bool, axis: Any, size: int, f: Any, out_tree
                 "give an int, or reduce over the axis with a collective"
             )
         return x
-    if isinstance(axis, bool) or not hasattr(axis, "__index__") or not -ndim <= axis < ndim:
+    if is_a(axis, bool) or not hasattr(axis, "__index__") or not -ndim <= axis < ndim:
         raise AxesMismatchError(
             f"vmap of {name_of(f)}: out_axes={axis!r} does not fit the {where}, which has {ndim} axes with the mapped one"
         )

@@ -16,6 +16,7 @@ import numpy as np
 
 from funcad.backends.native import ir
 from funcad.backends.native.unsupported import Unsupported
+from funcad.ir.aval import is_a
 
 __all__ = ["Lane", "Memory", "float_text"]
 
@@ -131,7 +132,7 @@ class Memory:
             return Lane(dtype, (self.constant(element, float_text(value, dtype.itemsize)),))
         if dtype.kind == "b":
             return Lane(dtype, (self.constant(element, "true" if value else "false"),))
-        number = int(np.asarray(value).astype(dtype)) if isinstance(value, np.generic) else int(dtype.type(value))
+        number = int(np.asarray(value).astype(dtype)) if is_a(value, np.generic) else int(dtype.type(value))
         return Lane(dtype, (self.constant(element, str(number)),))
 
     def broadcast(self, element: str, name: str) -> str:
@@ -181,7 +182,7 @@ class Memory:
     def _lane_index(self, index: str, stride: int | str, position: int) -> str:
         if position == 0:
             return index
-        if isinstance(stride, int):
+        if is_a(stride, int):
             return self.put(f"add i64 {index}, {stride * position}")
         return self.put(f"add i64 {index}, {self.put(f'mul i64 {stride}, {position}')}")
 

@@ -9,6 +9,8 @@ from typing import Any
 
 import numpy as np
 
+from funcad.ir.aval import is_a
+
 __all__ = ["readable", "aligned", "last_cache"]
 
 ALIGN = 128  # bytes: what stores that bypass the caches need, on every machine
@@ -32,7 +34,7 @@ def readable(a: Any, aval: Any) -> np.ndarray:
     array([0., 1., 2.])
     """
     if type(a) is not np.ndarray:
-        a = a.view(np.ndarray) if isinstance(a, np.ndarray) else np.asarray(a, aval.dtype)
+        a = a.view(np.ndarray) if is_a(a, np.ndarray) else np.asarray(a, aval.dtype)
     if a.shape != aval.shape:
         raise TypeError(f"a fused group was compiled for an operand of shape {aval.shape}, got {a.shape}")
     native = a.dtype == aval.dtype and a.dtype.isnative

@@ -15,7 +15,7 @@ from funcad import tree
 from funcad.control.callback import pure_callback
 from funcad.control.closure import closure_convert
 from funcad.control.custom_vjp import custom_vjp
-from funcad.ir.aval import Aval, aval_of, is_inexact, shape_of
+from funcad.ir.aval import Aval, aval_of, is_a, is_inexact, shape_of
 from funcad.ir.tracer import Tracer
 from funcad.numpy.axes import array_of
 from funcad.numpy.dispatch import is_traced
@@ -33,7 +33,7 @@ __all__ = ["fixed_quad", "quad"]
 def fixed_quad(func: Callable[..., Any], a: Any, b: Any, args: tuple = (), n: int = 5) -> tuple[Any, None]:
     """`scipy.integrate.fixed_quad`: func may close over traced values; differentiable in a, b and args."""
     a, b = array_of(a), array_of(b)
-    if np.any(np.isinf([x for x in (a, b) if isinstance(x, float)])):
+    if np.any(np.isinf([x for x in (a, b) if is_a(x, float)])):
         raise ValueError("Gaussian quadrature is only available for finite limits.")
     nodes, weights = np.polynomial.legendre.leggauss(n)
     half = (b - a) / 2.0

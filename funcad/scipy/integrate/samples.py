@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from funcad.ir.aval import dtype_of, shape_of
+from funcad.ir.aval import dtype_of, is_a, shape_of
 from funcad.numpy import calculus
 from funcad.numpy.axes import array_of, axis_of, move
 from funcad.numpy.fft import floating
@@ -35,7 +35,7 @@ def _steps(x: Any, dx: Any, y: Any, axis: int, rank: int) -> Any:
     """The widths of the intervals, broadcasting against y's last axis."""
     n = shape_of(y)[-1]
     if x is None:
-        if isinstance(dx, (int, float, np.generic)):
+        if is_a(dx, (int, float, np.generic)):
             return constant(np.full(n - 1, dx), y)
         dx = array_of(dx)
         if len(shape_of(dx)) > 1:

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 import funcad.numpy as fnp
-from funcad.ir.aval import dtype_of, shape_of
+from funcad.ir.aval import dtype_of, is_a, shape_of
 from funcad.numpy.axes import array_of, axis_of, move
 from funcad.numpy.fft import floating
 from funcad.numpy.indexing import getitem
@@ -111,7 +111,7 @@ def _double(x: Any) -> Any:
 def _ascending(nodes: Any, values: Any, axis: int) -> tuple[Any, Any]:
     """A grid in increasing order; known points are looked at, traced ones are ordered by what they turn out to be."""
     decreasing = nodes[0] > nodes[-1]
-    if isinstance(decreasing, (bool, np.bool_)):
+    if is_a(decreasing, (bool, np.bool_)):
         return (np.flip(nodes), np.flip(values, axis)) if decreasing else (nodes, values)
     return np.where(decreasing, np.flip(nodes), nodes), np.where(decreasing, np.flip(values, axis), values)
 

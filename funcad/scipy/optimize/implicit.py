@@ -21,7 +21,7 @@ from funcad.control.closure import closure_convert
 from funcad.control.jit import jit
 from funcad.control.solve import custom_root
 from funcad.errors import TracerArrayConversionError, TracerBoolConversionError, TracerIntegerConversionError
-from funcad.ir.aval import shape_of
+from funcad.ir.aval import is_a, shape_of
 from funcad.ir.tracer import Tracer
 from funcad.primitives.conversion import stop_gradient
 from funcad.primitives.linalg import solve
@@ -65,7 +65,7 @@ def _unflatten(cls: type, static: tuple, leaves: Sequence[Any]) -> Any:
 
 def unknown(what: str, x0: Any) -> tuple[Vector, Any]:
     """(how a starting point becomes a vector, that vector); a list or tuple of plain numbers is an array, as in SciPy."""
-    if isinstance(x0, (list, tuple)) and x0 and all(isinstance(v, (int, float, complex, np.generic)) for v in x0):
+    if isinstance(x0, (list, tuple)) and x0 and all(is_a(v, (int, float, complex, np.generic)) for v in x0):
         x0 = np.asarray(x0)
     vector = Vector(what, x0)
     return vector, stop_gradient(vector.flat(x0))

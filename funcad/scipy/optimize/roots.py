@@ -9,7 +9,7 @@ import numpy as np
 
 import funcad.numpy as fnp
 from funcad import tree
-from funcad.ir.aval import aval_of, shape_of
+from funcad.ir.aval import aval_of, is_a, shape_of
 from funcad.primitives.conversion import convert, stop_gradient
 from funcad.primitives.shape import concatenate, reshape
 from funcad.scipy.optimize.implicit import (
@@ -130,7 +130,7 @@ def root(
 def _scalar_problem(what: str, f: Callable[..., Any], args: Any, points: list[Any]) -> tuple[Hoisted, list[Any], Any]:
     """(the function of a vector of one element, the given points without derivative, the dtype)."""
     args = _tuple(args)
-    given = [None if p is None else stop_gradient(p if not isinstance(p, (int, bool)) else float(p)) for p in points]
+    given = [None if p is None else stop_gradient(p if not is_a(p, (int, bool)) else float(p)) for p in points]
     dtypes = [aval_of(p).dtype for p in given if p is not None]
     dtype = np.result_type(*dtypes) if dtypes else np.dtype(float)
     dtype = dtype if dtype.kind in "fc" else np.dtype(float)

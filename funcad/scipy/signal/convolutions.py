@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from funcad.ir.aval import dtype_of, shape_of
+from funcad.ir.aval import dtype_of, is_a, shape_of
 from funcad.numpy.axes import array_of
 from funcad.numpy.promote import promote_dtype, result_dtype
 from funcad.primitives.conversion import conj, convert
@@ -201,7 +201,7 @@ def _fft_convolve(in1: Any, in2: Any, mode: str, axes: Any, name: str) -> Any:
     if 0 in sx or 0 in sy:
         return np.zeros(0, dtype_of(x))
     ndim = len(sx)
-    places = range(ndim) if axes is None else [axes] if isinstance(axes, int) else axes
+    places = range(ndim) if axes is None else [axes] if is_a(axes, int) else axes
     chosen = sorted({a + ndim if a < 0 else a for a in places})
     if not chosen or not 0 <= chosen[0] <= chosen[-1] < ndim:
         raise ValueError("when provided, axes cannot be empty" if not chosen else "axes exceeds dimensionality of input")

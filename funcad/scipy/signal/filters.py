@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from funcad.ir.aval import shape_of
+from funcad.ir.aval import is_a, shape_of
 from funcad.ir.trace import by_reference
 from funcad.numpy.axes import array_of, axis_of, move
 from funcad.numpy.promote import promote_dtype, result_dtype
@@ -221,7 +221,7 @@ def sosfiltfilt(sos: Any, x: Any, axis: int = -1, padtype: Any = "odd", padlen: 
 
 
 def _default_edge(sos: Any) -> int:
-    if not isinstance(sos, (np.ndarray, list, tuple)):
+    if not is_a(sos, (np.ndarray, list, tuple)):
         raise TypeError("sosfiltfilt of traced coefficients needs padlen=: the default depends on which of them are zero")
     coefficients = np.asarray(sos)
     n = 2 * len(coefficients) + 1

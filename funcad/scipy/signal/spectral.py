@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from funcad.ir.aval import dtype_of, shape_of
+from funcad.ir.aval import dtype_of, is_a, shape_of
 from funcad.ir.trace import by_reference
 from funcad.numpy.axes import axis_of, move
 from funcad.numpy.fft import floating
@@ -289,7 +289,7 @@ def spectrogram(
 
 def _root(x: Any) -> Any:
     """The square root; of a known number as a number, which adapts to the dtype that it meets."""
-    return math.sqrt(x) if isinstance(x, float) else np.sqrt(x)
+    return math.sqrt(x) if is_a(x, float) else np.sqrt(x)
 
 
 @implements("signal.stft")
