@@ -78,18 +78,24 @@ def _selected(f: Callable[..., Any], argnums: Any, args: tuple, kwargs: dict, wh
     return partial, tuple(args[i] for i in positions), single
 
 
-def _check(values: Any, holomorphic: bool, what: str, of: str, allow_int: bool = False) -> None:
+def _check(values: Any, holomorphic: bool, what: str, of: str, allow_int: bool = False, either: bool = False) -> None:
+    """NonDifferentiableInputError unless the leaves have a derivative; `either`: without holomorphic, complex ones have."""
     for x in tree.leaves(values):
         aval = aval_of(x)
-        if not is_inexact(aval) and not allow_int:
+        if not is_inexact(aval):
+            if not allow_int:
+                raise NonDifferentiableInputError(
+                    f"{what}: the {of} must be float, got {aval}; integers and bools have no derivative.\n"
+                    "Remedy: convert it with .astype(float)."
+                )
+        elif (aval.dtype.kind == "c") != holomorphic and (holomorphic or not either):
+            if holomorphic:
+                remedy = "holomorphic=True is for complex arguments and complex outputs: convert it to complex, or leave it out"
+            else:
+                other = "jacrev, if the outputs are real" if what == "jacfwd" else "jacfwd, if the arguments are real"
+                remedy = f"{other}; or holomorphic=True, if both are complex and the function is holomorphic"
             raise NonDifferentiableInputError(
-                f"{what}: the {of} must be float, got {aval}; integers and bools have no derivative.\n"
-                "Remedy: convert it with .astype(float)."
-            )
-        if (aval.dtype.kind == "c") != holomorphic and is_inexact(aval):
-            raise NonDifferentiableInputError(
-                f"{what}: the {of} is {aval} with holomorphic={holomorphic}.\n"
-                "Remedy: holomorphic=True with complex arguments and outputs, or real ones without it."
+                f"{what}: the {of} is {aval} with holomorphic={holomorphic}.\nRemedy: {remedy}."
             )
 
 
@@ -105,6 +111,7 @@ def jacfwd(
     """The Jacobian by forward mode: one jvp per input element, batched (`chunk_size` at a time). Best for few inputs.
 
     The result has the output's structure; in place of each leaf, the argument's structure with shapes `out + in`. As JAX's.
+    Arguments are real and outputs real or complex; `holomorphic=True` for complex arguments of a holomorphic function.
 
     >>> import numpy as np, funcad
     >>> funcad.jacfwd(lambda x: x**2)(np.array([1.0, 2.0]))
@@ -118,7 +125,7 @@ def jacfwd(
         partial, chosen, single = _selected(f, argnums, args, kwargs, "jacfwd")
         _check(chosen, holomorphic, "jacfwd", "argument")
         out, push, *aux = linearize(partial, *chosen, has_aux=has_aux)
-        _check(out, holomorphic, "jacfwd", "output")
+        _check(out, holomorphic, "jacfwd", "output", either=True)
         rows = _quietly(vmap(lambda ts: push(*ts), out_axes=-1, chunk_size=chunk_size), _basis(chosen))
         example = chosen[0] if single else chosen
         jacobian = tree.map(lambda r: _split(r, len(aval_of(r).shape) - 1, example), rows)
@@ -140,6 +147,8 @@ def jacrev(
     """The Jacobian by reverse mode: one vjp per output element, batched (`chunk_size` at a time). Best for few outputs.
 
     The result has the output's structure; in place of each leaf, the argument's structure with shapes `out + in`. As JAX's.
+    Outputs are real and arguments real or complex (with `grad`'s convention); `holomorphic=True` for complex outputs of a
+    holomorphic function.
 
     >>> import numpy as np, funcad
     >>> funcad.jacrev(lambda x: x**2)(np.array([1.0, 2.0]))
@@ -151,7 +160,7 @@ def jacrev(
     @api
     def jacobian_function(*args: Any, **kwargs: Any) -> Any:
         partial, chosen, single = _selected(f, argnums, args, kwargs, "jacrev")
-        _check(chosen, holomorphic, "jacrev", "argument", allow_int)
+        _check(chosen, holomorphic, "jacrev", "argument", allow_int, either=True)
         out, pullback, *aux = vjp(partial, *chosen, has_aux=has_aux)
         _check(out, holomorphic, "jacrev", "output")
         rows = _quietly(vmap(pullback, chunk_size=chunk_size), _basis(out))
