@@ -182,7 +182,7 @@ class DeviceArray:
 def _operator(name: str) -> Any:
     def method(self: DeviceArray, *others: Any) -> Any:
         for other in others:
-            if not isinstance(other, (DeviceArray, np.ndarray, np.generic, bool, int, float, complex)):
+            if not issubclass(type(other), (DeviceArray, np.ndarray, np.generic, bool, int, float, complex)):
                 return NotImplemented
         return wrap(getattr(self._array, name)(*[unwrap(o) for o in others]))
 
@@ -212,7 +212,7 @@ def wrap(x: Any) -> Any:
 def unwrap(x: Any, indices: bool = False) -> Any:
     if type(x) is DeviceArray:
         return x._array
-    if isinstance(x, np.ndarray) and not indices:
+    if issubclass(type(x), np.ndarray) and not indices:
         raise TypeError(f"Unsupported type {type(x)}")
     if isinstance(x, (list, tuple)):
         return type(x)(unwrap(v, indices) for v in x) if not hasattr(x, "_fields") else type(x)(*[unwrap(v) for v in x])

@@ -86,7 +86,19 @@ _REMEDIES = {
 }
 
 
-class Tracer:
+class _Unseen(type):
+    """The type of `Tracer`, which tells collections.abc nothing of its methods.
+
+    `isinstance(x, Iterable)` looks for `__iter__` in the classes of `type(x).__mro__` beside `x.__class__`: a traced number
+    must not be iterable because traced arrays are.
+    """
+
+    @property
+    def __mro__(cls) -> tuple[type, ...]:
+        return ()
+
+
+class Tracer(metaclass=_Unseen):
     """A traced array: it has a shape and a dtype, takes part in NumPy expressions, and is recorded."""
 
     # `owner` is the trace and `variable` the var: arrays have methods called trace and var

@@ -262,14 +262,14 @@ def counted_axes(shape: tuple, entries: list[Any]) -> list[int]:
 def _canonical(e: Any, shape: tuple, index: Any) -> Any:
     """An entry as an int, slice, None, Ellipsis, integer array or tracer, _Mask or _Truth."""
     kind = type(e)
+    if kind is Tracer:
+        return _traced_entry(e, shape, index)
     if kind in _BASIC or isinstance(e, slice):
         return e if kind in _BASIC else slice(e.start, e.stop, e.step)
     if is_a(e, (bool, np.bool_)):
         return _Truth(bool(e))
     if kind is _Mask or kind is _Truth:
         return e
-    if kind is Tracer:
-        return _traced_entry(e, shape, index)
     if is_a(e, np.integer):
         return int(e)
     if isinstance(e, (list, tuple)):

@@ -177,8 +177,8 @@ isrealobj = _plain("isrealobj", lambda x: aval_of(array_of(x)).dtype.kind != "c"
 
 @implements("isscalar")
 def isscalar(element: Any) -> bool:
-    """`numpy.isscalar`: also true for a traced number of shape (), which stands for one."""
-    return type(element) is Tracer and not element.shape
+    """`numpy.isscalar`: also true for a traced number, not for a traced array of rank 0."""
+    return np.isscalar(element)
 
 
 def _stand_in(x: Any) -> Any:

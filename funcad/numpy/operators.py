@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from funcad.ir.aval import aval_of, shape_of
+from funcad.ir.aval import aval_of, is_a, shape_of
 from funcad.ir.trace import bind
 from funcad.ir.tracer import Tracer, concrete_value
 from funcad.numpy import elementwise, linear, logic
@@ -242,13 +242,13 @@ def _order(function: Any, python: Any, x: Any, y: Any) -> Any:
 
 
 def eq(x: Any, y: Any) -> Any:
-    if y is None or isinstance(y, str):
+    if y is None or is_a(y, str):
         return _nothing_equal(x, False)
     return _compare(comparison.eq, int.__eq__, x, y)
 
 
 def ne(x: Any, y: Any) -> Any:
-    if y is None or isinstance(y, str):
+    if y is None or is_a(y, str):
         return _nothing_equal(x, True)
     return _compare(comparison.ne, int.__ne__, x, y)
 
