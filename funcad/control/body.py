@@ -82,7 +82,13 @@ def _next_carry(what: str, came: Any, went: Any, structure: Any, i: int) -> Any:
 
 
 def trace_carry(
-    what: str, f: Callable[..., list], carry: Sequence[Any], rest: Sequence[Any], structure: Any, staging: bool
+    what: str,
+    f: Callable[..., list],
+    carry: Sequence[Any],
+    rest: Sequence[Any],
+    structure: Any,
+    staging: bool,
+    inputs: Sequence[Any],
 ) -> tuple[Jaxpr, list[Any], list[Any]]:
     """Trace `f(*carry, *rest) -> [*carry, *others]` with a carry that keeps its avals: (program, captured, carry avals).
 
@@ -91,7 +97,7 @@ def trace_carry(
     avals = list(map(plain, carry))
     n = len(avals)
     while True:
-        jaxpr, consts = trace_function(f, [*avals, *rest], name=f"the body of {what}", staging=staging)
+        jaxpr, consts = trace_function(f, [*avals, *rest], name=f"the body of {what}", staging=staging, inputs=inputs)
         found = [
             _next_carry(what, a, o.aval, structure, i)
             for i, (a, o) in enumerate(zip(avals, jaxpr.outputs))

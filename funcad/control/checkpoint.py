@@ -337,7 +337,7 @@ def checkpoint(
         store = OutTree()
         flat = flat_function(merged, in_tree, store)
         avals = [aval_of(x) for x in leaves]
-        jaxpr, consts = trace_function(flat, avals, name=f"checkpoint({name_of(fun)})", staging=True)
+        jaxpr, consts = trace_function(flat, avals, name=f"checkpoint({name_of(fun)})", staging=True, inputs=leaves)
         return store.tree.unflatten(_again(jaxpr, [*consts, *leaves], policy))
 
     return checkpointed

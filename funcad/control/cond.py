@@ -421,9 +421,8 @@ def _trace_branch(what: str, f: Any, name: str, leaves: list, structure: Any) ->
         found[:] = [out_tree]
         return outs
 
-    jaxpr, captured = trace_function(
-        flat, [plain(aval_of(x)) for x in leaves], name=f"{name} of {what} ({name_of(f)})", staging=True
-    )
+    avals = [plain(aval_of(x)) for x in leaves]
+    jaxpr, captured = trace_function(flat, avals, name=f"{name} of {what} ({name_of(f)})", staging=True, inputs=leaves)
     return jaxpr, captured, found[0]
 
 

@@ -34,7 +34,7 @@ from funcad.errors import PlacementError
 from funcad.ir.aval import aval_of, is_a
 from funcad.ir.interpret import eval_jaxpr
 from funcad.ir.jaxpr import literal_key
-from funcad.ir.place import NAMESPACES, device_in_use
+from funcad.ir.place import NAMESPACES, array_type, device_in_use
 from funcad.ir.source import for_user
 from funcad.ir.state import setting, state
 from funcad.ir.trace import any_tracer, by_reference, trace_function
@@ -345,7 +345,7 @@ class _Core:
                 leaves[i] = x.view(np.ndarray)  # a memmap, say: programs take and give plain arrays
         axes = state.axis_env and tuple([(name, size) for name, size, _ in state.axis_env])
         shapes = tuple([(a.shape, a.dtype, a.weak) for a in avals])
-        key = Signature(in_tree, shapes, statics, self.programs, axes, state.default_device)
+        key = Signature(in_tree, shapes, statics, self.programs, axes, state.default_device, array_type(leaves))
         try:
             entry = self.cache.get(key)
         except TypeError:
@@ -358,14 +358,14 @@ class _Core:
                     report = reporter()
                     if report is not None:
                         report_miss(report, self.cache, key, self.f, self.argument_names(args))
-                    entry = self._trace(args, kwargs, in_tree, avals)
+                    entry = self._trace(args, kwargs, in_tree, avals, leaves)
                     if not any_tracer(entry.consts):
                         self.cache.put(key, entry)
                     elif report is not None:
                         report(f"jit of {name_of(self.f)}: the program is not kept, because it captured traced values")
         return leaves, entry, key
 
-    def _trace(self, args: tuple, kwargs: dict, in_tree: Any, avals: list) -> Entry:
+    def _trace(self, args: tuple, kwargs: dict, in_tree: Any, avals: list, leaves: list) -> Entry:
         counters["traces"] += 1
         store = OutTree()
 
@@ -374,9 +374,8 @@ class _Core:
             merged = [a if self._is_static(i, len(args)) else next(it) for i, a in enumerate(args)]
             return self.f(*merged, **{k: keywords.get(k, v) for k, v in kwargs.items()})
 
-        jaxpr, consts = trace_function(
-            flat_function(full, in_tree, store, f"jit of {name_of(self.f)}"), avals, name=f"jit({name_of(self.f)})"
-        )
+        flat = flat_function(full, in_tree, store, f"jit of {name_of(self.f)}")
+        jaxpr, consts = trace_function(flat, avals, name=f"jit({name_of(self.f)})", inputs=leaves)
         if self.fast_math:
             jaxpr.memo["fast_math"] = True  # read by the passes
         return Entry(jaxpr, consts, in_tree, store.tree)

@@ -49,6 +49,7 @@ class Signature(NamedTuple):
     options: tuple  # what `jit` was given that changes programs
     axes: tuple  # (name, size) of the axes that are bound around the call
     device: str
+    arrays: type  # of the arguments, for which traced values answer type tests: NumPy's or the device's
 
 
 class Entry:

@@ -96,7 +96,8 @@ def run_scan(
         return [*c_leaves, *y_leaves]
 
     rows = [Aval(a.shape[1:], a.dtype) for a in map(aval_of, x_leaves)]
-    jaxpr, consts, avals = trace_carry(what, flat, [aval_of(c) for c in carry], rows, carry_tree, staging)
+    inputs = [*carry, *x_leaves]
+    jaxpr, consts, avals = trace_carry(what, flat, [aval_of(c) for c in carry], rows, carry_tree, staging, inputs)
     inputs = [*consts, *strengthened(carry, avals), *x_leaves]
     outs = scan_p(
         *inputs,

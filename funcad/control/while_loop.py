@@ -385,7 +385,7 @@ def run_while(what: str, cond_fun: Any, body_fun: Any, init: Any, names: tuple[s
         check_structure(what, found, structure, names[1], names[0])
         return leaves
 
-    jaxpr, consts, avals = trace_carry(what, body, [aval_of(c) for c in carry], [], structure, staging=True)
+    jaxpr, consts, avals = trace_carry(what, body, [aval_of(c) for c in carry], [], structure, True, carry)
 
     def test(*values: Any) -> list[Any]:
         out = cond_fun(structure.unflatten(values))
@@ -398,7 +398,7 @@ def run_while(what: str, cond_fun: Any, body_fun: Any, init: Any, names: tuple[s
             )
         return leaves
 
-    cond, cond_consts = trace_function(test, avals, name=f"the condition of {what}", staging=True)
+    cond, cond_consts = trace_function(test, avals, name=f"the condition of {what}", staging=True, inputs=carry)
     cond = interned(coerce(cond, [Aval((), np.dtype(bool))]))
     inputs = [*cond_consts, *consts, *strengthened(carry, avals)]
     outs = while_p(*inputs, cond=cond, body=jaxpr, n_cond=len(cond_consts), n_consts=len(consts))

@@ -17,9 +17,9 @@ import numpy as np
 
 from funcad.errors import PlacementError
 from funcad.ir.aval import SCALAR_AVALS, is_a
-from funcad.ir.tracer import concrete_value
+from funcad.ir.tracer import Tracer, concrete_value
 
-__all__ = ["namespace_of", "place", "near", "near_each", "device_in_use", "NAMESPACES"]
+__all__ = ["namespace_of", "array_type", "place", "near", "near_each", "device_in_use", "NAMESPACES"]
 
 NAMESPACES: dict[type, Any] = {}  # array types other than numpy.ndarray -> their module
 
@@ -48,6 +48,16 @@ def namespace_of(args: Sequence[Any]) -> ModuleType | Any:
         if found is not None:
             return found
     return np
+
+
+def array_type(values: Sequence[Any]) -> type:
+    """The type of the arrays that a program with these inputs computes with: numpy.ndarray, or the device's."""
+    if device_in_use():
+        for x in map(concrete_value, values):
+            kind = x.owner.array if type(x) is Tracer else type(x)
+            if kind in NAMESPACES or _discover(kind) is not None:
+                return kind
+    return np.ndarray
 
 
 def place(xp: Any, args: Sequence[Any], what: str) -> list[Any]:

@@ -23,7 +23,7 @@ from funcad.errors import UnexpectedTracerError
 from funcad.ir.aval import SCALAR_AVALS, Aval, LiteralAval, aval_of, is_a
 from funcad.ir.jaxpr import Equation, Jaxpr, Literal, Var, subjaxprs
 from funcad.ir.locks import Locks
-from funcad.ir.place import NAMESPACES, namespace_of, place
+from funcad.ir.place import NAMESPACES, array_type, namespace_of, place
 from funcad.ir.quiet import computes, error_mode, relay, unhush
 from funcad.ir.source import user_source
 from funcad.ir.state import open_traces, state
@@ -245,13 +245,18 @@ def trace_function(
     staging: bool = False,
     abstract: bool = True,
     with_modes: bool = False,
+    inputs: Sequence[Any] = (),
 ) -> tuple[Jaxpr, list[Any]]:
     """Trace `f(*tracers) -> list of values` into `(jaxpr, captured)`; the captured values are the leading inputs.
 
     `abstract=True` means that f is the user's and runs when the program runs: effects are recorded here. `with_modes=True`:
-    the program remembers which equations were written in which `np.errstate`, because it runs un-jitted.
+    the program remembers which equations were written in which `np.errstate`, because it runs un-jitted. `inputs`: values that
+    the program will run on, which say whether the arrays of the trace stand for NumPy's or a device's.
     """
     trace = AbstractTrace(name, with_modes=with_modes)
+    found = array_type(inputs)
+    if found is not np.ndarray:
+        trace.array = found
     saved_staging, saved_abstract = state.staging, state.abstract
     try:
         tracers = trace.new_inputs(avals)

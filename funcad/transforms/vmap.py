@@ -131,7 +131,7 @@ def _run(f: Any, in_tree: Any, out_axes: Any, axis_name: Any, leaves: list, batc
     flat = flat_function(f, in_tree, store, f"vmap of {name_of(f)}")
     avals = [aval_of(x).unbatched() if b else aval_of(x) for x, b in zip(leaves, batched)]
     if axis_name is None:
-        jaxpr, consts = trace_function(flat, avals, name="vmap", with_modes=True)
+        jaxpr, consts = trace_function(flat, avals, name="vmap", with_modes=True, inputs=leaves)
         consts = by_reference(near(consts, leaves), leaves)
         outs, out_batched = batch_eval(jaxpr, size, [*consts, *leaves], [False] * len(consts) + batched)
     else:
@@ -152,7 +152,9 @@ def _run_named(flat: Any, avals: list, axis_name: Any, leaves: list, batched: li
         with setting(axis_env=(*outer, (axis_name, size, i))):
             return flat(*xs)
 
-    jaxpr, consts = trace_function(with_index, [Aval((), index.dtype), *avals], name="vmap", with_modes=True)
+    jaxpr, consts = trace_function(
+        with_index, [Aval((), index.dtype), *avals], name="vmap", with_modes=True, inputs=leaves
+    )
     with setting(batching=axis_name):
         consts = by_reference(near([*consts, index], leaves), leaves)
         return batch_eval(jaxpr, size, [*consts, *leaves], [False] * (len(consts) - 1) + [True] + batched)
