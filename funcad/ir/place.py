@@ -19,7 +19,7 @@ from funcad.errors import PlacementError
 from funcad.ir.aval import SCALAR_AVALS, is_a
 from funcad.ir.tracer import Tracer, concrete_value
 
-__all__ = ["namespace_of", "array_type", "place", "near", "near_each", "device_in_use", "NAMESPACES"]
+__all__ = ["namespace_of", "array_type", "is_device", "place", "near", "near_each", "device_in_use", "NAMESPACES"]
 
 NAMESPACES: dict[type, Any] = {}  # array types other than numpy.ndarray -> their module
 
@@ -29,6 +29,11 @@ def _discover(kind: type) -> Any:
         module = NAMESPACES[kind] = sys.modules["cupy"]
         return module
     return None
+
+
+def is_device(kind: type) -> bool:
+    """Is this the type of a device's arrays?"""
+    return kind in NAMESPACES or _discover(kind) is not None
 
 
 def device_in_use() -> bool:
@@ -55,7 +60,7 @@ def array_type(values: Sequence[Any]) -> type:
     if device_in_use():
         for x in map(concrete_value, values):
             kind = x.owner.array if type(x) is Tracer else type(x)
-            if kind in NAMESPACES or _discover(kind) is not None:
+            if is_device(kind):
                 return kind
     return np.ndarray
 

@@ -9,6 +9,7 @@ NumPy-like operators and methods come from `Tracer.namespace`, set once by `func
 from __future__ import annotations
 
 import operator
+import types
 from collections.abc import Iterator
 from typing import Any
 
@@ -84,6 +85,26 @@ _REMEDIES = {
     "funcad.pure_callback instead of a function that needs a real array; the length of np.arange(n) must be known when the "
     "function is traced: make n a static argument, jit(..., static_argnums=...)",
 }
+
+
+class _Unsized(TypeError, AttributeError):
+    """What `len(x)` of a number raises, a TypeError, and what makes `hasattr(x, "__len__")` false."""
+
+
+class _Length:
+    """`__len__` of traced values that stand for what has one: arrays, not numbers."""
+
+    def __get__(self, x: Any, owner: Any = None) -> Any:
+        if x is None or hasattr(x.__class__, "__len__"):
+            return _length if x is None else types.MethodType(_length, x)
+        raise _Unsized(f"object of type {x.__class__.__name__!r} has no len()")
+
+
+def _length(x: Tracer) -> int:
+    shape = x.aval.shape
+    if not shape:
+        raise TypeError("len() of unsized object")
+    return shape[0]
 
 
 class _Unseen(type):
@@ -165,11 +186,7 @@ class Tracer(metaclass=_Unseen):
     def nbytes(self) -> int:
         return self.aval.size * self.aval.dtype.itemsize
 
-    def __len__(self) -> int:
-        shape = self.aval.shape
-        if not shape:
-            raise TypeError("len() of unsized object")
-        return shape[0]
+    __len__ = _Length()
 
     # -- reading the value
     def __bool__(self) -> bool:
@@ -348,10 +365,10 @@ class Tracer(metaclass=_Unseen):
         return self.namespace.mod(other, self)
 
     def __divmod__(self, other: Any) -> Any:
-        return self.namespace.floordiv(self, other), self.namespace.mod(self, other)
+        return self.namespace.divmod_(self, other)
 
     def __rdivmod__(self, other: Any) -> Any:
-        return self.namespace.floordiv(other, self), self.namespace.mod(other, self)
+        return self.namespace.divmod_(other, self)
 
     def __pow__(self, other: Any, modulo: Any = None) -> Any:
         return self.namespace.pow(self, other) if modulo is None else NotImplemented

@@ -12,18 +12,18 @@ from __future__ import annotations
 import functools
 import importlib
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import numpy as np
 
 from funcad.errors import TracerArrayConversionError
-from funcad.ir.aval import aval_of
+from funcad.ir.aval import SCALAR_AVALS, aval_of
 from funcad.ir.place import device_in_use, namespace_of
 from funcad.ir.source import user_source
 from funcad.ir.trace import by_reference
 from funcad.ir.tracer import Tracer
-from funcad.numpy.promote import agree, as_array, promote_for, strengthen, with_integer
+from funcad.numpy.promote import agree, as_array, overrides, promote_for, strengthen, with_integer
 from funcad.primitives.shape import reshape
 
 __all__ = [
@@ -47,6 +47,13 @@ __all__ = [
 TABLE: dict[Any, Callable[..., Any]] = {}
 QUICK: dict[Any, tuple[Any, Any]] = {}  # ufunc -> (primitive, function of two operands or None) that a tape may write down
 _METHODS: dict[tuple[Any, str], Callable[..., Any]] = {}  # (ufunc, "reduce" | "accumulate") -> function(x, axis, ...)
+
+
+_OURS = {Tracer, np.ndarray, list, tuple, *SCALAR_AVALS}  # types of operands that have no say in what is done with them
+
+
+def _others(kinds: Iterable[type], method: str) -> bool:
+    return any([kind not in _OURS and overrides(kind, method) for kind in kinds])
 
 
 def is_traced(args: Sequence[Any], kwargs: dict[str, Any] | None = None) -> bool:
@@ -208,7 +215,8 @@ def elementwise_ufunc(
         for a in args:
             kind = type(a)
             if kind is Tracer or (kind is list or kind is tuple) and is_traced(a):
-                return array_ufunc(ufunc, "__call__", args, kwargs)
+                out = array_ufunc(ufunc, "__call__", args, kwargs)
+                return ufunc(*args, **kwargs) if out is NotImplemented else out  # NumPy asks the other operand
         if kwargs and is_traced((), kwargs):
             return array_ufunc(ufunc, "__call__", args, kwargs)
         if device_in_use():
@@ -243,6 +251,8 @@ def array_ufunc(ufunc: Any, method: str, inputs: Sequence[Any], kwargs: dict[str
             out = _written_down(ufunc, *quick, inputs)
             if out is not None:
                 return out
+        if len(inputs) > 1 and not _OURS.issuperset(map(type, inputs)) and _others(map(type, inputs), "__array_ufunc__"):
+            return NotImplemented
         implementation = TABLE.get(ufunc)
         if implementation is None:
             implementation = _of_later_modules(ufunc) if getattr(np, ufunc.__name__, None) is ufunc else None
@@ -284,6 +294,8 @@ def ufunc_of_tracer(self: Tracer, ufunc: Any, method: str, *inputs: Any, **kwarg
 
 def function_of_tracer(self: Tracer, function: Any, types: Any, args: Any, kwargs: Any) -> Any:
     """`Tracer.__array_function__`, without a frame in between for what the table has."""
+    if len(types) > 1 and not _OURS.issuperset(types) and _others(types, "__array_function__"):
+        return NotImplemented
     implementation = TABLE.get(function)
     return array_function(function, args, kwargs) if implementation is None else implementation(*args, **kwargs)
 

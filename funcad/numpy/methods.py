@@ -156,6 +156,18 @@ ATTRIBUTES: dict[str, Callable[[Any], Any]] = {
     "flat": shaping.ravel,
 }
 
+def _is_integer(x: Any) -> Any:
+    kind = x.dtype.kind
+    return True if kind in "iu" else np.logical_and(np.isfinite(x), np.floor(x) == x)
+
+
+# What Python's and NumPy's numbers have beside: (for integers only, function).
+NUMBERS: dict[str, tuple[bool, Callable[[Any], Any]]] = {
+    "numerator": (True, lambda x: x),
+    "denominator": (True, lambda x: 1),
+    "is_integer": (False, lambda x: functools.partial(_is_integer, x)),
+}
+
 _REMEDIES = {
     "base": "traced values have no memory",
     "ctypes": "use funcad.pure_callback to call foreign code",
@@ -183,6 +195,8 @@ def attribute(x: Any, name: str) -> Any:
         return get(x)
     if name.startswith("__"):
         raise AttributeError(name)
+    if name in NUMBERS and not x.shape and x.dtype.kind in ("iu" if NUMBERS[name][0] else "iuf"):
+        return NUMBERS[name][1](x)
     remedy = _REMEDIES.get(name)
     if remedy is None:
         remedy = f"traced values have the numeric methods of NumPy arrays; others are functions: np.{name}(x)"

@@ -162,6 +162,11 @@ def mod(x: Any, y: Any) -> Any:
     return _loop(arithmetic.mod, np.remainder, x, y)
 
 
+def divmod_(x: Any, y: Any) -> Any:
+    quotient = floordiv(x, y)
+    return quotient if quotient is NotImplemented else (quotient, mod(x, y))
+
+
 def pow(x: Any, y: Any) -> Any:
     """x ** y; constant exponents go to square, sqrt and integer powers."""
     if type(x) is Tracer and x.aval.dtype.kind in "fc":

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from funcad.ir.aval import KINDS, SCALAR_AVALS, aval_of, is_a
-from funcad.ir.place import NAMESPACES, device_in_use, namespace_of, near
+from funcad.ir.place import NAMESPACES, device_in_use, is_device, namespace_of, near
 from funcad.ir.state import state
 from funcad.ir.trace import abstract_trace_of, bind
 from funcad.ir.tracer import Tracer, concrete_value
@@ -32,6 +32,7 @@ __all__ = [
     "agree",
     "with_integer",
     "is_operand",
+    "overrides",
     "strengthen",
     "as_array",
     "beside",
@@ -47,11 +48,24 @@ _CAST: dict[str, Callable[[Any], Any]] = {"b": bool, "i": int, "u": int, "f": fl
 _PYTHON_VALUE = {"b": False, "i": 0, "f": 0.0, "c": 0j}
 
 
+def overrides(kind: type, method: str) -> bool:
+    """Does a type have a say in what NumPy does with it, by `__array_ufunc__` or `__array_function__` of its own?
+
+    Other libraries' arrays, and subclasses of NumPy's with a meaning of their own; not traced values, nor a device's arrays.
+    """
+    own = getattr(np.ndarray, method)
+    return getattr(kind, method, own) is not own and kind is not Tracer and not is_device(kind)
+
+
 def is_operand(x: Any) -> bool:
     """Can an operator combine x with a traced value? Otherwise it answers NotImplemented, and x has its say."""
     kind = type(x)
     if kind is Tracer or kind in SCALAR_AVALS or kind is list or kind is tuple:
         return True
+    if kind is np.ndarray:
+        return x.dtype.kind in KINDS
+    if overrides(kind, "__array_ufunc__") or getattr(kind, "__array_priority__", 0.0) > Tracer.__array_priority__:
+        return False
     if is_a(x, np.ndarray):
         return x.dtype.kind in KINDS
     if kind in NAMESPACES or is_a(x, (int, float, complex)):
@@ -68,6 +82,9 @@ def as_array(x: Any) -> Any:
         if any(type(v) is Tracer for v in _flat(x)):
             return Tracer.namespace.array(x)
         return np.asarray(x)
+    for number in (int, float, complex):
+        if is_a(x, number):  # of a subclass, an enumeration's member say: only the number itself becomes a literal
+            return number(x)
     aval_of(x)  # raises for what is no array, or one with a meaning of its own
     return np.asarray(x) if is_a(x, np.ndarray) else x
 
