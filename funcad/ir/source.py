@@ -7,6 +7,7 @@ inherit the location of the equation they come from, through `state.source`.
 
 from __future__ import annotations
 
+import itertools
 import os
 import sys
 from opcode import opname
@@ -90,21 +91,25 @@ def user_source(depth: int = 2) -> Source | None:
     return None
 
 
-def caller() -> tuple[str, str]:
-    """What of the user's called into funcad: ("subscript", "") for `a[x]`, or the library's function, ("numpy", "take")."""
+def caller() -> tuple[str, list[str]]:
+    """What of the user's called into funcad: ("subscript", []) for `a[x]`, or ("numpy" or "scipy", its functions).
+
+    The functions are named from the one that the user called to the innermost: "take", "optimize.brentq".
+    """
     frame: FrameType | None = sys._getframe(2)
     while frame is not None and frame.f_code.co_filename.startswith(_PACKAGE):
         frame = frame.f_back
     if frame is not None and not is_internal(frame.f_code.co_filename):
         operation, operand = frame.f_code.co_code[frame.f_lasti : frame.f_lasti + 2]
         name = opname[operation]
-        return "subscript" if name == "BINARY_SUBSCR" or (name == "BINARY_OP" and operand == _SUBSCRIPT) else "", ""
-    library = name = ""
+        return "subscript" if name == "BINARY_SUBSCR" or (name == "BINARY_OP" and operand == _SUBSCRIPT) else "", []
+    found: dict[str, list[str]] = {"scipy": [], "numpy": []}
     while frame is not None and is_internal(frame.f_code.co_filename):
-        library = "scipy" if frame.f_code.co_filename.startswith(_SCIPY) else library or "numpy"
-        name = frame.f_code.co_name  # of the outermost at last: the function that the user called
+        parts = itertools.takewhile(lambda part: part[:1] != "_", str(frame.f_globals.get("__name__")).split(".")[1:])
+        library = "scipy" if frame.f_code.co_filename.startswith(_SCIPY) else "numpy"
+        found[library].insert(0, ".".join([*parts, frame.f_code.co_name]))
         frame = frame.f_back
-    return library, name
+    return next(((library, names) for library, names in found.items() if names), ("", []))
 
 
 def strip_traceback(traceback: TracebackType | None) -> TracebackType | None:
@@ -128,6 +133,12 @@ def for_user(error: Exception) -> Exception:
     """The error without our frames; what NumPy says of traced elements (`a[i] = x`) and shapes explained."""
     traceback = strip_traceback(error.__traceback__)
     cause = error.__cause__
+    while type(error) is SystemError and isinstance(cause, Exception):  # code in C went on calling in spite of our error
+        error, cause = cause, cause.__cause__
+    if str(error) == "Result from function call is not a proper array of floats.":  # MINPACK prints the error that it met
+        error.add_note(
+            "Remedy, if the function depends on traced values: call funcad.scipy.optimize.root, least_squares or curve_fit."
+        )
     if type(error) is TypeError and str(error).startswith("expected a sequence of integers"):
         got = str(error).rpartition(", got ")[2]
         if "Tracer<" in got and "value=" not in got:

@@ -76,15 +76,29 @@ _REMEDIES = {
     "complex": "keep x as it is instead of complex(x)",
     "item": "keep x as it is instead of x.item(): a rank-0 value works as a number",
     "tolist": "keep x as it is, or iterate over it, instead of x.tolist()",
-    "subscript": _INDEX,
-    "scipy": "call funcad.scipy's function of the same name, which takes traced values, instead of scipy's; for one that is "
-    "not there use funcad.pure_callback, in funcad.custom_jvp if it is to have a derivative",
     "array": "write x or x.astype(dtype) instead of np.asarray(x) and np.float64(x), np.stack or funcad.numpy.array instead of "
     "np.array of a list, funcad.numpy.take(a, x, 0) instead of a[x], funcad.numpy.full instead of np.full, "
     "funcad.numpy.at(a)[i].set(x) instead of a[i] = x, a = a + x instead of a += x or out=a, and np.sin(x) or "
     "funcad.pure_callback instead of a function that needs a real array; the length of np.arange(n) must be known when the "
     "function is traced: make n a static argument, jit(..., static_argnums=...)",
 }
+
+
+_BRANCH = (
+    "Use np.where(condition, a, b), funcad.cond or funcad.while_loop; or pass the argument that decides as static "
+    "(jit(..., static_argnums=...))"
+)
+
+
+def _of_scipy(names: list[str]) -> str:
+    """What to write instead of a function of SciPy's that cannot take traced values."""
+    for name in names:
+        if Tracer.namespace.of_scipy(name):
+            return f"call funcad.scipy.{name}, which takes traced values, instead of scipy.{name}"
+    return (
+        "call funcad.scipy's function of the same name, which takes traced values, instead of scipy's; for one that is not "
+        "there use funcad.pure_callback, in funcad.custom_jvp if it is to have a derivative"
+    )
 
 
 class _Unsized(TypeError, AttributeError):
@@ -193,10 +207,11 @@ class Tracer(metaclass=_Unseen):
         value = concrete_value(self)
         if type(value) is not Tracer:
             return bool(value)
+        library, names = caller()
+        remedy = f"Remedy: {_of_scipy(names)}" if library == "scipy" else _BRANCH
         raise TracerBoolConversionError(
             f"the truth of a traced {value.aval} was asked for{_where()}, but inside {value.owner.name} it has no value.\n"
-            "Use np.where(condition, a, b), funcad.cond or funcad.while_loop; or pass the argument that decides as static "
-            "(jit(..., static_argnums=...))."
+            f"{remedy}."
         )
 
     def __int__(self) -> int:
@@ -213,7 +228,10 @@ class Tracer(metaclass=_Unseen):
             "Pass the argument as static (jit(..., static_argnums=...)), or index an array with it instead of a list "
             "(funcad.numpy.take); a range over it is funcad.fori_loop"
         )
-        if caller()[0] == "subscript":
+        library, names = caller()
+        if library == "scipy":
+            remedy = f"Remedy: {_of_scipy(names)}"
+        if library == "subscript":
             remedy = f"Remedy: {_INDEX}; or pass x as static (jit(..., static_argnums=...))"
         problem = f"{what} of a traced {value.aval} was asked for{_where()}, but inside {value.owner.name} it has no value"
         raise TracerIntegerConversionError(f"{problem}.\n{remedy}.")
@@ -232,9 +250,12 @@ class Tracer(metaclass=_Unseen):
             "item": "x.item()",
             "tolist": "x.tolist()",
         }.get(how, "conversion to a NumPy array")
-        library, name = caller() if how == "array" else ("", "")
-        remedy = _REMEDIES.get(library) or _REMEDIES[how]
-        if library == "numpy" and not name.startswith("_") and hasattr(Tracer.namespace.namespace[0], name):
+        library, names = caller()
+        name = names[0].rpartition(".")[2] if names else ""
+        remedy = _of_scipy(names) if library == "scipy" else _REMEDIES[how]
+        if library == "subscript" and how == "array":
+            remedy = _INDEX
+        elif library == "numpy" and how == "array" and name[0] != "_" and hasattr(Tracer.namespace.namespace[0], name):
             remedy = f"call funcad.numpy.{name} instead of np.{name}, which does not look for traced values there"
         if has_value(self):
             remedy += "; or take funcad.stop_gradient(x) first if no derivative is wanted"

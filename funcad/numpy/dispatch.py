@@ -42,6 +42,7 @@ __all__ = [
     "is_traced",
     "refuse",
     "where_am_i",
+    "of_scipy",
 ]
 
 TABLE: dict[Any, Callable[..., Any]] = {}
@@ -363,6 +364,15 @@ def _special(ufunc: Any) -> Callable[..., Any]:
         "Remedy: write it with functions that funcad has, wrap it in funcad.custom_jvp or funcad.pure_callback, or take "
         "funcad.stop_gradient of the arguments first if no derivative is wanted."
     )
+
+
+def of_scipy(name: str) -> Any:
+    """What funcad.scipy has by that name ("optimize.brentq"), or None."""
+    module, _, function = name.rpartition(".")
+    try:
+        return getattr(importlib.import_module(f"funcad.scipy.{module}"), function, None)
+    except ModuleNotFoundError:
+        return None
 
 
 def _outer(ufunc: Any, x: Any, y: Any, **kwargs: Any) -> Any:

@@ -20,6 +20,7 @@ from funcad.numpy.creation import array as array
 from funcad.numpy.dispatch import array_function as array_function
 from funcad.numpy.dispatch import array_ufunc as array_ufunc
 from funcad.numpy.dispatch import function_of_tracer, ufunc_of_tracer
+from funcad.numpy.dispatch import of_scipy as of_scipy
 from funcad.numpy.indexing import getitem as getitem
 from funcad.numpy.indexing import setitem as setitem
 from funcad.numpy.methods import attribute as attribute
