@@ -393,6 +393,8 @@ _LATER_NAMES = {  # name -> the module that is loaded at its first use
 def __getattr__(name: str) -> _Any:
     if name in _LATER_MODULES:
         return _importlib.import_module(f"funcad.numpy.{name}")
+    if name == "special":  # where SciPy looks for functions of the arrays of a namespace, with SCIPY_ARRAY_API=1
+        return _importlib.import_module("funcad.scipy.special")
     if name not in _LATER_NAMES:
         raise AttributeError(f"module 'funcad.numpy' has no attribute {name!r}")
     value = getattr(_importlib.import_module(f"funcad.numpy.{_LATER_NAMES[name]}"), name)

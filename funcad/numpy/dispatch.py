@@ -25,6 +25,7 @@ from funcad.ir.trace import by_reference
 from funcad.ir.tracer import Tracer
 from funcad.numpy.promote import agree, as_array, overrides, promote_for, strengthen, with_integer
 from funcad.primitives.shape import reshape
+from funcad.primitives.special_rules import ufunc_behind
 
 __all__ = [
     "TABLE",
@@ -351,7 +352,7 @@ def checked_options(ufunc: Any, inputs: Sequence[Any], kwargs: dict[str, Any]) -
 def _special(ufunc: Any) -> Callable[..., Any]:
     """scipy.special's ufuncs, found by name among those of `funcad.scipy.special`, which is loaded at the first."""
     name = ufunc.__name__
-    if getattr(sys.modules.get("scipy.special"), name, None) is ufunc:
+    if ufunc_behind(getattr(sys.modules.get("scipy.special"), name, None)) is ufunc:
         found = getattr(importlib.import_module("funcad.scipy.special"), name, None)
         if found is not None:
             return found

@@ -19,7 +19,18 @@ from funcad.primitives.arithmetic import div
 from funcad.primitives.comparison import and_, eq, select
 from funcad.primitives.families import elementwise
 
-__all__ = ["special_of", "function_of", "scipy_impl", "ufunc", "missing", "in_double", "numerical", "gauss", "ratio"]
+__all__ = [
+    "special_of",
+    "function_of",
+    "ufunc_behind",
+    "scipy_impl",
+    "ufunc",
+    "missing",
+    "in_double",
+    "numerical",
+    "gauss",
+    "ratio",
+]
 
 
 def special_of(xp: Any) -> Any:
@@ -27,8 +38,14 @@ def special_of(xp: Any) -> Any:
     return importlib.import_module("scipy.special" if xp is np else "cupyx.scipy.special")
 
 
+def ufunc_behind(function: Any) -> Any:
+    """The ufunc of a function that SciPy puts before it with SCIPY_ARRAY_API=1; other functions are left alone."""
+    inner = getattr(function, "__wrapped__", None)
+    return inner if type(inner) is np.ufunc else function
+
+
 def function_of(xp: Any, name: str) -> Any:
-    found = getattr(special_of(xp), name, None)
+    found = ufunc_behind(getattr(special_of(xp), name, None))
     if found is None and xp is np:
         raise NotImplementedError(f"{name}: this version of scipy.special has no such function; a newer one has it.")
     if found is None:

@@ -13,6 +13,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from funcad.numpy.dispatch import find, lifted, public_function, refuse, where_am_i
+from funcad.primitives.special_rules import ufunc_behind
 
 __all__ = ["implements", "scipy_function", "absent", "refuse", "where_am_i"]
 
@@ -35,7 +36,7 @@ def _of_library(library: str, path: Sequence[str]) -> Any:
 
 def scipy_function(name: str) -> Any:
     """SciPy's own function (`scipy_function("linalg.expm")`), or None if this version has none of that name."""
-    return _of_library("scipy", name.split("."))
+    return ufunc_behind(_of_library("scipy", name.split(".")))
 
 
 def absent(module: str, lazy: Callable[[str], Any] | None = None) -> Callable[[str], Any]:
