@@ -157,15 +157,14 @@ ATTRIBUTES: dict[str, Callable[[Any], Any]] = {
 }
 
 def _is_integer(x: Any) -> Any:
-    kind = x.dtype.kind
-    return True if kind in "iu" else np.logical_and(np.isfinite(x), np.floor(x) == x)
+    return True if x.dtype.kind in "biu" else np.logical_and(np.isfinite(x), np.floor(x) == x)
 
 
-# What Python's and NumPy's numbers have beside: (for integers only, function).
-NUMBERS: dict[str, tuple[bool, Callable[[Any], Any]]] = {
-    "numerator": (True, lambda x: x),
-    "denominator": (True, lambda x: 1),
-    "is_integer": (False, lambda x: functools.partial(_is_integer, x)),
+# What Python's and NumPy's numbers have beside, where the number that x stands for has it.
+NUMBERS: dict[str, Callable[[Any], Any]] = {
+    "numerator": lambda x: +x,
+    "denominator": lambda x: 1,
+    "is_integer": lambda x: functools.partial(_is_integer, x),
 }
 
 _REMEDIES = {
@@ -195,8 +194,8 @@ def attribute(x: Any, name: str) -> Any:
         return get(x)
     if name.startswith("__"):
         raise AttributeError(name)
-    if name in NUMBERS and not x.shape and x.dtype.kind in ("iu" if NUMBERS[name][0] else "iuf"):
-        return NUMBERS[name][1](x)
+    if name in NUMBERS and hasattr(x.__class__, name):
+        return NUMBERS[name](x)
     remedy = _REMEDIES.get(name)
     if remedy is None:
         remedy = f"traced values have the numeric methods of NumPy arrays; others are functions: np.{name}(x)"

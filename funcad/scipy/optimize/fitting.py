@@ -63,9 +63,10 @@ def least_squares(
 ) -> Any:
     """Minimize half the sum of squares of `fun(x, *args, **kwargs)` over pytrees x, from x0, as `scipy.optimize.least_squares`.
 
-    The Jacobian is funcad's: another `jac` raises TypeError; `loss` is one of SciPy's names, `bounds` two numbers or vectors.
-    The result's `x`, `cost`, `fun` and `grad` are differentiable, in both modes and at any order, in `args` and whatever fun
-    closes over (the residuals' curvature counts), not in x0. Traced, a solver that fails warns, besides `success`.
+    A number as x0 is a vector of one element, as in SciPy. The Jacobian is funcad's: another `jac` raises TypeError; `loss` is
+    one of SciPy's names, `bounds` two numbers or vectors. The result's `x`, `cost`, `fun` and `grad` are differentiable, in
+    both modes and at any order, in `args` and whatever fun closes over (the residuals' curvature counts), not in x0. Traced, a
+    solver that fails warns, besides `success`.
 
     >>> import numpy as np, funcad
     >>> fit = lambda y: funcad.scipy.optimize.least_squares(lambda p: p[0] * np.arange(3.0) - y, np.ones(1)).x[0]
@@ -77,7 +78,7 @@ def least_squares(
     if loss not in _LOSSES:
         raise ValueError(f"`loss` must be one of {sorted(_LOSSES)} for funcad.scipy.optimize.least_squares, got {loss!r}")
     args = args if isinstance(args, tuple) else (args,)
-    vector, start = unknown("least_squares: x0", x0)
+    vector, start = unknown("least_squares: x0", x0, one=True)
     residuals = Hoisted(lambda v: ravelled("least_squares", fun(vector.tree(v), *args, **(kwargs or {})), vector), start)
     value, slope = residuals.compiled(), residuals.compiled(jacfwd)
     dtype, n = vector.dtype, vector.size

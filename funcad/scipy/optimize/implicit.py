@@ -63,10 +63,24 @@ def _unflatten(cls: type, static: tuple, leaves: Sequence[Any]) -> Any:
     return cls(**dict(zip(names, leaves)), **dict(texts))
 
 
-def unknown(what: str, x0: Any) -> tuple[Vector, Any]:
-    """(how a starting point becomes a vector, that vector); a list or tuple of plain numbers is an array, as in SciPy."""
-    if isinstance(x0, (list, tuple)) and x0 and all(is_a(v, (int, float, complex, np.generic)) for v in x0):
+def _is_nested(x: Any) -> bool:
+    """Lists or tuples, in each other perhaps, of plain numbers."""
+    return isinstance(x, (list, tuple)) and bool(x) and all(is_a(v, _NUMBERS) or _is_nested(v) for v in x)
+
+
+_NUMBERS = (int, float, complex, np.generic)
+
+
+def unknown(what: str, x0: Any, one: bool = False) -> tuple[Vector, Any]:
+    """(how a starting point becomes a vector, that vector); lists and tuples of plain numbers are an array, as in SciPy.
+
+    `one`: this function of SciPy's makes a vector of one element of a number, and gives such a vector.
+    """
+    if _is_nested(x0):
         x0 = np.asarray(x0)
+    leaves = tree.leaves(x0)
+    if one and len(leaves) == 1 and leaves[0] is x0 and shape_of(x0) == ():
+        x0 = reshape(x0, shape=(1,))
     vector = Vector(what, x0)
     return vector, stop_gradient(vector.flat(x0))
 

@@ -166,7 +166,7 @@ def minimize(
     `constraints`, by the equations of Karush, Kuhn and Tucker (LinAlgError if these are singular). They do not depend on x0.
     The derivative is as accurate as the solution: set `tol`. Traced, a solver that fails warns, besides `success`, and what
     SciPy returns only for the record (message, hess_inv ...) is left out; under vmap the solver runs once per lane. A list of
-    plain numbers as x0 is an array, as in SciPy.
+    plain numbers as x0 is an array and a number a vector of one element, as in SciPy.
 
     >>> import numpy as np, funcad
     >>> def distance(x, a):
@@ -179,7 +179,7 @@ def minimize(
         if given is not None and given is not False:
             raise TypeError(f"minimize: leave {name} out; funcad computes it from fun")
     args = args if isinstance(args, tuple) else (args,)
-    vector, start = unknown("minimize: x0", x0)
+    vector, start = unknown("minimize: x0", x0, one=True)
     if vector.dtype.kind == "c":
         raise TypeError("minimize: x0 must be real; minimize over the real and imaginary parts of complex unknowns")
     limits_given = constraints is not None and not (isinstance(constraints, (list, tuple)) and not constraints)

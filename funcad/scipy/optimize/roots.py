@@ -79,6 +79,7 @@ def root(
 ) -> Any:
     """The pytree x with `fun(x, *args) = 0`, from x0, by SciPy's solvers; an OptimizeResult, its x like x0.
 
+    A number as x0 becomes a vector of one element by "hybr" and "lm", and stays a number by the other methods, as in SciPy.
     The Jacobian is funcad's: `jac` must be left out (TypeError). `fun` returns as many numbers as x0 has (ValueError).
     The result's `x` is differentiable, in both modes and at any order, in `args` and whatever `fun` closes over; not in x0.
     Traced, a solver that fails warns, besides `success`, and what SciPy returns only for the record is left out.
@@ -91,11 +92,11 @@ def root(
     if jac is not None and jac is not False:
         raise TypeError("root: leave jac out; funcad computes it from fun")
     args = _tuple(args)
-    vector, start = unknown("root: x0", x0)
+    by_jacobian = method in ("hybr", "lm")
+    vector, start = unknown("root: x0", x0, one=by_jacobian)
     equations = Hoisted(_square("root", lambda x: fun(x, *args), vector), start)
     value, slope = equations.compiled(), equations.compiled(jacfwd)
     dtype = vector.dtype
-    by_jacobian = method in ("hybr", "lm")
 
     def run(x: Any, *values: Any) -> Any:
         narrow = lambda v: np.asarray(v).astype(dtype)

@@ -1,0 +1,291 @@
+"""Type tests of traced values: they take the branch that the values they stand for would take."""
+
+from __future__ import annotations
+
+import collections.abc
+import copy
+import dataclasses
+import functools
+import json
+import numbers
+import pickle
+import typing
+from enum import IntEnum
+
+import numpy as np
+import pytest
+
+import funcad as fc
+import funcad.numpy as fnp
+from tests.standin import DeviceArray, registered, to_device
+
+KINDS = [
+    np.ndarray, np.generic, np.number, np.floating, np.float64, np.float32, np.integer, np.int64, np.complexfloating, np.bool_,
+    float, int, bool, complex, str, list, tuple, numbers.Number, numbers.Complex, numbers.Real, numbers.Integral,
+    collections.abc.Iterable, collections.abc.Sized, collections.abc.Container, collections.abc.Collection,
+    collections.abc.Sequence, collections.abc.Mapping, type(None),
+]  # fmt: skip
+
+
+@functools.singledispatch
+def dispatched(x):
+    return "object"
+
+
+for _kind in (float, int, np.ndarray, np.generic, collections.abc.Iterable):
+    dispatched.register(_kind, functools.partial(lambda name, x: name, _kind.__name__))
+
+
+def matched(x):
+    match x:
+        case bool():
+            return "bool"
+        case int():
+            return "int"
+        case float(value):
+            return "float", value is x
+        case complex():
+            return "complex"
+        case np.ndarray(shape=shape):
+            return "array", shape
+        case np.generic():
+            return "generic"
+        case [*_]:
+            return "sequence"
+    return "other"
+
+
+def answers(x):
+    """What Python and NumPy say of the type of x."""
+    return {
+        "isinstance": [k.__name__ for k in KINDS if isinstance(x, k)],
+        "subclass": [k.__name__ for k in (np.ndarray, np.generic, float) if issubclass(x.__class__, k)],
+        "class": x.__class__,
+        "isscalar": np.isscalar(x),
+        "public isscalar": fnp.isscalar(x),
+        "iterable": np.iterable(x),
+        "singledispatch": dispatched(x),
+        "match": matched(x),
+        "len": hasattr(x, "__len__"),
+        "numerator": hasattr(x, "numerator"),
+    }
+
+
+VALUES = [
+    2.5, 3, True, 1.5 + 2j, np.float64(2.5), np.float32(2.5), np.int64(3), np.int32(3), np.bool_(True), np.complex64(1j),
+    np.array([1.0, 2.0]), np.zeros((2, 0), np.float32), np.arange(6).reshape(2, 3)[:, ::-1], np.array([True]), np.array([1j]),
+]  # fmt: skip
+
+
+def recorded(transform, *args):
+    """The answers inside a transformed function."""
+    found = []
+
+    def f(*xs):
+        found.append(answers(xs[-1]))
+        return xs[0] * 1.0
+
+    transform(f)(*args)
+    return found
+
+
+@pytest.mark.parametrize("x", VALUES, ids=repr)
+def test_jitted_values_answer_as_what_they_stand_for(x):
+    for found in recorded(fc.jit, x) + recorded(lambda f: fc.jit(fc.jit(f)), x):
+        assert found == answers(x)
+
+
+@pytest.mark.parametrize("x", [v for v in VALUES if np.asarray(v).dtype.kind == "f"] + [np.array(2.5)], ids=repr)
+def test_differentiated_values_answer_as_what_they_stand_for(x):
+    total = lambda f: lambda v: np.sum(f(v) ** 2)
+    for transform in (
+        lambda f: lambda v: fc.jvp(f, (v,), (v,)),
+        lambda f: fc.grad(total(f)),
+        lambda f: fc.grad(lambda v: np.sum(fc.grad(total(f))(v))),
+        lambda f: lambda v: fc.vjp(f, v),
+        lambda f: lambda v: fc.linearize(f, v),
+        lambda f: fc.hessian(total(f)),
+    ):
+        for found in recorded(transform, x):
+            assert found == answers(x)
+
+
+def test_values_on_the_way():
+    """Python's arithmetic gives Python's numbers, NumPy's functions NumPy's, reductions scalars."""
+
+    def f(x, v):
+        made = [x * 2.0, np.sin(x), x > 0, v * x, np.sum(v), v[0], v[:1], v > 0, x * np.float32(2), v.reshape(1, 2)]
+        found.append([answers(y) for y in made])
+        return np.sum(v) * x
+
+    found = []
+    f(0.5, np.ones(2))
+    for transform in (lambda f: f, fc.jit, fc.grad, lambda f: fc.jit(fc.grad(f)), lambda f: fc.grad(fc.jit(f))):
+        transform(f)(0.5, np.ones(2))
+        assert found[-1] == found[0]
+
+
+def test_lanes_and_rows_are_numbers():
+    scalar, row = answers(np.float64(1.0)), answers(np.ones(2))
+    assert recorded(fc.vmap, np.ones(3)) == [scalar]
+    assert recorded(lambda f: fc.vmap(fc.grad(f)), np.ones(3)) == [scalar]
+    assert recorded(lambda f: fc.vmap(fc.vmap(f)), np.ones((3, 2))) == [scalar]
+    assert recorded(fc.vmap, np.ones((3, 2))) == [row]
+    seen = []
+    body = lambda c, x: (seen.append((answers(c), answers(x))), (c + np.sum(x), None))[1]
+    for run in (fc.scan, fc.jit(fc.scan, static_argnums=0), fc.grad(lambda c, xs: fc.scan(body, c, xs)[0])):
+        run(*([body] if run is not None and "scan" in getattr(run, "__name__", "") else []), np.float64(0.0), np.ones((3, 2)))
+    assert seen and all(pair == (scalar, row) for pair in seen)
+
+
+def test_bodies_of_control_flow_and_custom_rules():
+    x, seen = np.ones(2), []
+
+    def f(v):
+        seen.append(answers(v))
+        return v * 2.0
+
+    rule = fc.custom_jvp(f)
+    rule.defjvp(lambda primals, tangents: (f(primals[0]), 2.0 * tangents[0]))
+    for program in (
+        lambda v: fc.cond(np.all(v > 0), f, f, v),
+        lambda v: fc.while_loop(lambda w: np.all(f(w) < 3.0), f, v),
+        lambda v: fc.fori_loop(0, 2, lambda i, w: f(w), v),
+        fc.checkpoint(f),
+        rule,
+    ):
+        for transform in (fc.jit, lambda p: fc.jacfwd(p), lambda p: fc.vmap(p, in_axes=1)):
+            transform(program)(np.stack([x, x]))
+    assert seen and all(found["class"] is np.ndarray for found in seen)
+
+
+def branching(x):
+    """A function whose value depends on types only."""
+    if isinstance(x, np.ndarray):
+        return np.sum(x**2)
+    if np.isscalar(x) and isinstance(x, float):
+        return x**3 if type(x * 1) is not str else x
+    return 5 * x
+
+
+def test_the_branches_are_those_of_plain_python():
+    assert fc.grad(branching)(3.0) == 27.0
+    assert fc.grad(branching)(np.float64(3.0)) == 27.0
+    assert fc.grad(branching)(np.float32(3.0)) == np.float32(5.0)
+    np.testing.assert_array_equal(fc.grad(branching)(np.array([3.0])), [6.0])
+    assert fc.grad(branching)(np.array(3.0)) == 6.0
+    np.testing.assert_array_equal(fc.vmap(fc.grad(branching))(np.array([1.0, 2.0])), [3.0, 12.0])
+    assert fc.jit(fc.hessian(branching))(2.0) == 12.0
+    assert [fc.jit(branching)(x) for x in (2.0, 2, np.float32(2), np.ones(2))] == [8.0, 10, 10.0, 2.0]
+
+
+def test_arrays_on_a_device():
+    """Programs are traced for NumPy's arrays or for the device's: one program never answers for both."""
+
+    def new():
+        def f(x):
+            seen.append((isinstance(x, DeviceArray), isinstance(x, np.ndarray), isinstance(np.sum(x), DeviceArray)))
+            return np.sum(x * x)
+
+        return f
+
+    seen = []
+    f = new()
+    loop = lambda f: lambda x: fc.while_loop(lambda c: f(c) < 9.0, lambda c: c + 1.0, x)
+    with registered():
+        x = to_device(np.arange(3.0))
+        for program in (
+            fc.grad(new()), fc.jit(new()), fc.grad(fc.jit(new())), fc.jit(fc.grad(new())), fc.checkpoint(new()),
+            fc.jit(fc.checkpoint(new())), lambda x: fc.cond(to_device(np.array(True)), new(), new(), x), loop(new()),
+            lambda x: fc.scan(lambda c, _: (c + f(c), None), x, length=2)[0],
+            lambda x: fc.vmap(loop(f))(to_device(np.ones((2, 3)))),
+        ):  # fmt: skip
+            seen.clear()
+            program(x)
+            assert set(seen) == {(True, False, True)}
+        jitted = fc.jit(new())
+        assert float(jitted(x)) == jitted(np.arange(3.0)) == 5.0
+        assert seen[-1] == (False, True, False)
+        assert jitted.cache_info().currsize == 2
+
+
+# -- what looks at types on the way to something else
+
+
+@dataclasses.dataclass
+class Point:
+    x: typing.Any
+    y: typing.Any = 0.0
+
+
+class Level(IntEnum):
+    TWO = 2
+
+
+def test_copies_containers_and_texts():
+    def f(x):
+        assert copy.copy(x) is x and copy.deepcopy({"a": [x]})["a"][0] is x
+        assert dataclasses.asdict(Point(x))["x"] is x
+        assert dataclasses.replace(Point(1.0), y=x).y is x
+        assert dir(x) == sorted(dir(x)) and "__float__" in dir(x)
+        texts.append((f"{x}", str(x), format(x, ""), f"{x:.2f}", repr(x).startswith("Tracer<")))
+        return x * 2.0
+
+    texts = []
+    fc.grad(f)(1.5)
+    assert texts == [("1.5", "1.5", "1.5", "1.50", True)]
+    fc.jit(lambda x: (copy.deepcopy([x])[0], repr(x))[0])(np.ones(2))
+
+
+@pytest.mark.parametrize("x", [1.5, np.ones(2)], ids=["number", "array"])
+@pytest.mark.parametrize("transform", [fc.jit, lambda f: lambda x: fc.jvp(f, (x,), (x,))], ids=["jit", "jvp"])
+def test_what_needs_real_memory_refuses(transform, x):
+    def of(convert):
+        return lambda v: (convert(v), v * 1.0)[1]
+
+    for convert in (np.asarray, np.array, np.float64, lambda v: np.array([v]), lambda v: np.asarray(v, float)):
+        with pytest.raises(fc.errors.TracerArrayConversionError, match="Remedy"):
+            transform(of(convert))(x)
+    for convert in (pickle.dumps, lambda v: pickle.dumps([v], 2), json.dumps, lambda v: json.dumps({"a": v}, indent=1)):
+        with pytest.raises(TypeError):
+            transform(of(convert))(x)
+
+
+def test_numbers_have_the_attributes_of_numbers():
+    def f(x, n):
+        assert n.numerator is n and n.denominator == 1 and n + 0 is not n
+        assert not hasattr(x, "numerator")
+        with pytest.raises(TypeError, match="has no len"):
+            len(n)
+        return np.where(x.is_integer(), 1.0, 2.0) + 0 * n
+
+    assert [fc.jit(f)(v, 3) for v in (2.0, 2.5, np.inf, np.nan)] == [1.0, 2.0, 2.0, 2.0]
+    assert fc.jvp(lambda x: 1.0 * x.is_integer(), (2.0,), (1.0,))[0] == 1.0
+    assert len(recorded(fc.jit, np.ones((4, 2)))) == 1
+    assert fc.jit(lambda x: x * len(x))(np.ones((4, 2))).sum() == 32.0
+    with pytest.raises(TypeError, match="unsized"):
+        fc.grad(lambda x: x * len(x))(np.array(1.0))
+
+
+def test_subclasses_of_numbers_compute_as_numbers():
+    class Length(float):
+        pass
+
+    for two in (Level.TWO, Length(2.0)):
+        for f in (lambda x, t=two: x * t, lambda x, t=two: np.multiply(t, x), lambda x, t=two: x**t / t):
+            for x in (3.0, np.array([3.0, 4.0])):
+                np.testing.assert_array_equal(fc.jit(f)(x), f(x))
+                np.testing.assert_array_equal(fc.jvp(f, (x,), (np.ones_like(x) if np.ndim(x) else 1.0,))[0], f(x))
+
+
+def test_a_tracer_is_still_found_by_its_own_type():
+    from funcad.ir.aval import is_a
+    from funcad.ir.tracer import Tracer
+
+    def f(x):
+        assert isinstance(x, Tracer) and type(x) is Tracer and is_a(x, Tracer)
+        assert isinstance(x, float) and not is_a(x, float)
+        assert isinstance(x, fnp.ndarray)
+        return x * 1.0
+
+    assert fc.grad(f)(2.0) == 1.0
