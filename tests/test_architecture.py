@@ -10,6 +10,7 @@ import sys
 import types
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 import funcad
@@ -183,6 +184,29 @@ def test_nothing_is_left_to_do(path: Path) -> None:
 @all_files
 def test_modules_say_what_they_are(path: Path) -> None:
     assert ast.get_docstring(parsed(path)) or not path.read_text(encoding="utf8").strip(), name(path)
+
+
+VALUES = (int, float, complex, bool, np.ndarray, np.generic)  # what a traced value may stand for
+
+
+@all_files
+def test_values_are_told_apart_by_their_real_type(path: Path) -> None:
+    """A traced value answers `isinstance` as an array or a number: inside funcad that would take it for one."""
+    module: types.ModuleType | None = None
+    for node in ast.walk(parsed(path)):
+        if not (isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "isinstance"):
+            continue
+        if folder(path) in ("tour", "__main__"):
+            continue
+        module = module or importlib.import_module(dotted(path))
+        try:
+            kinds = eval(ast.unparse(node.args[1]), vars(module))
+        except NameError:  # of the function's own
+            continue
+        for kind in kinds if isinstance(kinds, tuple) else (kinds,):
+            for value in VALUES:
+                taken = issubclass(kind, value) or kind is not object and issubclass(value, kind)
+                assert not taken, f"{name(path)}:{node.lineno} asks isinstance(..., {kind.__name__}): use is_a of ir/aval.py"
 
 
 # -- the public list
