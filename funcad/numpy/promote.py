@@ -64,7 +64,7 @@ def is_operand(x: Any) -> bool:
         return True
     if kind is np.ndarray:
         return x.dtype.kind in KINDS
-    if overrides(kind, "__array_ufunc__") or getattr(kind, "__array_priority__", 0.0) > Tracer.__array_priority__:
+    if overrides(kind, "__array_ufunc__") or getattr(x, "__array_priority__", 0.0) > Tracer.__array_priority__:
         return False
     if is_a(x, np.ndarray):
         return x.dtype.kind in KINDS
