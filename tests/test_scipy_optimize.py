@@ -6,11 +6,12 @@ import warnings
 
 import numpy as np
 import pytest
+import scipy.integrate
 import scipy.optimize
 
 import funcad.scipy.optimize as optimize
 from funcad import grad, hessian, jacfwd, jacrev, jit, jvp, tree, vmap
-from funcad.errors import TracerBoolConversionError
+from funcad.errors import TracerArrayConversionError, TracerBoolConversionError
 from funcad.testing import check_grads
 
 A = np.array([2.0, -1.0])
@@ -278,3 +279,63 @@ def test_curve_fit_is_scipys_and_differentiable():
     fit = lambda y: optimize.least_squares(lambda p: model(t, p[0], p[1]) - y, np.ones(2), bounds=([0, 0], [3, 1.0]), **tight)
     np.testing.assert_allclose(jacrev(lambda y: fit(y).x)(y)[1], 0.0, atol=1e-10)  # at its bound
     np.testing.assert_allclose(fit(y).x[1], 1.0)
+
+
+# -- SciPy's own shapes, and SciPy's own functions
+
+
+@pytest.mark.parametrize("x0", [0.5, 1, np.float64(0.5), np.array(0.5), [0.5], np.array([0.5, 0.6])], ids=repr)
+def test_shapes_of_results_are_scipys(x0):
+    """What SciPy makes a vector of one element is one here, for the function and in the result."""
+    shapes = []
+
+    def equations(x, a=2.0):
+        shapes.append(np.shape(x))
+        return x * x - a
+
+    def squares(x, a=2.0):
+        shapes.append(np.shape(x))
+        return np.sum((x - a) ** 2)
+
+    calls = [(lambda lib, m=m, **o: lib.root(equations, x0, method=m, **o)) for m in ("hybr", "lm", "krylov", "df-sane")]
+    calls += [(lambda lib, m=m, **o: lib.minimize(squares, x0, method=m, **o)) for m in ("BFGS", "Nelder-Mead")]
+    calls += [lambda lib, **o: lib.least_squares(equations, x0, **o)]
+    for call in calls:
+        shapes.clear()
+        theirs = call(scipy.optimize)
+        expected = np.shape(theirs.x), np.shape(theirs.fun), set(shapes)
+        shapes.clear()
+        ours = call(optimize)
+        assert (np.shape(ours.x), np.shape(ours.fun), set(shapes)) == expected
+        np.testing.assert_allclose(ours.x, theirs.x, rtol=1e-4)
+        traced = jit(lambda a, call=call: call(optimize, args=(a,)).x)(2.0)
+        assert np.shape(traced) == expected[0]
+
+
+def test_functions_of_scipys_name_ours():
+    """Also where SciPy's code in C goes on in spite of our error, and fails with one of its own."""
+    solvers = {
+        **{name: lambda f, s: s(f, 0.0, 9.0) for name in ("brentq", "brenth", "bisect", "ridder", "toms748")},
+        "root_scalar": lambda f, s: s(f, bracket=[0.0, 9.0]).root,
+        "least_squares": lambda f, s: s(f, np.ones(1)).x[0],
+        "minimize": lambda f, s: s(lambda x: np.sum(f(x) ** 2), np.ones(1)).x[0],
+    }
+    for name, solve in solvers.items():
+        theirs, ours = getattr(scipy.optimize, name), getattr(optimize, name)
+        program = lambda solver, solve=solve: lambda a: solve(lambda x: x * x - a, solver)
+        remedy = f"call funcad.scipy.optimize.{name}, which takes traced values, instead of scipy.optimize.{name}"
+        for transform in (grad, jit):
+            with pytest.raises(TypeError, match=remedy) as caught:
+                transform(program(theirs))(4.0)
+            assert caught.type in (TracerArrayConversionError, TracerBoolConversionError)
+        assert abs(jit(program(ours))(4.0) - 2.0) < 1e-3
+    with pytest.raises(TracerArrayConversionError, match="call funcad.scipy.integrate.quad, which takes"):
+        grad(lambda a: scipy.integrate.quad(lambda x: a * x, 0, 1)[0])(2.0)
+
+
+def test_solvers_that_swallow_errors_get_a_note(capfd):
+    for solve in (lambda f: scipy.optimize.fsolve(f, np.ones(1)), lambda f: scipy.optimize.root(f, np.ones(1)).x):
+        with pytest.raises(Exception, match="not a proper array of floats") as caught:
+            grad(lambda a, solve=solve: solve(lambda x: x * x - a)[0])(4.0)
+        assert "call funcad.scipy.optimize.root" in caught.value.__notes__[0]
+    assert "TracerArrayConversionError" in capfd.readouterr().err

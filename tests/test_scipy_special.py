@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -245,3 +247,40 @@ def test_door_of_names_that_scipy_does_not_have() -> None:
         return x + x
 
     assert doubled(2.0) == 4.0 and doubled.__name__ == "no_such_function" and grad(doubled)(2.0) == 2.0
+
+
+ARRAY_API = """
+import numpy as np, scipy, scipy.special
+import funcad, funcad.scipy.special as own
+from funcad.errors import TracerArrayConversionError
+x = np.array([1.5, 2.5])
+assert scipy.special.gammaln is not scipy.special._ufuncs.gammaln  # the setting is heeded
+for name in ("gammaln", "erf", "ndtr", "i0"):
+    plain, ours = getattr(scipy.special, name), getattr(own, name)
+    expected = funcad.grad(lambda x: np.sum(ours(x)))(x)
+    h = 1e-6
+    assert np.allclose(expected, (ours(x + h) - ours(x - h)) / (2 * h), rtol=1e-6), name
+    for transform in (funcad.grad, lambda f: funcad.jit(funcad.grad(f))):
+        try:
+            found = transform(lambda x: np.sum(plain(x)))(x)
+        except TracerArrayConversionError as error:  # older versions ask no array for its namespace's functions
+            assert tuple(map(int, scipy.__version__.split(".")[:2])) < (1, 16) and "funcad.scipy" in str(error)
+        else:
+            assert np.array_equal(found, expected), name
+    assert np.array_equal(funcad.vmap(ours)(x), ours(x)) and np.array_equal(funcad.jit(ours)(x), ours(x))
+print("done")
+"""
+
+
+@pytest.mark.skipif(not hasattr(scipy.special._ufuncs, "gammaln"), reason="SciPy keeps its ufuncs elsewhere")
+def test_scipys_own_support_of_other_arrays():
+    """SCIPY_ARRAY_API=1 puts functions in Python before SciPy's ufuncs."""
+    done = subprocess.run(
+        [sys.executable, "-c", ARRAY_API],
+        capture_output=True,
+        text=True,
+        check=False,
+        env={**os.environ, "SCIPY_ARRAY_API": "1"},
+        cwd=Path(funcad.__file__).parents[1],
+    )
+    assert done.stdout.strip() == "done", done.stderr
