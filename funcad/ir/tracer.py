@@ -3,7 +3,8 @@
 One class for every transform. A tracer of an *abstract* trace (jit, vmap, scan bodies) has a variable and no value. A tracer
 of a *following* trace (jvp, grad outside jit) holds a primal, which is an array or an outer tracer, and a tangent, or None.
 Python control flow (`if`, `int`, `len`, `print`, masks) reads the primal; conversions that would cut the derivative raise.
-NumPy-like operators and methods come from `Tracer.namespace`, set once by `funcad.numpy`: the one upward reference.
+NumPy-like operators and methods come from `Tracer.namespace`, set once by `funcad.numpy`: the one upward reference. Trap: a
+tracer passes for an array or a number in every `isinstance`, so code of funcad's own asks for `type(x)`, or `is_a` of aval.py.
 """
 
 from __future__ import annotations
@@ -134,7 +135,14 @@ class _Unseen(type):
 
 
 class Tracer(metaclass=_Unseen):
-    """A traced array: it has a shape and a dtype, takes part in NumPy expressions, and is recorded."""
+    """A traced array: it has a shape and a dtype, takes part in NumPy expressions, and is recorded.
+
+    It answers type tests as the value it stands for: `isinstance` (NumPy's, Python's and a device's types, `numbers`,
+    `collections.abc`), `x.__class__`, `match`, `functools.singledispatch`, `np.isscalar`. Shaped values are arrays; a value of
+    rank 0 is float, int, bool or complex where Python's arithmetic would give one, else NumPy's scalar. Out of reach, so use
+    `isinstance`, `np.ndim(x)` or `np.iterable(x)`: `type(x) is float`, C and typed Cython code, `hasattr(x, "__iter__")`, and,
+    where there is no value (jit, vmap, loops), the difference between a NumPy scalar and an array of rank 0.
+    """
 
     # `owner` is the trace and `variable` the var: arrays have methods called trace and var
     __slots__ = ("owner", "variable", "primal", "tangent", "source", "_aval")
