@@ -179,6 +179,50 @@ def test_the_branches_are_those_of_plain_python():
     assert [fc.jit(branching)(x) for x in (2.0, 2, np.float32(2), np.ones(2))] == [8.0, 10, 10.0, 2.0]
 
 
+ARRAY, SCALAR = np.array(3.0), np.float64(3.0)  # of one aval: only the program of a function that asks tells them apart
+
+
+def by_type(x):
+    return x**2 if isinstance(x, np.ndarray) else 5 * x
+
+
+@pytest.mark.parametrize(
+    "way",
+    [
+        lambda f: f, fc.jit, fc.checkpoint, lambda f: lambda x: fc.jit(f)(x) * 1.0, lambda f: lambda x: fc.cond(True, f, f, x),
+        lambda f: lambda x: fc.cond(np.sum(x) > 0, f, f, x),
+    ],
+    ids=["plain", "jit", "checkpoint", "called", "cond", "traced cond"],
+)  # fmt: skip
+def test_arrays_of_rank_0_are_no_scalars(way):
+    """In both orders and warm, when calls are written out for a signature and compiled programs compare dtypes only."""
+    for first, second in ((ARRAY, SCALAR), (SCALAR, ARRAY)):
+        value, slope = fc.jit(way(lambda x: by_type(x))), fc.jit(fc.grad(way(lambda x: by_type(x))))
+        for _ in range(12):
+            for x in (first, second):
+                assert value(x) == by_type(x) == (9.0 if x is ARRAY else 15.0)
+                assert slope(x) == (6.0 if x is ARRAY else 5.0)
+        assert value.cache_info().currsize == slope.cache_info().currsize == 2
+    assert [fc.grad(way(by_type))(x) for x in (ARRAY, SCALAR)] == [6.0, 5.0]
+
+
+def test_arrays_of_rank_0_among_others():
+    pair = fc.jit(lambda p: by_type(p["a"]) + by_type(p["b"][0]))
+    for _ in range(8):
+        for a in (ARRAY, SCALAR):
+            for b in (ARRAY, SCALAR):
+                assert pair({"a": a, "b": (b,)}) == by_type(a) + by_type(b)
+    assert pair.cache_info().currsize == 4
+    silent = fc.jit(lambda x: x * 2.0)
+    for _ in range(8):
+        assert silent(ARRAY) == silent(SCALAR) == 6.0
+    assert silent.cache_info().currsize == 1  # nobody asked: one program serves both
+    for x, expected in ((ARRAY, 9.0), (SCALAR, 15.0)):
+        np.testing.assert_array_equal(fc.vmap(lambda a, b: a * by_type(b), in_axes=(0, None))(np.ones(2), x), [expected] * 2)
+    named = fc.vmap(lambda a: fc.psum(a, "i") * 0 + by_type(a), axis_name="i")
+    np.testing.assert_array_equal(named(np.full(2, 3.0)), [15.0, 15.0])  # lanes of an array are numbers
+
+
 def test_arrays_on_a_device():
     """Programs are traced for NumPy's arrays or for the device's: one program never answers for both."""
 

@@ -97,7 +97,7 @@ def trace_carry(
     avals = list(map(plain, carry))
     n = len(avals)
     while True:
-        jaxpr, consts = trace_function(f, [*avals, *rest], name=f"the body of {what}", staging=staging, inputs=inputs)
+        jaxpr, consts = trace_function(f, [*avals, *rest], name=f"the body of {what}", staging=staging, beside=inputs)
         found = [
             _next_carry(what, a, o.aval, structure, i)
             for i, (a, o) in enumerate(zip(avals, jaxpr.outputs))

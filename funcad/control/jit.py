@@ -347,13 +347,13 @@ class _Core:
         shapes = tuple([(a.shape, a.dtype, a.weak) for a in avals])
         key = Signature(in_tree, shapes, statics, self.programs, axes, state.default_device, array_type(leaves))
         try:
-            entry = self.cache.get(key)
+            key, entry = self.cache.get(key, leaves)
         except TypeError:
             self._refuse_unhashable(args, kwargs)
             raise
         if entry is None:
             with self.cache.turn():
-                entry = self.cache.entries.get(key)
+                key, entry = self.cache.find(key, leaves)
                 if entry is None:
                     report = reporter()
                     if report is not None:
@@ -378,7 +378,7 @@ class _Core:
         jaxpr, consts = trace_function(flat, avals, name=f"jit({name_of(self.f)})", inputs=leaves)
         if self.fast_math:
             jaxpr.memo["fast_math"] = True  # read by the passes
-        return Entry(jaxpr, consts, in_tree, store.tree)
+        return Entry(jaxpr, consts, in_tree, store.tree, leaves)
 
     def argument_names(self, args: tuple) -> list[str]:
         """Names of the positional arguments that are not static."""

@@ -20,6 +20,8 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any, NamedTuple
 
+import numpy as np
+
 from funcad.control.rewire import forget_interned
 from funcad.ir.jaxpr import Jaxpr
 from funcad.transforms.structural import forget
@@ -50,18 +52,25 @@ class Signature(NamedTuple):
     axes: tuple  # (name, size) of the axes that are bound around the call
     device: str
     arrays: type  # of the arguments, for which traced values answer type tests: NumPy's or the device's
+    numbers: tuple | None = None  # which leaves are arrays of rank 0: in the second and later keys of programs that asked
+
+
+def _arrays_of_rank_0(leaves: list) -> tuple:
+    """Which leaves are arrays of rank 0, where a number of the same dtype has the same aval."""
+    return tuple([issubclass(x.__class__, np.ndarray) and not x.ndim for x in leaves])
 
 
 class Entry:
     """One traced program."""
 
-    __slots__ = ("jaxpr", "consts", "in_tree", "out_tree", "runs", "write_at")
+    __slots__ = ("jaxpr", "consts", "in_tree", "out_tree", "runs", "write_at", "numbers")
 
-    def __init__(self, jaxpr: Jaxpr, consts: list, in_tree: Any, out_tree: Any):
+    def __init__(self, jaxpr: Jaxpr, consts: list, in_tree: Any, out_tree: Any, leaves: list):
         self.jaxpr = jaxpr
         self.consts = consts
         self.in_tree = in_tree
         self.out_tree = out_tree
+        self.numbers = _arrays_of_rank_0(leaves) if "asked" in jaxpr.memo else None
         self.runs = 0  # calls that asked the cache
         self.write_at = 2  # the run at which a call of its own is written, see jit_call.py
 
@@ -97,15 +106,25 @@ class Cache:
             self._ticks_read += 1
             return hits
 
-    def get(self, key: Signature) -> Entry | None:
+    def find(self, key: Signature, leaves: list) -> tuple[Signature, Entry | None]:
+        """The program of a call and its key, which tells arrays of rank 0 from numbers if the first program did."""
+        entry = self.entries.get(key)
+        if entry is not None and entry.numbers is not None:
+            numbers = _arrays_of_rank_0(leaves)
+            if numbers != entry.numbers:
+                key = key._replace(numbers=numbers)
+                entry = self.entries.get(key)
+        return key, entry
+
+    def get(self, key: Signature, leaves: list) -> tuple[Signature, Entry | None]:
         with self.lock:
-            entry = self.entries.get(key)
+            key, entry = self.find(key, leaves)
             if entry is None:
                 self.misses += 1
             else:
                 self.tick()
                 self.entries.move_to_end(key)
-            return entry
+            return key, entry
 
     def put(self, key: Signature, entry: Entry) -> None:
         with self.lock:

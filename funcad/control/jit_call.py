@@ -194,6 +194,8 @@ class _Writer:
     def leaf(self, name: str, x: Any) -> None:
         kind = type(x)
         self.inputs.append(name)
+        if self.entry.numbers is not None and (kind is np.ndarray and not x.ndim or issubclass(kind, np.generic)):
+            self.structure.append(f"type({name}) is {self.constant(kind)}")  # which a program's `fast` need not compare
         if kind is np.ndarray:
             if not x.dtype.isnative or x.dtype.kind == "V":
                 raise _Unsuited

@@ -100,6 +100,8 @@ def _differences(new: Signature, old: Signature, names: Sequence[str]) -> Iterat
         yield 1, f"named axes around the call: {dict(new.axes) or 'none'}, before {dict(old.axes) or 'none'}"
     if new.device != old.device:
         yield 1, f"default_device: {new.device}, before {old.device}"
+    if new.numbers != old.numbers:
+        yield 1, "arrays of rank 0 where numbers were before, or numbers where arrays were: the function asks for types"
     if new.arrays is not old.arrays:
         yield 1, f"arrays: {new.arrays.__module__}'s, before {old.arrays.__module__}'s"
 

@@ -398,7 +398,7 @@ def run_while(what: str, cond_fun: Any, body_fun: Any, init: Any, names: tuple[s
             )
         return leaves
 
-    cond, cond_consts = trace_function(test, avals, name=f"the condition of {what}", staging=True, inputs=carry)
+    cond, cond_consts = trace_function(test, avals, name=f"the condition of {what}", staging=True, beside=carry)
     cond = interned(coerce(cond, [Aval((), np.dtype(bool))]))
     inputs = [*cond_consts, *consts, *strengthened(carry, avals)]
     outs = while_p(*inputs, cond=cond, body=jaxpr, n_cond=len(cond_consts), n_consts=len(consts))

@@ -138,13 +138,15 @@ class Trace:
 class AbstractTrace(Trace):
     """Records equations without running them: bodies of jit, vmap, scan, and every program derived by a transform."""
 
-    __slots__ = ("equations", "captured", "inputs", "locks", "protect", "mode", "modes", "array")
+    __slots__ = ("equations", "captured", "inputs", "locks", "protect", "mode", "modes", "array", "given", "asked")
 
     def __init__(self, name: str, protect: Callable[[Any], Any] | None = None, with_modes: bool = False):
         super().__init__(name)
         self.modes: dict[int, Any] | None = {} if with_modes else None  # of equations written in another errstate than ...
         self.mode = error_mode() if with_modes else None  # ... that in which the trace was opened
         self.array: type = np.ndarray if state.abstract is None else state.abstract.array  # what its values stand for
+        self.given: dict[Var, Any] = {}  # inputs of rank 0 -> what they stand for: a NumPy scalar, or an array of rank 0
+        self.asked = False  # did somebody ask which of the two?
         self.equations: list[Equation] = []
         self.captured: dict[int, tuple[Var, Any]] = {}
         self.inputs: list[Var] = []
@@ -224,6 +226,7 @@ class AbstractTrace(Trace):
 
     def close(self) -> None:
         self.closed = True
+        self.given = {}
         if self.locks is not None:
             self.locks.release()
 
@@ -246,15 +249,17 @@ def trace_function(
     abstract: bool = True,
     with_modes: bool = False,
     inputs: Sequence[Any] = (),
+    beside: Sequence[Any] = (),
 ) -> tuple[Jaxpr, list[Any]]:
     """Trace `f(*tracers) -> list of values` into `(jaxpr, captured)`; the captured values are the leading inputs.
 
     `abstract=True` means that f is the user's and runs when the program runs: effects are recorded here. `with_modes=True`:
-    the program remembers which equations were written in which `np.errstate`, because it runs un-jitted. `inputs`: values that
-    the program will run on, which say whether the arrays of the trace stand for NumPy's or a device's.
+    the program remembers which equations were written in which `np.errstate`, because it runs un-jitted. `inputs`: the values
+    that the tracers stand for, one each, whose types they answer type tests by; `beside`: values that only tell whether arrays
+    are NumPy's or a device's. A program that told arrays of rank 0 from scalars has "asked" in its memo.
     """
     trace = AbstractTrace(name, with_modes=with_modes)
-    found = array_type(inputs)
+    found = array_type([*inputs, *beside])
     if found is not np.ndarray:
         trace.array = found
     saved_staging, saved_abstract = state.staging, state.abstract
@@ -266,7 +271,11 @@ def trace_function(
             state.abstract = trace
         if abstract or staging:
             open_traces.add(trace.level)
-        return trace.jaxpr(f(*tracers))
+        trace.given = {t.variable: x for t, x in zip(tracers, inputs) if not t.variable.aval.shape}
+        jaxpr, captured = trace.jaxpr(f(*tracers))
+        if trace.asked:
+            jaxpr.memo["asked"] = True
+        return jaxpr, captured
     finally:
         state.staging, state.abstract = saved_staging, saved_abstract
         open_traces.discard(trace.level)

@@ -141,7 +141,7 @@ class Tracer(metaclass=_Unseen):
     `collections.abc`), `x.__class__`, `match`, `functools.singledispatch`, `np.isscalar`. Shaped values are arrays; a value of
     rank 0 is float, int, bool or complex where Python's arithmetic would give one, else NumPy's scalar. Out of reach, so use
     `isinstance`, `np.ndim(x)` or `np.iterable(x)`: `type(x) is float`, C and typed Cython code, `hasattr(x, "__iter__")`, and,
-    where there is no value (jit, vmap, loops), the difference between a NumPy scalar and an array of rank 0.
+    where there is no value (jit, vmap, loops), arrays of rank 0 that are made inside: they answer as scalars.
     """
 
     # `owner` is the trace and `variable` the var: arrays have methods called trace and var
@@ -166,7 +166,15 @@ class Tracer(metaclass=_Unseen):
         value = self
         while type(value) is Tracer and value.variable is None:
             value = value.primal
-        return type(value) if type(value) is not Tracer else kind_of(value.variable.aval, value.owner.array)
+        if type(value) is not Tracer:
+            return type(value)
+        variable, trace = value.variable, value.owner
+        if not variable.aval.shape and not variable.aval.weak:
+            trace.asked = True
+            kind = trace.given[variable].__class__ if variable in trace.given else None
+            if kind is trace.array:
+                return kind
+        return kind_of(variable.aval, trace.array)
 
     # -- what is known without a value
     @property

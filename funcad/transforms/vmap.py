@@ -130,12 +130,13 @@ def _run(f: Any, in_tree: Any, out_axes: Any, axis_name: Any, leaves: list, batc
     store = OutTree()
     flat = flat_function(f, in_tree, store, f"vmap of {name_of(f)}")
     avals = [aval_of(x).unbatched() if b else aval_of(x) for x, b in zip(leaves, batched)]
+    given = [None if b else x for x, b in zip(leaves, batched)]  # a lane of an array is a number, not an array of rank 0
     if axis_name is None:
-        jaxpr, consts = trace_function(flat, avals, name="vmap", with_modes=True, inputs=leaves)
+        jaxpr, consts = trace_function(flat, avals, name="vmap", with_modes=True, inputs=given, beside=leaves)
         consts = by_reference(near(consts, leaves), leaves)
         outs, out_batched = batch_eval(jaxpr, size, [*consts, *leaves], [False] * len(consts) + batched)
     else:
-        outs, out_batched = _run_named(flat, avals, axis_name, leaves, batched, size)
+        outs, out_batched = _run_named(flat, avals, axis_name, leaves, batched, size, given)
     axes = tree.flatten_axes("out_axes", store.tree, out_axes)
     result = []
     for i, (x, b, a) in enumerate(zip(outs, out_batched, axes)):
@@ -143,7 +144,9 @@ def _run(f: Any, in_tree: Any, out_axes: Any, axis_name: Any, leaves: list, batc
     return store.tree.unflatten(export(result, leaves))
 
 
-def _run_named(flat: Any, avals: list, axis_name: Any, leaves: list, batched: list, size: int) -> tuple[list, list]:
+def _run_named(
+    flat: Any, avals: list, axis_name: Any, leaves: list, batched: list, size: int, given: list
+) -> tuple[list, list]:
     """With a named axis, the index within the axis is a hidden batched input."""
     index = np.arange(size)
     outer = state.axis_env
@@ -153,7 +156,7 @@ def _run_named(flat: Any, avals: list, axis_name: Any, leaves: list, batched: li
             return flat(*xs)
 
     jaxpr, consts = trace_function(
-        with_index, [Aval((), index.dtype), *avals], name="vmap", with_modes=True, inputs=leaves
+        with_index, [Aval((), index.dtype), *avals], name="vmap", with_modes=True, inputs=[None, *given], beside=leaves
     )
     with setting(batching=axis_name):
         consts = by_reference(near([*consts, index], leaves), leaves)
