@@ -54,6 +54,9 @@ _METHODS: dict[tuple[Any, str], Callable[..., Any]] = {}  # (ufunc, "reduce" | "
 _OURS = {Tracer, np.ndarray, list, tuple, *SCALAR_AVALS}  # types of operands that have no say in what is done with them
 
 
+_ndarray = np.ndarray
+
+
 def _others(kinds: Iterable[type], method: str) -> bool:
     return any([kind not in _OURS and overrides(kind, method) for kind in kinds])
 
@@ -296,8 +299,8 @@ def ufunc_of_tracer(self: Tracer, ufunc: Any, method: str, *inputs: Any, **kwarg
 
 def function_of_tracer(self: Tracer, function: Any, types: Any, args: Any, kwargs: Any) -> Any:
     """`Tracer.__array_function__`, without a frame in between for what the table has."""
-    if len(types) > 1 and not _OURS.issuperset(types) and _others(types, "__array_function__"):
-        return NotImplemented
+    if len(types) > 1 and (len(types) > 2 or _ndarray not in types) and _others(types, "__array_function__"):
+        return NotImplemented  # of two types one is ours and the other mostly NumPy's
     implementation = TABLE.get(function)
     return array_function(function, args, kwargs) if implementation is None else implementation(*args, **kwargs)
 
