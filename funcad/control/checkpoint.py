@@ -31,7 +31,7 @@ from funcad.ir.tracer import Tracer
 from funcad.transforms.batch import batch_jaxpr
 from funcad.transforms.jvp import jvp_jaxpr, jvp_step
 from funcad.transforms.linearize import linearize_jaxpr
-from funcad.transforms.plumbing import OutTree, api, check_leaves, flat_function, name_of, positional_names
+from funcad.transforms.plumbing import OutTree, api, check_leaves, flat_function, name_of, positional_names, unaliased
 from funcad.transforms.transpose import transpose_jaxpr
 
 __all__ = ["checkpoint", "remat", "checkpoint_name", "print_saved_residuals", "saved_residuals", "checkpoint_p", "name_p"]
@@ -326,7 +326,7 @@ def checkpoint(
         keywords = {k: v for k, v in kwargs.items() if k not in names}
         leaves, in_tree = tree.flatten((dynamic, keywords))
         if not any(type(x) is Tracer for x in leaves) and not closes_over_tracer(fun):
-            return fun(*args, **kwargs)
+            return unaliased(fun(*args, **kwargs), leaves, fun)
         check_leaves(leaves, f"checkpoint of {name_of(fun)}: argument", (dynamic, keywords))
 
         def merged(*values: Any, **named: Any) -> Any:

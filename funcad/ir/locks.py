@@ -11,13 +11,14 @@ flag, which no lock on its base reaches.
 from __future__ import annotations
 
 import threading
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 
 from funcad.ir.forks import held_over_forks
 
-__all__ = ["Locks", "SMALL", "root_of"]
+__all__ = ["Locks", "SMALL", "lending", "read_only", "root_of"]
 
 SMALL = 64 * 1024
 
@@ -54,6 +55,40 @@ def root_of(x: np.ndarray) -> Any:
     while type(base) is np.ndarray:
         x, base = base, base.base
     return x
+
+
+def read_only(x: np.ndarray) -> np.ndarray:
+    """A view of x for code that must not write into it."""
+    x = x.view()
+    x.flags.writeable = False
+    return x
+
+
+def _read_only(values: Sequence[Any]) -> list[Any]:
+    return [read_only(x) if type(x) is np.ndarray and x.flags.writeable else x for x in values]
+
+
+class lending:
+    """`with lending(what) as lent`: a user's rule gets `lent(values)`, whose arrays are read-only.
+
+    They are the caller's own, or what a derivative keeps: a rule that wrote into them would change what it is given next time,
+    or a number of its caller's. NumPy's error says that, and this adds what to write instead.
+    """
+
+    __slots__ = ("what",)
+
+    def __init__(self, what: str):
+        self.what = what
+
+    def __enter__(self) -> Callable[[Sequence[Any]], list[Any]]:
+        return _read_only
+
+    def __exit__(self, kind: Any, error: Any, traceback: Any) -> None:
+        if isinstance(error, ValueError) and "read-only" in str(error) and not hasattr(error, "__notes__"):
+            error.add_note(
+                f"funcad: the arrays that {self.what} is given belong to its caller or are needed again, so they are "
+                "read-only.\nRemedy: r = r * 2 instead of r *= 2; or write into a copy, r = r.copy()."
+            )
 
 
 def _has_buffer(owner: Any) -> bool:

@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 
 from funcad.ir.aval import Aval, aval_of
-from funcad.ir.locks import SMALL, Locks, root_of
+from funcad.ir.locks import SMALL, Locks, read_only, root_of
 from funcad.ir.place import NAMESPACES, namespace_of
 from funcad.ir.quiet import hush, unhush
 from funcad.ir.source import user_source
@@ -34,7 +34,7 @@ from funcad.transforms.tape import Tape
 from funcad.transforms.tape_plans import ROWS
 from funcad.transforms.tape_program import rule_of
 
-__all__ = ["FollowingTrace", "follow", "linearize_following"]
+__all__ = ["FollowingTrace", "also_users", "follow", "linearize_following"]
 
 
 NO_LOCKS = Locks()  # of derivatives that need none
@@ -77,6 +77,18 @@ class _Protector:
         if not self.locks.lock(array) and array is x:
             return array.copy()
         return x
+
+
+def also_users(tangents: Sequence[Any], values: Sequence[Any]) -> None:
+    """Within a rule on these tangents: the user may write into the values too, which came from the user's code, not from ours.
+
+    Until the operation ends, what a derivative keeps of them is protected as its operands are.
+    """
+    for t in tangents:
+        protector = t.owner.protect if type(t) is Tracer and type(t.owner) is TangentTrace else None
+        if type(protector) is _Protector:
+            protector.args = [*protector.args, *values]
+            return
 
 
 class FollowingTrace(Trace):
@@ -173,8 +185,7 @@ class FollowingTrace(Trace):
                 results.append(Tracer(self, None, p, t, source))
             else:
                 if type(p) is np.ndarray and p.ndim and any(p is q for q in primals):
-                    p = p.view()
-                    p.flags.writeable = False
+                    p = read_only(p)
                 results.append(p)
         return results if primitive.multiple else results[0]
 

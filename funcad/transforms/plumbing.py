@@ -15,7 +15,7 @@ import numpy as np
 
 from funcad import tree
 from funcad.errors import TangentMismatchError
-from funcad.ir.aval import FLOAT0, Aval, aval_of, is_inexact
+from funcad.ir.aval import FLOAT0, SCALAR_AVALS, Aval, aval_of, is_inexact
 from funcad.ir.locks import root_of
 from funcad.ir.place import namespace_of, near
 from funcad.ir.source import for_user
@@ -29,6 +29,7 @@ __all__ = [
     "flat_function",
     "check_leaves",
     "export",
+    "unaliased",
     "zeros_for",
     "check_tangents",
     "normalize_argnums",
@@ -144,6 +145,34 @@ def export(values: Sequence[Any], foreign: Sequence[Any] = ()) -> list[Any]:
                 x = x[()]
         result.append(x)
     return result
+
+
+def unaliased(result: Any, given: Any, f: Any) -> Any:
+    """The result of f, which was called plainly on `given`, as a program would give it: what the caller writes into it later
+    reaches no operand, nor an array that f refers to."""
+    if type(result) is not np.ndarray and (type(result) is Tracer or type(result) in SCALAR_AVALS):
+        return result
+    leaves, structure = tree.flatten(result)
+    if np.ndarray not in map(type, leaves):
+        return result
+    outs = export(leaves, [*tree.leaves(given), *_arrays_referred_to(f)])
+    return result if all([o is x for o, x in zip(outs, leaves)]) else structure.unflatten(outs)
+
+
+def _arrays_referred_to(f: Any) -> list[Any]:
+    """Arrays among the closure cells, the defaults and the globals of a function."""
+    code = getattr(f, "__code__", None)
+    if code is None:
+        return []
+    found = list(getattr(f, "__defaults__", None) or ())
+    for cell in getattr(f, "__closure__", None) or ():
+        try:
+            found.append(cell.cell_contents)
+        except ValueError:  # a variable that is not assigned yet
+            continue
+    names = getattr(f, "__globals__", {})
+    found += [names.get(name) for name in code.co_names]
+    return [x for x in found if type(x) is np.ndarray]
 
 
 def tangent_aval(x: Any) -> Aval:

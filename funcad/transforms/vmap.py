@@ -130,20 +130,21 @@ def _run(f: Any, in_tree: Any, out_axes: Any, axis_name: Any, leaves: list, batc
     store = OutTree()
     flat = flat_function(f, in_tree, store, f"vmap of {name_of(f)}")
     avals = [aval_of(x).unbatched() if b else aval_of(x) for x, b in zip(leaves, batched)]
+    consts: list[Any] = []
     if axis_name is None:
         jaxpr, consts = trace_function(flat, avals, name="vmap", with_modes=True)
         consts = by_reference(near(consts, leaves), leaves)
         outs, out_batched = batch_eval(jaxpr, size, [*consts, *leaves], [False] * len(consts) + batched)
     else:
-        outs, out_batched = _run_named(flat, avals, axis_name, leaves, batched, size)
+        outs, out_batched, consts = _run_named(flat, avals, axis_name, leaves, batched, size)
     axes = tree.flatten_axes("out_axes", store.tree, out_axes)
     result = []
     for i, (x, b, a) in enumerate(zip(outs, out_batched, axes)):
         result.append(_place_axis(x, b, a, size, f, store.tree, i))
-    return store.tree.unflatten(export(result, leaves))
+    return store.tree.unflatten(export(result, [*consts, *leaves]))
 
 
-def _run_named(flat: Any, avals: list, axis_name: Any, leaves: list, batched: list, size: int) -> tuple[list, list]:
+def _run_named(flat: Any, avals: list, axis_name: Any, leaves: list, batched: list, size: int) -> tuple[list, list, list]:
     """With a named axis, the index within the axis is a hidden batched input."""
     index = np.arange(size)
     outer = state.axis_env
@@ -155,7 +156,7 @@ def _run_named(flat: Any, avals: list, axis_name: Any, leaves: list, batched: li
     jaxpr, consts = trace_function(with_index, [Aval((), index.dtype), *avals], name="vmap", with_modes=True)
     with setting(batching=axis_name):
         consts = by_reference(near([*consts, index], leaves), leaves)
-        return batch_eval(jaxpr, size, [*consts, *leaves], [False] * (len(consts) - 1) + [True] + batched)
+        return (*batch_eval(jaxpr, size, [*consts, *leaves], [False] * (len(consts) - 1) + [True] + batched), consts)
 
 
 def _place_axis(x: Any, is_batched: bool, axis: Any, size: int, f: Any, out_tree: Any, i: int) -> Any:
