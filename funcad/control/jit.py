@@ -31,7 +31,7 @@ from funcad.control.jit_inspect import Lowered, explained, exported, profiled, s
 from funcad.control.jit_misses import report_miss, reporter
 from funcad.control.jit_pickle import reduced
 from funcad.errors import PlacementError
-from funcad.ir.aval import aval_of
+from funcad.ir.aval import aval_of, ordinary
 from funcad.ir.interpret import eval_jaxpr
 from funcad.ir.jaxpr import literal_key
 from funcad.ir.place import NAMESPACES, device_in_use
@@ -341,8 +341,8 @@ class _Core:
                 avals.append(aval_of(x))
             except TypeError:
                 check_leaves(leaves, f"jit of {name_of(self.f)}: argument", (dynamic, keywords))
-            if type(x) is not np.ndarray and isinstance(x, np.ndarray):
-                leaves[i] = x.view(np.ndarray)  # a memmap, say: programs take and give plain arrays
+            if isinstance(x, np.ndarray) and (type(x) is not np.ndarray or not x.dtype.isnative):
+                leaves[i] = ordinary(x)
         axes = state.axis_env and tuple([(name, size) for name, size, _ in state.axis_env])
         shapes = tuple([(a.shape, a.dtype, a.weak) for a in avals])
         key = Signature(in_tree, shapes, statics, self.programs, axes, state.default_device)

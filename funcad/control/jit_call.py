@@ -129,6 +129,8 @@ class _Writer:
                 raise _Unsuited
             self.inputs.append(self.constant(x))
             if type(x) is np.ndarray:
+                if not x.dtype.isnative:
+                    raise _Unsuited
                 self.arrays.append((self.inputs[-1], (x.shape, x.dtype)))
         if self.entry.in_tree.num_leaves > MOST_LEAVES or not all(map(_is_name, kwargs)):
             raise _Unsuited

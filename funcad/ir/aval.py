@@ -20,6 +20,8 @@ __all__ = [
     "is_inexact",
     "shape_of",
     "dtype_of",
+    "native_dtype",
+    "ordinary",
     "KINDS",
     "FLOAT0",
     "SCALAR_AVALS",
@@ -187,7 +189,26 @@ def shape_of(x: Any) -> tuple[int, ...]:
 
 
 def dtype_of(x: Any) -> np.dtype:
-    return x.dtype if type(x) is np.ndarray else aval_of(x).dtype
+    return native_dtype(x.dtype) if type(x) is np.ndarray else aval_of(x).dtype
+
+
+def native_dtype(dtype: Any) -> np.dtype:
+    """A dtype that the user names, in the machine's byte order: what is made by us has no other."""
+    found = np.dtype(dtype)
+    return found if found.isnative else found.newbyteorder("=")
+
+
+def ordinary(x: Any) -> Any:
+    """An array as programs compute with it: of NumPy's own class (no memmap, say), in the machine's byte order.
+
+    Avals tell neither apart. So what is traced is made ordinary where it enters: else it would depend on the engine, and on
+    the operations, whether a result is in the other byte order.
+    """
+    if type(x) is not np.ndarray:
+        if not isinstance(x, np.ndarray):
+            return x
+        x = x.view(np.ndarray)
+    return x if x.dtype.isnative else x.astype(x.dtype.newbyteorder("="))
 
 
 def is_inexact(aval: Any) -> bool:

@@ -190,7 +190,7 @@ class AbstractTrace(Trace):
                 key = id(value)
             if self.locks is None:
                 self.locks = Locks()
-            self.locks.lock(value)
+            self.locks.lock(value, keep=False)
         if type(aval) is LiteralAval:
             aval = Aval(aval.shape, aval.dtype, aval.weak)
         entry = self.captured[key] = (Var(aval), value)

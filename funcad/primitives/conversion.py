@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from funcad.ir.aval import KINDS, Aval, aval_of, dtype_of
+from funcad.ir.aval import KINDS, Aval, aval_of, dtype_of, native_dtype
 from funcad.ir.primitive import Primitive, is_linear
 from funcad.primitives.families import REAL, elementwise, native_order
 
@@ -58,6 +58,8 @@ convert_p: Primitive = Primitive(  # weak: from one kind of Python scalar to ano
 def convert(x: Any, dtype: np.dtype) -> Any:
     """x in another dtype, strong; complex to real takes the real part. A no-op when nothing changes."""
     aval = aval_of(x)
+    if not dtype.isnative:
+        dtype = native_dtype(dtype)
     if aval.dtype == dtype and not aval.weak:
         return x
     if dtype.kind not in KINDS:
@@ -172,7 +174,7 @@ bitcast_p: Primitive = Primitive(
 
 def bitcast(x: Any, dtype: np.dtype) -> Any:
     """The same bits read as another dtype of equal size."""
-    dtype = np.dtype(dtype)
+    dtype = native_dtype(dtype)
     _bitcast_abstract(aval_of(x), dtype=dtype)
     return bitcast_p(x, dtype=dtype)
 

@@ -18,11 +18,11 @@ from typing import Any
 
 import numpy as np
 
-from funcad.ir.aval import Aval, aval_of
+from funcad.ir.aval import SCALAR_AVALS, Aval, aval_of, ordinary
 from funcad.ir.locks import SMALL, Locks, read_only, root_of
 from funcad.ir.place import NAMESPACES, namespace_of
 from funcad.ir.quiet import hush, unhush
-from funcad.ir.source import user_source
+from funcad.ir.source import Source, user_source
 from funcad.ir.state import state
 from funcad.ir.trace import Trace, bind, by_reference, compute, leaked, next_level, open_traces
 from funcad.ir.tracer import Tracer, concrete_value, tangent_of
@@ -74,9 +74,8 @@ class _Protector:
                 return array.copy() if compact.size == array.size else np.broadcast_to(compact.copy(), array.shape)
         if self.locks is NO_LOCKS:
             self.locks = Locks()
-        if not self.locks.lock(array) and array is x:
-            return array.copy()
-        return x
+        source = state.source or user_source()
+        return x if self.locks.lock(array, Source(*source) if source is not None else None) else _with_own_memory(x)
 
 
 def also_users(tangents: Sequence[Any], values: Sequence[Any]) -> None:
@@ -89,6 +88,13 @@ def also_users(tangents: Sequence[Any], values: Sequence[Any]) -> None:
         if type(protector) is _Protector:
             protector.args = [*protector.args, *values]
             return
+
+
+def _with_own_memory(x: Any) -> Any:
+    """A copy of an array; of a traced one, the same with a copy of the array behind it."""
+    if type(x) is Tracer:
+        return Tracer(x.owner, None, _with_own_memory(x.primal), x.tangent, x.source)
+    return x.copy()
 
 
 class FollowingTrace(Trace):
@@ -231,6 +237,7 @@ def _run(trace: FollowingTrace, f: Any, primals: Sequence[Any], tangents: Sequen
 
 def follow(f: Any, primals: Sequence[Any], tangents: Sequence[Any]) -> tuple[list[Any], list[Any]]:
     """Run `f(*values) -> list` on pairs of primals and tangents (None: zero)."""
+    primals, tangents = [list(map(ordinary, values)) for values in (primals, tangents)]
     return _run(FollowingTrace("jvp", linear=False), f, primals, tangents, user_source())
 
 
@@ -248,6 +255,7 @@ def linearize_following(
     `with_tape`, a `Tape` that has its backward program may come in place of the linear jaxpr, or "once" in `box` says that the
     structure was seen for the first time.
     """
+    primals = [p if type(p) in SCALAR_AVALS else ordinary(p) for p in primals]
     protector = _Protector(primals)
     trace = FollowingTrace(name, linear=True, protector=protector)
     source = user_source(4)

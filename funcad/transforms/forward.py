@@ -96,6 +96,7 @@ def linearize(f: Callable[..., Any], *primals: Any, has_aux: bool = False) -> An
     @api
     def f_jvp(*tangents: Any) -> Any:
         held = locks  # the residuals stay locked as long as this function lives
+        held.check()
         _, ts, _ = check_tangents(primals, tangents, f"derivative of {name_of(f)}", "primals", "tangents")
         found = iter(eval_jaxpr(jaxpr, [*residuals, *[t for t, d in zip(ts, differentiable) if d]]))
         touts = near_each([next(found) if z else zeros_for(o) for o, z in zip(outs[:n], nonzero)], outs[:n])

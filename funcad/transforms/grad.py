@@ -211,6 +211,8 @@ class _Gradient:
         differentiable = self._check_inputs(leaves, selected)
         outs, nonzero, jaxpr, residuals, locks = linearize_following(flat, leaves, differentiable, "grad", box, True)
         value = outs[0]
+        if locks.held:
+            locks.check()
         if nonzero[0]:
             one = _ONE if type(value) is np.float64 else aval_of(value).dtype.type(1)
             if type(jaxpr) is Tape:

@@ -122,7 +122,8 @@ def as_traced(x: Any, beside: Any) -> Any:
 
 
 def export(values: Sequence[Any], foreign: Sequence[Any] = ()) -> list[Any]:
-    """Results for the user: arrays that are writeable and share no memory with each other or with `foreign` arrays."""
+    """Results for the user: arrays that are writeable, in the machine's byte order, and share no memory with each other or with
+    `foreign` arrays."""
     if np.ndarray not in map(type, values):
         return list(values)
     roots = set()
@@ -135,9 +136,8 @@ def export(values: Sequence[Any], foreign: Sequence[Any] = ()) -> list[Any]:
     for x in values:
         if type(x) is np.ndarray:
             root = x if x.base is None else root_of(x)
-            if not x.flags.writeable or id(root) in roots:
-                x = x.copy()
-                root = x
+            if not x.dtype.isnative or not x.flags.writeable or id(root) in roots:
+                root = x = x.copy() if x.dtype.isnative else x.astype(x.dtype.newbyteorder("="), order="C")
             elif not x.ndim:
                 x = x[()]
             roots.add(id(root))

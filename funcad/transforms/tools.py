@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from funcad import tree
-from funcad.ir.aval import KINDS, Aval, aval_of
+from funcad.ir.aval import KINDS, Aval, aval_of, native_dtype
 from funcad.ir.jaxpr import Jaxpr
 from funcad.ir.state import state
 from funcad.ir.trace import trace_function
@@ -32,7 +32,7 @@ class ShapeDtypeStruct:
     __slots__ = ("aval",)
 
     def __init__(self, shape: Sequence[int], dtype: Any, weak_type: bool = False):
-        dtype = np.dtype(dtype)
+        dtype = native_dtype(dtype)
         if dtype.kind not in KINDS:
             raise TypeError(f"funcad computes with bool, int, float and complex arrays; got dtype {dtype}")
         if hasattr(shape, "__index__"):
