@@ -152,7 +152,7 @@ def call_plainly(target: Target, args: tuple, kwargs: dict) -> Any:
     """No argument is traced: call the function, but do not let a closed-over tracer pass."""
     out = target.f(*args, **kwargs)
     refuse_foreign(f"{target.kind} function {name_of(target.f)}", [target.f], (), tree.leaves(out))
-    return unaliased(out, (args, kwargs), target.f)
+    return unaliased(out, (*args, *kwargs.values()), target.f)
 
 
 class custom_jvp:

@@ -8,7 +8,7 @@ comparisons itself, only the structure is compared here.
 Invariants: a call that does not fit in every respect goes to `following`, another written call or in the end the general way,
 which decides anew; so the comparisons may refuse too much, and never too little. A thread that traces, or is in a context such
 as `debug_nans` or `default_device`, keeps `open_traces` from being empty: then nobody takes the short way. Results that may
-share memory with arguments, captured arrays or each other are found by looking at them and go through `export`.
+share memory with arguments, captured arrays or each other are found by looking at them and go through `own_memory`.
 
 `program.fast(*inputs)`, if it is not None: `inputs` are those of the jaxpr, captured arrays first. It returns what
 `program.run` would (the value itself if there is one output, else a tuple), or NotImplemented if a type, dtype, rank, shape or
@@ -30,7 +30,7 @@ from funcad.control.jit_cache import Entry
 from funcad.ir.aval import SCALAR_AVALS
 from funcad.ir.source import for_user
 from funcad.ir.trace import open_traces
-from funcad.transforms.plumbing import export
+from funcad.transforms.plumbing import own_memory
 from funcad.tree.containers import DICT, LIST, NAMED_TUPLE, NONE, TUPLE
 from funcad.tree.treedef import LEAF
 
@@ -103,7 +103,7 @@ class _Writer:
             "_engine": config.engine,
             "_again": _again,
             "_clash": _clash,
-            "_export": export,
+            "_export": own_memory,
             "_for_user": for_user,
             "_fast": self.fast,
             "_consume": program.consume,

@@ -63,6 +63,8 @@ class PrivateMemory(mmap.mmap):
 def _base_of(x: np.ndarray) -> Any:
     """The array that x is a view of, or else whatever owns its memory."""
     base = x.base
+    if base is None or isinstance(base, np.ndarray):
+        return base
     if type(base).__name__ == "DummyArray" and isinstance(getattr(base, "base", None), np.ndarray):  # of as_strided
         return base.base  # type: ignore[union-attr]
     return base
@@ -70,9 +72,13 @@ def _base_of(x: np.ndarray) -> Any:
 
 def root_of(x: np.ndarray) -> Any:
     """The outermost array over the memory of x: of any class, a memmap, say."""
-    base = _base_of(x)
-    while isinstance(base, np.ndarray):
-        x, base = base, _base_of(base)
+    base = x.base
+    while base is not None:
+        if type(base) is not np.ndarray:
+            base = _base_of(x)
+            if not isinstance(base, np.ndarray):
+                break
+        x, base = base, base.base
     return x
 
 

@@ -18,7 +18,7 @@ from typing import Any
 
 import numpy as np
 
-from funcad.ir.aval import SCALAR_AVALS, Aval, aval_of, ordinary
+from funcad.ir.aval import Aval, aval_of, ordinary
 from funcad.ir.locks import SMALL, Locks, read_only, root_of
 from funcad.ir.place import NAMESPACES, namespace_of
 from funcad.ir.quiet import hush, unhush
@@ -68,14 +68,13 @@ class _Protector:
         array = concrete_value(x)
         if type(array) is not np.ndarray or not self.is_users(array) or array.size == 0:
             return x
-        if array is x:
-            compact = array[tuple([slice(None) if s else slice(1) for s in array.strides])]
-            if compact.nbytes <= SMALL:
-                return array.copy() if compact.size == array.size else np.broadcast_to(compact.copy(), array.shape)
+        compact = array[tuple([slice(None) if s else slice(1) for s in array.strides])]
+        if compact.nbytes <= SMALL:
+            return _with_value(x, array.copy() if compact.size == array.size else np.broadcast_to(compact.copy(), array.shape))
         if self.locks is NO_LOCKS:
             self.locks = Locks()
         source = state.source or user_source()
-        return x if self.locks.lock(array, Source(*source) if source is not None else None) else _with_own_memory(x)
+        return x if self.locks.lock(array, Source(*source) if source is not None else None) else _with_value(x, array.copy())
 
 
 def also_users(tangents: Sequence[Any], values: Sequence[Any]) -> None:
@@ -90,11 +89,9 @@ def also_users(tangents: Sequence[Any], values: Sequence[Any]) -> None:
             return
 
 
-def _with_own_memory(x: Any) -> Any:
-    """A copy of an array; of a traced one, the same with a copy of the array behind it."""
-    if type(x) is Tracer:
-        return Tracer(x.owner, None, _with_own_memory(x.primal), x.tangent, x.source)
-    return x.copy()
+def _with_value(x: Any, array: np.ndarray) -> Any:
+    """The array; for a traced x the same tracer with this array behind it."""
+    return Tracer(x.owner, None, _with_value(x.primal, array), x.tangent, x.source) if type(x) is Tracer else array
 
 
 class FollowingTrace(Trace):
@@ -237,7 +234,8 @@ def _run(trace: FollowingTrace, f: Any, primals: Sequence[Any], tangents: Sequen
 
 def follow(f: Any, primals: Sequence[Any], tangents: Sequence[Any]) -> tuple[list[Any], list[Any]]:
     """Run `f(*values) -> list` on pairs of primals and tangents (None: zero)."""
-    primals, tangents = [list(map(ordinary, values)) for values in (primals, tangents)]
+    if not all([p.dtype.isnative if type(p) is np.ndarray else not isinstance(p, np.ndarray) for p in (*primals, *tangents)]):
+        primals, tangents = [list(map(ordinary, values)) for values in (primals, tangents)]
     return _run(FollowingTrace("jvp", linear=False), f, primals, tangents, user_source())
 
 
@@ -255,7 +253,8 @@ def linearize_following(
     `with_tape`, a `Tape` that has its backward program may come in place of the linear jaxpr, or "once" in `box` says that the
     structure was seen for the first time.
     """
-    primals = [p if type(p) in SCALAR_AVALS else ordinary(p) for p in primals]
+    if not all([p.dtype.isnative if type(p) is np.ndarray else not isinstance(p, np.ndarray) for p in primals]):
+        primals = list(map(ordinary, primals))
     protector = _Protector(primals)
     trace = FollowingTrace(name, linear=True, protector=protector)
     source = user_source(4)

@@ -15,7 +15,7 @@ import numpy as np
 
 from funcad import tree
 from funcad.errors import TangentMismatchError
-from funcad.ir.aval import FLOAT0, SCALAR_AVALS, Aval, aval_of, is_inexact
+from funcad.ir.aval import FLOAT0, SCALAR_AVALS, Aval, aval_of, is_inexact, ordinary
 from funcad.ir.locks import root_of
 from funcad.ir.place import namespace_of, near
 from funcad.ir.source import for_user
@@ -29,6 +29,7 @@ __all__ = [
     "flat_function",
     "check_leaves",
     "export",
+    "own_memory",
     "unaliased",
     "zeros_for",
     "check_tangents",
@@ -122,8 +123,12 @@ def as_traced(x: Any, beside: Any) -> Any:
 
 
 def export(values: Sequence[Any], foreign: Sequence[Any] = ()) -> list[Any]:
-    """Results for the user: arrays that are writeable, in the machine's byte order, and share no memory with each other or with
-    `foreign` arrays."""
+    """Results for the user: `own_memory`, in the machine's byte order, whatever was captured."""
+    return own_memory(list(map(ordinary, values)), foreign)
+
+
+def own_memory(values: Sequence[Any], foreign: Sequence[Any] = ()) -> list[Any]:
+    """Results for the user: arrays that are writeable and share no memory with each other or with `foreign` arrays."""
     if np.ndarray not in map(type, values):
         return list(values)
     roots = set()
@@ -136,8 +141,9 @@ def export(values: Sequence[Any], foreign: Sequence[Any] = ()) -> list[Any]:
     for x in values:
         if type(x) is np.ndarray:
             root = x if x.base is None else root_of(x)
-            if not x.dtype.isnative or not x.flags.writeable or id(root) in roots:
-                root = x = x.copy() if x.dtype.isnative else x.astype(x.dtype.newbyteorder("="), order="C")
+            if not x.flags.writeable or id(root) in roots:
+                x = x.copy()
+                root = x
             elif not x.ndim:
                 x = x[()]
             roots.add(id(root))
@@ -147,15 +153,25 @@ def export(values: Sequence[Any], foreign: Sequence[Any] = ()) -> list[Any]:
     return result
 
 
-def unaliased(result: Any, given: Any, f: Any) -> Any:
+def unaliased(result: Any, given: Sequence[Any], f: Any) -> Any:
     """The result of f, which was called plainly on `given`, as a program would give it: what the caller writes into it later
     reaches no operand, nor an array that f refers to."""
-    if type(result) is not np.ndarray and (type(result) is Tracer or type(result) in SCALAR_AVALS):
+    kind = type(result)
+    if kind is Tracer or kind in SCALAR_AVALS:
         return result
+    foreign = [*given, *_arrays_referred_to(f)]
+    if kind is np.ndarray and result.base is None and result.ndim and result.flags.writeable:  # the common case, at a glance
+        for x in foreign:
+            if type(x) is np.ndarray and (x if x.base is None else root_of(x)) is result:
+                return result.copy()
+            if type(x) is not np.ndarray and type(x) is not Tracer and type(x) not in SCALAR_AVALS:
+                break
+        else:
+            return result
     leaves, structure = tree.flatten(result)
     if np.ndarray not in map(type, leaves):
         return result
-    outs = export(leaves, [*tree.leaves(given), *_arrays_referred_to(f)])
+    outs = own_memory(leaves, tree.leaves(foreign))
     return result if all([o is x for o, x in zip(outs, leaves)]) else structure.unflatten(outs)
 
 
