@@ -23,6 +23,7 @@ from funcad.control.rules import closes_over_tracer
 from funcad.ir.aval import Aval, aval_of, is_inexact
 from funcad.ir.interpret import Environment
 from funcad.ir.jaxpr import Equation, Jaxpr, Literal, Var, equation_has_effects, subjaxprs
+from funcad.ir.layout import same
 from funcad.ir.primitive import Primitive, is_linear
 from funcad.ir.prune import prune, used_inputs
 from funcad.ir.state import state
@@ -32,6 +33,7 @@ from funcad.transforms.batch import batch_jaxpr
 from funcad.transforms.jvp import jvp_jaxpr, jvp_step
 from funcad.transforms.linearize import linearize_jaxpr
 from funcad.transforms.plumbing import OutTree, api, check_leaves, flat_function, name_of, positional_names, unaliased
+from funcad.transforms.strides import Given
 from funcad.transforms.transpose import transpose_jaxpr
 
 __all__ = ["checkpoint", "remat", "checkpoint_name", "print_saved_residuals", "saved_residuals", "checkpoint_p", "name_p"]
@@ -47,6 +49,7 @@ name_p = Primitive(
     jvp=lambda tangents, out, x, *, name: tangents[0],
     transpose=lambda ct, x, *, name: [ct],
     batch=lambda size, args, batched, *, name: (name_p(args[0], name=name), True),
+    layout=same,
 )
 
 
@@ -337,7 +340,7 @@ def checkpoint(
         store = OutTree()
         flat = flat_function(merged, in_tree, store)
         avals = [aval_of(x) for x in leaves]
-        jaxpr, consts = trace_function(flat, avals, name=f"checkpoint({name_of(fun)})", staging=True)
+        jaxpr, consts = trace_function(flat, avals, name=f"checkpoint({name_of(fun)})", staging=True, given=Given(leaves))
         return store.tree.unflatten(_again(jaxpr, [*consts, *leaves], policy))
 
     return checkpointed

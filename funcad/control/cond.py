@@ -35,6 +35,7 @@ from funcad.transforms.batch import batch_jaxpr
 from funcad.transforms.jvp import jvp_jaxpr
 from funcad.transforms.linearize import Linearized, apart_jaxpr, linearize_jaxpr
 from funcad.transforms.plumbing import api, export, name_of, unaliased
+from funcad.transforms.strides import Given
 from funcad.transforms.transpose import known_jaxpr, linear_outputs, transpose_jaxpr
 
 __all__ = ["cond", "switch", "cond_p"]
@@ -422,7 +423,11 @@ def _trace_branch(what: str, f: Any, name: str, leaves: list, structure: Any) ->
         return outs
 
     jaxpr, captured = trace_function(
-        flat, [plain(aval_of(x)) for x in leaves], name=f"{name} of {what} ({name_of(f)})", staging=True
+        flat,
+        [plain(aval_of(x)) for x in leaves],
+        name=f"{name} of {what} ({name_of(f)})",
+        staging=True,
+        given=Given(leaves),
     )
     return jaxpr, captured, found[0]
 

@@ -25,7 +25,7 @@ from funcad import tree
 from funcad.backends.engines import program_of
 from funcad.backends.interpreter import counters
 from funcad.control.call import call_p
-from funcad.control.jit_cache import MAX_PROGRAMS, CacheInfo, Entry, Signature, cache_for
+from funcad.control.jit_cache import MAX_PROGRAMS, CacheInfo, Entry, Signature, cache_for, strides_of
 from funcad.control.jit_call import written_call
 from funcad.control.jit_inspect import Lowered, explained, exported, profiled, source_text
 from funcad.control.jit_misses import report_miss, reporter
@@ -39,6 +39,7 @@ from funcad.ir.source import for_user
 from funcad.ir.state import setting, state
 from funcad.ir.trace import any_tracer, by_reference, trace_function
 from funcad.transforms.plumbing import OutTree, api, check_leaves, dress_as, export, flat_function, name_of, positional_names
+from funcad.transforms.strides import Given
 
 __all__ = ["jit", "Jitted", "disable_jit"]
 
@@ -351,23 +352,30 @@ class _Core:
         except TypeError:
             self._refuse_unhashable(args, kwargs)
             raise
+        while entry is not None and entry.asked:
+            strides = strides_of(leaves, entry.asked)
+            if strides == entry.strides:
+                break
+            key = key._replace(strides=(*key.strides, strides))
+            entry = self.cache.get(key)
         if entry is None:
             with self.cache.turn():
                 entry = self.cache.entries.get(key)
-                if entry is None:
+                if entry is None or entry.asked and strides_of(leaves, entry.asked) != entry.strides:
                     report = reporter()
                     if report is not None:
                         report_miss(report, self.cache, key, self.f, self.argument_names(args))
-                    entry = self._trace(args, kwargs, in_tree, avals)
+                    entry = self._trace(args, kwargs, in_tree, avals, leaves)
                     if not any_tracer(entry.consts):
                         self.cache.put(key, entry)
                     elif report is not None:
                         report(f"jit of {name_of(self.f)}: the program is not kept, because it captured traced values")
         return leaves, entry, key
 
-    def _trace(self, args: tuple, kwargs: dict, in_tree: Any, avals: list) -> Entry:
+    def _trace(self, args: tuple, kwargs: dict, in_tree: Any, avals: list, leaves: list) -> Entry:
         counters["traces"] += 1
         store = OutTree()
+        given = Given(leaves)
 
         def full(*dynamic: Any, **keywords: Any) -> Any:
             it = iter(dynamic)
@@ -375,11 +383,14 @@ class _Core:
             return self.f(*merged, **{k: keywords.get(k, v) for k, v in kwargs.items()})
 
         jaxpr, consts = trace_function(
-            flat_function(full, in_tree, store, f"jit of {name_of(self.f)}"), avals, name=f"jit({name_of(self.f)})"
+            flat_function(full, in_tree, store, f"jit of {name_of(self.f)}"),
+            avals,
+            name=f"jit({name_of(self.f)})",
+            given=given,
         )
         if self.fast_math:
             jaxpr.memo["fast_math"] = True  # read by the passes
-        return Entry(jaxpr, consts, in_tree, store.tree)
+        return Entry(jaxpr, consts, in_tree, store.tree, given)
 
     def argument_names(self, args: tuple) -> list[str]:
         """Names of the positional arguments that are not static."""

@@ -16,15 +16,16 @@ import threading
 import time
 import weakref
 from collections import OrderedDict
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, NamedTuple
 
 from funcad.control.rewire import forget_interned
 from funcad.ir.jaxpr import Jaxpr
+from funcad.transforms.strides import Given, layout_of
 from funcad.transforms.structural import forget
 
-__all__ = ["Cache", "CacheInfo", "Entry", "Signature", "cache_for", "clear_caches", "MAX_PROGRAMS"]
+__all__ = ["Cache", "CacheInfo", "Entry", "Signature", "cache_for", "strides_of", "clear_caches", "MAX_PROGRAMS"]
 
 MAX_PROGRAMS = 256  # per function; the least recently used goes first
 PATIENCE = 1.0  # seconds without a step of the thread that traces, after which others stop waiting for it
@@ -49,20 +50,29 @@ class Signature(NamedTuple):
     options: tuple  # what `jit` was given that changes programs
     axes: tuple  # (name, size) of the axes that are bound around the call
     device: str
+    strides: tuple = ()  # of the arguments whose memory order was asked for, by one program after the other (`Entry.asked`)
 
 
 class Entry:
     """One traced program."""
 
-    __slots__ = ("jaxpr", "consts", "in_tree", "out_tree", "runs", "write_at")
+    __slots__ = ("jaxpr", "consts", "in_tree", "out_tree", "runs", "write_at", "asked", "strides")
 
-    def __init__(self, jaxpr: Jaxpr, consts: list, in_tree: Any, out_tree: Any):
+    def __init__(self, jaxpr: Jaxpr, consts: list, in_tree: Any, out_tree: Any, given: Given):
         self.jaxpr = jaxpr
         self.consts = consts
         self.in_tree = in_tree
         self.out_tree = out_tree
+        self.asked = tuple(sorted(given.asked))  # the leaves whose strides the program depends on
+        self.strides = strides_of(given.values, self.asked)
         self.runs = 0  # calls that asked the cache
         self.write_at = 2  # the run at which a call of its own is written, see jit_call.py
+
+
+def strides_of(leaves: Sequence[Any], asked: Sequence[int]) -> tuple:
+    """The strides of the leaves that a program asked for (None: not known)."""
+    layouts = [layout_of(leaves[i]) for i in asked]
+    return tuple([None if x is None else x.strides for x in layouts])
 
 
 class Cache:

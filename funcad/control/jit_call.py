@@ -93,8 +93,10 @@ class _Writer:
 
     def __init__(self, entry: Entry, program: Any):
         self.entry = entry
-        self.fast = getattr(program, "fast", None)
-        self.may_get_fast = self.fast is None and hasattr(program, "fast")
+        self.fast = getattr(program, "fast", None) if not entry.asked else None  # which compares no strides
+        self.may_get_fast = self.fast is None and hasattr(program, "fast") and not entry.asked
+        self.asked = dict(zip(entry.asked, entry.strides))
+        self.count = 0  # of leaves
         self.scope: dict[str, Any] = {
             "_M": _MISSING,
             "_nd": np.ndarray,
@@ -195,6 +197,8 @@ class _Writer:
 
     def leaf(self, name: str, x: Any) -> None:
         kind = type(x)
+        strides = self.asked.get(self.count)
+        self.count += 1
         self.inputs.append(name)
         if kind is np.ndarray:
             if not x.dtype.isnative or x.dtype.kind == "V":
@@ -203,6 +207,8 @@ class _Writer:
             self.arrays.append((name, (x.shape, x.dtype)))
             same_dtype = f"({name}.dtype is {dtype} or {name}.dtype == {dtype})"  # unpickled arrays have dtypes of their own
             self.leaves.append(f"type({name}) is _nd and {name}.shape == {shape} and {same_dtype}")
+            if strides is not None:
+                self.leaves.append(f"{name}.strides == {self.constant(strides, ('strides', strides))}")
         elif kind is int:
             self.leaves.append(f"type({name}) is int and {-(2**63)} <= {name} < {2**63}")
         elif kind in SCALAR_AVALS:

@@ -14,7 +14,7 @@ from funcad import tree
 from funcad.backends.cost import cost_of
 from funcad.backends.engines import program_of
 from funcad.control.call import call_p
-from funcad.control.jit_cache import Entry
+from funcad.control.jit_cache import Entry, strides_of
 from funcad.ir.aval import aval_of
 from funcad.ir.jaxpr import Jaxpr
 from funcad.ir.tracer import Tracer
@@ -119,6 +119,11 @@ class Compiled:
             raise TypeError(
                 f"compiled {self.name} was lowered for {', '.join(map(str, expected))}; got {', '.join(map(str, found))}. "
                 "Call the jitted function itself for other shapes and dtypes."
+            )
+        if entry.asked and strides_of(leaves, entry.asked) != entry.strides:
+            raise TypeError(
+                f"compiled {self.name} asks for the memory order of its arguments (order='K' or 'A'), and was lowered for "
+                "another one. Call the jitted function itself."
             )
         outs = call_p(*entry.consts, *leaves, jaxpr=entry.jaxpr, name=self.name)
         return entry.out_tree.unflatten(export(outs, [*entry.consts, *leaves]))

@@ -98,6 +98,8 @@ def _differences(new: Signature, old: Signature, names: Sequence[str]) -> Iterat
         yield 1, "options of jit (static arguments, fast_math): others than before"
     if new.axes != old.axes:
         yield 1, f"named axes around the call: {dict(new.axes) or 'none'}, before {dict(old.axes) or 'none'}"
+    if new.strides != old.strides:
+        yield 1, "the memory order of arguments, which the function asks for (order='K' or 'A'), is another than before"
     if new.device != old.device:
         yield 1, f"default_device: {new.device}, before {old.device}"
 

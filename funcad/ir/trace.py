@@ -138,7 +138,7 @@ class Trace:
 class AbstractTrace(Trace):
     """Records equations without running them: bodies of jit, vmap, scan, and every program derived by a transform."""
 
-    __slots__ = ("equations", "captured", "inputs", "locks", "protect", "mode", "modes")
+    __slots__ = ("equations", "captured", "inputs", "locks", "protect", "mode", "modes", "given", "layouts")
 
     def __init__(self, name: str, protect: Callable[[Any], Any] | None = None, with_modes: bool = False):
         super().__init__(name)
@@ -148,6 +148,8 @@ class AbstractTrace(Trace):
         self.captured: dict[int, tuple[Var, Any]] = {}
         self.inputs: list[Var] = []
         self.locks: Locks | None = None
+        self.given: Any = None  # what the inputs stand for (transforms/strides.py), where that can be known
+        self.layouts: dict[Var, Any] | None = None  # of variables whose memory order was asked for
         self.protect = protect  # how to keep a captured array safe; None: lock it until the trace closes
 
     def new_input(self, aval: Any, source: Any = None) -> Tracer:
@@ -223,6 +225,7 @@ class AbstractTrace(Trace):
 
     def close(self) -> None:
         self.closed = True
+        self.given = self.layouts = None
         if self.locks is not None:
             self.locks.release()
 
@@ -244,6 +247,7 @@ def trace_function(
     staging: bool = False,
     abstract: bool = True,
     with_modes: bool = False,
+    given: Any = None,
 ) -> tuple[Jaxpr, list[Any]]:
     """Trace `f(*tracers) -> list of values` into `(jaxpr, captured)`; the captured values are the leading inputs.
 
@@ -251,6 +255,7 @@ def trace_function(
     the program remembers which equations were written in which `np.errstate`, because it runs un-jitted.
     """
     trace = AbstractTrace(name, with_modes=with_modes)
+    trace.given = given
     saved_staging, saved_abstract = state.staging, state.abstract
     try:
         tracers = trace.new_inputs(avals)

@@ -22,7 +22,7 @@ from funcad.errors import (
 from funcad.ir.aval import Aval, aval_of
 from funcad.ir.source import Source, caller, user_source
 
-__all__ = ["Tracer", "tangent_of", "origin", "concrete_value", "has_value", "carries_derivative"]
+__all__ = ["Tracer", "tangent_of", "origin", "concrete_value", "has_value", "carries_derivative", "with_value"]
 
 
 def has_value(x: Any) -> bool:
@@ -58,6 +58,11 @@ def concrete_value(x: Any) -> Any:
     while type(x) is Tracer and x.variable is None:
         x = x.primal
     return x
+
+
+def with_value(x: Any, value: Any) -> Any:
+    """The value; for a traced x (not an abstract one) the same tracer with this value behind it."""
+    return Tracer(x.owner, None, with_value(x.primal, value), x.tangent, x.source) if type(x) is Tracer else value
 
 
 def _where() -> str:

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from funcad.ir.aval import KINDS, Aval, aval_of, dtype_of, native_dtype
+from funcad.ir.layout import keep, of_copy, same
 from funcad.ir.primitive import Primitive, is_linear
 from funcad.primitives.families import REAL, elementwise, native_order
 
@@ -52,6 +53,7 @@ convert_p: Primitive = Primitive(  # weak: from one kind of Python scalar to ano
     transpose=_convert_transpose,
     batch=_convert_batch,
     emit=lambda e, x, *, dtype, weak=False: e.convert(x, dtype),
+    layout=of_copy,
 )
 
 
@@ -77,6 +79,7 @@ stop_gradient_p: Primitive = Primitive(
     jvp=lambda tangents, out, x: None,
     batch=lambda size, args, batched: (stop_gradient_p(args[0]), True),
     emit=lambda e, x: x,
+    layout=same,
 )
 
 
@@ -101,6 +104,7 @@ real_p = elementwise(
     transpose=lambda ct, x: [convert(ct, x.aval.dtype)],
     dtype=REAL,
     weak=True,
+    layout=lambda x: x.real,
 )
 imag_p = elementwise(
     "imag",
@@ -109,6 +113,7 @@ imag_p = elementwise(
     transpose=lambda ct, x: [conj(make_complex(0.0, ct))],
     dtype=REAL,
     weak=True,
+    layout=lambda x: x.imag if x.dtype.kind == "c" else keep(x),
 )
 conj_p = elementwise("conj", np.conjugate, [lambda t, out, x: conj(t)], transpose=lambda ct, x: [conj(ct)])
 

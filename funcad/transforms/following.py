@@ -25,7 +25,7 @@ from funcad.ir.quiet import hush, unhush
 from funcad.ir.source import Source, user_source
 from funcad.ir.state import state
 from funcad.ir.trace import Trace, bind, by_reference, compute, leaked, next_level, open_traces
-from funcad.ir.tracer import Tracer, concrete_value, tangent_of
+from funcad.ir.tracer import Tracer, concrete_value, tangent_of, with_value
 from funcad.primitives.shape import broadcast_to
 from funcad.transforms.jvp import jvp_step
 from funcad.transforms.linearize import TangentTrace
@@ -70,11 +70,11 @@ class _Protector:
             return x
         compact = array[tuple([slice(None) if s else slice(1) for s in array.strides])]
         if compact.nbytes <= SMALL:
-            return _with_value(x, array.copy() if compact.size == array.size else np.broadcast_to(compact.copy(), array.shape))
+            return with_value(x, array.copy() if compact.size == array.size else np.broadcast_to(compact.copy(), array.shape))
         if self.locks is NO_LOCKS:
             self.locks = Locks()
         source = state.source or user_source()
-        return x if self.locks.lock(array, Source(*source) if source is not None else None) else _with_value(x, array.copy())
+        return x if self.locks.lock(array, Source(*source) if source is not None else None) else with_value(x, array.copy())
 
 
 def also_users(tangents: Sequence[Any], values: Sequence[Any]) -> None:
@@ -89,15 +89,10 @@ def also_users(tangents: Sequence[Any], values: Sequence[Any]) -> None:
             return
 
 
-def _with_value(x: Any, array: np.ndarray) -> Any:
-    """The array; for a traced x the same tracer with this array behind it."""
-    return Tracer(x.owner, None, _with_value(x.primal, array), x.tangent, x.source) if type(x) is Tracer else array
-
-
 class FollowingTrace(Trace):
     """Runs `jvp_step` as operations are recorded."""
 
-    __slots__ = ("linear", "protector", "moved", "tape", "recording")
+    __slots__ = ("linear", "protector", "moved", "tape", "recording", "doubtful", "doubts")
 
     def __init__(self, name: str, linear: bool, protector: _Protector | None = None):
         self.level = next_level()
@@ -108,6 +103,8 @@ class FollowingTrace(Trace):
         self.moved: dict[int, tuple[Any, Any]] = {}
         self.tape: Tape | None = None
         self.recording: TangentTrace | None = None  # where the tangents of `linear` are recorded
+        self.doubtful: set[int] = set()  # ids of tracers whose strides may not be NumPy's, without `linear` (see strides.py)
+        self.doubts: list[Any] = []  # tangents of such, with `linear`
 
     def open_recording(self) -> TangentTrace:
         """The trace of the tangent program, made when something is to be recorded there."""
@@ -175,7 +172,10 @@ class FollowingTrace(Trace):
                 finally:
                     unhush(token)
                 if tangent is not None:
-                    return Tracer(self, None, out, tangent, source)
+                    result = Tracer(self, None, out, tangent, source)
+                    if not self.linear:
+                        self._note_layout(primitive, args, [result])
+                    return result
                 outs, touts = [out], [None]
         finally:
             if saved is None:
@@ -190,7 +190,15 @@ class FollowingTrace(Trace):
                 if type(p) is np.ndarray and p.ndim and any(p is q for q in primals):
                     p = read_only(p)
                 results.append(p)
+        if not self.linear:
+            self._note_layout(primitive, args, results)
         return results if primitive.multiple else results[0]
+
+    def _note_layout(self, primitive: Any, args: Sequence[Any], results: Sequence[Any]) -> None:
+        if primitive.layout is None or self.doubtful and any([id(a) in self.doubtful for a in args]):
+            self.doubtful.update(map(id, results))
+        elif self.doubtful:  # an id may be that of a tracer that is gone
+            self.doubtful.difference_update(map(id, results))
 
     def _move_captured(self, args: Sequence[Any], primals: list[Any]) -> list[Any]:
         """Captured NumPy arrays that meet a device array are moved to it, once per trace."""

@@ -18,6 +18,7 @@ from funcad.primitives.indexing import static_slice
 from funcad.primitives.shape import broadcast_leading, concatenate, transpose
 from funcad.transforms.batch import batch_eval
 from funcad.transforms.plumbing import OutTree, api, check_leaves, export, flat_function, name_of
+from funcad.transforms.strides import Given
 
 __all__ = ["vmap", "move_axis"]
 
@@ -132,7 +133,7 @@ def _run(f: Any, in_tree: Any, out_axes: Any, axis_name: Any, leaves: list, batc
     avals = [aval_of(x).unbatched() if b else aval_of(x) for x, b in zip(leaves, batched)]
     consts: list[Any] = []
     if axis_name is None:
-        jaxpr, consts = trace_function(flat, avals, name="vmap", with_modes=True)
+        jaxpr, consts = trace_function(flat, avals, name="vmap", with_modes=True, given=Given(leaves, batched))
         consts = by_reference(near(consts, leaves), leaves)
         outs, out_batched = batch_eval(jaxpr, size, [*consts, *leaves], [False] * len(consts) + batched)
     else:
@@ -153,7 +154,8 @@ def _run_named(flat: Any, avals: list, axis_name: Any, leaves: list, batched: li
         with setting(axis_env=(*outer, (axis_name, size, i))):
             return flat(*xs)
 
-    jaxpr, consts = trace_function(with_index, [Aval((), index.dtype), *avals], name="vmap", with_modes=True)
+    given = Given([index, *leaves], [True, *batched])
+    jaxpr, consts = trace_function(with_index, [Aval((), index.dtype), *avals], name="vmap", with_modes=True, given=given)
     with setting(batching=axis_name):
         consts = by_reference(near([*consts, index], leaves), leaves)
         return (*batch_eval(jaxpr, size, [*consts, *leaves], [False] * (len(consts) - 1) + [True] + batched), consts)
