@@ -354,9 +354,8 @@ def saved_residuals(f: Callable[..., Any], *args: Any, **kwargs: Any) -> list[tu
     leaves, in_tree = tree.flatten((args, kwargs))
     check_leaves(leaves, f"saved_residuals of {name_of(f)}: argument", (args, kwargs))
     store = OutTree()
-    jaxpr, consts = trace_function(
-        flat_function(f, in_tree, store), [aval_of(x) for x in leaves], name=f"saved_residuals({name_of(f)})"
-    )
+    flat, avals = flat_function(f, in_tree, store), [aval_of(x) for x in leaves]
+    jaxpr, consts = trace_function(flat, avals, name=f"saved_residuals({name_of(f)})", given=Given(leaves))
     labels = [f"from the argument {_argument(f, path)}" for path in in_tree.paths()]
     labels = ["from a captured value"] * len(consts) + labels
     nonzero = tuple([False] * len(consts) + [is_inexact(aval_of(x)) for x in leaves])

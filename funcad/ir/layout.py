@@ -13,9 +13,12 @@ from typing import Any
 
 import numpy as np
 
-__all__ = ["contiguous", "keep", "memory_axes", "of_copy", "of_reduction", "of_reshape", "same"]
+__all__ = ["contiguous", "keep", "made_like", "memory_axes", "of_copy", "of_reduction", "of_reshape", "same"]
 
 _BEFORE_2_1 = np.lib.NumpyVersion(np.__version__) < "2.1.0"  # reshape has no copy=
+
+
+made_like: dict[int, tuple[np.ndarray, Any]] = {}  # by id: arrays made like a value without an array, and that value
 
 
 def contiguous(shape: tuple[int, ...], dtype: Any, axes: Sequence[int] | None = None) -> np.ndarray:

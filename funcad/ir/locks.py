@@ -66,7 +66,7 @@ def _base_of(x: np.ndarray) -> Any:
     if base is None or isinstance(base, np.ndarray):
         return base
     if type(base).__name__ == "DummyArray" and isinstance(getattr(base, "base", None), np.ndarray):  # of as_strided
-        return base.base  # type: ignore[union-attr]
+        return base.base
     return base
 
 

@@ -22,6 +22,7 @@ import numpy as np
 from funcad.errors import UnexpectedTracerError
 from funcad.ir.aval import SCALAR_AVALS, Aval, LiteralAval, aval_of
 from funcad.ir.jaxpr import Equation, Jaxpr, Literal, Var, subjaxprs
+from funcad.ir.layout import made_like
 from funcad.ir.locks import Locks
 from funcad.ir.place import NAMESPACES, namespace_of, place
 from funcad.ir.quiet import computes, error_mode, relay, unhush
@@ -138,7 +139,7 @@ class Trace:
 class AbstractTrace(Trace):
     """Records equations without running them: bodies of jit, vmap, scan, and every program derived by a transform."""
 
-    __slots__ = ("equations", "captured", "inputs", "locks", "protect", "mode", "modes", "given", "layouts")
+    __slots__ = ("equations", "captured", "inputs", "locks", "protect", "mode", "modes", "given", "layouts", "made")
 
     def __init__(self, name: str, protect: Callable[[Any], Any] | None = None, with_modes: bool = False):
         super().__init__(name)
@@ -150,6 +151,7 @@ class AbstractTrace(Trace):
         self.locks: Locks | None = None
         self.given: Any = None  # what the inputs stand for (transforms/strides.py), where that can be known
         self.layouts: dict[Var, Any] | None = None  # of variables whose memory order was asked for
+        self.made: list[int] = []  # keys in `made_like` that belong to its variables
         self.protect = protect  # how to keep a captured array safe; None: lock it until the trace closes
 
     def new_input(self, aval: Any, source: Any = None) -> Tracer:
@@ -226,6 +228,8 @@ class AbstractTrace(Trace):
     def close(self) -> None:
         self.closed = True
         self.given = self.layouts = None
+        for key in self.made:
+            made_like.pop(key, None)
         if self.locks is not None:
             self.locks.release()
 

@@ -28,6 +28,7 @@ from funcad.transforms.plumbing import (
     with_aux,
     zeros_for,
 )
+from funcad.transforms.strides import Given
 from funcad.transforms.transpose import transpose_eval
 
 __all__ = ["jvp", "linearize", "linear_transpose"]
@@ -130,6 +131,7 @@ def linear_transpose(f: Callable[..., Any], *primals: Any) -> Callable[[Any], tu
         flat_function(f, in_tree, store, f"linear_transpose of {name_of(f)}"),
         [tangent_aval(x) for x in leaves],
         name="linear_transpose",
+        given=Given(leaves),
     )
     n = len(consts)
     linear = [False] * n + [True] * len(leaves)

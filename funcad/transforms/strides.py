@@ -9,7 +9,6 @@ records nothing, the trace notes the tracers that others had a part in. None mea
 
 from __future__ import annotations
 
-import weakref
 from collections.abc import Sequence
 from typing import Any
 
@@ -17,7 +16,8 @@ import numpy as np
 
 from funcad.ir.aval import Aval, aval_of
 from funcad.ir.jaxpr import Equation, Literal, Var
-from funcad.ir.layout import contiguous, memory_axes, of_copy
+from funcad.ir.layout import contiguous, made_like, memory_axes, of_copy
+from funcad.ir.trace import AbstractTrace
 from funcad.ir.tracer import Tracer, concrete_value
 from funcad.transforms.following import FollowingTrace
 from funcad.transforms.linearize import TangentTrace
@@ -83,13 +83,11 @@ def doubt(x: Any) -> Any:
     return x
 
 
-_made: dict[int, tuple[weakref.ref, Tracer]] = {}  # arrays that NumPy would have laid out like an abstract value, by id
-
-
 def lies_like(array: np.ndarray, x: Tracer) -> np.ndarray:
-    """The array, which was made like x while x had no value."""
-    key = id(array)
-    _made[key] = weakref.ref(array, lambda _: _made.pop(key, None)), x
+    """The array, which was made like x while x had no value: known as long as x is being traced."""
+    if type(x.owner) is AbstractTrace:
+        made_like[id(array)] = array, x
+        x.owner.made.append(id(array))
     return array
 
 
@@ -120,7 +118,7 @@ def _derive(trace: Any, wanted: Var, known: dict[Var, tuple]) -> None:
     for v, value in reversed(trace.captured.values()):
         if v in known:
             break  # as are those that were captured before
-        like = _made.get(id(value))
+        like = made_like.get(id(value))
         if like is not None:
             value = like[1]
         layout = layout_of(value, False)

@@ -17,6 +17,7 @@ from funcad.ir.trace import trace_function
 from funcad.ir.tracer import Tracer
 from funcad.primitives.conversion import stop_gradient_p
 from funcad.transforms.plumbing import OutTree, api, check_leaves, flat_function, name_of
+from funcad.transforms.strides import Given
 
 __all__ = ["ShapeDtypeStruct", "ClosedJaxpr", "make_jaxpr", "eval_shape", "named_scope", "stop_gradient"]
 
@@ -129,7 +130,8 @@ def _traced(f: Callable[..., Any], what: str, statics: Sequence[int], args: tupl
 
     store = OutTree()
     name = f"{what}({name_of(f)})"
-    jaxpr, consts = trace_function(flat_function(merged, in_tree, store), [aval_of(x) for x in leaves], name=name)
+    flat, avals = flat_function(merged, in_tree, store), [aval_of(x) for x in leaves]
+    jaxpr, consts = trace_function(flat, avals, name=name, given=Given(leaves))
     return jaxpr, consts, store.tree
 
 
