@@ -106,7 +106,7 @@ def prepare(what: str, value: Any, name: str) -> tuple[list[Any], Any]:
     """The leaves and the structure of an operand, checked."""
     leaves, structure = tree.flatten(value)
     check_leaves(leaves, f"{what}: {name}", value)
-    return list(map(ordinary, leaves)), structure
+    return ordinary(leaves), structure
 
 
 def strengthened(values: Sequence[Any], avals: Sequence[Any]) -> list[Any]:

@@ -337,13 +337,12 @@ class _Core:
         statics, dynamic, keywords = self._split(args, kwargs)
         leaves, in_tree = tree.flatten((dynamic, keywords))
         avals = []
-        for i, x in enumerate(leaves):
+        for x in leaves:
             try:
                 avals.append(aval_of(x))
             except TypeError:
                 check_leaves(leaves, f"jit of {name_of(self.f)}: argument", (dynamic, keywords))
-            if isinstance(x, np.ndarray) and (type(x) is not np.ndarray or not x.dtype.isnative):
-                leaves[i] = ordinary(x)
+        leaves = ordinary(leaves)
         axes = state.axis_env and tuple([(name, size) for name, size, _ in state.axis_env])
         shapes = tuple([(a.shape, a.dtype, a.weak) for a in avals])
         key = Signature(in_tree, shapes, statics, self.programs, axes, state.default_device)

@@ -198,17 +198,16 @@ def native_dtype(dtype: Any) -> np.dtype:
     return found if found.isnative else found.newbyteorder("=")
 
 
-def ordinary(x: Any) -> Any:
-    """An array as programs compute with it: of NumPy's own class (no memmap, say), in the machine's byte order.
+def ordinary(values: Any) -> Any:
+    """Arrays as programs compute with them: of NumPy's own class (no memmap, say), in the machine's byte order.
 
     Avals tell neither apart. So what is traced is made ordinary where it enters: else it would depend on the engine, and on
-    the operations, whether a result is in the other byte order.
+    the operations, whether a result is in the other byte order. The list itself, if there is nothing to do.
     """
-    if type(x) is not np.ndarray:
-        if not isinstance(x, np.ndarray):
-            return x
-        x = x.view(np.ndarray)
-    return x if x.dtype.isnative else x.astype(x.dtype.newbyteorder("="))
+    for x in values:
+        if isinstance(x, np.ndarray) and (type(x) is not np.ndarray or not x.dtype.isnative):
+            return [np.asarray(v, native_dtype(v.dtype)) if isinstance(v, np.ndarray) else v for v in values]
+    return values
 
 
 def is_inexact(aval: Any) -> bool:

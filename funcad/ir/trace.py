@@ -151,7 +151,7 @@ class AbstractTrace(Trace):
         self.locks: Locks | None = None
         self.given: Any = None  # what the inputs stand for (transforms/strides.py), where that can be known
         self.layouts: dict[Var, Any] | None = None  # of variables whose memory order was asked for
-        self.made: list[int] = []  # keys in `made_like` that belong to its variables
+        self.made: list[int] | None = None  # keys in `made_like` that belong to its variables
         self.protect = protect  # how to keep a captured array safe; None: lock it until the trace closes
 
     def new_input(self, aval: Any, source: Any = None) -> Tracer:
@@ -228,8 +228,9 @@ class AbstractTrace(Trace):
     def close(self) -> None:
         self.closed = True
         self.given = self.layouts = None
-        for key in self.made:
-            made_like.pop(key, None)
+        if self.made is not None:
+            for key in self.made:
+                made_like.pop(key, None)
         if self.locks is not None:
             self.locks.release()
 

@@ -28,7 +28,8 @@ def astype(x: Any, dtype: Any, order: str = "K", casting: Any = "unsafe", subok:
     dtype = np.dtype(dtype)
     if not np.can_cast(x.dtype, dtype, casting):
         raise TypeError(f"Cannot cast array data from {x.dtype!r} to {dtype!r} according to the rule {casting!r}")
-    return laid_out(convert(x, dtype), order_of(order, "CFAK", "K"))
+    order, result = order_of(order, "CFAK", "K"), convert(x, dtype)
+    return result if order == "K" and result is not x else laid_out(result, order)
 
 
 def _reshape(x: Any, *shape: Any, order: str = "C", copy: Any = None) -> Any:

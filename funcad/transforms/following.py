@@ -37,6 +37,7 @@ from funcad.transforms.tape_program import rule_of
 __all__ = ["FollowingTrace", "also_users", "follow", "linearize_following"]
 
 
+_NOTHING: frozenset = frozenset()
 NO_LOCKS = Locks()  # of derivatives that need none
 
 
@@ -92,7 +93,7 @@ def also_users(tangents: Sequence[Any], values: Sequence[Any]) -> None:
 class FollowingTrace(Trace):
     """Runs `jvp_step` as operations are recorded."""
 
-    __slots__ = ("linear", "protector", "moved", "tape", "recording", "doubtful", "doubts")
+    __slots__ = ("linear", "protector", "moved", "tape", "recording", "doubtful")
 
     def __init__(self, name: str, linear: bool, protector: _Protector | None = None):
         self.level = next_level()
@@ -103,8 +104,7 @@ class FollowingTrace(Trace):
         self.moved: dict[int, tuple[Any, Any]] = {}
         self.tape: Tape | None = None
         self.recording: TangentTrace | None = None  # where the tangents of `linear` are recorded
-        self.doubtful: set[int] = set()  # ids of tracers whose strides may not be NumPy's, without `linear` (see strides.py)
-        self.doubts: list[Any] = []  # tangents of such, with `linear`
+        self.doubtful: Any = _NOTHING  # ids of tracers whose strides may not be NumPy's, or their tangents with `linear`
 
     def open_recording(self) -> TangentTrace:
         """The trace of the tangent program, made when something is to be recorded there."""
@@ -173,7 +173,7 @@ class FollowingTrace(Trace):
                     unhush(token)
                 if tangent is not None:
                     result = Tracer(self, None, out, tangent, source)
-                    if not self.linear:
+                    if not self.linear and (primitive.layout is None or self.doubtful):
                         self._note_layout(primitive, args, [result])
                     return result
                 outs, touts = [out], [None]
@@ -190,15 +190,16 @@ class FollowingTrace(Trace):
                 if type(p) is np.ndarray and p.ndim and any(p is q for q in primals):
                     p = read_only(p)
                 results.append(p)
-        if not self.linear:
+        if not self.linear and (primitive.layout is None or self.doubtful):
             self._note_layout(primitive, args, results)
         return results if primitive.multiple else results[0]
 
     def _note_layout(self, primitive: Any, args: Sequence[Any], results: Sequence[Any]) -> None:
-        if primitive.layout is None or self.doubtful and any([id(a) in self.doubtful for a in args]):
-            self.doubtful.update(map(id, results))
-        elif self.doubtful:  # an id may be that of a tracer that is gone
-            self.doubtful.difference_update(map(id, results))
+        """In forward mode: may the strides of the results be others than NumPy's would be? (see strides.py)"""
+        if primitive.layout is None or any([id(a) in self.doubtful for a in args]):
+            self.doubtful = self.doubtful.union(map(id, results))
+        else:  # an id may be that of a tracer that is gone
+            self.doubtful = self.doubtful.difference(map(id, results))
 
     def _move_captured(self, args: Sequence[Any], primals: list[Any]) -> list[Any]:
         """Captured NumPy arrays that meet a device array are moved to it, once per trace."""
@@ -242,9 +243,7 @@ def _run(trace: FollowingTrace, f: Any, primals: Sequence[Any], tangents: Sequen
 
 def follow(f: Any, primals: Sequence[Any], tangents: Sequence[Any]) -> tuple[list[Any], list[Any]]:
     """Run `f(*values) -> list` on pairs of primals and tangents (None: zero)."""
-    if not all([p.dtype.isnative if type(p) is np.ndarray else not isinstance(p, np.ndarray) for p in (*primals, *tangents)]):
-        primals, tangents = [list(map(ordinary, values)) for values in (primals, tangents)]
-    return _run(FollowingTrace("jvp", linear=False), f, primals, tangents, user_source())
+    return _run(FollowingTrace("jvp", linear=False), f, ordinary(primals), ordinary(tangents), user_source())
 
 
 def linearize_following(
@@ -261,8 +260,7 @@ def linearize_following(
     `with_tape`, a `Tape` that has its backward program may come in place of the linear jaxpr, or "once" in `box` says that the
     structure was seen for the first time.
     """
-    if not all([p.dtype.isnative if type(p) is np.ndarray else not isinstance(p, np.ndarray) for p in primals]):
-        primals = list(map(ordinary, primals))
+    primals = ordinary(primals)
     protector = _Protector(primals)
     trace = FollowingTrace(name, linear=True, protector=protector)
     source = user_source(4)

@@ -122,9 +122,9 @@ def as_traced(x: Any, beside: Any) -> Any:
     return x if trace is None else trace.record(convert_p, [x], {"dtype": aval_of(x).dtype})
 
 
-def export(values: Sequence[Any], foreign: Sequence[Any] = ()) -> list[Any]:
+def export(values: list[Any], foreign: Sequence[Any] = ()) -> list[Any]:
     """Results for the user: `own_memory`, in the machine's byte order, whatever was captured."""
-    return own_memory(list(map(ordinary, values)), foreign)
+    return own_memory(ordinary(values), foreign)
 
 
 def own_memory(values: Sequence[Any], foreign: Sequence[Any] = ()) -> list[Any]:

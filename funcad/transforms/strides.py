@@ -75,10 +75,7 @@ def doubt(x: Any) -> Any:
                 trace.layouts = {}
             trace.layouts[inner.variable] = None, {}
             break
-        if trace.linear:
-            trace.doubts.append(inner.tangent)
-        else:
-            trace.doubtful.add(id(inner))
+        trace.doubtful = (*trace.doubtful, inner.tangent) if trace.linear else trace.doubtful | {id(inner)}
         inner = inner.primal
     return x
 
@@ -87,7 +84,7 @@ def lies_like(array: np.ndarray, x: Tracer) -> np.ndarray:
     """The array, which was made like x while x had no value: known as long as x is being traced."""
     if type(x.owner) is AbstractTrace:
         made_like[id(array)] = array, x
-        x.owner.made.append(id(array))
+        x.owner.made = [*(x.owner.made or ()), id(array)]
     return array
 
 
@@ -172,13 +169,13 @@ def _made_plainly(x: Tracer) -> bool:
     if type(tangent) is list:
         return _in_tape(x.owner.tape, tangent)
     if type(tangent) is Tracer and type(tangent.owner) is TangentTrace:
-        return _in_recording(tangent.owner, x.owner.doubts, tangent.variable)
+        return _in_recording(tangent.owner, x.owner.doubtful, tangent.variable)
     return type(x.owner) is FollowingTrace and not x.owner.linear and id(x) not in x.owner.doubtful
 
 
 def _in_tape(tape: Tape, row: list) -> bool:
     todo, seen = [row[0]], set()
-    doubts = {d[0] for d in tape.trace.doubts}
+    doubts = {d[0] for d in tape.trace.doubtful}
     while todo:
         number = todo.pop()
         if number < tape.first or number in seen:

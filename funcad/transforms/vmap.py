@@ -74,7 +74,7 @@ def vmap(
         axes = tree.flatten_axes("in_axes", args_tree, in_axes) + [0] * kwargs_tree.num_leaves
         axes = [_normalize(a, x, i, f, (args, kwargs)) for i, (a, x) in enumerate(zip(axes, leaves))]
         size = _mapped_size(f, leaves, axes, axis_size, (args, kwargs))
-        leaves = [ordinary(x) if a is None else move_axis(ordinary(x), a, 0) for x, a in zip(leaves, axes)]
+        leaves = [x if a is None else move_axis(x, a, 0) for x, a in zip(ordinary(leaves), axes)]
         batched = [a is not None for a in axes]
         run = functools.partial(_run, f, in_tree, out_axes, axis_name)
         if chunk_size is None or chunk_size >= size:
