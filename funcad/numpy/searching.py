@@ -92,7 +92,7 @@ def select(condlist: Sequence[Any], choicelist: Sequence[Any], default: Any = 0)
     result = default
     for condition, choice in zip(reversed(condlist), reversed(choicelist)):
         result = where(condition, choice, result)
-    return doubt(result)
+    return np.asarray(result, order="C") if type(result) is np.ndarray else doubt(result)
 
 
 @implements("piecewise")

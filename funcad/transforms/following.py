@@ -239,6 +239,7 @@ def _run(trace: FollowingTrace, f: Any, primals: Sequence[Any], tangents: Sequen
         return values, touts
     finally:
         trace.closed = True
+        trace.doubtful = _NOTHING
 
 
 def follow(f: Any, primals: Sequence[Any], tangents: Sequence[Any]) -> tuple[list[Any], list[Any]]:
