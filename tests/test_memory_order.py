@@ -277,3 +277,53 @@ def test_vectors_and_scalars_have_one_order_only() -> None:
     assert funcad.jit(lambda x: x.ravel(order="K"))(1.0) == np.ones(1)
     empty = np.zeros((2, 0, 3))
     assert funcad.jit(lambda x: np.flip(x).ravel(order="K"))(empty).shape == (0,)
+
+
+STEPS: list[Callable[[Any, np.ndarray, int], Any]] = [
+    lambda y, w, a: np.sin(y),
+    lambda y, w, a: y.T,
+    lambda y, w, a: np.swapaxes(y, a % y.ndim, (a // 7) % y.ndim),
+    lambda y, w, a: y * w if y.shape == w.shape else y,
+    lambda y, w, a: w.T + y if y.shape == w.T.shape else y,
+    lambda y, w, a: y[::-1],
+    lambda y, w, a: y[..., None],
+    lambda y, w, a: y.reshape(-1, y.shape[0]),
+    lambda y, w, a: y - y.mean(axis=a % y.ndim, keepdims=True),
+    lambda y, w, a: y.copy("CFAK"[a % 4]),
+    lambda y, w, a: np.where(y > 0.0, y, 0.5 * y),
+    lambda y, w, a: y.sum(axis=a % y.ndim) if y.ndim > 2 else y,
+    lambda y, w, a: np.zeros_like(y) + y,
+    lambda y, w, a: np.broadcast_to(y, (2, *y.shape)),
+    lambda y, w, a: y.astype(complex).real,
+]
+
+
+def any_layout(rng: np.random.Generator, shape: tuple[int, ...]) -> np.ndarray:
+    axes = rng.permutation(len(shape))
+    steps = [int(rng.choice([1, 1, 1, -1, 2])) for _ in shape]
+    whole = rng.normal(size=[shape[i] * abs(step) for i, step in zip(axes, steps)])
+    part = whole[tuple([slice(None, None, step) for step in steps])]
+    return part.transpose([int(i) for i in np.argsort(axes)])
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_random_programs(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    shape = tuple([int(n) for n in rng.integers(1, 4, size=rng.integers(2, 4))])
+    x, w = any_layout(rng, shape), any_layout(rng, shape)
+    steps = [(STEPS[int(rng.integers(len(STEPS)))], int(rng.integers(100))) for _ in range(rng.integers(1, 6))]
+    order = str(rng.choice(["K", "A"]))
+
+    def f(x: Any) -> Any:
+        for step, a in steps:
+            x = step(x, w, a)
+        return x.ravel(order=order)
+
+    wanted = f(x)
+    twice = np.lib.stride_tricks.as_strided(x, (2, *x.shape), (0, *x.strides))
+    np.testing.assert_allclose(funcad.jit(f)(x), wanted)
+    np.testing.assert_allclose(funcad.vjp(f, x)[0], wanted)
+    np.testing.assert_allclose(funcad.jvp(f, (x,), (x,))[0], wanted)
+    np.testing.assert_allclose(funcad.jit(lambda x: funcad.vjp(f, x)[0])(x), wanted)
+    np.testing.assert_allclose(funcad.vmap(f)(twice), [wanted, wanted])
+    np.testing.assert_allclose(funcad.jit(funcad.vmap(f))(twice), [wanted, wanted])

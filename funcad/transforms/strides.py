@@ -82,9 +82,10 @@ def doubt(x: Any) -> Any:
 
 def lies_like(array: np.ndarray, x: Tracer) -> np.ndarray:
     """The array, which was made like x while x had no value: known as long as x is being traced."""
-    if type(x.owner) is AbstractTrace:
-        made_like[id(array)] = array, x
-        x.owner.made = [*(x.owner.made or ()), id(array)]
+    value = concrete_value(x)
+    if type(value.owner) is AbstractTrace:
+        made_like[id(array)] = array, value
+        value.owner.made = [*(value.owner.made or ()), id(array)]
     return array
 
 
@@ -108,34 +109,47 @@ def _derived(x: Tracer, ask: bool) -> np.ndarray | None:
     return layout
 
 
-def _derive(trace: Any, wanted: Var, known: dict[Var, tuple]) -> None:
+def _derive(trace: Any, wanted: Var, known: dict[Var, Any]) -> None:
     if not known:
         for i, v in enumerate(trace.inputs):
             known[v] = (trace.given.layout(i, False) if trace.given is not None else None), {i: None}
     for v, value in reversed(trace.captured.values()):
         if v in known:
             break  # as are those that were captured before
-        like = made_like.get(id(value))
-        if like is not None:
-            value = like[1]
-        layout = layout_of(value, False)
-        known[v] = layout if like is None or layout is None else of_copy(layout), {f"{id(value)}": value}
+        like = made_like.get(id(value), (None, value))[1]
+        if like is not value and like.owner is trace:
+            known[v] = like.variable  # see `_resolved`
+        else:
+            layout = layout_of(like, False)
+            known[v] = layout if like is value or layout is None else of_copy(layout), {f"{id(value)}": like}
     missing, needed = {wanted} - known.keys(), []
     for equation in reversed(trace.equations):
         if not missing:
             break
         if not missing.isdisjoint(equation.outputs):
             missing.difference_update(equation.outputs)
-            missing.update([a for a in equation.inputs if type(a) is not Literal and a not in known])
+            for a in equation.inputs:
+                if type(a) is not Literal:
+                    entry = known.get(a)
+                    missing.update([a] if entry is None else [entry] if type(entry) is Var and entry not in known else [])
             needed.append(equation)
     for equation in reversed(needed):
         found = _of_equation(equation, known)
         known.update([(v, found) for v in equation.outputs])
 
 
-def _of_equation(equation: Equation, known: dict[Var, tuple]) -> tuple:
+def _resolved(v: Var, known: dict[Var, Any]) -> tuple:
+    """What is known of a variable: of an array that was made like another variable, that it lies like a copy of it."""
+    entry = known[v]
+    if type(entry) is Var:
+        layout, sources = known[entry]
+        entry = known[v] = None if layout is None else of_copy(layout), sources
+    return entry
+
+
+def _of_equation(equation: Equation, known: dict[Var, Any]) -> tuple:
     primitive = equation.primitive
-    operands = [None if type(a) is Literal else known[a] for a in equation.inputs]
+    operands = [None if type(a) is Literal else _resolved(a, known) for a in equation.inputs]
     if primitive.layout is None or any([o is not None and o[0] is None for o in operands]):
         return None, {}
     layout = primitive.layout(*[None if o is None else o[0] for o in operands], **equation.params)
