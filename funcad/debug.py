@@ -11,8 +11,11 @@ import sys
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
+
 from funcad import tree
 from funcad.errors import NanError
+from funcad.ir.locks import read_only
 from funcad.ir.source import user_source
 from funcad.ir.state import setting, state
 from funcad.ir.tracer import Tracer
@@ -36,7 +39,7 @@ def _effect(name: str, function: Callable[..., Any], args: tuple, kwargs: dict) 
         function(*given, **keywords)
         return []
 
-    fixed = [None if t else x for t, x in zip(traced, leaves)]
+    fixed = [None if t else read_only(x) if type(x) is np.ndarray else x for t, x in zip(traced, leaves)]
     call = HostCall(name, flat, (), ())
     debug_callback(call, *[x for x, t in zip(leaves, traced) if t])
 
@@ -72,7 +75,7 @@ class _Anything:
 
 
 def callback(callback: Callable[..., Any], *args: Any, ordered: bool = False, **kwargs: Any) -> None:
-    """Call `callback(*args, **kwargs)` with NumPy arrays whenever the program runs; its result is ignored.
+    """Call `callback(*args, **kwargs)` with NumPy arrays (read-only) whenever the program runs; its result is ignored.
 
     Under vmap it is called once per lane of the mapped arguments. Programs run in order, so `ordered` changes nothing.
     As jax.debug.callback.

@@ -22,6 +22,7 @@ from typing import Any
 import numpy as np
 
 from funcad.configuration import config
+from funcad.ir.locks import PrivateMemory
 
 __all__ = ["empty", "LARGE", "pool_limit", "pooled_bytes", "drain"]
 
@@ -111,7 +112,7 @@ def _new_block(size: int) -> Any:
         return None
     try:
         # the system places mappings of whole huge pages at the start of one, others anywhere
-        block = mmap.mmap(-1, size, flags=_PRIVATE | _ANONYMOUS)
+        block = PrivateMemory(-1, size, flags=_PRIVATE | _ANONYMOUS)
         if size >= HUGE and hasattr(mmap, "MADV_HUGEPAGE"):
             block.madvise(mmap.MADV_HUGEPAGE)
     except OSError:  # no such mappings here, or none left: NumPy's allocator says what is wrong

@@ -28,7 +28,7 @@ from funcad.control.rewire import (
     rewire,
     split,
 )
-from funcad.ir.aval import Aval, StackAval
+from funcad.ir.aval import Aval, StackAval, ordinary
 from funcad.ir.jaxpr import Jaxpr, Literal, Var
 from funcad.ir.trace import trace_function
 from funcad.primitives.conversion import convert
@@ -112,7 +112,7 @@ def prepare(what: str, value: Any, name: str) -> tuple[list[Any], Any]:
     """The leaves and the structure of an operand, checked."""
     leaves, structure = tree.flatten(value)
     check_leaves(leaves, f"{what}: {name}", value)
-    return leaves, structure
+    return ordinary(leaves), structure
 
 
 def strengthened(values: Sequence[Any], avals: Sequence[Any]) -> list[Any]:

@@ -23,6 +23,7 @@ from funcad.control.rules import closes_over_tracer
 from funcad.ir.aval import Aval, aval_of, is_a, is_inexact
 from funcad.ir.interpret import Environment
 from funcad.ir.jaxpr import Equation, Jaxpr, Literal, Var, equation_has_effects, subjaxprs
+from funcad.ir.layout import same
 from funcad.ir.primitive import Primitive, is_linear
 from funcad.ir.prune import prune, used_inputs
 from funcad.ir.state import state
@@ -31,7 +32,8 @@ from funcad.ir.tracer import Tracer
 from funcad.transforms.batch import batch_jaxpr
 from funcad.transforms.jvp import jvp_jaxpr, jvp_step
 from funcad.transforms.linearize import linearize_jaxpr
-from funcad.transforms.plumbing import OutTree, api, check_leaves, flat_function, name_of, positional_names
+from funcad.transforms.plumbing import OutTree, api, check_leaves, flat_function, name_of, positional_names, unaliased
+from funcad.transforms.strides import Given
 from funcad.transforms.transpose import transpose_jaxpr
 
 __all__ = ["checkpoint", "remat", "checkpoint_name", "print_saved_residuals", "saved_residuals", "checkpoint_p", "name_p"]
@@ -47,6 +49,7 @@ name_p = Primitive(
     jvp=lambda tangents, out, x, *, name: tangents[0],
     transpose=lambda ct, x, *, name: [ct],
     batch=lambda size, args, batched, *, name: (name_p(args[0], name=name), True),
+    layout=same,
 )
 
 
@@ -326,7 +329,7 @@ def checkpoint(
         keywords = {k: v for k, v in kwargs.items() if k not in names}
         leaves, in_tree = tree.flatten((dynamic, keywords))
         if not any(type(x) is Tracer for x in leaves) and not closes_over_tracer(fun):
-            return fun(*args, **kwargs)
+            return unaliased(fun(*args, **kwargs), leaves, fun)
         check_leaves(leaves, f"checkpoint of {name_of(fun)}: argument", (dynamic, keywords))
 
         def merged(*values: Any, **named: Any) -> Any:
@@ -337,7 +340,7 @@ def checkpoint(
         store = OutTree()
         flat = flat_function(merged, in_tree, store)
         avals = [aval_of(x) for x in leaves]
-        jaxpr, consts = trace_function(flat, avals, name=f"checkpoint({name_of(fun)})", staging=True, inputs=leaves)
+        jaxpr, consts = trace_function(flat, avals, name=f"checkpoint({name_of(fun)})", staging=True, given=Given(leaves))
         return store.tree.unflatten(_again(jaxpr, [*consts, *leaves], policy))
 
     return checkpointed
@@ -351,9 +354,8 @@ def saved_residuals(f: Callable[..., Any], *args: Any, **kwargs: Any) -> list[tu
     leaves, in_tree = tree.flatten((args, kwargs))
     check_leaves(leaves, f"saved_residuals of {name_of(f)}: argument", (args, kwargs))
     store = OutTree()
-    jaxpr, consts = trace_function(
-        flat_function(f, in_tree, store), [aval_of(x) for x in leaves], name=f"saved_residuals({name_of(f)})"
-    )
+    flat, avals = flat_function(f, in_tree, store), [aval_of(x) for x in leaves]
+    jaxpr, consts = trace_function(flat, avals, name=f"saved_residuals({name_of(f)})", given=Given(leaves))
     labels = [f"from the argument {_argument(f, path)}" for path in in_tree.paths()]
     labels = ["from a captured value"] * len(consts) + labels
     nonzero = tuple([False] * len(consts) + [is_inexact(aval_of(x)) for x in leaves])

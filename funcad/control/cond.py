@@ -34,7 +34,8 @@ from funcad.primitives.lanes import any_lane, pick_lanes, select_lanes
 from funcad.transforms.batch import batch_jaxpr
 from funcad.transforms.jvp import jvp_jaxpr
 from funcad.transforms.linearize import Linearized, apart_jaxpr, linearize_jaxpr
-from funcad.transforms.plumbing import api, export, name_of
+from funcad.transforms.plumbing import api, export, name_of, unaliased
+from funcad.transforms.strides import Given
 from funcad.transforms.transpose import known_jaxpr, linear_outputs, transpose_jaxpr
 
 __all__ = ["cond", "switch", "cond_p"]
@@ -350,7 +351,8 @@ def cond(pred: Any, true_fun: Callable[..., Any], false_fun: Callable[..., Any],
         )
     value = concrete_value(pred)
     if type(value) is not Tracer:
-        return true_fun(*operands) if value else false_fun(*operands)
+        f = true_fun if value else false_fun
+        return unaliased(f(*operands), operands, f)
     index = convert(convert(pred, np.dtype(bool)), _INDEX)
     return _traced("cond", index, [true_fun, false_fun], ["true_fun", "false_fun"], operands)
 
@@ -374,10 +376,9 @@ def switch(index: Any, branches: Sequence[Callable[..., Any]], *operands: Any) -
     if _scalar_shape("switch: the index", index) != () or dtype_of(index).kind not in "iu":
         raise TypeError(f"switch: the index must be an integer of shape (), got {aval_of(index)}")
     value = concrete_value(index)
-    if len(functions) == 1:
-        return functions[0](*operands)
-    if type(value) is not Tracer:
-        return functions[min(max(int(value), 0), len(functions) - 1)](*operands)
+    if len(functions) == 1 or type(value) is not Tracer:
+        f = functions[0] if len(functions) == 1 else functions[min(max(int(value), 0), len(functions) - 1)]
+        return unaliased(f(*operands), operands, f)
     names = [f"branches[{i}]" for i in range(len(functions))]
     return _traced("switch", convert(index, _INDEX), functions, names, operands)
 
@@ -421,8 +422,13 @@ def _trace_branch(what: str, f: Any, name: str, leaves: list, structure: Any) ->
         found[:] = [out_tree]
         return outs
 
-    avals = [plain(aval_of(x)) for x in leaves]
-    jaxpr, captured = trace_function(flat, avals, name=f"{name} of {what} ({name_of(f)})", staging=True, inputs=leaves)
+    jaxpr, captured = trace_function(
+        flat,
+        [plain(aval_of(x)) for x in leaves],
+        name=f"{name} of {what} ({name_of(f)})",
+        staging=True,
+        given=Given(leaves),
+    )
     return jaxpr, captured, found[0]
 
 

@@ -29,12 +29,13 @@ from funcad.control.rules import (
 )
 from funcad.ir.aval import is_inexact
 from funcad.ir.jaxpr import Jaxpr
+from funcad.ir.locks import lending
 from funcad.ir.primitive import Primitive
 from funcad.ir.state import state
 from funcad.ir.trace import trace_function
 from funcad.primitives.arithmetic import add
 from funcad.transforms.batch import batch_jaxpr
-from funcad.transforms.plumbing import OutTree, api, dress_as, float0, name_of, zeros_for
+from funcad.transforms.plumbing import OutTree, api, dress_as, float0, name_of, unaliased, zeros_for
 
 __all__ = ["custom_jvp", "custom_jvp_call_p", "traced_body", "jvp_on_values", "jvp_rule", "batch_body", "batched_jvp_rule"]
 
@@ -117,7 +118,8 @@ def jvp_on_values(call: Call, user_rule: Any, primals: Sequence[Any], tangents: 
     """The user's rule, run on the values of a following trace: (outputs, tangents, output structure)."""
     ts = call.tangents(primals, tangents)
     with user_code(state.axis_env), np.errstate(all="ignore"):
-        outs, touts, out_tree = call.run_jvp(user_rule, primals, ts)
+        with lending(f"the jvp rule of {call.name}") as lent:
+            outs, touts, out_tree = call.run_jvp(user_rule, lent(primals), lent(ts))
     refuse_foreign(f"jvp rule of {call.name}", [user_rule], [*primals, *ts], [*outs, *touts])
     return outs, touts, out_tree
 
@@ -150,7 +152,7 @@ def call_plainly(target: Target, args: tuple, kwargs: dict) -> Any:
     """No argument is traced: call the function, but do not let a closed-over tracer pass."""
     out = target.f(*args, **kwargs)
     refuse_foreign(f"{target.kind} function {name_of(target.f)}", [target.f], (), tree.leaves(out))
-    return out
+    return unaliased(out, (*args, *kwargs.values()), target.f)
 
 
 class custom_jvp:

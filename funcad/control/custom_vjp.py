@@ -34,10 +34,12 @@ from funcad.control.rules import Call, Rule, Target, is_following, recorder, ref
 from funcad.errors import TreeMismatchError
 from funcad.ir.aval import Aval, aval_of, is_inexact
 from funcad.ir.jaxpr import Jaxpr
+from funcad.ir.locks import lending
 from funcad.ir.primitive import Primitive
 from funcad.ir.state import state
 from funcad.ir.tracer import Tracer
 from funcad.transforms.batch import batch_jaxpr
+from funcad.transforms.following import also_users
 from funcad.transforms.plumbing import OutTree, api, check_leaves, check_tangents, dress_as, float0, name_of, zeros_for
 
 __all__ = ["custom_vjp", "custom_vjp_call_p"]
@@ -305,10 +307,11 @@ def _follow(linear_mode: bool) -> Callable[..., tuple[list, list]]:
             outs, touts, store.tree = jvp_on_values(call, jvp, primals, tangents)
             return outs, touts
         info = _Forward()
-        with user_code(state.axis_env):
-            outs, residuals = _run_fwd(call, fwd, primals, info)
+        with user_code(state.axis_env), lending(f"fwd of {call.name}") as lent:
+            outs, residuals = _run_fwd(call, fwd, lent(primals), info)
         refuse_foreign(f"fwd of {call.name}", [fwd], primals, [*outs, *residuals])
         store.tree = info.out_tree
+        also_users(tangents, residuals)
         linear = _linear_of(call, info, residuals, bwd, jvp, eager=True)
         return outs, _linear_tangents(linear, residuals, primals, tangents, call.inexact, linear_mode, info.out_avals)
 

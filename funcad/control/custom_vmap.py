@@ -20,6 +20,7 @@ from funcad.errors import AxesMismatchError
 from funcad.ir.aval import aval_of
 from funcad.ir.interpret import eval_jaxpr
 from funcad.ir.jaxpr import Jaxpr
+from funcad.ir.locks import lending
 from funcad.ir.primitive import Primitive
 from funcad.ir.state import state
 from funcad.ir.trace import trace_function
@@ -27,7 +28,7 @@ from funcad.ir.tracer import has_value
 from funcad.primitives.shape import broadcast_leading, zeros
 from funcad.transforms.following import follow
 from funcad.transforms.jvp import jvp_eval, jvp_jaxpr
-from funcad.transforms.plumbing import OutTree, api, dress_as, flat_function, name_of
+from funcad.transforms.plumbing import OutTree, api, dress_as, flat_function, name_of, unaliased
 
 __all__ = ["custom_vmap", "custom_vmap_call_p"]
 
@@ -52,8 +53,8 @@ class _Rule:
         return repr(self)
 
     def __call__(self, size: int, batched: Sequence[bool], values: Sequence[Any]) -> tuple[list[Any], list[bool]]:
-        with user_code(self.env):
-            return self.run(size, batched, values)
+        with user_code(self.env), lending(repr(self)) as lent:
+            return self.run(size, batched, lent(values))
 
 
 def _user_rule(name: str, rule: Any, in_tree: Any, out_tree: Any) -> _Rule:
@@ -191,7 +192,7 @@ def _call(target: Target, rule: Any, args: tuple, kwargs: dict) -> Any:
     args = target.positional(args, kwargs)
     leaves, args_tree = tree.flatten(args)
     if all(has_value(x) for x in leaves):  # nothing that vmap could be mapping
-        return target.f(*args)
+        return unaliased(target.f(*args), args, target.f)
     store = OutTree()
     flat = flat_function(lambda *xs: target.f(*xs), tree.structure((args, {})), store)
     what = f"custom_vmap function {name_of(target.f)}"

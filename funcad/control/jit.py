@@ -31,7 +31,7 @@ from funcad.control.jit_inspect import Lowered, explained, exported, profiled, s
 from funcad.control.jit_misses import report_miss, reporter
 from funcad.control.jit_pickle import reduced
 from funcad.errors import PlacementError
-from funcad.ir.aval import aval_of, is_a
+from funcad.ir.aval import aval_of, is_a, ordinary
 from funcad.ir.interpret import eval_jaxpr
 from funcad.ir.jaxpr import literal_key
 from funcad.ir.place import NAMESPACES, array_type, device_in_use
@@ -39,6 +39,7 @@ from funcad.ir.source import for_user
 from funcad.ir.state import setting, state
 from funcad.ir.trace import any_tracer, by_reference, trace_function
 from funcad.transforms.plumbing import OutTree, api, check_leaves, dress_as, export, flat_function, name_of, positional_names
+from funcad.transforms.strides import Given
 
 __all__ = ["jit", "Jitted", "disable_jit"]
 
@@ -336,13 +337,12 @@ class _Core:
         statics, dynamic, keywords = self._split(args, kwargs)
         leaves, in_tree = tree.flatten((dynamic, keywords))
         avals = []
-        for i, x in enumerate(leaves):
+        for x in leaves:
             try:
                 avals.append(aval_of(x))
             except TypeError:
                 check_leaves(leaves, f"jit of {name_of(self.f)}: argument", (dynamic, keywords))
-            if type(x) is not np.ndarray and is_a(x, np.ndarray):
-                leaves[i] = x.view(np.ndarray)  # a memmap, say: programs take and give plain arrays
+        leaves = ordinary(leaves)
         axes = state.axis_env and tuple([(name, size) for name, size, _ in state.axis_env])
         shapes = tuple([(a.shape, a.dtype, a.weak) for a in avals])
         key = Signature(in_tree, shapes, statics, self.programs, axes, state.default_device, array_type(leaves))
@@ -368,6 +368,7 @@ class _Core:
     def _trace(self, args: tuple, kwargs: dict, in_tree: Any, avals: list, leaves: list) -> Entry:
         counters["traces"] += 1
         store = OutTree()
+        given = Given(leaves)
 
         def full(*dynamic: Any, **keywords: Any) -> Any:
             it = iter(dynamic)
@@ -375,10 +376,10 @@ class _Core:
             return self.f(*merged, **{k: keywords.get(k, v) for k, v in kwargs.items()})
 
         flat = flat_function(full, in_tree, store, f"jit of {name_of(self.f)}")
-        jaxpr, consts = trace_function(flat, avals, name=f"jit({name_of(self.f)})", inputs=leaves)
+        jaxpr, consts = trace_function(flat, avals, name=f"jit({name_of(self.f)})", given=given)
         if self.fast_math:
             jaxpr.memo["fast_math"] = True  # read by the passes
-        return Entry(jaxpr, consts, in_tree, store.tree, leaves)
+        return Entry(jaxpr, consts, in_tree, store.tree, given)
 
     def argument_names(self, args: tuple) -> list[str]:
         """Names of the positional arguments that are not static."""

@@ -16,7 +16,7 @@ import threading
 import time
 import weakref
 from collections import OrderedDict
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, NamedTuple
 
@@ -24,6 +24,7 @@ import numpy as np
 
 from funcad.control.rewire import forget_interned
 from funcad.ir.jaxpr import Jaxpr
+from funcad.transforms.strides import Given, layout_of
 from funcad.transforms.structural import forget
 
 __all__ = ["Cache", "CacheInfo", "Entry", "Signature", "cache_for", "clear_caches", "MAX_PROGRAMS"]
@@ -52,27 +53,41 @@ class Signature(NamedTuple):
     axes: tuple  # (name, size) of the axes that are bound around the call
     device: str
     arrays: type  # of the arguments, for which traced values answer type tests: NumPy's or the device's
-    numbers: tuple | None = None  # which leaves are arrays of rank 0: in the second and later keys of programs that asked
+    answers: tuple = ()  # to what programs asked of their arguments beyond avals, one program after the other (`Entry.answers`)
 
 
-def _arrays_of_rank_0(leaves: list) -> tuple:
-    """Which leaves are arrays of rank 0, where a number of the same dtype has the same aval."""
-    return tuple([issubclass(x.__class__, np.ndarray) and not x.ndim for x in leaves])
+class Answers(NamedTuple):
+    """What a program asked of its arguments while it was traced, and was told."""
+
+    numbers: tuple | None  # which leaves are arrays of rank 0, where a number of the same dtype has the same aval
+    strides: tuple  # of the leaves whose memory order was asked for
 
 
 class Entry:
     """One traced program."""
 
-    __slots__ = ("jaxpr", "consts", "in_tree", "out_tree", "runs", "write_at", "numbers")
+    __slots__ = ("jaxpr", "consts", "in_tree", "out_tree", "runs", "write_at", "asked", "answers")
 
-    def __init__(self, jaxpr: Jaxpr, consts: list, in_tree: Any, out_tree: Any, leaves: list):
+    def __init__(self, jaxpr: Jaxpr, consts: list, in_tree: Any, out_tree: Any, given: Given):
         self.jaxpr = jaxpr
         self.consts = consts
         self.in_tree = in_tree
         self.out_tree = out_tree
-        self.numbers = _arrays_of_rank_0(leaves) if "asked" in jaxpr.memo else None
+        self.asked = tuple(sorted(given.asked))  # the leaves whose strides the program depends on
+        asks = self.asked or "asked" in jaxpr.memo
+        self.answers = self._answers(given.values, "asked" in jaxpr.memo) if asks else None
         self.runs = 0  # calls that asked the cache
         self.write_at = 2  # the run at which a call of its own is written, see jit_call.py
+
+    def _answers(self, leaves: Sequence[Any], numbers: bool) -> Answers:
+        layouts = [layout_of(leaves[i]) for i in self.asked]
+        strides = tuple([None if x is None else x.strides for x in layouts])
+        rank_0 = tuple([issubclass(x.__class__, np.ndarray) and not x.ndim for x in leaves]) if numbers else None
+        return Answers(rank_0, strides)
+
+    def answers_for(self, leaves: Sequence[Any]) -> Answers | None:
+        """What this program would be told of other arguments; None if it asked nothing."""
+        return self.answers and self._answers(leaves, self.answers.numbers is not None)
 
 
 class Cache:
@@ -107,13 +122,14 @@ class Cache:
             return hits
 
     def find(self, key: Signature, leaves: list) -> tuple[Signature, Entry | None]:
-        """The program of a call and its key, which tells arrays of rank 0 from numbers if the first program did."""
+        """The program of a call and its key, to which belongs what programs of the same avals asked and were told."""
         entry = self.entries.get(key)
-        if entry is not None and entry.numbers is not None:
-            numbers = _arrays_of_rank_0(leaves)
-            if numbers != entry.numbers:
-                key = key._replace(numbers=numbers)
-                entry = self.entries.get(key)
+        while entry is not None:
+            answers = entry.answers_for(leaves)
+            if answers == entry.answers:
+                break
+            key = key._replace(answers=(*key.answers, answers))
+            entry = self.entries.get(key)
         return key, entry
 
     def get(self, key: Signature, leaves: list) -> tuple[Signature, Entry | None]:

@@ -8,7 +8,7 @@ comparisons itself, only the structure is compared here.
 Invariants: a call that does not fit in every respect goes to `following`, another written call or in the end the general way,
 which decides anew; so the comparisons may refuse too much, and never too little. A thread that traces, or is in a context such
 as `debug_nans` or `default_device`, keeps `open_traces` from being empty: then nobody takes the short way. Results that may
-share memory with arguments, captured arrays or each other are found by looking at them and go through `export`.
+share memory with arguments, captured arrays or each other are found by looking at them and go through `own_memory`.
 
 `program.fast(*inputs)`, if it is not None: `inputs` are those of the jaxpr, captured arrays first. It returns what
 `program.run` would (the value itself if there is one output, else a tuple), or NotImplemented if a type, dtype, rank, shape or
@@ -30,7 +30,7 @@ from funcad.control.jit_cache import Entry
 from funcad.ir.aval import SCALAR_AVALS
 from funcad.ir.source import for_user
 from funcad.ir.trace import open_traces
-from funcad.transforms.plumbing import export
+from funcad.transforms.plumbing import own_memory
 from funcad.tree.containers import DICT, LIST, NAMED_TUPLE, NONE, TUPLE
 from funcad.tree.treedef import LEAF
 
@@ -93,8 +93,11 @@ class _Writer:
 
     def __init__(self, entry: Entry, program: Any):
         self.entry = entry
-        self.fast = getattr(program, "fast", None)
-        self.may_get_fast = self.fast is None and hasattr(program, "fast")
+        self.fast = getattr(program, "fast", None) if not entry.asked else None  # which compares no strides
+        self.may_get_fast = self.fast is None and hasattr(program, "fast") and not entry.asked
+        self.asked = dict(zip(entry.asked, entry.answers.strides if entry.answers else ()))
+        self.numbers = entry.answers is not None and entry.answers.numbers is not None
+        self.count = 0  # of leaves
         self.scope: dict[str, Any] = {
             "_M": _MISSING,
             "_nd": np.ndarray,
@@ -103,7 +106,7 @@ class _Writer:
             "_engine": config.engine,
             "_again": _again,
             "_clash": _clash,
-            "_export": export,
+            "_export": own_memory,
             "_for_user": for_user,
             "_fast": self.fast,
             "_consume": program.consume,
@@ -129,6 +132,8 @@ class _Writer:
                 raise _Unsuited
             self.inputs.append(self.constant(x))
             if type(x) is np.ndarray:
+                if not x.dtype.isnative:
+                    raise _Unsuited
                 self.arrays.append((self.inputs[-1], (x.shape, x.dtype)))
         if self.entry.in_tree.num_leaves > MOST_LEAVES or not all(map(_is_name, kwargs)):
             raise _Unsuited
@@ -193,8 +198,10 @@ class _Writer:
 
     def leaf(self, name: str, x: Any) -> None:
         kind = type(x)
+        strides = self.asked.get(self.count)
+        self.count += 1
         self.inputs.append(name)
-        if self.entry.numbers is not None and (kind is np.ndarray and not x.ndim or issubclass(kind, np.generic)):
+        if self.numbers and (kind is np.ndarray and not x.ndim or issubclass(kind, np.generic)):
             self.structure.append(f"type({name}) is {self.constant(kind)}")  # which a program's `fast` need not compare
         if kind is np.ndarray:
             if not x.dtype.isnative or x.dtype.kind == "V":
@@ -203,6 +210,8 @@ class _Writer:
             self.arrays.append((name, (x.shape, x.dtype)))
             same_dtype = f"({name}.dtype is {dtype} or {name}.dtype == {dtype})"  # unpickled arrays have dtypes of their own
             self.leaves.append(f"type({name}) is _nd and {name}.shape == {shape} and {same_dtype}")
+            if strides is not None:
+                self.leaves.append(f"{name}.strides == {self.constant(strides, ('strides', strides))}")
         elif kind is int:
             self.leaves.append(f"type({name}) is int and {-(2**63)} <= {name} < {2**63}")
         elif kind in SCALAR_AVALS:

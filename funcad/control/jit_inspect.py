@@ -120,6 +120,12 @@ class Compiled:
                 f"compiled {self.name} was lowered for {', '.join(map(str, expected))}; got {', '.join(map(str, found))}. "
                 "Call the jitted function itself for other shapes and dtypes."
             )
+        told = entry.answers_for(leaves)
+        if told is not None and entry.answers is not None and told.strides != entry.answers.strides:
+            raise TypeError(
+                f"compiled {self.name} asks for the memory order of its arguments (order='K' or 'A'), and was lowered for "
+                "another one. Call the jitted function itself."
+            )
         outs = call_p(*entry.consts, *leaves, jaxpr=entry.jaxpr, name=self.name)
         return entry.out_tree.unflatten(export(outs, [*entry.consts, *leaves]))
 

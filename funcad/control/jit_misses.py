@@ -100,7 +100,10 @@ def _differences(new: Signature, old: Signature, names: Sequence[str]) -> Iterat
         yield 1, f"named axes around the call: {dict(new.axes) or 'none'}, before {dict(old.axes) or 'none'}"
     if new.device != old.device:
         yield 1, f"default_device: {new.device}, before {old.device}"
-    if new.numbers != old.numbers:
+    last, before = [s.answers[-1] if s.answers else None for s in (new, old)]
+    if last is not None and (before is None or last.strides != before.strides) and last.strides:
+        yield 1, "the memory order of arguments, which the function asks for (order='K' or 'A'), is another than before"
+    if last is not None and last.numbers is not None and (before is None or last.numbers != before.numbers):
         yield 1, "arrays of rank 0 where numbers were before, or numbers where arrays were: the function asks for types"
     if new.arrays is not old.arrays:
         yield 1, f"arrays: {new.arrays.__module__}'s, before {old.arrays.__module__}'s"

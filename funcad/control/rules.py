@@ -23,6 +23,7 @@ from funcad.errors import CustomRuleClosureError, UnexpectedTracerError
 from funcad.ir.aval import Aval, aval_of, is_inexact
 from funcad.ir.interpret import eval_jaxpr
 from funcad.ir.jaxpr import Jaxpr
+from funcad.ir.locks import lending
 from funcad.ir.state import setting, state
 from funcad.ir.trace import trace_function
 from funcad.ir.tracer import Tracer, origin, tangent_of
@@ -212,8 +213,8 @@ class Rule:
     def __call__(self, *values: Any) -> list[Any]:
         if self.eager:
             try:
-                with user_code(self.env):
-                    return list(self.function(*values))  # type: ignore[misc]
+                with user_code(self.env), lending(self.what) as lent:
+                    return list(self.function(*lent(values)))  # type: ignore[misc]
             except UnexpectedTracerError as error:
                 raise self._closed_over(error) from None
         jaxpr, consts, present = self.program()

@@ -25,6 +25,8 @@ __all__ = [
     "is_inexact",
     "shape_of",
     "dtype_of",
+    "native_dtype",
+    "ordinary",
     "KINDS",
     "FLOAT0",
     "SCALAR_AVALS",
@@ -212,7 +214,25 @@ def shape_of(x: Any) -> tuple[int, ...]:
 
 
 def dtype_of(x: Any) -> np.dtype:
-    return x.dtype if type(x) is np.ndarray else aval_of(x).dtype
+    return native_dtype(x.dtype) if type(x) is np.ndarray else aval_of(x).dtype
+
+
+def native_dtype(dtype: Any) -> np.dtype:
+    """A dtype that the user names, in the machine's byte order: what is made by us has no other."""
+    found = np.dtype(dtype)
+    return found if found.isnative else found.newbyteorder("=")
+
+
+def ordinary(values: Any) -> Any:
+    """Arrays as programs compute with them: of NumPy's own class (no memmap, say), in the machine's byte order.
+
+    Avals tell neither apart. So what is traced is made ordinary where it enters: else it would depend on the engine, and on
+    the operations, whether a result is in the other byte order. The list itself, if there is nothing to do.
+    """
+    for x in values:
+        if is_a(x, np.ndarray) and (type(x) is not np.ndarray or not x.dtype.isnative):
+            return [np.asarray(v, native_dtype(v.dtype)) if is_a(v, np.ndarray) else v for v in values]
+    return values
 
 
 def is_inexact(aval: Any) -> bool:

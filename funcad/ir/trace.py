@@ -22,6 +22,7 @@ import numpy as np
 from funcad.errors import UnexpectedTracerError
 from funcad.ir.aval import SCALAR_AVALS, Aval, LiteralAval, aval_of, is_a
 from funcad.ir.jaxpr import Equation, Jaxpr, Literal, Var, subjaxprs
+from funcad.ir.layout import made_like
 from funcad.ir.locks import Locks
 from funcad.ir.place import NAMESPACES, array_type, namespace_of, place
 from funcad.ir.quiet import computes, error_mode, relay, unhush
@@ -138,19 +139,25 @@ class Trace:
 class AbstractTrace(Trace):
     """Records equations without running them: bodies of jit, vmap, scan, and every program derived by a transform."""
 
-    __slots__ = ("equations", "captured", "inputs", "locks", "protect", "mode", "modes", "array", "given", "asked")
+    __slots__ = (
+        *("equations", "captured", "inputs", "locks", "protect", "mode", "modes", "array", "stands_for", "asked"),
+        *("given", "layouts", "made"),
+    )
 
     def __init__(self, name: str, protect: Callable[[Any], Any] | None = None, with_modes: bool = False):
         super().__init__(name)
         self.modes: dict[int, Any] | None = {} if with_modes else None  # of equations written in another errstate than ...
         self.mode = error_mode() if with_modes else None  # ... that in which the trace was opened
         self.array: type = np.ndarray if state.abstract is None else state.abstract.array  # what its values stand for
-        self.given: dict[Var, Any] = {}  # inputs of rank 0 -> what they stand for: a NumPy scalar, or an array of rank 0
+        self.stands_for: dict[Var, Any] = {}  # inputs of rank 0 -> a NumPy scalar, or an array of rank 0
         self.asked = False  # did somebody ask which of the two?
         self.equations: list[Equation] = []
         self.captured: dict[int, tuple[Var, Any]] = {}
         self.inputs: list[Var] = []
         self.locks: Locks | None = None
+        self.given: Any = None  # what the inputs stand for (transforms/strides.py), where that can be known
+        self.layouts: dict[Var, Any] | None = None  # of variables whose memory order was asked for
+        self.made: list[int] | None = None  # keys in `made_like` that belong to its variables
         self.protect = protect  # how to keep a captured array safe; None: lock it until the trace closes
 
     def new_input(self, aval: Any, source: Any = None) -> Tracer:
@@ -193,7 +200,7 @@ class AbstractTrace(Trace):
                 key = id(value)
             if self.locks is None:
                 self.locks = Locks()
-            self.locks.lock(value)
+            self.locks.lock(value, keep=False)
         if type(aval) is LiteralAval:
             aval = Aval(aval.shape, aval.dtype, aval.weak)
         entry = self.captured[key] = (Var(aval), value)
@@ -226,7 +233,11 @@ class AbstractTrace(Trace):
 
     def close(self) -> None:
         self.closed = True
-        self.given = {}
+        self.stands_for = {}
+        self.given = self.layouts = None
+        if self.made is not None:
+            for key in self.made:
+                made_like.pop(key, None)
         if self.locks is not None:
             self.locks.release()
 
@@ -248,18 +259,21 @@ def trace_function(
     staging: bool = False,
     abstract: bool = True,
     with_modes: bool = False,
-    inputs: Sequence[Any] = (),
+    given: Any = None,
     beside: Sequence[Any] = (),
 ) -> tuple[Jaxpr, list[Any]]:
     """Trace `f(*tracers) -> list of values` into `(jaxpr, captured)`; the captured values are the leading inputs.
 
     `abstract=True` means that f is the user's and runs when the program runs: effects are recorded here. `with_modes=True`:
-    the program remembers which equations were written in which `np.errstate`, because it runs un-jitted. `inputs`: the values
-    that the tracers stand for, one each, whose types they answer type tests by; `beside`: values that only tell whether arrays
-    are NumPy's or a device's. A program that told arrays of rank 0 from scalars has "asked" in its memo.
+    the program remembers which equations were written in which `np.errstate`, because it runs un-jitted. `given`: the values
+    that the tracers stand for (transforms/strides.py), which answer type tests and questions for the memory order; `beside`:
+    values that only tell whether arrays are NumPy's or a device's. A program that told arrays of rank 0 from scalars has
+    "asked" in its memo.
     """
     trace = AbstractTrace(name, with_modes=with_modes)
-    found = array_type([*inputs, *beside])
+    trace.given = given
+    values, lanes = ((), ()) if given is None else (given.values, given.lanes)
+    found = array_type([*values, *beside])
     if found is not np.ndarray:
         trace.array = found
     saved_staging, saved_abstract = state.staging, state.abstract
@@ -271,7 +285,9 @@ def trace_function(
             state.abstract = trace
         if abstract or staging:
             open_traces.add(trace.level)
-        trace.given = {t.variable: x for t, x in zip(tracers, inputs) if not t.variable.aval.shape}
+        for tracer, x, lane in zip(tracers, values, lanes):
+            if not tracer.variable.aval.shape:
+                trace.stands_for[tracer.variable] = None if lane else x  # a lane of an array is a number
         jaxpr, captured = trace.jaxpr(f(*tracers))
         if trace.asked:
             jaxpr.memo["asked"] = True

@@ -24,7 +24,7 @@ from funcad.errors import (
 from funcad.ir.aval import Aval, aval_of, kind_of
 from funcad.ir.source import Source, caller, user_source
 
-__all__ = ["Tracer", "tangent_of", "origin", "concrete_value", "has_value", "carries_derivative"]
+__all__ = ["Tracer", "tangent_of", "origin", "concrete_value", "has_value", "carries_derivative", "with_value"]
 
 
 def has_value(x: Any) -> bool:
@@ -60,6 +60,11 @@ def concrete_value(x: Any) -> Any:
     while type(x) is Tracer and x.variable is None:
         x = x.primal
     return x
+
+
+def with_value(x: Any, value: Any) -> Any:
+    """The value; for a traced x (not an abstract one) the same tracer with this value behind it."""
+    return Tracer(x.owner, None, with_value(x.primal, value), x.tangent, x.source) if type(x) is Tracer else value
 
 
 def _where() -> str:
@@ -171,7 +176,7 @@ class Tracer(metaclass=_Unseen):
         variable, trace = value.variable, value.owner
         if not variable.aval.shape and not variable.aval.weak:
             trace.asked = True
-            kind = trace.given[variable].__class__ if variable in trace.given else None
+            kind = trace.stands_for[variable].__class__ if variable in trace.stands_for else None
             if kind is trace.array:
                 return kind
         return kind_of(variable.aval, trace.array)

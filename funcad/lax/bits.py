@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from funcad.ir.aval import aval_of, dtype_of, shape_of
+from funcad.ir.aval import aval_of, dtype_of, native_dtype, shape_of
 from funcad.lax.operands import INTEGER, REAL_FLOAT, operands
 from funcad.primitives import arithmetic, comparison, conversion
 from funcad.primitives.shape import broadcast_in_dim, reshape, slice_p
@@ -119,7 +119,7 @@ def bitcast_convert_type(operand: Any, new_dtype: Any) -> Any:
     >>> bitcast_convert_type(np.float32(1.0), np.uint32)
     np.uint32(1065353216)
     """
-    dtype, own = np.dtype(new_dtype), dtype_of(operand)
+    dtype, own = native_dtype(new_dtype), dtype_of(operand)
     if aval_of(operand).weak:
         operand = conversion.convert(operand, own)
     if dtype.itemsize == own.itemsize:

@@ -18,7 +18,7 @@ from typing import Any, Protocol, runtime_checkable
 import numpy as np
 
 from funcad import random
-from funcad.ir.aval import is_a
+from funcad.ir.aval import is_a, native_dtype
 from funcad.ir.place import namespace_of
 from funcad.ir.tracer import Tracer, concrete_value
 from funcad.numpy.axes import axis_of, move, shape_argument
@@ -62,7 +62,7 @@ class Initializer(Protocol):
 
 
 def _dtype(dtype: Any) -> np.dtype:
-    found = np.dtype(float if dtype is None else dtype)
+    found = native_dtype(float if dtype is None else dtype)
     if found.kind not in "fc":
         raise ValueError(f"initializers make floats or complex numbers, got dtype {found}")
     return found
@@ -71,7 +71,7 @@ def _dtype(dtype: Any) -> np.dtype:
 def _full(key: Any, shape: Any, value: Any, dtype: Any) -> Any:
     """An array of one value, where the key is."""
     xp = namespace_of((concrete_value(key),))
-    return xp.full(shape_argument(shape), value, np.dtype(float if dtype is None else dtype))
+    return xp.full(shape_argument(shape), value, native_dtype(float if dtype is None else dtype))
 
 
 def zeros(key: Any, shape: Any, dtype: Any = None) -> Any:
@@ -104,7 +104,7 @@ def constant(value: Any, dtype: Any = None) -> Initializer:
 
     def init(key: Any, shape: Any, dtype: Any = dtype) -> Any:
         if type(value) is Tracer:
-            return convert(np.broadcast_to(value, shape_argument(shape)), np.dtype(float if dtype is None else dtype))
+            return convert(np.broadcast_to(value, shape_argument(shape)), native_dtype(float if dtype is None else dtype))
         return _full(key, shape, value, dtype)
 
     return init

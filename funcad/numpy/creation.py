@@ -17,10 +17,12 @@ from funcad.ir.tracer import Tracer, concrete_value
 from funcad.numpy.axes import array_of, expand, shape_argument
 from funcad.numpy.dispatch import TABLE, implements, is_traced, where_am_i
 from funcad.numpy.joining import stack
+from funcad.numpy.memory_order import laid_out, order_of
 from funcad.numpy.promote import as_array, promote_dtype, result_dtype
 from funcad.primitives.conversion import convert
 from funcad.primitives.placement import cupy_module
 from funcad.primitives.shape import broadcast_in_dim, broadcast_to, reshape
+from funcad.transforms.strides import doubt, lies_like
 
 __all__ = ["array", "asarray"]
 
@@ -78,6 +80,9 @@ def array(
         return made.reshape((1,) * (ndmin - made.ndim) + made.shape) if ndmin > made.ndim else made
     x = array_of(_nested(object))
     x = x if dtype is None else convert(x, np.dtype(dtype))
+    order = order_of(order, "CFAK", "K")
+    if copy or order in "CF":
+        x = laid_out(x, order)
     missing = ndmin - len(shape_of(x))
     return expand(x, range(missing)) if missing > 0 else x
 
@@ -96,7 +101,7 @@ def asarray(a: Any, dtype: Any = None, order: Any = None, *, device: Any = None,
         if xp is np:
             return np.asarray(a, dtype=dtype, order=order, copy=copy)
         return xp.array(a, dtype=dtype) if copy else xp.asarray(a, dtype=dtype)
-    return array(a, dtype)
+    return array(a, dtype, copy=copy, order=order)
 
 
 def asanyarray(a: Any, dtype: Any = None, order: Any = None, *, device: Any = None, copy: Any = None, like: Any = None) -> Any:
@@ -163,7 +168,7 @@ def full(shape: Any, fill_value: Any, dtype: Any = None, order: str = "C", *, de
     """
     if is_traced((fill_value,)):
         x = array_of(fill_value)
-        return np.broadcast_to(x if dtype is None else convert(x, np.dtype(dtype)), shape_argument(shape))
+        return doubt(np.broadcast_to(x if dtype is None else convert(x, np.dtype(dtype)), shape_argument(shape)))
     xp = library(device, like)
     if xp is np and device_in_use():
         xp = namespace_of((fill_value,))
@@ -175,7 +180,7 @@ def _like(name: str, value: int) -> Callable[..., Any]:
         x = array_of(a)
         target = shape_of(x) if shape is None else shape_argument(shape)
         xp = library(device, x if device is None else None)
-        return xp.full(target, value, dtype=aval_of(x).dtype if dtype is None else dtype)
+        return _filled(xp, x, target, value, aval_of(x).dtype if dtype is None else dtype, order)
 
     make.__name__ = name
     return implements(name)(make)
@@ -201,13 +206,23 @@ def full_like(
     target = shape_of(x) if shape is None else shape_argument(shape)
     dtype = aval_of(x).dtype if dtype is None else np.dtype(dtype)
     if is_traced((fill_value,)):
-        return np.broadcast_to(convert(array_of(fill_value), dtype), target)
-    return library(device, x if device is None else None).full(target, fill_value, dtype=dtype)
+        return doubt(np.broadcast_to(convert(array_of(fill_value), dtype), target))
+    return _filled(library(device, x if device is None else None), x, target, fill_value, dtype, order)
+
+
+def _filled(xp: Any, x: Any, shape: tuple, value: Any, dtype: Any, order: Any) -> Any:
+    """A new array that lies in memory as NumPy's `*_like` functions make it: like x, if there is an array behind x."""
+    order = order_of(order, "CFAK", "K")
+    like = concrete_value(x)
+    if xp is np and order in "KA" and type(like) is np.ndarray and not like.flags.c_contiguous and shape == like.shape:
+        return np.full_like(like, value, dtype=dtype, order=order)
+    made = xp.full(shape, value, dtype=dtype, order="F" if order == "F" else "C")
+    return lies_like(made, x) if xp is np and order in "KA" and type(like) is Tracer and len(shape) > 1 else made
 
 
 @implements("copy")
 def copy(a: Any, order: str = "K", subok: bool = False) -> Any:
-    return array_of(a)
+    return laid_out(array_of(a), order_of(order, "CFAK", "K"))
 
 
 @implements("astype")
@@ -318,7 +333,7 @@ def meshgrid(*xi: Any, copy: bool = True, sparse: bool = False, indexing: str = 
         shape[place] = shape_of(x)[0]
     if sparse:
         return tuple([reshape(x, shape=tuple([n if i == p else 1 for i, n in enumerate(shape)])) for x, p in zip(xs, places)])
-    return tuple([broadcast_in_dim(x, shape=tuple(shape), axes=(p,)) for x, p in zip(xs, places)])
+    return tuple([doubt(broadcast_in_dim(x, shape=tuple(shape), axes=(p,))) for x, p in zip(xs, places)])
 
 
 def fromfunction(function: Callable[..., Any], shape: Any, *, dtype: Any = float, **kwargs: Any) -> Any:

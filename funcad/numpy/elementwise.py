@@ -19,9 +19,11 @@ from funcad.numpy import reductions
 from funcad.numpy.axes import array_of
 from funcad.numpy.creation import library
 from funcad.numpy.dispatch import QUICK, checked_options, elementwise_ufunc, implements, refuse, where_am_i
+from funcad.numpy.memory_order import laid_out
 from funcad.numpy.promote import as_array, broadcast, promote, promote_for, strengthen
 from funcad.primitives import arithmetic, comparison, conversion, extrema, transcendental
 from funcad.primitives.shape import broadcast_to
+from funcad.transforms.strides import doubt
 
 ARITHMETIC = "iufc"
 REAL = "iuf"
@@ -32,7 +34,7 @@ subtract = elementwise_ufunc("subtract", arithmetic.sub, ARITHMETIC)
 multiply = elementwise_ufunc("multiply", arithmetic.mul, ARITHMETIC, reduce=reductions.prod, accumulate=reductions.cumprod)
 divide = elementwise_ufunc("divide", arithmetic.div)
 negative = elementwise_ufunc("negative", arithmetic.neg, ARITHMETIC)
-positive = elementwise_ufunc("positive", lambda x: x, ARITHMETIC)
+positive = elementwise_ufunc("positive", lambda x: laid_out(x, "K"), ARITHMETIC)
 floor_divide = elementwise_ufunc("floor_divide", arithmetic.floor_divide, REAL)
 remainder = elementwise_ufunc("remainder", arithmetic.mod, REAL)
 fmod = elementwise_ufunc("fmod", arithmetic.fmod, REAL)
@@ -102,7 +104,7 @@ degrees = elementwise_ufunc("degrees", _to_degrees, FLOAT)
 
 
 def conj_(x: Any) -> Any:
-    return conversion.conj(x) if aval_of(x).dtype.kind == "c" else x
+    return conversion.conj(x) if aval_of(x).dtype.kind == "c" else laid_out(x, "K")
 
 
 # -- powers
@@ -199,9 +201,12 @@ def round_(a: Any, decimals: int = 0, out: Any = None) -> Any:
     if aval.dtype.kind == "c":
         return conversion.make_complex(round_(conversion.real(a), decimals), round_(conversion.imag(a), decimals))
     scale = 10.0 ** abs(decimals)
-    if decimals > 0:
-        return arithmetic.div(rint(arithmetic.mul(a, scale)), scale)
-    return arithmetic.mul(rint(arithmetic.div(a, scale)), scale)
+    up, down = (arithmetic.mul, arithmetic.div) if decimals > 0 else (arithmetic.div, arithmetic.mul)
+    result = down(rint(up(a, scale)), scale)
+    own = concrete_value(a)
+    if type(result) is np.ndarray and type(own) is np.ndarray and own.ndim > 1:  # as NumPy lays it out
+        return np.asarray(result, order="F" if own.flags.fnc else "C")
+    return doubt(result)
 
 
 @implements("fix")
@@ -227,7 +232,7 @@ def imag(val: Any) -> Any:
 def angle(z: Any, deg: bool = False) -> Any:
     z = as_array(z)
     result = arctan2(imag(z), real(z))
-    return rad2deg(result) if deg else result
+    return doubt(rad2deg(result) if deg else result)
 
 
 @implements("nan_to_num")

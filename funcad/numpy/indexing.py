@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from funcad.errors import TracerArrayConversionError
-from funcad.ir.aval import aval_of, shape_of
+from funcad.ir.aval import aval_of, dtype_of, shape_of
 from funcad.ir.place import near
 from funcad.ir.source import user_source
 from funcad.ir.trace import by_reference
@@ -162,7 +162,7 @@ class _Updater:
         index, inside = clipped(shape_of(self._x), self._index)
         if mode == "clip":
             return _Updater(self._x, index).get()
-        dtype = self._x.dtype
+        dtype = dtype_of(self._x)
         fill = convert(as_array(default_fill(dtype) if fill_value is None else fill_value), dtype)
         if not aval_of(self._x).size:
             grown, index, _ = spilled(self._x, self._index)
@@ -253,7 +253,7 @@ class _Updater:
 
     def _cast(self, values: Any, shape: tuple) -> Any:
         values = as_array(values)
-        aval, dtype = aval_of(values), self._x.dtype
+        aval, dtype = aval_of(values), dtype_of(self._x)
         if aval.dtype.kind == "c" and dtype.kind != "c":
             raise TypeError(
                 f"at(x)[index]: values of dtype {aval.dtype} do not fit into {aval_of(self._x)} without losing their imaginary "

@@ -14,6 +14,7 @@ from funcad.ir.tracer import Tracer, concrete_value, has_value
 from funcad.numpy import indexing
 from funcad.numpy.axes import array_of, axis_of, expand, move, ravelled, shape_argument
 from funcad.numpy.dispatch import implements, refuse, where_am_i
+from funcad.numpy.memory_order import laid_out
 from funcad.numpy.promote import beside, promote_dtype, result_dtype
 from funcad.numpy.shaping import atleast_1d, atleast_2d, atleast_3d, piece
 from funcad.primitives.conversion import convert
@@ -21,6 +22,7 @@ from funcad.primitives.placement import put
 from funcad.primitives.shape import broadcast_in_dim, full, pad_p, reshape
 from funcad.primitives.shape import concatenate as _concatenate
 from funcad.primitives.shape import roll as _roll
+from funcad.transforms.strides import doubt
 
 __all__ = ["join"]
 
@@ -32,7 +34,7 @@ def join(arrays: Sequence[Any], axis: int, dtype: Any = None) -> Any:
         if not np.can_cast(own, target, "same_kind"):
             raise TypeError(f"Cannot cast array data from {own!r} to {target!r} according to the rule 'same_kind'")
     arrays = promote_dtype(arrays, target)
-    return arrays[0] if len(arrays) == 1 else _concatenate(arrays, axis=axis)
+    return laid_out(arrays[0], "K") if len(arrays) == 1 else _concatenate(arrays, axis=axis)
 
 
 def sequence(arrays: Any, name: str) -> list[Any]:
@@ -221,7 +223,7 @@ def tile(A: Any, reps: Any) -> Any:
     x = reshape(x, shape=shape)
     paired = tuple([m for r, n in zip(reps, shape) for m in (r, n)])
     x = broadcast_in_dim(x, shape=paired, axes=tuple(range(1, 2 * rank, 2)))
-    return reshape(x, shape=tuple([r * n for r, n in zip(reps, shape)]))
+    return doubt(reshape(x, shape=tuple([r * n for r, n in zip(reps, shape)])))
 
 
 def repeat(a: Any, repeats: Any, axis: Any = None, *, total_repeat_length: int | None = None) -> Any:
@@ -265,7 +267,7 @@ def _repeat(a: Any, repeats: Any, axis: Any = None) -> Any:
         raise ValueError("repeats may not contain negative values.")
     grown = (*shape[: axis + 1], r, *shape[axis + 1 :])
     x = broadcast_in_dim(x, shape=grown, axes=tuple([i for i in range(len(grown)) if i != axis + 1]))
-    return reshape(x, shape=(*shape[:axis], shape[axis] * r, *shape[axis + 1 :]))
+    return doubt(reshape(x, shape=(*shape[:axis], shape[axis] * r, *shape[axis + 1 :])))
 
 
 @implements("resize")

@@ -17,6 +17,7 @@ from funcad.ir.place import namespace_of
 from funcad.ir.tracer import Tracer, concrete_value
 from funcad.numpy import elementwise, indexing, joining, linear, reductions, searching, shaping, statistics
 from funcad.numpy.dispatch import where_am_i
+from funcad.numpy.memory_order import laid_out, order_of
 from funcad.primitives.conversion import convert
 from funcad.primitives.placement import put
 
@@ -28,7 +29,8 @@ def astype(x: Any, dtype: Any, order: str = "K", casting: Any = "unsafe", subok:
     dtype = np.dtype(dtype)
     if not np.can_cast(x.dtype, dtype, casting):
         raise TypeError(f"Cannot cast array data from {x.dtype!r} to {dtype!r} according to the rule {casting!r}")
-    return convert(x, dtype)
+    order, result = order_of(order, "CFAK", "K"), convert(x, dtype)
+    return result if order == "K" and result is not x else laid_out(result, order)
 
 
 def _reshape(x: Any, *shape: Any, order: str = "C", copy: Any = None) -> Any:
@@ -44,11 +46,11 @@ def _transpose(x: Any, *axes: Any) -> Any:
 
 
 def _flatten(x: Any, order: str = "C") -> Any:
-    return shaping.ravel(x, order)
+    return shaping.flattened(x, order, "flatten")
 
 
 def _copy(x: Any, order: str = "C") -> Any:
-    return x
+    return laid_out(x, order_of(order, "CFAK", "C"))
 
 
 def _view(x: Any, *args: Any, **kwargs: Any) -> Any:

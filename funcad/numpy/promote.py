@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from funcad.ir.aval import KINDS, SCALAR_AVALS, aval_of, is_a
+from funcad.ir.aval import KINDS, SCALAR_AVALS, aval_of, is_a, native_dtype
 from funcad.ir.place import NAMESPACES, device_in_use, is_device, namespace_of, near
 from funcad.ir.state import state
 from funcad.ir.trace import abstract_trace_of, bind
@@ -135,6 +135,8 @@ def promote_dtype(args: Sequence[Any], dtype: np.dtype, weak: bool | None = Fals
     What happens to traced Python scalars: they become strong (False), stay weak in the new kind (True), or stay what they are
     if they have the dtype already (None: for primitives that care for the dtype only).
     """
+    if not dtype.isnative:
+        dtype = native_dtype(dtype)
     trace = abstract_trace_of(args)
     result = []
     for a in args:

@@ -26,6 +26,7 @@ from funcad.primitives import comparison, sorting
 from funcad.primitives.conversion import convert, stop_gradient
 from funcad.primitives.indexing import take_along
 from funcad.primitives.shape import broadcast_to
+from funcad.transforms.strides import doubt
 
 _NO = np._NoValue
 
@@ -91,7 +92,7 @@ def select(condlist: Sequence[Any], choicelist: Sequence[Any], default: Any = 0)
     result = default
     for condition, choice in zip(reversed(condlist), reversed(choicelist)):
         result = where(condition, choice, result)
-    return result
+    return np.asarray(result, order="C") if type(result) is np.ndarray else doubt(result)
 
 
 @implements("piecewise")
@@ -113,7 +114,7 @@ def piecewise(x: Any, condlist: Any, funclist: Sequence[Any], *args: Any, **kw: 
     for condition, function in zip(conditions, functions):
         value = function(_inside(x, condition), *args, **kw) if callable(function) else function
         result = where(condition, convert(array_of(value), dtype), result)
-    return result
+    return doubt(result)
 
 
 def _inside(x: Any, condition: Any) -> Any:
@@ -135,7 +136,7 @@ def choose(a: Any, choices: Any, out: Any = None, mode: str = "raise") -> Any:
     result = options[-1]
     for i in range(n - 2, -1, -1):
         result = where(np.equal(index, i), options[i], result)
-    return broadcast_to(result, np.broadcast_shapes(shape_of(index), shape_of(result)))
+    return doubt(broadcast_to(result, np.broadcast_shapes(shape_of(index), shape_of(result))))
 
 
 @implements("compress")

@@ -13,12 +13,14 @@ from funcad.ir.place import near
 from funcad.ir.tracer import Tracer, has_value
 from funcad.numpy.axes import array_of, axes_of, axis_of, expand, move, permute, ravelled, shape_argument
 from funcad.numpy.dispatch import implements, is_traced, refuse
+from funcad.numpy.memory_order import in_order, is_fortran, order_of
 from funcad.numpy.reductions import sum_
 from funcad.primitives import comparison
 from funcad.primitives.conversion import convert
 from funcad.primitives.shape import broadcast_in_dim, full, pad_p, rev, slice_p
 from funcad.primitives.shape import broadcast_to as _broadcast_to
 from funcad.primitives.shape import reshape as _reshape
+from funcad.transforms.strides import doubt
 
 _NO = np._NoValue
 
@@ -45,16 +47,16 @@ def _shape_text(shape: tuple) -> str:
 
 @implements("reshape")
 def reshape(a: Any, /, shape: Any = None, order: str = "C", *, newshape: Any = None, copy: Any = None) -> Any:
-    """`numpy.reshape`; traced values have no memory layout, so `order="A"` is C, and `copy` makes no difference."""
+    """`numpy.reshape`; `copy` makes no difference. `order="A"` needs a traced value whose memory order is known: an argument,
+    a captured array, a view of these, what was computed from them element by element; otherwise TypeError."""
     shape = newshape if shape is None else shape
     if shape is None:
         raise TypeError("reshape() missing 1 required positional argument: 'shape'")
     x = array_of(a)
     own = aval_of(x)
     target = resolve_shape(shape, own.size)
-    if order not in ("C", "F", "A"):
-        raise ValueError(f"order must be one of 'C', 'F', 'A', got {order!r}")
-    if order == "F":
+    order = order_of(order, "CFA", "C")
+    if order == "F" or order == "A" and is_fortran(x, "reshape"):
         x = _reshape(permute(x, range(len(own.shape))[::-1]), shape=target[::-1])
         return permute(x, range(len(target))[::-1])
     return x if target == own.shape else _reshape(x, shape=target)
@@ -62,7 +64,19 @@ def reshape(a: Any, /, shape: Any = None, order: str = "C", *, newshape: Any = N
 
 @implements("ravel")
 def ravel(a: Any, order: str = "C") -> Any:
-    return reshape(a, (-1,), order="C" if order == "K" else order)
+    """`numpy.ravel`; order="K" and "A" need a traced value whose memory order is known, as in `reshape`."""
+    return flattened(a, order, "ravel")
+
+
+def flattened(a: Any, order: Any, what: str) -> Any:
+    """All elements of a in one axis, in one of NumPy's four orders."""
+    x = array_of(a)
+    order = order_of(order, "CFAK", "C")
+    if order == "K":
+        x = permute(x, in_order(x, what))
+    elif order == "F" or order == "A" and is_fortran(x, what):
+        x = permute(x, range(len(shape_of(x)))[::-1])
+    return x if len(shape_of(x)) == 1 else _reshape(x, shape=(aval_of(x).size,))
 
 
 @implements("transpose", "permute_dims")
@@ -259,7 +273,8 @@ def diagonal_of(x: Any, offset: int, axis1: int, axis2: int) -> Any:
     if count == 0:
         return piece(flat, 0, 0, len(rest))
     limit = (*rest, start + (count - 1) * (m + 1) + 1)
-    return slice_p(flat, start=(*[0] * len(rest), start), limit=limit, strides=(*[1] * len(rest), m + 1))
+    found = slice_p(flat, start=(*[0] * len(rest), start), limit=limit, strides=(*[1] * len(rest), m + 1))
+    return doubt(found) if rest else found
 
 
 @implements("diagonal")
@@ -295,7 +310,7 @@ def diag(v: Any, k: int = 0) -> Any:
     if k:
         x = pad_p(x, low=(0,), high=(abs(k),), interior=(0,))
     lanes = broadcast_in_dim(x, shape=(n, n), axes=(0,) if k >= 0 else (1,))
-    return comparison.select(np.eye(n, k=k, dtype=bool), lanes, full(aval_of(lanes), 0))
+    return doubt(comparison.select(np.eye(n, k=k, dtype=bool), lanes, full(aval_of(lanes), 0)))
 
 
 @implements("diagflat")
@@ -359,7 +374,7 @@ def fill_diagonal(a: Any, val: Any, wrap: bool = False, *, inplace: bool = True)
         value = broadcast_in_dim(value, shape=shape, axes=(0,))
     else:
         value = _broadcast_to(value, shape)
-    return comparison.select(mask, value, x)
+    return doubt(comparison.select(mask, value, x))
 
 
 def known(x: Any) -> bool:

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from funcad.ir.aval import Aval, LiteralAval, is_a
+from funcad.ir.layout import keep
 from funcad.ir.primitive import Primitive, is_linear
 from funcad.primitives import families
 from funcad.primitives.families import BOOL, align_batched, avals_text, elementwise
@@ -106,6 +107,7 @@ select_p = Primitive(
         select(pred, 0.0, ct) if is_linear(y) else None,
     ],
     batch=_select_batch,
+    layout=keep,
     emit=lambda e, pred, x, y: e.select(pred, x, y),
 )
 

@@ -10,7 +10,8 @@ from typing import Any
 
 import numpy as np
 
-from funcad.ir.aval import KINDS, Aval, aval_of, dtype_of
+from funcad.ir.aval import KINDS, Aval, aval_of, dtype_of, native_dtype
+from funcad.ir.layout import keep, of_copy, same
 from funcad.ir.primitive import Primitive, is_linear
 from funcad.primitives.families import REAL, elementwise, native_order
 
@@ -52,12 +53,15 @@ convert_p: Primitive = Primitive(  # weak: from one kind of Python scalar to ano
     transpose=_convert_transpose,
     batch=_convert_batch,
     emit=lambda e, x, *, dtype, weak=False: e.convert(x, dtype),
+    layout=of_copy,
 )
 
 
 def convert(x: Any, dtype: np.dtype) -> Any:
     """x in another dtype, strong; complex to real takes the real part. A no-op when nothing changes."""
     aval = aval_of(x)
+    if not dtype.isnative:
+        dtype = native_dtype(dtype)
     if aval.dtype == dtype and not aval.weak:
         return x
     if dtype.kind not in KINDS:
@@ -75,6 +79,7 @@ stop_gradient_p: Primitive = Primitive(
     jvp=lambda tangents, out, x: None,
     batch=lambda size, args, batched: (stop_gradient_p(args[0]), True),
     emit=lambda e, x: x,
+    layout=same,
 )
 
 
@@ -99,6 +104,7 @@ real_p = elementwise(
     transpose=lambda ct, x: [convert(ct, x.aval.dtype)],
     dtype=REAL,
     weak=True,
+    layout=lambda x: x.real,
 )
 imag_p = elementwise(
     "imag",
@@ -107,6 +113,7 @@ imag_p = elementwise(
     transpose=lambda ct, x: [conj(make_complex(0.0, ct))],
     dtype=REAL,
     weak=True,
+    layout=lambda x: x.imag if x.dtype.kind == "c" else keep(x),
 )
 conj_p = elementwise("conj", np.conjugate, [lambda t, out, x: conj(t)], transpose=lambda ct, x: [conj(ct)])
 
@@ -172,7 +179,7 @@ bitcast_p: Primitive = Primitive(
 
 def bitcast(x: Any, dtype: np.dtype) -> Any:
     """The same bits read as another dtype of equal size."""
-    dtype = np.dtype(dtype)
+    dtype = native_dtype(dtype)
     _bitcast_abstract(aval_of(x), dtype=dtype)
     return bitcast_p(x, dtype=dtype)
 

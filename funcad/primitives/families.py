@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from funcad.ir.aval import Aval, LiteralAval, is_a, shape_of
+from funcad.ir.layout import keep
 from funcad.ir.primitive import Primitive
 from funcad.ir.tracer import Tracer
 
@@ -145,6 +146,7 @@ def elementwise(
     dtype: Any = SAME,
     weak: bool = False,
     abstract_eval: Callable[..., Any] | None = None,
+    layout: Callable[..., Any] = keep,
 ) -> Primitive:
     """A primitive that works element by element.
 
@@ -167,6 +169,7 @@ def elementwise(
         emit=emit,
         ufunc=ufunc,
         inplace=ufunc,
+        layout=layout,
     )
     return primitive
 

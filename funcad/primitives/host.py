@@ -19,6 +19,7 @@ import numpy as np
 
 from funcad.errors import MissingRuleError
 from funcad.ir.aval import Aval, is_a
+from funcad.ir.locks import lending, read_only
 from funcad.ir.place import namespace_of
 from funcad.ir.primitive import Primitive
 from funcad.primitives.shape import broadcast_leading
@@ -37,9 +38,7 @@ def _given(x: Any) -> Any:
         x = x.get()  # from the GPU: the function is NumPy's
     if not x.ndim:
         return x[()]
-    x = x.view()
-    x.flags.writeable = False
-    return x
+    return read_only(x)
 
 
 def _returned(x: Any, aval: Aval, what: str) -> Any:
@@ -82,7 +81,8 @@ class HostCall:
         return self.name
 
     def __call__(self, *values: Any) -> list[Any]:
-        results = self.function(*[_given(v) for v in values])
+        with lending(f"the callback {self.name}"):
+            results = self.function(*[_given(v) for v in values])
         return [_returned(r, a, label) for r, a, label in zip(results, self.avals, self.labels)]
 
     def whole(self, size: int) -> HostCall:

@@ -8,7 +8,7 @@ a triple (start, count, step) per axis that stays, None for a new axis; no Ellip
 
 from __future__ import annotations
 
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import Any
 
 import numpy as np
@@ -62,6 +62,10 @@ def _batched_index(size: int, index: tuple) -> tuple:
     return ((0, size, 1), *index)
 
 
+def _index_impl(xp: Any, x: Any, *, index: tuple) -> Any:
+    return x[_python_index(index)]
+
+
 def _place_impl(xp: Any, x: Any, *, index: tuple, shape: tuple) -> Any:
     out = xp.zeros(shape, x.dtype)
     out[_python_index(index)] = x
@@ -70,11 +74,12 @@ def _place_impl(xp: Any, x: Any, *, index: tuple, shape: tuple) -> Any:
 
 basic_index_p = structural(
     "basic_index",
-    lambda xp, x, *, index: x[_python_index(index)],
+    _index_impl,
     _basic_abstract,
     lambda ct, x, *, index: basic_place_p(ct, index=index, shape=x.shape),
     lambda size, x, *, index: basic_index_p(x, index=_batched_index(size, index)),
     silent=True,
+    layout=partial(_index_impl, np),
 )
 basic_place_p = structural(  # zeros of a shape, with x at the index
     "basic_place",

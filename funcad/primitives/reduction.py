@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from funcad.ir.aval import Aval, shape_of
+from funcad.ir.layout import of_reduction
 from funcad.ir.primitive import Primitive
 from funcad.primitives import families
 from funcad.primitives.arithmetic import mul
@@ -51,6 +52,7 @@ reduce_sum_p = structural(
     _sum_transpose,
     lambda size, x, *, axes: reduce_sum(x, axes=tuple([a + 1 for a in axes])),
     ready=lambda x, *, axes: partial(np.add.reduce, axis=axes, dtype=x.dtype),
+    layout=of_reduction,
 )
 
 
@@ -74,6 +76,7 @@ def _reduction(
         abstract_eval,
         jvp=jvp,
         batch=lambda size, args, batched, *, axes: (primitive(args[0], axes=_moved(axes)), True),
+        layout=of_reduction,
     )
     return primitive
 

@@ -6,11 +6,13 @@ an operand changes its shape to meet another. Its transpose is a sum over the ax
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import numpy as np
 
 from funcad.ir.aval import Aval, aval_of, shape_of
+from funcad.ir.layout import of_reshape
 from funcad.ir.primitive import Primitive, is_linear
 from funcad.primitives import families
 from funcad.primitives.families import structural
@@ -64,6 +66,7 @@ def _broadcast_batch(size: int, x: Any, *, shape: tuple, axes: tuple) -> Any:
 broadcast_in_dim_p = structural(
     "broadcast_in_dim", _broadcast_impl, _broadcast_abstract, _broadcast_transpose, _broadcast_batch,
     silent=True,
+    layout=lambda x, **params: _broadcast_impl(np, np.empty(()) if x is None else x, **params),
 )
 
 
@@ -124,6 +127,7 @@ reshape_p = structural(
     lambda ct, x, *, shape: reshape(ct, shape=x.shape),
     lambda size, x, *, shape: reshape(x, shape=(size, *shape)),
     silent=True,
+    layout=of_reshape,
 )
 
 
@@ -145,6 +149,7 @@ transpose_p = structural(
     lambda ct, x, *, perm: transpose(ct, perm=tuple(int(i) for i in np.argsort(perm))),
     lambda size, x, *, perm: transpose(x, perm=(0, *[i + 1 for i in perm])),
     silent=True,
+    layout=lambda x, *, perm: x.transpose(perm),
 )
 
 
@@ -226,13 +231,18 @@ def _slice_batch(size: int, x: Any, *, start: tuple, limit: tuple, strides: tupl
     return slice_p(x, start=(0, *start), limit=(size, *limit), strides=strides and (1, *strides))
 
 
+def _slice_impl(xp: Any, x: Any, *, start: tuple, limit: tuple, strides: tuple | None) -> Any:
+    return x[_slice_index(start, limit, strides)]
+
+
 slice_p = structural(
     "slice",
-    lambda xp, x, *, start, limit, strides: x[_slice_index(start, limit, strides)],
+    _slice_impl,
     _slice_abstract,
     _slice_transpose,
     _slice_batch,
     silent=True,
+    layout=partial(_slice_impl, np),
 )
 
 
@@ -263,13 +273,18 @@ pad_p = structural(  # zeros around (low, high >= 0) and between (interior) the 
 )
 
 
+def _rev_impl(xp: Any, x: Any, *, axes: tuple) -> Any:
+    return x[tuple([slice(None, None, -1) if i in axes else slice(None) for i in range(x.ndim)])]
+
+
 rev_p = structural(
     "rev",
-    lambda xp, x, *, axes: x[tuple([slice(None, None, -1) if i in axes else slice(None) for i in range(x.ndim)])],
+    _rev_impl,
     lambda x, *, axes: Aval(x.shape, x.dtype),
     lambda ct, x, *, axes: rev(ct, axes=axes),
     lambda size, x, *, axes: rev(x, axes=tuple([a + 1 for a in axes])),
     silent=True,
+    layout=partial(_rev_impl, np),
 )
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from funcad.ir.aval import dtype_of
+from funcad.ir.aval import dtype_of, native_dtype
 from funcad.ir.tracer import Tracer
 from funcad.numpy.axes import shape_argument
 from funcad.primitives.bits import draw
@@ -32,7 +32,7 @@ def bits(key: Any, shape: Any = (), dtype: Any = None) -> Any:
     array([167, 146], dtype=uint8)
     """
     check_key("bits", key)
-    found = np.dtype(np.uint64 if dtype is None else dtype)
+    found = native_dtype(np.uint64 if dtype is None else dtype)
     if found.kind != "u":
         raise ValueError(f"bits: dtype must be an unsigned integer dtype, got {found}")
     return draw(key, "bits", found, shape_argument(shape))
@@ -95,7 +95,7 @@ def randint(key: Any, shape: Any, minval: Any, maxval: Any, dtype: Any = None) -
     array([5, 1, 5, 7, 3])
     """
     check_key("randint", key)
-    found = np.dtype(int if dtype is None else dtype)
+    found = native_dtype(int if dtype is None else dtype)
     if found.kind not in "iu":
         raise TypeError(f"randint: dtype must be an integer dtype, got {found}")
     shape = shape_argument(shape)
@@ -196,7 +196,7 @@ def rademacher(key: Any, shape: Any = (), dtype: Any = None) -> Any:
     array([ 1,  1, -1, -1])
     """
     check_key("rademacher", key)
-    found = np.dtype(int if dtype is None else dtype)
+    found = native_dtype(int if dtype is None else dtype)
     heads = bernoulli(key, 0.5, shape_argument(shape)).astype(found)
     return (2 * heads - 1).astype(found)
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from funcad.ir.aval import dtype_of, shape_of
+from funcad.ir.aval import dtype_of, native_dtype, shape_of
 from funcad.ir.tracer import Tracer
 from funcad.numpy.axes import array_of, axis_of, move, shape_argument
 from funcad.primitives.arithmetic import sub
@@ -23,7 +23,7 @@ __all__ = ["binomial", "categorical", "geometric", "multinomial", "poisson"]
 
 
 def _integer_dtype(name: str, dtype: Any) -> np.dtype:
-    found = np.dtype(int if dtype is None else dtype)
+    found = native_dtype(int if dtype is None else dtype)
     if found.kind not in "iu":
         raise ValueError(f"{name}: dtype must be an integer dtype, got {found}")
     return found
@@ -94,7 +94,7 @@ def binomial(key: Any, n: Any, p: Any, shape: Any = None, dtype: Any = None) -> 
     array([4., 1., 3., 4., 3.])
     """
     check_key("binomial", key)
-    found = np.dtype(float if dtype is None else dtype)
+    found = native_dtype(float if dtype is None else dtype)
     if found.kind != "f":
         raise ValueError(f"binomial: dtype must be a float dtype, got {found}")
     (p,) = together("binomial", key, p)
@@ -125,7 +125,7 @@ def multinomial(key: Any, n: Any, p: Any, *, shape: Any = None, dtype: Any = Non
     for i in range(shape[-1]):
         counts.append(binomial_draw(keys[i], remaining, ratios[..., i], dtype=dtype_of(p)))
         remaining = sub(remaining, counts[-1])
-    found = np.dtype(float if dtype is None else dtype)
+    found = native_dtype(float if dtype is None else dtype)
     result = np.stack([array_of(c) for c in counts], axis=-1)
     return convert(result, found) if type(result) is Tracer else result.astype(found)
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from funcad.ir.aval import aval_of, is_a, shape_of
+from funcad.ir.aval import aval_of, is_a, native_dtype, shape_of
 from funcad.ir.place import device_in_use, namespace_of, place
 from funcad.ir.trace import by_reference
 from funcad.ir.tracer import Tracer, concrete_value
@@ -44,7 +44,7 @@ def float_dtype(name: str, dtype: Any, kinds: str = "f") -> np.dtype:
     """The dtype to draw, float64 by default."""
     if dtype is None:
         return _FLOAT64
-    found = np.dtype(dtype)
+    found = native_dtype(dtype)
     if found.kind not in kinds or found.itemsize > (8 if found.kind == "f" else 16):
         what = "a float dtype (float16, float32, float64)" if kinds == "f" else "a float or complex dtype"
         raise ValueError(f"{name}: dtype must be {what}, got {found}")

@@ -18,14 +18,14 @@ from typing import Any
 
 import numpy as np
 
-from funcad.ir.aval import Aval, aval_of
-from funcad.ir.locks import SMALL, Locks, root_of
+from funcad.ir.aval import Aval, aval_of, ordinary
+from funcad.ir.locks import SMALL, Locks, read_only, root_of
 from funcad.ir.place import NAMESPACES, namespace_of
 from funcad.ir.quiet import hush, unhush
-from funcad.ir.source import user_source
+from funcad.ir.source import Source, user_source
 from funcad.ir.state import state
 from funcad.ir.trace import Trace, bind, by_reference, compute, leaked, next_level, open_traces
-from funcad.ir.tracer import Tracer, concrete_value, tangent_of
+from funcad.ir.tracer import Tracer, concrete_value, tangent_of, with_value
 from funcad.primitives.shape import broadcast_to
 from funcad.transforms.jvp import jvp_step
 from funcad.transforms.linearize import TangentTrace
@@ -34,9 +34,10 @@ from funcad.transforms.tape import Tape
 from funcad.transforms.tape_plans import ROWS
 from funcad.transforms.tape_program import rule_of
 
-__all__ = ["FollowingTrace", "follow", "linearize_following"]
+__all__ = ["FollowingTrace", "also_users", "follow", "linearize_following"]
 
 
+_NOTHING: frozenset = frozenset()
 NO_LOCKS = Locks()  # of derivatives that need none
 
 
@@ -68,21 +69,31 @@ class _Protector:
         array = concrete_value(x)
         if type(array) is not np.ndarray or not self.is_users(array) or array.size == 0:
             return x
-        if array is x:
-            compact = array[tuple([slice(None) if s else slice(1) for s in array.strides])]
-            if compact.nbytes <= SMALL:
-                return array.copy() if compact.size == array.size else np.broadcast_to(compact.copy(), array.shape)
+        compact = array[tuple([slice(None) if s else slice(1) for s in array.strides])]
+        if compact.nbytes <= SMALL:
+            return with_value(x, array.copy() if compact.size == array.size else np.broadcast_to(compact.copy(), array.shape))
         if self.locks is NO_LOCKS:
             self.locks = Locks()
-        if not self.locks.lock(array) and array is x:
-            return array.copy()
-        return x
+        source = state.source or user_source()
+        return x if self.locks.lock(array, Source(*source) if source is not None else None) else with_value(x, array.copy())
+
+
+def also_users(tangents: Sequence[Any], values: Sequence[Any]) -> None:
+    """Within a rule on these tangents: the user may write into the values too, which came from the user's code, not from ours.
+
+    Until the operation ends, what a derivative keeps of them is protected as its operands are.
+    """
+    for t in tangents:
+        protector = t.owner.protect if type(t) is Tracer and type(t.owner) is TangentTrace else None
+        if type(protector) is _Protector:
+            protector.args = [*protector.args, *values]
+            return
 
 
 class FollowingTrace(Trace):
     """Runs `jvp_step` as operations are recorded."""
 
-    __slots__ = ("linear", "protector", "moved", "tape", "recording")
+    __slots__ = ("linear", "protector", "moved", "tape", "recording", "doubtful")
 
     def __init__(self, name: str, linear: bool, protector: _Protector | None = None):
         self.level = next_level()
@@ -93,6 +104,7 @@ class FollowingTrace(Trace):
         self.moved: dict[int, tuple[Any, Any]] = {}
         self.tape: Tape | None = None
         self.recording: TangentTrace | None = None  # where the tangents of `linear` are recorded
+        self.doubtful: Any = _NOTHING  # ids of tracers whose strides may not be NumPy's, or their tangents with `linear`
 
     def open_recording(self) -> TangentTrace:
         """The trace of the tangent program, made when something is to be recorded there."""
@@ -160,7 +172,10 @@ class FollowingTrace(Trace):
                 finally:
                     unhush(token)
                 if tangent is not None:
-                    return Tracer(self, None, out, tangent, source)
+                    result = Tracer(self, None, out, tangent, source)
+                    if not self.linear and (primitive.layout is None or self.doubtful):
+                        self._note_layout(primitive, args, [result])
+                    return result
                 outs, touts = [out], [None]
         finally:
             if saved is None:
@@ -173,10 +188,18 @@ class FollowingTrace(Trace):
                 results.append(Tracer(self, None, p, t, source))
             else:
                 if type(p) is np.ndarray and p.ndim and any(p is q for q in primals):
-                    p = p.view()
-                    p.flags.writeable = False
+                    p = read_only(p)
                 results.append(p)
+        if not self.linear and (primitive.layout is None or self.doubtful):
+            self._note_layout(primitive, args, results)
         return results if primitive.multiple else results[0]
+
+    def _note_layout(self, primitive: Any, args: Sequence[Any], results: Sequence[Any]) -> None:
+        """In forward mode: may the strides of the results be others than NumPy's would be? (see strides.py)"""
+        if primitive.layout is None or any([id(a) in self.doubtful for a in args]):
+            self.doubtful = self.doubtful.union(map(id, results))
+        else:  # an id may be that of a tracer that is gone
+            self.doubtful = self.doubtful.difference(map(id, results))
 
     def _move_captured(self, args: Sequence[Any], primals: list[Any]) -> list[Any]:
         """Captured NumPy arrays that meet a device array are moved to it, once per trace."""
@@ -216,11 +239,12 @@ def _run(trace: FollowingTrace, f: Any, primals: Sequence[Any], tangents: Sequen
         return values, touts
     finally:
         trace.closed = True
+        trace.doubtful = _NOTHING
 
 
 def follow(f: Any, primals: Sequence[Any], tangents: Sequence[Any]) -> tuple[list[Any], list[Any]]:
     """Run `f(*values) -> list` on pairs of primals and tangents (None: zero)."""
-    return _run(FollowingTrace("jvp", linear=False), f, primals, tangents, user_source())
+    return _run(FollowingTrace("jvp", linear=False), f, ordinary(primals), ordinary(tangents), user_source())
 
 
 def linearize_following(
@@ -237,6 +261,7 @@ def linearize_following(
     `with_tape`, a `Tape` that has its backward program may come in place of the linear jaxpr, or "once" in `box` says that the
     structure was seen for the first time.
     """
+    primals = ordinary(primals)
     protector = _Protector(primals)
     trace = FollowingTrace(name, linear=True, protector=protector)
     source = user_source(4)

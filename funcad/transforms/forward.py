@@ -28,6 +28,7 @@ from funcad.transforms.plumbing import (
     with_aux,
     zeros_for,
 )
+from funcad.transforms.strides import Given
 from funcad.transforms.transpose import transpose_eval
 
 __all__ = ["jvp", "linearize", "linear_transpose"]
@@ -96,6 +97,7 @@ def linearize(f: Callable[..., Any], *primals: Any, has_aux: bool = False) -> An
     @api
     def f_jvp(*tangents: Any) -> Any:
         held = locks  # the residuals stay locked as long as this function lives
+        held.check()
         _, ts, _ = check_tangents(primals, tangents, f"derivative of {name_of(f)}", "primals", "tangents")
         found = iter(eval_jaxpr(jaxpr, [*residuals, *[t for t, d in zip(ts, differentiable) if d]]))
         touts = near_each([next(found) if z else zeros_for(o) for o, z in zip(outs[:n], nonzero)], outs[:n])
@@ -129,6 +131,7 @@ def linear_transpose(f: Callable[..., Any], *primals: Any) -> Callable[[Any], tu
         flat_function(f, in_tree, store, f"linear_transpose of {name_of(f)}"),
         [tangent_aval(x) for x in leaves],
         name="linear_transpose",
+        given=Given(leaves),
     )
     n = len(consts)
     linear = [False] * n + [True] * len(leaves)

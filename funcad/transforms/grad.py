@@ -27,9 +27,9 @@ from funcad.transforms.plumbing import (
     as_traced,
     check_leaves,
     dress_as,
-    export,
     name_of,
     normalize_argnums,
+    own_memory,
     positional_names,
     zeros_for,
 )
@@ -211,6 +211,8 @@ class _Gradient:
         differentiable = self._check_inputs(leaves, selected)
         outs, nonzero, jaxpr, residuals, locks = linearize_following(flat, leaves, differentiable, "grad", box, True)
         value = outs[0]
+        if locks.held:
+            locks.check()
         if nonzero[0]:
             one = _ONE if type(value) is np.float64 else aval_of(value).dtype.type(1)
             if type(jaxpr) is Tape:
@@ -226,9 +228,9 @@ class _Gradient:
             grads = [zeros_for(x) if g is None else g for g, x in zip(grads, leaves)]
         foreign = leaves
         if self.has_aux:
-            outs = export(outs, leaves)
+            outs = own_memory(outs, leaves)
             foreign = leaves + outs
-        grads = export(near_each(grads, leaves), foreign)
+        grads = own_memory(near_each(grads, leaves), foreign)
         locks.release()
         return self._result(outs, box, grads if build is None else build(grads), len(positions), single)
 
@@ -244,7 +246,7 @@ class _Gradient:
             gradient = by_name if self.argnums is None else (by_position, by_name)
         if not self.with_value:
             return (gradient, box["aux"].unflatten(outs[1:])) if self.has_aux else gradient
-        value = export(outs[:1])[0]
+        value = own_memory(outs[:1])[0]
         return ((value, box["aux"].unflatten(outs[1:])), gradient) if self.has_aux else (value, gradient)
 
     def _check_inputs(self, leaves: list, selected: Any) -> list[bool]:

@@ -15,7 +15,7 @@ import numpy as np
 
 from funcad import tree
 from funcad.errors import TangentMismatchError
-from funcad.ir.aval import FLOAT0, Aval, aval_of, is_inexact
+from funcad.ir.aval import FLOAT0, SCALAR_AVALS, Aval, aval_of, is_inexact, ordinary
 from funcad.ir.locks import root_of
 from funcad.ir.place import namespace_of, near
 from funcad.ir.source import for_user
@@ -29,6 +29,8 @@ __all__ = [
     "flat_function",
     "check_leaves",
     "export",
+    "own_memory",
+    "unaliased",
     "zeros_for",
     "check_tangents",
     "normalize_argnums",
@@ -120,7 +122,12 @@ def as_traced(x: Any, beside: Any) -> Any:
     return x if trace is None else trace.record(convert_p, [x], {"dtype": aval_of(x).dtype})
 
 
-def export(values: Sequence[Any], foreign: Sequence[Any] = ()) -> list[Any]:
+def export(values: list[Any], foreign: Sequence[Any] = ()) -> list[Any]:
+    """Results for the user: `own_memory`, in the machine's byte order, whatever was captured."""
+    return own_memory(ordinary(values), foreign)
+
+
+def own_memory(values: Sequence[Any], foreign: Sequence[Any] = ()) -> list[Any]:
     """Results for the user: arrays that are writeable and share no memory with each other or with `foreign` arrays."""
     if np.ndarray not in map(type, values):
         return list(values)
@@ -144,6 +151,44 @@ def export(values: Sequence[Any], foreign: Sequence[Any] = ()) -> list[Any]:
                 x = x[()]
         result.append(x)
     return result
+
+
+def unaliased(result: Any, given: Sequence[Any], f: Any) -> Any:
+    """The result of f, which was called plainly on `given`, as a program would give it: what the caller writes into it later
+    reaches no operand, nor an array that f refers to."""
+    kind = type(result)
+    if kind is Tracer or kind in SCALAR_AVALS:
+        return result
+    foreign = [*given, *_arrays_referred_to(f)]
+    if kind is np.ndarray and result.base is None and result.ndim and result.flags.writeable:  # the common case, at a glance
+        for x in foreign:
+            if type(x) is np.ndarray and (x if x.base is None else root_of(x)) is result:
+                return result.copy()
+            if type(x) is not np.ndarray and type(x) is not Tracer and type(x) not in SCALAR_AVALS:
+                break
+        else:
+            return result
+    leaves, structure = tree.flatten(result)
+    if np.ndarray not in map(type, leaves):
+        return result
+    outs = own_memory(leaves, tree.leaves(foreign))
+    return result if all([o is x for o, x in zip(outs, leaves)]) else structure.unflatten(outs)
+
+
+def _arrays_referred_to(f: Any) -> list[Any]:
+    """Arrays among the closure cells, the defaults and the globals of a function."""
+    code = getattr(f, "__code__", None)
+    if code is None:
+        return []
+    found = list(getattr(f, "__defaults__", None) or ())
+    for cell in getattr(f, "__closure__", None) or ():
+        try:
+            found.append(cell.cell_contents)
+        except ValueError:  # a variable that is not assigned yet
+            continue
+    names = getattr(f, "__globals__", {})
+    found += [names.get(name) for name in code.co_names]
+    return [x for x in found if type(x) is np.ndarray]
 
 
 def tangent_aval(x: Any) -> Aval:

@@ -10,13 +10,14 @@ from typing import Any
 import numpy as np
 
 from funcad import tree
-from funcad.ir.aval import KINDS, Aval, aval_of, is_a
+from funcad.ir.aval import KINDS, Aval, aval_of, is_a, native_dtype
 from funcad.ir.jaxpr import Jaxpr
 from funcad.ir.state import state
 from funcad.ir.trace import trace_function
 from funcad.ir.tracer import Tracer
 from funcad.primitives.conversion import stop_gradient_p
 from funcad.transforms.plumbing import OutTree, api, check_leaves, flat_function, name_of
+from funcad.transforms.strides import Given
 
 __all__ = ["ShapeDtypeStruct", "ClosedJaxpr", "make_jaxpr", "eval_shape", "named_scope", "stop_gradient"]
 
@@ -32,7 +33,7 @@ class ShapeDtypeStruct:
     __slots__ = ("aval",)
 
     def __init__(self, shape: Sequence[int], dtype: Any, weak_type: bool = False):
-        dtype = np.dtype(dtype)
+        dtype = native_dtype(dtype)
         if dtype.kind not in KINDS:
             raise TypeError(f"funcad computes with bool, int, float and complex arrays; got dtype {dtype}")
         if hasattr(shape, "__index__"):
@@ -129,7 +130,8 @@ def _traced(f: Callable[..., Any], what: str, statics: Sequence[int], args: tupl
 
     store = OutTree()
     name = f"{what}({name_of(f)})"
-    jaxpr, consts = trace_function(flat_function(merged, in_tree, store), [aval_of(x) for x in leaves], name=name)
+    flat, avals = flat_function(merged, in_tree, store), [aval_of(x) for x in leaves]
+    jaxpr, consts = trace_function(flat, avals, name=name, given=Given(leaves))
     return jaxpr, consts, store.tree
 
 

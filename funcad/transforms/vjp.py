@@ -74,6 +74,7 @@ class _Pullback:
 
     def flat(self, cts: Sequence[Any], residuals: list) -> list[Any]:
         """Cotangents (None: zero) of the differentiated leaves."""
+        self.locks.check()
         return pull(self.jaxpr, residuals, [c for c, z in zip(cts, self.nonzero) if z])
 
     @property

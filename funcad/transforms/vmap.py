@@ -10,7 +10,7 @@ import numpy as np
 
 from funcad import tree
 from funcad.errors import AxesMismatchError
-from funcad.ir.aval import Aval, aval_of, is_a
+from funcad.ir.aval import Aval, aval_of, is_a, ordinary
 from funcad.ir.place import near
 from funcad.ir.state import setting, state
 from funcad.ir.trace import by_reference, trace_function
@@ -18,6 +18,7 @@ from funcad.primitives.indexing import static_slice
 from funcad.primitives.shape import broadcast_leading, concatenate, transpose
 from funcad.transforms.batch import batch_eval
 from funcad.transforms.plumbing import OutTree, api, check_leaves, export, flat_function, name_of
+from funcad.transforms.strides import Given
 
 __all__ = ["vmap", "move_axis"]
 
@@ -73,7 +74,7 @@ def vmap(
         axes = tree.flatten_axes("in_axes", args_tree, in_axes) + [0] * kwargs_tree.num_leaves
         axes = [_normalize(a, x, i, f, (args, kwargs)) for i, (a, x) in enumerate(zip(axes, leaves))]
         size = _mapped_size(f, leaves, axes, axis_size, (args, kwargs))
-        leaves = [x if a is None else move_axis(x, a, 0) for x, a in zip(leaves, axes)]
+        leaves = [x if a is None else move_axis(x, a, 0) for x, a in zip(ordinary(leaves), axes)]
         batched = [a is not None for a in axes]
         run = functools.partial(_run, f, in_tree, out_axes, axis_name)
         if chunk_size is None or chunk_size >= size:
@@ -130,23 +131,21 @@ def _run(f: Any, in_tree: Any, out_axes: Any, axis_name: Any, leaves: list, batc
     store = OutTree()
     flat = flat_function(f, in_tree, store, f"vmap of {name_of(f)}")
     avals = [aval_of(x).unbatched() if b else aval_of(x) for x, b in zip(leaves, batched)]
-    given = [None if b else x for x, b in zip(leaves, batched)]  # a lane of an array is a number, not an array of rank 0
+    consts: list[Any] = []
     if axis_name is None:
-        jaxpr, consts = trace_function(flat, avals, name="vmap", with_modes=True, inputs=given, beside=leaves)
+        jaxpr, consts = trace_function(flat, avals, name="vmap", with_modes=True, given=Given(leaves, batched))
         consts = by_reference(near(consts, leaves), leaves)
         outs, out_batched = batch_eval(jaxpr, size, [*consts, *leaves], [False] * len(consts) + batched)
     else:
-        outs, out_batched = _run_named(flat, avals, axis_name, leaves, batched, size, given)
+        outs, out_batched, consts = _run_named(flat, avals, axis_name, leaves, batched, size)
     axes = tree.flatten_axes("out_axes", store.tree, out_axes)
     result = []
     for i, (x, b, a) in enumerate(zip(outs, out_batched, axes)):
         result.append(_place_axis(x, b, a, size, f, store.tree, i))
-    return store.tree.unflatten(export(result, leaves))
+    return store.tree.unflatten(export(result, [*consts, *leaves]))
 
 
-def _run_named(
-    flat: Any, avals: list, axis_name: Any, leaves: list, batched: list, size: int, given: list
-) -> tuple[list, list]:
+def _run_named(flat: Any, avals: list, axis_name: Any, leaves: list, batched: list, size: int) -> tuple[list, list, list]:
     """With a named axis, the index within the axis is a hidden batched input."""
     index = np.arange(size)
     outer = state.axis_env
@@ -155,12 +154,11 @@ def _run_named(
         with setting(axis_env=(*outer, (axis_name, size, i))):
             return flat(*xs)
 
-    jaxpr, consts = trace_function(
-        with_index, [Aval((), index.dtype), *avals], name="vmap", with_modes=True, inputs=[None, *given], beside=leaves
-    )
+    given = Given([index, *leaves], [True, *batched])
+    jaxpr, consts = trace_function(with_index, [Aval((), index.dtype), *avals], name="vmap", with_modes=True, given=given)
     with setting(batching=axis_name):
         consts = by_reference(near([*consts, index], leaves), leaves)
-        return batch_eval(jaxpr, size, [*consts, *leaves], [False] * (len(consts) - 1) + [True] + batched)
+        return (*batch_eval(jaxpr, size, [*consts, *leaves], [False] * (len(consts) - 1) + [True] + batched), consts)
 
 
 def _place_axis(x: Any, is_batched: bool, axis: Any, size: int, f: Any, out_tree: Any, i: int) -> Any:

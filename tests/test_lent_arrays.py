@@ -1,0 +1,170 @@
+"""Rules and callbacks get arrays that they may read: what they write into would be a residual or an array of the caller's."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+import funcad
+from funcad import debug
+from funcad.autograd import extend
+
+X = np.array([1.0, 2.0, 3.0])
+
+
+def rule_of_vjp(fwd: Any, bwd: Any) -> Any:
+    f = funcad.custom_vjp(lambda x: 2.0 * x)
+    f.defvjp(fwd, bwd)
+    return f
+
+
+def rule_of_jvp(rule: Any) -> Any:
+    f = funcad.custom_jvp(lambda x: 2.0 * x)
+    f.defjvp(rule)
+    return f
+
+
+def scaled(x: np.ndarray) -> np.ndarray:
+    x *= 10.0
+    return x
+
+
+def in_fwd(x: np.ndarray, ct: np.ndarray) -> Any:
+    return funcad.vjp(rule_of_vjp(lambda a: (scaled(a), None), lambda r, c: (c,)), x)[1](ct)
+
+
+def in_residual(x: np.ndarray, ct: np.ndarray) -> Any:
+    pullback = funcad.vjp(rule_of_vjp(lambda a: (2.0 * a, a), lambda r, c: (scaled(r) * c,)), x)[1]
+    return pullback(ct)
+
+
+def in_cotangent(x: np.ndarray, ct: np.ndarray) -> Any:
+    return funcad.vjp(rule_of_vjp(lambda a: (2.0 * a, None), lambda r, c: (scaled(c),)), x)[1](ct)
+
+
+def in_primal_of_jvp(x: np.ndarray, ct: np.ndarray) -> Any:
+    return funcad.jvp(rule_of_jvp(lambda p, t: (scaled(p[0]), t[0])), (x,), (ct,))
+
+
+def in_tangent_of_jvp(x: np.ndarray, ct: np.ndarray) -> Any:
+    return funcad.jvp(rule_of_jvp(lambda p, t: (p[0], scaled(t[0]))), (x,), (ct,))
+
+
+def in_primal_under_grad(x: np.ndarray, ct: np.ndarray) -> Any:
+    return funcad.vjp(rule_of_jvp(lambda p, t: (scaled(p[0]), t[0])), x)[1](ct)
+
+
+def in_custom_gradient(x: np.ndarray, ct: np.ndarray) -> Any:
+    return funcad.vjp(funcad.custom_gradient(lambda a: (scaled(a), lambda c: (c,))), x)[1](ct)
+
+
+def in_vjp_of_autograd(x: np.ndarray, ct: np.ndarray) -> Any:
+    f = extend.primitive(lambda a: 2.0 * a)
+    extend.defvjp(f, lambda ans, a: lambda g: scaled(g))
+    return funcad.vjp(f, x)[1](ct)
+
+
+def in_answer_of_autograd(x: np.ndarray, ct: np.ndarray) -> Any:
+    f = extend.primitive(lambda a: 2.0 * a)
+    extend.defvjp(f, lambda ans, a: lambda g: scaled(ans) * g)
+    return funcad.vjp(f, x)[1](ct)
+
+
+def in_jvp_of_autograd(x: np.ndarray, ct: np.ndarray) -> Any:
+    f = extend.primitive(lambda a: 2.0 * a)
+    extend.defjvp(f, lambda g, ans, a: scaled(g))
+    return funcad.jvp(f, (x,), (ct,))
+
+
+def in_pure_callback(x: np.ndarray, ct: np.ndarray) -> Any:
+    return funcad.pure_callback(scaled, x, x)
+
+
+def in_io_callback(x: np.ndarray, ct: np.ndarray) -> Any:
+    return funcad.io_callback(scaled, x, x)
+
+
+def in_debug_callback(x: np.ndarray, ct: np.ndarray) -> Any:
+    return debug.callback(scaled, x)
+
+
+def in_callback_of_a_program(x: np.ndarray, ct: np.ndarray) -> Any:
+    return funcad.jit(lambda a: debug.callback(scaled, a))(x)
+
+
+def in_captured_array_of_a_callback(x: np.ndarray, ct: np.ndarray) -> Any:
+    return funcad.jit(lambda a: debug.callback(lambda v, w: scaled(w), a, x))(ct)
+
+
+def in_vmap_rule(x: np.ndarray, ct: np.ndarray) -> Any:
+    f = funcad.custom_vmap(lambda a: 2.0 * a)
+    f.def_vmap(lambda size, batched, a: (scaled(a), batched[0]))
+    return funcad.vmap(f)(x)
+
+
+WRITERS: list[Callable[..., Any]] = [
+    in_fwd,
+    in_residual,
+    in_cotangent,
+    in_primal_of_jvp,
+    in_tangent_of_jvp,
+    in_primal_under_grad,
+    in_custom_gradient,
+    in_vjp_of_autograd,
+    in_answer_of_autograd,
+    in_jvp_of_autograd,
+    in_pure_callback,
+    in_io_callback,
+    in_debug_callback,
+    in_callback_of_a_program,
+    in_captured_array_of_a_callback,
+    in_vmap_rule,
+]
+
+
+@pytest.mark.parametrize("write", WRITERS, ids=lambda f: f.__name__)
+def test_writing_into_what_was_lent_raises_and_changes_nothing(write: Callable[..., Any]) -> None:
+    x, ct = X.copy(), np.ones(3)
+    with pytest.raises(ValueError, match="read-only") as caught:
+        write(x, ct)
+    assert "Remedy: r = r * 2 instead of r *= 2; or write into a copy, r = r.copy()." in caught.value.__notes__[0]
+    assert np.array_equal(x, X) and np.array_equal(ct, np.ones(3))
+    assert x.flags.writeable and ct.flags.writeable
+
+
+def test_copies_may_be_written_and_views_returned() -> None:
+    def bwd(r: np.ndarray, ct: np.ndarray) -> tuple:
+        r = r.copy()
+        r *= ct
+        return (r,)
+
+    f = rule_of_vjp(lambda a: (2.0 * a, 3.0 * a), bwd)
+    _, pullback = funcad.vjp(f, X)
+    for _ in range(2):
+        (found,) = pullback(np.ones(3))
+        assert np.array_equal(found, 3.0 * X) and found.flags.writeable
+    same = rule_of_vjp(lambda a: (a, a), lambda r, ct: (r,))
+    out, pullback = funcad.vjp(same, X)
+    (found,) = pullback(np.ones(3))
+    found += 1.0
+    out += 1.0
+    assert np.array_equal(pullback(np.ones(3))[0], X) and out.flags.writeable
+
+
+@pytest.mark.parametrize("n", [10, 20_000])
+def test_what_fwd_keeps_of_an_array_that_it_refers_to_stays(n: int) -> None:
+    """It is neither an operand nor an argument, yet the user has it."""
+    w = np.ones(n)
+    f = rule_of_vjp(lambda x: (2.0 * x, w), lambda r, ct: (r * ct,))
+    _, pullback = funcad.vjp(f, np.zeros(n))
+    if n > 10:
+        with pytest.raises(ValueError, match="read-only"):
+            w[:] = 5.0
+    else:
+        w[:] = 5.0
+    assert np.array_equal(pullback(np.ones(n))[0], np.ones(n))
+    del pullback
+    w[:] = 5.0
