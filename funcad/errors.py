@@ -17,6 +17,7 @@ __all__ = [
     "MissingRuleError",
     "AxesMismatchError",
     "TreeMismatchError",
+    "TreeDepthError",
     "UnboundAxisNameError",
     "CustomRuleClosureError",
     "PlacementError",
@@ -110,6 +111,14 @@ class TreeMismatchError(FuncadError, ValueError):
 
     Example: `tree.map(np.add, {"w": 1.0}, {"v": 1.0})`.
     Remedy: give both the same containers with the same keys; one int or None may stand for a whole branch of axes.
+    """
+
+
+class TreeDepthError(FuncadError, RecursionError):
+    """A pytree contains itself, or is nested deeper than Python can recurse; the message names the path.
+
+    Example: `a = []; a.append(a); tree.leaves(a)`.
+    Remedy: keep references to parents out of the tree; keep a long chain as one list, or as arrays with a leading axis.
     """
 
 

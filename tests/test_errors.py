@@ -36,6 +36,7 @@ def message(kind, f, *args):
         ("MissingRuleError", NotImplementedError),
         ("AxesMismatchError", ValueError),
         ("TreeMismatchError", ValueError),
+        ("TreeDepthError", RecursionError),
         ("UnboundAxisNameError", NameError),
         ("CustomRuleClosureError", ValueError),
         ("PlacementError", TypeError),
