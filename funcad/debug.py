@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import builtins
 import cmath
+import functools
 import sys
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -21,6 +22,7 @@ from funcad.ir.source import user_source
 from funcad.ir.state import setting, state
 from funcad.ir.tracer import Tracer
 from funcad.primitives.host import HostCall, debug_callback
+from funcad.transforms.pickling import Transformed
 from funcad.transforms.plumbing import name_of
 
 __all__ = ["print", "callback", "breakpoint", "doctor", "debug_nans", "debug_infs", "debug_checks"]
@@ -145,7 +147,7 @@ def doctor(
     """
     if not callable(f):
         raise TypeError(f"doctor takes a function, got {type(f).__name__}: write doctor(f)(x), not doctor(f(x))")
-    return diagnose(f, argnums, has_aux)
+    return Transformed(diagnose(f, argnums, has_aux), f, functools.partial(doctor, argnums=argnums, has_aux=has_aux))
 
 
 # ---------------------------------------------------------------- checks

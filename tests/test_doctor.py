@@ -410,6 +410,16 @@ def test_empty_arrays_integers_and_nothing_at_all():
     assert argument(report).cut == "unused" and argument(report).gradient == "zero"
 
 
+def test_python_numbers_and_methods():
+    class Model:
+        def product(self, a, b):
+            return np.sum(a * b)
+
+    report = doctor(Model().product)(2.0, 5.0)
+    assert [(a.path, a.cut, a.gradient) for a in report.arguments] == [("a", "", "finite"), ("b", "", "finite")]
+    assert report.healthy and report.result == "f64[] = 10.0"
+
+
 def test_complex_and_float32():
     report = doctor(lambda z: np.abs(z * 1j) + np.round(z.real))(1.0 + 2.0j)
     assert argument(report, "z").gradient == "finite" and ("rint" in [c.operation for c in argument(report, "z").cuts])

@@ -54,6 +54,8 @@ def agrees(f: Any, args: tuple, tolerance: float) -> Any:
     report = doctor(f)(*args)
     assert str(report) and report._repr_html_()
     assert all(c.instead for a in report.arguments for c in a.cuts)
+    for a in report.arguments:
+        assert a.gradient == "none" or (a.gradient == "zero") == (a.cut in ("whole", "unused")), str(report)
     return report
 
 

@@ -87,20 +87,27 @@ class Recording:
 class ReportingTrace(FollowingTrace):
     """Follows as `grad` does, and writes down each operation."""
 
-    __slots__ = ("run", "numbers", "held", "inside", "copies", "_silent")
+    __slots__ = ("run", "numbers", "tangents", "held", "inside", "copies")
 
     def __init__(self, run: Recording, protector: _Protector):
         super().__init__("doctor", linear=True, protector=protector)
         self.run = run
         self.numbers: dict[int, int] = {}  # id of a tracer -> number of its value
+        self.tangents: dict[Var, int] = {}  # the variable of its tangent -> the same
         self.held: list[Tracer] = []  # so that no id is used twice
         self.inside: tuple[str, ...] = ()
         self.copies: dict[int, tuple[Any, Any]] = {}
 
     def number(self, tracer: Tracer) -> int:
+        """The number of a value; tracers of one tangent are one value (a scalar that was made strong, say)."""
         found = self.numbers.get(id(tracer))
         if found is None:
-            found = self.numbers[id(tracer)] = len(self.held)
+            tangent = tangent_of(tracer)
+            variable = tangent.variable if type(tangent) is Tracer else None
+            found = self.tangents.get(variable, len(self.held)) if variable is not None else len(self.held)
+            self.numbers[id(tracer)] = found
+            if variable is not None:
+                self.tangents.setdefault(variable, found)
             self.held.append(tracer)
         return found
 
