@@ -1,4 +1,4 @@
-"""`funcad.debug.doctor`: where values stop being finite, which mask hides them, where derivatives are cut, what to write."""
+"""`funcad.debug.doctor`: where values stop being finite, which mask hides them, where derivatives are cut."""
 
 from __future__ import annotations
 
@@ -70,18 +70,6 @@ def test_a_cut_in_part_is_reported_by_its_line():
     assert at(f, 1) in str(report) and "cut in part" in str(report)
 
 
-def test_the_remedy_for_round_restores_the_gradient():
-    def f(x):
-        y = 3 * x
-        return np.sum(y + fc.stop_gradient(np.round(y) - y)) + np.sum(x)
-
-    x = np.array([0.2, 0.7])
-    assert np.array_equal(fc.grad(f)(x), [4.0, 4.0])
-    report = doctor(f)(x)
-    assert argument(report).cut == "in part"
-    assert report.healthy or [c.kind for c in argument(report).cuts] == ["step", "asked for"]
-
-
 @pytest.mark.parametrize(
     ("cut", "operation", "kind"),
     [
@@ -136,6 +124,14 @@ def test_reads_inside_a_nested_derivative_are_seen():
 
     report = doctor(f)(2.0)
     assert ("int()", at(f, 1)) in cuts(report) and "gt" in dict(cuts(report))
+
+
+def test_what_a_library_function_cuts_inside_is_its_own_affair():
+    x = np.linspace(0.1, 1.0, 5)
+    assert not cuts(doctor(lambda x: np.interp(0.5, x, x) + np.sum(np.unwrap(x)) + np.percentile(x, 30))(x))
+    assert cuts(doctor(lambda x: np.sum(np.round(x, 1)))(x))[0][0] == "rint"
+    assert argument(doctor(lambda x: np.count_nonzero(x) * 1.0)(x)).cut == "whole"
+    assert [c[0] for c in cuts(doctor(lambda x: np.sum(sum([g(x) for g in (np.round, np.sin)])))(x))] == ["rint"]
 
 
 def test_comparisons_that_a_library_makes_for_itself_are_not_the_users():
@@ -252,8 +248,9 @@ def test_infinite_masks_from_outside_are_harmless():
         return np.sum(fc.nn.softmax(np.where(mask, s, -np.inf)) ** 2)
 
     report = doctor(f)(np.arange(3.0), np.array([True, True, False]))
-    assert report.first_forward is None and report.first_backward is None
-    assert report.forward[0].operation == "value from outside"
+    assert report.healthy and not report.forward  # a number that does no harm is not worth a word
+    report = doctor(lambda s: np.sum(fc.nn.softmax(s + np.array([0.0, 0.0, -np.inf])) ** 2))(np.arange(3.0))
+    assert report.healthy and report.forward[0].operation == "value from outside"
     assert report.forward[0].harmless.startswith("finite again after softmax")
 
 
@@ -275,31 +272,6 @@ def test_arguments_that_are_not_finite_are_named():
     report = doctor(f)(np.array([1.0, np.nan]), np.ones(2))
     assert (report.first_forward.operation, report.first_forward.index) == ("argument x", (1,))
     assert len(report.forward) == 1 and argument(report, "y").gradient == "nan at [1]"
-
-
-# ---------------------------------------------------------------- remedies by pattern
-
-
-@pytest.mark.parametrize(
-    ("f", "x", "words"),
-    [
-        (lambda x: np.sum(np.sqrt(x**2)), np.array([0.0, 1.0]), "np.abs(x)"),
-        (lambda x: np.sum(np.sqrt(x * x)), np.array([0.0, 1.0]), "np.abs(x)"),
-        (lambda x: np.sum(np.sqrt(np.square(x))), np.array([0.0, 1.0]), "np.abs(x)"),
-        (lambda x: np.sqrt(np.sum(x**2)), np.zeros(2), "np.linalg.norm(x)"),
-        (lambda x: np.log(np.linalg.norm(x)), np.zeros(2), "add eps before the logarithm"),
-        (lambda x: np.sum(x * np.log(x)), np.array([0.0, 1.0]), "xlogy"),
-        (lambda x: np.log(np.sum(np.exp(x))), np.array([-1e4, -1e4]), "logsumexp"),
-        (lambda x: np.sum(np.log(fc.nn.softmax(x))), np.array([0.0, 1e4]), "log_softmax"),
-        (lambda x: np.sum(np.sqrt(x)), np.array([0.0, 1.0]), "np.sqrt(x + eps)"),
-        (lambda x: np.sum(np.arccos(x)), np.array([1.0, 0.0]), "np.clip"),
-        (lambda x: np.sum(x**-2.0), np.array([0.0, 1.0]), "(x + eps)**"),
-        (lambda x: np.sum(1.0 / x), np.array([0.0, 1.0]), "eps"),
-    ],
-)
-def test_remedies(f, x, words):
-    report = doctor(f)(x)
-    assert any(words in n.instead for n in (*report.forward, *report.backward)), str(report)
 
 
 # ---------------------------------------------------------------- whole programs

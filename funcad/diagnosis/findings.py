@@ -165,11 +165,12 @@ def forward_findings(run: Recording, paths: Sequence[str]) -> tuple[NotFinite, .
             if flags.any():
                 key = ("made", entry.primitive, entry.source)
                 grouped.add(key, lambda e=entry, i=i, j=j, f=flags: _made(run, e, i, j, f, budget))  # type: ignore[misc]
-    return tuple([_counted(n, count) for n, count in grouped.found.values()])
+    found = [_counted(n, count) for n, count in grouped.found.values()]
+    return tuple([n for n in found if n is not None])
 
 
 def _counted(found: Any, count: int) -> Any:
-    return found if count == 1 else type(found)(**{**vars(found), "times": count})
+    return found if count == 1 or found is None else type(found)(**{**vars(found), "times": count})
 
 
 def _own_fault(entry: Entry, result: Any) -> np.ndarray:
@@ -223,8 +224,8 @@ def _argument(run: Recording, path: str, value: Any, node: int, budget: Iterator
     return NotFinite("forward", f"argument {path}", "", (), _at(value, index), index, None, (), None, harmless, nan, "", 1)
 
 
-def _from_outside(run: Recording, entry: Entry, use: Any, i: int, budget: Iterator[int]) -> NotFinite:
-    """A constant or a captured array; often an honest -inf of a mask."""
+def _from_outside(run: Recording, entry: Entry, use: Any, i: int, budget: Iterator[int]) -> NotFinite | None:
+    """A captured array or a number; None for a number that does no harm, such as the -inf of a mask."""
     flags = bad(use.value)
     index = _first(flags)
     harmless, nan = "", ""
@@ -237,6 +238,8 @@ def _from_outside(run: Recording, entry: Entry, use: Any, i: int, budget: Iterat
             unhush(token)
         pairs = {n: (x, y) for n, x, y in zip(entry.nodes, faulty, mended) if n >= 0 and not same_bits(x, y)}
         harmless = _fate(run, i + 1, pairs, budget)[1] if pairs else f"without effect after {_named(entry)}"
+    if harmless and not flags.ndim:
+        return None
     if not harmless and not np.isnan(_at(use.value, index)):
         nan = _becomes_nan(run, i - 1, None, first=i)
     return NotFinite("forward", "value from outside", _line(entry), entry.inside, _at(use.value, index), index, None, (), None,
@@ -367,23 +370,22 @@ def arguments(
 ) -> tuple[Argument, ...]:
     """Each leaf that is to be shown, with its cuts in the order of the program."""
     reaching: dict[int, frozenset[int]] = {n: frozenset([i]) for i, n in enumerate(run.leaves) if n >= 0}
-    cuts: list[_Grouped] = [_Grouped() for _ in paths]
     used: set[int] = set()
     for entry in run.entries:
-        for i, u in enumerate(entry.uses):
-            used |= reaching.get(u.node, frozenset())
-            if u.variable is None or any(i in r for r in entry.reached) or not entry.results or not array(u.value).size:
-                continue
-            if not _users_own(entry):
-                continue
-            for leaf in sorted(reaching.get(u.node, ())):
-                cuts[leaf].add((entry.primitive, entry.source), lambda e=entry: _cut(run, e))  # type: ignore[misc]
+        used = used.union(*[reaching.get(u.node, frozenset()) for u in entry.uses])
         for n, depends in zip(entry.nodes, entry.reached):
             if n >= 0:
                 reaching[n] = frozenset().union(*[reaching.get(entry.uses[i].node, frozenset()) for i in depends])
+    passed = _passed(run, reaching)
+    cuts: list[_Grouped] = [_Grouped() for _ in paths]
+    for entry in run.entries:
+        for i, u in enumerate(entry.uses):
+            if u.variable is None or any(i in r for r in entry.reached) or not entry.results or not array(u.value).size:
+                continue
+            for leaf in sorted(reaching.get(u.node, frozenset()) - passed.get(entry.call, frozenset())):
+                cuts[leaf].add((entry.primitive, entry.source), lambda e=entry: _cut(run, e))  # type: ignore[misc]
     for read in run.reads:
         for leaf in sorted(reaching.get(read.node, ())):
-            used.add(leaf)
             cuts[leaf].add((read.how, read.source), lambda r=read: _read(r))  # type: ignore[misc]
     arrived = frozenset().union(*[reaching.get(n, frozenset()) for _, n in run.outputs])
     result = []
@@ -396,6 +398,24 @@ def arguments(
             part = ""
         result.append(Argument(path, str(aval_of(x)).replace("*", ""), part, _gradient(run, i), found))
     return tuple(result)
+
+
+def _passed(run: Recording, reaching: dict[int, frozenset[int]]) -> dict[int, frozenset[int]]:
+    """By number of a call, the leaves whose derivative leaves it towards a result of the run.
+
+    What such a call cuts is its own affair: `np.interp` searches the interval, but its result has the derivative all the same.
+    """
+    live = {node for _, node in run.outputs if node >= 0}
+    passed: dict[int, frozenset[int]] = {}
+    for entry in reversed(run.entries):
+        for n, depends in zip(entry.nodes, entry.reached):
+            if n not in live:
+                continue
+            live.update([entry.uses[i].node for i in depends])
+            elsewhere = any(run.entries[k].call != entry.call for k, _ in run.users.get(n, []))
+            if elsewhere or any(n == node for _, node in run.outputs):
+                passed[entry.call] = passed.get(entry.call, frozenset()) | reaching[n]
+    return passed
 
 
 def _gradient(run: Recording, i: int) -> str:
@@ -422,15 +442,3 @@ def _cut(run: Recording, entry: Entry) -> Cut:
     if entry.primitive is stop_gradient_p:
         kind = "asked for"
     return Cut(entry.primitive.name, kind, _line(entry), entry.inside, instead_of_cut(Site(run, entry)), 1)
-
-
-def _users_own(entry: Entry) -> bool:
-    """False for the questions (isnan, eq ...) that a library function asks itself, as `np.median` does.
-
-    The user's own are written as an operator, or by a function whose name stands in the user's code.
-    """
-    source = entry.source
-    if source is None or any(array(r).dtype.kind != "b" for r in entry.results):
-        return True
-    ufunc = entry.primitive.ufunc
-    return source.is_comparison or ufunc is not None and ufunc.__name__ in source.code.co_names

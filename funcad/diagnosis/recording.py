@@ -12,6 +12,7 @@ since the user may write into them later.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, NamedTuple
@@ -22,7 +23,7 @@ from funcad.backends.interpreter import strong
 from funcad.ir.aval import Aval, StackAval, aval_of
 from funcad.ir.interpret import eval_jaxpr
 from funcad.ir.jaxpr import Equation, Literal, Var, split, subjaxprs
-from funcad.ir.source import Source, user_source
+from funcad.ir.source import Source, is_internal, user_source
 from funcad.ir.state import state
 from funcad.ir.tracer import Tracer, tangent_of
 from funcad.passes.subprograms import kind_of
@@ -54,6 +55,7 @@ class Entry(NamedTuple):
     slopes: list[Any]  # what its derivative rule computed from values and keeps for the backward pass
     source: Source | None
     inside: tuple[str, ...]
+    call: int  # operations that one call of the user's made, as `np.interp(...)`, have the same number
 
 
 class Read(NamedTuple):
@@ -87,7 +89,7 @@ class Recording:
 class ReportingTrace(FollowingTrace):
     """Follows as `grad` does, and writes down each operation."""
 
-    __slots__ = ("run", "numbers", "tangents", "held", "inside", "copies")
+    __slots__ = ("run", "numbers", "tangents", "held", "inside", "copies", "calls", "place")
 
     def __init__(self, run: Recording, protector: _Protector):
         super().__init__("doctor", linear=True, protector=protector)
@@ -96,6 +98,8 @@ class ReportingTrace(FollowingTrace):
         self.tangents: dict[Var, int] = {}  # the variable of its tangent -> the same
         self.held: list[Tracer] = []  # so that no id is used twice
         self.inside: tuple[str, ...] = ()
+        self.calls = 0
+        self.place: Any = None  # of the last operation: the frame that the user called, or where it was written
         self.copies: dict[int, tuple[Any, Any]] = {}
 
     def number(self, tracer: Tracer) -> int:
@@ -128,7 +132,7 @@ class ReportingTrace(FollowingTrace):
         out = super().record(primitive, marked, params, shape)
         results = list(out) if primitive.multiple else [out]
         slopes = [value for _, value in list(recording.captured.values())[known:]]
-        number = len(self.run.entries)
+        number, call = len(self.run.entries), self._call()
         nodes, values = [], []
         for i, r in enumerate(results):
             traced = type(r) is Tracer and r.owner is self
@@ -140,8 +144,22 @@ class ReportingTrace(FollowingTrace):
             if use.node >= 0:
                 self.run.users.setdefault(use.node, []).append((number, i))
         reached = _reached(recording.equations[start:], marked, results, self)
-        self.run.entries.append(Entry(primitive, params, uses, values, nodes, reached, slopes, source, self.inside))
+        self.run.entries.append(Entry(primitive, params, uses, values, nodes, reached, slopes, source, self.inside, call))
         return out
+
+    def _call(self) -> int:
+        """The number of the user's call that this operation belongs to."""
+        place: Any = state.source
+        if place is None:
+            frame: Any = sys._getframe(2)
+            while frame is not None and is_internal(frame.f_code.co_filename):
+                place, frame = frame, frame.f_back
+            same = place is self.place
+        else:
+            same = place == self.place
+        self.calls += not same
+        self.place = place
+        return self.calls
 
     def _marked(self, args: Sequence[Any], recording: TangentTrace, source: Any) -> tuple[list[Any], list[Use]]:
         """The operands with a variable added to each tangent."""
@@ -313,4 +331,5 @@ def follow(run: Recording, f: Callable[..., Sequence[Any]], leaves: Sequence[Any
             run.gradients = [None if v is None else run.cotangents.get(v) for v in variables]
     finally:
         trace.closed = recording.closed = True
+        trace.place = None
         protector.locks.release()

@@ -10,6 +10,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import NamedTuple
 
+import numpy as np
+
 from funcad.diagnosis.recording import Entry, Recording, array
 from funcad.ir.primitive import Primitive
 from funcad.primitives.activation import log_softmax_p, logsumexp_p, softmax_p
@@ -93,8 +95,29 @@ class Site(NamedTuple):
         return parent is not None and parent.primitive is reduce_sum_p and Site(self.run, parent).is_square(0)
 
     def is_norm(self, operand: int) -> bool:
+        """Is this operand a norm, as one operation or as the operations that the library makes it of?"""
         made = self.made_with(operand)
-        return hypot_p in made or {sqrt_p, reduce_sum_p} <= made
+        if hypot_p in made or {sqrt_p, reduce_sum_p} <= made:
+            return True
+        parent = self.parent(operand)
+        given = array(parent.uses[0].value) if parent is not None and len(parent.uses) == 1 else array(0)
+        if parent is None or parent.primitive.multiple or given.ndim == 0:
+            return False
+        x = np.arange(1.0, 1.0 + given.size).reshape(given.shape)
+        once, negative, twice = [array(parent.primitive.impl(np, s * x, **parent.params)) for s in (1.0, -1.0, 2.0)]
+        return bool(np.all(once > 0) and np.allclose(negative, once) and np.allclose(twice, 2.0 * once))
+
+    def slope_of(self) -> str:
+        """The operation whose derivative rule made this one, as an inner `grad` does: at its place, of the same operand."""
+        mine = {u.node for u in self.entry.uses if u.node >= 0}
+        for e in self.run.entries:
+            if e is self.entry:
+                break
+            if e.primitive.emit is None or e.source != self.entry.source or e.inside != self.entry.inside:
+                continue
+            if e.primitive is not self.entry.primitive and any(e.uses[i].node in mine for r in e.reached for i in r):
+                return str(e.primitive.name)
+        return ""
 
 
 Remedy = str | Callable[[Site], str]
@@ -236,6 +259,9 @@ def _text(table: dict[Primitive, Remedy], site: Site) -> str:
 
 def instead_of_cut(site: Site) -> str:
     """What to write in place of an operation that gives no derivative."""
+    outer = site.slope_of()
+    if outer:
+        return f"a smooth function in place of {outer}, whose slope this is: the slope of {outer} is constant in pieces"
     found = _text(CUTS, site)
     if found:
         return found

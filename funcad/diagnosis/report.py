@@ -27,7 +27,8 @@ class NotFinite:
     operand: the position of the operand, None if it cannot be said.
     given: the operands' elements there; those of another shape as a whole where they are one number.
     cotangent: what came from behind at this index (backward only).
-    harmless: why it does not matter: "hidden by the mask at ...", "finite again after ... at ..."; empty if it does matter.
+    harmless: why it does not reach the result (forward) or a gradient (backward): "hidden by the mask at ...", "finite again
+        after ... at ..."; empty if it does.
     nan: the operation and line where an infinity became a NaN; empty if it did not.
     instead: what to write.
     times: how often this operation at this line did it.
@@ -159,7 +160,8 @@ class Diagnosis:
             hidden = [n for n in found if n.harmless]
             if not found:
                 lines.append(f"{side}: every value is finite")
-            for title, some in ((f"{side}, not finite:", real), (f"{side}, not finite but harmless:", hidden)):
+            end = "the result" if side == "forward" else "the gradients"
+            for title, some in ((f"{side}, not finite:", real), (f"{side}, not finite, without reaching {end}:", hidden)):
                 if some:
                     lines.append(title)
                 for n in some[:MOST]:

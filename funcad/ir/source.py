@@ -62,11 +62,6 @@ class Source(NamedTuple):
                 return line if line is not None else last
         return last
 
-    @property
-    def is_comparison(self) -> bool:
-        """Is it written as an operator, `x > y`, rather than as a call?"""
-        return opname[self.code.co_code[self.offset]] == "COMPARE_OP"
-
     def __str__(self) -> str:
         scope = "/".join(self.scope) + " " if self.scope else ""
         return f"{scope}{file_label(self.code.co_filename)}:{self.line} ({self.code.co_name})"
