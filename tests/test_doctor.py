@@ -192,6 +192,7 @@ def test_operand_of_a_division():
 
     report = doctor(f)(np.ones(3), np.array([1.0, 0.0, 2.0]))
     assert report.first_forward.index == (1,) and report.first_forward.given == (1.0, 0.0)
+    assert report.first_forward.operand == 1 and "from 1, 0 (operand 1)" in str(report)
     assert report.first_backward.operand in (0, 1) and report.first_backward.index == (1,)
     report = doctor(f, argnums=1)(np.ones(3), np.array([1.0, 0.0, 2.0]))
     assert [a.path for a in report.arguments] == ["y"]

@@ -207,8 +207,28 @@ def _made(run: Recording, entry: Entry, i: int, j: int, flags: np.ndarray, budge
     given = tuple([_at(u.value, index if _shape(u.value) else ()) for u in entry.uses if _fits(u.value, flags.shape)])
     nan = "" if np.isnan(_at(result, index)) or harmless else _becomes_nan(run, i, node)
     instead = "" if harmless and mask else instead_of_value(Site(run, entry, mask))
-    return NotFinite("forward", entry.primitive.name, _line(entry), entry.inside, _at(result, index), index, None, given, None,
-                     harmless, nan, instead, 1)  # fmt: skip
+    return NotFinite("forward", entry.primitive.name, _line(entry), entry.inside, _at(result, index), index,
+                     _culprit(entry, j, index), given, None, harmless, nan, instead, 1)  # fmt: skip
+
+
+def _culprit(entry: Entry, j: int, index: tuple[int, ...]) -> int | None:
+    """The operand that is to blame: with another number in its place the result is finite there."""
+    if len(entry.uses) == 1:
+        return 0
+    if not _replayable(entry) or entry.primitive.emit is None and entry.primitive.ufunc is None:
+        return None
+    token = hush()
+    try:
+        for i in reversed(range(len(entry.uses))):
+            other = [array(u.value).dtype.type(1) if k == i else u.value for k, u in enumerate(entry.uses)]
+            shape = array(entry.uses[i].value).shape
+            other[i] = np.broadcast_to(other[i], shape) if shape else other[i]
+            out = entry.primitive.impl(np, *other, **entry.params)
+            if not bad(out[j] if entry.primitive.multiple else out)[index]:
+                return i
+    finally:
+        unhush(token)
+    return None
 
 
 def _fits(x: Any, shape: tuple[int, ...]) -> bool:

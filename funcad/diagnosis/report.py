@@ -24,7 +24,7 @@ class NotFinite:
     inside: the loops and calls around it, as ("scan, turn 3",).
     value: what it made, as a float or complex number: nan, inf, -inf.
     index: where in the result (forward) or in the operand (backward).
-    operand: the position of the operand, None if it cannot be said.
+    operand: the position of the operand to blame (forward) or whose cotangent it is (backward), None if it cannot be said.
     given: the operands' elements there; those of another shape as a whole where they are one number.
     cotangent: what came from behind at this index (backward only).
     harmless: why it does not reach the result (forward) or a gradient (backward): "hidden by the mask at ...", "finite again
@@ -52,6 +52,8 @@ class NotFinite:
         made = {"forward": "makes", "backward": "passes back", "slope": "has the slope"}[self.side]
         where = f" at {list(self.index)}" if self.index else ""
         of = f" from {', '.join(map(_number, self.given))}" if self.given else ""
+        if self.side == "forward" and self.operand is not None and len(self.given) > 1:
+            of += f" (operand {self.operand})"
         ct = f", where {_number(self.cotangent)} came from behind" if self.cotangent is not None else ""
         to = f" to operand {self.operand}" if self.side == "backward" and self.operand else ""
         verb = "is" if self.operation in ("argument", "value from outside") else made
