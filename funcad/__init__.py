@@ -53,7 +53,7 @@ _LAZY_NAMES = {  # public name -> the module that defines it
     "custom_vmap": "control.custom_vmap",
     "closure_convert": "control.closure",
     **dict.fromkeys(["io_callback", "pure_callback"], "control.callback"),
-    **dict.fromkeys(["debug_checks", "debug_nans"], "debug"),
+    **dict.fromkeys(["debug_checks", "debug_infs", "debug_nans"], "debug"),
     **dict.fromkeys(["block_until_ready", "default_device", "device_get", "device_put", "devices"], "device"),
     **dict.fromkeys(
         ["all_gather", "all_to_all", "axis_index", "axis_size", "pmax", "pmean", "pmin", "ppermute", "pshuffle", "psum"],

@@ -1,4 +1,4 @@
-"""`funcad.debug`: printing, callbacks and breakpoints that work inside transformed functions; NaN and bounds checks.
+"""`funcad.debug`: printing, callbacks and breakpoints inside transformed functions; the doctor; checks of values and bounds.
 
 Effects happen when the program runs, in program order, once per execution, iteration and lane; never when it is traced. They
 are not differentiated and are not removed. Outside jit and vmap they happen at once.
@@ -7,22 +7,28 @@ are not differentiated and are not removed. Outside jit and vmap they happen at 
 from __future__ import annotations
 
 import builtins
+import cmath
+import functools
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 
 from funcad import tree
-from funcad.errors import NanError
+from funcad.diagnosis.doctor import diagnose
+from funcad.diagnosis.report import Diagnosis
+from funcad.errors import InfError, NanError
 from funcad.ir.locks import read_only
+from funcad.ir.place import namespace_of
 from funcad.ir.source import user_source
 from funcad.ir.state import setting, state
 from funcad.ir.tracer import Tracer
 from funcad.primitives.host import HostCall, debug_callback
+from funcad.transforms.pickling import Transformed
 from funcad.transforms.plumbing import name_of
 
-__all__ = ["print", "callback", "breakpoint", "debug_nans", "debug_checks"]
+__all__ = ["print", "callback", "breakpoint", "doctor", "debug_nans", "debug_infs", "debug_checks"]
 
 
 # ---------------------------------------------------------------- effects
@@ -110,6 +116,43 @@ def breakpoint() -> None:
     _effect("breakpoint", stop, (), names)
 
 
+# ---------------------------------------------------------------- the doctor
+
+
+def doctor(
+    f: Callable[..., Any], argnums: int | Sequence[int] | None = None, has_aux: bool = False
+) -> Callable[..., Diagnosis]:
+    """A function that runs f and its derivative once and reports where values stop being finite and derivatives are lost.
+
+    `doctor(f)(*args, **kwargs)` takes f's own arguments and returns a `Diagnosis`: `print` it, show it in a notebook, or read
+    its fields. It tells, by the user's line:
+
+    * the values and the cotangents that are not finite, each where it was made from finite ones: an infinity before the NaN
+      that it becomes; whether it matters, or which mask hides it;
+    * for each argument where its derivative is cut, as a whole or in part: by rounding, integers, comparisons, `stop_gradient`,
+      `int(x)`. What cuts follows from the derivative rules: a cut gives no tangent;
+    * what to write instead.
+
+    `argnums`: the positions of the arguments to report on; all by default, keywords too. With `has_aux`, f returns `(output,
+    aux)`. A result that is not one number is differentiated as the sum of its elements, and the report says so. f runs once, as
+    `grad` would run it, on its values: Python control flow works, effects happen once; jitted functions, loops and branches are
+    looked into, turn by turn, so keep long loops short. Everything is kept until the report is done. If f raises, its error
+    carries a note of what was seen before. Nothing is followed beyond a cut, since `grad` does not either: whether the result
+    needs what was cut is for the reader to say. Plain NumPy calls on plain arrays are NumPy's alone: they are not seen.
+
+    >>> import numpy as np, funcad
+    >>> def loss(x):
+    ...     return np.sum(np.round(3 * x)) + np.sum(x)
+    >>> report = funcad.debug.doctor(loss)(np.array([0.2, 0.7]))
+    >>> cut = report.arguments[0].cuts[0]
+    >>> report.arguments[0].cut, cut.operation, cut.instead
+    ('in part', 'rint', 'for its value with the slope of x (straight-through): x + stop_gradient(np.round(x) - x)')
+    """
+    if not callable(f):
+        raise TypeError(f"doctor takes a function, got {type(f).__name__}: write doctor(f)(x), not doctor(f(x))")
+    return Transformed(diagnose(f, argnums, has_aux), f, functools.partial(doctor, argnums=argnums, has_aux=has_aux))
+
+
 # ---------------------------------------------------------------- checks
 
 
@@ -121,12 +164,22 @@ def _has_nan(x: Any) -> bool:
     return dtype is not None and dtype.kind in "fc" and bool((x != x).any())
 
 
+def _has_inf(x: Any) -> bool:
+    kind = type(x)
+    if kind is float or kind is complex:
+        return cmath.isinf(x)
+    dtype = getattr(x, "dtype", None)
+    return dtype is not None and dtype.kind in "fc" and bool(namespace_of([x]).isinf(x).any())
+
+
 def _checked(primitive: Any, xp: Any, args: Any, params: dict[str, Any]) -> Any:
-    """`impl`, refusing a NaN that no operand had."""
+    """`impl`, refusing a NaN or an infinity that no operand had."""
     out = primitive.impl(xp, *args, **params)
     for o in out if primitive.multiple else (out,):
-        if _has_nan(o) and not any(_has_nan(a) for a in args):
+        if state.debug_nans and _has_nan(o) and not any(_has_nan(a) for a in args):
             raise NanError(f"{primitive.name} made a NaN from operands without one", user_source())
+        if state.debug_infs and _has_inf(o) and not any(_has_inf(a) for a in args):
+            raise InfError(f"{primitive.name} made an infinity from operands without one", user_source())
     return out
 
 
@@ -142,7 +195,24 @@ def debug_nans(enabled: bool = True) -> Any:
     Traceback (most recent call last):
     NanError: log made a NaN from operands without one
     """
-    return setting(debug_nans=_checked if enabled else False)
+    nans = bool(enabled)
+    return setting(debug_nans=nans, checked=_checked if nans or state.debug_infs else None)
+
+
+def debug_infs(enabled: bool = True) -> Any:
+    """A context in which the first operation that makes an infinity raises InfError, naming the user's line.
+
+    An infinity is often the cause of a NaN a few lines later: `inf - inf`, `0 * inf`. As `debug_nans`, with which it may be
+    combined; an operation whose operands have an infinity already passes.
+
+    >>> import numpy as np, funcad
+    >>> with funcad.debug_infs():
+    ...     funcad.grad(np.sqrt)(0.0)  # doctest: +IGNORE_EXCEPTION_DETAIL
+    Traceback (most recent call last):
+    InfError: div made an infinity from operands without one
+    """
+    infs = bool(enabled)
+    return setting(debug_infs=infs, checked=_checked if infs or state.debug_nans else None)
 
 
 def debug_checks(enabled: bool = True) -> Any:

@@ -17,10 +17,12 @@ __all__ = [
     "MissingRuleError",
     "AxesMismatchError",
     "TreeMismatchError",
+    "TreeDepthError",
     "UnboundAxisNameError",
     "CustomRuleClosureError",
     "PlacementError",
     "NanError",
+    "InfError",
 ]
 
 
@@ -112,6 +114,14 @@ class TreeMismatchError(FuncadError, ValueError):
     """
 
 
+class TreeDepthError(FuncadError, RecursionError):
+    """A pytree contains itself, or is nested deeper than Python can recurse; the message names the path.
+
+    Example: `a = []; a.append(a); tree.leaves(a)`.
+    Remedy: keep references to parents out of the tree; keep a long chain as one list, or as arrays with a leading axis.
+    """
+
+
 class UnboundAxisNameError(FuncadError, NameError):
     """A collective named an axis that no enclosing `vmap(axis_name=...)` binds.
 
@@ -138,12 +148,8 @@ class PlacementError(FuncadError, TypeError):
     """
 
 
-class NanError(FuncadError, FloatingPointError):
-    """Raised inside `with funcad.debug_nans():` at the first NaN, naming the user's line.
-
-    Example: `with debug_nans(): jit(np.log)(-1.0)`.
-    Remedy: select the operands before the operation (`np.log(np.where(x > 0, x, 1.0))`), not only its result.
-    """
+class _NotFiniteError(FuncadError, FloatingPointError):
+    """What NanError and InfError share: the line of the operation, which may be known only further out."""
 
     def __init__(self, what: str, source: object = None):
         self.what = what
@@ -152,3 +158,19 @@ class NanError(FuncadError, FloatingPointError):
     def locate(self, source: object) -> None:
         """The line of the equation that was running, which a program knows better than the stack."""
         self.args = (f"{self.what}, at {source}",)
+
+
+class NanError(_NotFiniteError):
+    """Raised inside `with funcad.debug_nans():` at the first NaN, naming the user's line.
+
+    Example: `with debug_nans(): jit(np.log)(-1.0)`.
+    Remedy: select the operands before the operation (`np.log(np.where(x > 0, x, 1.0))`), not only its result.
+    """
+
+
+class InfError(_NotFiniteError):
+    """Raised inside `with funcad.debug_infs():` at the first infinity, naming the user's line.
+
+    Example: `with debug_infs(): jit(np.log)(0.0)`.
+    Remedy: keep the operands away from where the operation, or its slope, is infinite (`np.log(x + 1e-12)`).
+    """

@@ -36,6 +36,7 @@ LEVELS = {
     "scipy": 8,
     "lax": 8,
     "random": 8,
+    "diagnosis": 8,
     "nn": 9,
     "distributed": 9,
     "testing": 9,

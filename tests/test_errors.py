@@ -36,10 +36,12 @@ def message(kind, f, *args):
         ("MissingRuleError", NotImplementedError),
         ("AxesMismatchError", ValueError),
         ("TreeMismatchError", ValueError),
+        ("TreeDepthError", RecursionError),
         ("UnboundAxisNameError", NameError),
         ("CustomRuleClosureError", ValueError),
         ("PlacementError", TypeError),
         ("NanError", FloatingPointError),
+        ("InfError", FloatingPointError),
     ],
 )
 def test_classes_derive_from_builtins(name, builtin):
@@ -341,6 +343,17 @@ def test_nan():
             fc.jit(f)(-1.0)
 
     assert message(errors.NanError, checked) == f"log made a NaN from operands without one, at {at(f, 1)}"
+
+
+def test_infinity():
+    def f(x):
+        return np.log(x)
+
+    def checked():
+        with fc.debug_infs():
+            fc.jit(f)(0.0)
+
+    assert message(errors.InfError, checked) == f"log made an infinity from operands without one, at {at(f, 1)}"
 
 
 def test_outputs_that_are_not_arrays():

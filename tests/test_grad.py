@@ -18,6 +18,19 @@ def test_argnums():
     assert fc.grad(f, argnums=-1)(2.0, 3.0) == 3.0
 
 
+def test_argnames_of_bound_methods():
+    class Model:
+        def product(self, a, b):
+            return a * b
+
+    f = Model().product
+    assert fc.grad(f, argnames="a")(2.0, 5.0) == 5.0
+    assert fc.grad(f, argnames="b")(2.0, 5.0) == 2.0
+    assert fc.autograd.grad_named(f, "b")(2.0, 5.0) == 2.0
+    assert fc.jit(f, static_argnames="a")._core.static_nums == (0,)
+    assert fc.checkpoint(f, static_argnames="a")(2.0, 5.0) == 10.0
+
+
 def test_argnames():
     f = lambda x, y, *, z: x * y * z
     assert fc.grad(f, argnames="z")(2.0, 3.0, z=5.0) == 6.0

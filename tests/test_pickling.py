@@ -1,4 +1,4 @@
-"""Jitted functions go to other processes: by pickle where their function has a name, and as they are through fork."""
+"""Transformed functions go to other processes: by pickle where their function has a name; jitted ones through fork too."""
 
 from __future__ import annotations
 
@@ -134,6 +134,177 @@ def test_picklers_that_copy_functions_may_do_so() -> None:
     cloudpickle = pytest.importorskip("cloudpickle", reason="a pickler that copies functions: pip install cloudpickle")
     f = pickle.loads(cloudpickle.dumps(fc.jit(lambda x: x * 2.0)))
     assert f(2.0) == 4.0
+
+
+# ---------------------------------------------------------------- every transform
+
+
+def square(x: Any) -> Any:
+    return np.sum(x * x), x
+
+
+def triple(x: Any, ct: Any) -> Any:
+    return (3.0 * ct * x,)
+
+
+def pair(x: Any) -> Any:
+    return np.sum(x), functools.partial(triple, x)
+
+
+def doubled(primals: Any, tangents: Any) -> Any:
+    return np.sum(primals[0]), 2.0 * np.sum(tangents[0])
+
+
+def mapped_rule(size: int, batched: Any, x: Any) -> Any:
+    return 10.0 * x, batched[0]
+
+
+def core(x: Any) -> Any:
+    return np.sum(x * x)
+
+
+def with_vjp(f: Any) -> Any:
+    found = fc.custom_vjp(f)
+    found.defvjp(square, triple)
+    return found
+
+
+def with_jvp(f: Any) -> Any:
+    found = fc.custom_jvp(f)
+    found.defjvp(doubled)
+    return found
+
+
+def with_vmap(f: Any) -> Any:
+    found = fc.custom_vmap(f)
+    found.def_vmap(mapped_rule)
+    return found
+
+
+TRANSFORMS = [
+    fc.vmap,
+    functools.partial(fc.vmap, in_axes=(0,), out_axes=0, chunk_size=2),
+    fc.grad,
+    functools.partial(fc.grad, argnums=(0,)),
+    functools.partial(fc.value_and_grad, argnames="x"),
+    fc.jacfwd,
+    functools.partial(fc.jacrev, argnums=(0,), chunk_size=1),
+    fc.hessian,
+    fc.jit,
+    fc.checkpoint,
+    functools.partial(fc.checkpoint, policy=fc.checkpoint_policies.everything_saveable),
+    fc.make_jaxpr,
+    fc.debug.doctor,
+    fc.numpy.vectorize,
+    with_vjp,
+    with_jvp,
+    with_vmap,
+    lambda f: fc.grad(with_vjp(f)),
+    lambda f: fc.jit(fc.vmap(fc.grad(f))),
+    lambda f: fc.hessian(fc.checkpoint(fc.jit(f))),
+    fc.elementwise_grad,
+    fc.autograd.grad,
+    fc.autograd.hessian,
+    fc.autograd.multigrad_dict,
+    functools.partial(fc.grad_named, argname="x"),
+]
+REMAKERS = [there_and_back, copy.copy, copy.deepcopy, functools.partial(pickle.dumps, protocol=2)]
+
+
+@pytest.mark.parametrize("transform", TRANSFORMS, ids=lambda t: getattr(t, "__name__", repr(t)))
+@pytest.mark.parametrize("again", REMAKERS, ids=["pickle", "copy", "deepcopy", "protocol 2"])
+def test_what_every_transform_returns_pickles_and_copies(transform: Any, again: Any) -> None:
+    for f in (core, functools.partial(core), Model(2.0).value):
+        made = transform(f)
+        other = again(made)
+        if isinstance(other, bytes):
+            other = pickle.loads(other)
+        assert other is not made and repr(other).partition(" at 0x")[0] == repr(made).partition(" at 0x")[0]
+        assert str(other(X)) == str(made(X))
+
+
+def test_a_gradient_of_own_pullback_pickles() -> None:
+    f = fc.custom_gradient(pair)
+    for other in (there_and_back(f), copy.copy(f), copy.deepcopy(f)):
+        assert isinstance(other, fc.custom_vjp) and np.array_equal(fc.grad(other)(X), fc.grad(f)(X))
+
+
+@fc.vmap
+def decorated_vmap(x: Any) -> Any:
+    return x * 2.0
+
+
+@fc.grad
+def decorated_grad(x: Any) -> Any:
+    return np.sum(x**2)
+
+
+@fc.custom_jvp
+def decorated_rule(x: Any) -> Any:
+    return np.sum(x)
+
+
+@decorated_rule.defjvp
+def _(primals: Any, tangents: Any) -> Any:
+    return decorated_rule(*primals), 5.0 * np.sum(tangents[0])
+
+
+@pytest.mark.parametrize("f", [decorated_vmap, decorated_grad, decorated_rule])
+def test_what_decorators_made_is_found_by_its_name(f: Any) -> None:
+    assert there_and_back(f) is f
+    assert np.array_equal(there_and_back(fc.jit(f))(X), f(X))
+    assert copy.copy(f) is not f and np.array_equal(copy.deepcopy(f)(X), f(X))
+
+
+class Mapped:
+    scale = 3.0
+
+    @fc.vmap
+    def not_bound(x: Any) -> Any:
+        return x
+
+    @functools.partial(fc.vmap, in_axes=(None, 0))
+    def rows(self, x: Any) -> Any:
+        return self.scale * x
+
+    @fc.checkpoint
+    def again(self: Any, x: Any) -> Any:
+        return self.scale * x
+
+
+fc.tree.register_static(Mapped)
+
+
+def test_transforms_decorate_methods() -> None:
+    model = Mapped()
+    assert np.array_equal(model.rows(X), 3.0 * X) and np.array_equal(Mapped.not_bound(X), X)
+    assert fc.grad(lambda x: model.again(x))(2.0) == 3.0
+    assert np.array_equal(there_and_back(model.rows)(X), 3.0 * X)
+
+
+@pytest.mark.parametrize("transform", [t for t in TRANSFORMS if t is not fc.make_jaxpr])
+def test_every_transform_says_why_it_does_not_pickle(transform: Any) -> None:
+    with pytest.raises(pickle.PicklingError, match="(?s)lambdas have no name.*Remedy: define the function at the top level"):
+        pickle.dumps(transform(lambda x: x))
+    made = transform(lambda x: np.sum(x * x))
+    assert str(copy.deepcopy(made)(X)) == str(copy.copy(made)(X)) == str(made(X))
+
+
+def test_a_rule_without_a_name_is_the_reason() -> None:
+    f = fc.custom_vjp(core)
+    f.defvjp(square, lambda x, ct: (ct * x,))
+    with pytest.raises(pickle.PicklingError, match="lambdas have no name"):
+        pickle.dumps(fc.grad(f))
+
+
+def test_pullbacks_belong_to_their_call() -> None:
+    _, pullback = fc.vjp(core, X)
+    with pytest.raises(TypeError, match="(?s)holds the program and the values of one call.*Remedy"):
+        pickle.dumps(pullback)
+    assert copy.copy(pullback) is pullback and copy.deepcopy({"p": pullback})["p"] is pullback
+
+
+# ---------------------------------------------------------------- other processes
 
 
 def work(f: Any, x: Any, answers: Any) -> None:

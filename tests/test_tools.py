@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import funcad as fc
-from funcad.errors import NanError, PlacementError
+from funcad.errors import InfError, NanError, PlacementError
 from funcad.ir.state import state
 from tests import standin
 
@@ -142,6 +142,54 @@ def test_debug_nans_lets_given_nans_pass():
         assert fc.jit(lambda x: x > np.nan)(1.0) == False  # noqa: E712
         with pytest.raises(NanError):
             fc.jit(lambda x: x - x)(np.inf)
+
+
+@pytest.mark.filterwarnings("ignore:divide by zero:RuntimeWarning")
+@pytest.mark.parametrize("chain", ["jit", "grad", "grad jit", "jit grad", "vmap", "jit vmap", "vmap grad"])
+def test_debug_infs_names_the_line(chain):
+    x = np.array([0.0, 1.0]) if "vmap" in chain else 0.0
+    f = logarithm
+    for name in reversed(chain.split()):
+        f = getattr(fc, name)(f)
+    f(x)
+    with fc.debug_infs(), pytest.raises(InfError, match=rf"log made an infinity .*test_tools\.py:{LINE} \(logarithm\)"):
+        f(x)
+    with fc.debug_infs():
+        assert np.isfinite(f(np.abs(x) + 1.0)).all()
+        with fc.debug_infs(False):
+            f(x)
+    f(x)
+
+
+def test_debug_infs_sees_loops_and_slopes():
+    def f(x):
+        return np.sum(np.sqrt(x))
+
+    line = f.__code__.co_firstlineno + 1
+    for g in (fc.grad(f), fc.jit(fc.grad(f)), fc.grad(fc.jit(f))):
+        with fc.debug_infs(), pytest.raises(InfError, match=rf"test_tools\.py:{line} \(f\)"):
+            g(np.zeros(2))
+
+    def step(carry, x):
+        return carry / x, carry
+
+    with fc.debug_infs(), pytest.raises(InfError, match="div made an infinity"):
+        fc.jit(lambda xs: fc.scan(step, 1.0, xs))(np.array([1.0, 0.0]))
+
+
+def test_debug_nans_and_infs_combine():
+    with fc.debug_infs():
+        assert np.isinf(fc.jit(lambda x: x + 1.0)(np.inf))  # a given infinity passes, and what is not asked for
+        assert np.isnan(fc.jit(lambda x: x - x)(np.inf))
+        with fc.debug_nans():
+            with pytest.raises(InfError):
+                fc.jit(lambda x: 1.0 / x)(0.0)
+            with pytest.raises(NanError):
+                fc.jit(lambda x: x - x)(np.inf)
+        with fc.debug_nans(False), pytest.raises(InfError):
+            fc.jit(lambda x: 1.0 / x)(0.0)
+    assert state.checked is None
+    assert np.isinf(fc.jit(lambda x: 1.0 / x)(0.0))
 
 
 def test_contexts_belong_to_their_thread():

@@ -25,6 +25,7 @@ from funcad.primitives.shape import reshape
 from funcad.transforms.forward import jvp, linearize
 from funcad.transforms.grad import value_and_grad as _value_and_grad
 from funcad.transforms.jacobian import jacrev
+from funcad.transforms.pickling import Transformed
 from funcad.transforms.plumbing import name_of
 from funcad.transforms.vjp import vjp
 
@@ -37,14 +38,16 @@ __all__ = [
 Function = Callable[..., Any]
 
 
-def _nary(operator: Function, fun: Function, argnum: Any) -> Function:
-    """`operator(unary, x)` of fun as a function of the chosen argument, or of the tuple of the chosen ones."""
+def _nary(operator: Function, fun: Function, argnum: Any, public: Function, **options: Any) -> Function:
+    """`operator(unary, x)` of fun as a function of the chosen argument, or of the tuple of the chosen ones.
+
+    `public(fun, **options)` makes it again when it is pickled; the options are argnum if none are given.
+    """
     if not callable(fun):
         raise TypeError(f"the first argument must be a function, got {type(fun).__name__}: write grad(f)(x), not grad(f(x))")
     if not is_a(argnum, (int, tuple, list)):
         raise TypeError(f"argnum must be an int, or a tuple or list of ints, got {argnum!r}; names are for grad_named")
 
-    @functools.wraps(fun)
     def nary(*args: Any, **kwargs: Any) -> Any:
         chosen = (argnum,) if is_a(argnum, int) else tuple(argnum)
         if any(not -len(args) <= i < len(args) for i in chosen):
@@ -58,7 +61,7 @@ def _nary(operator: Function, fun: Function, argnum: Any) -> Function:
 
         return operator(_named(unary, fun), args[argnum] if is_a(argnum, int) else tuple([args[i] for i in chosen]))
 
-    return nary
+    return Transformed(nary, fun, functools.partial(public, **(options or {"argnum": argnum})))
 
 
 def _named(f: Function, like: Function) -> Function:
@@ -96,7 +99,7 @@ def grad(fun: Function, argnum: Any = 0) -> Function:
     >>> float(grad(lambda x, y: x * y, argnum=1)(2.0, 3.0))
     2.0
     """
-    return _nary(lambda f, x: _with_grad(f, x)[1], fun, argnum)
+    return _nary(lambda f, x: _with_grad(f, x)[1], fun, argnum, grad)
 
 
 def value_and_grad(fun: Function, argnum: Any = 0) -> Function:
@@ -106,7 +109,7 @@ def value_and_grad(fun: Function, argnum: Any = 0) -> Function:
     >>> [float(v) for v in value_and_grad(lambda x: x**2)(3.0)]
     [9.0, 6.0]
     """
-    return _nary(_with_grad, fun, argnum)
+    return _nary(_with_grad, fun, argnum, value_and_grad)
 
 
 def grad_and_aux(fun: Function, argnum: Any = 0) -> Function:
@@ -130,7 +133,7 @@ def grad_and_aux(fun: Function, argnum: Any = 0) -> Function:
         found = iter(arrays)
         return gradient, box[0].unflatten([next(found) if leaf is None else leaf for leaf in box[1]])
 
-    return _nary(operator, fun, argnum)
+    return _nary(operator, fun, argnum, grad_and_aux)
 
 
 def _is_static(leaf: Any) -> bool:
@@ -155,7 +158,7 @@ def elementwise_grad(fun: Function, argnum: Any = 0) -> Function:
             )
         return pullback(tree.map(fnp.ones_like, out))[0]
 
-    return _nary(_differentiable(operator, "elementwise_grad"), fun, argnum)
+    return _nary(_differentiable(operator, "elementwise_grad"), fun, argnum, elementwise_grad)
 
 
 def deriv(fun: Function, argnum: Any = 0) -> Function:
@@ -167,7 +170,7 @@ def deriv(fun: Function, argnum: Any = 0) -> Function:
     1.0
     """
     operator = lambda f, x: jvp(f, (x,), (tree.map(fnp.ones_like, x),))[1]
-    return _nary(_differentiable(operator, "deriv"), fun, argnum)
+    return _nary(_differentiable(operator, "deriv"), fun, argnum, deriv)
 
 
 def _differentiable(operator: Function, what: str) -> Function:
@@ -197,7 +200,7 @@ def jacobian(fun: Function, argnum: Any = 0) -> Function:
     array([[2., 0.],
            [0., 4.]])
     """
-    return _nary(lambda f, x: jacrev(f)(x), fun, argnum)
+    return _nary(lambda f, x: jacrev(f)(x), fun, argnum, jacobian)
 
 
 def hessian(fun: Function, argnum: Any = 0) -> Function:
@@ -207,7 +210,7 @@ def hessian(fun: Function, argnum: Any = 0) -> Function:
     >>> float(hessian(lambda x: x**3)(2.0))
     12.0
     """
-    return _nary(lambda f, x: jacobian(jacobian(f))(x), fun, argnum)
+    return _nary(lambda f, x: jacobian(jacobian(f))(x), fun, argnum, hessian)
 
 
 def holomorphic_grad(fun: Function, argnum: Any = 0) -> Function:
@@ -223,7 +226,7 @@ def holomorphic_grad(fun: Function, argnum: Any = 0) -> Function:
             warnings.warn("Input to holomorphic_grad is not complex", stacklevel=3)
         return _with_grad(_named(lambda x: fnp.real(f(x)), f), x)[1]
 
-    return _nary(operator, fun, argnum)
+    return _nary(operator, fun, argnum, holomorphic_grad)
 
 
 def grad_named(fun: Function, argname: str) -> Function:
@@ -233,7 +236,7 @@ def grad_named(fun: Function, argname: str) -> Function:
     >>> float(grad_named(lambda x, y: x * y, "y")(2.0, 3.0))
     2.0
     """
-    return grad(fun, inspect.getfullargspec(fun).args.index(argname))
+    return grad(fun, list(inspect.signature(fun).parameters).index(argname))
 
 
 def make_vjp(fun: Function, argnum: Any = 0) -> Function:
@@ -252,7 +255,7 @@ def make_vjp(fun: Function, argnum: Any = 0) -> Function:
         out, pullback = vjp(f, x)
         return lambda g: pullback(_fitting(g, out))[0], out
 
-    return _nary(_differentiable(operator, "make_vjp"), fun, argnum)
+    return _nary(_differentiable(operator, "make_vjp"), fun, argnum, make_vjp)
 
 
 def make_jvp(fun: Function, argnum: Any = 0) -> Function:
@@ -264,7 +267,7 @@ def make_jvp(fun: Function, argnum: Any = 0) -> Function:
     [9.0, 6.0]
     """
     operator = lambda f, x: lambda v: jvp(f, (x,), (_fitting(v, x),))
-    return _nary(_differentiable(operator, "make_jvp"), fun, argnum)
+    return _nary(_differentiable(operator, "make_jvp"), fun, argnum, make_jvp)
 
 
 def _fitting(given: Any, like: Any) -> Any:
@@ -291,7 +294,7 @@ def make_jvp_reversemode(fun: Function, argnum: Any = 0) -> Function:
         push = linearize(f, x)[1]
         return lambda v: push(_fitting(v, x))
 
-    return _nary(_differentiable(operator, "make_jvp_reversemode"), fun, argnum)
+    return _nary(_differentiable(operator, "make_jvp_reversemode"), fun, argnum, make_jvp_reversemode)
 
 
 def make_hvp(fun: Function, argnum: Any = 0) -> Function:
@@ -303,7 +306,7 @@ def make_hvp(fun: Function, argnum: Any = 0) -> Function:
     >>> hvp(np.array([1.0, 0.0])), gradient
     (array([6., 0.]), array([ 3., 12.]))
     """
-    return _nary(lambda f, x: make_vjp(grad(f))(x), fun, argnum)
+    return _nary(lambda f, x: make_vjp(grad(f))(x), fun, argnum, make_hvp)
 
 
 def hessian_tensor_product(fun: Function, argnum: int = 0) -> Function:
@@ -320,7 +323,8 @@ def hessian_tensor_product(fun: Function, argnum: int = 0) -> Function:
         *rest, tensor = args
         return fnp.tensordot(gradient(*rest, **kwargs), tensor, np.ndim(tensor))
 
-    return grad(_named(product, fun), argnum)
+    whole = grad(_named(product, fun), argnum)
+    return Transformed(whole, fun, functools.partial(hessian_tensor_product, argnum=argnum), like=product)
 
 
 def hessian_vector_product(fun: Function, argnum: int = 0) -> Function:
@@ -347,7 +351,8 @@ def tensor_jacobian_product(fun: Function, argnum: int = 0) -> Function:
         *rest, tensor = args
         return fnp.tensordot(tensor, fun(*rest, **kwargs), np.ndim(tensor))
 
-    return jacobian(_named(product, fun), argnum)
+    whole = jacobian(_named(product, fun), argnum)
+    return Transformed(whole, fun, functools.partial(tensor_jacobian_product, argnum=argnum), like=product)
 
 
 def vector_jacobian_product(fun: Function, argnum: int = 0) -> Function:
@@ -380,7 +385,7 @@ def make_ggnvp(f: Function, g: Function = _half_square, f_argnum: Any = 0) -> Fu
         curve, _ = make_hvp(g)(out)
         return lambda v: pullback(curve(push(_fitting(v, x))))[0]
 
-    return _nary(_differentiable(operator, "make_ggnvp"), f, f_argnum)
+    return _nary(_differentiable(operator, "make_ggnvp"), f, f_argnum, make_ggnvp, f_argnum=f_argnum, g=g)
 
 
 def multigrad_dict(fun: Function) -> Function:
@@ -409,14 +414,13 @@ def multigrad_dict(fun: Function) -> Function:
                 args.append(value)
         return fun(*args, **kwargs)
 
-    @functools.wraps(fun)
     def gradients(*args: Any, **kwargs: Any) -> OrderedDict[str, Any]:
         bound = signature.bind(*args, **kwargs)
         bound.apply_defaults()
         found = grad(_named(called_with, fun))(dict(bound.arguments))
         return OrderedDict((name, found[name]) for name in bound.arguments)
 
-    return gradients
+    return Transformed(gradients, fun, functools.partial(multigrad_dict))
 
 
 def checkpoint(fun: Function) -> Function:

@@ -5,9 +5,9 @@ small program is the reference's, equation by equation; the second, or the first
 and one of the engines: the whole program as native code if it is small and static, else generated Python whose fused groups
 are native kernels where llvmlite is there, tiled NumPy where it is not. Invariants: an engine changes speed, not meaning
 (DESIGN: agreement); whatever an engine cannot express runs on the next one, and `reasons` says why. On a device and under
-`debug_nans` the reference runs. Where arguments are donated, a second generated text may write into them; native code does not,
-its results are new arrays. Trap: compiling is not cheap; the passes, the generator and
-llvmlite are imported when a first program needs them, never at `import funcad`.
+`debug_nans` and `debug_infs` the reference runs. Where arguments are donated, a second generated text may write into them;
+native code does not, its results are new arrays. Trap: compiling is not cheap; the passes, the generator and llvmlite are
+imported when a first program needs them, never at `import funcad`.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ class Compiled(Program):
             self.runs = COLD
 
     def run(self, args: Sequence[Any], donated: frozenset[int] = frozenset()) -> list[Any]:
-        if not donated or device_in_use() or state.debug_nans:
+        if not donated or device_in_use() or state.checked:
             return super().run(args, donated)
         self.runs += 1
         if self.runs <= COLD:
@@ -203,7 +203,7 @@ def loop_program(primitive: Any, args: Sequence[Any], params: dict[str, Any], bo
 
     `body` is the loop's program, on which the compiled ones hang; `times` its length, None if nobody knows.
     """
-    if config.engine == "interpreter" or state.debug_nans or device_in_use():
+    if config.engine == "interpreter" or state.checked or device_in_use():
         return None
     try:
         avals = [aval_of(a) for a in args]

@@ -7,7 +7,7 @@ holds operations of several lines names them all. Trap: only the compiled progra
 from __future__ import annotations
 
 import importlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from html import escape
 from typing import Any
 
@@ -44,8 +44,9 @@ class Explanation:
         self.counts: tuple[int, int] = (size_of(program.jaxpr),) * 2
         if not isinstance(program, Compiled):
             return
-        if device_in_use() or state.debug_nans:
-            self.why = "debug_nans is on" if state.debug_nans else "CuPy is in use: operations run one by one, on the device"
+        if device_in_use() or state.checked:
+            device = "CuPy is in use: operations run one by one, on the device"
+            self.why = "debug_nans or debug_infs is on" if state.checked else device
             return
         program.written_out()
         assert program.optimized is not None
@@ -129,7 +130,7 @@ class Explanation:
         return "".join(parts)
 
 
-def table(head: tuple[str, ...], rows: list[tuple[str, ...]], right: int = 0) -> str:
+def table(head: tuple[str, ...], rows: Sequence[tuple[str, ...]], right: int = 0) -> str:
     """An HTML table of texts; the first `right` columns are numbers. Styles are inline: notebooks drop style sheets."""
     cells = ["".join([f'<th style="text-align:left">{escape(h)}</th>' for h in head])]
     for row in rows:

@@ -73,12 +73,12 @@ class Program:
 
     def run(self, args: Sequence[Any], donated: frozenset[int] = frozenset()) -> list[Any]:
         """The outputs; `donated` holds the ids of argument buffers that results may be written into."""
-        if not donated and not device_in_use() and not state.debug_nans:
+        if not donated and not device_in_use() and not state.checked:
             values = list(args)
             del args
             return self.consume(values)
         xp: Any = np
-        if device_in_use() or state.debug_nans:
+        if device_in_use() or state.checked:
             xp = namespace_of(args)
         values = list(args) if xp is np else [_moved(xp, a) for a in args]
         del args
@@ -89,7 +89,7 @@ class Program:
             primitive, params = equation.primitive, equation.params
             if donated and primitive.inplace is not None and not params:
                 return _in_place(primitive, operands, ins, set(dead) - viewed, equation, donated)
-            if xp is np and not state.debug_nans:
+            if xp is np and not state.checked:
                 return call(*operands)
             return _call_anywhere(xp, primitive, operands, params)
 
@@ -122,7 +122,7 @@ class Program:
     def repeated(self, times: int) -> Iterator[Callable[[list[Any]], list[Any]]]:
         """`with program.repeated(n) as run`: for loops, `run(values) -> outputs` with little around it; `values` is emptied."""
         short = self.function is None and times < MANY
-        if short or device_in_use() or state.debug_nans or len(self.calls) > LONG:
+        if short or device_in_use() or state.checked or len(self.calls) > LONG:
             yield self.run
             return
         function = self.written_out()
@@ -187,8 +187,8 @@ def _on_numpy(equation: Any) -> Any:
 def _call_anywhere(xp: Any, primitive: Any, values: list, params: dict) -> Any:
     if xp is not np:
         values = [xp.asarray(v) if type(v) is np.ndarray else v for v in values]
-    if state.debug_nans:
-        return state.debug_nans(primitive, xp, values, params)  # type: ignore[operator]
+    if state.checked:
+        return state.checked(primitive, xp, values, params)
     return primitive.impl(xp, *values, **params)
 
 

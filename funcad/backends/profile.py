@@ -91,7 +91,7 @@ class Profile:
 
     def _parts(self, program: Program) -> tuple[Jaxpr, Make]:
         """The equations that are timed, and how to run one."""
-        if not isinstance(program, Compiled) or device_in_use() or state.debug_nans:
+        if not isinstance(program, Compiled) or device_in_use() or state.checked:
             return program.jaxpr, lambda e: (Program(_alone(e)).run, "interpreter")
         program.written_out()
         generate = importlib.import_module("funcad.backends.generate").generate

@@ -32,6 +32,7 @@ from funcad.ir.tracer import Tracer
 from funcad.transforms.batch import batch_jaxpr
 from funcad.transforms.jvp import jvp_jaxpr, jvp_step
 from funcad.transforms.linearize import linearize_jaxpr
+from funcad.transforms.pickling import Transformed
 from funcad.transforms.plumbing import OutTree, api, check_leaves, flat_function, name_of, positional_names, unaliased
 from funcad.transforms.strides import Given
 from funcad.transforms.transpose import transpose_jaxpr
@@ -320,7 +321,6 @@ def checkpoint(
     named = [positional[i] for i in nums if -len(positional) <= i < len(positional)]
     nums, names = (*nums, *[positional.index(n) for n in names if n in positional]), (*names, *named)
 
-    @functools.wraps(fun)
     @api
     def checkpointed(*args: Any, **kwargs: Any) -> Any:
         n = len(args)
@@ -343,7 +343,7 @@ def checkpoint(
         jaxpr, consts = trace_function(flat, avals, name=f"checkpoint({name_of(fun)})", staging=True, given=Given(leaves))
         return store.tree.unflatten(_again(jaxpr, [*consts, *leaves], policy))
 
-    return checkpointed
+    return Transformed(checkpointed, fun, functools.partial(checkpoint, **options))
 
 
 remat = checkpoint

@@ -27,6 +27,13 @@ class _Pullback:
         self.in_tree = in_tree
 
 
+class _OwnPullback(custom_vjp):
+    """What `custom_gradient` returns: rules that are made of the function itself."""
+
+    def remaking(self) -> tuple[Any, Callable[[Any], Any]]:
+        return self._target.f.__wrapped__, custom_gradient
+
+
 @api
 def custom_gradient(fun: Callable[..., Any]) -> custom_vjp:
     """A function that computes its output and its own pullback: `fun(*args)` returns `(output, vjp_function)`.
@@ -64,6 +71,6 @@ def custom_gradient(fun: Callable[..., Any]) -> custom_vjp:
         consts, pullback = residuals
         return pullback.in_tree.unflatten(eval_jaxpr(pullback.jaxpr, [*consts, *tree.leaves(ct)]))
 
-    wrapped = custom_vjp(value)
+    wrapped = _OwnPullback(value)
     wrapped.defvjp(fwd, bwd)
     return wrapped

@@ -35,6 +35,7 @@ from funcad.ir.state import state
 from funcad.ir.trace import trace_function
 from funcad.primitives.arithmetic import add
 from funcad.transforms.batch import batch_jaxpr
+from funcad.transforms.pickling import Remade, with_rules
 from funcad.transforms.plumbing import OutTree, api, dress_as, float0, name_of, unaliased, zeros_for
 
 __all__ = ["custom_jvp", "custom_jvp_call_p", "traced_body", "jvp_on_values", "jvp_rule", "batch_body", "batched_jvp_rule"]
@@ -155,7 +156,7 @@ def call_plainly(target: Target, args: tuple, kwargs: dict) -> Any:
     return unaliased(out, (*args, *kwargs.values()), target.f)
 
 
-class custom_jvp:
+class custom_jvp(Remade):
     """A function with a derivative rule of your own for forward mode, from which reverse mode is derived.
 
     `rule(primals, tangents)`, given by `.defjvp` (also as a decorator), takes two tuples with one entry per argument and
@@ -183,6 +184,11 @@ class custom_jvp:
 
     def __repr__(self) -> str:
         return f"<custom_jvp of {name_of(self._target.f)}>"
+
+    def remaking(self) -> tuple[Any, Callable[[Any], Any]]:
+        options = {"nondiff_argnums": self._target.nums, "nondiff_argnames": self._target.names}
+        rules = {"_rule": self._rule}
+        return self._target.f, functools.partial(with_rules, type(self), options, rules)
 
     def __get__(self, instance: Any, owner: Any = None) -> Any:
         return self if instance is None else functools.partial(self, instance)

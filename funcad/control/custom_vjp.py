@@ -40,6 +40,7 @@ from funcad.ir.state import state
 from funcad.ir.tracer import Tracer
 from funcad.transforms.batch import batch_jaxpr
 from funcad.transforms.following import also_users
+from funcad.transforms.pickling import Remade, with_rules
 from funcad.transforms.plumbing import OutTree, api, check_leaves, check_tangents, dress_as, float0, name_of, zeros_for
 
 __all__ = ["custom_vjp", "custom_vjp_call_p"]
@@ -327,7 +328,7 @@ _following_p = Primitive(
 )
 
 
-class custom_vjp:
+class custom_vjp(Remade):
     """A function with a derivative rule of your own for reverse mode.
 
     `.defvjp(fwd, bwd)`: `fwd(*args) -> (output, residuals)`, and `bwd(residuals, cotangent)` returns a tuple with one
@@ -355,6 +356,11 @@ class custom_vjp:
 
     def __repr__(self) -> str:
         return f"<custom_vjp of {name_of(self._target.f)}>"
+
+    def remaking(self) -> tuple[Any, Callable[[Any], Any]]:
+        options = {"nondiff_argnums": self._target.nums, "nondiff_argnames": self._target.names}
+        rules = {"_fwd": self._fwd, "_bwd": self._bwd, "_jvp": self._jvp}
+        return self._target.f, functools.partial(with_rules, type(self), options, rules)
 
     def __get__(self, instance: Any, owner: Any = None) -> Any:
         return self if instance is None else functools.partial(self, instance)

@@ -28,6 +28,7 @@ from funcad.ir.tracer import has_value
 from funcad.primitives.shape import broadcast_leading, zeros
 from funcad.transforms.following import follow
 from funcad.transforms.jvp import jvp_eval, jvp_jaxpr
+from funcad.transforms.pickling import Remade, with_rules
 from funcad.transforms.plumbing import OutTree, api, dress_as, flat_function, name_of, unaliased
 
 __all__ = ["custom_vmap", "custom_vmap_call_p"]
@@ -146,7 +147,7 @@ custom_vmap_call_p = Primitive(
 )
 
 
-class custom_vmap:
+class custom_vmap(Remade):
     """A function with a batching rule of your own.
 
     `rule(axis_size, in_batched, *args)`, given by `.def_vmap` (also as a decorator), receives a list with a bool pytree per
@@ -172,6 +173,9 @@ class custom_vmap:
 
     def __repr__(self) -> str:
         return f"<custom_vmap of {name_of(self._target.f)}>"
+
+    def remaking(self) -> tuple[Any, Callable[[Any], Any]]:
+        return self._target.f, functools.partial(with_rules, type(self), {}, {"_rule": self._rule})
 
     def __get__(self, instance: Any, owner: Any = None) -> Any:
         return self if instance is None else functools.partial(self, instance)

@@ -11,7 +11,6 @@ dead function had captured are free at once.
 
 from __future__ import annotations
 
-import copy
 import functools
 import inspect
 import weakref
@@ -29,7 +28,6 @@ from funcad.control.jit_cache import MAX_PROGRAMS, CacheInfo, Entry, Signature, 
 from funcad.control.jit_call import written_call
 from funcad.control.jit_inspect import Lowered, explained, exported, profiled, source_text
 from funcad.control.jit_misses import report_miss, reporter
-from funcad.control.jit_pickle import reduced
 from funcad.errors import PlacementError
 from funcad.ir.aval import aval_of, is_a, ordinary
 from funcad.ir.interpret import eval_jaxpr
@@ -38,6 +36,7 @@ from funcad.ir.place import NAMESPACES, array_type, device_in_use
 from funcad.ir.source import for_user
 from funcad.ir.state import setting, state
 from funcad.ir.trace import any_tracer, by_reference, trace_function
+from funcad.transforms.pickling import Remade
 from funcad.transforms.plumbing import OutTree, api, check_leaves, dress_as, export, flat_function, name_of, positional_names
 from funcad.transforms.strides import Given
 
@@ -113,7 +112,7 @@ def jit(
     return Jitted(f, **options)
 
 
-class Jitted:
+class Jitted(Remade):
     """What `jit` returns."""
 
     __slots__ = ("__call__", "_core", "__dict__", "__weakref__")
@@ -128,14 +127,8 @@ class Jitted:
     def __repr__(self) -> str:
         return f"<jit of {name_of(self._core.f)}>"
 
-    def __reduce__(self) -> Any:
-        return reduced(self, self._core.f, functools.partial(jit, **self._core.options))
-
-    def __copy__(self) -> Jitted:
-        return Jitted(self._core.f, **self._core.options)
-
-    def __deepcopy__(self, memo: Any) -> Jitted:
-        return Jitted(copy.deepcopy(self._core.f, memo), **self._core.options)
+    def remaking(self) -> tuple[Any, Callable[[Any], Any]]:
+        return self._core.f, functools.partial(jit, **self._core.options)
 
     def __get__(self, instance: Any, owner: Any = None) -> Any:
         return self if instance is None else functools.partial(self, instance)

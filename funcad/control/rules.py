@@ -96,15 +96,27 @@ def _captured_values(f: Any, depth: int = 4, with_globals: bool = True) -> Itera
             yield from _captured_values(value, depth - 1, with_globals)
 
 
+def _leaves(value: Any) -> Iterator[Any]:
+    """The leaves of a captured value, which need not be a tree: a graph may contain itself."""
+    waiting, seen = [value], {}
+    while waiting:
+        part = waiting.pop()
+        if not tree.is_tree_node(type(part)):
+            yield part
+        elif id(part) not in seen:
+            seen[id(part)] = part  # kept alive, so that no id is used twice
+            waiting += tree.flatten_one_level(part)[0]
+
+
 def closes_over_tracer(f: Any) -> bool:
     """Is there a traced value in the closure of f?"""
-    return any(type(leaf) is Tracer for _, v in _captured_values(f, with_globals=False) for leaf in tree.leaves(v))
+    return any(type(leaf) is Tracer for _, v in _captured_values(f, with_globals=False) for leaf in _leaves(v))
 
 
 def _variable_of(functions: Sequence[Any], wanted: Callable[[Tracer], bool]) -> str | None:
     for f in functions:
         for name, value in _captured_values(f):
-            for leaf in tree.leaves(value):
+            for leaf in _leaves(value):
                 if type(leaf) is Tracer and wanted(leaf):
                     return name
     return None
@@ -225,7 +237,7 @@ class Rule:
         """A leaked tracer in a rule that runs late is a closure of the rule's, if we find it there."""
         for f in self.users:
             for _, value in _captured_values(f):
-                for leaf in tree.leaves(value):
+                for leaf in _leaves(value):
                     if type(leaf) is Tracer and leaf.owner.closed:
                         return _closure_error(self.what, self.users, leaf)
         return error

@@ -28,13 +28,15 @@ class _State(threading.local):
     jit_disabled: bool = False
     scope: tuple = ()  # named_scope names
     debug_nans: bool = False
+    debug_infs: bool = False
+    checked: Any = None  # how operations run while one of these two is set: checked(primitive, xp, args, params)
     debug_checks: bool = False
     default_device: str = "cpu"
     explain_misses: Any = None  # whom explain_cache_misses tells
 
 
 state = _State()
-_HEEDED = frozenset(["axis_env", "jit_disabled", "debug_nans", "debug_checks", "default_device"])
+_HEEDED = frozenset(["axis_env", "jit_disabled", "checked", "debug_checks", "default_device"])
 
 
 @contextmanager

@@ -99,8 +99,8 @@ def compute(primitive: Any, args: Sequence[Any], params: dict[str, Any]) -> Any:
         xp = namespace_of(args)
         if xp is not np and primitive.primal_and_jvp is None:  # programs move what they captured themselves
             args = place(xp, args, primitive.name)
-    if state.debug_nans:
-        return state.debug_nans(primitive, xp, args, params)  # type: ignore[operator]
+    if state.checked:
+        return state.checked(primitive, xp, args, params)
     token = None if primitive.silent else relay()
     if token is None:
         return primitive.impl(xp, *args, **params)
@@ -126,6 +126,7 @@ class Trace:
 
     __slots__ = ("level", "name", "closed")
     tape: Any = None  # of a following trace: where common operations are written down instead of recorded
+    reads: Any = None  # reads(tracer, how), if the trace wishes to know what Python's control flow reads
 
     def __init__(self, name: str):
         self.level = next(_levels)

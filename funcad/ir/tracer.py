@@ -67,6 +67,16 @@ def with_value(x: Any, value: Any) -> Any:
     return Tracer(x.owner, None, with_value(x.primal, value), x.tangent, x.source) if type(x) is Tracer else value
 
 
+def _told(x: Tracer, how: str) -> Any:
+    """`concrete_value`, for Python's control flow: the traces that wish to know are told what asked for it."""
+    value: Any = x
+    while type(value) is Tracer and value.variable is None:
+        if value.owner.reads is not None:
+            value.owner.reads(value, how)
+        value = value.primal
+    return value
+
+
 def _where() -> str:
     source = user_source()
     return f" at {source}" if source is not None else ""
@@ -225,7 +235,7 @@ class Tracer(metaclass=_Unseen):
 
     # -- reading the value
     def __bool__(self) -> bool:
-        value = concrete_value(self)
+        value = _told(self, "bool()")
         if type(value) is not Tracer:
             return bool(value)
         library, names = caller()
@@ -242,7 +252,7 @@ class Tracer(metaclass=_Unseen):
         return operator.index(self._integer("an index"))
 
     def _integer(self, what: str) -> Any:
-        value = concrete_value(self)
+        value = _told(self, what)
         if type(value) is not Tracer:
             return value
         remedy = (

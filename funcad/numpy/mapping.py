@@ -18,6 +18,7 @@ from funcad.numpy.dispatch import implements, is_traced
 from funcad.numpy.promote import as_array, beside, result_dtype
 from funcad.primitives.conversion import convert
 from funcad.primitives.shape import broadcast_to, reshape
+from funcad.transforms.pickling import Transformed
 from funcad.transforms.vmap import vmap
 
 __all__ = ["vectorize", "apply_along_axis", "apply_over_axes", "unravel_index", "ravel_multi_index"]
@@ -56,7 +57,6 @@ def vectorize(
     left_out = set(excluded or ())
     dtypes = None if otypes is None else [np.dtype(t) for t in otypes]
 
-    @functools.wraps(pyfunc)
     def mapped(*args: Any, **kwargs: Any) -> Any:
         result = broadcast_over(*args, **kwargs)
         if dtypes is None:
@@ -98,9 +98,11 @@ def vectorize(
             return tuple([np.reshape(r, (*loop, *shape_of(r)[1:])) for r in result])
         return np.reshape(result, (*loop, *shape_of(result)[1:]))
 
+    options = {"otypes": otypes, "doc": doc, "excluded": excluded, "cache": cache, "signature": signature}
+    found = Transformed(mapped, pyfunc, functools.partial(vectorize, **options))
     if doc is not None:
-        mapped.__doc__ = doc
-    return mapped
+        found.__doc__ = doc
+    return found
 
 
 @implements("apply_along_axis")

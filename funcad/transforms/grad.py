@@ -22,6 +22,7 @@ from funcad.ir.place import near, near_each
 from funcad.ir.source import for_user
 from funcad.ir.tracer import Tracer
 from funcad.transforms.following import linearize_following
+from funcad.transforms.pickling import Remade
 from funcad.transforms.plumbing import (
     api,
     as_traced,
@@ -94,7 +95,7 @@ def grad(
     return _Gradient(f, argnums, argnames, has_aux, holomorphic, allow_int, False)
 
 
-class _Gradient:
+class _Gradient(Remade):
     """What `grad` and `value_and_grad` return: a function, with the options it was made with."""
 
     def __init__(
@@ -116,6 +117,10 @@ class _Gradient:
 
     def __repr__(self) -> str:
         return f"<{'value_and_grad' if self.with_value else 'grad'} of {name_of(self.f)}>"
+
+    def remaking(self) -> tuple[Any, Callable[[Any], Any]]:
+        options = {"argnums": self.argnums, "argnames": self.argnames, "has_aux": self.has_aux, "allow_int": self.allow_int}
+        return self.f, functools.partial(value_and_grad if self.with_value else grad, **options, holomorphic=self.holomorphic)
 
     def __get__(self, instance: Any, owner: Any = None) -> Any:
         return self if instance is None else functools.partial(self, instance)

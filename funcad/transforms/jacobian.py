@@ -18,6 +18,7 @@ from funcad.primitives.indexing import static_slice
 from funcad.primitives.shape import reshape
 from funcad.transforms.forward import jvp, linearize
 from funcad.transforms.grad import grad
+from funcad.transforms.pickling import Transformed
 from funcad.transforms.plumbing import api, normalize_argnums
 from funcad.transforms.vjp import vjp
 from funcad.transforms.vmap import move_axis, vmap
@@ -119,7 +120,6 @@ def jacfwd(
            [0., 4.]])
     """
 
-    @functools.wraps(f)
     @api
     def jacobian_function(*args: Any, **kwargs: Any) -> Any:
         partial, chosen, single = _selected(f, argnums, args, kwargs, "jacfwd")
@@ -131,7 +131,8 @@ def jacfwd(
         jacobian = tree.map(lambda r: _split(r, len(aval_of(r).shape) - 1, example), rows)
         return (jacobian, *aux) if has_aux else jacobian
 
-    return jacobian_function
+    options = {"argnums": argnums, "has_aux": has_aux, "holomorphic": holomorphic, "chunk_size": chunk_size}
+    return Transformed(jacobian_function, f, functools.partial(jacfwd, **options))
 
 
 @api
@@ -156,7 +157,6 @@ def jacrev(
            [0., 4.]])
     """
 
-    @functools.wraps(f)
     @api
     def jacobian_function(*args: Any, **kwargs: Any) -> Any:
         partial, chosen, single = _selected(f, argnums, args, kwargs, "jacrev")
@@ -171,7 +171,8 @@ def jacrev(
         jacobian = out_tree.unflatten([in_tree.unflatten(column) for column in zip(*per_leaf)])
         return (jacobian, *aux) if has_aux else jacobian
 
-    return jacobian_function
+    options = {"argnums": argnums, "has_aux": has_aux, "holomorphic": holomorphic, "allow_int": allow_int}
+    return Transformed(jacobian_function, f, functools.partial(jacrev, **options, chunk_size=chunk_size))
 
 
 jacobian = jacrev

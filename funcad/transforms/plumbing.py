@@ -282,7 +282,7 @@ def positional_names(f: Any) -> tuple[str, ...]:
     """Names of the positional parameters of f; empty when f has no signature."""
     code = getattr(f, "__code__", None)
     if code is not None and not hasattr(f, "__wrapped__"):
-        return code.co_varnames[: code.co_argcount]
+        return code.co_varnames[hasattr(f, "__self__") : code.co_argcount]  # a bound method has its first argument
     try:
         parameters = inspect.signature(f).parameters.values()
     except (ValueError, TypeError):

@@ -98,7 +98,7 @@ def cached(key: tuple, derive: Callable[[], Any]) -> Any:
 def _key(jaxpr: Jaxpr, residuals: Sequence[Any], cotangents: Sequence[Any]) -> tuple[tuple | None, list[Any]]:
     """What the transpose depends on, and the values of the literals; None if it cannot be cached."""
     equations = jaxpr.equations
-    if not 1 < len(equations) <= MAX_EQUATIONS or NAMESPACES or "cupy" in sys.modules or state.axis_env or state.debug_nans:
+    if not 1 < len(equations) <= MAX_EQUATIONS or NAMESPACES or "cupy" in sys.modules or state.axis_env or state.checked:
         return None, []
     parts: list[Any] = [len(residuals)]
     for x in residuals:

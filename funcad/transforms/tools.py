@@ -16,6 +16,7 @@ from funcad.ir.state import state
 from funcad.ir.trace import trace_function
 from funcad.ir.tracer import Tracer
 from funcad.primitives.conversion import stop_gradient_p
+from funcad.transforms.pickling import Transformed
 from funcad.transforms.plumbing import OutTree, api, check_leaves, flat_function, name_of
 from funcad.transforms.strides import Given
 
@@ -154,14 +155,13 @@ def make_jaxpr(
     """
     statics = (static_argnums,) if is_a(static_argnums, int) else tuple(static_argnums)
 
-    @functools.wraps(f)
     @api
     def maker(*args: Any, **kwargs: Any) -> Any:
         jaxpr, consts, out_tree = _traced(f, "make_jaxpr", statics, args, kwargs)
         closed = ClosedJaxpr(jaxpr, consts)
         return (closed, out_tree.unflatten([_struct(a) for a in jaxpr.out_avals])) if return_shape else closed
 
-    return maker
+    return Transformed(maker, f, functools.partial(make_jaxpr, static_argnums=static_argnums, return_shape=return_shape))
 
 
 @api

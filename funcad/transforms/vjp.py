@@ -84,6 +84,18 @@ class _Pullback:
     def __call__(self, cotangent: Any) -> tuple:
         return _pull(self, cotangent)
 
+    def __copy__(self) -> _Pullback:
+        return self  # it is never changed, and holds locks
+
+    def __deepcopy__(self, memo: Any) -> _Pullback:
+        return self
+
+    def __reduce__(self) -> Any:
+        raise TypeError(
+            f"{self.__name__} is not pickled: it holds the program and the values of one call.\n"
+            "Remedy: pickle the function and its arguments, and call vjp where they are loaded."
+        )
+
 
 @api
 def _pull(pullback: _Pullback, cotangent: Any) -> tuple:

@@ -17,6 +17,7 @@ from funcad.ir.trace import by_reference, trace_function
 from funcad.primitives.indexing import static_slice
 from funcad.primitives.shape import broadcast_leading, concatenate, transpose
 from funcad.transforms.batch import batch_eval
+from funcad.transforms.pickling import Transformed
 from funcad.transforms.plumbing import OutTree, api, check_leaves, export, flat_function, name_of
 from funcad.transforms.strides import Given
 
@@ -60,7 +61,6 @@ def vmap(
     if isinstance(in_axes, list):
         in_axes = tuple(in_axes)
 
-    @functools.wraps(f)
     @api
     def mapped(*args: Any, **kwargs: Any) -> Any:
         if isinstance(in_axes, tuple) and len(in_axes) != len(args):
@@ -83,7 +83,8 @@ def vmap(
             raise ValueError("vmap: chunk_size cannot be combined with axis_name: a collective needs the whole axis at once")
         return _chunked(run, leaves, batched, size, chunk_size, out_axes)
 
-    return mapped
+    options = {"in_axes": in_axes, "out_axes": out_axes, "axis_name": axis_name, "axis_size": axis_size}
+    return Transformed(mapped, f, functools.partial(vmap, **options, chunk_size=chunk_size))
 
 
 def _normalize(axis: Any, x: Any, i: int, f: Any, example: Any) -> int | None:

@@ -26,6 +26,7 @@ from funcad.tree.containers import (
     keystr,
     kind_of,
 )
+from funcad.tree.depth import structure_too_deep, tree_too_deep
 
 TYPE_CHECKING = False  # type checkers read it as True; typing.TYPE_CHECKING would cost an import
 if TYPE_CHECKING:
@@ -77,9 +78,15 @@ class TreeDef:
 
     def paths(self) -> list[KeyPath]:
         """The path of every leaf, in order."""
+        try:
+            return self._paths()
+        except RecursionError as error:
+            raise structure_too_deep(self, error) from None
+
+    def _paths(self) -> list[KeyPath]:
         if self is LEAF:
             return [()]
-        return [(key, *path) for key, child in zip(self._child_keys(), self._children) for path in child.paths()]
+        return [(key, *path) for key, child in zip(self._child_keys(), self._children) for path in child._paths()]
 
     def unflatten(self, leaves: Iterable[Any]) -> Any:
         """The tree with this structure and these leaves."""
@@ -89,7 +96,10 @@ class TreeDef:
         if len(leaves) != number:
             noun = "leaf" if number == 1 else "leaves"
             raise TreeMismatchError(f"{_short(repr(self))} has {number} {noun}, but {len(leaves)} came.")
-        return leaves[0] if self is LEAF else self._build(iter(leaves))
+        try:
+            return leaves[0] if self is LEAF else self._build(iter(leaves))
+        except RecursionError as error:
+            raise structure_too_deep(self, error) from None
 
     def flatten_up_to(self, tree: Any) -> list[Any]:
         """The parts of `tree` where this structure has its leaves; `tree` may go deeper than the structure.
@@ -103,12 +113,15 @@ class TreeDef:
     def parts_of(self, tree: Any, name: str, own_name: str) -> list[Any]:
         """`flatten_up_to`, with the names that the message gives to the tree and to this structure."""
         parts: list[Any] = []
-        if not self._collect(tree, parts):
+        try:
+            if self._collect(tree, parts):
+                return parts
             found = flatten(tree)[1]
             steps = _first_difference(self, found, prefix=True)
-            assert steps is not None, "one walk finds a difference and the other does not"
-            raise TreeMismatchError(_say_difference(found, self, steps, name, own_name, tree))
-        return parts
+        except RecursionError as error:
+            raise structure_too_deep(self, error) from None
+        assert steps is not None, "one walk finds a difference and the other does not"
+        raise TreeMismatchError(_say_difference(found, self, steps, name, own_name, tree))
 
     def _collect(self, tree: Any, parts: list[Any]) -> bool:
         """Appends the parts; False if the structures differ."""
@@ -143,7 +156,10 @@ class TreeDef:
             return True
         if type(other) is not TreeDef:
             return NotImplemented
-        return not _differ(self, other) and self._children == other._children
+        try:
+            return not _differ(self, other) and self._children == other._children
+        except RecursionError as error:
+            raise structure_too_deep(self, error, inner=True) from None
 
     def __hash__(self) -> int:
         if self._hash is None:
@@ -151,14 +167,20 @@ class TreeDef:
                 own = hash(self._meta)
             except TypeError as error:
                 raise _static_error(self._kind, self._meta) from error
-            self._hash = hash((self._kind, own, self._children))
+            try:
+                self._hash = hash((self._kind, own, self._children))
+            except RecursionError as error:
+                raise structure_too_deep(self, error, inner=True) from None
         return self._hash
 
     def __reduce__(self) -> str | tuple[Any, ...]:
         return "LEAF" if self is LEAF else (TreeDef, (self._kind, self._meta, self._children, self._keys))
 
     def __repr__(self) -> str:
-        return f"PyTreeDef({_text(self)})"
+        try:
+            return f"PyTreeDef({_text(self)})"
+        except RecursionError as error:
+            raise structure_too_deep(self, error) from None
 
 
 LEAF: TreeDef = TreeDef(None, None, ())
@@ -224,7 +246,10 @@ def flatten(tree: Any, is_leaf: IsLeaf = None) -> tuple[list[Any], TreeDef]:
     ([1, 4, 2, 3], PyTreeDef((*, None, {'a': *, 'b': [*, *]})))
     """
     leaves: list[Any] = []
-    return leaves, _flatten_into(leaves, tree, is_leaf)
+    try:
+        return leaves, _flatten_into(leaves, tree, is_leaf)
+    except RecursionError as error:
+        raise tree_too_deep(tree, is_leaf, error) from None
 
 
 def _flatten_into(leaves: list[Any], tree: Any, is_leaf: IsLeaf) -> TreeDef:
@@ -296,7 +321,10 @@ def describe_difference(a: TreeDef, b: TreeDef, name_a: str, name_b: str) -> str
     >>> tree.describe_difference(tree.structure({'w': (1, 2)}), tree.structure({'w': 3}), 'tangents', 'primals')
     "tangents['w'] is a tuple of length 2, but primals['w'] is a leaf."
     """
-    steps = _first_difference(a, b)
+    try:
+        steps = _first_difference(a, b)
+    except RecursionError as error:
+        raise structure_too_deep(a, error) from None
     return "" if steps is None else _say_difference(a, b, steps, name_a, name_b)
 
 
