@@ -81,9 +81,9 @@ class Config:
     def set(self, **values: Any) -> Iterator[None]:
         """Settings for the duration of a `with` block."""
         saved = {name: getattr(self, name) for name in values}
-        for name, value in values.items():
-            self.update(name, value)
         try:
+            for name, value in values.items():
+                self.update(name, value)
             yield
         finally:
             self.__dict__.update(saved)
