@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import itertools
 from collections.abc import Iterator
 from typing import Any
@@ -9,14 +10,35 @@ from typing import Any
 import numpy as np
 import pytest
 
-from funcad import grad, hvp, jacfwd, jacrev, jit, jvp, linearize, value_and_grad, vjp, vmap
+from funcad import (
+    config,
+    device_get,
+    device_put,
+    grad,
+    hvp,
+    jacfwd,
+    jacrev,
+    jit,
+    jvp,
+    linearize,
+    scan,
+    value_and_grad,
+    vjp,
+    vmap,
+    while_loop,
+)  # fmt: skip
+from funcad.backends.interpreter import Program
+from funcad.control import scan_rules
 from funcad.errors import PlacementError
 from funcad.ir.place import NAMESPACES
 from funcad.primitives.arithmetic import add, mul
 from funcad.primitives.transcendental import sin
+from funcad.transforms.tape import Tape
 from tests.agreement import assert_close
 from tests.specs import OpSpec, all_specs
 from tests.standin import DeviceArray, moved, registered, to_device, to_host
+
+while_module = importlib.import_module("funcad.control.while_loop")
 
 
 @pytest.fixture(autouse=True)
@@ -208,3 +230,60 @@ def test_the_stand_in_refuses_numpy_operands() -> None:
     with pytest.raises(TypeError):
         np.asarray(x)
     assert is_on_device(np.sum(x), x[0], x + np.float64(1.0))
+
+
+# -- programs on NumPy's arrays, in a process that knows a device
+
+
+def forbidden(*args: Any, **kwargs: Any) -> Any:
+    raise AssertionError("a program on NumPy's arrays took the device's way")
+
+
+def test_loops_and_gradients_of_host_arrays_keep_their_engines(monkeypatch: pytest.MonkeyPatch) -> None:
+    rows = np.linspace(0.0, 1.0, 400)
+
+    def looped(a: Any) -> Any:
+        return scan(lambda c, x: (np.sin(c) * 0.9 + x * a, None), a, rows)[0]
+
+    def counted(a: Any) -> Any:
+        return while_loop(lambda s: s[1] < 400, lambda s: (np.sin(s[0]) * 0.9 + a, s[1] + 1), (a, 0))[0]
+
+    donating = jit(lambda x: np.sin(x) * 2.0 + x, donate_argnums=0)
+    programs = (looped, grad(looped), counted, grad(f), grad(lambda x: np.sum(np.exp(-x) * x * CAPTURED)))
+    inputs = (0.5, 0.5, 0.5, HOST, HOST)
+    for _ in range(4):
+        expected = [g(x) for g, x in zip(programs, inputs)]
+        donating(HOST.copy())
+    monkeypatch.setattr(scan_rules, "scan_in_python", forbidden)
+    monkeypatch.setattr(while_module, "_in_python", forbidden)
+    monkeypatch.setattr(Program, "_step_by_step", forbidden)
+    for g, x, e in zip(programs, inputs, expected):
+        if x is HOST:  # loops are not for the tape
+            monkeypatch.setattr(Tape, "flush", forbidden)
+        np.testing.assert_array_equal(g(x), e)
+    np.testing.assert_array_equal(donating(HOST.copy()), np.sin(HOST) * 2.0 + HOST)
+    assert jit(f).explain(HOST).engine != "interpreter"
+    explained = jit(f).explain(on_device())
+    assert explained.engine == "interpreter" and "on the device" in explained.why
+
+
+def test_captured_device_arrays_leave_the_tape() -> None:
+    there = to_device(HOST)
+    for _ in range(3):
+        np.testing.assert_allclose(float(grad(lambda a: np.sum(there * a * 2.0))(3.0)), 2 * HOST.sum())
+
+
+@pytest.mark.parametrize("engine", ["auto", "numpy", "interpreter"])
+def test_programs_that_move_arrays_run_each_operation_where_its_operands_are(engine: str) -> None:
+    weights = np.arange(4.0)
+    up = jit(lambda x: np.sum(np.sin(device_put(x * 2.0)) * weights, keepdims=True))
+    down = jit(lambda x: np.cos(device_get(x * 2.0)) * weights)
+    back = jit(grad(lambda x: np.sum(np.sin(device_put(x)) * weights)))
+    with config.set(engine=engine):
+        for _ in range(5):
+            assert is_on_device(up(HOST)) and type(down(on_device())) is np.ndarray
+            np.testing.assert_allclose(to_host(up(HOST)), [np.sum(np.sin(HOST * 2.0) * weights)])
+            np.testing.assert_allclose(down(on_device()), np.cos(HOST * 2.0) * weights)
+            assert type(back(HOST)) is np.ndarray
+            np.testing.assert_allclose(back(HOST), np.cos(HOST) * weights)
+    assert "moves arrays" in up.explain(HOST).why

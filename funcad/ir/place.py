@@ -16,10 +16,10 @@ from typing import Any
 import numpy as np
 
 from funcad.errors import PlacementError
-from funcad.ir.aval import SCALAR_AVALS
-from funcad.ir.tracer import concrete_value
+from funcad.ir.aval import SCALAR_AVALS, Stack
+from funcad.ir.tracer import Tracer, concrete_value
 
-__all__ = ["namespace_of", "place", "near", "near_each", "device_in_use", "NAMESPACES"]
+__all__ = ["namespace_of", "place", "near", "near_each", "device_in_use", "on_device", "NAMESPACES"]
 
 NAMESPACES: dict[type, Any] = {}  # array types other than numpy.ndarray -> their module
 
@@ -32,7 +32,10 @@ def _discover(kind: type) -> Any:
 
 
 def device_in_use() -> bool:
-    """Could any array of this process be elsewhere than in NumPy?"""
+    """Could any array of this process be elsewhere than in NumPy?
+
+    A cheap question before `namespace_of`, never an answer: who has imported cupy computes with NumPy's arrays all the same.
+    """
     return bool(NAMESPACES) or "cupy" in sys.modules
 
 
@@ -42,12 +45,20 @@ def namespace_of(args: Sequence[Any]) -> ModuleType | Any:
         return np
     for a in args:
         kind = type(a)
-        if kind is np.ndarray or kind in SCALAR_AVALS:
+        if kind is np.ndarray or kind in SCALAR_AVALS or kind is Tracer:
             continue
         found = NAMESPACES.get(kind) or _discover(kind)
+        if found is None and kind is Stack and a:
+            found = namespace_of(a[-1:])
+            found = None if found is np else found
         if found is not None:
             return found
     return np
+
+
+def on_device(args: Sequence[Any]) -> bool:
+    """Is any array among the arguments elsewhere than in NumPy?"""
+    return (bool(NAMESPACES) or "cupy" in sys.modules) and namespace_of(args) is not np
 
 
 def place(xp: Any, args: Sequence[Any], what: str) -> list[Any]:

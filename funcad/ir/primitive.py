@@ -72,6 +72,7 @@ class Primitive:
         "structural",
         "silent",
         "ready",
+        "moves",
     )
 
     def __init__(
@@ -97,6 +98,7 @@ class Primitive:
         structural: bool = False,
         silent: bool = False,
         ready: Callable[..., Any] | None = None,
+        moves: Callable[..., str] | None = None,
     ):
         self.name = name
         self.impl = impl
@@ -117,6 +119,7 @@ class Primitive:
         self.structural = structural  # linear in its only operand: tangents go through the same operation
         self.silent = silent  # moves or compares numbers: NumPy has nothing to warn of
         self.ready = ready  # ready(*avals, **params): `impl` on NumPy for exactly these operands, worked out beforehand
+        self.moves = moves  # moves(**params): "cpu" or "cuda", where the result is, wherever the operands are
         self.inplace = inplace  # ufunc-like callable that takes out=, if the result may be written into an operand
 
     def __repr__(self) -> str:
