@@ -20,7 +20,7 @@ from typing import Any
 from funcad.backends import interpreter
 from funcad.backends.cost import cost_of
 from funcad.backends.interpreter import Program, compiling
-from funcad.configuration import config
+from funcad.configuration import config, reports
 from funcad.ir.aval import Aval, StackAval, aval_of
 from funcad.ir.jaxpr import Equation, Jaxpr, Var
 from funcad.ir.place import on_device
@@ -177,6 +177,17 @@ class Compiled(Program):
     def note(self, error: Exception) -> None:
         if self.generated is not None:
             self.generated.note(error)
+
+
+def _report() -> str:
+    """The lines of show_config(): the engine that compiled programs run on, and what is known of the native one."""
+    if config.engine in ("numpy", "interpreter"):
+        return f"engine in use: {config.engine}, as set"
+    target = _later("native.target")
+    return f"engine in use: {'native' if target.available() else 'numpy'}\n{target.report()}"
+
+
+reports.append(_report)
 
 
 def estimate(jaxpr: Jaxpr) -> float:

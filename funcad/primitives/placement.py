@@ -22,7 +22,7 @@ def cupy_module(what: str) -> Any:
     except ImportError:
         raise PlacementError(
             f"{what} needs CuPy, which is not installed.\n"
-            "Remedy: pip install 'funcad[cuda12]' (or 'funcad[cuda13]') on a machine with an NVIDIA GPU; "
+            "Remedy: pip install cupy-cuda12x (or cupy-cuda13x, as the driver has it) on a machine with an NVIDIA GPU; "
             "device_put(x, 'cpu') keeps the array in NumPy."
         ) from None
     return cupy

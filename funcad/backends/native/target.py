@@ -30,10 +30,11 @@ from funcad.backends.interpreter import compiling
 from funcad.backends.native import cache
 from funcad.backends.native.object_file import is_object
 from funcad.backends.native.signals import signals_held
-from funcad.configuration import reports
 from funcad.ir.forks import held_over_forks
 
-__all__ = ["Host", "Compiled", "CompilationError", "host", "lanes_of", "available", "why_not", "compile_module", "probes"]
+__all__ = [
+    "Host", "Compiled", "CompilationError", "host", "lanes_of", "available", "why_not", "report", "compile_module", "probes"
+]  # fmt: skip
 
 OLDEST = (0, 44)  # of llvmlite: opaque pointers
 FORMAT = "1"  # of what we keep in the cache; another one makes old entries unreachable
@@ -230,8 +231,8 @@ def _probe() -> str | None:
 probes.append(_probe)
 
 
-def _report() -> str:
-    """The line of show_config()."""
+def report() -> str:
+    """What works here and where code is kept, or why nothing does, in one line."""
     reason = why_not()
     if reason is not None:
         return f"native engine: not in use: {reason}"
@@ -240,8 +241,6 @@ def _report() -> str:
     where = f"{machine.name}, vectors of {machine.vector_bits} bits"
     return f"native engine: {versions}, {where}; kernels kept in {cache.describe()}"
 
-
-reports.append(_report)
 
 
 # -- compiling
