@@ -27,6 +27,7 @@ from funcad import (
     vmap,
     while_loop,
 )  # fmt: skip
+from funcad import numpy as fnp
 from funcad.backends.interpreter import Program
 from funcad.control import scan_rules
 from funcad.errors import PlacementError
@@ -287,3 +288,61 @@ def test_programs_that_move_arrays_run_each_operation_where_its_operands_are(eng
             assert type(back(HOST)) is np.ndarray
             np.testing.assert_allclose(back(HOST), np.cos(HOST) * weights)
     assert "moves arrays" in up.explain(HOST).why
+
+
+# -- what CuPy does unlike NumPy, and funcad's programs do not
+
+
+SINGULAR = np.array([[1.0, 2.0], [2.0, 4.0]])
+
+
+@pytest.mark.parametrize("solver", ["solve", "inv", "cholesky", "stacked solve", "stacked inv"])
+@pytest.mark.parametrize("use", [lambda f: f, jit, vmap], ids=["un-jitted", "jit", "vmap"])
+def test_singular_matrices_raise_on_the_device(solver: str, use: Any) -> None:
+    name = solver.split()[-1]
+    a = np.stack([np.eye(2), SINGULAR if name != "cholesky" else -SINGULAR])
+    b = np.ones((2, 2, 1))
+    a, b = (np.stack([a, a]), np.stack([b, b])) if "stacked" in solver else (a, b)
+
+    def program(a: Any, b: Any) -> Any:
+        box = []  # a transformation around it, so that funcad runs it, not the library
+        grad(lambda s: [box.append(getattr(np.linalg, name)(a * s, *[b] * (name == "solve"))), s][1])(1.0)
+        return box[0].primal
+
+    if use is not vmap and "stacked" not in solver:
+        a, b = a[1], b[1]
+    if use is vmap:
+        program = lambda a, b: getattr(np.linalg, name)(a, *[b] * (name == "solve"))
+    with pytest.raises(np.linalg.LinAlgError):
+        use(program)(to_device(a), to_device(b))
+
+
+def test_a_matrix_of_nan_is_not_singular() -> None:
+    a = np.stack([np.eye(2), np.full((2, 2), np.nan)])
+    found = jit(np.linalg.solve)(to_device(a), to_device(np.ones((2, 2, 1))))
+    assert np.isnan(to_host(found)[1]).all() and (to_host(found)[0] == 1).all()
+
+
+def test_logical_operations_take_complex_numbers_on_the_device() -> None:
+    z, w = np.array([0j, 1j, 1.0, complex(0, np.nan)]), np.array([1j, 0j, 2.0, 0j])
+    for op in (np.logical_and, np.logical_or, np.logical_xor):
+        np.testing.assert_array_equal(to_host(jit(op)(to_device(z), to_device(w))), op(z, w))
+        with pytest.raises(TypeError):
+            op(to_device(z), to_device(w))  # nobody's program: CuPy's own
+    np.testing.assert_array_equal(to_host(jit(np.logical_not)(to_device(z))), np.logical_not(z))
+
+
+@pytest.mark.parametrize("dtype", "?bhilBHILefdFD")
+@pytest.mark.parametrize("mode", ["add", "multiply", "min", "max", "set"])
+def test_repeated_indices_in_every_dtype_on_the_device(dtype: str, mode: str) -> None:
+    if dtype in "FD" and mode in ("min", "max"):
+        pytest.skip("complex numbers have no order")
+    rng = np.random.default_rng(0)
+    x, u = rng.integers(0, 3, (2, 6)).astype(dtype)
+    i = np.array([1, 1, 0, 5, 1, 5])
+
+    def program(x: Any, u: Any, i: Any) -> Any:
+        return getattr(fnp.at(x)[i], mode)(u)
+
+    expected = jit(program)(x, u, i)
+    np.testing.assert_array_equal(to_host(jit(program)(to_device(x), to_device(u), to_device(i))), expected)
