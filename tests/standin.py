@@ -156,7 +156,11 @@ class DeviceArray:
     def __getattr__(self, name: str) -> Any:
         if name.startswith("__") or name in ("tolist", "aval", "tobytes") or name not in dir(np.ndarray):
             raise AttributeError(name)
-        return lambda *args, **kwargs: _call(getattr(self._array, name), args, kwargs)
+        def method(*args: Any, **kwargs: Any) -> Any:
+            _note(f"ndarray.{name}", (self, *args), kwargs)
+            return _call(getattr(self._array, name), args, kwargs)
+
+        return method
 
     def __getitem__(self, index: Any) -> DeviceArray:
         return wrap(self._array[_wrapped(unwrap(index, indices=True), self._array)])
@@ -259,18 +263,20 @@ def _call(function: Any, args: Any, kwargs: Any) -> Any:
 class _Function:
     """A function of NumPy's as CuPy has it."""
 
-    def __init__(self, function: Any):
+    def __init__(self, function: Any, path: str):
         self._function = function
+        self._path = path
         self.__name__ = getattr(function, "__name__", "at")
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        _note(self._path, args, kwargs)
         return _call(self._function, args, kwargs)
 
     def __getattr__(self, name: str) -> Any:
         method = getattr(self._function, name)
         if name in _METHODS and self.__name__ not in _METHODS[name]:
             raise NotImplementedError(f"{self.__name__}.{name} is not implemented on the device")
-        return _Function(functools.partial(_at, self._function)) if name == "at" else _Function(method)
+        return _Function(functools.partial(_at, self._function) if name == "at" else method, f"{self._path}.{name}")
 
 
 def _at(ufunc: Any, a: np.ndarray, index: Any, b: Any) -> None:
@@ -331,7 +337,8 @@ class _Module:
             return _Module(found, f"{self._path}.{name}" if self._path else name)
         if isinstance(found, type) or not callable(found):
             return found
-        return _Function(_left_behind(found) if self._path == "linalg" and name in _SOLVERS else found)
+        path = f"{self._path}.{name}" if self._path else name
+        return _Function(_left_behind(found) if self._path == "linalg" and name in _SOLVERS else found, path)
 
     ndarray = DeviceArray
 
@@ -374,6 +381,13 @@ def unwrap_all(x: Any) -> Any:
     return x._array if type(x) is DeviceArray else x
 
 
+def _note(path: str, args: Any, kwargs: Any) -> None:
+    if calls is not None:
+        dtypes = "".join([a.dtype.char for a in args if type(a) is DeviceArray])
+        calls.setdefault(path, set()).add((len(args), tuple(sorted(kwargs)), dtypes))
+
+
+calls: dict[str, set] | None = None  # if somebody asks: what was called, with how many operands, which keywords and dtypes
 moved: list[np.ndarray] = []  # the NumPy arrays that were copied to the device
 xp: Any = _Module(np)
 
