@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import gc
 import importlib
 import itertools
+import weakref
 from collections.abc import Iterator
 from typing import Any
 
@@ -31,6 +33,7 @@ from funcad import numpy as fnp
 from funcad.backends.interpreter import Program
 from funcad.control import scan_rules
 from funcad.errors import PlacementError
+from funcad.ir import place
 from funcad.ir.place import NAMESPACES
 from funcad.primitives.arithmetic import add, mul
 from funcad.primitives.transcendental import sin
@@ -346,3 +349,69 @@ def test_repeated_indices_in_every_dtype_on_the_device(dtype: str, mode: str) ->
 
     expected = jit(program)(x, u, i)
     np.testing.assert_array_equal(to_host(jit(program)(to_device(x), to_device(u), to_device(i))), expected)
+
+
+# -- captured arrays
+
+
+def test_copies_of_read_only_arrays_are_kept_and_never_stale() -> None:
+    weights = np.arange(4.0)
+    f = jit(lambda x: x * weights)
+    x = on_device()
+
+    def copies() -> int:
+        moved.clear()
+        np.testing.assert_allclose(to_host(f(x)), HOST * weights)
+        np.testing.assert_allclose(to_host(grad(lambda v: np.sum(v * weights))(x)), weights)
+        return sum(m is weights for m in moved)
+
+    assert copies() and copies()
+    weights[1] = 7.0
+    assert copies()
+    weights.flags.writeable = False
+    assert copies() and not copies() and not copies()
+    weights.flags.writeable = True
+    weights[2] = -3.0
+    assert copies() and copies()
+    weights.flags.writeable = False
+    assert copies() and not copies()
+
+
+def test_arrays_that_a_derivative_locks_are_copied_anew() -> None:
+    weights = np.arange(20_000.0)
+    x = to_device(np.ones(20_000))
+    f = jit(lambda x: np.sum(x * weights))
+    for value in (1.0, 2.0, 3.0):
+        _, pull = vjp(lambda v: np.sum(v * weights), np.ones(20_000))  # read-only until the pullback dies
+        assert float(f(x)) == weights.sum() and float(f(x)) == weights.sum()
+        del pull
+        weights[0] = value
+
+
+def test_copies_die_with_their_arrays() -> None:
+    before = len(place._resident)
+
+    def run() -> weakref.ref:
+        weights = np.arange(5.0)
+        weights.flags.writeable = False
+        f = jit(lambda x: x * weights)
+        f(to_device(np.ones(5)))
+        assert len(place._resident) == before + 1
+        return weakref.ref(weights)
+
+    seen = run()
+    moved.clear()  # the stand-in remembers what was copied
+    gc.collect()
+    assert seen() is None and len(place._resident) == before
+
+
+def test_large_arrays_that_are_copied_at_each_call_are_named_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(place, "_warned", [False])
+    weights = np.ones(200_000)
+    f = jit(lambda x: np.sum(x * weights))
+    x = to_device(np.ones(200_000))
+    f(x)
+    with pytest.warns(UserWarning, match=r"shape \(200000,\) and dtype float64 \(1.6 MB\)") as caught:
+        f(x)
+    assert len(caught) == 1 and caught[0].filename == __file__
+    f(x)  # warnings are errors here

@@ -22,7 +22,7 @@ from funcad.ir.aval import aval_of
 from funcad.ir.forks import held_over_forks
 from funcad.ir.interpret import note_source
 from funcad.ir.jaxpr import Jaxpr, Literal, Var
-from funcad.ir.place import namespace_of, on_device
+from funcad.ir.place import namespace_of, on_device, resident
 from funcad.ir.quiet import hush, unhush
 from funcad.ir.state import state
 
@@ -200,6 +200,8 @@ def _call_anywhere(xp: Any, primitive: Any, values: list, params: dict) -> Any:
 
 def _moved(xp: Any, x: Any) -> Any:
     """x on the device; scalars too, since rank-0 results are arrays there."""
+    if type(x) is np.ndarray and x.ndim:
+        return resident(xp, x)
     return xp.asarray(x) if isinstance(x, (np.ndarray, np.generic)) else x
 
 

@@ -9,6 +9,8 @@ added when the first CuPy array is seen (nothing here imports cupy), and tests a
 from __future__ import annotations
 
 import sys
+import warnings
+import weakref
 from collections.abc import Sequence
 from types import ModuleType
 from typing import Any
@@ -17,9 +19,11 @@ import numpy as np
 
 from funcad.errors import PlacementError
 from funcad.ir.aval import SCALAR_AVALS, Stack
+from funcad.ir.locks import is_constant
+from funcad.ir.source import outside
 from funcad.ir.tracer import Tracer, concrete_value
 
-__all__ = ["namespace_of", "place", "near", "near_each", "device_in_use", "on_device", "NAMESPACES"]
+__all__ = ["namespace_of", "place", "near", "near_each", "device_in_use", "on_device", "resident", "NAMESPACES"]
 
 NAMESPACES: dict[type, Any] = {}  # array types other than numpy.ndarray -> their module
 
@@ -78,6 +82,47 @@ def place(xp: Any, args: Sequence[Any], what: str) -> list[Any]:
     return placed
 
 
+_resident: dict[tuple[int, int], tuple[weakref.ref, Any]] = {}  # (id of a NumPy array, device) -> the array, its copy there
+_copied: dict[int, weakref.ref] = {}  # large arrays that were copied, by id
+LARGE = 1 << 20  # bytes
+_warned = [False]
+
+
+def resident(xp: Any, x: np.ndarray) -> Any:
+    """A captured NumPy array on the device. Of one that is read-only the copy is kept as long as the array lives.
+
+    Others may change before the next call, so they are copied at each; of the first large one that is, a warning tells.
+    """
+    key = id(x), xp.cuda.runtime.getDevice() if hasattr(xp, "cuda") else 0
+    if is_constant(x):
+        entry = _resident.get(key)
+        if entry is None or entry[0]() is not x:
+            entry = weakref.ref(x, lambda _: _resident.pop(key, None)), xp.asarray(x)
+            if hasattr(xp, "cuda"):
+                xp.cuda.get_current_stream().synchronize()  # programs on other streams read it, too
+            _resident[key] = entry
+        return entry[1]
+    _resident.pop(key, None)  # it can be written again
+    if x.nbytes > LARGE and not _warned[0]:
+        seen = _copied.get(key[0])
+        if seen is not None and seen() is x:
+            _warned[0] = True
+            warn_again(x, xp.__name__)
+        else:
+            _copied[key[0]] = weakref.ref(x, lambda _: _copied.pop(key[0], None))
+    return xp.asarray(x)
+
+
+def warn_again(x: np.ndarray, library: str) -> None:
+    warnings.warn(
+        f"a NumPy array of shape {x.shape} and dtype {x.dtype} ({x.nbytes / 1e6:.1f} MB), captured by a program on {library} "
+        "arrays, is copied to the device at each call.\nRemedy: capture funcad.device_put(array) instead, or make it read-only "
+        "(array.flags.writeable = False): then its copy is kept.",
+        UserWarning,
+        stacklevel=outside(2),
+    )
+
+
 def near(captured: Sequence[Any], beside: Sequence[Any], scalars: bool = False) -> list[Any]:
     """Captured NumPy arrays, moved to where the arrays behind `beside` are.
 
@@ -90,7 +135,7 @@ def near(captured: Sequence[Any], beside: Sequence[Any], scalars: bool = False) 
         return list(captured)
     if scalars:
         return [xp.asarray(x) if isinstance(x, (np.ndarray, np.generic)) and not x.ndim else x for x in captured]
-    return [xp.asarray(x) if type(x) is np.ndarray else x for x in captured]
+    return [resident(xp, x) if type(x) is np.ndarray else x for x in captured]
 
 
 def near_each(derivatives: list[Any], primals: Sequence[Any]) -> list[Any]:

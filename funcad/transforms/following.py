@@ -19,7 +19,7 @@ import numpy as np
 
 from funcad.ir.aval import Aval, aval_of
 from funcad.ir.locks import SMALL, Locks, root_of
-from funcad.ir.place import device_in_use, namespace_of, on_device
+from funcad.ir.place import device_in_use, namespace_of, on_device, resident
 from funcad.ir.quiet import hush, unhush
 from funcad.ir.source import user_source
 from funcad.ir.state import state
@@ -186,7 +186,7 @@ class FollowingTrace(Trace):
         for a, p in zip(args, primals):
             if type(a) is np.ndarray:
                 if id(a) not in self.moved:
-                    self.moved[id(a)] = (a, xp.asarray(a))
+                    self.moved[id(a)] = (a, resident(xp, a))
                 p = self.moved[id(a)][1]
             result.append(p)
         return result
