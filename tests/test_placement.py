@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+import scipy.special
 
 from funcad import (
     config,
@@ -37,6 +38,7 @@ from funcad.ir import place
 from funcad.ir.place import NAMESPACES
 from funcad.primitives.arithmetic import add, mul
 from funcad.primitives.transcendental import sin
+from funcad.scipy import special as fs
 from funcad.transforms.tape import Tape
 from tests.agreement import assert_close
 from tests.specs import OpSpec, all_specs
@@ -415,3 +417,14 @@ def test_large_arrays_that_are_copied_at_each_call_are_named_once(monkeypatch: p
         f(x)
     assert len(caught) == 1 and caught[0].filename == __file__
     f(x)  # warnings are errors here
+
+
+def test_python_scalars_beside_device_arrays_keep_their_operations() -> None:
+    def program(x: Any, s: Any) -> Any:
+        return x * s, s % 2.0, s // 2.0, np.sinc(s), np.logaddexp2(s, 1.0), fs.rel_entr(s, 2.0), fs.gammainc(s, 2.0), x % s
+
+    expected = (HOST * 3.5, 1.5, 1.0, np.sinc(3.5), np.logaddexp2(3.5, 1.0), scipy.special.rel_entr(3.5, 2.0))
+    for s in (3.5, np.float64(3.5), np.array(3.5)):
+        for f in (program, jit(program))[type(s) is np.ndarray :]:  # CuPy itself takes no NumPy array
+            for a, b in zip(f(on_device(), s), (*expected, scipy.special.gammainc(3.5, 2.0), HOST % 3.5)):
+                np.testing.assert_allclose(to_host(a), b, rtol=1e-12)

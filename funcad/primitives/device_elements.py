@@ -34,15 +34,14 @@ _HALF, _SINGLE, _DOUBLE = np.dtype(np.float16), np.dtype(np.float32), np.dtype(n
 
 def _dtype(args: Any) -> np.dtype:
     """That of the arrays among the operands; scalars beside them have it, or follow it."""
-    return next(a.dtype for a in args if hasattr(a, "dtype") and not isinstance(a, np.generic))
+    found = next((a.dtype for a in args if hasattr(a, "dtype") and not isinstance(a, np.generic)), None)
+    return np.result_type(*args) if found is None else found
 
 
 def _in(dtype: np.dtype, f: Callable[..., Any], xp: Any, args: Any) -> Any:
-    """f of the operands in this dtype, rounded back to theirs."""
+    """f of the operands as arrays of this dtype, rounded back to theirs."""
     own = _dtype(args)
-    if own == dtype:
-        return f(xp, *args)
-    return f(xp, *[xp.asarray(a, dtype=dtype) for a in args]).astype(own)
+    return f(xp, *[xp.asarray(a, dtype=dtype) for a in args]).astype(own, copy=False)
 
 
 # -- division
@@ -73,7 +72,7 @@ def _floor_divide(xp: Any, x: Any, y: Any) -> Any:
     whole = xp.floor(n)
     whole = xp.where(n - whole > 0.5, whole + 1.0, whole)
     whole = xp.where(n == 0, xp.copysign(n, quotient), whole)
-    return xp.where(xp.equal(y, 0), quotient, whole)
+    return xp.where(y == 0, quotient, whole)
 
 
 # -- logic and logarithms
@@ -81,19 +80,20 @@ def _floor_divide(xp: Any, x: Any, y: Any) -> Any:
 
 def logical(xp: Any, theirs: Any, *args: Any) -> Any:
     """A logical operation, of complex numbers too, which are true unless they are 0."""
-    return theirs(*[xp.not_equal(a, 0) for a in args]) if _dtype(args).kind == "c" else theirs(*args)
+    return theirs(*[a != 0 for a in args]) if _dtype(args).kind == "c" else theirs(*args)
 
 
 def logaddexp2(xp: Any, theirs: Any, x: Any, y: Any) -> Any:
-    larger, gap = xp.maximum(x, y), -xp.abs(xp.subtract(x, y))
-    gap = xp.where(xp.equal(x, y), gap * 0.0 if np.isscalar(gap) else xp.zeros_like(gap), gap)  # of equal infinities, too
-    return larger + xp.log1p(xp.exp2(gap)) * 1.4426950408889634
+    gap = -xp.abs(xp.subtract(x, y))
+    gap = xp.where(xp.equal(x, y), xp.zeros_like(gap), gap)  # of equal infinities, too
+    return xp.maximum(x, y) + xp.log1p(xp.exp2(gap)) * 1.4426950408889634
 
 
 # -- special values of what agrees elsewhere
 
 
 def sinc(xp: Any, theirs: Any, x: Any) -> Any:
+    x = xp.asarray(x)
     u = x * np.pi
     return xp.where(x == 0, xp.ones_like(u), xp.sin(u) / xp.where(x == 0, xp.ones_like(u), u))
 
@@ -102,6 +102,8 @@ def patched(*rules: tuple[Callable[..., Any], Callable[..., Any]]) -> Callable[.
     """`theirs`, but where `where(xp, *args)` holds the value `value(xp, *args)`; the first rule that holds."""
 
     def function(xp: Any, theirs: Any, *args: Any) -> Any:
+        dtype = _dtype(args)
+        args = tuple([xp.asarray(a, dtype=dtype) for a in args])
         out = theirs(*args)
         for where, value in reversed(rules):
             out = xp.where(where(xp, *args), xp.asarray(value(xp, *args), dtype=out.dtype), out)
@@ -112,6 +114,7 @@ def patched(*rules: tuple[Callable[..., Any], Callable[..., Any]]) -> Callable[.
 
 def nan_aside(xp: Any, theirs: Any, x: Any) -> Any:
     """`theirs` of a number that makes a counter of it: nobody says which integer NaN becomes, and it may be a large one."""
+    x = xp.asarray(x)
     missing = xp.isnan(x)
     return xp.where(missing, x, theirs(xp.where(missing, xp.ones_like(x), x)))
 
@@ -144,9 +147,9 @@ def pseudo_huber(xp: Any, theirs: Any, delta: Any, r: Any) -> Any:
 
 
 def _pseudo_huber(xp: Any, delta: Any, r: Any) -> Any:
-    ratio = xp.true_divide(r, delta)
+    ratio = r / delta
     out = delta * delta * xp.expm1(0.5 * xp.log1p(ratio * ratio))
-    return xp.where(xp.less(delta, 0), np.inf, xp.where(xp.equal(delta, 0) | xp.equal(r, 0), 0.0, out))
+    return xp.where(delta < 0, np.inf, xp.where((delta == 0) | (r == 0), 0.0, out))
 
 
 def rel_entr(xp: Any, theirs: Any, x: Any, y: Any) -> Any:
@@ -154,12 +157,12 @@ def rel_entr(xp: Any, theirs: Any, x: Any, y: Any) -> Any:
 
 
 def _rel_entr(xp: Any, x: Any, y: Any) -> Any:
-    ratio = xp.true_divide(x, y)
+    ratio = x / y
     near, inside = (ratio > 0.5) & (ratio < 2.0), (ratio > np.finfo(np.float64).tiny) & (ratio < np.inf)
     logarithm = xp.where(inside, xp.log(ratio), xp.log(x) - xp.log(y))
-    logarithm = xp.where(near, xp.log1p(xp.subtract(x, y) / y), logarithm)
-    out = xp.where(xp.greater(x, 0) & xp.greater(y, 0), x * logarithm, np.inf)
-    out = xp.where(xp.equal(x, 0) & xp.greater_equal(y, 0), 0.0, out)
+    logarithm = xp.where(near, xp.log1p((x - y) / y), logarithm)
+    out = xp.where((x > 0) & (y > 0), x * logarithm, np.inf)
+    out = xp.where((x == 0) & (y >= 0), 0.0, out)
     return xp.where(xp.isnan(x) | xp.isnan(y), x + y, out)
 
 

@@ -21,7 +21,7 @@ def operator_impl(python: Callable[..., Any], ufunc: np.ufunc, device: Any = Non
     name = ufunc.__name__
 
     def impl(xp: Any, *args: Any) -> Any:
-        if device is not None and xp is not np:
+        if device is not None and xp is not np and not all([type(a) in (bool, int, float, complex) for a in args]):
             return device(xp, getattr(xp, name), *args)
         try:
             return python(*args)
