@@ -10,7 +10,7 @@ except ModuleNotFoundError as missing:
     package = PACKAGES.get((missing.name or "").partition(".")[0])
     if package is None:
         raise
-    sys.exit(f"The tour needs {package}, which is not installed: pip install 'funcad[tour]'")
+    sys.exit(f"The tour needs {package}, which is not installed: pip install {package}")
 
 if __name__ == "__main__":
     sys.exit(main())

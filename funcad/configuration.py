@@ -1,11 +1,13 @@
 """`funcad.config`: the few settings that are not arguments, and `show_config()`, which says what is in use and why.
 
-Each setting has an environment variable that gives its first value. Whoever depends on a setting reads it when it is needed,
-so `config.update` takes effect at once; programs compiled by one engine are kept beside those of another.
+Each setting has an environment variable that gives its first value; an empty one is as good as none, and what is not understood
+stops the import. Whoever depends on a setting reads it when it is needed, so `config.update` takes effect at once; programs
+compiled by one engine are kept beside those of another.
 """
 
 from __future__ import annotations
 
+import operator
 import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -13,43 +15,63 @@ from typing import Any
 
 __all__ = ["config", "show_config", "reports"]
 
-ENGINES = ("auto", "native", "numpy", "interpreter")
 reports: list[Callable[[], str]] = []  # lines that other modules add to show_config()
 
 
-def _engine(value: Any) -> str:
-    if value not in ENGINES:
-        raise ValueError(f"config: engine must be one of {', '.join(ENGINES)}, got {value!r}")
-    return str(value)
-
-
-def _count(name: str) -> Callable[[Any], int | None]:
-    def check(value: Any) -> int | None:
+def _one_of(default: str | None, *choices: str) -> Callable[[str, Any], str | None]:
+    def check(name: str, value: Any) -> str | None:
         if value is None or value == "":
-            return None
-        number = int(value)
-        if number < 0:
-            raise ValueError(f"config: {name} must not be negative, got {value!r}")
-        return number
+            return default
+        if value not in choices:
+            raise ValueError(f"config: {name} must be {' or '.join(map(repr, choices))}, got {value!r}")
+        return str(value)
 
     return check
 
 
-def _flag(value: Any) -> bool:
-    return value not in (None, False, "", "0", "false", "False")
+def _count(name: str, value: Any) -> int | None:
+    if value is None or value == "":
+        return None
+    try:
+        number = int(value) if isinstance(value, str) else operator.index(value)
+    except (TypeError, ValueError):  # a float, or text such as 1e9
+        number = _whole(value)
+    if number < 0:
+        raise ValueError(f"config: {name} must be a whole number, 0 or more, got {value!r}")
+    return number
 
 
-def _text(value: Any) -> str | None:
+def _whole(value: Any) -> int:
+    """The integer that is written as a float, or as text; -1 if there is none."""
+    try:
+        number = float(value)
+    except (TypeError, ValueError):
+        return -1
+    return int(number) if number.is_integer() else -1
+
+
+def _flag(name: str, value: Any) -> bool:
+    word = str(value).strip().lower()
+    if word in ("1", "true", "yes", "on"):
+        return True
+    if value is None or word in ("", "0", "false", "no", "off"):
+        return False
+    raise ValueError(f"config: {name} must be 1 or 0, true or false, got {value!r}")
+
+
+def _text(name: str, value: Any) -> str | None:
     return str(value) if value else None
 
 
+_engine = _one_of("auto", "auto", "native", "numpy", "interpreter")
+
 # name -> (environment variable, default, check, what it means)
-SETTINGS: dict[str, tuple[str, Any, Callable[[Any], Any], str]] = {
+SETTINGS: dict[str, tuple[str, Any, Callable[[str, Any], Any], str]] = {
     "engine": ("FUNCAD_ENGINE", "auto", _engine, "auto (native if llvmlite works, else numpy), native, numpy or interpreter"),
-    "threads": ("FUNCAD_THREADS", None, _count("threads"), "threads of a compiled program; None: the cores of this process"),
-    "pool_bytes": ("FUNCAD_POOL_BYTES", None, _count("pool_bytes"), "most memory kept for reuse; None: a default"),
+    "threads": ("FUNCAD_THREADS", None, _count, "threads of a compiled program; None: the cores of this process"),
+    "pool_bytes": ("FUNCAD_POOL_BYTES", None, _count, "most memory kept for reuse; None: a default"),
     "cache_dir": ("FUNCAD_CACHE_DIR", None, _text, "folder of compiled kernels; None: the user's cache folder, 'off': none"),
-    "print": ("FUNCAD_PRINT", None, _text, "'passes': print each program as the compiler's passes leave it"),
+    "print": ("FUNCAD_PRINT", None, _one_of(None, "passes"), "'passes': print each program as the compiler's passes leave it"),
     "explain_cache_misses": ("FUNCAD_EXPLAIN_CACHE_MISSES", False, _flag, "say why jitted functions are traced again"),
 }
 
@@ -61,7 +83,7 @@ class Config:
         for name, (variable, default, check, _) in SETTINGS.items():
             value = os.environ.get(variable, default)
             try:
-                self.__dict__[name] = check(value)
+                self.__dict__[name] = check(name, value)
             except ValueError as error:
                 raise ValueError(f"the environment variable {variable} is {value!r}: {error}") from None
 
@@ -75,15 +97,15 @@ class Config:
         """Set one setting, for all threads, from now on."""
         if name not in SETTINGS:
             raise AttributeError(f"funcad.config has no setting {name!r}; there are {', '.join(SETTINGS)}")
-        self.__dict__[name] = SETTINGS[name][2](value)
+        self.__dict__[name] = SETTINGS[name][2](name, value)
 
     @contextmanager
     def set(self, **values: Any) -> Iterator[None]:
         """Settings for the duration of a `with` block."""
         saved = {name: getattr(self, name) for name in values}
-        for name, value in values.items():
-            self.update(name, value)
         try:
+            for name, value in values.items():
+                self.update(name, value)
             yield
         finally:
             self.__dict__.update(saved)

@@ -1,14 +1,19 @@
 """A stand-in for CuPy, so that placement is tested without a GPU.
 
 `xp` is a module with NumPy's functions on its own array type, and CuPy's manners: a NumPy array as an operand is refused (rank
-0 too), it does not turn into a NumPy array unless asked (`get`), rank-0 results are arrays, and what CuPy lacks is absent.
+0 too), it does not turn into a NumPy array unless asked (`get`), rank-0 results are arrays, what CuPy lacks is absent, nothing
+warns, indices in arrays wrap, singular matrices raise only inside `cupyx.errstate(linalg="raise")`, logical operations take no
+complex numbers, and `add.at` adds in an order of its own, the few dtypes that the device can. tests/test_cupy_names.py compares
+what is listed here with the package.
 """
 
 from __future__ import annotations
 
+import functools
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from types import ModuleType
 from typing import Any
 
 import numpy as np
@@ -22,14 +27,25 @@ __all__ = ["xp", "DeviceArray", "registered", "to_device", "to_host"]
 # Public functions of NumPy that CuPy 14 does not have.
 ABSENT = {
     "": set(
-        "asmatrix block bmat einsum_path frompyfunc geomspace insert isnat matvec nanpercentile nanquantile nested_iters "
-        "polyder polydiv polyint spacing unstack vecdot vecmat errstate longdouble clongdouble".split()
+        """
+        asmatrix block bmat busday_count busday_offset busdaycalendar bytes_ character clongdouble datetime64
+        datetime_as_string datetime_data einsum_path errstate flexible frompyfunc fromregex geomspace
+        get_include getbufsize geterr geterrcall histogram_bin_edges info insert is_busday isnat longdouble
+        matrix matvec memmap nanpercentile nanquantile ndenumerate nditer nested_iters object_ polyder polydiv
+        polyint recarray record setbufsize seterr seterrcall show_runtime spacing str_ test timedelta64
+        unstack vecdot vecmat void
+        """.split()
     ),
     "linalg": set("diagonal matrix_norm multi_dot outer svdvals tensordot trace vecdot vector_norm".split()),
-    "lib": {"stride_tricks.sliding_window_view"},
 }
-_METHODS = {"at": {"add", "subtract", "maximum", "minimum", "bitwise_and", "bitwise_or", "bitwise_xor"}}
-_NO_METHODS = {"outer", "reduceat", "accumulate"}  # of CuPy's ufuncs: absent, or for some ufuncs only
+# The ufuncs that have a method; for others it raises NotImplementedError.
+_METHODS = {
+    "at": {"add", "subtract", "maximum", "minimum", "bitwise_and", "bitwise_or", "bitwise_xor"},
+    "accumulate": {"add", "multiply"},
+    "reduceat": {"add"},
+}
+_ATOMIC = {"add": "ILQifdFDe", "subtract": "ILQifdFDe", "maximum": "ILQifd", "minimum": "ILQifd"}  # dtypes of `at`
+_LOGICAL = {"logical_and", "logical_or", "logical_xor", "logical_not"}  # these take no complex numbers
 
 # What `cupyx.scipy.special` of CuPy 14 has.
 SPECIAL = set(
@@ -39,7 +55,7 @@ SPECIAL = set(
     exp10 exp2 expi expit expm1 expn exprel fdtr fdtrc fdtri gamma gammainc gammaincc gammainccinv gammaincinv
     gammaln gammasgn gdtr gdtrc huber i0 i0e i1 i1e inv_boxcox inv_boxcox1p j0 j1 k0 k0e k1 k1e kl_div lambertw
     log1p log_expit log_ndtr log_softmax loggamma logit logsumexp lpmv multigammaln nbdtr nbdtrc nbdtri ndtr ndtri
-    pdtr pdtrc pdtri poch polygamma pseudo_huber radian rel_entr rgamma round shichi sici sinc sindg softmax
+    pdtr pdtrc pdtri poch polygamma pseudo_huber psi radian rel_entr rgamma round shichi sici sinc sindg softmax
     sph_harm sph_harm_y spherical_yn tandg wright_bessel xlog1py xlogy y0 y1 yn zeta zetac
     """.split()
 )
@@ -48,7 +64,7 @@ SPECIAL = set(
 LINALG = set(
     """
     bandwidth block_diag circulant companion convolution_matrix dft expm fiedler fiedler_companion hadamard hankel helmert
-    hilbert khatri_rao kron leslie lu lu_factor lu_solve solve_triangular toeplitz tri tril triu
+    hilbert khatri_rao kron leslie lu lu_factor lu_solve solve_triangular toeplitz
     """.split()
 )
 
@@ -119,9 +135,6 @@ class DeviceArray:
     def imag(self, value: Any) -> None:
         self._array.imag = unwrap(value)
 
-    def __array_namespace__(self, api_version: str | None = None) -> Any:
-        return xp
-
     def get(self) -> np.ndarray:
         return self._array.copy()
 
@@ -135,7 +148,7 @@ class DeviceArray:
         raise TypeError("Implicit conversion to a NumPy array is not allowed. Please use `.get()`.")
 
     def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **kwargs: Any) -> Any:
-        return _call(getattr(ufunc, method), inputs, kwargs)
+        return _call(ufunc if method == "__call__" else getattr(ufunc, method), inputs, kwargs)
 
     def __array_function__(self, function: Any, types: Any, args: Any, kwargs: Any) -> Any:
         return _call(function, args, kwargs)
@@ -143,13 +156,17 @@ class DeviceArray:
     def __getattr__(self, name: str) -> Any:
         if name.startswith("__") or name in ("tolist", "aval", "tobytes") or name not in dir(np.ndarray):
             raise AttributeError(name)
-        return lambda *args, **kwargs: _call(getattr(self._array, name), args, kwargs)
+        def method(*args: Any, **kwargs: Any) -> Any:
+            _note(f"ndarray.{name}", (self, *args), kwargs)
+            return _call(getattr(self._array, name), args, kwargs)
+
+        return method
 
     def __getitem__(self, index: Any) -> DeviceArray:
-        return wrap(self._array[unwrap(index, indices=True)])
+        return wrap(self._array[_wrapped(unwrap(index, indices=True), self._array)])
 
     def __setitem__(self, index: Any, value: Any) -> None:
-        self._array[unwrap(index, indices=True)] = unwrap(value)
+        self._array[_wrapped(unwrap(index, indices=True), self._array)] = unwrap(value)
 
     def __len__(self) -> int:
         return len(self._array)
@@ -165,9 +182,6 @@ class DeviceArray:
 
     def __complex__(self) -> complex:
         return complex(self._array)
-
-    def __index__(self) -> int:
-        return self._array.__index__()
 
     def __iter__(self) -> Iterator[DeviceArray]:
         return (wrap(x) for x in self._array)
@@ -219,9 +233,28 @@ def unwrap(x: Any, indices: bool = False) -> Any:
     return x
 
 
+def _wrapped(index: Any, array: np.ndarray) -> Any:
+    """The index with integers in arrays brought inside, as the device does; numbers outside raise, as ever."""
+    parts = index if isinstance(index, tuple) else (index,)
+    axes = [p.ndim if isinstance(p, np.ndarray) and p.dtype == bool else p is not None and p is not Ellipsis for p in parts]
+    found, axis = [], 0
+    for p, taken in zip(parts, axes):
+        if isinstance(p, np.ndarray) and p.dtype.kind in "iu" and p.ndim and array.shape[axis]:
+            p = p % array.shape[axis]
+        found.append(p)
+        axis += array.ndim - sum(axes) if p is Ellipsis else taken
+    return tuple(found) if isinstance(index, tuple) else found[0]
+
+
 def _call(function: Any, args: Any, kwargs: Any) -> Any:
     out = kwargs.get("out")
-    result = function(*[unwrap(a) for a in args], **{k: unwrap(v) for k, v in kwargs.items()})
+    name = getattr(function, "__name__", "")
+    if name in _LOGICAL and any([getattr(a, "dtype", np.dtype(bool)).kind == "c" for a in args]):
+        raise TypeError(f"Wrong type of arguments for cupy_{name}: no loop of complex numbers")
+    if name == "take":
+        kwargs = {"mode": "wrap", **kwargs}
+    with np.errstate(all="ignore"):
+        result = function(*[unwrap(a) for a in args], **{k: unwrap(v) for k, v in kwargs.items()})
     if out is not None:
         return out[0] if isinstance(out, tuple) else out
     return wrap(result)
@@ -230,17 +263,62 @@ def _call(function: Any, args: Any, kwargs: Any) -> Any:
 class _Function:
     """A function of NumPy's as CuPy has it."""
 
-    def __init__(self, function: Any):
+    def __init__(self, function: Any, path: str):
         self._function = function
-        self.__name__ = function.__name__
+        self._path = path
+        self.__name__ = getattr(function, "__name__", "at")
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        _note(self._path, args, kwargs)
         return _call(self._function, args, kwargs)
 
     def __getattr__(self, name: str) -> Any:
-        if name in _NO_METHODS or name in _METHODS and self.__name__ not in _METHODS[name]:
-            raise AttributeError(f"{self.__name__}.{name} does not exist on the device")
-        return _Function(getattr(self._function, name))
+        method = getattr(self._function, name)
+        if name in _METHODS and self.__name__ not in _METHODS[name]:
+            raise NotImplementedError(f"{self.__name__}.{name} is not implemented on the device")
+        return _Function(functools.partial(_at, self._function) if name == "at" else method, f"{self._path}.{name}")
+
+
+def _at(ufunc: Any, a: np.ndarray, index: Any, b: Any) -> None:
+    """`ufunc.at` by atomic operations: of some dtypes, in no order that anyone knows (here the last first)."""
+    if a.dtype.char not in _ATOMIC.get(ufunc.__name__, "ilqILQ"):
+        raise TypeError(f"{ufunc.__name__}.at does not support {a.dtype}")
+    cells = np.arange(a.size).reshape(a.shape)[_wrapped(index, a)]
+    values = np.broadcast_to(b, cells.shape).reshape(-1)
+    flat = a.reshape(-1).copy()
+    ufunc.at(flat, cells.reshape(-1)[::-1], values[::-1])
+    a[...] = flat.reshape(a.shape)
+
+
+_SOLVERS = {"solve", "inv", "cholesky"}
+_raising: list[str] = ["ignore"]  # what errors of linear algebra do
+
+
+@contextmanager
+def errstate(*, linalg: str) -> Iterator[None]:
+    """`cupyx.errstate`."""
+    _raising.append(linalg)
+    try:
+        yield
+    finally:
+        _raising.pop()
+
+
+def _left_behind(function: Any) -> Any:
+    """A solver that hands out what is left of a singular matrix; stacks are solved without a look at the errors."""
+
+    @functools.wraps(function)
+    def solver(a: Any, *b: Any, **options: Any) -> Any:
+        try:
+            return function(a, *b, **options)
+        except np.linalg.LinAlgError:
+            if _raising[-1] == "raise" and (a.ndim == 2 or function.__name__ != "solve"):
+                raise
+        if a.ndim == 2:
+            return np.full(b[0].shape if b else a.shape, np.inf, a.dtype)
+        return np.stack([solver(*parts, **options) for parts in zip(a, *b)])
+
+    return solver
 
 
 class _Module:
@@ -259,7 +337,8 @@ class _Module:
             return _Module(found, f"{self._path}.{name}" if self._path else name)
         if isinstance(found, type) or not callable(found):
             return found
-        return _Function(found)
+        path = f"{self._path}.{name}" if self._path else name
+        return _Function(_left_behind(found) if self._path == "linalg" and name in _SOLVERS else found, path)
 
     ndarray = DeviceArray
 
@@ -302,6 +381,13 @@ def unwrap_all(x: Any) -> Any:
     return x._array if type(x) is DeviceArray else x
 
 
+def _note(path: str, args: Any, kwargs: Any) -> None:
+    if calls is not None:
+        dtypes = "".join([a.dtype.char for a in args if type(a) is DeviceArray])
+        calls.setdefault(path, set()).add((len(args), tuple(sorted(kwargs)), dtypes))
+
+
+calls: dict[str, set] | None = None  # if somebody asks: what was called, with how many operands, which keywords and dtypes
 moved: list[np.ndarray] = []  # the NumPy arrays that were copied to the device
 xp: Any = _Module(np)
 
@@ -311,12 +397,20 @@ def registered() -> Iterator[Any]:
     """While this is open, funcad knows the stand-in's arrays."""
     NAMESPACES[DeviceArray] = xp
     moved.clear()
-    sys.modules["cupyx.scipy.special"] = _Special(scipy.special, "special")
-    sys.modules["cupyx.scipy.linalg"] = _Linalg(scipy.linalg, "scipy.linalg")
+    cupyx = ModuleType("cupyx")
+    cupyx.errstate = errstate  # type: ignore[attr-defined]
+    special, linalg = _Special(scipy.special, "special"), _Linalg(scipy.linalg, "scipy.linalg")
+    modules = {"cupyx": cupyx, "cupyx.scipy.special": special, "cupyx.scipy.linalg": linalg}
+    saved = {name: sys.modules.get(name) for name in modules}
+    sys.modules.update(modules)  # type: ignore[arg-type]
     try:
         yield xp
     finally:
-        del NAMESPACES[DeviceArray], sys.modules["cupyx.scipy.special"], sys.modules["cupyx.scipy.linalg"]
+        del NAMESPACES[DeviceArray]
+        for name, module in saved.items():
+            sys.modules.pop(name)
+            if module is not None:
+                sys.modules[name] = module
         moved.clear()
 
 

@@ -5,7 +5,9 @@ from __future__ import annotations
 import errno
 import hashlib
 import os
+import random
 import re
+import signal
 import subprocess
 import sys
 import threading
@@ -17,6 +19,8 @@ import pytest
 
 import funcad
 from funcad.backends.native import cache, target
+from funcad.backends.native.object_file import is_object
+from funcad.backends.native.signals import signals_held
 
 llvmlite = pytest.importorskip("llvmlite")
 
@@ -371,3 +375,52 @@ def test_vectors_of_processors() -> None:
         assert target.lanes_of(machine, ["f4", "?"]) == bits // 32
         assert target.lanes_of(machine, ["c16"]) == bits // 64
         assert target.lanes_of(machine, ["?"]) == bits // 8
+
+
+# -- what is handed to LLVM
+
+
+def test_only_whole_objects_for_this_machine_are_loaded(place: Path) -> None:
+    text = add(7.0)
+    target.compile_module(text, ["add"])
+    stored = next(p for p in place.iterdir() if p.suffix != ".tmp")
+    good = cache.load(stored.name)
+    assert good is not None and is_object(good, target._sample(""))
+    rng = random.Random(0)
+    bad = [b"", b"no object " * 100, good[:2], good[:10], bytes(64) + good[64:], bytes([good[0] ^ 1]) + good[1:]]
+    if good.startswith(b"\x7fELF"):
+        bad += [good[:64], good[: len(good) // 2], good[:-1], good[:40] + (1 << 40).to_bytes(8, "little") + good[48:]]
+        bad += [good[:18] + b"\x00\xf0" + good[20:], good[:16] + b"\x02\x00" + good[18:], good[:4] + b"\x01" + good[5:]]
+        bad += [good[:58] + rng.randbytes(6) + good[64:] for _ in range(20)]
+    for data in bad:
+        assert not is_object(data, good)
+        cache.store(stored.name, data)  # with a right checksum
+        code = (
+            "import ctypes\nfrom funcad.backends.native import target\n"
+            f"code = target.compile_module({text!r}, ['add'])\n"
+            "print(ctypes.CFUNCTYPE(ctypes.c_double, ctypes.c_double)(code.address['add'])(1.0))"
+        )
+        if data in bad[:6] or data is bad[-1]:  # processes take their time
+            assert python(code, FUNCAD_CACHE_DIR=str(place.parent)).strip() == "8.0"
+            assert cache.load(stored.name) == good
+
+
+def test_handlers_of_signals_run_when_llvm_is_left() -> None:
+    seen: list[str] = []
+    saved = signal.signal(signal.SIGINT, lambda *args: seen.append("handled"))
+    try:
+        with signals_held():
+            signal.raise_signal(signal.SIGINT)
+            assert not seen
+        assert seen == ["handled"]
+        with pytest.raises(ZeroDivisionError), signals_held():
+            signal.raise_signal(signal.SIGINT)
+            raise ZeroDivisionError
+        assert seen == ["handled"] * 2
+        inside = threading.Thread(target=lambda: signals_held().__enter__())
+        inside.start()
+        inside.join()
+        signal.raise_signal(signal.SIGINT)
+        assert seen == ["handled"] * 3
+    finally:
+        signal.signal(signal.SIGINT, saved)

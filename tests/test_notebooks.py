@@ -12,7 +12,7 @@ IDS = [path.name for path in NOTEBOOKS]
 
 
 def read(path):
-    nbformat = pytest.importorskip("nbformat", reason="notebooks need nbformat: pip install 'funcad[notebooks]'")
+    nbformat = pytest.importorskip("nbformat", reason="notebooks need nbformat: pip install nbformat")
     return nbformat.read(path, as_version=4)
 
 
@@ -23,9 +23,9 @@ def test_there_is_a_quickstart():
 @pytest.mark.parametrize("path", NOTEBOOKS, ids=IDS)
 @pytest.mark.filterwarnings("default")  # of Jupyter's own machinery; the kernel below turns the notebook's own into errors
 def test_runs(path, monkeypatch):
-    nbclient = pytest.importorskip("nbclient", reason="running a notebook needs nbclient: pip install 'funcad[notebooks]'")
+    nbclient = pytest.importorskip("nbclient", reason="running a notebook needs nbclient: pip install nbclient")
     for module in ("ipykernel", "matplotlib", "sklearn"):
-        pytest.importorskip(module, reason=f"the notebooks need {module}: pip install 'funcad[notebooks]'")
+        pytest.importorskip(module, reason=f"the notebooks need {module}: pip install -e '.[notebooks]'")
     monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(ROOT), *filter(None, [os.environ.get("PYTHONPATH")])]))
     notebook = read(path)
     setup = "import warnings; warnings.filterwarnings('error', module='__main__|funcad')"

@@ -68,7 +68,8 @@ class Backward:
         self.program = Program(jaxpr)
         work = estimate(jaxpr)
         self.waiting = max(FEW, int(COMPILING / (work + CALL * (1 + len(jaxpr.equations)))))
-        self.engine = work < AT_ONCE  # large arrays: the reference drops each value after its last use, jit is for more
+        # large arrays: the reference drops each value after its last use, jit is for more
+        self.engine = work < AT_ONCE and "cuda" not in jaxpr.moves
         self.compiled: Compiled | None = None
         self.single = len(jaxpr.outputs) == 1
 

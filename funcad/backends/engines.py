@@ -20,10 +20,10 @@ from typing import Any
 from funcad.backends import interpreter
 from funcad.backends.cost import cost_of
 from funcad.backends.interpreter import Program, compiling
-from funcad.configuration import config
+from funcad.configuration import config, reports
 from funcad.ir.aval import Aval, StackAval, aval_of
 from funcad.ir.jaxpr import Equation, Jaxpr, Var
-from funcad.ir.place import device_in_use
+from funcad.ir.place import on_device
 from funcad.ir.quiet import hush, unhush
 from funcad.ir.state import state
 
@@ -68,7 +68,7 @@ class Compiled(Program):
             self.runs = COLD
 
     def run(self, args: Sequence[Any], donated: frozenset[int] = frozenset()) -> list[Any]:
-        if not donated or device_in_use() or state.checked:
+        if not donated or state.checked or on_device(args):
             return super().run(args, donated)
         self.runs += 1
         if self.runs <= COLD:
@@ -179,6 +179,17 @@ class Compiled(Program):
             self.generated.note(error)
 
 
+def _report() -> str:
+    """The lines of show_config(): the engine that compiled programs run on, and what is known of the native one."""
+    if config.engine in ("numpy", "interpreter"):
+        return f"engine in use: {config.engine}, as set"
+    target = _later("native.target")
+    return f"engine in use: {'native' if target.available() else 'numpy'}\n{target.report()}"
+
+
+reports.append(_report)
+
+
 def estimate(jaxpr: Jaxpr) -> float:
     """Seconds that one run may take, roughly."""
     return sum([_SECONDS[k] * v for k, v in cost_of(jaxpr).items()])
@@ -187,7 +198,7 @@ def estimate(jaxpr: Jaxpr) -> float:
 def program_of(jaxpr: Jaxpr) -> Program:
     """The program that runs this jaxpr on the engine that is set; memoised on the jaxpr, for each engine."""
     engine = config.engine
-    if engine == "interpreter":
+    if engine == "interpreter" or "cuda" in jaxpr.moves:
         return interpreter.program_of(jaxpr)
     program: Program | None = jaxpr.memo.get(engine)
     if program is None:
@@ -203,7 +214,9 @@ def loop_program(primitive: Any, args: Sequence[Any], params: dict[str, Any], bo
 
     `body` is the loop's program, on which the compiled ones hang; `times` its length, None if nobody knows.
     """
-    if config.engine == "interpreter" or state.checked or device_in_use():
+    if config.engine == "interpreter" or state.checked or on_device(args):
+        return None
+    if any(["cuda" in v.moves for v in params.values() if isinstance(v, Jaxpr)]):
         return None
     try:
         avals = [aval_of(a) for a in args]

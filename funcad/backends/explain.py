@@ -14,7 +14,7 @@ from typing import Any
 from funcad.backends.engines import Compiled
 from funcad.configuration import config
 from funcad.ir.jaxpr import Equation, Jaxpr, equation_has_effects, subjaxprs
-from funcad.ir.place import device_in_use
+from funcad.ir.place import on_device
 from funcad.ir.state import state
 from funcad.primitives.fused import fused_p
 
@@ -32,7 +32,7 @@ class Explanation:
     `reasons` why something is not native.
     """
 
-    def __init__(self, program: Any, name: str):
+    def __init__(self, program: Any, values: Sequence[Any], name: str):
         self.name = name
         self.groups: list[dict[str, Any]] = []
         self.alone: list[dict[str, Any]] = []
@@ -42,11 +42,12 @@ class Explanation:
         self.fast_math = bool(program.jaxpr.memo.get("fast_math"))
         size_of = importlib.import_module("funcad.passes.rewrite").size_of
         self.counts: tuple[int, int] = (size_of(program.jaxpr),) * 2
-        if not isinstance(program, Compiled):
+        there = on_device(values)
+        if there or state.checked or "cuda" in program.jaxpr.moves:
+            self.why = "debug_nans or debug_infs is on" if state.checked else "operations run one by one, on the device"
+            self.why += "" if there or state.checked else ": the program moves arrays there"
             return
-        if device_in_use() or state.checked:
-            device = "CuPy is in use: operations run one by one, on the device"
-            self.why = "debug_nans or debug_infs is on" if state.checked else device
+        if not isinstance(program, Compiled):
             return
         program.written_out()
         assert program.optimized is not None

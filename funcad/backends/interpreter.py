@@ -3,8 +3,8 @@
 Idea: everything that can be decided once per program is (slots, literals, last uses); a run is a loop of `impl` calls with no
 tracer in sight. Invariants: jitted programs never warn; a slot is cleared after its last use; with a device array among its
 arguments a program runs on the device as a whole: NumPy arrays, which only capturing can have brought in, are moved at the
-entry. A donated slot may be written once its value is dead: only then is `out=` used, and only where the result has the
-operand's shape and dtype.
+entry. In a program that moves arrays itself (`device_put`) each operation runs where its operands are. A donated slot may be
+written once its value is dead: only then is `out=` used, and only where the result has the operand's shape and dtype.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from funcad.ir.aval import aval_of, is_a
 from funcad.ir.forks import held_over_forks
 from funcad.ir.interpret import note_source
 from funcad.ir.jaxpr import Jaxpr, Literal, Var
-from funcad.ir.place import device_in_use, namespace_of
+from funcad.ir.place import namespace_of, on_device, resident
 from funcad.ir.quiet import hush, unhush
 from funcad.ir.state import state
 
@@ -41,7 +41,7 @@ LONG = 1000  # equations, beyond which it is not
 class Program:
     """A jaxpr made ready to run."""
 
-    __slots__ = ("jaxpr", "template", "calls", "outputs", "n_inputs", "runs", "function")
+    __slots__ = ("jaxpr", "template", "calls", "outputs", "n_inputs", "runs", "function", "moving")
 
     def __init__(self, jaxpr: Jaxpr):
         counters["programs"] += 1
@@ -69,18 +69,18 @@ class Program:
         self.outputs = tuple([slot(o) for o in jaxpr.outputs])
         self.template = template
         self.runs = 0
+        self.moving = "cuda" in jaxpr.moves  # may leave the host whatever it is given: no engine knows where its arrays are
         self.function: Any = None  # the same as straight-line Python, once the program has run a few times
 
     def run(self, args: Sequence[Any], donated: frozenset[int] = frozenset()) -> list[Any]:
         """The outputs; `donated` holds the ids of argument buffers that results may be written into."""
-        if not donated and not device_in_use() and not state.checked:
+        if not (donated or state.checked or on_device(args) or self.moving):
             values = list(args)
             del args
             return self.consume(values)
-        xp: Any = np
-        if device_in_use() or state.checked:
-            xp = namespace_of(args)
-        values = list(args) if xp is np else [_moved(xp, a) for a in args]
+        xp: Any = namespace_of(args)
+        moving = self.moving or xp is not np and bool(self.jaxpr.moves)
+        values = list(args) if xp is np or moving else [_moved(xp, a) for a in args]
         del args
 
         viewed = self._viewed() if donated else set()
@@ -89,12 +89,13 @@ class Program:
             primitive, params = equation.primitive, equation.params
             if donated and primitive.inplace is not None and not params:
                 return _in_place(primitive, operands, ins, set(dead) - viewed, equation, donated)
-            if xp is np and not state.checked:
+            here = namespace_of(operands) if moving else xp
+            if here is np and not state.checked:
                 return call(*operands)
-            return _call_anywhere(xp, primitive, operands, params)
+            return _call_anywhere(here, primitive, operands, params)
 
         outputs = self._step_by_step(values, execute)
-        return outputs if xp is np else [_moved(xp, x) for x in outputs]
+        return outputs if xp is np or moving else [_moved(xp, x) for x in outputs]
 
     def _viewed(self) -> set[int]:
         """What operations read that may give views, and what they give, which may be what they read: never written into."""
@@ -105,6 +106,8 @@ class Program:
         """The outputs; the list of inputs is emptied, so that each dies after its last use."""
         function = self.function
         if function is None:
+            if self.moving:
+                return self.run(values)
             self.runs += 1
             if self.runs < WARM or len(self.calls) > LONG:
                 return self._step_by_step(values)
@@ -119,10 +122,13 @@ class Program:
             unhush(token)
 
     @contextmanager
-    def repeated(self, times: int) -> Iterator[Callable[[list[Any]], list[Any]]]:
-        """`with program.repeated(n) as run`: for loops, `run(values) -> outputs` with little around it; `values` is emptied."""
+    def repeated(self, xp: Any, times: int) -> Iterator[Callable[[list[Any]], list[Any]]]:
+        """`with program.repeated(xp, n) as run`: for loops, `run(values) -> outputs` with little around it.
+
+        `xp` is where the loop's operands are; `values` is emptied.
+        """
         short = self.function is None and times < MANY
-        if short or device_in_use() or state.checked or len(self.calls) > LONG:
+        if short or xp is not np or self.moving or state.checked or len(self.calls) > LONG:
             yield self.run
             return
         function = self.written_out()
@@ -194,6 +200,8 @@ def _call_anywhere(xp: Any, primitive: Any, values: list, params: dict) -> Any:
 
 def _moved(xp: Any, x: Any) -> Any:
     """x on the device; scalars too, since rank-0 results are arrays there."""
+    if type(x) is np.ndarray and x.ndim:
+        return resident(xp, x)
     return xp.asarray(x) if is_a(x, (np.ndarray, np.generic)) else x
 
 

@@ -23,7 +23,7 @@ from funcad.backends.interpreter import Program
 from funcad.ir.aval import StackAval
 from funcad.ir.interpret import note_source
 from funcad.ir.jaxpr import Equation, Jaxpr, Literal, Var, equation_has_effects, subjaxprs
-from funcad.ir.place import device_in_use, namespace_of
+from funcad.ir.place import namespace_of, on_device
 from funcad.ir.quiet import hush, unhush
 from funcad.ir.state import state
 from funcad.passes.rewrite import size_of
@@ -74,7 +74,7 @@ class Profile:
         self._effects = program.jaxpr.has_effects
         xp = namespace_of(values)
         self._wait = xp.cuda.get_current_stream().synchronize if hasattr(xp, "cuda") else None
-        jaxpr, self._make = self._parts(program)
+        jaxpr, self._make = self._parts(program, on_device(values))
         self._share = BUDGET / max(1, size_of(jaxpr))
         values = list(values)
         if not self._effects:
@@ -89,9 +89,9 @@ class Profile:
             self.seconds = self.parts
         self.lines = sorted(self._lines.values(), key=lambda line: -line.seconds)
 
-    def _parts(self, program: Program) -> tuple[Jaxpr, Make]:
+    def _parts(self, program: Program, there: bool) -> tuple[Jaxpr, Make]:
         """The equations that are timed, and how to run one."""
-        if not isinstance(program, Compiled) or device_in_use() or state.checked:
+        if not isinstance(program, Compiled) or there or state.checked:
             return program.jaxpr, lambda e: (Program(_alone(e)).run, "interpreter")
         program.written_out()
         generate = importlib.import_module("funcad.backends.generate").generate

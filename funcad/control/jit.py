@@ -179,8 +179,8 @@ class Jitted(Remade):
         >>> found.engine, [group["operations"] for group in found.groups]
         ('numpy', [['neg', 'exp', 'mul']])
         """
-        _, entry, _ = self._core.traced(args, kwargs)
-        return explained(entry, name_of(self._core.f))
+        leaves, entry, _ = self._core.traced(args, kwargs)
+        return explained(entry, leaves, name_of(self._core.f))
 
     @api
     def profile(self, *args: Any, **kwargs: Any) -> Any:

@@ -168,6 +168,7 @@ class Cache:
     @contextmanager
     def turn(self) -> Iterator[None]:
         """A `with` block in which this thread alone traces, unless the thread that does so seems to wait for others."""
+        outer = None
         owned = self.tracing.acquire(blocking=False) or self._wait()
         try:
             if owned:

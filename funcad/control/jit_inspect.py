@@ -55,9 +55,10 @@ def exported(path: Any, entry: Entry, names: Sequence[str], title: str) -> list[
     return paths
 
 
-def explained(entry: Entry, name: str) -> Any:
+def explained(entry: Entry, leaves: Sequence[Any], name: str) -> Any:
     """What the compiler made of the program."""
-    return importlib.import_module("funcad.backends.explain").Explanation(program_of(entry.jaxpr), name)
+    values = [*entry.consts, *leaves]
+    return importlib.import_module("funcad.backends.explain").Explanation(program_of(entry.jaxpr), values, name)
 
 
 def profiled(entry: Entry, leaves: Sequence[Any], name: str) -> Any:

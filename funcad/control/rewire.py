@@ -19,7 +19,7 @@ from funcad.backends.interpreter import compiling
 from funcad.ir.aval import Aval, LiteralAval, StackAval, is_a
 from funcad.ir.forks import held_over_forks
 from funcad.ir.jaxpr import Equation, Jaxpr, Literal, Var, equation_has_effects, literal_key, split
-from funcad.ir.place import device_in_use, namespace_of
+from funcad.ir.place import device_in_use, namespace_of, resident
 from funcad.ir.tracer import concrete_value
 from funcad.primitives.conversion import convert_p
 from funcad.primitives.shape import broadcast_in_dim_p
@@ -129,7 +129,7 @@ def near(consts: Sequence[Any], args: Sequence[Any]) -> list[Any]:
     xp = namespace_of([concrete_value(a) for a in args])
     if xp is np:
         return list(consts)
-    return [xp.asarray(c) if type(c) is np.ndarray else c for c in consts]
+    return [resident(xp, c) if type(c) is np.ndarray else c for c in consts]
 
 
 def zeros_near(avals: Sequence[Any], args: Sequence[Any]) -> list[Any]:

@@ -81,7 +81,7 @@ def scan_in_python(
     start = 0
     if step > 1:
         many = unrolled(jaxpr, n_consts, n_carry, step)
-        with many.repeated(count // step) as run:
+        with many.repeated(xp, count // step) as run:
             for start in range(0, count - step + 1, step):
                 chunk = order[start : start + step]
                 outs = run([*consts, *carry, *[_read(xp, x, i) for i in chunk for x in xs]])
@@ -89,7 +89,7 @@ def scan_in_python(
                 for k, i in enumerate(chunk):
                     _write(ys, outs[n_carry + k * len(ys) : n_carry + (k + 1) * len(ys)], i, roots)
         start += step
-    with program_of(jaxpr).repeated(count - start) as run:
+    with program_of(jaxpr).repeated(xp, count - start) as run:
         for i in order[start:]:
             outs = run([*consts, *carry, *[_read(xp, x, i) for x in xs]])
             carry = outs[:n_carry]

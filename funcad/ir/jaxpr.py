@@ -134,6 +134,20 @@ class Jaxpr:
             self.memo["has_effects"] = answer
         return answer
 
+    @property
+    def moves(self) -> frozenset[str]:
+        """The devices to which equations of this program (or of its sub-programs) move arrays, "cpu" and "cuda"."""
+        devices = self.memo.get("moves")
+        if devices is None:
+            found: set[str] = set()
+            for equation in self.equations:
+                if equation.primitive.moves is not None:
+                    found.add(equation.primitive.moves(**equation.params))
+                for jaxpr in subjaxprs(equation.params):
+                    found |= jaxpr.moves
+            devices = self.memo["moves"] = frozenset(found)
+        return devices
+
     def __str__(self) -> str:
         return format_jaxpr(self)
 

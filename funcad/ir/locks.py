@@ -26,7 +26,7 @@ import numpy as np
 from funcad.ir.aval import is_a
 from funcad.ir.forks import held_over_forks
 
-__all__ = ["Locks", "PrivateMemory", "SMALL", "lending", "read_only", "root_of"]
+__all__ = ["Locks", "PrivateMemory", "SMALL", "is_constant", "lending", "read_only", "root_of"]
 
 SMALL = 64 * 1024
 
@@ -81,6 +81,17 @@ def root_of(x: np.ndarray) -> Any:
                 break
         x, base = base, base.base
     return x
+
+
+def is_constant(x: Any) -> bool:
+    """Is this an array that nobody can write to, as it is: read-only with all that it views, and not by a lock of ours?"""
+    while type(x) is np.ndarray:
+        if x.flags.writeable:
+            return False
+        if x.base is None:
+            return bool(x.flags.owndata) and id(x) not in _records
+        x = x.base
+    return type(x) is bytes
 
 
 def read_only(x: np.ndarray) -> np.ndarray:

@@ -9,6 +9,8 @@ added when the first CuPy array is seen (nothing here imports cupy), and tests a
 from __future__ import annotations
 
 import sys
+import warnings
+import weakref
 from collections.abc import Sequence
 from types import ModuleType
 from typing import Any
@@ -16,10 +18,13 @@ from typing import Any
 import numpy as np
 
 from funcad.errors import PlacementError
-from funcad.ir.aval import SCALAR_AVALS, is_a
+from funcad.ir.aval import SCALAR_AVALS, Stack, is_a
+from funcad.ir.locks import is_constant
+from funcad.ir.source import outside
 from funcad.ir.tracer import Tracer, concrete_value
 
-__all__ = ["namespace_of", "array_type", "is_device", "place", "near", "near_each", "device_in_use", "NAMESPACES"]
+__all__ = ["namespace_of", "array_type", "is_device", "place", "near", "near_each", "device_in_use", "on_device", "resident"]
+__all__ += ["NAMESPACES"]
 
 NAMESPACES: dict[type, Any] = {}  # array types other than numpy.ndarray -> their module
 
@@ -37,7 +42,10 @@ def is_device(kind: type) -> bool:
 
 
 def device_in_use() -> bool:
-    """Could any array of this process be elsewhere than in NumPy?"""
+    """Could any array of this process be elsewhere than in NumPy?
+
+    A cheap question before `namespace_of`, never an answer: who has imported cupy computes with NumPy's arrays all the same.
+    """
     return bool(NAMESPACES) or "cupy" in sys.modules
 
 
@@ -47,9 +55,12 @@ def namespace_of(args: Sequence[Any]) -> ModuleType | Any:
         return np
     for a in args:
         kind = type(a)
-        if kind is np.ndarray or kind in SCALAR_AVALS:
+        if kind is np.ndarray or kind in SCALAR_AVALS or kind is Tracer:
             continue
         found = NAMESPACES.get(kind) or _discover(kind)
+        if found is None and kind is Stack and a:
+            found = namespace_of(a[-1:])
+            found = None if found is np else found
         if found is not None:
             return found
     return np
@@ -63,6 +74,11 @@ def array_type(values: Sequence[Any]) -> type:
             if is_device(kind):
                 return kind
     return np.ndarray
+
+
+def on_device(args: Sequence[Any]) -> bool:
+    """Is any array among the arguments elsewhere than in NumPy?"""
+    return (bool(NAMESPACES) or "cupy" in sys.modules) and namespace_of(args) is not np
 
 
 def place(xp: Any, args: Sequence[Any], what: str) -> list[Any]:
@@ -82,6 +98,47 @@ def place(xp: Any, args: Sequence[Any], what: str) -> list[Any]:
     return placed
 
 
+_resident: dict[tuple[int, int], tuple[weakref.ref, Any]] = {}  # (id of a NumPy array, device) -> the array, its copy there
+_copied: dict[int, weakref.ref] = {}  # large arrays that were copied, by id
+LARGE = 1 << 20  # bytes
+_warned = [False]
+
+
+def resident(xp: Any, x: np.ndarray) -> Any:
+    """A captured NumPy array on the device. Of one that is read-only the copy is kept as long as the array lives.
+
+    Others may change before the next call, so they are copied at each; of the first large one that is, a warning tells.
+    """
+    key = id(x), xp.cuda.runtime.getDevice() if hasattr(xp, "cuda") else 0
+    if is_constant(x):
+        entry = _resident.get(key)
+        if entry is None or entry[0]() is not x:
+            entry = weakref.ref(x, lambda _: _resident.pop(key, None)), xp.asarray(x)
+            if hasattr(xp, "cuda"):
+                xp.cuda.get_current_stream().synchronize()  # programs on other streams read it, too
+            _resident[key] = entry
+        return entry[1]
+    _resident.pop(key, None)  # it can be written again
+    if x.nbytes > LARGE and not _warned[0]:
+        seen = _copied.get(key[0])
+        if seen is not None and seen() is x:
+            _warned[0] = True
+            warn_again(x, xp.__name__)
+        else:
+            _copied[key[0]] = weakref.ref(x, lambda _: _copied.pop(key[0], None))
+    return xp.asarray(x)
+
+
+def warn_again(x: np.ndarray, library: str) -> None:
+    warnings.warn(
+        f"a NumPy array of shape {x.shape} and dtype {x.dtype} ({x.nbytes / 1e6:.1f} MB), captured by a program on {library} "
+        "arrays, is copied to the device at each call.\nRemedy: capture funcad.device_put(array) instead, or make it read-only "
+        "(array.flags.writeable = False): then its copy is kept.",
+        UserWarning,
+        stacklevel=outside(2),
+    )
+
+
 def near(captured: Sequence[Any], beside: Sequence[Any], scalars: bool = False) -> list[Any]:
     """Captured NumPy arrays, moved to where the arrays behind `beside` are.
 
@@ -95,7 +152,7 @@ def near(captured: Sequence[Any], beside: Sequence[Any], scalars: bool = False) 
     if scalars:
         numbers: Any = (np.ndarray, np.generic)
         return [xp.asarray(x) if is_a(x, numbers) and not x.ndim else x for x in captured]
-    return [xp.asarray(x) if type(x) is np.ndarray else x for x in captured]
+    return [resident(xp, x) if type(x) is np.ndarray else x for x in captured]
 
 
 def near_each(derivatives: list[Any], primals: Sequence[Any]) -> list[Any]:

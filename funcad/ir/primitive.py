@@ -73,6 +73,7 @@ class Primitive:
         "silent",
         "ready",
         "layout",
+        "moves",
     )
 
     def __init__(
@@ -99,6 +100,7 @@ class Primitive:
         silent: bool = False,
         ready: Callable[..., Any] | None = None,
         layout: Callable[..., Any] | None = None,
+        moves: Callable[..., str] | None = None,
     ):
         self.name = name
         self.impl = impl
@@ -120,6 +122,7 @@ class Primitive:
         self.silent = silent  # moves or compares numbers: NumPy has nothing to warn of
         self.ready = ready  # ready(*avals, **params): `impl` on NumPy for exactly these operands, worked out beforehand
         self.layout = layout  # the memory order that NumPy gives the result, from those of the operands (ir/layout.py)
+        self.moves = moves  # moves(**params): "cpu" or "cuda", where the result is, wherever the operands are
         self.inplace = inplace  # ufunc-like callable that takes out=, if the result may be written into an operand
 
     def __repr__(self) -> str:

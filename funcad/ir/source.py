@@ -91,6 +91,15 @@ def user_source(depth: int = 2) -> Source | None:
     return None
 
 
+def outside(depth: int) -> int:
+    """The `stacklevel` by which a warning, given `depth` frames above the caller of this, names the user's line."""
+    frame: FrameType | None = sys._getframe(1)
+    level = 1
+    while frame is not None and (level < depth or is_internal(frame.f_code.co_filename)):
+        frame, level = frame.f_back, level + 1
+    return level
+
+
 def caller() -> tuple[str, list[str]]:
     """What of the user's called into funcad: ("subscript", []) for `a[x]`, or ("numpy" or "scipy", its functions).
 

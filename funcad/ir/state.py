@@ -43,12 +43,12 @@ _HEEDED = frozenset(["axis_env", "jit_disabled", "checked", "debug_checks", "def
 def setting(**fields: Any) -> Iterator[None]:
     """Set fields of the thread's state for the duration of a `with` block."""
     saved = {name: getattr(state, name) for name in fields}
-    for name, value in fields.items():
-        setattr(state, name, value)
     unusual = object() if any([name in _HEEDED and fields[name] != getattr(_State, name) for name in fields]) else None
-    if unusual is not None:
-        open_traces.add(unusual)
     try:
+        for name, value in fields.items():
+            setattr(state, name, value)
+        if unusual is not None:
+            open_traces.add(unusual)
         yield
     finally:
         for name, value in saved.items():

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from funcad.ir.aval import aval_of, dtype_of, shape_of
-from funcad.ir.place import device_in_use, namespace_of
+from funcad.ir.place import NAMESPACES, namespace_of
 from funcad.ir.tracer import Tracer, concrete_value
 from funcad.lax import elementwise
 from funcad.lax.operands import ANY, BITS, NUMBER, ORDERED, axes_in, axis_in, equal_dtypes, operands
@@ -380,7 +380,7 @@ def platform_dependent(*args: Any, default: Callable[..., Any] | None = None, **
     """
     leaves = [concrete_value(x) for x in flatten(args)[0]]
     f: Any = None
-    if any(type(x) is Tracer for x in leaves) and (device_in_use() and per_platform):
+    if any(type(x) is Tracer for x in leaves) and NAMESPACES and per_platform:
         raise TypeError("lax.platform_dependent: inside jit the platform of the arguments is not known; call it outside")
     names = ("cpu",) if namespace_of([x for x in leaves if type(x) is not Tracer]) is np else ("cuda", "gpu")
     for name in names:

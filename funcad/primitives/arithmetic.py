@@ -14,7 +14,7 @@ import numpy as np
 
 from funcad.ir.aval import Aval, aval_of, dtype_of, is_a
 from funcad.ir.primitive import is_linear, not_linear
-from funcad.primitives import families
+from funcad.primitives import device_elements, families
 from funcad.primitives.comparison import and_, eq, ge, isinf, select, signbit
 from funcad.primitives.conversion import conj, convert, real
 from funcad.primitives.families import REAL, elementwise
@@ -133,14 +133,14 @@ div_p = elementwise(
 )
 floor_divide_p = elementwise(
     "floor_divide",
-    operator_impl(operator.floordiv, np.floor_divide),
+    operator_impl(operator.floordiv, np.floor_divide, device_elements.floor_divide),
     [None, None],
     emit=lambda e, x, y: e.floor_divide(x, y),
     weak=True,
 )
 mod_p = elementwise(  # the sign of the divisor, as Python's and NumPy's remainder
     "mod",
-    operator_impl(operator.mod, np.remainder),
+    operator_impl(operator.mod, np.remainder, device_elements.remainder),
     [lambda t, out, x, y: t, lambda t, out, x, y: neg(mul(floor_divide(x, y), t))],
     emit=lambda e, x, y: e.mod(x, y),
     weak=True,

@@ -17,6 +17,7 @@ from funcad.ir.aval import Aval, LiteralAval, is_a
 from funcad.ir.layout import keep
 from funcad.ir.primitive import Primitive, is_linear
 from funcad.primitives import families
+from funcad.primitives.device_elements import logical
 from funcad.primitives.families import BOOL, align_batched, avals_text, elementwise
 from funcad.primitives.operators import operator_impl, with_ufunc
 
@@ -54,10 +55,10 @@ for _p, _u in (
     with_ufunc(_p, _u)
 
 # truth of any dtype
-logical_and_p = elementwise("logical_and", np.logical_and, dtype=BOOL, emit=lambda e, x, y: e.logical_and(x, y))
-logical_or_p = elementwise("logical_or", np.logical_or, dtype=BOOL, emit=lambda e, x, y: e.logical_or(x, y))
-logical_xor_p = elementwise("logical_xor", np.logical_xor, dtype=BOOL, emit=lambda e, x, y: e.logical_xor(x, y))
-logical_not_p = elementwise("logical_not", np.logical_not, dtype=BOOL, emit=lambda e, x: e.logical_not(x))
+logical_and_p = elementwise("logical_and", np.logical_and, dtype=BOOL, emit=lambda e, x, y: e.logical_and(x, y), device=logical)
+logical_or_p = elementwise("logical_or", np.logical_or, dtype=BOOL, emit=lambda e, x, y: e.logical_or(x, y), device=logical)
+logical_xor_p = elementwise("logical_xor", np.logical_xor, dtype=BOOL, emit=lambda e, x, y: e.logical_xor(x, y), device=logical)
+logical_not_p = elementwise("logical_not", np.logical_not, dtype=BOOL, emit=lambda e, x: e.logical_not(x), device=logical)
 
 isnan_p = elementwise("isnan", np.isnan, dtype=BOOL, emit=lambda e, x: e.isnan(x))
 isinf_p = elementwise("isinf", np.isinf, dtype=BOOL, emit=lambda e, x: e.isinf(x))

@@ -126,11 +126,13 @@ def align_batched(size: int, args: Sequence[Any], batched: Sequence[bool], broad
     return result
 
 
-def _ufunc_impl(ufunc: np.ufunc) -> Callable[..., Any]:
+def _ufunc_impl(ufunc: np.ufunc, device: Callable[..., Any] | None) -> Callable[..., Any]:
     name = ufunc.__name__
 
     def impl(xp: Any, *args: Any) -> Any:
-        return ufunc(*args) if xp is np else getattr(xp, name)(*args)
+        if xp is np:
+            return ufunc(*args)
+        return getattr(xp, name)(*args) if device is None else device(xp, getattr(xp, name), *args)
 
     impl.on_numpy = ufunc  # type: ignore[attr-defined]
     return impl
@@ -147,12 +149,14 @@ def elementwise(
     weak: bool = False,
     abstract_eval: Callable[..., Any] | None = None,
     layout: Callable[..., Any] = keep,
+    device: Callable[..., Any] | None = None,
 ) -> Primitive:
     """A primitive that works element by element.
 
     `impl` is a NumPy ufunc or `impl(xp, *arrays)`; `jvp` has one rule `(t, out, *primals) -> tangent` per operand, or None
     where the derivative is zero, or is one rule for all operands together, as `Primitive` takes it; `dtype` is the result's
-    (SAME, BOOL, REAL or a function of the operands' dtype); `weak` says that Python scalars give Python scalars.
+    (SAME, BOOL, REAL or a function of the operands' dtype); `weak` says that Python scalars give Python scalars. `device` is
+    for a ufunc whose namesake in CuPy differs, see device_elements.py.
     """
     ufunc = impl if isinstance(impl, np.ufunc) else None
 
@@ -161,7 +165,7 @@ def elementwise(
 
     primitive = Primitive(
         name,
-        _ufunc_impl(ufunc) if ufunc is not None else impl,
+        _ufunc_impl(ufunc, device) if ufunc is not None else impl,
         abstract_eval or _elementwise_abstract(name, dtype, weak),
         jvp=jvp if jvp is None or callable(jvp) else _elementwise_jvp(jvp),
         transpose=transpose,

@@ -206,7 +206,9 @@ def basic_update(x: Any, update: Any, index: tuple) -> Any:
 # -- dynamic slices
 
 
-def _window(starts: Any, sizes: tuple, shape: tuple) -> tuple:
+def _window(xp: Any, starts: Any, sizes: tuple, shape: tuple) -> tuple:
+    if xp is not np and len(starts) > 1:  # from the device all in one go
+        starts = xp.stack([xp.asarray(s).astype(np.int64) for s in starts]).tolist()
     window = []
     for start, k, n in zip(starts, sizes, shape):
         start = int(start)
@@ -277,7 +279,7 @@ def _dynamic_slice_transpose(ct: Any, x: Any, *starts: Any, sizes: tuple) -> lis
 
 dynamic_slice_p = Primitive(
     "dynamic_slice",
-    lambda xp, x, *starts, sizes: x[_window(starts, sizes, x.shape)],
+    lambda xp, x, *starts, sizes: x[_window(xp, starts, sizes, x.shape)],
     _dynamic_slice_abstract,
     jvp=lambda tangents, out, x, *starts, sizes: dynamic_slice(tangents[0], starts, sizes),
     transpose=_dynamic_slice_transpose,
@@ -292,7 +294,7 @@ def dynamic_slice(x: Any, starts: Any, sizes: tuple) -> Any:
 
 def _dynamic_update_impl(xp: Any, x: Any, u: Any, *starts: Any) -> Any:
     out = fresh(xp, x)
-    out[_window(starts, u.shape, x.shape)] = u
+    out[_window(xp, starts, u.shape, x.shape)] = u
     return out[()] if xp is np and not out.ndim else out
 
 

@@ -13,11 +13,16 @@ from typing import Any
 import numpy as np
 
 
-def operator_impl(python: Callable[..., Any], ufunc: np.ufunc) -> Callable[..., Any]:
-    """`impl(xp, *args)` by Python's operator, or by the ufunc where Python's own scalars would raise."""
+def operator_impl(python: Callable[..., Any], ufunc: np.ufunc, device: Any = None) -> Callable[..., Any]:
+    """`impl(xp, *args)` by Python's operator, or by the ufunc where Python's own scalars would raise.
+
+    `device(xp, theirs, *args)` computes it where CuPy's operator differs from NumPy's.
+    """
     name = ufunc.__name__
 
     def impl(xp: Any, *args: Any) -> Any:
+        if device is not None and xp is not np and not all([type(a) in (bool, int, float, complex) for a in args]):
+            return device(xp, getattr(xp, name), *args)
         try:
             return python(*args)
         except (ZeroDivisionError, OverflowError, ValueError, TypeError):

@@ -22,7 +22,7 @@ def cupy_module(what: str) -> Any:
     except ImportError:
         raise PlacementError(
             f"{what} needs CuPy, which is not installed.\n"
-            "Remedy: pip install 'funcad[cuda12]' (or 'funcad[cuda13]') on a machine with an NVIDIA GPU; "
+            "Remedy: pip install cupy-cuda12x (or cupy-cuda13x, as the driver has it) on a machine with an NVIDIA GPU; "
             "device_put(x, 'cpu') keeps the array in NumPy."
         ) from None
     return cupy
@@ -61,6 +61,7 @@ device_put_p = Primitive(
     jvp=lambda tangents, out, x, **params: device_put_p(tangents[0], **params),
     transpose=_back,
     batch=lambda size, args, batched, **params: (device_put_p(args[0], **params), True),
+    moves=lambda device, number: device,
 )
 
 

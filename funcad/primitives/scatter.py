@@ -168,7 +168,7 @@ def _scatter_impl(xp: Any, x: Any, u: Any, *indices: Any, mode: str, batch_dims:
 
 
 def _scatter_segments(xp: Any, mode: str, out: Any, rows: Any, u: Any) -> None:
-    """Accumulate updates of equal rows by doubling, then write each row once: for devices."""
+    """Accumulate updates of equal rows by doubling, then write the result of each row: for devices."""
     f = getattr(xp, _UFUNCS[mode].__name__) if mode != "set" else None
     order = xp.argsort(rows, kind="stable")
     rows, u, d = rows[order], u[order], 1
@@ -176,9 +176,7 @@ def _scatter_segments(xp: Any, mode: str, out: Any, rows: Any, u: Any) -> None:
         joined = xp.where((rows[d:] == rows[:-d])[:, None], f(u[d:], u[:-d]), u[d:])
         u[d:] = joined
         d *= 2
-    last = xp.ones(rows.shape, bool)
-    last[:-1] = rows[1:] != rows[:-1]
-    rows, u = rows[last], u[last]
+    u = u[xp.searchsorted(rows, rows, side="right") - 1]  # all writes to one row write the same; nobody waits for a count
     out[rows] = u if f is None else f(out[rows], u)
 
 

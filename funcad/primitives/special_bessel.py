@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from math import nan
 from typing import Any
 
+from funcad.primitives import device_elements
 from funcad.primitives import special_bessel_order as order
 from funcad.primitives.arithmetic import add, div, mul, neg, sign, sub
 from funcad.primitives.comparison import eq, select
@@ -16,14 +18,16 @@ def _over(y: Any, x: Any) -> Any:
     return select(at_zero, 0.5, div(y, select(at_zero, 1.0, x)))
 
 
+_NONE_AT_INFINITY = device_elements.at_infinity(nan, negative=True)  # as SciPy; CuPy has the limit 0
+
 i0_p = ufunc("i0", lambda t, out, x: mul(i1(x), t))
 i1_p = ufunc("i1", lambda t, out, x: mul(sub(i0(x), _over(out, x)), t))
 i0e_p = ufunc("i0e", lambda t, out, x: mul(sub(i1e(x), mul(sign(x), out)), t))
 i1e_p = ufunc("i1e", lambda t, out, x: mul(sub(sub(i0e(x), _over(out, x)), mul(sign(x), out)), t))
-j0_p = ufunc("j0", lambda t, out, x: neg(mul(j1(x), t)))
-j1_p = ufunc("j1", lambda t, out, x: mul(sub(j0(x), _over(out, x)), t))
-y0_p = ufunc("y0", lambda t, out, x: neg(mul(y1(x), t)))
-y1_p = ufunc("y1", lambda t, out, x: mul(sub(y0(x), div(out, x)), t))
+j0_p = ufunc("j0", lambda t, out, x: neg(mul(j1(x), t)), device=_NONE_AT_INFINITY)
+j1_p = ufunc("j1", lambda t, out, x: mul(sub(j0(x), _over(out, x)), t), device=_NONE_AT_INFINITY)
+y0_p = ufunc("y0", lambda t, out, x: neg(mul(y1(x), t)), device=_NONE_AT_INFINITY)
+y1_p = ufunc("y1", lambda t, out, x: mul(sub(y0(x), div(out, x)), t), device=_NONE_AT_INFINITY)
 k0_p = ufunc("k0", lambda t, out, x: neg(mul(k1(x), t)))
 k1_p = ufunc("k1", lambda t, out, x: neg(mul(add(k0(x), div(out, x)), t)))
 k0e_p = ufunc("k0e", lambda t, out, x: mul(sub(out, k1e(x)), t))

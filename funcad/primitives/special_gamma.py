@@ -13,6 +13,7 @@ import numpy as np
 
 from funcad.ir.aval import dtype_of, shape_of
 from funcad.ir.tracer import Tracer
+from funcad.primitives import device_elements
 from funcad.primitives.arithmetic import add, mod, mul, neg, sub
 from funcad.primitives.comparison import and_, eq, le, select
 from funcad.primitives.families import elementwise
@@ -22,7 +23,7 @@ from funcad.primitives.transcendental import cos
 gamma_p = ufunc("gamma", lambda t, out, x: mul(mul(out, digamma(x)), t))
 gammaln_p = ufunc("gammaln", lambda t, out, x: mul(digamma(x), t))
 loggamma_p = ufunc("loggamma", lambda t, out, x: mul(digamma(x), t))
-gammasgn_p = ufunc("gammasgn", None)
+gammasgn_p = ufunc("gammasgn", None, device=device_elements.gammasgn)
 digamma_p = ufunc("digamma", lambda t, out, x: mul(polygamma(1, x), t))
 
 
@@ -48,11 +49,13 @@ beta_p = ufunc(
     "beta",
     lambda t, out, a, b: mul(mul(out, sub(digamma(a), digamma(add(a, b)))), t),
     lambda t, out, a, b: mul(mul(out, sub(digamma(b), digamma(add(a, b)))), t),
+    device=device_elements.in_double,
 )
 betaln_p = ufunc(
     "betaln",
     lambda t, out, a, b: mul(sub(digamma(a), digamma(add(a, b))), t),
     lambda t, out, a, b: mul(sub(digamma(b), digamma(add(a, b))), t),
+    device=device_elements.in_double,
 )
 
 
@@ -123,7 +126,10 @@ riemann_zeta_s_p = numerical("riemann_zeta_s", _riemann_zeta_s_kernel, missing("
 
 
 def _riemann_zeta_impl(xp: Any, s: Any) -> Any:
-    out = function_of(xp, "zeta")(s) if xp is np else function_of(xp, "zeta")(s, 1.0)
+    if xp is np:
+        out = function_of(xp, "zeta")(s)
+    else:  # CuPy's zeta is NaN below 1
+        out = xp.where(s < 1.0, 1.0 + function_of(xp, "zetac")(s), function_of(xp, "zeta")(s, 1.0))
     return out.astype(np.float16) if getattr(s, "dtype", None) == np.float16 else out
 
 

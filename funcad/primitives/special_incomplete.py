@@ -10,6 +10,7 @@ from __future__ import annotations
 from math import pi
 from typing import Any
 
+from funcad.primitives import device_elements
 from funcad.primitives.arithmetic import add, div, mul, neg, sqrt, square, sub
 from funcad.primitives.special_gamma import digamma, poch
 from funcad.primitives.special_rules import function_of, missing, numerical, ratio, special_of, ufunc
@@ -60,11 +61,13 @@ gammainc_p = ufunc(
     "gammainc",
     lambda t, out, a, x: mul(gammainc_a(a, x), t),
     lambda t, out, a, x: mul(gamma_density(a, x), t),
+    device=device_elements.either_nan,
 )
 gammaincc_p = ufunc(
     "gammaincc",
     lambda t, out, a, x: neg(mul(gammainc_a(a, x), t)),
     lambda t, out, a, x: neg(mul(gamma_density(a, x), t)),
+    device=device_elements.either_nan,
 )
 
 

@@ -6,12 +6,13 @@ are not known. The elliptic integrals' derivatives go through D = (F - E) / m, w
 
 from __future__ import annotations
 
-from math import pi
+from math import inf, pi
 from typing import Any
 
 import numpy as np
 
 from funcad.ir.aval import dtype_of, is_a
+from funcad.primitives import device_elements
 from funcad.primitives.arithmetic import abs_, add, div, mul, neg, sqrt, square, sub
 from funcad.primitives.comparison import eq, gt, lt, select
 from funcad.primitives.conversion import complex_dtype, convert
@@ -20,8 +21,8 @@ from funcad.primitives.special_gamma import static_order
 from funcad.primitives.special_rules import function_of, gauss, missing, numerical, ufunc
 from funcad.primitives.transcendental import cos, cosh, exp, sin, sinc
 
-expi_p = ufunc("expi", lambda t, out, x: mul(div(exp(x), x), t))
-exp1_p = ufunc("exp1", lambda t, out, x: neg(mul(div(exp(neg(x)), x), t)))
+expi_p = ufunc("expi", lambda t, out, x: mul(div(exp(x), x), t), device=device_elements.at_infinity(inf))
+exp1_p = ufunc("exp1", lambda t, out, x: neg(mul(div(exp(neg(x)), x), t)), device=device_elements.nan_aside)
 spence_p = ufunc("spence", lambda t, out, x: neg(mul(_log_over_excess(x), t)))
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from math import inf
 from typing import Any
 
+from funcad.primitives import device_elements
 from funcad.primitives.arithmetic import abs_, add, div, hypot, mul, neg, pow, sign, square, sub
 from funcad.primitives.comparison import and_, eq, gt, le, select
 from funcad.primitives.special_rules import gauss, numerical, ratio, ufunc
@@ -21,12 +22,14 @@ xlog1py_p = ufunc(
     lambda t, out, x, y: mul(log1p(y), t),
     lambda t, out, x, y: mul(ratio(x, add(1.0, y)), t),
     transpose=lambda ct, x, y: [mul(log1p(y), ct), None],
+    device=device_elements.either_nan,
 )
 entr_p = ufunc("entr", lambda t, out, x: neg(mul(add(log(x), 1.0), t)))
 rel_entr_p = ufunc(
     "rel_entr",
     lambda t, out, x, y: mul(add(log(div(x, y)), 1.0), t),
     lambda t, out, x, y: neg(mul(ratio(x, y), t)),
+    device=device_elements.rel_entr,
 )
 kl_div_p = ufunc(
     "kl_div",
@@ -56,7 +59,7 @@ def _exp_moment_kernel(xp: Any, z: Any, *, n: int) -> Any:
 
 
 exp_moment_p = numerical("exp_moment", _exp_moment_kernel, lambda t, out, z, *, n: mul(exp_moment(z, n + 1), t))
-exprel_p = ufunc("exprel", lambda t, out, x: mul(exp_moment(x, 1), t))
+exprel_p = ufunc("exprel", lambda t, out, x: mul(exp_moment(x, 1), t), device=device_elements.at_infinity(inf))
 
 
 def _slope_by_power(y: Any, m: Any) -> Any:
@@ -80,11 +83,13 @@ inv_boxcox_p = ufunc(
     "inv_boxcox",
     lambda t, out, y, m: mul(pow(out, sub(1.0, m)), t),
     lambda t, out, y, m: neg(mul(mul(pow(out, sub(1.0, m)), _slope_by_power(log(out), m)), t)),
+    device=device_elements.inv_boxcox("exp"),
 )
 inv_boxcox1p_p = ufunc(
     "inv_boxcox1p",
     lambda t, out, y, m: mul(pow(add(1.0, out), sub(1.0, m)), t),
     lambda t, out, y, m: neg(mul(mul(pow(add(1.0, out), sub(1.0, m)), _slope_by_power(log1p(out), m)), t)),
+    device=device_elements.inv_boxcox("expm1"),
 )
 powm1_p = ufunc(
     "powm1",
@@ -117,6 +122,7 @@ pseudo_huber_p = ufunc(
     "pseudo_huber",
     _pseudo_huber_by_delta,
     lambda t, out, delta, r: mul(ratio(mul(r, delta), hypot(delta, r)), t),
+    device=device_elements.pseudo_huber,
 )
 
 

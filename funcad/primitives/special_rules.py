@@ -56,11 +56,15 @@ def function_of(xp: Any, name: str) -> Any:
     return found
 
 
-def scipy_impl(name: str, which: int | None = None) -> Callable[..., Any]:
-    """The value of scipy.special's function (of several, the one at the position `which`)."""
+def scipy_impl(name: str, which: int | None = None, device: Callable[..., Any] | None = None) -> Callable[..., Any]:
+    """The value of scipy.special's function (of several, the one at the position `which`).
+
+    `device(xp, theirs, *args)` computes it where CuPy's function differs, see device_elements.py.
+    """
 
     def impl(xp: Any, *args: Any) -> Any:
-        out = function_of(xp, name)(*args)
+        function = function_of(xp, name)
+        out = function(*args) if xp is np or device is None else device(xp, function, *args)
         out = out if which is None else out[which]
         for a in args:
             if getattr(a, "dtype", None) == np.float16:
@@ -70,9 +74,11 @@ def scipy_impl(name: str, which: int | None = None) -> Callable[..., Any]:
     return impl
 
 
-def ufunc(name: str, *jvp: Any, transpose: Any = None, of: str | None = None, which: int | None = None) -> Primitive:
+def ufunc(
+    name: str, *jvp: Any, transpose: Any = None, of: str | None = None, which: int | None = None, device: Any = None
+) -> Primitive:
     """scipy.special's function of that name (or of the name `of`), with a rule per operand."""
-    return elementwise(name, scipy_impl(of or name, which), jvp, transpose=transpose)
+    return elementwise(name, scipy_impl(of or name, which, device), jvp, transpose=transpose)
 
 
 def missing(name: str, argument: str) -> Callable[..., Any]:

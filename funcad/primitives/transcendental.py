@@ -15,7 +15,7 @@ import numpy as np
 
 from funcad.ir.aval import is_a
 from funcad.ir.primitive import is_linear
-from funcad.primitives import arithmetic
+from funcad.primitives import arithmetic, device_elements
 from funcad.primitives.arithmetic import add, div, hypot, mul, neg, sqrt, square, sub
 from funcad.primitives.comparison import and_, eq, isinf, select
 from funcad.primitives.families import elementwise
@@ -147,13 +147,14 @@ logaddexp2_p = elementwise(
         lambda t, out, x, y: mul(logistic(mul(_LN2, _difference(y, x))), t),
     ],
     emit=lambda e, x, y: e.logaddexp2(x, y),
+    device=device_elements.logaddexp2,
 )
 
 
 def _sinc_impl(xp: Any, x: Any, *, order: int) -> Any:
     """The derivative of this order of sin(u)/u at u = pi * x, times pi**order."""
     if not order:
-        return xp.sinc(x)
+        return np.sinc(x) if xp is np else device_elements.sinc(xp, xp.sinc, x)
     u = xp.asarray(x) * pi
     near = xp.abs(u) < order + 2.0
     v = xp.where(near, u, 0.0)  # Taylor's series near 0 ...

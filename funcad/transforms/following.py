@@ -12,7 +12,6 @@ that the user can still write is protected before it becomes a residual (see ir/
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Sequence
 from typing import Any
 
@@ -20,7 +19,7 @@ import numpy as np
 
 from funcad.ir.aval import Aval, aval_of, ordinary
 from funcad.ir.locks import SMALL, Locks, read_only, root_of
-from funcad.ir.place import NAMESPACES, namespace_of
+from funcad.ir.place import device_in_use, namespace_of, on_device, resident
 from funcad.ir.quiet import hush, unhush
 from funcad.ir.source import Source, user_source
 from funcad.ir.state import state
@@ -145,7 +144,7 @@ class FollowingTrace(Trace):
             nested = nested or type(a) is Tracer
             primals.append(a)
             tangents.append(t)
-        if NAMESPACES or "cupy" in sys.modules:
+        if device_in_use():
             primals = self._move_captured(args, primals)
         if shape is not None and nested and any([type(p) is Tracer for p in primals]):
             return bind(primitive, *[broadcast_to(a, shape) for a in args], **params)
@@ -210,7 +209,7 @@ class FollowingTrace(Trace):
         for a, p in zip(args, primals):
             if type(a) is np.ndarray:
                 if id(a) not in self.moved:
-                    self.moved[id(a)] = (a, xp.asarray(a))
+                    self.moved[id(a)] = (a, resident(xp, a))
                 p = self.moved[id(a)][1]
             result.append(p)
         return result
@@ -267,7 +266,7 @@ def linearize_following(
     source = user_source(4)
     tangents: list[Any] = []
     tape = None
-    if with_tape and not (NAMESPACES or open_traces or "cupy" in sys.modules):
+    if with_tape and not (open_traces or on_device(primals)):
         tape = trace.tape = Tape(trace, protector, primals, differentiated)
         rows = iter(tape.inputs)
         for d in differentiated:

@@ -13,7 +13,6 @@ Trap: the equations of the derived program have no source, since functions at se
 from __future__ import annotations
 
 import marshal
-import sys
 import threading
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -23,7 +22,6 @@ import numpy as np
 from funcad.ir.aval import SCALAR_AVALS, Aval, aval_of
 from funcad.ir.forks import held_over_forks
 from funcad.ir.jaxpr import Equation, Jaxpr, Literal, Var
-from funcad.ir.place import NAMESPACES
 from funcad.ir.state import state
 from funcad.ir.trace import AbstractTrace
 from funcad.ir.tracer import Tracer
@@ -98,7 +96,7 @@ def cached(key: tuple, derive: Callable[[], Any]) -> Any:
 def _key(jaxpr: Jaxpr, residuals: Sequence[Any], cotangents: Sequence[Any]) -> tuple[tuple | None, list[Any]]:
     """What the transpose depends on, and the values of the literals; None if it cannot be cached."""
     equations = jaxpr.equations
-    if not 1 < len(equations) <= MAX_EQUATIONS or NAMESPACES or "cupy" in sys.modules or state.axis_env or state.checked:
+    if not 1 < len(equations) <= MAX_EQUATIONS or state.axis_env or state.checked:
         return None, []
     parts: list[Any] = [len(residuals)]
     for x in residuals:

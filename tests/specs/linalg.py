@@ -203,7 +203,6 @@ SPECS = [
         [(np.array([[1.0, 2.0, 0.3], [-1.5, 0.5, 0.7], [0.2, -0.4, 3.0]]),), (C3,), (np.zeros((0, 0)),)],
         tolerance=1e-5,
         dtypes=("f4",),
-        backends=ON_CPU,  # new in CuPy 14
     ),
     *[
         spec(e.svd_p, svd_anchored, [*SQUARE, *TALL, *WIDE], params={"full_matrices": full}, dtypes=("f4",), tolerance=1e-5)

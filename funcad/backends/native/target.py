@@ -3,10 +3,11 @@
 Idea: `compile_module(text, names)` turns the text of an LLVM module into addresses of functions; whatever has been compiled
 for the same machine before comes from the object cache on disk (cache.py). llvmlite is loaded by the first of `available`,
 `host` and `compile_module`, never by an import. Whether the native engine can be used at all is found out once per process, by
-compiling and running a small kernel whose results are known. Invariants: one thread at a time is inside LLVM; code lives as
-long as the `Compiled` that gave its address, and whoever calls an address keeps it. Traps: LLVM ends the process when code
-needs a symbol that it cannot find, so every external name is looked up first; a lock held by another thread when the process
-forks stays held in the child, so the child gets a new one.
+compiling and running a small kernel whose results are known. Invariants: one thread at a time is inside LLVM, which calls no
+Python, and signals wait until it is left (signals.py); code lives as long as the `Compiled` that gave its address, and whoever
+calls an address keeps it. Traps: LLVM ends the process when code needs a symbol that it cannot find, so every external name is
+looked up first, and when it is given an object that is none; a lock held by another thread when the process forks stays held in
+the child, so the child gets a new one.
 """
 
 from __future__ import annotations
@@ -27,10 +28,13 @@ import numpy as np
 
 from funcad.backends.interpreter import compiling
 from funcad.backends.native import cache
-from funcad.configuration import reports
+from funcad.backends.native.object_file import is_object
+from funcad.backends.native.signals import signals_held
 from funcad.ir.forks import held_over_forks
 
-__all__ = ["Host", "Compiled", "CompilationError", "host", "lanes_of", "available", "why_not", "compile_module", "probes"]
+__all__ = [
+    "Host", "Compiled", "CompilationError", "host", "lanes_of", "available", "why_not", "report", "compile_module", "probes"
+]  # fmt: skip
 
 OLDEST = (0, 44)  # of llvmlite: opaque pointers
 FORMAT = "1"  # of what we keep in the cache; another one makes old entries unreachable
@@ -60,11 +64,12 @@ class Host(NamedTuple):
 class Compiled:
     """Machine code: `address[name]` of each function asked for, valid as long as this object lives."""
 
-    __slots__ = ("address", "_engine", "__weakref__")
+    __slots__ = ("address", "_engine", "_object", "__weakref__")
 
-    def __init__(self, address: dict[str, int], engine: Any):
+    def __init__(self, address: dict[str, int], engine: Any, code: Any):
         self.address = address
         self._engine = engine
+        self._object = code
 
 
 _lock = threading.RLock()
@@ -174,6 +179,9 @@ def _run_probes() -> str:
             wrong = probe()
         except Exception as error:
             wrong = f"{type(error).__name__}: {error}"
+        except BaseException:  # interrupted: it has not said anything
+            _probed -= 1
+            raise
         if wrong:
             return f"the start-up test failed: {wrong}"
     return ""
@@ -223,8 +231,8 @@ def _probe() -> str | None:
 probes.append(_probe)
 
 
-def _report() -> str:
-    """The line of show_config()."""
+def report() -> str:
+    """What works here and where code is kept, or why nothing does, in one line."""
     reason = why_not()
     if reason is not None:
         return f"native engine: not in use: {reason}"
@@ -233,8 +241,6 @@ def _report() -> str:
     where = f"{machine.name}, vectors of {machine.vector_bits} bits"
     return f"native engine: {versions}, {where}; kernels kept in {cache.describe()}"
 
-
-reports.append(_report)
 
 
 # -- compiling
@@ -279,20 +285,31 @@ def compile_module(text: str, names: Sequence[str], keep: bool = True) -> Compil
     with _lock:
         compiled = _alive.get(key)
         if compiled is None or not all(name in compiled.address for name in names):
-            _check_symbols(text)
-            stored = cache.load(key) if keep else None
-            compiled = None if stored is None else _load(stored, names)
-            if compiled is None:
-                compiled = _compile(text, names, key if keep else None, override)
-            _alive[key] = compiled
+            with signals_held():
+                _check_symbols(text)
+                stored = cache.load(key) if keep else None
+                compiled = _load(stored, names) if stored is not None and is_object(stored, _sample(override)) else None
+                if compiled is None:
+                    compiled = _compile(text, names, key if keep else None, override)
+                _alive[key] = compiled
         return compiled
 
 
 def _engine() -> Any:
-    """An engine to load code into. It translates nothing, so its machine is the plain one."""
+    """An engine to load code into. It translates nothing, so it has no module, and its machine is the plain one."""
     llvm = _llvm()
     machine = llvm.Target.from_triple(llvm.get_process_triple()).create_target_machine(jit=True)
-    return llvm.create_mcjit_compiler(llvm.parse_assembly(""), machine)
+    module = llvm.parse_assembly("")
+    engine = llvm.create_mcjit_compiler(module, machine)
+    engine.remove_module(module)
+    return engine
+
+
+@functools.cache
+def _sample(override: str) -> bytes:
+    """An object that has nothing in it."""
+    code: bytes = _target_machine(override).emit_object(_llvm().parse_assembly(""))
+    return code
 
 
 @functools.cache
@@ -309,18 +326,15 @@ def _check_symbols(text: str) -> None:
 
 
 def _load(code: bytes, names: Sequence[str]) -> Compiled | None:
-    """The functions of machine code; None if LLVM does not take it, or it has not all of them.
-
-    The code is handed over as what a cache has for the engine's empty module, which would be translated otherwise.
-    """
+    """The functions of machine code; None if LLVM does not take it, or it has not all of them."""
     try:
-        engine = _engine()
-        engine.set_object_cache(lambda module, code: None, lambda module: code)
+        engine, loaded = _engine(), _llvm().ObjectFileRef.from_data(code)
+        engine.add_object_file(loaded)
         engine.finalize_object()
         address = {name: engine.get_function_address(name) for name in names}
     except RuntimeError:
         return None
-    return Compiled(address, engine) if all(address.values()) else None
+    return Compiled(address, engine, loaded) if all(address.values()) else None
 
 
 def _compile(text: str, names: Sequence[str], key: str | None, override: str) -> Compiled:

@@ -1,0 +1,102 @@
+"""Settings, the environment variables that give their first values, and `show_config()`."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import funcad
+from funcad.configuration import SETTINGS, Config
+
+
+def configured(monkeypatch: pytest.MonkeyPatch, variable: str, value: str) -> Config:
+    for name, *_ in SETTINGS.values():
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv(variable, value)
+    return Config()
+
+
+@pytest.mark.parametrize("name", SETTINGS)
+def test_an_empty_variable_is_as_good_as_none(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    variable, default = SETTINGS[name][:2]
+    config = configured(monkeypatch, variable, "")
+    assert getattr(config, name) == default
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "value"),
+    [
+        ("pool_bytes", "1e9", 10**9),
+        ("pool_bytes", " 1000 ", 1000),
+        ("pool_bytes", "0", 0),
+        ("threads", "2.0", 2),
+        ("engine", "numpy", "numpy"),
+        ("cache_dir", "off", "off"),
+        ("print", "passes", "passes"),
+        ("explain_cache_misses", "1", True),
+        ("explain_cache_misses", "Off", False),
+    ],
+)
+def test_what_variables_mean(name: str, text: str, value: object, monkeypatch: pytest.MonkeyPatch) -> None:
+    found = getattr(configured(monkeypatch, SETTINGS[name][0], text), name)
+    assert found == value and type(found) is type(value)
+
+
+WRONG = [
+    ("engine", "nativ"),
+    ("threads", "-1"),
+    ("threads", "two"),
+    ("pool_bytes", "1.5"),
+    ("pool_bytes", "inf"),
+    ("pool_bytes", "nan"),
+    ("pool_bytes", "1 GiB"),
+    ("print", "pass"),
+    ("explain_cache_misses", "maybe"),
+]
+
+
+@pytest.mark.parametrize(("name", "text"), WRONG)
+def test_what_is_not_understood_is_named(name: str, text: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    variable = SETTINGS[name][0]
+    with pytest.raises(ValueError, match=f"{variable} is '{text}': config: {name} must be"):
+        configured(monkeypatch, variable, text)
+    before = getattr(funcad.config, name)
+    with pytest.raises(ValueError, match=f"config: {name} must be"), funcad.config.set(cache_dir="elsewhere", **{name: text}):
+        pass
+    assert getattr(funcad.config, name) == before and funcad.config.cache_dir != "elsewhere"
+
+
+def test_numbers_that_are_integers_are_taken() -> None:
+    with funcad.config.set(pool_bytes=1e6, threads=True):
+        assert funcad.config.pool_bytes == 10**6 and funcad.config.threads == 1
+    for wrong in (2.5, -1, "", [1]):
+        if wrong != "":
+            with pytest.raises(ValueError, match="config: threads must be a whole number"):
+                funcad.config.update("threads", wrong)
+
+
+def shown(engine: str, before: str = "") -> str:
+    code = f"{before}\nimport funcad\nfuncad.show_config()"
+    done = subprocess.run(
+        [sys.executable, "-W", "error", "-c", code],
+        capture_output=True,
+        text=True,
+        env={**os.environ, "FUNCAD_ENGINE": engine},
+        cwd=Path(funcad.__file__).parent.parent,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def test_show_config_names_the_engine_before_anything_ran() -> None:
+    for engine in ("numpy", "interpreter"):
+        assert f"engine in use: {engine}, as set" in shown(engine)
+    without = shown("", "import sys; sys.modules['llvmlite'] = None")
+    assert "engine in use: numpy\nnative engine: not in use: llvmlite is not installed (pip install llvmlite)" in without
+    pytest.importorskip("llvmlite")
+    assert "engine in use: native\nnative engine: llvmlite" in shown("auto")

@@ -1,0 +1,118 @@
+"""Ctrl-C at any moment of compiling is a KeyboardInterrupt, and the next call is right."""
+
+from __future__ import annotations
+
+import ctypes
+import linecache
+import signal
+import sys
+from collections.abc import Callable
+from types import FrameType
+from typing import Any
+
+import numpy as np
+import pytest
+
+import funcad
+from funcad.backends.native import target
+
+FOLDERS = ("funcad", "llvmlite")
+ADD = "define double @add(double %x) {{\nentry:\n  %y = fadd double %x, {number:e}\n  ret double %y\n}}\n"
+
+
+def watched(frame: FrameType) -> bool:
+    """Is this funcad's or llvmlite's code, and no part of a destructor, which swallows whatever is raised in it?"""
+    name = frame.f_code.co_filename.replace("\\", "/")
+    if not any([f"/{folder}/" in name for folder in FOLDERS]):
+        return False
+    caller: FrameType | None = frame
+    while caller is not None and caller.f_code.co_name != "__del__":
+        caller = caller.f_back
+    return caller is None
+
+
+def on_a_with(frame: FrameType) -> bool:
+    """Is this a `with`? Leaving one is an event of that line, when Python looks for no signals: a lock would stay."""
+    return linecache.getline(frame.f_code.co_filename, frame.f_lineno).lstrip().startswith("with ")
+
+
+class Interrupted:
+    """While this is open, Ctrl-C comes at the n-th line that runs in funcad or in llvmlite."""
+
+    def __init__(self, n: int):
+        self.left = n
+
+    def __enter__(self) -> Interrupted:
+        self.saved = sys.gettrace()
+        sys.settrace(self.trace)
+        return self
+
+    def __exit__(self, *error: Any) -> None:
+        sys.settrace(self.saved)
+
+    def trace(self, frame: FrameType, event: str, arg: Any) -> Any:
+        if event == "call":
+            return self.trace if watched(frame) else None
+        if event == "line" and self.left and not on_a_with(frame):
+            self.left -= 1
+            if not self.left:
+                signal.raise_signal(signal.SIGINT)
+        return self.trace
+
+
+def lines_of(run: Callable[[], Any]) -> int:
+    """How many lines of funcad and llvmlite run."""
+    with Interrupted(10**9) as counter:
+        run()
+    return 10**9 - counter.left
+
+
+def interrupt(run: Callable[[], Any], n: int) -> None:
+    """Run it, interrupted at its n-th line; what comes out is the interrupt and nothing else."""
+    with Interrupted(n) as at:
+        try:
+            run()
+        except KeyboardInterrupt:
+            return
+    assert at.left, f"the interrupt at line {n} of {run} was lost"
+
+
+@pytest.mark.filterwarnings("error::pytest.PytestUnraisableExceptionWarning")
+def test_interrupts_inside_llvm_are_interrupts(tmp_path: Any) -> None:
+    pytest.importorskip("llvmlite")
+    assert target.available()
+
+    def compiled(number: float) -> float:
+        code = target.compile_module(ADD.format(number=number), ["add"])
+        return float(ctypes.CFUNCTYPE(ctypes.c_double, ctypes.c_double)(code.address["add"])(1.0))
+
+    with funcad.config.set(cache_dir=str(tmp_path)):
+        compiled(1.0)
+        for number in (2.0, 1.0):  # compiled; loaded from its file
+            for n in range(1, lines_of(lambda: compiled(number)) + 1):  # noqa: B023 runs at once
+                fresh = number if number == 1.0 else number + n
+                interrupt(lambda: compiled(fresh), n)  # noqa: B023 runs at once
+                assert compiled(fresh) == fresh + 1.0
+        assert not target._lock._is_owned()  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize("engine", ["auto", "numpy", "interpreter"])
+def test_interrupts_of_a_first_call_are_interrupts(engine: str) -> None:
+    x = np.linspace(0.1, 1.0, 5)
+
+    def program() -> Any:
+        step = lambda c, v: (c * 0.5 + np.sin(v), c)
+        return funcad.jit(funcad.grad(lambda x: funcad.scan(step, np.sum(x), x)[0] + np.prod(x)))
+
+    def calls(f: Any) -> Any:
+        f(x)
+        f(x)
+        return f(x)
+
+    with funcad.config.set(engine=engine, cache_dir="off"):
+        expected = calls(program())
+        total = lines_of(lambda: calls(program()))
+        for i in range(40):
+            f = program()
+            interrupt(lambda: calls(f), 1 + (2 * i + 1) * total // 80)  # noqa: B023 runs at once
+            np.testing.assert_allclose(calls(f), expected, rtol=1e-12)
