@@ -30,7 +30,7 @@ ONE = {
     for name in (
         "sin abs square negative conjugate real imag sign floor cumsum sort flip fliplr rot90 tril triu nan_to_num round copy "
         "zeros_like ones_like transpose squeeze atleast_3d diff gradient sinc angle median ptp positive median isfinite "
-        "unwrap fix matrix_transpose diagonal ediff1d nancumsum cov"
+        "unwrap trunc matrix_transpose diagonal ediff1d nancumsum cov"
     ).split()
 }
 MADE: dict[str, Callable[[Any], Any]] = {
