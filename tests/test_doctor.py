@@ -266,6 +266,13 @@ def test_of_two_faults_in_one_sum_both_matter():
     ]  # fmt: skip
 
 
+def test_two_faults_that_need_each_other():
+    report = doctor(lambda x, y: np.maximum(x, y) * 2.0)(-np.inf, -np.inf)
+    assert {n.operation for n in report.forward if not n.harmless} == {"argument x", "argument y"}
+    assert doctor(lambda x, y: np.maximum(x, y) * 2.0)(-np.inf, 1.0).first_forward is None
+    assert doctor(np.floor)(np.inf).first_forward.operation == "argument x"
+
+
 def test_arguments_that_are_not_finite_are_named():
     def f(x, y):
         return np.sum(x * y)

@@ -8,6 +8,7 @@ away is the mask. An operation cuts if its operand's tangent reaches none of its
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -88,12 +89,13 @@ def fate(run: Recording, start: int, pairs: dict[int, tuple[Any, Any]]) -> tuple
     """
     pairs = dict(pairs)
     ends: list[tuple[Entry, bool]] = []  # operations after which both are the same, or the faulty one is finite again
+    lost = False  # behind a cut nothing can be followed
     token = hush()
     try:
         for entry in run.entries[start:]:
             hit = [u.node in pairs for u in entry.uses]
             live = [(n, old) for n, old in zip(entry.nodes, entry.results) if n >= 0]
-            if not any(hit) or not live:
+            if not any(hit):
                 continue
             if not _replayable(entry):
                 pairs.update({n: (old, _mended(old)) for n, old in live})
@@ -101,12 +103,16 @@ def fate(run: Recording, start: int, pairs: dict[int, tuple[Any, Any]]) -> tuple
             faulty, mended = _both(entry, [pairs.get(u.node) for u in entry.uses])
             different = {n: (x, y) for n, x, y in zip(entry.nodes, faulty, mended) if n >= 0 and not same_bits(x, y)}
             pairs.update(different)
+            lost = lost or any(n < 0 and is_bad(x) for n, x in zip(entry.nodes, faulty))
+            if not live:
+                continue
             was_bad = any(is_bad(pairs[u.node][0]) for u, h in zip(entry.uses, hit) if h)
             if not different or (was_bad and not any(is_bad(x) for x, _ in different.values())):
                 ends.append((entry, not different))
     finally:
         unhush(token)
-    if any(is_bad(pairs[node][0]) for _, node in run.outputs if node in pairs):
+    reaches = any(is_bad(pairs[node][0]) for _, node in run.outputs if node in pairs)
+    if reaches or lost and any(is_bad(v) for v, _ in run.outputs):
         return True, "", ""
     masks = [e for e, dies in ends if dies and _selects(e)]
     if masks:
@@ -166,11 +172,14 @@ def forward_findings(run: Recording, paths: Sequence[str]) -> tuple[NotFinite, .
                 key = ("made", entry.primitive, entry.source)
                 grouped.add(key, lambda e=entry, i=i, j=j, f=flags: _made(run, e, i, j, f, budget))  # type: ignore[misc]
     found = [_counted(n, count) for n, count in grouped.found.values()]
-    return tuple([n for n in found if n is not None])
+    found = [n for n in found if n is not None]
+    if all(n.harmless for n in found) and any(is_bad(v) for v, _ in run.outputs):  # none would have done it without another
+        found = [n if n.harmless.startswith("hidden") else replace(n, harmless="") for n in found]
+    return tuple(found)
 
 
 def _counted(found: Any, count: int) -> Any:
-    return found if count == 1 or found is None else type(found)(**{**vars(found), "times": count})
+    return found if count == 1 or found is None else replace(found, times=count)
 
 
 def _own_fault(entry: Entry, result: Any) -> np.ndarray:
