@@ -3,7 +3,8 @@
 Idea: all of `funcad.numpy`, with the standard's answer where NumPy's is another one. Where a function must follow NumPy (a
 plain `np.floor_divide(x, y)` of traced values gives what it gives un-traced), it cannot follow the standard as well, so the few
 that differ stand here a second time: lists of arrays, `finfo` and `iinfo` of arrays, and special cases of `floor_divide`,
-`pow`, `expm1` and `sign`. Operators are NumPy's. Invariant: between special cases each function here is NumPy's own, bit for bit.
+`pow`, `expm1` and `sign`. Operators are NumPy's. Invariant: between special cases each function here is NumPy's own, bit for
+bit.
 """
 
 from __future__ import annotations
