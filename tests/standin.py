@@ -232,7 +232,7 @@ class _Function:
 
     def __init__(self, function: Any):
         self._function = function
-        self.__name__ = function.__name__
+        self.__name__ = getattr(function, "__name__", type(function).__name__)  # SciPy 1.16 has some without a name
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         return _call(self._function, args, kwargs)

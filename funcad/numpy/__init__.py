@@ -405,7 +405,7 @@ def __dir__() -> list[str]:
 
 
 __array_api_version__ = "2024.12"
-__array_namespace_info__ = getattr(_np, "__array_namespace_info__", None)
+__array_namespace_info__ = _np.__array_namespace_info__
 
 
 class _AnyArray(type):
