@@ -1,8 +1,8 @@
 """`python -m tests.old_processor [arguments of pytest]`: the tests as they come out on an older processor.
 
 Idea: NumPy, OpenBLAS, the C library and funcad's own compiler each choose code for the processor that they find, and each
-rounds by the instructions that it has. Here all four are told to do without the newer ones, so a test that holds on this machine
-and fails so depends on a processor. They read the environment when they start: hence a new process.
+rounds by the instructions that it has. Here all four are told to do without the newer ones, so a test that holds on this
+machine and fails so depends on a processor. They read the environment when they start: hence a new process.
 """
 
 from __future__ import annotations
