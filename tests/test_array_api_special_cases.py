@@ -105,3 +105,27 @@ def test_complex_operand_by_another_function(name: str, dtype: Any) -> None:
         for (a, b, (re, im)), found in zip(cases, results.tolist()):
             expected = [re, im] if back == 1.0 else [im, (-re[0], re[1])]
             assert parts_agree(found, expected, tolerance), f"{name}({b}, {-a}): {found} {way}, not {expected}"
+
+
+OTHERWISE = [("pow", (0.5,)), ("pow", (2,)), ("floor_divide", (2,)), ("floor_divide", (2.5,)), ("expm1", ()), ("sign", ())]
+OPERANDS = [np.zeros(0), np.zeros((2, 0), "f4"), np.array([1, 2]), np.array(4.0)]
+OPERANDS += [np.float64(3.0), 3, 3.0, np.int32(5), np.float16(2)]
+
+
+@pytest.mark.parametrize("name,rest", OTHERWISE)
+def test_between_special_cases_they_are_numpys(name: str, rest: tuple) -> None:
+    numpys, ours = getattr(np, name), getattr(xp, name)
+    for x in OPERANDS:
+        expected = numpys(x, *rest)
+        assert type(ours(x, *rest)) is type(expected)
+        for found in (ours(x, *rest), funcad.jit(lambda x: ours(x, *rest))(x)):
+            assert np.asarray(found).dtype == np.asarray(expected).dtype
+            np.testing.assert_allclose(found, expected, rtol=1e-6 if np.asarray(found).dtype.itemsize < 8 else 1e-15)
+    v = np.array([0.3, 2.0, 5.0])
+    for transform in (lambda f: funcad.grad(f), lambda f: funcad.jit(funcad.grad(f)), lambda f: funcad.jit(funcad.hessian(f))):
+        a, b = [transform(lambda v, f=f: np.sum(f(v, *rest) * v))(v) for f in (ours, numpys)]
+        np.testing.assert_allclose(a, b, rtol=1e-14)
+    z = np.array([1 + 2j, -0.5j])
+    if not rest:
+        a, b = [funcad.jvp(f, (z,), (z + 1,))[1] for f in (ours, numpys)]
+        np.testing.assert_allclose(a, b, rtol=1e-14)

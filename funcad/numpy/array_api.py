@@ -159,7 +159,7 @@ def floor_divide(x1: Any, x2: Any, /) -> Any:
     infinite = fnp.logical_or(fnp.isinf(x1), fnp.isinf(x2))
     with np.errstate(invalid="ignore"):
         ordinary = fnp.floor_divide(x1, x2)
-    return fnp.where(infinite, fnp.trunc(fnp.divide(x1, x2)), ordinary)  # the quotient is infinite, NaN or a zero
+    return _where(infinite, fnp.trunc(fnp.divide(x1, x2)), ordinary)  # the quotient is infinite, NaN or a zero
 
 
 def pow(x1: Any, x2: Any, /) -> Any:
@@ -190,7 +190,7 @@ def expm1(x: Any, /) -> Any:
         return fnp.expm1(x)
     with np.errstate(invalid="ignore"):
         power, ordinary = fnp.exp(x), fnp.expm1(x)
-    return fnp.where(fnp.isfinite(x), ordinary, make_complex(fnp.real(power) - 1, fnp.imag(power)))
+    return _where(fnp.isfinite(x), ordinary, make_complex(fnp.real(power) - 1, fnp.imag(power)))
 
 
 def sign(x: Any, /) -> Any:
@@ -204,7 +204,13 @@ def sign(x: Any, /) -> Any:
     result = fnp.sign(x)
     if dtype_of(array_of(x)).kind != "c":
         return result
-    return fnp.where(fnp.isnan(x), dtype_of(result).type(complex(np.nan, np.nan)), result)
+    return _where(fnp.isnan(x), dtype_of(result).type(complex(np.nan, np.nan)), result)
+
+
+def _where(condition: Any, x: Any, y: Any) -> Any:
+    """`numpy.where`, with a scalar of rank 0 as the result, as elementwise functions have it."""
+    result = fnp.where(condition, x, y)
+    return result[()] if type(result) is np.ndarray else result
 
 
 def _is_traced(x: Any) -> bool:
