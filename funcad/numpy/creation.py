@@ -131,50 +131,43 @@ def asfortranarray(a: Any, dtype: Any = None, *, like: Any = None) -> Any:
     return np.atleast_1d(asarray(a, dtype, "F", like=like))
 
 
-def _made(name: str, sizes: tuple, device: Any, like: Any, **options: Any) -> Any:
-    """NumPy's creation function of that name, or the device's; a traced size without a value raises in `__index__`."""
-    if any(type(n) is Tracer for n in sizes):
-        sizes = tuple([n.__index__() if type(n) is Tracer and n.dtype.kind in "iub" else n for n in sizes])
-    return getattr(library(device, like), name)(*sizes, **_given(options))
+def _size(n: Any) -> Any:
+    """A traced size as the number that it is; one without a value raises."""
+    return n.__index__() if type(n) is Tracer and n.dtype.kind in "iub" else n
 
 
-def _given(options: dict[str, Any]) -> dict[str, Any]:
-    """The options that say something: other libraries do not have all of NumPy's."""
-    return {name: value for name, value in options.items() if value is not None}
-
-
-def zeros(shape: Any, dtype: Any = None, order: str | None = None, *, device: Any = None, like: Any = None) -> Any:
+def zeros(shape: Any, dtype: Any = None, order: str = "C", *, device: Any = None, like: Any = None) -> Any:
     """`numpy.zeros`, with device= and like= (an array) to make it elsewhere.
 
     >>> import funcad
     >>> funcad.numpy.zeros((1, 2))
     array([[0., 0.]])
     """
-    return _made("zeros", (shape,), device, like, dtype=dtype, order=order)
+    return library(device, like).zeros(_size(shape), dtype, order)
 
 
-def ones(shape: Any, dtype: Any = None, order: str | None = None, *, device: Any = None, like: Any = None) -> Any:
+def ones(shape: Any, dtype: Any = None, order: str = "C", *, device: Any = None, like: Any = None) -> Any:
     """`numpy.ones`, with device= and like= (an array) to make it elsewhere.
 
     >>> import funcad
     >>> funcad.numpy.ones(2, dtype="f4")
     array([1., 1.], dtype=float32)
     """
-    return _made("ones", (shape,), device, like, dtype=dtype, order=order)
+    return library(device, like).ones(_size(shape), dtype, order)
 
 
-def empty(shape: Any, dtype: Any = None, order: str | None = None, *, device: Any = None, like: Any = None) -> Any:
+def empty(shape: Any, dtype: Any = None, order: str = "C", *, device: Any = None, like: Any = None) -> Any:
     """`numpy.empty`, with device= and like= (an array) to make it elsewhere.
 
     >>> import funcad
     >>> funcad.numpy.empty((2, 0)).shape
     (2, 0)
     """
-    return _made("empty", (shape,), device, like, dtype=dtype, order=order)
+    return library(device, like).empty(_size(shape), dtype, order)
 
 
 def eye(
-    N: Any, M: Any = None, k: Any = 0, dtype: Any = None, order: str | None = None, *, device: Any = None, like: Any = None
+    N: Any, M: Any = None, k: Any = 0, dtype: Any = None, order: str = "C", *, device: Any = None, like: Any = None
 ) -> Any:
     """`numpy.eye`, with device= and like= (an array) to make it elsewhere.
 
@@ -183,7 +176,7 @@ def eye(
     array([[0., 1.],
            [0., 0.]])
     """
-    return _made("eye", (N, M, k), device, like, dtype=dtype, order=order)
+    return library(device, like).eye(_size(N), _size(M), _size(k), dtype, order)
 
 
 def identity(n: Any, dtype: Any = None, *, device: Any = None, like: Any = None) -> Any:
@@ -193,7 +186,7 @@ def identity(n: Any, dtype: Any = None, *, device: Any = None, like: Any = None)
     >>> funcad.numpy.identity(1)
     array([[1.]])
     """
-    return _made("identity", (n,), device, like, dtype=dtype)
+    return library(device, like).identity(_size(n), dtype)
 
 
 def tri(N: Any, M: Any = None, k: Any = 0, dtype: Any = None, *, device: Any = None, like: Any = None) -> Any:
@@ -204,10 +197,10 @@ def tri(N: Any, M: Any = None, k: Any = 0, dtype: Any = None, *, device: Any = N
     array([[1., 0.],
            [1., 1.]])
     """
-    return _made("tri", (N, M, k), device, like, dtype=dtype)
+    return library(device, like).tri(_size(N), _size(M), _size(k), dtype)
 
 
-def indices(dimensions: Any, dtype: Any = None, sparse: bool = False, *, device: Any = None, like: Any = None) -> Any:
+def indices(dimensions: Any, dtype: Any = int, sparse: bool = False, *, device: Any = None, like: Any = None) -> Any:
     """`numpy.indices`, with device= and like= (an array) to make it elsewhere.
 
     >>> import funcad
@@ -215,7 +208,7 @@ def indices(dimensions: Any, dtype: Any = None, sparse: bool = False, *, device:
     array([[0],
            [1]])
     """
-    return _made("indices", (dimensions,), device, like, dtype=dtype, sparse=sparse or None)
+    return library(device, like).indices(dimensions, dtype, **({"sparse": sparse} if sparse else {}))
 
 
 def full(shape: Any, fill_value: Any, dtype: Any = None, order: str = "C", *, device: Any = None, like: Any = None) -> Any:
