@@ -1,4 +1,4 @@
-"""What `pip install -e .` leaves behind, and what the README says about the tests."""
+"""What `pip install -e .` leaves behind."""
 
 from __future__ import annotations
 
