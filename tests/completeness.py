@@ -50,6 +50,7 @@ def cell_of(cell: str, case: Case) -> str:
     """How one case does in one cell."""
     with warnings.catch_warnings():
         warnings.simplefilter("error")
+        warnings.filterwarnings("ignore", "numpy.fix is deprecated")  # by NumPy 2.5, which still has it
         try:
             held = check(cell, case)
         except Exception as error:

@@ -266,7 +266,7 @@ class _Function:
     def __init__(self, function: Any, path: str):
         self._function = function
         self._path = path
-        self.__name__ = getattr(function, "__name__", "at")
+        self.__name__ = getattr(function, "__name__", type(function).__name__)  # SciPy 1.16 has some without a name
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         _note(self._path, args, kwargs)

@@ -50,6 +50,7 @@ LAZY = {"scipy", "cupy", "cupyx", "llvmlite", "mpi4py"}  # heavy or optional: im
 NAMED = {  # the other imports inside functions, with their reasons
     ("ir/quiet.py", "numpy._core.umath"): "a private name of NumPy's, which another version may not have",
     ("tree/containers.py", "dataclasses"): "it loads inspect, and whoever has a dataclass has loaded it",
+    ("tree/containers.py", "annotationlib"): "Python 3.14 has it, which alone needs it",
     ("debug.py", "pdb"): "a debugger is loaded when somebody debugs",
 }
 TOUR = {"sklearn", "matplotlib", "tqdm", "rich"}  # the tour's own
@@ -204,6 +205,7 @@ def test_values_are_told_apart_by_their_real_type(path: Path) -> None:
             kinds = eval(ast.unparse(node.args[1]), vars(module))
         except NameError:  # of the function's own
             continue
+        kinds = getattr(kinds, "__args__", kinds)  # of int | float
         for kind in kinds if isinstance(kinds, tuple) else (kinds,):
             for value in VALUES:
                 taken = issubclass(kind, value) or kind is not object and issubclass(value, kind)

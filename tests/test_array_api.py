@@ -15,6 +15,8 @@ import funcad
 import funcad.numpy as fnp
 from funcad import tree
 from funcad.errors import TracerArrayConversionError
+from funcad.ir.tracer import Tracer
+from funcad.numpy import array_api as xp
 
 X = np.array([[-1.3, 0.4, 2.1], [0.7, -0.2, 1.6]])
 Y = np.array([[0.6, -1.7, 0.9], [1.2, 2.3, -0.5]])
@@ -181,6 +183,8 @@ def same(found, expected):
         np.testing.assert_allclose(x, y, rtol=1e-6 if x.dtype.char in "fF" else 1e-12, atol=1e-12)
 
 
+BUILTIN = {"can_cast", "broadcast_shapes", "isdtype"}  # NumPy's own, some of them written in C
+VARIADIC = {"meshgrid", "broadcast_arrays"}  # by the standard
 VALUES_NEEDED = {"nonzero", "unique_all", "unique_counts", "unique_inverse", "unique_values"}
 
 
@@ -190,9 +194,9 @@ def test_calls_of_the_standard(name, args, kwargs):
     expected = find(np, name)(*args, **kwargs)
 
     def call(*values):
-        xp = next(v for v in values if hasattr(v, "__array_namespace__")).__array_namespace__(api_version="2024.12")
+        namespace = next(v for v in values if type(v) is Tracer).__array_namespace__(api_version="2024.12")
         a, k = back(*values)
-        return find(xp, name)(*a, **k)
+        return find(namespace, name)(*a, **k)
 
     if name not in VALUES_NEEDED and not (name == "repeat" and isinstance(args[1], np.ndarray)):
         same(funcad.jit(call)(*leaves), expected)
@@ -208,15 +212,114 @@ def test_calls_of_the_standard(name, args, kwargs):
         chosen = tuple(leaves[i] for i in floats)
         same(funcad.jvp(with_floats, chosen, chosen)[0], expected)
     a, k = back(*leaves)
+    same(find(xp, name)(*a, **k), expected)
     same(find(fnp, name)(*a, **k), expected)
 
 
 @pytest.mark.parametrize("name,args,kwargs", [pytest.param(*c, id=c[0]) for c in UNTRACED])
 def test_calls_without_arrays(name, args, kwargs):
     expected = find(np, name)(*args, **kwargs)
-    found = find(fnp, name)(*args, **kwargs)
-    same(found, expected) if isinstance(expected, np.ndarray) else None
-    assert isinstance(expected, np.ndarray) or found == expected
+    for namespace in (fnp, xp):
+        found = find(namespace, name)(*args, **kwargs)
+        same(found, expected) if isinstance(expected, np.ndarray) else None
+        assert isinstance(expected, np.ndarray) or found == expected
+
+
+@pytest.mark.parametrize("name,args,kwargs", [pytest.param(*c, id=c[0]) for c in CALLS + UNTRACED if c[0] not in BUILTIN])
+def test_signatures_name_the_arguments(name, args, kwargs):
+    """What an editor and `inspect` see takes the standard's call, by name, without a catch-all."""
+    for namespace in (fnp, xp):
+        signature = inspect.signature(find(namespace, name))
+        signature.bind(*args, **kwargs)
+        catch_all = [p.name for p in signature.parameters.values() if p.kind is p.VAR_KEYWORD]
+        assert not catch_all or name == "meshgrid", f"{name}{signature}"
+        assert name in VARIADIC or not [p for p in signature.parameters.values() if p.kind is p.VAR_POSITIONAL]
+
+
+def test_finfo_and_iinfo_take_arrays_and_give_pythons_numbers():
+    for dtype in ("float32", "float64", "complex64", "complex128"):
+        x = np.zeros(2, dtype)
+        real = x.real.dtype
+        for asked in (dtype, x.dtype, x.dtype.type, x, x[0]):
+            info = xp.finfo(asked)
+            assert info.dtype == real and type(info.bits) is int and info.bits == 8 * real.itemsize
+            for name in ("eps", "max", "min", "smallest_normal"):
+                value = getattr(info, name)
+                assert type(value) is float and value == getattr(np.finfo(real), name)
+        assert funcad.jit(lambda x: x.real * x.__array_namespace__().finfo(x).eps)(x).dtype == real
+    for dtype in ("int8", "uint16", "int64", "uint64"):
+        x = np.zeros(2, dtype)
+        for asked in (dtype, x.dtype, x.dtype.type, x, x[0]):
+            info = xp.iinfo(asked)
+            assert info.dtype == x.dtype and (info.bits, info.max, info.min) == (
+                8 * x.itemsize, int(np.iinfo(dtype).max), int(np.iinfo(dtype).min)
+            )  # fmt: skip
+            assert {type(v) for v in (info.bits, info.max, info.min)} == {int}
+        assert funcad.jit(lambda x: x - x.__array_namespace__().iinfo(x).min)(x).dtype == x.dtype
+    assert "eps=" in repr(xp.finfo(float)) and xp.finfo(float).tiny == np.finfo(float).tiny
+    with pytest.raises(ValueError, match="not inexact"):
+        xp.finfo(np.int64)
+    with pytest.raises(ValueError, match="nvalid integer"):
+        xp.iinfo(V)
+    with pytest.raises(AttributeError, match="no_such"):
+        xp.finfo(float).no_such  # noqa: B018 the lookup is what is tested
+
+
+def test_lists_where_the_standard_says_lists():
+    def f(x):
+        namespace = x.__array_namespace__()
+        lists = [namespace.meshgrid(x, x), namespace.broadcast_arrays(x, x[:, None])]
+        assert [type(value) for value in lists] == [list, list]
+        assert type(namespace.unstack(x)) is tuple and type(namespace.nonzero(np.ones(2))) is tuple
+        return lists
+
+    for outs in (funcad.jit(f)(np.arange(3.0)), [xp.meshgrid(V, V), xp.broadcast_arrays(V, A)]):
+        assert [len(out) for out in outs] == [2, 2] and all(isinstance(out, list) for out in outs)
+    assert type(fnp.broadcast_arrays(V, A)) is tuple and type(fnp.meshgrid(V, V)) is tuple  # as NumPy's
+
+
+@pytest.mark.parametrize("name", ["fftfreq", "rfftfreq"])
+def test_frequencies_have_the_dtype_asked_for(name):
+    ours, theirs = getattr(fnp.fft, name), getattr(np.fft, name)
+    for dtype in (np.float32, "float64", None):
+        for n in (1, 4, 5):
+            found = ours(n, d=0.1, dtype=dtype)
+            assert found.dtype == (dtype or np.float64)
+            np.testing.assert_array_equal(found, theirs(n, d=0.1).astype(dtype or np.float64))
+        traced = funcad.jit(lambda d, dtype=dtype: ours(4, d=d, dtype=dtype))(0.1)
+        assert traced.dtype == (dtype or np.float64)
+        np.testing.assert_allclose(traced, theirs(4, d=0.1), rtol=1e-6)
+    assert funcad.jit(lambda x: ours(4, dtype=x.dtype) * x[0])(np.ones(3, np.float32)).dtype == np.float32
+    with pytest.raises(ValueError, match="real floating-point"):
+        ours(4, dtype=np.int64)
+
+
+CREATION = {
+    "arange": ["3", "1, 5", "1, 9, 2", "5, step=2", "stop=3", "1, stop=4, step=2", "1, 5, 1, 'f4'", "5, None", "5, None, 2"]
+    + ["0.5, 3", "3, 0, -1", "start=1, stop=4", "np.int8(3)"],
+    "linspace": ["0, 1", "0, 1, 3", "0, 1, 3, False", "0, 1, 3, True, True", "[0, 1], 2, 3, axis=1", "0, 1, num=4, dtype='f4'"]
+    + ["start=0, stop=2, num=2"],
+    "zeros": ["3", "(2, 1), int", "(2, 1), 'f4', 'F'", "shape=2, dtype=bool"],
+    "ones": ["3", "(2, 1), int, 'F'"],
+    "eye": ["2", "2, 3", "2, 3, 1, int", "2, k=-1, order='F'", "2, None, 1"],
+    "identity": ["2", "2, int"],
+    "tri": ["2", "2, 3, -1, int"],
+    "indices": ["(2, 3)", "(2, 3), np.int8", "(2, 3), sparse=True"],
+}
+
+
+@pytest.mark.parametrize("name,arguments", [(name, text) for name, texts in CREATION.items() for text in texts])
+def test_creation_functions_take_every_call_that_numpys_take(name, arguments):
+    found, expected = [eval(f"{module}.{name}({arguments})", {"np": np, "fnp": fnp}) for module in ("fnp", "np")]
+    same(found, expected)
+    for x, y in zip(tree.leaves(found), tree.leaves(expected)):
+        np.testing.assert_array_equal(x, y)
+        assert np.asarray(x).strides == np.asarray(y).strides
+
+
+def test_a_range_needs_a_bound():
+    with pytest.raises(TypeError):
+        fnp.arange()
 
 
 def test_every_name_of_the_standard_is_called():
@@ -251,7 +354,7 @@ def test_names_and_info():
 def test_namespace_versions():
     def f(x):
         for version in (None, "2021.12", "2022.12", "2023.12", "2024.12"):
-            assert x.__array_namespace__(api_version=version) is fnp
+            assert x.__array_namespace__(api_version=version) is xp
         with pytest.raises(ValueError, match="2019.01"):
             x.__array_namespace__(api_version="2019.01")
         return x

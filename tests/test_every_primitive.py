@@ -192,6 +192,7 @@ def test_memory_layout_does_not_matter(op: OpSpec) -> None:
                 assert_close(a, b, rtol=1e-12 if is_double(args) else 1e-5, what=f"{op.id}, other memory layout")
 
 
+@pytest.mark.filterwarnings("ignore:dtype=>.* is not supported by lfilter")  # SciPy 1.16 says so and goes on
 @specs()
 def test_byte_order_does_not_matter(op: OpSpec) -> None:
     for args in samples(op):

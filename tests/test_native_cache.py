@@ -244,9 +244,10 @@ def test_text_with_addresses_goes_to_no_file(place: Path) -> None:
 
 
 def test_processors_do_not_share_code(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    target.compile_module(add(4.25), ["add"])
-    monkeypatch.setenv(target.OVERRIDE, "x86-64-v2" if "sse2" in target.host().features else "generic")
-    target.compile_module(add(4.25), ["add"])
+    two = ("x86-64-v2", "x86-64-v3") if "sse2" in target.host().features else ("generic", "generic:neon")
+    for processor in two:
+        monkeypatch.setenv(target.OVERRIDE, processor)
+        target.compile_module(add(4.25), ["add"])
     assert len(files(place)) == 2
 
 

@@ -316,7 +316,7 @@ def test_equal_groups_share_their_code() -> None:
         equation = build.equation(build.put(arithmetic.mul_p, build.put(arithmetic.add_p, x, x), factor))
         return kernels.Elementwise(equation.params["jaxpr"], (n,))
 
-    a, b, c = made(100, 2.5), made(230, 2.5), made(100, 3.5)
+    a, b, c = made(1001, 2.5), made(2301, 2.5), made(1001, 3.5)  # long enough to be unrolled with vectors of any length
     code = [owner.default.plain().kept[0] for owner in (a, b, c)]
     assert code[0] is code[1] and code[0] is not code[2]
 

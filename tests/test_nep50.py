@@ -74,8 +74,8 @@ def check(actual, expected, what):
 
 
 def pairs(name):
-    if name == "pow" and np.lib.NumpyVersion(np.__version__) < "2.1.0":
-        pytest.skip("in NumPy 2.0, x ** y of rank 0 forgets the dtype of the other operand")
+    if name == "pow" and (np.array(True) ** np.float16(2)).dtype != np.float16:
+        pytest.skip("before NumPy 2.3, x ** y of rank 0 may forget the dtype of the other operand")
     for x in OPERANDS:
         for y in OPERANDS:
             yield x, y

@@ -1,11 +1,16 @@
-"""The README's Python blocks print what they say they print, and its two commands are where .ci/run finds them."""
+"""The README's Python blocks print what they say they print, and its commands are where .ci/run finds them."""
 
 import contextlib
 import io
+import os
 import re
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
+
+from tests.old_processor import environment
 
 README = (Path(__file__).parents[1] / "README.md").read_text(encoding="utf-8")
 BLOCKS = re.findall(r"^```python\n(.*?)^```", README, re.DOTALL | re.MULTILINE)
@@ -24,10 +29,45 @@ def test_there_are_examples_of_the_four_transformations():
     assert all(any(f"{name}(" in block or f"@{name}" in block for block in BLOCKS) for name in ("grad", "hvp", "vmap", "jit"))
 
 
+def command(name):
+    found = re.findall(rf"^<!-- ci:{name} -->\n\n*```bash\n([^\n]*)\n```$", README, re.MULTILINE)
+    assert len(found) == 1
+    return found[0]
+
+
 @pytest.mark.parametrize("name", ["tour", "test"])
 def test_command_is_one_line_below_its_marker(name):
-    found = re.findall(rf"^<!-- ci:{name} -->\n\n*```bash\n([^\n]*)\n```$", README, re.MULTILINE)
-    assert len(found) == 1 and found[0].startswith("python3 -m venv .venv && ")
+    assert command(name).startswith("python3 -m venv .venv && ")
+
+
+def test_the_subset_names_test_files():
+    """Each pattern stands for files, the engines' tests are among them, and the slowest others are not."""
+    start, braces = ".venv/bin/python -m pytest tests/test_{", "}.py"
+    line = command("subset")
+    assert line.startswith(start) and line.endswith(braces)
+    here = Path(__file__).parent
+    files = {}
+    for pattern in line.removeprefix(start).removesuffix(braces).split(","):
+        files[pattern] = {p.name for p in here.glob(f"test_{pattern}.py")}
+        assert files[pattern], f"{pattern} is no test file"
+    chosen = set().union(*files.values())
+    native = {p.name for p in here.glob("test_native_*.py")}
+    assert chosen >= {"test_smoke.py", "test_engines.py", "test_engine_fuzz.py", *native}
+    slow = {"test_surface.py", "test_passes_programs.py", "test_every_primitive.py", "test_notebooks.py", "test_tour.py"}
+    assert not chosen & slow and all((here / name).exists() for name in slow)
+
+
+def test_the_older_processor_does_without_what_this_one_has():
+    """What `tests.old_processor` sets is read: NumPy and funcad's compiler say so."""
+    ask = (
+        "import numpy as np; from numpy._core._multiarray_umath import __cpu_dispatch__, __cpu_features__;"
+        "from funcad.backends.native import target;"
+        "print([f for f in __cpu_dispatch__ if __cpu_features__[f]], target.host().vector_bits if target.available() else 128)"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", ask], env={**os.environ, **environment()}, capture_output=True, text=True, check=True
+    )
+    assert done.stdout.split() == ["[]", "128"]
 
 
 # -- the name on the public package index is somebody else's: what is missing is named itself, or comes from the checkout

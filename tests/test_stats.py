@@ -313,6 +313,10 @@ def test_ranks_and_modes_of_traced_data() -> None:
                 np.testing.assert_array_equal(found, scipy_stats.rankdata(data, method, axis=axis))
             found = jit(lambda z, a=axis: stats.mode(z, a, keepdims=True))(data)
             np.testing.assert_array_equal(found, scipy_stats.mode(data, axis, keepdims=True))
+    for dtype in (np.float32, np.int8, np.bool_):  # SciPy's dtypes, which changed with 1.18
+        for method in ("average", "min", "dense"):
+            found = jit(lambda z, m=method: stats.rankdata(z, m))(np.array([1, 0, 1], dtype))
+            assert found.dtype == scipy_stats.rankdata(np.array([1, 0, 1], dtype), method).dtype
     missing = np.array([1.0, np.nan, 2.0])
     assert np.isnan(jit(stats.rankdata)(missing)).all()
     x = np.array([0.3, 0.1, 0.2])

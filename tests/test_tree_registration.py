@@ -7,7 +7,7 @@ import re
 import subprocess
 import sys
 from collections import namedtuple
-from dataclasses import InitVar, dataclass, field
+from dataclasses import KW_ONLY, InitVar, dataclass, field
 
 import numpy as np
 import pytest
@@ -128,6 +128,23 @@ def test_register_dataclass():
 
     tree.register_dataclass(Plain, ["w"], [])
     assert tree.map(operator.neg, Plain(w=1)).w == -1
+
+
+def test_keyword_only_marker_is_no_field():
+    @dataclass
+    class Point:
+        x: float
+        _: KW_ONLY
+        y: float = 1.0
+
+    tree.register_dataclass(Point)
+    assert tree.map(lambda v: 2 * v, Point(1.0, y=3.0)) == Point(2.0, y=6.0)
+
+    class Same(Point):  # adds nothing: what it inherits is known
+        pass
+
+    tree.register_dataclass(Same)
+    assert tree.leaves(Same(1.0, y=3.0)) == [1.0, 3.0]
 
 
 def test_register_dataclass_mistakes():

@@ -111,7 +111,8 @@ def caller() -> tuple[str, list[str]]:
     if frame is not None and not is_internal(frame.f_code.co_filename):
         operation, operand = frame.f_code.co_code[frame.f_lasti : frame.f_lasti + 2]
         name = opname[operation]
-        return "subscript" if name == "BINARY_SUBSCR" or (name == "BINARY_OP" and operand == _SUBSCRIPT) else "", []
+        subscript = name in ("BINARY_SUBSCR", "BINARY_SLICE") or (name == "BINARY_OP" and operand == _SUBSCRIPT)
+        return "subscript" if subscript else "", []
     found: dict[str, list[str]] = {"scipy": [], "numpy": []}
     while frame is not None and is_internal(frame.f_code.co_filename):
         parts = itertools.takewhile(lambda part: part[:1] != "_", str(frame.f_globals.get("__name__")).split(".")[1:])

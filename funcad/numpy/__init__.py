@@ -379,7 +379,7 @@ floating, complexfloating, character = _np.floating, _np.complexfloating, _np.ch
 flexible, object_, dtype, finfo, iinfo, ufunc = _np.flexible, _np.object_, _np.dtype, _np.finfo, _np.iinfo, _np.ufunc
 ComplexWarning = _np.exceptions.ComplexWarning
 
-_LATER_MODULES = ["linalg", "fft"]
+_LATER_MODULES = ["linalg", "fft", "array_api"]
 _LATER_NAMES = {  # name -> the module that is loaded at its first use
     "i0": "bessel",
     **dict.fromkeys(["poly", "polydiv", "polyfit", "roots"], "polynomials"),

@@ -136,27 +136,84 @@ def asfortranarray(a: Any, dtype: Any = None, *, like: Any = None) -> Any:
     return np.atleast_1d(asarray(a, dtype, "F", like=like))
 
 
-def _maker(name: str, shaped: int) -> Callable[..., Any]:
-    """A creation function of NumPy's with device= and like=; a traced size without a value raises in `__index__`."""
-
-    def make(*args: Any, device: Any = None, like: Any = None, **kwargs: Any) -> Any:
-        xp = library(device, like)
-        if any(type(a) is Tracer for a in args):
-            args = tuple([a.__index__() if type(a) is Tracer and a.dtype.kind in "iub" else a for a in args])
-        return getattr(xp, name)(*args, **kwargs)
-
-    make.__name__ = make.__qualname__ = name
-    make.__doc__ = f"`numpy.{name}`, with device= and like= (an array) to make it elsewhere."
-    return make
+def _size(n: Any) -> Any:
+    """A traced size as the number that it is; one without a value raises."""
+    return n.__index__() if type(n) is Tracer and n.dtype.kind in "iub" else n
 
 
-zeros = _maker("zeros", 0)
-ones = _maker("ones", 0)
-empty = _maker("empty", 0)
-eye = _maker("eye", 0)
-identity = _maker("identity", 0)
-tri = _maker("tri", 0)
-indices = _maker("indices", 0)
+def zeros(shape: Any, dtype: Any = None, order: str = "C", *, device: Any = None, like: Any = None) -> Any:
+    """`numpy.zeros`, with device= and like= (an array) to make it elsewhere.
+
+    >>> import funcad
+    >>> funcad.numpy.zeros((1, 2))
+    array([[0., 0.]])
+    """
+    return library(device, like).zeros(_size(shape), dtype, order)
+
+
+def ones(shape: Any, dtype: Any = None, order: str = "C", *, device: Any = None, like: Any = None) -> Any:
+    """`numpy.ones`, with device= and like= (an array) to make it elsewhere.
+
+    >>> import funcad
+    >>> funcad.numpy.ones(2, dtype="f4")
+    array([1., 1.], dtype=float32)
+    """
+    return library(device, like).ones(_size(shape), dtype, order)
+
+
+def empty(shape: Any, dtype: Any = None, order: str = "C", *, device: Any = None, like: Any = None) -> Any:
+    """`numpy.empty`, with device= and like= (an array) to make it elsewhere.
+
+    >>> import funcad
+    >>> funcad.numpy.empty((2, 0)).shape
+    (2, 0)
+    """
+    return library(device, like).empty(_size(shape), dtype, order)
+
+
+def eye(
+    N: Any, M: Any = None, k: Any = 0, dtype: Any = None, order: str = "C", *, device: Any = None, like: Any = None
+) -> Any:
+    """`numpy.eye`, with device= and like= (an array) to make it elsewhere.
+
+    >>> import funcad
+    >>> funcad.numpy.eye(2, k=1)
+    array([[0., 1.],
+           [0., 0.]])
+    """
+    return library(device, like).eye(_size(N), _size(M), _size(k), dtype, order)
+
+
+def identity(n: Any, dtype: Any = None, *, device: Any = None, like: Any = None) -> Any:
+    """`numpy.identity`, with device= and like= (an array) to make it elsewhere.
+
+    >>> import funcad
+    >>> funcad.numpy.identity(1)
+    array([[1.]])
+    """
+    return library(device, like).identity(_size(n), dtype)
+
+
+def tri(N: Any, M: Any = None, k: Any = 0, dtype: Any = None, *, device: Any = None, like: Any = None) -> Any:
+    """`numpy.tri`, with device= and like= (an array) to make it elsewhere.
+
+    >>> import funcad
+    >>> funcad.numpy.tri(2)
+    array([[1., 0.],
+           [1., 1.]])
+    """
+    return library(device, like).tri(_size(N), _size(M), _size(k), dtype)
+
+
+def indices(dimensions: Any, dtype: Any = int, sparse: bool = False, *, device: Any = None, like: Any = None) -> Any:
+    """`numpy.indices`, with device= and like= (an array) to make it elsewhere.
+
+    >>> import funcad
+    >>> funcad.numpy.indices((2, 1), sparse=True)[0]
+    array([[0],
+           [1]])
+    """
+    return library(device, like).indices(dimensions, dtype, **({"sparse": sparse} if sparse else {}))
 
 
 def full(shape: Any, fill_value: Any, dtype: Any = None, order: str = "C", *, device: Any = None, like: Any = None) -> Any:
@@ -230,17 +287,21 @@ def astype(x: Any, dtype: Any, /, *, copy: bool = True, device: Any = None) -> A
     return convert(array_of(x), np.dtype(dtype))
 
 
-def arange(*args: Any, dtype: Any = None, device: Any = None, like: Any = None, **kwargs: Any) -> Any:
-    """`numpy.arange`; the ends and the step must have values, for the size depends on them.
+def arange(
+    start: Any = None, stop: Any = None, step: Any = None, dtype: Any = None, *, device: Any = None, like: Any = None
+) -> Any:
+    """`numpy.arange`; the ends and the step must have values, for the size depends on them. One bound is the end.
 
     >>> import funcad
     >>> funcad.numpy.arange(3)
     array([0, 1, 2])
     """
-    if is_traced(args, kwargs):
-        names = ("start", "stop", "step")
-        values = dict(zip(names if len(args) > 1 else ("stop",), args)) | kwargs
-        start, stop, step = values.get("start", 0), values["stop"], values.get("step", 1)
+    if start is None or stop is None:
+        start, stop = None, stop if start is None else start
+    bounds = (stop,) if start is None and step is None else (0 if start is None else start, stop)
+    bounds = bounds if step is None else (*bounds, step)
+    if is_traced(bounds):
+        start, stop, step = 0 if start is None else start, stop, 1 if step is None else step
         plain = [concrete_value(v) for v in (start, stop, step)]
         if any(type(v) is Tracer for v in plain):
             raise TypeError(
@@ -250,7 +311,7 @@ def arange(*args: Any, dtype: Any = None, device: Any = None, like: Any = None, 
         n = len(np.arange(*plain))
         result = start + step * np.arange(n)
         return result if dtype is None else convert(result, np.dtype(dtype))
-    return library(device, like).arange(*args, dtype=dtype, **kwargs)
+    return library(device, like).arange(*bounds, dtype=dtype)
 
 
 def _ends(start: Any, stop: Any) -> list[Any]:
@@ -283,14 +344,19 @@ def _linspace(
     return (result, step) if retstep else result
 
 
-def linspace(*args: Any, device: Any = None, like: Any = None, **kwargs: Any) -> Any:
+def linspace(
+    start: Any, stop: Any, num: Any = 50, endpoint: bool = True, retstep: bool = False, dtype: Any = None, axis: int = 0, *,
+    device: Any = None, like: Any = None,
+) -> Any:  # fmt: skip
     """`numpy.linspace`, with device= and like=; the ends may be traced.
 
     >>> import funcad
     >>> float(funcad.grad(lambda x: funcad.numpy.linspace(0.0, x, 3).sum())(1.0))
     1.5
     """
-    return _linspace(*args, **kwargs) if is_traced(args, kwargs) else library(device, like).linspace(*args, **kwargs)
+    if is_traced((start, stop, num)):
+        return _linspace(start, stop, num, endpoint, retstep, dtype, axis)
+    return library(device, like).linspace(start, stop, num, endpoint, retstep, dtype, axis)
 
 
 @implements("logspace")

@@ -14,7 +14,9 @@ from typing import Any
 import numpy as np
 
 from funcad.ir.aval import dtype_of, shape_of
+from funcad.ir.tracer import Tracer
 from funcad.numpy.axes import array_of, axes_of
+from funcad.numpy.creation import astype, library
 from funcad.numpy.dispatch import implements, refuse
 from funcad.primitives.conversion import complex_dtype, conj, convert
 from funcad.primitives.fft import SWAPPED
@@ -222,13 +224,32 @@ def ifftshift(x: Any, axes: Any = None) -> Any:
     return _shifts(x, axes, -1)
 
 
-@implements("fft.fftfreq")
-def fftfreq(n: int, d: Any = 1.0, device: Any = None) -> Any:
-    """`numpy.fft.fftfreq`; the sample spacing may be traced."""
-    return np.fft.fftfreq(n) / d
+def _frequencies(name: str, n: int, d: Any, device: Any, dtype: Any) -> Any:
+    if dtype is not None and np.dtype(dtype).kind != "f":
+        raise ValueError(f"np.fft.{name}: dtype must be a real floating-point one, got {np.dtype(dtype)}")
+    traced = type(d) is Tracer
+    frequencies = getattr(library(device, None if device is not None else 1.0 if traced else d).fft, name)
+    result = frequencies(n) / d if traced else frequencies(n, d)
+    return result if dtype is None else astype(result, dtype)
 
 
-@implements("fft.rfftfreq")
-def rfftfreq(n: int, d: Any = 1.0, device: Any = None) -> Any:
-    """`numpy.fft.rfftfreq`; the sample spacing may be traced."""
-    return np.fft.rfftfreq(n) / d
+@implements("fft.fftfreq", always=True)
+def fftfreq(n: int, d: Any = 1.0, device: Any = None, *, dtype: Any = None) -> Any:
+    """`numpy.fft.fftfreq`; the sample spacing may be traced. `dtype` is the array API standard's.
+
+    >>> from funcad.numpy import fft
+    >>> fft.fftfreq(4, dtype="f4")
+    array([ 0.  ,  0.25, -0.5 , -0.25], dtype=float32)
+    """
+    return _frequencies("fftfreq", n, d, device, dtype)
+
+
+@implements("fft.rfftfreq", always=True)
+def rfftfreq(n: int, d: Any = 1.0, device: Any = None, *, dtype: Any = None) -> Any:
+    """`numpy.fft.rfftfreq`; the sample spacing may be traced. `dtype` is the array API standard's.
+
+    >>> from funcad.numpy import fft
+    >>> fft.rfftfreq(4, dtype="f4")
+    array([0.  , 0.25, 0.5 ], dtype=float32)
+    """
+    return _frequencies("rfftfreq", n, d, device, dtype)

@@ -339,10 +339,10 @@ _API_VERSIONS = (None, "2021.12", "2022.12", "2023.12", "2024.12")
 
 
 def array_namespace(api_version: Any = None) -> Any:
-    """`funcad.numpy`, as `__array_namespace__` gives it."""
+    """`funcad.numpy.array_api`, as `__array_namespace__` gives it."""
     if api_version not in _API_VERSIONS:
         raise ValueError(f'Version "{api_version}" of the Array API Standard is not supported.')
-    return namespace[0]
+    return namespace[0].array_api
 
 
 namespace: list[Any] = [None]  # the module funcad.numpy, set by its __init__

@@ -289,19 +289,20 @@ def _sort(a: Any, axis: Any = -1, kind: Any = None, order: Any = None, *, stable
     return sorting.sort(x, axis)
 
 
-def sort(a: Any, *args: Any, descending: bool = False, **kwargs: Any) -> Any:
+def _order_given(kind: Any, order: Any, stable: Any) -> dict[str, Any]:
+    """The options that say something: device libraries do not have all of NumPy's."""
+    return {name: v for name, v in (("kind", kind), ("order", order), ("stable", stable)) if v is not None}
+
+
+def sort(a: Any, axis: Any = -1, kind: Any = None, order: Any = None, *, stable: Any = None, descending: bool = False) -> Any:
     """`numpy.sort`; the derivative goes to where the elements came from. `descending` is the array API standard's.
 
     >>> import numpy as np, funcad.numpy as fnp
     >>> fnp.sort(np.array([2.0, 1.0, 3.0]), descending=True)
     array([3., 2., 1.])
     """
-    return np.flip(_sort(a, *args, **kwargs), _axis_given(args, kwargs)) if descending else _sort(a, *args, **kwargs)
-
-
-def _axis_given(args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
-    axis = args[0] if args else kwargs.get("axis", -1)
-    return 0 if axis is None else axis
+    result = _sort(a, axis, **_order_given(kind, order, stable))
+    return np.flip(result, 0 if axis is None else axis) if descending else result
 
 
 @implements("argsort")
@@ -311,7 +312,7 @@ def _argsort(a: Any, axis: Any = -1, kind: Any = None, order: Any = None, *, sta
     return sorting.argsort(x, axis, stable=bool(stable) or kind in ("stable", "mergesort"))
 
 
-def argsort(a: Any, *args: Any, descending: bool = False, **kwargs: Any) -> Any:
+def argsort(a: Any, axis: Any = -1, kind: Any = None, order: Any = None, *, stable: Any = None, descending: Any = False) -> Any:
     """`numpy.argsort`; `descending` is the array API standard's: equal elements stay in their order.
 
     >>> import numpy as np, funcad.numpy as fnp
@@ -319,10 +320,9 @@ def argsort(a: Any, *args: Any, descending: bool = False, **kwargs: Any) -> Any:
     array([2, 0, 1])
     """
     if not descending:
-        return _argsort(a, *args, **kwargs)
-    if kwargs.get("order") is not None or len(args) > 2:
-        refuse("funcad.numpy.argsort with descending=True", order=kwargs.get("order", args[-1] if args else None))
-    x, axis = _sort_arguments(a, args[0] if args else kwargs.get("axis", -1))
+        return _argsort(a, axis, **_order_given(kind, order, stable))
+    refuse("funcad.numpy.argsort with descending=True", order=order)
+    x, axis = _sort_arguments(a, axis)
     return sorting.argsort(x, axis, stable=True, descending=True)
 
 

@@ -8,6 +8,7 @@ arrays, never before. A function that this version of SciPy does not have, or th
 
 from __future__ import annotations
 
+import functools
 import importlib
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -15,7 +16,7 @@ from typing import Any
 from funcad.numpy.dispatch import find, lifted, public_function, refuse, where_am_i
 from funcad.primitives.special_rules import ufunc_behind
 
-__all__ = ["implements", "scipy_function", "absent", "refuse", "where_am_i"]
+__all__ = ["implements", "scipy_function", "keeps_single_precision", "absent", "refuse", "where_am_i"]
 
 
 def _module(name: str) -> Any:
@@ -37,6 +38,13 @@ def _of_library(library: str, path: Sequence[str]) -> Any:
 def scipy_function(name: str) -> Any:
     """SciPy's own function (`scipy_function("linalg.expm")`), or None if this version has none of that name."""
     return ufunc_behind(_of_library("scipy", name.split(".")))
+
+
+@functools.cache
+def keeps_single_precision() -> bool:
+    """Since 1.18 several functions of SciPy's answer float32 with float32, where they gave float64 or int64 before."""
+    version = importlib.import_module("scipy").__version__.split(".")
+    return (int(version[0]), int(version[1])) >= (1, 18)
 
 
 def absent(module: str, lazy: Callable[[str], Any] | None = None) -> Callable[[str], Any]:

@@ -8,6 +8,7 @@ registration and share one kind, whose meta is their class.
 from __future__ import annotations
 
 import functools
+import sys
 from collections import OrderedDict, defaultdict
 from operator import attrgetter
 
@@ -351,7 +352,7 @@ def static(**options: Any) -> Any:
 def _dataclass_fields(cls: type, dropped: Sequence[str]) -> dict[str, bool] | None:
     """The fields and whether each is static; None if `cls` is no dataclass, or derives from one and adds fields."""
     known = getattr(cls, "__dataclass_fields__", None)
-    if known is None or not cls.__dict__.get("__annotations__", {}).keys() <= known.keys():
+    if known is None or "__dataclass_fields__" not in cls.__dict__ and not _own_annotations(cls).keys() <= known.keys():
         return None
     import dataclasses  # it loads inspect, and the user of a dataclass has it loaded already
 
@@ -366,6 +367,15 @@ def _dataclass_fields(cls: type, dropped: Sequence[str]) -> dict[str, bool] | No
             )
         fields[field.name] = bool(field.metadata.get("static", False))
     return fields
+
+
+def _own_annotations(cls: type) -> dict[str, Any]:
+    """The annotations of the class body, not of its bases. From Python 3.14 on they are made when somebody asks."""
+    if sys.version_info < (3, 14):
+        return cls.__dict__.get("__annotations__", {})
+    import annotationlib
+
+    return annotationlib.get_annotations(cls, format=annotationlib.Format.FORWARDREF)
 
 
 def _getter(names: tuple[str, ...]) -> Callable[[Any], tuple[Any, ...]]:

@@ -1,5 +1,7 @@
 """Cases of funcad.scipy.linalg."""
 
+import inspect
+
 import numpy as np
 import scipy.linalg
 
@@ -112,6 +114,10 @@ SOLVE = [
     for b in ([V] if kind in ("general", "symmetric", "hermitian") else [B])
 ]  # fmt: skip
 
+ASSUMING = [  # an option of SciPy 1.17
+    of("inv", S, kwargs={"assume_a": "pos"}, reference=lambda a, **k: np.linalg.inv(np.triu(a) + np.triu(a, 1).T))
+    for _ in range("assume_a" in inspect.signature(scipy.linalg.inv).parameters)
+]
 CASES = [
     *SOLVE,
     of("solve", STACK, B),
@@ -120,7 +126,7 @@ CASES = [
     of("inv", A),
     of("inv", C),
     of("inv", STACK),
-    of("inv", S, kwargs={"assume_a": "pos"}, reference=lambda a, **k: np.linalg.inv(np.triu(a) + np.triu(a, 1).T)),
+    *ASSUMING,
     of("det", A),
     of("det", C),
     of("det", STACK),

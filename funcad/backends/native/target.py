@@ -36,7 +36,7 @@ __all__ = [
     "Host", "Compiled", "CompilationError", "host", "lanes_of", "available", "why_not", "report", "compile_module", "probes"
 ]  # fmt: skip
 
-OLDEST = (0, 44)  # of llvmlite: opaque pointers
+OLDEST = (0, 45)  # of llvmlite: LLVM 20, whose pointers are opaque without an option
 FORMAT = "1"  # of what we keep in the cache; another one makes old entries unreachable
 OVERRIDE = "FUNCAD_NATIVE_TARGET"  # "x86-64-v2" or "NAME:feature,feature": compile for another processor, for tests
 _FEATURES = {  # of the processors that an override may name without features
@@ -87,8 +87,6 @@ def _llvm() -> Any:
 
     if _version(llvmlite.__version__) < OLDEST:
         raise ImportError(f"llvmlite {llvmlite.__version__} is too old, {'.'.join(map(str, OLDEST))} is needed")
-    if _version(llvmlite.__version__) < (0, 45):  # later versions do it by themselves, and raise when asked
-        llvm.initialize()
     llvm.initialize_native_target()
     llvm.initialize_native_asmprinter()
     return llvm

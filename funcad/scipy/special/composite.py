@@ -23,7 +23,7 @@ from funcad.primitives.conversion import complex_dtype, convert, make_complex, r
 from funcad.primitives.shape import broadcast_to, concatenate, reshape
 from funcad.primitives.transcendental import exp
 from funcad.primitives.transcendental import sinc as _sinc
-from funcad.scipy.door import implements, scipy_function, where_am_i
+from funcad.scipy.door import implements, keeps_single_precision, scipy_function, where_am_i
 
 
 def _floats(*args: Any, wide: bool = False) -> list[Any]:
@@ -176,7 +176,7 @@ def sph_harm_y(n: Any, m: Any, theta: Any, phi: Any, diff_n: Any = None, n_max: 
         raise TypeError(f"sph_harm_y: diff_n is not supported with traced values{where_am_i()}; use funcad.grad or funcad.jvp.")
     if dtype_of(as_array(n)).kind not in "iu" or dtype_of(as_array(m)).kind not in "iu":
         raise TypeError(f"sph_harm_y: n and m must be integers with traced values{where_am_i()}")
-    theta, phi = _floats(theta, phi, wide=True)
+    theta, phi = _floats(theta, phi, wide=not keeps_single_precision())
     n, m, theta, phi = broadcast([*promote_dtype([as_array(n), as_array(m)], dtype_of(theta)), theta, phi])
     return special.sph_harm_y(n, m, theta, phi)
 

@@ -10,7 +10,7 @@ import numpy as np
 from funcad import numpy as fnp
 from funcad.ir.aval import shape_of
 from funcad.numpy.axes import axis_of
-from funcad.scipy.door import implements, refuse
+from funcad.scipy.door import implements, keeps_single_precision, refuse
 from funcad.transforms.tools import stop_gradient
 
 __all__ = ["mode", "rankdata", "sem"]
@@ -50,7 +50,8 @@ def _running_max(x: Any) -> Any:
 def rankdata(a: Any, method: str = "average", *, axis: int | None = None, nan_policy: str = "propagate") -> Any:
     """`scipy.stats.rankdata`: the ranks of the data, from 1; ties by `method`. Ranks have derivative 0.
 
-    Inside of jit and vmap, integer ranks count NaN as the largest values; otherwise ranks of data with NaN are NaN.
+    Inside of jit and vmap, integer ranks (of SciPy before 1.18) count NaN as the largest values; otherwise ranks of data with
+    NaN are NaN.
 
     >>> import numpy as np
     >>> from funcad.scipy import stats
@@ -65,8 +66,10 @@ def rankdata(a: Any, method: str = "average", *, axis: int | None = None, nan_po
         return rankdata(x, method, axis=-1 if axis is None else axis)
     where = axis_of(-1 if axis is None else axis, len(shape_of(x)))
     x = fnp.moveaxis(x, where, -1)
+    own = np.dtype(x.dtype) if np.dtype(x.dtype).kind == "f" else np.dtype(np.float64)
+    target = own if keeps_single_precision() else np.dtype(np.float64 if method == "average" else np.int64)
     if not shape_of(x)[-1]:
-        return fnp.moveaxis(fnp.zeros(shape_of(x), np.float64 if method == "average" else np.int64), -1, where)
+        return fnp.moveaxis(fnp.zeros(shape_of(x), target), -1, where)
     _, order, first, last = _runs(x)
     if method == "dense":
         ranks = fnp.cumsum(first == _places(order), axis=-1)
@@ -74,8 +77,8 @@ def rankdata(a: Any, method: str = "average", *, axis: int | None = None, nan_po
         ranks = 0.5 * (first + last) + 1.0
     else:
         ranks = (first if method == "min" else last if method == "max" else _places(order)) + 1
-    ranks = fnp.take_along_axis(ranks, fnp.argsort(order, axis=-1), axis=-1)
-    if method == "average" and np.dtype(x.dtype).kind == "f":  # NaN in the data: no ranks
+    ranks = fnp.astype(fnp.take_along_axis(ranks, fnp.argsort(order, axis=-1), axis=-1), target)
+    if target.kind == "f" and np.dtype(x.dtype).kind == "f":  # NaN in the data: no ranks
         ranks = fnp.where(fnp.any(fnp.isnan(x), axis=-1, keepdims=True), np.nan, ranks)
     return fnp.moveaxis(ranks, -1, where)
 
