@@ -11,15 +11,19 @@ from typing import Any
 
 from funcad.backends.backward import Backward
 from funcad.backends.engines import run_jaxpr
-from funcad.ir.jaxpr import Jaxpr
+from funcad.ir.interpret import eval_jaxpr
+from funcad.ir.jaxpr import Jaxpr, Var
 from funcad.ir.primitive import Primitive, is_linear
+from funcad.ir.prune import prune
+from funcad.ir.squares import exact_square
+from funcad.ir.trace import trace_function
 from funcad.transforms.batch import batch_jaxpr
 from funcad.transforms.jvp import jvp_jaxpr
 from funcad.transforms.linearize import apart_jaxpr, linearize_jaxpr
 from funcad.transforms.structural import compile_with
 from funcad.transforms.transpose import known_jaxpr, linear_outputs, transpose_jaxpr
 
-__all__ = ["call_p", "call", "spread", "present", "known_outputs"]
+__all__ = ["call_p", "call", "spread", "present", "known_outputs", "turning", "square_of"]
 
 compile_with(Backward)
 
@@ -102,6 +106,44 @@ def _batch(size: int, args: Sequence[Any], batched: Sequence[bool], *, jaxpr: Ja
     return call(derived, *consts, *args, name=name, of=jaxpr), out_batched
 
 
+def turning(jaxpr: Jaxpr) -> frozenset[int]:
+    """The outputs whose square the program may know, see ir/squares.py."""
+    found = jaxpr.memo.get("turning")
+    if found is None:
+        variables: set = set()
+        for primitive, inputs, params, outputs, _ in jaxpr.equations:
+            if primitive.square is None:
+                continue
+            if primitive.multiple:
+                variables.update([v for i, v in enumerate(outputs) if primitive.turns(i, params["jaxpr"])])
+            elif primitive.turns or not variables.isdisjoint([a for a in inputs if type(a) is Var]):
+                variables.add(outputs[0])
+        flags = frozenset([i for i, o in enumerate(jaxpr.outputs) if type(o) is Var and o in variables])
+        found = jaxpr.memo.setdefault("turning", frozenset() if jaxpr.has_effects else flags)
+    return found
+
+
+def square_of(jaxpr: Jaxpr, i: int, run: Callable[[Jaxpr, list[Any]], list[Any]]) -> Any:
+    """The square of output i, where the program knows it: `run(program, consts)` runs one that computes this alone."""
+    if i not in turning(jaxpr):
+        return None
+    found = jaxpr.memo.get(("square", i))
+    if found is None:
+
+        def program(*values: Any) -> list[Any]:
+            square = exact_square(eval_jaxpr(jaxpr, values)[i])
+            return [] if square is None else [square]
+
+        derived, consts = trace_function(program, jaxpr.in_avals, name="square", abstract=False)
+        found = jaxpr.memo.setdefault(("square", i), (prune(derived), consts))
+    derived, consts = found
+    return run(derived, consts)[0] if derived.outputs else None
+
+
+def _square(i: int, *args: Any, jaxpr: Jaxpr, name: str) -> Any:
+    return square_of(jaxpr, i, lambda derived, consts: call(derived, *consts, *args, name=name, of=jaxpr))
+
+
 call_p = Primitive(
     "call",
     lambda xp, *args, jaxpr, name: run_jaxpr(jaxpr, args),
@@ -112,5 +154,7 @@ call_p = Primitive(
     apart=_apart,
     transpose=_transpose,
     batch=_batch,
+    square=_square,
+    turns=lambda i, jaxpr: i in turning(jaxpr),
     multiple=True,
 )

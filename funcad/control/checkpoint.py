@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 
 from funcad import tree
 from funcad.backends.engines import run_jaxpr
-from funcad.control.call import call_p, known_outputs, present, spread
+from funcad.control.call import call_p, known_outputs, present, spread, square_of, turning
 from funcad.control.rules import closes_over_tracer
 from funcad.ir.aval import Aval, aval_of, is_inexact
 from funcad.ir.interpret import Environment
@@ -275,6 +275,10 @@ checkpoint_p = Primitive(
     known=_known,
     transpose=_transpose,
     batch=_batch,
+    square=lambda i, *args, jaxpr, policy: square_of(
+        jaxpr, i, lambda derived, consts: checkpoint_p(*consts, *args, jaxpr=derived, policy=policy)
+    ),
+    turns=lambda i, jaxpr: i in turning(jaxpr),
     multiple=True,
     barrier=True,
 )

@@ -11,6 +11,8 @@ others have one value):
   inputs that are known; linear inputs arrive as `Undefined(aval)`, see `is_linear`.
 * `batch(size, args, batched, **params) -> (out, out_batched)`: the batch axis is axis 0 of every batched argument.
 * `emit(e, *operands, **params)`: code for one element, for every code generator. Having it *is* being fusible.
+* `square(*operands, **params)`: the square of the result in operations that have all derivatives, or None; `turns` says that
+  the slope of the result turns at 0, so that the square is worth asking for. See ir/squares.py.
 
 Higher-order primitives (jit's call, scan, cond ...) have instead of `jvp` a `primal_and_jvp(primals, tangents, **params)`, and
 a `linearize` of the same signature, which runs the program once, keeps residuals and returns tangents computed by a linear
@@ -72,6 +74,8 @@ class Primitive:
         "structural",
         "silent",
         "ready",
+        "square",
+        "turns",
     )
 
     def __init__(
@@ -97,6 +101,8 @@ class Primitive:
         structural: bool = False,
         silent: bool = False,
         ready: Callable[..., Any] | None = None,
+        square: Callable[..., Any] | None = None,
+        turns: Any = False,
     ):
         self.name = name
         self.impl = impl
@@ -117,6 +123,8 @@ class Primitive:
         self.structural = structural  # linear in its only operand: tangents go through the same operation
         self.silent = silent  # moves or compares numbers: NumPy has nothing to warn of
         self.ready = ready  # ready(*avals, **params): `impl` on NumPy for exactly these operands, worked out beforehand
+        self.square = square  # with `multiple`, the number of the result comes first
+        self.turns = turns  # with `multiple`, turns(i, jaxpr)
         self.inplace = inplace  # ufunc-like callable that takes out=, if the result may be written into an operand
 
     def __repr__(self) -> str:

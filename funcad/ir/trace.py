@@ -134,11 +134,15 @@ class Trace:
     def record(self, primitive: Any, args: Sequence[Any], params: dict[str, Any]) -> Any:
         raise TypeError(f"{type(self).__name__} does not record")
 
+    def made_by(self, x: Tracer) -> tuple[Any, Sequence[Any], dict[str, Any], int] | None:
+        """(primitive, operands, params, which output) of what made a value of this trace, if the primitive has a `square`."""
+        return None
+
 
 class AbstractTrace(Trace):
     """Records equations without running them: bodies of jit, vmap, scan, and every program derived by a transform."""
 
-    __slots__ = ("equations", "captured", "inputs", "locks", "protect", "mode", "modes")
+    __slots__ = ("equations", "captured", "inputs", "locks", "protect", "mode", "modes", "makers", "n_makers")
 
     def __init__(self, name: str, protect: Callable[[Any], Any] | None = None, with_modes: bool = False):
         super().__init__(name)
@@ -148,6 +152,8 @@ class AbstractTrace(Trace):
         self.captured: dict[int, tuple[Var, Any]] = {}
         self.inputs: list[Var] = []
         self.locks: Locks | None = None
+        self.makers: dict[Var, Equation] = {}  # of the first `n_makers` equations, for `made_by`
+        self.n_makers = 0
         self.protect = protect  # how to keep a captured array safe; None: lock it until the trace closes
 
     def new_input(self, aval: Any, source: Any = None) -> Tracer:
@@ -220,6 +226,18 @@ class AbstractTrace(Trace):
         output = Var(aval)
         self.equations.append(_new_tuple(Equation, (primitive, atoms, params, (output,), source)))
         return Tracer(self, output, None, None, source)
+
+    def made_by(self, x: Tracer) -> tuple[Any, Sequence[Any], dict[str, Any], int] | None:
+        for equation in self.equations[self.n_makers :]:
+            if equation.primitive.square is not None:
+                self.makers.update([(v, equation) for v in equation.outputs])
+        self.n_makers = len(self.equations)
+        maker = self.makers.get(x.variable)
+        if maker is None or self.closed:
+            return None
+        primitive, atoms, params, outputs, _ = maker
+        operands = [a.value if type(a) is Literal else Tracer(self, a) for a in atoms]
+        return primitive, operands, params, outputs.index(x.variable)
 
     def close(self) -> None:
         self.closed = True

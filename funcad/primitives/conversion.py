@@ -12,6 +12,7 @@ import numpy as np
 
 from funcad.ir.aval import KINDS, Aval, aval_of, dtype_of
 from funcad.ir.primitive import Primitive, is_linear
+from funcad.ir.squares import moved_square
 from funcad.primitives.families import REAL, elementwise, native_order
 
 _PYTHON = {"b": bool, "i": int, "f": float, "c": complex}
@@ -52,6 +53,7 @@ convert_p: Primitive = Primitive(  # weak: from one kind of Python scalar to ano
     transpose=_convert_transpose,
     batch=_convert_batch,
     emit=lambda e, x, *, dtype, weak=False: e.convert(x, dtype),
+    square=lambda x, *, dtype, weak=False: moved_square(convert_p)(x, dtype=dtype, weak=weak) if dtype.kind in "fc" else None,
 )
 
 

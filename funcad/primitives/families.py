@@ -14,6 +14,7 @@ import numpy as np
 
 from funcad.ir.aval import Aval, LiteralAval, shape_of
 from funcad.ir.primitive import Primitive
+from funcad.ir.squares import moved_square
 from funcad.ir.tracer import Tracer
 
 __all__ = ["elementwise", "structural", "SAME", "BOOL", "REAL", "sum_tangents", "avals_text", "align_batched", "native_order"]
@@ -145,6 +146,8 @@ def elementwise(
     dtype: Any = SAME,
     weak: bool = False,
     abstract_eval: Callable[..., Any] | None = None,
+    square: Callable[..., Any] | None = None,
+    turns: bool = False,
 ) -> Primitive:
     """A primitive that works element by element.
 
@@ -167,6 +170,8 @@ def elementwise(
         emit=emit,
         ufunc=ufunc,
         inplace=ufunc,
+        square=square,
+        turns=turns,
     )
     return primitive
 
@@ -199,4 +204,6 @@ def structural(
     primitive = Primitive(
         name, impl, abstract_eval, jvp=jvp, transpose=transpose_rule, batch=batch_rule, structural=True, **rules
     )
+    if primitive.silent:  # it only moves numbers
+        primitive.square = moved_square(primitive)
     return primitive

@@ -12,7 +12,9 @@ import numpy as np
 
 from funcad.ir.aval import Aval, aval_of, shape_of
 from funcad.ir.primitive import Primitive, is_linear
+from funcad.ir.squares import exact_square
 from funcad.primitives import families
+from funcad.primitives.arithmetic import square
 from funcad.primitives.families import structural
 from funcad.primitives.reduction import reduce_sum
 
@@ -187,6 +189,13 @@ def _concatenate_batch(size: int, args: Any, batched: Any, *, axis: int) -> tupl
     return concatenate([a if b else broadcast_leading(a, size) for a, b in zip(args, batched)], axis=axis + 1), True
 
 
+def _concatenate_square(*xs: Any, axis: int) -> Any:
+    found = [exact_square(x) for x in xs]
+    if all([s is None for s in found]):
+        return None
+    return concatenate([square(x) if s is None else s for x, s in zip(xs, found)], axis=axis)
+
+
 concatenate_p = Primitive(
     "concatenate",
     lambda xp, *xs, axis: xp.concatenate(xs, axis=axis),
@@ -194,6 +203,7 @@ concatenate_p = Primitive(
     jvp=_concatenate_jvp,
     transpose=_concatenate_transpose,
     batch=_concatenate_batch,
+    square=_concatenate_square,
 )
 
 

@@ -23,6 +23,7 @@ from funcad.ir.locks import SMALL, Locks, root_of
 from funcad.ir.place import NAMESPACES, namespace_of
 from funcad.ir.quiet import hush, unhush
 from funcad.ir.source import user_source
+from funcad.ir.squares import keeps_operands
 from funcad.ir.state import state
 from funcad.ir.trace import Trace, bind, by_reference, compute, leaked, next_level, open_traces
 from funcad.ir.tracer import Tracer, concrete_value, tangent_of
@@ -32,7 +33,7 @@ from funcad.transforms.linearize import TangentTrace
 from funcad.transforms.structural import UNSEEN
 from funcad.transforms.tape import Tape
 from funcad.transforms.tape_plans import ROWS
-from funcad.transforms.tape_program import rule_of
+from funcad.transforms.tape_program import maker_of, rule_of
 
 __all__ = ["FollowingTrace", "follow", "linearize_following"]
 
@@ -122,7 +123,10 @@ class FollowingTrace(Trace):
                 source = state.source or user_source()
                 aval = aval_of(out)
                 aval = Aval(aval.shape, aval.dtype)
-                return Tracer(self, None, out, t.owner.append(primitive, (t.variable,), params, aval, source), source)
+                t = t.owner.append(primitive, (t.variable,), params, aval, source)
+                if type(args[0].tangent) is list and keeps_operands(primitive, args, params):
+                    t = [t, (primitive, args, params, 0)]
+                return Tracer(self, None, out, t, source)
         primals, tangents = [], []
         nested = bool(open_traces)
         for a in args:
@@ -160,6 +164,10 @@ class FollowingTrace(Trace):
                 finally:
                     unhush(token)
                 if tangent is not None:
+                    if primitive.square is not None and keeps_operands(primitive, args, params):
+                        if shape is not None:
+                            args = [broadcast_to(a, shape) for a in args]
+                        tangent = [tangent, (primitive, args, params, 0)]
                     return Tracer(self, None, out, tangent, source)
                 outs, touts = [out], [None]
         finally:
@@ -168,8 +176,11 @@ class FollowingTrace(Trace):
             if protector is not None:
                 protector.args = saved_args
         results = []
-        for p, t in zip(outs, touts):
+        asked = primitive.square is not None and primitive.multiple
+        for i, (p, t) in enumerate(zip(outs, touts)):
             if t is not None:
+                if asked and keeps_operands(primitive, args, params, i):
+                    t = [t, (primitive, args, params, i)]
                 results.append(Tracer(self, None, p, t, source))
             else:
                 if type(p) is np.ndarray and p.ndim and any(p is q for q in primals):
@@ -177,6 +188,14 @@ class FollowingTrace(Trace):
                     p.flags.writeable = False
                 results.append(p)
         return results if primitive.multiple else results[0]
+
+    def made_by(self, x: Tracer) -> tuple[Any, Sequence[Any], dict[str, Any], int] | None:
+        tangent = x.tangent
+        if type(tangent) is not list:
+            return None
+        if len(tangent) == 2:
+            return tangent[1]
+        return None if self.tape is None or len(tangent) < 5 else maker_of(self.tape, tangent)
 
     def _move_captured(self, args: Sequence[Any], primals: list[Any]) -> list[Any]:
         """Captured NumPy arrays that meet a device array are moved to it, once per trace."""
@@ -209,6 +228,8 @@ def _run(trace: FollowingTrace, f: Any, primals: Sequence[Any], tangents: Sequen
             if type(o) is Tracer:
                 if o.owner is trace:
                     o, t = o.primal, o.tangent
+                    if type(t) is list and len(t) < 3:  # not the row of a tape
+                        t = t[0]
                 elif o.owner.closed:
                     raise leaked(o)
             values.append(o)

@@ -13,6 +13,7 @@ from typing import Any
 from funcad.ir.aval import Aval, aval_of
 from funcad.ir.jaxpr import Var
 from funcad.ir.prune import prune
+from funcad.ir.squares import keeps_operands
 from funcad.ir.trace import AbstractTrace
 from funcad.ir.tracer import Tracer
 from funcad.primitives.arithmetic import add_p, sub_p
@@ -20,7 +21,7 @@ from funcad.primitives.shape import broadcast_to
 from funcad.transforms.structural import compiled
 from funcad.transforms.transpose import transpose_eval
 
-__all__ = ["derive", "rule_of", "wiring"]
+__all__ = ["derive", "maker", "maker_of", "rule_of", "wiring"]
 
 
 def rule_of(primitive: Any, primals: Sequence[Any], tangents: Sequence[Any], out: Any, params: dict, shape: Any) -> Any:
@@ -30,6 +31,41 @@ def rule_of(primitive: Any, primals: Sequence[Any], tangents: Sequence[Any], out
             primals = [p if p.shape == shape else broadcast_to(p, shape) for p in primals]
         tangents = [t if t is None or t.shape == shape else broadcast_to(t, shape) for t in tangents]
     return primitive.jvp(tangents, out, *primals, **params)
+
+
+def maker_of(tape: Any, row: list) -> Any:
+    """What made the value of a row that has not been flushed, see `Trace.made_by`."""
+    primitive, _, shape, *steps, _ = tape.steps[row[0] - tape.first]
+    if primitive.square is None:
+        return None
+    operands: list[tuple[int, int | None]] = []
+    free = row[2] - sum([type(a) is type or type(a) is tuple and type(a[-1]) is not int for a in steps])
+    for a in steps:
+        if type(a) is int:
+            operands.append((_row(tape, a)[2], a))
+        elif type(a) is tuple and type(a[-1]) is int:
+            operands.append((operands[a[1]][0], a[0]))
+        elif a is not None:
+            operands.append((free, a[0] if type(a) is tuple else None))
+            free += 1
+    return next(iter(maker(tape, primitive, operands, row[4], shape)), None)
+
+
+def _row(tape: Any, number: int) -> list:
+    return tape.inputs[number] if number < tape.first else tape.rows[number - tape.first]
+
+
+def maker(tape: Any, primitive: Any, operands: Sequence[tuple], params: dict | None, shape: Any) -> Sequence[Any]:
+    """The same of operands given as by `wiring`; nothing if nobody will ask."""
+    if primitive.square is None:
+        return ()
+    rows = [None if n is None else _row(tape, n) for _, n in operands]
+    found = [tape.values[i] if r is None else Tracer(tape.trace, None, tape.values[i], r) for r, (i, _) in zip(rows, operands)]
+    if not keeps_operands(primitive, found, params or {}):
+        return ()
+    if shape is not None:
+        found = [broadcast_to(a, shape) for a in found]
+    return ((primitive, found, params or {}, 0),)
 
 
 class _LinearTrace(AbstractTrace):
