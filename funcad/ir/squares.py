@@ -49,4 +49,4 @@ def keeps_operands(primitive: Any, operands: Sequence[Any], params: dict[str, An
         return False
     if primitive.multiple:
         return primitive.turns(i, params["jaxpr"])
-    return primitive.turns or any([type(a) is Tracer and a.owner.made_by(a) is not None for a in operands])
+    return primitive.turns or any([type(a) is Tracer and a.owner.made_by(a, True) is not None for a in operands])

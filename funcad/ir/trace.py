@@ -134,8 +134,11 @@ class Trace:
     def record(self, primitive: Any, args: Sequence[Any], params: dict[str, Any]) -> Any:
         raise TypeError(f"{type(self).__name__} does not record")
 
-    def made_by(self, x: Tracer) -> tuple[Any, Sequence[Any], dict[str, Any], int] | None:
-        """(primitive, operands, params, which output) of what made a value of this trace, if the primitive has a `square`."""
+    def made_by(self, x: Tracer, look: bool = False) -> tuple[Any, Sequence[Any], dict[str, Any], int] | None:
+        """(primitive, operands, params, which output) of what made a value of this trace, if the primitive has a `square`.
+
+        `look`: it only matters whether there is one.
+        """
         return None
 
 
@@ -227,7 +230,7 @@ class AbstractTrace(Trace):
         self.equations.append(_new_tuple(Equation, (primitive, atoms, params, (output,), source)))
         return Tracer(self, output, None, None, source)
 
-    def made_by(self, x: Tracer) -> tuple[Any, Sequence[Any], dict[str, Any], int] | None:
+    def made_by(self, x: Tracer, look: bool = False) -> tuple[Any, Sequence[Any], dict[str, Any], int] | None:
         for equation in self.equations[self.n_makers :]:
             if equation.primitive.square is not None:
                 self.makers.update([(v, equation) for v in equation.outputs])

@@ -399,7 +399,7 @@ def _over(x: Any, sums: Any) -> Any:
     """x / sums, NaN where the sum is 0: there the factor jumps."""
     sums = convert(sums, dtype_of(x))
     empty = eq(sums, 0.0)
-    return select(empty, mul(float("nan"), x), div(x, select(empty, 1.0, sums)))
+    return mul(x, select(empty, float("nan"), div(1.0, select(empty, 1.0, sums))))
 
 
 def _polar_jvp(tangents: Any, out: Any, a: Any) -> Any:

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from funcad.ir.aval import dtype_of
+from funcad.ir.aval import aval_of, dtype_of
 from funcad.ir.primitive import Primitive
 from funcad.primitives.arithmetic import add, mul, pow, square, turn
 from funcad.primitives.conversion import conj, imag, real
@@ -43,11 +43,11 @@ def _sum_of_squares(xp: Any, x: Any, axes: tuple) -> Any:
 
 
 def _norm_impl(xp: Any, x: Any, *, axes: tuple) -> Any:
-    s = _sum_of_squares(xp, x, axes)
-    up, down, low = scales(s.dtype)
-    if xp is np and ((s >= low) & (s < np.inf)).all():
-        return np.sqrt(s)
     with np.errstate(all="ignore"):
+        s = _sum_of_squares(xp, x, axes)
+        up, down, low = scales(s.dtype)
+        if xp is np and ((s >= low) & (s < np.inf)).all():
+            return np.sqrt(s)
         small, large = (_sum_of_squares(xp, x * x.dtype.type(by), axes) for by in (up, down))
         kind = s.dtype.type
         return xp.where(large < low, xp.sqrt(small) * kind(1 / up), xp.sqrt(large) * kind(1 / down))[()]
@@ -55,7 +55,8 @@ def _norm_impl(xp: Any, x: Any, *, axes: tuple) -> Any:
 
 def _norm_tangent(tangents: Any, out: Any, x: Any, *, axes: tuple) -> Any:
     product = mul(x, tangents[0]) if dtype_of(x).kind != "c" else real(mul(conj(x), tangents[0]))
-    return turn(reduce_sum(product, axes=axes), out)
+    total = reduce_sum(product, axes=axes)
+    return turn(total, out) if aval_of(x).size else total  # the norm of nothing is 0 and stays so
 
 
 norm_p = Primitive(

@@ -125,7 +125,7 @@ class FollowingTrace(Trace):
                 aval = Aval(aval.shape, aval.dtype)
                 t = t.owner.append(primitive, (t.variable,), params, aval, source)
                 if type(args[0].tangent) is list and keeps_operands(primitive, args, params):
-                    t = [t, (primitive, args, params, 0)]
+                    t = [t, (primitive, args, params, 0, None)]
                 return Tracer(self, None, out, t, source)
         primals, tangents = [], []
         nested = bool(open_traces)
@@ -165,9 +165,7 @@ class FollowingTrace(Trace):
                     unhush(token)
                 if tangent is not None:
                     if primitive.square is not None and keeps_operands(primitive, args, params):
-                        if shape is not None:
-                            args = [broadcast_to(a, shape) for a in args]
-                        tangent = [tangent, (primitive, args, params, 0)]
+                        tangent = [tangent, (primitive, args, params, 0, shape)]
                     return Tracer(self, None, out, tangent, source)
                 outs, touts = [out], [None]
         finally:
@@ -180,7 +178,7 @@ class FollowingTrace(Trace):
         for i, (p, t) in enumerate(zip(outs, touts)):
             if t is not None:
                 if asked and keeps_operands(primitive, args, params, i):
-                    t = [t, (primitive, args, params, i)]
+                    t = [t, (primitive, args, params, i, None)]
                 results.append(Tracer(self, None, p, t, source))
             else:
                 if type(p) is np.ndarray and p.ndim and any(p is q for q in primals):
@@ -189,13 +187,19 @@ class FollowingTrace(Trace):
                 results.append(p)
         return results if primitive.multiple else results[0]
 
-    def made_by(self, x: Tracer) -> tuple[Any, Sequence[Any], dict[str, Any], int] | None:
+    def made_by(self, x: Tracer, look: bool = False) -> tuple[Any, Sequence[Any], dict[str, Any], int] | None:
         tangent = x.tangent
-        if type(tangent) is not list:
+        if type(tangent) is not list or self.closed:
             return None
+        made = None
         if len(tangent) == 2:
-            return tangent[1]
-        return None if self.tape is None or len(tangent) < 5 else maker_of(self.tape, tangent)
+            made = tangent[1]
+        elif self.tape is not None and len(tangent) == 5:
+            made = maker_of(self.tape, tangent)
+        if made is None or look:
+            return made
+        primitive, operands, params, i, shape = made
+        return primitive, operands if shape is None else [broadcast_to(a, shape) for a in operands], params, i
 
     def _move_captured(self, args: Sequence[Any], primals: list[Any]) -> list[Any]:
         """Captured NumPy arrays that meet a device array are moved to it, once per trace."""

@@ -57,15 +57,13 @@ def _row(tape: Any, number: int) -> list:
 
 def maker(tape: Any, primitive: Any, operands: Sequence[tuple], params: dict | None, shape: Any) -> Sequence[Any]:
     """The same of operands given as by `wiring`; nothing if nobody will ask."""
-    if primitive.square is None:
+    if primitive.square is None or tape.trace.closed:
         return ()
     rows = [None if n is None else _row(tape, n) for _, n in operands]
     found = [tape.values[i] if r is None else Tracer(tape.trace, None, tape.values[i], r) for r, (i, _) in zip(rows, operands)]
     if not keeps_operands(primitive, found, params or {}):
         return ()
-    if shape is not None:
-        found = [broadcast_to(a, shape) for a in found]
-    return ((primitive, found, params or {}, 0),)
+    return ((primitive, found, params or {}, 0, shape),)
 
 
 class _LinearTrace(AbstractTrace):
