@@ -72,6 +72,7 @@ class Primitive:
         "structural",
         "silent",
         "ready",
+        "reach",
     )
 
     def __init__(
@@ -97,6 +98,7 @@ class Primitive:
         structural: bool = False,
         silent: bool = False,
         ready: Callable[..., Any] | None = None,
+        reach: str | Callable[..., str | None] | None = None,
     ):
         self.name = name
         self.impl = impl
@@ -117,6 +119,7 @@ class Primitive:
         self.structural = structural  # linear in its only operand: tangents go through the same operation
         self.silent = silent  # moves or compares numbers: NumPy has nothing to warn of
         self.ready = ready  # ready(*avals, **params): `impl` on NumPy for exactly these operands, worked out beforehand
+        self.reach = reach  # how elements of the operands reach the result, see transforms/masks.py
         self.inplace = inplace  # ufunc-like callable that takes out=, if the result may be written into an operand
 
     def __repr__(self) -> str:

@@ -52,6 +52,7 @@ convert_p: Primitive = Primitive(  # weak: from one kind of Python scalar to ano
     transpose=_convert_transpose,
     batch=_convert_batch,
     emit=lambda e, x, *, dtype, weak=False: e.convert(x, dtype),
+    reach="pointwise",
 )
 
 
@@ -203,6 +204,7 @@ reduce_precision_p: Primitive = Primitive(
     jvp=lambda tangents, out, x, **bits: reduce_precision_p(tangents[0], **bits),
     transpose=lambda ct, x, **bits: [reduce_precision_p(ct, **bits)],
     batch=lambda size, args, batched, **bits: (reduce_precision_p(args[0], **bits), True),
+    reach="pointwise",
 )
 
 

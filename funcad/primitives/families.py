@@ -167,6 +167,7 @@ def elementwise(
         emit=emit,
         ufunc=ufunc,
         inplace=ufunc,
+        reach="pointwise",
     )
     return primitive
 

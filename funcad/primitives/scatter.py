@@ -113,6 +113,7 @@ gather_p = Primitive(
     jvp=lambda tangents, out, x, *indices, **params: gather(tangents[0], *indices, **params),
     transpose=_gather_transpose,
     batch=_gather_batch,
+    reach="picks",
 )
 
 
@@ -293,6 +294,7 @@ scatter_p = Primitive(
     jvp=_scatter_jvp,
     transpose=_scatter_transpose,
     batch=_scatter_batch,
+    reach=lambda *, mode, **_: "picks" if mode in ("set", "add") else None,
 )
 
 

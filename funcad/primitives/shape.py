@@ -64,6 +64,7 @@ def _broadcast_batch(size: int, x: Any, *, shape: tuple, axes: tuple) -> Any:
 broadcast_in_dim_p = structural(
     "broadcast_in_dim", _broadcast_impl, _broadcast_abstract, _broadcast_transpose, _broadcast_batch,
     silent=True,
+    reach="sums",
 )
 
 
@@ -124,6 +125,7 @@ reshape_p = structural(
     lambda ct, x, *, shape: reshape(ct, shape=x.shape),
     lambda size, x, *, shape: reshape(x, shape=(size, *shape)),
     silent=True,
+    reach="moves",
 )
 
 
@@ -145,6 +147,7 @@ transpose_p = structural(
     lambda ct, x, *, perm: transpose(ct, perm=tuple(int(i) for i in np.argsort(perm))),
     lambda size, x, *, perm: transpose(x, perm=(0, *[i + 1 for i in perm])),
     silent=True,
+    reach="moves",
 )
 
 
@@ -194,6 +197,7 @@ concatenate_p = Primitive(
     jvp=_concatenate_jvp,
     transpose=_concatenate_transpose,
     batch=_concatenate_batch,
+    reach="moves",
 )
 
 
@@ -233,6 +237,7 @@ slice_p = structural(
     _slice_transpose,
     _slice_batch,
     silent=True,
+    reach="moves",
 )
 
 
@@ -260,6 +265,7 @@ pad_p = structural(  # zeros around (low, high >= 0) and between (interior) the 
     _pad_transpose,
     lambda size, x, *, low, high, interior: pad_p(x, low=(0, *low), high=(0, *high), interior=(0, *interior)),
     silent=True,
+    reach="moves",
 )
 
 
@@ -270,6 +276,7 @@ rev_p = structural(
     lambda ct, x, *, axes: rev(ct, axes=axes),
     lambda size, x, *, axes: rev(x, axes=tuple([a + 1 for a in axes])),
     silent=True,
+    reach="moves",
 )
 
 
@@ -285,6 +292,7 @@ roll_p = structural(  # stencils are made of it: one operation where slices and 
     lambda ct, x, *, shift, axis: roll(ct, shift=-shift, axis=axis),
     lambda size, x, *, shift, axis: roll(x, shift=shift, axis=axis + 1),
     silent=True,
+    reach="moves",
 )
 
 

@@ -1,0 +1,233 @@
+"""Masks: which elements of a tangent or cotangent are zero because no path leads to them, whatever factors are on the way.
+
+Idea: `np.where(x > 0, np.log(x), 0)` at 0 has the derivative 0, because `where` does not take what `log` gives there. As a
+number that zero would meet the factor 1/0 and become NaN. So beside a value with elements that were not selected (`where`),
+not read (a slice, an index) or not written (padding) goes a *mask*: True where a path leads to the element. A linear equation
+hands the mask on, and what is masked stays zero. Reverse mode has masks of cotangents (transpose.py), forward mode masks of
+tangents (jvp.py). Each follows every path from its own end, so both count the same paths and give the same numbers.
+
+How an equation hands a mask on follows from one fact of its primitive, `reach`, which its family declares:
+
+    "pointwise"  an element comes from the same element of each operand: the mask stays as it is
+    "choice"     as pointwise, but of one of two operands, as the first one says: `select`, where masks begin
+    "moves"      an element is one element of the operand, or zero; none goes to two places: the mask moves along
+    "sums"       an element is the sum of elements of the operand; all are read, and no element is zero for lack of them
+    "picks"      sums or moves that leave out, repeat or fill elements, as operands say that have no tangents
+    None         anything else (products of matrices, solves, FFTs, loops): only the mask of a whole value goes on
+
+Where sums and picks lead, the operation says itself: what it makes of ones and zeros is zero where no path leads. (A primitive
+whose parameters decide has a function of them as its `reach`.)
+
+Invariants: a number that happens to be zero is no mask, so `sqrt(x)**2` at 0 and `0*log(x)` stay NaN; the mask of a sum is the
+*or* of its terms' masks, and a term without a mask makes it all True. A value beside a mask may be *dirty*: what it holds at
+masked elements is not zero yet, and nobody looks at it. `clean` selects the zeros before anything is added or read across
+elements, so a chain of products costs one select, as it did when the transpose of `select` began it. Masks are lazy: bools are
+computed when they are first asked for, and `needed` says beforehand where a later factor could be infinite; masks that would
+end elsewhere do not begin. Trap: masks of masks of ... nest as deep as the program is long, hence `DEEP`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Container, Iterable, Sequence
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from funcad.ir.aval import Aval, StackAval, aval_of, shape_of
+from funcad.ir.jaxpr import Literal, Var
+from funcad.ir.place import near
+from funcad.primitives.comparison import and_, ne, not_, or_, select
+from funcad.primitives.conversion import convert
+from funcad.primitives.shape import broadcast_to, full
+
+__all__ = ["CALM", "Mask", "clean", "either", "needed", "transposed"]
+
+WHOLE, EVERY = 1, 2  # what is needed of a mask: only whether the whole value is zero, or which elements
+CALM = frozenset([None, "pointwise", "sums"])  # no mask begins here
+DEEP = 50  # lazy bools are computed when they would nest deeper
+
+
+class _Bools:
+    """Lazy bools: of the value's shape, or one for the whole of it."""
+
+    __slots__ = ("made", "make", "depth")
+
+    def __init__(self, make: Callable[[], Any], *of: _Bools | None):
+        self.made: Any = None
+        self.make: Callable[[], Any] | None = make
+        self.depth: int = 1 + max([b.depth for b in of if b is not None and b.make is not None], default=0)
+        if self.depth > DEEP:
+            self.get()
+
+    def get(self, shape: tuple | None = None) -> Any:
+        """The bools; broadcast, if a shape is given."""
+        if self.make is not None:
+            self.made, self.make = self.make(), None
+        return self.made if shape is None else broadcast_to(self.made, shape)
+
+
+class Mask:
+    """Where a path leads. `whole`: to all elements or to none; `dirty`: elsewhere the value is not zero yet."""
+
+    __slots__ = ("bools", "whole", "dirty")
+
+    def __init__(self, bools: _Bools, whole: bool, dirty: bool):
+        self.bools = bools
+        self.whole = whole
+        self.dirty = dirty
+
+    def with_dirt(self, dirty: bool) -> Mask:
+        return self if dirty == self.dirty else Mask(self.bools, self.whole, dirty)
+
+    def combined(self, operation: Callable[[Any, Any], Any], other: Mask, shape: tuple, dirty: bool) -> Mask:
+        a, b = self.bools, other.bools
+        if a is b:
+            return self.with_dirt(dirty)
+        whole = self.whole and other.whole
+        wide = None if whole else shape
+        return Mask(_Bools(lambda: operation(a.get(wide), b.get(wide)), a, b), whole, dirty)
+
+
+def clean(value: Any, mask: Mask | None) -> Any:
+    """The value with its masked elements zero."""
+    if mask is None or not mask.dirty:
+        return value
+    bools = mask.bools.get(shape_of(value))
+    if type(bools) is np.ndarray or type(bools) is np.bool_:
+        if bools.all():
+            return value
+        (bools,) = near([bools], [value])
+    return select(bools, value, 0.0)
+
+
+def either(a: Mask | None, b: Mask | None, shape: tuple) -> Mask | None:
+    """The mask of a sum of clean values."""
+    return None if a is None or b is None else a.combined(or_, b, shape, False)
+
+
+def reach_of(primitive: Any, params: dict[str, Any]) -> str | None:
+    reach = primitive.reach
+    return reach(**params) if callable(reach) else reach
+
+
+# -- reverse mode
+
+
+def needed(equations: Sequence[Any], known: Container[Any], wanted: dict[Var, int] | None = None) -> dict[Var, int] | None:
+    """What is needed of the masks of cotangents, by variable; None if no mask begins in this program.
+
+    `known`: variables that are not linear; `wanted`: what is needed of the linear inputs' masks.
+    """
+    if all([e.primitive.reach in CALM for e in equations]):
+        return None
+    need = wanted or {}
+    begins = False
+    for primitive, atoms, params, outputs, _ in equations:
+        reach = reach_of(primitive, params)
+        level = 0
+        for a in atoms:
+            if a in need:
+                level = max(level, need[a])
+            elif reach == "pointwise":
+                if a in known or type(a) is Literal and not _harmless(a.value):
+                    level = EVERY
+            elif reach is None and a in known:
+                level = level or WHOLE
+        if level:
+            begins = begins or reach not in CALM
+            for v in outputs:
+                if type(v.aval) is not StackAval:
+                    need[v] = level if reach is not None else WHOLE
+    return need if begins or wanted else None
+
+
+def _harmless(x: Any) -> bool:
+    """Is the product with this literal zero if the other factor is, and the quotient?"""
+    return x - x == 0 != x
+
+
+def transposed(
+    equation: Any, inputs: Sequence[Any], ct: Any, given: Sequence[Mask | None], need: dict[Var, int]
+) -> list[tuple[Any, Mask | None]]:
+    """The transpose of an equation: each input's cotangent, and its mask where one is needed. `given`: the outputs' masks."""
+    primitive, atoms, params, _, _ = equation
+    if primitive.multiple:
+        return [(c, None) for c in primitive.transpose([clean(c, m) for c, m in zip(ct, given)], *inputs, **params)]
+    reach, (mask,), shape = reach_of(primitive, params), given, shape_of(ct)
+    dirty, whole = mask is not None and mask.dirty, mask is not None and mask.whole
+    masks: Sequence[Mask | None]
+
+    def rule(ct: Any) -> Sequence[Any]:
+        return primitive.transpose(ct, *inputs, **params)
+
+    if reach == "choice" and all([type(x) is not Var or x.aval.shape == shape for x in inputs]):
+        masks = _chosen(inputs, mask, shape)
+        cts: Sequence[Any] = [None if m is None else ct for m in masks]
+    elif mask is None and (reach in CALM or reach == "choice" or reach == "moves" and not _unread(inputs, ct)):
+        return [(c, None) for c in rule(ct)]
+    elif reach == "pointwise":
+        factors = any([type(x) is not Var and not (type(a) is Literal and _harmless(x)) for a, x in zip(atoms, inputs)])
+        if dirty and not factors and len(inputs) > 1:
+            ct, dirty = clean(ct, mask), False  # once, before it goes to both
+        masks = [mask and mask.with_dirt(dirty or factors)] * len(inputs)
+        cts = rule(ct)
+    elif whole and (reach in CALM or not _unread(inputs, ct)):
+        masks = [mask and mask.with_dirt(True)] * len(inputs)
+        cts = rule(ct)
+    elif reach is None or reach == "choice":
+        return [(c, None) for c in rule(clean(ct, mask))]
+    elif reach == "moves":
+        masks = _several(lambda: rule(_bools(mask, shape)), len(inputs), mask, dirty)
+        cts = rule(ct)
+    else:
+        aval = Aval(shape, aval_of(ct).dtype)
+        masks = _several(lambda: map(_nonzero, rule(_numbers(mask, aval))), len(inputs), mask, False)
+        cts = rule(clean(ct, mask))
+    return [_handed_on(x, c, m, need) for x, c, m in zip(inputs, cts, masks)]
+
+
+def _handed_on(x: Any, ct: Any, mask: Mask | None, need: dict[Var, int]) -> tuple[Any, Mask | None]:
+    """A cotangent and its mask, or the clean cotangent, if nobody needs the mask."""
+    if ct is None or mask is None or type(x) is not Var:
+        return ct, None
+    if need.get(x, 0) < (WHOLE if mask.whole else EVERY):
+        return clean(ct, mask), None
+    return ct, mask
+
+
+def _unread(inputs: Sequence[Any], ct: Any) -> bool:
+    """May operands of this operation have elements that do not reach the result?"""
+    return len(inputs) != 1 or inputs[0].aval.size > aval_of(ct).size
+
+
+def _chosen(inputs: Sequence[Any], mask: Mask | None, shape: tuple) -> list[Mask | None]:
+    pred = inputs[0]
+    masks: list[Mask | None] = [None]
+    for x, way in zip(inputs[1:], (lambda: pred, lambda: not_(pred))):
+        own = Mask(_Bools(way), not shape, True) if type(x) is Var else None
+        masks.append(own if own is None or mask is None else own.combined(and_, mask, shape, True))
+    return masks
+
+
+def _bools(mask: Mask | None, shape: tuple) -> Any:
+    return np.broadcast_to(True, shape) if mask is None else mask.bools.get(shape)
+
+
+def _numbers(mask: Mask | None, aval: Aval) -> Any:
+    return full(aval, 1) if mask is None else convert(mask.bools.get(aval.shape), aval.dtype)
+
+
+def _nonzero(x: Any) -> Any:
+    return None if x is None else ne(x, 0.0)
+
+
+def _several(compute: Callable[[], Iterable[Any]], n: int, of: Mask | None, dirty: bool) -> list[Mask]:
+    """The masks of n operands, made of one mask, which `compute` gives all at once."""
+    found: list[Any] = []
+
+    def one(i: int) -> Any:
+        found.extend(() if found else compute())
+        return found[i]
+
+    return [Mask(_Bools(partial(one, i), None if of is None else of.bools), False, dirty) for i in range(n)]
