@@ -281,7 +281,7 @@ dynamic_slice_p = Primitive(
     jvp=lambda tangents, out, x, *starts, sizes: dynamic_slice(tangents[0], starts, sizes),
     transpose=_dynamic_slice_transpose,
     batch=_dynamic_slice_batch,
-    reach="picks",
+    reach="reads",
 )
 
 

@@ -113,7 +113,7 @@ gather_p = Primitive(
     jvp=lambda tangents, out, x, *indices, **params: gather(tangents[0], *indices, **params),
     transpose=_gather_transpose,
     batch=_gather_batch,
-    reach="picks",
+    reach="reads",
 )
 
 

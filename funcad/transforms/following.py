@@ -29,10 +29,10 @@ from funcad.ir.tracer import Tracer, concrete_value, tangent_of
 from funcad.primitives.shape import broadcast_to
 from funcad.transforms.jvp import jvp_step
 from funcad.transforms.linearize import TangentTrace
+from funcad.transforms.masks import cleaned, masked_rule, rule_of
 from funcad.transforms.structural import UNSEEN
 from funcad.transforms.tape import Tape
 from funcad.transforms.tape_plans import ROWS
-from funcad.transforms.tape_program import rule_of
 
 __all__ = ["FollowingTrace", "follow", "linearize_following"]
 
@@ -156,7 +156,8 @@ class FollowingTrace(Trace):
                     out = bind(primitive, *primals, **params) if nested else compute(primitive, primals, params)
                 token = hush()
                 try:
-                    tangent = rule_of(primitive, primals, tangents, out, params, shape)
+                    rule = rule_of if self.linear else masked_rule
+                    tangent = rule(primitive, primals, tangents, out, params, shape)
                 finally:
                     unhush(token)
                 if tangent is not None:
@@ -208,7 +209,7 @@ def _run(trace: FollowingTrace, f: Any, primals: Sequence[Any], tangents: Sequen
             t = None
             if type(o) is Tracer:
                 if o.owner is trace:
-                    o, t = o.primal, o.tangent
+                    o, t = o.primal, cleaned(o.tangent)
                 elif o.owner.closed:
                     raise leaked(o)
             values.append(o)
