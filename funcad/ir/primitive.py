@@ -76,6 +76,8 @@ class Primitive:
         "ready",
         "square",
         "turns",
+        "reach",
+        "levels",
     )
 
     def __init__(
@@ -103,6 +105,7 @@ class Primitive:
         ready: Callable[..., Any] | None = None,
         square: Callable[..., Any] | None = None,
         turns: Any = False,
+        reach: str | Callable[..., str | None] | None = None,
     ):
         self.name = name
         self.impl = impl
@@ -125,6 +128,8 @@ class Primitive:
         self.ready = ready  # ready(*avals, **params): `impl` on NumPy for exactly these operands, worked out beforehand
         self.square = square  # with `multiple`, the number of the result comes first
         self.turns = turns  # with `multiple`, turns(i, jaxpr)
+        self.reach = reach  # how elements of the operands reach the result, see transforms/masks.py
+        self.levels: dict[Any, int] = {}  # by kinds of operands, how masks of tangents get through its rule
         self.inplace = inplace  # ufunc-like callable that takes out=, if the result may be written into an operand
 
     def __repr__(self) -> str:

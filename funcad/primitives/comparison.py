@@ -106,6 +106,7 @@ select_p = Primitive(
         select(pred, 0.0, ct) if is_linear(y) else None,
     ],
     batch=_select_batch,
+    reach="choice",
     emit=lambda e, pred, x, y: e.select(pred, x, y),
 )
 

@@ -54,6 +54,7 @@ convert_p: Primitive = Primitive(  # weak: from one kind of Python scalar to ano
     batch=_convert_batch,
     emit=lambda e, x, *, dtype, weak=False: e.convert(x, dtype),
     square=lambda x, *, dtype, weak=False: moved_square(convert_p)(x, dtype=dtype, weak=weak) if dtype.kind in "fc" else None,
+    reach="pointwise",
 )
 
 
@@ -205,6 +206,7 @@ reduce_precision_p: Primitive = Primitive(
     jvp=lambda tangents, out, x, **bits: reduce_precision_p(tangents[0], **bits),
     transpose=lambda ct, x, **bits: [reduce_precision_p(ct, **bits)],
     batch=lambda size, args, batched, **bits: (reduce_precision_p(args[0], **bits), True),
+    reach="pointwise",
 )
 
 

@@ -172,6 +172,7 @@ def elementwise(
         inplace=ufunc,
         square=square,
         turns=turns,
+        reach="pointwise",
     )
     return primitive
 

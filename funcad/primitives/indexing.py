@@ -75,6 +75,7 @@ basic_index_p = structural(
     lambda ct, x, *, index: basic_place_p(ct, index=index, shape=x.shape),
     lambda size, x, *, index: basic_index_p(x, index=_batched_index(size, index)),
     silent=True,
+    reach="moves",
 )
 basic_place_p = structural(  # zeros of a shape, with x at the index
     "basic_place",
@@ -83,6 +84,7 @@ basic_place_p = structural(  # zeros of a shape, with x at the index
     lambda ct, x, *, index, shape: basic_index_p(ct, index=index),
     lambda size, x, *, index, shape: basic_place_p(x, index=_batched_index(size, index), shape=(size, *shape)),
     silent=True,
+    reach="moves",
 )
 
 
@@ -146,6 +148,7 @@ place_sum_p = Primitive(  # basic_place of each operand at its index, added up f
     jvp=_place_sum_jvp,
     transpose=_place_sum_transpose,
     batch=_place_sum_batch,
+    reach="picks",
 )
 
 
@@ -190,6 +193,7 @@ basic_update_p = Primitive(
         basic_update(*[a if b else broadcast_leading(a, size) for a, b in zip(args, batched)], _batched_index(size, index)),
         True,
     ),
+    reach="picks",
 )
 
 
@@ -277,6 +281,7 @@ dynamic_slice_p = Primitive(
     jvp=lambda tangents, out, x, *starts, sizes: dynamic_slice(tangents[0], starts, sizes),
     transpose=_dynamic_slice_transpose,
     batch=_dynamic_slice_batch,
+    reach="reads",
 )
 
 
@@ -324,6 +329,7 @@ dynamic_update_slice_p = Primitive(
     jvp=_dynamic_update_jvp,
     transpose=_dynamic_update_transpose,
     batch=_dynamic_update_batch,
+    reach="picks",
 )
 
 

@@ -51,6 +51,7 @@ reduce_sum_p = structural(
     _sum_transpose,
     lambda size, x, *, axes: reduce_sum(x, axes=tuple([a + 1 for a in axes])),
     ready=lambda x, *, axes: partial(np.add.reduce, axis=axes, dtype=x.dtype),
+    reach="sums",
 )
 
 
@@ -150,6 +151,7 @@ def _tied_primitive(name: str, impl: Callable[..., Any], aval: Callable[..., Ava
         ),
         transpose=lambda ct, t, x, out, *, axes: [other[0](ct, x, out, axes=axes), None, None],
         batch=batch,
+        reach="picks",
     )
     return primitive
 

@@ -115,6 +115,7 @@ gather_p = Primitive(
     transpose=_gather_transpose,
     batch=_gather_batch,
     square=lambda *operands, **params: moved_square(gather_p)(*operands, **params),
+    reach="reads",
 )
 
 
@@ -295,6 +296,7 @@ scatter_p = Primitive(
     jvp=_scatter_jvp,
     transpose=_scatter_transpose,
     batch=_scatter_batch,
+    reach=lambda *, mode, **_: "picks" if mode in ("set", "add") else None,
 )
 
 

@@ -66,6 +66,7 @@ def _broadcast_batch(size: int, x: Any, *, shape: tuple, axes: tuple) -> Any:
 broadcast_in_dim_p = structural(
     "broadcast_in_dim", _broadcast_impl, _broadcast_abstract, _broadcast_transpose, _broadcast_batch,
     silent=True,
+    reach="sums",
 )
 
 
@@ -126,6 +127,7 @@ reshape_p = structural(
     lambda ct, x, *, shape: reshape(ct, shape=x.shape),
     lambda size, x, *, shape: reshape(x, shape=(size, *shape)),
     silent=True,
+    reach="moves",
 )
 
 
@@ -147,6 +149,7 @@ transpose_p = structural(
     lambda ct, x, *, perm: transpose(ct, perm=tuple(int(i) for i in np.argsort(perm))),
     lambda size, x, *, perm: transpose(x, perm=(0, *[i + 1 for i in perm])),
     silent=True,
+    reach="moves",
 )
 
 
@@ -204,6 +207,7 @@ concatenate_p = Primitive(
     transpose=_concatenate_transpose,
     batch=_concatenate_batch,
     square=_concatenate_square,
+    reach="moves",
 )
 
 
@@ -243,6 +247,7 @@ slice_p = structural(
     _slice_transpose,
     _slice_batch,
     silent=True,
+    reach="moves",
 )
 
 
@@ -270,6 +275,7 @@ pad_p = structural(  # zeros around (low, high >= 0) and between (interior) the 
     _pad_transpose,
     lambda size, x, *, low, high, interior: pad_p(x, low=(0, *low), high=(0, *high), interior=(0, *interior)),
     silent=True,
+    reach="moves",
 )
 
 
@@ -280,6 +286,7 @@ rev_p = structural(
     lambda ct, x, *, axes: rev(ct, axes=axes),
     lambda size, x, *, axes: rev(x, axes=tuple([a + 1 for a in axes])),
     silent=True,
+    reach="moves",
 )
 
 
@@ -295,6 +302,7 @@ roll_p = structural(  # stencils are made of it: one operation where slices and 
     lambda ct, x, *, shift, axis: roll(ct, shift=-shift, axis=axis),
     lambda size, x, *, shift, axis: roll(x, shift=shift, axis=axis + 1),
     silent=True,
+    reach="moves",
 )
 
 

@@ -122,6 +122,7 @@ reduce_window_sum_p = structural(
     _abstract,
     _sum_transpose,
     lambda size, x, **params: reduce_window_sum_p(x, **_batched(params)),
+    reach="picks",
 )
 
 
@@ -190,6 +191,7 @@ def _tied(name: str, impl: Callable[..., Any], aval: Callable[..., Aval], other:
         ),
         transpose=lambda ct, t, x, out, **params: [other()(ct, x, out, **params), None, None],
         batch=batch,
+        reach="picks",
     )
     return primitive
 

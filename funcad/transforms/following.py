@@ -30,10 +30,11 @@ from funcad.ir.tracer import Tracer, concrete_value, tangent_of
 from funcad.primitives.shape import broadcast_to
 from funcad.transforms.jvp import jvp_step
 from funcad.transforms.linearize import TangentTrace
+from funcad.transforms.masks import cleaned, masked_rule, rule_of
 from funcad.transforms.structural import UNSEEN
 from funcad.transforms.tape import Tape
 from funcad.transforms.tape_plans import ROWS
-from funcad.transforms.tape_program import maker_of, rule_of
+from funcad.transforms.tape_program import maker_of
 
 __all__ = ["FollowingTrace", "follow", "linearize_following"]
 
@@ -160,7 +161,8 @@ class FollowingTrace(Trace):
                     out = bind(primitive, *primals, **params) if nested else compute(primitive, primals, params)
                 token = hush()
                 try:
-                    tangent = rule_of(primitive, primals, tangents, out, params, shape)
+                    rule = rule_of if self.linear else masked_rule
+                    tangent = rule(primitive, primals, tangents, out, params, shape)
                 finally:
                     unhush(token)
                 if tangent is not None:
@@ -232,8 +234,7 @@ def _run(trace: FollowingTrace, f: Any, primals: Sequence[Any], tangents: Sequen
             if type(o) is Tracer:
                 if o.owner is trace:
                     o, t = o.primal, o.tangent
-                    if type(t) is list and len(t) < 3:  # not the row of a tape
-                        t = t[0]
+                    t = cleaned(t[0] if type(t) is list and len(t) < 3 else t)  # longer lists are rows of a tape
                 elif o.owner.closed:
                     raise leaked(o)
             values.append(o)

@@ -20,6 +20,7 @@ from funcad.ir.jaxpr import Jaxpr, Literal, reads_numbers
 from funcad.ir.quiet import hush, unhush
 from funcad.ir.state import state
 from funcad.ir.trace import bind, home_of, trace_function
+from funcad.transforms.masks import cleaned, masked_rule, rule_of
 
 __all__ = ["jvp_step", "jvp_eval", "jvp_jaxpr"]
 
@@ -33,7 +34,7 @@ def jvp_step(
         return (out, [None] * len(out)) if primitive.multiple else ([out], [None])
     rule = (linear and primitive.linearize) or primitive.primal_and_jvp
     if rule:
-        return rule(primals, tangents, **params)
+        return rule(primals, tangents if linear else [cleaned(t) for t in tangents], **params)
     out = bind(primitive, *primals, **params)
     if primitive.jvp is None:
         outs = out if primitive.multiple else [out]
@@ -46,7 +47,7 @@ def jvp_step(
         return outs, [None] * len(outs)
     token = hush()
     try:
-        tangent = primitive.jvp(tangents, out, *primals, **params)
+        tangent = (rule_of if linear else masked_rule)(primitive, primals, tangents, out, params)
     finally:
         unhush(token)
     return (out, tangent) if primitive.multiple else ([out], [tangent])
@@ -79,7 +80,7 @@ def jvp_eval(
     finally:
         state.source = saved
     results = [(o.value, None) if type(o) is Literal else values[o] for o in jaxpr.outputs]
-    return [p for p, _ in results], [t for _, t in results]
+    return [p for p, _ in results], [cleaned(t) for _, t in results]
 
 
 def _strong(aval: Any) -> Any:

@@ -16,21 +16,11 @@ from funcad.ir.prune import prune
 from funcad.ir.squares import keeps_operands
 from funcad.ir.trace import AbstractTrace
 from funcad.ir.tracer import Tracer
-from funcad.primitives.arithmetic import add_p, sub_p
-from funcad.primitives.shape import broadcast_to
+from funcad.transforms.masks import rule_of
 from funcad.transforms.structural import compiled
 from funcad.transforms.transpose import transpose_eval
 
 __all__ = ["derive", "maker", "maker_of", "rule_of", "wiring"]
-
-
-def rule_of(primitive: Any, primals: Sequence[Any], tangents: Sequence[Any], out: Any, params: dict, shape: Any) -> Any:
-    """The tangent by the primitive's rule; `shape`: of the result, where NumPy broadcast the primals itself."""
-    if shape is not None:
-        if primitive is not add_p and primitive is not sub_p:  # their rules read tangents only
-            primals = [p if p.shape == shape else broadcast_to(p, shape) for p in primals]
-        tangents = [t if t is None or t.shape == shape else broadcast_to(t, shape) for t in tangents]
-    return primitive.jvp(tangents, out, *primals, **params)
 
 
 def maker_of(tape: Any, row: list) -> Any:

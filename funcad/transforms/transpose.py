@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 
 from funcad.errors import MissingRuleError
-from funcad.ir.aval import StackAval
+from funcad.ir.aval import StackAval, shape_of
 from funcad.ir.interpret import note_source
 from funcad.ir.jaxpr import Jaxpr, Literal, Var
 from funcad.ir.primitive import not_linear
@@ -29,24 +29,38 @@ from funcad.ir.quiet import hush, unhush
 from funcad.ir.state import state
 from funcad.ir.trace import bind, trace_function
 from funcad.primitives.stack import add_values
+from funcad.transforms.masks import CALM, Mask, clean, either, needed, transposed
 
 __all__ = ["transpose_eval", "transpose_jaxpr", "known_jaxpr", "linear_outputs"]
 
 
 class _Cotangents:
-    """Cotangents by variable; knows which buffers are its own."""
+    """Cotangents by variable; knows which buffers are its own, and their masks, if they have any."""
 
-    __slots__ = ("values", "own")
+    __slots__ = ("values", "own", "masks")
 
     def __init__(self) -> None:
         self.values: dict[Var, Any] = {}
         self.own: set[Var] = set()
+        self.masks: dict[Var, Mask] = {}
 
-    def accumulate(self, atom: Any, ct: Any) -> None:
+    def accumulate(self, atom: Any, ct: Any, mask: Mask | None = None) -> None:
         old = self.values.get(atom)
         if old is None:
             self.values[atom] = ct
-        elif atom in self.own and type(old) is np.ndarray and type(ct) is np.ndarray and old.dtype == ct.dtype:
+            if mask is not None:
+                self.masks[atom] = mask
+            return
+        if mask is not None or atom in self.masks:
+            own = self.masks.pop(atom, None)
+            cleaned = clean(old, own)
+            if cleaned is not old:
+                old = cleaned
+                self.own.discard(atom)
+            ct, mask = clean(ct, mask), either(own, mask, shape_of(ct))
+            if mask is not None:
+                self.masks[atom] = mask
+        if atom in self.own and type(old) is np.ndarray and type(ct) is np.ndarray and old.dtype == ct.dtype:
             np.add(old, ct, out=old)
         else:
             total = self.values[atom] = add_values(old, ct)
@@ -95,6 +109,8 @@ def transpose_eval(
     saved = state.source
     token = hush()
     try:
+        need, masks = needed(backward, known), cts.masks
+        found: Any
         for equation, dead in zip(reversed(backward), deaths):
             primitive, atoms, params, outputs, source = equation
             state.source = source or saved
@@ -107,19 +123,24 @@ def transpose_eval(
                 if primitive.transpose is None:
                     raise _missing(equation)
                 inputs: Any = [a.value if type(a) is Literal else known.get(a, a) for a in atoms]
-                for atom, x, c in zip(atoms, inputs, primitive.transpose(ct, *inputs, **params)):
+                if need is not None and (masks or primitive.reach not in CALM):
+                    given = [masks.pop(v, None) for v in outputs]
+                    found = transposed(equation, inputs, ct, given, need)
+                else:
+                    found = [(c, None) for c in primitive.transpose(ct, *inputs, **params)]
+                for atom, x, (c, m) in zip(atoms, inputs, found):
                     if type(x) is Var and c is not None:
-                        cts.accumulate(atom, c)
+                        cts.accumulate(atom, c, m)
             for v in dead:
                 del known[v]
-            inputs = ct = x = c = None  # or the residual and the cotangent would live through the next equation
+            inputs = ct = x = c = found = None  # or the residual and the cotangent would live through the next equation
+        return [clean(cts.values.get(v), masks.get(v)) for v, is_lin in zip(jaxpr.inputs, linear) if is_lin]
     except Exception as error:
         note_source(error, state.source)
         raise
     finally:
         state.source = saved
         unhush(token)
-    return [cts.values.get(v) for v, is_lin in zip(jaxpr.inputs, linear) if is_lin]
 
 
 def _run_known(jaxpr: Jaxpr, known: dict[Var, Any], linear_vars: set) -> list[Any]:
