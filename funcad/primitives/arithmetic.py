@@ -69,13 +69,21 @@ def _mul_transpose(ct: Any, x: Any, y: Any) -> list:
 
 
 def _square_of_product(function: Any, x: Any, y: Any) -> Any:
-    """Of a product or quotient with a factor whose square is known; not through two traced factors: they might be a tree."""
-    if x is y or type(x) is Tracer and type(y) is Tracer:
-        return None
-    first, second = exact_square(x), exact_square(y)
+    """Of a product or quotient with a factor whose square is known; two factors that are products might be a large tree."""
+    if type(x) is Tracer and type(y) is Tracer:
+        if x is y:
+            return None
+        first, second = [None if _is_product(a) else exact_square(a) for a in (x, y)]
+    else:
+        first, second = exact_square(x), exact_square(y)
     if first is None and second is None:
         return None
-    return function(square(x) if first is None else first, square(y) if second is None else second)
+    return function(*[integer_pow(a, 2) if s is None else s for a, s in ((x, first), (y, second))])
+
+
+def _is_product(x: Any) -> bool:
+    made = x.owner.made_by(x, True)
+    return made is None or made[0] is mul_p or made[0] is div_p
 
 
 def _div_transpose(ct: Any, x: Any, y: Any) -> list:
@@ -167,8 +175,12 @@ def _pow_tangents(tangents: Any, out: Any, x: Any, y: Any) -> Any:
     tx, ty = tangents
     if ty is None and _is_scalar(y) and y == 0:
         return None
-    by_base = None if tx is None else mul(_slope_by_base(x, y, ty is None), tx)
-    return by_base if ty is None else _add_tangents(by_base, mul(_slope_by_exponent(out, x, y), ty))
+    if ty is None:
+        return mul(_slope_by_base(x, y, True), tx)
+    by_exponent = _slope_by_exponent(out, x, y)
+    if tx is ty and x is y:  # x**x: one slope, or its 0 would meet infinities at 0 in reverse mode
+        return mul(add(_slope_by_base(x, y, False), by_exponent), tx)
+    return _add_tangents(None if tx is None else mul(_slope_by_base(x, y, False), tx), mul(by_exponent, ty))
 
 
 def _slope_by_base(x: Any, y: Any, constant: bool) -> Any:
