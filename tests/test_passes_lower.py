@@ -94,7 +94,7 @@ def test_element_by_element() -> None:
         for x in samples((13,), dtype):
             assert "log_cosh" not in lowered(lambda x: act.log_cosh_p(x), x)
             assert "attains" not in lowered(lambda x: attains_p(x, mul(x, 1.0)), x)
-            assert "root" not in lowered(root, x)
+            assert "root_of_squares" not in lowered(root, x)
             for a, b in ((-1.0, 1.0), (1.0, -1.0), (1.0, 1.0)):
                 assert "over_root" not in lowered(lambda x, a=a, b=b: over_root_p(x, a=a, b=b), x)
             assert "exact_pow" not in lowered(lambda x: exact_pow_p(x, mul(x, x), n=3), x)
@@ -152,7 +152,7 @@ def test_einsum_becomes_its_steps(subscripts: str) -> None:
 def test_every_lowering_is_tried_here() -> None:
     tried = "softmax softmax_linear log_softmax log_softmax_linear log_softmax_transposed logsumexp"
     others = "layer_norm layer_norm_linear log_cosh attains tied_mean tied_spread dot_general einsum"
-    norms = "norm root turn exact_pow difference over_root"
+    norms = "norm root_of_squares turn exact_pow difference over_root"
     assert {p.name for p in LOWERINGS} == {*tried.split(), *others.split(), *norms.split()}
 
 

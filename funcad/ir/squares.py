@@ -22,7 +22,7 @@ __all__ = ["exact_square", "keeps_operands", "moved_square"]
 
 def exact_square(x: Any) -> Any:
     """The square of a traced x in operations that have all derivatives, if what made x knows it; None otherwise."""
-    if type(x) is not Tracer:
+    if type(x) is not Tracer or not x.owner.turned:
         return None
     made = x.owner.made_by(x)
     if made is None:

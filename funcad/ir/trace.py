@@ -124,6 +124,7 @@ class Trace:
     """Somewhere operations are recorded."""
 
     __slots__ = ("level", "name", "closed")
+    turned: bool = True  # may a value have been made whose square is known? Squares look here first
     tape: Any = None  # of a following trace: where common operations are written down instead of recorded
 
     def __init__(self, name: str):

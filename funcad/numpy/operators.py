@@ -106,7 +106,7 @@ def _subtract(x: Any, y: Any) -> Any:
 
 
 def mul(x: Any, y: Any) -> Any:
-    if x is y:
+    if x is y and x.owner.turned:
         out = arithmetic.exact_power(x, 2)
         if out is not None:
             return out

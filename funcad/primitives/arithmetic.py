@@ -270,7 +270,7 @@ turn_p = elementwise(  # t / r with 0 * t where r is 0; there its derivative by 
     emit=lambda e, x, r: e.select(e.eq(r, e.const(0.0)), e.mul(x, e.const(0.0)), e.div(x, r)),
 )
 root_p = elementwise(  # of a sum of squares
-    "root",
+    "root_of_squares",
     np.sqrt,
     [lambda t, out, x: turn(mul(0.5, t), out)],
     emit=lambda e, x: e.sqrt(x),
@@ -410,8 +410,11 @@ def pow(x: Any, y: Any) -> Any:
 
 def integer_pow(x: Any, n: int) -> Any:
     """x**n for a known integer n."""
-    exact = exact_power(x, n) if n > 1 else None
-    return integer_pow_p(x, n=n) if exact is None else exact
+    if n > 1 and type(x) is Tracer and x.owner.turned:
+        exact = exact_power(x, n)
+        if exact is not None:
+            return exact
+    return integer_pow_p(x, n=n)
 
 
 def square(x: Any) -> Any:

@@ -42,9 +42,8 @@ def _root(x: Any, *, a: float, b: float) -> Any:
         return mul(sqrt(sub(x, 1.0)), sqrt(add(x, 1.0)))
     if dtype_of(x).kind == "c":
         return mul(sqrt(add(1.0, mul(1j, x))), sqrt(sub(1.0, mul(1j, x))))
-    size = abs_(x)
-    far = gt(size, 2.0 ** (np.finfo(dtype_of(x)).nmant + 1))  # the square may overflow
-    return select(far, size, sqrt(add(1.0, square(select(far, 0.0, x)))))
+    root = sqrt(add(1.0, square(x)))
+    return select(gt(root, 2.0 ** (np.finfo(dtype_of(x)).nmant + 1)), abs_(x), root)  # far away, for the square may overflow
 
 
 def over_root(x: Any, *, a: float, b: float) -> Any:

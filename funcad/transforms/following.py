@@ -84,7 +84,7 @@ class _Protector:
 class FollowingTrace(Trace):
     """Runs `jvp_step` as operations are recorded."""
 
-    __slots__ = ("linear", "protector", "moved", "tape", "recording")
+    __slots__ = ("linear", "protector", "moved", "tape", "recording", "turned")
 
     def __init__(self, name: str, linear: bool, protector: _Protector | None = None):
         self.level = next_level()
@@ -94,6 +94,7 @@ class FollowingTrace(Trace):
         self.protector = protector
         self.moved: dict[int, tuple[Any, Any]] = {}
         self.tape: Tape | None = None
+        self.turned = False
         self.recording: TangentTrace | None = None  # where the tangents of `linear` are recorded
 
     def open_recording(self) -> TangentTrace:
@@ -130,6 +131,8 @@ class FollowingTrace(Trace):
                 return Tracer(self, None, out, t, source)
         primals, tangents = [], []
         nested = bool(open_traces)
+        if primitive.turns:
+            self.turned = True
         for a in args:
             if type(a) is Tracer and a.owner is self:
                 a, t = a.primal, tangent_of(a)
@@ -166,7 +169,7 @@ class FollowingTrace(Trace):
                 finally:
                     unhush(token)
                 if tangent is not None:
-                    if primitive.square is not None and keeps_operands(primitive, args, params):
+                    if primitive.square is not None and self.turned and keeps_operands(primitive, args, params):
                         tangent = [tangent, (primitive, args, params, 0, shape)]
                     return Tracer(self, None, out, tangent, source)
                 outs, touts = [out], [None]

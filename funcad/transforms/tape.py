@@ -273,7 +273,7 @@ class Tape:
                 return None
         elif kind is not np.float64 and kind is not float:
             return None
-        if primitive is square_p and self.trace.made_by(x, True) is not None:  # the square may be known exactly
+        if primitive is square_p and self.trace.turned and self.trace.made_by(x, True) is not None:  # the square may be known exactly
             return None
         mode = error_mode()
         token = enter(self.relayed) if mode is self.mode and self.relayed is not None else self._enter()
@@ -319,6 +319,8 @@ class Tape:
             bits = frozen(params)
             if bits is None or primitive is integer_pow_p and not params["n"]:  # x**0 has no tangent
                 return None
+        if primitive.turns:
+            trace.turned = True
         if type(p) is float and type(q) is float and primitive in _SILENT:
             out = primitive.impl(np, p, q)
         else:

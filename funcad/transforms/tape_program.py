@@ -25,9 +25,10 @@ __all__ = ["derive", "maker", "maker_of", "rule_of", "wiring"]
 
 def maker_of(tape: Any, row: list) -> Any:
     """What made the value of a row that has not been flushed, see `Trace.made_by`."""
-    primitive, _, shape, *steps, _ = tape.steps[row[0] - tape.first]
-    if primitive.square is None:
+    step = tape.steps[row[0] - tape.first]
+    if step[0].square is None or not _may_turn(tape, step):
         return None
+    primitive, _, shape, *steps, _ = step
     operands: list[tuple[int, int | None]] = []
     free = row[2] - sum([type(a) is type or type(a) is tuple and type(a[-1]) is not int for a in steps])
     for a in steps:
@@ -41,13 +42,26 @@ def maker_of(tape: Any, row: list) -> Any:
     return next(iter(maker(tape, primitive, operands, row[4], shape)), None)
 
 
+def _may_turn(tape: Any, step: tuple) -> bool:
+    """May the square of this step's result be known? Looks at numbers only: most squares are of other things."""
+    while step[0].square is not None:
+        if step[0].turns:
+            return True
+        numbers = [a if type(a) is int else a[0] for a in step[3:-1] if type(a) is int or type(a) is tuple]
+        numbers = [n for n in numbers if type(n) is int and n >= tape.first]
+        if len(numbers) != 1:  # two are looked at by the fact itself
+            return any([tape.steps[n - tape.first][0].square is not None for n in numbers])
+        step = tape.steps[numbers[0] - tape.first]
+    return False
+
+
 def _row(tape: Any, number: int) -> list:
     return tape.inputs[number] if number < tape.first else tape.rows[number - tape.first]
 
 
 def maker(tape: Any, primitive: Any, operands: Sequence[tuple], params: dict | None, shape: Any) -> Sequence[Any]:
     """The same of operands given as by `wiring`; nothing if nobody will ask."""
-    if primitive.square is None or tape.trace.closed:
+    if primitive.square is None or tape.trace.closed or not tape.trace.turned:
         return ()
     rows = [None if n is None else _row(tape, n) for _, n in operands]
     found = [tape.values[i] if r is None else Tracer(tape.trace, None, tape.values[i], r) for r, (i, _) in zip(rows, operands)]
