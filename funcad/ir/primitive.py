@@ -73,7 +73,7 @@ class Primitive:
         "silent",
         "ready",
         "reach",
-        "levels",
+        "level",
     )
 
     def __init__(
@@ -121,7 +121,7 @@ class Primitive:
         self.silent = silent  # moves or compares numbers: NumPy has nothing to warn of
         self.ready = ready  # ready(*avals, **params): `impl` on NumPy for exactly these operands, worked out beforehand
         self.reach = reach  # how elements of the operands reach the result, see transforms/masks.py
-        self.levels: dict[Any, int] = {}  # by kinds of operands, how masks of tangents get through its rule
+        self.level: int | None = None  # what its rule does to masks of tangents, derived when first asked for
         self.inplace = inplace  # ufunc-like callable that takes out=, if the result may be written into an operand
 
     def __repr__(self) -> str:

@@ -30,16 +30,19 @@ end elsewhere do not begin. Trap: masks of masks of ... nest as deep as the prog
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container, Iterable, Sequence
-from functools import partial
+from collections.abc import Callable, Container, Iterable, Iterator, Sequence
+from functools import partial, reduce
+from itertools import product
 from typing import Any
 
 import numpy as np
 
+from funcad.errors import MissingRuleError
 from funcad.ir.aval import SCALAR_AVALS, Aval, StackAval, aval_of, is_inexact, shape_of
 from funcad.ir.interpret import eval_jaxpr
 from funcad.ir.jaxpr import Jaxpr, Literal, Var
 from funcad.ir.place import near
+from funcad.ir.quiet import hush, unhush
 from funcad.ir.trace import Trace, bind
 from funcad.ir.tracer import Tracer
 from funcad.primitives.arithmetic import add, add_p, sub_p
@@ -51,9 +54,9 @@ __all__ = ["CALM", "Mask", "Masked", "clean", "cleaned", "either", "masked_rule"
 
 WHOLE, EVERY = 1, 2  # what is needed of a mask: only whether the whole value is zero, or which elements
 CALM = frozenset([None, "pointwise", "sums"])  # no mask begins here
-FREE, FACTORS, OTHER, BEGINS = range(4)  # the most that a rule does: pointwise sums; pointwise; others, but no mask begins
+FREE, FACTORS, OTHER, BEGINS = range(4)  # levels of a rule: pointwise sums; pointwise; others, but no mask begins; masks begin
 LEVELS = {"pointwise": FACTORS, "sums": OTHER, "reads": OTHER, None: OTHER}
-MOST = 256
+MOST = 1000  # entries of the table of levels
 DEEP = 50  # lazy bools are computed when they would nest deeper
 
 
@@ -263,18 +266,18 @@ def cleaned(tangent: Any) -> Any:
 class _MaskTrace(Trace):
     """Runs linear equations on tangents and their masks: a tracer's primal is a tangent, and its tangent that one's mask."""
 
-    __slots__ = ("level_seen",)
+    __slots__ = ("most",)  # the highest level of its equations
 
     def __init__(self) -> None:
         super().__init__("jvp")
-        self.level_seen = FREE
+        self.most = FREE
 
     def record(self, primitive: Any, args: Sequence[Any], params: dict[str, Any]) -> Any:
         linear = [type(a) is Tracer and a.owner is self for a in args]
         masks = [a.tangent if lin else None for a, lin in zip(args, linear)]
         values = [a.primal if lin else a for a, lin in zip(args, linear)]
         level = FREE if primitive.reach == "pointwise" and all(linear) else LEVELS.get(primitive.reach, BEGINS)
-        self.level_seen = max(self.level_seen, level)
+        self.most = max(self.most, level)
         if not primitive.multiple:
             value, mask = _advanced(primitive, params, values, linear, masks)
             return Tracer(self, None, value, mask)
@@ -315,65 +318,87 @@ def masked_rule(
     primitive: Any, primals: Sequence[Any], tangents: Sequence[Any], out: Any, params: dict[str, Any], shape: Any = None
 ) -> Any:
     """The tangent by the primitive's rule, or the tangents, `Masked` where they have a mask; `shape` as in `rule_of`."""
-    masked = Masked in map(type, tangents)
-    if primitive.structural:
-        reach, t = primitive.reach, tangents[0]
-        if not masked and (reach not in ("moves", "picks") or not _filled(reach, primals, (True,), out)):
+    mask: Any = None  # the one mask of all tangents; False if they differ
+    masked = False
+    for t in tangents:
+        if type(t) is Masked:
+            mask = t.mask if not masked or mask and mask.bools is t.mask.bools else False
+            masked = True
+    level = primitive.level
+    key: Any = None
+    if level is None:
+        if primitive.structural or primitive.reach == "pointwise" and not params:
+            level = primitive.level = _level(primitive, len(primals))
+        else:  # parameters may decide: seen once, known for operands of these kinds
+            try:
+                key = (primitive, *params.values(), *[t is None for t in tangents], *map(type, primals), aval_of(primals[0]).dtype)
+                level = _seen.get(key, BEGINS)
+            except TypeError:  # parameters that cannot be compared
+                key, level = None, BEGINS
+    if not masked and level < BEGINS:
+        if shape is None:
             return primitive.jvp(tangents, out, *primals, **params)
-        value, mask = (t.value, t.mask) if masked else (t, None)
-        return _with_mask(*_advanced(primitive, params, [value], (True,), [mask]))
-    levels = primitive.levels
-    if len(primals) == 1 and not params:
-        key: Any = type(primals[0])
-    else:
-        key = (shape is None, *map(type, primals), *[t is None for t in tangents], *params.items())
-    key = key, getattr(out, "dtype", None)
-    try:
-        level = levels.get(key)
-    except TypeError:  # parameters that cannot be compared
-        key, level = None, BEGINS
-    if level is not None and level < BEGINS and not masked:
         return rule_of(primitive, primals, tangents, out, params, shape)
-    if level is not None and level <= FACTORS and shape is None:
-        found = _pointwise(primitive, primals, tangents, out, params, level)
-        if found is not None:
-            return found
+    if primitive.structural:
+        if not masked and not _filled(primitive.reach, primals, (True,), out):
+            return primitive.jvp(tangents, out, *primals, **params)
+        t = tangents[0]
+        return _with_mask(*_advanced(primitive, params, [t.value if masked else t], (True,), [t.mask if masked else None]))
+    if level <= FACTORS and shape is None:
+        for t in tangents:
+            if t is not None and type(t) is not Masked:
+                mask = False
+        if mask:
+            value = primitive.jvp([t and t.value for t in tangents], out, *primals, **params)
+            return _with_mask(value, mask.with_dirt(mask.dirty or level == FACTORS))
+        if level == FREE:
+            value = primitive.jvp([cleaned(t) for t in tangents], out, *primals, **params)
+            masks = [t.mask if type(t) is Masked else None for t in tangents if t is not None]
+            return _with_mask(value, reduce(partial(either, shape=shape_of(out)), masks))
     trace = _MaskTrace()
     traced: dict[int, Tracer] = {}
     for t in tangents:
         if t is not None and id(t) not in traced:  # rules look whether two tangents are one
-            value, mask = (t.value, t.mask) if type(t) is Masked else (t, None)
-            traced[id(t)] = Tracer(trace, None, value, mask)
-    given = [None if t is None else traced[id(t)] for t in tangents]
-    result = rule_of(primitive, primals, given, out, params, shape)
+            traced[id(t)] = Tracer(trace, None, t.value, t.mask) if type(t) is Masked else Tracer(trace, None, t)
+    result = rule_of(primitive, primals, [None if t is None else traced[id(t)] for t in tangents], out, params, shape)
     if key is not None:
-        if len(levels) > MOST:
-            levels.clear()
-        levels[key] = trace.level_seen
-    if primitive.multiple:
-        return [trace.tangent_of(t) for t in result]
-    return trace.tangent_of(result)
+        if len(_seen) >= MOST:
+            _seen.clear()
+        _seen[key] = trace.most
+    return [trace.tangent_of(t) for t in result] if primitive.multiple else trace.tangent_of(result)
 
 
-def _pointwise(
-    primitive: Any, primals: Sequence[Any], tangents: Sequence[Any], out: Any, params: dict[str, Any], level: int
-) -> Any:
-    """The tangent by a rule whose equations are all pointwise, where it takes only one call of the rule; else None."""
-    given = [t for t in tangents if t is not None]
-    mask: Mask | None = given[0].mask if type(given[0]) is Masked else None
-    if mask is None or not all([type(t) is Masked and t.mask.bools is mask.bools for t in given]):
-        if level == FACTORS:
-            return None
-        mask = None
-        if all([type(t) is Masked for t in given]):
-            shape = shape_of(out)
-            mask = given[0].mask
-            for t in given[1:]:
-                mask = either(mask, t.mask, shape)
-        value = primitive.jvp([cleaned(t) for t in tangents], out, *primals, **params)
-        return _with_mask(value, mask and mask.with_dirt(False))
-    value = primitive.jvp([t.value if type(t) is Masked else t for t in tangents], out, *primals, **params)
-    return _with_mask(value, mask.with_dirt(mask.dirty or level == FACTORS))
+_seen: dict[tuple, int] = {}
+
+
+def _level(primitive: Any, n: int) -> int:
+    """What the equations of a rule do, at most, whatever the n operands are."""
+    if primitive.structural:
+        return LEVELS.get(primitive.reach, BEGINS)
+    token = hush()
+    try:
+        return max(_levels_of_samples(primitive, n), default=BEGINS)
+    finally:
+        unhush(token)
+
+
+def _levels_of_samples(primitive: Any, n: int) -> Iterator[int]:
+    """The same for operands of each kind, arrays and literals, real and complex, with tangents or without."""
+    kinds: list[Any] = [np.float64, np.complex128]
+    if primitive.abstract_eval(*[Aval((2,), np.dtype(float))] * n).dtype.kind == "c":
+        del kinds[1]  # it makes complex numbers of real ones
+    for kind in kinds:
+        for literal in product((False, True), repeat=n):
+            primals = [kind(0.5) if lit else np.full(2, 0.5, kind) for lit in literal]
+            for linear in product((False, True), repeat=n):
+                if any(linear) and not any([a and b for a, b in zip(literal, linear)]):
+                    trace = _MaskTrace()
+                    tangents = [Tracer(trace, None, x) if lin else None for x, lin in zip(primals, linear)]
+                    try:
+                        primitive.jvp(tangents, primitive.impl(np, *primals), *primals)
+                    except (TypeError, MissingRuleError):  # not for complex numbers, or bools are asked for
+                        continue
+                    yield trace.most
 
 
 def _with_mask(value: Any, mask: Mask | None) -> Any:
