@@ -74,6 +74,8 @@ class Primitive:
         "ready",
         "reach",
         "level",
+        "needs",
+        "masked",
     )
 
     def __init__(
@@ -100,6 +102,8 @@ class Primitive:
         silent: bool = False,
         ready: Callable[..., Any] | None = None,
         reach: str | Callable[..., str | None] | None = None,
+        needs: Callable[..., tuple[int, ...]] | None = None,
+        masked: Callable[..., Any] | None = None,
     ):
         self.name = name
         self.impl = impl
@@ -121,6 +125,8 @@ class Primitive:
         self.silent = silent  # moves or compares numbers: NumPy has nothing to warn of
         self.ready = ready  # ready(*avals, **params): `impl` on NumPy for exactly these operands, worked out beforehand
         self.reach = reach  # how elements of the operands reach the result, see transforms/masks.py
+        self.needs = needs  # needs(linear, wanted, **params): how much of the masks of its results' cotangents it can use
+        self.masked = masked  # masked(cts, masks, wanted, *inputs, **params): `transpose` with masks, see transforms/masks.py
         self.level: int | None = None  # what its rule does to masks of tangents, derived when first asked for
         self.inplace = inplace  # ufunc-like callable that takes out=, if the result may be written into an operand
 
