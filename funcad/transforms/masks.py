@@ -158,7 +158,7 @@ def needed(
         linear.update(outputs)
         if primitive.needs is not None:
             levels = primitive.needs(tuple(flags), tuple([need.get(a, 0) for a in atoms]), **params)
-            need.update([(v, n) for v, n in zip(outputs, levels) if n])
+            need.update([(v, n) for v, n in zip(outputs, levels) if n and type(v.aval) is not StackAval])
             begins = begins or any([a in need for a in atoms])
             continue
         reach = reach_of(primitive, params)
