@@ -21,7 +21,7 @@ from funcad.transforms.batch import batch_jaxpr
 from funcad.transforms.jvp import jvp_jaxpr
 from funcad.transforms.linearize import apart_jaxpr, linearize_jaxpr
 from funcad.transforms.structural import compile_with
-from funcad.transforms.transpose import known_jaxpr, linear_outputs, transpose_jaxpr
+from funcad.transforms.transpose import known_jaxpr, linear_outputs, masked_transpose, needs_of, transpose_jaxpr
 
 __all__ = ["call_p", "call", "spread", "present", "known_outputs", "turning", "square_of"]
 
@@ -71,6 +71,10 @@ def _transpose(cts: Sequence[Any], *inputs: Any, jaxpr: Jaxpr, name: str) -> lis
     known = [x for x in inputs if not is_linear(x)]
     outs = call(derived, *consts, *known, *given, name=name, of=jaxpr)
     return spread(spread(outs, in_nonzero), linear)
+
+
+def _masked(cts: Sequence[Any], masks: Any, wanted: Any, *inputs: Any, jaxpr: Jaxpr, name: str) -> list[Any]:
+    return masked_transpose(jaxpr, cts, masks, wanted, inputs, lambda p, args: call(p, *args, name=name, of=jaxpr))
 
 
 def known_outputs(
@@ -153,6 +157,8 @@ call_p = Primitive(
     known=_known,
     apart=_apart,
     transpose=_transpose,
+    needs=lambda linear, wanted, *, jaxpr, name: needs_of(jaxpr, linear, wanted),
+    masked=_masked,
     batch=_batch,
     square=_square,
     turns=lambda i, jaxpr: i in turning(jaxpr),

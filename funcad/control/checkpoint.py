@@ -32,7 +32,7 @@ from funcad.transforms.batch import batch_jaxpr
 from funcad.transforms.jvp import jvp_jaxpr, jvp_step
 from funcad.transforms.linearize import linearize_jaxpr
 from funcad.transforms.plumbing import OutTree, api, check_leaves, flat_function, name_of, positional_names
-from funcad.transforms.transpose import transpose_jaxpr
+from funcad.transforms.transpose import masked_transpose, needs_of, transpose_jaxpr
 
 __all__ = ["checkpoint", "remat", "checkpoint_name", "print_saved_residuals", "saved_residuals", "checkpoint_p", "name_p"]
 
@@ -258,6 +258,10 @@ def _transpose(cts: Sequence[Any], *inputs: Any, jaxpr: Jaxpr, policy: Any) -> l
     return spread(spread(outs, in_nonzero), linear)
 
 
+def _masked(cts: Sequence[Any], masks: Any, wanted: Any, *inputs: Any, jaxpr: Jaxpr, policy: Any) -> list[Any]:
+    return masked_transpose(jaxpr, cts, masks, wanted, inputs, lambda p, args: _again(p, args, policy))
+
+
 def _known(linear: tuple[bool, ...], *, jaxpr: Jaxpr, policy: Any) -> tuple:
     return known_outputs(jaxpr, linear, lambda program, args: _again(program, args, policy))
 
@@ -275,6 +279,8 @@ checkpoint_p = Primitive(
     linearize=_linearize,
     known=_known,
     transpose=_transpose,
+    needs=lambda linear, wanted, *, jaxpr, policy: needs_of(jaxpr, linear, wanted),
+    masked=_masked,
     batch=_batch,
     square=lambda i, *args, jaxpr, policy: square_of(
         jaxpr, i, lambda derived, consts: checkpoint_p(*consts, *args, jaxpr=derived, policy=policy)

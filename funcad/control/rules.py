@@ -27,7 +27,7 @@ from funcad.ir.state import setting, state
 from funcad.ir.trace import trace_function
 from funcad.ir.tracer import Tracer, origin, tangent_of
 from funcad.transforms.following import FollowingTrace
-from funcad.transforms.masks import cleaned
+from funcad.transforms.masked_rules import cleaned
 from funcad.transforms.plumbing import check_tangents, float0, name_of, zeros_for
 
 __all__ = [

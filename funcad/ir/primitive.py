@@ -77,7 +77,9 @@ class Primitive:
         "square",
         "turns",
         "reach",
-        "levels",
+        "level",
+        "needs",
+        "masked",
     )
 
     def __init__(
@@ -106,6 +108,8 @@ class Primitive:
         square: Callable[..., Any] | None = None,
         turns: Any = False,
         reach: str | Callable[..., str | None] | None = None,
+        needs: Callable[..., tuple[int, ...]] | None = None,
+        masked: Callable[..., Any] | None = None,
     ):
         self.name = name
         self.impl = impl
@@ -129,7 +133,9 @@ class Primitive:
         self.square = square  # with `multiple`, the number of the result comes first
         self.turns = turns  # with `multiple`, turns(i, jaxpr)
         self.reach = reach  # how elements of the operands reach the result, see transforms/masks.py
-        self.levels: dict[Any, int] = {}  # by kinds of operands, how masks of tangents get through its rule
+        self.needs = needs  # needs(linear, wanted, **params): how much of the masks of its results' cotangents it can use
+        self.masked = masked  # masked(cts, masks, wanted, *inputs, **params): `transpose` with masks, see transforms/masks.py
+        self.level: int | None = None  # what its rule does to masks of tangents, derived when first asked for
         self.inplace = inplace  # ufunc-like callable that takes out=, if the result may be written into an operand
 
     def __repr__(self) -> str:

@@ -30,7 +30,7 @@ from funcad.ir.tracer import Tracer, concrete_value, tangent_of
 from funcad.primitives.shape import broadcast_to
 from funcad.transforms.jvp import jvp_step
 from funcad.transforms.linearize import TangentTrace
-from funcad.transforms.masks import cleaned, masked_rule, rule_of
+from funcad.transforms.masked_rules import cleaned, masked_rule, rule_of
 from funcad.transforms.structural import UNSEEN
 from funcad.transforms.tape import Tape
 from funcad.transforms.tape_plans import ROWS

@@ -14,7 +14,7 @@ from funcad.ir.aval import aval_of, is_inexact
 from funcad.ir.place import near_each
 from funcad.ir.trace import trace_function
 from funcad.transforms.following import follow, linearize_following
-from funcad.transforms.masks import push
+from funcad.transforms.masked_rules import push
 from funcad.transforms.plumbing import (
     AbstractOutput,
     OutTree,

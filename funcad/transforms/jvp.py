@@ -20,7 +20,7 @@ from funcad.ir.jaxpr import Jaxpr, Literal, reads_numbers
 from funcad.ir.quiet import hush, unhush
 from funcad.ir.state import state
 from funcad.ir.trace import bind, home_of, trace_function
-from funcad.transforms.masks import cleaned, masked_rule, rule_of
+from funcad.transforms.masked_rules import cleaned, masked_rule, rule_of
 
 __all__ = ["jvp_step", "jvp_eval", "jvp_jaxpr"]
 

@@ -16,7 +16,7 @@ from funcad.ir.prune import prune
 from funcad.ir.squares import keeps_operands
 from funcad.ir.trace import AbstractTrace
 from funcad.ir.tracer import Tracer
-from funcad.transforms.masks import rule_of
+from funcad.transforms.masked_rules import rule_of
 from funcad.transforms.structural import compiled
 from funcad.transforms.transpose import transpose_eval
 
