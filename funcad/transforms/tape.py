@@ -273,7 +273,7 @@ class Tape:
                 return None
         elif kind is not np.float64 and kind is not float:
             return None
-        if primitive is square_p and self.trace.turned and self.trace.made_by(x, True) is not None:  # the square may be known exactly
+        if primitive is square_p and self.trace.turned and self.trace.made_by(x, True) is not None:  # see squares.py
             return None
         mode = error_mode()
         token = enter(self.relayed) if mode is self.mode and self.relayed is not None else self._enter()

@@ -47,8 +47,8 @@ def _may_turn(tape: Any, step: tuple) -> bool:
     while step[0].square is not None:
         if step[0].turns:
             return True
-        numbers = [a if type(a) is int else a[0] for a in step[3:-1] if type(a) is int or type(a) is tuple]
-        numbers = [n for n in numbers if type(n) is int and n >= tape.first]
+        found = [a[0] if type(a) is tuple else a for a in step[3:-1]]
+        numbers = [n for n in found if type(n) is int and n >= tape.first]
         if len(numbers) != 1:  # two are looked at by the fact itself
             return any([tape.steps[n - tape.first][0].square is not None for n in numbers])
         step = tape.steps[numbers[0] - tape.first]
