@@ -103,12 +103,12 @@ def test_element_by_element() -> None:
                 assert "difference" not in lowered(difference_p, x, r)
 
 
-@pytest.mark.parametrize("dtype", [np.float64, np.float32, np.complex128, np.complex64])
+@pytest.mark.parametrize("dtype", [np.float64, np.float32, np.float16, np.longdouble, np.complex128, np.complex64])
 @pytest.mark.parametrize(("shape", "axes"), [((5,), (0,)), ((4, 6), (1,)), ((4, 6), (0, 1)), ((4, 6), ()), ((0, 3), (0,))])
 def test_norms_of_all_sizes(dtype: Any, shape: tuple, axes: tuple) -> None:
     tiny = np.finfo(dtype).smallest_normal
     for x in samples(shape, dtype):
-        for scale in (1.0, tiny**0.75, tiny, tiny**-0.75):
+        for scale in (1.0, tiny**0.75, tiny, tiny**-0.75)[: 1 if dtype is np.longdouble else 4]:
             with np.errstate(all="ignore"):
                 x = x * np.asarray(scale, dtype)
             assert "norm" not in lowered(lambda x: norm(x, axes=axes), x)

@@ -255,8 +255,8 @@ cbrt_p = elementwise("cbrt", np.cbrt, [lambda t, out, x: div(t, mul(3.0, mul(out
 
 
 def _turn_impl(xp: Any, t: Any, r: Any) -> Any:
-    zero = r == 0
-    return xp.where(zero, t * 0, t / xp.where(zero, 1, r).astype(r.dtype))[()] if zero.any() else t / r
+    zero = xp.equal(r, 0)
+    return t / r if xp is np and not zero.any() else xp.where(zero, t * 0, t / (r + zero))[()]
 
 
 turn_p = elementwise(  # t / r with 0 * t where r is 0; there its derivative by r, along which the slope turns, is NaN

@@ -28,13 +28,17 @@ def squares(x: Any) -> Any:
 
 
 @lru_cache(maxsize=8)
-def scales(dtype: np.dtype) -> tuple[float, float, float]:
+def scales(dtype: np.dtype) -> tuple[Any, Any, Any]:
     """(up, down, low): the factors; `up` is needed where the sum of squares of `down` times the operand is below `low`.
 
-    `down` is not so small that squares of ordinary numbers would be subnormal: computing with those is slow.
+    `down` is not so small that squares of ordinary numbers would be subnormal: computing with those is slow. Half precision
+    has no room for either.
     """
-    info = np.finfo(dtype)
-    return 2.0 ** ((info.maxexp + info.nmant) // 2), 2.0 ** (-info.maxexp // 4), float(info.smallest_normal / info.eps)
+    info, kind = np.finfo(dtype), dtype.type
+    if dtype.itemsize < 4:
+        return kind(1), kind(1), kind(0)
+    up, down = kind(2) ** ((info.maxexp + info.nmant) // 2), 1 / kind(2) ** (info.maxexp // 4)
+    return up, down, info.smallest_normal / info.eps
 
 
 def _sum_of_squares(xp: Any, x: Any, axes: tuple) -> Any:
@@ -49,8 +53,7 @@ def _norm_impl(xp: Any, x: Any, *, axes: tuple) -> Any:
         if xp is np and ((s >= low) & (s < np.inf)).all():
             return np.sqrt(s)
         small, large = (_sum_of_squares(xp, x * x.dtype.type(by), axes) for by in (up, down))
-        kind = s.dtype.type
-        return xp.where(large < low, xp.sqrt(small) * kind(1 / up), xp.sqrt(large) * kind(1 / down))[()]
+        return xp.where(large < low, xp.sqrt(small) * (1 / up), xp.sqrt(large) * (1 / down))[()]
 
 
 def _norm_tangent(tangents: Any, out: Any, x: Any, *, axes: tuple) -> Any:
