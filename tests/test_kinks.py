@@ -133,6 +133,8 @@ SQUARES: dict[str, tuple] = {
     "exp(norm ** 2)": (lambda x: np.exp(norm(x) ** 2), ZERO, 2 * EYE),
     "through jit": (lambda x: jitted_norm(x) ** 2, ZERO, 2 * EYE),
     "through jit in jit": (lambda x: jit(lambda x: 2 * jitted_norm(x))(x) ** 2, ZERO, 8 * EYE),
+    "argument of jit": (lambda x: jit(lambda r: r**4 + np.square(r) + r * r)(norm(x)), ZERO, 4 * EYE),
+    "argument of jit in jit": (lambda x: jit(lambda r: jit(twice)(r))(norm(x)), ZERO, 2 * EYE),
     "through vmap": (lambda x: np.sum(vmap(norm)(rows_of(x)) ** 2), ZERO, 2 * EYE),
     "through checkpoint": (lambda x: checkpoint(norm)(x) ** 2, ZERO, 2 * EYE),
     "in checkpoint": (lambda x: checkpoint(lambda x: norm(x) ** 2)(x), ZERO, 2 * EYE),

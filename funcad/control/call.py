@@ -11,19 +11,21 @@ from typing import Any
 
 from funcad.backends.backward import Backward
 from funcad.backends.engines import run_jaxpr
+from funcad.ir.aval import aval_of
 from funcad.ir.interpret import eval_jaxpr
-from funcad.ir.jaxpr import Jaxpr, Var
+from funcad.ir.jaxpr import Equation, Jaxpr, Var
 from funcad.ir.primitive import Primitive, is_linear
 from funcad.ir.prune import prune
 from funcad.ir.squares import exact_square
 from funcad.ir.trace import trace_function
+from funcad.primitives.arithmetic import exact_pow_p, integer_pow_p, mul_p, square_p
 from funcad.transforms.batch import batch_jaxpr
 from funcad.transforms.jvp import jvp_jaxpr
 from funcad.transforms.linearize import apart_jaxpr, linearize_jaxpr
 from funcad.transforms.structural import compile_with
 from funcad.transforms.transpose import known_jaxpr, linear_outputs, masked_transpose, needs_of, transpose_jaxpr
 
-__all__ = ["call_p", "call", "spread", "present", "known_outputs", "turning", "square_of"]
+__all__ = ["call_p", "call", "spread", "present", "known_outputs", "turning", "square_of", "call_of"]
 
 compile_with(Backward)
 
@@ -146,6 +148,58 @@ def square_of(jaxpr: Jaxpr, i: int, run: Callable[[Jaxpr, list[Any]], list[Any]]
 
 def _square(i: int, *args: Any, jaxpr: Jaxpr, name: str) -> Any:
     return square_of(jaxpr, i, lambda derived, consts: call(derived, *consts, *args, name=name, of=jaxpr))
+
+
+def _squared(equation: Equation) -> int:
+    """n, if the equation is a power v**n of its first operand for a whole n > 1, else 0."""
+    primitive, inputs, params, _, _ = equation
+    if primitive is mul_p:
+        return 2 if inputs[0] is inputs[1] else 0
+    return 2 if primitive is square_p else max(params["n"], 0) if primitive is integer_pow_p else 0
+
+
+def _squared_inputs(jaxpr: Jaxpr) -> list[int]:
+    """The inputs of which the program takes powers, also in the programs that it calls."""
+    found = jaxpr.memo.get("squared_inputs")
+    if found is None:
+        variables = {e.inputs[0] for e in jaxpr.equations if _squared(e) > 1}
+        for e in jaxpr.equations:
+            if e.primitive is call_p:
+                variables.update([e.inputs[i] for i in _squared_inputs(e.params["jaxpr"])])
+        found = jaxpr.memo.setdefault("squared_inputs", [i for i, v in enumerate(jaxpr.inputs) if v in variables])
+    return found
+
+
+def _with_squares(jaxpr: Jaxpr, which: tuple[int, ...], avals: Sequence[Any]) -> Jaxpr:
+    """The program with further inputs, the exact squares of some inputs, which it uses in their powers."""
+    derived = jaxpr.memo.get(("with_squares", which))
+    if derived is None:
+        new = {jaxpr.inputs[i]: Var(aval) for i, aval in zip(which, avals)}
+        equations = []
+        for e in jaxpr.equations:
+            n = _squared(e)
+            if n > 1 and e.inputs[0] in new:
+                e = e._replace(primitive=exact_pow_p, inputs=(e.inputs[0], new[e.inputs[0]]), params={"n": n})
+            elif e.primitive is call_p:
+                inner = e.params["jaxpr"]
+                given = tuple([i for i in _squared_inputs(inner) if e.inputs[i] in new])
+                if given:
+                    squares = [new[e.inputs[i]] for i in given]
+                    params = {**e.params, "jaxpr": _with_squares(inner, given, [v.aval for v in squares])}
+                    e = e._replace(inputs=(*e.inputs, *squares), params=params)
+            equations.append(e)
+        program = Jaxpr((*jaxpr.inputs, *new.values()), tuple(equations), jaxpr.outputs)
+        derived = jaxpr.memo.setdefault(("with_squares", which), program)
+    return derived
+
+
+def call_of(jaxpr: Jaxpr, args: Sequence[Any], name: str) -> list[Any]:
+    """Call a program, which learns what the squares of those arguments are that it takes powers of, see ir/squares.py."""
+    squares = {i: s for i in _squared_inputs(jaxpr) if (s := exact_square(args[i])) is not None}
+    if not squares:
+        return call_p(*args, jaxpr=jaxpr, name=name)
+    derived = _with_squares(jaxpr, tuple(squares), [aval_of(s) for s in squares.values()])
+    return call(derived, *args, *squares.values(), name=name, of=jaxpr)
 
 
 call_p = Primitive(
