@@ -73,7 +73,7 @@ class Primitive:
         "silent",
         "ready",
         "reach",
-        "level",
+        "levels",
         "needs",
         "masked",
     )
@@ -127,7 +127,7 @@ class Primitive:
         self.reach = reach  # how elements of the operands reach the result, see transforms/masks.py
         self.needs = needs  # needs(linear, wanted, **params): how much of the masks of its results' cotangents it can use
         self.masked = masked  # masked(cts, masks, wanted, *inputs, **params): `transpose` with masks, see transforms/masks.py
-        self.level: int | None = None  # what its rule does to masks of tangents, derived when first asked for
+        self.levels: dict[Any, int] = {}  # by kinds of operands, what its rule does to masks of tangents
         self.inplace = inplace  # ufunc-like callable that takes out=, if the result may be written into an operand
 
     def __repr__(self) -> str:
