@@ -133,6 +133,9 @@ def test_what_is_read_is_all_that_counts(name):
 # A sum of a masked thing: nothing is left, and all derivatives are zero.
 NOTHING = {
     "norm of nothing": lambda v: np.sqrt(np.sum(np.where(v > 9, v, 0.0) ** 2)),
+    "norm of nothing in a call": lambda v: np.sqrt(jit(lambda v: np.sum(np.where(v > 9, v, 0.0) ** 2))(v)),
+    "square root in a call": lambda v: np.sum(jit(np.sqrt)(np.where(v > 9, v, 0.0))),
+    "norm of nothing in a checkpoint": lambda v: np.sqrt(funcad.checkpoint(lambda v: np.sum(np.where(v > 9, v, 0.0) ** 2))(v)),
     "sum inside a branch": lambda v: np.where(v[0] > 0, np.sum(np.log(v)), 0.0),
     "predicate of rank 0": lambda v: np.sum(np.where(v[0] > 0, np.log(v), 0.0)),
     "product inside a branch": lambda v: np.where(v[0] > 0, np.dot(np.arange(4.0), np.log(v)), 0.0),
@@ -146,7 +149,9 @@ NOTHING = {
 def test_what_is_not_selected_counts_nothing(name):
     f = NOTHING[name]
     zeros = np.zeros(4)
-    for derivative in (grad(f), jacfwd(f), jit(grad(f)), jit(jacfwd(f)), lambda v: vmap(grad(f))(v[None])[0]):
+    pushed = lambda v: np.full(4, jvp(f, (v,), (v,))[1])
+    mapped = lambda v: vmap(grad(f))(v[None])[0]
+    for derivative in (grad(f), jacfwd(f), pushed, mapped, jit(grad(f)), jit(jacfwd(f)), jacfwd(jit(f))):
         same(derivative(X), zeros)
     for second in (jacfwd(grad(f)), jacrev(grad(f)), jacfwd(jacfwd(f)), jit(jacfwd(grad(f)))):
         same(second(X), np.zeros((4, 4)))

@@ -10,7 +10,7 @@ Trap: two tangents that are one object stay one tracer, since rules look (`x * x
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial, reduce
 from typing import Any
 
@@ -19,14 +19,27 @@ import numpy as np
 from funcad.ir.aval import SCALAR_AVALS, aval_of, is_inexact, shape_of
 from funcad.ir.interpret import eval_jaxpr
 from funcad.ir.jaxpr import Jaxpr, Literal, Var
-from funcad.ir.trace import Trace, bind
+from funcad.ir.trace import Trace, bind, trace_function
 from funcad.ir.tracer import Tracer
 from funcad.primitives.arithmetic import add, add_p, sub_p
 from funcad.primitives.comparison import and_, not_, or_
 from funcad.primitives.shape import broadcast_to
-from funcad.transforms.masks import LazyBools, Mask, bools_of, clean, either, harmless, nonzero, numbers_of, reach_of
+from funcad.transforms.masks import (
+    WHOLE,
+    LazyBools,
+    Mask,
+    bools_of,
+    clean,
+    either,
+    harmless,
+    kinds_of,
+    mask_of,
+    nonzero,
+    numbers_of,
+    reach_of,
+)
 
-__all__ = ["Masked", "cleaned", "masked_rule", "push", "rule_of"]
+__all__ = ["Masked", "apart_of", "cleaned", "joined", "masked_push", "masked_rule", "push", "rule_of"]
 
 FREE, FACTORS, OTHER, BEGINS = range(4)  # levels of a rule: pointwise sums; pointwise; others, but no mask begins; masks begin
 LEVELS = {"pointwise": FACTORS, "sums": OTHER, "reads": OTHER, None: OTHER}
@@ -49,6 +62,20 @@ def cleaned(tangent: Any) -> Any:
     return clean(tangent.value, tangent.mask) if type(tangent) is Masked else tangent
 
 
+def apart_of(tangents: Sequence[Any]) -> tuple[tuple, list[Any]]:
+    """The kinds of tangents (see `kinds_of`), and all that there is of them: values, then bools."""
+    values = [t.value if type(t) is Masked else t for t in tangents]
+    kinds, bools = kinds_of(values, [t.mask if type(t) is Masked else None for t in tangents])
+    return kinds, [*[v for v in values if v is not None], *bools]
+
+
+def joined(kinds: Sequence[Any], given: Sequence[Any]) -> list[Any]:
+    """The inverse of `apart_of`."""
+    found = iter(given)
+    values = [None if k is None else next(found) for k in kinds]
+    return [Masked(v, mask_of(next(found), k == WHOLE)) if k else v for v, k in zip(values, kinds)]
+
+
 class _MaskTrace(Trace):
     """Runs linear equations on tangents and their masks: a tracer's primal is a tangent, and its tangent that one's mask."""
 
@@ -67,9 +94,16 @@ class _MaskTrace(Trace):
         if not primitive.multiple:
             value, mask = _advanced(primitive, params, values, linear, masks)
             return Tracer(self, None, value, mask)
+        if primitive.push is not None:
+            tangents = [_with_mask(v, m) if lin else None for v, m, lin in zip(values, masks, linear)]
+            outs = primitive.push(tangents, [None if lin else v for v, lin in zip(values, linear)], **params)
+            return [self._traced(o) if lin else o for o, lin in outs]
         outs = bind(primitive, *[clean(v, m) for v, m in zip(values, masks)], **params)
         flags = [True] * len(outs) if primitive.known is None else primitive.known(tuple(linear), **params)[0]
         return [Tracer(self, None, o) if lin else o for o, lin in zip(outs, flags)]
+
+    def _traced(self, t: Any) -> Tracer:
+        return Tracer(self, None, t.value, t.mask) if type(t) is Masked else Tracer(self, None, t)
 
     def tangent_of(self, result: Any) -> Any:
         return _with_mask(result.primal, result.tangent) if type(result) is Tracer and result.owner is self else result
@@ -84,13 +118,45 @@ def push(jaxpr: Jaxpr, residuals: Sequence[Any], tangents: Sequence[Any]) -> lis
     return [cleaned(trace.tangent_of(o)) for o in outs]
 
 
+def masked_push(
+    jaxpr: Jaxpr, tangents: Sequence[Any], known: Sequence[Any], run: Callable[[Jaxpr, list[Any]], list[Any]]
+) -> list[tuple[Any, bool]]:
+    """`Primitive.push` of a program that is called once: its results, and whether they are tangents."""
+    kinds, given = apart_of(tangents)
+    given = [*[x for x, k in zip(known, kinds) if k is None], *given]
+    found = jaxpr.memo.get(("masked_push", kinds))
+    if found is None:
+        box: list[Any] = []
+
+        def program(*values: Any) -> list[Any]:
+            n = kinds.count(None)
+            trace, rest = _MaskTrace(), iter(values[:n])
+            args = [next(rest) if t is None else trace._traced(t) for t in joined(kinds, values[n:])]
+            outs = eval_jaxpr(jaxpr, args)
+            flags = [type(o) is Tracer and o.owner is trace for o in outs]
+            results, parts = apart_of([trace.tangent_of(o) for o in outs])
+            box[:] = results, flags
+            return parts
+
+        derived, consts = trace_function(program, list(map(aval_of, given)), name="push")
+        found = jaxpr.memo.setdefault(("masked_push", kinds), (derived, consts, *box))
+    derived, consts, results, flags = found
+    return list(zip(joined(results, run(derived, [*consts, *given])), flags))
+
+
 def _mask_meets_factor(equations: Sequence[Any], linear: set[Var]) -> bool:
     """Does the mask of a tangent begin in this linear program, and a factor follow?"""
     masked: set[Var] = set()
     for primitive, atoms, params, outputs, _ in equations:
         reach = reach_of(primitive, params)
         flags = [a in linear for a in atoms]
-        if any([a in masked for a in atoms]):
+        if primitive.push is not None:
+            inner = params["jaxpr"]
+            inputs = {v for v, lin in zip(inner.inputs, flags) if lin}
+            if any([a in masked for a in atoms]) or _mask_meets_factor(inner.equations, inputs):
+                return True
+            masked.update(outputs)  # it may begin there
+        elif any([a in masked for a in atoms]):
             if reach in (None, "pointwise") and not all(flags):
                 return True
             masked.update(outputs)
@@ -145,7 +211,7 @@ def masked_rule(
     traced: dict[int, Tracer] = {}
     for t in tangents:
         if t is not None and id(t) not in traced:  # rules look whether two tangents are one
-            traced[id(t)] = Tracer(trace, None, t.value, t.mask) if type(t) is Masked else Tracer(trace, None, t)
+            traced[id(t)] = trace._traced(t)
     result = rule_of(primitive, primals, [None if t is None else traced[id(t)] for t in tangents], out, params, shape)
     if key is not None:
         if len(primitive.levels) >= MOST:

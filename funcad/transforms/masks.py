@@ -54,6 +54,7 @@ __all__ = [
     "either",
     "handed_on",
     "harmless",
+    "kinds_of",
     "mask_of",
     "needed",
     "nonzero",
@@ -129,6 +130,13 @@ def mask_of(bools: Any, whole: bool) -> Mask:
     """The mask of a value that may be dirty, from another program."""
     made = LazyBools(lambda: bools)
     return Mask(made, whole, True)
+
+
+def kinds_of(values: Sequence[Any], masks: Sequence[Mask | None]) -> tuple[tuple, list[Any]]:
+    """What there is of each tangent or cotangent (None: nothing; 0: no mask; WHOLE or EVERY), and the masks' bools."""
+    kinds = tuple([None if c is None else 0 if m is None else WHOLE if m.whole else EVERY for c, m in zip(values, masks)])
+    given = [(v, m) for v, m in zip(values, masks) if v is not None and m is not None]
+    return kinds, [m.bools.get(() if m.whole else shape_of(v)) for v, m in given]
 
 
 def either(a: Mask | None, b: Mask | None, shape: tuple) -> Mask | None:
