@@ -20,8 +20,9 @@ from funcad.ir.squares import exact_square
 from funcad.ir.trace import trace_function
 from funcad.primitives.arithmetic import exact_pow_p, integer_pow_p, mul_p, square_p
 from funcad.transforms.batch import batch_jaxpr
-from funcad.transforms.jvp import jvp_jaxpr
+from funcad.transforms.jvp import masked_jvp
 from funcad.transforms.linearize import apart_jaxpr, linearize_jaxpr
+from funcad.transforms.masked_rules import masked_push
 from funcad.transforms.structural import compile_with
 from funcad.transforms.transpose import known_jaxpr, linear_outputs, masked_transpose, needs_of, transpose_jaxpr
 
@@ -49,11 +50,11 @@ def call(jaxpr: Jaxpr, *args: Any, name: str = "call", of: Jaxpr | None = None) 
 
 
 def _jvp(primals: Sequence[Any], tangents: Sequence[Any], *, jaxpr: Jaxpr, name: str) -> tuple[list, list]:
-    ts, nonzero = present(tangents)
-    derived, consts, out_nonzero = jvp_jaxpr(jaxpr, nonzero)
-    outs = call(derived, *consts, *primals, *ts, name=name, of=jaxpr)
-    n = len(jaxpr.outputs)
-    return outs[:n], spread(outs[n:], out_nonzero)
+    return masked_jvp(jaxpr, primals, tangents, lambda p, args: call(p, *args, name=name, of=jaxpr))
+
+
+def _pushed(tangents: Sequence[Any], known: Sequence[Any], *, jaxpr: Jaxpr, name: str) -> list[tuple[Any, bool]]:
+    return masked_push(jaxpr, tangents, known, lambda p, args: call(p, *args, name=name, of=jaxpr))
 
 
 def _linearize(primals: Sequence[Any], tangents: Sequence[Any], *, jaxpr: Jaxpr, name: str) -> tuple[list, list]:
@@ -213,6 +214,7 @@ call_p = Primitive(
     transpose=_transpose,
     needs=lambda linear, wanted, *, jaxpr, name: needs_of(jaxpr, linear, wanted),
     masked=_masked,
+    push=_pushed,
     batch=_batch,
     square=_square,
     turns=lambda i, jaxpr: i in turning(jaxpr),

@@ -29,8 +29,9 @@ from funcad.ir.state import state
 from funcad.ir.trace import trace_function
 from funcad.ir.tracer import Tracer
 from funcad.transforms.batch import batch_jaxpr
-from funcad.transforms.jvp import jvp_jaxpr, jvp_step
+from funcad.transforms.jvp import jvp_step, masked_jvp
 from funcad.transforms.linearize import linearize_jaxpr
+from funcad.transforms.masked_rules import masked_push
 from funcad.transforms.plumbing import OutTree, api, check_leaves, flat_function, name_of, positional_names
 from funcad.transforms.transpose import masked_transpose, needs_of, transpose_jaxpr
 
@@ -227,11 +228,11 @@ def _again(jaxpr: Jaxpr, args: Sequence[Any], policy: Any) -> list[Any]:
 
 
 def _jvp(primals: Sequence[Any], tangents: Sequence[Any], *, jaxpr: Jaxpr, policy: Any) -> tuple[list, list]:
-    ts, nonzero = present(tangents)
-    derived, consts, out_nonzero = jvp_jaxpr(jaxpr, nonzero)
-    outs = _again(derived, [*consts, *primals, *ts], policy)
-    n = len(jaxpr.outputs)
-    return outs[:n], spread(outs[n:], out_nonzero)
+    return masked_jvp(jaxpr, primals, tangents, lambda p, args: _again(p, args, policy))
+
+
+def _pushed(tangents: Sequence[Any], known: Sequence[Any], *, jaxpr: Jaxpr, policy: Any) -> list[tuple[Any, bool]]:
+    return masked_push(jaxpr, tangents, known, lambda p, args: _again(p, args, policy))
 
 
 def _linearize(primals: Sequence[Any], tangents: Sequence[Any], *, jaxpr: Jaxpr, policy: Any) -> tuple[list, list]:
@@ -281,6 +282,7 @@ checkpoint_p = Primitive(
     transpose=_transpose,
     needs=lambda linear, wanted, *, jaxpr, policy: needs_of(jaxpr, linear, wanted),
     masked=_masked,
+    push=_pushed,
     batch=_batch,
     square=lambda i, *args, jaxpr, policy: square_of(
         jaxpr, i, lambda derived, consts: checkpoint_p(*consts, *args, jaxpr=derived, policy=policy)

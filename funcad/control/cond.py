@@ -34,10 +34,9 @@ from funcad.primitives.lanes import any_lane, pick_lanes, select_lanes
 from funcad.transforms.batch import batch_jaxpr
 from funcad.transforms.jvp import jvp_jaxpr
 from funcad.transforms.linearize import Linearized, apart_jaxpr, linearize_jaxpr
-from funcad.transforms.masks import mask_of
+from funcad.transforms.masks import kinds_of, mask_of
 from funcad.transforms.plumbing import api, export, name_of
 from funcad.transforms.transpose import (
-    kinds_of,
     known_jaxpr,
     linear_outputs,
     masked_transpose_jaxpr,

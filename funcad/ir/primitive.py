@@ -77,9 +77,10 @@ class Primitive:
         "square",
         "turns",
         "reach",
-        "level",
+        "levels",
         "needs",
         "masked",
+        "push",
     )
 
     def __init__(
@@ -110,6 +111,7 @@ class Primitive:
         reach: str | Callable[..., str | None] | None = None,
         needs: Callable[..., tuple[int, ...]] | None = None,
         masked: Callable[..., Any] | None = None,
+        push: Callable[..., Any] | None = None,
     ):
         self.name = name
         self.impl = impl
@@ -135,7 +137,8 @@ class Primitive:
         self.reach = reach  # how elements of the operands reach the result, see transforms/masks.py
         self.needs = needs  # needs(linear, wanted, **params): how much of the masks of its results' cotangents it can use
         self.masked = masked  # masked(cts, masks, wanted, *inputs, **params): `transpose` with masks, see transforms/masks.py
-        self.level: int | None = None  # what its rule does to masks of tangents, derived when first asked for
+        self.push = push  # push(tangents, known, **params): its results, if it is linear; it and primal_and_jvp take masks
+        self.levels: dict[Any, int] = {}  # by kinds of operands, what its rule does to masks of tangents
         self.inplace = inplace  # ufunc-like callable that takes out=, if the result may be written into an operand
 
     def __repr__(self) -> str:

@@ -2,38 +2,49 @@
 
 Idea: a rule is a linear program in the tangents. `_MaskTrace` is the trace that its tangents belong to, and runs each equation
 as it is recorded: the result, and the result's mask by the equation's `reach`. A primitive whose rule begins no mask, met by
-tangents without one, needs none of this, and most rules are of that kind; the *level* of a rule says so, derived from what its
-equations are for sample operands, once per primitive (where parameters may decide, per parameters).
+tangents without one, needs none of this, and most rules are of that kind; the *level* of a rule says so: what its equations
+were when it ran here for the first time on operands of these kinds.
 
 Trap: two tangents that are one object stay one tracer, since rules look (`x * x`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Sequence
 from functools import partial, reduce
-from itertools import product
 from typing import Any
 
 import numpy as np
 
-from funcad.errors import MissingRuleError
-from funcad.ir.aval import SCALAR_AVALS, Aval, aval_of, is_inexact, shape_of
+from funcad.ir.aval import SCALAR_AVALS, aval_of, is_inexact, shape_of
 from funcad.ir.interpret import eval_jaxpr
 from funcad.ir.jaxpr import Jaxpr, Literal, Var
-from funcad.ir.quiet import hush, unhush
-from funcad.ir.trace import Trace, bind
+from funcad.ir.trace import Trace, bind, trace_function
 from funcad.ir.tracer import Tracer
 from funcad.primitives.arithmetic import add, add_p, sub_p
 from funcad.primitives.comparison import and_, not_, or_
 from funcad.primitives.shape import broadcast_to
-from funcad.transforms.masks import LazyBools, Mask, bools_of, clean, either, harmless, nonzero, numbers_of, reach_of
+from funcad.transforms.masks import (
+    WHOLE,
+    LazyBools,
+    Mask,
+    bools_of,
+    clean,
+    either,
+    harmless,
+    kinds_of,
+    mask_of,
+    nonzero,
+    numbers_of,
+    reach_of,
+)
 
-__all__ = ["Masked", "cleaned", "masked_rule", "push", "rule_of"]
+__all__ = ["Masked", "apart_of", "cleaned", "joined", "masked_push", "masked_rule", "push", "rule_of"]
 
 FREE, FACTORS, OTHER, BEGINS = range(4)  # levels of a rule: pointwise sums; pointwise; others, but no mask begins; masks begin
 LEVELS = {"pointwise": FACTORS, "sums": OTHER, "reads": OTHER, None: OTHER}
-MOST = 1000  # entries of the table of levels
+_TYPED = frozenset([np.ndarray, Tracer])  # the type does not say the dtype
+MOST = 100  # levels of one primitive, by kinds of operands
 
 
 class Masked:
@@ -49,6 +60,20 @@ class Masked:
 def cleaned(tangent: Any) -> Any:
     """A tangent without its mask."""
     return clean(tangent.value, tangent.mask) if type(tangent) is Masked else tangent
+
+
+def apart_of(tangents: Sequence[Any]) -> tuple[tuple, list[Any]]:
+    """The kinds of tangents (see `kinds_of`), and all that there is of them: values, then bools."""
+    values = [t.value if type(t) is Masked else t for t in tangents]
+    kinds, bools = kinds_of(values, [t.mask if type(t) is Masked else None for t in tangents])
+    return kinds, [*[v for v in values if v is not None], *bools]
+
+
+def joined(kinds: Sequence[Any], given: Sequence[Any]) -> list[Any]:
+    """The inverse of `apart_of`."""
+    found = iter(given)
+    values = [None if k is None else next(found) for k in kinds]
+    return [Masked(v, mask_of(next(found), k == WHOLE)) if k else v for v, k in zip(values, kinds)]
 
 
 class _MaskTrace(Trace):
@@ -69,9 +94,16 @@ class _MaskTrace(Trace):
         if not primitive.multiple:
             value, mask = _advanced(primitive, params, values, linear, masks)
             return Tracer(self, None, value, mask)
+        if primitive.push is not None:
+            tangents = [_with_mask(v, m) if lin else None for v, m, lin in zip(values, masks, linear)]
+            outs = primitive.push(tangents, [None if lin else v for v, lin in zip(values, linear)], **params)
+            return [self._traced(o) if lin else o for o, lin in outs]
         outs = bind(primitive, *[clean(v, m) for v, m in zip(values, masks)], **params)
         flags = [True] * len(outs) if primitive.known is None else primitive.known(tuple(linear), **params)[0]
         return [Tracer(self, None, o) if lin else o for o, lin in zip(outs, flags)]
+
+    def _traced(self, t: Any) -> Tracer:
+        return Tracer(self, None, t.value, t.mask) if type(t) is Masked else Tracer(self, None, t)
 
     def tangent_of(self, result: Any) -> Any:
         return _with_mask(result.primal, result.tangent) if type(result) is Tracer and result.owner is self else result
@@ -86,13 +118,45 @@ def push(jaxpr: Jaxpr, residuals: Sequence[Any], tangents: Sequence[Any]) -> lis
     return [cleaned(trace.tangent_of(o)) for o in outs]
 
 
+def masked_push(
+    jaxpr: Jaxpr, tangents: Sequence[Any], known: Sequence[Any], run: Callable[[Jaxpr, list[Any]], list[Any]]
+) -> list[tuple[Any, bool]]:
+    """`Primitive.push` of a program that is called once: its results, and whether they are tangents."""
+    kinds, given = apart_of(tangents)
+    given = [*[x for x, k in zip(known, kinds) if k is None], *given]
+    found = jaxpr.memo.get(("masked_push", kinds))
+    if found is None:
+        box: list[Any] = []
+
+        def program(*values: Any) -> list[Any]:
+            n = kinds.count(None)
+            trace, rest = _MaskTrace(), iter(values[:n])
+            args = [next(rest) if t is None else trace._traced(t) for t in joined(kinds, values[n:])]
+            outs = eval_jaxpr(jaxpr, args)
+            flags = [type(o) is Tracer and o.owner is trace for o in outs]
+            results, parts = apart_of([trace.tangent_of(o) for o in outs])
+            box[:] = results, flags
+            return parts
+
+        derived, consts = trace_function(program, list(map(aval_of, given)), name="push")
+        found = jaxpr.memo.setdefault(("masked_push", kinds), (derived, consts, *box))
+    derived, consts, results, flags = found
+    return list(zip(joined(results, run(derived, [*consts, *given])), flags))
+
+
 def _mask_meets_factor(equations: Sequence[Any], linear: set[Var]) -> bool:
     """Does the mask of a tangent begin in this linear program, and a factor follow?"""
     masked: set[Var] = set()
     for primitive, atoms, params, outputs, _ in equations:
         reach = reach_of(primitive, params)
         flags = [a in linear for a in atoms]
-        if any([a in masked for a in atoms]):
+        if primitive.push is not None:
+            inner = params["jaxpr"]
+            inputs = {v for v, lin in zip(inner.inputs, flags) if lin}
+            if any([a in masked for a in atoms]) or _mask_meets_factor(inner.equations, inputs):
+                return True
+            masked.update(outputs)  # it may begin there
+        elif any([a in masked for a in atoms]):
             if reach in (None, "pointwise") and not all(flags):
                 return True
             masked.update(outputs)
@@ -106,88 +170,54 @@ def masked_rule(
     primitive: Any, primals: Sequence[Any], tangents: Sequence[Any], out: Any, params: dict[str, Any], shape: Any = None
 ) -> Any:
     """The tangent by the primitive's rule, or the tangents, `Masked` where they have a mask; `shape` as in `rule_of`."""
-    mask: Any = None  # the one mask of all tangents; False if they differ
-    masked = False
-    for t in tangents:
-        if type(t) is Masked:
-            mask = t.mask if not masked or mask and mask.bools is t.mask.bools else False
-            masked = True
-    level = primitive.level
-    key: Any = None
-    if level is None:
-        if primitive.structural or primitive.reach == "pointwise" and not params:
-            level = primitive.level = _level(primitive, len(primals))
-        else:  # parameters may decide: seen once, known for operands of these kinds
-            try:
-                kinds = [*map(type, primals), *[t is None for t in tangents], aval_of(primals[0]).dtype]
-                key = (primitive, *params.values(), *kinds)
-                level = _seen.get(key, BEGINS)
-            except TypeError:  # parameters that cannot be compared
-                key, level = None, BEGINS
+    if len(primals) == 2 and not params:  # the common cases without a loop
+        (p, q), (t, u) = primals, tangents
+        masked = type(t) is Masked or type(u) is Masked
+        key: Any = type(p), type(q), t is None, u is None, shape is None, p.dtype if type(p) in _TYPED else None
+    elif len(primals) == 1 and not params:
+        p, masked = primals[0], type(tangents[0]) is Masked
+        key = p.dtype if type(p) in _TYPED else type(p)
+    else:
+        masked = any([type(t) is Masked for t in tangents])
+        key = (*map(type, primals), *[t is None for t in tangents], getattr(primals[0], "dtype", None), *params.values())
+    if primitive.structural:
+        if not masked and (primitive.reach not in ("moves", "picks") or not _filled(primitive.reach, primals, (True,), out)):
+            return primitive.jvp(tangents, out, *primals, **params)
+        t = tangents[0]
+        return _with_mask(*_advanced(primitive, params, [t.value if masked else t], (True,), [t.mask if masked else None]))
+    if primitive.reach == "choice":
+        masks = [t.mask if type(t) is Masked else None for t in tangents]
+        value = primitive.jvp([t.value if type(t) is Masked else t for t in tangents], out, *primals, **params)
+        return _with_mask(value, _mask_of_choice(primals[0], [t is not None for t in tangents], masks, shape_of(out)))
+    try:
+        level = primitive.levels.get(key, BEGINS)
+    except TypeError:  # parameters that cannot be compared
+        key, level = None, BEGINS
     if not masked and level < BEGINS:
         if shape is None:
             return primitive.jvp(tangents, out, *primals, **params)
         return rule_of(primitive, primals, tangents, out, params, shape)
-    if primitive.structural:
-        if not masked and not _filled(primitive.reach, primals, (True,), out):
-            return primitive.jvp(tangents, out, *primals, **params)
-        t = tangents[0]
-        return _with_mask(*_advanced(primitive, params, [t.value if masked else t], (True,), [t.mask if masked else None]))
     if level <= FACTORS and shape is None:
-        for t in tangents:
-            if t is not None and type(t) is not Masked:
-                mask = False
-        if mask:
+        given = [t for t in tangents if t is not None]
+        mask: Any = given[0].mask if type(given[0]) is Masked else None
+        if mask is not None and all([type(t) is Masked and t.mask.bools is mask.bools for t in given]):
             value = primitive.jvp([t and t.value for t in tangents], out, *primals, **params)
             return _with_mask(value, mask.with_dirt(mask.dirty or level == FACTORS))
         if level == FREE:
             value = primitive.jvp([cleaned(t) for t in tangents], out, *primals, **params)
-            masks = [t.mask if type(t) is Masked else None for t in tangents if t is not None]
-            return _with_mask(value, reduce(partial(either, shape=shape_of(out)), masks))
+            terms = [t.mask if type(t) is Masked else None for t in given]
+            return _with_mask(value, reduce(partial(either, shape=shape_of(out)), terms))
     trace = _MaskTrace()
     traced: dict[int, Tracer] = {}
     for t in tangents:
         if t is not None and id(t) not in traced:  # rules look whether two tangents are one
-            traced[id(t)] = Tracer(trace, None, t.value, t.mask) if type(t) is Masked else Tracer(trace, None, t)
+            traced[id(t)] = trace._traced(t)
     result = rule_of(primitive, primals, [None if t is None else traced[id(t)] for t in tangents], out, params, shape)
     if key is not None:
-        if len(_seen) >= MOST:
-            _seen.clear()
-        _seen[key] = trace.most
+        if len(primitive.levels) >= MOST:
+            primitive.levels.clear()
+        primitive.levels[key] = trace.most
     return [trace.tangent_of(t) for t in result] if primitive.multiple else trace.tangent_of(result)
-
-
-_seen: dict[tuple, int] = {}
-
-
-def _level(primitive: Any, n: int) -> int:
-    """What the equations of a rule do, at most, whatever the n operands are."""
-    if primitive.structural:
-        return LEVELS.get(primitive.reach, BEGINS)
-    token = hush()
-    try:
-        return max(_levels_of_samples(primitive, n), default=BEGINS)
-    finally:
-        unhush(token)
-
-
-def _levels_of_samples(primitive: Any, n: int) -> Iterator[int]:
-    """The same for operands of each kind, arrays and literals, real and complex, with tangents or without."""
-    kinds: list[Any] = [np.float64, np.complex128]
-    if primitive.abstract_eval(*[Aval((2,), np.dtype(float))] * n).dtype.kind == "c":
-        del kinds[1]  # it makes complex numbers of real ones
-    for kind in kinds:
-        for literal in product((False, True), repeat=n):
-            primals = [kind(0.5) if lit else np.full(2, 0.5, kind) for lit in literal]
-            for linear in product((False, True), repeat=n):
-                if any(linear) and not any([a and b for a, b in zip(literal, linear)]):
-                    trace = _MaskTrace()
-                    tangents = [Tracer(trace, None, x) if lin else None for x, lin in zip(primals, linear)]
-                    try:
-                        primitive.jvp(tangents, primitive.impl(np, *primals), *primals)
-                    except (TypeError, MissingRuleError):  # not for complex numbers, or bools are asked for
-                        continue
-                    yield trace.most
 
 
 def _with_mask(value: Any, mask: Mask | None) -> Any:

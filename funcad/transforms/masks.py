@@ -54,6 +54,7 @@ __all__ = [
     "either",
     "handed_on",
     "harmless",
+    "kinds_of",
     "mask_of",
     "needed",
     "nonzero",
@@ -70,10 +71,11 @@ DEEP = 50  # lazy bools are computed when they would nest deeper
 class LazyBools:
     """Lazy bools: of the value's shape, or one for the whole of it."""
 
-    __slots__ = ("made", "make", "depth")
+    __slots__ = ("made", "make", "depth", "without")
 
-    def __init__(self, make: Callable[[], Any], *of: LazyBools | None):
+    def __init__(self, make: Callable[[], Any], *of: LazyBools | None, without: Any = None):
         self.made: Any = None
+        self.without = without  # the bools that these are the opposite of, if they have it
         self.make: Callable[[], Any] | None = make
         self.depth: int = 1 + max([b.depth for b in of if b is not None and b.make is not None], default=0)
         if self.depth > DEEP:
@@ -112,7 +114,11 @@ def clean(value: Any, mask: Mask | None) -> Any:
     """The value with its masked elements zero."""
     if mask is None or not mask.dirty:
         return value
-    bools = mask.bools.get(shape_of(value))
+    shape = shape_of(value)
+    without = mask.bools.without
+    if without is not None:
+        return select(broadcast_to(without, shape), 0.0, value)
+    bools = mask.bools.get(shape)
     if type(bools) is np.ndarray or type(bools) is np.bool_:
         if bools.all():
             return value
@@ -124,6 +130,13 @@ def mask_of(bools: Any, whole: bool) -> Mask:
     """The mask of a value that may be dirty, from another program."""
     made = LazyBools(lambda: bools)
     return Mask(made, whole, True)
+
+
+def kinds_of(values: Sequence[Any], masks: Sequence[Mask | None]) -> tuple[tuple, list[Any]]:
+    """What there is of each tangent or cotangent (None: nothing; 0: no mask; WHOLE or EVERY), and the masks' bools."""
+    kinds = tuple([None if c is None else 0 if m is None else WHOLE if m.whole else EVERY for c, m in zip(values, masks)])
+    given = [(v, m) for v, m in zip(values, masks) if v is not None and m is not None]
+    return kinds, [m.bools.get(() if m.whole else shape_of(v)) for v, m in given]
 
 
 def either(a: Mask | None, b: Mask | None, shape: tuple) -> Mask | None:
@@ -245,8 +258,8 @@ def _unread(inputs: Sequence[Any], ct: Any) -> bool:
 def _chosen(inputs: Sequence[Any], mask: Mask | None, shape: tuple) -> list[Mask | None]:
     pred = inputs[0]
     masks: list[Mask | None] = [None]
-    for x, way in zip(inputs[1:], (lambda: pred, lambda: not_(pred))):
-        own = Mask(LazyBools(way), not shape, True) if type(x) is Var else None
+    for x, bools in zip(inputs[1:], (LazyBools(lambda: pred), LazyBools(lambda: not_(pred), without=pred))):
+        own = Mask(bools, not shape, True) if type(x) is Var else None
         masks.append(own if own is None or mask is None else own.combined(and_, mask, shape, True))
     return masks
 

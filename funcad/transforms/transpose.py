@@ -30,10 +30,10 @@ from funcad.ir.state import state
 from funcad.ir.trace import bind, trace_function
 from funcad.primitives.shape import full, zeros
 from funcad.primitives.stack import add_values
-from funcad.transforms.masks import CALM, EVERY, WHOLE, Mask, clean, either, handed_on, mask_of, needed, transposed
+from funcad.transforms.masks import CALM, EVERY, WHOLE, Mask, clean, either, handed_on, kinds_of, mask_of, needed, transposed
 
 __all__ = ["transpose_eval", "transpose_jaxpr", "known_jaxpr", "linear_outputs"]
-__all__ += ["masked_transpose", "masked_transpose_jaxpr", "kinds_of", "needs_of"]
+__all__ += ["masked_transpose", "masked_transpose_jaxpr", "needs_of"]
 
 
 class _Cotangents:
@@ -288,12 +288,6 @@ def masked_transpose(
     found = [None if r is None else next(outs) for r in results]
     pairs = iter([(c, mask_of(next(outs), r == WHOLE) if r else None) for c, r in zip(found, results)])
     return [next(pairs) if lin else (None, None) for lin in linear]
-
-
-def kinds_of(cts: Sequence[Any], masks: Sequence[Mask | None]) -> tuple[tuple, list[Any]]:
-    """What comes with each cotangent (None: it is zero; 0: no mask; WHOLE or EVERY), and the masks' bools."""
-    kinds = tuple([None if c is None else 0 if m is None else WHOLE if m.whole else EVERY for c, m in zip(cts, masks)])
-    return kinds, [m.bools.get(() if m.whole else shape_of(c)) for c, m in zip(cts, masks) if c is not None and m is not None]
 
 
 def masked_transpose_jaxpr(
