@@ -86,7 +86,7 @@ def _matrix(x: Any, ord: Any) -> Any:
 
 @implements("linalg.norm")
 def norm(x: Any, ord: Any = None, axis: Any = None, keepdims: bool = False) -> Any:
-    """`numpy.linalg.norm`; its derivative at 0 is 0, see above for the second ones."""
+    """`numpy.linalg.norm`; its derivative at 0 is 0 and has none where it turns; `norm(x)**2` has all."""
     x = array_of(x)
     if dtype_of(x).kind not in "fc":
         x = convert(x, np.dtype(float))
@@ -120,7 +120,7 @@ def norm(x: Any, ord: Any = None, axis: Any = None, keepdims: bool = False) -> A
 
 @implements("linalg.vector_norm")
 def vector_norm(x: Any, /, *, axis: Any = None, keepdims: bool = False, ord: Any = 2) -> Any:
-    """`numpy.linalg.vector_norm`; its derivative at 0 is 0, see above for the second ones."""
+    """`numpy.linalg.vector_norm`; its derivative at 0 is 0 and has none where it turns; `norm(x)**2` has all."""
     x = array_of(x)
     shape = shape_of(x)
     ndim = len(shape)
@@ -142,7 +142,7 @@ def vector_norm(x: Any, /, *, axis: Any = None, keepdims: bool = False, ord: Any
 
 @implements("linalg.matrix_norm")
 def matrix_norm(x: Any, /, *, keepdims: bool = False, ord: Any = "fro") -> Any:
-    """`numpy.linalg.matrix_norm`; its derivative at 0 is 0, see above for the second ones."""
+    """`numpy.linalg.matrix_norm`; its derivative at 0 is 0 and has none where it turns; `norm(x)**2` has all."""
     return norm(x, ord, axis=(-2, -1), keepdims=keepdims)
 
 

@@ -75,7 +75,7 @@ def std(
     a: Any, axis: Any = None, dtype: Any = None, out: Any = None, ddof: Any = 0, keepdims: Any = _NO, *,
     where: Any = _NO, mean: Any = _NO, correction: Any = _NO,
 ) -> Any:  # fmt: skip
-    """`numpy.std`; where all elements are equal the derivative is 0 and has none, but `std(x)**2` has all derivatives."""
+    """`numpy.std`; where all elements are equal the derivative is 0 and has none; `std(x)**2` has all."""
     return arithmetic.root(_variance("np.std", a, axis, dtype, out, ddof, keepdims, where, mean, correction))
 
 
