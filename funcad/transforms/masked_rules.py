@@ -43,6 +43,7 @@ __all__ = ["Masked", "apart_of", "cleaned", "joined", "masked_push", "masked_rul
 
 FREE, FACTORS, OTHER, BEGINS = range(4)  # levels of a rule: pointwise sums; pointwise; others, but no mask begins; masks begin
 LEVELS = {"pointwise": FACTORS, "sums": OTHER, "reads": OTHER, None: OTHER}
+_COMPUTED = frozenset([np.ndarray, np.float64, np.float32, np.complex128])
 _TYPED = frozenset([np.ndarray, Tracer])  # the type does not say the dtype
 MOST = 100  # levels of one primitive, by kinds of operands
 
@@ -59,7 +60,14 @@ class Masked:
 
 def cleaned(tangent: Any) -> Any:
     """A tangent without its mask."""
-    return clean(tangent.value, tangent.mask) if type(tangent) is Masked else tangent
+    return _clean(tangent.value, tangent.mask) if type(tangent) is Masked else tangent
+
+
+def _clean(value: Any, mask: Mask | None) -> Any:
+    """`clean` of a tangent: a masked element began as a zero, so that no factor has made it anything but a zero or NaN."""
+    if mask is None or not mask.dirty or type(value) in _COMPUTED and not np.isnan(value).any():
+        return value
+    return clean(value, mask)
 
 
 def apart_of(tangents: Sequence[Any]) -> tuple[tuple, list[Any]]:
@@ -90,6 +98,8 @@ class _MaskTrace(Trace):
         masks = [a.tangent if lin else None for a, lin in zip(args, linear)]
         values = [a.primal if lin else a for a, lin in zip(args, linear)]
         level = FREE if primitive.reach == "pointwise" and all(linear) else LEVELS.get(primitive.reach, BEGINS)
+        if level == BEGINS and len(args) > 1 and all(linear):  # as a concatenation: nothing is zero
+            level = OTHER
         self.most = max(self.most, level)
         if not primitive.multiple:
             value, mask = _advanced(primitive, params, values, linear, masks)
@@ -97,12 +107,12 @@ class _MaskTrace(Trace):
         if primitive.push is not None:
             tangents = [_with_mask(v, m) if lin else None for v, m, lin in zip(values, masks, linear)]
             outs = primitive.push(tangents, [None if lin else v for v, lin in zip(values, linear)], **params)
-            return [self._traced(o) if lin else o for o, lin in outs]
-        outs = bind(primitive, *[clean(v, m) for v, m in zip(values, masks)], **params)
+            return [self.traced(o) if lin else o for o, lin in outs]
+        outs = bind(primitive, *[_clean(v, m) for v, m in zip(values, masks)], **params)
         flags = [True] * len(outs) if primitive.known is None else primitive.known(tuple(linear), **params)[0]
         return [Tracer(self, None, o) if lin else o for o, lin in zip(outs, flags)]
 
-    def _traced(self, t: Any) -> Tracer:
+    def traced(self, t: Any) -> Tracer:
         return Tracer(self, None, t.value, t.mask) if type(t) is Masked else Tracer(self, None, t)
 
     def tangent_of(self, result: Any) -> Any:
@@ -131,7 +141,7 @@ def masked_push(
         def program(*values: Any) -> list[Any]:
             n = kinds.count(None)
             trace, rest = _MaskTrace(), iter(values[:n])
-            args = [next(rest) if t is None else trace._traced(t) for t in joined(kinds, values[n:])]
+            args = [next(rest) if t is None else trace.traced(t) for t in joined(kinds, values[n:])]
             outs = eval_jaxpr(jaxpr, args)
             flags = [type(o) is Tracer and o.owner is trace for o in outs]
             results, parts = apart_of([trace.tangent_of(o) for o in outs])
@@ -170,25 +180,26 @@ def masked_rule(
     primitive: Any, primals: Sequence[Any], tangents: Sequence[Any], out: Any, params: dict[str, Any], shape: Any = None
 ) -> Any:
     """The tangent by the primitive's rule, or the tangents, `Masked` where they have a mask; `shape` as in `rule_of`."""
-    if len(primals) == 2 and not params:  # the common cases without a loop
-        (p, q), (t, u) = primals, tangents
-        masked = type(t) is Masked or type(u) is Masked
-        key: Any = type(p), type(q), t is None, u is None, shape is None, p.dtype if type(p) in _TYPED else None
-    elif len(primals) == 1 and not params:
-        p, masked = primals[0], type(tangents[0]) is Masked
-        key = p.dtype if type(p) in _TYPED else type(p)
-    else:
-        masked = any([type(t) is Masked for t in tangents])
-        key = (*map(type, primals), *[t is None for t in tangents], getattr(primals[0], "dtype", None), *params.values())
     if primitive.structural:
+        (t,) = tangents
+        masked = type(t) is Masked
         if not masked and (primitive.reach not in ("moves", "picks") or not _filled(primitive.reach, primals, (True,), out)):
             return primitive.jvp(tangents, out, *primals, **params)
-        t = tangents[0]
         return _with_mask(*_advanced(primitive, params, [t.value if masked else t], (True,), [t.mask if masked else None]))
     if primitive.reach == "choice":
         masks = [t.mask if type(t) is Masked else None for t in tangents]
         value = primitive.jvp([t.value if type(t) is Masked else t for t in tangents], out, *primals, **params)
         return _with_mask(value, _mask_of_choice(primals[0], [t is not None for t in tangents], masks, shape_of(out)))
+    if len(primals) == 2 and not params:  # the common cases without a loop
+        (p, q), (t, u) = primals, tangents
+        masked = type(t) is Masked or type(u) is Masked
+        key: Any = type(p), type(q), t is None, u is None, shape is None, p.dtype.char if type(p) in _TYPED else None
+    elif len(primals) == 1 and not params:
+        p, masked = primals[0], type(tangents[0]) is Masked
+        key = p.dtype.char if type(p) in _TYPED else type(p)
+    else:
+        masked = any([type(t) is Masked for t in tangents])
+        key = (*map(type, primals), *[t is None for t in tangents], getattr(primals[0], "dtype", None), *params.values())
     try:
         level = primitive.levels.get(key, BEGINS)
     except TypeError:  # parameters that cannot be compared
@@ -207,17 +218,35 @@ def masked_rule(
             value = primitive.jvp([cleaned(t) for t in tangents], out, *primals, **params)
             terms = [t.mask if type(t) is Masked else None for t in given]
             return _with_mask(value, reduce(partial(either, shape=shape_of(out)), terms))
-    trace = _MaskTrace()
-    traced: dict[int, Tracer] = {}
-    for t in tangents:
-        if t is not None and id(t) not in traced:  # rules look whether two tangents are one
-            traced[id(t)] = trace._traced(t)
-    result = rule_of(primitive, primals, [None if t is None else traced[id(t)] for t in tangents], out, params, shape)
+    if key in primitive.levels and not masked and primitive.reach == "pointwise" and type(out) in _COMPUTED:
+        bools = LazyBools(partial(_bools_of_rule, primitive, primals, tangents, out, params, shape))
+        return _with_mask(rule_of(primitive, primals, tangents, out, params, shape), Mask(bools, not out.shape, True))
+    result, trace = _traced_rule(primitive, primals, tangents, out, params, shape)
     if key is not None:
         if len(primitive.levels) >= MOST:
             primitive.levels.clear()
         primitive.levels[key] = trace.most
     return [trace.tangent_of(t) for t in result] if primitive.multiple else trace.tangent_of(result)
+
+
+def _traced_rule(
+    primitive: Any, primals: Sequence[Any], tangents: Sequence[Any], out: Any, params: dict[str, Any], shape: Any
+) -> tuple[Any, _MaskTrace]:
+    trace = _MaskTrace()
+    traced: dict[int, Tracer] = {}
+    for t in tangents:
+        if t is not None and id(t) not in traced:  # rules look whether two tangents are one
+            traced[id(t)] = trace.traced(t)
+    given = [None if t is None else traced[id(t)] for t in tangents]
+    return rule_of(primitive, primals, given, out, params, shape), trace
+
+
+def _bools_of_rule(*rule: Any) -> Any:
+    """The bools of a mask that begins in a rule, when they are asked for after all."""
+    result, trace = _traced_rule(*rule)
+    tangent = trace.tangent_of(result)
+    shape = shape_of(rule[3])
+    return tangent.mask.bools.get(shape) if type(tangent) is Masked else np.broadcast_to(True, shape)
 
 
 def _with_mask(value: Any, mask: Mask | None) -> Any:
@@ -247,11 +276,11 @@ def _advanced(
         return bind(primitive, *values, **params)
 
     if reach is None and not (len(given) == len(of) and all([m.whole for m in given])):
-        return rule(*[clean(v, m) for v, m in zip(values, masks)]), None
+        return rule(*[_clean(v, m) for v, m in zip(values, masks)]), None
     if reach == "pointwise" and given and not all([m is not None and m.bools is given[0].bools for m in of]):
         return _sum_of_terms(primitive, params, values, linear, masks)
     if reach in ("sums", "reads", "picks") and given:
-        values = [clean(v, m) for v, m in zip(values, masks)]
+        values = [_clean(v, m) for v, m in zip(values, masks)]
     out = rule(*values)
     if reach == "choice":
         return out, _mask_of_choice(values[0], linear, masks, shape_of(out))
@@ -282,7 +311,7 @@ def _sum_of_terms(
     for i, (v, m, lin) in enumerate(zip(values, masks, linear)):
         if lin:
             alone = [v if j == i else None for j in range(len(values))]
-            term = clean(primitive.jvp(alone, None, *values, **params), m and m.with_dirt(True))
+            term = _clean(primitive.jvp(alone, None, *values, **params), m and m.with_dirt(True))
             mask = m and m.with_dirt(False) if total is None else either(mask, m, shape_of(term))
             total = term if total is None else add(total, term)
     return total, mask
@@ -306,8 +335,12 @@ def _mask_of_choice(
 def _filled(reach: str | None, operands: Sequence[Any], linear: Sequence[bool], out: Any) -> bool:
     """May elements of the result be zero for lack of tangents that go there? Takes values or variables."""
     if len(operands) == 1:
-        return reach == "picks" or _aval(out).size > _aval(operands[0]).size
+        return reach == "picks" or _size(out) > _size(operands[0])
     return any([not lin and is_inexact(_aval(x)) for x, lin in zip(operands, linear)])
+
+
+def _size(x: Any) -> int:
+    return x.aval.size if type(x) is Var else getattr(x, "size", 1)
 
 
 def _aval(x: Any) -> Any:

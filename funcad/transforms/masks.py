@@ -71,10 +71,12 @@ DEEP = 50  # lazy bools are computed when they would nest deeper
 class LazyBools:
     """Lazy bools: of the value's shape, or one for the whole of it."""
 
-    __slots__ = ("made", "make", "depth", "without")
+    __slots__ = ("made", "make", "depth", "fixed", "without", "partner")
 
-    def __init__(self, make: Callable[[], Any], *of: LazyBools | None, without: Any = None):
+    def __init__(self, make: Callable[[], Any], *of: LazyBools | None, fixed: bool = False, without: Any = None):
         self.made: Any = None
+        self.fixed: bool = fixed and all([b is None or b.fixed for b in of])  # by shapes and parameters alone
+        self.partner: tuple[LazyBools, Mask | None] | None = None  # those of the other branch, and the mask of both together
         self.without = without  # the bools that these are the opposite of, if they have it
         self.make: Callable[[], Any] | None = make
         self.depth: int = 1 + max([b.depth for b in of if b is not None and b.make is not None], default=0)
@@ -107,7 +109,7 @@ class Mask:
             return self.with_dirt(dirty)
         whole = self.whole and other.whole
         wide = None if whole else shape
-        return Mask(LazyBools(lambda: operation(a.get(wide), b.get(wide)), a, b), whole, dirty)
+        return Mask(LazyBools(lambda: operation(a.get(wide), b.get(wide)), a, b, fixed=True), whole, dirty)
 
 
 def clean(value: Any, mask: Mask | None) -> Any:
@@ -141,7 +143,12 @@ def kinds_of(values: Sequence[Any], masks: Sequence[Mask | None]) -> tuple[tuple
 
 def either(a: Mask | None, b: Mask | None, shape: tuple) -> Mask | None:
     """The mask of a sum of clean values."""
-    return None if a is None or b is None else a.combined(or_, b, shape, False)
+    if a is None or b is None:
+        return None
+    if a.bools.partner is not None and a.bools.partner[0] is b.bools:
+        both = a.bools.partner[1]
+        return both and both.with_dirt(False)
+    return a.combined(or_, b, shape, False)
 
 
 def reach_of(primitive: Any, params: dict[str, Any]) -> str | None:
@@ -209,6 +216,8 @@ def transposed(
     if primitive.multiple:
         return [(c, None) for c in primitive.transpose([clean(c, m) for c, m in zip(ct, given)], *inputs, **params)]
     reach, (mask,), shape = reach_of(primitive, params), given, shape_of(ct)
+    if mask is not None and mask.bools.fixed and not mask.dirty and mask.bools.get().all():
+        mask = None  # the parts that were read are all
     dirty, whole = mask is not None and mask.dirty, mask is not None and mask.whole
     masks: Sequence[Mask | None]
 
@@ -232,11 +241,11 @@ def transposed(
     elif reach is None or reach == "choice":
         return [(c, None) for c in rule(clean(ct, mask))]
     elif reach == "moves":
-        masks = _several(lambda: rule(bools_of(mask, shape)), len(inputs), mask, dirty)
+        masks = _several(lambda: rule(bools_of(mask, shape)), len(inputs), mask, dirty, primitive.structural)
         cts = rule(ct)
     else:
         aval = Aval(shape, aval_of(ct).dtype)
-        masks = _several(lambda: map(nonzero, rule(numbers_of(mask, aval))), len(inputs), mask, False)
+        masks = _several(lambda: map(nonzero, rule(numbers_of(mask, aval))), len(inputs), mask, False, False)
         cts = rule(clean(ct, mask))
     return [handed_on(x, c, m, need) for x, c, m in zip(inputs, cts, masks)]
 
@@ -252,7 +261,7 @@ def handed_on(x: Any, ct: Any, mask: Mask | None, need: dict[Var, int]) -> tuple
 
 def _unread(inputs: Sequence[Any], ct: Any) -> bool:
     """May operands of this operation have elements that do not reach the result?"""
-    return len(inputs) != 1 or inputs[0].aval.size > aval_of(ct).size
+    return sum([(x.aval if type(x) is Var else aval_of(x)).size for x in inputs]) > aval_of(ct).size
 
 
 def _chosen(inputs: Sequence[Any], mask: Mask | None, shape: tuple) -> list[Mask | None]:
@@ -261,6 +270,9 @@ def _chosen(inputs: Sequence[Any], mask: Mask | None, shape: tuple) -> list[Mask
     for x, bools in zip(inputs[1:], (LazyBools(lambda: pred), LazyBools(lambda: not_(pred), without=pred))):
         own = Mask(bools, not shape, True) if type(x) is Var else None
         masks.append(own if own is None or mask is None else own.combined(and_, mask, shape, True))
+    first, second = masks[1:]
+    if first is not None and second is not None:
+        first.bools.partner, second.bools.partner = (second.bools, mask), (first.bools, mask)
     return masks
 
 
@@ -276,7 +288,7 @@ def nonzero(x: Any) -> Any:
     return None if x is None else ne(x, 0.0)
 
 
-def _several(compute: Callable[[], Iterable[Any]], n: int, of: Mask | None, dirty: bool) -> list[Mask]:
+def _several(compute: Callable[[], Iterable[Any]], n: int, of: Mask | None, dirty: bool, fixed: bool) -> list[Mask]:
     """The masks of n operands, made of one mask, which `compute` gives all at once."""
     found: list[Any] = []
 
@@ -284,4 +296,4 @@ def _several(compute: Callable[[], Iterable[Any]], n: int, of: Mask | None, dirt
         found.extend(() if found else compute())
         return found[i]
 
-    return [Mask(LazyBools(partial(one, i), None if of is None else of.bools), False, dirty) for i in range(n)]
+    return [Mask(LazyBools(partial(one, i), None if of is None else of.bools, fixed=fixed), False, dirty) for i in range(n)]
