@@ -11,15 +11,22 @@ from typing import Any
 
 from funcad.backends.backward import Backward
 from funcad.backends.engines import run_jaxpr
-from funcad.ir.jaxpr import Jaxpr
+from funcad.ir.aval import aval_of
+from funcad.ir.interpret import eval_jaxpr
+from funcad.ir.jaxpr import Equation, Jaxpr, Var
 from funcad.ir.primitive import Primitive, is_linear
+from funcad.ir.prune import prune
+from funcad.ir.squares import exact_square
+from funcad.ir.trace import trace_function
+from funcad.primitives.arithmetic import exact_pow_p, integer_pow_p, mul_p, square_p
 from funcad.transforms.batch import batch_jaxpr
-from funcad.transforms.jvp import jvp_jaxpr
+from funcad.transforms.jvp import masked_jvp
 from funcad.transforms.linearize import apart_jaxpr, linearize_jaxpr
+from funcad.transforms.masked_rules import masked_push
 from funcad.transforms.structural import compile_with
-from funcad.transforms.transpose import known_jaxpr, linear_outputs, transpose_jaxpr
+from funcad.transforms.transpose import known_jaxpr, linear_outputs, masked_transpose, needs_of, transpose_jaxpr
 
-__all__ = ["call_p", "call", "spread", "present", "known_outputs"]
+__all__ = ["call_p", "call", "spread", "present", "known_outputs", "turning", "square_of", "call_of"]
 
 compile_with(Backward)
 
@@ -43,11 +50,11 @@ def call(jaxpr: Jaxpr, *args: Any, name: str = "call", of: Jaxpr | None = None) 
 
 
 def _jvp(primals: Sequence[Any], tangents: Sequence[Any], *, jaxpr: Jaxpr, name: str) -> tuple[list, list]:
-    ts, nonzero = present(tangents)
-    derived, consts, out_nonzero = jvp_jaxpr(jaxpr, nonzero)
-    outs = call(derived, *consts, *primals, *ts, name=name, of=jaxpr)
-    n = len(jaxpr.outputs)
-    return outs[:n], spread(outs[n:], out_nonzero)
+    return masked_jvp(jaxpr, primals, tangents, lambda p, args: call(p, *args, name=name, of=jaxpr))
+
+
+def _pushed(tangents: Sequence[Any], known: Sequence[Any], *, jaxpr: Jaxpr, name: str) -> list[tuple[Any, bool]]:
+    return masked_push(jaxpr, tangents, known, lambda p, args: call(p, *args, name=name, of=jaxpr))
 
 
 def _linearize(primals: Sequence[Any], tangents: Sequence[Any], *, jaxpr: Jaxpr, name: str) -> tuple[list, list]:
@@ -67,6 +74,10 @@ def _transpose(cts: Sequence[Any], *inputs: Any, jaxpr: Jaxpr, name: str) -> lis
     known = [x for x in inputs if not is_linear(x)]
     outs = call(derived, *consts, *known, *given, name=name, of=jaxpr)
     return spread(spread(outs, in_nonzero), linear)
+
+
+def _masked(cts: Sequence[Any], masks: Any, wanted: Any, *inputs: Any, jaxpr: Jaxpr, name: str) -> list[Any]:
+    return masked_transpose(jaxpr, cts, masks, wanted, inputs, lambda p, args: call(p, *args, name=name, of=jaxpr))
 
 
 def known_outputs(
@@ -102,6 +113,96 @@ def _batch(size: int, args: Sequence[Any], batched: Sequence[bool], *, jaxpr: Ja
     return call(derived, *consts, *args, name=name, of=jaxpr), out_batched
 
 
+def turning(jaxpr: Jaxpr) -> frozenset[int]:
+    """The outputs whose square the program may know, see ir/squares.py."""
+    found = jaxpr.memo.get("turning")
+    if found is None:
+        variables: set = set()
+        for primitive, inputs, params, outputs, _ in jaxpr.equations:
+            if primitive.square is None:
+                continue
+            if primitive.multiple:
+                variables.update([v for i, v in enumerate(outputs) if primitive.turns(i, params["jaxpr"])])
+            elif primitive.turns or not variables.isdisjoint([a for a in inputs if type(a) is Var]):
+                variables.add(outputs[0])
+        flags = frozenset([i for i, o in enumerate(jaxpr.outputs) if type(o) is Var and o in variables])
+        found = jaxpr.memo.setdefault("turning", frozenset() if jaxpr.has_effects else flags)
+    return found
+
+
+def square_of(jaxpr: Jaxpr, i: int, run: Callable[[Jaxpr, list[Any]], list[Any]]) -> Any:
+    """The square of output i, where the program knows it: `run(program, consts)` runs one that computes this alone."""
+    if i not in turning(jaxpr):
+        return None
+    found = jaxpr.memo.get(("square", i))
+    if found is None:
+
+        def program(*values: Any) -> list[Any]:
+            square = exact_square(eval_jaxpr(jaxpr, values)[i])
+            return [] if square is None else [square]
+
+        derived, consts = trace_function(program, jaxpr.in_avals, name="square", abstract=False)
+        found = jaxpr.memo.setdefault(("square", i), (prune(derived), consts))
+    derived, consts = found
+    return run(derived, consts)[0] if derived.outputs else None
+
+
+def _square(i: int, *args: Any, jaxpr: Jaxpr, name: str) -> Any:
+    return square_of(jaxpr, i, lambda derived, consts: call(derived, *consts, *args, name=name, of=jaxpr))
+
+
+def _squared(equation: Equation) -> int:
+    """n, if the equation is a power v**n of its first operand for a whole n > 1, else 0."""
+    primitive, inputs, params, _, _ = equation
+    if primitive is mul_p:
+        return 2 if inputs[0] is inputs[1] else 0
+    return 2 if primitive is square_p else max(params["n"], 0) if primitive is integer_pow_p else 0
+
+
+def _squared_inputs(jaxpr: Jaxpr) -> list[int]:
+    """The inputs of which the program takes powers, also in the programs that it calls."""
+    found = jaxpr.memo.get("squared_inputs")
+    if found is None:
+        variables = {e.inputs[0] for e in jaxpr.equations if _squared(e) > 1}
+        for e in jaxpr.equations:
+            if e.primitive is call_p:
+                variables.update([e.inputs[i] for i in _squared_inputs(e.params["jaxpr"])])
+        found = jaxpr.memo.setdefault("squared_inputs", [i for i, v in enumerate(jaxpr.inputs) if v in variables])
+    return found
+
+
+def _with_squares(jaxpr: Jaxpr, which: tuple[int, ...], avals: Sequence[Any]) -> Jaxpr:
+    """The program with further inputs, the exact squares of some inputs, which it uses in their powers."""
+    derived = jaxpr.memo.get(("with_squares", which))
+    if derived is None:
+        new = {jaxpr.inputs[i]: Var(aval) for i, aval in zip(which, avals)}
+        equations = []
+        for e in jaxpr.equations:
+            n = _squared(e)
+            if n > 1 and e.inputs[0] in new:
+                e = e._replace(primitive=exact_pow_p, inputs=(e.inputs[0], new[e.inputs[0]]), params={"n": n})
+            elif e.primitive is call_p:
+                inner = e.params["jaxpr"]
+                given = tuple([i for i in _squared_inputs(inner) if e.inputs[i] in new])
+                if given:
+                    squares = [new[e.inputs[i]] for i in given]
+                    params = {**e.params, "jaxpr": _with_squares(inner, given, [v.aval for v in squares])}
+                    e = e._replace(inputs=(*e.inputs, *squares), params=params)
+            equations.append(e)
+        program = Jaxpr((*jaxpr.inputs, *new.values()), tuple(equations), jaxpr.outputs)
+        derived = jaxpr.memo.setdefault(("with_squares", which), program)
+    return derived
+
+
+def call_of(jaxpr: Jaxpr, args: Sequence[Any], name: str) -> list[Any]:
+    """Call a program, which learns what the squares of those arguments are that it takes powers of, see ir/squares.py."""
+    squares = {i: s for i in _squared_inputs(jaxpr) if (s := exact_square(args[i])) is not None}
+    if not squares:
+        return call_p(*args, jaxpr=jaxpr, name=name)
+    derived = _with_squares(jaxpr, tuple(squares), [aval_of(s) for s in squares.values()])
+    return call(derived, *args, *squares.values(), name=name, of=jaxpr)
+
+
 call_p = Primitive(
     "call",
     lambda xp, *args, jaxpr, name: run_jaxpr(jaxpr, args),
@@ -111,6 +212,11 @@ call_p = Primitive(
     known=_known,
     apart=_apart,
     transpose=_transpose,
+    needs=lambda linear, wanted, *, jaxpr, name: needs_of(jaxpr, linear, wanted),
+    masked=_masked,
+    push=_pushed,
     batch=_batch,
+    square=_square,
+    turns=lambda i, jaxpr: i in turning(jaxpr),
     multiple=True,
 )

@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 
 from funcad import tree
 from funcad.backends.engines import run_jaxpr
-from funcad.control.call import call_p, known_outputs, present, spread
+from funcad.control.call import call_p, known_outputs, present, spread, square_of, turning
 from funcad.control.rules import closes_over_tracer
 from funcad.ir.aval import Aval, aval_of, is_a, is_inexact
 from funcad.ir.interpret import Environment
@@ -30,12 +30,13 @@ from funcad.ir.state import state
 from funcad.ir.trace import trace_function
 from funcad.ir.tracer import Tracer
 from funcad.transforms.batch import batch_jaxpr
-from funcad.transforms.jvp import jvp_jaxpr, jvp_step
+from funcad.transforms.jvp import jvp_step, masked_jvp
 from funcad.transforms.linearize import linearize_jaxpr
+from funcad.transforms.masked_rules import masked_push
 from funcad.transforms.pickling import Transformed
 from funcad.transforms.plumbing import OutTree, api, check_leaves, flat_function, name_of, positional_names, unaliased
 from funcad.transforms.strides import Given
-from funcad.transforms.transpose import transpose_jaxpr
+from funcad.transforms.transpose import masked_transpose, needs_of, transpose_jaxpr
 
 __all__ = ["checkpoint", "remat", "checkpoint_name", "print_saved_residuals", "saved_residuals", "checkpoint_p", "name_p"]
 
@@ -51,6 +52,7 @@ name_p = Primitive(
     transpose=lambda ct, x, *, name: [ct],
     batch=lambda size, args, batched, *, name: (name_p(args[0], name=name), True),
     layout=same,
+    reach="pointwise",
 )
 
 
@@ -230,11 +232,11 @@ def _again(jaxpr: Jaxpr, args: Sequence[Any], policy: Any) -> list[Any]:
 
 
 def _jvp(primals: Sequence[Any], tangents: Sequence[Any], *, jaxpr: Jaxpr, policy: Any) -> tuple[list, list]:
-    ts, nonzero = present(tangents)
-    derived, consts, out_nonzero = jvp_jaxpr(jaxpr, nonzero)
-    outs = _again(derived, [*consts, *primals, *ts], policy)
-    n = len(jaxpr.outputs)
-    return outs[:n], spread(outs[n:], out_nonzero)
+    return masked_jvp(jaxpr, primals, tangents, lambda p, args: _again(p, args, policy))
+
+
+def _pushed(tangents: Sequence[Any], known: Sequence[Any], *, jaxpr: Jaxpr, policy: Any) -> list[tuple[Any, bool]]:
+    return masked_push(jaxpr, tangents, known, lambda p, args: _again(p, args, policy))
 
 
 def _linearize(primals: Sequence[Any], tangents: Sequence[Any], *, jaxpr: Jaxpr, policy: Any) -> tuple[list, list]:
@@ -261,6 +263,10 @@ def _transpose(cts: Sequence[Any], *inputs: Any, jaxpr: Jaxpr, policy: Any) -> l
     return spread(spread(outs, in_nonzero), linear)
 
 
+def _masked(cts: Sequence[Any], masks: Any, wanted: Any, *inputs: Any, jaxpr: Jaxpr, policy: Any) -> list[Any]:
+    return masked_transpose(jaxpr, cts, masks, wanted, inputs, lambda p, args: _again(p, args, policy))
+
+
 def _known(linear: tuple[bool, ...], *, jaxpr: Jaxpr, policy: Any) -> tuple:
     return known_outputs(jaxpr, linear, lambda program, args: _again(program, args, policy))
 
@@ -278,7 +284,14 @@ checkpoint_p = Primitive(
     linearize=_linearize,
     known=_known,
     transpose=_transpose,
+    needs=lambda linear, wanted, *, jaxpr, policy: needs_of(jaxpr, linear, wanted),
+    masked=_masked,
+    push=_pushed,
     batch=_batch,
+    square=lambda i, *args, jaxpr, policy: square_of(
+        jaxpr, i, lambda derived, consts: checkpoint_p(*consts, *args, jaxpr=derived, policy=policy)
+    ),
+    turns=lambda i, jaxpr: i in turning(jaxpr),
     multiple=True,
     barrier=True,
 )

@@ -34,9 +34,16 @@ from funcad.primitives.lanes import any_lane, pick_lanes, select_lanes
 from funcad.transforms.batch import batch_jaxpr
 from funcad.transforms.jvp import jvp_jaxpr
 from funcad.transforms.linearize import Linearized, apart_jaxpr, linearize_jaxpr
+from funcad.transforms.masks import kinds_of, mask_of
 from funcad.transforms.plumbing import api, export, name_of, unaliased
 from funcad.transforms.strides import Given
-from funcad.transforms.transpose import known_jaxpr, linear_outputs, transpose_jaxpr
+from funcad.transforms.transpose import (
+    known_jaxpr,
+    linear_outputs,
+    masked_transpose_jaxpr,
+    needs_of,
+    transpose_jaxpr,
+)
 
 __all__ = ["cond", "switch", "cond_p"]
 
@@ -254,6 +261,40 @@ def _transpose(cts: Sequence[Any], index: Any, *inputs: Any, branches: tuple[Jax
     return [None, *spread(spread(outs, wanted), linear)]
 
 
+def _needs(linear: tuple[bool, ...], wanted: tuple[int, ...], *, branches: tuple[Jaxpr, ...]) -> tuple[int, ...]:
+    return tuple([max(column) for column in zip(*[needs_of(b, linear[1:], wanted[1:]) for b in branches])])
+
+
+def _masked(
+    cts: Sequence[Any], masks: Any, wanted: Any, index: Any, *inputs: Any, branches: tuple[Jaxpr, ...]
+) -> list[Any]:
+    """A branch that does not lead to an operand masks all of its cotangent."""
+    linear = tuple([is_linear(x) for x in inputs])
+    kinds, bools = kinds_of(cts, masks)
+    of_linear = tuple([n for n, lin in zip(wanted[1:], linear) if lin])
+    avals = [a for a, is_lin in zip(branches[0].in_avals, linear) if is_lin]
+
+    def make() -> tuple:
+        derived = [masked_transpose_jaxpr(b, linear, kinds, of_linear, every=True) for b in branches]
+        found = _union([[r is not None for r in results] for _, _, results in derived])
+        masked = next(([bool(r) for r in results]) for _, _, results in derived)  # the same for all
+        filled = []
+        for jaxpr, consts, results in derived:
+            n = sum([r is not None for r in results])
+            atoms = spread(jaxpr.outputs[:n], [r is not None for r in results])
+            zeros, equations = fill_zeros([a for a, w in zip(atoms, found) if w], [a for a, w in zip(avals, found) if w])
+            filled.append((rewire(jaxpr, jaxpr.inputs, [*zeros, *jaxpr.outputs[n:]], equations), consts))
+        return (*_with_captured(filled), found, masked)
+
+    key = ("cond_masked", branches[1:], linear, kinds, of_linear)
+    derived, captured, found, masked = memoised(branches[0], key, make)
+    values = [*[x for x in inputs if not is_linear(x)], *[c for c in cts if c is not None], *bools]
+    outs = cond_p(index, *near(captured, values), *values, branches=derived)
+    n = found.count(True)
+    pairs = zip(spread(outs[:n], found), spread([mask_of(b, False) for b in outs[n:]], masked))
+    return [(None, None), *[next(pairs) if lin else (None, None) for lin in linear]]
+
+
 # ---------------------------------------------------------------- batching
 
 
@@ -319,6 +360,8 @@ cond_p = Primitive(
     known=_known,
     apart=_apart,
     transpose=_transpose,
+    needs=_needs,
+    masked=_masked,
     batch=_batch,
     multiple=True,
 )

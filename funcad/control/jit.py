@@ -23,7 +23,7 @@ import numpy as np
 from funcad import tree
 from funcad.backends.engines import program_of
 from funcad.backends.interpreter import counters
-from funcad.control.call import call_p
+from funcad.control.call import call_of
 from funcad.control.jit_cache import MAX_PROGRAMS, CacheInfo, Entry, Signature, cache_for
 from funcad.control.jit_call import written_call
 from funcad.control.jit_inspect import Lowered, explained, exported, profiled, source_text
@@ -280,7 +280,7 @@ class _Core:
             entry.runs += 1
             if entry.runs == entry.write_at:
                 self._write(key, entry, args, kwargs)
-        outs = call_p(*inputs, jaxpr=entry.jaxpr, name=name_of(self.f))
+        outs = call_of(entry.jaxpr, inputs, name_of(self.f))
         return entry.out_tree.unflatten(export(outs, inputs))
 
     # -- calls written out for one signature

@@ -28,6 +28,7 @@ from funcad.ir.state import setting, state
 from funcad.ir.trace import trace_function
 from funcad.ir.tracer import Tracer, origin, tangent_of
 from funcad.transforms.following import FollowingTrace
+from funcad.transforms.masked_rules import cleaned
 from funcad.transforms.plumbing import check_tangents, float0, name_of, zeros_for
 
 __all__ = [
@@ -147,7 +148,7 @@ def _traces_of(values: Sequence[Any]) -> set[int]:
     while todo:
         x = todo.pop()
         found.add(x.owner.level)
-        todo += [v for v in (x.primal, tangent_of(x)) if type(v) is Tracer]
+        todo += [v for v in (x.primal, cleaned(tangent_of(x))) if type(v) is Tracer]
     return found
 
 

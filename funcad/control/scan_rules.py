@@ -21,6 +21,7 @@ from funcad.control.body import (
     linear_body,
 )
 from funcad.control.call import present, spread
+from funcad.control.masked_loops import loop_needs, masked_backward
 from funcad.control.rewire import (
     grow,
     memoised,
@@ -43,6 +44,7 @@ from funcad.primitives.reduction import reduce_max
 from funcad.primitives.shape import broadcast_leading, transpose
 from funcad.primitives.stack import lead
 from funcad.transforms.batch import batch_jaxpr
+from funcad.transforms.masks import clean
 from funcad.transforms.transpose import known_jaxpr, linear_outputs
 
 __all__ = ["scan_p"]
@@ -195,6 +197,26 @@ def _transpose(
     else:
         found = _transpose_mixed(cts, count, args, flags, jaxpr, n_consts, n_carry, options)
     return [*[None] * len(count), *[ct if is_lin else None for ct, is_lin in zip(found, linear)]]
+
+
+def _needs(linear: tuple, wanted: tuple, *, jaxpr: Jaxpr, n_consts: int, n_carry: int, length: Any, **_: Any) -> tuple:
+    flags, wanted = [tuple(_counted(x, length)[1]) for x in (linear, wanted)]
+    return loop_needs(jaxpr, linear_operands(jaxpr, flags, n_consts, n_carry), wanted, n_consts, n_carry)
+
+
+def _masked(cts: Any, masks: Any, wanted: Any, *inputs: Any, jaxpr: Jaxpr, n_consts: int, n_carry: int, **options: Any) -> list:
+    count, args = _counted(inputs, options["length"])
+    linear = tuple([is_linear(a) for a in args])
+    if not all(linear_operands(jaxpr, linear, n_consts, n_carry)[n_consts : n_consts + n_carry]):  # masks end here
+        cts = [clean(ct, m) for ct, m in zip(cts, masks)]
+        return [(ct, None) for ct in _transpose(cts, *inputs, jaxpr=jaxpr, n_consts=n_consts, n_carry=n_carry, **options)]
+    options["reverse"] = not options["reverse"]
+
+    def run(body: Jaxpr, consts: list[Any], carry: list[Any], xs: list[Any]) -> list[Any]:
+        return scan_p(*count, *consts, *carry, *xs, jaxpr=body, n_consts=len(consts), n_carry=len(carry), **options)
+
+    pairs = masked_backward(cts, masks, wanted[len(count) :], args, linear, jaxpr, n_consts, n_carry, run)
+    return [*[(None, None)] * len(count), *[p if is_lin else (None, None) for p, is_lin in zip(pairs, linear)]]
 
 
 def _known(
@@ -470,6 +492,8 @@ scan_p = Primitive(
     known=_known,
     apart=_apart,
     transpose=_transpose,
+    needs=_needs,
+    masked=_masked,
     batch=_batch,
     multiple=True,
     ready=lambda *avals, **params: lambda *args: scan_in_python(np, args, **params),

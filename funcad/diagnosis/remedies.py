@@ -16,28 +16,24 @@ from funcad.diagnosis.recording import Entry, Recording, array
 from funcad.ir.primitive import Primitive
 from funcad.primitives.activation import log_softmax_p, logsumexp_p, softmax_p
 from funcad.primitives.arithmetic import (
-    ceil_p,
     div_p,
-    floor_divide_p,
-    floor_p,
     heaviside_p,
     hypot_p,
     integer_pow_p,
     mul_p,
     pow_p,
     reciprocal_p,
-    rint_p,
     rsqrt_p,
     sign_p,
     sqrt_p,
     square_p,
     sub_p,
-    trunc_p,
 )
 from funcad.primitives.conversion import convert_p, stop_gradient_p
 from funcad.primitives.eigen import eig_p, eigh_p, svd_p
 from funcad.primitives.linalg import cholesky_p, inv_p, slogdet_p, solve_p
 from funcad.primitives.reduction import argmax_p, argmin_p, reduce_sum_p
+from funcad.primitives.rounding import ceil_p, floor_divide_p, floor_p, rint_p, trunc_p
 from funcad.primitives.sorting import argsort_p, searchsorted_p
 from funcad.primitives.special_logs import xlogy_p
 from funcad.primitives.transcendental import (

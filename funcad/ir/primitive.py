@@ -11,6 +11,8 @@ others have one value):
   inputs that are known; linear inputs arrive as `Undefined(aval)`, see `is_linear`.
 * `batch(size, args, batched, **params) -> (out, out_batched)`: the batch axis is axis 0 of every batched argument.
 * `emit(e, *operands, **params)`: code for one element, for every code generator. Having it *is* being fusible.
+* `square(*operands, **params)`: the square of the result in operations that have all derivatives, or None; `turns` says that
+  the slope of the result turns at 0, so that the square is worth asking for. See ir/squares.py.
 
 Higher-order primitives (jit's call, scan, cond ...) have instead of `jvp` a `primal_and_jvp(primals, tangents, **params)`, and
 a `linearize` of the same signature, which runs the program once, keeps residuals and returns tangents computed by a linear
@@ -74,6 +76,13 @@ class Primitive:
         "ready",
         "layout",
         "moves",
+        "square",
+        "turns",
+        "reach",
+        "levels",
+        "needs",
+        "masked",
+        "push",
     )
 
     def __init__(
@@ -101,6 +110,12 @@ class Primitive:
         ready: Callable[..., Any] | None = None,
         layout: Callable[..., Any] | None = None,
         moves: Callable[..., str] | None = None,
+        square: Callable[..., Any] | None = None,
+        turns: Any = False,
+        reach: str | Callable[..., str | None] | None = None,
+        needs: Callable[..., tuple[int, ...]] | None = None,
+        masked: Callable[..., Any] | None = None,
+        push: Callable[..., Any] | None = None,
     ):
         self.name = name
         self.impl = impl
@@ -123,6 +138,13 @@ class Primitive:
         self.ready = ready  # ready(*avals, **params): `impl` on NumPy for exactly these operands, worked out beforehand
         self.layout = layout  # the memory order that NumPy gives the result, from those of the operands (ir/layout.py)
         self.moves = moves  # moves(**params): "cpu" or "cuda", where the result is, wherever the operands are
+        self.square = square  # with `multiple`, the number of the result comes first
+        self.turns = turns  # with `multiple`, turns(i, jaxpr)
+        self.reach = reach  # how elements of the operands reach the result, see transforms/masks.py
+        self.needs = needs  # needs(linear, wanted, **params): how much of the masks of its results' cotangents it can use
+        self.masked = masked  # masked(cts, masks, wanted, *inputs, **params): `transpose` with masks, see transforms/masks.py
+        self.push = push  # push(tangents, known, **params): its results, if it is linear; it and primal_and_jvp take masks
+        self.levels: dict[Any, int] = {}  # by kinds of operands, what its rule does to masks of tangents
         self.inplace = inplace  # ufunc-like callable that takes out=, if the result may be written into an operand
 
     def __repr__(self) -> str:

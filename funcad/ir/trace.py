@@ -125,6 +125,7 @@ class Trace:
     """Somewhere operations are recorded."""
 
     __slots__ = ("level", "name", "closed")
+    turned: bool = True  # may a value have been made whose square is known? Squares look here first
     tape: Any = None  # of a following trace: where common operations are written down instead of recorded
     reads: Any = None  # reads(tracer, how), if the trace wishes to know what Python's control flow reads
 
@@ -136,13 +137,20 @@ class Trace:
     def record(self, primitive: Any, args: Sequence[Any], params: dict[str, Any]) -> Any:
         raise TypeError(f"{type(self).__name__} does not record")
 
+    def made_by(self, x: Tracer, look: bool = False) -> tuple[Any, Sequence[Any], dict[str, Any], int] | None:
+        """(primitive, operands, params, which output) of what made a value of this trace, if the primitive has a `square`.
+
+        `look`: it only matters whether there is one.
+        """
+        return None
+
 
 class AbstractTrace(Trace):
     """Records equations without running them: bodies of jit, vmap, scan, and every program derived by a transform."""
 
     __slots__ = (
         *("equations", "captured", "inputs", "locks", "protect", "mode", "modes", "array", "stands_for", "asked"),
-        *("given", "layouts", "made"),
+        *("given", "layouts", "made", "makers", "n_makers"),
     )
 
     def __init__(self, name: str, protect: Callable[[Any], Any] | None = None, with_modes: bool = False):
@@ -159,6 +167,8 @@ class AbstractTrace(Trace):
         self.given: Any = None  # what the inputs stand for (transforms/strides.py), where that can be known
         self.layouts: dict[Var, Any] | None = None  # of variables whose memory order was asked for
         self.made: list[int] | None = None  # keys in `made_like` that belong to its variables
+        self.makers: dict[Var, Equation] = {}  # of the first `n_makers` equations, for `made_by`
+        self.n_makers = 0
         self.protect = protect  # how to keep a captured array safe; None: lock it until the trace closes
 
     def new_input(self, aval: Any, source: Any = None) -> Tracer:
@@ -231,6 +241,18 @@ class AbstractTrace(Trace):
         output = Var(aval)
         self.equations.append(_new_tuple(Equation, (primitive, atoms, params, (output,), source)))
         return Tracer(self, output, None, None, source)
+
+    def made_by(self, x: Tracer, look: bool = False) -> tuple[Any, Sequence[Any], dict[str, Any], int] | None:
+        for equation in self.equations[self.n_makers :]:
+            if equation.primitive.square is not None:
+                self.makers.update([(v, equation) for v in equation.outputs])
+        self.n_makers = len(self.equations)
+        maker = self.makers.get(x.variable)
+        if maker is None or self.closed:
+            return None
+        primitive, atoms, params, outputs, _ = maker
+        operands = [a.value if type(a) is Literal else Tracer(self, a) for a in atoms]
+        return primitive, operands, params, outputs.index(x.variable)
 
     def close(self) -> None:
         self.closed = True

@@ -42,7 +42,7 @@ def origin(x: Tracer) -> str:
 
 
 def tangent_of(x: Tracer) -> Any:
-    """The tangent of a following tracer, or None; one that waited for its rule is inside the row of a tape."""
+    """The tangent of a following tracer, or None; it may be in a list, the row of a tape or beside what made the value."""
     tangent = x.tangent
     return tangent[0] if type(tangent) is list else tangent
 

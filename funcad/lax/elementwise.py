@@ -25,7 +25,7 @@ from funcad.lax.operands import (
     equal_shapes,
     operands,
 )
-from funcad.primitives import arithmetic, comparison, conversion, extrema, special, transcendental
+from funcad.primitives import arithmetic, comparison, conversion, extrema, rounding, special, transcendental
 from funcad.primitives.shape import broadcast_in_dim
 
 
@@ -45,12 +45,12 @@ def sign(x: Any) -> Any:
 
 def floor(x: Any) -> Any:
     """The largest integer <= x, as a float."""
-    return arithmetic.floor(_one("floor", REAL_FLOAT, x))
+    return rounding.floor(_one("floor", REAL_FLOAT, x))
 
 
 def ceil(x: Any) -> Any:
     """The smallest integer >= x, as a float."""
-    return arithmetic.ceil(_one("ceil", REAL_FLOAT, x))
+    return rounding.ceil(_one("ceil", REAL_FLOAT, x))
 
 
 def is_finite(x: Any) -> Any:
@@ -347,12 +347,12 @@ def div(x: Any, y: Any) -> Any:
     x, y = operands("div", NUMBER, x, y)
     if dtype_of(x).kind in FLOAT:
         return arithmetic.div(x, y)
-    return arithmetic.floor_divide(arithmetic.sub(x, arithmetic.fmod(x, y)), y)
+    return rounding.floor_divide(arithmetic.sub(x, rounding.fmod(x, y)), y)
 
 
 def rem(x: Any, y: Any) -> Any:
     """The remainder of div, with the sign of x (C's fmod)."""
-    return arithmetic.fmod(*operands("rem", "iuf", x, y))
+    return rounding.fmod(*operands("rem", "iuf", x, y))
 
 
 def pow(x: Any, y: Any) -> Any:
@@ -389,8 +389,8 @@ def round(x: Any, rounding_method: RoundingMethod = RoundingMethod.AWAY_FROM_ZER
     """
     x = _one("round", REAL_FLOAT, x)
     if rounding_method == RoundingMethod.TO_NEAREST_EVEN:
-        return arithmetic.rint(x)
-    whole = arithmetic.trunc(x)
+        return rounding.rint(x)
+    whole = rounding.trunc(x)
     half = dtype_of(x).type(0.5)
     away = comparison.ge(arithmetic.abs_(arithmetic.sub(x, whole)), half)
     return comparison.select(away, arithmetic.add(whole, arithmetic.sign(x)), whole)

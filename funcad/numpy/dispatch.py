@@ -316,7 +316,9 @@ def _written_down(ufunc: Any, primitive: Any, operation: Any, inputs: Sequence[A
         if type(x) is not Tracer:
             return None
     tape = x.owner.tape
-    out = None if tape is None else tape.binary(primitive, operation, *inputs)
+    if tape is None or x.owner.turned and inputs[0] is inputs[1]:  # a square, which may be known exactly
+        return None
+    out = tape.binary(primitive, operation, *inputs)
     return out if out is None else strengthen(out)
 
 

@@ -21,7 +21,7 @@ from funcad.numpy.creation import library
 from funcad.numpy.dispatch import QUICK, checked_options, elementwise_ufunc, implements, refuse, where_am_i
 from funcad.numpy.memory_order import laid_out
 from funcad.numpy.promote import as_array, broadcast, promote, promote_for, strengthen
-from funcad.primitives import arithmetic, comparison, conversion, extrema, transcendental
+from funcad.primitives import arithmetic, comparison, conversion, extrema, mantissa, rounding, transcendental
 from funcad.primitives.shape import broadcast_to
 from funcad.transforms.strides import doubt
 
@@ -31,13 +31,13 @@ FLOAT = "f"
 
 add = elementwise_ufunc("add", arithmetic.add, ARITHMETIC, reduce=reductions.sum_, accumulate=reductions.cumsum)
 subtract = elementwise_ufunc("subtract", arithmetic.sub, ARITHMETIC)
-multiply = elementwise_ufunc("multiply", arithmetic.mul, ARITHMETIC, reduce=reductions.prod, accumulate=reductions.cumprod)
+multiply = elementwise_ufunc("multiply", arithmetic.product, ARITHMETIC, reduce=reductions.prod, accumulate=reductions.cumprod)
 divide = elementwise_ufunc("divide", arithmetic.div)
 negative = elementwise_ufunc("negative", arithmetic.neg, ARITHMETIC)
 positive = elementwise_ufunc("positive", lambda x: laid_out(x, "K"), ARITHMETIC)
-floor_divide = elementwise_ufunc("floor_divide", arithmetic.floor_divide, REAL)
-remainder = elementwise_ufunc("remainder", arithmetic.mod, REAL)
-fmod = elementwise_ufunc("fmod", arithmetic.fmod, REAL)
+floor_divide = elementwise_ufunc("floor_divide", rounding.floor_divide, REAL)
+remainder = elementwise_ufunc("remainder", rounding.mod, REAL)
+fmod = elementwise_ufunc("fmod", rounding.fmod, REAL)
 absolute = elementwise_ufunc("absolute", arithmetic.abs_, ARITHMETIC)
 fabs = elementwise_ufunc("fabs", arithmetic.abs_, FLOAT)
 sign = elementwise_ufunc("sign", arithmetic.sign, ARITHMETIC)
@@ -45,10 +45,10 @@ square = elementwise_ufunc("square", arithmetic.square, ARITHMETIC)
 sqrt = elementwise_ufunc("sqrt", arithmetic.sqrt)
 cbrt = elementwise_ufunc("cbrt", arithmetic.cbrt, FLOAT)
 reciprocal = elementwise_ufunc("reciprocal", arithmetic.reciprocal, ARITHMETIC)
-floor = elementwise_ufunc("floor", arithmetic.floor, FLOAT)
-ceil = elementwise_ufunc("ceil", arithmetic.ceil, FLOAT)
-trunc = elementwise_ufunc("trunc", arithmetic.trunc, FLOAT)
-rint = elementwise_ufunc("rint", arithmetic.rint)
+floor = elementwise_ufunc("floor", rounding.floor, FLOAT)
+ceil = elementwise_ufunc("ceil", rounding.ceil, FLOAT)
+trunc = elementwise_ufunc("trunc", rounding.trunc, FLOAT)
+rint = elementwise_ufunc("rint", rounding.rint)
 maximum = elementwise_ufunc("maximum", extrema.maximum, ARITHMETIC, reduce=reductions.max_, accumulate=reductions.cummax)
 minimum = elementwise_ufunc("minimum", extrema.minimum, ARITHMETIC, reduce=reductions.min_, accumulate=reductions.cummin)
 fmax = elementwise_ufunc("fmax", extrema.fmax, ARITHMETIC)
@@ -194,7 +194,7 @@ def round_(a: Any, decimals: int = 0, out: Any = None) -> Any:
     if aval.dtype.kind in "biu":
         if decimals < 0 and aval.dtype.kind != "b":
             scale = 10**-decimals
-            return conversion.convert(arithmetic.mul(arithmetic.rint(arithmetic.div(a, scale)), float(scale)), aval.dtype)
+            return conversion.convert(arithmetic.mul(rounding.rint(arithmetic.div(a, scale)), float(scale)), aval.dtype)
         return strengthen(a)
     if decimals == 0:
         return rint(a)
@@ -268,13 +268,13 @@ def divmod_(x1: Any, x2: Any, /, **options: Any) -> tuple:
 
 @implements("modf")
 def modf(x: Any, /, **options: Any) -> tuple:
-    return arithmetic.modf(*promote_for(np.sin, (x,), checked_options(np.modf, (), options).get("dtype")))
+    return mantissa.modf(*promote_for(np.sin, (x,), checked_options(np.modf, (), options).get("dtype")))
 
 
 @implements("frexp")
 def frexp(x: Any, /, **options: Any) -> tuple:
     refuse("np.frexp", **checked_options(np.frexp, (), options))
-    return arithmetic.frexp(*promote_for(np.sin, (x,)))
+    return mantissa.frexp(*promote_for(np.sin, (x,)))
 
 
 @implements("ldexp")
@@ -283,4 +283,4 @@ def ldexp(x1: Any, x2: Any, /, **options: Any) -> Any:
     x, n = strengthen(as_array(x1)), strengthen(as_array(x2))
     (x,) = promote_for(np.sin, (x,))
     x, n = broadcast([x, n])
-    return arithmetic.ldexp(x, n)
+    return mantissa.ldexp(x, n)

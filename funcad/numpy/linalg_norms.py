@@ -1,14 +1,16 @@
 """Norms and condition numbers.
 
-Conventions where a norm has no derivative. At 0 it is 0, which every norm's subgradient contains, and so are the second
-derivatives; the same holds of each element that is 0 in a norm of order p > 1. Between equal candidates of a maximum or
-minimum (elements, rows, largest singular values) the derivative is shared. The nuclear norm has its right first and second
-derivatives at equal singular values, and at singular values 0 the subgradient of least norm.
+Conventions where a norm has no derivative. At 0 the slope is 0, which every norm's subgradient contains; times an infinite
+slope outside (`log(norm(x))`) that is nan, and so is the derivative of the slope where it turns: at 0 in norms of order p > 1,
+whereas norms made of absolute values and maxima are linear on both sides and have the second derivative 0. Powers of Euclidean
+norms are exact: `norm(x)**2` has all derivatives. Between equal candidates of a maximum or minimum (elements, rows, largest
+singular values) the derivative is shared. The nuclear norm has its right first and second derivatives at equal singular
+values; at singular values 0 it has the subgradient of least norm, whose derivative is nan. The values of Euclidean norms
+neither overflow nor underflow; NumPy's do.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -19,39 +21,15 @@ from funcad.ir.aval import Aval, aval_of, dtype_of, shape_of
 from funcad.numpy.axes import array_of, permute
 from funcad.numpy.dispatch import implements
 from funcad.numpy.linalg_operands import square, stack_of_matrices
-from funcad.primitives import eigen, factorizations, linalg
-from funcad.primitives.arithmetic import abs_, add, div, mul, pow, sqrt
-from funcad.primitives.arithmetic import square as squared
-from funcad.primitives.comparison import and_, eq, isnan, ne, not_, select
-from funcad.primitives.conversion import convert, imag, real
+from funcad.primitives import eigen, factorizations, linalg, norms
+from funcad.primitives.arithmetic import abs_, div, mul, pow
+from funcad.primitives.comparison import and_, isnan, ne, not_, select
+from funcad.primitives.conversion import convert
 from funcad.primitives.families import REAL
 from funcad.primitives.reduction import reduce_any, reduce_max, reduce_min, reduce_sum
 from funcad.primitives.shape import full, reshape
 
 _INF = float("inf")
-
-
-def _at_zero(x: Any, function: Callable[[Any], Any]) -> Any:
-    """function(x), and 0 with derivatives 0 where x is 0."""
-    zero = eq(x, 0.0)
-    return select(zero, 0.0, function(select(zero, 1.0, x)))
-
-
-def _squares(x: Any) -> Any:
-    """abs(x)**2."""
-    return add(squared(real(x)), squared(imag(x))) if dtype_of(x).kind == "c" else squared(x)
-
-
-def _modulus(x: Any) -> Any:
-    """abs(x); 0 with derivatives 0 where x is 0, second ones of complex numbers too."""
-    if dtype_of(x).kind != "c":
-        return abs_(x)
-    zero = eq(x, 0j)
-    return select(zero, 0.0, abs_(select(zero, 1.0 + 0j, x)))
-
-
-def _root_of_squares(x: Any, axes: tuple) -> Any:
-    return _at_zero(reduce_sum(_squares(x), axes=axes), sqrt)
 
 
 def _maximum(x: Any, axis: int) -> Any:
@@ -70,47 +48,45 @@ def _minimum(x: Any, axis: int) -> Any:
 
 def _vector(x: Any, ord: Any, axis: int) -> Any:
     if ord is None or ord == 2:
-        return _root_of_squares(x, (axis,))
+        return norms.norm(x, axes=(axis,))
     if isinstance(ord, str):
         raise ValueError(f"Invalid norm order '{ord}' for vectors")
     if ord == _INF:
-        return _maximum(_modulus(x), axis)
+        return _maximum(abs_(x), axis)
     if ord == -_INF:
-        return _minimum(_modulus(x), axis)
+        return _minimum(abs_(x), axis)
     if ord == 0:
         nonzero = ne(x, dtype_of(x).type(0))
         return reduce_sum(convert(nonzero, REAL(dtype_of(x))), axes=(axis,))
-    size = _modulus(x)
+    size = abs_(x)
     if ord == 1:
         return reduce_sum(size, axes=(axis,))
     ord = float(ord)
-    powers = _at_zero(size, lambda s: pow(s, ord)) if ord > 1 else pow(size, ord)
-    total = reduce_sum(powers, axes=(axis,))
-    root = 1.0 / ord
-    return _at_zero(total, lambda t: pow(t, root)) if ord > 0 else pow(total, root)
+    total = reduce_sum(pow(size, ord), axes=(axis,))
+    return norms.rooted(total, ord) if ord > 1 else pow(total, 1.0 / ord)
 
 
 def _matrix(x: Any, ord: Any) -> Any:
     """Over the last two axes."""
     columns, rows = len(shape_of(x)) - 1, len(shape_of(x)) - 2
     if ord in (None, "fro", "f"):
-        return _root_of_squares(x, (rows, columns))
+        return norms.norm(x, axes=(rows, columns))
     if ord == "nuc":
         return factorizations.nuclear_norm(stack_of_matrices(x))
     if ord in (2, -2):
         s = eigen.svdvals(stack_of_matrices(x))
         extreme = _maximum(s, rows) if ord == 2 else _minimum(s, rows)
-        return select(eq(extreme, 0.0), 0.0, extreme)  # of zero matrices any direction is a singular vector
+        return norms.norm(extreme, axes=())  # its slope at 0: of zero matrices any direction is a singular vector
     if ord in (1, -1):
-        return (_maximum if ord == 1 else _minimum)(reduce_sum(_modulus(x), axes=(rows,)), rows)
+        return (_maximum if ord == 1 else _minimum)(reduce_sum(abs_(x), axes=(rows,)), rows)
     if ord in (_INF, -_INF):
-        return (_maximum if ord == _INF else _minimum)(reduce_sum(_modulus(x), axes=(columns,)), rows)
+        return (_maximum if ord == _INF else _minimum)(reduce_sum(abs_(x), axes=(columns,)), rows)
     raise ValueError("Invalid norm order for matrices.")
 
 
 @implements("linalg.norm")
 def norm(x: Any, ord: Any = None, axis: Any = None, keepdims: bool = False) -> Any:
-    """`numpy.linalg.norm`; its derivative at 0 is 0, as are the second ones."""
+    """`numpy.linalg.norm`; its derivative at 0 is 0 and has none where it turns; `norm(x)**2` has all."""
     x = array_of(x)
     if dtype_of(x).kind not in "fc":
         x = convert(x, np.dtype(float))
@@ -119,7 +95,7 @@ def norm(x: Any, ord: Any = None, axis: Any = None, keepdims: bool = False) -> A
     if axis is None:
         axes: tuple = tuple(range(ndim))
         if ord is None or ord in ("f", "fro") and ndim == 2 or ord == 2 and ndim == 1:
-            result = _root_of_squares(x, axes)
+            result = norms.norm(x, axes=axes)
             return reshape(result, shape=(1,) * ndim) if keepdims else result
     elif isinstance(axis, tuple):
         axes = axis
@@ -144,7 +120,7 @@ def norm(x: Any, ord: Any = None, axis: Any = None, keepdims: bool = False) -> A
 
 @implements("linalg.vector_norm")
 def vector_norm(x: Any, /, *, axis: Any = None, keepdims: bool = False, ord: Any = 2) -> Any:
-    """`numpy.linalg.vector_norm`; its derivative at 0 is 0, as are the second ones."""
+    """`numpy.linalg.vector_norm`; its derivative at 0 is 0 and has none where it turns; `norm(x)**2` has all."""
     x = array_of(x)
     shape = shape_of(x)
     ndim = len(shape)
@@ -166,7 +142,7 @@ def vector_norm(x: Any, /, *, axis: Any = None, keepdims: bool = False, ord: Any
 
 @implements("linalg.matrix_norm")
 def matrix_norm(x: Any, /, *, keepdims: bool = False, ord: Any = "fro") -> Any:
-    """`numpy.linalg.matrix_norm`; its derivative at 0 is 0, as are the second ones."""
+    """`numpy.linalg.matrix_norm`; its derivative at 0 is 0 and has none where it turns; `norm(x)**2` has all."""
     return norm(x, ord, axis=(-2, -1), keepdims=keepdims)
 
 

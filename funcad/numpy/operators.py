@@ -35,7 +35,7 @@ from funcad.numpy.promote import (
     result_dtype,
     with_integer,
 )
-from funcad.primitives import arithmetic, comparison
+from funcad.primitives import arithmetic, comparison, rounding
 from funcad.primitives.arithmetic import add_p, div_p, mul_p, neg_p, sub_p
 from funcad.primitives.conversion import convert, convert_p
 
@@ -107,6 +107,10 @@ def _subtract(x: Any, y: Any) -> Any:
 
 
 def mul(x: Any, y: Any) -> Any:
+    if x is y and x.owner.turned:
+        out = arithmetic.exact_power(x, 2)
+        if out is not None:
+            return out
     tape = (x if type(x) is Tracer else y).owner.tape
     if tape is not None:
         out = tape.binary(mul_p, operator.mul, x, y)
@@ -115,7 +119,7 @@ def mul(x: Any, y: Any) -> Any:
     if agree(x, y):
         return bind(mul_p, x, y)
     out = natively(mul_p, x, y)
-    return _arithmetic(arithmetic.mul, x, y) if out is None else out
+    return _arithmetic(arithmetic.product, x, y) if out is None else out
 
 
 def truediv(x: Any, y: Any) -> Any:
@@ -156,11 +160,11 @@ def _loop(function: Any, ufunc: Any, x: Any, y: Any) -> Any:
 
 
 def floordiv(x: Any, y: Any) -> Any:
-    return _loop(arithmetic.floor_divide, np.floor_divide, x, y)
+    return _loop(rounding.floor_divide, np.floor_divide, x, y)
 
 
 def mod(x: Any, y: Any) -> Any:
-    return _loop(arithmetic.mod, np.remainder, x, y)
+    return _loop(rounding.mod, np.remainder, x, y)
 
 
 def divmod_(x: Any, y: Any) -> Any:

@@ -1,6 +1,6 @@
 """Statistics: var, std, median, quantiles, average, cov, histogram, and the nan-functions.
 
-`std` at a constant input has the derivative 0 (a square root of 0 would give nan), to every order.
+`std` at a constant input has the derivative 0 (a square root of 0 would give nan), whose own derivative is nan.
 """
 
 from __future__ import annotations
@@ -62,12 +62,6 @@ def _variance(
     return result if shape_of(result) or type(result) is Tracer else result[()]
 
 
-def root(x: Any) -> Any:
-    """sqrt(x) with the derivative 0 at 0."""
-    zero = comparison.eq(x, 0.0)
-    return comparison.select(zero, 0.0, arithmetic.sqrt(comparison.select(zero, 1.0, x)))
-
-
 @implements("var")
 def var(
     a: Any, axis: Any = None, dtype: Any = None, out: Any = None, ddof: Any = 0, keepdims: Any = _NO, *,
@@ -81,8 +75,8 @@ def std(
     a: Any, axis: Any = None, dtype: Any = None, out: Any = None, ddof: Any = 0, keepdims: Any = _NO, *,
     where: Any = _NO, mean: Any = _NO, correction: Any = _NO,
 ) -> Any:  # fmt: skip
-    """`numpy.std`; where all elements are equal the derivative is 0."""
-    return root(_variance("np.std", a, axis, dtype, out, ddof, keepdims, where, mean, correction))
+    """`numpy.std`; where all elements are equal the derivative is 0 and has none; `std(x)**2` has all."""
+    return arithmetic.root(_variance("np.std", a, axis, dtype, out, ddof, keepdims, where, mean, correction))
 
 
 @implements("average", lift=True)
@@ -374,7 +368,7 @@ def nanstd(
     where: Any = _NO, mean: Any = _NO, correction: Any = _NO,
 ) -> Any:  # fmt: skip
     x, valid = _without_nan(a, 0)
-    return root(_variance("np.nanstd", x, axis, dtype, out, ddof, keepdims, _both(valid, where), mean, correction))
+    return arithmetic.root(_variance("np.nanstd", x, axis, dtype, out, ddof, keepdims, _both(valid, where), mean, correction))
 
 
 @implements("nanmedian")
@@ -475,7 +469,7 @@ def corrcoef(x: Any, y: Any = None, rowvar: bool = True, *, dtype: Any = None) -
     c = cov(x, y, rowvar, dtype=dtype)
     if not shape_of(c):
         return np.divide(c, c)
-    deviation = root(np.real(np.diagonal(c)))
+    deviation = arithmetic.root(np.real(np.diagonal(c)))
     c = np.divide(np.divide(c, expand(deviation, (1,))), expand(deviation, (0,)))
     if aval_of(c).dtype.kind == "c":
         return np.clip(np.real(c), -1, 1) + 1j * np.clip(np.imag(c), -1, 1)

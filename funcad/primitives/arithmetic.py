@@ -1,8 +1,10 @@
 """Arithmetic: neg, add, sub, mul, div, powers, roots, size, sign, rounding.
 
-Operands have equal shapes and dtypes (literals excepted). Rules at special points: `abs` has derivative 0 at 0 and
-`hypot` at (0, 0); x**0 has derivative exactly 0; a literal integral exponent takes `integer_pow`, whose derivatives of
-every order are polynomials (so the hessian of x**3 at 0 is 0, not NaN).
+Operands have equal shapes and dtypes (literals excepted). Rules at special points: where a slope turns (`hypot` and complex
+`abs` at 0, `root` of a sum of squares) it is 0, a number like others: times an infinite slope outside it gives NaN, and so is
+its own derivative (`turn`). Powers of such values are exact (`exact_pow`, see ir/squares.py). x**0 has derivative exactly 0; a
+literal integral exponent takes `integer_pow`, whose derivatives of every order are polynomials (so the hessian of x**3 at 0 is
+0, not NaN).
 """
 
 from __future__ import annotations
@@ -14,9 +16,11 @@ import numpy as np
 
 from funcad.ir.aval import Aval, aval_of, dtype_of, is_a
 from funcad.ir.primitive import is_linear, not_linear
-from funcad.primitives import device_elements, families
-from funcad.primitives.comparison import and_, eq, ge, isinf, select, signbit
-from funcad.primitives.conversion import conj, convert, real
+from funcad.ir.squares import exact_square
+from funcad.ir.tracer import Tracer
+from funcad.primitives import families
+from funcad.primitives.comparison import and_, eq, gt, select, signbit
+from funcad.primitives.conversion import conj, convert, imag, real
 from funcad.primitives.families import REAL, elementwise
 from funcad.primitives.operators import operator_impl, with_ufunc
 
@@ -27,6 +31,7 @@ neg_p = elementwise(
     transpose=lambda ct, x: [neg(ct)],
     emit=lambda e, x: e.neg(x),
     weak=True,
+    square=lambda x: exact_square(x),
 )
 add_p = elementwise(
     "add",
@@ -51,6 +56,7 @@ mul_p = elementwise(
     transpose=lambda ct, x, y: _mul_transpose(ct, x, y),
     emit=lambda e, x, y: e.mul(x, y),
     weak=True,
+    square=lambda x, y: _square_of_product(mul, x, y),
 )
 
 
@@ -60,6 +66,24 @@ def _mul_transpose(ct: Any, x: Any, y: Any) -> list:
             raise not_linear("mul")
         return [mul(ct, y), None]
     return [None, mul(x, ct)]
+
+
+def _square_of_product(function: Any, x: Any, y: Any) -> Any:
+    """Of a product or quotient with a factor whose square is known; two factors that are products might be a large tree."""
+    if type(x) is Tracer and type(y) is Tracer:
+        if x is y:
+            return None
+        first, second = [None if _is_product(a) else exact_square(a) for a in (x, y)]
+    else:
+        first, second = exact_square(x), exact_square(y)
+    if first is None and second is None:
+        return None
+    return function(*[integer_pow(a, 2) if s is None else s for a, s in ((x, first), (y, second))])
+
+
+def _is_product(x: Any) -> bool:
+    made = x.owner.made_by(x, True)
+    return made is None or made[0] is mul_p or made[0] is div_p
 
 
 def _div_transpose(ct: Any, x: Any, y: Any) -> list:
@@ -130,29 +154,8 @@ div_p = elementwise(
     emit=lambda e, x, y: e.div(x, y),
     dtype=_true_dtype,
     weak=True,
+    square=lambda x, y: _square_of_product(div, x, y),
 )
-floor_divide_p = elementwise(
-    "floor_divide",
-    operator_impl(operator.floordiv, np.floor_divide, device_elements.floor_divide),
-    [None, None],
-    emit=lambda e, x, y: e.floor_divide(x, y),
-    weak=True,
-)
-mod_p = elementwise(  # the sign of the divisor, as Python's and NumPy's remainder
-    "mod",
-    operator_impl(operator.mod, np.remainder, device_elements.remainder),
-    [lambda t, out, x, y: t, lambda t, out, x, y: neg(mul(floor_divide(x, y), t))],
-    emit=lambda e, x, y: e.mod(x, y),
-    weak=True,
-)
-fmod_p = elementwise(  # the sign of the dividend, as C's
-    "fmod",
-    np.fmod,
-    [lambda t, out, x, y: t, lambda t, out, x, y: neg(mul(rint(div(sub(x, out), y)), t))],
-    emit=lambda e, x, y: e.fmod(x, y),
-)
-
-
 # -- powers
 _python_pow = operator_impl(operator.pow, np.power)
 
@@ -168,26 +171,37 @@ def _is_scalar(x: Any) -> bool:
     return is_a(x, (int, float, complex, np.generic))
 
 
-def _pow_by_base(t: Any, out: Any, x: Any, y: Any) -> Any:
-    if _is_scalar(y):
-        return None if y == 0 else mul(mul(y, pow(x, y - 1)), t)
+def _pow_tangents(tangents: Any, out: Any, x: Any, y: Any) -> Any:
+    tx, ty = tangents
+    if ty is None and _is_scalar(y) and y == 0:
+        return None
+    if ty is None:
+        return mul(_slope_by_base(x, y, True), tx)
+    by_exponent = _slope_by_exponent(out, x, y)
+    if tx is ty and x is y:  # x**x: one slope, or its 0 would meet infinities at 0 in reverse mode
+        return mul(add(_slope_by_base(x, y, False), by_exponent), tx)
+    return _add_tangents(None if tx is None else mul(_slope_by_base(x, y, False), tx), mul(by_exponent, ty))
+
+
+def _slope_by_base(x: Any, y: Any, constant: bool) -> Any:
+    if constant and _is_scalar(y):
+        return mul(y, pow(x, y - 1))
     safe = select(and_(eq(x, 0.0), eq(y, 0.0)), 1.0, x)  # 0 * 0**-1: the derivative of x**0 is 0 at 0, too
-    return mul(mul(y, pow(safe, sub(y, 1.0))), t)
+    return mul(y, pow(safe, sub(y, 1.0)))
 
 
-def _pow_by_exponent(t: Any, out: Any, x: Any, y: Any) -> Any:
+def _slope_by_exponent(out: Any, x: Any, y: Any) -> Any:
+    """out * log(x); where 0**y is 0 that is flat in y, and 0 * -inf; at 0**0 the slope is -inf."""
     if _is_scalar(x):  # the logarithm of a literal is a literal of the operands' dtype
         scalar = dtype_of(out).type
-        return mul(mul(out, select(ge(y, 0.0), scalar(0), scalar(-np.inf)) if x == 0 else np.log(scalar(x))), t)
-    one_at_zero = and_(eq(x, 0.0), ge(y, 0.0))  # there x**y is flat in y: its factor out * log(x) is 0 * -inf
-    from_log = mul(out, _LOG[0](select(one_at_zero, 1.0, x)))
-    return mul(from_log, t)
+        return mul(out, select(gt(y, 0.0), scalar(0), scalar(-np.inf)) if x == 0 else np.log(scalar(x)))
+    return mul(out, _LOG[0](select(and_(eq(x, 0.0), gt(y, 0.0)), 1.0, x)))
 
 
 _LOG: list[Any] = [None]  # the function `log`, set by transcendental.py
 
 pow_p = elementwise(
-    "pow", _pow_impl, [_pow_by_base, _pow_by_exponent], emit=lambda e, x, y: e.pow(x, y), weak=True
+    "pow", _pow_impl, _pow_tangents, emit=lambda e, x, y: e.pow(x, y), weak=True
 )
 
 
@@ -237,6 +251,57 @@ rsqrt_p = elementwise(
 cbrt_p = elementwise("cbrt", np.cbrt, [lambda t, out, x: div(t, mul(3.0, mul(out, out)))], emit=lambda e, x: e.cbrt(x))
 
 
+# -- where slopes turn
+
+
+def _turn_impl(xp: Any, t: Any, r: Any) -> Any:
+    zero = xp.equal(r, 0)
+    return t / r if xp is np and not zero.any() else xp.where(zero, t * 0, t / (r + zero))[()]
+
+
+turn_p = elementwise(  # t / r with 0 * t where r is 0; there its derivative by r, along which the slope turns, is NaN
+    "turn",
+    _turn_impl,
+    [
+        lambda t, out, x, r: turn(t, r),
+        lambda t, out, x, r: mul(select(eq(r, 0.0), float("nan"), neg(div(out, r))), t),
+    ],
+    transpose=lambda ct, x, r: [turn(ct, r), None],
+    emit=lambda e, x, r: e.select(e.eq(r, e.const(0.0)), e.mul(x, e.const(0.0)), e.div(x, r)),
+)
+root_p = elementwise(  # of a sum of squares
+    "root_of_squares",
+    np.sqrt,
+    [lambda t, out, x: turn(mul(0.5, t), out)],
+    emit=lambda e, x: e.sqrt(x),
+    square=lambda x: x,
+    turns=True,
+)
+
+
+def _exact_pow_tangent(tangents: Any, out: Any, r: Any, s: Any, *, n: int) -> Any:
+    t = tangents[1]
+    if t is None or n == 2:
+        return t
+    return mul(mul(n / 2, root(s) if n == 3 else exact_pow_p(r, s, n=n - 2)), t)
+
+
+exact_pow_p = elementwise(  # r**n for n >= 2, where s is r**2 exactly, with all derivatives
+    "exact_pow",
+    lambda xp, r, s, *, n: _integer_pow_impl(xp, r, n=n),
+    _exact_pow_tangent,
+    abstract_eval=lambda r, s, *, n: Aval(r.shape, r.dtype, r.weak),
+    emit=lambda e, r, s, *, n: e.integer_pow(r, n),
+    square=lambda r, s, *, n: integer_pow(s, n),
+)
+
+
+def exact_power(x: Any, n: int) -> Any:
+    """x**n if the square of x is known exactly, else None."""
+    s = exact_square(x)
+    return None if s is None else exact_pow_p(x, s, n=n)
+
+
 # -- size and sign
 def _nonzero(x: Any) -> Any:
     """x with its zeros replaced by one: a divisor where the numerator is zero, too."""
@@ -244,9 +309,11 @@ def _nonzero(x: Any) -> Any:
 
 
 def _abs_jvp(t: Any, out: Any, x: Any) -> Any:
-    if dtype_of(x).kind != "c":
-        return select(eq(x, 0.0), 0.0, mul(sign(x), t))
-    return div(real(mul(conj(x), t)), _nonzero(out))
+    return mul(sign(x), t) if dtype_of(x).kind != "c" else turn(real(mul(conj(x), t)), out)
+
+
+def _abs_square(x: Any) -> Any:
+    return integer_pow(x, 2) if dtype_of(x).kind != "c" else add(square(real(x)), square(imag(x)))
 
 
 def _sign_jvp(t: Any, out: Any, x: Any) -> Any:
@@ -258,7 +325,14 @@ def _sign_jvp(t: Any, out: Any, x: Any) -> Any:
 
 
 abs_p = elementwise(
-    "abs", operator_impl(operator.abs, np.absolute), [_abs_jvp], dtype=REAL, weak=True, emit=lambda e, x: e.abs(x)
+    "abs",
+    operator_impl(operator.abs, np.absolute),
+    [_abs_jvp],
+    dtype=REAL,
+    weak=True,
+    emit=lambda e, x: e.abs(x),
+    square=_abs_square,
+    turns=True,
 )
 sign_p = elementwise("sign", np.sign, [_sign_jvp], emit=lambda e, x: e.sign(x))
 copysign_p = elementwise(
@@ -270,8 +344,10 @@ copysign_p = elementwise(
 hypot_p = elementwise(
     "hypot",
     np.hypot,
-    [lambda t, out, x, y: mul(div(x, _nonzero(out)), t), lambda t, out, x, y: mul(div(y, _nonzero(out)), t)],
+    [lambda t, out, x, y: mul(turn(x, out), t), lambda t, out, x, y: mul(turn(y, out), t)],
     emit=lambda e, x, y: e.hypot(x, y),
+    square=lambda x, y: add(square(x), square(y)),
+    turns=True,
 )
 heaviside_p = elementwise(
     "heaviside",
@@ -282,34 +358,12 @@ nextafter_p = elementwise(
     "nextafter", np.nextafter, [lambda t, out, x, y: t, None], transpose=lambda ct, x, y: [ct, None]
 )
 
-# -- rounding: no derivative
-floor_p = elementwise("floor", np.floor, [None], emit=lambda e, x: e.floor(x))
-ceil_p = elementwise("ceil", np.ceil, [None], emit=lambda e, x: e.ceil(x))
-rint_p = elementwise("rint", np.rint, [None], emit=lambda e, x: e.rint(x))
-trunc_p = elementwise("trunc", np.trunc, [None], emit=lambda e, x: e.trunc(x))
-
-
-# -- mantissa and exponent
-ldexp_p = elementwise(
-    "ldexp",
-    np.ldexp,
-    [lambda t, out, x, n: ldexp(t, n), None],
-    transpose=lambda ct, x, n: [ldexp(ct, n), None],
-    abstract_eval=lambda x, n: Aval(x.shape or n.shape, x.dtype),
-)
-mantissa_p = elementwise(
-    "mantissa", lambda xp, x: xp.frexp(x)[0], [lambda t, out, x: ldexp(t, neg(exponent(x)))]
-)
-exponent_p = elementwise("exponent", lambda xp, x: xp.frexp(x)[1], [None], dtype=np.dtype(np.int32))
-
 for _p, _u in (
     (neg_p, np.negative),
     (add_p, np.add),
     (sub_p, np.subtract),
     (mul_p, np.multiply),
     (div_p, np.true_divide),
-    (floor_divide_p, np.floor_divide),
-    (mod_p, np.remainder),
     (pow_p, np.power),
     (abs_p, np.absolute),
 ):
@@ -337,19 +391,6 @@ def div(x: Any, y: Any) -> Any:
     return div_p(x, y)
 
 
-def floor_divide(x: Any, y: Any) -> Any:
-    return floor_divide_p(x, y)
-
-
-def mod(x: Any, y: Any) -> Any:
-    """The remainder with the divisor's sign (`%`, np.remainder)."""
-    return mod_p(x, y)
-
-
-def fmod(x: Any, y: Any) -> Any:
-    return fmod_p(x, y)
-
-
 def _integral(y: Any) -> int | None:
     """The integer that a literal exponent is, if it is one."""
     if not _is_scalar(y) or is_a(y, (bool, np.bool_)):
@@ -369,11 +410,32 @@ def pow(x: Any, y: Any) -> Any:
 
 def integer_pow(x: Any, n: int) -> Any:
     """x**n for a known integer n."""
+    if n > 1 and type(x) is Tracer and x.owner.turned:
+        exact = exact_power(x, n)
+        if exact is not None:
+            return exact
     return integer_pow_p(x, n=n)
 
 
 def square(x: Any) -> Any:
-    return square_p(x)
+    exact = exact_power(x, 2)
+    return square_p(x) if exact is None else exact
+
+
+def turn(x: Any, r: Any) -> Any:
+    """x / r; where r is 0, 0 * x, and NaN is what its derivative by r is there."""
+    return turn_p(x, r)
+
+
+def root(x: Any) -> Any:
+    """The square root of a sum of squares: its derivative at 0 is 0, because all of theirs are."""
+    return root_p(x)
+
+
+def product(x: Any, y: Any) -> Any:
+    """x * y of a user's: exact if it is a square."""
+    exact = exact_power(x, 2) if x is y else None
+    return mul(x, y) if exact is None else exact
 
 
 def reciprocal(x: Any) -> Any:
@@ -415,58 +477,6 @@ def heaviside(x: Any, y: Any) -> Any:
 
 def nextafter(x: Any, y: Any) -> Any:
     return nextafter_p(x, y)
-
-
-def floor(x: Any) -> Any:
-    return floor_p(x)
-
-
-def ceil(x: Any) -> Any:
-    return ceil_p(x)
-
-
-def rint(x: Any) -> Any:
-    return rint_p(x)
-
-
-def trunc(x: Any) -> Any:
-    return trunc_p(x)
-
-
-def round_(x: Any, decimals: int = 0) -> Any:
-    """NumPy's rounding to decimals: scale, round half to even, scale back. Integers for decimals >= 0: x itself."""
-    kind = dtype_of(x).kind
-    if decimals == 0 or (kind in "biu" and decimals > 0):
-        return x if kind in "biu" else rint(x)
-    if kind in "biu":
-        scale = dtype_of(x).type(10**-decimals)
-        return convert(mul(rint(div(x, scale)), float(scale)), dtype_of(x))
-    scale = float(10 ** abs(decimals))
-    return div(rint(mul(x, scale)), scale) if decimals > 0 else mul(rint(div(x, scale)), scale)
-
-
-def ldexp(x: Any, n: Any) -> Any:
-    """x * 2**n with an integer n."""
-    return ldexp_p(x, n)
-
-
-def mantissa(x: Any) -> Any:
-    """The first part of np.frexp."""
-    return mantissa_p(x)
-
-
-def exponent(x: Any) -> Any:
-    """The second part of np.frexp, int32."""
-    return exponent_p(x)
-
-
-def frexp(x: Any) -> tuple[Any, Any]:
-    return mantissa(x), exponent(x)
-
-
-def modf(x: Any) -> tuple[Any, Any]:
-    """Fractional and integral part, both with x's sign."""
-    return select(isinf(x), copysign(0.0, x), fmod(x, 1.0)), trunc(x)
 
 
 families._ADD[0] = add

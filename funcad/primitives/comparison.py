@@ -109,6 +109,7 @@ select_p = Primitive(
     ],
     batch=_select_batch,
     layout=keep,
+    reach="choice",
     emit=lambda e, pred, x, y: e.select(pred, x, y),
 )
 

@@ -13,6 +13,7 @@ import numpy as np
 from funcad.ir.aval import KINDS, Aval, aval_of, dtype_of, native_dtype
 from funcad.ir.layout import keep, of_copy, same
 from funcad.ir.primitive import Primitive, is_linear
+from funcad.ir.squares import moved_square
 from funcad.primitives.families import REAL, elementwise, native_order
 
 _PYTHON = {"b": bool, "i": int, "f": float, "c": complex}
@@ -54,6 +55,8 @@ convert_p: Primitive = Primitive(  # weak: from one kind of Python scalar to ano
     batch=_convert_batch,
     emit=lambda e, x, *, dtype, weak=False: e.convert(x, dtype),
     layout=of_copy,
+    square=lambda x, *, dtype, weak=False: moved_square(convert_p)(x, dtype=dtype, weak=weak) if dtype.kind in "fc" else None,
+    reach="pointwise",
 )
 
 
@@ -210,6 +213,7 @@ reduce_precision_p: Primitive = Primitive(
     jvp=lambda tangents, out, x, **bits: reduce_precision_p(tangents[0], **bits),
     transpose=lambda ct, x, **bits: [reduce_precision_p(ct, **bits)],
     batch=lambda size, args, batched, **bits: (reduce_precision_p(args[0], **bits), True),
+    reach="pointwise",
 )
 
 

@@ -67,6 +67,7 @@ shift_p = Primitive(
         shift_p(args[0], axis=axis + 1, reverse=reverse, fill=fill),
         True,
     ),
+    reach="picks",
 )
 
 
@@ -201,6 +202,7 @@ cumsum_p = structural(
     _same,
     lambda ct, x, *, axis, reverse: cumsum(ct, axis, not reverse),
     lambda size, x, *, axis, reverse: cumsum(x, axis + 1, reverse),
+    reach="sums",
 )
 cumprod_p = _cumulative(
     "cumprod",

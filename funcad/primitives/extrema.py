@@ -1,7 +1,8 @@
 """Extrema of two values, element by element, and clamp.
 
-A tie splits the derivative in halves, and so do NaN operands, which `maximum` and `minimum` propagate and `fmax` and
-`fmin` ignore. `clamp` says by a parameter what its derivative on the bounds is.
+A tie splits the derivative in halves. `maximum` and `minimum` propagate NaN, and so do their derivatives; `fmax` and `fmin`
+ignore it, and the operand that they return has the whole derivative. `clamp` says by a parameter what its derivative on the
+bounds is.
 """
 
 from __future__ import annotations
@@ -15,17 +16,16 @@ from funcad.primitives.comparison import and_, eq, ge, gt, isnan, lt, or_, selec
 from funcad.primitives.families import elementwise
 
 
-def _larger(t: Any, wins: Any, loses: Any) -> Any:
-    """The share of t of one of two competitors: all, nothing, or a half (ties, NaN)."""
-    return select(wins, t, select(loses, 0.0, mul(0.5, t)))
-
-
 def _share(t: Any, out: Any, wins: Any, loses: Any) -> Any:
-    """The same where nothing both wins and loses, as a mask and a weight: its transpose is no longer than itself."""
+    """The share of t of one of two competitors: all, nothing, a half in a tie, NaN if the result is.
+
+    A mask and a weight: its transpose is no longer than itself.
+    """
     kind = out.dtype.type
     if not issubclass(kind, np.floating):
-        return _larger(t, wins, loses)
-    return mul(select(loses, 0.0, t), select(wins, kind(1.0), kind(0.5)))
+        return select(wins, t, select(loses, 0.0, mul(select(isnan(out), out, 0.5), t)))
+    tied = select(isnan(out), out, kind(0.5))
+    return mul(select(loses, 0.0, t), select(wins, kind(1.0), tied))
 
 
 maximum_p = elementwise(
@@ -46,12 +46,17 @@ minimum_p = elementwise(
     ],
     emit=lambda e, x, y: e.minimum(x, y),
 )
+def _in_contest(wins: Any, loses: Any, x: Any, y: Any) -> tuple[Any, Any]:
+    """Whether x wins, and whether it loses, against y, where a NaN loses against numbers and two are a tie."""
+    return or_(wins, and_(isnan(y), eq(x, x))), or_(loses, and_(isnan(x), eq(y, y)))
+
+
 fmax_p = elementwise(
     "fmax",
     np.fmax,
     [
-        lambda t, out, x, y: _larger(t, or_(gt(x, y), isnan(y)), or_(lt(x, y), isnan(x))),
-        lambda t, out, x, y: _larger(t, or_(lt(x, y), isnan(x)), or_(gt(x, y), isnan(y))),
+        lambda t, out, x, y: _share(t, out, *_in_contest(gt(x, y), lt(x, y), x, y)),
+        lambda t, out, x, y: _share(t, out, *_in_contest(lt(x, y), gt(x, y), y, x)),
     ],
     emit=lambda e, x, y: e.fmax(x, y),
 )
@@ -59,8 +64,8 @@ fmin_p = elementwise(
     "fmin",
     np.fmin,
     [
-        lambda t, out, x, y: _larger(t, or_(lt(x, y), isnan(y)), or_(gt(x, y), isnan(x))),
-        lambda t, out, x, y: _larger(t, or_(gt(x, y), isnan(x)), or_(lt(x, y), isnan(y))),
+        lambda t, out, x, y: _share(t, out, *_in_contest(lt(x, y), gt(x, y), x, y)),
+        lambda t, out, x, y: _share(t, out, *_in_contest(gt(x, y), lt(x, y), y, x)),
     ],
     emit=lambda e, x, y: e.fmin(x, y),
 )

@@ -19,7 +19,7 @@ from funcad.errors import MissingRuleError
 from funcad.ir.aval import Aval, dtype_of, shape_of
 from funcad.ir.primitive import is_linear, not_linear
 from funcad.primitives import linalg
-from funcad.primitives.arithmetic import add, div, neg, sub
+from funcad.primitives.arithmetic import add, div, mul, neg, sub
 from funcad.primitives.comparison import eq, isnan, select
 from funcad.primitives.conversion import conj, convert, real, stop_gradient
 from funcad.primitives.eigen import columns, svd
@@ -396,10 +396,10 @@ def _polar_impl(xp: Any, a: Any) -> Any:
 
 
 def _over(x: Any, sums: Any) -> Any:
-    """x / sums, 0 where the sum is 0."""
+    """x / sums, NaN where the sum is 0: there the factor jumps."""
     sums = convert(sums, dtype_of(x))
     empty = eq(sums, 0.0)
-    return select(empty, 0.0, div(x, select(empty, 1.0, sums)))
+    return mul(x, select(empty, float("nan"), div(1.0, select(empty, 1.0, sums))))
 
 
 def _polar_jvp(tangents: Any, out: Any, a: Any) -> Any:

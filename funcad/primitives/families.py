@@ -15,6 +15,7 @@ import numpy as np
 from funcad.ir.aval import Aval, LiteralAval, is_a, shape_of
 from funcad.ir.layout import keep
 from funcad.ir.primitive import Primitive
+from funcad.ir.squares import moved_square
 from funcad.ir.tracer import Tracer
 
 __all__ = ["elementwise", "structural", "SAME", "BOOL", "REAL", "sum_tangents", "avals_text", "align_batched", "native_order"]
@@ -150,6 +151,8 @@ def elementwise(
     abstract_eval: Callable[..., Any] | None = None,
     layout: Callable[..., Any] = keep,
     device: Callable[..., Any] | None = None,
+    square: Callable[..., Any] | None = None,
+    turns: bool = False,
 ) -> Primitive:
     """A primitive that works element by element.
 
@@ -174,6 +177,9 @@ def elementwise(
         ufunc=ufunc,
         inplace=ufunc,
         layout=layout,
+        square=square,
+        turns=turns,
+        reach="pointwise",
     )
     return primitive
 
@@ -206,4 +212,6 @@ def structural(
     primitive = Primitive(
         name, impl, abstract_eval, jvp=jvp, transpose=transpose_rule, batch=batch_rule, structural=True, **rules
     )
+    if primitive.silent:  # it only moves numbers
+        primitive.square = moved_square(primitive)
     return primitive

@@ -80,6 +80,7 @@ basic_index_p = structural(
     lambda size, x, *, index: basic_index_p(x, index=_batched_index(size, index)),
     silent=True,
     layout=partial(_index_impl, np),
+    reach="moves",
 )
 basic_place_p = structural(  # zeros of a shape, with x at the index
     "basic_place",
@@ -88,6 +89,7 @@ basic_place_p = structural(  # zeros of a shape, with x at the index
     lambda ct, x, *, index, shape: basic_index_p(ct, index=index),
     lambda size, x, *, index, shape: basic_place_p(x, index=_batched_index(size, index), shape=(size, *shape)),
     silent=True,
+    reach="moves",
 )
 
 
@@ -151,6 +153,7 @@ place_sum_p = Primitive(  # basic_place of each operand at its index, added up f
     jvp=_place_sum_jvp,
     transpose=_place_sum_transpose,
     batch=_place_sum_batch,
+    reach="picks",
 )
 
 
@@ -195,6 +198,7 @@ basic_update_p = Primitive(
         basic_update(*[a if b else broadcast_leading(a, size) for a, b in zip(args, batched)], _batched_index(size, index)),
         True,
     ),
+    reach="picks",
 )
 
 
@@ -284,6 +288,7 @@ dynamic_slice_p = Primitive(
     jvp=lambda tangents, out, x, *starts, sizes: dynamic_slice(tangents[0], starts, sizes),
     transpose=_dynamic_slice_transpose,
     batch=_dynamic_slice_batch,
+    reach="reads",
 )
 
 
@@ -331,6 +336,7 @@ dynamic_update_slice_p = Primitive(
     jvp=_dynamic_update_jvp,
     transpose=_dynamic_update_transpose,
     batch=_dynamic_update_batch,
+    reach="picks",
 )
 
 

@@ -151,6 +151,7 @@ triangle_p = structural(  # the elements below (or above) the diagonal, and the 
     lambda x, *, lower, diagonal: x,
     lambda ct, x, *, lower, diagonal: triangle(ct, lower=lower, diagonal=diagonal),
     lambda size, x, *, lower, diagonal: triangle(x, lower=lower, diagonal=diagonal),
+    reach="picks",
 )
 
 

@@ -53,6 +53,7 @@ reduce_sum_p = structural(
     lambda size, x, *, axes: reduce_sum(x, axes=tuple([a + 1 for a in axes])),
     ready=lambda x, *, axes: partial(np.add.reduce, axis=axes, dtype=x.dtype),
     layout=of_reduction,
+    reach="sums",
 )
 
 
@@ -140,7 +141,7 @@ def _tied_spread_impl(xp: Any, t: Any, x: Any, out: Any, *, axes: tuple) -> Any:
     return xp.where(mask, xp.reshape(t / count, _kept(x, axes)), xp.zeros((), t.dtype))
 
 
-def _tied_primitive(name: str, impl: Callable[..., Any], aval: Callable[..., Aval], other: list) -> Primitive:
+def _tied_primitive(name: str, impl: Callable[..., Any], aval: Callable[..., Aval], other: list, reach: str) -> Primitive:
     def batch(size: int, args: Any, batched: Any, *, axes: tuple) -> tuple[Any, bool]:
         return primitive(*[a if b else _copies(size, a) for a, b in zip(args, batched)], axes=_moved(axes)), True
 
@@ -153,16 +154,17 @@ def _tied_primitive(name: str, impl: Callable[..., Any], aval: Callable[..., Ava
         ),
         transpose=lambda ct, t, x, out, *, axes: [other[0](ct, x, out, axes=axes), None, None],
         batch=batch,
+        reach=reach,
     )
     return primitive
 
 
 _spread: list = [None]
 tied_mean_p = _tied_primitive(  # the mean tangent of the elements that attain the extremum `out` of x
-    "tied_mean", _tied_mean_impl, lambda t, x, out, *, axes: reduced_aval(t, axes), _spread
+    "tied_mean", _tied_mean_impl, lambda t, x, out, *, axes: reduced_aval(t, axes), _spread, "reads"
 )
 tied_spread_p = _spread[0] = _tied_primitive(  # its transpose: each of those elements gets its share of the cotangent
-    "tied_spread", _tied_spread_impl, lambda t, x, out, *, axes: Aval(x.shape, t.dtype), [tied_mean_p]
+    "tied_spread", _tied_spread_impl, lambda t, x, out, *, axes: Aval(x.shape, t.dtype), [tied_mean_p], "picks"
 )
 
 

@@ -19,6 +19,7 @@ import numpy as np
 from funcad.errors import MissingRuleError
 from funcad.ir.aval import Aval, aval_of, dtype_of, shape_of
 from funcad.ir.primitive import Primitive, is_linear
+from funcad.ir.squares import moved_square
 from funcad.primitives import families
 from funcad.primitives.arithmetic import add, div, mul
 from funcad.primitives.conversion import convert
@@ -113,6 +114,8 @@ gather_p = Primitive(
     jvp=lambda tangents, out, x, *indices, **params: gather(tangents[0], *indices, **params),
     transpose=_gather_transpose,
     batch=_gather_batch,
+    square=lambda *operands, **params: moved_square(gather_p)(*operands, **params),
+    reach="reads",
 )
 
 
@@ -291,6 +294,7 @@ scatter_p = Primitive(
     jvp=_scatter_jvp,
     transpose=_scatter_transpose,
     batch=_scatter_batch,
+    reach=lambda *, mode, **_: "picks" if mode in ("set", "add") else None,
 )
 
 

@@ -14,7 +14,9 @@ import numpy as np
 from funcad.ir.aval import Aval, aval_of, shape_of
 from funcad.ir.layout import of_reshape
 from funcad.ir.primitive import Primitive, is_linear
+from funcad.ir.squares import exact_square
 from funcad.primitives import families
+from funcad.primitives.arithmetic import square
 from funcad.primitives.families import structural
 from funcad.primitives.reduction import reduce_sum
 
@@ -67,6 +69,7 @@ broadcast_in_dim_p = structural(
     "broadcast_in_dim", _broadcast_impl, _broadcast_abstract, _broadcast_transpose, _broadcast_batch,
     silent=True,
     layout=lambda x, **params: _broadcast_impl(np, np.empty(()) if x is None else x, **params),
+    reach="sums",
 )
 
 
@@ -128,6 +131,7 @@ reshape_p = structural(
     lambda size, x, *, shape: reshape(x, shape=(size, *shape)),
     silent=True,
     layout=of_reshape,
+    reach="moves",
 )
 
 
@@ -150,6 +154,7 @@ transpose_p = structural(
     lambda size, x, *, perm: transpose(x, perm=(0, *[i + 1 for i in perm])),
     silent=True,
     layout=lambda x, *, perm: x.transpose(perm),
+    reach="moves",
 )
 
 
@@ -192,6 +197,13 @@ def _concatenate_batch(size: int, args: Any, batched: Any, *, axis: int) -> tupl
     return concatenate([a if b else broadcast_leading(a, size) for a, b in zip(args, batched)], axis=axis + 1), True
 
 
+def _concatenate_square(*xs: Any, axis: int) -> Any:
+    found = [exact_square(x) for x in xs]
+    if all([s is None for s in found]):
+        return None
+    return concatenate([square(x) if s is None else s for x, s in zip(xs, found)], axis=axis)
+
+
 concatenate_p = Primitive(
     "concatenate",
     lambda xp, *xs, axis: xp.concatenate(xs, axis=axis),
@@ -199,6 +211,8 @@ concatenate_p = Primitive(
     jvp=_concatenate_jvp,
     transpose=_concatenate_transpose,
     batch=_concatenate_batch,
+    square=_concatenate_square,
+    reach="moves",
 )
 
 
@@ -243,6 +257,7 @@ slice_p = structural(
     _slice_batch,
     silent=True,
     layout=partial(_slice_impl, np),
+    reach="moves",
 )
 
 
@@ -270,6 +285,7 @@ pad_p = structural(  # zeros around (low, high >= 0) and between (interior) the 
     _pad_transpose,
     lambda size, x, *, low, high, interior: pad_p(x, low=(0, *low), high=(0, *high), interior=(0, *interior)),
     silent=True,
+    reach="moves",
 )
 
 
@@ -285,6 +301,7 @@ rev_p = structural(
     lambda size, x, *, axes: rev(x, axes=tuple([a + 1 for a in axes])),
     silent=True,
     layout=partial(_rev_impl, np),
+    reach="moves",
 )
 
 
@@ -300,6 +317,7 @@ roll_p = structural(  # stencils are made of it: one operation where slices and 
     lambda ct, x, *, shift, axis: roll(ct, shift=-shift, axis=axis),
     lambda size, x, *, shift, axis: roll(x, shift=shift, axis=axis + 1),
     silent=True,
+    reach="moves",
 )
 
 

@@ -14,9 +14,10 @@ import numpy as np
 from funcad.ir.aval import dtype_of, shape_of
 from funcad.ir.tracer import Tracer
 from funcad.primitives import device_elements
-from funcad.primitives.arithmetic import add, mod, mul, neg, sub
+from funcad.primitives.arithmetic import add, mul, neg, sub
 from funcad.primitives.comparison import and_, eq, le, select
 from funcad.primitives.families import elementwise
+from funcad.primitives.rounding import mod
 from funcad.primitives.special_rules import function_of, missing, numerical, special_of, ufunc
 from funcad.primitives.transcendental import cos
 

@@ -1,8 +1,8 @@
 """Transcendental functions: exponentials, logarithms, trigonometric and hyperbolic functions and their inverses.
 
 Where the derivative is a function of the result (exp, tanh, logistic), the result is the only residual. Special
-points: `logaddexp` of two equal infinities shares the derivative in halves, as a tie of `maximum`; `sinc` and all its
-derivatives are exact to rounding near 0 (one primitive with the order of the derivative as a parameter).
+points: the derivatives of `logaddexp` of two equal infinities are those of any other tie; `sinc` and all its derivatives are
+exact to rounding near 0 (one primitive with the order of the derivative as a parameter).
 """
 
 from __future__ import annotations
@@ -13,11 +13,11 @@ from typing import Any
 
 import numpy as np
 
-from funcad.ir.aval import is_a
+from funcad.ir.aval import dtype_of, is_a
 from funcad.ir.primitive import is_linear
 from funcad.primitives import arithmetic, device_elements
-from funcad.primitives.arithmetic import add, div, hypot, mul, neg, sqrt, square, sub
-from funcad.primitives.comparison import and_, eq, isinf, select
+from funcad.primitives.arithmetic import abs_, add, div, hypot, mul, neg, sqrt, square, sub
+from funcad.primitives.comparison import gt, select
 from funcad.primitives.families import elementwise
 
 _LN2, _LN10 = _log(2.0), _log(10.0)
@@ -34,15 +34,34 @@ log10_p = elementwise("log10", np.log10, [lambda t, out, x: div(t, mul(_LN10, x)
 log1p_p = elementwise("log1p", np.log1p, [lambda t, out, x: div(t, add(1.0, x))], emit=lambda e, x: e.log1p(x))
 
 
-def _one_minus_square(x: Any) -> Any:
-    return mul(sub(1.0, x), add(1.0, x))
+def _root(x: Any, *, a: float, b: float) -> Any:
+    """sqrt(a * x**2 + b) with its full accuracy near the zeros of the square, for (a, b) = (-1, 1), (1, -1), (1, 1)."""
+    if a < 0:
+        return sqrt(mul(sub(1.0, x), add(1.0, x)))
+    if b < 0:
+        return mul(sqrt(sub(x, 1.0)), sqrt(add(x, 1.0)))
+    if dtype_of(x).kind == "c":
+        return mul(sqrt(add(1.0, mul(1j, x))), sqrt(sub(1.0, mul(1j, x))))
+    root = sqrt(add(1.0, square(x)))
+    return select(gt(root, 2.0 ** (np.finfo(dtype_of(x)).nmant + 1)), abs_(x), root)  # far away, for the square may overflow
 
 
+def over_root(x: Any, *, a: float, b: float) -> Any:
+    """1 / sqrt(a * x**2 + b): the slopes of the inverse functions."""
+    return div(1.0, _root(x, a=a, b=b))
+
+
+# its derivative is a product of itself, in which no 0 meets an infinity at the ends of the domains
+over_root_p = elementwise(
+    "over_root",
+    lambda xp, x, *, a, b: over_root(x, a=a, b=b),
+    [lambda t, out, x, *, a, b: mul(mul(mul(-a, x), mul(out, mul(out, out))), t)],
+)
 arcsin_p = elementwise(
-    "arcsin", np.arcsin, [lambda t, out, x: div(t, sqrt(_one_minus_square(x)))], emit=lambda e, x: e.arcsin(x)
+    "arcsin", np.arcsin, [lambda t, out, x: mul(over_root_p(x, a=-1.0, b=1.0), t)], emit=lambda e, x: e.arcsin(x)
 )
 arccos_p = elementwise(
-    "arccos", np.arccos, [lambda t, out, x: neg(div(t, sqrt(_one_minus_square(x))))], emit=lambda e, x: e.arccos(x)
+    "arccos", np.arccos, [lambda t, out, x: neg(mul(over_root_p(x, a=-1.0, b=1.0), t))], emit=lambda e, x: e.arccos(x)
 )
 arctan_p = elementwise(
     "arctan", np.arctan, [lambda t, out, x: div(t, add(1.0, square(x)))], emit=lambda e, x: e.arctan(x)
@@ -66,16 +85,13 @@ sinh_p = elementwise("sinh", np.sinh, [lambda t, out, x: mul(t, cosh(x))], emit=
 cosh_p = elementwise("cosh", np.cosh, [lambda t, out, x: mul(t, sinh(x))], emit=lambda e, x: e.cosh(x))
 tanh_p = elementwise("tanh", np.tanh, [lambda t, out, x: tanh_linear(t, out)], emit=lambda e, x: e.tanh(x))
 arcsinh_p = elementwise(
-    "arcsinh", np.arcsinh, [lambda t, out, x: div(t, sqrt(add(1.0, square(x))))], emit=lambda e, x: e.arcsinh(x)
+    "arcsinh", np.arcsinh, [lambda t, out, x: mul(over_root_p(x, a=1.0, b=1.0), t)], emit=lambda e, x: e.arcsinh(x)
 )
 arccosh_p = elementwise(
-    "arccosh",
-    np.arccosh,
-    [lambda t, out, x: div(t, mul(sqrt(sub(x, 1.0)), sqrt(add(x, 1.0))))],
-    emit=lambda e, x: e.arccosh(x),
+    "arccosh", np.arccosh, [lambda t, out, x: mul(over_root_p(x, a=1.0, b=-1.0), t)], emit=lambda e, x: e.arccosh(x)
 )
 arctanh_p = elementwise(
-    "arctanh", np.arctanh, [lambda t, out, x: div(t, _one_minus_square(x))], emit=lambda e, x: e.arctanh(x)
+    "arctanh", np.arctanh, [lambda t, out, x: div(t, mul(sub(1.0, x), add(1.0, x)))], emit=lambda e, x: e.arctanh(x)
 )
 
 
@@ -122,12 +138,24 @@ logistic_linear_p = elementwise(
 )
 
 
+def _difference_impl(xp: Any, x: Any, y: Any) -> Any:
+    return xp.where(x == y, 0, x - y).astype((x if hasattr(x, "dtype") else y).dtype)[()]
+
+
+difference_p = elementwise(  # x - y with 0 between equal infinities, too; its derivative is that of x - y everywhere
+    "difference",
+    _difference_impl,
+    lambda tangents, out, x, y: sub(*[0.0 if t is None else t for t in tangents]),
+    emit=lambda e, x, y: e.select(e.eq(x, y), e.const(0.0), e.sub(x, y)),
+)
+
+
 def _difference(x: Any, y: Any) -> Any:
     """x - y, 0 between equal infinities."""
     for v in (x, y):
         if is_a(v, (int, float, np.floating)) and np.isfinite(v):
             return sub(x, y)
-    return select(and_(eq(x, y), isinf(x)), 0.0, sub(x, y))
+    return difference_p(x, y)
 
 
 logaddexp_p = elementwise(

@@ -122,6 +122,7 @@ reduce_window_sum_p = structural(
     _abstract,
     _sum_transpose,
     lambda size, x, **params: reduce_window_sum_p(x, **_batched(params)),
+    reach="picks",
 )
 
 
@@ -177,7 +178,7 @@ def _spread_impl(xp: Any, ct: Any, x: Any, out: Any, **params: Any) -> Any:
     return result
 
 
-def _tied(name: str, impl: Callable[..., Any], aval: Callable[..., Aval], other: Callable[[], Primitive]) -> Primitive:
+def _tied(name: str, impl: Callable[..., Any], aval: Callable[..., Aval], other: Any, reach: str) -> Primitive:
     def batch(size: int, args: Any, batched: Any, **params: Any) -> tuple[Any, bool]:
         return primitive(*align_batched(size, args, batched, families._BROADCAST[0]), **_batched(params)), True
 
@@ -190,15 +191,16 @@ def _tied(name: str, impl: Callable[..., Any], aval: Callable[..., Aval], other:
         ),
         transpose=lambda ct, t, x, out, **params: [other()(ct, x, out, **params), None, None],
         batch=batch,
+        reach=reach,
     )
     return primitive
 
 
 window_mean_p = _tied(  # for each window the mean tangent of the elements that tie with its result
-    "window_mean", _mean_impl, lambda t, x, out, **params: Aval(out.shape, t.dtype), lambda: window_spread_p
+    "window_mean", _mean_impl, lambda t, x, out, **params: Aval(out.shape, t.dtype), lambda: window_spread_p, "reads"
 )
 window_spread_p = _tied(  # each of those elements gets its share of the window's cotangent
-    "window_spread", _spread_impl, lambda ct, x, out, **params: Aval(x.shape, ct.dtype), lambda: window_mean_p
+    "window_spread", _spread_impl, lambda ct, x, out, **params: Aval(x.shape, ct.dtype), lambda: window_mean_p, "picks"
 )
 
 

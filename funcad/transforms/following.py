@@ -22,16 +22,18 @@ from funcad.ir.locks import SMALL, Locks, read_only, root_of
 from funcad.ir.place import device_in_use, namespace_of, on_device, resident
 from funcad.ir.quiet import hush, unhush
 from funcad.ir.source import Source, user_source
+from funcad.ir.squares import keeps_operands
 from funcad.ir.state import state
 from funcad.ir.trace import Trace, bind, by_reference, compute, leaked, next_level, open_traces
 from funcad.ir.tracer import Tracer, concrete_value, tangent_of, with_value
 from funcad.primitives.shape import broadcast_to
 from funcad.transforms.jvp import jvp_step
 from funcad.transforms.linearize import TangentTrace
+from funcad.transforms.masked_rules import cleaned, masked_rule, rule_of
 from funcad.transforms.structural import UNSEEN
 from funcad.transforms.tape import Tape
 from funcad.transforms.tape_plans import ROWS
-from funcad.transforms.tape_program import rule_of
+from funcad.transforms.tape_program import maker_of
 
 __all__ = ["FollowingTrace", "also_users", "follow", "linearize_following"]
 
@@ -92,7 +94,7 @@ def also_users(tangents: Sequence[Any], values: Sequence[Any]) -> None:
 class FollowingTrace(Trace):
     """Runs `jvp_step` as operations are recorded."""
 
-    __slots__ = ("linear", "protector", "moved", "tape", "recording", "doubtful")
+    __slots__ = ("linear", "protector", "moved", "tape", "recording", "doubtful", "turned")
 
     def __init__(self, name: str, linear: bool, protector: _Protector | None = None):
         self.level = next_level()
@@ -102,6 +104,7 @@ class FollowingTrace(Trace):
         self.protector = protector
         self.moved: dict[int, tuple[Any, Any]] = {}
         self.tape: Tape | None = None
+        self.turned = False
         self.recording: TangentTrace | None = None  # where the tangents of `linear` are recorded
         self.doubtful: Any = _NOTHING  # ids of tracers whose strides may not be NumPy's, or their tangents with `linear`
 
@@ -133,9 +136,14 @@ class FollowingTrace(Trace):
                 source = state.source or user_source()
                 aval = aval_of(out)
                 aval = Aval(aval.shape, aval.dtype)
-                return Tracer(self, None, out, t.owner.append(primitive, (t.variable,), params, aval, source), source)
+                t = t.owner.append(primitive, (t.variable,), params, aval, source)
+                if type(args[0].tangent) is list and keeps_operands(primitive, args, params):
+                    t = [t, (primitive, args, params, 0, None)]
+                return Tracer(self, None, out, t, source)
         primals, tangents = [], []
         nested = bool(open_traces)
+        if primitive.turns:
+            self.turned = True
         for a in args:
             if type(a) is Tracer and a.owner is self:
                 a, t = a.primal, tangent_of(a)
@@ -167,10 +175,13 @@ class FollowingTrace(Trace):
                     out = bind(primitive, *primals, **params) if nested else compute(primitive, primals, params)
                 token = hush()
                 try:
-                    tangent = rule_of(primitive, primals, tangents, out, params, shape)
+                    rule = rule_of if self.linear else masked_rule
+                    tangent = rule(primitive, primals, tangents, out, params, shape)
                 finally:
                     unhush(token)
                 if tangent is not None:
+                    if primitive.square is not None and self.turned and keeps_operands(primitive, args, params):
+                        tangent = [tangent, (primitive, args, params, 0, shape)]
                     result = Tracer(self, None, out, tangent, source)
                     if not self.linear and (primitive.layout is None or self.doubtful):
                         self._note_layout(primitive, args, [result])
@@ -182,8 +193,11 @@ class FollowingTrace(Trace):
             if protector is not None:
                 protector.args = saved_args
         results = []
-        for p, t in zip(outs, touts):
+        asked = primitive.square is not None and primitive.multiple
+        for i, (p, t) in enumerate(zip(outs, touts)):
             if t is not None:
+                if asked and keeps_operands(primitive, args, params, i):
+                    t = [t, (primitive, args, params, i, None)]
                 results.append(Tracer(self, None, p, t, source))
             else:
                 if type(p) is np.ndarray and p.ndim and any(p is q for q in primals):
@@ -199,6 +213,20 @@ class FollowingTrace(Trace):
             self.doubtful = self.doubtful.union(map(id, results))
         else:  # an id may be that of a tracer that is gone
             self.doubtful = self.doubtful.difference(map(id, results))
+
+    def made_by(self, x: Tracer, look: bool = False) -> tuple[Any, Sequence[Any], dict[str, Any], int] | None:
+        tangent = x.tangent
+        if type(tangent) is not list or self.closed:
+            return None
+        made = None
+        if len(tangent) == 2:
+            made = tangent[1]
+        elif self.tape is not None and len(tangent) == 5:
+            made = maker_of(self.tape, tangent)
+        if made is None or look:
+            return made
+        primitive, operands, params, i, shape = made
+        return primitive, operands if shape is None else [broadcast_to(a, shape) for a in operands], params, i
 
     def _move_captured(self, args: Sequence[Any], primals: list[Any]) -> list[Any]:
         """Captured NumPy arrays that meet a device array are moved to it, once per trace."""
@@ -231,6 +259,7 @@ def _run(trace: FollowingTrace, f: Any, primals: Sequence[Any], tangents: Sequen
             if type(o) is Tracer:
                 if o.owner is trace:
                     o, t = o.primal, o.tangent
+                    t = cleaned(t[0] if type(t) is list and len(t) < 3 else t)  # longer lists are rows of a tape
                 elif o.owner.closed:
                     raise leaked(o)
             values.append(o)

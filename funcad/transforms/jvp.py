@@ -10,7 +10,7 @@ wherever the operation is holomorphic; real, imag, conj and abs are real-linear.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from funcad.errors import MissingRuleError
@@ -20,8 +20,9 @@ from funcad.ir.jaxpr import Jaxpr, Literal, reads_numbers
 from funcad.ir.quiet import hush, unhush
 from funcad.ir.state import state
 from funcad.ir.trace import bind, home_of, trace_function
+from funcad.transforms.masked_rules import apart_of, cleaned, joined, masked_rule, rule_of
 
-__all__ = ["jvp_step", "jvp_eval", "jvp_jaxpr"]
+__all__ = ["jvp_step", "jvp_eval", "jvp_jaxpr", "masked_jvp"]
 
 
 def jvp_step(
@@ -33,7 +34,7 @@ def jvp_step(
         return (out, [None] * len(out)) if primitive.multiple else ([out], [None])
     rule = (linear and primitive.linearize) or primitive.primal_and_jvp
     if rule:
-        return rule(primals, tangents, **params)
+        return rule(primals, tangents if linear or primitive.push else [cleaned(t) for t in tangents], **params)
     out = bind(primitive, *primals, **params)
     if primitive.jvp is None:
         outs = out if primitive.multiple else [out]
@@ -46,16 +47,16 @@ def jvp_step(
         return outs, [None] * len(outs)
     token = hush()
     try:
-        tangent = primitive.jvp(tangents, out, *primals, **params)
+        tangent = (rule_of if linear else masked_rule)(primitive, primals, tangents, out, params)
     finally:
         unhush(token)
     return (out, tangent) if primitive.multiple else ([out], [tangent])
 
 
 def jvp_eval(
-    jaxpr: Jaxpr, primals: Sequence[Any], tangents: Sequence[Any], linear: bool = False
+    jaxpr: Jaxpr, primals: Sequence[Any], tangents: Sequence[Any], linear: bool = False, masked: bool = False
 ) -> tuple[list[Any], list[Any]]:
-    """Outputs and output tangents of a program (tangents may be None, meaning zero)."""
+    """Outputs and output tangents of a program (tangents may be None, meaning zero; `Masked` come out only if `masked`)."""
     env = Environment(jaxpr.inputs, list(zip(primals, tangents)))
     values = env.values
     home = home_of(primals)
@@ -79,7 +80,7 @@ def jvp_eval(
     finally:
         state.source = saved
     results = [(o.value, None) if type(o) is Literal else values[o] for o in jaxpr.outputs]
-    return [p for p, _ in results], [t for _, t in results]
+    return [p for p, _ in results], [t if masked else cleaned(t) for _, t in results]
 
 
 def _strong(aval: Any) -> Any:
@@ -105,3 +106,26 @@ def jvp_jaxpr(jaxpr: Jaxpr, nonzero: tuple[bool, ...]) -> tuple[Jaxpr, list[Any]
         derived, consts = trace_function(program, avals, name="jvp")
         found = jaxpr.memo.setdefault(key, (derived, consts, out_nonzero))
     return found
+
+
+def masked_jvp(
+    jaxpr: Jaxpr, primals: Sequence[Any], tangents: Sequence[Any], run: Callable[[Jaxpr, list[Any]], list[Any]]
+) -> tuple[list[Any], list[Any]]:
+    """`primal_and_jvp` of a program that is called once, with masks: `run(program, args)` calls the derived one."""
+    kinds, given = apart_of(tangents)
+    key = ("masked_jvp", kinds)
+    found = jaxpr.memo.get(key)
+    n, m = len(jaxpr.inputs), len(jaxpr.outputs)
+    if found is None:
+        box: list[Any] = []
+
+        def program(*values: Any) -> list[Any]:
+            outs, touts = jvp_eval(jaxpr, values[:n], joined(kinds, values[n:]), masked=True)
+            box[:], results = apart_of(touts)
+            return [*outs, *results]
+
+        derived, consts = trace_function(program, [*jaxpr.in_avals, *map(_strong, map(aval_of, given))], name="jvp")
+        found = jaxpr.memo.setdefault(key, (derived, consts, tuple(box)))
+    derived, consts, results = found
+    outs = run(derived, [*consts, *primals, *given])
+    return outs[:m], joined(results, outs[m:])

@@ -178,8 +178,8 @@ def _as_numpy_has_it(x: Any) -> bool:
 
 def _made_plainly(x: Tracer) -> bool:
     tangent = x.tangent
-    if type(tangent) is list and len(tangent) == 1:
-        (tangent,) = tangent  # the rules of the tape have run
+    if type(tangent) is list and len(tangent) < 3:
+        tangent = tangent[0]  # the rules of the tape have run, or its square is known
     if type(tangent) is list:
         return _in_tape(x.owner.tape, tangent)
     if type(tangent) is Tracer and type(tangent.owner) is TangentTrace:

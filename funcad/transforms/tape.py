@@ -31,12 +31,12 @@ from funcad.ir.source import Source, internal, user_source
 from funcad.ir.state import open_traces, state
 from funcad.ir.trace import AbstractTrace, compute, next_level
 from funcad.ir.tracer import Tracer
-from funcad.primitives.arithmetic import add_p, integer_pow_p, mul_p, sub_p
+from funcad.primitives.arithmetic import add_p, integer_pow_p, mul_p, square_p, sub_p
 from funcad.primitives.contraction import dot_general_p
 from funcad.primitives.shape import reshape_p
 from funcad.transforms.structural import UNSEEN, cached, forgetting, frozen
 from funcad.transforms.tape_plans import BILINEAR, LINEAR, NO_PLAN, plans, product_plan, reduction_plan, small_shape
-from funcad.transforms.tape_program import derive, rule_of, wiring
+from funcad.transforms.tape_program import derive, maker, rule_of, wiring
 
 __all__ = ["Tape"]
 
@@ -273,6 +273,8 @@ class Tape:
                 return None
         elif kind is not np.float64 and kind is not float:
             return None
+        if primitive is square_p and self.trace.turned and self.trace.made_by(x, True) is not None:  # see squares.py
+            return None
         mode = error_mode()
         token = enter(self.relayed) if mode is self.mode and self.relayed is not None else self._enter()
         try:
@@ -317,6 +319,8 @@ class Tape:
             bits = frozen(params)
             if bits is None or primitive is integer_pow_p and not params["n"]:  # x**0 has no tangent
                 return None
+        if primitive.turns:
+            trace.turned = True
         if type(p) is float and type(q) is float and primitive in _SILENT:
             out = primitive.impl(np, p, q)
         else:
@@ -438,8 +442,7 @@ class Tape:
         """Let the rules run; from then on the tangents are those that they gave."""
         recording.level = self.level
         values = self.values
-        saved = state.source
-        token = hush()
+        saved, token = state.source, hush()
         try:
             steps = list(wiring(self))
             for row in self.inputs:
@@ -450,7 +453,8 @@ class Tape:
                 state.source = source and Source(*source)
                 primals = [values[place] for place, _ in operands]
                 given = [None if n is None else rows[n][0] for _, n in operands]
-                row[:] = [rule_of(primitive, primals, given, values[result], params or {}, shape)]
+                made = maker(self, primitive, operands, params, shape)
+                row[:] = rule_of(primitive, primals, given, values[result], params or {}, shape), *made
         finally:
             state.source = saved
             unhush(token)
@@ -489,11 +493,7 @@ class Tape:
         return [next(outputs) if z else None for z in nonzero]
 
 
-def _forget_last() -> None:
-    _last[0] = None, None
-
-
-forgetting(_forget_last)
+forgetting(lambda: _last.__setitem__(0, (None, None)))
 computes(Tape.binary, lambda variables: (variables["p"], variables["q"]))
 computes(Tape.product, lambda variables: (variables["p"], variables["q"]))
 computes(Tape.reduction, lambda variables: (variables["p"],))

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from funcad.ir.locks import SMALL
-from funcad.primitives import arithmetic, conversion, extrema, reduction, shape, transcendental
+from funcad.primitives import arithmetic, conversion, extrema, norms, reduction, shape, transcendental
 from funcad.primitives.arithmetic import add_p, mul_p, neg_p, sub_p
 from funcad.primitives.comparison import select_p
 from funcad.primitives.contraction import dot_general_p
@@ -28,6 +28,7 @@ LINEAR = frozenset(  # their rules look at tangents only
 BILINEAR = frozenset([mul_p, dot_general_p])  # an operand matters only if the other one has a tangent
 ROWS = LINEAR | BILINEAR
 ROWS |= {getattr(arithmetic, f"{n}_p") for n in ("div", "square", "sqrt", "cbrt", "integer_pow", "reciprocal", "abs")}
+ROWS |= {arithmetic.hypot_p, arithmetic.root_p, arithmetic.turn_p, arithmetic.exact_pow_p, norms.norm_p}
 _UNARY = "sin cos tan exp exp2 expm1 log log2 log10 log1p sinh cosh tanh arcsin arccos arctan arcsinh logistic"
 ROWS |= {getattr(transcendental, f"{n}_p") for n in _UNARY.split()}
 ROWS |= {reduction.reduce_max_p, reduction.reduce_min_p, extrema.maximum_p, extrema.minimum_p, select_p}

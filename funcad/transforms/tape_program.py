@@ -13,23 +13,61 @@ from typing import Any
 from funcad.ir.aval import Aval, aval_of
 from funcad.ir.jaxpr import Var
 from funcad.ir.prune import prune
+from funcad.ir.squares import keeps_operands
 from funcad.ir.trace import AbstractTrace
 from funcad.ir.tracer import Tracer
-from funcad.primitives.arithmetic import add_p, sub_p
-from funcad.primitives.shape import broadcast_to
+from funcad.transforms.masked_rules import rule_of
 from funcad.transforms.structural import compiled
 from funcad.transforms.transpose import transpose_eval
 
-__all__ = ["derive", "rule_of", "wiring"]
+__all__ = ["derive", "maker", "maker_of", "rule_of", "wiring"]
 
 
-def rule_of(primitive: Any, primals: Sequence[Any], tangents: Sequence[Any], out: Any, params: dict, shape: Any) -> Any:
-    """The tangent by the primitive's rule; `shape`: of the result, where NumPy broadcast the primals itself."""
-    if shape is not None:
-        if primitive is not add_p and primitive is not sub_p:  # their rules read tangents only
-            primals = [p if p.shape == shape else broadcast_to(p, shape) for p in primals]
-        tangents = [t if t is None or t.shape == shape else broadcast_to(t, shape) for t in tangents]
-    return primitive.jvp(tangents, out, *primals, **params)
+def maker_of(tape: Any, row: list) -> Any:
+    """What made the value of a row that has not been flushed, see `Trace.made_by`."""
+    step = tape.steps[row[0] - tape.first]
+    if step[0].square is None or not _may_turn(tape, step):
+        return None
+    primitive, _, shape, *steps, _ = step
+    operands: list[tuple[int, int | None]] = []
+    free = row[2] - sum([type(a) is type or type(a) is tuple and type(a[-1]) is not int for a in steps])
+    for a in steps:
+        if type(a) is int:
+            operands.append((_row(tape, a)[2], a))
+        elif type(a) is tuple and type(a[-1]) is int:
+            operands.append((operands[a[1]][0], a[0]))
+        elif a is not None:
+            operands.append((free, a[0] if type(a) is tuple else None))
+            free += 1
+    return next(iter(maker(tape, primitive, operands, row[4], shape)), None)
+
+
+def _may_turn(tape: Any, step: tuple) -> bool:
+    """May the square of this step's result be known? Looks at numbers only: most squares are of other things."""
+    while step[0].square is not None:
+        if step[0].turns:
+            return True
+        found = [a[0] if type(a) is tuple else a for a in step[3:-1]]
+        numbers = [n for n in found if type(n) is int and n >= tape.first]
+        if len(numbers) != 1:  # two are looked at by the fact itself
+            return any([tape.steps[n - tape.first][0].square is not None for n in numbers])
+        step = tape.steps[numbers[0] - tape.first]
+    return False
+
+
+def _row(tape: Any, number: int) -> list:
+    return tape.inputs[number] if number < tape.first else tape.rows[number - tape.first]
+
+
+def maker(tape: Any, primitive: Any, operands: Sequence[tuple], params: dict | None, shape: Any) -> Sequence[Any]:
+    """The same of operands given as by `wiring`; nothing if nobody will ask."""
+    if primitive.square is None or tape.trace.closed or not tape.trace.turned:
+        return ()
+    rows = [None if n is None else _row(tape, n) for _, n in operands]
+    found = [tape.values[i] if r is None else Tracer(tape.trace, None, tape.values[i], r) for r, (i, _) in zip(rows, operands)]
+    if not keeps_operands(primitive, found, params or {}):
+        return ()
+    return ((primitive, found, params or {}, 0, shape),)
 
 
 class _LinearTrace(AbstractTrace):

@@ -14,39 +14,55 @@ conjugate.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Container, Iterable, Sequence
+from collections.abc import Callable, Container, Iterable, Sequence
 from typing import Any
 
 import numpy as np
 
 from funcad.errors import MissingRuleError
-from funcad.ir.aval import StackAval
+from funcad.ir.aval import Aval, StackAval, shape_of
 from funcad.ir.interpret import note_source
 from funcad.ir.jaxpr import Jaxpr, Literal, Var
-from funcad.ir.primitive import not_linear
+from funcad.ir.primitive import is_linear, not_linear
 from funcad.ir.prune import prune
 from funcad.ir.quiet import hush, unhush
 from funcad.ir.state import state
 from funcad.ir.trace import bind, trace_function
+from funcad.primitives.shape import full, zeros
 from funcad.primitives.stack import add_values
+from funcad.transforms.masks import CALM, EVERY, WHOLE, Mask, clean, either, handed_on, kinds_of, mask_of, needed, transposed
 
 __all__ = ["transpose_eval", "transpose_jaxpr", "known_jaxpr", "linear_outputs"]
+__all__ += ["masked_transpose", "masked_transpose_jaxpr", "needs_of"]
 
 
 class _Cotangents:
-    """Cotangents by variable; knows which buffers are its own."""
+    """Cotangents by variable; knows which buffers are its own, and their masks, if they have any."""
 
-    __slots__ = ("values", "own")
+    __slots__ = ("values", "own", "masks")
 
     def __init__(self) -> None:
         self.values: dict[Var, Any] = {}
         self.own: set[Var] = set()
+        self.masks: dict[Var, Mask] = {}
 
-    def accumulate(self, atom: Any, ct: Any) -> None:
+    def accumulate(self, atom: Any, ct: Any, mask: Mask | None = None) -> None:
         old = self.values.get(atom)
         if old is None:
             self.values[atom] = ct
-        elif atom in self.own and type(old) is np.ndarray and type(ct) is np.ndarray and old.dtype == ct.dtype:
+            if mask is not None:
+                self.masks[atom] = mask
+            return
+        if mask is not None or atom in self.masks:
+            own = self.masks.pop(atom, None)
+            cleaned = clean(old, own)
+            if cleaned is not old:
+                old = cleaned
+                self.own.discard(atom)
+            ct, mask = clean(ct, mask), either(own, mask, shape_of(ct))
+            if mask is not None:
+                self.masks[atom] = mask
+        if atom in self.own and type(old) is np.ndarray and type(ct) is np.ndarray and old.dtype == ct.dtype:
             np.add(old, ct, out=old)
         else:
             total = self.values[atom] = add_values(old, ct)
@@ -81,20 +97,38 @@ def transpose_eval(
     `values` has an entry per input (ignored where linear). The list is emptied, so that residuals can die early.
     `all_linear` promises that every equation has a linear input (a recorded tangent program).
     """
+    return [c for c, _ in _transpose(jaxpr, linear, values, cotangents, all_linear)]
+
+
+def _transpose(
+    jaxpr: Jaxpr,
+    linear: Sequence[bool],
+    values: list[Any],
+    cotangents: Sequence[Any],
+    all_linear: bool = False,
+    given_masks: Sequence[Mask | None] = (),
+    wanted: Sequence[int] = (),
+) -> list[tuple[Any, Mask | None]]:
+    """The same with masks of the outputs' cotangents; and with those of the inputs', if they are wanted."""
     known = {v: x for v, x, is_lin in zip(jaxpr.inputs, values, linear) if not is_lin}
     values.clear()
+    inputs: Any = [v for v, is_lin in zip(jaxpr.inputs, linear) if is_lin]
     if all_linear:
         backward: Sequence[Any] = jaxpr.equations
     else:
-        backward = _run_known(jaxpr, known, {v for v, is_lin in zip(jaxpr.inputs, linear) if is_lin})
+        backward = _run_known(jaxpr, known, set(inputs))
     cts = _Cotangents()
-    for atom, seed in zip(jaxpr.outputs, cotangents):
-        if seed is not None and type(atom) is not Literal:
-            cts.accumulate(atom, seed)
     deaths: Iterable[Any] = reversed(_first_uses(backward, known)) if known else itertools.repeat(())
     saved = state.source
     token = hush()
     try:
+        need = needed(backward, set(inputs), {v: n for v, n in zip(inputs, wanted) if n}, any(given_masks))
+        masks = cts.masks
+        for atom, seed, mask in itertools.zip_longest(jaxpr.outputs, cotangents, given_masks):
+            if seed is not None and type(atom) is not Literal:
+                handed = (seed, mask) if mask is None else handed_on(atom, seed, mask, need or {})
+                cts.accumulate(atom, *handed)
+        found: Any
         for equation, dead in zip(reversed(backward), deaths):
             primitive, atoms, params, outputs, source = equation
             state.source = source or saved
@@ -106,20 +140,26 @@ def transpose_eval(
             if ct is not None:
                 if primitive.transpose is None:
                     raise _missing(equation)
-                inputs: Any = [a.value if type(a) is Literal else known.get(a, a) for a in atoms]
-                for atom, x, c in zip(atoms, inputs, primitive.transpose(ct, *inputs, **params)):
+                operands: Any = [a.value if type(a) is Literal else known.get(a, a) for a in atoms]
+                if need is not None and (masks or primitive.reach not in CALM or primitive.masked is not None):
+                    given = [masks.pop(v, None) for v in outputs]
+                    found = transposed(equation, operands, ct, given, need)
+                else:
+                    found = [(c, None) for c in primitive.transpose(ct, *operands, **params)]
+                for atom, x, (c, m) in zip(atoms, operands, found):
                     if type(x) is Var and c is not None:
-                        cts.accumulate(atom, c)
+                        cts.accumulate(atom, c, m)
             for v in dead:
                 del known[v]
-            inputs = ct = x = c = None  # or the residual and the cotangent would live through the next equation
+            operands = ct = x = c = found = None  # or the residual and the cotangent would live through the next equation
+        pairs = [(cts.values.get(v), masks.get(v)) for v in inputs]
+        return pairs if wanted else [(clean(c, m), None) for c, m in pairs]
     except Exception as error:
         note_source(error, state.source)
         raise
     finally:
         state.source = saved
         unhush(token)
-    return [cts.values.get(v) for v, is_lin in zip(jaxpr.inputs, linear) if is_lin]
 
 
 def _run_known(jaxpr: Jaxpr, known: dict[Var, Any], linear_vars: set) -> list[Any]:
@@ -228,4 +268,76 @@ def transpose_jaxpr(jaxpr: Jaxpr, linear: tuple[bool, ...], nonzero: tuple[bool,
         avals = [*known, *[o.aval for o, z in zip(jaxpr.outputs, nonzero) if z]]
         derived, consts = trace_function(program, avals, name="transpose")
         found = jaxpr.memo.setdefault(key, (derived, consts, in_nonzero))
+    return found
+
+
+def masked_transpose(
+    jaxpr: Jaxpr,
+    cts: Sequence[Any],
+    masks: Sequence[Mask | None],
+    wanted: Sequence[int],
+    inputs: Sequence[Any],
+    run: Callable[[Jaxpr, list[Any]], list[Any]],
+) -> list[tuple[Any, Mask | None]]:
+    """`Primitive.masked` of a program that is called once: `run(program, args)` calls the transposed one."""
+    linear = tuple([is_linear(x) for x in inputs])
+    kinds, bools = kinds_of(cts, masks)
+    derived, consts, results = masked_transpose_jaxpr(jaxpr, linear, kinds, tuple([n for n, x in zip(wanted, linear) if x]))
+    args = [*consts, *[x for x, lin in zip(inputs, linear) if not lin], *[c for c in cts if c is not None], *bools]
+    outs = iter(run(derived, args))
+    found = [None if r is None else next(outs) for r in results]
+    pairs = iter([(c, mask_of(next(outs), r == WHOLE) if r else None) for c, r in zip(found, results)])
+    return [next(pairs) if lin else (None, None) for lin in linear]
+
+
+def masked_transpose_jaxpr(
+    jaxpr: Jaxpr, linear: tuple[bool, ...], kinds: tuple, wanted: tuple[int, ...], every: bool = False
+) -> tuple[Jaxpr, list[Any], list[Any]]:
+    """`(program, consts, results)`: (consts, known inputs, nonzero cotangents, bools) -> nonzero cotangents and their bools.
+
+    `kinds` says which cotangents and bools are given, `wanted` which bools the linear inputs' cotangents need, and `results`
+    which come, as `kinds_of` does. `every`: all that are wanted come, with the shape of the cotangent, which comes too.
+    """
+    key = ("masked_transpose", linear, kinds, wanted, every)
+    found = jaxpr.memo.get(key)
+    if found is None:
+        results: list[Any] = []  # of each linear input: None without a cotangent; 0 without a mask; WHOLE or EVERY
+        avals = [v.aval for v, lin in zip(jaxpr.inputs, linear) if not lin]
+        n_known = len(avals)
+        avals += [o.aval for o, k in zip(jaxpr.outputs, kinds) if k is not None]
+        avals += [Aval(o.aval.shape if k == EVERY else (), np.dtype(bool)) for o, k in zip(jaxpr.outputs, kinds) if k]
+
+        def program(*args: Any) -> list[Any]:
+            known, rest = iter(args[:n_known]), iter(args[n_known:])
+            values = [None if lin else next(known) for lin in linear]
+            given = [None if k is None else next(rest) for k in kinds]
+            bools = [mask_of(next(rest), k == WHOLE) if k else None for k in kinds]
+            pairs = _transpose(jaxpr, linear, values, given, False, bools, wanted)
+            if every:
+                inputs = [v.aval for v, lin in zip(jaxpr.inputs, linear) if lin]
+                pairs = [_in_full(c, m, n, aval) for (c, m), n, aval in zip(pairs, wanted, inputs)]
+            results[:], masks = kinds_of(*zip(*pairs))
+            return [*[c for c, _ in pairs if c is not None], *masks]
+
+        derived, consts = trace_function(program, avals, name="transpose")
+        found = jaxpr.memo.setdefault(key, (prune(derived), consts, results))
+    return found
+
+
+def _in_full(ct: Any, mask: Mask | None, wanted: int, aval: Any) -> tuple[Any, Mask | None]:
+    """A cotangent with bools of its shape, if they are wanted."""
+    if not wanted or type(aval) is StackAval:
+        return clean(ct, mask), None
+    bools = full(Aval(aval.shape, np.dtype(bool)), ct is not None) if mask is None else mask.bools.get(aval.shape)
+    return zeros(Aval(aval.shape, aval.dtype)) if ct is None else ct, mask_of(bools, False)
+
+
+def needs_of(jaxpr: Jaxpr, linear: tuple[bool, ...], wanted: tuple[int, ...]) -> tuple[int, ...]:
+    """`Primitive.needs` of a program that is called."""
+    key = ("needs", linear, wanted)
+    found = jaxpr.memo.get(key)
+    if found is None:
+        inputs = {v for v, lin in zip(jaxpr.inputs, linear) if lin}
+        need: Any = needed(jaxpr.equations, inputs, {v: n for v, n in zip(jaxpr.inputs, wanted) if n}, True)
+        found = jaxpr.memo.setdefault(key, tuple([need.get(o, 0) for o in jaxpr.outputs]))
     return found

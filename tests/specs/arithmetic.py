@@ -6,6 +6,8 @@ import numpy as np
 
 from funcad.primitives import arithmetic as a
 from funcad.primitives import extrema as x
+from funcad.primitives import mantissa as m
+from funcad.primitives import rounding as r
 from tests.specs import spec
 
 ANY = np.array([[-1.3, 0.4, 2.2], [0.7, -0.2, -3.1]])
@@ -41,23 +43,23 @@ SPECS = [
     spec(a.mul_p, a.mul, BINARY_COMPLEX, reference=np.multiply, jax=lambda j: j.numpy.multiply),
     spec(a.div_p, a.div, [*BINARY_COMPLEX, (INTEGERS, DIVISORS)], reference=np.divide, jax=lambda j: j.numpy.divide),
     spec(
-        a.floor_divide_p,
-        a.floor_divide,
+        r.floor_divide_p,
+        r.floor_divide,
         [*BINARY, (INTEGERS, DIVISORS)],
         order=0,
         reference=np.floor_divide,
         dtypes=("f4",),
     ),
     spec(
-        a.mod_p,
-        a.mod,
+        r.mod_p,
+        r.mod,
         [*BINARY, (INTEGERS, DIVISORS)],
         reference=np.remainder,
         dtypes=("f4",),
         jax=lambda j: j.numpy.remainder,
     ),
     spec(
-        a.fmod_p, a.fmod, [*BINARY, (INTEGERS, DIVISORS)], reference=np.fmod, dtypes=("f4",), jax=lambda j: j.numpy.fmod
+        r.fmod_p, r.fmod, [*BINARY, (INTEGERS, DIVISORS)], reference=np.fmod, dtypes=("f4",), jax=lambda j: j.numpy.fmod
     ),
     spec(
         a.pow_p,
@@ -98,6 +100,29 @@ SPECS = [
     ),
     spec(a.hypot_p, a.hypot, BINARY, reference=np.hypot, dtypes=("f4",), jax=lambda j: j.numpy.hypot),
     spec(
+        a.turn_p,
+        a.turn,
+        [(ANY, POSITIVE), (np.float64(0.6), np.float64(1.3)), (EMPTY, EMPTY), (1.5, POSITIVE)],
+        reference=np.divide,
+        dtypes=("f4",),
+    ),
+    spec(
+        a.root_p, a.root, [(POSITIVE,), (np.float64(2.0),), (EMPTY,)], domain=(0, np.inf), reference=np.sqrt, dtypes=("f4",)
+    ),
+    *[
+        spec(
+            a.exact_pow_p,
+            lambda x, n: a.exact_pow_p(x, a.square(x), n=n),
+            [(POSITIVE,), (np.float64(1.4),), (EMPTY,)],
+            params={"n": n},
+            domain=(0, np.inf),
+            reference=lambda x, n=n: x**n,
+            dtypes=("f4",),
+            id=f"exact_pow{n}",
+        )
+        for n in (2, 3, 4, 5)
+    ],
+    spec(
         a.heaviside_p,
         a.heaviside,
         [(np.array([-1.0, 0.0, 2.0]), np.array([0.3, 0.4, 0.5]))],
@@ -106,11 +131,11 @@ SPECS = [
         dtypes=("f4",),
     ),
     spec(a.nextafter_p, a.nextafter, [(ANY, OTHER)], reference=np.nextafter, dtypes=("f4",)),
-    spec(a.floor_p, a.floor, UNARY, order=0, reference=np.floor, dtypes=("f4",)),
-    spec(a.ceil_p, a.ceil, UNARY, order=0, reference=np.ceil, dtypes=("f4",)),
-    spec(a.rint_p, a.rint, UNARY, order=0, reference=np.rint, dtypes=("f4",)),
-    spec(a.trunc_p, a.trunc, UNARY, order=0, reference=np.trunc, dtypes=("f4",)),
-    spec(a.rint_p, a.round_, [(ANY * 100,), (INTEGERS * 13,)], params={"decimals": -1}, order=0, id="round_"),
+    spec(r.floor_p, r.floor, UNARY, order=0, reference=np.floor, dtypes=("f4",)),
+    spec(r.ceil_p, r.ceil, UNARY, order=0, reference=np.ceil, dtypes=("f4",)),
+    spec(r.rint_p, r.rint, UNARY, order=0, reference=np.rint, dtypes=("f4",)),
+    spec(r.trunc_p, r.trunc, UNARY, order=0, reference=np.trunc, dtypes=("f4",)),
+    spec(r.rint_p, r.round_, [(ANY * 100,), (INTEGERS * 13,)], params={"decimals": -1}, order=0, id="round_"),
     spec(x.maximum_p, x.maximum, BINARY, reference=np.maximum, jax=lambda j: j.numpy.maximum),
     spec(x.minimum_p, x.minimum, BINARY, reference=np.minimum, jax=lambda j: j.numpy.minimum),
     spec(x.fmax_p, x.fmax, BINARY, reference=np.fmax),
@@ -125,10 +150,10 @@ SPECS = [
     ),
     spec(x.clamp_p, x.clamp, [(ANY, -0.5, 1.0)], params={"boundary_grad": 0.3}, dtypes=("f4",)),
     spec(x.clamp_p, x.clamp, [(ANY, -0.5, 1.0)], params={"boundary_grad": 1.0}, dtypes=("f4",)),
-    spec(a.ldexp_p, a.ldexp, [(np.array([0.5, -1.5]), np.array([3, -2]))], reference=np.ldexp, dtypes=("f4",)),
+    spec(m.ldexp_p, m.ldexp, [(np.array([0.5, -1.5]), np.array([3, -2]))], reference=np.ldexp, dtypes=("f4",)),
     spec(
-        (a.mantissa_p, a.exponent_p), a.frexp, [(ANY,), (np.float64(5.0),)], reference=np.frexp, dtypes=("f4",)
+        (m.mantissa_p, m.exponent_p), m.frexp, [(ANY,), (np.float64(5.0),)], reference=np.frexp, dtypes=("f4",)
     ),
-    spec(a.exponent_p, a.exponent, [(ANY,)], order=0, reference=lambda x: np.frexp(x)[1], dtypes=("f4",)),
-    spec((a.trunc_p, a.fmod_p), a.modf, [(ANY,), (np.float64(-5.3),)], reference=np.modf, dtypes=("f4",), id="modf"),
+    spec(m.exponent_p, m.exponent, [(ANY,)], order=0, reference=lambda x: np.frexp(x)[1], dtypes=("f4",)),
+    spec((r.trunc_p, r.fmod_p), m.modf, [(ANY,), (np.float64(-5.3),)], reference=np.modf, dtypes=("f4",), id="modf"),
 ]

@@ -17,9 +17,10 @@ from funcad.numpy.axes import array_of
 from funcad.numpy.promote import as_array, broadcast, promote, promote_dtype, promote_for
 from funcad.primitives import special
 from funcad.primitives.activation import softplus as _softplus
-from funcad.primitives.arithmetic import add, div, floor, mul, sub
+from funcad.primitives.arithmetic import add, div, mul, sub
 from funcad.primitives.comparison import and_, eq, ge, gt, lt, select
 from funcad.primitives.conversion import complex_dtype, convert, make_complex, real
+from funcad.primitives.rounding import floor
 from funcad.primitives.shape import broadcast_to, concatenate, reshape
 from funcad.primitives.transcendental import exp
 from funcad.primitives.transcendental import sinc as _sinc

@@ -1,0 +1,299 @@
+"""Masks: which elements of a tangent or cotangent are zero because no path leads to them, whatever factors are on the way.
+
+Idea: `np.where(x > 0, np.log(x), 0)` at 0 has the derivative 0, because `where` does not take what `log` gives there. As a
+number that zero would meet the factor 1/0 and become NaN. So beside a value with elements that were not selected (`where`),
+not read (a slice, an index) or not written (padding) goes a *mask*: True where a path leads to the element. A linear equation
+hands the mask on, and what is masked stays zero. Reverse mode has masks of cotangents (transpose.py), forward mode masks of
+tangents (jvp.py). Each follows every path from its own end, so both count the same paths and give the same numbers.
+
+How an equation hands a mask on follows from one fact of its primitive, `reach`, which its family declares:
+
+    "pointwise"  an element comes from the same element of each operand: the mask stays as it is
+    "choice"     as pointwise, but of one of two operands, as the first one says: `select`, where masks begin
+    "moves"      an element is one element of the operand, or zero; none goes to two places: the mask moves along
+    "sums"       an element is the sum of elements of the operand; all are read, and no element is zero for lack of them
+    "reads"      as sums, but elements of the operand may be left out or repeated, as other operands say
+    "picks"      as reads, but elements of the result may be zero for lack of elements that go there
+    None         anything else (products of matrices, solves, FFTs, loops): only the mask of a whole value goes on
+
+Where sums, reads and picks lead, the operation says itself: what it makes of ones and zeros is zero where no path leads. (A
+primitive whose parameters decide has a function of them as its `reach`.) In forward mode a rule is taken for the linear
+program that it is (masked_rules.py).
+
+Invariants: a number that happens to be zero is no mask, so `sqrt(x)**2` at 0 and `0*log(x)` stay NaN; the mask of a sum is the
+*or* of its terms' masks, and a term without a mask makes it all True. A value beside a mask may be *dirty*: what it holds at
+masked elements is not zero yet, and nobody looks at it. `clean` selects the zeros before anything is added or read across
+elements, so a chain of products costs one select, as it did when the transpose of `select` began it. Masks are lazy: bools are
+computed when they are first asked for, and `needed` says beforehand where a later factor could be infinite; masks that would
+end elsewhere do not begin. Trap: masks of masks of ... nest as deep as the program is long, hence `DEEP`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from funcad.ir.aval import Aval, StackAval, aval_of, shape_of
+from funcad.ir.jaxpr import Literal, Var
+from funcad.ir.place import near
+from funcad.primitives.comparison import and_, ne, not_, or_, select
+from funcad.primitives.conversion import convert
+from funcad.primitives.shape import broadcast_to, full
+
+__all__ = [
+    "CALM",
+    "EVERY",
+    "WHOLE",
+    "LazyBools",
+    "Mask",
+    "bools_of",
+    "clean",
+    "either",
+    "handed_on",
+    "harmless",
+    "kinds_of",
+    "mask_of",
+    "needed",
+    "nonzero",
+    "numbers_of",
+    "reach_of",
+    "transposed",
+]
+
+WHOLE, EVERY = 1, 2  # what is needed of a mask: only whether the whole value is zero, or which elements
+CALM = frozenset([None, "pointwise", "sums"])  # no mask begins here
+DEEP = 50  # lazy bools are computed when they would nest deeper
+
+
+class LazyBools:
+    """Lazy bools: of the value's shape, or one for the whole of it."""
+
+    __slots__ = ("made", "make", "depth", "fixed", "without", "partner")
+
+    def __init__(self, make: Callable[[], Any], *of: LazyBools | None, fixed: bool = False, without: Any = None):
+        self.made: Any = None
+        self.fixed: bool = fixed and all([b is None or b.fixed for b in of])  # by shapes and parameters alone
+        self.partner: tuple[LazyBools, Mask | None] | None = None  # those of the other branch, and the mask of both together
+        self.without = without  # the bools that these are the opposite of, if they have it
+        self.make: Callable[[], Any] | None = make
+        self.depth: int = 1 + max([b.depth for b in of if b is not None and b.make is not None], default=0)
+        if self.depth > DEEP:
+            self.get()
+
+    def get(self, shape: tuple | None = None) -> Any:
+        """The bools; broadcast, if a shape is given."""
+        if self.make is not None:
+            self.made, self.make = self.make(), None
+        return self.made if shape is None else broadcast_to(self.made, shape)
+
+
+class Mask:
+    """Where a path leads. `whole`: to all elements or to none; `dirty`: elsewhere the value is not zero yet."""
+
+    __slots__ = ("bools", "whole", "dirty")
+
+    def __init__(self, bools: LazyBools, whole: bool, dirty: bool):
+        self.bools = bools
+        self.whole = whole
+        self.dirty = dirty
+
+    def with_dirt(self, dirty: bool) -> Mask:
+        return self if dirty == self.dirty else Mask(self.bools, self.whole, dirty)
+
+    def combined(self, operation: Callable[[Any, Any], Any], other: Mask, shape: tuple, dirty: bool) -> Mask:
+        a, b = self.bools, other.bools
+        if a is b:
+            return self.with_dirt(dirty)
+        whole = self.whole and other.whole
+        wide = None if whole else shape
+        return Mask(LazyBools(lambda: operation(a.get(wide), b.get(wide)), a, b, fixed=True), whole, dirty)
+
+
+def clean(value: Any, mask: Mask | None) -> Any:
+    """The value with its masked elements zero."""
+    if mask is None or not mask.dirty:
+        return value
+    shape = shape_of(value)
+    without = mask.bools.without
+    if without is not None:
+        return select(broadcast_to(without, shape), 0.0, value)
+    bools = mask.bools.get(shape)
+    if type(bools) is np.ndarray or type(bools) is np.bool_:
+        if bools.all():
+            return value
+        (bools,) = near([bools], [value])
+    return select(bools, value, 0.0)
+
+
+def mask_of(bools: Any, whole: bool) -> Mask:
+    """The mask of a value that may be dirty, from another program."""
+    made = LazyBools(lambda: bools)
+    return Mask(made, whole, True)
+
+
+def kinds_of(values: Sequence[Any], masks: Sequence[Mask | None]) -> tuple[tuple, list[Any]]:
+    """What there is of each tangent or cotangent (None: nothing; 0: no mask; WHOLE or EVERY), and the masks' bools."""
+    kinds = tuple([None if c is None else 0 if m is None else WHOLE if m.whole else EVERY for c, m in zip(values, masks)])
+    given = [(v, m) for v, m in zip(values, masks) if v is not None and m is not None]
+    return kinds, [m.bools.get(() if m.whole else shape_of(v)) for v, m in given]
+
+
+def either(a: Mask | None, b: Mask | None, shape: tuple) -> Mask | None:
+    """The mask of a sum of clean values."""
+    if a is None or b is None:
+        return None
+    if a.bools.partner is not None and a.bools.partner[0] is b.bools:
+        both = a.bools.partner[1]
+        return both and both.with_dirt(False)
+    return a.combined(or_, b, shape, False)
+
+
+def reach_of(primitive: Any, params: dict[str, Any]) -> str | None:
+    reach = primitive.reach
+    return reach(**params) if callable(reach) else reach
+
+
+# -- reverse mode
+
+
+def needed(
+    equations: Sequence[Any], linear: set[Var], wanted: dict[Var, int], given: bool = False
+) -> dict[Var, int] | None:
+    """What is needed of the masks of cotangents, by variable; None if there are none, because no mask begins in this program.
+
+    `linear`: the linear inputs, to which results are added; `wanted`: what is needed of their masks; `given`: are there masks
+    of the outputs' cotangents?
+    """
+    begins = given or bool(wanted)
+    if not begins and all([e.primitive.reach in CALM and e.primitive.needs is None for e in equations]):
+        return None
+    need = dict(wanted)
+    for primitive, atoms, params, outputs, _ in equations:
+        flags = [a in linear for a in atoms]
+        if not any(flags):
+            continue
+        linear.update(outputs)
+        if primitive.needs is not None:
+            levels = primitive.needs(tuple(flags), tuple([need.get(a, 0) for a in atoms]), **params)
+            need.update([(v, n) for v, n in zip(outputs, levels) if n and type(v.aval) is not StackAval])
+            begins = begins or any([a in need for a in atoms])
+            continue
+        reach = reach_of(primitive, params)
+        level = 0
+        for a, lin in zip(atoms, flags):
+            if lin:
+                level = max(level, need.get(a, 0))
+            elif reach == "pointwise":
+                if type(a) is not Literal or not harmless(a.value):
+                    level = EVERY
+            elif reach is None:
+                level = level or WHOLE
+        if level:
+            begins = begins or reach not in CALM
+            for v in outputs:
+                if type(v.aval) is not StackAval:
+                    need[v] = level if reach is not None else WHOLE
+    return need if begins else None
+
+
+def harmless(x: Any) -> bool:
+    """Is the product with this literal zero if the other factor is, and the quotient?"""
+    return x - x == 0 != x
+
+
+def transposed(
+    equation: Any, inputs: Sequence[Any], ct: Any, given: Sequence[Mask | None], need: dict[Var, int]
+) -> list[tuple[Any, Mask | None]]:
+    """The transpose of an equation: each input's cotangent, and its mask where one is needed. `given`: the outputs' masks."""
+    primitive, atoms, params, _, _ = equation
+    if primitive.masked is not None:
+        wanted = [need.get(x, 0) if type(x) is Var else 0 for x in inputs]
+        if any(given) or any(wanted):
+            return primitive.masked(ct, given, wanted, *inputs, **params)
+    if primitive.multiple:
+        return [(c, None) for c in primitive.transpose([clean(c, m) for c, m in zip(ct, given)], *inputs, **params)]
+    reach, (mask,), shape = reach_of(primitive, params), given, shape_of(ct)
+    if mask is not None and mask.bools.fixed and not mask.dirty and mask.bools.get().all():
+        mask = None  # the parts that were read are all
+    dirty, whole = mask is not None and mask.dirty, mask is not None and mask.whole
+    masks: Sequence[Mask | None]
+
+    def rule(ct: Any) -> Sequence[Any]:
+        return primitive.transpose(ct, *inputs, **params)
+
+    if reach == "choice" and all([type(x) is not Var or x.aval.shape == shape for x in inputs]):
+        masks = _chosen(inputs, mask, shape)
+        cts: Sequence[Any] = [None if m is None else ct for m in masks]
+    elif mask is None and (reach in CALM or reach == "choice" or reach == "moves" and not _unread(inputs, ct)):
+        return [(c, None) for c in rule(ct)]
+    elif reach == "pointwise":
+        factors = any([type(x) is not Var and not (type(a) is Literal and harmless(x)) for a, x in zip(atoms, inputs)])
+        if dirty and not factors and len(inputs) > 1:
+            ct, dirty = clean(ct, mask), False  # once, before it goes to both
+        masks = [mask and mask.with_dirt(dirty or factors)] * len(inputs)
+        cts = rule(ct)
+    elif whole and (reach in CALM or not _unread(inputs, ct)):
+        masks = [mask and mask.with_dirt(True)] * len(inputs)
+        cts = rule(ct)
+    elif reach is None or reach == "choice":
+        return [(c, None) for c in rule(clean(ct, mask))]
+    elif reach == "moves":
+        masks = _several(lambda: rule(bools_of(mask, shape)), len(inputs), mask, dirty, primitive.structural)
+        cts = rule(ct)
+    else:
+        aval = Aval(shape, aval_of(ct).dtype)
+        masks = _several(lambda: map(nonzero, rule(numbers_of(mask, aval))), len(inputs), mask, False, False)
+        cts = rule(clean(ct, mask))
+    return [handed_on(x, c, m, need) for x, c, m in zip(inputs, cts, masks)]
+
+
+def handed_on(x: Any, ct: Any, mask: Mask | None, need: dict[Var, int]) -> tuple[Any, Mask | None]:
+    """A cotangent and its mask, or the clean cotangent, if nobody needs the mask."""
+    if ct is None or mask is None or type(x) is not Var:
+        return ct, None
+    if need.get(x, 0) < (WHOLE if mask.whole else EVERY):
+        return clean(ct, mask), None
+    return ct, mask
+
+
+def _unread(inputs: Sequence[Any], ct: Any) -> bool:
+    """May operands of this operation have elements that do not reach the result?"""
+    return sum([(x.aval if type(x) is Var else aval_of(x)).size for x in inputs]) > aval_of(ct).size
+
+
+def _chosen(inputs: Sequence[Any], mask: Mask | None, shape: tuple) -> list[Mask | None]:
+    pred = inputs[0]
+    masks: list[Mask | None] = [None]
+    for x, bools in zip(inputs[1:], (LazyBools(lambda: pred), LazyBools(lambda: not_(pred), without=pred))):
+        own = Mask(bools, not shape, True) if type(x) is Var else None
+        masks.append(own if own is None or mask is None else own.combined(and_, mask, shape, True))
+    first, second = masks[1:]
+    if first is not None and second is not None:
+        first.bools.partner, second.bools.partner = (second.bools, mask), (first.bools, mask)
+    return masks
+
+
+def bools_of(mask: Mask | None, shape: tuple) -> Any:
+    return np.broadcast_to(True, shape) if mask is None else mask.bools.get(shape)
+
+
+def numbers_of(mask: Mask | None, aval: Aval) -> Any:
+    return full(aval, 1) if mask is None else convert(mask.bools.get(aval.shape), aval.dtype)
+
+
+def nonzero(x: Any) -> Any:
+    return None if x is None else ne(x, 0.0)
+
+
+def _several(compute: Callable[[], Iterable[Any]], n: int, of: Mask | None, dirty: bool, fixed: bool) -> list[Mask]:
+    """The masks of n operands, made of one mask, which `compute` gives all at once."""
+    found: list[Any] = []
+
+    def one(i: int) -> Any:
+        found.extend(() if found else compute())
+        return found[i]
+
+    return [Mask(LazyBools(partial(one, i), None if of is None else of.bools, fixed=fixed), False, dirty) for i in range(n)]
