@@ -113,4 +113,5 @@ call_p = Primitive(
     transpose=_transpose,
     batch=_batch,
     multiple=True,
+    may_share=True,
 )

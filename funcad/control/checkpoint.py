@@ -47,6 +47,7 @@ name_p = Primitive(
     jvp=lambda tangents, out, x, *, name: tangents[0],
     transpose=lambda ct, x, *, name: [ct],
     batch=lambda size, args, batched, *, name: (name_p(args[0], name=name), True),
+    may_share=True,
 )
 
 
@@ -277,6 +278,7 @@ checkpoint_p = Primitive(
     batch=_batch,
     multiple=True,
     barrier=True,
+    may_share=True,
 )
 
 

@@ -320,6 +320,7 @@ cond_p = Primitive(
     transpose=_transpose,
     batch=_batch,
     multiple=True,
+    may_share=True,
 )
 
 

@@ -473,4 +473,5 @@ scan_p = Primitive(
     batch=_batch,
     multiple=True,
     ready=lambda *avals, **params: lambda *args: scan_in_python(np, args, **params),
+    may_share=True,
 )

@@ -34,6 +34,7 @@ add_p = elementwise(
     lambda tangents, out, x, y: _add_tangents(*tangents),
     transpose=lambda ct, x, y: [ct if is_linear(x) else None, ct if is_linear(y) else None],
     emit=lambda e, x, y: e.add(x, y),
+    commutes="bits",  # except for which NaN comes out of two
     weak=True,
 )
 sub_p = elementwise(
@@ -50,6 +51,7 @@ mul_p = elementwise(
     lambda tangents, out, x, y: _mul_tangents(tangents[0], tangents[1], x, y),
     transpose=lambda ct, x, y: _mul_transpose(ct, x, y),
     emit=lambda e, x, y: e.mul(x, y),
+    commutes="bits",  # except for which NaN comes out of two
     weak=True,
 )
 

@@ -52,6 +52,7 @@ convert_p: Primitive = Primitive(  # weak: from one kind of Python scalar to ano
     transpose=_convert_transpose,
     batch=_convert_batch,
     emit=lambda e, x, *, dtype, weak=False: e.convert(x, dtype),
+    label="cast",
 )
 
 
@@ -75,6 +76,7 @@ stop_gradient_p: Primitive = Primitive(
     jvp=lambda tangents, out, x: None,
     batch=lambda size, args, batched: (stop_gradient_p(args[0]), True),
     emit=lambda e, x: x,
+    may_share=True,
 )
 
 
@@ -99,6 +101,7 @@ real_p = elementwise(
     transpose=lambda ct, x: [convert(ct, x.aval.dtype)],
     dtype=REAL,
     weak=True,
+    may_share=True,
 )
 imag_p = elementwise(
     "imag",
@@ -107,6 +110,7 @@ imag_p = elementwise(
     transpose=lambda ct, x: [conj(make_complex(0.0, ct))],
     dtype=REAL,
     weak=True,
+    may_share=True,
 )
 conj_p = elementwise("conj", np.conjugate, [lambda t, out, x: conj(t)], transpose=lambda ct, x: [conj(ct)])
 
@@ -167,6 +171,7 @@ bitcast_p: Primitive = Primitive(
     _bitcast_impl,
     _bitcast_abstract,
     batch=lambda size, args, batched, *, dtype: (bitcast_p(args[0], dtype=dtype), True),
+    may_share=True,
 )
 
 

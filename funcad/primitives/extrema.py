@@ -36,6 +36,7 @@ maximum_p = elementwise(
         lambda t, out, x, y: _share(t, out, lt(x, y), gt(x, y)),
     ],
     emit=lambda e, x, y: e.maximum(x, y),
+    commutes="value",
 )
 minimum_p = elementwise(
     "minimum",
@@ -45,6 +46,7 @@ minimum_p = elementwise(
         lambda t, out, x, y: _share(t, out, gt(x, y), lt(x, y)),
     ],
     emit=lambda e, x, y: e.minimum(x, y),
+    commutes="value",
 )
 fmax_p = elementwise(
     "fmax",
@@ -54,6 +56,7 @@ fmax_p = elementwise(
         lambda t, out, x, y: _larger(t, or_(lt(x, y), isnan(x)), or_(gt(x, y), isnan(y))),
     ],
     emit=lambda e, x, y: e.fmax(x, y),
+    commutes="value",
 )
 fmin_p = elementwise(
     "fmin",
@@ -63,6 +66,7 @@ fmin_p = elementwise(
         lambda t, out, x, y: _larger(t, or_(gt(x, y), isnan(x)), or_(lt(x, y), isnan(y))),
     ],
     emit=lambda e, x, y: e.fmin(x, y),
+    commutes="value",
 )
 
 

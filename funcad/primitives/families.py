@@ -145,6 +145,8 @@ def elementwise(
     dtype: Any = SAME,
     weak: bool = False,
     abstract_eval: Callable[..., Any] | None = None,
+    commutes: str | None = None,
+    may_share: bool = False,
 ) -> Primitive:
     """A primitive that works element by element.
 
@@ -167,6 +169,8 @@ def elementwise(
         emit=emit,
         ufunc=ufunc,
         inplace=ufunc,
+        commutes=commutes,
+        may_share=may_share,
     )
     return primitive
 

@@ -75,6 +75,7 @@ basic_index_p = structural(
     lambda ct, x, *, index: basic_place_p(ct, index=index, shape=x.shape),
     lambda size, x, *, index: basic_index_p(x, index=_batched_index(size, index)),
     silent=True,
+    free=True,
 )
 basic_place_p = structural(  # zeros of a shape, with x at the index
     "basic_place",
@@ -277,6 +278,7 @@ dynamic_slice_p = Primitive(
     jvp=lambda tangents, out, x, *starts, sizes: dynamic_slice(tangents[0], starts, sizes),
     transpose=_dynamic_slice_transpose,
     batch=_dynamic_slice_batch,
+    may_share=True,
 )
 
 

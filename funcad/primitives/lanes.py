@@ -73,6 +73,7 @@ pick_lanes_p = Primitive(
     jvp=lambda tangents, out, x, mask: _keep_lanes(tangents[0], mask),
     transpose=lambda ct, x, mask: [_keep_lanes(ct, mask), None],  # results of idle lanes are dropped: zero cotangents
     batch=_pick_batch,
+    may_share=True,
 )
 
 

@@ -61,6 +61,7 @@ device_put_p = Primitive(
     jvp=lambda tangents, out, x, **params: device_put_p(tangents[0], **params),
     transpose=_back,
     batch=lambda size, args, batched, **params: (device_put_p(args[0], **params), True),
+    may_share=True,
 )
 
 

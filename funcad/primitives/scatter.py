@@ -113,6 +113,7 @@ gather_p = Primitive(
     jvp=lambda tangents, out, x, *indices, **params: gather(tangents[0], *indices, **params),
     transpose=_gather_transpose,
     batch=_gather_batch,
+    may_share=lambda x, *indices: not any([i.shape for i in indices]),  # then it is a basic index
 )
 
 

@@ -64,6 +64,7 @@ def _broadcast_batch(size: int, x: Any, *, shape: tuple, axes: tuple) -> Any:
 broadcast_in_dim_p = structural(
     "broadcast_in_dim", _broadcast_impl, _broadcast_abstract, _broadcast_transpose, _broadcast_batch,
     silent=True,
+    free=True,
 )
 
 
@@ -124,6 +125,7 @@ reshape_p = structural(
     lambda ct, x, *, shape: reshape(ct, shape=x.shape),
     lambda size, x, *, shape: reshape(x, shape=(size, *shape)),
     silent=True,
+    free=True,
 )
 
 
@@ -145,6 +147,7 @@ transpose_p = structural(
     lambda ct, x, *, perm: transpose(ct, perm=tuple(int(i) for i in np.argsort(perm))),
     lambda size, x, *, perm: transpose(x, perm=(0, *[i + 1 for i in perm])),
     silent=True,
+    free=True,
 )
 
 
@@ -233,6 +236,7 @@ slice_p = structural(
     _slice_transpose,
     _slice_batch,
     silent=True,
+    free=True,
 )
 
 
@@ -270,6 +274,7 @@ rev_p = structural(
     lambda ct, x, *, axes: rev(ct, axes=axes),
     lambda size, x, *, axes: rev(x, axes=tuple([a + 1 for a in axes])),
     silent=True,
+    free=True,
 )
 
 

@@ -9,8 +9,6 @@ from functools import lru_cache, partial
 from math import prod
 from typing import Any
 
-import numpy as np
-
 from funcad.ir.locks import SMALL
 from funcad.primitives import arithmetic, conversion, extrema, reduction, shape, transcendental
 from funcad.primitives.arithmetic import add_p, mul_p, neg_p, sub_p
@@ -32,7 +30,6 @@ _UNARY = "sin cos tan exp exp2 expm1 log log2 log10 log1p sinh cosh tanh arcsin 
 ROWS |= {getattr(transcendental, f"{n}_p") for n in _UNARY.split()}
 ROWS |= {reduction.reduce_max_p, reduction.reduce_min_p, extrema.maximum_p, extrema.minimum_p, select_p}
 NO_PLAN: tuple = (None,)
-_FOLDS = {reduction.reduce_sum_p: np.add, reduction.reduce_max_p: np.maximum, reduction.reduce_min_p: np.minimum}
 plans: dict[tuple, tuple] = {}  # (primitive, shape, axis) -> how NumPy does it, and the parameters, also of keeping the axes
 _MOST_PLANS = 1000
 
@@ -46,7 +43,7 @@ def reduction_plan(primitive: Any, shape: tuple, axis: int | None) -> tuple:
         axes = tuple(range(rank)) if axis is None else (axis % rank,)
         params = {"axes": axes}
         kept = {"shape": tuple([1 if i in axes else n for i, n in enumerate(shape)])}
-        run = partial(_FOLDS[primitive].reduce, axis=axes if rank > 1 and axis is None else axes[0])
+        run = partial(primitive.reduction.ufunc.reduce, axis=axes if rank > 1 and axis is None else axes[0])
         plan = run, params, frozen(params), kept, frozen(kept)
     plans[primitive, shape, axis] = plan
     return plan

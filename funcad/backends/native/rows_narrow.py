@@ -16,8 +16,8 @@ import numpy as np
 
 from funcad.backends.native import ir
 from funcad.backends.native.emitter import Lane
-from funcad.backends.native.rows_base import Base, Places, is_product, kind_of
-from funcad.backends.native.rows_plan import REDUCTIONS, RowPlan, cost, variables
+from funcad.backends.native.rows_base import Base, Places, is_product
+from funcad.backends.native.rows_plan import RowPlan, cost, kind_of, variables
 from funcad.backends.native.target import Host, lanes_of
 from funcad.ir.jaxpr import Equation, Literal, Var
 
@@ -109,7 +109,7 @@ class NarrowRows(Base):
         for equation in plan.jaxpr.equations:
             (out,) = equation.outputs
             kind = plan.kind[out]
-            if equation.primitive.name not in REDUCTIONS:
+            if kind_of(equation) is None:
                 for place in range(self.n) if kind in ("full", "column") else (None,):
                     lanes = [None if type(a) is Literal else self.lane(a, place) for a in equation.inputs]
                     self.known[out, place] = self.broadcast(equation, lanes)

@@ -17,13 +17,14 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from funcad.backends.native.emitter import FOLDS
 from funcad.backends.native.unsupported import Unsupported
 from funcad.ir.jaxpr import Equation, Jaxpr, Literal, Var
 from funcad.ir.prune import prune
+from funcad.primitives.contraction import dot_general_p
 
-__all__ = ["Sink", "Phase", "RowPlan", "plan_rows", "REDUCTIONS", "variables", "cost"]
+__all__ = ["Sink", "Phase", "RowPlan", "plan_rows", "kind_of", "variables", "cost"]
 
-REDUCTIONS = {"reduce_sum": "sum", "reduce_max": "max", "reduce_min": "min", "dot_general": "sum"}
 KEEP = 7  # the cost from which a value is kept rather than computed again
 COSTS = dict.fromkeys(("div", "sqrt", "mod", "floor_divide", "reciprocal", "rsqrt", "fmod"), 5) | dict.fromkeys(
     (
@@ -32,6 +33,14 @@ COSTS = dict.fromkeys(("div", "sqrt", "mod", "floor_divide", "reciprocal", "rsqr
     ).split(),
     25,
 )
+
+
+def kind_of(equation: Equation) -> str | None:
+    """What a reduction, or a product with a vector, does with its elements; None for other equations."""
+    if equation.primitive is dot_general_p:
+        return "sum"
+    reduction = equation.primitive.reduction
+    return None if reduction is None else FOLDS[reduction.ufunc]
 
 
 def cost(equation: Equation) -> int:
@@ -92,7 +101,7 @@ class RowPlan:
         operands = list(variables(equation))
         level = max([self.level[a] for a in operands], default=0)
         name, kind = equation.primitive.name, self.kind[out]
-        if name in REDUCTIONS:
+        if kind_of(equation) is not None:
             if kind == "row":
                 self._place(out, level + 1, True, False)
                 self.slots[out] = len(self.slots)
@@ -112,7 +121,7 @@ class RowPlan:
         for equation in self.jaxpr.equations:
             (out,) = equation.outputs
             kind, level = self.kind[out], self.level[out]
-            if equation.primitive.name in REDUCTIONS:
+            if kind_of(equation) is not None:
                 if kind == "row":
                     phases[level - 1].sinks.append(Sink("reduction", out, equation))
                 elif kind == "column":
@@ -247,7 +256,7 @@ def _kinds(jaxpr: Jaxpr) -> dict[Var, str]:
                 raise Unsupported("a product that is not of a full value with a vector")
             say(operands[1], "column" if along else "row")
             say(out, "row" if along else "column")
-        elif name in REDUCTIONS:
+        elif kind_of(equation) is not None:
             (x,) = operands
             if x.aval.ndim == 1:
                 say(x, "row")
