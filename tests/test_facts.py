@@ -8,9 +8,13 @@ from typing import Any
 import numpy as np
 import pytest
 
+from funcad.backends.cost import NUMPY_NS
+from funcad.backends.native.program_cost import INSTRUCTIONS
 from funcad.ir.aval import aval_of
 from funcad.ir.primitive import Primitive, may_share
 from funcad.ir.trace import trace_function
+from funcad.primitives.atoms import ATOMS, atoms_of
+from funcad.primitives.families import elementwise
 from tests.specs import all_specs
 
 SPECS = all_specs()
@@ -108,3 +112,24 @@ def test_labels_are_the_names_in_numpys_warnings() -> None:
     labels = {p.name: p.label for p in PRIMITIVES}
     assert (labels["mul"], labels["div"], labels["mod"], labels["and"]) == ("multiply", "divide", "remainder", "bitwise_and")
     assert (labels["reduce_sum"], labels["dot_general"], labels["convert"]) == ("reduce", "matmul", "cast")
+
+
+def test_atoms_are_a_closed_list() -> None:
+    """Every `emit` asks for atoms only; each is a ufunc of NumPy's but for three; each engine has a price for it."""
+    spelled = {"neg": "negative", "abs": "absolute", "sub": "subtract", "mul": "multiply", "div": "divide", "not_": "invert"}
+    spelled |= {"mod": "remainder", "and_": "bitwise_and", "or_": "bitwise_or", "xor": "bitwise_xor"}
+    spelled |= {"shift_left": "left_shift", "shift_right": "right_shift", "eq": "equal", "ne": "not_equal"}
+    spelled |= {"lt": "less", "le": "less_equal", "gt": "greater", "ge": "greater_equal"}
+    for atom in ATOMS - {"select", "convert", "const"}:
+        assert isinstance(getattr(np, spelled.get(atom, atom)), np.ufunc), atom
+    assert set(INSTRUCTIONS) == set(NUMPY_NS) == set(ATOMS)
+    seen: set[str] = set()
+    for equation, _, _ in runs():
+        seen.update(atoms_of(equation))  # raises if `emit` asks for anything else
+    assert seen >= {"sin", "mul", "select", "exp", "and_", "maximum"}
+    with pytest.raises(AttributeError, match="no atom"):
+        atoms_of(np_equation(elementwise("bad", np.sin, emit=lambda e, x: e.no_such_atom(x))))
+
+
+def np_equation(primitive: Primitive) -> Any:
+    return trace_function(lambda x: [primitive(x)], [aval_of(np.ones(2))], name="one")[0].equations[0]

@@ -18,7 +18,7 @@ from math import prod
 from typing import Any
 
 from funcad.backends import tile_rules
-from funcad.backends.cost import _TRANSCENDENTAL
+from funcad.backends.cost import numpy_ns
 from funcad.backends.memory import Storage, Value, deaths
 from funcad.backends.text import Block, dtype_text, shape_text
 from funcad.backends.workers import parallel
@@ -30,7 +30,6 @@ SMALL = 256 * 1024  # bytes of a full array, below which a group is plain lines
 TILE_BYTES = 256 * 1024  # of one full array's tile
 WIDEST = 64 * 1024  # elements of one slice, beyond which a group is not cut along that axis
 THREADED_NS = 300_000  # estimated time from which on threads pay
-_NS = {"sin": 10.0, "cos": 10.0, "tan": 12.0, "pow": 15.0, "sqrt": 1.0, "div": 0.8}
 
 
 def write(e: Any, equation: Equation, operands: list[Value], env: dict, dying: list[Value], rows: dict) -> bool:
@@ -451,8 +450,6 @@ class _Group:
         for q in self.equations:
             if self.role_of(q.outputs[0]) != "full":
                 continue
-            if q.primitive.name in _TRANSCENDENTAL:
-                heavy += _NS.get(q.primitive.name, 4.0)
-            else:
-                light += _NS.get(q.primitive.name, 0.4)
+            more = numpy_ns(q)
+            heavy, light = heavy + more[0], light + more[1]
         return heavy >= light and (heavy + light) * prod(self.plan.shape) >= THREADED_NS

@@ -82,6 +82,7 @@ class Primitive:
         "structural",
         "silent",
         "ready",
+        "reach",
         "commutes",
         "reduction",
         "may_share",
@@ -112,6 +113,7 @@ class Primitive:
         structural: bool = False,
         silent: bool = False,
         ready: Callable[..., Any] | None = None,
+        reach: str | None = None,
         commutes: str | None = None,
         reduction: Reduction | None = None,
         may_share: bool | Callable[..., bool] = False,
@@ -137,6 +139,7 @@ class Primitive:
         self.structural = structural  # linear in its only operand: tangents go through the same operation
         self.silent = silent  # moves or compares numbers: NumPy has nothing to warn of
         self.ready = ready  # ready(*avals, **params): `impl` on NumPy for exactly these operands, worked out beforehand
+        self.reach = reach  # how elements of the operands reach the result, see transforms/masks.py
         self.commutes = commutes  # swapped operands give the same "bits", or the same "value" (but for the sign of a zero)
         self.reduction = reduction
         self.may_share = may_share or free  # see the function `may_share`

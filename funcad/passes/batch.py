@@ -23,6 +23,7 @@ from funcad.ir.jaxpr import Equation, Jaxpr, Literal, Var, equation_has_effects
 from funcad.passes.fuse import fuse, matrices
 from funcad.passes.lift import lifted, turns
 from funcad.passes.subprograms import kind_of, with_subprograms
+from funcad.primitives.atoms import ELEMENTARY, atoms_of
 from funcad.primitives.fused import fused_p
 
 __all__ = ["batch", "grouped", "layouts"]
@@ -35,11 +36,7 @@ _FOLDS = frozenset([np.add, np.multiply, np.maximum, np.minimum])
 _MOVES = frozenset(
     "basic_index slice rev reshape transpose concatenate pad basic_place place_sum basic_update dot_general".split()
 )
-_CHEAP = frozenset(
-    "neg add sub mul div square sqrt reciprocal select eq ne lt le gt ge and or xor not convert abs sign maximum minimum clip "
-    "isnan isinf isfinite copysign stop_gradient relu integer_pow mul_add floor ceil rint trunc".split()
-)
-_ELEMENTARY = 12  # what any other element operation counts for
+_ELEMENTARY = 12  # what an elementary function counts for, in other operations
 
 
 def grouped(jaxpr: Jaxpr) -> Jaxpr:
@@ -128,7 +125,7 @@ class _Batch:
             return prod(equation.inputs[0].aval.shape[1:])
         if name in _MOVES or name == "broadcast_in_dim":
             return count * (len(equation.inputs) - 1)
-        return count * (1 if name in _CHEAP else _ELEMENTARY)
+        return count * sum([_ELEMENTARY if atom in ELEMENTARY else 1 for atom in atoms_of(equation)])
 
     def _belongs(self, equation: Equation) -> bool:
         """Can one example's result be computed from that example alone?"""

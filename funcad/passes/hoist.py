@@ -29,16 +29,13 @@ from funcad.ir.trace import trace_function
 from funcad.passes.accumulate import Accumulations
 from funcad.passes.split_up import split_up
 from funcad.passes.subprograms import kind_of, split
+from funcad.primitives.atoms import is_elementary
 from funcad.primitives.contraction import dot_general_p
 
 __all__ = ["hoist"]
 
 MEMORY = 4
 SMALL = 4096  # bytes up to which a value's operations cost more to start than to run
-ELEMENTARY = frozenset(
-    "exp exp2 expm1 log log2 log10 log1p sin cos tan arcsin arccos arctan arctan2 sinh cosh tanh arcsinh arccosh arctanh "
-    "logistic logaddexp logaddexp2 pow erf erfc erfinv lgamma digamma softplus safe_log".split()
-)
 
 
 def bytes_of(aval: Any) -> int:
@@ -181,7 +178,7 @@ class Loop:
 
         Cheap operations by themselves stay in the loop, where a compiled loop does them on the way.
         """
-        if not any([e.primitive.name in ELEMENTARY for e in found]):
+        if not any(map(is_elementary, found)):
             return False
         ys = [e.outputs[0] for e in found if e.outputs[0] in self.ys]
         costs = [self.cost(a) for a in inputs]

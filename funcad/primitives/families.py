@@ -169,6 +169,7 @@ def elementwise(
         emit=emit,
         ufunc=ufunc,
         inplace=ufunc,
+        reach="pointwise",
         commutes=commutes,
         may_share=may_share,
     )
