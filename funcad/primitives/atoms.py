@@ -1,7 +1,7 @@
 """Atoms: what one element of an operation is made of, and hence what it costs.
 
 Idea: `emit` says the one formula of an element by calling methods of a writer (`e.mul(t, e.exp(x))`). Here the writer writes
-nothing and counts: each different call is an atom. Whoever has to guess what a program costs adds up atoms, with a price list
+nothing: it records the calls, each once. Whoever has to guess what a program costs adds up atoms, with a price list
 of its own engine, and knows a new operation as soon as it is declared. Invariant: the list of atoms is closed; each is a ufunc
 of NumPy's, or one of `select`, `convert` and `const`. Trap: operations that work element by element, but have no formula
 (special functions), count as one elementary function.
@@ -10,31 +10,53 @@ of NumPy's, or one of `select`, `convert` and `const`. Trap: operations that wor
 from __future__ import annotations
 
 from functools import lru_cache
-from typing import Any
+from typing import Any, NamedTuple
+
+import numpy as np
 
 from funcad.ir.primitive import Primitive
 
-__all__ = ["ATOMS", "ELEMENTARY", "atoms_of", "is_elementary"]
+__all__ = ["ATOMS", "ELEMENTARY", "UFUNCS", "Formula", "atoms_of", "formula_of", "is_elementary"]
 
-ELEMENTARY = frozenset(  # the functions that are not arithmetic
-    "exp exp2 expm1 log log2 log10 log1p sin cos tan arcsin arccos arctan arctan2 sinh cosh tanh arcsinh arccosh arctanh "
-    "logaddexp logaddexp2 pow cbrt hypot".split()
-)
-ATOMS = ELEMENTARY | frozenset(
-    "neg abs sign add sub mul div floor_divide mod fmod reciprocal sqrt maximum minimum fmax fmin copysign floor ceil rint "
-    "trunc eq ne lt le gt ge and_ or_ xor not_ shift_left shift_right logical_and logical_or logical_xor logical_not isnan "
-    "isinf isfinite signbit select convert const".split()
-)
+UFUNCS: dict[str, np.ufunc] = {
+    "neg": np.negative, "abs": np.absolute, "sign": np.sign, "add": np.add, "sub": np.subtract, "mul": np.multiply,
+    "div": np.true_divide, "floor_divide": np.floor_divide, "mod": np.remainder, "fmod": np.fmod, "reciprocal": np.reciprocal,
+    "sqrt": np.sqrt, "cbrt": np.cbrt, "pow": np.power, "hypot": np.hypot, "maximum": np.maximum, "minimum": np.minimum,
+    "fmax": np.fmax, "fmin": np.fmin, "copysign": np.copysign, "floor": np.floor, "ceil": np.ceil, "rint": np.rint,
+    "trunc": np.trunc, "eq": np.equal, "ne": np.not_equal, "lt": np.less, "le": np.less_equal, "gt": np.greater,
+    "ge": np.greater_equal, "and_": np.bitwise_and, "or_": np.bitwise_or, "xor": np.bitwise_xor, "not_": np.invert,
+    "shift_left": np.left_shift, "shift_right": np.right_shift, "logical_and": np.logical_and, "logical_or": np.logical_or,
+    "logical_xor": np.logical_xor, "logical_not": np.logical_not, "isnan": np.isnan, "isinf": np.isinf,
+    "isfinite": np.isfinite, "signbit": np.signbit, "exp": np.exp, "exp2": np.exp2, "expm1": np.expm1, "log": np.log,
+    "log2": np.log2, "log10": np.log10, "log1p": np.log1p, "logaddexp": np.logaddexp, "logaddexp2": np.logaddexp2,
+    "sin": np.sin, "cos": np.cos, "tan": np.tan, "arcsin": np.arcsin, "arccos": np.arccos, "arctan": np.arctan,
+    "arctan2": np.arctan2, "sinh": np.sinh, "cosh": np.cosh, "tanh": np.tanh, "arcsinh": np.arcsinh, "arccosh": np.arccosh,
+    "arctanh": np.arctanh,
+}  # fmt: skip
+ATOMS = frozenset([*UFUNCS, "select", "convert", "const"])
+ELEMENTARY = frozenset([name for name in UFUNCS if name[:3] in ("exp", "log", "sin", "cos", "tan", "arc")])
+ELEMENTARY = ELEMENTARY - {name for name in UFUNCS if name.startswith("logical")} | {"pow", "cbrt", "hypot"}
 
 
-class _Counter:
-    """A writer that writes nothing: a value is its number among the calls that differ."""
+class Formula(NamedTuple):
+    """One element of a result: calls of atoms, `(name, *operands)`, in order, and the number of the one that is the result.
+
+    An operand is the number of an earlier call, or minus the number of operands of the equation that follow it, itself
+    included (-1 is the last one). A `const` has a Python number instead, the second operand of a `convert` is a dtype.
+    """
+
+    calls: list[tuple]
+    result: int
+
+
+class _Recorder:
+    """A writer that writes the calls down: a value is its number among the calls that differ."""
 
     def __init__(self) -> None:
-        self.calls: dict[tuple, int] = {}
+        self.calls: dict[tuple, int] = {}  # by name, operands and their types: 1 and 1.0 differ
 
     def call(self, name: str, *args: Any) -> int:
-        return self.calls.setdefault((name, *args), len(self.calls))
+        return self.calls.setdefault((name, args, tuple(map(type, args))), len(self.calls))
 
     def __getattr__(self, name: str) -> Any:
         if name not in ATOMS:
@@ -49,10 +71,15 @@ class _Counter:
 
 
 @lru_cache(maxsize=1024)
-def _counted(primitive: Primitive, operands: int, params: tuple) -> tuple[str, ...]:
-    counter = _Counter()
-    primitive.emit(counter, *range(-operands, 0), **dict(params))  # type: ignore[misc]
-    return tuple([name for name, *_ in counter.calls if name != "const"])
+def _recorded(primitive: Primitive, operands: int, params: tuple) -> Formula:
+    recorder = _Recorder()
+    result = primitive.emit(recorder, *range(-operands, 0), **dict(params))  # type: ignore[misc]
+    return Formula([(name, *args) for name, args, _ in recorder.calls], result)
+
+
+def formula_of(equation: Any) -> Formula:
+    """The formula of an element of an equation's result; its primitive has an `emit`."""
+    return _recorded(equation.primitive, len(equation.inputs), tuple(equation.params.items()))
 
 
 def atoms_of(equation: Any) -> tuple[str, ...]:
@@ -63,8 +90,9 @@ def atoms_of(equation: Any) -> tuple[str, ...]:
     >>> [atoms_of(e) for e in funcad.make_jaxpr(lambda x: np.exp(-x * x))(1.0).jaxpr.equations]
     [('neg',), ('mul',), ('exp',)]
     """
-    primitive = equation.primitive
-    return () if primitive.emit is None else _counted(primitive, len(equation.inputs), tuple(equation.params.items()))
+    if equation.primitive.emit is None:
+        return ()
+    return tuple([name for name, *_ in formula_of(equation).calls if name != "const"])
 
 
 def is_elementary(equation: Any) -> bool:
