@@ -65,9 +65,14 @@ class _Recorder:
 
     def integer_pow(self, x: Any, n: int) -> int:
         """Repeated squaring."""
-        for step in range(abs(n).bit_length() + 1):
-            x = self.call("mul", x, step)
-        return self.call("reciprocal", x) if n < 0 else x
+        power, rest = None, abs(n)
+        while rest:
+            if rest & 1:
+                power = x if power is None else self.call("mul", power, x)
+            rest >>= 1
+            x = self.call("mul", x, x) if rest else x
+        power = self.call("const", 1.0) if power is None else power
+        return self.call("reciprocal", power) if n < 0 else power
 
 
 @lru_cache(maxsize=1024)
