@@ -1,12 +1,12 @@
 """Real programs, un-jitted, beside HIPS autograd and torch: value_and_grad, Hessian products and Hessians.
 
 Idea: small benchmarks are what a library was tuned for; these programs (`benchmarks/real`) are written as users of HIPS
-autograd write theirs, and nothing is jitted. Where a library has several ways to a derivative, each is tried and the fastest is
-measured. Besides the median a row has what a user meets first: the first and second call, the worst of the calls after the first
-(and which it was), and the peak of the Python heap. Traps: on a busy machine a call may be interrupted at any time, so time is the
-processor's, of all threads, not the clock's; the objects of all peers in one process would make each garbage collection take
-0.15 s, so they are frozen out of it; tracemalloc slows everything, so peaks are measured last; torch allocates where Python
-cannot see it.
+autograd write theirs, and nothing is jitted. Where a library has several ways to a derivative, each is tried and the fastest
+is measured. Besides the median a row has what a user meets first: the first and second call, the worst of the calls after the
+first (and which it was), and the peak of the Python heap. Traps: on a busy machine a call may be interrupted at any time, so
+time is the processor's, of all threads, not the clock's; the objects of all peers in one process would make each garbage
+collection take 0.15 s, so they are frozen out of it; tracemalloc slows everything, so peaks are measured last; torch
+allocates where Python cannot see it.
 """
 
 from __future__ import annotations
@@ -84,25 +84,25 @@ def own_ways(program: Program, derivative: str) -> dict[str, Call]:
     return {derivative: lambda: g(x)}
 
 
-def autograd_ways(autograd: Any, program: Program, derivative: str) -> dict[str, Call]:
+def autograd_ways(module: Any, program: Program, derivative: str) -> dict[str, Call]:
     """The ways of autograd's users; not all of them take dictionaries."""
-    import autograd.numpy
-    import autograd.scipy.special
+    from autograd import numpy as anp
+    from autograd.scipy import special
 
-    library = Library(autograd.numpy, autograd.scipy.special, autograd.numpy.array)
+    library = Library(anp, special, anp.array)
     f, x, v = program.function(library), program.start, direction(program.start)
     if derivative == "value_and_grad":
-        g = autograd.value_and_grad(f)
+        g = module.value_and_grad(f)
         return {"value_and_grad": lambda: g(x)}
-    gradient = autograd.grad(f)
+    gradient = module.grad(f)
     if derivative == "hvp":
-        forward, reverse = autograd.make_jvp(gradient), autograd.make_hvp(f)
+        forward, reverse = module.make_jvp(gradient), module.make_hvp(f)
         ways = {"make_hvp": lambda: reverse(x)[0](v)}
         if isinstance(x, numpy.ndarray):
-            of_product = autograd.hessian_vector_product(f)
+            of_product = module.hessian_vector_product(f)
             ways |= {"make_jvp": lambda: forward(x)(v)[1], "hessian_vector_product": lambda: of_product(x, v)}
         return ways
-    hessian, rows = autograd.hessian(f), autograd.jacobian(gradient)
+    hessian, rows = module.hessian(f), module.jacobian(gradient)
     return {"hessian": lambda: hessian(x), "jacobian of grad": lambda: rows(x)}
 
 
@@ -153,7 +153,7 @@ def torch_ways(torch: Any, program: Program, derivative: str) -> dict[str, Call]
 def early_calls(call: Call) -> Early:
     """Times of the first calls. The clock is the processor's, so that an interruption does not count."""
     gc.collect()
-    times = []
+    times: list[float] = []
     start = time.perf_counter()
     while len(times) < 8 or len(times) < EARLY and time.perf_counter() - start < 4.0:
         before = time.process_time()
