@@ -15,9 +15,12 @@ from statistics import median
 from typing import Any, NamedTuple
 
 import numpy
+import scipy.special
 
 import funcad
+import funcad.scipy.special
 from benchmarks.harness import Row, main, peer
+from benchmarks.real.program import Library
 
 __all__ = ["run"]
 
@@ -35,50 +38,54 @@ class Operation(NamedTuple):
     """An operation, where it is applied, and whether it can be applied to its own result again."""
 
     what: str
-    function: Callable[[Any], Callable[[Any], Any]]
+    function: Callable[[Library], Callable[[Any], Any]]
     start: Any
     chained: bool = True
 
 
 OPERATIONS = [
-    Operation("x * c, scalar", lambda np: lambda x: x * 1.01, NUMBER),
-    Operation("x + x, scalar", lambda np: lambda x: x + x, NUMBER, False),
-    Operation("sin, scalar", lambda np: lambda x: np.sin(x), NUMBER),
-    Operation("x ** 2, scalar", lambda np: lambda x: x**2, 1.0),
-    Operation("x ** c, scalar", lambda np: lambda x: x**1.01, NUMBER),
-    Operation("c / x, scalar", lambda np: lambda x: 2.0 / x, NUMBER),
-    Operation("x * c, array", lambda np: lambda x: x * 1.01, VECTOR),
-    Operation("x * array", lambda np: lambda x: x * OTHER, VECTOR, False),
-    Operation("sin, array", lambda np: lambda x: np.sin(x), VECTOR),
-    Operation("exp, array", lambda np: lambda x: np.exp(x), VECTOR, False),
-    Operation("array / s, s a traced scalar", lambda np: lambda s: OTHER / s, NUMBER, False),
-    Operation("x / s, both traced", lambda np: lambda x: x / x[0], VECTOR, False),
-    Operation("x ** 2, array", lambda np: lambda x: x**2, VECTOR, False),
-    Operation("x ** c, array", lambda np: lambda x: x**1.01, VECTOR),
-    Operation("array ** s, s a traced scalar", lambda np: lambda s: OTHER**s, NUMBER, False),
-    Operation("where(mask, x, 0)", lambda np: lambda x: np.where(MASK, x, 0.5), VECTOR),
-    Operation("maximum(x, c)", lambda np: lambda x: np.maximum(x, 0.9), VECTOR),
-    Operation("clip", lambda np: lambda x: np.clip(x, 0.9, 1.1), VECTOR),
-    Operation("concatenate of two", lambda np: lambda x: np.concatenate([x, OTHER]), VECTOR, False),
-    Operation("stack of two", lambda np: lambda x: np.stack([x, x]), VECTOR, False),
-    Operation("stack of two scalars", lambda np: lambda x: np.stack([x, x]), NUMBER, False),
-    Operation("sum", lambda np: lambda x: np.sum(x), VECTOR, False),
-    Operation("mean", lambda np: lambda x: np.mean(x), VECTOR, False),
-    Operation("std", lambda np: lambda x: np.std(x), VECTOR, False),
-    Operation("max", lambda np: lambda x: np.max(x), VECTOR, False),
-    Operation("cumsum", lambda np: lambda x: np.cumsum(x), VECTOR, False),
-    Operation("p[i]", lambda np: lambda x: x[3], VECTOR, False),
-    Operation("x[a:b]", lambda np: lambda x: x[3:50], VECTOR, False),
-    Operation("x[::-1]", lambda np: lambda x: x[::-1], VECTOR),
-    Operation("x[:, None]", lambda np: lambda x: x[:, None], VECTOR, False),
-    Operation("x[array of numbers]", lambda np: lambda x: x[CHOSEN], VECTOR),
-    Operation("a, b = x", lambda np: lambda x: tuple(x), VECTOR[:2], False),
-    Operation("reshape", lambda np: lambda x: np.reshape(x, (10, 10)), VECTOR, False),
-    Operation("x.T", lambda np: lambda x: x.T, MATRIX),
-    Operation("matrix @ x", lambda np: lambda x: MATRIX @ x, VECTOR),
-    Operation("dot(x, x)", lambda np: lambda x: np.dot(x, x), VECTOR, False),
-    Operation("solve(matrix, x), 4", lambda np: lambda x: np.linalg.solve(SMALL, x), VECTOR[:4]),
-    Operation("slogdet, 4", lambda np: lambda x: np.linalg.slogdet(x)[1], SMALL, False),
+    Operation("x * c, scalar", lambda lib: lambda x: x * 1.01, NUMBER),
+    Operation("x + x, scalar", lambda lib: lambda x: x + x, NUMBER, False),
+    Operation("sin, scalar", lambda lib: lambda x: lib.np.sin(x), NUMBER),
+    Operation("x ** 2, scalar", lambda lib: lambda x: x**2, 1.0),
+    Operation("x ** c, scalar", lambda lib: lambda x: x**1.01, NUMBER),
+    Operation("c / x, scalar", lambda lib: lambda x: 2.0 / x, NUMBER),
+    Operation("x * c, array", lambda lib: lambda x: x * 1.01, VECTOR),
+    Operation("x * array", lambda lib: lambda x: x * OTHER, VECTOR, False),
+    Operation("sin, array", lambda lib: lambda x: lib.np.sin(x), VECTOR),
+    Operation("exp, array", lambda lib: lambda x: lib.np.exp(x), VECTOR, False),
+    Operation("array / s, s a traced scalar", lambda lib: lambda s: OTHER / s, NUMBER, False),
+    Operation("x / s, both traced", lambda lib: lambda x: x / x[0], VECTOR, False),
+    Operation("x ** 2, array", lambda lib: lambda x: x**2, VECTOR, False),
+    Operation("x ** c, array", lambda lib: lambda x: x**1.01, VECTOR),
+    Operation("array ** s, s a traced scalar", lambda lib: lambda s: OTHER**s, NUMBER, False),
+    Operation("where(mask, x, 0)", lambda lib: lambda x: lib.np.where(MASK, x, 0.5), VECTOR),
+    Operation("maximum(x, c)", lambda lib: lambda x: lib.np.maximum(x, 0.9), VECTOR),
+    Operation("clip", lambda lib: lambda x: lib.np.clip(x, 0.9, 1.1), VECTOR),
+    Operation("concatenate of two", lambda lib: lambda x: lib.np.concatenate([x, OTHER]), VECTOR, False),
+    Operation("stack of two", lambda lib: lambda x: lib.np.stack([x, x]), VECTOR, False),
+    Operation("stack of two scalars", lambda lib: lambda x: lib.np.stack([x, x]), NUMBER, False),
+    Operation("sum", lambda lib: lambda x: lib.np.sum(x), VECTOR, False),
+    Operation("mean", lambda lib: lambda x: lib.np.mean(x), VECTOR, False),
+    Operation("std", lambda lib: lambda x: lib.np.std(x), VECTOR, False),
+    Operation("max", lambda lib: lambda x: lib.np.max(x), VECTOR, False),
+    Operation("cumsum", lambda lib: lambda x: lib.np.cumsum(x), VECTOR, False),
+    Operation("p[i]", lambda lib: lambda x: x[3], VECTOR, False),
+    Operation("x[a:b]", lambda lib: lambda x: x[3:50], VECTOR, False),
+    Operation("x[::-1]", lambda lib: lambda x: x[::-1], VECTOR),
+    Operation("x[:, None]", lambda lib: lambda x: x[:, None], VECTOR, False),
+    Operation("x[array of numbers]", lambda lib: lambda x: x[CHOSEN], VECTOR),
+    Operation("a, b = x", lambda lib: lambda x: tuple(x), VECTOR[:2], False),
+    Operation("reshape", lambda lib: lambda x: lib.np.reshape(x, (10, 10)), VECTOR, False),
+    Operation("x.T", lambda lib: lambda x: x.T, MATRIX),
+    Operation("matrix @ x", lambda lib: lambda x: MATRIX @ x, VECTOR),
+    Operation("dot(x, x)", lambda lib: lambda x: lib.np.dot(x, x), VECTOR, False),
+    Operation("logsumexp over an axis", lambda lib: lambda x: lib.special.logsumexp(x, axis=0), SMALL, False),
+    Operation("gammaln", lambda lib: lambda x: lib.special.gammaln(x), VECTOR, False),
+    Operation("logaddexp(x, c)", lambda lib: lambda x: lib.np.logaddexp(x, 0.5), VECTOR, False),
+    Operation("x / s, s = exp of a traced number", lambda lib: lambda p: OTHER / lib.np.exp(p[0]), VECTOR, False),
+    Operation("solve(matrix, x), 4", lambda lib: lambda x: lib.np.linalg.solve(SMALL, x), VECTOR[:4]),
+    Operation("slogdet, 4", lambda lib: lambda x: lib.np.linalg.slogdet(x)[1], SMALL, False),
 ]
 
 
@@ -89,9 +96,9 @@ def _at_the_line(op: Callable[[Any], Any], x: Any, times: list[float]) -> None:
     times.append((time.process_time() - start) / REPEATS)
 
 
-def recorded(np: Any, grad: Any, operation: Operation, times: list[float]) -> Callable[[], Any]:
+def recorded(library: Library, grad: Any, operation: Operation, times: list[float]) -> Callable[[], Any]:
     """A gradient that notes what the operation costs while it is taken."""
-    op = operation.function(np)
+    np, op = library.np, operation.function(library)
 
     def f(x: Any) -> Any:
         _at_the_line(op, x, times)
@@ -101,8 +108,8 @@ def recorded(np: Any, grad: Any, operation: Operation, times: list[float]) -> Ca
     return lambda: gradient(operation.start)
 
 
-def chain(np: Any, grad: Any, operation: Operation, n: int) -> Callable[[], Any]:
-    op = operation.function(np)
+def chain(library: Library, grad: Any, operation: Operation, n: int) -> Callable[[], Any]:
+    np, op = library.np, operation.function(library)
 
     def f(x: Any) -> Any:
         for _ in range(n):
@@ -121,13 +128,14 @@ def _usual(f: Callable[[], Any], times: list[float]) -> None:
 
 def measured(operation: Operation, rounds: int) -> list[Row]:
     """Rows of both measurements, the libraries taking turns; the first third of the rounds only warms up."""
-    libraries: dict[str, tuple[Any, Any]] = {"funcad": (numpy, funcad.grad)}
+    libraries = {"funcad": (Library(numpy, funcad.scipy.special, numpy.stack), funcad.grad)}
     autograd = peer("autograd")
     if autograd:
-        import autograd.numpy as anp
+        from autograd import numpy as anp
+        from autograd.scipy import special
 
-        libraries["autograd"] = (anp, autograd.grad)
-    plain = operation.function(numpy)
+        libraries["autograd"] = (Library(anp, special, anp.array), autograd.grad)
+    plain = operation.function(Library(numpy, scipy.special, numpy.stack))
     lines: dict[str, list[float]] = {name: [] for name in ("numpy", *libraries)}
     chains: dict[tuple[str, int], list[float]] = {}
     at_line = {name: recorded(*library, operation, lines[name]) for name, library in libraries.items()}
