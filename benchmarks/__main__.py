@@ -6,6 +6,7 @@ from benchmarks import (
     harness,
     memory,
     random_draws,
+    real_programs,
     startup,
     tracing,
     w1_scalar,
@@ -35,6 +36,7 @@ BENCHMARKS = {
     "memory": memory.run,
     "control": control.run,
     "random_draws": random_draws.run,
+    "real_programs": real_programs.run,
 }
 
 if __name__ == "__main__":
