@@ -83,6 +83,7 @@ class Primitive:
         "silent",
         "ready",
         "reach",
+        "passive",
         "commutes",
         "reduction",
         "may_share",
@@ -114,6 +115,7 @@ class Primitive:
         silent: bool = False,
         ready: Callable[..., Any] | None = None,
         reach: str | None = None,
+        passive: bool = False,
         commutes: str | None = None,
         reduction: Reduction | None = None,
         may_share: bool | Callable[..., bool] = False,
@@ -139,6 +141,7 @@ class Primitive:
         self.structural = structural  # linear in its only operand: tangents go through the same operation
         self.silent = silent  # moves or compares numbers: NumPy has nothing to warn of
         self.ready = ready  # ready(*avals, **params): `impl` on NumPy for exactly these operands, worked out beforehand
+        self.passive = passive or jvp is None and primal_and_jvp is None and linearize is None  # gives no tangent, ever
         self.reach = reach  # how elements of the operands reach the result, see transforms/masks.py
         self.commutes = commutes  # swapped operands give the same "bits", or the same "value" (but for the sign of a zero)
         self.reduction = reduction

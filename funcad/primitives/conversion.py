@@ -77,6 +77,7 @@ stop_gradient_p: Primitive = Primitive(
     batch=lambda size, args, batched: (stop_gradient_p(args[0]), True),
     emit=lambda e, x: x,
     may_share=True,
+    passive=True,
 )
 
 

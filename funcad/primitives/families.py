@@ -170,6 +170,7 @@ def elementwise(
         ufunc=ufunc,
         inplace=ufunc,
         reach="pointwise",
+        passive=isinstance(jvp, Sequence) and not any(jvp),
         commutes=commutes,
         may_share=may_share,
     )

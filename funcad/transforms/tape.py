@@ -35,7 +35,15 @@ from funcad.primitives.arithmetic import add_p, integer_pow_p, mul_p, sub_p
 from funcad.primitives.contraction import dot_general_p
 from funcad.primitives.shape import reshape_p
 from funcad.transforms.structural import UNSEEN, cached, forgetting, frozen
-from funcad.transforms.tape_plans import BILINEAR, LINEAR, NO_PLAN, plans, product_plan, reduction_plan, small_shape
+from funcad.transforms.tape_plans import (
+    BILINEAR,
+    NO_PLAN,
+    plans,
+    product_plan,
+    reads_tangents_only,
+    reduction_plan,
+    small_shape,
+)
 from funcad.transforms.tape_program import derive, rule_of, wiring
 
 __all__ = ["Tape"]
@@ -428,7 +436,7 @@ class Tape:
 
     def _outside(self, x: np.ndarray, given: Any, primitive: Any, other: Any) -> np.ndarray:
         """An array that no row made, as the derivative may keep it."""
-        if primitive in LINEAR or other is None and primitive in BILINEAR:
+        if reads_tangents_only(primitive) or other is None and primitive in BILINEAR:
             return x
         if type(given) is not Tracer or given.tangent[0] < self.first or self.protector.is_users(x):  # ... < first: an input
             return x.copy()
