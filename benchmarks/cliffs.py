@@ -13,6 +13,7 @@ import datetime
 import gc
 import time
 from collections.abc import Callable, Iterable
+from functools import partial
 from statistics import geometric_mean, median
 from typing import Any, NamedTuple
 
@@ -50,9 +51,9 @@ def own() -> Library:
 
 
 def theirs(jax: Any) -> Library:
-    import jax.scipy.special
+    from jax.scipy import special
 
-    return Library(jax.numpy, jax.lax, jax.scipy.special, jax, jax.ops.segment_sum, jax.tree.map)
+    return Library(jax.numpy, jax.lax, special, jax, jax.ops.segment_sum, jax.tree.map)
 
 
 def differentiated(lib: Library, program: Program, kind: str) -> Callable[..., Any]:
@@ -67,8 +68,7 @@ def candidates(program: Program, kind: str, dtype: Any) -> tuple[dict[str, Call]
     calls: dict[str, Call] = {}
     for engine in ENGINES:
         if engine == "numpy" or harness.native_engine():
-            jitted = funcad.jit(f)
-            calls[COLUMNS[engine]] = harness.using_engine(engine, lambda jitted=jitted: jitted(*given))
+            calls[COLUMNS[engine]] = harness.using_engine(engine, partial(funcad.jit(f), *given))
     jax = harness.peer("jax")
     if jax:
         compiled = jax.jit(differentiated(theirs(jax), program, kind))
