@@ -1,6 +1,7 @@
 """`python -m benchmarks [name ...]`: run the benchmarks, print a table of each, and the ratios beside their targets."""
 
 from benchmarks import (
+    cliffs,
     compile_times,
     control,
     harness,
@@ -37,6 +38,7 @@ BENCHMARKS = {
     "control": control.run,
     "random_draws": random_draws.run,
     "real_programs": real_programs.run,
+    "cliffs": cliffs.run,
 }
 
 if __name__ == "__main__":

@@ -150,9 +150,15 @@ def torch_ways(torch: Any, program: Program, derivative: str) -> dict[str, Call]
     return {"rows": rows, "torch.func": lambda: hessian(x)}
 
 
+def clean() -> None:
+    """No garbage of others is collected in what follows, and no object of others is looked at."""
+    gc.collect()
+    gc.freeze()
+
+
 def early_calls(call: Call) -> Early:
     """Times of the first calls. The clock is the processor's, so that an interruption does not count."""
-    gc.collect()
+    clean()
     times: list[float] = []
     start = time.perf_counter()
     while len(times) < 8 or len(times) < EARLY and time.perf_counter() - start < 4.0:
@@ -208,6 +214,7 @@ def measured(program: Program, derivative: str, rounds: int) -> Result:
     for name, some in ways.items():
         calls[name], early[name] = fastest(some)
     check(what, calls)
+    clean()
     seconds = harness.interleaved(dict(calls), rounds, time.process_time)
     return Result(what, derivative, seconds, early, {n: peak(c) for n, c in calls.items() if n != "torch"})
 
@@ -218,8 +225,6 @@ def results(rounds: int, names: Iterable[str] = ()) -> list[Result]:
     for name in ("autograd", "torch"):
         if harness.peer(name) is None:
             print(f"{name} is not installed: left out")
-    gc.collect()
-    gc.freeze()
     return [measured(p, d, rounds) for p in chosen for d in p.derivatives]
 
 
