@@ -149,12 +149,20 @@ class Tape:
                         shape = small_shape(shape, q.shape)
                         if shape is None:
                             return None
-                elif ty is not None or kq is not float and (kq is not np.float64 or dtype is not _F64) or p.nbytes > SMALL:
+                elif kq is not float and (kq is not _float64 or dtype is not _F64) or p.nbytes > SMALL:
                     return None
+                elif ty is not None:
+                    if kq is float:
+                        return None
+                    shape = p.shape
             elif kq is np.ndarray:
                 dtype = q.dtype
-                if tx is not None or kp is not float and (kp is not np.float64 or dtype is not _F64) or q.nbytes > SMALL:
+                if kp is not float and (kp is not _float64 or dtype is not _F64) or q.nbytes > SMALL:
                     return None
+                if tx is not None:
+                    if kp is float:
+                        return None
+                    shape = q.shape
             else:
                 return None
             if dtype is not _F64 and dtype is not _F32:
