@@ -1,11 +1,13 @@
 """`python -m benchmarks [name ...]`: run the benchmarks, print a table of each, and the ratios beside their targets."""
 
 from benchmarks import (
+    cliffs,
     compile_times,
     control,
     harness,
     memory,
     random_draws,
+    real_programs,
     startup,
     tracing,
     w1_scalar,
@@ -35,6 +37,8 @@ BENCHMARKS = {
     "memory": memory.run,
     "control": control.run,
     "random_draws": random_draws.run,
+    "real_programs": real_programs.run,
+    "cliffs": cliffs.run,
 }
 
 if __name__ == "__main__":

@@ -69,17 +69,19 @@ def using_engine(engine: str, f: Callable[[], Any]) -> Callable[[], Any]:
     return f
 
 
-def interleaved(candidates: dict[str, Callable[[], Any]], rounds: int) -> dict[str, float]:
-    """Median seconds of one call of each candidate, over rounds in which each has its turn."""
+def interleaved(
+    candidates: dict[str, Callable[[], Any]], rounds: int, clock: Callable[[], float] = time.perf_counter
+) -> dict[str, float]:
+    """Median seconds, by `clock`, of one call of each candidate, over rounds in which each has its turn."""
     calls = {}
     prepare = lambda f: getattr(f, "prepare", lambda: None)()
     for name, f in candidates.items():
         prepare(f)
         for _ in range(4):
             f()  # traces and compiles
-        start = time.perf_counter()
+        start = clock()
         f()
-        calls[name] = max(1, int(ROUND_SECONDS / max(time.perf_counter() - start, 1e-7)))
+        calls[name] = max(1, int(ROUND_SECONDS / max(clock() - start, 1e-7)))
     seconds: dict[str, list[float]] = {name: [] for name in candidates}
     order = list(candidates)
     for _ in range(rounds):
@@ -87,10 +89,10 @@ def interleaved(candidates: dict[str, Callable[[], Any]], rounds: int) -> dict[s
         for name in order:
             f, n = candidates[name], calls[name]
             prepare(f)
-            start = time.perf_counter()
+            start = clock()
             for _ in range(n):
                 f()
-            seconds[name].append((time.perf_counter() - start) / n)
+            seconds[name].append((clock() - start) / n)
     return {name: median(found) for name, found in seconds.items()}
 
 
@@ -99,7 +101,8 @@ def measure(what: str, candidates: dict[str, Callable[[], Any] | None], rounds: 
     return Row(what, interleaved({name: f for name, f in candidates.items() if f is not None}, rounds))
 
 
-def _format(value: float, unit: str) -> str:
+def formatted(value: float, unit: str) -> str:
+    """Three digits in the unit that suits the value."""
     scale, name = next((u for u in UNITS[unit] if abs(value) >= u[0]), UNITS[unit][-1])
     return f"{value / scale:.3g} {name}"
 
@@ -115,11 +118,16 @@ def table(rows: Iterable[Row]) -> str:
         lines.append(
             [
                 row.what,
-                _format(own, row.unit),
-                *["" if v is None else _format(v, row.unit) for v in others],
+                formatted(own, row.unit),
+                *["" if v is None else formatted(v, row.unit) for v in others],
                 *["" if v is None else f"{own / v:.2g}" for v in others],
             ]
         )
+    return markdown(lines)
+
+
+def markdown(lines: list[list[str]]) -> str:
+    """Lines of cells as a Markdown table; the first line is its head."""
     widths = [max(len(line[i]) for line in lines) for i in range(len(lines[0]))]
     text = ["| " + " | ".join(cell.ljust(w) for cell, w in zip(line, widths)) + " |" for line in lines]
     text.insert(1, "|" + "|".join("-" * (w + 2) for w in widths) + "|")

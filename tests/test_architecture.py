@@ -15,6 +15,9 @@ import pytest
 
 import funcad
 from funcad.ir.primitive import Primitive
+from funcad.passes import subprograms
+from funcad.primitives.atoms import ATOMS
+from tests.specs import all_specs
 
 ROOT = Path(funcad.__file__).parent
 FILES = sorted(ROOT.rglob("*.py"))
@@ -280,3 +283,26 @@ new = {{m.split(".")[0] for m in set(sys.modules) - before}}
 print(sorted(new & set({heavy!r})))
 """
     assert run(code) == "[]"
+
+
+def tables() -> list[tuple[str, list[str]]]:
+    """Tables of passes and engines whose keys, or members, are names of primitives: most of them are."""
+    primitives = {p.name for op in all_specs() for p in op.primitives} | {"name"}  # checkpoint's
+    kinds = set(subprograms._RUN) | set(subprograms._PARAMS) | ATOMS
+    found = []
+    for package in (funcad.passes, funcad.backends, importlib.import_module("funcad.backends.native")):
+        for info in pkgutil.iter_modules(package.__path__, f"{package.__name__}."):
+            for key, value in vars(importlib.import_module(info.name)).items():
+                if isinstance(value, (dict, frozenset, set, tuple, list)) and value and all(type(n) is str for n in value):
+                    known = [n for n in value if n in primitives or n in kinds]
+                    if not key.startswith("__") and 2 * len(known) > len(value):
+                        found.append((f"{info.name}.{key}", sorted(set(value) - primitives - kinds)))
+    return found
+
+
+def test_tables_name_primitives_that_exist() -> None:
+    of_others = {"funcad.backends.scalars._MATH", "funcad.backends.text_rules.KEYWORD_ONLY"}  # names in `math` and NumPy
+    found = [(name, unknown) for name, unknown in tables() if name not in of_others]
+    assert len(found) > 10
+    facts = {"reduction"}  # a rule for all primitives that have this fact
+    assert {name: unknown for name, unknown in found if set(unknown) - facts} == {}

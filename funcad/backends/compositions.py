@@ -17,14 +17,12 @@ from typing import Any
 
 from funcad.ir.aval import Aval
 from funcad.ir.jaxpr import Equation, Jaxpr, Literal, Var
-from funcad.passes.split_up import logistic_slope, tanh_slope
-from funcad.primitives.arithmetic import abs_p, add_p, div_p, mul_p, neg_p, sqrt_p
-from funcad.primitives.comparison import select_p, signbit_p
+from funcad.passes.split_up import parts_of
+from funcad.primitives.arithmetic import add_p, mul_p
 from funcad.primitives.contraction import dot_general_p
 from funcad.primitives.indexing import place_sum_p
 from funcad.primitives.reduction import reduce_max_p, reduce_min_p, reduce_sum_p
 from funcad.primitives.shape import broadcast_in_dim_p, concatenate_p, reshape_p
-from funcad.primitives.transcendental import exp_p
 
 __all__ = ["lowered", "shortened"]
 
@@ -33,71 +31,23 @@ def lowered(jaxpr: Jaxpr) -> list[Equation]:
     """The equations, compositions replaced by their parts."""
     result: list[Equation] = []
     for equation in jaxpr.equations:
-        parts = PARTS.get(equation.primitive.name)
-        aval = equation.outputs[0].aval if equation.outputs else None
-        fits = parts is not None and isinstance(aval, Aval) and aval.shape
-        if not fits or equation.primitive is not place_sum_p and any([_loose(a, aval) for a in equation.inputs]):
-            result.append(equation)
-            continue
-        steps: list[Equation] = []
-
-        def do(primitive: Any, *inputs: Any, out: Any = None, steps: list = steps, at: Any = equation, **params: Any) -> Var:
-            inputs = tuple([a if isinstance(a, (Var, Literal)) else Literal(a) for a in inputs])
-            known = [a.aval for a in inputs]
-            var = Var(primitive.abstract_eval(*known, **params)) if out is None else out
-            steps.append(Equation(primitive, inputs, params, (var,), at.source))
-            return var
-
-        if parts(do, equation.outputs[0], *equation.inputs, **equation.params) is None:
-            result.append(equation)
-        else:
-            result += steps
+        parts = None
+        if len(equation.outputs) == 1 and isinstance(equation.outputs[0].aval, Aval) and equation.outputs[0].aval.shape:
+            parts = _place_sum(equation) if equation.primitive is place_sum_p else parts_of(equation)
+        result += [equation] if parts is None else parts
     return result
 
 
-def _loose(atom: Any, aval: Aval) -> bool:
-    """An operand that does not have the result's shape and dtype, apart from literals of the same kind."""
-    if type(atom) is Literal:
-        return not atom.aval.weak and atom.aval.dtype != aval.dtype
-    return atom.aval.shape != aval.shape or atom.aval.dtype != aval.dtype
-
-
-def _mul_add(do: Any, out: Var, a: Any, b: Any, c: Any, d: Any) -> Any:
-    for pair in ((a, b), (c, d)):
-        if all([type(x) is Literal for x in pair]):
-            return None
-    return do(add_p, do(mul_p, a, b), do(mul_p, c, d), out=out)
-
-
-def _tanh_linear(do: Any, out: Var, t: Any, y: Any) -> Any:
-    if type(y) is Literal:
-        return None
-    return do(mul_p, t, tanh_slope(do, y), out=out)
-
-
-def _logistic_linear(do: Any, out: Var, t: Any, y: Any) -> Any:
-    if type(y) is Literal:
-        return None
-    return do(mul_p, t, logistic_slope(do, y), out=out)
-
-
-def _logistic(do: Any, out: Var, x: Any) -> Any:
-    if out.aval.dtype.kind != "f":
-        return None
-    small = do(exp_p, do(neg_p, do(abs_p, x)))
-    return do(div_p, do(select_p, do(signbit_p, x), small, 1.0), do(add_p, 1.0, small), out=out)
-
-
-def _integer_pow(do: Any, out: Var, x: Any, n: int) -> Any:
-    return do(mul_p, x, x, out=out) if n == 2 else None
-
-
-def _rsqrt(do: Any, out: Var, x: Any) -> Any:
-    return do(div_p, 1.0, do(sqrt_p, x), out=out) if out.aval.dtype.kind in "fc" else None
-
-
-def _place_sum(do: Any, out: Var, *xs: Any, indices: tuple, shape: tuple) -> Any:
+def _place_sum(equation: Equation) -> list[Equation] | None:
     """Pieces that lie beside each other along one axis and leave nothing out are joined, and added to zero all the same."""
+    xs, (out,), indices, shape = equation.inputs, equation.outputs, equation.params["indices"], equation.params["shape"]
+    steps: list[Equation] = []
+
+    def do(primitive: Any, *inputs: Any, out: Any = None, **params: Any) -> Var:
+        var = Var(primitive.abstract_eval(*[a.aval for a in inputs], **params)) if out is None else out
+        steps.append(Equation(primitive, inputs, params, (var,), equation.source))
+        return var
+
     if len(xs) < 2 or out.aval.dtype.kind not in "fc" or any([type(x) is Literal for x in xs]):
         return None
     if len(shape) == 1:  # numbers are pieces, too
@@ -116,18 +66,10 @@ def _place_sum(do: Any, out: Var, *xs: Any, indices: tuple, shape: tuple) -> Any
         if start != end or step != 1 and count != 1:
             return None
         end += count
-    return do(add_p, do(concatenate_p, *[xs[k] for k in order], axis=axis), 0.0, out=out) if end == shape[axis] else None
-
-
-PARTS: dict[str, Callable[..., Any]] = {
-    "mul_add": _mul_add,
-    "tanh_linear": _tanh_linear,
-    "logistic_linear": _logistic_linear,
-    "logistic": _logistic,
-    "integer_pow": _integer_pow,
-    "rsqrt": _rsqrt,
-    "place_sum": _place_sum,
-}
+    if end != shape[axis]:
+        return None
+    do(add_p, do(concatenate_p, *[xs[k] for k in order], axis=axis), Literal(0.0), out=out)
+    return steps
 
 
 # ---------------------------------------------------------------- fewer calls

@@ -9,17 +9,12 @@ from __future__ import annotations
 from typing import Any
 
 from funcad.ir.jaxpr import Jaxpr, subjaxprs
+from funcad.primitives.atoms import ATOMS, ELEMENTARY, atoms_of, is_elementary
 
-__all__ = ["cost_of"]
+__all__ = ["cost_of", "numpy_ns"]
 
-_TRANSCENDENTAL = frozenset(
-    "exp exp2 expm1 log log2 log10 log1p sin cos tan arcsin arccos arctan arctan2 sinh cosh tanh arcsinh arccosh arctanh "
-    "logistic logaddexp logaddexp2 pow erf erfc erfinv lgamma digamma softplus safe_log".split()
-)
-_MOVES = frozenset(
-    "reshape transpose broadcast_in_dim concatenate slice pad rev gather scatter convert stop_gradient dynamic_slice "
-    "dynamic_update_slice".split()
-)
+NUMPY_NS = {atom: 4.0 if atom in ELEMENTARY else 0.4 for atom in ATOMS}  # of NumPy's loops, per element
+NUMPY_NS.update(sin=10.0, cos=10.0, tan=12.0, pow=15.0, sqrt=1.0, div=0.8)
 
 
 def cost_of(jaxpr: Jaxpr) -> dict[str, float]:
@@ -46,16 +41,30 @@ def _equation_cost(equation: Any) -> dict[str, float]:
         if equation.primitive.name == "cond":
             return {k: max(c[k] for c in inner) for k in inner[0]}
         return {k: times * sum(c[k] for c in inner) for k in inner[0]}
-    name = equation.primitive.name
+    primitive = equation.primitive
     out = float(sum(o.aval.size or 0 for o in equation.outputs))
     largest = max([out, *[float(a.aval.size or 0) for a in equation.inputs]])
     moved = sum(map(_bytes, (*equation.inputs, *equation.outputs)))
-    if name == "dot_general":
+    transcendentals = 0.0
+    if primitive.name == "dot_general":
         (lhs, _), _ = equation.params["dimension_numbers"]
         depth = 1
         for axis in lhs:
             depth *= equation.inputs[0].aval.shape[axis]
         flops = 2.0 * out * depth
+    elif primitive.emit is not None:
+        atoms = [atom for atom in atoms_of(equation) if atom != "convert"]
+        elementary = sum([atom in ELEMENTARY for atom in atoms])
+        flops, transcendentals = out * (len(atoms) - elementary), out * elementary
+    elif is_elementary(equation):
+        flops, transcendentals = 0.0, out
     else:
-        flops = 0.0 if name in _MOVES or name in _TRANSCENDENTAL else largest
-    return {"flops": flops, "transcendentals": out if name in _TRANSCENDENTAL else 0.0, "bytes accessed": moved}
+        flops = 0.0 if primitive.silent or primitive.may_share else largest
+    return {"flops": flops, "transcendentals": transcendentals, "bytes accessed": moved}
+
+
+def numpy_ns(equation: Any) -> tuple[float, float]:
+    """Nanoseconds of an element in NumPy's loops: of elementary functions, and of all else."""
+    atoms = atoms_of(equation) or (("exp",) if is_elementary(equation) else ("add",))
+    heavy = sum([NUMPY_NS[atom] for atom in atoms if atom in ELEMENTARY])
+    return heavy, sum([NUMPY_NS[atom] for atom in atoms if atom not in ELEMENTARY])

@@ -22,9 +22,10 @@ from funcad.backends.compositions import lowered, shortened
 from funcad.backends.interpreter import _on_numpy
 from funcad.backends.memory import Storage, Value, deaths, let_go, writable_operand
 from funcad.backends.text import Block, Writer, dtype_text, shape_text
-from funcad.backends.text_rules import FRESH, Call, Expression, broadcasts, text_of
+from funcad.backends.text_rules import Call, Expression, broadcasts, text_of
 from funcad.ir.aval import Aval
 from funcad.ir.jaxpr import Equation, Jaxpr, Literal, Var, split
+from funcad.ir.primitive import may_share
 from funcad.primitives.fused import fused_p
 
 __all__ = ["Emission", "Row", "Frame"]
@@ -270,14 +271,11 @@ class Emission:
             return
         name = self.w.callee(equation, _on_numpy(equation))
         text = f"{name}({', '.join([v.text for v in operands])})"
-        known = primitive.name in FRESH or primitive.ufunc is not None or primitive.name in ("broadcast_in_dim", "gather")
-        if not known or primitive.effect:
+        fresh = not may_share(equation)
+        if not fresh and not primitive.free:
             for v in operands:
                 for s in v.storages:
                     s.owned = False  # it may have been kept by a callback
-        fresh = primitive.name in FRESH or primitive.ufunc is not None
-        if primitive.name == "gather":
-            fresh = bool(equation.inputs[1].aval.shape)
         if primitive.multiple:
             self.several(equation, text, env, rows, fresh, operands)
         else:

@@ -21,7 +21,6 @@ from funcad.primitives.fused import fused_p
 __all__ = ["Explanation", "table"]
 
 WIDTH = 150  # of a line that names the operations of a group
-_MOVES = frozenset("reshape broadcast_in_dim transpose basic_index".split())
 
 
 class Explanation:
@@ -185,7 +184,7 @@ def _why(equation: Equation) -> str:
         return "has effects, which keep their order"
     if any(subjaxprs(equation.params)):
         return "a program of its own, see inside"
-    if primitive.name in _MOVES:
+    if primitive.free:
         return "moves no data: a view"
     if primitive.emit is not None:
         if not equation.outputs[0].aval.shape:
@@ -193,6 +192,6 @@ def _why(equation: Equation) -> str:
         return "no neighbour of the same shape"
     if primitive.name == "dot_general":
         return "a matrix product: BLAS is better alone"
-    if primitive.name.startswith("reduce_"):
+    if primitive.reduction is not None:
         return "reduces other axes than its neighbours' rows, or has no neighbour"
     return "works on whole arrays: it has no rule for one element"

@@ -10,6 +10,7 @@ Python's where it is weak. Trap: integers among the operands would give integers
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Callable
 from typing import Any
 
@@ -18,26 +19,22 @@ import numpy as np
 from funcad.backends.text import Writer
 from funcad.ir.aval import Aval, is_a
 from funcad.ir.jaxpr import Jaxpr, Literal
+from funcad.primitives.atoms import UFUNCS, formula_of
 
 __all__ = ["write_scalars"]
 
 _F64, _BOOL = np.dtype(np.float64), np.dtype(bool)
 
+# Python's text of each atom of one element's formula; atoms that are not here are NumPy's ufuncs
 TEXTS = {
     "neg": "-{0}",
     "add": "{0} + {1}",
     "sub": "{0} - {1}",
     "mul": "{0} * {1}",
     "div": "{0} / {1}",
-    "square": "{0} * {0}",
     "reciprocal": "1.0 / {0}",
-    "mul_add": "{0} * {1} + {2} * {3}",
-    "tanh_linear": "{0} * (1.0 - {1} * {1})",
-    "logistic_linear": "{0} * ({1} * (1.0 - {1}))",
-    "rsqrt": "1.0 / sqrt({0})",
     "abs": "abs({0})",
     "select": "{1} if {0} else {2}",
-    "stop_gradient": "{0}",
     "eq": "{0} == {1}",
     "ne": "{0} != {1}",
     "lt": "{0} < {1}",
@@ -45,27 +42,18 @@ TEXTS = {
     "gt": "{0} > {1}",
     "ge": "{0} >= {1}",
     "isnan": "{0} != {0}",
-    "not": "not {0}",
-    "and": "{0} and {1}",
-    "or": "{0} or {1}",
+    "not_": "not {0}",
+    "and_": "{0} and {1}",
+    "or_": "{0} or {1}",
     "xor": "{0} != {1}",
+    **{name: f"{name}({{0}})" for name in "sin cos tan exp expm1 log log1p log2 log10 sinh cosh tanh sqrt".split()},
+    **{name: f"{name}({{0}})" for name in ("isinf", "isfinite")},
+    **{f"arc{name}": f"a{name}({{0}})" for name in ("sin", "cos", "tan", "sinh", "cosh", "tanh")},
     "arctan2": "atan2({0}, {1})",
-    "hypot": "hypot({0}, {1})",
-    "copysign": "copysign({0}, {1})",
-    "pow": "pow({0}, {1})",
+    **{name: f"{name}({{0}}, {{1}})" for name in ("hypot", "copysign", "pow")},
 }
-_LOGICAL = ("not", "and", "or", "xor")  # on numbers they mean something else
-_ONE_ARGUMENT = {
-    "sin": "sin", "cos": "cos", "tan": "tan", "exp": "exp", "expm1": "expm1", "log": "log", "log1p": "log1p", "log2": "log2",
-    "log10": "log10", "arcsin": "asin", "arccos": "acos", "arctan": "atan", "sinh": "sinh", "cosh": "cosh", "tanh": "tanh",
-    "arcsinh": "asinh", "arccosh": "acosh", "arctanh": "atanh", "sqrt": "sqrt", "isinf": "isinf", "isfinite": "isfinite",
-}  # fmt: skip
-_BY_NUMPY = frozenset(
-    "maximum minimum fmax fmin sign floor ceil rint trunc fmod mod floor_divide cbrt exp2 logaddexp logaddexp2 heaviside "
-    "nextafter signbit".split()
-)
-_MATH = ("sin cos tan exp expm1 log log1p log2 log10 asin acos atan atan2 sinh cosh tanh asinh acosh atanh sqrt hypot "
-         "copysign pow isinf isfinite").split()  # fmt: skip
+_LOGICAL = ("not_", "and_", "or_", "xor")  # on numbers they mean something else
+_MATH = [name for name in dir(math) if any([text.startswith(f"{name}(") for text in TEXTS.values()])]  # what they call
 
 
 def _scalar(aval: Any) -> bool:
@@ -99,12 +87,12 @@ def write_scalars(w: Writer, jaxpr: Jaxpr, general: Callable[[list], list]) -> b
         operands = [text(a) for a in equation.inputs]
         if any([o is None for o in operands]):
             return False
-        line = _line(equation, operands)
-        if line is None:
+        found = _lines(w, equation, operands)
+        if found is None:
             return False
         (v,) = equation.outputs
         names[v] = w.name()
-        body.append((f"{names[v]} = {line}", equation))
+        body += [(line, equation) for line in (*found[0], f"{names[v]} = {found[1]}")]
     outputs = []
     for o in jaxpr.outputs:
         if type(o) is Literal:
@@ -135,26 +123,46 @@ def write_scalars(w: Writer, jaxpr: Jaxpr, general: Callable[[list], list]) -> b
     return True
 
 
-def _line(equation: Any, operands: list[Any]) -> str | None:
-    name, params = equation.primitive.name, equation.params
-    dtypes = {a.aval.dtype for a in equation.inputs}
-    if name in _LOGICAL and dtypes != {_BOOL}:
-        return None
-    if name == "convert":
+def _lines(w: Writer, equation: Any, operands: list[Any]) -> tuple[list[str], str] | None:
+    """Lines for what the formula of an element uses more than once, and the text of the result; None if NumPy is to do it."""
+    primitive, params = equation.primitive, equation.params
+    kinds = {a.aval.dtype for a in equation.inputs}
+    if primitive.name == "convert":
         if params["dtype"] == _BOOL:
-            return f"{operands[0]} != 0.0"
-        return f"float({operands[0]})" if params["dtype"] == _F64 and not params.get("weak") else None
-    if name == "integer_pow":
-        return f"{operands[0]} * {operands[0]}" if params["n"] == 2 else f"pow({operands[0]}, {float(params['n'])!r})"
-    if params:
-        return None
-    if name != "select" and _BOOL in dtypes and name not in (*_LOGICAL, "stop_gradient"):
+            return [], f"{operands[0]} != 0.0"
+        return ([], f"float({operands[0]})") if params["dtype"] == _F64 and not params.get("weak") else None
+    if primitive.name == "integer_pow":
+        return [], f"{operands[0]} * {operands[0]}" if params["n"] == 2 else f"pow({operands[0]}, {float(params['n'])!r})"
+    if primitive.emit is None:
+        by_numpy = None if params or _BOOL in kinds else _by_numpy(primitive.ufunc, operands)
+        return None if by_numpy is None else ([], by_numpy)
+    calls, result = formula_of(equation)
+    logical = any([name in _LOGICAL for name, *_ in calls])
+    if logical and kinds != {_BOOL} or _BOOL in kinds and not all([name in (*_LOGICAL, "select") for name, *_ in calls]):
         return None  # arithmetic of bools is NumPy's own
-    if name in TEXTS:
-        return TEXTS[name].format(*operands)
-    if name in _ONE_ARGUMENT:
-        return f"{_ONE_ARGUMENT[name]}({operands[0]})"
-    if name in _BY_NUMPY and equation.primitive.ufunc is not None:
-        kind = "bool" if equation.outputs[0].aval.dtype == _BOOL else "float"
-        return f"{kind}(np.{equation.primitive.ufunc.__name__}({', '.join(operands)}))"
+    lines: list[str] = []
+    texts = dict(enumerate(operands, -len(operands)))
+    uses = Counter([a for name, *args in calls if name != "const" for a in args])
+    for i, (name, *args) in enumerate(calls):
+        if name == "const":
+            texts[i] = w.literal(float(args[0]))
+            continue
+        own = [texts[a] for a in args]
+        text = TEXTS[name].format(*own) if name in TEXTS else _by_numpy(UFUNCS.get(name), own)
+        if text is None:
+            return None
+        if uses[i] > 1:
+            temporary = w.name()
+            lines.append(f"{temporary} = {text}")
+            text = temporary
+        texts[i] = text if i == result or text.isidentifier() else f"({text})"
+    return lines, texts[result]
+
+
+def _by_numpy(ufunc: Any, operands: list[Any]) -> str | None:
+    """The call of NumPy's ufunc, if it has a loop for these numbers."""
+    loops = "d" * len(operands) + "->"
+    for kind, dtype in (("float", "d"), ("bool", "?")):
+        if ufunc is not None and loops + dtype in ufunc.types:
+            return f"{kind}(np.{ufunc.__name__}({', '.join(operands)}))"
     return None

@@ -24,7 +24,7 @@ from funcad.primitives.contraction import _plan
 from funcad.primitives.indexing import _python_index
 from funcad.primitives.shape import _slice_index
 
-__all__ = ["as_array", "Call", "Expression", "text_of", "FRESH", "OPERATORS", "broadcasts", "ufunc_name"]
+__all__ = ["as_array", "Call", "Expression", "text_of", "OPERATORS", "broadcasts", "ufunc_name"]
 
 
 KEYWORD_ONLY = ("maximum", "minimum", "reduce")  # of these `out` is not the next parameter, or by name only
@@ -99,14 +99,6 @@ _UNIFORM = frozenset("select maximum minimum fmax fmin arctan2 hypot copysign lo
 
 _SAFE = frozenset("neg add sub mul eq ne lt le gt ge".split())  # Python's operators never raise between ints, or floats
 
-# primitives without text whose result is always memory of its own
-FRESH = frozenset(
-    "scatter basic_update dynamic_update_slice sort argsort cumsum cumprod cummax cummin cumlogsumexp shift iota "
-    "linear_recurrence cholesky triangular_solve inv det roll extremum_weights conv_general_dilated reduce_window_sum "
-    "reduce_window_max reduce_window_min tied_mean tied_spread softmax softmax_linear log_softmax log_softmax_linear logsumexp "
-    "layer_norm layer_norm_linear one_hot".split()
-)
-
 BY_BLAS = "fdFD"  # dtypes of which NumPy multiplies matrices by BLAS
 _KIND_RANK = {"b": 0, "u": 1, "i": 1, "f": 2, "c": 3}
 
@@ -132,7 +124,8 @@ def text_of(w: Writer, equation: Equation, operands: list[Value]) -> Call | Expr
     name = ufunc_name(primitive)
     if name is not None and not equation.params:
         return _ufunc(w, equation, operands, name)
-    rule = RULES.get(primitive.name)
+    reduction = primitive.reduction
+    rule = RULES.get(primitive.name) if reduction is None else _reduction(reduction.ufunc.__name__)
     if rule is None or not isinstance(aval, Aval) or not all([isinstance(v.aval, Aval) for v in operands]):
         return None
     return rule(w, equation, operands)
@@ -459,12 +452,6 @@ def _accumulate(ufunc: str, name: str) -> Callable[..., Any]:
 
 
 RULES: dict[str, Callable[..., Any]] = {
-    "reduce_sum": _reduction("add"),
-    "reduce_prod": _reduction("multiply"),
-    "reduce_max": _reduction("maximum"),
-    "reduce_min": _reduction("minimum"),
-    "reduce_any": _reduction("logical_or"),
-    "reduce_all": _reduction("logical_and"),
     "argmax": _position("argmax"),
     "argmin": _position("argmin"),
     "dot_general": _dot_general,

@@ -18,7 +18,7 @@ from math import prod
 from typing import Any
 
 from funcad.backends import tile_rules
-from funcad.backends.cost import _TRANSCENDENTAL
+from funcad.backends.cost import numpy_ns
 from funcad.backends.memory import Storage, Value, deaths
 from funcad.backends.text import Block, dtype_text, shape_text
 from funcad.backends.workers import parallel
@@ -30,8 +30,6 @@ SMALL = 256 * 1024  # bytes of a full array, below which a group is plain lines
 TILE_BYTES = 256 * 1024  # of one full array's tile
 WIDEST = 64 * 1024  # elements of one slice, beyond which a group is not cut along that axis
 THREADED_NS = 300_000  # estimated time from which on threads pay
-_ACCUMULATE = {"reduce_sum": "add", "reduce_max": "maximum", "reduce_min": "minimum"}
-_NS = {"sin": 10.0, "cos": 10.0, "tan": 12.0, "pow": 15.0, "sqrt": 1.0, "div": 0.8}
 
 
 def write(e: Any, equation: Equation, operands: list[Value], env: dict, dying: list[Value], rows: dict) -> bool:
@@ -62,7 +60,7 @@ def _contradicts(jaxpr: Jaxpr, equations: Sequence[Equation], shape: tuple) -> b
         if name == "broadcast_in_dim":
             wanted = {(0,): "row", (1,): "column"}.get(params["axes"]) if len(params["shape"]) == 2 else None
             pairs = [(x, wanted)] if wanted else []
-        elif name in _ACCUMULATE:
+        elif q.primitive.reduction is not None:
             rows = params["axes"] == (1,)
             pairs = [(out, "row" if rows else "column")] if len(x.aval.shape) == 2 else [(x, "row")]
         elif name == "dot_general":
@@ -137,9 +135,9 @@ def roles_of(jaxpr: Jaxpr, equations: Sequence[Equation], shape: tuple) -> dict[
                     changed |= note(q.inputs[0], "scalar")
             elif name == "broadcast_in_dim":
                 changed |= note(q.inputs[0], "scalar")
-            elif name in _ACCUMULATE and len(q.inputs[0].aval.shape) == 2:
+            elif q.primitive.reduction is not None and len(q.inputs[0].aval.shape) == 2:
                 changed |= note(q.inputs[0], "full") | note(out, "row" if params["axes"] == (1,) else "column")
-            elif name in _ACCUMULATE:
+            elif q.primitive.reduction is not None:
                 changed |= note(q.inputs[0], "row") | note(out, "scalar")
             elif name == "dot_general":
                 along = params["dimension_numbers"][0] == ((1,), (0,))
@@ -273,7 +271,7 @@ class _Group:
         return found
 
     def _accumulates(self, q: Equation) -> bool:
-        if q.primitive.name in _ACCUMULATE:
+        if q.primitive.reduction is not None:
             return self.plan.kind == "elementwise" or q.params["axes"] == (0,)
         return q.primitive.name == "dot_general" and q.params["dimension_numbers"][0] == ((0,), (0,))
 
@@ -345,7 +343,7 @@ class _Group:
             blas = {x.aval.dtype.char, v.aval.dtype.char} in ({"f"}, {"d"})  # called more quickly
             ufunc, text = "add", f"{v.text}.dot({x.text})" if blas else f"{w.np}.matmul({x.text}.T, {v.text})"
         else:
-            ufunc = _ACCUMULATE[q.primitive.name]
+            ufunc = q.primitive.reduction.ufunc.__name__
             full = self.plan.kind == "elementwise" and not self.plan.flat
             axis = ", axis=None" if full else ", axis=0" if self.plan.kind == "rows" and not self._is_vector(q) else ""
             text = f"{w.np}.{ufunc}.reduce({operands[0].text}{axis}{self._dtype(ufunc, var)})"
@@ -452,8 +450,6 @@ class _Group:
         for q in self.equations:
             if self.role_of(q.outputs[0]) != "full":
                 continue
-            if q.primitive.name in _TRANSCENDENTAL:
-                heavy += _NS.get(q.primitive.name, 4.0)
-            else:
-                light += _NS.get(q.primitive.name, 0.4)
+            more = numpy_ns(q)
+            heavy, light = heavy + more[0], light + more[1]
         return heavy >= light and (heavy + light) * prod(self.plan.shape) >= THREADED_NS

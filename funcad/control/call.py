@@ -219,4 +219,5 @@ call_p = Primitive(
     square=_square,
     turns=lambda i, jaxpr: i in turning(jaxpr),
     multiple=True,
+    may_share=True,
 )

@@ -53,6 +53,7 @@ name_p = Primitive(
     batch=lambda size, args, batched, *, name: (name_p(args[0], name=name), True),
     layout=same,
     reach="pointwise",
+    may_share=True,
 )
 
 
@@ -294,6 +295,7 @@ checkpoint_p = Primitive(
     turns=lambda i, jaxpr: i in turning(jaxpr),
     multiple=True,
     barrier=True,
+    may_share=True,
 )
 
 

@@ -364,6 +364,7 @@ cond_p = Primitive(
     masked=_masked,
     batch=_batch,
     multiple=True,
+    may_share=True,
 )
 
 

@@ -109,6 +109,7 @@ custom_jvp_call_p = Primitive(
     primal_and_jvp=_jvp,
     batch=_batch,
     multiple=True,
+    may_share=True,
 )
 
 

@@ -120,6 +120,7 @@ custom_linear_p = Primitive(
     transpose=_linear_transpose,
     batch=_linear_batch,
     multiple=True,
+    may_share=True,
 )
 
 

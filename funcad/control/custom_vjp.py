@@ -293,6 +293,7 @@ custom_vjp_call_p = Primitive(
     linearize=_call_rule(True),
     batch=_batch,
     multiple=True,
+    may_share=True,
 )
 
 

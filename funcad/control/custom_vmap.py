@@ -144,6 +144,7 @@ custom_vmap_call_p = Primitive(
     transpose=_transpose,
     batch=_batch,
     multiple=True,
+    may_share=True,
 )
 
 

@@ -2,9 +2,9 @@
 
 `scan_p(consts, carry, xs) -> (carry, ys)`; with `length=None` it is the loop of unknown length: a leading operand counts the
 iterations, and xs and ys are stacks (see primitives/stack.py). That is the linear half of `while_loop`, so these rules give
-while loops reverse mode of every order. Derived bodies are memoised on the body: the second derivative of the same scan traces
-nothing. Traps: loop-invariant residuals are passed, not stacked; an instantiated zero tangent is a known value in a linear
-position, and its cotangent is dropped; a lane that has finished (batched count) keeps its carry.
+while loops reverse mode of every order. Derived bodies are memoised on the body. Traps: loop-invariant residuals are passed,
+not stacked; an instantiated zero tangent is a known value in a linear position: its cotangent is dropped; a finished lane (of a
+batched count) keeps its carry.
 """
 
 from __future__ import annotations
@@ -48,7 +48,6 @@ from funcad.transforms.masks import clean
 from funcad.transforms.transpose import known_jaxpr, linear_outputs
 
 __all__ = ["scan_p"]
-
 
 # ---------------------------------------------------------------- running
 
@@ -497,4 +496,5 @@ scan_p = Primitive(
     batch=_batch,
     multiple=True,
     ready=lambda *avals, **params: lambda *args: scan_in_python(np, args, **params),
+    may_share=True,
 )

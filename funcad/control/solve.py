@@ -192,6 +192,7 @@ linear_solve_p = Primitive(
     transpose=_solve_transpose,
     batch=_solve_batch,
     multiple=True,
+    may_share=True,
 )
 
 
@@ -382,6 +383,7 @@ root_p = Primitive(
     linearize=lambda primals, tangents, **params: _root_tangents(primals, tangents, True, params),
     batch=_root_batch,
     multiple=True,
+    may_share=True,
 )
 
 

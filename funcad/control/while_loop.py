@@ -352,6 +352,7 @@ while_p = Primitive(
     batch=_batch,
     multiple=True,
     ready=lambda *avals, **params: lambda *args: _in_python(args, **params),
+    may_share=True,
 )
 
 

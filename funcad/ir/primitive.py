@@ -21,18 +21,21 @@ program. `known(linear, **params) -> (out_linear, run)` says which outputs a pro
 no linear input, which leaves residuals, then the rest on them; a primitive with `known` alone runs all of it again.
 
 A missing rule raises `MissingRuleError` naming the primitive; a zero tangent is never made up.
+
+Beside the rules stand facts, which passes and engines ask for instead of keeping lists of names: `ufunc`, `commutes`,
+`reduction`, `may_share`, `free` and the others that the constructor names. What can be derived from these is derived.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 from funcad.errors import MissingRuleError
 from funcad.ir.jaxpr import Var
 from funcad.ir.trace import bind
 
-__all__ = ["Primitive", "Undefined", "is_linear", "not_linear", "rules"]
+__all__ = ["Primitive", "Reduction", "Undefined", "is_linear", "may_share", "not_linear", "rules"]
 
 
 Undefined = Var  # in a transpose rule, a linear input is its own variable: it has an aval and no value
@@ -48,6 +51,13 @@ def not_linear(name: str) -> MissingRuleError:
         f"{name} is not linear in these operands, so it has no transpose.\n"
         "linear_transpose takes functions that are linear in all their arguments; use funcad.vjp for others."
     )
+
+
+class Reduction(NamedTuple):
+    """A fold over the parameter `axes`: the ufunc that combines two elements, and what no elements give (None: an error)."""
+
+    ufunc: Any
+    identity: Any = None
 
 
 class Primitive:
@@ -83,6 +93,12 @@ class Primitive:
         "needs",
         "masked",
         "push",
+        "passive",
+        "commutes",
+        "reduction",
+        "may_share",
+        "free",
+        "label",
     )
 
     def __init__(
@@ -116,6 +132,12 @@ class Primitive:
         needs: Callable[..., tuple[int, ...]] | None = None,
         masked: Callable[..., Any] | None = None,
         push: Callable[..., Any] | None = None,
+        passive: bool = False,
+        commutes: str | None = None,
+        reduction: Reduction | None = None,
+        may_share: bool | Callable[..., bool] = False,
+        free: bool = False,
+        label: str | None = None,
     ):
         self.name = name
         self.impl = impl
@@ -145,6 +167,12 @@ class Primitive:
         self.masked = masked  # masked(cts, masks, wanted, *inputs, **params): `transpose` with masks, see transforms/masks.py
         self.push = push  # push(tangents, known, **params): its results, if it is linear; it and primal_and_jvp take masks
         self.levels: dict[Any, int] = {}  # by kinds of operands, what its rule does to masks of tangents
+        self.passive = passive or jvp is None and primal_and_jvp is None and linearize is None  # gives no tangent, ever
+        self.commutes = commutes  # swapped operands give the same "bits", or the same "value" (but for the sign of a zero)
+        self.reduction = reduction
+        self.may_share = may_share or free  # see the function `may_share`
+        self.free = free  # always a view of its first operand, which costs nothing
+        self.label = label or (ufunc and ufunc.__name__) or name  # what NumPy calls it in its warnings
         self.inplace = inplace  # ufunc-like callable that takes out=, if the result may be written into an operand
 
     def __repr__(self) -> str:
@@ -154,6 +182,12 @@ class Primitive:
 
     def __reduce__(self) -> Any:
         raise TypeError(f"primitive {self.name} is not pickled; pickle the function that uses it")
+
+
+def may_share(equation: Any) -> bool:
+    """May a result share memory with an operand or another result? `Primitive.may_share` says it, or finds it by the avals."""
+    fact = equation.primitive.may_share
+    return fact(*[a.aval for a in equation.inputs]) if callable(fact) else fact
 
 
 def rules(primitive: Primitive) -> dict[str, bool]:

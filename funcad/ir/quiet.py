@@ -102,8 +102,7 @@ def computes(function: Any, operands: Callable[[dict[str, Any]], Any]) -> None:
 
 
 _registry: dict[Any, Any] = {}  # what was warned of at lines whose function is not running any more
-_LABELS = {"reduce_sum": "reduce", "reduce_prod": "reduce", "dot_general": "matmul", "convert": "cast"}
-_OPERATORS = {"add": "add", "sub": "subtract", "mul": "multiply", "div": "divide"}
+_OPERATORS = frozenset([np.add, np.subtract, np.multiply, np.divide])
 
 
 def _warn(error: str, flag: int) -> None:
@@ -130,9 +129,6 @@ def _warn(error: str, flag: int) -> None:
 
 def _label(primitive: Any, args: Any) -> str:
     """The name that NumPy gives to the operation."""
-    name = _OPERATORS.get(primitive.name)
-    if name is not None:
-        return name if any([is_a(a, np.ndarray) for a in args]) else f"scalar {name}"
-    if primitive.ufunc is not None:
-        return str(primitive.ufunc.__name__)
-    return _LABELS.get(primitive.name, primitive.name)
+    if primitive.ufunc in _OPERATORS and not any([is_a(a, np.ndarray) for a in args]):
+        return f"scalar {primitive.label}"
+    return str(primitive.label)

@@ -22,7 +22,7 @@ import numpy as np
 from funcad.ir.aval import Aval, StackAval, is_a
 from funcad.ir.jaxpr import Equation, Jaxpr, Literal, Var
 from funcad.ir.trace import trace_function
-from funcad.passes.algebra_rules import COMMUTATIVE, RULES, names_of
+from funcad.passes.algebra_rules import RULES, names_of
 from funcad.passes.algebra_shapes import EXACT, FAST
 from funcad.passes.fold import fold_equation
 from funcad.passes.rewrite import Work, fits, recast, rewrite
@@ -138,7 +138,7 @@ def _variants(left: Jaxpr) -> list[Jaxpr]:
     choices = []
     for equation in left.equations:
         swapped = equation._replace(inputs=equation.inputs[::-1])
-        choices.append([equation, swapped] if equation.primitive in COMMUTATIVE else [equation])
+        choices.append([equation, swapped] if equation.primitive.commutes else [equation])
     found: dict[Any, Jaxpr] = {}
     for equations in product(*choices):
         key = tuple([tuple([a if type(a) is Var else repr(a) for a in e.inputs]) for e in equations])

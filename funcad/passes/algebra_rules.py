@@ -16,12 +16,10 @@ import numpy as np
 from funcad.primitives.arithmetic import (
     abs_,
     add,
-    add_p,
     div,
     integer_pow,
     mul,
     mul_add_p,
-    mul_p,
     neg,
     pow_p,
     reciprocal,
@@ -31,27 +29,18 @@ from funcad.primitives.arithmetic import (
 )
 from funcad.primitives.comparison import (
     and_,
-    and_p,
-    eq_p,
     logical_and,
-    logical_and_p,
     logical_not,
     logical_or,
-    logical_or_p,
-    ne_p,
     not_,
     or_,
-    or_p,
     select,
-    xor_p,
 )
 from funcad.primitives.conversion import conj, imag, make_complex, real, stop_gradient_p
-from funcad.primitives.extrema import maximum, maximum_p, minimum, minimum_p
+from funcad.primitives.extrema import maximum, minimum
 from funcad.primitives.transcendental import exp, log, logistic
 
-__all__ = ["RULES", "Rule", "COMMUTATIVE", "names_of", "same_values", "special_values"]
-
-COMMUTATIVE = frozenset([add_p, mul_p, and_p, or_p, xor_p, eq_p, ne_p, logical_and_p, logical_or_p, maximum_p, minimum_p])
+__all__ = ["RULES", "Rule", "names_of", "same_values", "special_values"]
 
 
 class Rule(NamedTuple):

@@ -16,11 +16,14 @@ from collections import Counter
 from math import prod
 from typing import Any
 
+import numpy as np
+
 from funcad.ir.aval import Aval
 from funcad.ir.jaxpr import Equation, Jaxpr, Literal, Var, equation_has_effects
 from funcad.passes.fuse import fuse, matrices
 from funcad.passes.lift import lifted, turns
 from funcad.passes.subprograms import kind_of, with_subprograms
+from funcad.primitives.atoms import ELEMENTARY, atoms_of
 from funcad.primitives.fused import fused_p
 
 __all__ = ["batch", "grouped", "layouts"]
@@ -29,15 +32,11 @@ LEAST = 32  # examples; more than MOST, so that the size tells which axis is the
 MOST = 24  # elements of one example's value
 WORK = 400  # numbers that are computed for one example, elementary functions counting for more
 _KINDS = "biuf"
-_REDUCTIONS = frozenset(["reduce_sum", "reduce_prod", "reduce_max", "reduce_min"])
+_FOLDS = frozenset([np.add, np.multiply, np.maximum, np.minimum])
 _MOVES = frozenset(
     "basic_index slice rev reshape transpose concatenate pad basic_place place_sum basic_update dot_general".split()
 )
-_CHEAP = frozenset(
-    "neg add sub mul div square sqrt reciprocal select eq ne lt le gt ge and or xor not convert abs sign maximum minimum clip "
-    "isnan isinf isfinite copysign stop_gradient relu integer_pow mul_add floor ceil rint trunc".split()
-)
-_ELEMENTARY = 12  # what any other element operation counts for
+_ELEMENTARY = 12  # what an elementary function counts for, in other operations
 
 
 def grouped(jaxpr: Jaxpr) -> Jaxpr:
@@ -117,16 +116,16 @@ class _Batch:
         return name in _MOVES and (name != "dot_general" or bool(equation.params["dimension_numbers"][1][0]))
 
     def _work(self, equation: Equation) -> int:
-        name, (out,) = equation.primitive.name, equation.outputs
-        count = prod(out.aval.shape[1:])
+        primitive, (out,) = equation.primitive, equation.outputs
+        name, count = primitive.name, prod(out.aval.shape[1:])
         if name == "dot_general":
             (cx, _), _ = equation.params["dimension_numbers"]
             return count * prod([equation.inputs[0].aval.shape[i] for i in cx])
-        if name in _REDUCTIONS:
+        if primitive.reduction is not None and primitive.reduction.ufunc in _FOLDS:
             return prod(equation.inputs[0].aval.shape[1:])
         if name in _MOVES or name == "broadcast_in_dim":
             return count * (len(equation.inputs) - 1)
-        return count * (1 if name in _CHEAP else _ELEMENTARY)
+        return count * sum([_ELEMENTARY if atom in ELEMENTARY else 1 for atom in atoms_of(equation)])
 
     def _belongs(self, equation: Equation) -> bool:
         """Can one example's result be computed from that example alone?"""
@@ -158,7 +157,7 @@ class _Batch:
             return False
         shape = operands[0].aval.shape
         whole = (0, n, 1)
-        if name in _REDUCTIONS:
+        if primitive.reduction is not None and primitive.reduction.ufunc in _FOLDS:
             return 0 not in params["axes"] and len(params["axes"]) > 0 and operands[0].aval.dtype == out.dtype
         if name == "reshape":
             return True

@@ -15,12 +15,8 @@ import numpy as np
 from funcad.ir.aval import StackAval, is_a
 from funcad.ir.jaxpr import Equation, Jaxpr, Literal, equation_has_effects, literal_key
 from funcad.passes.rewrite import Work, rewrite
-from funcad.primitives.arithmetic import add_p, mul_p
-from funcad.primitives.comparison import and_p, eq_p, ne_p, or_p, xor_p
 
 __all__ = ["cse", "Keys"]
-
-COMMUTES = frozenset([add_p, mul_p, and_p, or_p, xor_p, eq_p, ne_p])  # bit for bit, except for which NaN comes out of two
 
 
 def cse(jaxpr: Jaxpr) -> Jaxpr:
@@ -46,7 +42,7 @@ def cse(jaxpr: Jaxpr) -> Jaxpr:
             if type(a) is Literal:
                 inputs = tuple([keys.atom(a) for a in inputs])
                 break
-        if primitive in COMMUTES and hash(inputs[0]) > hash(inputs[1]):
+        if primitive.commutes == "bits" and hash(inputs[0]) > hash(inputs[1]):
             inputs = (inputs[1], inputs[0])
         try:
             key = (primitive, inputs, keys.params(params)) if params else (primitive, inputs)

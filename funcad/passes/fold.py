@@ -16,14 +16,12 @@ import numpy as np
 from funcad.ir.aval import SCALAR_AVALS, StackAval
 from funcad.ir.jaxpr import Equation, Jaxpr, Literal
 from funcad.passes.rewrite import Work, fits, rewrite
-from funcad.primitives.reduction import reduce_all_p, reduce_any_p, reduce_max_p, reduce_min_p, reduce_prod_p, reduce_sum_p
 from funcad.primitives.shape import broadcast_in_dim_p, reshape_p, transpose_p
 
 __all__ = ["fold", "fold_equation"]
 
 LONGEST = 1 << 16  # elements of a broadcast literal that are summed up, or otherwise reduced, beforehand
-REDUCTIONS = frozenset([reduce_sum_p, reduce_prod_p, reduce_max_p, reduce_min_p, reduce_any_p, reduce_all_p])
-_ALSO = REDUCTIONS | {reshape_p, broadcast_in_dim_p, transpose_p}  # foldable besides elementwise operations, if of rank 0
+_MOVES = frozenset([reshape_p, broadcast_in_dim_p, transpose_p])
 
 
 def fold(jaxpr: Jaxpr) -> Jaxpr:
@@ -46,7 +44,7 @@ def _step(work: Work, equation: Equation) -> list[Any] | None:
     literal = fold_equation(equation)
     if literal is not None:
         return [literal]
-    return _reduced(work, equation) if equation.primitive in REDUCTIONS else _filled(work, equation)
+    return _reduced(work, equation) if equation.primitive.reduction else _filled(work, equation)
 
 
 def _reduced(work: Work, equation: Equation) -> list[Any] | None:
@@ -105,7 +103,7 @@ def fold_equation(equation: Equation) -> Literal | None:
     if not inputs or primitive.multiple or primitive.effect or primitive.barrier:
         return None
     aval = equation.outputs[0].aval
-    if aval.shape or type(aval) is StackAval or primitive.emit is None and primitive not in _ALSO:
+    if aval.shape or type(aval) is StackAval or not (primitive.emit or primitive.reduction or primitive in _MOVES):
         return None
     value = evaluate(primitive, [a.value for a in inputs], equation.params)
     if type(value) not in SCALAR_AVALS:

@@ -12,19 +12,15 @@ from typing import Any
 
 from funcad.ir.aval import StackAval
 from funcad.ir.jaxpr import Equation, Jaxpr, Literal, Var
+from funcad.ir.primitive import may_share
 from funcad.passes.inline import inline
 from funcad.passes.pipeline import optimize
 from funcad.passes.subprograms import called, kind_of
 from funcad.primitives.arithmetic import sub_p
 from funcad.primitives.comparison import or_p
+from funcad.primitives.shape import broadcast_in_dim_p
 
 __all__ = ["fresh_results", "finished"]
-
-# what gives a view of its first operand, or the operand itself
-_VIEWS = frozenset(
-    "broadcast_in_dim reshape rev slice transpose basic_index dynamic_slice real imag bitcast stop_gradient name "
-    "device_put".split()
-)
 
 
 def _base(makers: dict[Var, Equation], atom: Any) -> tuple[Any, bool]:
@@ -32,8 +28,8 @@ def _base(makers: dict[Var, Equation], atom: Any) -> tuple[Any, bool]:
     repeated = False
     while type(atom) is Var and atom in makers:
         maker = makers[atom]
-        if maker.primitive.name in _VIEWS:
-            repeated = repeated or maker.primitive.name == "broadcast_in_dim"
+        if not maker.primitive.multiple and may_share(maker):
+            repeated = repeated or maker.primitive is broadcast_in_dim_p
             atom = maker.inputs[0]
             continue
         through = _start_of(maker, atom)

@@ -29,21 +29,13 @@ from funcad.ir.trace import trace_function
 from funcad.passes.accumulate import Accumulations
 from funcad.passes.split_up import split_up
 from funcad.passes.subprograms import kind_of, split
+from funcad.primitives.atoms import is_elementary
 from funcad.primitives.contraction import dot_general_p
-from funcad.primitives.indexing import basic_index_p
-from funcad.primitives.reduction import reduce_max_p, reduce_min_p, reduce_sum_p
-from funcad.primitives.shape import broadcast_in_dim_p, reshape_p, slice_p, transpose_p
 
 __all__ = ["hoist"]
 
 MEMORY = 4
 SMALL = 4096  # bytes up to which a value's operations cost more to start than to run
-ELEMENTARY = frozenset(
-    "exp exp2 expm1 log log2 log10 log1p sin cos tan arcsin arccos arctan arctan2 sinh cosh tanh arcsinh arccosh arctanh "
-    "logistic logaddexp logaddexp2 pow erf erfc erfinv lgamma digamma softplus safe_log".split()
-)
-VIEWS = frozenset([broadcast_in_dim_p, reshape_p, transpose_p, basic_index_p, slice_p])
-TOGETHER = VIEWS | {dot_general_p, reduce_sum_p, reduce_max_p, reduce_min_p}  # besides element operations
 
 
 def bytes_of(aval: Any) -> int:
@@ -149,9 +141,9 @@ class Loop:
             self.outer_consts.append(inside[v])
 
     def hoist_xs(self) -> None:
-        found = self.without_last_views(self.of_xs(TOGETHER, True))
+        found = self.without_last_views(self.of_xs(elements=True))
         if not found or not self.affordable(found):
-            found = self.without_last_views(self.of_xs(VIEWS | {dot_general_p}, False))  # without element operations
+            found = self.without_last_views(self.of_xs(elements=False))
             if not found or not self.affordable(found):
                 return
         results = self.read_of(found)
@@ -186,7 +178,7 @@ class Loop:
 
         Cheap operations by themselves stay in the loop, where a compiled loop does them on the way.
         """
-        if not any([e.primitive.name in ELEMENTARY for e in found]):
+        if not any(map(is_elementary, found)):
             return False
         ys = [e.outputs[0] for e in found if e.outputs[0] in self.ys]
         costs = [self.cost(a) for a in inputs]
@@ -216,7 +208,7 @@ class Loop:
         found = []
         for e in reversed(self.body):
             v = e.outputs[0]
-            if self.can_be_together(e, TOGETHER, True) and v not in read:
+            if self.can_be_together(e, elements=True) and v not in read:
                 found.append(e)
             else:
                 read.update([a for a in e.inputs if type(a) is Var])
@@ -224,11 +216,14 @@ class Loop:
 
     # -- helpers
 
-    def can_be_together(self, e: Equation, allowed: frozenset, elements: bool) -> bool:
+    def can_be_together(self, e: Equation, elements: bool) -> bool:
+        """May it be computed for all steps at once? Views and products may, with `elements` also what works on elements."""
         primitive, aval = e.primitive, e.outputs[0].aval
         if primitive.multiple or primitive.batch is None or type(aval) is not Aval or aval.weak:
             return False
-        return primitive in allowed or (elements and primitive.emit is not None)
+        if primitive.free or primitive is dot_general_p:
+            return True
+        return elements and (primitive.emit is not None or primitive.reduction is not None)
 
     def together(self, found: list[Equation], inputs: list[Var], results: list[Var], place: list[Equation]) -> list[Any]:
         """The results of these equations in all steps, computed by equations that are added at this place outside."""
@@ -241,12 +236,12 @@ class Loop:
             place.append(Equation(e.primitive, atoms, e.params, tuple([names[v] for v in e.outputs]), e.source))
         return [names[o] for o in program.outputs]
 
-    def of_xs(self, allowed: frozenset, elements: bool) -> list[Equation]:
+    def of_xs(self, elements: bool) -> list[Equation]:
         """Equations of xs and constants alone that may be computed for all steps together."""
         of_xs, known = set(self.xs), {*self.xs, *self.consts}
         found = []
         for e in self.body:
-            if not self.can_be_together(e, allowed, elements):
+            if not self.can_be_together(e, elements):
                 continue
             variables = [a for a in e.inputs if type(a) is Var]
             if all([a in known for a in variables]) and any([a in of_xs for a in variables]):
@@ -262,7 +257,7 @@ class Loop:
         read: set[Any] = set()
         kept = []
         for e in reversed(found):
-            if e.primitive not in VIEWS or any([v in read for v in e.outputs]):
+            if not e.primitive.free or any([v in read for v in e.outputs]):
                 kept.append(e)
                 read.update([a for a in e.inputs if type(a) is Var])
         return kept[::-1]

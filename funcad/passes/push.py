@@ -24,7 +24,7 @@ from funcad.primitives.arithmetic import pow_p
 from funcad.primitives.contraction import dot_general_p
 from funcad.primitives.conversion import stop_gradient_p
 from funcad.primitives.indexing import basic_index_p, basic_place_p
-from funcad.primitives.reduction import reduce_all_p, reduce_any_p, reduce_max_p, reduce_min_p, reduce_prod_p, reduce_sum_p
+from funcad.primitives.reduction import reduce_prod_p, reduce_sum_p
 from funcad.primitives.shape import broadcast_in_dim_p, reshape_p, slice_p, transpose_p
 
 __all__ = ["push"]
@@ -130,6 +130,8 @@ class _Push:
         self.equation = equation
         primitive = equation.primitive
         rule = _RULES.get(primitive)
+        if rule is None and primitive.reduction is not None:
+            rule = _Push.reduction
         if rule is None and primitive.emit is not None and not primitive.multiple and not primitive.effect:
             rule = _Push.element
         if rule is not None:
@@ -354,7 +356,6 @@ _RULES: dict[Any, Any] = {
     basic_place_p: _Push.place,
     dot_general_p: _Push.product,
     stop_gradient_p: _Push.same,
-    **dict.fromkeys([reduce_sum_p, reduce_prod_p, reduce_max_p, reduce_min_p, reduce_any_p, reduce_all_p], _Push.reduction),
 }
 
 

@@ -1,85 +1,95 @@
-"""Compositions taken apart where one part of them is known before the loop that they stand in.
+"""Compositions taken apart: one equation for each atom of the formula of an element.
 
-`t * (1 - y * y)` is one equation, for tanh's derivative; in a loop where t changes with the carry and y is an x, the factor is
-the same work in every turn that could be done once for all of them. Used by hoist.py, which then moves the part. Invariant: the
-parts compute what the composition's implementation computes, operation by operation, in the same order.
+`t * (1 - y * y)` is one equation, for tanh's derivative. In a loop where t changes with the carry and y is an x, the factor is
+the same work in every turn that could be done once for all of them: hoist.py moves it. And in a program that NumPy runs, its
+temporaries take part in the memory plan. Idea: `emit` is the formula, and each atom has a primitive whose own formula is that
+atom alone. Invariant: the parts compute what the composition's implementation computes, operation by operation. Trap: the
+formula of a power is repeated multiplication, which is not how NumPy rounds powers above two.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
+from functools import cache
 from typing import Any
 
+from funcad.ir.aval import Aval
 from funcad.ir.jaxpr import Equation, Literal, Var
-from funcad.primitives.arithmetic import add_p, mul_add_p, mul_p, sub_p
-from funcad.primitives.transcendental import logistic_linear_p, tanh_linear_p
+from funcad.ir.primitive import Primitive
+from funcad.primitives import arithmetic, comparison, extrema, rounding, transcendental
+from funcad.primitives.arithmetic import root_p
+from funcad.primitives.atoms import UFUNCS, formula_of
+from funcad.primitives.comparison import select_p
 
-__all__ = ["split_up", "tanh_slope", "logistic_slope"]
+__all__ = ["parts_of", "split_up"]
 
-
-def tanh_slope(do: Callable[..., Any], y: Any) -> Any:
-    """The derivative of tanh, from its value."""
-    return do(sub_p, Literal(1.0), do(mul_p, y, y))
-
-
-def logistic_slope(do: Callable[..., Any], y: Any) -> Any:
-    """The derivative of the logistic function, from its value."""
-    return do(mul_p, y, do(sub_p, Literal(1.0), y))
+_OF_ANY_NUMBERS = frozenset(["neg", "add", "sub", "mul", "div", "const"])  # complex ones have no order
 
 
-def _tanh_linear(do: Callable[..., Any], known: Callable[..., bool], t: Any, y: Any) -> tuple | None:
-    return (mul_p, t, tanh_slope(do, y)) if known(y) and not known(t) else None
+@cache
+def _atoms() -> dict[str, Primitive]:
+    """The primitive of each atom."""
+    found: dict[str, Primitive] = {"select": select_p}
+    by_ufunc = {ufunc: name for name, ufunc in UFUNCS.items()}
+    for module in (arithmetic, comparison, extrema, rounding, transcendental):
+        for value in vars(module).values():
+            if isinstance(value, Primitive) and value.ufunc in by_ufunc and value.emit is not None and value is not root_p:
+                found[by_ufunc[value.ufunc]] = value
+    return found
 
 
-def _logistic_linear(do: Callable[..., Any], known: Callable[..., bool], t: Any, y: Any) -> tuple | None:
-    return (mul_p, t, logistic_slope(do, y)) if known(y) and not known(t) else None
+def parts_of(equation: Equation) -> list[Equation] | None:
+    """The equations that compute an equation atom by atom; None if it is one atom, or its operands are not alike."""
+    primitive, out = equation.primitive, equation.outputs[0].aval
+    if primitive.emit is None or primitive.ufunc is not None or type(out) is not Aval or out.weak:
+        return None
+    if equation.params.get("n", 2) != 2:
+        return None
+    if not all([_alike(a, out) for a in equation.inputs]):
+        return None
+    calls, result = formula_of(equation)
+    if len([name for name, *_ in calls if name != "const"]) < 1 + ("n" not in equation.params):
+        return None
+    if out.dtype.kind not in "iuf" and not all([name in _OF_ANY_NUMBERS for name, *_ in calls]):
+        return None
+    atoms: dict[int, Any] = dict(enumerate(equation.inputs, -len(equation.inputs)))
+    parts: list[Equation] = []
+    for i, (name, *operands) in enumerate(calls):
+        if name == "const":
+            atoms[i] = Literal(operands[0])
+            continue
+        inputs = tuple([atoms[a] for a in operands])
+        if name not in _atoms() or all([type(a) is Literal for a in inputs]):
+            return None
+        atoms[i] = equation.outputs[0] if i == result else Var(_atoms()[name].abstract_eval(*[a.aval for a in inputs]))
+        parts.append(Equation(_atoms()[name], inputs, {}, (atoms[i],), equation.source))
+    return parts
 
 
-def _mul_add(do: Callable[..., Any], known: Callable[..., bool], a: Any, b: Any, c: Any, d: Any) -> tuple | None:
-    varies = any([type(x) is Var for x in (a, b)]) and any([type(x) is Var for x in (c, d)])
-    return (add_p, do(mul_p, a, b), do(mul_p, c, d)) if varies and known(a, b) != known(c, d) else None
-
-
-PARTS: dict[Any, Callable[..., tuple | None]] = {
-    tanh_linear_p: _tanh_linear,
-    logistic_linear_p: _logistic_linear,
-    mul_add_p: _mul_add,
-}
+def _alike(atom: Any, out: Aval) -> bool:
+    """Has an operand the result's shape and dtype, apart from weak literals?"""
+    aval = atom.aval
+    return aval.weak if type(atom) is Literal else aval.shape == out.shape and aval.dtype == out.dtype and not aval.weak
 
 
 def split_up(body: Sequence[Equation], start: set[Any]) -> list[Equation]:
-    """The equations; those of PARTS in parts if one part, but not the whole, depends on `start` alone."""
-    if not any([e.primitive in PARTS for e in body]):
-        return list(body)
+    """The equations; a composition in parts if a part of it, but not the whole, depends on `start` alone."""
     names = set(start)
     result: list[Equation] = []
 
-    def known(*atoms: Any) -> bool:
-        return any([type(a) is Var for a in atoms]) and all([type(a) is Literal or a in names for a in atoms])
+    def known(equation: Equation) -> bool:
+        variables = [a for a in equation.inputs if type(a) is Var]
+        return bool(variables) and all([a in names for a in variables])
 
     for equation in body:
-        steps: list[Equation] = []
-
-        def do(primitive: Any, *inputs: Any, steps: list = steps, equation: Equation = equation) -> Var:
-            v = Var(primitive.abstract_eval(*[a.aval for a in inputs]))
-            steps.append(Equation(primitive, inputs, {}, (v,), equation.source))
-            return v
-
-        rule = PARTS.get(equation.primitive)
-        found = rule(do, known, *equation.inputs) if rule is not None and _alike(equation) else None
-        for e in (*steps, equation if found is None else equation._replace(primitive=found[0], inputs=found[1:])):
-            result.append(e)
-            if known(*e.inputs):
-                names.update(e.outputs)
+        if known(equation):
+            names.update(equation.outputs)
+            result.append(equation)
+            continue
+        parts = parts_of(equation) or ()
+        before = set(names)
+        for part in parts:
+            if known(part):
+                names.update(part.outputs)
+        result += parts if names != before else [equation]
     return result
-
-
-def _alike(equation: Equation) -> bool:
-    """Have all operands the result's shape and dtype, apart from weak literals?"""
-    out = equation.outputs[0].aval
-    return not out.weak and all(
-        [
-            a.aval.weak if type(a) is Literal else a.aval.shape == out.shape and a.aval.dtype == out.dtype and not a.aval.weak
-            for a in equation.inputs
-        ]
-    )

@@ -39,6 +39,7 @@ add_p = elementwise(
     lambda tangents, out, x, y: _add_tangents(*tangents),
     transpose=lambda ct, x, y: [ct if is_linear(x) else None, ct if is_linear(y) else None],
     emit=lambda e, x, y: e.add(x, y),
+    commutes="bits",  # except for which NaN comes out of two
     weak=True,
 )
 sub_p = elementwise(
@@ -55,6 +56,7 @@ mul_p = elementwise(
     lambda tangents, out, x, y: _mul_tangents(tangents[0], tangents[1], x, y),
     transpose=lambda ct, x, y: _mul_transpose(ct, x, y),
     emit=lambda e, x, y: e.mul(x, y),
+    commutes="bits",  # except for which NaN comes out of two
     weak=True,
     square=lambda x, y: _square_of_product(mul, x, y),
 )

@@ -33,6 +33,7 @@ optimization_barrier_p = Primitive(
     batch=lambda size, args, batched: (optimization_barrier_p(*args), list(batched)),
     multiple=True,
     barrier=True,
+    may_share=True,
 )
 
 

@@ -22,22 +22,28 @@ from funcad.primitives.families import BOOL, align_batched, avals_text, elementw
 from funcad.primitives.operators import operator_impl, with_ufunc
 
 
-def _comparison(name: str, python: Any, ufunc: np.ufunc, emit: Any) -> Primitive:
-    primitive = elementwise(name, operator_impl(python, ufunc), dtype=BOOL, weak=True, emit=emit)
+def _comparison(name: str, python: Any, ufunc: np.ufunc, emit: Any, commutes: str | None = None) -> Primitive:
+    primitive = elementwise(name, operator_impl(python, ufunc), dtype=BOOL, weak=True, emit=emit, commutes=commutes)
     return with_ufunc(primitive, ufunc)
 
 
-eq_p = _comparison("eq", operator.eq, np.equal, lambda e, x, y: e.eq(x, y))
-ne_p = _comparison("ne", operator.ne, np.not_equal, lambda e, x, y: e.ne(x, y))
+eq_p = _comparison("eq", operator.eq, np.equal, lambda e, x, y: e.eq(x, y), "bits")
+ne_p = _comparison("ne", operator.ne, np.not_equal, lambda e, x, y: e.ne(x, y), "bits")
 lt_p = _comparison("lt", operator.lt, np.less, lambda e, x, y: e.lt(x, y))
 le_p = _comparison("le", operator.le, np.less_equal, lambda e, x, y: e.le(x, y))
 gt_p = _comparison("gt", operator.gt, np.greater, lambda e, x, y: e.gt(x, y))
 ge_p = _comparison("ge", operator.ge, np.greater_equal, lambda e, x, y: e.ge(x, y))
 
 # bitwise on integers, logical on bools
-and_p = elementwise("and", operator_impl(operator.and_, np.bitwise_and), weak=True, emit=lambda e, x, y: e.and_(x, y))
-or_p = elementwise("or", operator_impl(operator.or_, np.bitwise_or), weak=True, emit=lambda e, x, y: e.or_(x, y))
-xor_p = elementwise("xor", operator_impl(operator.xor, np.bitwise_xor), weak=True, emit=lambda e, x, y: e.xor(x, y))
+and_p = elementwise(
+    "and", operator_impl(operator.and_, np.bitwise_and), weak=True, emit=lambda e, x, y: e.and_(x, y), commutes="bits"
+)
+or_p = elementwise(
+    "or", operator_impl(operator.or_, np.bitwise_or), weak=True, emit=lambda e, x, y: e.or_(x, y), commutes="bits"
+)
+xor_p = elementwise(
+    "xor", operator_impl(operator.xor, np.bitwise_xor), weak=True, emit=lambda e, x, y: e.xor(x, y), commutes="bits"
+)
 not_p = elementwise("not", np.invert, emit=lambda e, x: e.not_(x))
 shift_left_p = elementwise(
     "shift_left", operator_impl(operator.lshift, np.left_shift), weak=True, emit=lambda e, x, y: e.shift_left(x, y)
@@ -55,9 +61,15 @@ for _p, _u in (
     with_ufunc(_p, _u)
 
 # truth of any dtype
-logical_and_p = elementwise("logical_and", np.logical_and, dtype=BOOL, emit=lambda e, x, y: e.logical_and(x, y), device=logical)
-logical_or_p = elementwise("logical_or", np.logical_or, dtype=BOOL, emit=lambda e, x, y: e.logical_or(x, y), device=logical)
-logical_xor_p = elementwise("logical_xor", np.logical_xor, dtype=BOOL, emit=lambda e, x, y: e.logical_xor(x, y), device=logical)
+logical_and_p = elementwise(
+    "logical_and", np.logical_and, dtype=BOOL, emit=lambda e, x, y: e.logical_and(x, y), commutes="bits", device=logical
+)
+logical_or_p = elementwise(
+    "logical_or", np.logical_or, dtype=BOOL, emit=lambda e, x, y: e.logical_or(x, y), commutes="bits", device=logical
+)
+logical_xor_p = elementwise(
+    "logical_xor", np.logical_xor, dtype=BOOL, emit=lambda e, x, y: e.logical_xor(x, y), commutes="bits", device=logical
+)
 logical_not_p = elementwise("logical_not", np.logical_not, dtype=BOOL, emit=lambda e, x: e.logical_not(x), device=logical)
 
 isnan_p = elementwise("isnan", np.isnan, dtype=BOOL, emit=lambda e, x: e.isnan(x))

@@ -57,6 +57,7 @@ convert_p: Primitive = Primitive(  # weak: from one kind of Python scalar to ano
     layout=of_copy,
     square=lambda x, *, dtype, weak=False: moved_square(convert_p)(x, dtype=dtype, weak=weak) if dtype.kind in "fc" else None,
     reach="pointwise",
+    label="cast",
 )
 
 
@@ -83,6 +84,8 @@ stop_gradient_p: Primitive = Primitive(
     batch=lambda size, args, batched: (stop_gradient_p(args[0]), True),
     emit=lambda e, x: x,
     layout=same,
+    may_share=True,
+    passive=True,
 )
 
 
@@ -108,6 +111,7 @@ real_p = elementwise(
     dtype=REAL,
     weak=True,
     layout=lambda x: x.real,
+    may_share=True,
 )
 imag_p = elementwise(
     "imag",
@@ -117,6 +121,7 @@ imag_p = elementwise(
     dtype=REAL,
     weak=True,
     layout=lambda x: x.imag if x.dtype.kind == "c" else keep(x),
+    may_share=True,
 )
 conj_p = elementwise("conj", np.conjugate, [lambda t, out, x: conj(t)], transpose=lambda ct, x: [conj(ct)])
 
@@ -177,6 +182,7 @@ bitcast_p: Primitive = Primitive(
     _bitcast_impl,
     _bitcast_abstract,
     batch=lambda size, args, batched, *, dtype: (bitcast_p(args[0], dtype=dtype), True),
+    may_share=True,
 )
 
 

@@ -36,6 +36,7 @@ maximum_p = elementwise(
         lambda t, out, x, y: _share(t, out, lt(x, y), gt(x, y)),
     ],
     emit=lambda e, x, y: e.maximum(x, y),
+    commutes="value",
 )
 minimum_p = elementwise(
     "minimum",
@@ -45,6 +46,7 @@ minimum_p = elementwise(
         lambda t, out, x, y: _share(t, out, gt(x, y), lt(x, y)),
     ],
     emit=lambda e, x, y: e.minimum(x, y),
+    commutes="value",
 )
 def _in_contest(wins: Any, loses: Any, x: Any, y: Any) -> tuple[Any, Any]:
     """Whether x wins, and whether it loses, against y, where a NaN loses against numbers and two are a tie."""
@@ -59,6 +61,7 @@ fmax_p = elementwise(
         lambda t, out, x, y: _share(t, out, *_in_contest(lt(x, y), gt(x, y), y, x)),
     ],
     emit=lambda e, x, y: e.fmax(x, y),
+    commutes="value",
 )
 fmin_p = elementwise(
     "fmin",
@@ -68,6 +71,7 @@ fmin_p = elementwise(
         lambda t, out, x, y: _share(t, out, *_in_contest(gt(x, y), lt(x, y), y, x)),
     ],
     emit=lambda e, x, y: e.fmin(x, y),
+    commutes="value",
 )
 
 

@@ -153,6 +153,8 @@ def elementwise(
     device: Callable[..., Any] | None = None,
     square: Callable[..., Any] | None = None,
     turns: bool = False,
+    commutes: str | None = None,
+    may_share: bool = False,
 ) -> Primitive:
     """A primitive that works element by element.
 
@@ -180,6 +182,9 @@ def elementwise(
         square=square,
         turns=turns,
         reach="pointwise",
+        passive=isinstance(jvp, Sequence) and not any(jvp),
+        commutes=commutes,
+        may_share=may_share,
     )
     return primitive
 

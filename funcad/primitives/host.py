@@ -119,6 +119,7 @@ debug_callback_p = Primitive(
     multiple=True,
     effect=True,
     silent=True,
+    may_share=True,
 )
 
 
@@ -135,6 +136,7 @@ io_callback_p = Primitive(
     multiple=True,
     effect=True,
     silent=True,
+    may_share=True,
 )
 
 
@@ -163,4 +165,5 @@ pure_callback_p = Primitive(
     batch=_pure_batch,
     multiple=True,
     silent=True,
+    may_share=True,
 )

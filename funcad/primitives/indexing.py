@@ -81,6 +81,7 @@ basic_index_p = structural(
     silent=True,
     layout=partial(_index_impl, np),
     reach="moves",
+    free=True,
 )
 basic_place_p = structural(  # zeros of a shape, with x at the index
     "basic_place",
@@ -289,6 +290,7 @@ dynamic_slice_p = Primitive(
     transpose=_dynamic_slice_transpose,
     batch=_dynamic_slice_batch,
     reach="reads",
+    may_share=True,
 )
 
 

@@ -74,6 +74,7 @@ pick_lanes_p = Primitive(
     transpose=lambda ct, x, mask: [_keep_lanes(ct, mask), None],  # results of idle lanes are dropped: zero cotangents
     batch=_pick_batch,
     reach="picks",
+    may_share=True,
 )
 
 

@@ -34,4 +34,5 @@ def operator_impl(python: Callable[..., Any], ufunc: np.ufunc, device: Any = Non
 def with_ufunc(primitive: Any, ufunc: np.ufunc) -> Any:
     """The same primitive, with the ufunc that computes it (for dispatch and for results written in place)."""
     primitive.ufunc = primitive.inplace = ufunc
+    primitive.label = ufunc.__name__
     return primitive

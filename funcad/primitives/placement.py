@@ -62,6 +62,7 @@ device_put_p = Primitive(
     transpose=_back,
     batch=lambda size, args, batched, **params: (device_put_p(args[0], **params), True),
     moves=lambda device, number: device,
+    may_share=True,
 )
 
 

@@ -14,7 +14,7 @@ import numpy as np
 
 from funcad.ir.aval import Aval, shape_of
 from funcad.ir.layout import of_reduction
-from funcad.ir.primitive import Primitive
+from funcad.ir.primitive import Primitive, Reduction
 from funcad.primitives import families
 from funcad.primitives.arithmetic import mul
 from funcad.primitives.cumulative import cumprod, shift
@@ -54,6 +54,8 @@ reduce_sum_p = structural(
     ready=lambda x, *, axes: partial(np.add.reduce, axis=axes, dtype=x.dtype),
     layout=of_reduction,
     reach="sums",
+    reduction=Reduction(np.add, 0),
+    label="reduce",
 )
 
 
@@ -63,11 +65,11 @@ def reduce_sum(x: Any, *, axes: tuple) -> Any:
 
 
 def _reduction(
-    name: str, impl: Callable[..., Any], jvp: Callable[..., Any] | None = None, dtype: Any = None, identity: Any = None
+    name: str, reduction: Reduction, impl: Callable[..., Any], jvp: Callable[..., Any] | None = None, dtype: Any = None
 ) -> Primitive:
     def abstract_eval(x: Aval, *, axes: tuple) -> Aval:
-        if identity is None and any(x.shape[a] == 0 for a in axes):
-            ufunc = {"reduce_max": "maximum", "reduce_min": "minimum"}[name]
+        if reduction.identity is None and any(x.shape[a] == 0 for a in axes):
+            ufunc = reduction.ufunc.__name__
             raise ValueError(f"zero-size array to reduction operation {ufunc} which has no identity")
         return reduced_aval(x, axes, dtype)
 
@@ -78,6 +80,8 @@ def _reduction(
         jvp=jvp,
         batch=lambda size, args, batched, *, axes: (primitive(args[0], axes=_moved(axes)), True),
         layout=of_reduction,
+        reduction=reduction,
+        label="reduce",
     )
     return primitive
 
@@ -100,7 +104,7 @@ def _prod_jvp(tangents: Any, out: Any, x: Any, *, axes: tuple) -> Any:
     return t
 
 
-reduce_prod_p = _reduction("reduce_prod", _prod_impl, _prod_jvp, identity=1)
+reduce_prod_p = _reduction("reduce_prod", Reduction(np.multiply, 1), _prod_impl, _prod_jvp)
 
 
 def reduce_prod(x: Any, *, axes: tuple) -> Any:
@@ -172,8 +176,8 @@ def _extremum_jvp(tangents: Any, out: Any, x: Any, *, axes: tuple) -> Any:
     return tied_mean_p(tangents[0], x, out, axes=axes)
 
 
-reduce_max_p = _reduction("reduce_max", lambda xp, x, *, axes: x.max(axis=axes), _extremum_jvp)
-reduce_min_p = _reduction("reduce_min", lambda xp, x, *, axes: x.min(axis=axes), _extremum_jvp)
+reduce_max_p = _reduction("reduce_max", Reduction(np.maximum), lambda xp, x, *, axes: x.max(axis=axes), _extremum_jvp)
+reduce_min_p = _reduction("reduce_min", Reduction(np.minimum), lambda xp, x, *, axes: x.min(axis=axes), _extremum_jvp)
 
 
 def reduce_max(x: Any, *, axes: tuple) -> Any:
@@ -188,8 +192,12 @@ def reduce_min(x: Any, *, axes: tuple) -> Any:
 
 # -- truth and positions: without derivative
 
-reduce_any_p = _reduction("reduce_any", lambda xp, x, *, axes: x.any(axis=axes), dtype=families.BOOL, identity=False)
-reduce_all_p = _reduction("reduce_all", lambda xp, x, *, axes: x.all(axis=axes), dtype=families.BOOL, identity=True)
+reduce_any_p = _reduction(
+    "reduce_any", Reduction(np.logical_or, False), lambda xp, x, *, axes: x.any(axis=axes), dtype=families.BOOL
+)
+reduce_all_p = _reduction(
+    "reduce_all", Reduction(np.logical_and, True), lambda xp, x, *, axes: x.all(axis=axes), dtype=families.BOOL
+)
 
 
 def reduce_any(x: Any, *, axes: tuple) -> Any:

@@ -89,6 +89,7 @@ control_p: Primitive = Primitive(
         [True] * (6 + len(error)),
     ),
     multiple=True,
+    may_share=True,
 )
 
 

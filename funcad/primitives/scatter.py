@@ -116,6 +116,7 @@ gather_p = Primitive(
     batch=_gather_batch,
     square=lambda *operands, **params: moved_square(gather_p)(*operands, **params),
     reach="reads",
+    may_share=lambda x, *indices: not any([i.shape for i in indices]),  # then it is a basic index
 )
 
 

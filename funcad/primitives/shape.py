@@ -70,6 +70,7 @@ broadcast_in_dim_p = structural(
     silent=True,
     layout=lambda x, **params: _broadcast_impl(np, np.empty(()) if x is None else x, **params),
     reach="sums",
+    free=True,
 )
 
 
@@ -132,6 +133,7 @@ reshape_p = structural(
     silent=True,
     layout=of_reshape,
     reach="moves",
+    free=True,
 )
 
 
@@ -155,6 +157,7 @@ transpose_p = structural(
     silent=True,
     layout=lambda x, *, perm: x.transpose(perm),
     reach="moves",
+    free=True,
 )
 
 
@@ -258,6 +261,7 @@ slice_p = structural(
     silent=True,
     layout=partial(_slice_impl, np),
     reach="moves",
+    free=True,
 )
 
 
@@ -302,6 +306,7 @@ rev_p = structural(
     silent=True,
     layout=partial(_rev_impl, np),
     reach="moves",
+    free=True,
 )
 
 

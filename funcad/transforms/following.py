@@ -32,7 +32,7 @@ from funcad.transforms.linearize import TangentTrace
 from funcad.transforms.masked_rules import cleaned, masked_rule, rule_of
 from funcad.transforms.structural import UNSEEN
 from funcad.transforms.tape import Tape
-from funcad.transforms.tape_plans import ROWS
+from funcad.transforms.tape_plans import has_rows
 from funcad.transforms.tape_program import maker_of
 
 __all__ = ["FollowingTrace", "also_users", "follow", "linearize_following"]
@@ -122,11 +122,11 @@ class FollowingTrace(Trace):
         ready: Any = None
         tape = self.tape
         if tape is not None:
-            if primitive in ROWS and not open_traces:
+            if has_rows(primitive) and not open_traces:
                 ready = tape.record(primitive, args, params, shape)
                 if type(ready) is Tracer:
                     return ready
-            if ready is not None or not _passive(primitive):
+            if ready is not None or not primitive.passive:
                 self.tape = None
                 tape.flush(self.open_recording())
         if ready is None and primitive.structural and self.linear and type(args[0].primal) is not Tracer:
@@ -241,11 +241,6 @@ class FollowingTrace(Trace):
                 p = self.moved[id(a)][1]
             result.append(p)
         return result
-
-
-def _passive(primitive: Any) -> bool:
-    """Does it leave tangents alone (comparisons)?"""
-    return primitive.jvp is None and primitive.primal_and_jvp is None and primitive.linearize is None
 
 
 def _run(trace: FollowingTrace, f: Any, primals: Sequence[Any], tangents: Sequence[Any], source: Any) -> tuple[list, list]:

@@ -35,7 +35,7 @@ from funcad.primitives.arithmetic import add_p, integer_pow_p, mul_p, square_p, 
 from funcad.primitives.contraction import dot_general_p
 from funcad.primitives.shape import reshape_p
 from funcad.transforms.structural import UNSEEN, cached, forgetting, frozen
-from funcad.transforms.tape_plans import BILINEAR, LINEAR, NO_PLAN, plans, product_plan, reduction_plan, small_shape
+from funcad.transforms.tape_plans import BILINEAR, NO_PLAN, linear, plans, product_plan, reduction_plan, small_shape
 from funcad.transforms.tape_program import derive, maker, rule_of, wiring
 
 __all__ = ["Tape"]
@@ -127,28 +127,27 @@ class Tape:
             out = operation(p, q)
             kind = float
         else:
-            if kp is np.ndarray:
+            if kp is np.ndarray and kq is np.ndarray:
                 dtype = p.dtype
-                if kq is np.ndarray:
-                    if q.dtype is not dtype:
+                if q.dtype is not dtype:
+                    return None
+                shape = p.shape
+                if shape != q.shape:
+                    shape = small_shape(shape, q.shape)
+                    if shape is None:
                         return None
-                    shape = p.shape
-                    if shape == q.shape:
-                        if p.nbytes > SMALL:
-                            return None
-                        shape = None
-                    else:
-                        shape = small_shape(shape, q.shape)
-                        if shape is None:
-                            return None
-                elif ty is not None or kq is not float and (kq is not np.float64 or dtype is not _F64) or p.nbytes > SMALL:
+                elif p.nbytes > SMALL:
                     return None
-            elif kq is np.ndarray:
-                dtype = q.dtype
-                if tx is not None or kp is not float and (kp is not np.float64 or dtype is not _F64) or q.nbytes > SMALL:
-                    return None
+                else:
+                    shape = None
             else:
-                return None
+                array, number, t = (p, kq, ty) if kp is np.ndarray else (q, kp, tx)
+                if type(array) is not np.ndarray or array.nbytes > SMALL:
+                    return None
+                dtype = array.dtype
+                if number is not float and (number is not _float64 or dtype is not _F64) or t is not None and number is float:
+                    return None
+                shape = None if t is None else array.shape
             if dtype is not _F64 and dtype is not _F32:
                 return None
             mode = error_mode()
@@ -432,7 +431,7 @@ class Tape:
 
     def _outside(self, x: np.ndarray, given: Any, primitive: Any, other: Any) -> np.ndarray:
         """An array that no row made, as the derivative may keep it."""
-        if primitive in LINEAR or other is None and primitive in BILINEAR:
+        if linear(primitive) or other is None and primitive in BILINEAR:
             return x
         if type(given) is not Tracer or given.tangent[0] < self.first or self.protector.is_users(x):  # ... < first: an input
             return x.copy()

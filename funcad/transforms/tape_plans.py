@@ -9,31 +9,32 @@ from functools import lru_cache, partial
 from math import prod
 from typing import Any
 
-import numpy as np
-
 from funcad.ir.locks import SMALL
-from funcad.primitives import arithmetic, conversion, extrema, norms, reduction, shape, transcendental
+from funcad.primitives import conversion, shape
 from funcad.primitives.arithmetic import add_p, mul_p, neg_p, sub_p
-from funcad.primitives.comparison import select_p
 from funcad.primitives.contraction import dot_general_p
 from funcad.primitives.shape import shape_of_two
 from funcad.transforms.structural import frozen
 
-__all__ = ["BILINEAR", "LINEAR", "NO_PLAN", "ROWS", "plans", "product_plan", "reduction_plan", "small_shape"]
+__all__ = ["BILINEAR", "NO_PLAN", "has_rows", "linear", "plans", "product_plan", "reduction_plan", "small_shape"]
 
-LINEAR = frozenset(  # their rules look at tangents only
-    [add_p, sub_p, neg_p, shape.broadcast_in_dim_p, shape.reshape_p, shape.transpose_p, shape.slice_p, reduction.reduce_sum_p]
-    + [conversion.convert_p, shape.concatenate_p]
-)
+_LINEAR = frozenset([add_p, sub_p, neg_p, conversion.convert_p, shape.concatenate_p])
 BILINEAR = frozenset([mul_p, dot_general_p])  # an operand matters only if the other one has a tangent
-ROWS = LINEAR | BILINEAR
-ROWS |= {getattr(arithmetic, f"{n}_p") for n in ("div", "square", "sqrt", "cbrt", "integer_pow", "reciprocal", "abs")}
-ROWS |= {arithmetic.hypot_p, arithmetic.root_p, arithmetic.turn_p, arithmetic.exact_pow_p, norms.norm_p}
-_UNARY = "sin cos tan exp exp2 expm1 log log2 log10 log1p sinh cosh tanh arcsin arccos arctan arcsinh logistic"
-ROWS |= {getattr(transcendental, f"{n}_p") for n in _UNARY.split()}
-ROWS |= {reduction.reduce_max_p, reduction.reduce_min_p, extrema.maximum_p, extrema.minimum_p, select_p}
+
+
+def has_rows(primitive: Any) -> bool:
+    """May a tape write it down? Its rule gives a tangent; one that must look at values is refused when it is derived."""
+    if primitive.multiple or primitive.effect or primitive.barrier or primitive.collective is not None:
+        return False
+    return primitive.jvp is not None and not primitive.passive
+
+
+def linear(primitive: Any) -> bool:
+    """Does its rule look at tangents only?"""
+    return primitive.structural or primitive in _LINEAR
+
+
 NO_PLAN: tuple = (None,)
-_FOLDS = {reduction.reduce_sum_p: np.add, reduction.reduce_max_p: np.maximum, reduction.reduce_min_p: np.minimum}
 plans: dict[tuple, tuple] = {}  # (primitive, shape, axis) -> how NumPy does it, and the parameters, also of keeping the axes
 _MOST_PLANS = 1000
 
@@ -47,7 +48,7 @@ def reduction_plan(primitive: Any, shape: tuple, axis: int | None) -> tuple:
         axes = tuple(range(rank)) if axis is None else (axis % rank,)
         params = {"axes": axes}
         kept = {"shape": tuple([1 if i in axes else n for i, n in enumerate(shape)])}
-        run = partial(_FOLDS[primitive].reduce, axis=axes if rank > 1 and axis is None else axes[0])
+        run = partial(primitive.reduction.ufunc.reduce, axis=axes if rank > 1 and axis is None else axes[0])
         plan = run, params, frozen(params), kept, frozen(kept)
     plans[primitive, shape, axis] = plan
     return plan

@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 
 from funcad.backends.native import ir
-from funcad.backends.native.emitter import Emitter, Lane, operand_dtypes
+from funcad.backends.native.emitter import FOLDS, Emitter, Lane, operand_dtypes
 from funcad.backends.native.target import Host, lanes_of
 from funcad.backends.native.unsupported import Unsupported
 from funcad.ir.jaxpr import Equation, Jaxpr, Literal, Var
@@ -27,7 +27,6 @@ from funcad.passes.lift import turns
 
 __all__ = ["BatchLoop", "lanes_for"]
 
-_REDUCTIONS = {"reduce_sum": "sum", "reduce_prod": "prod", "reduce_max": "max", "reduce_min": "min"}
 
 
 def lanes_for(jaxpr: Jaxpr, host: Host, size: int) -> int:
@@ -98,7 +97,7 @@ class BatchLoop:
             return _array([self.e.apply(equation, operands) for operands in zip(*flat)], shape)
         if name == "broadcast_in_dim":
             return self.broadcast(equation, xs[0], shape)
-        if name in _REDUCTIONS:
+        if equation.primitive.reduction is not None:
             return self.reduced(equation, xs[0])
         if name == "dot_general":
             return self.product(equation, *xs)
@@ -150,7 +149,7 @@ class BatchLoop:
         return np.broadcast_to(x.reshape(inner), shape)
 
     def reduced(self, equation: Equation, x: np.ndarray) -> np.ndarray:
-        kind, dtype = _REDUCTIONS[equation.primitive.name], equation.outputs[0].aval.dtype
+        kind, dtype = FOLDS[equation.primitive.reduction.ufunc], equation.outputs[0].aval.dtype
         axes = [axis - 1 for axis in equation.params["axes"]]
         kept = [axis for axis in range(x.ndim) if axis not in axes]
         shape = tuple([x.shape[axis] for axis in kept])
@@ -160,9 +159,8 @@ class BatchLoop:
     def total(self, kind: str, lanes: list[Lane], dtype: np.dtype) -> Lane:
         """All combined; sums begin with +0.0, as NumPy's."""
         e = self.e
-        step = e.mul if kind == "prod" else lambda a, b: e.combine(kind, a, b)
         while len(lanes) > 1:
-            pairs = [step(a, b) for a, b in zip(lanes[::2], lanes[1::2])]
+            pairs = [e.combine(kind, a, b) for a, b in zip(lanes[::2], lanes[1::2])]
             lanes = pairs + lanes[2 * len(pairs) :]
         return e.add(lanes[0], e.literal(0, dtype)) if kind == "sum" and dtype.kind == "f" else lanes[0]
 

@@ -16,7 +16,7 @@ from funcad.backends.buffers import LARGE, empty
 from funcad.backends.native import ir, target, threads, wrapper
 from funcad.backends.native.batch import BatchLoop, lanes_for
 from funcad.backends.native.operands import readable
-from funcad.backends.native.rows_plan import cost
+from funcad.backends.native.program_cost import instructions
 from funcad.backends.native.wrapper import Given, Wanted
 from funcad.ir.jaxpr import Jaxpr
 
@@ -82,7 +82,7 @@ class Batch:
 def _estimate(jaxpr: Jaxpr, size: int, lanes: int) -> float:
     """Microseconds that one thread needs, roughly."""
     arithmetic = sum(
-        [cost(e) * math.prod(e.outputs[0].aval.shape[1:]) for e in jaxpr.equations if e.primitive.emit is not None]
+        [instructions(e) * math.prod(e.outputs[0].aval.shape[1:]) for e in jaxpr.equations if e.primitive.emit is not None]
     )
     moved = sum([math.prod(v.aval.shape[1:]) for v in (*jaxpr.inputs, *jaxpr.outputs)])
     return size * (arithmetic * 0.4 / lanes + moved) * 1e-3

@@ -27,8 +27,16 @@ from funcad.backends.native.emitter_functions import Functions
 from funcad.backends.native.emitter_memory import BOOL, FLOAT64, Lane, Memory
 from funcad.backends.native.unsupported import Unsupported
 
-__all__ = ["Emitter", "Lane", "Unsupported", "operand_dtypes"]
+__all__ = ["Emitter", "FOLDS", "Lane", "Unsupported", "operand_dtypes"]
 
+FOLDS = {  # what a reduction by a ufunc is called here; of bools, "max" and "min" are any and all
+    np.add: "sum",
+    np.multiply: "prod",
+    np.maximum: "max",
+    np.minimum: "min",
+    np.logical_or: "max",
+    np.logical_and: "min",
+}
 _OWN_DTYPE = {"convert", "stop_gradient"}  # operands keep their dtype
 
 
@@ -93,18 +101,17 @@ class Emitter(Functions, Convert, Arithmetic, Memory):
 
     # -- reductions over lanes
     def combine(self, kind: str, a: Lane, b: Lane) -> Lane:
-        """One step of a reduction: "sum", or "max" and "min", in which NaN wins."""
-        if kind == "sum":
-            return self.add(a, b)
-        if kind not in ("max", "min"):
+        """One step of a reduction: "sum", "prod", or "max" and "min", in which NaN wins."""
+        step = {"sum": self.add, "prod": self.mul, "max": self.maximum, "min": self.minimum}.get(kind)
+        if step is None:
             raise Unsupported(f"no native reduction {kind!r}")
-        return self.maximum(a, b) if kind == "max" else self.minimum(a, b)
+        return step(a, b)
 
     def identity(self, kind: str, dtype: Any) -> Lane:
         """What changes nothing in `combine`: 0, or the least or greatest value of the dtype."""
         dtype = np.dtype(dtype)
-        if kind == "sum":
-            return self.literal(0, dtype)  # a sum of -0.0 alone is 0.0, as NumPy's
+        if kind in ("sum", "prod"):
+            return self.literal(int(kind == "prod"), dtype)  # a sum of -0.0 alone is 0.0, as NumPy's
         if dtype.kind == "b":
             return self.literal(kind == "min", dtype)
         if dtype.kind == "f":

@@ -31,8 +31,8 @@ from funcad.backends.native.batch_call import Batch
 from funcad.backends.native.elementwise import Group, analyse, emit_elementwise, emit_total
 from funcad.backends.native.emitter import Emitter
 from funcad.backends.native.operands import aligned, last_cache, readable
+from funcad.backends.native.program_cost import instructions
 from funcad.backends.native.rows_call import Rows
-from funcad.backends.native.rows_plan import cost
 from funcad.backends.native.unsupported import Unsupported
 from funcad.backends.native.wrapper import Given, Wanted
 from funcad.backends.workers import thread_count
@@ -357,7 +357,7 @@ def _moved(group: Group) -> float:
 def _ratio(group: Group) -> float:
     """How many times as long as on the memory one thread takes for the arithmetic, roughly."""
     lanes = target.lanes_of(target.host(), group.dtypes)
-    return sum([cost(e) for e in group.equations]) * 0.3 / lanes / _moved(group)
+    return sum([instructions(e) for e in group.equations]) * 0.3 / lanes / _moved(group)
 
 
 def _unroll(group: Group, host: Any) -> int:
@@ -365,7 +365,7 @@ def _unroll(group: Group, host: Any) -> int:
 
     Sums have that many accumulators. Without sums it is as many as the registers hold, of groups whose text stays short.
     """
-    work = sum([cost(e) for e in group.equations])
+    work = sum([instructions(e) for e in group.equations])
     if group.sums:
         return 4 if work <= 8 else 2 if work <= 30 else 1
     most = min((32 if host.vector_bits == 512 else 16) // max(_alive(group), 1), ABREAST // max(work, 1))

@@ -10,18 +10,20 @@ from math import prod
 from typing import Any, NamedTuple
 
 from funcad.ir.jaxpr import Jaxpr, subjaxprs
+from funcad.primitives.atoms import ATOMS, ELEMENTARY, atoms_of
 
-__all__ = ["Work", "work_of"]
+__all__ = ["Work", "instructions", "work_of"]
 
-PER_ELEMENT = 0.25
-PER_CALL = 4.0  # an elementary function
+PER_ELEMENT = 0.25  # that is read or written; an instruction per element takes as long
 PER_PRODUCT = 0.1  # one multiplication and addition of a contraction
 WHILE_TRIPS = 10  # nobody knows
-_CHEAP = frozenset(
-    "neg add sub mul square select eq ne lt le gt ge and or xor not convert abs maximum minimum mul_add tanh_linear "
-    "logistic_linear stop_gradient relu sign copysign isnan isinf isfinite logical_and logical_or logical_not".split()
-)
-_VIEWS = frozenset("broadcast_in_dim reshape transpose basic_index slice rev dynamic_slice".split())
+INSTRUCTIONS = {atom: 25 if atom in ELEMENTARY else 1 for atom in ATOMS}  # of arithmetic, per vector
+INSTRUCTIONS.update(dict.fromkeys(("div", "sqrt", "mod", "floor_divide", "reciprocal", "fmod"), 5))
+
+
+def instructions(equation: Any) -> int:
+    """About how many instructions of arithmetic an equation is, per vector; 1 for what has no formula of an element."""
+    return 1 if equation.primitive.emit is None else sum([INSTRUCTIONS[atom] for atom in atoms_of(equation)])
 
 
 class Work(NamedTuple):
@@ -55,14 +57,12 @@ def work_of(jaxpr: Jaxpr) -> Work:
 
 
 def _of(equation: Any) -> float:
-    name = equation.primitive.name
+    primitive = equation.primitive
     size = sum(prod(v.aval.shape) for v in equation.outputs)
-    if name in _VIEWS:
+    if primitive.may_share and not primitive.multiple:
         return 1.0
-    if name == "dot_general":
+    if primitive.name == "dot_general":
         (cx, _), _ = equation.params["dimension_numbers"]
         return 10.0 + PER_PRODUCT * size * prod([equation.inputs[0].aval.shape[i] for i in cx])
     read = sum(prod(a.aval.shape) for a in equation.inputs)
-    if name in _CHEAP or equation.primitive.emit is None:
-        return 1.0 + PER_ELEMENT * max(size, read)
-    return 1.0 + PER_CALL * size
+    return 1.0 + PER_ELEMENT * (max(size, read) + size * max(instructions(equation) - 1, 0))

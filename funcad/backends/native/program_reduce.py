@@ -26,24 +26,6 @@ SHORT = 4  # vectors that are reduced without a loop
 Body = Callable[[Emitter, list], Lane]
 
 
-def _combine(e: Emitter, kind: str, a: Lane, b: Lane) -> Lane:
-    return e.mul(a, b) if kind == "prod" else e.combine(kind, a, b)
-
-
-def _identity(e: Emitter, kind: str, dtype: np.dtype) -> Lane:
-    """What a reduction begins with; sums with +0.0, as NumPy's, so a sum of -0.0 is 0.0."""
-    return e.literal(int(kind == "prod"), dtype) if kind in ("prod", "sum") else e.identity(kind, dtype)
-
-
-def _horizontal(build: Build, e: Emitter, kind: str, a: Lane) -> Lane:
-    if kind != "prod":
-        return e.horizontal(kind, a)
-    result = e.extract(a, 0)
-    for i in range(1, e.lanes):
-        result = build.one.mul(result, e.extract(a, i))
-    return result
-
-
 class _Reduction:
     """One reduction under construction: the inputs' axes split into those that stay and those that go."""
 
@@ -86,7 +68,7 @@ class _Reduction:
         build, f, one = self.build, self.f, self.build.one
         if not gone:
             x = self.element(one, views, "0", [0] * len(views))
-            return _combine(one, self.kind, x, _identity(one, self.kind, self.dtype))
+            return one.combine(self.kind, x, one.identity(self.kind, self.dtype))
         extent, strides = gone[-1]
         lanes = 1
         while 2 * lanes <= min(extent, lanes_of(build.host, [self.dtype, *[v.dtype for v in self.inputs]])):
@@ -97,8 +79,8 @@ class _Reduction:
         many = AT_ONCE if extent >= 2 * AT_ONCE * lanes else 1
         whole = extent - extent % (many * lanes)
         vectors = extent - extent % lanes
-        start = [_identity(e, self.kind, self.dtype)] * many
-        rest = _identity(one, self.kind, self.dtype)
+        start = [e.identity(self.kind, self.dtype)] * many
+        rest = one.identity(self.kind, self.dtype)
 
         def line(views: Sequence[View], state: list[Lane]) -> list[Lane]:
             sums, tail = state[:-1], state[-1]
@@ -106,7 +88,7 @@ class _Reduction:
                 found = []
                 for k, total in enumerate(_lanes(sums, loop.values)):
                     index = loop.index if k == 0 else f.put(f"add i64 {loop.index}, {k * lanes}")
-                    found.append(_combine(e, self.kind, total, self.element(e, views, index, strides)))
+                    found.append(e.combine(self.kind, total, self.element(e, views, index, strides)))
                 loop.next(*[p for lane in found for p in lane.parts])
             sums = _lanes(sums, loop.results)
             if vectors > whole:
@@ -118,15 +100,15 @@ class _Reduction:
         def rest_of_line(e: Emitter, first: int, last: int, state: list[Lane], views: Sequence[View]) -> list[Lane]:
             with f.loop(first, last, e.lanes, carried=_flat(e, state)) as loop:
                 x = self.element(e, views, loop.index, strides)
-                loop.next(*_combine(e, self.kind, _lanes(state, loop.values)[0], x).parts)
+                loop.next(*e.combine(self.kind, _lanes(state, loop.values)[0], x).parts)
             return _lanes(state, loop.results)
 
         kinds = [e] * many + [one]
         *sums, tail = self._nested(gone[:-1], views, [*start, rest], kinds, line)
         while len(sums) > 1:
-            sums = [_combine(e, self.kind, a, b) for a, b in zip(sums[::2], sums[1::2])]
-        result = _horizontal(build, e, self.kind, sums[0])
-        return result if extent == vectors else _combine(one, self.kind, result, tail)
+            sums = [e.combine(self.kind, a, b) for a, b in zip(sums[::2], sums[1::2])]
+        result = e.horizontal(self.kind, sums[0])
+        return result if extent == vectors else one.combine(self.kind, result, tail)
 
     def short(self, views: Sequence[View], extent: int, strides: Sequence[int], lanes: int) -> Lane:
         """A few elements along one axis, without a loop: vectors, then halves of vectors for what is left."""
@@ -137,14 +119,14 @@ class _Reduction:
             part: Lane | None = None
             while extent - start >= lanes:
                 x = self.element(e, views, str(start), strides)
-                part = x if part is None else _combine(e, self.kind, part, x)
+                part = x if part is None else e.combine(self.kind, part, x)
                 start += lanes
             if part is not None:
-                scalar = _horizontal(build, e, self.kind, part)
-                total = scalar if total is None else _combine(build.one, self.kind, total, scalar)
+                scalar = e.horizontal(self.kind, part)
+                total = scalar if total is None else build.one.combine(self.kind, total, scalar)
             lanes //= 2
         assert total is not None
-        return _combine(build.one, self.kind, total, _identity(build.one, self.kind, self.dtype))
+        return build.one.combine(self.kind, total, build.one.identity(self.kind, self.dtype))
 
     def _nested(self, axes: Any, views: Any, state: list[Lane], kinds: Sequence[Emitter], inside: Any) -> list[Lane]:
         if not axes:
@@ -169,9 +151,9 @@ class _Reduction:
 
         def block(places: Sequence[str]) -> None:
             def inside(views: Sequence[View], state: list[Lane]) -> list[Lane]:
-                return [_combine(e, self.kind, a, self.element(e, views, i, strides)) for a, i in zip(state, places)]
+                return [e.combine(self.kind, a, self.element(e, views, i, strides)) for a, i in zip(state, places)]
 
-            start = [_identity(e, self.kind, self.dtype)] * len(places)
+            start = [e.identity(self.kind, self.dtype)] * len(places)
             for lane, place in zip(self.carried_loop(gone, views, start, e, inside), places):
                 e.store(lane, build.pointer(target), build.sum_of([(place, step)]), step)
 

@@ -92,7 +92,7 @@ class Region:
 
     def _one(self, equation: Equation) -> None:
         name = equation.primitive.name
-        rule = RULES.get(name)
+        rule = RULES.get(name if equation.primitive.reduction is None else "reduction")
         if rule is not None:
             outs = rule(self, equation, [self.read(a) for a in equation.inputs], **equation.params)
         elif is_elementwise(equation):

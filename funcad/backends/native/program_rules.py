@@ -9,10 +9,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
+
 from funcad.backends.native import gemm, program_moves, program_reduce
 from funcad.backends.native.batch import BatchLoop, lanes_for
-from funcad.backends.native.emitter import Lane
-from funcad.backends.native.program_region import RULES, Region, rule
+from funcad.backends.native.emitter import FOLDS, Lane
+from funcad.backends.native.program_region import Region, rule
 from funcad.backends.native.program_values import Splat, View, indexed, reshaped, spread, transposed
 from funcad.backends.native.unsupported import Unsupported
 from funcad.ir.jaxpr import Equation, Jaxpr
@@ -89,27 +91,18 @@ def _into(region: Region, equation: Equation, write: Callable[[View], Any]) -> l
     return [lane]
 
 
-def _reduction(kind: str, boolean: bool = False) -> Any:
-    def rule(region: Region, equation: Equation, values: list, *, axes: tuple) -> list:
-        (x,), (v,) = values, equation.outputs
-        dtype = v.aval.dtype
-        if type(x) is Lane or not axes:
-            body = (lambda e, x: e.convert(x, dtype)) if boolean else (lambda e, x: x)
-            if type(x) is Lane:
-                return [body(region.build.one, x)]
-            return _into(region, equation, lambda t: region.build.nest(t.shape, [x], [t], lambda e, l: [body(e, l[0])]))
-        target = region.target(v) if v.aval.shape else None
-        body = (lambda e, l: e.convert(l[0], dtype)) if boolean else (lambda e, l: l[0])
-        lane = program_reduce.reduce(region.build, kind, dtype, x.shape, axes, [x], body, target)
-        return [lane if target is None else target]
-
-    return rule
-
-
-for _name, _kind in (("sum", "sum"), ("prod", "prod"), ("max", "max"), ("min", "min")):
-    RULES[f"reduce_{_name}"] = _reduction(_kind)
-RULES["reduce_any"] = _reduction("max", True)
-RULES["reduce_all"] = _reduction("min", True)
+@rule("reduction")
+def _reduction(region: Region, equation: Equation, values: list, *, axes: tuple) -> list:
+    (x,), (v,) = values, equation.outputs
+    dtype, ufunc = v.aval.dtype, equation.primitive.reduction.ufunc
+    read = (lambda e, x: e.convert(x, dtype)) if ufunc in (np.logical_or, np.logical_and) else (lambda e, x: x)
+    if type(x) is Lane:
+        return [read(region.build.one, x)]
+    if not axes:
+        return _into(region, equation, lambda t: region.build.nest(t.shape, [x], [t], lambda e, l: [read(e, l[0])]))
+    target = region.target(v) if v.aval.shape else None
+    lane = program_reduce.reduce(region.build, FOLDS[ufunc], dtype, x.shape, axes, [x], lambda e, l: read(e, l[0]), target)
+    return [lane if target is None else target]
 
 
 @rule("argmax", "argmin")

@@ -23,9 +23,9 @@ from typing import Any, NamedTuple
 
 from funcad.backends.native import ir
 from funcad.backends.native.emitter import Lane
-from funcad.backends.native.rows_base import Base, Places, block_rows, kind_of, partial_bytes, row_bytes, scratch_bytes
+from funcad.backends.native.rows_base import Base, Places, block_rows, partial_bytes, row_bytes, scratch_bytes
 from funcad.backends.native.rows_narrow import NarrowRows, is_narrow
-from funcad.backends.native.rows_plan import RowPlan, plan_rows
+from funcad.backends.native.rows_plan import RowPlan, kind_of, plan_rows
 from funcad.backends.native.rows_wide import WideRows
 from funcad.backends.native.target import Host
 from funcad.ir.jaxpr import Equation

@@ -15,7 +15,7 @@ import numpy as np
 
 from funcad.backends.native import ir
 from funcad.backends.native.emitter import Emitter, Lane, operand_dtypes
-from funcad.backends.native.rows_plan import REDUCTIONS, RowPlan
+from funcad.backends.native.rows_plan import RowPlan, kind_of
 from funcad.backends.native.target import Host, lanes_of
 from funcad.ir.jaxpr import Equation
 
@@ -66,10 +66,6 @@ def partial_bytes(plan: RowPlan) -> int:
 def scratch_bytes(plan: RowPlan, block: int) -> int:
     """Memory that a block of rows needs besides the operands."""
     return SLOT * len(plan.slots) + block * _padded(plan.shape[1]) * sum([v.aval.dtype.itemsize for v in plan.kept])
-
-
-def kind_of(equation: Equation) -> str:
-    return REDUCTIONS[equation.primitive.name]
 
 
 def is_product(equation: Equation) -> bool:

@@ -16,8 +16,9 @@ import numpy as np
 
 from funcad.backends.native import ir
 from funcad.backends.native.emitter import Lane
-from funcad.backends.native.rows_base import Base, Places, is_product, kind_of
-from funcad.backends.native.rows_plan import REDUCTIONS, RowPlan, cost, variables
+from funcad.backends.native.program_cost import instructions
+from funcad.backends.native.rows_base import Base, Places, is_product
+from funcad.backends.native.rows_plan import RowPlan, kind_of, variables
 from funcad.backends.native.target import Host, lanes_of
 from funcad.ir.jaxpr import Equation, Literal, Var
 
@@ -38,7 +39,7 @@ def is_narrow(plan: RowPlan, host: Host) -> bool:
     work = 0
     for equation in plan.jaxpr.equations:
         wide = any([values[v] == "full" for v in (*variables(equation), *equation.outputs)])
-        work += cost(equation) * (n if wide else 1)
+        work += instructions(equation) * (n if wide else 1)
     work += 2 * n * sum([values[v] == "full" for v in (*plan.jaxpr.inputs, *plan.outputs)])
     return work <= MOST
 
@@ -109,7 +110,7 @@ class NarrowRows(Base):
         for equation in plan.jaxpr.equations:
             (out,) = equation.outputs
             kind = plan.kind[out]
-            if equation.primitive.name not in REDUCTIONS:
+            if kind_of(equation) is None:
                 for place in range(self.n) if kind in ("full", "column") else (None,):
                     lanes = [None if type(a) is Literal else self.lane(a, place) for a in equation.inputs]
                     self.known[out, place] = self.broadcast(equation, lanes)

@@ -17,28 +17,24 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from funcad.backends.native.emitter import FOLDS
+from funcad.backends.native.program_cost import instructions
 from funcad.backends.native.unsupported import Unsupported
 from funcad.ir.jaxpr import Equation, Jaxpr, Literal, Var
 from funcad.ir.prune import prune
+from funcad.primitives.contraction import dot_general_p
 
-__all__ = ["Sink", "Phase", "RowPlan", "plan_rows", "REDUCTIONS", "variables", "cost"]
+__all__ = ["Sink", "Phase", "RowPlan", "plan_rows", "kind_of", "variables"]
 
-REDUCTIONS = {"reduce_sum": "sum", "reduce_max": "max", "reduce_min": "min", "dot_general": "sum"}
 KEEP = 7  # the cost from which a value is kept rather than computed again
-COSTS = dict.fromkeys(("div", "sqrt", "mod", "floor_divide", "reciprocal", "rsqrt", "fmod"), 5) | dict.fromkeys(
-    (
-        "exp exp2 expm1 log log2 log10 log1p sin cos tan sinh cosh tanh arcsin arccos arctan arcsinh arccosh arctanh arctan2 "
-        "pow cbrt logistic sigmoid softplus log_sigmoid silu gelu erf hypot logaddexp logaddexp2"
-    ).split(),
-    25,
-)
 
 
-def cost(equation: Equation) -> int:
-    """About how many instructions of arithmetic an equation is, per vector."""
-    if equation.primitive.name == "integer_pow":
-        return 2 + abs(equation.params["n"]).bit_length()
-    return COSTS.get(equation.primitive.name, 1)
+def kind_of(equation: Equation) -> str | None:
+    """What a reduction, or a product with a vector, does with its elements; None for other equations."""
+    if equation.primitive is dot_general_p:
+        return "sum"
+    reduction = equation.primitive.reduction
+    return None if reduction is None else FOLDS[reduction.ufunc]
 
 
 class Sink(NamedTuple):
@@ -92,7 +88,7 @@ class RowPlan:
         operands = list(variables(equation))
         level = max([self.level[a] for a in operands], default=0)
         name, kind = equation.primitive.name, self.kind[out]
-        if name in REDUCTIONS:
+        if kind_of(equation) is not None:
             if kind == "row":
                 self._place(out, level + 1, True, False)
                 self.slots[out] = len(self.slots)
@@ -112,7 +108,7 @@ class RowPlan:
         for equation in self.jaxpr.equations:
             (out,) = equation.outputs
             kind, level = self.kind[out], self.level[out]
-            if equation.primitive.name in REDUCTIONS:
+            if kind_of(equation) is not None:
                 if kind == "row":
                     phases[level - 1].sinks.append(Sink("reduction", out, equation))
                 elif kind == "column":
@@ -164,7 +160,7 @@ class RowPlan:
             if equation is None or not self.by_column[v] or self.kind[v] != "full":
                 price[v] = 0
                 continue
-            price[v] = cost(equation) + sum({a: price.get(a, 0) for a in variables(equation)}.values())
+            price[v] = instructions(equation) + sum({a: price.get(a, 0) for a in variables(equation)}.values())
             if price[v] >= KEEP and self.by_row[v] and self.level[v] < number:
                 price[v] = 0
                 if v not in self.kept:
@@ -200,7 +196,7 @@ class RowPlan:
         phase, total = self.phases[number], 0
         for v in self.needed(phase, number):
             if v in self.maker and not self.loaded(v, number):
-                total += cost(self.maker[v]) if self.by_column[v] else 0
+                total += instructions(self.maker[v]) if self.by_column[v] else 0
             else:
                 total += 1
         named = [s.equation.primitive.name for s in phase.sinks if s.equation is not None]
@@ -247,7 +243,7 @@ def _kinds(jaxpr: Jaxpr) -> dict[Var, str]:
                 raise Unsupported("a product that is not of a full value with a vector")
             say(operands[1], "column" if along else "row")
             say(out, "row" if along else "column")
-        elif name in REDUCTIONS:
+        elif kind_of(equation) is not None:
             (x,) = operands
             if x.aval.ndim == 1:
                 say(x, "row")
