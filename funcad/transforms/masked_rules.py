@@ -25,6 +25,7 @@ from funcad.primitives.arithmetic import add, add_p, sub_p
 from funcad.primitives.comparison import and_, not_, or_
 from funcad.primitives.shape import broadcast_to
 from funcad.transforms.masks import (
+    CALM,
     WHOLE,
     LazyBools,
     Mask,
@@ -132,7 +133,7 @@ class _MaskTrace(Trace):
 
 def push(jaxpr: Jaxpr, residuals: Sequence[Any], tangents: Sequence[Any]) -> list[Any]:
     """The results of a linear program, whose leading inputs are `residuals`, for tangents."""
-    if not _mask_meets_factor(jaxpr.equations, set(jaxpr.inputs[len(residuals) :])):
+    if not _mask_meets_factor(jaxpr.equations, set(jaxpr.inputs[: len(residuals)])):
         return eval_jaxpr(jaxpr, [*residuals, *tangents])
     trace = _MaskTrace()
     outs = eval_jaxpr(jaxpr, [*residuals, *[Tracer(trace, None, t) for t in tangents]])
@@ -165,25 +166,26 @@ def masked_push(
     return list(zip(joined(results, run(derived, [*consts, *given])), flags))
 
 
-def _mask_meets_factor(equations: Sequence[Any], linear: set[Var]) -> bool:
-    """Does the mask of a tangent begin in this linear program, and a factor follow?"""
+def _mask_meets_factor(equations: Sequence[Any], known: set[Var]) -> bool:
+    """Does the mask of a tangent begin in this linear program, and a factor, one of `known`, follow?"""
     masked: set[Var] = set()
     for primitive, atoms, params, outputs, _ in equations:
-        reach = reach_of(primitive, params)
-        flags = [a in linear for a in atoms]
+        reach = primitive.reach
         if primitive.push is not None:
             inner = params["jaxpr"]
-            inputs = {v for v, lin in zip(inner.inputs, flags) if lin}
-            if any([a in masked for a in atoms]) or _mask_meets_factor(inner.equations, inputs):
+            inputs = {v for v, a in zip(inner.inputs, atoms) if type(a) is Literal or a in known}
+            if not masked.isdisjoint(atoms) or _mask_meets_factor(inner.equations, inputs):
                 return True
             masked.update(outputs)  # it may begin there
-        elif any([a in masked for a in atoms]):
-            if reach in (None, "pointwise") and not all(flags):
+        elif masked and not masked.isdisjoint(atoms):
+            if reach in (None, "pointwise") and any([a in known or type(a) is Literal for a in atoms]):
                 return True
             masked.update(outputs)
-        elif reach == "choice" or reach in ("moves", "picks") and _filled(reach, atoms, flags, outputs[0]):
-            masked.update(outputs)
-        linear.update(outputs)
+        elif reach not in CALM and reach != "reads":
+            reach = reach_of(primitive, params)
+            linear = [type(a) is Var and a not in known for a in atoms]
+            if reach == "choice" or reach in ("moves", "picks") and _filled(reach, atoms, linear, outputs[0]):
+                masked.update(outputs)
     return False
 
 
