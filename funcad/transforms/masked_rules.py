@@ -19,6 +19,7 @@ import numpy as np
 from funcad.ir.aval import SCALAR_AVALS, aval_of, is_inexact, shape_of
 from funcad.ir.interpret import eval_jaxpr
 from funcad.ir.jaxpr import Jaxpr, Literal, Var
+from funcad.ir.locks import SMALL
 from funcad.ir.trace import Trace, bind, trace_function
 from funcad.ir.tracer import Tracer
 from funcad.primitives.arithmetic import add, add_p, sub_p
@@ -231,8 +232,8 @@ def masked_rule(
             value = primitive.jvp([cleaned(t) for t in tangents], out, *primals, **params)
             terms = [t.mask if type(t) is Masked else None for t in given]
             return with_mask(value, reduce(partial(either, shape=shape_of(out)), terms))
-    if key in primitive.levels and not masked and primitive.reach == "pointwise" and type(out) in _COMPUTED:
-        bools = LazyBools(partial(_bools_of_rule, primitive, primals, tangents, out, params, shape))
+    if key in primitive.levels and not masked and primitive.reach == "pointwise" and _is_small(out):
+        bools = LazyBools(partial(_bools_of_rule, primitive, list(map(_kept, primals)), tangents, out, params, shape))
         return with_mask(rule_of(primitive, primals, tangents, out, params, shape), Mask(bools, not out.shape, True))
     result, trace = _traced_rule(primitive, primals, tangents, out, params, shape)
     if key is not None:
@@ -252,6 +253,15 @@ def _traced_rule(
             traced[id(t)] = trace.traced(t)
     given = [None if t is None else traced[id(t)] for t in tangents]
     return rule_of(primitive, primals, given, out, params, shape), trace
+
+
+def _is_small(x: Any) -> bool:
+    return type(x) in _COMPUTED and x.nbytes <= SMALL
+
+
+def _kept(x: Any) -> Any:
+    """An operand as a lazy mask may keep it: the user may write into the array meanwhile."""
+    return x.copy() if type(x) is np.ndarray else x
 
 
 def _bools_of_rule(*rule: Any) -> Any:
@@ -307,7 +317,8 @@ def _advanced(
     if reach == "moves" and len(values) == 1:
         bools = LazyBools(lambda: rule(bools_of(masks[0], shape_of(values[0]))), *[m.bools for m in given])
         return out, Mask(bools, False, bool(given) and given[0].dirty)
-    numbers = lambda: [numbers_of(m, aval_of(v)) if lin else v for v, m, lin in zip(values, masks, linear)]
+    kept = [aval_of(v) if lin else _kept(v) for v, lin in zip(values, linear)]
+    numbers = lambda: [numbers_of(m, v) if lin else v for v, m, lin in zip(kept, masks, linear)]
     return out, Mask(LazyBools(lambda: nonzero(rule(*numbers())), *[m.bools for m in given]), False, False)
 
 
@@ -333,6 +344,7 @@ def _mask_of_choice(
     given = [m for _, m in ways if m is not None]
     if len(ways) == 2 and not given:
         return None
+    pred = _kept(pred)
 
     def bools() -> Any:
         terms = [w() if m is None else and_(broadcast_to(w(), shape), m.bools.get(shape)) for w, m in ways]
