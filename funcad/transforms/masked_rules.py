@@ -32,6 +32,7 @@ from funcad.transforms.masks import (
     Mask,
     bools_of,
     clean,
+    constant,
     either,
     harmless,
     kinds_of,
@@ -269,7 +270,7 @@ def _bools_of_rule(*rule: Any) -> Any:
     result, trace = _traced_rule(*rule)
     tangent = trace.tangent_of(result)
     shape = shape_of(rule[3])
-    return tangent.mask.bools.get(shape) if type(tangent) is Masked else np.broadcast_to(True, shape)
+    return tangent.mask.bools.get(shape) if type(tangent) is Masked else constant(True, shape)
 
 
 def rule_of(

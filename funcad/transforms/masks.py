@@ -41,7 +41,7 @@ from funcad.ir.jaxpr import Literal, Var
 from funcad.ir.place import near
 from funcad.primitives.comparison import and_, ne, not_, or_, select
 from funcad.primitives.conversion import convert
-from funcad.primitives.shape import broadcast_to, full
+from funcad.primitives.shape import broadcast_to
 
 __all__ = [
     "CALM",
@@ -52,6 +52,7 @@ __all__ = [
     "begins",
     "bools_of",
     "clean",
+    "constant",
     "either",
     "handed_on",
     "harmless",
@@ -295,12 +296,18 @@ def _chosen(inputs: Sequence[Any], mask: Mask | None, shape: tuple) -> list[Mask
     return masks
 
 
+def constant(value: Any, shape: tuple, dtype: Any = np.bool_) -> Any:
+    """The same everywhere; of rank 0 a scalar, which programs take as a literal."""
+    scalar = np.dtype(dtype).type(value)
+    return np.broadcast_to(scalar, shape) if shape else scalar
+
+
 def bools_of(mask: Mask | None, shape: tuple) -> Any:
-    return np.broadcast_to(True, shape) if mask is None else mask.bools.get(shape)
+    return constant(True, shape) if mask is None else mask.bools.get(shape)
 
 
 def numbers_of(mask: Mask | None, aval: Aval) -> Any:
-    return full(aval, 1) if mask is None else convert(mask.bools.get(aval.shape), aval.dtype)
+    return constant(1, aval.shape, aval.dtype) if mask is None else convert(mask.bools.get(aval.shape), aval.dtype)
 
 
 def nonzero(x: Any) -> Any:

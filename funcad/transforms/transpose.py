@@ -28,8 +28,7 @@ from funcad.ir.prune import prune
 from funcad.ir.quiet import hush, unhush
 from funcad.ir.state import state
 from funcad.ir.trace import bind, trace_function
-from funcad.primitives.shape import full, zeros
-from funcad.primitives.stack import add_values
+from funcad.primitives.stack import add_values, zero_value
 from funcad.transforms.masks import (
     CALM,
     EVERY,
@@ -37,6 +36,7 @@ from funcad.transforms.masks import (
     Mask,
     begins,
     clean,
+    constant,
     either,
     handed_on,
     kinds_of,
@@ -345,8 +345,8 @@ def _in_full(ct: Any, mask: Mask | None, wanted: int, aval: Any) -> tuple[Any, M
     """A cotangent with bools of its shape, if they are wanted."""
     if not wanted or type(aval) is StackAval:
         return clean(ct, mask), None
-    bools = full(Aval(aval.shape, np.dtype(bool)), ct is not None) if mask is None else mask.bools.get(aval.shape)
-    return zeros(Aval(aval.shape, aval.dtype)) if ct is None else ct, mask_of(bools, False)
+    bools = constant(ct is not None, aval.shape) if mask is None else mask.bools.get(aval.shape)
+    return zero_value(Aval(aval.shape, aval.dtype)) if ct is None else ct, mask_of(bools, False)
 
 
 def needs_of(jaxpr: Jaxpr, linear: tuple[bool, ...], wanted: tuple[int, ...]) -> tuple[int, ...]:
