@@ -19,9 +19,8 @@ from funcad.ir.interpret import eval_jaxpr
 from funcad.ir.jaxpr import Jaxpr
 from funcad.ir.trace import trace_function
 from funcad.primitives.comparison import or_
-from funcad.primitives.shape import full
 from funcad.primitives.stack import add_values, zero_value
-from funcad.transforms.masks import EVERY, Mask, mask_of
+from funcad.transforms.masks import EVERY, Mask, constant, mask_of
 from funcad.transforms.transpose import masked_transpose_jaxpr, needs_of, transpose_jaxpr
 
 __all__ = ["loop_needs", "masked_backward"]
@@ -123,13 +122,13 @@ def masked_backward(
     values = [*known_consts, *known_xs, *[ct for ct in cts if ct is not None]]
     linear_consts = [c.aval for c, f in zip(consts, const_flags) if f]
     sums = [zero_value(a) for a, r in zip(linear_consts, body.consts) if r is not None]
-    sum_masks = [full(_bools(a), False) for a, r in zip(linear_consts, body.consts) if r]
+    sum_masks = [constant(False, a.shape) for a, r in zip(linear_consts, body.consts) if r]
     start, start_masks = [], []
     for ct, m, used, out in zip(cts, masks, body.used, jaxpr.outputs):
         if used:
             aval = plain(out.aval)
             start.append(zero_value(aval) if ct is None else ct)
-            start_masks.append(full(_bools(aval), ct is not None) if m is None else m.bools.get(aval.shape))
+            start_masks.append(constant(ct is not None, aval.shape) if m is None else m.bools.get(aval.shape))
     ys = [ct for ct in cts[n_carry:] if ct is not None]
     y_masks = [m.bools.get(shape_of(ct)) for ct, m in zip(cts[n_carry:], masks[n_carry:]) if ct is not None and m is not None]
     carry = near([*sums, *sum_masks, *start, *start_masks], values)
