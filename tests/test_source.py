@@ -350,3 +350,13 @@ def test_stacks_that_are_captured() -> None:
             text = jit(f).source(*args)
             assert same_bits(run(text, *args)[0], jit(f)(*args))
             assert_same_as_on_the_host(text, args)
+
+
+def test_names_of_functions_and_of_variables_are_kept_apart() -> None:
+    """The kernel's own variable `function` is not the function of that name which another one closes over."""
+    x = np.array([0.5, 2.0, 3.0])
+    for name in ("j0", "gammainc", "inv_boxcox"):
+        f = getattr(funcad.scipy.special, name)
+        args = [x] * (1 if name == "j0" else 2)
+        text = funcad.jit(lambda *a, f=f: f(*a)).source(*args)
+        np.testing.assert_allclose(on_the_device(text, args)[0], np.asarray(f(*args)), rtol=1e-9)

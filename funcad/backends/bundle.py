@@ -43,7 +43,7 @@ STAND_INS = {
         "        if hasattr(a, 'dtype') and not isinstance(a, (np.ndarray, np.generic)):\n"
         "            if hasattr(a, '__array_namespace__'):\n"
         "                return a.__array_namespace__()\n"
-        "            return __import__(type(a).__module__.partition('.')[0])  # CuPy before 14\n"
+        "            return __import__(type(a).__module__.partition('.')[0])  # CuPy's have none\n"
         "    return np"
     ),
     "Stack": (
@@ -254,8 +254,26 @@ class Bundle:
                 renamed[used] = self.text(values[used], used)
             elif not hasattr(builtins, used):
                 raise self.refuse(f"the name {used}")
+        aliases: dict[str, str] = {}
+        for used, text in renamed.items():
+            if text == used:
+                continue
+            tree = ast.parse(text, mode="eval").body
+            for name in _loaded_names(tree):
+                if name in local and name not in aliases:  # a variable of the function's own, which would be taken for it
+                    aliases[name] = self._alias(name, local)
+            renamed[used] = ast.unparse(_Renamed(aliases).visit(tree))
         node = _Attributes(self, modules).visit(node)
         return _Renamed(renamed).visit(node)
+
+    def _alias(self, name: str, local: set[str]) -> str:
+        """Another name for what has this one in the module."""
+        k = 2
+        while (alias := f"{name}_{k}") in local or alias in self.taken:
+            k += 1
+        self.taken.add(alias)
+        self.definitions.append(f"{alias} = {name}")
+        return alias
 
     def _class(self, kind: type) -> str:
         module = sys.modules.get(kind.__module__)
