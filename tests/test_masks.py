@@ -25,6 +25,22 @@ def same(a, b):
     np.testing.assert_allclose(a, b, rtol=1e-12, atol=1e-12)
 
 
+@funcad.custom_jvp
+def by_rule(x):
+    return np.log(x)
+
+
+by_rule.defjvp(lambda primals, tangents: (by_rule(*primals), tangents[0] / primals[0]))
+
+
+@funcad.custom_vjp
+def backwards(x):
+    return np.log(x)
+
+
+backwards.defvjp(lambda x: (np.log(x), x), lambda x, ct: (ct / x,))
+
+
 # A scalar function, where its derivatives are 0, and its first three derivatives there.
 POINTWISE = {
     "log": (lambda x: np.where(x > 0, np.log(x), 0.0), 0.0),
@@ -44,6 +60,8 @@ POINTWISE = {
     "called": (lambda x: np.where(x > 0, jit(np.log)(x), 0.0), 0.0),
     "in a call": (lambda x: jit(lambda x, y: np.where(x > 0, y, 0.0))(x, np.log(x)), 0.0),
     "checkpoint": (lambda x: np.where(x > 0, funcad.checkpoint(lambda x: x * np.log(x))(x), 0.0), 0.0),
+    "custom rule": (lambda x: np.where(x > 0, by_rule(x), 0.0), 0.0),
+    "before a custom rule": (lambda x: by_rule(np.where(x > 0, x, 0.0)), -1.0),
     "complex": (lambda x: np.where(x > 0, np.log(x + 0j).real, 0.0), 0.0),
 }
 
@@ -284,3 +302,23 @@ def test_programs_without_masks_are_the_same_programs():
     relu = lambda w, x: np.sum(np.maximum(np.maximum(x @ w[0], 0.0) @ w[0].T, 0.0))
     counts = [str(jit(g).lower(w, np.ones((4, 3))).jaxpr).count("select") for g in (grad(relu),)]
     assert counts[0] <= 8  # two for each maximum: its mask ends at the product of matrices, and none is added
+
+
+def test_rules_of_users():
+    f = lambda x: np.where(x > 0, backwards(x), 0.0)
+    for derivative in (grad(f), jit(grad(f)), grad(grad(f))):
+        assert derivative(0.0) == 0.0
+
+
+@pytest.mark.parametrize("dtype", ["f2", "f4", "f8", "g", "F", "D", ">f8"])
+def test_dtypes_and_layouts(dtype):
+    x = np.asfortranarray(np.arange(12.0).reshape(3, 4).astype(dtype))[:, ::2]
+    f = lambda v: np.sum(np.where(np.abs(v) > 0, np.log(v) * v, 0.0)).real
+    expected = np.where(x == 0, 0.0, np.log(np.where(x == 0, 1, x)) + 1)
+    for derivative in (grad(f), jit(grad(f))):
+        for _ in range(3):
+            found = derivative(x)
+            assert found.dtype == x.dtype.newbyteorder("=")
+            np.testing.assert_allclose(found, expected, rtol=4e-3 if dtype == "f2" else 1e-5)
+    empty = x[:0]
+    assert grad(f)(empty).shape == empty.shape

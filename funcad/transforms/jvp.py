@@ -20,7 +20,7 @@ from funcad.ir.jaxpr import Jaxpr, Literal, reads_numbers
 from funcad.ir.quiet import hush, unhush
 from funcad.ir.state import state
 from funcad.ir.trace import bind, home_of, trace_function
-from funcad.transforms.masked_rules import apart_of, cleaned, joined, masked_rule, rule_of
+from funcad.transforms.masked_rules import apart_of, cleaned, joined, masked_rule, rule_of, whole_mask_of, with_mask
 
 __all__ = ["jvp_step", "jvp_eval", "jvp_jaxpr", "masked_jvp"]
 
@@ -34,7 +34,11 @@ def jvp_step(
         return (out, [None] * len(out)) if primitive.multiple else ([out], [None])
     rule = (linear and primitive.linearize) or primitive.primal_and_jvp
     if rule:
-        return rule(primals, tangents if linear or primitive.push else [cleaned(t) for t in tangents], **params)
+        if linear or primitive.push:
+            return rule(primals, tangents, **params)
+        whole = whole_mask_of(tangents)
+        outs, touts = rule(primals, [cleaned(t) for t in tangents], **params)
+        return outs, [with_mask(t, whole) for t in touts]
     out = bind(primitive, *primals, **params)
     if primitive.jvp is None:
         outs = out if primitive.multiple else [out]

@@ -37,9 +37,11 @@ from funcad.transforms.masks import (
     nonzero,
     numbers_of,
     reach_of,
+    whole_of,
 )
 
 __all__ = ["Masked", "apart_of", "cleaned", "joined", "masked_push", "masked_rule", "push", "rule_of"]
+__all__ += ["whole_mask_of", "with_mask"]
 
 FREE, FACTORS, OTHER, BEGINS = range(4)  # levels of a rule: pointwise sums; pointwise; others, but no mask begins; masks begin
 LEVELS = {"pointwise": FACTORS, "sums": OTHER, "reads": OTHER, None: OTHER}
@@ -84,6 +86,14 @@ def joined(kinds: Sequence[Any], given: Sequence[Any]) -> list[Any]:
     return [Masked(v, mask_of(next(found), k == WHOLE)) if k else v for v, k in zip(values, kinds)]
 
 
+def whole_mask_of(tangents: Sequence[Any]) -> Mask | None:
+    return whole_of([t.mask if type(t) is Masked else None for t in tangents if t is not None])
+
+
+def with_mask(value: Any, mask: Mask | None) -> Any:
+    return value if mask is None or value is None else Masked(value, mask)
+
+
 class _MaskTrace(Trace):
     """Runs linear equations on tangents and their masks: a tracer's primal is a tangent, and its tangent that one's mask."""
 
@@ -105,18 +115,19 @@ class _MaskTrace(Trace):
             value, mask = _advanced(primitive, params, values, linear, masks)
             return Tracer(self, None, value, mask)
         if primitive.push is not None:
-            tangents = [_with_mask(v, m) if lin else None for v, m, lin in zip(values, masks, linear)]
+            tangents = [with_mask(v, m) if lin else None for v, m, lin in zip(values, masks, linear)]
             outs = primitive.push(tangents, [None if lin else v for v, lin in zip(values, linear)], **params)
             return [self.traced(o) if lin else o for o, lin in outs]
+        whole = whole_of([m for m, lin in zip(masks, linear) if lin])
         outs = bind(primitive, *[_clean(v, m) for v, m in zip(values, masks)], **params)
         flags = [True] * len(outs) if primitive.known is None else primitive.known(tuple(linear), **params)[0]
-        return [Tracer(self, None, o) if lin else o for o, lin in zip(outs, flags)]
+        return [Tracer(self, None, o, whole) if lin else o for o, lin in zip(outs, flags)]
 
     def traced(self, t: Any) -> Tracer:
         return Tracer(self, None, t.value, t.mask) if type(t) is Masked else Tracer(self, None, t)
 
     def tangent_of(self, result: Any) -> Any:
-        return _with_mask(result.primal, result.tangent) if type(result) is Tracer and result.owner is self else result
+        return with_mask(result.primal, result.tangent) if type(result) is Tracer and result.owner is self else result
 
 
 def push(jaxpr: Jaxpr, residuals: Sequence[Any], tangents: Sequence[Any]) -> list[Any]:
@@ -185,11 +196,11 @@ def masked_rule(
         masked = type(t) is Masked
         if not masked and (primitive.reach not in ("moves", "picks") or not _filled(primitive.reach, primals, (True,), out)):
             return primitive.jvp(tangents, out, *primals, **params)
-        return _with_mask(*_advanced(primitive, params, [t.value if masked else t], (True,), [t.mask if masked else None]))
+        return with_mask(*_advanced(primitive, params, [t.value if masked else t], (True,), [t.mask if masked else None]))
     if primitive.reach == "choice":
         masks = [t.mask if type(t) is Masked else None for t in tangents]
         value = primitive.jvp([t.value if type(t) is Masked else t for t in tangents], out, *primals, **params)
-        return _with_mask(value, _mask_of_choice(primals[0], [t is not None for t in tangents], masks, shape_of(out)))
+        return with_mask(value, _mask_of_choice(primals[0], [t is not None for t in tangents], masks, shape_of(out)))
     if len(primals) == 2 and not params:  # the common cases without a loop
         (p, q), (t, u) = primals, tangents
         masked = type(t) is Masked or type(u) is Masked
@@ -213,14 +224,14 @@ def masked_rule(
         mask: Any = given[0].mask if type(given[0]) is Masked else None
         if mask is not None and all([type(t) is Masked and t.mask.bools is mask.bools for t in given]):
             value = primitive.jvp([t and t.value for t in tangents], out, *primals, **params)
-            return _with_mask(value, mask.with_dirt(mask.dirty or level == FACTORS))
+            return with_mask(value, mask.with_dirt(mask.dirty or level == FACTORS))
         if level == FREE:
             value = primitive.jvp([cleaned(t) for t in tangents], out, *primals, **params)
             terms = [t.mask if type(t) is Masked else None for t in given]
-            return _with_mask(value, reduce(partial(either, shape=shape_of(out)), terms))
+            return with_mask(value, reduce(partial(either, shape=shape_of(out)), terms))
     if key in primitive.levels and not masked and primitive.reach == "pointwise" and type(out) in _COMPUTED:
         bools = LazyBools(partial(_bools_of_rule, primitive, primals, tangents, out, params, shape))
-        return _with_mask(rule_of(primitive, primals, tangents, out, params, shape), Mask(bools, not out.shape, True))
+        return with_mask(rule_of(primitive, primals, tangents, out, params, shape), Mask(bools, not out.shape, True))
     result, trace = _traced_rule(primitive, primals, tangents, out, params, shape)
     if key is not None:
         if len(primitive.levels) >= MOST:
@@ -247,10 +258,6 @@ def _bools_of_rule(*rule: Any) -> Any:
     tangent = trace.tangent_of(result)
     shape = shape_of(rule[3])
     return tangent.mask.bools.get(shape) if type(tangent) is Masked else np.broadcast_to(True, shape)
-
-
-def _with_mask(value: Any, mask: Mask | None) -> Any:
-    return value if mask is None or value is None else Masked(value, mask)
 
 
 def rule_of(

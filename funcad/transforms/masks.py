@@ -31,7 +31,7 @@ end elsewhere do not begin. Trap: masks of masks of ... nest as deep as the prog
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from functools import partial
+from functools import partial, reduce
 from typing import Any
 
 import numpy as np
@@ -61,6 +61,7 @@ __all__ = [
     "numbers_of",
     "reach_of",
     "transposed",
+    "whole_of",
 ]
 
 WHOLE, EVERY = 1, 2  # what is needed of a mask: only whether the whole value is zero, or which elements
@@ -134,6 +135,14 @@ def mask_of(bools: Any, whole: bool) -> Mask:
     return Mask(made, whole, True)
 
 
+def whole_of(masks: Sequence[Mask | None]) -> Mask | None:
+    """The mask behind an operation of unknown reach: it is zero if all that it reads is, each as a whole."""
+    given = [m for m in masks if m is not None and m.whole]
+    if not given or len(given) < len(masks):
+        return None
+    return reduce(lambda a, b: a.combined(or_, b, (), True), given[1:], given[0].with_dirt(True))
+
+
 def kinds_of(values: Sequence[Any], masks: Sequence[Mask | None]) -> tuple[tuple, list[Any]]:
     """What there is of each tangent or cotangent (None: nothing; 0: no mask; WHOLE or EVERY), and the masks' bools."""
     kinds = tuple([None if c is None else 0 if m is None else WHOLE if m.whole else EVERY for c, m in zip(values, masks)])
@@ -182,7 +191,7 @@ def needed(
             begins = begins or any([a in need for a in atoms])
             continue
         reach = reach_of(primitive, params)
-        level = 0
+        level = WHOLE if primitive.multiple else 0  # a rule may hold factors of its own
         for a, lin in zip(atoms, flags):
             if lin:
                 level = max(level, need.get(a, 0))
@@ -214,7 +223,9 @@ def transposed(
         if any(given) or any(wanted):
             return primitive.masked(ct, given, wanted, *inputs, **params)
     if primitive.multiple:
-        return [(c, None) for c in primitive.transpose([clean(c, m) for c, m in zip(ct, given)], *inputs, **params)]
+        beyond = whole_of([m for c, m in zip(ct, given) if c is not None])
+        found = primitive.transpose([clean(c, m) for c, m in zip(ct, given)], *inputs, **params)
+        return [handed_on(x, c, beyond, need) for x, c in zip(inputs, found)]
     reach, (mask,), shape = reach_of(primitive, params), given, shape_of(ct)
     if mask is not None and mask.bools.fixed and not mask.dirty and mask.bools.get().all():
         mask = None  # the parts that were read are all
