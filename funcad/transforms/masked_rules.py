@@ -19,12 +19,14 @@ import numpy as np
 from funcad.ir.aval import SCALAR_AVALS, aval_of, is_inexact, shape_of
 from funcad.ir.interpret import eval_jaxpr
 from funcad.ir.jaxpr import Jaxpr, Literal, Var
+from funcad.ir.locks import SMALL
 from funcad.ir.trace import Trace, bind, trace_function
 from funcad.ir.tracer import Tracer
 from funcad.primitives.arithmetic import add, add_p, sub_p
 from funcad.primitives.comparison import and_, not_, or_
 from funcad.primitives.shape import broadcast_to
 from funcad.transforms.masks import (
+    CALM,
     WHOLE,
     LazyBools,
     Mask,
@@ -132,7 +134,7 @@ class _MaskTrace(Trace):
 
 def push(jaxpr: Jaxpr, residuals: Sequence[Any], tangents: Sequence[Any]) -> list[Any]:
     """The results of a linear program, whose leading inputs are `residuals`, for tangents."""
-    if not _mask_meets_factor(jaxpr.equations, set(jaxpr.inputs[len(residuals) :])):
+    if not _mask_meets_factor(jaxpr.equations, set(jaxpr.inputs[: len(residuals)])):
         return eval_jaxpr(jaxpr, [*residuals, *tangents])
     trace = _MaskTrace()
     outs = eval_jaxpr(jaxpr, [*residuals, *[Tracer(trace, None, t) for t in tangents]])
@@ -165,25 +167,26 @@ def masked_push(
     return list(zip(joined(results, run(derived, [*consts, *given])), flags))
 
 
-def _mask_meets_factor(equations: Sequence[Any], linear: set[Var]) -> bool:
-    """Does the mask of a tangent begin in this linear program, and a factor follow?"""
+def _mask_meets_factor(equations: Sequence[Any], known: set[Var]) -> bool:
+    """Does the mask of a tangent begin in this linear program, and a factor, one of `known`, follow?"""
     masked: set[Var] = set()
     for primitive, atoms, params, outputs, _ in equations:
-        reach = reach_of(primitive, params)
-        flags = [a in linear for a in atoms]
+        reach = primitive.reach
         if primitive.push is not None:
             inner = params["jaxpr"]
-            inputs = {v for v, lin in zip(inner.inputs, flags) if lin}
-            if any([a in masked for a in atoms]) or _mask_meets_factor(inner.equations, inputs):
+            inputs = {v for v, a in zip(inner.inputs, atoms) if type(a) is Literal or a in known}
+            if not masked.isdisjoint(atoms) or _mask_meets_factor(inner.equations, inputs):
                 return True
             masked.update(outputs)  # it may begin there
-        elif any([a in masked for a in atoms]):
-            if reach in (None, "pointwise") and not all(flags):
+        elif masked and not masked.isdisjoint(atoms):
+            if reach in (None, "pointwise") and any([a in known or type(a) is Literal for a in atoms]):
                 return True
             masked.update(outputs)
-        elif reach == "choice" or reach in ("moves", "picks") and _filled(reach, atoms, flags, outputs[0]):
-            masked.update(outputs)
-        linear.update(outputs)
+        elif reach not in CALM and reach != "reads":
+            reach = reach_of(primitive, params)
+            linear = [type(a) is Var and a not in known for a in atoms]
+            if reach == "choice" or reach in ("moves", "picks") and _filled(reach, atoms, linear, outputs[0]):
+                masked.update(outputs)
     return False
 
 
@@ -229,8 +232,8 @@ def masked_rule(
             value = primitive.jvp([cleaned(t) for t in tangents], out, *primals, **params)
             terms = [t.mask if type(t) is Masked else None for t in given]
             return with_mask(value, reduce(partial(either, shape=shape_of(out)), terms))
-    if key in primitive.levels and not masked and primitive.reach == "pointwise" and type(out) in _COMPUTED:
-        bools = LazyBools(partial(_bools_of_rule, primitive, primals, tangents, out, params, shape))
+    if key in primitive.levels and not masked and primitive.reach == "pointwise" and _is_small(out):
+        bools = LazyBools(partial(_bools_of_rule, primitive, list(map(_kept, primals)), tangents, out, params, shape))
         return with_mask(rule_of(primitive, primals, tangents, out, params, shape), Mask(bools, not out.shape, True))
     result, trace = _traced_rule(primitive, primals, tangents, out, params, shape)
     if key is not None:
@@ -250,6 +253,15 @@ def _traced_rule(
             traced[id(t)] = trace.traced(t)
     given = [None if t is None else traced[id(t)] for t in tangents]
     return rule_of(primitive, primals, given, out, params, shape), trace
+
+
+def _is_small(x: Any) -> bool:
+    return type(x) in _COMPUTED and x.nbytes <= SMALL
+
+
+def _kept(x: Any) -> Any:
+    """An operand as a lazy mask may keep it: the user may write into the array meanwhile."""
+    return x.copy() if type(x) is np.ndarray else x
 
 
 def _bools_of_rule(*rule: Any) -> Any:
@@ -305,7 +317,8 @@ def _advanced(
     if reach == "moves" and len(values) == 1:
         bools = LazyBools(lambda: rule(bools_of(masks[0], shape_of(values[0]))), *[m.bools for m in given])
         return out, Mask(bools, False, bool(given) and given[0].dirty)
-    numbers = lambda: [numbers_of(m, aval_of(v)) if lin else v for v, m, lin in zip(values, masks, linear)]
+    kept = [aval_of(v) if lin else _kept(v) for v, lin in zip(values, linear)]
+    numbers = lambda: [numbers_of(m, v) if lin else v for v, m, lin in zip(kept, masks, linear)]
     return out, Mask(LazyBools(lambda: nonzero(rule(*numbers())), *[m.bools for m in given]), False, False)
 
 
@@ -331,6 +344,7 @@ def _mask_of_choice(
     given = [m for _, m in ways if m is not None]
     if len(ways) == 2 and not given:
         return None
+    pred = _kept(pred)
 
     def bools() -> Any:
         terms = [w() if m is None else and_(broadcast_to(w(), shape), m.bools.get(shape)) for w, m in ways]

@@ -49,6 +49,7 @@ __all__ = [
     "WHOLE",
     "LazyBools",
     "Mask",
+    "begins",
     "bools_of",
     "clean",
     "either",
@@ -168,6 +169,15 @@ def reach_of(primitive: Any, params: dict[str, Any]) -> str | None:
 # -- reverse mode
 
 
+def begins(equations: Sequence[Any]) -> bool:
+    """May a mask of a cotangent begin in this program?"""
+    for e in equations:
+        primitive = e.primitive
+        if primitive.reach not in CALM or primitive.needs is not None:
+            return True
+    return False
+
+
 def needed(
     equations: Sequence[Any], linear: set[Var], wanted: dict[Var, int], given: bool = False
 ) -> dict[Var, int] | None:
@@ -176,9 +186,7 @@ def needed(
     `linear`: the linear inputs, to which results are added; `wanted`: what is needed of their masks; `given`: are there masks
     of the outputs' cotangents?
     """
-    begins = given or bool(wanted)
-    if not begins and all([e.primitive.reach in CALM and e.primitive.needs is None for e in equations]):
-        return None
+    some = given or bool(wanted)
     need = dict(wanted)
     for primitive, atoms, params, outputs, _ in equations:
         flags = [a in linear for a in atoms]
@@ -188,7 +196,7 @@ def needed(
         if primitive.needs is not None:
             levels = primitive.needs(tuple(flags), tuple([need.get(a, 0) for a in atoms]), **params)
             need.update([(v, n) for v, n in zip(outputs, levels) if n and type(v.aval) is not StackAval])
-            begins = begins or any([a in need for a in atoms])
+            some = some or any([a in need for a in atoms])
             continue
         reach = reach_of(primitive, params)
         level = WHOLE if primitive.multiple else 0  # a rule may hold factors of its own
@@ -201,11 +209,11 @@ def needed(
             elif reach is None:
                 level = level or WHOLE
         if level:
-            begins = begins or reach not in CALM
+            some = some or reach not in CALM
             for v in outputs:
                 if type(v.aval) is not StackAval:
                     need[v] = level if reach is not None else WHOLE
-    return need if begins else None
+    return need if some else None
 
 
 def harmless(x: Any) -> bool:

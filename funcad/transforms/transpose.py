@@ -30,7 +30,20 @@ from funcad.ir.state import state
 from funcad.ir.trace import bind, trace_function
 from funcad.primitives.shape import full, zeros
 from funcad.primitives.stack import add_values
-from funcad.transforms.masks import CALM, EVERY, WHOLE, Mask, clean, either, handed_on, kinds_of, mask_of, needed, transposed
+from funcad.transforms.masks import (
+    CALM,
+    EVERY,
+    WHOLE,
+    Mask,
+    begins,
+    clean,
+    either,
+    handed_on,
+    kinds_of,
+    mask_of,
+    needed,
+    transposed,
+)
 
 __all__ = ["transpose_eval", "transpose_jaxpr", "known_jaxpr", "linear_outputs"]
 __all__ += ["masked_transpose", "masked_transpose_jaxpr", "needs_of"]
@@ -97,7 +110,7 @@ def transpose_eval(
     `values` has an entry per input (ignored where linear). The list is emptied, so that residuals can die early.
     `all_linear` promises that every equation has a linear input (a recorded tangent program).
     """
-    return [c for c, _ in _transpose(jaxpr, linear, values, cotangents, all_linear)]
+    return _transpose(jaxpr, linear, values, cotangents, all_linear)
 
 
 def _transpose(
@@ -108,8 +121,8 @@ def _transpose(
     all_linear: bool = False,
     given_masks: Sequence[Mask | None] = (),
     wanted: Sequence[int] = (),
-) -> list[tuple[Any, Mask | None]]:
-    """The same with masks of the outputs' cotangents; and with those of the inputs', if they are wanted."""
+) -> list[Any]:
+    """The same with masks of the outputs' cotangents; and pairs with those of the inputs', if any are `wanted`."""
     known = {v: x for v, x, is_lin in zip(jaxpr.inputs, values, linear) if not is_lin}
     values.clear()
     inputs: Any = [v for v, is_lin in zip(jaxpr.inputs, linear) if is_lin]
@@ -122,13 +135,15 @@ def _transpose(
     saved = state.source
     token = hush()
     try:
-        need = needed(backward, set(inputs), {v: n for v, n in zip(inputs, wanted) if n}, any(given_masks))
+        need = None
+        if wanted or given_masks or begins(backward):
+            need = needed(backward, set(inputs), {v: n for v, n in zip(inputs, wanted) if n}, any(given_masks))
         masks = cts.masks
         for atom, seed, mask in itertools.zip_longest(jaxpr.outputs, cotangents, given_masks):
             if seed is not None and type(atom) is not Literal:
-                handed = (seed, mask) if mask is None else handed_on(atom, seed, mask, need or {})
-                cts.accumulate(atom, *handed)
-        found: Any
+                if mask is not None:
+                    seed, mask = handed_on(atom, seed, mask, need or {})
+                cts.accumulate(atom, seed, mask)
         for equation, dead in zip(reversed(backward), deaths):
             primitive, atoms, params, outputs, source = equation
             state.source = source or saved
@@ -143,17 +158,19 @@ def _transpose(
                 operands: Any = [a.value if type(a) is Literal else known.get(a, a) for a in atoms]
                 if need is not None and (masks or primitive.reach not in CALM or primitive.masked is not None):
                     given = [masks.pop(v, None) for v in outputs]
-                    found = transposed(equation, operands, ct, given, need)
+                    for atom, x, (c, m) in zip(atoms, operands, transposed(equation, operands, ct, given, need)):
+                        if type(x) is Var and c is not None:
+                            cts.accumulate(atom, c, m)
                 else:
-                    found = [(c, None) for c in primitive.transpose(ct, *operands, **params)]
-                for atom, x, (c, m) in zip(atoms, operands, found):
-                    if type(x) is Var and c is not None:
-                        cts.accumulate(atom, c, m)
+                    for atom, x, c in zip(atoms, operands, primitive.transpose(ct, *operands, **params)):
+                        if type(x) is Var and c is not None:
+                            cts.accumulate(atom, c)
             for v in dead:
                 del known[v]
-            operands = ct = x = c = found = None  # or the residual and the cotangent would live through the next equation
-        pairs = [(cts.values.get(v), masks.get(v)) for v in inputs]
-        return pairs if wanted else [(clean(c, m), None) for c, m in pairs]
+            operands = ct = x = c = None  # or the residual and the cotangent would live through the next equation
+        if wanted:
+            return [(cts.values.get(v), masks.get(v)) for v in inputs]
+        return [clean(cts.values.get(v), masks.get(v)) for v in inputs] if masks else [cts.values.get(v) for v in inputs]
     except Exception as error:
         note_source(error, state.source)
         raise
