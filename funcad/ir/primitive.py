@@ -13,12 +13,15 @@ others have one value):
 * `emit(e, *operands, **params)`: code for one element, for every code generator. Having it *is* being fusible.
 * `square(*operands, **params)`: the square of the result in operations that have all derivatives, or None; `turns` says that
   the slope of the result turns at 0, so that the square is worth asking for. See ir/squares.py.
+* `reach`: how elements of linear operands get to the result, by which structural zeros behind masks are found; `elementwise`
+  says "pointwise" itself, the words are in transforms/masks.py, and tests/test_mask_facts.py holds them against the derivative.
 
 Higher-order primitives (jit's call, scan, cond ...) have instead of `jvp` a `primal_and_jvp(primals, tangents, **params)`, and
 a `linearize` of the same signature, which runs the program once, keeps residuals and returns tangents computed by a linear
 program. `known(linear, **params) -> (out_linear, run)` says which outputs a program computes without its linear inputs, and
 `run(inputs)` computes them (None for the others). `apart(linear, args, **params)` runs such a program in two: first what needs
 no linear input, which leaves residuals, then the rest on them; a primitive with `known` alone runs all of it again.
+`masked` is `transpose` with masks in and out, `needs` says which of them it can use, `push` runs a linear program forwards.
 
 A missing rule raises `MissingRuleError` naming the primitive; a zero tangent is never made up.
 """

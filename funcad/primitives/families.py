@@ -190,7 +190,8 @@ def structural(
 ) -> Primitive:
     """A primitive that is linear in its one array operand: its jvp is itself.
 
-    `transpose(ct, aval, **params)` gives the operand's cotangent; `batch(size, x, **params)` the batched result.
+    `transpose(ct, aval, **params)` gives the operand's cotangent; `batch(size, x, **params)` the batched result; `reach`, if
+    elements only move or add up, says so (transforms/masks.py).
     """
 
     def jvp(tangents: Sequence[Any], out: Any, x: Any, **params: Any) -> Any:
