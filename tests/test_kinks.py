@@ -357,6 +357,13 @@ def test_python_scalars_stay_what_they_are() -> None:
     assert grad(lambda x: abs(x) * abs(x) * np.float32(1))(np.float32(2)).dtype == np.float32
 
 
+def test_python_numbers_at_special_points() -> None:
+    assert grad(lambda x: np.logaddexp(inf, x))(inf) == 0.5 and grad(lambda x: np.logaddexp(x, x))(-inf) == 1.0
+    assert grad(lambda x: abs(x + 0j))(0.0) == 0.0 and np.isnan(hessian(lambda x: abs(x + 0j))(0.0))
+    assert grad(lambda x: x**x)(0.0) == -inf and grad(lambda x: np.maximum(x, 0.0))(-1.0) == 0.0
+    assert grad(np.arcsin)(1.0) == inf and grad(np.arcsinh)(1e300) == 1e-300
+
+
 def test_honest_nans() -> None:
     """Formulas in which the square cannot be seen: no wrong number."""
     for f in (lambda x: np.sqrt(np.sum(x**2)) ** 2, lambda x: norm(x) * norm(x)):

@@ -171,7 +171,7 @@ REFUSED_REAL = {  # what keeps to NumPy, by primitive: everything else must have
 FLOAT_ONLY = set(
     """sqrt rsqrt cbrt exp exp2 expm1 log log2 log10 log1p sin cos tan arcsin arccos arctan arctan2 sinh cosh tanh arcsinh
     arccosh arctanh hypot copysign logaddexp logaddexp2 pow signbit rint logistic softplus safe_log logistic_linear tanh_linear
-    reciprocal""".split()
+    reciprocal root_of_squares""".split()
 )
 
 

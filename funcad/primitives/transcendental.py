@@ -139,7 +139,8 @@ logistic_linear_p = elementwise(
 
 
 def _difference_impl(xp: Any, x: Any, y: Any) -> Any:
-    return xp.where(x == y, 0, x - y).astype((x if hasattr(x, "dtype") else y).dtype)[()]
+    out = x - y
+    return xp.where(xp.equal(x, y), xp.zeros_like(out), out)[()]
 
 
 difference_p = elementwise(  # x - y with 0 between equal infinities, too; its derivative is that of x - y everywhere
