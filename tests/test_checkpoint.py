@@ -8,7 +8,7 @@ import pytest
 import funcad as fc
 from funcad import checkpoint_policies as policies
 from funcad.control.checkpoint import saved_residuals
-from funcad.errors import TracerBoolConversionError
+from funcad.errors import MissingRuleError, TracerBoolConversionError
 
 X = np.array([0.3, -0.7, 1.1])
 
@@ -258,3 +258,12 @@ def test_print_saved_residuals(capsys):
 def test_the_printed_program_is_marked():
     text = str(fc.make_jaxpr(fc.grad(lambda x: np.sum(fc.checkpoint(body)(x))))(X))
     assert text.count("= checkpoint") == 2
+
+
+def test_results_of_callbacks_have_no_derivative_here_either():
+    """They are kept for the backward pass, but they are no constants."""
+    f = lambda x: x * fc.io_callback(lambda v: 2 * np.asarray(v), 1.0, x)
+    for g in (fc.grad(f), fc.grad(fc.checkpoint(f)), fc.jit(fc.grad(fc.checkpoint(f)))):
+        with pytest.raises(MissingRuleError, match="io_callback has no derivative rule"):
+            g(3.0)
+    assert fc.grad(fc.checkpoint(lambda x: x * fc.io_callback(lambda: 2.0, 1.0)))(3.0) == 2.0

@@ -30,7 +30,7 @@ from funcad.ir.state import state
 from funcad.ir.trace import trace_function
 from funcad.ir.tracer import Tracer
 from funcad.transforms.batch import batch_jaxpr
-from funcad.transforms.jvp import jvp_step, masked_jvp
+from funcad.transforms.jvp import jvp_step, masked_jvp, no_rule
 from funcad.transforms.linearize import linearize_jaxpr
 from funcad.transforms.masked_rules import masked_push
 from funcad.transforms.pickling import Transformed
@@ -204,6 +204,8 @@ def _push(body: Jaxpr, primals: Sequence[Any], tangents: Sequence[Any], given: d
             pairs = [(a.value, None) if type(a) is Literal else values[a] for a in e.inputs]
             ps, ts = [p for p, _ in pairs], [t for _, t in pairs]
             known = [given[v] for v in e.outputs if v in given]
+            if e.primitive.effect and any([t is not None for t in ts]) and any([is_inexact(v.aval) for v in e.outputs]):
+                raise no_rule(e.primitive, ps)
             if e.primitive.effect or (len(known) == len(e.outputs) and all(t is None for t in ts)):
                 outs, touts = known, [None] * len(known)
             else:

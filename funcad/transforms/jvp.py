@@ -22,7 +22,16 @@ from funcad.ir.state import state
 from funcad.ir.trace import bind, home_of, trace_function
 from funcad.transforms.masked_rules import apart_of, cleaned, joined, masked_rule, rule_of, whole_mask_of, with_mask
 
-__all__ = ["jvp_step", "jvp_eval", "jvp_jaxpr", "masked_jvp"]
+__all__ = ["jvp_step", "no_rule", "jvp_eval", "jvp_jaxpr", "masked_jvp"]
+
+
+def no_rule(primitive: Any, primals: Sequence[Any]) -> MissingRuleError:
+    """The error of an operation that gives numbers, but no derivative of them."""
+    return MissingRuleError(
+        f"primitive {primitive.name} has no derivative rule "
+        f"(operands: {', '.join(str(aval_of(p)) for p in primals)}).\n"
+        "Wrap the operation in funcad.custom_jvp or funcad.custom_vjp, or take funcad.stop_gradient of its operands."
+    )
 
 
 def jvp_step(
@@ -43,11 +52,7 @@ def jvp_step(
     if primitive.jvp is None:
         outs = out if primitive.multiple else [out]
         if any(is_inexact(aval_of(o)) for o in outs):
-            raise MissingRuleError(
-                f"primitive {primitive.name} has no derivative rule "
-                f"(operands: {', '.join(str(aval_of(p)) for p in primals)}).\n"
-                "Wrap the operation in funcad.custom_jvp or funcad.custom_vjp, or take funcad.stop_gradient of its operands."
-            )
+            raise no_rule(primitive, primals)
         return outs, [None] * len(outs)
     token = hush()
     try:
