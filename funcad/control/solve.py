@@ -28,6 +28,7 @@ from funcad.primitives.arithmetic import neg, sub
 from funcad.primitives.stack import lead, zero_value
 from funcad.transforms.batch import batch_jaxpr
 from funcad.transforms.linearize import linearize_eval
+from funcad.transforms.masked_rules import cleaned
 from funcad.transforms.plumbing import api, export, name_of
 from funcad.transforms.transpose import transpose_jaxpr
 
@@ -51,7 +52,8 @@ def _parameter_tangents(
     if all(t is None for t in tangents):
         return [None] * len(jaxpr.outputs)
     rule: Any = call_p.linearize if linear else call_p.primal_and_jvp
-    return rule([*consts, *x], [*tangents, *[None] * len(x)], jaxpr=jaxpr, name="parameters")[1]
+    found = rule([*consts, *x], [*tangents, *[None] * len(x)], jaxpr=jaxpr, name="parameters")[1]
+    return [cleaned(t) for t in found]
 
 
 def _batched(
