@@ -52,7 +52,8 @@ def _parameter_tangents(
     if all(t is None for t in tangents):
         return [None] * len(jaxpr.outputs)
     rule: Any = call_p.linearize if linear else call_p.primal_and_jvp
-    return [cleaned(t) for t in rule([*consts, *x], [*tangents, *[None] * len(x)], jaxpr=jaxpr, name="parameters")[1]]
+    found = rule([*consts, *x], [*tangents, *[None] * len(x)], jaxpr=jaxpr, name="parameters")[1]
+    return [cleaned(t) for t in found]
 
 
 def _batched(
