@@ -141,10 +141,10 @@ def _make_complex_jvp(tangents: Any, out: Any, re: Any, im: Any) -> Any:
 make_complex_p = elementwise(
     "make_complex",
     _make_complex_impl,
+    _make_complex_jvp,
     transpose=lambda ct, re, im: [real(ct) if is_linear(re) else None, imag(conj(ct)) if is_linear(im) else None],
     dtype=complex_dtype,
 )
-make_complex_p.jvp = _make_complex_jvp
 
 
 def real(x: Any) -> Any:

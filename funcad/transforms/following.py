@@ -126,6 +126,8 @@ class FollowingTrace(Trace):
                 ready = tape.record(primitive, args, params, shape)
                 if type(ready) is Tracer:
                     return ready
+            if ready is not None and len(ready) == 2:  # it gives no tangent for such operands: the tape goes on
+                return ready[0]
             if ready is not None or not primitive.passive:
                 self.tape = None
                 tape.flush(self.open_recording())

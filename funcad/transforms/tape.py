@@ -36,7 +36,7 @@ from funcad.primitives.contraction import dot_general_p
 from funcad.primitives.shape import reshape_p
 from funcad.transforms.structural import UNSEEN, cached, forgetting, frozen
 from funcad.transforms.tape_plans import BILINEAR, NO_PLAN, linear, plans, product_plan, reduction_plan, small_shape
-from funcad.transforms.tape_program import derive, maker, rule_of, wiring
+from funcad.transforms.tape_program import derive, gives_tangent, maker, rule_of, wiring
 
 __all__ = ["Tape"]
 
@@ -284,7 +284,7 @@ class Tape:
         return self._row(primitive, x, None, p, None, x.tangent, None, None, None, None, out, type(out), True)
 
     def record(self, primitive: Any, args: Sequence[Any], params: dict, shape: Any) -> Any:
-        """The traced result; None if the operation has no row, or `(out,)` if it has none but was computed."""
+        """The traced result; None if it has no row; `(out,)` if it was computed, `(out, None)` if it has no tangent."""
         if len(self.rows) >= MAX_ROWS:
             return None
         trace = self.trace
@@ -320,16 +320,14 @@ class Tape:
                 return None
         if primitive.turns:
             trace.turned = True
-        if type(p) is float and type(q) is float and primitive in _SILENT:
-            out = primitive.impl(np, p, q)
-        else:
-            out = compute(primitive, (p,) if unary else (p, q), params)
+        silent = type(p) is float and type(q) is float and primitive in _SILENT
+        out = primitive.impl(np, p, q) if silent else compute(primitive, (p,) if unary else (p, q), params)
         kind = type(out)
-        if kind is np.ndarray:
-            if out.nbytes > SMALL or out.dtype.kind not in "fc":
-                return (out,)
-        elif kind not in _FLOATING:
+        if out.nbytes > SMALL or out.dtype.kind not in "fc" if kind is np.ndarray else kind not in _FLOATING:
             return (out,)
+        gives = linear(primitive) or gives_tangent(primitive, args[:2], [tx] if unary else [tx, ty], out, params, bits, shape)
+        if not gives:
+            return (out,) if gives is False else (out, None)
         return self._row(primitive, x, y, p, q, tx, ty, params, bits, shape, out, kind, unary)
 
     def _row(
@@ -407,6 +405,9 @@ class Tape:
         kind = type(out)
         if out.nbytes > SMALL or out.dtype.kind not in "fc" if kind is np.ndarray else kind not in _FLOATING:
             return (out,)
+        gives = gives_tangent(primitive, args, tangents, out, params, bits, None)
+        if not gives:
+            return (out,) if gives is False else (out, None)
         for i, (x, p, t) in enumerate(zip(args, primals, tangents)):
             number = None if t is None else t[0]
             again = next(j for j, q in enumerate(primals) if q is p)

@@ -10,6 +10,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+import numpy as np
+
 from funcad.ir.aval import Aval, aval_of
 from funcad.ir.jaxpr import Var
 from funcad.ir.prune import prune
@@ -20,7 +22,7 @@ from funcad.transforms.masked_rules import rule_of
 from funcad.transforms.structural import compiled
 from funcad.transforms.transpose import transpose_eval
 
-__all__ = ["derive", "maker", "maker_of", "rule_of", "wiring"]
+__all__ = ["derive", "gives_tangent", "maker", "maker_of", "rule_of", "wiring"]
 
 
 def maker_of(tape: Any, row: list) -> Any:
@@ -126,6 +128,40 @@ def derive(tape: Any, ends: Sequence[Any]) -> Any:
         inner.close()
         outer.close()
     return compiled(prune(derived), consts), [o is not None for o in outs]
+
+
+_probed: dict[tuple, bool | None] = {}
+_UNKNOWN = object()
+_MOST_PROBED = 4096
+
+
+def gives_tangent(
+    primitive: Any, args: Sequence[Any], tangents: Sequence[Any], out: Any, params: Any, bits: bytes | None, shape: Any
+) -> bool | None:
+    """Has its rule a tangent for operands like these? None: it has none; False: the rule raises, or looks at values.
+
+    It is asked once for parameters (by their `bits`) and operands of such kinds, with variables in the place of the values.
+    """
+    primals = [x.primal if type(x) is Tracer else x for x in args]
+    kinds = [x.dtype.char if type(x) is np.ndarray else type(x) for x in primals]
+    key = (primitive, bits, shape is None, *kinds, *[t is None for t in tangents])
+    found: Any = _probed.get(key, _UNKNOWN)
+    if found is _UNKNOWN:
+        outer, inner = AbstractTrace("the backward pass"), _LinearTrace("linearize")
+        try:
+            values = [_input(outer, v) for v in primals]
+            given = [None if t is None else inner.new_input(aval_of(p).update()) for t, p in zip(tangents, primals)]
+            result = rule_of(primitive, values, given, _input(outer, out), params or {}, shape)
+            found = None if result is None else type(result) is Tracer and result.owner is inner
+        except Exception:  # whatever it is, it happens again where the operation stands
+            found = False
+        finally:
+            inner.close()
+            outer.close()
+        if len(_probed) > _MOST_PROBED:
+            _probed.clear()
+        _probed[key] = found
+    return found
 
 
 def _input(trace: AbstractTrace, value: Any) -> Tracer:
