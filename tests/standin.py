@@ -211,7 +211,7 @@ for _name in "__neg__ __pos__ __abs__ __invert__ __eq__ __ne__ __lt__ __le__ __g
 
 
 def wrap(x: Any) -> Any:
-    if isinstance(x, (np.ndarray, np.generic)):
+    if issubclass(type(x), (np.ndarray, np.generic)):  # a traced value would say that it is an array
         result = DeviceArray.__new__(DeviceArray)
         object.__setattr__(result, "_array", np.asarray(x))
         return result

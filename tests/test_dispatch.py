@@ -198,7 +198,7 @@ def test_warnings_are_numpys_unjitted_and_none_jitted():
 def test_kinks():
     ones = np.ones(3)
     np.testing.assert_array_equal(funcad.grad(np.std)(ones), 0.0)
-    np.testing.assert_array_equal(funcad.hessian(np.std)(ones), np.zeros((3, 3)))
+    assert np.isnan(funcad.hessian(np.std)(ones)).all()  # where the slope turns
     np.testing.assert_allclose(funcad.hessian(np.var)(ones), 2 / 3 * (np.eye(3) - 1 / 3))
     np.testing.assert_array_equal(
         funcad.grad(lambda x: np.clip(x, 0.0, 1.0).sum())(np.array([0.0, 0.5, 1.0, 2.0])), [0.5, 1, 0.5, 0]

@@ -120,6 +120,6 @@ def test_the_gradient_of_logaddexp_beside_a_finite_number() -> None:
     text = optimized(grad(lambda x: np.sum(np.logaddexp(0.0, x))), x).text
     assert "isinf" not in text and "==" not in text
     text = optimized(grad(lambda x: np.sum(np.logaddexp(x, np.inf))), x).text
-    assert "difference" in text
+    assert "==" in text  # whether both are the same infinity
     assert grad(lambda x: np.logaddexp(np.inf, x))(np.inf) == 0.5
     assert [grad(lambda x: np.logaddexp(0.0, x))(v) for v in (0.0, np.inf, -np.inf)] == [0.5, 1.0, 0.0]

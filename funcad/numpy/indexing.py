@@ -44,7 +44,8 @@ def getitem(x: Any, index: Any) -> Any:
     array([2., 0., 0.])
     """
     if type(x) is not Tracer and not has_tracer(index):
-        return x[index] if hasattr(x, "dtype") else np.asarray(x)[index]
+        x = x if hasattr(x, "dtype") else np.asarray(x)
+        return near([x], index if type(index) is tuple else (index,))[0][index]
     x = as_array(x)
     shape = shape_of(x)
     if not shape:

@@ -75,8 +75,13 @@ def std(
     a: Any, axis: Any = None, dtype: Any = None, out: Any = None, ddof: Any = 0, keepdims: Any = _NO, *,
     where: Any = _NO, mean: Any = _NO, correction: Any = _NO,
 ) -> Any:  # fmt: skip
-    """`numpy.std`; where all elements are equal the derivative is 0 and has none; `std(x)**2` has all."""
-    return arithmetic.root(_variance("np.std", a, axis, dtype, out, ddof, keepdims, where, mean, correction))
+    """`numpy.std`; where all elements are equal the derivative is 0 and has none; `std(x)**2` has all.
+
+    Of a single element it is the constant 0, as is its square, which has all derivatives."""
+    square = _variance("np.std", a, axis, dtype, out, ddof, keepdims, where, mean, correction)
+    x = array_of(a)
+    single = all([shape_of(x)[i] == 1 for i in axes_of(axis, len(shape_of(x)))])
+    return square if single and not (ddof or correction is not _NO or where is not _NO) else arithmetic.root(square)
 
 
 @implements("average", lift=True)

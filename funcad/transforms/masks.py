@@ -38,7 +38,8 @@ import numpy as np
 
 from funcad.ir.aval import Aval, StackAval, aval_of, shape_of
 from funcad.ir.jaxpr import Literal, Var
-from funcad.ir.place import near
+from funcad.ir.place import device_in_use, namespace_of, near
+from funcad.ir.tracer import concrete_value
 from funcad.primitives.comparison import and_, ne, not_, or_, select
 from funcad.primitives.conversion import convert
 from funcad.primitives.shape import broadcast_to
@@ -112,7 +113,7 @@ class Mask:
             return self.with_dirt(dirty)
         whole = self.whole and other.whole
         wide = None if whole else shape
-        return Mask(LazyBools(lambda: operation(a.get(wide), b.get(wide)), a, b, fixed=True), whole, dirty)
+        return Mask(LazyBools(lambda: operation(*together(a.get(wide), b.get(wide))), a, b, fixed=True), whole, dirty)
 
 
 def clean(value: Any, mask: Mask | None) -> Any:
@@ -244,6 +245,11 @@ def transposed(
     def rule(ct: Any) -> Sequence[Any]:
         return primitive.transpose(ct, *inputs, **params)
 
+    there = namespace_of([concrete_value(ct)]) if device_in_use() else np
+
+    def of_mask(x: Any) -> Sequence[Any]:
+        return rule(x if there is np or type(x) is not np.ndarray else there.asarray(x))
+
     if reach == "choice" and all([type(x) is not Var or x.aval.shape == shape for x in inputs]):
         masks = _chosen(inputs, mask, shape)
         cts: Sequence[Any] = [None if m is None else ct for m in masks]
@@ -261,11 +267,11 @@ def transposed(
     elif reach is None or reach == "choice":
         return [(c, None) for c in rule(clean(ct, mask))]
     elif reach == "moves":
-        masks = _several(lambda: rule(bools_of(mask, shape)), len(inputs), mask, dirty, primitive.structural)
+        masks = _several(lambda: of_mask(bools_of(mask, shape)), len(inputs), mask, dirty, primitive.structural)
         cts = rule(ct)
     else:
         aval = Aval(shape, aval_of(ct).dtype)
-        masks = _several(lambda: map(nonzero, rule(numbers_of(mask, aval))), len(inputs), mask, False, False)
+        masks = _several(lambda: map(nonzero, of_mask(numbers_of(mask, aval))), len(inputs), mask, False, False)
         cts = rule(clean(ct, mask))
     return [handed_on(x, c, m, need) for x, c, m in zip(inputs, cts, masks)]
 
@@ -300,6 +306,11 @@ def constant(value: Any, shape: tuple, dtype: Any = np.bool_) -> Any:
     """The same everywhere; of rank 0 a scalar, which programs take as a literal."""
     scalar = np.dtype(dtype).type(value)
     return np.broadcast_to(scalar, shape) if shape else scalar
+
+
+def together(a: Any, b: Any) -> list[Any]:
+    """Two masks where one of them is: on the device, if there is one."""
+    return near([a, b], [a, b])
 
 
 def bools_of(mask: Mask | None, shape: tuple) -> Any:

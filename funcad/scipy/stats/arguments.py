@@ -67,10 +67,11 @@ def _holds(condition: Any) -> bool:
 
 
 def poisoned(x: Any, *conditions: Any) -> Any:
-    """x, NaN where a condition fails."""
+    """x, NaN where a condition fails, and so is its derivative: a product, since `where` would say that x is not looked at."""
     for condition in conditions:
         if not _holds(condition):
-            x = fnp.where(condition, x, np.nan)
+            kind = np.result_type(aval_of(x).dtype, np.float16).type
+            x = x * fnp.where(condition, kind(1), kind(np.nan))
     return x
 
 
