@@ -80,8 +80,14 @@ def std(
     Of a single element it is the constant 0, as is its square, which has all derivatives."""
     square = _variance("np.std", a, axis, dtype, out, ddof, keepdims, where, mean, correction)
     x = array_of(a)
-    single = all([shape_of(x)[i] == 1 for i in axes_of(axis, len(shape_of(x)))])
-    return square if single and not (ddof or correction is not _NO or where is not _NO) else arithmetic.root(square)
+    axes = axes_of(axis, len(shape_of(x)))
+    if ddof or correction is not _NO or mean is not _NO:
+        return arithmetic.root(square)
+    if where is not _NO and where is not True:
+        chosen = broadcast_to(convert(array_of(where), np.dtype(np.intp)), shape_of(x))
+        single = np.equal(sum_(chosen, axis=axes, keepdims=keepdims is not _NO and bool(keepdims)), 1)
+        return _where(single, square, arithmetic.root(square))
+    return square if all([shape_of(x)[i] == 1 for i in axes]) else arithmetic.root(square)
 
 
 @implements("average", lift=True)
