@@ -72,6 +72,7 @@ LINALG = set(
 class DeviceArray:
     """An array "on the device"."""
 
+    __module__ = "standin"  # whose functions, of that module, `registered` provides
     __slots__ = ("_array",)
     __array_priority__ = 100
     __hash__ = None  # type: ignore[assignment]
@@ -400,7 +401,7 @@ def registered() -> Iterator[Any]:
     cupyx = ModuleType("cupyx")
     cupyx.errstate = errstate  # type: ignore[attr-defined]
     special, linalg = _Special(scipy.special, "special"), _Linalg(scipy.linalg, "scipy.linalg")
-    modules = {"cupyx": cupyx, "cupyx.scipy.special": special, "cupyx.scipy.linalg": linalg}
+    modules: dict[str, Any] = {"standin": xp, "cupyx": cupyx, "cupyx.scipy.special": special, "cupyx.scipy.linalg": linalg}
     saved = {name: sys.modules.get(name) for name in modules}
     sys.modules.update(modules)  # type: ignore[arg-type]
     try:

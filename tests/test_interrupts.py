@@ -20,6 +20,14 @@ FOLDERS = ("funcad", "llvmlite")
 ADD = "define double @add(double %x) {{\nentry:\n  %y = fadd double %x, {number:e}\n  ret double %y\n}}\n"
 
 
+@pytest.fixture(autouse=True)
+def ctrl_c() -> Any:
+    """Python's own answer to it: a process that was started in the background ignores it."""
+    saved = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, saved)
+
+
 def watched(frame: FrameType) -> bool:
     """Is this funcad's or llvmlite's code, and no part of a destructor, which swallows whatever is raised in it?"""
     name = frame.f_code.co_filename.replace("\\", "/")
