@@ -93,6 +93,7 @@ class Primitive:
         "turns",
         "reach",
         "levels",
+        "calm",
         "needs",
         "masked",
         "push",
@@ -132,6 +133,7 @@ class Primitive:
         square: Callable[..., Any] | None = None,
         turns: Any = False,
         reach: str | Callable[..., str | None] | None = None,
+        calm: bool = False,
         needs: Callable[..., tuple[int, ...]] | None = None,
         masked: Callable[..., Any] | None = None,
         push: Callable[..., Any] | None = None,
@@ -170,6 +172,7 @@ class Primitive:
         self.masked = masked  # masked(cts, masks, wanted, *inputs, **params): `transpose` with masks, see transforms/masks.py
         self.push = push  # push(tangents, known, **params): its results, if it is linear; it and primal_and_jvp take masks
         self.levels: dict[Any, int] = {}  # by kinds of operands, what its rule does to masks of tangents
+        self.calm = calm or structural and reach in (None, "pointwise", "sums", "reads")  # its jvp begins no mask, ever
         self.passive = passive or jvp is None and primal_and_jvp is None and linearize is None  # gives no tangent, ever
         self.commutes = commutes  # swapped operands give the same "bits", or the same "value" (but for the sign of a zero)
         self.reduction = reduction

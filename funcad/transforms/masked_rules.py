@@ -46,9 +46,11 @@ from funcad.transforms.masks import (
 __all__ = ["Masked", "apart_of", "cleaned", "joined", "masked_push", "masked_rule", "push", "rule_of"]
 __all__ += ["whole_mask_of", "with_mask"]
 
+ENDS = -1  # what `levels` says of a calm rule and tangents with masks: the result has none
 FREE, FACTORS, OTHER, BEGINS = range(4)  # levels of a rule: pointwise sums; pointwise; others, but no mask begins; masks begin
 LEVELS = {"pointwise": FACTORS, "sums": OTHER, "reads": OTHER, None: OTHER}
 _COMPUTED = frozenset([np.ndarray, np.float64, np.float32, np.complex128])
+_SUMMED = frozenset("fdFD")  # BLAS sums their squares
 _TYPED = frozenset([np.ndarray, Tracer])  # the type does not say the dtype
 MOST = 100  # levels of one primitive, by kinds of operands
 
@@ -70,9 +72,19 @@ def cleaned(tangent: Any) -> Any:
 
 def _clean(value: Any, mask: Mask | None) -> Any:
     """`clean` of a tangent: a masked element began as a zero, so that no factor has made it anything but a zero or NaN."""
-    if mask is None or not mask.dirty or type(value) in _COMPUTED and not np.isnan(value).any():
+    if mask is None or not mask.dirty or _has_no_nan(value):
         return value
     return clean(value, mask)
+
+
+def _has_no_nan(value: Any) -> bool:
+    """Is it known to have none? A sum of squares has no other way to NaN; of complex numbers it may say so without need."""
+    if type(value) not in _COMPUTED:
+        return False
+    if type(value) is not np.ndarray or value.dtype.char not in _SUMMED:
+        return not np.isnan(value).any()
+    total = np.vdot(value, value)
+    return bool(total == total)
 
 
 def apart_of(tangents: Sequence[Any]) -> tuple[tuple, list[Any]]:
@@ -195,13 +207,33 @@ def masked_rule(
     primitive: Any, primals: Sequence[Any], tangents: Sequence[Any], out: Any, params: dict[str, Any], shape: Any = None
 ) -> Any:
     """The tangent by the primitive's rule, or the tangents, `Masked` where they have a mask; `shape` as in `rule_of`."""
+    if primitive.calm:
+        for t in tangents:
+            if type(t) is Masked:
+                break
+        else:
+            return rule_of(primitive, primals, tangents, out, params, shape)
+        if not primitive.structural:
+            kinds = _kinds(tangents)
+            if primitive.levels.get(kinds) == ENDS:
+                value = rule_of(primitive, primals, [cleaned(t) for t in tangents], out, params, shape)
+                if _has_no_nan(value):  # no mask would have changed it
+                    return value
     if primitive.structural:
         (t,) = tangents
         masked = type(t) is Masked
         if not masked and (primitive.reach not in ("moves", "picks") or not _filled(primitive.reach, primals, (True,), out)):
             return primitive.jvp(tangents, out, *primals, **params)
-        return with_mask(*_advanced(primitive, params, [t.value if masked else t], (True,), [t.mask if masked else None]))
+        if primitive.reach != "moves" or masked and t.mask.whole:
+            return with_mask(*_advanced(primitive, params, [t.value if masked else t], (True,), [t.mask if masked else None]))
+        own, value = (t.mask, t.value) if masked else (None, t)
+        before = shape_of(value)  # the mask keeps no tangent
+        bools = LazyBools(lambda: bind(primitive, bools_of(own, before), **params), own and own.bools)
+        return Masked(primitive.jvp((value,), out, *primals, **params), Mask(bools, False, own is not None and own.dirty))
     if primitive.reach == "choice":
+        _, t, u = tangents
+        if t is not None and u is not None and type(t) is not Masked and type(u) is not Masked:
+            return primitive.jvp(tangents, out, *primals, **params)
         masks = [t.mask if type(t) is Masked else None for t in tangents]
         value = primitive.jvp([t.value if type(t) is Masked else t for t in tangents], out, *primals, **params)
         return with_mask(value, _mask_of_choice(primals[0], [t is not None for t in tangents], masks, shape_of(out)))
@@ -241,7 +273,21 @@ def masked_rule(
         if len(primitive.levels) >= MOST:
             primitive.levels.clear()
         primitive.levels[key] = trace.most
+        if masked and primitive.calm and type(trace.tangent_of(result)) is not Masked:
+            primitive.levels[_kinds(tangents)] = ENDS
     return [trace.tangent_of(t) for t in result] if primitive.multiple else trace.tangent_of(result)
+
+
+def _kinds(tangents: Sequence[Any]) -> tuple:
+    """What decides whether a calm rule's result has a mask: which tangents have one, of whole values, and which share it."""
+    seen: dict[int, int] = {}
+    kinds: list[tuple] = []
+    for t in tangents:
+        if type(t) is Masked:
+            kinds.append((t.mask.whole, seen.setdefault(id(t.mask.bools), len(seen))))
+        else:
+            kinds.append((t is None,))
+    return tuple(kinds)
 
 
 def _traced_rule(
