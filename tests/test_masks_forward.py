@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from funcad import cond, fori_loop, grad, hessian, jacfwd, jit, jvp, scan, vmap, while_loop
+from funcad import cond, fori_loop, grad, hessian, jacfwd, jacrev, jit, jvp, scan, vmap, while_loop
 
 X = np.array([-1.0, 0.0, 1.0, 2.0])
 DIRECTION = np.array([1.0, 2.0, 3.0, 4.0])
@@ -101,8 +101,8 @@ def test_forward_mode_gives_what_reverse_mode_gives(f):
     assert np.isfinite(gradient).all()
     for around in (lambda f: f, jit):
         np.testing.assert_allclose(around(directional(f))(X), gradient @ DIRECTION, rtol=1e-12)
-    rows = vmap(lambda t: jvp(f, (X,), (t,))[1])(np.eye(4))
-    np.testing.assert_allclose(rows, gradient, rtol=1e-12, atol=1e-14)
+        for rows in (jacfwd(f), jacrev(f), lambda x: vmap(lambda t: jvp(f, (x,), (t,))[1])(np.eye(4))):
+            np.testing.assert_allclose(around(rows)(X), gradient, rtol=1e-12, atol=1e-14)
 
 
 @pytest.mark.parametrize("f", FUNCTIONS)
@@ -110,7 +110,8 @@ def test_second_derivatives(f):
     expected = hessian(f)(X)
     assert np.isfinite(expected).all()
     for around in (lambda f: f, jit):
-        for second in (jacfwd(grad(f)), grad(directional(f)), lambda x: jvp(grad(f), (x,), (DIRECTION,))[1]):
+        hessians = (jacfwd(grad(f)), jacrev(jacfwd(f)), jacfwd(jacfwd(f)))
+        for second in (*hessians, grad(directional(f)), lambda x: jvp(grad(f), (x,), (DIRECTION,))[1]):
             found = around(second)(X)
             np.testing.assert_allclose(found, expected if found.ndim == 2 else expected @ DIRECTION, rtol=1e-10, atol=1e-12)
         np.testing.assert_allclose(around(directional(directional(f)))(X), DIRECTION @ expected @ DIRECTION, rtol=1e-10)

@@ -18,7 +18,7 @@ import numpy as np
 
 from funcad.ir.aval import SCALAR_AVALS, aval_of, is_inexact, shape_of
 from funcad.ir.interpret import eval_jaxpr
-from funcad.ir.jaxpr import Jaxpr, Literal, Var
+from funcad.ir.jaxpr import Jaxpr, Literal, Var, subjaxprs
 from funcad.ir.locks import SMALL
 from funcad.ir.trace import Trace, bind, trace_function
 from funcad.ir.tracer import Tracer
@@ -145,10 +145,15 @@ class _MaskTrace(Trace):
         return with_mask(result.primal, result.tangent) if type(result) is Tracer and result.owner is self else result
 
 
-def push(jaxpr: Jaxpr, residuals: Sequence[Any], tangents: Sequence[Any]) -> list[Any]:
-    """The results of a linear program, whose leading inputs are `residuals`, for tangents."""
-    if not _mask_meets_factor(jaxpr.equations, set(jaxpr.inputs[: len(residuals)])):
+def push(jaxpr: Jaxpr, residuals: Sequence[Any], tangents: Sequence[Any], derive: Callable[..., Any]) -> list[Any]:
+    """The results of a linear program, whose leading inputs are `residuals`, for tangents; `derive` is `jvp_eval`."""
+    n = len(residuals)
+    if not _mask_meets_factor(jaxpr.equations, set(jaxpr.inputs[:n])):
         return eval_jaxpr(jaxpr, [*residuals, *tangents])
+    if any([e.primitive.takes_masks and e.primitive.push is None for e in jaxpr.equations]):
+        zeros = [constant(0, v.aval.shape, v.aval.dtype) for v in jaxpr.inputs[n:]]  # a linear program is its own derivative
+        outs, touts = derive(jaxpr, [*residuals, *zeros], [*[None] * n, *tangents])
+        return [o if t is None else t for o, t in zip(outs, touts)]
     trace = _MaskTrace()
     outs = eval_jaxpr(jaxpr, [*residuals, *[Tracer(trace, None, t) for t in tangents]])
     return [cleaned(trace.tangent_of(o)) for o in outs]
@@ -191,6 +196,9 @@ def _mask_meets_factor(equations: Sequence[Any], known: set[Var]) -> bool:
             if not masked.isdisjoint(atoms) or _mask_meets_factor(inner.equations, inputs):
                 return True
             masked.update(outputs)  # it may begin there
+        elif primitive.takes_masks:
+            if not masked.isdisjoint(atoms) or any([_begins(program.equations) for program in subjaxprs(params)]):
+                return True
         elif masked and not masked.isdisjoint(atoms):
             if reach in (None, "pointwise") and any([a in known or type(a) is Literal for a in atoms]):
                 return True
@@ -200,6 +208,18 @@ def _mask_meets_factor(equations: Sequence[Any], known: set[Var]) -> bool:
             linear = [type(a) is Var and a not in known for a in atoms]
             if reach == "choice" or reach in ("moves", "picks") and _filled(reach, atoms, linear, outputs[0]):
                 masked.update(outputs)
+    return False
+
+
+def _begins(equations: Sequence[Any]) -> bool:
+    """May the mask of a tangent begin in this program, or in those that it calls?"""
+    for e in equations:
+        if e.primitive.reach not in CALM and e.primitive.reach != "reads":
+            reach = reach_of(e.primitive, e.params)
+            if reach != "moves" or len(e.inputs) > 1 or _size(e.outputs[0]) > _size(e.inputs[0]):
+                return True
+        elif any([_begins(program.equations) for program in subjaxprs(e.params)]):
+            return True
     return False
 
 
