@@ -67,7 +67,8 @@ class _Body(NamedTuple):
     ys: tuple
 
 
-def _body(jaxpr: Jaxpr, n_consts: int, n_carry: int, given: tuple, over_stacks: bool) -> _Body | None:
+def _body(jaxpr: Jaxpr, n_consts: int, n_carry: int, given: tuple, over_stacks: bool) -> list[_Body]:
+    """The body, if masks take part."""
     kinds = list(given)
     ended: set[int] = set()  # parts of the carry whose masks end in the body
     avals = split(jaxpr.in_avals, n_consts, n_carry)
@@ -108,8 +109,8 @@ def _body(jaxpr: Jaxpr, n_consts: int, n_carry: int, given: tuple, over_stacks: 
         if not again:
             break
     if EVERY not in given and EVERY not in kinds and EVERY not in ys:
-        return None
-    return _Body(derived, captured, tuple(kinds), ys)
+        return []
+    return [_Body(derived, captured, tuple(kinds), ys)]
 
 
 def _calm(jaxpr: Jaxpr) -> bool:
@@ -136,9 +137,10 @@ def masked_forward(
     if EVERY not in given and _calm(jaxpr):
         return None
     key = ("masked_forward", n_consts, n_carry, given, over_stacks)
-    body = memoised(jaxpr, key, lambda: _body(jaxpr, n_consts, n_carry, given, over_stacks))
-    if body is None:
+    bodies = memoised(jaxpr, key, lambda: _body(jaxpr, n_consts, n_carry, given, over_stacks))
+    if not bodies:
         return None
+    (body,) = bodies
     operands = []
     avals = [*jaxpr.in_avals[: n_consts + n_carry], *map(aval_of, args[n_consts + n_carry :])]
     for values, ts, ks, of in zip(*[split(x, n_consts, n_carry) for x in (args, tangents, body.kinds, avals)]):

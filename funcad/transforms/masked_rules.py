@@ -407,15 +407,23 @@ def _sum_of_terms(
 def _mask_of_choice(
     pred: Any, linear: Sequence[bool], masks: Sequence[Mask | None], shape: tuple
 ) -> Mask | None:
+    if linear[1] is not linear[2]:  # the common case without a loop
+        only, of, kept = linear[1], masks[1] if linear[1] else masks[2], _kept(pred)
+
+        def mine() -> Any:
+            way = broadcast_to(kept if only else not_(kept), shape)
+            return way if of is None else and_(way, of.bools.get(shape))
+
+        return Mask(LazyBools(mine, None if of is None else of.bools), not shape, of is not None and of.dirty)
     ways = [(w, m) for w, lin, m in zip((lambda: pred, lambda: not_(pred)), linear[1:], masks[1:]) if lin]
     given = [m for _, m in ways if m is not None]
-    if len(ways) == 2 and not given:
+    if not given:
         return None
     pred = _kept(pred)
 
     def bools() -> Any:
         terms = [w() if m is None else and_(broadcast_to(w(), shape), m.bools.get(shape)) for w, m in ways]
-        return broadcast_to(terms[0], shape) if len(terms) == 1 else or_(*[broadcast_to(t, shape) for t in terms])
+        return or_(*[broadcast_to(t, shape) for t in terms])
 
     return Mask(LazyBools(bools, *[m.bools for m in given]), not shape, any([m.dirty for m in given]))
 
