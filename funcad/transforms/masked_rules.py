@@ -242,7 +242,8 @@ def masked_rule(
     if primitive.structural:
         (t,) = tangents
         masked = type(t) is Masked
-        if not masked and primitive.reach == "moves" and type(out) is type(primals[0]) is np.ndarray and out.size <= primals[0].size:
+        arrays = type(out) is type(primals[0]) is np.ndarray
+        if not masked and primitive.reach == "moves" and arrays and out.size <= primals[0].size:
             return primitive.jvp(tangents, out, *primals, **params)  # as it would below, without a question to two functions
         if not masked and (primitive.reach not in ("moves", "picks") or not _filled(primitive.reach, primals, (True,), out)):
             return primitive.jvp(tangents, out, *primals, **params)
