@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from typing import Any
 
 import numpy as np
@@ -11,6 +12,7 @@ from funcad import jacfwd
 from funcad.ir.aval import aval_of
 from funcad.ir.jaxpr import Literal
 from funcad.ir.trace import bind, trace_function
+from funcad.transforms.masked_rules import BEGINS, _traced_rule
 from funcad.transforms.masks import reach_of
 from tests.specs import OpSpec, all_specs
 
@@ -74,3 +76,23 @@ def test_every_kind_of_reach_is_looked_at():
     found = set().union(*[looked_at(s) for s in SPECS if linear.intersection(s.primitives)])
     assert {f.split()[1] for f in found} == {"choice", "moves", "sums", "reads", "picks"}
     assert {p.name for p in linear} - {f.split()[0] for f in found} == set()
+
+
+def test_rules_of_calm_primitives_begin_no_masks():
+    """Whatever the operands are: un-jitted forward mode does not look."""
+    seen = set()
+    for op in [s for s in all_specs() if s.order > 0]:
+        for args in op.samples():
+            for primitive, operands, params in equations_of(op, args):
+                if not primitive.calm or primitive.structural or all(np.asarray(x).dtype.kind not in "fc" for x in operands):
+                    continue
+                with np.errstate(all="ignore"):
+                    out = bind(primitive, *operands, **params)
+                for given in itertools.product([False, True], repeat=len(operands)):
+                    tangents = [np.ones_like(x) if g else None for x, g in zip(operands, given)]
+                    if any(given):
+                        with np.errstate(all="ignore"):
+                            _, trace = _traced_rule(primitive, operands, tangents, out, params, None)
+                        assert trace.most < BEGINS
+                        seen.add(primitive.name)
+    assert {"add", "mul", "div", "exp", "dot_general", "integer_pow"} <= seen

@@ -19,9 +19,10 @@ import numpy as np
 from funcad.backends.engines import program_of
 from funcad.control.body import check_structure, leaf_path, prepare, unified
 from funcad.control.call import present, spread
+from funcad.control.masked_forward import joined_tangents, kinds_of_tangents, masked_branch, parts_of
 from funcad.control.rewire import coerce, fill_zeros, interned, memoised, near, plain, rewire, split
 from funcad.control.while_loop import lane_by_lane
-from funcad.ir.aval import aval_of, dtype_of, shape_of
+from funcad.ir.aval import StackAval, aval_of, dtype_of, shape_of
 from funcad.ir.interpret import eval_jaxpr
 from funcad.ir.jaxpr import Jaxpr, Var
 from funcad.ir.primitive import Primitive, is_linear
@@ -32,18 +33,11 @@ from funcad.primitives.comparison import eq, ge, le
 from funcad.primitives.conversion import convert
 from funcad.primitives.lanes import any_lane, pick_lanes, select_lanes
 from funcad.transforms.batch import batch_jaxpr
-from funcad.transforms.jvp import jvp_jaxpr
 from funcad.transforms.linearize import Linearized, apart_jaxpr, linearize_jaxpr
-from funcad.transforms.masks import kinds_of, mask_of
+from funcad.transforms.masks import EVERY, kinds_of, mask_of
 from funcad.transforms.plumbing import api, export, name_of, unaliased
 from funcad.transforms.strides import Given
-from funcad.transforms.transpose import (
-    known_jaxpr,
-    linear_outputs,
-    masked_transpose_jaxpr,
-    needs_of,
-    transpose_jaxpr,
-)
+from funcad.transforms.transpose import known_jaxpr, linear_outputs, masked_transpose_jaxpr, needs_of, transpose_jaxpr
 
 __all__ = ["cond", "switch", "cond_p"]
 
@@ -111,19 +105,29 @@ def _union(masks: Sequence[Sequence[bool]]) -> tuple[bool, ...]:
 
 
 def _jvp(primals: Sequence[Any], tangents: Sequence[Any], *, branches: tuple[Jaxpr, ...]) -> tuple[list, list]:
-    index, operands = primals[0], primals[1:]
-    ts, nonzero = present(tangents[1:])
+    index, *operands = primals
+    kinds = kinds_of_tangents(tangents[1:])
     n = len(branches[0].outputs)
 
-    def make() -> tuple[tuple[Jaxpr, ...], list[Any], tuple[bool, ...]]:
-        derived = [jvp_jaxpr(b, nonzero) for b in branches]
-        wanted = _union([found for _, _, found in derived])
-        filled = [(_with_zeros(j, found, wanted, branches[0].out_avals, n), consts) for j, consts, found in derived]
-        return (*_with_captured(filled), wanted)
+    def make() -> tuple[tuple[Jaxpr, ...], list[Any], tuple]:
+        derived = [masked_branch(b, kinds, None) for b in branches]
+        wanted = tuple(map(_common, branches[0].out_avals, zip(*[found for _, _, found in derived])))
+        if any([found != wanted for _, _, found in derived]):
+            derived = [masked_branch(b, kinds, wanted) for b in branches]
+        return (*_with_captured([(program, consts) for program, consts, _ in derived]), wanted)
 
-    derived, captured, wanted = memoised(branches[0], ("cond_jvp", branches[1:], nonzero), make)
-    outs = cond_p(index, *near(captured, operands), *operands, *ts, branches=derived)
-    return outs[:n], spread(outs[n:], wanted)
+    derived, captured, wanted = memoised(branches[0], ("cond_jvp", branches[1:], kinds), make)
+    ts, bools = parts_of(kinds, tangents[1:], branches[0].in_avals)
+    outs = cond_p(index, *near(captured, operands), *operands, *ts, *near(bools, operands), branches=derived)
+    return outs[:n], joined_tangents(wanted, iter(outs[n:]))
+
+
+def _common(aval: Any, kinds: Sequence[Any]) -> Any:
+    """What a tangent is if the branches give these kinds: a branch without one leads nowhere."""
+    given = [k for k in kinds if k is not None]
+    if not given or type(aval) is StackAval:
+        return 0 if given else None
+    return EVERY if EVERY in given or len(given) < len(kinds) else 0
 
 
 def _linearize(primals: Sequence[Any], tangents: Sequence[Any], *, branches: tuple[Jaxpr, ...]) -> tuple[list, list]:
@@ -362,6 +366,7 @@ cond_p = Primitive(
     transpose=_transpose,
     needs=_needs,
     masked=_masked,
+    takes_masks=True,
     batch=_batch,
     multiple=True,
     may_share=True,

@@ -16,21 +16,11 @@ import numpy as np
 
 from funcad.backends.engines import loop_program
 from funcad.control.backward import MixedBody, backward_body, linear_loop, linear_operands, mixed_body
-from funcad.control.body import (
-    jvp_body,
-    linear_body,
-)
+from funcad.control.body import jvp_body, linear_body
 from funcad.control.call import present, spread
+from funcad.control.masked_forward import masked_forward
 from funcad.control.masked_loops import loop_needs, masked_backward
-from funcad.control.rewire import (
-    grow,
-    memoised,
-    near,
-    plain,
-    split,
-    stacked,
-    zeros_near,
-)
+from funcad.control.rewire import grow, memoised, near, plain, split, stacked, zeros_near
 from funcad.control.scan_run import scan_in_python
 from funcad.ir.aval import Aval, StackAval, aval_of
 from funcad.ir.interpret import eval_jaxpr
@@ -100,6 +90,14 @@ def _jvp(
 ) -> tuple[list, list]:
     count, args = _counted(primals, length)
     ts = _counted(tangents, length)[1]
+
+    def run(body: Jaxpr, consts: list[Any], carry: list[Any], xs: list[Any]) -> list[Any]:
+        options = {"length": length, "reverse": reverse, "unroll": unroll}
+        return scan_p(*count, *consts, *carry, *xs, jaxpr=body, n_consts=len(consts), n_carry=len(carry), **options)
+
+    found = masked_forward(args, ts, jaxpr, n_consts, n_carry, length is None, run)
+    if found is not None:
+        return found
     body = jvp_body(jaxpr, n_consts, n_carry, tuple([t is not None for t in ts]))
     consts, carry, xs = split(args, n_consts, n_carry)
     tconsts, tcarry, txs = split(ts, n_consts, n_carry)
@@ -493,6 +491,7 @@ scan_p = Primitive(
     transpose=_transpose,
     needs=_needs,
     masked=_masked,
+    takes_masks=True,
     batch=_batch,
     multiple=True,
     ready=lambda *avals, **params: lambda *args: scan_in_python(np, args, **params),

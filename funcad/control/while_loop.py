@@ -19,6 +19,7 @@ from funcad.backends.engines import loop_program, program_of
 from funcad.control.backward import linear_operands, mixed_body
 from funcad.control.body import check_structure, jvp_body, linear_body, prepare, strengthened, trace_carry
 from funcad.control.call import present, spread
+from funcad.control.masked_forward import masked_forward
 from funcad.control.rewire import coerce, grow, interned, memoised, near, plain, rewire, split, stacked
 from funcad.control.scan_rules import batched_body, filled_tangents, run_apart, run_linear, scan_p, transpose_with_residuals
 from funcad.control.scan_run import own_entry, roots_of
@@ -90,6 +91,17 @@ def _jvp(
     cond_consts, args = split(primals, n_cond)
     ts = tangents[n_cond:]
     n_carry = len(args) - n_consts
+
+    def run(body: Jaxpr, consts: list[Any], carry: list[Any], xs: list[Any]) -> list[Any]:
+        test = _with_more_carry(cond, [v.aval for v in body.inputs[len(consts) + n_carry :]])
+        outs = while_p(*cond_consts, *consts, *carry, cond=test, body=body, n_cond=n_cond, n_consts=len(consts))
+        counts[:] = outs[:1]
+        return outs[1:]
+
+    counts: list[Any] = []
+    found = masked_forward(args, ts, body, n_consts, n_carry, True, run)
+    if found is not None:
+        return [*counts, *found[0]], [None, *found[1]]
     derived = jvp_body(body, n_consts, n_carry, tuple([t is not None for t in ts]))
     consts, carry = split(args, n_consts)
     tconsts, tcarry = split(ts, n_consts)
@@ -345,6 +357,7 @@ while_p = Primitive(
     _impl,
     _abstract,
     primal_and_jvp=_jvp,
+    takes_masks=True,
     linearize=_linearize,
     known=_known,
     apart=_apart,

@@ -93,9 +93,11 @@ class Primitive:
         "turns",
         "reach",
         "levels",
+        "calm",
         "needs",
         "masked",
         "push",
+        "takes_masks",
         "passive",
         "commutes",
         "reduction",
@@ -132,9 +134,11 @@ class Primitive:
         square: Callable[..., Any] | None = None,
         turns: Any = False,
         reach: str | Callable[..., str | None] | None = None,
+        calm: bool = False,
         needs: Callable[..., tuple[int, ...]] | None = None,
         masked: Callable[..., Any] | None = None,
         push: Callable[..., Any] | None = None,
+        takes_masks: bool = False,
         passive: bool = False,
         commutes: str | None = None,
         reduction: Reduction | None = None,
@@ -168,8 +172,10 @@ class Primitive:
         self.reach = reach  # how elements of the operands reach the result, see transforms/masks.py
         self.needs = needs  # needs(linear, wanted, **params): how much of the masks of its results' cotangents it can use
         self.masked = masked  # masked(cts, masks, wanted, *inputs, **params): `transpose` with masks, see transforms/masks.py
-        self.push = push  # push(tangents, known, **params): its results, if it is linear; it and primal_and_jvp take masks
+        self.push = push  # push(tangents, known, **params): its results, if it is linear; it takes masks
+        self.takes_masks = takes_masks or push is not None  # so does primal_and_jvp
         self.levels: dict[Any, int] = {}  # by kinds of operands, what its rule does to masks of tangents
+        self.calm = calm or structural and reach in (None, "pointwise", "sums", "reads")  # its jvp begins no mask, ever
         self.passive = passive or jvp is None and primal_and_jvp is None and linearize is None  # gives no tangent, ever
         self.commutes = commutes  # swapped operands give the same "bits", or the same "value" (but for the sign of a zero)
         self.reduction = reduction

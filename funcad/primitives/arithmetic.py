@@ -32,6 +32,7 @@ neg_p = elementwise(
     emit=lambda e, x: e.neg(x),
     weak=True,
     square=lambda x: exact_square(x),
+    calm=True,
 )
 add_p = elementwise(
     "add",
@@ -41,6 +42,7 @@ add_p = elementwise(
     emit=lambda e, x, y: e.add(x, y),
     commutes="bits",  # except for which NaN comes out of two
     weak=True,
+    calm=True,
 )
 sub_p = elementwise(
     "sub",
@@ -49,6 +51,7 @@ sub_p = elementwise(
     transpose=lambda ct, x, y: [ct if is_linear(x) else None, neg(ct) if is_linear(y) else None],
     emit=lambda e, x, y: e.sub(x, y),
     weak=True,
+    calm=True,
 )
 mul_p = elementwise(
     "mul",
@@ -59,6 +62,7 @@ mul_p = elementwise(
     commutes="bits",  # except for which NaN comes out of two
     weak=True,
     square=lambda x, y: _square_of_product(mul, x, y),
+    calm=True,
 )
 
 
@@ -157,6 +161,7 @@ div_p = elementwise(
     dtype=_true_dtype,
     weak=True,
     square=lambda x, y: _square_of_product(div, x, y),
+    calm=True,
 )
 # -- powers
 _python_pow = operator_impl(operator.pow, np.power)
@@ -235,15 +240,17 @@ integer_pow_p = elementwise(
     [_integer_pow_jvp],
     abstract_eval=_integer_pow_abstract,
     emit=lambda e, x, *, n: e.integer_pow(x, n),
+    calm=True,
 )
-square_p = elementwise("square", np.square, [lambda t, out, x: mul(mul(2.0, x), t)], emit=lambda e, x: e.mul(x, x))
+square_p = elementwise("square", np.square, [lambda t, out, x: mul(mul(2.0, x), t)], emit=lambda e, x: e.mul(x, x), calm=True)
 reciprocal_p = elementwise(
     "reciprocal",
     np.reciprocal,
     [lambda t, out, x: neg(mul(mul(out, out), t))],
     emit=lambda e, x: e.reciprocal(x),
+    calm=True,
 )
-sqrt_p = elementwise("sqrt", np.sqrt, [lambda t, out, x: div(t, mul(2.0, out))], emit=lambda e, x: e.sqrt(x))
+sqrt_p = elementwise("sqrt", np.sqrt, [lambda t, out, x: div(t, mul(2.0, out))], emit=lambda e, x: e.sqrt(x), calm=True)
 rsqrt_p = elementwise(
     "rsqrt",
     lambda xp, x: 1.0 / xp.sqrt(x),

@@ -250,7 +250,7 @@ def _dot_ready(x: Aval, y: Aval, *, dimension_numbers: Any) -> Any:
 
 dot_general_p = Primitive(
     "dot_general", _dot_impl, _dot_abstract, jvp=_dot_jvp, transpose=_dot_transpose, batch=_dot_batch, ready=_dot_ready,
-    label="matmul",
+    label="matmul", calm=True,
 )
 
 

@@ -155,6 +155,7 @@ def elementwise(
     turns: bool = False,
     commutes: str | None = None,
     may_share: bool = False,
+    calm: bool = False,
 ) -> Primitive:
     """A primitive that works element by element.
 
@@ -182,6 +183,7 @@ def elementwise(
         square=square,
         turns=turns,
         reach="pointwise",
+        calm=calm,
         passive=isinstance(jvp, Sequence) and not any(jvp),
         commutes=commutes,
         may_share=may_share,

@@ -22,16 +22,16 @@ from funcad.primitives.families import elementwise
 
 _LN2, _LN10 = _log(2.0), _log(10.0)
 
-sin_p = elementwise("sin", np.sin, [lambda t, out, x: mul(t, cos(x))], emit=lambda e, x: e.sin(x))
-cos_p = elementwise("cos", np.cos, [lambda t, out, x: mul(t, neg(sin(x)))], emit=lambda e, x: e.cos(x))
+sin_p = elementwise("sin", np.sin, [lambda t, out, x: mul(t, cos(x))], emit=lambda e, x: e.sin(x), calm=True)
+cos_p = elementwise("cos", np.cos, [lambda t, out, x: mul(t, neg(sin(x)))], emit=lambda e, x: e.cos(x), calm=True)
 tan_p = elementwise("tan", np.tan, [lambda t, out, x: mul(t, add(1.0, square(out)))], emit=lambda e, x: e.tan(x))
-exp_p = elementwise("exp", np.exp, [lambda t, out, x: mul(t, out)], emit=lambda e, x: e.exp(x))
-exp2_p = elementwise("exp2", np.exp2, [lambda t, out, x: mul(t, mul(_LN2, out))], emit=lambda e, x: e.exp2(x))
-expm1_p = elementwise("expm1", np.expm1, [lambda t, out, x: mul(t, add(out, 1.0))], emit=lambda e, x: e.expm1(x))
-log_p = elementwise("log", np.log, [lambda t, out, x: div(t, x)], emit=lambda e, x: e.log(x))
-log2_p = elementwise("log2", np.log2, [lambda t, out, x: div(t, mul(_LN2, x))], emit=lambda e, x: e.log2(x))
-log10_p = elementwise("log10", np.log10, [lambda t, out, x: div(t, mul(_LN10, x))], emit=lambda e, x: e.log10(x))
-log1p_p = elementwise("log1p", np.log1p, [lambda t, out, x: div(t, add(1.0, x))], emit=lambda e, x: e.log1p(x))
+exp_p = elementwise("exp", np.exp, [lambda t, out, x: mul(t, out)], emit=lambda e, x: e.exp(x), calm=True)
+exp2_p = elementwise("exp2", np.exp2, [lambda t, out, x: mul(t, mul(_LN2, out))], emit=lambda e, x: e.exp2(x), calm=True)
+expm1_p = elementwise("expm1", np.expm1, [lambda t, out, x: mul(t, add(out, 1.0))], emit=lambda e, x: e.expm1(x), calm=True)
+log_p = elementwise("log", np.log, [lambda t, out, x: div(t, x)], emit=lambda e, x: e.log(x), calm=True)
+log2_p = elementwise("log2", np.log2, [lambda t, out, x: div(t, mul(_LN2, x))], emit=lambda e, x: e.log2(x), calm=True)
+log10_p = elementwise("log10", np.log10, [lambda t, out, x: div(t, mul(_LN10, x))], emit=lambda e, x: e.log10(x), calm=True)
+log1p_p = elementwise("log1p", np.log1p, [lambda t, out, x: div(t, add(1.0, x))], emit=lambda e, x: e.log1p(x), calm=True)
 
 
 def _root(x: Any, *, a: float, b: float) -> Any:
@@ -83,7 +83,7 @@ arctan2_p = elementwise(
 )
 sinh_p = elementwise("sinh", np.sinh, [lambda t, out, x: mul(t, cosh(x))], emit=lambda e, x: e.sinh(x))
 cosh_p = elementwise("cosh", np.cosh, [lambda t, out, x: mul(t, sinh(x))], emit=lambda e, x: e.cosh(x))
-tanh_p = elementwise("tanh", np.tanh, [lambda t, out, x: tanh_linear(t, out)], emit=lambda e, x: e.tanh(x))
+tanh_p = elementwise("tanh", np.tanh, [lambda t, out, x: tanh_linear(t, out)], emit=lambda e, x: e.tanh(x), calm=True)
 arcsinh_p = elementwise(
     "arcsinh", np.arcsinh, [lambda t, out, x: mul(over_root_p(x, a=1.0, b=1.0), t)], emit=lambda e, x: e.arcsinh(x)
 )
@@ -127,6 +127,7 @@ logistic_p = elementwise(
         e.select(e.lt(x, e.const(0.0)), e.exp(e.neg(e.abs(x))), e.const(1.0)),
         e.add(e.const(1.0), e.exp(e.neg(e.abs(x)))),
     ),
+    calm=True,
 )
 # t * y * (1 - y): the output is the only residual
 logistic_linear_p = elementwise(

@@ -29,7 +29,7 @@ from funcad.ir.tracer import Tracer, concrete_value, tangent_of, with_value
 from funcad.primitives.shape import broadcast_to
 from funcad.transforms.jvp import jvp_step
 from funcad.transforms.linearize import TangentTrace
-from funcad.transforms.masked_rules import cleaned, masked_rule, rule_of
+from funcad.transforms.masked_rules import Masked, cleaned, masked_rule, rule_of
 from funcad.transforms.structural import UNSEEN
 from funcad.transforms.tape import Tape
 from funcad.transforms.tape_plans import has_rows
@@ -94,7 +94,7 @@ def also_users(tangents: Sequence[Any], values: Sequence[Any]) -> None:
 class FollowingTrace(Trace):
     """Runs `jvp_step` as operations are recorded."""
 
-    __slots__ = ("linear", "protector", "moved", "tape", "recording", "doubtful", "turned")
+    __slots__ = ("linear", "protector", "moved", "tape", "recording", "doubtful", "turned", "masked")
 
     def __init__(self, name: str, linear: bool, protector: _Protector | None = None):
         self.level = next_level()
@@ -105,6 +105,7 @@ class FollowingTrace(Trace):
         self.moved: dict[int, tuple[Any, Any]] = {}
         self.tape: Tape | None = None
         self.turned = False
+        self.masked = False  # has a tangent a mask? With `linear` none has
         self.recording: TangentTrace | None = None  # where the tangents of `linear` are recorded
         self.doubtful: Any = _NOTHING  # ids of tracers whose strides may not be NumPy's, or their tangents with `linear`
 
@@ -170,6 +171,7 @@ class FollowingTrace(Trace):
         try:
             if primitive.multiple or primitive.jvp is None:
                 outs, touts = jvp_step(primitive, primals, tangents, params, self.linear)
+                self.masked = self.masked or any([type(t) is Masked for t in touts])
             else:  # the same step without its lists
                 if ready is not None:
                     (out,) = ready
@@ -177,16 +179,22 @@ class FollowingTrace(Trace):
                     out = bind(primitive, *primals, **params) if nested else compute(primitive, primals, params)
                 token = hush()
                 try:
-                    rule = rule_of if self.linear else masked_rule
-                    tangent = rule(primitive, primals, tangents, out, params, shape)
+                    if not self.linear and (self.masked or not primitive.calm):
+                        tangent = masked_rule(primitive, primals, tangents, out, params, shape)
+                    elif shape is None:
+                        tangent = primitive.jvp(tangents, out, *primals, **params)
+                    else:
+                        tangent = rule_of(primitive, primals, tangents, out, params, shape)
                 finally:
                     unhush(token)
                 if tangent is not None:
+                    if type(tangent) is Masked:
+                        self.masked = True
                     if primitive.square is not None and self.turned and keeps_operands(primitive, args, params):
                         tangent = [tangent, (primitive, args, params, 0, shape)]
                     result = Tracer(self, None, out, tangent, source)
                     if not self.linear and (primitive.layout is None or self.doubtful):
-                        self._note_layout(primitive, args, [result])
+                        self._note_layout(primitive, args, result)
                     return result
                 outs, touts = [out], [None]
         finally:
@@ -206,15 +214,23 @@ class FollowingTrace(Trace):
                     p = read_only(p)
                 results.append(p)
         if not self.linear and (primitive.layout is None or self.doubtful):
-            self._note_layout(primitive, args, results)
+            for result in results:
+                self._note_layout(primitive, args, result)
         return results if primitive.multiple else results[0]
 
-    def _note_layout(self, primitive: Any, args: Sequence[Any], results: Sequence[Any]) -> None:
-        """In forward mode: may the strides of the results be others than NumPy's would be? (see strides.py)"""
-        if primitive.layout is None or any([id(a) in self.doubtful for a in args]):
-            self.doubtful = self.doubtful.union(map(id, results))
-        else:  # an id may be that of a tracer that is gone
-            self.doubtful = self.doubtful.difference(map(id, results))
+    def _note_layout(self, primitive: Any, args: Sequence[Any], result: Any) -> None:
+        """In forward mode: may the strides of a result be others than NumPy's would be? (see strides.py)"""
+        doubtful = self.doubtful
+        if primitive.layout is None:
+            if doubtful is _NOTHING:
+                doubtful = self.doubtful = set()
+            doubtful.add(id(result))
+            return
+        for a in args:
+            if id(a) in doubtful:
+                doubtful.add(id(result))
+                return
+        doubtful.discard(id(result))  # it may be the id of a tracer that is gone
 
     def made_by(self, x: Tracer, look: bool = False) -> tuple[Any, Sequence[Any], dict[str, Any], int] | None:
         tangent = x.tangent

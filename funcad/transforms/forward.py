@@ -14,6 +14,7 @@ from funcad.ir.aval import aval_of, is_inexact
 from funcad.ir.place import near_each
 from funcad.ir.trace import trace_function
 from funcad.transforms.following import follow, linearize_following
+from funcad.transforms.jvp import jvp_eval
 from funcad.transforms.masked_rules import push
 from funcad.transforms.plumbing import (
     AbstractOutput,
@@ -99,7 +100,7 @@ def linearize(f: Callable[..., Any], *primals: Any, has_aux: bool = False) -> An
         held = locks  # the residuals stay locked as long as this function lives
         held.check()
         _, ts, _ = check_tangents(primals, tangents, f"derivative of {name_of(f)}", "primals", "tangents")
-        found = iter(push(jaxpr, residuals, [t for t, d in zip(ts, differentiable) if d]))
+        found = iter(push(jaxpr, residuals, [t for t, d in zip(ts, differentiable) if d], jvp_eval))
         touts = near_each([next(found) if z else zeros_for(o) for o, z in zip(outs[:n], nonzero)], outs[:n])
         del held
         return out_tree.unflatten(export(touts, [t for t in ts if t is not None] + residuals))

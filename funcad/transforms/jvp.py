@@ -43,7 +43,7 @@ def jvp_step(
         return (out, [None] * len(out)) if primitive.multiple else ([out], [None])
     rule = (linear and primitive.linearize) or primitive.primal_and_jvp
     if rule:
-        if linear or primitive.push:
+        if linear or primitive.takes_masks:
             return rule(primals, tangents, **params)
         whole = whole_mask_of(tangents)
         outs, touts = rule(primals, [cleaned(t) for t in tangents], **params)

@@ -18,7 +18,7 @@ import numpy as np
 
 from funcad.ir.aval import SCALAR_AVALS, aval_of, is_inexact, shape_of
 from funcad.ir.interpret import eval_jaxpr
-from funcad.ir.jaxpr import Jaxpr, Literal, Var
+from funcad.ir.jaxpr import Jaxpr, Literal, Var, subjaxprs
 from funcad.ir.locks import SMALL
 from funcad.ir.trace import Trace, bind, trace_function
 from funcad.ir.tracer import Tracer
@@ -46,9 +46,11 @@ from funcad.transforms.masks import (
 __all__ = ["Masked", "apart_of", "cleaned", "joined", "masked_push", "masked_rule", "push", "rule_of"]
 __all__ += ["whole_mask_of", "with_mask"]
 
+ENDS = -1  # what `levels` says of a calm rule and tangents with masks: the result has none
 FREE, FACTORS, OTHER, BEGINS = range(4)  # levels of a rule: pointwise sums; pointwise; others, but no mask begins; masks begin
 LEVELS = {"pointwise": FACTORS, "sums": OTHER, "reads": OTHER, None: OTHER}
 _COMPUTED = frozenset([np.ndarray, np.float64, np.float32, np.complex128])
+_SUMMED = frozenset("fdFD")  # BLAS sums their squares
 _TYPED = frozenset([np.ndarray, Tracer])  # the type does not say the dtype
 MOST = 100  # levels of one primitive, by kinds of operands
 
@@ -70,9 +72,19 @@ def cleaned(tangent: Any) -> Any:
 
 def _clean(value: Any, mask: Mask | None) -> Any:
     """`clean` of a tangent: a masked element began as a zero, so that no factor has made it anything but a zero or NaN."""
-    if mask is None or not mask.dirty or type(value) in _COMPUTED and not np.isnan(value).any():
+    if mask is None or not mask.dirty or _has_no_nan(value):
         return value
     return clean(value, mask)
+
+
+def _has_no_nan(value: Any) -> bool:
+    """Is it known to have none? A sum of squares has no other way to NaN; of complex numbers it may say so without need."""
+    if type(value) not in _COMPUTED:
+        return False
+    if type(value) is not np.ndarray or value.dtype.char not in _SUMMED:
+        return not np.isnan(value).any()
+    total = np.vdot(value, value)
+    return bool(total == total)
 
 
 def apart_of(tangents: Sequence[Any]) -> tuple[tuple, list[Any]]:
@@ -133,10 +145,15 @@ class _MaskTrace(Trace):
         return with_mask(result.primal, result.tangent) if type(result) is Tracer and result.owner is self else result
 
 
-def push(jaxpr: Jaxpr, residuals: Sequence[Any], tangents: Sequence[Any]) -> list[Any]:
-    """The results of a linear program, whose leading inputs are `residuals`, for tangents."""
-    if not _mask_meets_factor(jaxpr.equations, set(jaxpr.inputs[: len(residuals)])):
+def push(jaxpr: Jaxpr, residuals: Sequence[Any], tangents: Sequence[Any], derive: Callable[..., Any]) -> list[Any]:
+    """The results of a linear program, whose leading inputs are `residuals`, for tangents; `derive` is `jvp_eval`."""
+    n = len(residuals)
+    if not _mask_meets_factor(jaxpr.equations, set(jaxpr.inputs[:n])):
         return eval_jaxpr(jaxpr, [*residuals, *tangents])
+    if any([e.primitive.takes_masks and e.primitive.push is None for e in jaxpr.equations]):
+        zeros = [constant(0, v.aval.shape, v.aval.dtype) for v in jaxpr.inputs[n:]]  # a linear program is its own derivative
+        outs, touts = derive(jaxpr, [*residuals, *zeros], [*[None] * n, *tangents])
+        return [o if t is None else t for o, t in zip(outs, touts)]
     trace = _MaskTrace()
     outs = eval_jaxpr(jaxpr, [*residuals, *[Tracer(trace, None, t) for t in tangents]])
     return [cleaned(trace.tangent_of(o)) for o in outs]
@@ -179,6 +196,9 @@ def _mask_meets_factor(equations: Sequence[Any], known: set[Var]) -> bool:
             if not masked.isdisjoint(atoms) or _mask_meets_factor(inner.equations, inputs):
                 return True
             masked.update(outputs)  # it may begin there
+        elif primitive.takes_masks:
+            if not masked.isdisjoint(atoms) or any([_begins(program.equations) for program in subjaxprs(params)]):
+                return True
         elif masked and not masked.isdisjoint(atoms):
             if reach in (None, "pointwise") and any([a in known or type(a) is Literal for a in atoms]):
                 return True
@@ -191,17 +211,52 @@ def _mask_meets_factor(equations: Sequence[Any], known: set[Var]) -> bool:
     return False
 
 
+def _begins(equations: Sequence[Any]) -> bool:
+    """May the mask of a tangent begin in this program, or in those that it calls?"""
+    for e in equations:
+        if e.primitive.reach not in CALM and e.primitive.reach != "reads":
+            reach = reach_of(e.primitive, e.params)
+            if reach != "moves" or len(e.inputs) > 1 or _size(e.outputs[0]) > _size(e.inputs[0]):
+                return True
+        elif any([_begins(program.equations) for program in subjaxprs(e.params)]):
+            return True
+    return False
+
+
 def masked_rule(
     primitive: Any, primals: Sequence[Any], tangents: Sequence[Any], out: Any, params: dict[str, Any], shape: Any = None
 ) -> Any:
     """The tangent by the primitive's rule, or the tangents, `Masked` where they have a mask; `shape` as in `rule_of`."""
+    if primitive.calm:
+        for t in tangents:
+            if type(t) is Masked:
+                break
+        else:
+            return rule_of(primitive, primals, tangents, out, params, shape)
+        if not primitive.structural:
+            kinds = _kinds(tangents)
+            if primitive.levels.get(kinds) == ENDS:
+                value = rule_of(primitive, primals, [cleaned(t) for t in tangents], out, params, shape)
+                if _has_no_nan(value):  # no mask would have changed it
+                    return value
     if primitive.structural:
         (t,) = tangents
         masked = type(t) is Masked
+        arrays = type(out) is type(primals[0]) is np.ndarray
+        if not masked and primitive.reach == "moves" and arrays and out.size <= primals[0].size:
+            return primitive.jvp(tangents, out, *primals, **params)  # as it would below, without a question to two functions
         if not masked and (primitive.reach not in ("moves", "picks") or not _filled(primitive.reach, primals, (True,), out)):
             return primitive.jvp(tangents, out, *primals, **params)
-        return with_mask(*_advanced(primitive, params, [t.value if masked else t], (True,), [t.mask if masked else None]))
+        if primitive.reach != "moves" or masked and t.mask.whole:
+            return with_mask(*_advanced(primitive, params, [t.value if masked else t], (True,), [t.mask if masked else None]))
+        own, value = (t.mask, t.value) if masked else (None, t)
+        before = shape_of(value)  # the mask keeps no tangent
+        bools = LazyBools(lambda: bind(primitive, bools_of(own, before), **params), own and own.bools)
+        return Masked(primitive.jvp((value,), out, *primals, **params), Mask(bools, False, own is not None and own.dirty))
     if primitive.reach == "choice":
+        _, t, u = tangents
+        if t is not None and u is not None and type(t) is not Masked and type(u) is not Masked:
+            return primitive.jvp(tangents, out, *primals, **params)
         masks = [t.mask if type(t) is Masked else None for t in tangents]
         value = primitive.jvp([t.value if type(t) is Masked else t for t in tangents], out, *primals, **params)
         return with_mask(value, _mask_of_choice(primals[0], [t is not None for t in tangents], masks, shape_of(out)))
@@ -241,7 +296,21 @@ def masked_rule(
         if len(primitive.levels) >= MOST:
             primitive.levels.clear()
         primitive.levels[key] = trace.most
+        if masked and primitive.calm and type(trace.tangent_of(result)) is not Masked:
+            primitive.levels[_kinds(tangents)] = ENDS
     return [trace.tangent_of(t) for t in result] if primitive.multiple else trace.tangent_of(result)
+
+
+def _kinds(tangents: Sequence[Any]) -> tuple:
+    """What decides whether a calm rule's result has a mask: which tangents have one, of whole values, and which share it."""
+    seen: dict[int, int] = {}
+    kinds: list[tuple] = []
+    for t in tangents:
+        if type(t) is Masked:
+            kinds.append((t.mask.whole, seen.setdefault(id(t.mask.bools), len(seen))))
+        else:
+            kinds.append((t is None,))
+    return tuple(kinds)
 
 
 def _traced_rule(
@@ -341,15 +410,23 @@ def _sum_of_terms(
 def _mask_of_choice(
     pred: Any, linear: Sequence[bool], masks: Sequence[Mask | None], shape: tuple
 ) -> Mask | None:
+    if linear[1] is not linear[2]:  # the common case without a loop
+        only, of, kept = linear[1], masks[1] if linear[1] else masks[2], _kept(pred)
+
+        def mine() -> Any:
+            way = broadcast_to(kept if only else not_(kept), shape)
+            return way if of is None else and_(way, of.bools.get(shape))
+
+        return Mask(LazyBools(mine, None if of is None else of.bools), not shape, of is not None and of.dirty)
     ways = [(w, m) for w, lin, m in zip((lambda: pred, lambda: not_(pred)), linear[1:], masks[1:]) if lin]
     given = [m for _, m in ways if m is not None]
-    if len(ways) == 2 and not given:
+    if not given:
         return None
     pred = _kept(pred)
 
     def bools() -> Any:
         terms = [w() if m is None else and_(broadcast_to(w(), shape), m.bools.get(shape)) for w, m in ways]
-        return broadcast_to(terms[0], shape) if len(terms) == 1 else or_(*[broadcast_to(t, shape) for t in terms])
+        return or_(*[broadcast_to(t, shape) for t in terms])
 
     return Mask(LazyBools(bools, *[m.bools for m in given]), not shape, any([m.dirty for m in given]))
 

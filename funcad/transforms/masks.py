@@ -79,12 +79,18 @@ class LazyBools:
 
     def __init__(self, make: Callable[[], Any], *of: LazyBools | None, fixed: bool = False, without: Any = None):
         self.made: Any = None
-        self.fixed: bool = fixed and all([b is None or b.fixed for b in of])  # by shapes and parameters alone
+        self.fixed: bool = fixed  # by shapes and parameters alone
         self.partner: tuple[LazyBools, Mask | None] | None = None  # those of the other branch, and the mask of both together
         self.without = without  # the bools that these are the opposite of, if they have it
         self.make: Callable[[], Any] | None = make
-        self.depth: int = 1 + max([b.depth for b in of if b is not None and b.make is not None], default=0)
-        if self.depth > DEEP:
+        depth = 1
+        for b in of:
+            if b is not None:
+                self.fixed = self.fixed and b.fixed
+                if b.make is not None and b.depth >= depth:
+                    depth = b.depth + 1
+        self.depth: int = depth
+        if depth > DEEP:
             self.get()
 
     def get(self, shape: tuple | None = None) -> Any:
