@@ -14,32 +14,32 @@ import importlib as _importlib
 from funcad import errors as errors
 from funcad import numpy as numpy
 from funcad import tree as tree
+from funcad.api.border import float0 as float0
+from funcad.api.forward import jvp as jvp
+from funcad.api.forward import linear_transpose as linear_transpose
+from funcad.api.forward import linearize as linearize
+from funcad.api.grad import grad as grad
+from funcad.api.grad import value_and_grad as value_and_grad
+from funcad.api.jacobian import gnvp as gnvp
+from funcad.api.jacobian import hessian as hessian
+from funcad.api.jacobian import hvp as hvp
+from funcad.api.jacobian import jacfwd as jacfwd
+from funcad.api.jacobian import jacobian as jacobian
+from funcad.api.jacobian import jacrev as jacrev
+from funcad.api.vjp import vjp as vjp
+from funcad.api.vmap import vmap as vmap
 from funcad.configuration import config as config
 from funcad.configuration import show_config as show_config
-from funcad.control.jit import disable_jit as disable_jit
-from funcad.control.jit import jit as jit
-from funcad.control.jit_cache import clear_caches as clear_caches
-from funcad.control.jit_misses import explain_cache_misses as explain_cache_misses
 from funcad.ir.primitive import rules as rules
-from funcad.transforms.forward import jvp as jvp
-from funcad.transforms.forward import linear_transpose as linear_transpose
-from funcad.transforms.forward import linearize as linearize
-from funcad.transforms.grad import grad as grad
-from funcad.transforms.grad import value_and_grad as value_and_grad
-from funcad.transforms.jacobian import gnvp as gnvp
-from funcad.transforms.jacobian import hessian as hessian
-from funcad.transforms.jacobian import hvp as hvp
-from funcad.transforms.jacobian import jacfwd as jacfwd
-from funcad.transforms.jacobian import jacobian as jacobian
-from funcad.transforms.jacobian import jacrev as jacrev
-from funcad.transforms.plumbing import float0 as float0
-from funcad.transforms.vjp import vjp as vjp
-from funcad.transforms.vmap import vmap as vmap
+from funcad.jitted.jit import disable_jit as disable_jit
+from funcad.jitted.jit import jit as jit
+from funcad.jitted.jit_cache import clear_caches as clear_caches
+from funcad.jitted.jit_misses import explain_cache_misses as explain_cache_misses
 
 __version__ = "0.1.0"
 
 _LAZY_NAMES = {  # public name -> the module that defines it
-    **dict.fromkeys(["ShapeDtypeStruct", "eval_shape", "make_jaxpr", "named_scope", "stop_gradient"], "transforms.tools"),
+    **dict.fromkeys(["ShapeDtypeStruct", "eval_shape", "make_jaxpr", "named_scope", "stop_gradient"], "api.tools"),
     **dict.fromkeys(["cond", "switch"], "control.cond"),
     "scan": "control.scan",
     "while_loop": "control.while_loop",
@@ -47,10 +47,10 @@ _LAZY_NAMES = {  # public name -> the module that defines it
     "associative_scan": "control.associative",
     **dict.fromkeys(["custom_linear_solve", "custom_root"], "control.solve"),
     **dict.fromkeys(["checkpoint", "checkpoint_name", "print_saved_residuals", "remat"], "control.checkpoint"),
-    "custom_gradient": "control.custom_gradient",
-    "custom_jvp": "control.custom_jvp",
-    "custom_vjp": "control.custom_vjp",
-    "custom_vmap": "control.custom_vmap",
+    "custom_gradient": "custom.custom_gradient",
+    "custom_jvp": "custom.custom_jvp",
+    "custom_vjp": "custom.custom_vjp",
+    "custom_vmap": "custom.custom_vmap",
     "closure_convert": "control.closure",
     **dict.fromkeys(["io_callback", "pure_callback"], "control.callback"),
     **dict.fromkeys(["debug_checks", "debug_infs", "debug_nans"], "debug"),

@@ -16,17 +16,17 @@ from typing import Any
 import numpy as np
 
 from funcad import tree
+from funcad.api.border import name_of
+from funcad.api.pickling import Transformed
 from funcad.diagnosis.doctor import diagnose
 from funcad.diagnosis.report import Diagnosis
 from funcad.errors import InfError, NanError
-from funcad.ir.locks import read_only
+from funcad.host.locks import read_only
+from funcad.host.state import setting, state
+from funcad.host.where import user_source
 from funcad.ir.place import namespace_of
-from funcad.ir.source import user_source
-from funcad.ir.state import setting, state
 from funcad.ir.tracer import Tracer
 from funcad.primitives.host import HostCall, debug_callback
-from funcad.transforms.pickling import Transformed
-from funcad.transforms.plumbing import name_of
 
 __all__ = ["print", "callback", "breakpoint", "doctor", "debug_nans", "debug_infs", "debug_checks"]
 

@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 
 from funcad import tree
+from funcad.api.border import api, check_leaves
+from funcad.host.state import setting
 from funcad.ir.place import namespace_of
-from funcad.ir.state import setting
 from funcad.primitives.placement import cupy_module, put
-from funcad.transforms.plumbing import api, check_leaves
 
 __all__ = ["device_put", "device_get", "block_until_ready", "default_device", "devices"]
 

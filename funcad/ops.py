@@ -17,7 +17,7 @@ from funcad.errors import TracerIntegerConversionError
 from funcad.ir.aval import Aval, aval_of, dtype_of, shape_of
 from funcad.ir.trace import by_reference
 from funcad.ir.tracer import Tracer, concrete_value
-from funcad.lax.indexing import GatherScatterMode
+from funcad.lax.lax_indexing import GatherScatterMode
 from funcad.numpy.promote import as_array
 from funcad.primitives.scatter import scatter
 from funcad.primitives.shape import full

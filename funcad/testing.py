@@ -16,11 +16,12 @@ from typing import Any
 import numpy as np
 
 from funcad import tree
-from funcad.ir.aval import aval_of, is_a, is_inexact
-from funcad.transforms.forward import jvp
-from funcad.transforms.plumbing import float0
-from funcad.transforms.vjp import vjp
-from funcad.transforms.vmap import vmap
+from funcad.api.border import float0
+from funcad.api.forward import jvp
+from funcad.api.vjp import vjp
+from funcad.api.vmap import vmap
+from funcad.host.real_types import is_a
+from funcad.ir.aval import aval_of, is_inexact
 
 __all__ = ["check_jvp", "check_vjp", "check_grads", "check_batch"]
 

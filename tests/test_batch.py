@@ -1,4 +1,4 @@
-"""Groups of small examples (passes/batch.py): what becomes one loop, and that all engines agree on it."""
+"""Groups of small examples (passes/example_loops.py): what becomes one loop, and that all engines agree on it."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from funcad.backends.engines import Compiled
 from funcad.backends.interpreter import Program
 from funcad.ir.check import check_jaxpr
 from funcad.ir.jaxpr import Equation, Jaxpr
-from funcad.passes.batch import batch
+from funcad.passes.example_loops import batch
 from funcad.passes.pipeline import optimize
 from tests.agreement import assert_agree
 
@@ -282,6 +282,6 @@ def test_blocks_write_into_the_result(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_a_batch_is_longer_than_an_example() -> None:
-    from funcad.passes.batch import LEAST, MOST
+    from funcad.passes.example_loops import LEAST, MOST
 
     assert LEAST > MOST

@@ -24,7 +24,7 @@ import funcad
 from funcad import grad, jit, jvp, linearize, tree, vjp, vmap
 from funcad.ir.aval import aval_of, is_inexact
 from funcad.primitives.arithmetic import add, mul
-from funcad.primitives.indexing import static_slice
+from funcad.primitives.basic_indexing import static_slice
 from funcad.primitives.reduction import reduce_sum
 from funcad.primitives.shape import concatenate, reshape
 from funcad.testing import _numeric, float0

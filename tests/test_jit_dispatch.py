@@ -15,8 +15,8 @@ import pytest
 
 import funcad as fc
 from funcad.backends import interpreter
-from funcad.control import jit as jit_module
 from funcad.ir.trace import open_traces
+from funcad.jitted import jit as jit_module
 
 Pair = namedtuple("Pair", "left right")
 

@@ -13,7 +13,7 @@ import pytest
 
 import funcad
 from funcad.backends import buffers
-from funcad.ir.locks import SMALL
+from funcad.host.locks import SMALL
 
 N = SMALL // 8 + 100
 

@@ -10,7 +10,7 @@ import pytest
 import funcad
 import funcad.numpy as fnp
 from funcad import grad, jit, jvp, vjp, vmap
-from funcad.numpy.matrix_function import funm_sym
+from funcad.numpy.funm import funm_sym
 from funcad.primitives import eigen, factorizations
 from funcad.primitives.matrix_function import divided_differences
 from funcad.testing import check_grads

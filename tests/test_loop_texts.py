@@ -13,7 +13,7 @@ from funcad import grad, jit, scan, vjp, while_loop
 from funcad.backends.interpreter import Program
 from funcad.passes.fuse import fuse
 from funcad.passes.pipeline import optimize
-from funcad.primitives.indexing import place_sum_p
+from funcad.primitives.basic_indexing import place_sum_p
 from tests.test_numpy_engine import W, X, Y, before_and_after, check, lowered
 
 

@@ -1,4 +1,4 @@
-"""`reach`, the one fact by which masks find their way through a primitive (transforms/masks.py), against its derivative."""
+"""`reach`, the one fact by which masks find their way through a primitive (masks/masks.py), against its derivative."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from funcad import jacfwd
 from funcad.ir.aval import aval_of
 from funcad.ir.jaxpr import Literal
 from funcad.ir.trace import bind, trace_function
-from funcad.transforms.masked_rules import BEGINS, _traced_rule
-from funcad.transforms.masks import reach_of
+from funcad.masks.masked_rules import BEGINS, _traced_rule
+from funcad.masks.masks import reach_of
 from tests.specs import OpSpec, all_specs
 
 SPECS = [s for s in all_specs() if s.order > 0 and any(p.reach is not None and not p.multiple for p in s.primitives)]

@@ -1,4 +1,4 @@
-"""Masks of tangents go through loops and branches (see transforms/masks.py): forward mode gives what reverse mode gives."""
+"""Masks of tangents go through loops and branches (see masks/masks.py): forward mode gives what reverse mode gives."""
 
 from __future__ import annotations
 

@@ -17,7 +17,7 @@ from funcad.ir.jaxpr import Equation, Jaxpr, subjaxprs
 from funcad.passes.cse import cse
 from funcad.passes.dce import dce
 from funcad.passes.fold import fold
-from funcad.passes.forward import forward
+from funcad.passes.forwarding import forward
 from funcad.passes.inline import inline
 from funcad.passes.pipeline import optimize
 from tests.agreement import same_bits

@@ -18,8 +18,8 @@ from funcad.passes.lower import LOWERINGS, lower
 from funcad.passes.scatters import scatters
 from funcad.primitives import activation as act
 from funcad.primitives.arithmetic import add, exact_pow_p, mul, root, turn
+from funcad.primitives.basic_indexing import basic_place_p, dynamic_slice_p, dynamic_update_slice_p
 from funcad.primitives.contraction import dot_general_p, einsum_p
-from funcad.primitives.indexing import basic_place_p, dynamic_slice_p, dynamic_update_slice_p
 from funcad.primitives.norms import norm
 from funcad.primitives.reduction import tied_mean_p, tied_spread_p
 from funcad.primitives.scatter import attains_p, gather_p

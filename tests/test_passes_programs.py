@@ -22,7 +22,7 @@ from funcad.passes.algebra_rules import same_values, special_values
 from funcad.passes.cse import cse
 from funcad.passes.dce import dce
 from funcad.passes.fold import fold
-from funcad.passes.forward import forward
+from funcad.passes.forwarding import forward
 from funcad.passes.inline import inline
 from funcad.passes.pipeline import PIPELINE, optimize
 from funcad.passes.subprograms import with_subprograms

@@ -18,10 +18,10 @@ from funcad.ir.prune import prune
 from funcad.ir.trace import trace_function
 from funcad.passes.push import push
 from funcad.primitives.arithmetic import add, mul, neg, sub
+from funcad.primitives.basic_indexing import basic_index_p, basic_place_p
 from funcad.primitives.comparison import gt, select
 from funcad.primitives.contraction import dot_general_p
 from funcad.primitives.conversion import convert
-from funcad.primitives.indexing import basic_index_p, basic_place_p
 from funcad.primitives.reduction import reduce_all, reduce_any, reduce_max, reduce_prod, reduce_sum
 from funcad.primitives.shape import broadcast_in_dim, broadcast_in_dim_p, reshape, slice_p, transpose
 from tests.agreement import assert_agree, same_bits

@@ -39,7 +39,7 @@ from funcad.ir.place import NAMESPACES
 from funcad.primitives.arithmetic import add, mul
 from funcad.primitives.transcendental import sin
 from funcad.scipy import special as fs
-from funcad.transforms.tape import Tape
+from funcad.unjitted.tape import Tape
 from tests.agreement import assert_close
 from tests.specs import OpSpec, all_specs
 from tests.standin import DeviceArray, moved, registered, to_device, to_host

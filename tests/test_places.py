@@ -11,7 +11,7 @@ from funcad.backends.generate import generate
 from funcad.backends.places import boxes_of
 from funcad.ir.aval import Aval
 from funcad.ir.jaxpr import Equation, Jaxpr, Var
-from funcad.primitives.indexing import basic_place_p, place_sum_p
+from funcad.primitives.basic_indexing import basic_place_p, place_sum_p
 
 CASES = [
     ((4,), [((0, 3, 1),), ((1, 3, 1),)]),

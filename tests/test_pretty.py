@@ -5,8 +5,8 @@ import numpy as np
 import funcad as fc
 from funcad.ir.aval import Aval
 from funcad.ir.check import check_jaxpr
-from funcad.ir.pretty import format_jaxpr
 from funcad.ir.trace import trace_function
+from funcad.show.pretty import format_jaxpr
 
 F64 = np.dtype(np.float64)
 

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 import funcad.control
+import funcad.custom
 import funcad.primitives
 from funcad.ir.aval import Aval, Stack, StackAval, is_inexact
 from funcad.ir.check import check_jaxpr
@@ -55,7 +56,7 @@ FLOATING = {"pure_callback", "io_callback"}  # without a line in the table, but 
 
 def every_primitive() -> dict[str, Primitive]:
     found: dict[int, Primitive] = {}
-    for package in (funcad.primitives, funcad.control):
+    for package in (funcad.primitives, funcad.control, funcad.custom):
         for module in pkgutil.iter_modules(package.__path__):
             namespace = vars(importlib.import_module(f"{package.__name__}.{module.name}"))
             found |= {id(p): p for p in namespace.values() if isinstance(p, Primitive)}

@@ -13,7 +13,7 @@ import funcad
 import funcad.numpy as fnp
 from funcad import grad, jit, jvp, random, vmap
 from funcad.errors import MissingRuleError, PlacementError
-from funcad.primitives.bits import TILE, draw
+from funcad.primitives.random_bits import TILE, draw
 from tests import standin
 from tests.vectors.random_calls import CALLS, SEED
 
@@ -111,7 +111,7 @@ def _elements(start: int, count: int) -> np.ndarray:
 
 def test_hashes_of_the_paper() -> None:
     """The known answers that come with the reference implementation, of Threefry-2x32 with 20 rounds."""
-    from funcad.primitives.bits import threefry
+    from funcad.primitives.random_bits import threefry
 
     for (a, b), (k0, k1), expected in (
         ((0, 0), (0, 0), (0x6B200159, 0x99BA4EFE)),

@@ -11,7 +11,7 @@ import funcad
 from funcad import grad, jvp, value_and_grad, vjp, vmap
 from funcad.backends.interpreter import counters
 from funcad.nn import clamp
-from funcad.transforms import structural
+from funcad.unjitted import structural
 
 
 @pytest.fixture(autouse=True)

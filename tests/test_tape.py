@@ -13,7 +13,7 @@ import pytest
 import funcad as fc
 from funcad import grad, value_and_grad
 from funcad.backends.interpreter import counters
-from funcad.transforms import following, structural, tape
+from funcad.unjitted import following, structural, tape
 from tests.agreement import same_bits
 
 

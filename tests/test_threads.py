@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from funcad import grad, jit, jvp, vmap
-from funcad.ir.locks import _records
+from funcad.host.locks import _records
 
 THREADS = 8
 ROUNDS = 1000

@@ -323,7 +323,7 @@ def test_subclasses_of_numbers_compute_as_numbers():
 
 
 def test_a_tracer_is_still_found_by_its_own_type():
-    from funcad.ir.aval import is_a
+    from funcad.host.real_types import is_a
     from funcad.ir.tracer import Tracer
 
     def f(x):

@@ -11,7 +11,7 @@ import pytest
 
 import funcad
 from funcad import checkpoint, cond, grad, io_callback, jit, linear_transpose, pure_callback, scan, vjp, while_loop
-from funcad.transforms import structural
+from funcad.unjitted import structural
 
 
 @pytest.fixture(autouse=True)

@@ -18,16 +18,17 @@ import numpy as np
 
 import funcad.numpy as fnp
 from funcad import tree
+from funcad.api.border import name_of
+from funcad.api.forward import jvp, linearize
+from funcad.api.grad import value_and_grad as _value_and_grad
+from funcad.api.jacobian import jacrev
+from funcad.api.pickling import Transformed
+from funcad.api.vjp import vjp
 from funcad.control.checkpoint import checkpoint as _checkpoint
 from funcad.errors import NonDifferentiableInputError, NonScalarOutputError
-from funcad.ir.aval import aval_of, is_a
+from funcad.host.real_types import is_a
+from funcad.ir.aval import aval_of
 from funcad.primitives.shape import reshape
-from funcad.transforms.forward import jvp, linearize
-from funcad.transforms.grad import value_and_grad as _value_and_grad
-from funcad.transforms.jacobian import jacrev
-from funcad.transforms.pickling import Transformed
-from funcad.transforms.plumbing import name_of
-from funcad.transforms.vjp import vjp
 
 __all__ = [
     "grad", "elementwise_grad", "deriv", "jacobian", "hessian", "holomorphic_grad", "grad_named", "make_vjp", "make_jvp",

@@ -18,13 +18,13 @@ from itertools import count
 from typing import Any
 
 from funcad import tree
-from funcad.control.custom_jvp import custom_jvp
-from funcad.control.custom_vjp import custom_vjp
+from funcad.api.border import dress_as, float0, name_of, zeros_for
+from funcad.custom.custom_jvp import custom_jvp
+from funcad.custom.custom_vjp import custom_vjp
 from funcad.errors import MissingRuleError
 from funcad.ir.aval import aval_of, is_inexact
 from funcad.ir.tracer import Tracer
 from funcad.primitives.conversion import convert, stop_gradient
-from funcad.transforms.plumbing import dress_as, float0, name_of, zeros_for
 
 __all__ = [
     "primitive",

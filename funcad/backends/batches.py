@@ -19,7 +19,7 @@ from funcad.backends.text import Block
 from funcad.backends.workers import parallel
 from funcad.ir.aval import Aval
 from funcad.ir.jaxpr import Equation, Jaxpr, Var
-from funcad.passes.batch import layouts
+from funcad.passes.example_loops import layouts
 from funcad.passes.lift import turns
 from funcad.primitives.arithmetic import mul_p
 from funcad.primitives.reduction import reduce_sum_p

@@ -22,7 +22,7 @@ from typing import Any
 import numpy as np
 
 from funcad.configuration import config
-from funcad.ir.locks import PrivateMemory
+from funcad.host.locks import PrivateMemory
 
 __all__ = ["empty", "LARGE", "pool_limit", "pooled_bytes", "drain"]
 

@@ -22,10 +22,11 @@ from typing import Any
 
 import numpy as np
 
-from funcad.ir.aval import Aval, Stack, StackAval, aval_of, dtype_of, is_a, shape_of
+from funcad.host.real_types import is_a
+from funcad.host.where import is_internal
+from funcad.ir.aval import Aval, Stack, StackAval, aval_of, dtype_of, shape_of
 from funcad.ir.place import namespace_of
 from funcad.ir.primitive import Primitive
-from funcad.ir.source import is_internal
 
 __all__ = ["Bundle", "array_text", "packed_text"]
 

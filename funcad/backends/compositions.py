@@ -19,8 +19,8 @@ from funcad.ir.aval import Aval
 from funcad.ir.jaxpr import Equation, Jaxpr, Literal, Var
 from funcad.passes.split_up import parts_of
 from funcad.primitives.arithmetic import add_p, mul_p
+from funcad.primitives.basic_indexing import place_sum_p
 from funcad.primitives.contraction import dot_general_p
-from funcad.primitives.indexing import place_sum_p
 from funcad.primitives.reduction import reduce_max_p, reduce_min_p, reduce_sum_p
 from funcad.primitives.shape import broadcast_in_dim_p, concatenate_p, reshape_p
 

@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from funcad.backends import batches, in_place, loops, places, tiles
+from funcad.backends import batches, in_place, places, py_loops, tiles
 from funcad.backends.buffers import LARGE, empty
 from funcad.backends.compositions import lowered, shortened
 from funcad.backends.interpreter import _on_numpy
@@ -232,7 +232,7 @@ class Emission:
             self.store(equation.outputs, env, rows)
         elif places.write(self, equation, operands, env, rows):
             return
-        elif not loops.write(self, equation, operands, env, dying, rows):
+        elif not py_loops.write(self, equation, operands, env, dying, rows):
             self.operation(equation, operands, env, dying, rows)
 
     def inline(

@@ -21,11 +21,11 @@ from funcad.backends import interpreter
 from funcad.backends.cost import cost_of
 from funcad.backends.interpreter import Program, compiling
 from funcad.configuration import config, reports
+from funcad.host.state import state
+from funcad.host.user_warnings import hush, unhush
 from funcad.ir.aval import Aval, StackAval, aval_of
 from funcad.ir.jaxpr import Equation, Jaxpr, Var
 from funcad.ir.place import on_device
-from funcad.ir.quiet import hush, unhush
-from funcad.ir.state import state
 
 __all__ = ["program_of", "run_jaxpr", "loop_program", "estimate", "Compiled"]
 
@@ -116,7 +116,7 @@ class Compiled(Program):
             self.waiting = SETTLED
         elif native and self._whole():
             return self.native  # type: ignore[no-any-return]
-        self.fused = importlib.import_module("funcad.passes.batch").grouped(self.optimized)
+        self.fused = importlib.import_module("funcad.passes.example_loops").grouped(self.optimized)
         kernels = self._native_kernels() if native and not self.waiting else None
         self.generated = _later("generate").generate(self.fused, kernels)
         self.quiet = self.generated.quiet
@@ -126,7 +126,7 @@ class Compiled(Program):
         """Native code for the whole program, if it can be had."""
         unsupported = _later("native.unsupported").Unsupported
         try:
-            batch = importlib.import_module("funcad.passes.batch").batch
+            batch = importlib.import_module("funcad.passes.example_loops").batch
             self.native = _later("native.program").compile_program(batch(self.optimized))
         except unsupported as reason:
             self.reasons.append(f"not native as a whole: {reason}")

@@ -5,7 +5,7 @@ come from text_rules.py, memory is planned in memory.py and emission.py, loops a
 tile by tile (tiles.py), programs of Python and float64 scalars run through `math` (scalars.py). Invariants: results agree with
 the reference backend (bit for bit where DESIGN asks for it); user arrays are never written, except those named in `donated`;
 an error is traced to its equation by the line that raised it. The function does not silence NumPy's warnings: whoever calls it
-does (ir/quiet.py), unless `Generated.quiet`.
+does (host/user_warnings.py), unless `Generated.quiet`.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ from funcad.backends.emission import Emission
 from funcad.backends.memory import Storage
 from funcad.backends.scalars import write_scalars
 from funcad.backends.text import Writer, compile_text
+from funcad.host.user_warnings import hush, unhush
 from funcad.ir.interpret import note_source
 from funcad.ir.jaxpr import Equation, Jaxpr
-from funcad.ir.quiet import hush, unhush
 
 __all__ = ["generate", "Generated"]
 

@@ -16,7 +16,7 @@ from funcad.backends.memory import Storage, Value, writable_operand
 from funcad.backends.text import index_text
 from funcad.backends.text_rules import as_array
 from funcad.ir.jaxpr import Equation, Literal, Var
-from funcad.primitives.indexing import _python_index
+from funcad.primitives.basic_indexing import _python_index
 
 __all__ = ["write", "unmade_reshapes"]
 

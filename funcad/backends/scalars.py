@@ -17,7 +17,8 @@ from typing import Any
 import numpy as np
 
 from funcad.backends.text import Writer
-from funcad.ir.aval import Aval, is_a
+from funcad.host.real_types import is_a
+from funcad.ir.aval import Aval
 from funcad.ir.jaxpr import Jaxpr, Literal
 from funcad.primitives.atoms import UFUNCS, formula_of
 

@@ -31,13 +31,14 @@ import numpy as np
 from funcad.backends.bundle import Bundle, array_text, packed_text
 from funcad.backends.compositions import lowered
 from funcad.backends.emission import Emission
-from funcad.backends.loops import MAX_DEPTH
 from funcad.backends.memory import Storage, Value
+from funcad.backends.py_loops import MAX_DEPTH
 from funcad.backends.stacks import read_by_loops_alone
 from funcad.backends.text import Line, Writer
-from funcad.ir.aval import Aval, Stack, StackAval, is_a
+from funcad.host.real_types import is_a
+from funcad.host.where import file_label
+from funcad.ir.aval import Aval, Stack, StackAval
 from funcad.ir.jaxpr import Jaxpr, Var
-from funcad.ir.source import file_label
 from funcad.primitives.fused import fused_p
 from funcad.primitives.host import HostCall
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from funcad.ir.source import GENERATED
+from funcad.host.where import GENERATED
 
 __all__ = ["straight_line", "step_of"]
 

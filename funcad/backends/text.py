@@ -15,8 +15,8 @@ from typing import Any
 
 import numpy as np
 
-from funcad.ir.aval import is_a
-from funcad.ir.source import GENERATED
+from funcad.host.real_types import is_a
+from funcad.host.where import GENERATED
 
 __all__ = ["Block", "Writer", "Line", "dtype_text", "shape_text", "index_text", "compile_text"]
 

@@ -19,9 +19,9 @@ from funcad.backends.memory import Value
 from funcad.backends.text import Writer, dtype_text, index_text, shape_text
 from funcad.ir.aval import Aval
 from funcad.ir.jaxpr import Equation, Literal, Var
+from funcad.primitives.basic_indexing import _python_index
 from funcad.primitives.comparison import select_p
 from funcad.primitives.contraction import _plan
-from funcad.primitives.indexing import _python_index
 from funcad.primitives.shape import _slice_index
 
 __all__ = ["as_array", "Call", "Expression", "text_of", "OPERATORS", "broadcasts", "ufunc_name"]

@@ -10,11 +10,11 @@ from collections.abc import Callable
 from typing import Any
 
 from funcad import tree
+from funcad.api.border import api, export, name_of
 from funcad.control.body import check_structure, prepare
 from funcad.ir.aval import aval_of, shape_of
-from funcad.primitives.indexing import static_slice
+from funcad.primitives.basic_indexing import static_slice
 from funcad.primitives.shape import concatenate, reshape, rev, slice_p
-from funcad.transforms.plumbing import api, export, name_of
 
 __all__ = ["associative_scan"]
 

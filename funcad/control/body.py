@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from funcad import tree
+from funcad.api.border import check_leaves
 from funcad.control.call import call
 from funcad.control.rewire import (
     coerce,
@@ -34,7 +35,6 @@ from funcad.ir.trace import trace_function
 from funcad.primitives.conversion import convert
 from funcad.transforms.jvp import jvp_jaxpr
 from funcad.transforms.linearize import linearize_jaxpr
-from funcad.transforms.plumbing import check_leaves
 
 __all__ = ["trace_carry", "check_structure", "prepare", "jvp_body", "linear_body", "leaf_path"]
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from funcad.backends.backward import Backward
+from funcad.backends.backward_programs import Backward
 from funcad.backends.engines import run_jaxpr
 from funcad.ir.aval import aval_of
 from funcad.ir.interpret import eval_jaxpr
@@ -18,13 +18,13 @@ from funcad.ir.primitive import Primitive, is_linear
 from funcad.ir.prune import prune
 from funcad.ir.squares import exact_square
 from funcad.ir.trace import trace_function
+from funcad.masks.masked_rules import masked_push
 from funcad.primitives.arithmetic import exact_pow_p, integer_pow_p, mul_p, square_p
 from funcad.transforms.batch import batch_jaxpr
 from funcad.transforms.jvp import masked_jvp
 from funcad.transforms.linearize import apart_jaxpr, linearize_jaxpr
-from funcad.transforms.masked_rules import masked_push
-from funcad.transforms.structural import compile_with
 from funcad.transforms.transpose import known_jaxpr, linear_outputs, masked_transpose, needs_of, transpose_jaxpr
+from funcad.unjitted.structural import compile_with
 
 __all__ = ["call_p", "call", "spread", "present", "known_outputs", "turning", "square_of", "call_of"]
 

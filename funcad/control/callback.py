@@ -6,10 +6,10 @@ from collections.abc import Callable
 from typing import Any
 
 from funcad import tree
+from funcad.api.border import api, check_leaves, name_of
 from funcad.errors import TreeMismatchError
 from funcad.ir.aval import Aval, aval_of
 from funcad.primitives.host import VMAP_METHODS, HostCall, io_callback_p, pure_callback_p
-from funcad.transforms.plumbing import api, check_leaves, name_of
 
 __all__ = ["pure_callback", "io_callback"]
 

@@ -17,26 +17,27 @@ from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 from funcad import tree
+from funcad.api.border import OutTree, api, check_leaves, flat_function, name_of, positional_names, unaliased
+from funcad.api.pickling import Transformed
 from funcad.backends.engines import run_jaxpr
 from funcad.control.call import call_p, known_outputs, present, spread, square_of, turning
 from funcad.control.rules import closes_over_tracer
-from funcad.ir.aval import Aval, aval_of, is_a, is_inexact
+from funcad.host.real_types import is_a
+from funcad.host.state import state
+from funcad.ir.aval import Aval, aval_of, is_inexact
 from funcad.ir.interpret import Environment
 from funcad.ir.jaxpr import Equation, Jaxpr, Literal, Var, equation_has_effects, subjaxprs
 from funcad.ir.layout import same
 from funcad.ir.primitive import Primitive, is_linear
 from funcad.ir.prune import prune, used_inputs
-from funcad.ir.state import state
 from funcad.ir.trace import trace_function
 from funcad.ir.tracer import Tracer
+from funcad.masks.masked_rules import masked_push
 from funcad.transforms.batch import batch_jaxpr
 from funcad.transforms.jvp import jvp_step, masked_jvp, no_rule
 from funcad.transforms.linearize import linearize_jaxpr
-from funcad.transforms.masked_rules import masked_push
-from funcad.transforms.pickling import Transformed
-from funcad.transforms.plumbing import OutTree, api, check_leaves, flat_function, name_of, positional_names, unaliased
-from funcad.transforms.strides import Given
 from funcad.transforms.transpose import masked_transpose, needs_of, transpose_jaxpr
+from funcad.unjitted.strides import Given
 
 __all__ = ["checkpoint", "remat", "checkpoint_name", "print_saved_residuals", "saved_residuals", "checkpoint_p", "name_p"]
 

@@ -7,11 +7,11 @@ from collections.abc import Callable
 from typing import Any
 
 from funcad import tree
+from funcad.api.border import OutTree, api, check_leaves, flat_function, name_of
 from funcad.ir.aval import aval_of
 from funcad.ir.interpret import eval_jaxpr
 from funcad.ir.trace import trace_function
 from funcad.ir.tracer import Tracer
-from funcad.transforms.plumbing import OutTree, api, check_leaves, flat_function, name_of
 
 __all__ = ["closure_convert"]
 

@@ -16,28 +16,28 @@ from typing import Any
 
 import numpy as np
 
+from funcad.api.border import api, export, name_of, unaliased
 from funcad.backends.engines import program_of
 from funcad.control.body import check_structure, leaf_path, prepare, unified
 from funcad.control.call import present, spread
 from funcad.control.masked_forward import joined_tangents, kinds_of_tangents, masked_branch, parts_of
 from funcad.control.rewire import coerce, fill_zeros, interned, memoised, near, plain, rewire, split
 from funcad.control.while_loop import lane_by_lane
+from funcad.host.state import state
 from funcad.ir.aval import StackAval, aval_of, dtype_of, shape_of
 from funcad.ir.interpret import eval_jaxpr
 from funcad.ir.jaxpr import Jaxpr, Var
 from funcad.ir.primitive import Primitive, is_linear
-from funcad.ir.state import state
 from funcad.ir.trace import trace_function
 from funcad.ir.tracer import Tracer, concrete_value
+from funcad.masks.masks import EVERY, kinds_of, mask_of
 from funcad.primitives.comparison import eq, ge, le
 from funcad.primitives.conversion import convert
 from funcad.primitives.lanes import any_lane, pick_lanes, select_lanes
 from funcad.transforms.batch import batch_jaxpr
 from funcad.transforms.linearize import Linearized, apart_jaxpr, linearize_jaxpr
-from funcad.transforms.masks import EVERY, kinds_of, mask_of
-from funcad.transforms.plumbing import api, export, name_of, unaliased
-from funcad.transforms.strides import Given
 from funcad.transforms.transpose import known_jaxpr, linear_outputs, masked_transpose_jaxpr, needs_of, transpose_jaxpr
+from funcad.unjitted.strides import Given
 
 __all__ = ["cond", "switch", "cond_p"]
 

@@ -8,18 +8,18 @@ from typing import Any
 import numpy as np
 
 from funcad import tree
+from funcad.api.border import api, export, name_of
+from funcad.api.vmap import vmap
 from funcad.control.body import check_structure, prepare
 from funcad.control.scan import check_unroll, run_scan
 from funcad.control.while_loop import run_while
 from funcad.ir.aval import aval_of, dtype_of, shape_of
 from funcad.ir.tracer import Tracer, concrete_value
 from funcad.primitives.arithmetic import add
+from funcad.primitives.basic_indexing import static_slice
 from funcad.primitives.comparison import lt
 from funcad.primitives.conversion import convert
-from funcad.primitives.indexing import static_slice
 from funcad.primitives.shape import concatenate, reshape
-from funcad.transforms.plumbing import api, export, name_of
-from funcad.transforms.vmap import vmap
 
 __all__ = ["fori_loop", "map"]
 

@@ -1,4 +1,4 @@
-"""Loops and branches in forward mode with masks (see transforms/masks.py): bools beside the tangents, as masked_loops.py has
+"""Loops and branches in forward mode with masks (see masks/masks.py): bools beside the tangents, as masked_loops.py has
 them beside the cotangents.
 
 Idea: a body is derived with masks of those consts, xs and parts of the carry that come with one. A part of the carry that the
@@ -18,10 +18,10 @@ from funcad.control.rewire import memoised, near, split
 from funcad.ir.aval import Aval, StackAval, aval_of
 from funcad.ir.jaxpr import Jaxpr
 from funcad.ir.trace import trace_function
+from funcad.masks.masked_rules import Masked, cleaned
+from funcad.masks.masks import CALM, EVERY, constant, mask_of
 from funcad.primitives.stack import zero_value
 from funcad.transforms.jvp import jvp_eval
-from funcad.transforms.masked_rules import Masked, cleaned
-from funcad.transforms.masks import CALM, EVERY, constant, mask_of
 
 __all__ = ["joined_tangents", "kinds_of_tangents", "masked_branch", "masked_forward", "parts_of"]
 

@@ -1,4 +1,4 @@
-"""Loops run backwards with masks (see transforms/masks.py): the mask of the carry's cotangent is carried beside it.
+"""Loops run backwards with masks (see masks/masks.py): the mask of the carry's cotangent is carried beside it.
 
 Idea: as `backward_body`, with bools beside the cotangents of the carry, of those ys that come with a mask, and of those consts
 and xs whose masks are wanted. The mask of a const is the *or* over the iterations, so it is carried beside the sum. Only loops
@@ -18,9 +18,9 @@ from funcad.ir.aval import Aval, aval_of, shape_of
 from funcad.ir.interpret import eval_jaxpr
 from funcad.ir.jaxpr import Jaxpr
 from funcad.ir.trace import trace_function
+from funcad.masks.masks import EVERY, Mask, constant, mask_of
 from funcad.primitives.comparison import or_
 from funcad.primitives.stack import add_values, zero_value
-from funcad.transforms.masks import EVERY, Mask, constant, mask_of
 from funcad.transforms.transpose import masked_transpose_jaxpr, needs_of, transpose_jaxpr
 
 __all__ = ["loop_needs", "masked_backward"]

@@ -16,8 +16,9 @@ from typing import Any
 import numpy as np
 
 from funcad.backends.interpreter import compiling
-from funcad.ir.aval import Aval, LiteralAval, StackAval, is_a
-from funcad.ir.forks import held_over_forks
+from funcad.host.forks import held_over_forks
+from funcad.host.real_types import is_a
+from funcad.ir.aval import Aval, LiteralAval, StackAval
 from funcad.ir.jaxpr import Equation, Jaxpr, Literal, Var, equation_has_effects, literal_key, split
 from funcad.ir.place import device_in_use, namespace_of, resident
 from funcad.ir.tracer import concrete_value

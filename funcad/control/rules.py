@@ -19,17 +19,17 @@ from typing import Any
 import numpy as np
 
 from funcad import tree
+from funcad.api.border import check_tangents, float0, name_of, zeros_for
 from funcad.errors import CustomRuleClosureError, UnexpectedTracerError
+from funcad.host.locks import lending
+from funcad.host.state import setting, state
 from funcad.ir.aval import Aval, aval_of, is_inexact
 from funcad.ir.interpret import eval_jaxpr
 from funcad.ir.jaxpr import Jaxpr
-from funcad.ir.locks import lending
-from funcad.ir.state import setting, state
 from funcad.ir.trace import trace_function
 from funcad.ir.tracer import Tracer, origin, tangent_of
-from funcad.transforms.following import FollowingTrace
-from funcad.transforms.masked_rules import cleaned
-from funcad.transforms.plumbing import check_tangents, float0, name_of, zeros_for
+from funcad.masks.masked_rules import cleaned
+from funcad.unjitted.following import FollowingTrace
 
 __all__ = [
     "Rule",

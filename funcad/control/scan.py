@@ -6,11 +6,12 @@ from collections.abc import Callable
 from typing import Any
 
 from funcad import tree
+from funcad.api.border import api, export, name_of
 from funcad.control.body import check_structure, prepare, strengthened, trace_carry
 from funcad.control.rewire import split
 from funcad.control.scan_rules import scan_p
-from funcad.ir.aval import Aval, aval_of, is_a, shape_of
-from funcad.transforms.plumbing import api, export, name_of
+from funcad.host.real_types import is_a
+from funcad.ir.aval import Aval, aval_of, shape_of
 
 __all__ = ["scan", "run_scan", "check_unroll"]
 

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from funcad.backends.engines import loop_program
-from funcad.control.backward import MixedBody, backward_body, linear_loop, linear_operands, mixed_body
+from funcad.control.backward_bodies import MixedBody, backward_body, linear_loop, linear_operands, mixed_body
 from funcad.control.body import jvp_body, linear_body
 from funcad.control.call import present, spread
 from funcad.control.masked_forward import masked_forward
@@ -27,6 +27,7 @@ from funcad.ir.interpret import eval_jaxpr
 from funcad.ir.jaxpr import Jaxpr
 from funcad.ir.primitive import Primitive, is_linear
 from funcad.ir.trace import trace_function
+from funcad.masks.masks import clean
 from funcad.primitives.arithmetic import add
 from funcad.primitives.comparison import lt
 from funcad.primitives.lanes import pick_lanes, select_lanes
@@ -34,7 +35,6 @@ from funcad.primitives.reduction import reduce_max
 from funcad.primitives.shape import broadcast_leading, transpose
 from funcad.primitives.stack import lead
 from funcad.transforms.batch import batch_jaxpr
-from funcad.transforms.masks import clean
 from funcad.transforms.transpose import known_jaxpr, linear_outputs
 
 __all__ = ["scan_p"]

@@ -13,10 +13,10 @@ import numpy as np
 from funcad.backends.engines import program_of
 from funcad.backends.interpreter import Program
 from funcad.control.rewire import memoised, split, stacked
+from funcad.host.locks import root_of
 from funcad.ir.aval import Stack, StackAval
 from funcad.ir.interpret import eval_jaxpr
 from funcad.ir.jaxpr import Jaxpr
-from funcad.ir.locks import root_of
 from funcad.ir.trace import trace_function
 from funcad.primitives.stack import zero_entry
 

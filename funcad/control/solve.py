@@ -14,6 +14,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 from funcad import tree
+from funcad.api.border import api, export, name_of
 from funcad.backends.engines import run_jaxpr
 from funcad.control.body import check_structure, prepare, strengthened
 from funcad.control.call import call, call_p, spread
@@ -24,12 +25,11 @@ from funcad.ir.interpret import eval_jaxpr
 from funcad.ir.jaxpr import Jaxpr
 from funcad.ir.primitive import Primitive, is_linear
 from funcad.ir.trace import any_tracer, trace_function
+from funcad.masks.masked_rules import cleaned
 from funcad.primitives.arithmetic import neg, sub
 from funcad.primitives.stack import lead, zero_value
 from funcad.transforms.batch import batch_jaxpr
 from funcad.transforms.linearize import linearize_eval
-from funcad.transforms.masked_rules import cleaned
-from funcad.transforms.plumbing import api, export, name_of
 from funcad.transforms.transpose import transpose_jaxpr
 
 __all__ = ["custom_linear_solve", "custom_root", "linear_solve_p", "root_p"]

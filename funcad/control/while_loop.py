@@ -15,8 +15,9 @@ from typing import Any
 
 import numpy as np
 
+from funcad.api.border import api, export, name_of
 from funcad.backends.engines import loop_program, program_of
-from funcad.control.backward import linear_operands, mixed_body
+from funcad.control.backward_bodies import linear_operands, mixed_body
 from funcad.control.body import check_structure, jvp_body, linear_body, prepare, strengthened, trace_carry
 from funcad.control.call import present, spread
 from funcad.control.masked_forward import masked_forward
@@ -24,11 +25,11 @@ from funcad.control.rewire import coerce, grow, interned, memoised, near, plain,
 from funcad.control.scan_rules import batched_body, filled_tangents, run_apart, run_linear, scan_p, transpose_with_residuals
 from funcad.control.scan_run import own_entry, roots_of
 from funcad.errors import MissingRuleError
+from funcad.host.state import state
 from funcad.ir.aval import Aval, Stack, StackAval, aval_of
 from funcad.ir.interpret import eval_jaxpr
 from funcad.ir.jaxpr import Jaxpr, Var
 from funcad.ir.primitive import Primitive, is_linear
-from funcad.ir.state import state
 from funcad.ir.trace import trace_function
 from funcad.primitives.arithmetic import add
 from funcad.primitives.comparison import and_
@@ -36,7 +37,6 @@ from funcad.primitives.conversion import convert
 from funcad.primitives.lanes import any_lane, pick_lanes, select_lanes
 from funcad.primitives.stack import lead
 from funcad.transforms.batch import batch_jaxpr
-from funcad.transforms.plumbing import api, export, name_of
 from funcad.transforms.transpose import known_jaxpr, linear_outputs
 
 __all__ = ["while_loop", "while_p"]

@@ -8,13 +8,13 @@ from typing import Any
 import numpy as np
 
 from funcad import tree
+from funcad.api.border import api, name_of, normalize_argnums, positional_names
 from funcad.diagnosis.findings import arguments, backward_findings, forward_findings
 from funcad.diagnosis.recording import Recording, follow
 from funcad.diagnosis.report import Diagnosis
 from funcad.ir.aval import aval_of, is_inexact
 from funcad.ir.place import namespace_of
 from funcad.ir.tracer import Tracer
-from funcad.transforms.plumbing import api, name_of, normalize_argnums, positional_names
 
 __all__ = ["diagnose"]
 

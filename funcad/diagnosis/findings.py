@@ -16,8 +16,8 @@ import numpy as np
 from funcad.diagnosis.recording import Entry, Read, Recording, array, same_bits
 from funcad.diagnosis.remedies import READS, Site, instead_of_cut, instead_of_slope, instead_of_value
 from funcad.diagnosis.report import Argument, Cut, NotFinite
+from funcad.host.user_warnings import hush, unhush
 from funcad.ir.aval import Stack, aval_of
-from funcad.ir.quiet import hush, unhush
 from funcad.primitives.conversion import stop_gradient_p
 from funcad.primitives.host import HostCall
 

@@ -20,17 +20,18 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from funcad.backends.interpreter import strong
-from funcad.ir.aval import Aval, StackAval, aval_of, is_a
+from funcad.host.real_types import is_a
+from funcad.host.state import state
+from funcad.host.where import Source, is_internal, user_source
+from funcad.ir.aval import Aval, StackAval, aval_of
 from funcad.ir.interpret import eval_jaxpr
 from funcad.ir.jaxpr import Equation, Literal, Var, split, subjaxprs
-from funcad.ir.source import Source, is_internal, user_source
-from funcad.ir.state import state
 from funcad.ir.tracer import Tracer, tangent_of
 from funcad.passes.subprograms import kind_of
 from funcad.primitives.arithmetic import add_p
-from funcad.transforms.following import FollowingTrace, _Protector
 from funcad.transforms.linearize import TangentTrace
-from funcad.transforms.structural import pull
+from funcad.unjitted.following import FollowingTrace, _Protector
+from funcad.unjitted.structural import pull
 
 __all__ = ["Use", "Entry", "Read", "Recording", "follow"]
 

@@ -8,19 +8,17 @@ wrong shape, silently). `StackAval(element)` is the opaque run-time list that re
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any
 
 import numpy as np
 
-if TYPE_CHECKING:
-    from typing_extensions import TypeIs
+from funcad.host.real_types import is_a
 
 __all__ = [
     "Aval",
     "LiteralAval",
     "StackAval",
     "aval_of",
-    "is_a",
     "kind_of",
     "is_inexact",
     "shape_of",
@@ -34,17 +32,7 @@ __all__ = [
 
 KINDS = "biufc"
 FLOAT0 = np.dtype([("float0", np.void, 0)])  # of the tangents of integers and bools at the borders: passes through, as data
-_Kind = TypeVar("_Kind")
 _SHORT = {"b": "bool", "V": "float0", "i": "i", "u": "u", "f": "f", "c": "c"}
-
-
-def is_a(x: Any, kinds: type[_Kind] | tuple[type[_Kind], ...]) -> TypeIs[_Kind]:
-    """`isinstance` by the type that x really has.
-
-    A traced value answers `isinstance` as the array or number that it stands for, so funcad itself asks here. What tells
-    containers, strings and its own classes apart may go on using `isinstance`: no traced value stands for one of these.
-    """
-    return issubclass(type(x), kinds)
 
 
 class Aval:

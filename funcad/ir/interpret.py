@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from funcad.host.state import state
 from funcad.ir.jaxpr import Jaxpr, Literal, reads_numbers
-from funcad.ir.state import state
 from funcad.ir.trace import bind, home_of
 
 __all__ = ["eval_jaxpr", "Environment", "note_source"]

@@ -15,8 +15,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from funcad.ir.aval import LiteralAval, aval_of, is_a
-from funcad.ir.pretty import format_equation, format_jaxpr
+from funcad.host.real_types import is_a
+from funcad.ir.aval import LiteralAval, aval_of
+from funcad.show.pretty import format_equation, format_jaxpr
 
 __all__ = ["Var", "Literal", "Atom", "Equation", "Jaxpr", "subjaxprs", "literal_key", "reads_numbers", "split"]
 
@@ -86,7 +87,7 @@ class Jaxpr:
         self.equations = equations
         self.outputs = outputs
         self.memo: dict[Any, Any] = {}
-        self.modes: dict[int, Any] = _NO_MODES  # error modes of equations that run un-jitted, see ir/quiet.py
+        self.modes: dict[int, Any] = _NO_MODES  # error modes of equations that run un-jitted, see host/user_warnings.py
 
     @property
     def in_avals(self) -> list[Any]:
@@ -155,11 +156,11 @@ class Jaxpr:
 
     def _repr_html_(self) -> str:
         """For notebooks; the module is loaded when something is shown."""
-        return importlib.import_module("funcad.ir.html").jaxpr_html(self)
+        return importlib.import_module("funcad.show.html").jaxpr_html(self)
 
     def graph(self) -> Any:
         """The program as a picture (`Graph`: shown by notebooks, `.svg`, `.save(path)`); ValueError if it is very long."""
-        return importlib.import_module("funcad.ir.graph").Graph(self)
+        return importlib.import_module("funcad.show.graph").Graph(self)
 
 
 def equation_axis_names(equation: Equation) -> frozenset:

@@ -18,9 +18,10 @@ from typing import Any
 import numpy as np
 
 from funcad.errors import PlacementError
-from funcad.ir.aval import SCALAR_AVALS, Stack, is_a
-from funcad.ir.locks import is_constant
-from funcad.ir.source import outside
+from funcad.host.locks import is_constant
+from funcad.host.real_types import is_a
+from funcad.host.where import outside
+from funcad.ir.aval import SCALAR_AVALS, Stack
 from funcad.ir.tracer import Tracer, concrete_value
 
 __all__ = ["namespace_of", "array_type", "is_device", "place", "near", "near_each", "device_in_use", "on_device", "resident"]

@@ -14,7 +14,7 @@ others have one value):
 * `square(*operands, **params)`: the square of the result in operations that have all derivatives, or None; `turns` says that
   the slope of the result turns at 0, so that the square is worth asking for. See ir/squares.py.
 * `reach`: how elements of linear operands get to the result, by which structural zeros behind masks are found; `elementwise`
-  says "pointwise" itself, the words are in transforms/masks.py, and tests/test_mask_facts.py holds them against the derivative.
+  says "pointwise" itself, the words are in masks/masks.py, and tests/test_mask_facts.py holds them against the derivative.
 
 Higher-order primitives (jit's call, scan, cond ...) have instead of `jvp` a `primal_and_jvp(primals, tangents, **params)`, and
 a `linearize` of the same signature, which runs the program once, keeps residuals and returns tangents computed by a linear
@@ -169,9 +169,9 @@ class Primitive:
         self.moves = moves  # moves(**params): "cpu" or "cuda", where the result is, wherever the operands are
         self.square = square  # with `multiple`, the number of the result comes first
         self.turns = turns  # with `multiple`, turns(i, jaxpr)
-        self.reach = reach  # how elements of the operands reach the result, see transforms/masks.py
+        self.reach = reach  # how elements of the operands reach the result, see masks/masks.py
         self.needs = needs  # needs(linear, wanted, **params): how much of the masks of its results' cotangents it can use
-        self.masked = masked  # masked(cts, masks, wanted, *inputs, **params): `transpose` with masks, see transforms/masks.py
+        self.masked = masked  # masked(cts, masks, wanted, *inputs, **params): `transpose` with masks, see masks/masks.py
         self.push = push  # push(tangents, known, **params): its results, if it is linear; it takes masks
         self.takes_masks = takes_masks or push is not None  # so does primal_and_jvp
         self.levels: dict[Any, int] = {}  # by kinds of operands, what its rule does to masks of tangents

@@ -20,14 +20,15 @@ from typing import Any
 import numpy as np
 
 from funcad.errors import UnexpectedTracerError
-from funcad.ir.aval import SCALAR_AVALS, Aval, LiteralAval, aval_of, is_a
+from funcad.host.locks import Locks
+from funcad.host.real_types import is_a
+from funcad.host.state import open_traces, state
+from funcad.host.user_warnings import computes, error_mode, relay, unhush
+from funcad.host.where import user_source
+from funcad.ir.aval import SCALAR_AVALS, Aval, LiteralAval, aval_of
 from funcad.ir.jaxpr import Equation, Jaxpr, Literal, Var, subjaxprs
 from funcad.ir.layout import made_like
-from funcad.ir.locks import Locks
 from funcad.ir.place import NAMESPACES, array_type, namespace_of, place
-from funcad.ir.quiet import computes, error_mode, relay, unhush
-from funcad.ir.source import user_source
-from funcad.ir.state import open_traces, state
 from funcad.ir.tracer import Tracer, concrete_value, origin
 
 __all__ = [
@@ -164,7 +165,7 @@ class AbstractTrace(Trace):
         self.captured: dict[int, tuple[Var, Any]] = {}
         self.inputs: list[Var] = []
         self.locks: Locks | None = None
-        self.given: Any = None  # what the inputs stand for (transforms/strides.py), where that can be known
+        self.given: Any = None  # what the inputs stand for (unjitted/strides.py), where that can be known
         self.layouts: dict[Var, Any] | None = None  # of variables whose memory order was asked for
         self.made: list[int] | None = None  # keys in `made_like` that belong to its variables
         self.makers: dict[Var, Equation] = {}  # of the first `n_makers` equations, for `made_by`
@@ -289,7 +290,7 @@ def trace_function(
 
     `abstract=True` means that f is the user's and runs when the program runs: effects are recorded here. `with_modes=True`:
     the program remembers which equations were written in which `np.errstate`, because it runs un-jitted. `given`: the values
-    that the tracers stand for (transforms/strides.py), which answer type tests and questions for the memory order; `beside`:
+    that the tracers stand for (unjitted/strides.py), which answer type tests and questions for the memory order; `beside`:
     values that only tell whether arrays are NumPy's or a device's. A program that told arrays of rank 0 from scalars has
     "asked" in its memo.
     """

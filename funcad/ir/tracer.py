@@ -21,8 +21,8 @@ from funcad.errors import (
     TracerBoolConversionError,
     TracerIntegerConversionError,
 )
+from funcad.host.where import Source, caller, user_source
 from funcad.ir.aval import Aval, aval_of, kind_of
-from funcad.ir.source import Source, caller, user_source
 
 __all__ = ["Tracer", "tangent_of", "origin", "concrete_value", "has_value", "carries_derivative", "with_value"]
 
@@ -176,7 +176,7 @@ class Tracer(metaclass=_Unseen):
     def __class__(self) -> Any:
         """What the value stands for, so that `isinstance`, `match` and `np.isscalar` answer as without funcad.
 
-        Type tests of funcad's own ask `type(x) is Tracer`, or `is_a` of ir/aval.py.
+        Type tests of funcad's own ask `type(x) is Tracer`, or `is_a` of host/real_types.py.
         """
         value = self
         while type(value) is Tracer and value.variable is None:

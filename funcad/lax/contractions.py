@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from funcad.ir.aval import aval_of, dtype_of, shape_of
-from funcad.lax.operands import ANY, equal_dtypes
+from funcad.lax.lax_operands import ANY, equal_dtypes
 from funcad.primitives import contraction, convolution
 from funcad.primitives.contraction import permute
 from funcad.primitives.convolution import ConvDimensionNumbers as ConvDimensionNumbers

@@ -7,11 +7,12 @@ from typing import Any
 
 import numpy as np
 
-from funcad.ir.aval import aval_of, dtype_of, is_a, shape_of
-from funcad.lax.operands import ANY, axes_in, axis_in, equal_dtypes
+from funcad.host.real_types import is_a
+from funcad.ir.aval import aval_of, dtype_of, shape_of
+from funcad.lax.lax_operands import ANY, axes_in, axis_in, equal_dtypes
 from funcad.primitives import comparison, conversion, shape
+from funcad.primitives.basic_indexing import basic_index
 from funcad.primitives.families import avals_text
-from funcad.primitives.indexing import basic_index
 
 _slice = slice
 

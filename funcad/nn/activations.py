@@ -13,7 +13,7 @@ from math import sqrt as _sqrt
 from typing import Any
 
 from funcad.ir.aval import shape_of
-from funcad.nn.operands import operand, operands, real_operand
+from funcad.nn.nn_operands import operand, operands, real_operand
 from funcad.numpy.axes import axis_of
 from funcad.primitives import activation
 from funcad.primitives.arithmetic import (
@@ -27,11 +27,11 @@ from funcad.primitives.arithmetic import (
     sqrt,
     square,
 )
+from funcad.primitives.basic_indexing import static_slice
 from funcad.primitives.comparison import gt, lt, select
 from funcad.primitives.conversion import stop_gradient
 from funcad.primitives.extrema import clamp as _clamp
 from funcad.primitives.extrema import maximum
-from funcad.primitives.indexing import static_slice
 from funcad.primitives.special import ndtr
 from funcad.primitives.transcendental import exp, expm1, log, log1p, logistic
 from funcad.primitives.transcendental import tanh as _tanh

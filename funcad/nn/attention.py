@@ -6,10 +6,11 @@ from typing import Any
 
 import numpy as np
 
-from funcad.ir.aval import aval_of, dtype_of, is_a, shape_of
+from funcad.host.real_types import is_a
+from funcad.ir.aval import aval_of, dtype_of, shape_of
 from funcad.ir.place import near
 from funcad.nn.exponentials import mask_of
-from funcad.nn.operands import broadcasts, operands, real_operand, same_dtype
+from funcad.nn.nn_operands import broadcasts, operands, real_operand, same_dtype
 from funcad.numpy.axes import array_of
 from funcad.primitives import activation
 from funcad.primitives.arithmetic import add, mul

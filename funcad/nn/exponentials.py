@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from funcad.ir.aval import dtype_of, shape_of
-from funcad.nn.operands import broadcasts, operands, real_operand
+from funcad.nn.nn_operands import broadcasts, operands, real_operand
 from funcad.numpy.axes import array_of, axes_of, merge_axes
 from funcad.primitives import activation
 from funcad.primitives.arithmetic import abs_, add, mul, sign, sub

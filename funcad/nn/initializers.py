@@ -18,12 +18,13 @@ from typing import Any, Protocol, runtime_checkable
 import numpy as np
 
 from funcad import random
-from funcad.ir.aval import is_a, native_dtype
+from funcad.host.real_types import is_a
+from funcad.ir.aval import native_dtype
 from funcad.ir.place import namespace_of
 from funcad.ir.tracer import Tracer, concrete_value
 from funcad.numpy.axes import axis_of, move, shape_argument
+from funcad.primitives.basic_indexing import basic_place_p
 from funcad.primitives.conversion import convert, make_complex
-from funcad.primitives.indexing import basic_place_p
 
 __all__ = [
     "Initializer",

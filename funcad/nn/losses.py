@@ -13,7 +13,7 @@ from typing import Any
 
 from funcad.ir.aval import dtype_of, shape_of
 from funcad.nn.layers import one_hot
-from funcad.nn.operands import operands, real_operand
+from funcad.nn.nn_operands import operands, real_operand
 from funcad.numpy.axes import axis_of
 from funcad.primitives import activation
 from funcad.primitives.arithmetic import abs_, add, div, mul, neg, sqrt, square, sub

@@ -6,9 +6,10 @@ from collections.abc import Sequence
 from math import prod
 from typing import Any
 
-from funcad.ir.aval import aval_of, dtype_of, is_a, shape_of
+from funcad.host.real_types import is_a
+from funcad.ir.aval import aval_of, dtype_of, shape_of
 from funcad.ir.place import near
-from funcad.nn.operands import operand, real_operand
+from funcad.nn.nn_operands import operand, real_operand
 from funcad.primitives import window as windows
 from funcad.primitives.arithmetic import div, mul
 from funcad.primitives.convolution import padding_pairs

@@ -383,7 +383,7 @@ _LATER_MODULES = ["linalg", "fft", "array_api"]
 _LATER_NAMES = {  # name -> the module that is loaded at its first use
     "i0": "bessel",
     **dict.fromkeys(["poly", "polydiv", "polyfit", "roots"], "polynomials"),
-    **dict.fromkeys(["bitwise_count", "gcd", "lcm", "packbits", "spacing", "unpackbits"], "bits"),
+    **dict.fromkeys(["bitwise_count", "gcd", "lcm", "packbits", "spacing", "unpackbits"], "bit_patterns"),
     **dict.fromkeys(["histogram", "histogram2d", "histogram_bin_edges", "histogramdd"], "histograms"),
     **dict.fromkeys(["intersect1d", "isin", "setdiff1d", "setxor1d", "trim_zeros", "union1d", "unique"], "sets"),
     **dict.fromkeys(["unique_all", "unique_counts", "unique_inverse", "unique_values"], "sets"),

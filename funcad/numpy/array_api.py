@@ -14,7 +14,8 @@ from typing import Any
 import numpy as np
 
 import funcad.numpy as fnp
-from funcad.ir.aval import aval_of, dtype_of, is_a, shape_of
+from funcad.host.real_types import is_a
+from funcad.ir.aval import aval_of, dtype_of, shape_of
 from funcad.ir.tracer import Tracer
 from funcad.numpy.axes import array_of
 from funcad.primitives.conversion import make_complex

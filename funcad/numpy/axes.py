@@ -10,7 +10,8 @@ from typing import Any
 import numpy as np
 from numpy.lib.array_utils import normalize_axis_index, normalize_axis_tuple
 
-from funcad.ir.aval import aval_of, is_a, shape_of
+from funcad.host.real_types import is_a
+from funcad.ir.aval import aval_of, shape_of
 from funcad.numpy.promote import as_array, strengthen
 from funcad.primitives.shape import reshape, transpose
 

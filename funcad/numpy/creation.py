@@ -10,9 +10,10 @@ from typing import Any
 
 import numpy as np
 
-from funcad.ir.aval import aval_of, is_a, shape_of
+from funcad.host.real_types import is_a
+from funcad.host.state import state
+from funcad.ir.aval import aval_of, shape_of
 from funcad.ir.place import device_in_use, namespace_of
-from funcad.ir.state import state
 from funcad.ir.tracer import Tracer, concrete_value
 from funcad.numpy.axes import array_of, expand, shape_argument
 from funcad.numpy.dispatch import TABLE, implements, is_traced, where_am_i
@@ -22,7 +23,7 @@ from funcad.numpy.promote import as_array, promote_dtype, result_dtype
 from funcad.primitives.conversion import convert
 from funcad.primitives.placement import cupy_module
 from funcad.primitives.shape import broadcast_in_dim, broadcast_to, reshape
-from funcad.transforms.strides import doubt, lies_like
+from funcad.unjitted.strides import doubt, lies_like
 
 __all__ = ["array", "asarray"]
 

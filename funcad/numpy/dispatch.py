@@ -18,9 +18,9 @@ from typing import Any
 import numpy as np
 
 from funcad.errors import TracerArrayConversionError
+from funcad.host.where import user_source
 from funcad.ir.aval import SCALAR_AVALS, aval_of
 from funcad.ir.place import device_in_use, namespace_of
-from funcad.ir.source import user_source
 from funcad.ir.trace import by_reference
 from funcad.ir.tracer import Tracer
 from funcad.numpy.promote import agree, as_array, overrides, promote_for, strengthen, with_integer
@@ -418,7 +418,7 @@ def _accumulate(ufunc: Any, implementation: Any, array: Any, axis: int = 0, dtyp
 # -- functions
 
 # Modules that `import funcad` does not load: they are when a function of NumPy's is called that is not in the table yet.
-LATER = tuple([f"funcad.numpy.{n}" for n in ("linalg", "fft", "polynomials", "histograms", "sets", "bits", "bessel")])
+LATER = tuple([f"funcad.numpy.{n}" for n in ("linalg", "fft", "polynomials", "histograms", "sets", "bit_patterns", "bessel")])
 
 
 def _of_later_modules(function: Any) -> Callable[..., Any] | None:

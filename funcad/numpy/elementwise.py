@@ -13,7 +13,8 @@ from typing import Any
 import numpy as np
 
 from funcad.errors import TracerBoolConversionError
-from funcad.ir.aval import aval_of, is_a
+from funcad.host.real_types import is_a
+from funcad.ir.aval import aval_of
 from funcad.ir.tracer import Tracer, concrete_value
 from funcad.numpy import reductions
 from funcad.numpy.axes import array_of
@@ -23,7 +24,7 @@ from funcad.numpy.memory_order import laid_out
 from funcad.numpy.promote import as_array, broadcast, promote, promote_for, strengthen
 from funcad.primitives import arithmetic, comparison, conversion, extrema, mantissa, rounding, transcendental
 from funcad.primitives.shape import broadcast_to
-from funcad.transforms.strides import doubt
+from funcad.unjitted.strides import doubt
 
 ARITHMETIC = "iufc"
 REAL = "iuf"

@@ -19,8 +19,8 @@ from funcad.numpy.axes import array_of, axes_of
 from funcad.numpy.creation import astype, library
 from funcad.numpy.dispatch import implements, refuse
 from funcad.primitives.conversion import complex_dtype, conj, convert
-from funcad.primitives.fft import SWAPPED
-from funcad.primitives.fft import fft as _transform
+from funcad.primitives.fourier import SWAPPED
+from funcad.primitives.fourier import fft as _transform
 from funcad.primitives.shape import pad_p, slice_p
 
 __all__ = [

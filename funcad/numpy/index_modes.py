@@ -11,7 +11,8 @@ from typing import Any
 
 import numpy as np
 
-from funcad.ir.aval import aval_of, is_a
+from funcad.host.real_types import is_a
+from funcad.ir.aval import aval_of
 from funcad.ir.tracer import Tracer
 from funcad.numpy.index_plan import canonical_entries, counted_axes
 from funcad.numpy.promote import beside

@@ -16,12 +16,13 @@ from typing import Any
 import numpy as np
 
 from funcad.errors import TracerBoolConversionError, TracerIntegerConversionError
-from funcad.ir.aval import is_a, shape_of
+from funcad.host.real_types import is_a
+from funcad.host.where import user_source
+from funcad.ir.aval import shape_of
 from funcad.ir.place import near
-from funcad.ir.source import user_source
 from funcad.ir.tracer import Tracer, concrete_value
 from funcad.numpy.promote import as_array
-from funcad.primitives.indexing import basic_index_p, basic_update
+from funcad.primitives.basic_indexing import basic_index_p, basic_update
 from funcad.primitives.scatter import gather, scatter
 from funcad.primitives.shape import broadcast_to, transpose
 

@@ -14,19 +14,19 @@ from typing import Any
 import numpy as np
 
 from funcad.errors import TracerArrayConversionError
+from funcad.host.where import user_source
 from funcad.ir.aval import aval_of, dtype_of, shape_of
 from funcad.ir.place import near
-from funcad.ir.source import user_source
 from funcad.ir.trace import by_reference
 from funcad.ir.tracer import Tracer, concrete_value
 from funcad.numpy.index_modes import MODES, clipped, default_fill, spilled
 from funcad.numpy.index_plan import Plan, has_tracer, refuse, simple_index, slice_triple, unknown_count
 from funcad.numpy.promote import as_array, beside, strengthen
 from funcad.primitives.arithmetic import add, div, mul, neg, pow
+from funcad.primitives.basic_indexing import basic_index_p
 from funcad.primitives.comparison import select
 from funcad.primitives.conversion import convert
 from funcad.primitives.extrema import maximum, minimum
-from funcad.primitives.indexing import basic_index_p
 from funcad.primitives.scatter import gather
 from funcad.primitives.shape import broadcast_in_dim, broadcast_to, reshape
 

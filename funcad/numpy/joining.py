@@ -22,7 +22,7 @@ from funcad.primitives.placement import put
 from funcad.primitives.shape import broadcast_in_dim, full, pad_p, reshape
 from funcad.primitives.shape import concatenate as _concatenate
 from funcad.primitives.shape import roll as _roll
-from funcad.transforms.strides import doubt
+from funcad.unjitted.strides import doubt
 
 __all__ = ["join"]
 

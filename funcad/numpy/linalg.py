@@ -32,7 +32,7 @@ from funcad.numpy.linear import multi_dot as multi_dot
 from funcad.numpy.shaping import linalg_diagonal as diagonal
 from funcad.numpy.shaping import linalg_trace as trace
 from funcad.numpy.shaping import matrix_transpose
-from funcad.primitives import eigen, factorizations, linalg
+from funcad.primitives import eigen, factorizations, linear_systems
 from funcad.primitives.arithmetic import square as squared
 from funcad.primitives.comparison import ge, gt, select
 from funcad.primitives.contraction import matmul as _matmul
@@ -113,25 +113,25 @@ def _solve(a: Any, b: Any) -> Any:
 
 @implements("linalg.inv")
 def inv(a: Any) -> Any:
-    return linalg.inv(square(a))
+    return linear_systems.inv(square(a))
 
 
 @implements("linalg.det")
 def det(a: Any) -> Any:
     """`numpy.linalg.det`; first and second derivatives are right at singular matrices too."""
-    return linalg.det(square(a))
+    return linear_systems.det(square(a))
 
 
 @implements("linalg.slogdet")
 def slogdet(a: Any) -> Any:
-    return _SLOGDET(*linalg.slogdet(square(a)))
+    return _SLOGDET(*linear_systems.slogdet(square(a)))
 
 
 @implements("linalg.cholesky")
 def cholesky(a: Any, /, *, upper: bool = False) -> Any:
     """`numpy.linalg.cholesky`; gradients are Hermitian."""
     a = square(a)
-    return linalg.mH(linalg.cholesky(linalg.mH(a))) if upper else linalg.cholesky(a)
+    return linear_systems.mH(linear_systems.cholesky(linear_systems.mH(a))) if upper else linear_systems.cholesky(a)
 
 
 @implements("linalg.qr")
@@ -215,7 +215,7 @@ def _hermitian_svd(a: Any, compute_uv: bool) -> Any:
     order = np.argsort(stop_gradient(np.abs(w)))[..., ::-1]
     w, v = np.take_along_axis(w, order, -1), np.take_along_axis(v, order[..., None, :], -1)
     sign = stop_gradient(select(ge(w, 0.0), 1.0, full(aval_of(w), -1)))
-    return _SVD(v, np.abs(w), linalg.mH(v * sign[..., None, :]))
+    return _SVD(v, np.abs(w), linear_systems.mH(v * sign[..., None, :]))
 
 
 @implements("linalg.svdvals")
@@ -293,10 +293,10 @@ def _residuals(a: Any, b: Any, x: Any, rank: Any) -> Any:
     known = known_array(rank)
     if m <= n or known is not None and int(known) != n:
         return np.zeros((0,), dtype)
-    difference = linalg.sub(b, _matmul(a, x))
+    difference = linear_systems.sub(b, _matmul(a, x))
     squares = squared(real(difference))
     if dtype_of(a).kind == "c":
-        squares = linalg.add(squares, squared(imag(difference)))
+        squares = linear_systems.add(squares, squared(imag(difference)))
     total = reduce_sum(squares, axes=(0,))
     if known is not None:
         return total

@@ -21,7 +21,7 @@ from funcad.ir.aval import Aval, aval_of, dtype_of, shape_of
 from funcad.numpy.axes import array_of, permute
 from funcad.numpy.dispatch import implements
 from funcad.numpy.linalg_operands import square, stack_of_matrices
-from funcad.primitives import eigen, factorizations, linalg, norms
+from funcad.primitives import eigen, factorizations, linear_systems, norms
 from funcad.primitives.arithmetic import abs_, div, mul, pow
 from funcad.primitives.comparison import and_, isnan, ne, not_, select
 from funcad.primitives.conversion import convert
@@ -159,6 +159,6 @@ def cond(x: Any, p: Any = None) -> Any:
             result = div(last, first) if p == -2 else div(first, last)
         else:
             x = square(x)
-            result = mul(norm(x, p, axis=(-2, -1)), norm(linalg.inv(x, strict=False), p, axis=(-2, -1)))
+            result = mul(norm(x, p, axis=(-2, -1)), norm(linear_systems.inv(x, strict=False), p, axis=(-2, -1)))
         missing = reduce_any(isnan(x), axes=(len(shape) - 2, len(shape) - 1))
         return select(and_(isnan(result), not_(missing)), _INF, result)

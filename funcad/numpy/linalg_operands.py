@@ -7,7 +7,8 @@ from typing import Any
 import numpy as np
 from numpy.linalg import LinAlgError
 
-from funcad.ir.aval import dtype_of, is_a, shape_of
+from funcad.host.real_types import is_a
+from funcad.ir.aval import dtype_of, shape_of
 from funcad.ir.place import NAMESPACES
 from funcad.ir.trace import abstract_trace_of
 from funcad.ir.tracer import concrete_value

@@ -7,7 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from funcad.ir.aval import aval_of, is_a, shape_of
+from funcad.host.real_types import is_a
+from funcad.ir.aval import aval_of, shape_of
 from funcad.ir.tracer import Tracer
 from funcad.numpy.axes import array_of, axis_of, expand, move, ravelled
 from funcad.numpy.dispatch import implements, refuse

@@ -9,7 +9,10 @@ from typing import Any
 
 import numpy as np
 
-from funcad.ir.aval import aval_of, is_a, shape_of
+from funcad.api.pickling import Transformed
+from funcad.api.vmap import vmap
+from funcad.host.real_types import is_a
+from funcad.ir.aval import aval_of, shape_of
 from funcad.ir.place import namespace_of
 from funcad.ir.tracer import Tracer, concrete_value, has_value
 from funcad.numpy import indexing
@@ -18,8 +21,6 @@ from funcad.numpy.dispatch import implements, is_traced
 from funcad.numpy.promote import as_array, beside, result_dtype
 from funcad.primitives.conversion import convert
 from funcad.primitives.shape import broadcast_to, reshape
-from funcad.transforms.pickling import Transformed
-from funcad.transforms.vmap import vmap
 
 __all__ = ["vectorize", "apply_along_axis", "apply_over_axes", "unravel_index", "ravel_multi_index"]
 

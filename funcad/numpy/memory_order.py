@@ -1,7 +1,7 @@
 """`order=`: reading a traced value as it lies in memory, and giving it another memory order.
 
 Values do not depend on memory order, except through order="K" and order="A", which read elements as they lie in memory; what
-these would find in plain NumPy is known (transforms/strides.py) or refused, never guessed. A copy in another order has the same
+these would find in plain NumPy is known (unjitted/strides.py) or refused, never guessed. A copy in another order has the same
 values: outside jit and vmap the array behind it is laid out anew; inside, the trace notes how NumPy would lay it out.
 """
 
@@ -16,7 +16,7 @@ from funcad.ir.layout import contiguous, memory_axes, of_copy
 from funcad.ir.tracer import Tracer, concrete_value, with_value
 from funcad.numpy.dispatch import where_am_i
 from funcad.primitives.shape import reshape
-from funcad.transforms.strides import layout_of
+from funcad.unjitted.strides import layout_of
 
 __all__ = ["in_order", "is_fortran", "laid_out", "order_of"]
 

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from funcad.ir.aval import is_a
+from funcad.host.real_types import is_a
 from funcad.ir.place import namespace_of
 from funcad.ir.tracer import Tracer, concrete_value
 from funcad.numpy import elementwise, indexing, joining, linear, reductions, searching, shaping, statistics

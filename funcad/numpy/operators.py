@@ -12,7 +12,8 @@ from typing import Any
 
 import numpy as np
 
-from funcad.ir.aval import aval_of, is_a, shape_of
+from funcad.host.real_types import is_a
+from funcad.ir.aval import aval_of, shape_of
 from funcad.ir.trace import bind
 from funcad.ir.tracer import Tracer, concrete_value
 from funcad.numpy import elementwise, linear, logic

@@ -11,7 +11,8 @@ from typing import Any
 
 import numpy as np
 
-from funcad.ir.aval import dtype_of, is_a, shape_of
+from funcad.host.real_types import is_a
+from funcad.ir.aval import dtype_of, shape_of
 from funcad.numpy.axes import array_of
 from funcad.numpy.calculus import convolve
 from funcad.numpy.dispatch import implements

@@ -13,7 +13,8 @@ from typing import Any
 import numpy as np
 
 from funcad.errors import TracerIntegerConversionError
-from funcad.ir.aval import aval_of, is_a, shape_of
+from funcad.host.real_types import is_a
+from funcad.ir.aval import aval_of, shape_of
 from funcad.ir.place import near
 from funcad.ir.tracer import Tracer, concrete_value
 from funcad.numpy import indexing
@@ -23,10 +24,10 @@ from funcad.numpy.joining import join
 from funcad.numpy.promote import agree, as_array, broadcast, promote_dtype, result_dtype
 from funcad.numpy.reductions import truth
 from funcad.primitives import comparison, sorting
+from funcad.primitives.basic_indexing import take_along
 from funcad.primitives.conversion import convert, stop_gradient
-from funcad.primitives.indexing import take_along
 from funcad.primitives.shape import broadcast_to
-from funcad.transforms.strides import doubt
+from funcad.unjitted.strides import doubt
 
 _NO = np._NoValue
 

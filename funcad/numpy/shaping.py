@@ -20,7 +20,7 @@ from funcad.primitives.conversion import convert
 from funcad.primitives.shape import broadcast_in_dim, full, pad_p, rev, slice_p
 from funcad.primitives.shape import broadcast_to as _broadcast_to
 from funcad.primitives.shape import reshape as _reshape
-from funcad.transforms.strides import doubt
+from funcad.unjitted.strides import doubt
 
 _NO = np._NoValue
 

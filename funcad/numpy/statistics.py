@@ -18,8 +18,8 @@ from funcad.numpy.dispatch import implements, refuse
 from funcad.numpy.reductions import counted, float_of, mean, sum_, truth
 from funcad.numpy.searching import where as _where
 from funcad.primitives import arithmetic, comparison, sorting
+from funcad.primitives.basic_indexing import take_along
 from funcad.primitives.conversion import conj, convert, real
-from funcad.primitives.indexing import take_along
 from funcad.primitives.shape import broadcast_to, full, reshape
 
 _NO = np._NoValue

@@ -16,12 +16,12 @@ import numpy as np
 
 import funcad.numpy as fnp
 from funcad import tree
+from funcad.api.grad import value_and_grad
 from funcad.control.cond import cond
 from funcad.control.while_loop import while_loop
 from funcad.ir.aval import aval_of
 from funcad.optimize.base import ZERO, GradientTransformation, fitted, next_count, positive_sqrt, where
 from funcad.primitives.conversion import convert
-from funcad.transforms.grad import value_and_grad
 
 __all__ = ["lbfgs", "LbfgsState", "value_and_grad_from_state"]
 

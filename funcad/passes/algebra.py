@@ -19,7 +19,8 @@ from typing import Any
 
 import numpy as np
 
-from funcad.ir.aval import Aval, StackAval, is_a
+from funcad.host.real_types import is_a
+from funcad.ir.aval import Aval, StackAval
 from funcad.ir.jaxpr import Equation, Jaxpr, Literal, Var
 from funcad.ir.trace import trace_function
 from funcad.passes.algebra_rules import RULES, names_of

@@ -12,7 +12,8 @@ from typing import Any
 
 import numpy as np
 
-from funcad.ir.aval import StackAval, is_a
+from funcad.host.real_types import is_a
+from funcad.ir.aval import StackAval
 from funcad.ir.jaxpr import Equation, Jaxpr, Literal, equation_has_effects, literal_key
 from funcad.passes.rewrite import Work, rewrite
 

@@ -22,9 +22,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
+from funcad.host.state import state
 from funcad.ir.aval import Aval, StackAval
 from funcad.ir.jaxpr import Equation, Jaxpr, Literal, Var
-from funcad.ir.state import state
 from funcad.ir.trace import trace_function
 from funcad.passes.accumulate import Accumulations
 from funcad.passes.split_up import split_up

@@ -21,7 +21,7 @@ from funcad.passes.contract import contract
 from funcad.passes.cse import cse
 from funcad.passes.dce import dce
 from funcad.passes.fold import fold
-from funcad.passes.forward import forward
+from funcad.passes.forwarding import forward
 from funcad.passes.hoist import hoist
 from funcad.passes.inline import inline
 from funcad.passes.lower import lower

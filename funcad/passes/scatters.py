@@ -14,7 +14,7 @@ from typing import Any
 from funcad.ir.jaxpr import Equation, Jaxpr, Literal, Var
 from funcad.passes.rewrite import Work, rewrite, uses_of
 from funcad.primitives.arithmetic import add_p, neg_p, sub_p
-from funcad.primitives.indexing import (
+from funcad.primitives.basic_indexing import (
     basic_index_p,
     basic_place_p,
     basic_update_p,

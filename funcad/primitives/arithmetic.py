@@ -14,7 +14,8 @@ from typing import Any
 
 import numpy as np
 
-from funcad.ir.aval import Aval, aval_of, dtype_of, is_a
+from funcad.host.real_types import is_a
+from funcad.ir.aval import Aval, aval_of, dtype_of
 from funcad.ir.primitive import is_linear, not_linear
 from funcad.ir.squares import exact_square
 from funcad.ir.tracer import Tracer
@@ -22,7 +23,7 @@ from funcad.primitives import families
 from funcad.primitives.comparison import and_, eq, gt, select, signbit
 from funcad.primitives.conversion import conj, convert, imag, real
 from funcad.primitives.families import REAL, elementwise
-from funcad.primitives.operators import operator_impl, with_ufunc
+from funcad.primitives.python_operators import operator_impl, with_ufunc
 
 neg_p = elementwise(
     "neg",

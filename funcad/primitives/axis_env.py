@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from funcad.errors import UnboundAxisNameError
-from funcad.ir.state import state
+from funcad.host.state import state
 
 __all__ = ["bound", "bound_names", "single", "refuse_groups"]
 

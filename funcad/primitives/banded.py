@@ -14,10 +14,10 @@ from typing import Any
 from funcad.ir.aval import Aval, aval_of, shape_of
 from funcad.ir.primitive import is_linear, not_linear
 from funcad.primitives.arithmetic import add, mul, neg, sub
+from funcad.primitives.basic_indexing import static_slice
 from funcad.primitives.conversion import conj
 from funcad.primitives.families import avals_text, sum_tangents
-from funcad.primitives.indexing import static_slice
-from funcad.primitives.linalg import in_columns, stacked
+from funcad.primitives.linear_systems import in_columns, stacked
 from funcad.primitives.matrices import each, linalg_of
 from funcad.primitives.shape import concatenate, pad, reshape
 

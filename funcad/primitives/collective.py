@@ -20,10 +20,10 @@ import numpy as np
 
 from funcad import tree
 from funcad.errors import UnboundAxisNameError
+from funcad.host.state import state
 from funcad.ir.aval import Aval, aval_of, dtype_of, is_inexact, shape_of
 from funcad.ir.place import near
 from funcad.ir.primitive import Primitive
-from funcad.ir.state import state
 from funcad.ir.tracer import Tracer
 from funcad.primitives.arithmetic import add, div, mul
 from funcad.primitives.axis_env import bound, bound_names, refuse_groups, single

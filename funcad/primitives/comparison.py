@@ -13,13 +13,14 @@ from typing import Any
 
 import numpy as np
 
-from funcad.ir.aval import Aval, LiteralAval, is_a
+from funcad.host.real_types import is_a
+from funcad.ir.aval import Aval, LiteralAval
 from funcad.ir.layout import keep
 from funcad.ir.primitive import Primitive, is_linear
 from funcad.primitives import families
 from funcad.primitives.device_elements import logical
 from funcad.primitives.families import BOOL, align_batched, avals_text, elementwise
-from funcad.primitives.operators import operator_impl, with_ufunc
+from funcad.primitives.python_operators import operator_impl, with_ufunc
 
 
 def _comparison(name: str, python: Any, ufunc: np.ufunc, emit: Any, commutes: str | None = None) -> Primitive:

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from funcad.ir.aval import is_a
+from funcad.host.real_types import is_a
 
 __all__ = [
     "remainder",

@@ -17,11 +17,11 @@ import numpy as np
 from funcad.ir.aval import Aval, dtype_of, shape_of
 from funcad.ir.primitive import Primitive
 from funcad.primitives.arithmetic import abs_, add, div, mul, neg, sub
+from funcad.primitives.basic_indexing import take_along
 from funcad.primitives.comparison import eq, select
 from funcad.primitives.conversion import complex_dtype, conj, convert, imag, make_complex, real
 from funcad.primitives.families import REAL
-from funcad.primitives.indexing import take_along
-from funcad.primitives.linalg import (
+from funcad.primitives.linear_systems import (
     hermitian_part,
     in_columns,
     in_rows,

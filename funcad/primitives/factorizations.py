@@ -18,14 +18,14 @@ import numpy as np
 from funcad.errors import MissingRuleError
 from funcad.ir.aval import Aval, dtype_of, shape_of
 from funcad.ir.primitive import is_linear, not_linear
-from funcad.primitives import linalg
+from funcad.primitives import linear_systems
 from funcad.primitives.arithmetic import add, div, mul, neg, sub
+from funcad.primitives.basic_indexing import take_along
 from funcad.primitives.comparison import eq, isnan, select
 from funcad.primitives.conversion import conj, convert, real, stop_gradient
 from funcad.primitives.eigen import columns, svd
 from funcad.primitives.families import REAL
-from funcad.primitives.indexing import take_along
-from funcad.primitives.linalg import (
+from funcad.primitives.linear_systems import (
     hermitian_part,
     in_columns,
     in_rows,
@@ -109,10 +109,10 @@ def _completion(first: Any, rest: Any, dq: Any, out_of: Any) -> Any:
     m, k = shape_of(first)[-2:]
     top, below = rows(first, 0, k), rows(first, k, m)
     reflected = one_minus_p(top)
-    probe = isnan(linalg.inv(stop_gradient(reflected), strict=False))
+    probe = isnan(linear_systems.inv(stop_gradient(reflected), strict=False))
     missing = reduce_any(probe, axes=last_two(probe))
     safe = select(per_matrix(missing, shape_of(top)), unit_lower_p(reflected), reflected)
-    inverse = mH(linalg.inv(safe))
+    inverse = mH(linear_systems.inv(safe))
     w = mm(inverse, mH(below))
     dw = mm(inverse, add(mH(rows(dq, k, m)), mm(mH(rows(dq, 0, k)), w)))
     exact = sub(mm(one_minus_p(first), dw), mm(dq, w))
@@ -305,7 +305,7 @@ def solve(a: Any, b: Any) -> Any:
     """As `linalg.solve`, with one factorization for the value and all derivatives if the matrices are large and few."""
     *batch, n, _ = shape_of(a)
     if n < _LARGE or math.prod(batch) > _MANY:
-        return linalg.solve(a, b)
+        return linear_systems.solve(a, b)
     dtype = dtype_of(a)
     double = np.promote_types(dtype, np.float64)  # as NumPy, which solves in double precision
     wide = convert(a, double)

@@ -12,7 +12,8 @@ from typing import Any
 
 import numpy as np
 
-from funcad.ir.aval import Aval, LiteralAval, is_a, shape_of
+from funcad.host.real_types import is_a
+from funcad.ir.aval import Aval, LiteralAval, shape_of
 from funcad.ir.layout import keep
 from funcad.ir.primitive import Primitive
 from funcad.ir.squares import moved_square
@@ -205,7 +206,7 @@ def structural(
     """A primitive that is linear in its one array operand: its jvp is itself.
 
     `transpose(ct, aval, **params)` gives the operand's cotangent; `batch(size, x, **params)` the batched result; `reach`, if
-    elements only move or add up, says so (transforms/masks.py).
+    elements only move or add up, says so (masks/masks.py).
     """
 
     def jvp(tangents: Sequence[Any], out: Any, x: Any, **params: Any) -> Any:

@@ -21,7 +21,7 @@ from funcad.ir.primitive import Primitive
 from funcad.primitives.arithmetic import add, neg
 from funcad.primitives.convolution import conv
 from funcad.primitives.families import avals_text, structural
-from funcad.primitives.fft import weighted
+from funcad.primitives.fourier import weighted
 from funcad.primitives.shape import broadcast_leading, reshape, rev, transpose
 
 __all__ = ["all_pole", "all_pole_p", "spline_filter", "spline_filter_p", "causal"]

@@ -19,10 +19,10 @@ import numpy as np
 from funcad.ir.aval import Aval, shape_of
 from funcad.ir.primitive import Primitive, is_linear, not_linear
 from funcad.primitives.arithmetic import add, neg, sub
+from funcad.primitives.basic_indexing import static_slice
 from funcad.primitives.contraction import matmul
 from funcad.primitives.families import avals_text, native_order, sum_tangents
-from funcad.primitives.indexing import static_slice
-from funcad.primitives.linalg import mH, mT, of_finite, solve, square_aval, stacked
+from funcad.primitives.linear_systems import mH, mT, of_finite, solve, square_aval, stacked
 from funcad.primitives.matrices import each, finite_only, linalg_of, placed
 
 __all__ = [

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from funcad.ir.aval import shape_of
-from funcad.primitives.linalg import missing_on_device, scipy_linalg
+from funcad.primitives.linear_systems import missing_on_device, scipy_linalg
 from funcad.primitives.shape import pad
 
 __all__ = ["linalg_of", "each", "finite_only", "placed"]

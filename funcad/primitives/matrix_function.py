@@ -26,7 +26,7 @@ from funcad.primitives.comparison import eq, gt, lt, or_, select
 from funcad.primitives.conversion import convert, stop_gradient
 from funcad.primitives.eigen import eigh
 from funcad.primitives.families import REAL, sum_tangents
-from funcad.primitives.linalg import hermitian_part, mT, stacked
+from funcad.primitives.linear_systems import hermitian_part, mT, stacked
 from funcad.primitives.shape import broadcast_in_dim
 
 __all__ = ["spectral_p", "symmetric_function", "divided_differences"]

@@ -7,7 +7,8 @@ from typing import Any
 import numpy as np
 
 from funcad.errors import PlacementError
-from funcad.ir.aval import Aval, is_a
+from funcad.host.real_types import is_a
+from funcad.ir.aval import Aval
 from funcad.ir.place import NAMESPACES, namespace_of
 from funcad.ir.primitive import Primitive
 from funcad.ir.tracer import Tracer, concrete_value

@@ -24,9 +24,9 @@ from funcad.ir.aval import Aval
 from funcad.ir.primitive import Primitive
 from funcad.primitives import transcendental
 from funcad.primitives.arithmetic import add, div, mul, sub
-from funcad.primitives.bits import draw_p, finished, hash_words, threefry
 from funcad.primitives.comparison import lt, select
 from funcad.primitives.families import native_order
+from funcad.primitives.random_bits import draw_p, finished, hash_words, threefry
 from funcad.primitives.shape import broadcast_leading
 from funcad.primitives.special_gamma import digamma
 from funcad.primitives.special_incomplete import random_gamma_grad

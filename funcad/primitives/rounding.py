@@ -12,7 +12,7 @@ from funcad.primitives import device_elements
 from funcad.primitives.arithmetic import div, mul, neg, sub
 from funcad.primitives.conversion import convert
 from funcad.primitives.families import elementwise
-from funcad.primitives.operators import operator_impl, with_ufunc
+from funcad.primitives.python_operators import operator_impl, with_ufunc
 
 floor_divide_p = elementwise(
     "floor_divide",

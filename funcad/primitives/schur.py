@@ -18,7 +18,7 @@ from funcad.ir.aval import Aval, shape_of
 from funcad.primitives.arithmetic import add, sub
 from funcad.primitives.comparison import select
 from funcad.primitives.eigen import differences
-from funcad.primitives.linalg import mH, mm, square_aval, stacked, triangle
+from funcad.primitives.linear_systems import mH, mm, square_aval, stacked, triangle
 from funcad.primitives.matrices import linalg_of
 from funcad.primitives.reduction import reduce_sum
 from funcad.primitives.shape import broadcast_to

@@ -11,7 +11,8 @@ from typing import Any
 
 import numpy as np
 
-from funcad.ir.aval import dtype_of, is_a
+from funcad.host.real_types import is_a
+from funcad.ir.aval import dtype_of
 from funcad.primitives import device_elements
 from funcad.primitives.arithmetic import abs_, add, div, mul, neg, sqrt, square, sub
 from funcad.primitives.comparison import eq, gt, lt, select

@@ -17,7 +17,7 @@ from funcad.ir.primitive import is_linear, not_linear
 from funcad.primitives.arithmetic import add, neg
 from funcad.primitives.conversion import convert
 from funcad.primitives.families import elementwise, sum_tangents
-from funcad.primitives.linalg import in_rows, mm, mT, stacked
+from funcad.primitives.linear_systems import in_rows, mm, mT, stacked
 
 
 def _careful_mul_impl(xp: Any, x: Any, y: Any) -> Any:

@@ -13,7 +13,8 @@ from typing import Any
 
 import numpy as np
 
-from funcad.ir.aval import dtype_of, is_a
+from funcad.host.real_types import is_a
+from funcad.ir.aval import dtype_of
 from funcad.ir.primitive import is_linear
 from funcad.primitives import arithmetic, device_elements
 from funcad.primitives.arithmetic import abs_, add, div, hypot, mul, neg, sqrt, square, sub

@@ -18,7 +18,7 @@ from funcad.ir.primitive import is_linear, not_linear
 from funcad.primitives.arithmetic import neg, sub
 from funcad.primitives.contraction import matmul, permute
 from funcad.primitives.families import avals_text
-from funcad.primitives.linalg import mT, square_aval, stacked, triangle
+from funcad.primitives.linear_systems import mT, square_aval, stacked, triangle
 from funcad.primitives.matrices import each, linalg_of
 from funcad.primitives.shape import reshape
 

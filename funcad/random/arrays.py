@@ -11,12 +11,12 @@ import numpy as np
 from funcad.ir.aval import dtype_of, shape_of
 from funcad.ir.tracer import Tracer
 from funcad.numpy.axes import axis_of, shape_argument
-from funcad.primitives.bits import draw
+from funcad.primitives.random_bits import draw
 from funcad.primitives.rejection import shuffled
 from funcad.primitives.sorting import top_k
 from funcad.random.basic import normal, randint, uniform
 from funcad.random.continuous import gumbel
-from funcad.random.operands import check_key, float_dtype, inexact_dtype, parameters, together
+from funcad.random.draw_operands import check_key, float_dtype, inexact_dtype, parameters, together
 
 __all__ = ["choice", "multivariate_normal", "orthogonal", "permutation"]
 

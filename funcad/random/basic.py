@@ -10,12 +10,12 @@ import numpy as np
 from funcad.ir.aval import dtype_of, native_dtype
 from funcad.ir.tracer import Tracer
 from funcad.numpy.axes import shape_argument
-from funcad.primitives.bits import draw
 from funcad.primitives.conversion import convert, make_complex, stop_gradient
 from funcad.primitives.erf_inverse import erf_inverse
+from funcad.primitives.random_bits import draw
 from funcad.primitives.special import erf
+from funcad.random.draw_operands import check_key, float_dtype, parameters, shape_of_draw, together
 from funcad.random.keys import split
-from funcad.random.operands import check_key, float_dtype, parameters, shape_of_draw, together
 
 __all__ = ["bernoulli", "bits", "normal", "rademacher", "randint", "truncated_normal", "uniform"]
 

@@ -11,10 +11,10 @@ from typing import Any
 import numpy as np
 
 from funcad.numpy.axes import shape_argument
-from funcad.primitives.bits import draw
+from funcad.primitives.random_bits import draw
 from funcad.random.basic import normal, rademacher, uniform
+from funcad.random.draw_operands import check_key, float_dtype, parameters, shape_of_draw
 from funcad.random.keys import split
-from funcad.random.operands import check_key, float_dtype, parameters, shape_of_draw
 
 __all__ = [
     "cauchy",

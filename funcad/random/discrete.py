@@ -16,8 +16,8 @@ from funcad.primitives.rejection import binomial_draw, poisson_draw
 from funcad.primitives.sorting import top_k
 from funcad.random.basic import uniform
 from funcad.random.continuous import gumbel
+from funcad.random.draw_operands import check_key, inexact_dtype, parameters, shape_of_draw, together
 from funcad.random.keys import split
-from funcad.random.operands import check_key, inexact_dtype, parameters, shape_of_draw, together
 
 __all__ = ["binomial", "categorical", "geometric", "multinomial", "poisson"]
 

@@ -15,12 +15,12 @@ from funcad.ir.aval import shape_of
 from funcad.ir.tracer import Tracer
 from funcad.numpy.axes import shape_argument
 from funcad.primitives.activation import softmax
-from funcad.primitives.bits import draw
+from funcad.primitives.random_bits import draw
 from funcad.primitives.rejection import gamma_draw
 from funcad.random.basic import rademacher
 from funcad.random.continuous import exponential
+from funcad.random.draw_operands import check_key, float_dtype, parameters, shape_of_draw
 from funcad.random.keys import split
-from funcad.random.operands import check_key, float_dtype, parameters, shape_of_draw
 
 __all__ = ["ball", "beta", "chisquare", "dirichlet", "f", "gamma", "generalized_normal", "loggamma", "t"]
 

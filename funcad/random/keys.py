@@ -14,9 +14,9 @@ from funcad.ir.aval import aval_of, shape_of
 from funcad.ir.tracer import Tracer
 from funcad.numpy.axes import shape_argument
 from funcad.numpy.creation import library
-from funcad.primitives.bits import draw, fold
 from funcad.primitives.conversion import convert
-from funcad.random.operands import check_key
+from funcad.primitives.random_bits import draw, fold
+from funcad.random.draw_operands import check_key
 
 __all__ = ["PRNGKey", "clone", "fold_in", "key", "key_data", "key_dtype", "key_impl", "split", "wrap_key_data"]
 

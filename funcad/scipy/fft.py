@@ -10,12 +10,13 @@ from typing import Any
 
 import numpy as np
 
-from funcad.ir.aval import dtype_of, is_a, shape_of
+from funcad.host.real_types import is_a
+from funcad.ir.aval import dtype_of, shape_of
 from funcad.numpy import fft as _numpy
 from funcad.numpy.axes import axes_of
 from funcad.numpy.fft import complex_n, floating, irfft_n, norm_of, one_axis, real_operand, resized, rfft_n
 from funcad.primitives.conversion import conj, convert
-from funcad.primitives.fft import SWAPPED, trigonometric
+from funcad.primitives.fourier import SWAPPED, trigonometric
 from funcad.scipy.door import absent, implements
 
 __all__ = [

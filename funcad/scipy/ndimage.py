@@ -14,7 +14,8 @@ from typing import Any
 
 import numpy as np
 
-from funcad.ir.aval import dtype_of, is_a, shape_of
+from funcad.host.real_types import is_a
+from funcad.ir.aval import dtype_of, shape_of
 from funcad.ir.tracer import Tracer
 from funcad.numpy.axes import array_of, axis_of, move
 from funcad.numpy.promote import promote_dtype, result_dtype

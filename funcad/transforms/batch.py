@@ -13,11 +13,11 @@ from collections.abc import Sequence
 from typing import Any
 
 from funcad.errors import MissingRuleError
+from funcad.host.state import state
+from funcad.host.user_warnings import enter, unhush
 from funcad.ir.aval import aval_of
 from funcad.ir.interpret import Environment, note_source
 from funcad.ir.jaxpr import Jaxpr, Literal, equation_axis_names, reads_numbers
-from funcad.ir.quiet import enter, unhush
-from funcad.ir.state import state
 from funcad.ir.trace import bind, home_of, trace_function
 from funcad.primitives.stack import lead
 

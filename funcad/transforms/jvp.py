@@ -14,13 +14,13 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from funcad.errors import MissingRuleError
+from funcad.host.state import state
+from funcad.host.user_warnings import hush, unhush
 from funcad.ir.aval import Aval, aval_of, is_inexact
 from funcad.ir.interpret import Environment, note_source
 from funcad.ir.jaxpr import Jaxpr, Literal, reads_numbers
-from funcad.ir.quiet import hush, unhush
-from funcad.ir.state import state
 from funcad.ir.trace import bind, home_of, trace_function
-from funcad.transforms.masked_rules import apart_of, cleaned, joined, masked_rule, rule_of, whole_mask_of, with_mask
+from funcad.masks.masked_rules import apart_of, cleaned, joined, masked_rule, rule_of, whole_mask_of, with_mask
 
 __all__ = ["jvp_step", "no_rule", "jvp_eval", "jvp_jaxpr", "masked_jvp"]
 

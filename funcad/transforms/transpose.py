@@ -20,16 +20,15 @@ from typing import Any
 import numpy as np
 
 from funcad.errors import MissingRuleError
+from funcad.host.state import state
+from funcad.host.user_warnings import hush, unhush
 from funcad.ir.aval import Aval, StackAval, shape_of
 from funcad.ir.interpret import note_source
 from funcad.ir.jaxpr import Jaxpr, Literal, Var
 from funcad.ir.primitive import is_linear, not_linear
 from funcad.ir.prune import prune
-from funcad.ir.quiet import hush, unhush
-from funcad.ir.state import state
 from funcad.ir.trace import bind, trace_function
-from funcad.primitives.stack import add_values, zero_value
-from funcad.transforms.masks import (
+from funcad.masks.masks import (
     CALM,
     EVERY,
     WHOLE,
@@ -44,6 +43,7 @@ from funcad.transforms.masks import (
     needed,
     transposed,
 )
+from funcad.primitives.stack import add_values, zero_value
 
 __all__ = ["transpose_eval", "transpose_jaxpr", "known_jaxpr", "linear_outputs"]
 __all__ += ["masked_transpose", "masked_transpose_jaxpr", "needs_of"]

@@ -1,11 +1,11 @@
-"""Fourier, cosine and sine transforms: funcad/primitives/fft.py."""
+"""Fourier, cosine and sine transforms: funcad/primitives/fourier.py."""
 
 from __future__ import annotations
 
 import numpy as np
 import scipy.fft
 
-from funcad.primitives import fft as f
+from funcad.primitives import fourier as f
 from tests.specs import spec
 
 

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from funcad.primitives import indexing as ix
+from funcad.primitives import basic_indexing as ix
 from funcad.primitives import scatter as sc
 from tests.specs import spec
 

@@ -7,7 +7,7 @@ import scipy.linalg
 
 from funcad.primitives import eigen as e
 from funcad.primitives import factorizations as f
-from funcad.primitives import linalg as la
+from funcad.primitives import linear_systems as la
 from funcad.primitives import matrix_function as mf
 from funcad.primitives import spectral as sp
 from funcad.primitives.conversion import stop_gradient

@@ -4,7 +4,7 @@ import numpy as np
 import scipy.linalg
 
 from funcad.primitives import banded, frechet, schur, triangular
-from funcad.primitives.linalg import triangle
+from funcad.primitives.linear_systems import triangle
 from tests.specs import spec
 
 

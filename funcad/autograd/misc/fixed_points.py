@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 
 from funcad import tree
+from funcad.api.vjp import vjp
 from funcad.autograd.extend import defvjp, primitive
 from funcad.control.while_loop import while_loop
 from funcad.ir.aval import aval_of
-from funcad.transforms.vjp import vjp
 
 __all__ = ["fixed_point"]
 

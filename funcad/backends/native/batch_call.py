@@ -14,8 +14,8 @@ import numpy as np
 
 from funcad.backends.buffers import LARGE, empty
 from funcad.backends.native import ir, target, threads, wrapper
-from funcad.backends.native.batch import BatchLoop, lanes_for
-from funcad.backends.native.operands import readable
+from funcad.backends.native.batch_kernels import BatchLoop, lanes_for
+from funcad.backends.native.kernel_operands import readable
 from funcad.backends.native.program_cost import instructions
 from funcad.backends.native.wrapper import Given, Wanted
 from funcad.ir.jaxpr import Jaxpr

@@ -20,7 +20,7 @@ from pathlib import Path
 
 from funcad.backends.interpreter import compiling
 from funcad.configuration import config
-from funcad.ir.forks import held_over_forks
+from funcad.host.forks import held_over_forks
 
 __all__ = ["load", "store", "describe", "folder", "LIMIT"]
 

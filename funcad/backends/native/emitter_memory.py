@@ -16,7 +16,7 @@ import numpy as np
 
 from funcad.backends.native import ir
 from funcad.backends.native.unsupported import Unsupported
-from funcad.ir.aval import is_a
+from funcad.host.real_types import is_a
 
 __all__ = ["Lane", "Memory", "float_text"]
 

@@ -28,9 +28,9 @@ import numpy as np
 from funcad.backends.buffers import LARGE, empty
 from funcad.backends.native import ir, target, threads, wrapper
 from funcad.backends.native.batch_call import Batch
-from funcad.backends.native.elementwise import Group, analyse, emit_elementwise, emit_total
+from funcad.backends.native.element_kernels import Group, analyse, emit_elementwise, emit_total
 from funcad.backends.native.emitter import Emitter
-from funcad.backends.native.operands import aligned, last_cache, readable
+from funcad.backends.native.kernel_operands import aligned, last_cache, readable
 from funcad.backends.native.program_cost import instructions
 from funcad.backends.native.rows_call import Rows
 from funcad.backends.native.unsupported import Unsupported

@@ -21,7 +21,7 @@ from typing import Any
 import numpy as np
 
 from funcad.backends.interpreter import program_of
-from funcad.backends.native import loops, program_rules, wrapper
+from funcad.backends.native import llvm_loops, program_rules, wrapper
 from funcad.backends.native.gemm import compiled_product
 from funcad.backends.native.ir import Function, Module
 from funcad.backends.native.program_build import Build
@@ -235,7 +235,7 @@ def _written(jaxpr: Jaxpr, given: Sequence[Given], wanted: Sequence[Wanted]) -> 
     outputs = dict(zip(jaxpr.outputs, region.run()))
     for o, view in results.items():
         value = outputs[o]
-        if not loops.same_place(value, view):
+        if not llvm_loops.same_place(value, view):
             build.copy(value, view)
     f.do("ret i32 0")
     module.add(f)

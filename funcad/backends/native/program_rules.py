@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from funcad.backends.native import gemm, program_moves, program_reduce
-from funcad.backends.native.batch import BatchLoop, lanes_for
+from funcad.backends.native.batch_kernels import BatchLoop, lanes_for
 from funcad.backends.native.emitter import FOLDS, Lane
 from funcad.backends.native.program_region import Region, rule
 from funcad.backends.native.program_values import Splat, View, indexed, reshaped, spread, transposed

@@ -114,7 +114,7 @@ def transposed(x: Any, perm: Sequence[int]) -> Any:
 
 
 def indexed(x: Any, index: Sequence[Any]) -> Any:
-    """x at a canonical basic index (see primitives/indexing.py)."""
+    """x at a canonical basic index (see primitives/basic_indexing.py)."""
     shape, strides, offset, axis = [], [], 0, 0
     for entry in index:
         if entry is None:

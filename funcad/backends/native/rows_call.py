@@ -16,7 +16,7 @@ import numpy as np
 
 from funcad.backends.buffers import LARGE, empty
 from funcad.backends.native import ir, target, threads, wrapper
-from funcad.backends.native.operands import ALIGN, aligned, last_cache, readable
+from funcad.backends.native.kernel_operands import ALIGN, aligned, last_cache, readable
 from funcad.backends.native.rows import STRIDES, plan_rows, result_order, rows_kernel, sizes_of
 from funcad.backends.native.rows_plan import RowPlan
 from funcad.backends.native.wrapper import Given, Wanted

@@ -30,7 +30,7 @@ from funcad.backends.interpreter import compiling
 from funcad.backends.native import cache
 from funcad.backends.native.object_file import is_object
 from funcad.backends.native.signals import signals_held
-from funcad.ir.forks import held_over_forks
+from funcad.host.forks import held_over_forks
 
 __all__ = [
     "Host", "Compiled", "CompilationError", "host", "lanes_of", "available", "why_not", "report", "compile_module", "probes"

@@ -5,10 +5,10 @@ equations.
 """
 
 from funcad.scipy.door import absent as _absent
-from funcad.scipy.integrate.functions import fixed_quad as fixed_quad
-from funcad.scipy.integrate.functions import quad as quad
 from funcad.scipy.integrate.ode import odeint as odeint
 from funcad.scipy.integrate.ode import solve_ivp as solve_ivp
+from funcad.scipy.integrate.quadrature import fixed_quad as fixed_quad
+from funcad.scipy.integrate.quadrature import quad as quad
 from funcad.scipy.integrate.samples import cumulative_simpson as cumulative_simpson
 from funcad.scipy.integrate.samples import cumulative_trapezoid as cumulative_trapezoid
 from funcad.scipy.integrate.samples import romb as romb

@@ -15,9 +15,12 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from funcad import tree
+from funcad.api.forward import jvp
+from funcad.api.vjp import vjp
+from funcad.api.vmap import vmap
 from funcad.control.closure import closure_convert
-from funcad.control.custom_vjp import custom_vjp
 from funcad.control.scan import scan
+from funcad.custom.custom_vjp import custom_vjp
 from funcad.ir.aval import aval_of, dtype_of, is_inexact, shape_of
 from funcad.ir.place import namespace_of
 from funcad.ir.tracer import Tracer, concrete_value
@@ -25,10 +28,7 @@ from funcad.numpy.axes import array_of
 from funcad.primitives.conversion import convert, real, stop_gradient
 from funcad.primitives.shape import reshape
 from funcad.scipy.door import scipy_function
-from funcad.scipy.integrate.runge_kutta import RK23, RK45, Options, solve
-from funcad.transforms.forward import jvp
-from funcad.transforms.vjp import vjp
-from funcad.transforms.vmap import vmap
+from funcad.scipy.integrate.runge_kutta_solvers import RK23, RK45, Options, solve
 
 __all__ = ["odeint", "solve_ivp", "OdeSolution"]
 

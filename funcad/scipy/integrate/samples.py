@@ -6,7 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from funcad.ir.aval import dtype_of, is_a, shape_of
+from funcad.host.real_types import is_a
+from funcad.ir.aval import dtype_of, shape_of
 from funcad.numpy import calculus
 from funcad.numpy.axes import array_of, axis_of, move
 from funcad.numpy.fft import floating

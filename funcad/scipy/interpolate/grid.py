@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 
 import funcad.numpy as fnp
-from funcad.ir.aval import dtype_of, is_a, shape_of
+from funcad.host.real_types import is_a
+from funcad.ir.aval import dtype_of, shape_of
 from funcad.numpy.axes import array_of, axis_of, move
 from funcad.numpy.fft import floating
 from funcad.numpy.indexing import getitem

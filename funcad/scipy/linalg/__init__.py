@@ -4,7 +4,7 @@ Stacks of matrices (leading axes) are allowed everywhere when traced. `solving`,
 `special_matrices` hold the functions.
 """
 
-from funcad.numpy.matrix_function import funm_sym as funm_sym
+from funcad.numpy.funm import funm_sym as funm_sym
 from funcad.scipy.door import absent as _absent
 from funcad.scipy.linalg.decompositions import eig as eig
 from funcad.scipy.linalg.decompositions import eigh as eigh
@@ -23,20 +23,20 @@ from funcad.scipy.linalg.decompositions import rq as rq
 from funcad.scipy.linalg.decompositions import schur as schur
 from funcad.scipy.linalg.decompositions import svd as svd
 from funcad.scipy.linalg.decompositions import svdvals as svdvals
-from funcad.scipy.linalg.functions import coshm as coshm
-from funcad.scipy.linalg.functions import cosm as cosm
-from funcad.scipy.linalg.functions import expm as expm
-from funcad.scipy.linalg.functions import expm_frechet as expm_frechet
-from funcad.scipy.linalg.functions import logm as logm
-from funcad.scipy.linalg.functions import sinhm as sinhm
-from funcad.scipy.linalg.functions import sinm as sinm
-from funcad.scipy.linalg.functions import solve_continuous_lyapunov as solve_continuous_lyapunov
-from funcad.scipy.linalg.functions import solve_discrete_lyapunov as solve_discrete_lyapunov
-from funcad.scipy.linalg.functions import solve_lyapunov as solve_lyapunov
-from funcad.scipy.linalg.functions import solve_sylvester as solve_sylvester
-from funcad.scipy.linalg.functions import sqrtm as sqrtm
-from funcad.scipy.linalg.functions import tanhm as tanhm
-from funcad.scipy.linalg.functions import tanm as tanm
+from funcad.scipy.linalg.matrix_equations import coshm as coshm
+from funcad.scipy.linalg.matrix_equations import cosm as cosm
+from funcad.scipy.linalg.matrix_equations import expm as expm
+from funcad.scipy.linalg.matrix_equations import expm_frechet as expm_frechet
+from funcad.scipy.linalg.matrix_equations import logm as logm
+from funcad.scipy.linalg.matrix_equations import sinhm as sinhm
+from funcad.scipy.linalg.matrix_equations import sinm as sinm
+from funcad.scipy.linalg.matrix_equations import solve_continuous_lyapunov as solve_continuous_lyapunov
+from funcad.scipy.linalg.matrix_equations import solve_discrete_lyapunov as solve_discrete_lyapunov
+from funcad.scipy.linalg.matrix_equations import solve_lyapunov as solve_lyapunov
+from funcad.scipy.linalg.matrix_equations import solve_sylvester as solve_sylvester
+from funcad.scipy.linalg.matrix_equations import sqrtm as sqrtm
+from funcad.scipy.linalg.matrix_equations import tanhm as tanhm
+from funcad.scipy.linalg.matrix_equations import tanm as tanm
 from funcad.scipy.linalg.solving import cho_factor as cho_factor
 from funcad.scipy.linalg.solving import cho_solve as cho_solve
 from funcad.scipy.linalg.solving import cholesky as cholesky

@@ -12,19 +12,19 @@ from typing import Any
 import numpy as np
 
 from funcad.ir.aval import dtype_of, shape_of
-from funcad.primitives import eigen, linalg
+from funcad.primitives import eigen, linear_systems
 from funcad.primitives.arithmetic import add, mul
+from funcad.primitives.basic_indexing import static_slice
 from funcad.primitives.conversion import complex_dtype, convert
 from funcad.primitives.factorizations import columns, nuclear_norm
 from funcad.primitives.factorizations import qr as qr_factors
 from funcad.primitives.frechet import polar_unitary
-from funcad.primitives.indexing import static_slice
-from funcad.primitives.linalg import hermitian_part, mH, mm, mT
+from funcad.primitives.linear_systems import hermitian_part, mH, mm, mT
 from funcad.primitives.schur import schur as schur_form
 from funcad.primitives.shape import broadcast_to, pad, reshape, rev
 from funcad.primitives.triangular import triangular_solve
 from funcad.scipy.door import implements
-from funcad.scipy.linalg.operands import check_square, identity, inexact, is_complex, stacks, symmetric, unsupported
+from funcad.scipy.linalg.matrix_operands import check_square, identity, inexact, is_complex, stacks, symmetric, unsupported
 
 
 def _adjoint(a: Any) -> Any:
@@ -64,7 +64,7 @@ def _generalized(name: str, a: Any, b: Any, lower: bool, kind: int) -> tuple[Any
     if kind not in (1, 2, 3):
         raise ValueError(f'"type" keyword only accepts 1, 2, and 3; got {kind!r}')
     a, b = stacks(a, b)
-    factor = linalg.cholesky(b if lower else _adjoint(b))
+    factor = linear_systems.cholesky(b if lower else _adjoint(b))
     a = symmetric(a, lower)
     if kind > 1:
         w, y = eigen.eigh(mm(_adjoint(factor), mm(a, factor)))

@@ -12,21 +12,21 @@ import numpy as np
 from funcad.ir.aval import dtype_of, shape_of
 from funcad.ir.trace import by_reference
 from funcad.numpy.axes import array_of
-from funcad.primitives import linalg
+from funcad.primitives import linear_systems
 from funcad.primitives.arithmetic import div
 from funcad.primitives.banded import banded_solve, hermitian_band
+from funcad.primitives.basic_indexing import take_along
 from funcad.primitives.comparison import select
 from funcad.primitives.conversion import convert
 from funcad.primitives.factorizations import columns, rows, unit_lower_p
 from funcad.primitives.factorizations import lu as lu_factors
-from funcad.primitives.indexing import take_along
-from funcad.primitives.linalg import in_columns, mH, mT, triangle
+from funcad.primitives.linear_systems import in_columns, mH, mT, triangle
 from funcad.primitives.reduction import reduce_sum
 from funcad.primitives.shape import broadcast_in_dim, broadcast_to, concatenate, reshape
 from funcad.primitives.sorting import argsort
 from funcad.primitives.triangular import pivot_permutation, triangular_solve
 from funcad.scipy.door import implements
-from funcad.scipy.linalg.operands import (
+from funcad.scipy.linalg.matrix_operands import (
     as_given,
     check_square,
     conjugated,
@@ -98,7 +98,7 @@ def cholesky(a: Any, lower: bool = False, overwrite_a: bool = False, check_finit
     """
     (a,) = inexact(a)
     check_square("cholesky", a)
-    return linalg.cholesky(a) if lower else _adjoint(linalg.cholesky(_adjoint(a)))
+    return linear_systems.cholesky(a) if lower else _adjoint(linear_systems.cholesky(_adjoint(a)))
 
 
 @implements("linalg.cho_factor", lift=True)
@@ -112,7 +112,7 @@ def cho_factor(a: Any, lower: bool = False, overwrite_a: bool = False, check_fin
     """
     (a,) = inexact(a)
     check_square("cho_factor", a)
-    return linalg.cholesky(a) if lower else _adjoint(linalg.cholesky(_adjoint(a))), lower
+    return linear_systems.cholesky(a) if lower else _adjoint(linear_systems.cholesky(_adjoint(a))), lower
 
 
 def _by_cholesky(c: Any, b: Any, lower: bool) -> Any:
@@ -281,10 +281,10 @@ def _solved(a: Any, b: Any, kind: str, lower: bool, transposed: bool) -> Any:
     if transposed:
         a = mT(a)
     if kind == "positive":
-        return _by_cholesky(linalg.cholesky(a), b, True)
+        return _by_cholesky(linear_systems.cholesky(a), b, True)
     if kind == "tridiagonal":
         return banded_solve(_three_diagonals(a), b, lower=1, upper=1)
-    return linalg.solve(a, b)
+    return linear_systems.solve(a, b)
 
 
 def _three_diagonals(a: Any) -> Any:
@@ -307,7 +307,7 @@ def inv(
     (a,) = inexact(a)
     check_square("inv", a)
     if kind == "general":
-        return linalg.inv(a)
+        return linear_systems.inv(a)
     return _solved(a, identity(a), kind, bool(lower), False)
 
 
@@ -322,7 +322,7 @@ def det(a: Any, overwrite_a: bool = False, check_finite: bool = True) -> Any:
     """
     (a,) = double(a)
     check_square("det", a)
-    return linalg.det(a)
+    return linear_systems.det(a)
 
 
 # -- bands, Toeplitz, circulant
@@ -384,7 +384,7 @@ def solve_toeplitz(c_or_cr: Any, b: Any, check_finite: bool = True) -> Any:
     *parts, b = by_reference(given, given)
     a, b = double(toeplitz(*parts), b)
     a, b, vector = system("solve_toeplitz", a, b)
-    return as_given(linalg.solve(a, b), vector)
+    return as_given(linear_systems.solve(a, b), vector)
 
 
 @implements("linalg.solve_circulant", lift=True)
@@ -402,6 +402,6 @@ def solve_circulant(
     if len(shape_of(a)) != 2 or (caxis, baxis, outaxis) not in ((-1, 0, 0), (0, 0, 0)):
         raise TypeError("scipy.linalg.solve_circulant of traced values takes 1-D c and solves along axis 0 of b")
     a, b, vector = system("solve_circulant", a, b)
-    return as_given(linalg.solve(a, b), vector)
+    return as_given(linear_systems.solve(a, b), vector)
 
 

@@ -11,13 +11,13 @@ from funcad.ir.aval import shape_of
 from funcad.numpy.axes import array_of
 from funcad.numpy.promote import promote_dtype, result_dtype
 from funcad.primitives.arithmetic import abs_, div, mul, neg, sub
+from funcad.primitives.basic_indexing import static_slice
 from funcad.primitives.conversion import conj
-from funcad.primitives.indexing import static_slice
 from funcad.primitives.matrices import placed
 from funcad.primitives.scatter import gather
 from funcad.primitives.shape import broadcast_to, concatenate, pad, reshape, rev
 from funcad.scipy.door import implements, scipy_function
-from funcad.scipy.linalg.operands import constant, identity
+from funcad.scipy.linalg.matrix_operands import constant, identity
 
 
 def _common(*arrays: Any) -> list[Any]:

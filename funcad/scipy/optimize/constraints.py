@@ -19,7 +19,7 @@ from funcad.ir.tracer import Tracer
 from funcad.primitives.conversion import convert
 from funcad.primitives.shape import concatenate, reshape
 from funcad.scipy.optimize.implicit import scipy_optimize
-from funcad.scipy.vectors import Vector
+from funcad.scipy.tree_vectors import Vector
 
 __all__ = ["bounds_of", "constraint_function", "projected", "multipliers_of"]
 

@@ -9,9 +9,12 @@ from typing import Any
 import numpy as np
 
 import funcad.numpy as fnp
+from funcad.api.border import api
+from funcad.api.grad import grad
+from funcad.api.jacobian import jacfwd
 from funcad.ir.aval import shape_of
 from funcad.numpy.dispatch import is_traced
-from funcad.primitives.linalg import cholesky
+from funcad.primitives.linear_systems import cholesky
 from funcad.primitives.triangular import triangular_solve
 from funcad.scipy.optimize.constraints import projected
 from funcad.scipy.optimize.implicit import (
@@ -25,9 +28,6 @@ from funcad.scipy.optimize.implicit import (
     warn_failure,
 )
 from funcad.scipy.optimize.roots import ravelled
-from funcad.transforms.grad import grad
-from funcad.transforms.jacobian import jacfwd
-from funcad.transforms.plumbing import api
 
 __all__ = ["curve_fit", "least_squares"]
 

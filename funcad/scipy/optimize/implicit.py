@@ -16,20 +16,21 @@ from typing import Any
 import numpy as np
 
 from funcad import tree
+from funcad.api.tools import ShapeDtypeStruct
+from funcad.api.vmap import vmap
 from funcad.control.callback import pure_callback
 from funcad.control.closure import closure_convert
-from funcad.control.jit import jit
 from funcad.control.solve import custom_root
 from funcad.errors import TracerArrayConversionError, TracerBoolConversionError, TracerIntegerConversionError
-from funcad.ir.aval import is_a, shape_of
+from funcad.host.real_types import is_a
+from funcad.ir.aval import shape_of
 from funcad.ir.tracer import Tracer
+from funcad.jitted.jit import jit
 from funcad.primitives.conversion import stop_gradient
-from funcad.primitives.linalg import solve
+from funcad.primitives.linear_systems import solve
 from funcad.primitives.shape import reshape
 from funcad.scipy.sparse.linalg import strictly
-from funcad.scipy.vectors import Vector
-from funcad.transforms.tools import ShapeDtypeStruct
-from funcad.transforms.vmap import vmap
+from funcad.scipy.tree_vectors import Vector
 
 __all__ = ["Hoisted", "implicit_root", "unknown", "scipy_optimize", "result_of", "is_abstract", "warn_failure", "integer"]
 

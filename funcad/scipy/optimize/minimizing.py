@@ -8,6 +8,10 @@ from typing import Any
 
 import numpy as np
 
+from funcad.api.border import api
+from funcad.api.grad import grad, value_and_grad
+from funcad.api.jacobian import hessian, hvp, jacfwd
+from funcad.api.vjp import vjp
 from funcad.ir.aval import shape_of
 from funcad.primitives.conversion import convert
 from funcad.primitives.shape import concatenate, reshape
@@ -22,11 +26,7 @@ from funcad.scipy.optimize.implicit import (
     unknown,
     warn_failure,
 )
-from funcad.scipy.vectors import Vector
-from funcad.transforms.grad import grad, value_and_grad
-from funcad.transforms.jacobian import hessian, hvp, jacfwd
-from funcad.transforms.plumbing import api
-from funcad.transforms.vjp import vjp
+from funcad.scipy.tree_vectors import Vector
 
 __all__ = ["minimize"]
 

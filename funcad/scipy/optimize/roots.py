@@ -9,7 +9,12 @@ import numpy as np
 
 import funcad.numpy as fnp
 from funcad import tree
-from funcad.ir.aval import aval_of, is_a, shape_of
+from funcad.api.border import api
+from funcad.api.forward import jvp
+from funcad.api.grad import grad
+from funcad.api.jacobian import jacfwd
+from funcad.host.real_types import is_a
+from funcad.ir.aval import aval_of, shape_of
 from funcad.primitives.conversion import convert, stop_gradient
 from funcad.primitives.shape import concatenate, reshape
 from funcad.scipy.optimize.implicit import (
@@ -22,11 +27,7 @@ from funcad.scipy.optimize.implicit import (
     unknown,
     warn_failure,
 )
-from funcad.scipy.vectors import Vector
-from funcad.transforms.forward import jvp
-from funcad.transforms.grad import grad
-from funcad.transforms.jacobian import jacfwd
-from funcad.transforms.plumbing import api
+from funcad.scipy.tree_vectors import Vector
 
 __all__ = ["root", "root_scalar", "bisect", "brenth", "brentq", "ridder", "toms748", "newton", "fixed_point"]
 

@@ -31,13 +31,13 @@ from funcad.scipy.signal.smoothing import get_window as get_window
 from funcad.scipy.signal.smoothing import hilbert as hilbert
 from funcad.scipy.signal.smoothing import resample as resample
 from funcad.scipy.signal.smoothing import savgol_filter as savgol_filter
-from funcad.scipy.signal.spectral import coherence as coherence
-from funcad.scipy.signal.spectral import csd as csd
-from funcad.scipy.signal.spectral import istft as istft
-from funcad.scipy.signal.spectral import periodogram as periodogram
-from funcad.scipy.signal.spectral import spectrogram as spectrogram
-from funcad.scipy.signal.spectral import stft as stft
-from funcad.scipy.signal.spectral import welch as welch
+from funcad.scipy.signal.spectra import coherence as coherence
+from funcad.scipy.signal.spectra import csd as csd
+from funcad.scipy.signal.spectra import istft as istft
+from funcad.scipy.signal.spectra import periodogram as periodogram
+from funcad.scipy.signal.spectra import spectrogram as spectrogram
+from funcad.scipy.signal.spectra import stft as stft
+from funcad.scipy.signal.spectra import welch as welch
 
 __all__ = [n for n, v in globals().items() if not n.startswith("_") and type(v) is not type(_importlib)]
 

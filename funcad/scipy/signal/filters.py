@@ -11,7 +11,8 @@ from typing import Any
 
 import numpy as np
 
-from funcad.ir.aval import is_a, shape_of
+from funcad.host.real_types import is_a
+from funcad.ir.aval import shape_of
 from funcad.ir.trace import by_reference
 from funcad.numpy.axes import array_of, axis_of, move
 from funcad.numpy.promote import promote_dtype, result_dtype

@@ -10,8 +10,8 @@ from funcad.ir.aval import dtype_of, shape_of
 from funcad.numpy.axes import array_of, axis_of, move
 from funcad.numpy.fft import floating
 from funcad.numpy.shaping import piece
-from funcad.primitives.fft import weighted
 from funcad.primitives.filtering import causal
+from funcad.primitives.fourier import weighted
 from funcad.primitives.shape import reshape
 from funcad.scipy.constants import constant, moved
 from funcad.scipy.door import implements, refuse, scipy_function

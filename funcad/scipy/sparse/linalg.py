@@ -16,6 +16,9 @@ from typing import Any
 import numpy as np
 
 import funcad.numpy as fnp
+from funcad.api.border import api, name_of
+from funcad.api.forward import linear_transpose
+from funcad.api.tools import ShapeDtypeStruct
 from funcad.control.loops import fori_loop
 from funcad.control.solve import custom_linear_solve
 from funcad.control.while_loop import while_loop
@@ -26,10 +29,7 @@ from funcad.primitives.conversion import convert, stop_gradient
 from funcad.primitives.factorizations import lstsq
 from funcad.primitives.shape import zeros
 from funcad.scipy.door import absent
-from funcad.scipy.vectors import Vector
-from funcad.transforms.forward import linear_transpose
-from funcad.transforms.plumbing import api, name_of
-from funcad.transforms.tools import ShapeDtypeStruct
+from funcad.scipy.tree_vectors import Vector
 
 __all__ = ["bicgstab", "cg", "gmres"]
 

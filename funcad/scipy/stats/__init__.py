@@ -38,7 +38,7 @@ _MODULES = {
     "shaped": ["beta", "chi2", "f", "gamma", "invgamma", "t"],
     "circular": ["vonmises", "wrapcauchy"],
     "counts": ["bernoulli", "betabinom", "binom", "geom", "nbinom", "poisson"],
-    "vectors": ["dirichlet", "multinomial", "multivariate_normal"],
+    "vector_distributions": ["dirichlet", "multinomial", "multivariate_normal"],
     "kde": ["gaussian_kde"],
     "summary": ["mode", "rankdata", "sem"],
 }

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 
 from funcad import numpy as fnp
+from funcad.host.user_warnings import hush, unhush
 from funcad.ir.aval import aval_of, dtype_of, shape_of
-from funcad.ir.quiet import hush, unhush
 from funcad.ir.trace import by_reference
 from funcad.ir.tracer import Tracer
 from funcad.numpy.promote import as_array, promote, promote_dtype, result_dtype

@@ -9,8 +9,10 @@ from typing import Any
 import numpy as np
 
 from funcad import numpy as fnp
+from funcad.api.forward import jvp
+from funcad.api.tools import ShapeDtypeStruct, stop_gradient
 from funcad.control.callback import pure_callback
-from funcad.control.custom_jvp import custom_jvp
+from funcad.custom.custom_jvp import custom_jvp
 from funcad.ir.aval import dtype_of, shape_of
 from funcad.ir.place import device_in_use, namespace_of
 from funcad.ir.tracer import Tracer
@@ -18,8 +20,6 @@ from funcad.numpy.dispatch import is_traced
 from funcad.numpy.promote import promote, promote_shaped
 from funcad.scipy.door import scipy_function
 from funcad.scipy.stats.arguments import replaced
-from funcad.transforms.forward import jvp
-from funcad.transforms.tools import ShapeDtypeStruct, stop_gradient
 
 __all__ = ["from_scipy", "inverse_of", "known_density", "with_ends", "with_rule"]
 

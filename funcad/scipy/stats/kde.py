@@ -9,11 +9,11 @@ from typing import Any
 
 from funcad import numpy as fnp
 from funcad import tree
+from funcad.api.tools import stop_gradient
 from funcad.ir.aval import aval_of, dtype_of, shape_of
-from funcad.primitives.linalg import triangular_inverse
+from funcad.primitives.linear_systems import triangular_inverse
 from funcad.scipy.stats.arguments import floats, special
-from funcad.scipy.stats.vectors import _normal_logpdf
-from funcad.transforms.tools import stop_gradient
+from funcad.scipy.stats.vector_distributions import _normal_logpdf
 
 __all__ = ["gaussian_kde"]
 

@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 
 from funcad import numpy as fnp
+from funcad.api.tools import stop_gradient
 from funcad.ir.aval import shape_of
 from funcad.numpy.axes import axis_of
 from funcad.scipy.door import implements, keeps_single_precision, refuse
-from funcad.transforms.tools import stop_gradient
 
 __all__ = ["mode", "rankdata", "sem"]
 

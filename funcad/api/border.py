@@ -1,0 +1,317 @@
+"""Between users and interpreters: pytrees in and out, argnums, checks at the border, and tracebacks.
+
+Interpreters see flat lists of values and `None` for zero tangents; users see pytrees, `float0` zeros for integer leaves, and
+arrays of their own that nothing else aliases (`export`).
+"""
+
+from __future__ import annotations
+
+import functools
+import inspect
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from funcad import tree
+from funcad.errors import TangentMismatchError
+from funcad.host.locks import root_of
+from funcad.host.where import for_user
+from funcad.ir.aval import FLOAT0, SCALAR_AVALS, Aval, aval_of, is_inexact, ordinary
+from funcad.ir.place import namespace_of, near
+from funcad.ir.trace import by_reference, home_of
+from funcad.ir.tracer import Tracer, concrete_value
+from funcad.primitives.conversion import convert_p
+
+__all__ = [
+    "api",
+    "float0",
+    "flat_function",
+    "check_leaves",
+    "export",
+    "own_memory",
+    "unaliased",
+    "zeros_for",
+    "check_tangents",
+    "normalize_argnums",
+]
+
+float0 = FLOAT0  # dtype of the tangents of integers and bools, as in JAX
+
+
+def api(f: Callable[..., Any]) -> Callable[..., Any]:
+    """A public function whose errors do not drown the user in our frames."""
+
+    @functools.wraps(f)
+    def boundary(*args: Any, **kwargs: Any) -> Any:
+        try:
+            return f(*args, **kwargs)
+        except Exception as error:
+            raise for_user(error)  # noqa: B904 the same error
+
+    return boundary
+
+
+def dress_as(wrapper: Any, f: Any) -> None:
+    """Give an object that stands for f its name and docstring.
+
+    Of a callable object the other attributes are not copied: they could hide methods of the wrapper's own.
+    """
+    functools.update_wrapper(wrapper, f, updated=functools.WRAPPER_UPDATES if hasattr(f, "__code__") else ())
+
+
+def name_of(f: Any) -> str:
+    return getattr(f, "__name__", None) or type(f).__name__
+
+
+class OutTree:
+    """The structure of a flattened function's output, known after it has run."""
+
+    __slots__ = ("tree",)
+
+    def __init__(self) -> None:
+        self.tree: Any = None
+
+
+def flat_function(f: Callable[..., Any], in_tree: Any, store: OutTree, output_of: str = "") -> Callable[..., list]:
+    """`flat(*leaves) -> leaves` for `f(*args, **kwargs)` whose `(args, kwargs)` has structure `in_tree`.
+
+    `output_of` says whose output must be arrays and numbers, for functions that are traced into a program.
+    """
+
+    def flat(*leaves: Any) -> list[Any]:
+        args, kwargs = in_tree.unflatten(leaves)
+        result = f(*args, **kwargs)
+        out, store.tree = tree.flatten(result)
+        if output_of:
+            check_leaves(out, f"{output_of}: output", result)
+        return out
+
+    return flat
+
+
+def check_leaves(leaves: Sequence[Any], what: str, example: Any = None) -> None:
+    """Every leaf must be an array or a number."""
+    for i, x in enumerate(leaves):
+        try:
+            aval_of(x)
+        except TypeError as error:
+            path = ""
+            if example is not None:
+                paths = tree.flatten_with_path(example)[0]
+                path = f" at {tree.keystr(paths[i][0])}" if i < len(paths) and paths[i][0] else ""
+            raise TypeError(f"{what}{path}: {error}") from None
+
+
+def zeros_for(x: Any) -> Any:
+    """A zero tangent for the border: same shape, dtype and device as x; float0 for integers and bools."""
+    aval = aval_of(x)
+    if not is_inexact(aval):
+        return np.zeros(aval.shape, float0)
+    if not aval.shape and namespace_of([concrete_value(x)]) is np:
+        return aval.dtype.type(0)
+    return namespace_of([concrete_value(x)]).zeros(aval.shape, aval.dtype)
+
+
+def as_traced(x: Any, beside: Any) -> Any:
+    """A number as a value of the abstract program that `beside` belongs to, if any.
+
+    What is computed from it is then part of that program, where it can be simplified, instead of an array of constants.
+    """
+    trace = home_of([beside])
+    return x if trace is None else trace.record(convert_p, [x], {"dtype": aval_of(x).dtype})
+
+
+def export(values: list[Any], foreign: Sequence[Any] = ()) -> list[Any]:
+    """Results for the user: `own_memory`, in the machine's byte order, whatever was captured."""
+    return own_memory(ordinary(values), foreign)
+
+
+def own_memory(values: Sequence[Any], foreign: Sequence[Any] = ()) -> list[Any]:
+    """Results for the user: arrays that are writeable and share no memory with each other or with `foreign` arrays."""
+    if np.ndarray not in map(type, values):
+        return list(values)
+    roots = set()
+    for a in foreign:
+        if type(a) is Tracer:
+            a = concrete_value(a)
+        if type(a) is np.ndarray:
+            roots.add(id(a if a.base is None else root_of(a)))
+    result = []
+    for x in values:
+        if type(x) is np.ndarray:
+            root = x if x.base is None else root_of(x)
+            if not x.flags.writeable or id(root) in roots:
+                x = x.copy()
+                root = x
+            elif not x.ndim:
+                x = x[()]
+            roots.add(id(root))
+            if type(x) is np.ndarray and not x.ndim:
+                x = x[()]
+        result.append(x)
+    return result
+
+
+def unaliased(result: Any, given: Sequence[Any], f: Any) -> Any:
+    """The result of f, which was called plainly on `given`, as a program would give it: what the caller writes into it later
+    reaches no operand, nor an array that f refers to."""
+    kind = type(result)
+    if kind is Tracer or kind in SCALAR_AVALS:
+        return result
+    foreign = [*given, *_arrays_referred_to(f)]
+    if kind is np.ndarray and result.base is None and result.ndim and result.flags.writeable:  # the common case, at a glance
+        for x in foreign:
+            if type(x) is np.ndarray and (x if x.base is None else root_of(x)) is result:
+                return result.copy()
+            if type(x) is not np.ndarray and type(x) is not Tracer and type(x) not in SCALAR_AVALS:
+                break
+        else:
+            return result
+    leaves, structure = tree.flatten(result)
+    if np.ndarray not in map(type, leaves):
+        return result
+    outs = own_memory(leaves, tree.leaves(foreign))
+    return result if all([o is x for o, x in zip(outs, leaves)]) else structure.unflatten(outs)
+
+
+def _arrays_referred_to(f: Any) -> list[Any]:
+    """Arrays among the closure cells, the defaults and the globals of a function."""
+    code = getattr(f, "__code__", None)
+    if code is None:
+        return []
+    found = list(getattr(f, "__defaults__", None) or ())
+    for cell in getattr(f, "__closure__", None) or ():
+        try:
+            found.append(cell.cell_contents)
+        except ValueError:  # a variable that is not assigned yet
+            continue
+    names = getattr(f, "__globals__", {})
+    found += [names.get(name) for name in code.co_names]
+    return [x for x in found if type(x) is np.ndarray]
+
+
+def tangent_aval(x: Any) -> Aval:
+    aval = aval_of(x)
+    return Aval(aval.shape, aval.dtype)
+
+
+def check_tangents(
+    primals: Any, tangents: Any, what: str, primal_name: str, tangent_name: str, beside: Sequence[Any] | None = None
+) -> tuple[list, list, Any]:
+    """Flatten both; check structure, shapes and dtypes. Integer primals take float0 (or are given as such): tangent None.
+
+    Scalar tangents are moved to where the primals are, or the arrays in `beside`.
+    """
+    p_leaves, p_tree = tree.flatten(primals)
+    t_leaves, t_tree = tree.flatten(tangents)
+    if p_tree != t_tree:
+        raise TangentMismatchError(
+            f"{what}: {tangent_name} must have the structure of {primal_name}.\n"
+            + tree.describe_difference(p_tree, t_tree, primal_name, tangent_name)
+        )
+    check_leaves(p_leaves, f"{what}: {primal_name}", primals)
+    result = []
+    for i, (p, t) in enumerate(zip(p_leaves, t_leaves)):
+        result.append(_checked_tangent(p, t, what, functools.partial(_path, primals, i), primal_name, tangent_name))
+    beside = p_leaves if beside is None else beside
+    return p_leaves, by_reference(near(result, beside, scalars=True), beside), p_tree
+
+
+def _path(example: Any, i: int) -> str:
+    return tree.keystr(tree.flatten_with_path(example)[0][i][0])
+
+
+def _checked_tangent(p: Any, t: Any, what: str, path: Callable[[], str], primal_name: str, tangent_name: str) -> Any:
+    aval = aval_of(p)
+    if not is_inexact(aval):
+        dtype = getattr(t, "dtype", None)
+        if dtype == float0 and t.shape == aval.shape:
+            return None
+        raise TangentMismatchError(
+            f"{what}: {primal_name}{path()} is {aval}, which has no derivative, so {tangent_name}{path()} must be "
+            f"np.zeros({aval.shape}, funcad.float0); got {_describe(t)}."
+        )
+    try:
+        found = aval_of(t)
+    except TypeError:
+        found = None
+    if found is None or found.shape != aval.shape:
+        raise TangentMismatchError(
+            f"{what}: {tangent_name}{path()} must have the shape of {primal_name}{path()}, {aval.shape}; got {_describe(t)}."
+        )
+    if found.weak and np.can_cast(found.dtype, aval.dtype, "same_kind"):
+        return aval.dtype.type(t) if not isinstance(t, Tracer) else convert_p(t, dtype=aval.dtype)  # tangents are strong
+    if found.weak and found.dtype.kind in "iub" and not isinstance(t, Tracer):
+        return aval.dtype.type(t)
+    if found.dtype != aval.dtype:
+        raise TangentMismatchError(
+            f"{what}: {tangent_name}{path()} must have the dtype of {primal_name}{path()}, {aval.dtype}; got {_describe(t)}."
+        )
+    return t
+
+
+def _describe(t: Any) -> str:
+    try:
+        return str(aval_of(t))
+    except TypeError:
+        dtype = getattr(t, "dtype", None)
+        if dtype == float0:
+            return f"float0[{','.join(map(str, t.shape))}]"
+        return f"{type(t).__name__} {t!r:.40}"
+
+
+def normalize_argnums(argnums: Any, n_args: int, what: str) -> tuple[tuple[int, ...], bool]:
+    """Non-negative positions and whether the user gave a single int."""
+    single = not isinstance(argnums, (tuple, list, range))
+    positions = []
+    for i in (argnums,) if single else argnums:
+        try:
+            i = i.__index__()
+        except AttributeError:
+            raise TypeError(f"{what}: argnums must be an int or a sequence of ints, got {argnums!r}") from None
+        if not -n_args <= i < n_args:
+            raise ValueError(f"{what}: argnums={argnums!r} is out of range for {n_args} positional argument(s)")
+        positions.append(i % n_args)
+    if len(set(positions)) != len(positions):
+        raise ValueError(f"{what}: argnums={argnums!r} names an argument twice")
+    return tuple(positions), single
+
+
+def positional_names(f: Any) -> tuple[str, ...]:
+    """Names of the positional parameters of f; empty when f has no signature."""
+    code = getattr(f, "__code__", None)
+    if code is not None and not hasattr(f, "__wrapped__"):
+        return code.co_varnames[hasattr(f, "__self__") : code.co_argcount]  # a bound method has its first argument
+    try:
+        parameters = inspect.signature(f).parameters.values()
+    except (ValueError, TypeError):
+        return ()
+    return tuple([p.name for p in parameters if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)])
+
+
+def with_aux(f: Callable[..., Any], has_aux: bool, box: dict) -> Callable[..., Any]:
+    """f returning its output and, behind it, its auxiliary output (a pytree of anything)."""
+    if not has_aux:
+        return f
+
+    @functools.wraps(f)
+    def both(*args: Any, **kwargs: Any) -> Any:
+        out = f(*args, **kwargs)
+        if not (isinstance(out, tuple) and len(out) == 2):
+            raise TypeError(
+                f"with has_aux=True, {name_of(f)} must return a pair (output, aux); it returned {type(out).__name__}"
+            )
+        box["n"] = tree.structure(out[0]).num_leaves
+        return out
+
+    return both
+
+
+class AbstractOutput:
+    """Shape and dtype of an output, kept by the pullback in place of the output itself."""
+
+    __slots__ = ("aval",)
+
+    def __init__(self, aval: Any):
+        self.aval = aval

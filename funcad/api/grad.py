@@ -1,0 +1,329 @@
+"""`grad` and `value_and_grad`.
+
+The user's function runs once, on its real values (following.py), and the linear program recorded meanwhile is transposed at
+once, letting every residual die as soon as it has been used. The border is strict: one real output of shape (), float inputs.
+"""
+
+from __future__ import annotations
+
+import functools
+import itertools
+import operator
+import warnings
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from funcad import tree
+from funcad.api.border import (
+    api,
+    as_traced,
+    check_leaves,
+    dress_as,
+    name_of,
+    normalize_argnums,
+    own_memory,
+    positional_names,
+    zeros_for,
+)
+from funcad.api.pickling import Remade
+from funcad.errors import NonDifferentiableInputError, NonScalarOutputError
+from funcad.host.real_types import is_a
+from funcad.host.where import for_user
+from funcad.ir.aval import aval_of
+from funcad.ir.place import near, near_each
+from funcad.ir.tracer import Tracer
+from funcad.unjitted.following import linearize_following
+from funcad.unjitted.structural import pull
+from funcad.unjitted.tape import Tape
+
+__all__ = ["grad", "value_and_grad"]
+
+_FLOATS = frozenset([float, np.float64])
+_LEAVES = _FLOATS | {np.ndarray}
+_ONE = np.float64(1.0)
+_NONE = type(None)
+_REAL = np.dtype(np.float32), np.dtype(np.float64)
+
+
+@api
+def value_and_grad(
+    f: Callable[..., Any],
+    argnums: int | Sequence[int] | None = None,
+    has_aux: bool = False,
+    holomorphic: bool = False,
+    allow_int: bool = False,
+    *,
+    argnames: str | Sequence[str] | None = None,
+) -> Callable[..., Any]:
+    """A function that returns both f's value and its gradient: `(value, gradient)`, or `((value, aux), gradient)`.
+
+    Options as `grad`.
+
+    >>> import numpy as np, funcad
+    >>> value, g = funcad.value_and_grad(lambda x: np.sum(x**2))(np.array([1.0, 2.0]))
+    >>> float(value), g
+    (5.0, array([2., 4.]))
+    """
+    return _Gradient(f, argnums, argnames, has_aux, holomorphic, allow_int, True)
+
+
+@api
+def grad(
+    f: Callable[..., Any],
+    argnums: int | Sequence[int] | None = None,
+    has_aux: bool = False,
+    holomorphic: bool = False,
+    allow_int: bool = False,
+    *,
+    argnames: str | Sequence[str] | None = None,
+) -> Callable[..., Any]:
+    """The gradient of a function whose output is one number of shape ().
+
+    `argnums` (default 0) is an int, or a sequence giving a tuple of gradients. `argnames` names arguments instead: a string
+    gives that gradient, a sequence a dict; with both, the result is `(by position, by name)`. With `has_aux`, f returns
+    `(output, aux)` and the result is `(gradient, aux)`. `holomorphic=True` is for complex-differentiable f with complex
+    arguments and output; otherwise the output must be real, and the gradient with respect to complex z = x + iy is
+    df/dx - i df/dy, as in JAX (torch returns the conjugate). Integer arguments raise NonDifferentiableInputError;
+    `allow_int=True` gives float0 zeros. Gradients have their argument's structure, shapes and dtypes. Python control flow on
+    values works outside `jit` and `vmap`. Warns once if the output does not depend on an argument.
+
+    >>> import numpy as np, funcad
+    >>> funcad.grad(lambda x: np.sum(np.sin(x)))(np.zeros(2))
+    array([1., 1.])
+    """
+    return _Gradient(f, argnums, argnames, has_aux, holomorphic, allow_int, False)
+
+
+class _Gradient(Remade):
+    """What `grad` and `value_and_grad` return: a function, with the options it was made with."""
+
+    def __init__(
+        self, f: Any, argnums: Any, argnames: Any, has_aux: bool, holomorphic: bool, allow_int: bool, with_value: bool
+    ):
+        if not callable(f):
+            raise TypeError(f"grad takes a function, got {type(f).__name__}: write grad(f)(x), not grad(f(x))")
+        dress_as(self, f)
+        self.f = f
+        if argnums is None and argnames is None:
+            argnums = 0
+        self.argnums = argnums
+        self.argnames = argnames
+        self.has_aux = has_aux
+        self.holomorphic = holomorphic
+        self.allow_int = allow_int
+        self.with_value = with_value
+        self.warned: set = set()
+
+    def __repr__(self) -> str:
+        return f"<{'value_and_grad' if self.with_value else 'grad'} of {name_of(self.f)}>"
+
+    def remaking(self) -> tuple[Any, Callable[[Any], Any]]:
+        options = {"argnums": self.argnums, "argnames": self.argnames, "has_aux": self.has_aux, "allow_int": self.allow_int}
+        return self.f, functools.partial(value_and_grad if self.with_value else grad, **options, holomorphic=self.holomorphic)
+
+    def __get__(self, instance: Any, owner: Any = None) -> Any:
+        return self if instance is None else functools.partial(self, instance)
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        try:
+            return self._call(args, kwargs)
+        except Exception as error:
+            raise for_user(error)  # noqa: B904 the same error
+
+    def _selection(self, args: tuple, kwargs: dict) -> tuple[tuple[int, ...], bool, tuple[tuple[str, int | None], ...]]:
+        if self.argnames is None:
+            if type(self.argnums) is int and 0 <= self.argnums < len(args):
+                return (self.argnums,), True, ()
+            return *normalize_argnums(self.argnums, len(args), "grad"), ()
+        names = (self.argnames,) if isinstance(self.argnames, str) else tuple(self.argnames)
+        keywords, extra = [], []
+        for name in names:
+            if name in kwargs:
+                keywords.append(name)
+                continue
+            known = positional_names(self.f)
+            if name not in known or known.index(name) >= len(args):
+                raise ValueError(f"grad: argnames={self.argnames!r} names {name!r}, which {name_of(self.f)} was not given")
+            extra.append((known.index(name), name))
+        positions, single = ((), False) if self.argnums is None else normalize_argnums(self.argnums, len(args), "grad")
+        self_named = {name: i for i, name in extra}
+        for i in self_named.values():
+            if i in positions:
+                raise ValueError(f"grad: argument {i} is named by both argnums={self.argnums!r} and argnames={self.argnames!r}")
+        return positions, single, tuple((name, self_named.get(name)) for name in names)
+
+    def _call(self, args: tuple, kwargs: dict) -> Any:
+        f = self.f
+        positions, single, names = self._selection(args, kwargs)
+        box: dict[str, Any] = {}
+        if single and not names and not self.has_aux:  # the most common call
+            selected = [args[positions[0]]]
+            in_tree: Any
+            leaves, in_tree = (selected, None) if type(selected[0]) in _LEAVES else tree.flatten(selected[0])
+            of_one = self._of_one(positions[0], args, kwargs, box, in_tree)
+            build = None if in_tree is None else lambda grads: [in_tree.unflatten(grads)]
+            return self._differentiated(of_one, selected, leaves, build, positions, names, True, box)
+        selected = [args[i] for i in positions] + [kwargs[n] if i is None else args[i] for n, i in names]
+        leaves, in_tree = tree.flatten(selected)
+        plain = len(leaves) == len(selected) and all(map(operator.is_, leaves, selected))  # each argument is a leaf
+        rest, named = list(args), dict(kwargs)
+
+        def flat(*xs: Any) -> list[Any]:
+            values = xs if plain else in_tree.unflatten(xs)
+            for i, v in zip(positions, values):
+                rest[i] = v
+            for (name, position), v in zip(names, values[len(positions) :]):
+                if position is None:
+                    named[name] = v
+                else:
+                    rest[position] = v
+            out = f(*rest, **named)
+            rest.clear()
+            named.clear()
+            aux_leaves: list[Any] = []
+            if self.has_aux:
+                if not (isinstance(out, tuple) and len(out) == 2):
+                    raise TypeError(
+                        f"with has_aux=True, {name_of(f)} must return a pair (output, aux); it returned {type(out).__name__}"
+                    )
+                out, aux = out
+                aux_leaves, box["aux"] = tree.flatten(aux)
+            self._check_output(out)
+            box["n"] = 1
+            return [out, *aux_leaves]
+
+        build = None if plain else in_tree.unflatten
+        return self._differentiated(flat, selected, leaves, build, positions, names, single, box)
+
+    def _of_one(self, position: int, args: tuple, kwargs: dict, box: dict[str, Any], in_tree: Any) -> Callable[..., list]:
+        """f as a function of the leaves of one argument that gives a list of outputs."""
+        f = self.f
+        box["n"] = 1
+        before, after = args[:position], args[position + 1 :]
+
+        def flat(*xs: Any) -> list[Any]:
+            out = f(*before, xs[0] if in_tree is None else in_tree.unflatten(xs), *after, **kwargs)
+            self._check_output(out)
+            return [out]
+
+        return flat
+
+    def _differentiated(
+        self, flat: Any, selected: list, leaves: list, build: Any, positions: tuple, names: tuple, single: bool, box: dict
+    ) -> Any:
+        """What the call returns; `build(leaves)` gives a list like `selected`, None: each selected argument is a leaf."""
+        differentiable = self._check_inputs(leaves, selected)
+        outs, nonzero, jaxpr, residuals, locks = linearize_following(flat, leaves, differentiable, "grad", box, True)
+        value = outs[0]
+        if locks.held:
+            locks.check()
+        if nonzero[0]:
+            one = _ONE if type(value) is np.float64 else aval_of(value).dtype.type(1)
+            if type(jaxpr) is Tape:
+                found = iter(jaxpr.pull([one]))
+            else:
+                seed = near([as_traced(one, value)], [value], scalars=True)
+                found = iter(pull(jaxpr, residuals, seed, "once" in box))
+        else:
+            found = itertools.repeat(None)
+        grads = [next(found) if d else None for d in differentiable]
+        if _NONE in map(type, grads):
+            self._warn_if_independent(grads, tree.structure(selected), positions, names)
+            grads = [zeros_for(x) if g is None else g for g, x in zip(grads, leaves)]
+        foreign = leaves
+        if self.has_aux:
+            outs = own_memory(outs, leaves)
+            foreign = leaves + outs
+        grads = own_memory(near_each(grads, leaves), foreign)
+        locks.release()
+        return self._result(outs, box, grads if build is None else build(grads), len(positions), single)
+
+    def _result(self, outs: list, box: dict, grads: Any, n_positions: int, single: bool) -> Any:
+        by_position = grads[0] if single else tuple(grads[:n_positions])
+        if self.argnames is None:
+            gradient = by_position
+        else:
+            if isinstance(self.argnames, str):
+                by_name = grads[n_positions]
+            else:
+                by_name = dict(zip(self.argnames, grads[n_positions:]))
+            gradient = by_name if self.argnums is None else (by_position, by_name)
+        if not self.with_value:
+            return (gradient, box["aux"].unflatten(outs[1:])) if self.has_aux else gradient
+        value = own_memory(outs[:1])[0]
+        return ((value, box["aux"].unflatten(outs[1:])), gradient) if self.has_aux else (value, gradient)
+
+    def _check_inputs(self, leaves: list, selected: Any) -> list[bool]:
+        differentiable = []
+        for i, x in enumerate(leaves):
+            if not self.holomorphic and (type(x) in _FLOATS or type(x) is np.ndarray and x.dtype in _REAL):
+                differentiable.append(True)
+                continue
+            try:
+                aval = aval_of(x)
+            except TypeError:
+                check_leaves(leaves, "grad: argument", selected)
+                raise
+            kind = aval.dtype.kind
+            if kind in "biu" and not self.allow_int:
+                path = tree.keystr(tree.flatten_with_path(selected)[0][i][0][1:])
+                remedy = (
+                    f"pass {float(x)!r} instead of {x!r}" if is_a(x, (int, bool)) else "convert it with .astype(float)"
+                )
+                raise NonDifferentiableInputError(
+                    f"grad of {name_of(self.f)}: the argument{' at ' + path if path else ''} is {aval}, and integers and bools "
+                    f"have no derivative.\nRemedy: {remedy}; or allow_int=True for float0 zeros."
+                )
+            if self.holomorphic and kind == "f":
+                raise NonDifferentiableInputError(
+                    f"grad of {name_of(self.f)} with holomorphic=True needs complex arguments, got {aval}.\n"
+                    "Remedy: convert it with .astype(complex), or leave holomorphic out."
+                )
+            differentiable.append(kind in "fc")
+        return differentiable
+
+    def _check_output(self, out: Any) -> None:
+        if type(out) is Tracer and type(out.primal) in _FLOATS and not self.holomorphic:
+            return
+        name = name_of(self.f)
+        try:
+            aval = aval_of(out)
+        except TypeError:
+            raise NonScalarOutputError(
+                f"grad needs a function whose output is one number, but {name} returned {type(out).__name__}.\n"
+                "Remedy: return the loss alone, or (loss, aux) with has_aux=True."
+            ) from None
+        if aval.shape != ():
+            remedy = (
+                "Remedy: return out.sum() or out[0]."
+                if aval.shape == (1,)
+                else "Remedy: return out.sum(), or use funcad.jacrev, funcad.vmap(grad(f)) or funcad.vjp."
+            )
+            raise NonScalarOutputError(
+                f"grad needs a function whose output has shape (), but {name} returned {aval}.\n{remedy}"
+            )
+        kind = aval.dtype.kind
+        if kind not in "fc" or (kind == "c") != self.holomorphic:
+            if kind == "c":
+                remedy = "return a real number (np.real, np.abs), or holomorphic=True for complex-differentiable functions"
+            elif self.holomorphic:
+                remedy = "holomorphic=True is for functions with complex output; leave it out"
+            else:
+                remedy = "return a float: integers and bools have no derivative"
+            raise NonDifferentiableInputError(f"grad of {name}: the output is {aval}.\nRemedy: {remedy}.")
+
+    def _warn_if_independent(self, grads: list, in_tree: Any, positions: tuple, names: tuple) -> None:
+        labels = [f"argnums={i}" for i in positions] + [f"argnames={n!r}" for n, _ in names]
+        start = 0
+        for label, sub in zip(labels, in_tree.children()):
+            part = grads[start : start + sub.num_leaves]
+            start += sub.num_leaves
+            if part and all(g is None for g in part) and label not in self.warned and not self.allow_int:
+                self.warned.add(label)
+                warnings.warn(
+                    f"grad: the output of {name_of(self.f)} does not depend on the argument {label}; its gradient is zero",
+                    UserWarning,
+                    stacklevel=5,
+                )

@@ -1,0 +1,245 @@
+"""Jacobians and Hessians: maps of jvp and vjp over a basis."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from funcad import tree
+from funcad.api.border import api, normalize_argnums
+from funcad.api.forward import jvp, linearize
+from funcad.api.grad import grad
+from funcad.api.pickling import Transformed
+from funcad.api.vjp import vjp
+from funcad.api.vmap import move_axis, vmap
+from funcad.errors import NonDifferentiableInputError
+from funcad.host.user_warnings import hush, unhush
+from funcad.ir.aval import aval_of, is_inexact
+from funcad.ir.place import namespace_of
+from funcad.ir.tracer import concrete_value
+from funcad.primitives.basic_indexing import static_slice
+from funcad.primitives.shape import reshape
+
+__all__ = ["jacfwd", "jacrev", "jacobian", "hessian", "hvp", "gnvp"]
+
+
+def _basis(values: Any) -> Any:
+    """A pytree like `values` whose leaves have a new axis 0: together, the rows of the identity."""
+    leaves, structure = tree.flatten(values)
+    total = sum(aval_of(x).size for x in leaves)
+    start, columns = 0, []
+    for x in leaves:
+        aval = aval_of(x)
+        column = np.zeros((total, aval.size), aval.dtype)
+        column[range(start, start + aval.size), range(aval.size)] = 1
+        start += aval.size
+        xp = namespace_of([concrete_value(x)])
+        columns.append(xp.asarray(column.reshape((total, *aval.shape))))
+    return structure.unflatten(columns)
+
+
+def _split(stacked: Any, axis: int, values: Any) -> Any:
+    """Split one leaf's mapped axis into a pytree like `values`, each part with its leaf's shape in place of the axis."""
+    leaves, structure = tree.flatten(values)
+    shape = aval_of(stacked).shape
+    start, parts = 0, []
+    front = move_axis(stacked, axis, 0)
+    for x in leaves:
+        aval = aval_of(x)
+        part = static_slice(front, start, start + aval.size)
+        start += aval.size
+        rest = (*shape[:axis], *shape[axis + 1 :])
+        part = move_axis(part, 0, axis)
+        parts.append(reshape(part, shape=(*rest[:axis], *aval.shape, *rest[axis:])))
+    return structure.unflatten(parts)
+
+
+def _quietly(derivative: Callable[..., Any], basis: Any) -> Any:
+    """The rows of the Jacobian: derivative work, which never warns."""
+    token = hush()
+    try:
+        return derivative(basis)
+    finally:
+        unhush(token)
+
+
+def _selected(f: Callable[..., Any], argnums: Any, args: tuple, kwargs: dict, what: str) -> tuple[Any, Any, bool]:
+    positions, single = normalize_argnums(argnums, len(args), what)
+
+    def partial(*chosen: Any) -> Any:
+        full = list(args)
+        for i, v in zip(positions, chosen):
+            full[i] = v
+        return f(*full, **kwargs)
+
+    functools.update_wrapper(partial, f)
+    return partial, tuple(args[i] for i in positions), single
+
+
+def _check(values: Any, holomorphic: bool, what: str, of: str, allow_int: bool = False, either: bool = False) -> None:
+    """NonDifferentiableInputError unless the leaves have a derivative; `either`: without holomorphic, complex ones have."""
+    for x in tree.leaves(values):
+        aval = aval_of(x)
+        if not is_inexact(aval):
+            if not allow_int:
+                raise NonDifferentiableInputError(
+                    f"{what}: the {of} must be float, got {aval}; integers and bools have no derivative.\n"
+                    "Remedy: convert it with .astype(float)."
+                )
+        elif (aval.dtype.kind == "c") != holomorphic and (holomorphic or not either):
+            if holomorphic:
+                remedy = "holomorphic=True is for complex arguments and complex outputs: convert it to complex, or leave it out"
+            else:
+                other = "jacrev, if the outputs are real" if what == "jacfwd" else "jacfwd, if the arguments are real"
+                remedy = f"{other}; or holomorphic=True, if both are complex and the function is holomorphic"
+            raise NonDifferentiableInputError(
+                f"{what}: the {of} is {aval} with holomorphic={holomorphic}.\nRemedy: {remedy}."
+            )
+
+
+@api
+def jacfwd(
+    f: Callable[..., Any],
+    argnums: int | Sequence[int] = 0,
+    has_aux: bool = False,
+    holomorphic: bool = False,
+    *,
+    chunk_size: int | None = None,
+) -> Callable[..., Any]:
+    """The Jacobian by forward mode: one jvp per input element, batched (`chunk_size` at a time). Best for few inputs.
+
+    The result has the output's structure; in place of each leaf, the argument's structure with shapes `out + in`. As JAX's.
+    Arguments are real and outputs real or complex; `holomorphic=True` for complex arguments of a holomorphic function.
+
+    >>> import numpy as np, funcad
+    >>> funcad.jacfwd(lambda x: x**2)(np.array([1.0, 2.0]))
+    array([[2., 0.],
+           [0., 4.]])
+    """
+
+    @api
+    def jacobian_function(*args: Any, **kwargs: Any) -> Any:
+        partial, chosen, single = _selected(f, argnums, args, kwargs, "jacfwd")
+        _check(chosen, holomorphic, "jacfwd", "argument")
+        out, push, *aux = linearize(partial, *chosen, has_aux=has_aux)
+        _check(out, holomorphic, "jacfwd", "output", either=True)
+        rows = _quietly(vmap(lambda ts: push(*ts), out_axes=-1, chunk_size=chunk_size), _basis(chosen))
+        example = chosen[0] if single else chosen
+        jacobian = tree.map(lambda r: _split(r, len(aval_of(r).shape) - 1, example), rows)
+        return (jacobian, *aux) if has_aux else jacobian
+
+    options = {"argnums": argnums, "has_aux": has_aux, "holomorphic": holomorphic, "chunk_size": chunk_size}
+    return Transformed(jacobian_function, f, functools.partial(jacfwd, **options))
+
+
+@api
+def jacrev(
+    f: Callable[..., Any],
+    argnums: int | Sequence[int] = 0,
+    has_aux: bool = False,
+    holomorphic: bool = False,
+    allow_int: bool = False,
+    *,
+    chunk_size: int | None = None,
+) -> Callable[..., Any]:
+    """The Jacobian by reverse mode: one vjp per output element, batched (`chunk_size` at a time). Best for few outputs.
+
+    The result has the output's structure; in place of each leaf, the argument's structure with shapes `out + in`. As JAX's.
+    Outputs are real and arguments real or complex (with `grad`'s convention); `holomorphic=True` for complex outputs of a
+    holomorphic function.
+
+    >>> import numpy as np, funcad
+    >>> funcad.jacrev(lambda x: x**2)(np.array([1.0, 2.0]))
+    array([[2., 0.],
+           [0., 4.]])
+    """
+
+    @api
+    def jacobian_function(*args: Any, **kwargs: Any) -> Any:
+        partial, chosen, single = _selected(f, argnums, args, kwargs, "jacrev")
+        _check(chosen, holomorphic, "jacrev", "argument", allow_int, either=True)
+        out, pullback, *aux = vjp(partial, *chosen, has_aux=has_aux)
+        _check(out, holomorphic, "jacrev", "output")
+        rows = _quietly(vmap(pullback, chunk_size=chunk_size), _basis(out))
+        example = rows[0] if single else rows
+        leaves, in_tree = tree.flatten(example)
+        per_leaf = [tree.flatten(_split(r, 0, out))[0] for r in leaves]
+        out_tree = tree.structure(out)
+        jacobian = out_tree.unflatten([in_tree.unflatten(column) for column in zip(*per_leaf)])
+        return (jacobian, *aux) if has_aux else jacobian
+
+    options = {"argnums": argnums, "has_aux": has_aux, "holomorphic": holomorphic, "allow_int": allow_int}
+    return Transformed(jacobian_function, f, functools.partial(jacrev, **options, chunk_size=chunk_size))
+
+
+jacobian = jacrev
+
+
+@api
+def hessian(
+    f: Callable[..., Any],
+    argnums: int | Sequence[int] = 0,
+    has_aux: bool = False,
+    holomorphic: bool = False,
+    *,
+    chunk_size: int | None = None,
+) -> Callable[..., Any]:
+    """The matrix of second derivatives, forward over reverse. As JAX's.
+
+    >>> import numpy as np, funcad
+    >>> funcad.hessian(lambda x: np.sum(x**3))(np.array([1.0, 2.0]))
+    array([[ 6.,  0.],
+           [ 0., 12.]])
+    """
+    inner = jacrev(f, argnums, has_aux=has_aux, holomorphic=holomorphic, chunk_size=chunk_size)
+    return jacfwd(inner, argnums, has_aux=has_aux, holomorphic=holomorphic, chunk_size=chunk_size)
+
+
+@api
+def hvp(f: Callable[..., Any], primals: Sequence[Any], tangents: Sequence[Any]) -> Any:
+    """Hessian-vector product of a scalar function, forward over reverse: about twice the cost of `grad`.
+
+    `primals` and `tangents` are tuples with one entry per argument; the result is a tuple of the same structure, or the
+    single entry if there is one argument. No Hessian is formed.
+
+    >>> import numpy as np, funcad
+    >>> funcad.hvp(lambda x: np.sum(x**3), (np.array([1.0, 2.0]),), (np.array([1.0, 0.0]),))
+    array([6., 0.])
+    """
+    _check_pair("hvp", primals, tangents)
+    argnums = tuple(range(len(primals)))
+    product = jvp(grad(f, argnums=argnums), primals, tangents)[1]
+    return product[0] if len(product) == 1 else product
+
+
+@api
+def gnvp(
+    f: Callable[..., Any], primals: Sequence[Any], tangents: Sequence[Any], outer: Callable[..., Any] | None = None
+) -> Any:
+    """Gauss-Newton-vector product J^T H J v, with J the Jacobian of f and H the Hessian of `outer` at f's output.
+
+    `outer` is the scalar loss of f's output; without it H is the identity (least squares, loss |f|^2 / 2). Returns as `hvp`.
+
+    >>> import numpy as np, funcad
+    >>> funcad.gnvp(lambda x: x**2, (np.array([1.0, 2.0]),), (np.array([1.0, 1.0]),))
+    array([ 4., 16.])
+    """
+    _check_pair("gnvp", primals, tangents)
+    out, push = linearize(f, *primals)
+    _, pullback = vjp(f, *primals)
+    direction = push(*tangents)
+    if outer is not None:
+        direction = hvp(outer, (out,), (direction,))
+    product = pullback(direction)
+    return product[0] if len(product) == 1 else product
+
+
+def _check_pair(what: str, primals: Any, tangents: Any) -> None:
+    if not isinstance(primals, (tuple, list)) or not isinstance(tangents, (tuple, list)):
+        raise TypeError(
+            f"{what} takes tuples with one entry per argument of f, got {type(primals).__name__} and "
+            f"{type(tangents).__name__}: write {what}(f, (x,), (v,))"
+        )

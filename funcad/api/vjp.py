@@ -1,0 +1,152 @@
+"""Reverse mode for users: vjp.
+
+Outside jit it *follows* (following.py): the user's function runs once, on its real values. The linear program that was
+recorded meanwhile is transposed when the pullback is called.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from funcad import tree
+from funcad.api.border import (
+    AbstractOutput,
+    OutTree,
+    api,
+    check_leaves,
+    check_tangents,
+    export,
+    flat_function,
+    name_of,
+    with_aux,
+    zeros_for,
+)
+from funcad.host.locks import Locks
+from funcad.ir.aval import aval_of, is_inexact
+from funcad.ir.jaxpr import Jaxpr
+from funcad.ir.place import near_each
+from funcad.unjitted.following import linearize_following
+from funcad.unjitted.structural import pull
+
+__all__ = ["vjp"]
+
+
+class _Pullback:
+    """The transposed linear program of one call: cotangents of the output in, cotangents of the arguments out."""
+
+    __slots__ = (
+        "name",
+        "outs",
+        "out_tree",
+        "nonzero",
+        "jaxpr",
+        "residuals",
+        "locks",
+        "primals",
+        "differentiable",
+        "in_tree",
+    )
+
+    def __init__(
+        self,
+        name: str,
+        outs: list,
+        out_tree: Any,
+        nonzero: list[bool],
+        jaxpr: Jaxpr,
+        residuals: list,
+        locks: Locks,
+        primals: list,
+        differentiable: list[bool],
+        in_tree: Any,
+    ):
+        self.name = name
+        self.outs = outs
+        self.out_tree = out_tree
+        self.nonzero = nonzero
+        self.jaxpr = jaxpr
+        self.residuals = residuals
+        self.locks = locks
+        self.primals = primals
+        self.differentiable = differentiable
+        self.in_tree = in_tree
+
+    def flat(self, cts: Sequence[Any], residuals: list) -> list[Any]:
+        """Cotangents (None: zero) of the differentiated leaves."""
+        self.locks.check()
+        return pull(self.jaxpr, residuals, [c for c, z in zip(cts, self.nonzero) if z])
+
+    @property
+    def __name__(self) -> str:
+        return f"vjp of {self.name}"
+
+    def __call__(self, cotangent: Any) -> tuple:
+        return _pull(self, cotangent)
+
+    def __copy__(self) -> _Pullback:
+        return self  # it is never changed, and holds locks
+
+    def __deepcopy__(self, memo: Any) -> _Pullback:
+        return self
+
+    def __reduce__(self) -> Any:
+        raise TypeError(
+            f"{self.__name__} is not pickled: it holds the program and the values of one call.\n"
+            "Remedy: pickle the function and its arguments, and call vjp where they are loaded."
+        )
+
+
+@api
+def _pull(pullback: _Pullback, cotangent: Any) -> tuple:
+    outs = pullback.out_tree.unflatten(pullback.outs)
+    _, cts, _ = check_tangents(outs, cotangent, pullback.__name__, "output", "cotangent", pullback.primals)
+    found = iter(pullback.flat(cts, list(pullback.residuals)))
+    grads = []
+    for p, d in zip(pullback.primals, pullback.differentiable):
+        ct = next(found) if d else None
+        grads.append(zeros_for(p) if ct is None else ct)
+    grads = export(near_each(grads, pullback.primals), [*cts, *pullback.primals, *pullback.residuals])
+    return pullback.in_tree.unflatten(grads)
+
+
+@api
+def vjp(f: Callable[..., Any], *primals: Any, has_aux: bool = False) -> Any:
+    """Value of f and a function that pulls cotangents of the output back to the arguments (reverse mode).
+
+    Returns `(output, pullback)`, and `(output, pullback, aux)` with has_aux. `pullback(ct)` takes a pytree like the output
+    and returns a tuple with one pytree per argument (float0 zeros for integer leaves); it may be called many times and may
+    itself be differentiated. Raises TangentMismatchError naming the path that does not fit. As JAX's.
+
+    >>> import numpy as np, funcad
+    >>> y, pullback = funcad.vjp(lambda x, y: x * y, 2.0, 3.0)
+    >>> [float(g) for g in pullback(1.0)]
+    [3.0, 2.0]
+    """
+    leaves, in_tree = tree.flatten((primals, {}))
+    check_leaves(leaves, "vjp: argument", primals)
+    differentiable = [is_inexact(aval_of(x)) for x in leaves]
+    store = OutTree()
+    box: dict[str, Any] = {}
+    flat = flat_function(with_aux(f, has_aux, box), in_tree, store)
+    outs, nonzero, jaxpr, residuals, locks = linearize_following(flat, leaves, differentiable, "vjp", box)
+    n = box.get("n", len(outs))
+    check_leaves(outs[:n], f"vjp: output of {name_of(f)}")
+    outs = export(outs, leaves + residuals)
+    out_tree = store.tree.children()[0] if has_aux else store.tree
+    pullback = _Pullback(
+        name_of(f),
+        [AbstractOutput(aval_of(o)) for o in outs[:n]],
+        out_tree,
+        nonzero[:n],
+        jaxpr,
+        residuals,
+        locks,
+        leaves,
+        differentiable,
+        in_tree.children()[0],
+    )
+    if has_aux:
+        out, aux = store.tree.unflatten(outs)
+        return out, pullback, aux
+    return store.tree.unflatten(outs), pullback

@@ -1,0 +1,200 @@
+"""`vmap`: the border of batching. Axes are moved to 0 on the way in and to `out_axes` on the way out."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from funcad import tree
+from funcad.api.border import OutTree, api, check_leaves, export, flat_function, name_of
+from funcad.api.pickling import Transformed
+from funcad.errors import AxesMismatchError
+from funcad.host.real_types import is_a
+from funcad.host.state import setting, state
+from funcad.ir.aval import Aval, aval_of, ordinary
+from funcad.ir.place import near
+from funcad.ir.trace import by_reference, trace_function
+from funcad.primitives.basic_indexing import static_slice
+from funcad.primitives.shape import broadcast_leading, concatenate, transpose
+from funcad.transforms.batch import batch_eval
+from funcad.unjitted.strides import Given
+
+__all__ = ["vmap", "move_axis"]
+
+
+def move_axis(x: Any, source: int, destination: int) -> Any:
+    if source == destination:
+        return x
+    ndim = len(aval_of(x).shape)
+    order = [i for i in range(ndim) if i != source]
+    order.insert(destination, source)
+    return transpose(x, perm=tuple(order))
+
+
+@api
+def vmap(
+    f: Callable[..., Any],
+    in_axes: Any = 0,
+    out_axes: Any = 0,
+    axis_name: Any = None,
+    axis_size: int | None = None,
+    chunk_size: int | None = None,
+) -> Callable[..., Any]:
+    """Map a function of one example over an axis of its arguments, as one batched program.
+
+    `in_axes`: an int, None (not mapped), or a tuple with one entry per argument, each a pytree prefix of ints and None;
+    keyword arguments are mapped over axis 0. `out_axes`: likewise for the output; None is allowed where the output does not
+    depend on a mapped value. `axis_name` lets collectives (`psum`, ...) work over the mapped axis. `axis_size` is needed
+    only if nothing is mapped. `chunk_size` maps that many examples at a time, to bound memory. Inside, f is traced: Python
+    `if` on values raises TracerBoolConversionError. Sizes that differ raise AxesMismatchError naming the paths.
+
+    >>> import numpy as np, funcad
+    >>> funcad.vmap(lambda x, y: x @ y, in_axes=(0, None))(np.eye(2), np.array([3.0, 4.0]))
+    array([3., 4.])
+    """
+    if not callable(f):
+        raise TypeError(f"vmap takes a function, got {type(f).__name__}")
+    if chunk_size is not None and chunk_size < 1:
+        raise ValueError(f"vmap: chunk_size must be at least 1, got {chunk_size}")
+    if isinstance(in_axes, list):
+        in_axes = tuple(in_axes)
+
+    @api
+    def mapped(*args: Any, **kwargs: Any) -> Any:
+        if isinstance(in_axes, tuple) and len(in_axes) != len(args):
+            raise AxesMismatchError(
+                f"vmap of {name_of(f)}: in_axes={in_axes!r} has {len(in_axes)} entries, but the function was called with "
+                f"{len(args)} positional argument(s); give one entry per argument, or a single int"
+            )
+        leaves, in_tree = tree.flatten((args, kwargs))
+        check_leaves(leaves, f"vmap of {name_of(f)}: argument", (args, kwargs))
+        args_tree, kwargs_tree = in_tree.children()
+        axes = tree.flatten_axes("in_axes", args_tree, in_axes) + [0] * kwargs_tree.num_leaves
+        axes = [_normalize(a, x, i, f, (args, kwargs)) for i, (a, x) in enumerate(zip(axes, leaves))]
+        size = _mapped_size(f, leaves, axes, axis_size, (args, kwargs))
+        leaves = [x if a is None else move_axis(x, a, 0) for x, a in zip(ordinary(leaves), axes)]
+        batched = [a is not None for a in axes]
+        run = functools.partial(_run, f, in_tree, out_axes, axis_name)
+        if chunk_size is None or chunk_size >= size:
+            return run(leaves, batched, size)
+        if axis_name is not None:
+            raise ValueError("vmap: chunk_size cannot be combined with axis_name: a collective needs the whole axis at once")
+        return _chunked(run, leaves, batched, size, chunk_size, out_axes)
+
+    options = {"in_axes": in_axes, "out_axes": out_axes, "axis_name": axis_name, "axis_size": axis_size}
+    return Transformed(mapped, f, functools.partial(vmap, **options, chunk_size=chunk_size))
+
+
+def _normalize(axis: Any, x: Any, i: int, f: Any, example: Any) -> int | None:
+    if axis is None:
+        return None
+    ndim = len(aval_of(x).shape)
+    if is_a(axis, bool) or not hasattr(axis, "__index__"):
+        raise AxesMismatchError(f"vmap of {name_of(f)}: in_axes must hold ints and None, got {axis!r}")
+    if not -ndim <= axis < ndim:
+        path = _argument_path(example, i)
+        raise AxesMismatchError(
+            f"vmap of {name_of(f)}: in_axes asks for axis {axis} of {path}, which is {aval_of(x)}; "
+            "use None for arguments that are not mapped"
+        )
+    return axis.__index__() % ndim
+
+
+def _argument_path(example: Any, i: int) -> str:
+    path = tree.flatten_with_path(example)[0][i][0]
+    is_keyword = path[0].idx == 1 if hasattr(path[0], "idx") else False
+    return f"{'keyword argument' if is_keyword else 'argument'} {tree.keystr(path[1:])}"
+
+
+def _mapped_size(f: Any, leaves: list, axes: list, axis_size: int | None, example: Any) -> int:
+    sizes = {i: aval_of(x).shape[a] for i, (x, a) in enumerate(zip(leaves, axes)) if a is not None}
+    if not sizes:
+        if axis_size is None:
+            raise AxesMismatchError(
+                f"vmap of {name_of(f)}: no argument is mapped, so the size is unknown; give axis_size=, or an in_axes that is "
+                "not None everywhere"
+            )
+        return axis_size
+    distinct = set(sizes.values())
+    if axis_size is not None:
+        distinct.add(axis_size)
+    if len(distinct) > 1:
+        lines = [f"  {_argument_path(example, i)} has size {n} along axis {axes[i]}" for i, n in sizes.items()]
+        if axis_size is not None:
+            lines.append(f"  axis_size={axis_size}")
+        raise AxesMismatchError(f"vmap of {name_of(f)}: mapped axes must have equal sizes, but\n" + "\n".join(lines))
+    return distinct.pop()
+
+
+def _run(f: Any, in_tree: Any, out_axes: Any, axis_name: Any, leaves: list, batched: list, size: int) -> Any:
+    store = OutTree()
+    flat = flat_function(f, in_tree, store, f"vmap of {name_of(f)}")
+    avals = [aval_of(x).unbatched() if b else aval_of(x) for x, b in zip(leaves, batched)]
+    consts: list[Any] = []
+    if axis_name is None:
+        jaxpr, consts = trace_function(flat, avals, name="vmap", with_modes=True, given=Given(leaves, batched))
+        consts = by_reference(near(consts, leaves), leaves)
+        outs, out_batched = batch_eval(jaxpr, size, [*consts, *leaves], [False] * len(consts) + batched)
+    else:
+        outs, out_batched, consts = _run_named(flat, avals, axis_name, leaves, batched, size)
+    axes = tree.flatten_axes("out_axes", store.tree, out_axes)
+    result = []
+    for i, (x, b, a) in enumerate(zip(outs, out_batched, axes)):
+        result.append(_place_axis(x, b, a, size, f, store.tree, i))
+    return store.tree.unflatten(export(result, [*consts, *leaves]))
+
+
+def _run_named(flat: Any, avals: list, axis_name: Any, leaves: list, batched: list, size: int) -> tuple[list, list, list]:
+    """With a named axis, the index within the axis is a hidden batched input."""
+    index = np.arange(size)
+    outer = state.axis_env
+
+    def with_index(i: Any, *xs: Any) -> list[Any]:
+        with setting(axis_env=(*outer, (axis_name, size, i))):
+            return flat(*xs)
+
+    given = Given([index, *leaves], [True, *batched])
+    jaxpr, consts = trace_function(with_index, [Aval((), index.dtype), *avals], name="vmap", with_modes=True, given=given)
+    with setting(batching=axis_name):
+        consts = by_reference(near([*consts, index], leaves), leaves)
+        return (*batch_eval(jaxpr, size, [*consts, *leaves], [False] * (len(consts) - 1) + [True] + batched), consts)
+
+
+def _place_axis(x: Any, is_batched: bool, axis: Any, size: int, f: Any, out_tree: Any, i: int) -> Any:
+    shape = aval_of(x).shape
+    ndim = len(shape) + (not is_batched)
+    path = tree.keystr(tree.flatten_with_path(out_tree.unflatten(range(out_tree.num_leaves)))[0][i][0])
+    where = f"output{' at ' + path if path else ''}"
+    if axis is None:
+        if is_batched:
+            raise AxesMismatchError(
+                f"vmap of {name_of(f)}: out_axes is None for the {where}, but it depends on a mapped argument; "
+                "give an int, or reduce over the axis with a collective"
+            )
+        return x
+    if is_a(axis, bool) or not hasattr(axis, "__index__") or not -ndim <= axis < ndim:
+        raise AxesMismatchError(
+            f"vmap of {name_of(f)}: out_axes={axis!r} does not fit the {where}, which has {ndim} axes with the mapped one"
+        )
+    return move_axis(x if is_batched else broadcast_leading(x, size), 0, axis.__index__() % ndim)
+
+
+def _chunked(run: Any, leaves: list, batched: list, size: int, chunk_size: int, out_axes: Any) -> Any:
+    parts: list[Any] = []
+    structure: Any = None
+    for start in range(0, size, chunk_size):
+        stop = min(size, start + chunk_size)
+        chunk = [static_slice(x, start, stop) if b else x for x, b in zip(leaves, batched)]
+        part, structure = tree.flatten(run(chunk, batched, stop - start))
+        parts.append(part)
+    axes = tree.flatten_axes("out_axes", structure, out_axes)
+    joined = []
+    for column, axis in zip(zip(*parts), axes):
+        if axis is None:
+            joined.append(column[0])
+        else:
+            joined.append(concatenate(column, axis=axis % len(aval_of(column[0]).shape)))
+    return structure.unflatten(joined)

@@ -1,0 +1,1 @@
+"""Custom derivative and batching rules."""

@@ -1,0 +1,156 @@
+"""`custom_linear`: the one linear equation that a function with a custom reverse rule leaves behind.
+
+Idea: it has all rules. Its transpose is the user's `bwd`; its value is the tangent by the user's jvp rule if there is one, else
+by the transpose of `bwd`, which is linear in the cotangent; its batch is the batch of `bwd`, with the cotangents of unbatched
+arguments summed. So whatever transforms do with it, the two modes agree.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from funcad.control.rules import Rule
+from funcad.errors import MissingRuleError
+from funcad.host.state import state
+from funcad.ir.interpret import eval_jaxpr
+from funcad.ir.jaxpr import Jaxpr
+from funcad.ir.place import near
+from funcad.ir.primitive import Primitive, is_linear
+from funcad.ir.trace import trace_function
+from funcad.primitives.reduction import reduce_sum
+from funcad.primitives.shape import zeros
+from funcad.transforms.batch import batch_jaxpr
+from funcad.transforms.jvp import jvp_eval
+from funcad.transforms.transpose import transpose_eval
+
+__all__ = ["CustomLinear", "custom_linear", "custom_linear_p", "transposed"]
+
+
+class CustomLinear:
+    """What `custom_linear` knows: `bwd(residuals, cotangents)` and `push(residuals, primals, tangents)`.
+
+    Operands of the equation: the residuals, the primals if there is a jvp rule (it needs them), the tangents.
+    """
+
+    __slots__ = ("bwd", "push", "n_residuals", "n_known", "out_avals", "names")
+
+    def __init__(
+        self, bwd: Rule, push: Rule, n_residuals: int, n_known: int, out_avals: Sequence[Any], names: frozenset = frozenset()
+    ):
+        self.bwd = bwd
+        self.push = push
+        self.n_residuals = n_residuals
+        self.n_known = n_known
+        self.out_avals = out_avals  # of the differentiable outputs
+        self.names = names  # axes that the function's collectives act on; bwd's may too, so vmap must not pass it by
+
+    def __repr__(self) -> str:
+        return self.bwd.what
+
+    def batched(self, size: int, flags: Sequence[bool]) -> CustomLinear:
+        residual_flags, tangent_flags = list(flags[: self.n_residuals]), flags[self.n_known :]
+        bwd, push, n_cotangents = self.bwd, self.push, len(self.out_avals)
+
+        def derive_bwd() -> tuple[Jaxpr, list, list[bool]]:
+            jaxpr, consts, present = bwd.program()
+            mask = (*[False] * len(consts), *residual_flags, *[True] * n_cotangents)
+            derived, more, _ = batch_jaxpr(jaxpr, size, mask, (True,) * len(jaxpr.outputs))
+            keep = [b for b, p in zip(tangent_flags, present) if p]
+
+            def summed(*values: Any) -> list[Any]:
+                cts = eval_jaxpr(derived, values)
+                return [ct if b else reduce_sum(ct, axes=(0,)) for ct, b in zip(cts, keep)]
+
+            total, extra = trace_function(summed, derived.in_avals, name=bwd.what)
+            return total, [*extra, *more, *consts], present
+
+        def derive_push() -> tuple[Jaxpr, list, list[bool]]:
+            jaxpr, consts, present = push.program()
+            mask = (*[False] * len(consts), *flags)
+            derived, more, _ = batch_jaxpr(jaxpr, size, mask, (True,) * len(jaxpr.outputs))
+            return derived, [*more, *consts], present
+
+        return CustomLinear(
+            Rule(bwd.what, derive=derive_bwd),
+            Rule(push.what, derive=derive_push),
+            self.n_residuals,
+            self.n_known,
+            [a.batched(size) for a in self.out_avals],
+            self.names - {state.batching},
+        )
+
+    def tangents(self, values: Sequence[Any]) -> list[Any]:
+        """The value of the equation, without None."""
+        return [near([zeros(a)], values)[0] if t is None else t for t, a in zip(self.push(*values), self.out_avals)]
+
+
+def _linear_jvp(linear_mode: bool) -> Callable[..., tuple[list, list]]:
+    def rule(primals: Sequence[Any], tangents: Sequence[Any], *, linear: CustomLinear, axis_name: Any) -> tuple[list, list]:
+        jaxpr, consts, present = linear.push.program()
+        outs, touts = jvp_eval(jaxpr, [*consts, *primals], [*[None] * len(consts), *tangents], linear_mode)
+        found = iter(zip(outs, touts))
+        pairs = [next(found) if p else (zeros(a), None) for p, a in zip(present, linear.out_avals)]
+        return [o for o, _ in pairs], [t for _, t in pairs]
+
+    return rule
+
+
+def _linear_transpose(cts: Sequence[Any], *inputs: Any, linear: CustomLinear, axis_name: Any) -> list[Any]:
+    n, known = linear.n_residuals, linear.n_known
+    beside = [ct for ct in cts if ct is not None]
+    full = [near([zeros(a)], beside)[0] if ct is None else ct for ct, a in zip(cts, linear.out_avals)]
+    found = linear.bwd(*inputs[:n], *full)
+    return [None] * known + [ct if is_linear(x) else None for ct, x in zip(found, inputs[known:])]
+
+
+def _linear_batch(
+    size: int, args: Sequence[Any], batched: Sequence[bool], *, linear: CustomLinear, axis_name: Any
+) -> tuple[list, list]:
+    outs = custom_linear(linear.batched(size, batched), *args)
+    return outs, [True] * len(outs)
+
+
+custom_linear_p = Primitive(
+    "custom_linear",
+    lambda xp, *args, linear, axis_name: linear.tangents(args),
+    lambda *avals, linear, axis_name: linear.out_avals,
+    primal_and_jvp=_linear_jvp(False),
+    linearize=_linear_jvp(True),
+    transpose=_linear_transpose,
+    batch=_linear_batch,
+    multiple=True,
+    may_share=True,
+)
+
+
+def custom_linear(linear: CustomLinear, *args: Any) -> list[Any]:
+    """Record or compute the equation."""
+    return custom_linear_p(*args, linear=linear, axis_name=tuple(linear.names) or None)
+
+
+def transposed(bwd: Rule, residuals: Sequence[Any], ct_avals: Sequence[Any], tangents: Sequence[Any]) -> list[Any]:
+    """The tangents of the outputs: bwd is linear in the cotangents, and this is its transpose."""
+    if bwd.eager:  # the residuals have values: only the cotangents are abstract
+        present: list[bool] = []
+
+        def of_cotangents(*cts: Any) -> list[Any]:
+            found = bwd(*residuals, *cts)
+            present[:] = [c is not None for c in found]
+            return [c for c in found if c is not None]
+
+        jaxpr, consts = trace_function(of_cotangents, ct_avals, name=bwd.what)
+    else:
+        jaxpr, consts, present = bwd.program()
+        consts = [*consts, *residuals]
+    n = len(consts)
+    linear = [False] * n + [True] * len(ct_avals)
+    given = [t for t, p in zip(tangents, present) if p]
+    try:
+        return transpose_eval(jaxpr, linear, [*consts, *[None] * len(ct_avals)], given)
+    except MissingRuleError as error:
+        error.add_note(
+            f"funcad: {bwd.what} is not linear in the cotangent, but without a jvp rule forward mode is its transpose; "
+            "give the function a jvp rule too, with .defjvp"
+        )
+        raise

@@ -1,0 +1,407 @@
+"""`custom_vjp`: a function with the user's own reverse rule; forward mode is its transpose.
+
+Idea: linearizing such a function runs `fwd` and leaves ONE linear equation, `custom_linear[residuals](tangents)`, whose
+transpose is `bwd` (custom_linear.py); forward mode is the jvp rule, or else the transpose of `bwd`. So a function
+with only a vjp rule still has forward mode and a Hessian, and with both rules forward mode uses one and reverse mode the
+other. Outside jit and vmap `fwd` and `bwd` run on values (Python `if` works); elsewhere they are traced once.
+
+Traps: residuals are any pytree; its arrays become operands, the rest (strings, Python numbers, functions) stays static. A
+tangent that is zero arrives as known zeros in a linear position: its cotangent is dropped.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from funcad import tree
+from funcad.api.border import OutTree, api, check_leaves, check_tangents, dress_as, float0, name_of, zeros_for
+from funcad.api.pickling import Remade, with_rules
+from funcad.backends.engines import run_jaxpr
+from funcad.control.rules import Call, Rule, Target, is_following, recorder, refuse_foreign, shown, user_code
+from funcad.custom.custom_jvp import (
+    apply_jvp,
+    batch_body,
+    batched_jvp_rule,
+    call_plainly,
+    jvp_on_values,
+    jvp_rule,
+    refuse_symbolic_zeros,
+    traced_body,
+)
+from funcad.custom.custom_linear import CustomLinear, custom_linear, transposed
+from funcad.errors import TreeMismatchError
+from funcad.host.locks import lending
+from funcad.host.state import state
+from funcad.ir.aval import Aval, aval_of, is_inexact
+from funcad.ir.jaxpr import Jaxpr
+from funcad.ir.primitive import Primitive
+from funcad.ir.tracer import Tracer
+from funcad.transforms.batch import batch_jaxpr
+from funcad.unjitted.following import also_users
+
+__all__ = ["custom_vjp", "custom_vjp_call_p"]
+
+
+# ---------------------------------------------------------------- the linear equation of a call
+
+
+def _linear_of(call: Call, info: _Forward, residuals: Sequence[Any], bwd: Any, jvp: Any, eager: bool) -> CustomLinear:
+    """The linear equation's knowledge, for residuals of these avals."""
+    n = len(residuals)
+    residual_avals = [aval_of(r) for r in residuals]
+    ct_avals = [Aval(a.shape, a.dtype) for a in info.out_avals if is_inexact(a)]
+    pull = Rule(
+        f"bwd of {call.name}", _bwd_flat(call, info, n, bwd), [*residual_avals, *ct_avals], [bwd], eager=eager
+    )
+    n_leaves = len(call.avals)
+    if jvp is None:
+        push = Rule(
+            f"forward mode of {call.name} by its bwd",
+            lambda *values: transposed(pull, values[:n], ct_avals, values[n:]),
+            [*residual_avals, *call.strong_avals()],
+            [bwd],
+            eager=eager,
+        )
+        return CustomLinear(pull, push, n, n, ct_avals)
+    forward = jvp_rule(call, jvp)
+    forward.eager = eager
+    push = Rule(
+        forward.what,
+        lambda *values: forward(*values[n:])[len(info.out_avals) :],
+        [*residual_avals, *call.avals, *call.strong_avals()],
+        [jvp],
+        eager=eager,
+    )
+    return CustomLinear(pull, push, n, n + n_leaves, ct_avals)
+
+
+# ---------------------------------------------------------------- fwd and bwd as flat functions
+
+
+class _Forward:
+    """What is known after fwd has run: structures, static residuals, avals of the outputs."""
+
+    __slots__ = ("out_tree", "out_avals", "residual_tree", "template")
+
+    def __init__(self) -> None:
+        self.out_tree = self.residual_tree = None
+        self.out_avals: list[Any] = []
+        self.template: list[Any] = []
+
+
+_ARRAY: Any = object()  # stands in a template for an array, which is an operand
+
+
+def _is_array(x: Any) -> bool:
+    return type(x) is Tracer or hasattr(x, "dtype") and hasattr(x, "shape") and not isinstance(x, type)
+
+
+def _run_fwd(call: Call, fwd: Any, leaves: Sequence[Any], info: _Forward) -> tuple[list[Any], list[Any]]:
+    """The user's fwd: (outputs, residual arrays)."""
+    result = fwd(*call.merged(leaves))
+    if not (isinstance(result, (tuple, list)) and len(result) == 2):
+        raise TypeError(
+            f"fwd of {call.name} must return a pair (output, residuals); it returned {shown(result)}.\n"
+            "Remedy: return f(x), residuals; residuals may be any pytree, or None."
+        )
+    outs, info.out_tree = tree.flatten(result[0])
+    check_leaves(outs, f"fwd of {call.name}: output", result[0])
+    info.out_avals = [aval_of(o) for o in outs]
+    residuals, info.residual_tree = tree.flatten(result[1])
+    info.template = [_ARRAY if _is_array(r) else r for r in residuals]
+    return outs, [r for r in residuals if _is_array(r)]
+
+
+class _Shown:
+    """A stand-in for a value in messages about cotangents: its aval."""
+
+    __slots__ = ("aval",)
+
+    def __init__(self, aval: Any):
+        self.aval = aval
+
+
+def _bwd_flat(call: Call, info: _Forward, n_residuals: int, bwd: Any) -> Callable[..., list[Any]]:
+    """`(residual arrays, cotangents of differentiable outputs) -> cotangents of differentiable leaves, or None`."""
+    structure = call.in_tree
+    avals, inexact = call.avals, call.inexact
+    name = call.name
+
+    def flat(*values: Any) -> list[Any]:
+        arrays, cts = iter(values[:n_residuals]), iter(values[n_residuals:])
+        residuals = info.residual_tree.unflatten([next(arrays) if t is _ARRAY else t for t in info.template])  # type: ignore[union-attr]
+        full = [next(cts) if is_inexact(a) else np.zeros(a.shape, float0) for a in info.out_avals]
+        result = bwd(*call.static, residuals, info.out_tree.unflatten(full))  # type: ignore[union-attr]
+        children = structure.children()
+        if not isinstance(result, (tuple, list)) or len(result) != len(children):
+            raise TypeError(
+                f"bwd of {name} must return a tuple with one cotangent (or None) per differentiable argument, here "
+                f"{len(children)}; it returned {shown(result)}."
+            )
+        parts: list[tuple[str, Any]] = []
+        for i, (child, part) in enumerate(zip(children, result)):
+            _spread(child, part, f"[{i}]", parts)
+        return _checked_cotangents(name, avals, inexact, parts)
+
+    return flat
+
+
+def _spread(structure: Any, given: Any, path: str, parts: list[tuple[str, Any]]) -> None:
+    """(path, cotangent) per leaf of an argument; None stands for a whole part of it."""
+    if given is None:
+        parts += [(path, None)] * structure.num_leaves
+        return
+    example = structure.unflatten(range(structure.num_leaves))
+    found, own = (tree.flatten(v, is_leaf=lambda x, root=v: x is not root) for v in (given, example))
+    if found[1] != own[1]:
+        difference = tree.describe_difference(found[1], own[1], f"cotangent{path}", f"argument{path}")
+        raise TreeMismatchError(f"bwd must return cotangents with the structure of the arguments: {difference}")
+    if structure is tree.LEAF:
+        parts.append((path, given))
+        return
+    for keys, child, part in zip(own[1].paths(), structure.children(), found[0]):
+        _spread(child, part, path + tree.keystr(keys), parts)
+
+
+def _checked_cotangents(name: str, avals: Sequence[Any], inexact: Sequence[bool], parts: Sequence[Any]) -> list[Any]:
+    result = []
+    for aval, differentiable, (path, ct) in zip(avals, inexact, parts):
+        if ct is not None:
+            what = f"bwd of {name}"
+            _, (ct,), _ = check_tangents(_Shown(aval), ct, what, f"argument{path}", f"cotangent{path}")
+        if differentiable:
+            result.append(ct)
+    return result
+
+
+# ---------------------------------------------------------------- the recorded call
+
+
+class _Vjp:
+    """The rules of a recorded call: `fwd() -> (program, consts, linear)`, made when needed, and the jvp rule or None."""
+
+    __slots__ = ("name", "make", "jvp", "_made")
+
+    def __init__(self, name: str, make: Callable[[], tuple[Rule, Callable[[], CustomLinear]]], jvp: Rule | None):
+        self.name = name
+        self.make = make
+        self.jvp = jvp
+        self._made: Any = None
+
+    def __repr__(self) -> str:
+        return f"vjp rules of {self.name}"
+
+    def forward(self) -> tuple[Rule, CustomLinear]:
+        if self._made is None:
+            self._made = self.make()
+        return self._made
+
+
+def _rules_of(call: Call, fwd: Any, bwd: Any, jvp: Any) -> _Vjp:
+    info = _Forward()
+    n_out = 0
+
+    def flat(*leaves: Any) -> list[Any]:
+        nonlocal n_out
+        outs, residuals = _run_fwd(call, fwd, leaves, info)
+        n_out = len(outs)
+        return [*outs, *residuals]
+
+    forward = Rule(f"fwd of {call.name}", flat, call.avals, [fwd])
+
+    def make() -> tuple[Rule, CustomLinear]:
+        jaxpr, _, _ = forward.program()
+        residuals = [_Shown(a) for a in jaxpr.out_avals[n_out:]]
+        linear = _linear_of(call, info, residuals, bwd, jvp, eager=False)
+        linear.names = jaxpr.axis_names
+        return forward, linear
+
+    return _Vjp(call.name, make, jvp_rule(call, jvp) if jvp is not None else None)
+
+
+def _batched_rules(rules: _Vjp, size: int, batched: Sequence[bool], in_avals: Sequence[Any], n_out: int) -> _Vjp:
+    tangent_flags = [b for b, a in zip(batched, in_avals) if is_inexact(a)]
+    env, batching = state.axis_env, state.batching
+
+    def make() -> tuple[Rule, CustomLinear]:
+        with user_code(env, batching):
+            forward, linear = rules.forward()
+            jaxpr, consts, present = forward.program()
+            force = (*[True] * n_out, *[False] * (len(jaxpr.outputs) - n_out))
+            derived, more, flags = batch_jaxpr(jaxpr, size, (*[False] * len(consts), *batched), force)
+            new_forward = Rule(forward.what, derive=lambda: (derived, [*more, *consts], present))
+            primal_flags = batched if linear.n_known > linear.n_residuals else ()
+            return new_forward, linear.batched(size, [*flags[n_out:], *primal_flags, *tangent_flags])
+
+    jvp = batched_jvp_rule(rules.jvp, size, batched, in_avals) if rules.jvp is not None else None
+    return _Vjp(rules.name, make, jvp)
+
+
+def _call_rule(linear_mode: bool) -> Callable[..., tuple[list, list]]:
+    def rule(
+        primals: Sequence[Any], tangents: Sequence[Any], *, jaxpr: Jaxpr, rules: _Vjp, n_consts: int
+    ) -> tuple[list, list]:
+        leaves, ts = primals[n_consts:], tangents[n_consts:]
+        in_avals, out_avals = jaxpr.in_avals[n_consts:], jaxpr.out_avals
+        if rules.jvp is not None and not linear_mode:
+            return apply_jvp(rules.jvp, in_avals, out_avals, leaves, ts)
+        forward, linear = rules.forward()
+        results = forward(*leaves)
+        outs, residuals = results[: len(out_avals)], results[len(out_avals) :]
+        differentiable = [is_inexact(a) for a in in_avals]
+        return outs, _linear_tangents(linear, residuals, leaves, ts, differentiable, linear_mode, out_avals)
+
+    return rule
+
+
+def _linear_tangents(
+    linear: CustomLinear,
+    residuals: Sequence[Any],
+    leaves: Sequence[Any],
+    tangents: Sequence[Any],
+    differentiable: Sequence[bool],
+    record: bool,
+    out_avals: Sequence[Any],
+) -> list[Any]:
+    """Tangents of all outputs, by the recorded linear equation or by its value."""
+    ts = [zeros_for(p) if t is None else t for p, t, d in zip(leaves, tangents, differentiable) if d]
+    known = [*residuals, *leaves] if linear.n_known > linear.n_residuals else residuals
+    if not linear.out_avals:
+        return [None] * len(out_avals)
+    touts = iter(custom_linear(linear, *known, *ts) if record else linear.push(*known, *ts))
+    return [next(touts) if is_inexact(a) else None for a in out_avals]
+
+
+def _batch(
+    size: int, args: Sequence[Any], batched: Sequence[bool], *, jaxpr: Jaxpr, rules: _Vjp, n_consts: int
+) -> tuple[list, list]:
+    derived, consts = batch_body(jaxpr, size, batched)
+    new_rules = _batched_rules(rules, size, batched[n_consts:], jaxpr.in_avals[n_consts:], len(jaxpr.outputs))
+    outs = custom_vjp_call_p(*consts, *args, jaxpr=derived, rules=new_rules, n_consts=len(consts) + n_consts)
+    return outs, [True] * len(outs)
+
+
+custom_vjp_call_p = Primitive(
+    "custom_vjp_call",
+    lambda xp, *args, jaxpr, rules, n_consts: run_jaxpr(jaxpr, args),
+    lambda *avals, jaxpr, rules, n_consts: jaxpr.out_avals,
+    primal_and_jvp=_call_rule(False),
+    linearize=_call_rule(True),
+    batch=_batch,
+    multiple=True,
+    may_share=True,
+)
+
+
+# ---------------------------------------------------------------- the call on values
+
+
+def _follow(linear_mode: bool) -> Callable[..., tuple[list, list]]:
+    def rule(
+        primals: Sequence[Any], tangents: Sequence[Any], *, call: Call, rules: tuple, store: OutTree
+    ) -> tuple[list, list]:
+        fwd, bwd, jvp = rules
+        if fwd is None or (jvp is not None and not linear_mode):
+            outs, touts, store.tree = jvp_on_values(call, jvp, primals, tangents)
+            return outs, touts
+        info = _Forward()
+        with user_code(state.axis_env), lending(f"fwd of {call.name}") as lent:
+            outs, residuals = _run_fwd(call, fwd, lent(primals), info)
+        refuse_foreign(f"fwd of {call.name}", [fwd], primals, [*outs, *residuals])
+        store.tree = info.out_tree
+        also_users(tangents, residuals)
+        linear = _linear_of(call, info, residuals, bwd, jvp, eager=True)
+        return outs, _linear_tangents(linear, residuals, primals, tangents, call.inexact, linear_mode, info.out_avals)
+
+    return rule
+
+
+def _never(*args: Any, **params: Any) -> Any:
+    raise AssertionError("a following call is never recorded in a program")
+
+
+_following_p = Primitive(
+    "custom_vjp", _never, _never, primal_and_jvp=_follow(False), linearize=_follow(True), multiple=True
+)
+
+
+class custom_vjp(Remade):
+    """A function with a derivative rule of your own for reverse mode.
+
+    `.defvjp(fwd, bwd)`: `fwd(*args) -> (output, residuals)`, and `bwd(residuals, cotangent)` returns a tuple with one
+    cotangent per argument, or None for zero; residuals are any pytree. `.defjvp(rule)` may be given as well: forward mode then
+    uses it; without it forward mode is the transpose of bwd, so `jvp` and `hessian` work (JAX refuses). Arguments in
+    `nondiff_argnums` (or `nondiff_argnames`) are plain Python values: bwd receives them first. Outside jit and vmap fwd and bwd
+    run on values, so Python `if` works in them; inside they are traced. A wrong structure, shape or dtype from a rule raises,
+    naming the path; a rule that closes over a traced value raises CustomRuleClosureError.
+
+    >>> import numpy as np, funcad
+    >>> @funcad.custom_vjp
+    ... def clip_gradient(x):
+    ...     return x
+    >>> clip_gradient.defvjp(lambda x: (x, None), lambda _, ct: (np.clip(ct, -1.0, 1.0),))
+    >>> float(funcad.grad(lambda x: 5.0 * clip_gradient(x))(2.0))
+    1.0
+    """
+
+    def __init__(self, fun: Callable[..., Any], nondiff_argnums: Any = (), nondiff_argnames: Any = ()):
+        dress_as(self, fun)
+        self._target = Target(fun, "custom_vjp", nondiff_argnums, nondiff_argnames)
+        self._fwd: Any = None
+        self._bwd: Any = None
+        self._jvp: Any = None
+
+    def __repr__(self) -> str:
+        return f"<custom_vjp of {name_of(self._target.f)}>"
+
+    def remaking(self) -> tuple[Any, Callable[[Any], Any]]:
+        options = {"nondiff_argnums": self._target.nums, "nondiff_argnames": self._target.names}
+        rules = {"_fwd": self._fwd, "_bwd": self._bwd, "_jvp": self._jvp}
+        return self._target.f, functools.partial(with_rules, type(self), options, rules)
+
+    def __get__(self, instance: Any, owner: Any = None) -> Any:
+        return self if instance is None else functools.partial(self, instance)
+
+    def defvjp(
+        self, fwd: Callable[..., Any], bwd: Callable[..., Any], symbolic_zeros: bool = False, optimize_remat: bool = False
+    ) -> None:
+        """Set the reverse rule: `fwd(*args)` and `bwd(*nondiff, residuals, cotangent)`."""
+        refuse_symbolic_zeros(symbolic_zeros)
+        if optimize_remat:
+            raise NotImplementedError("optimize_remat=True is not supported; leave the option out: it changes no result")
+        self._fwd, self._bwd = fwd, bwd
+
+    def defjvp(self, jvp: Callable[..., Any], symbolic_zeros: bool = False) -> Callable[..., Any]:
+        """Set a forward rule as well, `(*nondiff, primals, tangents) -> (output, output_tangent)`."""
+        refuse_symbolic_zeros(symbolic_zeros)
+        self._jvp = jvp
+        return jvp
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        if self._fwd is None:
+            raise TypeError(
+                f"custom_vjp function {name_of(self._target.f)} has no reverse rule yet: give it one with .defvjp(fwd, bwd)"
+            )
+        return _call(self._target, (self._fwd, self._bwd, self._jvp), args, kwargs)
+
+
+@api
+def _call(target: Target, rules: tuple, args: tuple, kwargs: dict) -> Any:
+    if recorder(tree.leaves((args, kwargs))) is None:
+        return call_plainly(target, args, kwargs)
+    call = Call(target, target.positional(args, kwargs))
+    leaves = call.leaves
+    trace = recorder(leaves)
+    if is_following(trace):
+        store = OutTree()
+        outs = trace.record(_following_p, leaves, {"call": call, "rules": rules, "store": store})
+        call.detach()
+        return store.tree.unflatten(outs)
+    jaxpr, consts, out_tree = traced_body(call)
+    call.detach()
+    outs = custom_vjp_call_p(*consts, *leaves, jaxpr=jaxpr, rules=_rules_of(call, *rules), n_consts=len(consts))
+    return out_tree.unflatten(outs)

@@ -1,0 +1,207 @@
+"""`custom_vmap`: a function with the user's own batching rule.
+
+Idea: the function is recorded as one equation that keeps its program and the rule; when `vmap` meets it, the rule runs on the
+batched values. Forward mode differentiates the program and the rule alike, so the rule still decides under vmap of jvp.
+Trap: reverse mode differentiates the program itself, since residuals of the program and of the rule need not correspond;
+under vmap of grad the derived programs are batched as usual.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from funcad import tree
+from funcad.api.border import OutTree, api, dress_as, flat_function, name_of, unaliased
+from funcad.api.pickling import Remade, with_rules
+from funcad.backends.engines import run_jaxpr
+from funcad.control.call import call_p, known_outputs, present, spread
+from funcad.control.rules import Target, refuse_tracers, user_code
+from funcad.errors import AxesMismatchError
+from funcad.host.locks import lending
+from funcad.host.state import state
+from funcad.ir.aval import aval_of
+from funcad.ir.interpret import eval_jaxpr
+from funcad.ir.jaxpr import Jaxpr
+from funcad.ir.primitive import Primitive
+from funcad.ir.trace import trace_function
+from funcad.ir.tracer import has_value
+from funcad.primitives.shape import broadcast_leading, zeros
+from funcad.transforms.jvp import jvp_eval, jvp_jaxpr
+from funcad.unjitted.following import follow
+
+__all__ = ["custom_vmap", "custom_vmap_call_p"]
+
+FlatRule = Callable[[int, Sequence[bool], Sequence[Any]], "tuple[list[Any], list[bool]]"]
+
+
+class _Rule:
+    """A batching rule on flat values: `(size, batched, values) -> (outputs, which of them are batched)`."""
+
+    __slots__ = ("name", "run", "env")
+
+    def __init__(self, name: str, run: FlatRule):
+        self.name = name
+        self.run = run
+        self.env = state.axis_env
+
+    def __repr__(self) -> str:
+        return f"vmap rule of {self.name}"
+
+    @property
+    def __name__(self) -> str:
+        return repr(self)
+
+    def __call__(self, size: int, batched: Sequence[bool], values: Sequence[Any]) -> tuple[list[Any], list[bool]]:
+        with user_code(self.env), lending(repr(self)) as lent:
+            return self.run(size, batched, lent(values))
+
+
+def _user_rule(name: str, rule: Any, in_tree: Any, out_tree: Any) -> _Rule:
+    def run(size: int, batched: Sequence[bool], values: Sequence[Any]) -> tuple[list[Any], list[bool]]:
+        result = rule(size, list(in_tree.unflatten(batched)), *in_tree.unflatten(values))
+        if not (isinstance(result, (tuple, list)) and len(result) == 2):
+            raise TypeError(f"the vmap rule of {name} must return a pair (output, out_batched); it returned {result!r:.80}")
+        outs, found = tree.flatten(result[0])
+        if found != out_tree:
+            difference = tree.describe_difference(found, out_tree, "the rule's output", "the function's output")
+            raise AxesMismatchError(f"the vmap rule of {name} must return what the function returns: {difference}")
+        flags = [bool(b) for b in tree.flatten_axes("out_batched", out_tree, result[1])]
+        for o, b in zip(outs, flags):
+            shape = aval_of(o).shape
+            if b and (not shape or shape[0] != size):
+                raise AxesMismatchError(
+                    f"the vmap rule of {name} marks an output as batched, but it is {aval_of(o)}: axis 0 must have size {size}"
+                )
+        return outs, flags
+
+    return _Rule(name, run)
+
+
+def _jvp_of(rule: _Rule, nonzero: Sequence[bool], out_nonzero: Sequence[bool]) -> _Rule:
+    """The rule of the derived function (primals, tangents) -> (outputs, tangents): the jvp of the rule."""
+    n = len(nonzero)
+
+    def run(size: int, batched: Sequence[bool], values: Sequence[Any]) -> tuple[list[Any], list[bool]]:
+        primals, primal_batched = list(values[:n]), list(batched[:n])
+        tangents = spread(values[n:], nonzero)
+        tangent_batched = spread(batched[n:], nonzero)
+        for i, (t, b) in enumerate(zip(tangents, tangent_batched)):  # a primal and its tangent are batched together
+            if t is not None and b and not primal_batched[i]:
+                primals[i], primal_batched[i] = broadcast_leading(primals[i], size), True
+            elif t is not None and primal_batched[i] and not b:
+                tangents[i] = broadcast_leading(t, size)
+        flags: list[bool] = []
+
+        def through(*xs: Any) -> list[Any]:
+            outs, flags[:] = rule(size, primal_batched, xs)
+            return outs
+
+        outs, touts = follow(through, primals, tangents)
+        kept = [t for t, z in zip(touts, out_nonzero) if z]
+        avals = [aval_of(o) for o, z in zip(outs, out_nonzero) if z]
+        kept = [zeros(a) if t is None else t for t, a in zip(kept, avals)]
+        return [*outs, *kept], [*flags, *[f for f, z in zip(flags, out_nonzero) if z]]
+
+    return _Rule(rule.name, run)
+
+
+def _jvp(primals: Sequence[Any], tangents: Sequence[Any], *, jaxpr: Jaxpr, rule: _Rule, n_consts: int) -> tuple[list, list]:
+    ts, nonzero = present(tangents)
+    derived, consts, out_nonzero = jvp_jaxpr(jaxpr, nonzero)
+    new_rule = _jvp_of(rule, nonzero[n_consts:], out_nonzero)
+    args = [*consts, *primals, *ts]
+    outs = custom_vmap_call_p(*args, jaxpr=derived, rule=new_rule, n_consts=len(consts) + n_consts)
+    n = len(jaxpr.outputs)
+    return outs[:n], spread(outs[n:], out_nonzero)
+
+
+def _linearize(
+    primals: Sequence[Any], tangents: Sequence[Any], *, jaxpr: Jaxpr, rule: _Rule, n_consts: int
+) -> tuple[list, list]:
+    return jvp_eval(jaxpr, primals, tangents, linear=True)
+
+
+def _transpose(cts: Sequence[Any], *inputs: Any, jaxpr: Jaxpr, rule: _Rule, n_consts: int) -> list[Any]:
+    return call_p.transpose(cts, *inputs, jaxpr=jaxpr, name=rule.name)
+
+
+def _batch(
+    size: int, args: Sequence[Any], batched: Sequence[bool], *, jaxpr: Jaxpr, rule: _Rule, n_consts: int
+) -> tuple[list, list]:
+    return rule(size, batched[n_consts:], args[n_consts:])
+
+
+custom_vmap_call_p = Primitive(
+    "custom_vmap_call",
+    lambda xp, *args, jaxpr, rule, n_consts: run_jaxpr(jaxpr, args),
+    lambda *avals, jaxpr, rule, n_consts: jaxpr.out_avals,
+    primal_and_jvp=_jvp,
+    linearize=_linearize,
+    known=lambda linear, *, jaxpr, rule, n_consts: known_outputs(jaxpr, linear, eval_jaxpr),
+    apart=lambda linear, args, *, jaxpr, rule, n_consts: eval_jaxpr(jaxpr, args),
+    transpose=_transpose,
+    batch=_batch,
+    multiple=True,
+    may_share=True,
+)
+
+
+class custom_vmap(Remade):
+    """A function with a batching rule of your own.
+
+    `rule(axis_size, in_batched, *args)`, given by `.def_vmap` (also as a decorator), receives a list with a bool pytree per
+    argument, and the arguments, those that are mapped with the mapped axis first; it returns `(output, out_batched)`, a value
+    and a pytree prefix of bools. The rule also serves vmap of jvp; under vmap of grad the function itself is differentiated
+    and batched. Values that the function closes over are not mapped: pass them as arguments. As jax.custom_batching's.
+
+    >>> import numpy as np, funcad
+    >>> @funcad.custom_vmap
+    ... def f(x):
+    ...     return np.sin(x)
+    >>> @f.def_vmap
+    ... def _(axis_size, in_batched, x):
+    ...     return 10.0 * x, in_batched[0]
+    >>> funcad.vmap(f)(np.array([1.0, 2.0]))
+    array([10., 20.])
+    """
+
+    def __init__(self, fun: Callable[..., Any]):
+        dress_as(self, fun)
+        self._target = Target(fun, "custom_vmap", (), ())
+        self._rule: Any = None
+
+    def __repr__(self) -> str:
+        return f"<custom_vmap of {name_of(self._target.f)}>"
+
+    def remaking(self) -> tuple[Any, Callable[[Any], Any]]:
+        return self._target.f, functools.partial(with_rules, type(self), {}, {"_rule": self._rule})
+
+    def __get__(self, instance: Any, owner: Any = None) -> Any:
+        return self if instance is None else functools.partial(self, instance)
+
+    def def_vmap(self, rule: Callable[..., Any]) -> Callable[..., Any]:
+        """Set the rule `(axis_size, in_batched, *args) -> (output, out_batched)`."""
+        self._rule = rule
+        return rule
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        if self._rule is None:
+            raise TypeError(f"custom_vmap function {name_of(self._target.f)} has no rule yet: give it one with .def_vmap")
+        return _call(self._target, self._rule, args, kwargs)
+
+
+@api
+def _call(target: Target, rule: Any, args: tuple, kwargs: dict) -> Any:
+    args = target.positional(args, kwargs)
+    leaves, args_tree = tree.flatten(args)
+    if all(has_value(x) for x in leaves):  # nothing that vmap could be mapping
+        return unaliased(target.f(*args), args, target.f)
+    store = OutTree()
+    flat = flat_function(lambda *xs: target.f(*xs), tree.structure((args, {})), store)
+    what = f"custom_vmap function {name_of(target.f)}"
+    jaxpr, consts = trace_function(flat, [aval_of(x) for x in leaves], name=what, staging=True)
+    refuse_tracers(what, [target.f], consts)
+    new_rule = _user_rule(name_of(target.f), rule, args_tree, store.tree)
+    return store.tree.unflatten(custom_vmap_call_p(*consts, *leaves, jaxpr=jaxpr, rule=new_rule, n_consts=len(consts)))

@@ -1,0 +1,232 @@
+"""Mutable buffers: how a NumPy array that the user can still write is kept safely.
+
+Idea: NumPy arrays change in place, pure programs must not notice. An array that a trace captures is made read-only while
+the trace is open; an array that a derivative keeps as a residual is copied when small (64 KiB) and made read-only otherwise,
+until the derivative dies. So NumPy raises at the user's line, instead of a gradient being silently wrong. Locks are counted
+per block of memory: of two views of one array, each locked by another derivative, neither becomes writeable before both are
+gone (NumPy allows no writeable view of a read-only array). Memory that something else than an array owns (a bytearray, ctypes,
+shared memory) has writers that no flag reaches: there the derivative keeps a copy. Rules and callbacks of the user's are lent
+read-only views.
+
+Trap: a view that the user made *before* has its own writeable flag, which no lock on its base reaches, and NumPy cannot say
+whether there is one; and a user can make an array writeable again. So a derivative notes a sample of the elements that it
+keeps, and looks at them and at the flags before it uses them (`check`). What can still go unnoticed is a write through an
+earlier view that leaves all of the sample as it was.
+"""
+
+from __future__ import annotations
+
+import mmap
+import threading
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from funcad.host.forks import held_over_forks
+from funcad.host.real_types import is_a
+
+__all__ = ["Locks", "PrivateMemory", "SMALL", "is_constant", "lending", "read_only", "root_of"]
+
+SMALL = 64 * 1024
+
+
+class _Record:
+    """Locks on one block of memory: how many, and which arrays they made read-only."""
+
+    __slots__ = ("root", "count", "changed")
+
+    def __init__(self, root: np.ndarray):
+        self.root = root
+        self.count = 0
+        self.changed: list[np.ndarray] = []
+
+    def restore(self) -> None:
+        """Make the arrays writeable again: a view can be so only while the owner of its memory is."""
+        if not self.changed:
+            return
+        keep_root = self.root.flags.writeable or any(x is self.root for x in self.changed)
+        self.root.flags.writeable = True
+        for x in self.changed:
+            x.flags.writeable = True
+        self.root.flags.writeable = keep_root
+
+
+_records: dict[int, _Record] = {}  # by id of the root; the record keeps the root alive, so the id stays its own
+_guard = threading.RLock()  # re-entrant: the collector may release a dead derivative's locks while this thread holds it
+held_over_forks(_guard)
+
+
+class PrivateMemory(mmap.mmap):
+    """Memory that is reached through one array and its views only."""
+
+
+def _base_of(x: np.ndarray) -> Any:
+    """The array that x is a view of, or else whatever owns its memory."""
+    base = x.base
+    if base is None or is_a(base, np.ndarray):
+        return base
+    if type(base).__name__ == "DummyArray" and is_a(getattr(base, "base", None), np.ndarray):  # of as_strided
+        return base.base
+    return base
+
+
+def root_of(x: np.ndarray) -> Any:
+    """The outermost array over the memory of x: of any class, a memmap, say."""
+    base = x.base
+    while base is not None:
+        if type(base) is not np.ndarray:
+            base = _base_of(x)
+            if not is_a(base, np.ndarray):
+                break
+        x, base = base, base.base
+    return x
+
+
+def is_constant(x: Any) -> bool:
+    """Is this an array that nobody can write to, as it is: read-only with all that it views, and not by a lock of ours?"""
+    while type(x) is np.ndarray:
+        if x.flags.writeable:
+            return False
+        if x.base is None:
+            return bool(x.flags.owndata) and id(x) not in _records
+        x = x.base
+    return type(x) is bytes
+
+
+def read_only(x: np.ndarray) -> np.ndarray:
+    """A view of x for code that must not write into it."""
+    x = x.view()
+    x.flags.writeable = False
+    return x
+
+
+def _read_only(values: Sequence[Any]) -> list[Any]:
+    return [read_only(x) if type(x) is np.ndarray and x.flags.writeable else x for x in values]
+
+
+class lending:
+    """`with lending(what) as lent`: a user's rule gets `lent(values)`, whose arrays are read-only.
+
+    They are the caller's own, or what a derivative keeps: a rule that wrote into them would change what it is given next time,
+    or a number of its caller's. NumPy's error says that, and this adds what to write instead.
+    """
+
+    __slots__ = ("what",)
+
+    def __init__(self, what: str):
+        self.what = what
+
+    def __enter__(self) -> Callable[[Sequence[Any]], list[Any]]:
+        return _read_only
+
+    def __exit__(self, kind: Any, error: Any, traceback: Any) -> None:
+        if isinstance(error, ValueError) and "read-only" in str(error) and not hasattr(error, "__notes__"):
+            error.add_note(
+                f"funcad: the arrays that {self.what} is given belong to its caller or are needed again, so they are "
+                "read-only.\nRemedy: r = r * 2 instead of r *= 2; or write into a copy, r = r.copy()."
+            )
+
+
+def _can_be_restored(x: np.ndarray) -> bool:
+    """Would NumPy make x writeable again, while what it is a view of is so?"""
+    if x.flags.owndata or is_a(x.base, np.ndarray):
+        return True
+    try:
+        return not memoryview(x.base).readonly  # type: ignore[arg-type]
+    except TypeError:  # memory from C, some of SciPy's results
+        return False
+
+
+def _reach(root: np.ndarray) -> str:
+    """Who can write into the memory of a root: "arrays" alone, "nobody", or "others" too."""
+    if root.flags.owndata or is_a(root, np.memmap) or type(root.base) is PrivateMemory:
+        return "arrays"
+    try:
+        return "nobody" if memoryview(root.base).readonly else "others"  # type: ignore[arg-type]
+    except TypeError:
+        return "others"
+
+
+_SAMPLE = 128
+
+
+def _sample(x: np.ndarray) -> bytes:
+    """Some of the elements, spread over x: nearly every write of more than a few elements changes one of them."""
+    flags = x.flags
+    if flags.c_contiguous or flags.f_contiguous:
+        flat = x.reshape(-1) if flags.c_contiguous else x.T.reshape(-1)
+        return flat[:: flat.size // _SAMPLE | 1].tobytes()  # an odd step meets all columns in turn
+    each = max(2, round(_SAMPLE ** (1 / x.ndim)))
+    return x[tuple([slice(None, None, max(1, n // each)) for n in x.shape])].tobytes()
+
+
+class _Held(NamedTuple):
+    """One lock of one derivative."""
+
+    record: _Record
+    array: np.ndarray
+    sample: bytes
+    source: Any
+
+
+class Locks:
+    """The read-only locks that one trace or one pullback holds; released by `release` or when it dies."""
+
+    __slots__ = ("held",)
+
+    def __init__(self) -> None:
+        self.held: list[_Held] = []
+
+    def lock(self, x: np.ndarray, source: Any = None, keep: bool = True) -> bool:
+        """Make x, and every array whose memory it views, read-only; False if something else could write there all the same.
+
+        With `keep` x is a residual, which `check` looks at again; `source` says where it was used. Otherwise it is locked as
+        well as can be. What could not be made writeable again is left alone.
+        """
+        chain = [x]
+        while is_a(base := _base_of(chain[-1]), np.ndarray):
+            chain.append(base)
+        root = chain[-1]
+        reach = _reach(root)
+        if reach == "nobody" and not any([view.flags.writeable for view in chain]):
+            return True
+        if keep and reach != "arrays" or not all([_can_be_restored(v) for v in chain if v.flags.writeable]):
+            return False
+        with _guard:
+            record = _records.get(id(root))
+            if record is None:
+                record = _records[id(root)] = _Record(root)
+            record.count += 1
+            self.held.append(_Held(record, x, _sample(x) if keep else b"", source))
+            for view in reversed(chain):
+                if view.flags.writeable:
+                    record.changed.append(view)
+                    view.flags.writeable = False
+        return True
+
+    def check(self) -> None:
+        """Raise if an array that is kept as a residual has been changed all the same."""
+        for record, x, sample, source in self.held:
+            unlocked = record.root.flags.writeable or x.flags.writeable
+            if unlocked or _sample(x) != sample:
+                how = "made writeable again" if unlocked else "written, through a view that was made before"
+                where = f", which was used at {source}," if source is not None else ""
+                raise ValueError(
+                    f"an array of shape {x.shape} and dtype {x.dtype}{where} was {how}, but a derivative still needs its "
+                    "values; funcad had made it read-only.\nRemedy: write into a copy, w = w.copy(), or give the function one."
+                )
+
+    def release(self) -> None:
+        if not self.held:
+            return
+        held, self.held = self.held, []
+        with _guard:
+            for record, *_ in held:
+                record.count -= 1
+                if record.count == 0:
+                    del _records[id(record.root)]
+                    record.restore()
+
+    def __del__(self) -> None:
+        self.release()

@@ -1,0 +1,134 @@
+"""Floating-point warnings: who is silent, and whose line is named.
+
+Tangent, cotangent and masked work never warns, whatever `np.errstate` the user has set: `token = hush()` ... `unhush(token)`.
+Un-jitted primal operations warn as NumPy does, at the user's line rather than at the line of ours that calls NumPy (of one
+line Python shows a warning only once, so a second place would stay silent): `relay()` turns NumPy's modes "warn" into calls of
+`_warn`, which knows the line; `relayed(mode)` is the mode to enter for that, or None. A program that runs later than it was
+traced (vmap's) runs each operation in the mode that was set where the user wrote it: `error_mode()` when recording,
+`enter(mode)` when running.
+
+`np.errstate` costs more than most scalar operations, so NumPy's own context variable is set directly where this NumPy has it;
+the fallback is `np.errstate` itself, and NumPy's own idea of the line.
+"""
+
+from __future__ import annotations
+
+import sys
+import warnings
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from funcad.host.real_types import is_a
+from funcad.host.state import state
+from funcad.host.where import Source, is_internal
+
+__all__ = ["hush", "unhush", "relay", "error_mode", "enter", "relayed", "computes"]
+
+
+def _slow_enter(mode: Any) -> Any:
+    context = np.errstate(**dict(mode))
+    context.__enter__()
+    return context
+
+
+def _slow_hush() -> Any:
+    return _slow_enter({"all": "ignore"})
+
+
+def _slow_unhush(context: Any) -> None:
+    context.__exit__(None, None, None)
+
+
+def _slow_mode() -> Any:
+    return tuple(np.geterr().items())
+
+
+def _slow_relay() -> Any:
+    return None
+
+
+def _fast() -> Any:
+    """The same six on NumPy's context variable behind errstate (numpy >= 2.0), if it is there and does what we think."""
+    try:
+        from numpy._core.umath import _extobj_contextvar, _make_extobj
+
+        silent = _make_extobj(all="ignore")
+        token = _extobj_contextvar.set(silent)
+        try:
+            works = set(np.geterr().values()) == {"ignore"}
+        finally:
+            _extobj_contextvar.reset(token)
+    except (ImportError, TypeError, AttributeError):
+        return None
+    if not works:
+        return None
+    get, enter, leave = _extobj_contextvar.get, _extobj_contextvar.set, _extobj_contextvar.reset
+    last: Any = (None, None)  # a mode, and the same with _warn in the place of "warn"
+
+    def relayed(mode: Any) -> Any:
+        nonlocal last
+        known, found = last
+        if mode is known:
+            return found
+        if mode is silent or mode is found:
+            return None
+        modes = np.geterr()
+        found = None  # nothing to relay, or the user's own handler has the place
+        if "warn" in modes.values() and "call" not in modes.values() and "log" not in modes.values():
+            relayed_modes: Any = {k: "call" if v == "warn" else v for k, v in modes.items()}
+            found = _make_extobj(call=_warn, **relayed_modes)
+        last = mode, found
+        return found
+
+    def relay() -> Any:
+        found = relayed(get())
+        return None if found is None else enter(found)
+
+    return lambda: enter(silent), leave, relay, get, enter, relayed
+
+
+hush, unhush, relay, error_mode, enter, relayed = _fast() or (
+    _slow_hush, _slow_unhush, _slow_relay, _slow_mode, _slow_enter, lambda mode: None,
+)  # fmt: skip
+
+_computing: dict[Any, Callable[[dict[str, Any]], Any]] = {}  # functions that run operations: how to find the operands in them
+
+
+def computes(function: Any, operands: Callable[[dict[str, Any]], Any]) -> None:
+    """Say that `function` runs an operation, its variable `primitive`, on `operands(variables)`."""
+    _computing[function.__code__] = operands
+
+
+_registry: dict[Any, Any] = {}  # what was warned of at lines whose function is not running any more
+_OPERATORS = frozenset([np.add, np.subtract, np.multiply, np.divide])
+
+
+def _warn(error: str, flag: int) -> None:
+    """NumPy's RuntimeWarning, at the user's line."""
+    frame: Any = sys._getframe(1)
+    label, source, user = "", state.source, None
+    while frame is not None:
+        code = frame.f_code
+        if not label and code in _computing:
+            label = _label(frame.f_locals["primitive"], _computing[code](frame.f_locals))
+        if frame.f_code is source.code if type(source) is Source else not is_internal(code.co_filename):
+            user = frame
+            break
+        frame = frame.f_back
+    if type(source) is Source:
+        filename, line = source.code.co_filename, source.line
+    elif user is not None:
+        filename, line = user.f_code.co_filename, user.f_lineno
+    else:
+        filename, line = "<unknown>", 0
+    registry = _registry if user is None else user.f_globals.setdefault("__warningregistry__", {})
+    warnings.warn_explicit(f"{error} encountered in {label or 'a function'}", RuntimeWarning, filename, line, registry=registry)
+
+
+def _label(primitive: Any, args: Any) -> str:
+    """The name that NumPy gives to the operation."""
+    if primitive.ufunc in _OPERATORS and not any([is_a(a, np.ndarray) for a in args]):
+        return f"scalar {primitive.label}"
+    return str(primitive.label)

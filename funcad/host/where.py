@@ -1,0 +1,168 @@
+"""Where in the user's program an equation was written.
+
+Idea: at recording time keep only the pair (code object, instruction offset) of the first frame outside funcad and numpy;
+the line number and the function name are worked out when somebody prints them. Derived equations (jvp, transpose, batch)
+inherit the location of the equation they come from, through `state.source`.
+"""
+
+from __future__ import annotations
+
+import itertools
+import os
+import sys
+from opcode import opname
+from types import CodeType, FrameType, TracebackType
+from typing import NamedTuple
+
+import numpy as np
+
+from funcad.errors import TracerArrayConversionError, TracerIntegerConversionError
+from funcad.host.state import state
+
+__all__ = ["Source", "user_source", "caller", "strip_traceback", "for_user", "is_internal", "internal", "GENERATED"]
+
+_PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
+_NUMPY = os.path.dirname(os.path.abspath(np.__file__)) + os.sep
+_SCIPY = os.path.join(os.path.dirname(_NUMPY[:-1]), "scipy") + os.sep
+GENERATED = "<funcad>"  # the file name of programs that are written out as Python
+_SUBSCRIPT = 26  # the operand of BINARY_OP that stands for a[x], from Python 3.14 on
+internal: dict[str, bool] = {}
+
+
+def is_internal(filename: str) -> bool:
+    """Does this file belong to funcad, numpy or scipy's wrappers rather than to the user?"""
+    known = internal.get(filename)
+    if known is None:
+        tour = filename.startswith(_PACKAGE + "tour") or filename == _PACKAGE + "__main__.py"
+        known = internal[filename] = not tour and (
+            filename.startswith((_PACKAGE, _NUMPY, _SCIPY, "<__array_function__", "<frozen")) or filename == GENERATED
+        )
+    return known
+
+
+def file_label(filename: str) -> str:
+    """The file as a reader knows it: `Cell In[3]` for a notebook's cell, which has a file's name but no file."""
+    ipython = sys.modules.get("IPython")
+    shell = ipython.get_ipython() if ipython is not None else None
+    name = getattr(getattr(shell, "compile", None), "format_code_name", lambda filename: None)(filename)
+    return " ".join(name) if name else filename
+
+
+class Source(NamedTuple):
+    """A place in the user's program; `scope` holds the `named_scope` names that were open."""
+
+    code: CodeType
+    offset: int
+    scope: tuple[str, ...] = ()
+
+    @property
+    def line(self) -> int:
+        last = self.code.co_firstlineno
+        for start, end, line in self.code.co_lines():
+            if start <= self.offset < end:
+                return line if line is not None else last
+        return last
+
+    def __str__(self) -> str:
+        scope = "/".join(self.scope) + " " if self.scope else ""
+        return f"{scope}{file_label(self.code.co_filename)}:{self.line} ({self.code.co_name})"
+
+    def short(self) -> str:
+        """`file.py:12 (function)`, for printed jaxprs."""
+        scope = "/".join(self.scope) + " " if self.scope else ""
+        return f"{scope}{os.path.basename(file_label(self.code.co_filename))}:{self.line} ({self.code.co_name})"
+
+
+def user_source(depth: int = 2) -> Source | None:
+    """The location that an equation recorded now belongs to; `depth`: how many frames from here are ours at least."""
+    source = state.source
+    if source is not None:
+        return source
+    frame = sys._getframe(depth)
+    get = internal.get
+    while frame is not None:
+        code = frame.f_code
+        known = get(code.co_filename)
+        if known is None:
+            known = is_internal(code.co_filename)
+        if not known:
+            return tuple.__new__(Source, (code, frame.f_lasti, state.scope))
+        frame = frame.f_back  # type: ignore[assignment]
+    return None
+
+
+def outside(depth: int) -> int:
+    """The `stacklevel` by which a warning, given `depth` frames above the caller of this, names the user's line."""
+    frame: FrameType | None = sys._getframe(1)
+    level = 1
+    while frame is not None and (level < depth or is_internal(frame.f_code.co_filename)):
+        frame, level = frame.f_back, level + 1
+    return level
+
+
+def caller() -> tuple[str, list[str]]:
+    """What of the user's called into funcad: ("subscript", []) for `a[x]`, or ("numpy" or "scipy", its functions).
+
+    The functions are named from the one that the user called to the innermost: "take", "optimize.brentq".
+    """
+    frame: FrameType | None = sys._getframe(2)
+    while frame is not None and frame.f_code.co_filename.startswith(_PACKAGE):
+        frame = frame.f_back
+    if frame is not None and not is_internal(frame.f_code.co_filename):
+        operation, operand = frame.f_code.co_code[frame.f_lasti : frame.f_lasti + 2]
+        name = opname[operation]
+        subscript = name in ("BINARY_SUBSCR", "BINARY_SLICE") or (name == "BINARY_OP" and operand == _SUBSCRIPT)
+        return "subscript" if subscript else "", []
+    found: dict[str, list[str]] = {"scipy": [], "numpy": []}
+    while frame is not None and is_internal(frame.f_code.co_filename):
+        parts = itertools.takewhile(lambda part: part[:1] != "_", str(frame.f_globals.get("__name__")).split(".")[1:])
+        library = "scipy" if frame.f_code.co_filename.startswith(_SCIPY) else "numpy"
+        found[library].insert(0, ".".join([*parts, frame.f_code.co_name]))
+        frame = frame.f_back
+    return next(((library, names) for library, names in found.items() if names), ("", []))
+
+
+def strip_traceback(traceback: TracebackType | None) -> TracebackType | None:
+    """The traceback without funcad's frames; unchanged if FUNCAD_TRACEBACK=full or if nothing of the user's is in it."""
+    if os.environ.get("FUNCAD_TRACEBACK") == "full":
+        return traceback
+    kept = []
+    entry = traceback
+    while entry is not None:
+        filename = entry.tb_frame.f_code.co_filename
+        if not filename.startswith(_PACKAGE) and filename != GENERATED:
+            kept.append(entry)
+        entry = entry.tb_next
+    result: TracebackType | None = None
+    for item in reversed(kept):
+        result = TracebackType(result, item.tb_frame, item.tb_lasti, item.tb_lineno)
+    return result
+
+
+def for_user(error: Exception) -> Exception:
+    """The error without our frames; what NumPy says of traced elements (`a[i] = x`) and shapes explained."""
+    traceback = strip_traceback(error.__traceback__)
+    cause = error.__cause__
+    while type(error) is SystemError and isinstance(cause, Exception):  # code in C went on calling in spite of our error
+        error, cause = cause, cause.__cause__
+    if str(error) == "Result from function call is not a proper array of floats.":  # MINPACK prints the error that it met
+        error.add_note(
+            "Remedy, if the function depends on traced values: call funcad.scipy.optimize.root, least_squares or curve_fit."
+        )
+    if type(error) is TypeError and str(error).startswith("expected a sequence of integers"):
+        got = str(error).rpartition(", got ")[2]
+        if "Tracer<" in got and "value=" not in got:
+            error = TracerIntegerConversionError(
+                f"np.zeros, np.ones, np.empty or their like got a shape with {got}, whose value is not known while the "
+                "function is traced.\nRemedy: make the argument static, jit(..., static_argnums=...)."
+            )
+            error.__suppress_context__ = True
+    if type(error) is ValueError and type(cause) is TracerArrayConversionError:
+        what, _, rest = str(cause).partition(" of a traced ")
+        error = TracerArrayConversionError(
+            f"writing into a NumPy array (a[i] = x or a.fill(x)) of a traced {rest.partition(chr(10))[0]}\n"
+            "Remedy: a = funcad.numpy.at(a)[i].set(x), which gives a new array; or take funcad.stop_gradient(x) first if no "
+            "derivative is wanted."
+        )
+        error.__suppress_context__ = True
+    return error.with_traceback(traceback)

@@ -1,0 +1,483 @@
+"""`jit`: trace once per signature, keep the program, call it as one equation.
+
+Idea: the signature is the structure of the arguments, the avals of their leaves, the static values and the axis environment.
+A `Jitted` object is called through its slot `__call__`: at first that is `_Core.enter`, which flattens the arguments and asks
+the cache (jit_cache.py); for signatures that come again, calls of their own are put before it (jit_call.py). Captured NumPy
+arrays are read by reference at every call; what Python computed from them while tracing is frozen. A trace that captured
+tracers is not cached: they belong to one call. Inside an abstract trace the call is recorded as one equation (or spliced, with
+`inline`). Trap: the written calls refer to the core and the core only weakly to the `Jitted` object, so that arrays which a
+dead function had captured are free at once.
+"""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import weakref
+from collections.abc import Callable, Sequence
+from types import FunctionType
+from typing import Any
+
+import numpy as np
+
+from funcad import tree
+from funcad.api.border import OutTree, api, check_leaves, dress_as, export, flat_function, name_of, positional_names
+from funcad.api.pickling import Remade
+from funcad.backends.engines import program_of
+from funcad.backends.interpreter import counters
+from funcad.control.call import call_of
+from funcad.errors import PlacementError
+from funcad.host.real_types import is_a
+from funcad.host.state import setting, state
+from funcad.host.where import for_user
+from funcad.ir.aval import aval_of, ordinary
+from funcad.ir.interpret import eval_jaxpr
+from funcad.ir.jaxpr import literal_key
+from funcad.ir.place import NAMESPACES, array_type, device_in_use
+from funcad.ir.trace import any_tracer, by_reference, trace_function
+from funcad.jitted.jit_cache import MAX_PROGRAMS, CacheInfo, Entry, Signature, cache_for
+from funcad.jitted.jit_call import written_call
+from funcad.jitted.jit_inspect import Lowered, explained, exported, profiled, source_text
+from funcad.jitted.jit_misses import report_miss, reporter
+from funcad.unjitted.strides import Given
+
+__all__ = ["jit", "Jitted", "disable_jit"]
+
+MOST_WRITTEN = 4  # signatures of one function with calls of their own, most recent first
+NEVER = -1
+
+
+def disable_jit() -> Any:
+    """A context in which jitted functions run as plain Python: for debugging with `print` and `pdb`.
+
+    >>> import funcad
+    >>> with funcad.disable_jit():
+    ...     funcad.jit(lambda x: x if x > 0 else -x)(-2.0)
+    2.0
+    """
+    return setting(jit_disabled=True)
+
+
+def _indices(value: Any) -> tuple[int, ...]:
+    if value is None:
+        return ()
+    return tuple(value) if isinstance(value, (tuple, list, range)) else (value,)
+
+
+def _names(value: Any) -> tuple[str, ...]:
+    return () if value is None else (value,) if isinstance(value, str) else tuple(value)
+
+
+@api
+def jit(
+    f: Callable[..., Any] | None = None,
+    *,
+    static_argnums: int | Sequence[int] | None = None,
+    static_argnames: str | Sequence[str] | None = None,
+    donate_argnums: int | Sequence[int] | None = None,
+    donate_argnames: str | Sequence[str] | None = None,
+    inline: bool = False,
+    fast_math: bool = False,
+) -> Any:
+    """Trace f once per signature (structure, shapes, dtypes, statics) and run the program from then on.
+
+    Arguments named by `static_argnums` or `static_argnames` are ordinary hashable Python values, part of the signature.
+    Buffers of donated arguments may be overwritten if they are writeable, contiguous, own their data and share memory with no
+    other argument; use them no more. That saves memory for large arrays; small programs that are one native function make new
+    arrays all the same. `inline=True` splices the program into an enclosing one. With `fast_math=True` the compiler may use
+    laws that hold for real numbers only: NaN, infinities, signed zeros, overflow and the last digits may differ. Inside, values
+    are abstract: `if x > 0` raises TracerBoolConversionError. NumPy arrays that f captures are read by reference at every call;
+    what Python computed from them while tracing is frozen. Jitted programs never warn. Also a decorator, with or without
+    options. Methods: `lower(*args)`, `explain(*args)`, `profile(*args)`, `source(*args)`, `export(path, *args)`,
+    `cache_info()`, `clear_cache()`. Jitted functions pickle if f does: by name, without the programs.
+
+    >>> import numpy as np, funcad
+    >>> @funcad.jit
+    ... def norm(x):
+    ...     return np.sqrt(np.sum(x * x))
+    >>> float(norm(np.array([3.0, 4.0])))
+    5.0
+    """
+    options = {
+        "static_argnums": static_argnums,
+        "static_argnames": static_argnames,
+        "donate_argnums": donate_argnums,
+        "donate_argnames": donate_argnames,
+        "inline": inline,
+        "fast_math": fast_math,
+    }
+    if f is None:
+        return functools.partial(jit, **options)
+    if not callable(f):
+        raise TypeError(f"jit takes a function, got {type(f).__name__}")
+    return Jitted(f, **options)
+
+
+class Jitted(Remade):
+    """What `jit` returns."""
+
+    __slots__ = ("__call__", "_core", "__dict__", "__weakref__")
+    __call__: Callable[..., Any]
+
+    def __init__(self, f: Any, **options: Any):
+        dress_as(self, f)
+        self._core = core = _Core(f, **options)
+        core.owner = weakref.ref(self)
+        self.__call__ = core.enter
+
+    def __repr__(self) -> str:
+        return f"<jit of {name_of(self._core.f)}>"
+
+    def remaking(self) -> tuple[Any, Callable[[Any], Any]]:
+        return self._core.f, functools.partial(jit, **self._core.options)
+
+    def __get__(self, instance: Any, owner: Any = None) -> Any:
+        return self if instance is None else functools.partial(self, instance)
+
+    @api
+    def lower(self, *args: Any, **kwargs: Any) -> Lowered:
+        """The traced program for these arguments (ShapeDtypeStructs will do), without running it."""
+        _, entry, _ = self._core.traced(args, kwargs)
+        return Lowered(entry, name_of(self._core.f))
+
+    @api
+    def source(self, *args: Any, **kwargs: Any) -> str:
+        """The program for these arguments (or ShapeDtypeStructs) as a Python module that needs NumPy and not funcad.
+
+        Its `run(<leaves of the arguments>, xp=numpy)` gives the list of the output's leaves.
+
+        >>> import numpy as np, funcad
+        >>> text = funcad.jit(lambda x: np.sin(x) * 2.0).source(funcad.ShapeDtypeStruct((3,), np.float64))
+        >>> module = {}
+        >>> exec(text, module)
+        >>> module["run"](np.zeros(3))
+        [array([0., 0., 0.])]
+        """
+        _, entry, _ = self._core.traced(args, kwargs)
+        return source_text(entry, self._core.argument_names(args), name_of(self._core.f))
+
+    @api
+    def export(self, path: Any, *args: Any, **kwargs: Any) -> list[str]:
+        """Write the module of `source` to a file, and large captured arrays to an .npz file beside it; gives their paths.
+
+        >>> import numpy as np, funcad, os, tempfile
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     paths = funcad.jit(lambda x: x * 2.0).export(os.path.join(folder, "double.py"), np.zeros(3))
+        ...     [os.path.basename(p) for p in paths]
+        ['double.py']
+        """
+        _, entry, _ = self._core.traced(args, kwargs)
+        return exported(path, entry, self._core.argument_names(args), name_of(self._core.f))
+
+    @api
+    def explain(self, *args: Any, **kwargs: Any) -> Any:
+        """What the compiler makes of the program for these arguments (or ShapeDtypeStructs): the engine and why it is that one,
+        what runs together, what runs alone and why. `print` it; `.engine`, `.groups`, `.alone`, `.reasons` are data.
+
+        >>> import numpy as np, funcad
+        >>> with funcad.config.set(engine="numpy"):
+        ...     found = funcad.jit(lambda x: np.exp(-x) * x).explain(funcad.ShapeDtypeStruct((1000,), np.float64))
+        >>> found.engine, [group["operations"] for group in found.groups]
+        ('numpy', [['neg', 'exp', 'mul']])
+        """
+        leaves, entry, _ = self._core.traced(args, kwargs)
+        return explained(entry, leaves, name_of(self._core.f))
+
+    @api
+    def profile(self, *args: Any, **kwargs: Any) -> Any:
+        """Where the time of a run on these arguments goes: per equation and per line of yours, with FLOPs, bytes and engine.
+
+        It runs the program several times (but what has effects once) and leaves all arguments as they are, donated ones too.
+        `print` it; `.seconds`, `.peak` (bytes), `.equations` and `.lines` are the same as data.
+
+        >>> import numpy as np, funcad
+        >>> found = funcad.jit(lambda x, y: np.exp(-x) @ y).profile(np.ones((100, 200)), np.ones(200))
+        >>> found.seconds > 0, "dot_general" in [line.what for line in found.equations]
+        (True, True)
+        """
+        leaves, entry, _ = self._core.traced(args, kwargs)
+        return profiled(entry, leaves, name_of(self._core.f))
+
+    def cache_info(self) -> CacheInfo:
+        """Hits, misses and size of the program cache, as functools.lru_cache's."""
+        cache = self._core.cache
+        return CacheInfo(cache.hits, cache.misses, MAX_PROGRAMS, len(cache.entries))
+
+    def clear_cache(self) -> None:
+        """Forget this function's programs."""
+        self._core.cache.clear()
+
+
+class _Core:
+    """A function with jit's options: finds the program of a call, traces it if there is none, and runs it."""
+
+    __slots__ = ("f", "options", "inline", "fast_math", "cache", "owner", "programs", "__weakref__") + (
+        "static_nums",
+        "static_names",
+        "donate_nums",
+        "donate_names",
+    )
+
+    def __init__(
+        self,
+        f: Any,
+        static_argnums: Any,
+        static_argnames: Any,
+        donate_argnums: Any,
+        donate_argnames: Any,
+        inline: bool,
+        fast_math: bool,
+    ):
+        positional = positional_names(f)
+        self.static_nums, self.static_names = _resolve(_indices(static_argnums), _names(static_argnames), positional)
+        self.donate_nums, self.donate_names = _resolve(_indices(donate_argnums), _names(donate_argnames), positional)
+        _check_parameters(
+            f,
+            static_argnums=static_argnums,
+            static_argnames=static_argnames,
+            donate_argnums=donate_argnums,
+            donate_argnames=donate_argnames,
+        )
+        both = set(self.static_nums) & set(self.donate_nums) or set(self.static_names) & set(self.donate_names)
+        if both:
+            raise ValueError(f"jit: {both} is both static and donated; a static value has no buffer")
+        self.f = f
+        self.inline = bool(inline)
+        self.fast_math = bool(fast_math)
+        self.options = {
+            "static_argnums": self.static_nums,
+            "static_argnames": self.static_names,
+            "donate_argnums": self.donate_nums,
+            "donate_argnames": self.donate_names,
+            "inline": self.inline,
+            "fast_math": self.fast_math,
+        }
+        self.programs = (self.static_nums, self.static_names, self.fast_math)  # the options that make other programs
+        self.cache = cache_for(f)
+        self.owner: Any = None
+
+    def enter(self, /, *args: Any, **kwargs: Any) -> Any:
+        """The general way: every call that no written call takes."""
+        if state.jit_disabled:
+            return self.f(*args, **kwargs)
+        try:
+            return self._call(args, kwargs)
+        except Exception as error:
+            raise for_user(error)  # noqa: B904 the same error
+
+    def _call(self, args: tuple, kwargs: dict) -> Any:
+        leaves, entry, key = self.traced(args, kwargs)
+        if device_in_use():
+            _check_placement(leaves, self.f)
+        inputs = [*entry.consts, *leaves]
+        if any_tracer(inputs):
+            if self.inline:
+                return entry.out_tree.unflatten(eval_jaxpr(entry.jaxpr, by_reference(inputs, inputs)))
+        elif self.donate_nums or self.donate_names:
+            donated = self._donated(args, kwargs, inputs)
+            outs = program_of(entry.jaxpr).run(inputs, donated)
+            return entry.out_tree.unflatten(export(outs, [x for x in inputs if id(x) not in donated]))
+        else:
+            entry.runs += 1
+            if entry.runs == entry.write_at:
+                self._write(key, entry, args, kwargs)
+        outs = call_of(entry.jaxpr, inputs, name_of(self.f))
+        return entry.out_tree.unflatten(export(outs, inputs))
+
+    # -- calls written out for one signature
+    def _write(self, key: Signature, entry: Entry, args: tuple, kwargs: dict) -> None:
+        """Put a call of its own for this signature before the general way."""
+        owner = self.owner()
+        if owner is None or key.axes or key.device != "cpu" or self.cache.entries.get(key) is not entry:
+            entry.write_at = entry.runs + 1 if key.axes or key.device != "cpu" else NEVER
+            return
+        entry.write_at *= 8  # if its place is taken by others
+        n = len(args)
+
+        def is_static(where: Any) -> bool:
+            return where in self.static_names if isinstance(where, str) else self._is_static(where, n)
+
+        call = written_call(entry, args, kwargs, is_static, program_of(entry.jaxpr), self.cache.tick)
+        if call is None:
+            entry.write_at = NEVER
+            return
+        call.__globals__.update(_entry=entry, _upgrade=functools.partial(self._upgrade, entry))
+        self.cache.use(self, key, entry, lambda: self._link([call, *_written(owner, entry)][:MOST_WRITTEN], owner))
+
+    def _upgrade(self, entry: Entry) -> None:
+        """The program has got faster means: let the next call of the signature be written anew."""
+        owner = self.owner()
+        if owner is not None:
+            with self.cache.lock:
+                self._link(_written(owner, entry), owner)
+                entry.write_at = entry.runs + 1
+
+    def _link(self, calls: list[Any], owner: Jitted) -> None:
+        following: Any = self.enter
+        for call in reversed(calls):
+            call.__globals__["_following"] = following
+            following = call
+        owner.__call__ = following
+
+    def forget_written(self) -> None:
+        """Called by the cache when it is cleared."""
+        owner = self.owner()
+        if owner is not None:
+            owner.__call__ = self.enter
+
+    # -- programs
+    def traced(self, args: tuple, kwargs: dict) -> tuple[list, Entry, Signature]:
+        """The leaves of a call, its program, traced if need be, and its signature."""
+        statics, dynamic, keywords = self._split(args, kwargs)
+        leaves, in_tree = tree.flatten((dynamic, keywords))
+        avals = []
+        for x in leaves:
+            try:
+                avals.append(aval_of(x))
+            except TypeError:
+                check_leaves(leaves, f"jit of {name_of(self.f)}: argument", (dynamic, keywords))
+        leaves = ordinary(leaves)
+        axes = state.axis_env and tuple([(name, size) for name, size, _ in state.axis_env])
+        shapes = tuple([(a.shape, a.dtype, a.weak) for a in avals])
+        key = Signature(in_tree, shapes, statics, self.programs, axes, state.default_device, array_type(leaves))
+        try:
+            key, entry = self.cache.get(key, leaves)
+        except TypeError:
+            self._refuse_unhashable(args, kwargs)
+            raise
+        if entry is None:
+            with self.cache.turn():
+                key, entry = self.cache.find(key, leaves)
+                if entry is None:
+                    report = reporter()
+                    if report is not None:
+                        report_miss(report, self.cache, key, self.f, self.argument_names(args))
+                    entry = self._trace(args, kwargs, in_tree, avals, leaves)
+                    if not any_tracer(entry.consts):
+                        self.cache.put(key, entry)
+                    elif report is not None:
+                        report(f"jit of {name_of(self.f)}: the program is not kept, because it captured traced values")
+        return leaves, entry, key
+
+    def _trace(self, args: tuple, kwargs: dict, in_tree: Any, avals: list, leaves: list) -> Entry:
+        counters["traces"] += 1
+        store = OutTree()
+        given = Given(leaves)
+
+        def full(*dynamic: Any, **keywords: Any) -> Any:
+            it = iter(dynamic)
+            merged = [a if self._is_static(i, len(args)) else next(it) for i, a in enumerate(args)]
+            return self.f(*merged, **{k: keywords.get(k, v) for k, v in kwargs.items()})
+
+        flat = flat_function(full, in_tree, store, f"jit of {name_of(self.f)}")
+        jaxpr, consts = trace_function(flat, avals, name=f"jit({name_of(self.f)})", given=given)
+        if self.fast_math:
+            jaxpr.memo["fast_math"] = True  # read by the passes
+        return Entry(jaxpr, consts, in_tree, store.tree, given)
+
+    def argument_names(self, args: tuple) -> list[str]:
+        """Names of the positional arguments that are not static."""
+        names = positional_names(self.f)
+        n = len(args)
+        return [names[i] if i < len(names) else f"argument {i}" for i in range(n) if not self._is_static(i, n)]
+
+    def _is_static(self, i: int, n: int) -> bool:
+        return i in self.static_nums or i - n in self.static_nums
+
+    def _split(self, args: tuple, kwargs: dict) -> tuple[Any, tuple, dict]:
+        if not self.static_nums and not self.static_names:
+            return None, args, kwargs
+        n = len(args)
+        statics = tuple([_static_key(a) for i, a in enumerate(args) if self._is_static(i, n)])
+        named = tuple([(k, _static_key(v)) for k, v in sorted(kwargs.items()) if k in self.static_names])
+        dynamic = tuple([a for i, a in enumerate(args) if not self._is_static(i, n)])
+        return (statics, named), dynamic, {k: v for k, v in kwargs.items() if k not in self.static_names}
+
+    def _refuse_unhashable(self, args: tuple, kwargs: dict) -> None:
+        values = [(f"argument {i}", a) for i, a in enumerate(args) if self._is_static(i, len(args))]
+        values += [(f"argument {k!r}", v) for k, v in kwargs.items() if k in self.static_names]
+        for label, value in values:
+            try:
+                hash(value)
+            except TypeError:
+                raise TypeError(
+                    f"jit of {name_of(self.f)}: static {label} is a {type(value).__name__}, which is not hashable.\n"
+                    "Static values are part of the signature: use a tuple instead of a list, "
+                    "or pass arrays as ordinary arguments."
+                ) from None
+
+    def _donated(self, args: tuple, kwargs: dict, inputs: list) -> frozenset[int]:
+        """Ids of the donated buffers that may really be written."""
+        n = len(args)
+        chosen = [a for i, a in enumerate(args) if i in self.donate_nums or i - n in self.donate_nums]
+        chosen += [v for k, v in kwargs.items() if k in self.donate_names]
+        buffers = [x for x in tree.leaves(chosen) if type(x) is np.ndarray]
+        ids = set()
+        for x in buffers:
+            flags = x.flags
+            if flags.writeable and flags.owndata and flags.c_contiguous and x.ndim:
+                others = [y for y in inputs if type(y) is np.ndarray and y is not x]
+                if sum(y is x for y in inputs) == 1 and not any(np.may_share_memory(x, y) for y in others):
+                    ids.add(id(x))
+        return frozenset(ids)
+
+
+def _resolve(nums: tuple, names: tuple, positional: tuple) -> tuple[tuple, tuple]:
+    """Numbers and names of the same arguments, each completed from the other."""
+    all_nums = (*nums, *[positional.index(n) for n in names if n in positional and positional.index(n) not in nums])
+    all_names = (
+        *names,
+        *[positional[i] for i in nums if -len(positional) <= i < len(positional) and positional[i] not in names],
+    )
+    return all_nums, all_names
+
+
+def _check_parameters(f: Any, **options: Any) -> None:
+    """ValueError if an option names a parameter that f has not; what has no signature is not checked."""
+    if all([given is None for given in options.values()]):
+        return
+    try:
+        parameters = inspect.signature(f).parameters.values()
+    except (ValueError, TypeError):
+        return
+    kinds = {p.kind for p in parameters}
+    n = len([p for p in parameters if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)])
+    known = {p.name for p in parameters if p.kind in (p.POSITIONAL_OR_KEYWORD, p.KEYWORD_ONLY)}
+    for option, given in options.items():
+        if option.endswith("names"):
+            wrong: list[Any] = [k for k in _names(given) if k not in known and inspect.Parameter.VAR_KEYWORD not in kinds]
+            has = f"its parameters are {', '.join(sorted(known)) or 'none'}"
+        else:
+            wrong = [i for i in _indices(given) if not -n <= i < n and inspect.Parameter.VAR_POSITIONAL not in kinds]
+            has = f"it takes {n} positional argument{'' if n == 1 else 's'}"
+        if wrong:
+            raise ValueError(f"jit of {name_of(f)}: {option} names {', '.join(map(repr, wrong))}, which it has not: {has}.")
+
+
+def _static_key(value: Any) -> Any:
+    """Statics that are numbers, also inside tuples, compare by type and bits (1, 1.0 and True are different programs)."""
+    if type(value) is tuple:
+        return (tuple, tuple([_static_key(v) for v in value]))
+    return literal_key(value) if is_a(value, (bool, int, float, complex, np.generic)) else (type(value), value)
+
+
+def _check_placement(leaves: list, f: Any) -> None:
+    device = [x for x in leaves if type(x) in NAMESPACES]
+    host = [x for x in leaves if type(x) is np.ndarray and x.ndim]
+    if device and host:
+        raise PlacementError(
+            f"jit of {name_of(f)} got a NumPy array of shape {host[0].shape} and dtype {host[0].dtype} together with a "
+            f"{NAMESPACES[type(device[0])].__name__} array of shape {device[0].shape} and dtype {device[0].dtype}.\n"
+            "Move one of them: funcad.device_put(x) puts a NumPy array on the GPU, funcad.device_get(x) brings it back."
+        )
+
+
+def _written(owner: Jitted, without: Entry) -> list[Any]:
+    """The written calls of a jitted function, in their order, except those of one entry."""
+    calls = []
+    call: Any = owner.__call__
+    while type(call) is FunctionType:
+        if call.__globals__["_entry"] is not without:
+            calls.append(call)
+        call = call.__globals__["_following"]
+    return calls

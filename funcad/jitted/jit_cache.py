@@ -1,0 +1,242 @@
+"""The programs of a jitted function, by signature: a bounded cache that threads, forks and `clear_caches` may meet.
+
+Idea: programs belong to the function, not to the `jit` object, so that two `jit(f)` share them. The table of caches is weak;
+a bound method, which is made anew at each access, has its cache in the `jit` object. Invariants: an entry holds arrays that its
+function captured, never a tracer; of threads that miss together one traces and the others wait, as long as the first makes
+progress: traced functions may call each other, or wait for threads, and tracing twice only costs time. What calls entries
+without asking the cache (see jit_call.py) registers in `users` and is told to stop when the cache is cleared.
+"""
+
+from __future__ import annotations
+
+import itertools
+import os
+import sys
+import threading
+import time
+import weakref
+from collections import OrderedDict
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from funcad.control.rewire import forget_interned
+from funcad.ir.jaxpr import Jaxpr
+from funcad.unjitted.strides import Given, layout_of
+from funcad.unjitted.structural import forget
+
+__all__ = ["Cache", "CacheInfo", "Entry", "Signature", "cache_for", "clear_caches", "MAX_PROGRAMS"]
+
+MAX_PROGRAMS = 256  # per function; the least recently used goes first
+PATIENCE = 1.0  # seconds without a step of the thread that traces, after which others stop waiting for it
+POLL = 0.05
+
+
+class CacheInfo(NamedTuple):
+    """As functools.lru_cache's."""
+
+    hits: int
+    misses: int
+    maxsize: int
+    currsize: int
+
+
+class Signature(NamedTuple):
+    """What a program was traced for: the key of the cache."""
+
+    in_tree: Any  # structure of (args, kwargs) without statics
+    avals: tuple  # (shape, dtype, weak) of each leaf
+    statics: Any
+    options: tuple  # what `jit` was given that changes programs
+    axes: tuple  # (name, size) of the axes that are bound around the call
+    device: str
+    arrays: type  # of the arguments, for which traced values answer type tests: NumPy's or the device's
+    answers: tuple = ()  # to what programs asked of their arguments beyond avals, one program after the other (`Entry.answers`)
+
+
+class Answers(NamedTuple):
+    """What a program asked of its arguments while it was traced, and was told."""
+
+    numbers: tuple | None  # which leaves are arrays of rank 0, where a number of the same dtype has the same aval
+    strides: tuple  # of the leaves whose memory order was asked for
+
+
+class Entry:
+    """One traced program."""
+
+    __slots__ = ("jaxpr", "consts", "in_tree", "out_tree", "runs", "write_at", "asked", "answers")
+
+    def __init__(self, jaxpr: Jaxpr, consts: list, in_tree: Any, out_tree: Any, given: Given):
+        self.jaxpr = jaxpr
+        self.consts = consts
+        self.in_tree = in_tree
+        self.out_tree = out_tree
+        self.asked = tuple(sorted(given.asked))  # the leaves whose strides the program depends on
+        asks = self.asked or "asked" in jaxpr.memo
+        self.answers = self._answers(given.values, "asked" in jaxpr.memo) if asks else None
+        self.runs = 0  # calls that asked the cache
+        self.write_at = 2  # the run at which a call of its own is written, see jit_call.py
+
+    def _answers(self, leaves: Sequence[Any], numbers: bool) -> Answers:
+        layouts = [layout_of(leaves[i]) for i in self.asked]
+        strides = tuple([None if x is None else x.strides for x in layouts])
+        rank_0 = tuple([issubclass(x.__class__, np.ndarray) and not x.ndim for x in leaves]) if numbers else None
+        return Answers(rank_0, strides)
+
+    def answers_for(self, leaves: Sequence[Any]) -> Answers | None:
+        """What this program would be told of other arguments; None if it asked nothing."""
+        return self.answers and self._answers(leaves, self.answers.numbers is not None)
+
+
+class Cache:
+    """Programs of one function, by signature."""
+
+    __slots__ = ("entries", "misses", "lock", "tracing", "tracer", "users", "tick", "_ticks_read", "advised", "__weakref__")
+
+    def __init__(self) -> None:
+        self.entries: OrderedDict[Signature, Entry] = OrderedDict()
+        self.users: weakref.WeakSet[Any] = weakref.WeakSet()
+        self.advised = False  # has explain_cache_misses advised on the number of shapes?
+        self.tracer: int | None = None  # the thread that holds `tracing`
+        self.renew_locks()
+        self._count_from_zero()
+
+    def renew_locks(self) -> None:
+        """New locks: in a forked child, the thread that held one does not exist."""
+        self.lock = threading.RLock()
+        self.tracing = threading.RLock()
+        self.tracer = None
+
+    def _count_from_zero(self) -> None:
+        self.misses = 0
+        self.tick: Callable[[], int] = itertools.count().__next__  # counts a hit, in one step, without a lock
+        self._ticks_read = 0
+
+    @property
+    def hits(self) -> int:
+        with self.lock:
+            hits = self.tick() - self._ticks_read
+            self._ticks_read += 1
+            return hits
+
+    def find(self, key: Signature, leaves: list) -> tuple[Signature, Entry | None]:
+        """The program of a call and its key, to which belongs what programs of the same avals asked and were told."""
+        entry = self.entries.get(key)
+        while entry is not None:
+            answers = entry.answers_for(leaves)
+            if answers == entry.answers:
+                break
+            key = key._replace(answers=(*key.answers, answers))
+            entry = self.entries.get(key)
+        return key, entry
+
+    def get(self, key: Signature, leaves: list) -> tuple[Signature, Entry | None]:
+        with self.lock:
+            key, entry = self.find(key, leaves)
+            if entry is None:
+                self.misses += 1
+            else:
+                self.tick()
+                self.entries.move_to_end(key)
+            return key, entry
+
+    def put(self, key: Signature, entry: Entry) -> None:
+        with self.lock:
+            entry.jaxpr.memo.setdefault("siblings", len(self.entries))  # engines are in less of a hurry with later ones
+            self.entries[key] = entry
+            while len(self.entries) > MAX_PROGRAMS:
+                self.entries.popitem(last=False)
+
+    def use(self, user: Any, key: Signature, entry: Entry, install: Callable[[], None]) -> None:
+        """Let `user` call the entry directly from now on, by `install`, unless it was forgotten meanwhile."""
+        with self.lock:
+            if self.entries.get(key) is entry:
+                self.users.add(user)
+                install()
+
+    def clear(self) -> None:
+        with self.lock:
+            for user in list(self.users):
+                user.forget_written()
+            self.users.clear()
+            self.entries.clear()
+            self.advised = False
+            self._count_from_zero()
+
+    @contextmanager
+    def turn(self) -> Iterator[None]:
+        """A `with` block in which this thread alone traces, unless the thread that does so seems to wait for others."""
+        outer = None
+        owned = self.tracing.acquire(blocking=False) or self._wait()
+        try:
+            if owned:
+                outer, self.tracer = self.tracer, threading.get_ident()
+            yield
+        finally:
+            if owned:
+                self.tracer = outer
+                self.tracing.release()
+
+    def _wait(self) -> bool:
+        """Wait for the turn; False if the thread that has it stands at one place of its program for long."""
+        seen, since = None, time.monotonic()
+        while not self.tracing.acquire(timeout=POLL):
+            frame = sys._current_frames().get(self.tracer or 0)
+            where = (id(frame), frame.f_lasti) if frame is not None else None
+            now = time.monotonic()
+            if where != seen:
+                seen, since = where, now
+            elif now - since > PATIENCE:
+                return False
+        return True
+
+
+_caches: weakref.WeakKeyDictionary[Any, Cache] = weakref.WeakKeyDictionary()
+_private: weakref.WeakSet[Cache] = weakref.WeakSet()
+_guard = threading.RLock()
+
+
+def cache_for(f: Any) -> Cache:
+    """The cache of a function."""
+    with _guard:
+        try:
+            if hasattr(f, "__self__"):
+                raise TypeError
+            cache = _caches.get(f)
+            if cache is None:
+                cache = _caches[f] = Cache()
+        except TypeError:  # a bound method, or something that cannot be hashed or weakly referred to
+            cache = Cache()
+            _private.add(cache)
+    return cache
+
+
+def _every_cache() -> list[Cache]:
+    return [*list(_caches.values()), *list(_private)]
+
+
+def _in_child() -> None:
+    global _guard
+    _guard = threading.RLock()
+    for cache in _every_cache():
+        cache.renew_locks()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_in_child)
+
+
+def clear_caches() -> None:
+    """Forget every traced and compiled program of every jitted function.
+
+    >>> import funcad
+    >>> funcad.clear_caches()
+    """
+    with _guard:
+        caches = _every_cache()
+    for cache in caches:
+        cache.clear()
+    forget_interned()
+    forget()

@@ -1,0 +1,293 @@
+"""A jitted function's call written out for one signature, so that a warm call does little besides running its program.
+
+Idea: once a signature is seen to come again, `written_call` writes a Python function that knows it: it compares the types,
+dtypes and shapes of the leaves where they lie in the arguments, hands them to the program, and puts the outputs into their
+structure. Nothing is flattened, hashed or looked up. Where the compiled program offers `fast`, a builtin which makes those
+comparisons itself, only the structure is compared here.
+
+Invariants: a call that does not fit in every respect goes to `following`, another written call or in the end the general way,
+which decides anew; so the comparisons may refuse too much, and never too little. A thread that traces, or is in a context such
+as `debug_nans` or `default_device`, keeps `open_traces` from being empty: then nobody takes the short way. Results that may
+share memory with arguments, captured arrays or each other are found by looking at them and go through `own_memory`.
+
+`program.fast(*inputs)`, if it is not None: `inputs` are those of the jaxpr, captured arrays first. It returns what
+`program.run` would (the value itself if there is one output, else a tuple), or NotImplemented if a type, dtype, rank, shape or
+layout is another than it was compiled for. Ints beyond int64 count as such.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Sequence
+from keyword import iskeyword
+from types import CodeType, FunctionType
+from typing import Any
+
+import numpy as np
+
+from funcad.api.border import own_memory
+from funcad.configuration import config
+from funcad.host.where import for_user
+from funcad.ir.aval import SCALAR_AVALS
+from funcad.ir.trace import open_traces
+from funcad.jitted.jit_cache import Entry
+from funcad.tree.containers import DICT, LIST, NAMED_TUPLE, NONE, TUPLE
+from funcad.tree.treedef import LEAF
+
+__all__ = ["written_call"]
+
+MOST_LEAVES = 64  # longer signatures would take long to write
+_TAKEN = frozenset(["type", "len", "tuple", "list", "dict", "int", "str", "Exception", "NotImplemented", "error"])
+_MISSING: Any = object()
+_FILE = f"{__file__}<call>"  # in tracebacks, as a frame of ours around the program's
+
+
+class _Unsuited(Exception):
+    """This signature takes the general way."""
+
+
+def written_call(entry: Entry, args: tuple, kwargs: dict, is_static: Callable[[Any], bool], program: Any, tick: Any) -> Any:
+    """A function for calls like `f(*args, **kwargs)`, or None if their kind is not provided for.
+
+    `is_static` tells of a position or a keyword whether its argument is static. Two of the function's globals are to be set:
+    `_following`, where calls go that do not fit, and `_upgrade`, which is called when the program has got a `fast`.
+    """
+    writer = _Writer(entry, program)
+    try:
+        text = writer.text(args, kwargs, is_static)
+    except _Unsuited:
+        return None
+    scope = writer.scope
+    scope.update(_tick=tick, _program=program)
+    exec(_compiled(text), scope)
+    return scope.pop("_call")  # out of its own globals: the program and what it captured die with the function
+
+
+@functools.lru_cache(maxsize=512)
+def _compiled(text: str) -> CodeType:
+    """Signatures of one kind have one text: what differs is in the scope."""
+    return compile(text, _FILE, "exec")
+
+
+def _again(following: Any, args: tuple, rest: tuple, named: dict, kwargs: dict) -> Any:
+    """The call as it came in, handed on."""
+    given = [a for a in args if a is not _MISSING]
+    return following(*given, *rest, **{k: v for k, v in named.items() if v is not _MISSING}, **kwargs)
+
+
+def _is_name(keyword: str) -> bool:
+    """Can it be a parameter of the written function?"""
+    return keyword.isidentifier() and not iskeyword(keyword) and keyword[0] != "_" and keyword not in _TAKEN
+
+
+def _clash(outputs: tuple, inputs: tuple) -> bool:
+    """Is an output one of the inputs, or another output?"""
+    seen = set(map(id, inputs))
+    n = len(seen)
+    seen.update(map(id, outputs))
+    return len(seen) < n + len(outputs)
+
+
+class _Writer:
+    """The text of one call and the scope that it runs in."""
+
+    def __init__(self, entry: Entry, program: Any):
+        self.entry = entry
+        self.fast = getattr(program, "fast", None) if not entry.asked else None  # which compares no strides
+        self.may_get_fast = self.fast is None and hasattr(program, "fast") and not entry.asked
+        self.asked = dict(zip(entry.asked, entry.answers.strides if entry.answers else ()))
+        self.numbers = entry.answers is not None and entry.answers.numbers is not None
+        self.count = 0  # of leaves
+        self.scope: dict[str, Any] = {
+            "_M": _MISSING,
+            "_nd": np.ndarray,
+            "_open": open_traces,
+            "_config": config,
+            "_engine": config.engine,
+            "_again": _again,
+            "_clash": _clash,
+            "_export": own_memory,
+            "_for_user": for_user,
+            "_fast": self.fast,
+            "_consume": program.consume,
+        }
+        self.structure: list[str] = []  # comparisons of containers and statics
+        self.leaves: list[str] = []  # comparisons of leaves
+        self.inputs: list[str] = []  # names of the program's inputs
+        self.arrays: list[tuple[str, Any]] = []  # (name, (shape, dtype)) of those that are arrays
+        self.names: dict[Any, str] = {}  # of constants in the scope
+        self.parts = 0  # of containers, which have names too
+
+    def constant(self, value: Any, key: Any = None) -> str:
+        key = id(value) if key is None else key
+        name = self.names.get(key)
+        if name is None:
+            name = self.names[key] = f"_k{len(self.names)}"
+            self.scope[name] = value
+        return name
+
+    def text(self, args: tuple, kwargs: dict, is_static: Callable[[Any], bool]) -> str:
+        for x in self.entry.consts:
+            if type(x) is not np.ndarray and type(x) not in SCALAR_AVALS:
+                raise _Unsuited
+            self.inputs.append(self.constant(x))
+            if type(x) is np.ndarray:
+                if not x.dtype.isnative:
+                    raise _Unsuited
+                self.arrays.append((self.inputs[-1], (x.shape, x.dtype)))
+        if self.entry.in_tree.num_leaves > MOST_LEAVES or not all(map(_is_name, kwargs)):
+            raise _Unsuited
+        for i, a in enumerate(args):
+            if is_static(i):
+                self.static(f"_a{i}", a)
+        for name, a in kwargs.items():
+            if is_static(name):
+                self.static(name, a)
+        positions = [f"_a{i}" for i in range(len(args)) if not is_static(i)]
+        tree_args, tree_kwargs = self.entry.in_tree._children
+        for name, part in zip(positions, tree_args._children):
+            self.compare(name, part, args[int(name[2:])])
+        for key, part in zip(tree_kwargs._meta, tree_kwargs._children):
+            self.compare(key, part, kwargs[key])
+        return self.function([f"_a{i}" for i in range(len(args))], list(kwargs))
+
+    def static(self, name: str, value: Any) -> None:
+        """Comparisons of a static value: as exact as those of the cache's keys."""
+        kind = type(value)
+        if kind is int or kind is str:
+            self.structure.append(f"type({name}) is {kind.__name__} and {name} == {self.constant(value)}")
+        elif kind is tuple:
+            self.structure.append(f"type({name}) is tuple and len({name}) == {len(value)}")
+            for i, item in enumerate(value):
+                self.static(self.part(f"{name}[{i}]"), item)
+        elif value is None or kind is bool or kind is FunctionType or kind is type:
+            self.structure.append(f"{name} is {self.constant(value)}")
+        else:
+            raise _Unsuited
+
+    def compare(self, name: str, part: Any, value: Any) -> None:
+        """Comparisons of an argument, or of a part of one, in the order of the leaves."""
+        if part is LEAF:
+            self.leaf(name, value)
+            return
+        kind, children = part._kind, part._children
+        if kind is NONE:
+            self.structure.append(f"{name} is None")
+            return
+        if kind is DICT:
+            if not all(type(key) is str for key in part._meta):
+                raise _Unsuited
+            steps = [f"{name}.get({key!r}, _M)" for key in part._meta]
+            items = [value[key] for key in part._meta]
+        elif kind in (TUPLE, LIST, NAMED_TUPLE):
+            steps = [f"{name}[{i}]" for i in range(len(children))]
+            items = list(value)
+        else:
+            raise _Unsuited
+        own = self.constant(type(value)) if kind is NAMED_TUPLE else kind.cls.__name__
+        self.structure.append(f"type({name}) is {own} and len({name}) == {len(children)}")
+        for step, child, item in zip(steps, children, items):
+            self.compare(self.part(step), child, item)
+
+    def part(self, step: str) -> str:
+        """A name for a part of a container."""
+        name = f"_x{self.parts}"
+        self.parts += 1
+        self.structure.append(f"({name} := {step}) is not _M")
+        return name
+
+    def leaf(self, name: str, x: Any) -> None:
+        kind = type(x)
+        strides = self.asked.get(self.count)
+        self.count += 1
+        self.inputs.append(name)
+        if self.numbers and (kind is np.ndarray and not x.ndim or issubclass(kind, np.generic)):
+            self.structure.append(f"type({name}) is {self.constant(kind)}")  # which a program's `fast` need not compare
+        if kind is np.ndarray:
+            if not x.dtype.isnative or x.dtype.kind == "V":
+                raise _Unsuited
+            shape, dtype = self.constant(x.shape, ("shape", x.shape)), self.constant(x.dtype)
+            self.arrays.append((name, (x.shape, x.dtype)))
+            same_dtype = f"({name}.dtype is {dtype} or {name}.dtype == {dtype})"  # unpickled arrays have dtypes of their own
+            self.leaves.append(f"type({name}) is _nd and {name}.shape == {shape} and {same_dtype}")
+            if strides is not None:
+                self.leaves.append(f"{name}.strides == {self.constant(strides, ('strides', strides))}")
+        elif kind is int:
+            self.leaves.append(f"type({name}) is int and {-(2**63)} <= {name} < {2**63}")
+        elif kind in SCALAR_AVALS:
+            self.leaves.append(f"type({name}) is {self.constant(kind)}")
+        else:
+            raise _Unsuited
+
+    def function(self, positions: list[str], keywords: list[str]) -> str:
+        parameters = "".join([f"{p}=_M, " for p in positions]) + "/, " * bool(positions) + "*_rest, "
+        parameters += "".join([f"{k}=_M, " for k in keywords]) + "**_kw"
+        inputs = ", ".join(self.inputs)
+        lines = [
+            f"def _call({parameters}):",
+            "    if not (_rest or _kw or _open or _config.engine != _engine):",
+            "        try:",
+        ]
+        indent = " " * 12
+        result, outputs, checks = self.results()
+        n = len(self.entry.jaxpr.outputs)
+        copied = []
+        if checks:
+            copied = [f"if {' or '.join(checks)}:", f"    {outputs}{',' if n == 1 else ''} = _export([{outputs}], [{inputs}])"]
+        if self.fast is not None and n:
+            deeper = indent
+            if self.structure:
+                lines.append(f"{indent}if {' and '.join(self.structure)}:")
+                deeper += "    "
+            lines.append(f"{deeper}_r = _fast({inputs})")
+            lines.append(f"{deeper}if _r is not NotImplemented:")
+            lines += [f"{deeper}    {line}" for line in ("_tick()", f"{outputs} = _r", *copied, f"return {result}")]
+        conditions = " and ".join([*self.structure, *self.leaves]) or "True"
+        lines.append(f"{indent}if {conditions}:")
+        body = ["_tick()"]
+        if self.may_get_fast:
+            body.append("if _program.fast is not None: _upgrade()")
+        body.append(f"{outputs}{',' if n == 1 else ''} = _consume([{inputs}])" if n else f"_consume([{inputs}])")
+        lines += [indent + "    " + line for line in [*body, *copied, f"return {result}"]]
+        lines += ["        except Exception as error:", "            raise _for_user(error)"]
+        named = ", ".join([f"{k!r}: {k}" for k in keywords])
+        lines.append(f"    return _again(_following, ({''.join([p + ', ' for p in positions])}), _rest, {{{named}}}, _kw)")
+        return "\n".join(lines)
+
+    def results(self) -> tuple[str, str, list[str]]:
+        """The expression of the result, the outputs' names, and how to see that one of them needs `export`."""
+        avals = self.entry.jaxpr.out_avals
+        names = [f"_o{i}" for i in range(len(avals))]
+        checks = []
+        groups: dict[Any, list[str]] = {}
+        for name, aval in zip(names, avals):
+            if not aval.shape:
+                checks.append(f"type({name}) is _nd")
+            else:
+                checks.append(f"{name}.base is not None or not {name}.flags.writeable")
+                groups.setdefault((aval.shape, aval.dtype), []).append(name)
+        for key, outputs in groups.items():
+            inputs = [name for name, of in self.arrays if of == key]
+            if len(outputs) * (len(outputs) + 2 * len(inputs)) > 16:
+                checks.append(f"_clash(({', '.join(outputs)},), ({''.join([i + ', ' for i in inputs])}))")
+                continue
+            for i, o in enumerate(outputs):
+                checks += [f"{o} is {other}" for other in [*inputs, *outputs[:i]]]
+        return self.expression(self.entry.out_tree, iter(names)), ", ".join(names), checks
+
+    def expression(self, part: Any, names: Any) -> str:
+        """The output's structure as an expression of its leaves."""
+        if part is LEAF:
+            return str(next(names))
+        kind = part._kind
+        inner: Sequence[str] = [self.expression(child, names) for child in part._children]
+        if kind is NONE:
+            return "None"
+        if kind is TUPLE:
+            return f"({''.join([i + ', ' for i in inner])})"
+        if kind is LIST:
+            return f"[{', '.join(inner)}]"
+        if kind is DICT and all(type(key) is str for key in part._meta):
+            return "{" + ", ".join([f"{key!r}: {i}" for key, i in zip(part._meta, inner)]) + "}"
+        leaves = f"({''.join([i + ', ' for i in inner])})"
+        return f"{self.constant(kind.unflatten)}({self.constant(part._meta, ('meta', id(part)))}, {leaves})"

@@ -1,0 +1,135 @@
+"""What a jitted function tells of its programs: `lower`, `compile`, costs, `source`, `export`, `explain` and `profile`.
+
+The methods of `Jitted` end here; they are given an entry of the cache, traced for arguments or for ShapeDtypeStructs. Trap: the
+modules that write text are loaded when somebody asks for text, never at `import funcad`.
+"""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Sequence
+from typing import Any
+
+from funcad import tree
+from funcad.api.border import api, export
+from funcad.api.tools import ShapeDtypeStruct
+from funcad.backends.cost import cost_of
+from funcad.backends.engines import program_of
+from funcad.control.call import call_p
+from funcad.ir.aval import aval_of
+from funcad.ir.jaxpr import Jaxpr
+from funcad.ir.tracer import Tracer
+from funcad.jitted.jit_cache import Entry
+
+__all__ = ["Lowered", "Compiled", "exported", "explained", "labels_of", "profiled", "source_text"]
+
+
+def labels_of(in_tree: Any, names: Sequence[str]) -> list[str]:
+    """The leaves as the function's author knows them: `params['w']`; `names` are those of the positional arguments."""
+    labels = []
+    for path in in_tree.paths():
+        keyword, step = path[0].idx == 1, path[1]
+        labels.append((step.key if keyword else names[step.idx]) + tree.keystr(path[2:]))
+    return labels
+
+
+def _compiled_program(entry: Entry) -> Jaxpr:
+    """The program as the passes leave it, in groups."""
+    fresh, batch = [importlib.import_module(f"funcad.passes.{name}") for name in ("fresh", "example_loops")]
+    program: Jaxpr = batch.grouped(fresh.finished(entry.jaxpr))
+    return program
+
+
+def source_text(entry: Entry, names: Sequence[str], title: str) -> str:
+    """The program as the text of a Python module."""
+    write = importlib.import_module("funcad.backends.source").source_of
+    text: str = write(_compiled_program(entry), entry.consts, labels_of(entry.in_tree, names), title, entry.jaxpr)
+    return text
+
+
+def exported(path: Any, entry: Entry, names: Sequence[str], title: str) -> list[str]:
+    """The program written to a file; the paths of all files written."""
+    write = importlib.import_module("funcad.backends.source").export_to
+    labels = labels_of(entry.in_tree, names)
+    paths: list[str] = write(path, _compiled_program(entry), entry.consts, labels, title, entry.jaxpr)
+    return paths
+
+
+def explained(entry: Entry, leaves: Sequence[Any], name: str) -> Any:
+    """What the compiler made of the program."""
+    values = [*entry.consts, *leaves]
+    return importlib.import_module("funcad.backends.explain").Explanation(program_of(entry.jaxpr), values, name)
+
+
+def profiled(entry: Entry, leaves: Sequence[Any], name: str) -> Any:
+    """Where the time of the program goes; it runs."""
+    values = [*entry.consts, *leaves]
+    for x in values:
+        if isinstance(x, (ShapeDtypeStruct, Tracer)):
+            raise TypeError(
+                f"profile of jit of {name} runs the program, so it needs arrays; got {aval_of(x)} without a "
+                "value.\nexplain(...) and lower(...).cost_analysis() take shapes and dtypes."
+            )
+    return importlib.import_module("funcad.backends.profile").Profile(program_of(entry.jaxpr), values, name)
+
+
+class Lowered:
+    """A traced program: `.jaxpr`, `.as_text()`, `.compile()`, `.cost_analysis()`."""
+
+    def __init__(self, entry: Entry, name: str):
+        self._entry = entry
+        self.name = name
+
+    @property
+    def jaxpr(self) -> Jaxpr:
+        return self._entry.jaxpr
+
+    def as_text(self) -> str:
+        """The program as text."""
+        return str(self._entry.jaxpr)
+
+    def compile(self) -> Compiled:
+        """The program made ready to run on arguments of exactly these shapes and dtypes."""
+        program_of(self._entry.jaxpr)
+        return Compiled(self._entry, self.name)
+
+    def cost_analysis(self) -> dict[str, float]:
+        """Estimates for one run: "flops", "transcendentals", "bytes accessed"."""
+        return cost_of(self._entry.jaxpr)
+
+
+class Compiled:
+    """A program for one signature; calling it checks the arguments against the signature."""
+
+    def __init__(self, entry: Entry, name: str):
+        self._entry = entry
+        self.name = name
+
+    @api
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        entry = self._entry
+        leaves, in_tree = tree.flatten((args, kwargs))
+        if in_tree != entry.in_tree:
+            raise TypeError(
+                f"compiled {self.name} takes the dynamic arguments that it was lowered for (static ones are part of it).\n"
+                + tree.describe_difference(in_tree, entry.in_tree, "(args, kwargs)", "(args, kwargs) of lower")
+            )
+        expected = entry.jaxpr.in_avals[len(entry.consts) :]
+        found = [aval_of(x) for x in leaves]
+        if [(a.shape, a.dtype) for a in found] != [(a.shape, a.dtype) for a in expected]:
+            raise TypeError(
+                f"compiled {self.name} was lowered for {', '.join(map(str, expected))}; got {', '.join(map(str, found))}. "
+                "Call the jitted function itself for other shapes and dtypes."
+            )
+        told = entry.answers_for(leaves)
+        if told is not None and entry.answers is not None and told.strides != entry.answers.strides:
+            raise TypeError(
+                f"compiled {self.name} asks for the memory order of its arguments (order='K' or 'A'), and was lowered for "
+                "another one. Call the jitted function itself."
+            )
+        outs = call_p(*entry.consts, *leaves, jaxpr=entry.jaxpr, name=self.name)
+        return entry.out_tree.unflatten(export(outs, [*entry.consts, *leaves]))
+
+    def cost_analysis(self) -> dict[str, float]:
+        """As `Lowered.cost_analysis`."""
+        return cost_of(self._entry.jaxpr)

@@ -1,0 +1,142 @@
+"""Why a jitted function traces again: the signature of the call beside the nearest one that has a program.
+
+`with funcad.explain_cache_misses():` says so for the calls of this thread, the setting `funcad.config.explain_cache_misses` for
+all. Nothing of this runs on a hit. The distance of two signatures is the number of parts that differ: shapes, dtypes, static
+values, axes, options; another structure is farther than any number of leaves.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+from funcad.api.border import name_of
+from funcad.configuration import config
+from funcad.host.state import setting, state
+from funcad.host.where import user_source
+from funcad.ir.aval import Aval
+from funcad.jitted.jit_cache import Cache, Signature
+from funcad.jitted.jit_inspect import labels_of
+from funcad.tree import describe_difference
+
+__all__ = ["explain_cache_misses", "report_miss", "reporter"]
+
+MANY_SHAPES = 8
+_FAR = 10_000  # how much farther another structure is than another leaf
+
+
+def _print(text: str) -> None:
+    print(text, file=sys.stderr)
+
+
+def explain_cache_misses(report: Callable[[str], Any] | None = None) -> Any:
+    """A context in which every call that has to be traced says why: which part of its signature is new.
+
+    `report` is called with the text, which is else printed to stderr. A function that has been traced for eight shapes is told
+    once what can be done about it. For all threads, and for good: `funcad.config.explain_cache_misses = True`.
+
+    >>> import numpy as np, funcad
+    >>> f = funcad.jit(lambda x: 2.0 * x)
+    >>> with funcad.explain_cache_misses(print):  # doctest: +ELLIPSIS
+    ...     y = f(np.ones(3)), f(np.ones(4))
+    jit of <lambda>: first trace at ...
+      x: f64[3]
+    jit of <lambda>: traced again at ...
+      x: f64[4], before f64[3]
+    """
+    return setting(explain_misses=_print if report is None else report)
+
+
+def reporter() -> Callable[[str], Any] | None:
+    """Who is to be told of a miss; None for nobody."""
+    return state.explain_misses or (_print if config.explain_cache_misses else None)
+
+
+def report_miss(report: Callable[[str], Any], cache: Cache, key: Signature, f: Any, names: Sequence[str]) -> None:
+    """Say what is new in a signature; `names` are those of the positional arguments that are not static."""
+    with cache.lock:
+        known = list(cache.entries)
+    source = user_source()
+    where = f" at {source}" if source is not None else ""
+    if not known:
+        leaves = [f"  {label}: {_aval(a)}" for label, a in zip(labels_of(key.in_tree, names), key.avals)]
+        report("\n".join([f"jit of {name_of(f)}: first trace{where}", *leaves]))
+        return
+    found = [list(_differences(key, other, names)) for other in known]
+    nearest = min(found, key=lambda differences: sum([distance for distance, _ in differences]))
+    count = "" if len(known) == 1 else f", beside the nearest of {len(known)} programs"
+    report("\n".join([f"jit of {name_of(f)}: traced again{where}{count}", *[f"  {text}" for _, text in nearest]]))
+    if not cache.advised and _shapes(key, known) >= MANY_SHAPES:
+        cache.advised = True
+        report(
+            f"jit of {name_of(f)} has been traced for {MANY_SHAPES} shapes; each one is traced and compiled for itself.\n"
+            "Pad the arrays to a few sizes; or, if the function is a map over the first axis, jit the function of one row and "
+            "call vmap(..., chunk_size=n) of it, which runs one program on n rows at a time."
+        )
+
+
+def _shapes(key: Signature, known: Sequence[Signature]) -> int:
+    """How many signatures differ from this one in shapes only, and this one."""
+    kinds = [(dtype, weak) for _, dtype, weak in key.avals]
+    alike = [k for k in known if k[2:] == key[2:] and k.in_tree == key.in_tree]
+    return 1 + sum([[(dtype, weak) for _, dtype, weak in k.avals] == kinds for k in alike])
+
+
+def _differences(new: Signature, old: Signature, names: Sequence[str]) -> Iterator[tuple[int, str]]:
+    """(distance, text) of each part that differs."""
+    if new.in_tree != old.in_tree:
+        yield _FAR, describe_difference(new.in_tree, old.in_tree, "(args, kwargs)", "(args, kwargs) before")
+    else:
+        for label, a, b in zip(labels_of(new.in_tree, names), new.avals, old.avals):
+            if a != b:
+                distance = sum([x != y for x, y in zip(a, b)])
+                yield distance, f"{label}: {_aval(a)}, before {_aval(b)}{_weakness(a, b)}"
+    if new.statics != old.statics:
+        yield from _static_differences(new.statics, old.statics)
+    if new.options != old.options:
+        yield 1, "options of jit (static arguments, fast_math): others than before"
+    if new.axes != old.axes:
+        yield 1, f"named axes around the call: {dict(new.axes) or 'none'}, before {dict(old.axes) or 'none'}"
+    if new.device != old.device:
+        yield 1, f"default_device: {new.device}, before {old.device}"
+    last, before = [s.answers[-1] if s.answers else None for s in (new, old)]
+    if last is not None and (before is None or last.strides != before.strides) and last.strides:
+        yield 1, "the memory order of arguments, which the function asks for (order='K' or 'A'), is another than before"
+    if last is not None and last.numbers is not None and (before is None or last.numbers != before.numbers):
+        yield 1, "arrays of rank 0 where numbers were before, or numbers where arrays were: the function asks for types"
+    if new.arrays is not old.arrays:
+        yield 1, f"arrays: {new.arrays.__module__}'s, before {old.arrays.__module__}'s"
+
+
+def _static_differences(new: Any, old: Any) -> Iterator[tuple[int, str]]:
+    positions, named = new or ((), ())
+    positions_before, named_before = old or ((), ())
+    if len(positions) != len(positions_before) or [k for k, _ in named] != [k for k, _ in named_before]:
+        yield 1, "static arguments: others are given than before"
+        return
+    for i, (a, b) in enumerate(zip(positions, positions_before)):
+        if a != b:
+            yield 1, f"static argument {i} of {len(positions)}: {_value(a)}, before {_value(b)}"
+    for (name, a), (_, b) in zip(named, named_before):
+        if a != b:
+            yield 1, f"static {name}: {_value(a)}, before {_value(b)}"
+
+
+def _value(key: Any) -> str:
+    kind, value = key
+    if kind is tuple:
+        return f"({', '.join(map(_value, value))})"
+    if isinstance(kind, type) and not isinstance(value, bytes):
+        return f"{value!r:.60}"
+    return f"another {kind.__name__ if isinstance(kind, type) else kind}"  # a number is kept by its bits
+
+
+def _aval(part: Any) -> str:
+    return str(Aval(*part))
+
+
+def _weakness(a: Any, b: Any) -> str:
+    if a[:2] == b[:2] and a[2] != b[2]:
+        return " (* is a Python number, which adapts to the dtype that it meets)"
+    return ""

@@ -1,0 +1,1 @@
+"""Structural zeros: which elements of tangents and cotangents are zero because no path leads to them."""

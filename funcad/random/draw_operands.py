@@ -1,0 +1,96 @@
+"""What every draw does first: check the key, settle shape and dtype, bring the parameters to them.
+
+Trap: a parameter that is a NumPy array beside a traced key must become an input of the program being traced (`by_reference`),
+or what is computed from it now would be frozen.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from funcad.host.real_types import is_a
+from funcad.ir.aval import aval_of, native_dtype, shape_of
+from funcad.ir.place import device_in_use, namespace_of, place
+from funcad.ir.trace import by_reference
+from funcad.ir.tracer import Tracer, concrete_value
+from funcad.numpy.axes import shape_argument
+from funcad.primitives.conversion import convert
+
+__all__ = ["check_key", "float_dtype", "shape_of_draw", "parameters", "together", "inexact_dtype"]
+
+_UINT32 = np.dtype(np.uint32)
+_FLOAT64 = np.dtype(np.float64)
+
+
+def check_key(name: str, key: Any) -> None:
+    """Raise unless key is one key: uint32 of shape (2,)."""
+    if type(key) is np.ndarray and key.shape == (2,) and key.dtype is _UINT32:
+        return
+    aval = aval_of(key)
+    if aval.dtype != _UINT32 or aval.shape[-1:] != (2,):
+        raise TypeError(
+            f"{name}: a key is a uint32 array of shape (2,), as funcad.random.key(seed) makes it; got {aval.dtype} of shape "
+            f"{aval.shape}"
+        )
+    if aval.shape != (2,):
+        raise ValueError(
+            f"{name} takes one key, of shape (2,); got keys of shape {aval.shape}.\n"
+            f"For a draw per key, map over them: funcad.vmap(lambda key: funcad.random.{name}(key, ...))(keys)."
+        )
+
+
+def float_dtype(name: str, dtype: Any, kinds: str = "f") -> np.dtype:
+    """The dtype to draw, float64 by default."""
+    if dtype is None:
+        return _FLOAT64
+    found = native_dtype(dtype)
+    if found.kind not in kinds or found.itemsize > (8 if found.kind == "f" else 16):
+        what = "a float dtype (float16, float32, float64)" if kinds == "f" else "a float or complex dtype"
+        raise ValueError(f"{name}: dtype must be {what}, got {found}")
+    return found
+
+
+def inexact_dtype(*values: Any) -> np.dtype:
+    """The float dtype that the values have together; integers and Python's numbers are float64."""
+    dtypes = [aval.dtype for aval in map(aval_of, values) if not aval.weak]
+    found = np.result_type(*dtypes) if dtypes else _FLOAT64
+    return found if found.kind == "f" else np.result_type(found, _FLOAT64)
+
+
+def shape_of_draw(name: str, shape: Any, *values: Any) -> tuple:
+    """The shape asked for, which the parameters' shapes must broadcast to; theirs together if it is None."""
+    shapes = [shape_of(v) for v in values]
+    if shape is None:
+        return np.broadcast_shapes(*shapes)
+    shape = shape_argument(shape)
+    if any(shapes) and np.broadcast_shapes(shape, *shapes) != shape:
+        raise ValueError(f"{name}: parameters of shapes {shapes} do not broadcast to shape={shape}")
+    return shape
+
+
+def together(name: str, key: Any, *values: Any) -> list[Any]:
+    """The values as arrays or scalars, on the key's device, and inputs of the program that is being traced."""
+    arrays = [v if type(v) is Tracer or hasattr(v, "dtype") else np.asarray(v) for v in values]
+    if device_in_use():
+        known = [concrete_value(v) for v in (key, *arrays)]
+        xp = namespace_of(known)
+        if xp is not np:
+            place(xp, [v for v in known if type(v) is not Tracer], name)
+            arrays = [v[()] if type(v) is np.ndarray and not v.ndim else v for v in arrays]
+    return by_reference(arrays, [key, *arrays])
+
+
+def parameters(name: str, key: Any, dtype: np.dtype, *values: Any) -> list[Any]:
+    """The values in a dtype, ready to be combined with what is drawn from the key."""
+    found = []
+    for v in together(name, key, *values):
+        if type(v) is Tracer:
+            v = convert(v, dtype) if v.dtype != dtype or v.aval.weak else v
+        elif is_a(v, (np.ndarray, np.generic)):
+            v = np.asarray(v, dtype)[()]  # rank 0: a scalar, which goes with arrays of any device
+        else:
+            v = v.astype(dtype, copy=False)
+        found.append(v)
+    return found

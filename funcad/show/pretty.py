@@ -1,0 +1,102 @@
+"""Printing programs: short, tidy, with sub-programs indented and the user's lines on request.
+
+This module sits below `jaxpr` and tells its parts apart by their attributes: a Literal has a `value`, a Jaxpr `equations`.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+from funcad.host.real_types import is_a
+
+__all__ = ["format_jaxpr", "format_equation", "fresh_names", "Names", "parameter", "programs_in", "scalar"]
+
+_LETTERS = "abcdefghijklmnopqrstuvwxyz"
+
+
+def fresh_names() -> Iterator[str]:
+    for n in itertools.count(1):
+        for letters in itertools.product(_LETTERS, repeat=n):
+            yield "".join(letters)
+
+
+class Names:
+    """The names of one program's variables, in the order in which they are met."""
+
+    def __init__(self) -> None:
+        self.names: dict[Any, str] = {}
+        self.fresh = fresh_names()
+
+    def __call__(self, atom: Any) -> str:
+        if hasattr(atom, "value"):
+            return scalar(atom)
+        name = self.names.get(atom)
+        if name is None:
+            name = self.names[atom] = next(self.fresh)
+        return name
+
+    def typed(self, atom: Any) -> str:
+        return f"{self(atom)}:{atom.aval}"
+
+
+def scalar(literal: Any) -> str:
+    value = literal.value
+    text = str(value.item() if is_a(value, np.generic) else value)
+    return text if literal.aval.weak else f"{text}:{literal.aval}"
+
+
+def parameter(key: str, value: Any) -> str:
+    if callable(value) and not isinstance(value, type):
+        return f"{key}={getattr(value, '__name__', type(value).__name__)}"
+    if isinstance(value, type):
+        return f"{key}={value.__name__}"
+    text = str(value)
+    return f"{key}={text if len(text) <= 60 else text[:57] + '...'}"
+
+
+def programs_in(params: dict[str, Any]) -> list[tuple[str, Any]]:
+    found = []
+    for key, value in params.items():
+        if hasattr(value, "equations"):
+            found.append((key, value))
+        elif type(value) is tuple and value and all(hasattr(item, "equations") for item in value):
+            found.extend((f"{key}[{i}]", item) for i, item in enumerate(value))
+    return found
+
+
+def _equation_lines(equation: Any, names: Names, indent: str, source: bool) -> Iterator[str]:
+    programs = programs_in(equation.params)
+    nested = {key.split("[")[0] for key, _ in programs}
+    plain = [parameter(k, v) for k, v in equation.params.items() if k not in nested and v is not None]
+    params = f"[{' '.join(plain)}]" if plain else ""
+    outputs = " ".join(map(names.typed, equation.outputs)) or "_"
+    line = f"{indent}{outputs} = {equation.primitive.name}{params} {' '.join(map(names, equation.inputs))}".rstrip()
+    if source and equation.source is not None:
+        line += f"  # {equation.source.short()}"
+    yield line
+    for key, jaxpr in programs:
+        yield f"{indent}  {key}:"
+        yield from _jaxpr_lines(jaxpr, indent + "    ", source)
+
+
+def _jaxpr_lines(jaxpr: Any, indent: str, source: bool) -> Iterator[str]:
+    names = Names()
+    inputs = " ".join(map(names.typed, jaxpr.inputs))
+    yield f"{indent}{{ lambda {inputs} . let" if inputs else f"{indent}{{ lambda . let"
+    for equation in jaxpr.equations:
+        yield from _equation_lines(equation, names, indent + "    ", source)
+    outputs = ", ".join(map(names, jaxpr.outputs)) + ("," if len(jaxpr.outputs) == 1 else "")
+    yield f"{indent}  in ({outputs}) }}"
+
+
+def format_jaxpr(jaxpr: Any, source: bool = False) -> str:
+    """The program as text; with `source=True` every equation names the user's file, line and function."""
+    return "\n".join(_jaxpr_lines(jaxpr, "", source))
+
+
+def format_equation(equation: Any) -> str:
+    return "\n".join(_equation_lines(equation, Names(), "", True))

@@ -1,0 +1,347 @@
+"""Following: outside jit and vmap, the interpreter of jvp keeps pace with the recording.
+
+Idea: an operation on a tracer of a `FollowingTrace` is not written down for later; `jvp_step` runs at once, at the user's
+line, inside the user's `try` and `np.errstate`, on the buffers' contents of that moment. A tracer holds its primal (an array
+or an outer tracer) and its tangent. What has no tangent (comparisons, integers, `stop_gradient`) is handed back as the
+primal itself: no longer traced, so `if`, masks and `float` simply work on it.
+
+Invariants: every primitive runs exactly once; an intermediate dies with the last tracer or residual that holds it. Traps: an
+output that *is* one of its operands is returned as a read-only view, or writing into it would change a residual; an array
+that the user can still write is protected before it becomes a residual (see host/locks.py).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from funcad.host.locks import SMALL, Locks, read_only, root_of
+from funcad.host.state import state
+from funcad.host.user_warnings import hush, unhush
+from funcad.host.where import Source, user_source
+from funcad.ir.aval import Aval, aval_of, ordinary
+from funcad.ir.place import device_in_use, namespace_of, on_device, resident
+from funcad.ir.squares import keeps_operands
+from funcad.ir.trace import Trace, bind, by_reference, compute, leaked, next_level, open_traces
+from funcad.ir.tracer import Tracer, concrete_value, tangent_of, with_value
+from funcad.masks.masked_rules import Masked, cleaned, masked_rule, rule_of
+from funcad.primitives.shape import broadcast_to
+from funcad.transforms.jvp import jvp_step
+from funcad.transforms.linearize import TangentTrace
+from funcad.unjitted.structural import UNSEEN
+from funcad.unjitted.tape import Tape
+from funcad.unjitted.tape_plans import has_rows
+from funcad.unjitted.tape_program import maker_of
+
+__all__ = ["FollowingTrace", "also_users", "follow", "linearize_following"]
+
+
+_NOTHING: frozenset = frozenset()
+NO_LOCKS = Locks()  # of derivatives that need none
+
+
+class _Protector:
+    """Keeps residuals safe from in-place writes by the user: copies the small ones, locks the others."""
+
+    __slots__ = ("primals", "roots", "args", "locks", "kept")
+
+    def __init__(self, primals: Sequence[Any]):
+        self.primals = primals
+        self.roots: set[int] | None = None  # of the arrays behind them, which `kept` keeps alive
+        self.args: Sequence[Any] = ()
+        self.locks = NO_LOCKS
+
+    def is_users(self, x: np.ndarray) -> bool:
+        root = x if x.base is None else root_of(x)
+        if self.roots is None:
+            known = [concrete_value(p) if type(p) is Tracer else p for p in self.primals]
+            self.kept = [a if a.base is None else root_of(a) for a in known if type(a) is np.ndarray]
+            self.roots = set(map(id, self.kept))
+        if id(root) in self.roots:
+            return True
+        for a in self.args:
+            if type(a) is np.ndarray and (a is root or root_of(a) is root):
+                return True
+        return False
+
+    def __call__(self, x: Any) -> Any:
+        array = concrete_value(x)
+        if type(array) is not np.ndarray or not self.is_users(array) or array.size == 0:
+            return x
+        compact = array[tuple([slice(None) if s else slice(1) for s in array.strides])]
+        if compact.nbytes <= SMALL:
+            return with_value(x, array.copy() if compact.size == array.size else np.broadcast_to(compact.copy(), array.shape))
+        if self.locks is NO_LOCKS:
+            self.locks = Locks()
+        source = state.source or user_source()
+        return x if self.locks.lock(array, Source(*source) if source is not None else None) else with_value(x, array.copy())
+
+
+def also_users(tangents: Sequence[Any], values: Sequence[Any]) -> None:
+    """Within a rule on these tangents: the user may write into the values too, which came from the user's code, not from ours.
+
+    Until the operation ends, what a derivative keeps of them is protected as its operands are.
+    """
+    for t in tangents:
+        protector = t.owner.protect if type(t) is Tracer and type(t.owner) is TangentTrace else None
+        if type(protector) is _Protector:
+            protector.args = [*protector.args, *values]
+            return
+
+
+class FollowingTrace(Trace):
+    """Runs `jvp_step` as operations are recorded."""
+
+    __slots__ = ("linear", "protector", "moved", "tape", "recording", "doubtful", "turned", "masked")
+
+    def __init__(self, name: str, linear: bool, protector: _Protector | None = None):
+        self.level = next_level()
+        self.name = name
+        self.closed = False
+        self.linear = linear
+        self.protector = protector
+        self.moved: dict[int, tuple[Any, Any]] = {}
+        self.tape: Tape | None = None
+        self.turned = False
+        self.masked = False  # has a tangent a mask? With `linear` none has
+        self.recording: TangentTrace | None = None  # where the tangents of `linear` are recorded
+        self.doubtful: Any = _NOTHING  # ids of tracers whose strides may not be NumPy's, or their tangents with `linear`
+
+    def open_recording(self) -> TangentTrace:
+        """The trace of the tangent program, made when something is to be recorded there."""
+        if self.recording is None:
+            self.recording = TangentTrace(self.name, protect=self.protector)
+        return self.recording
+
+    def record(self, primitive: Any, args: Sequence[Any], params: dict[str, Any], shape: tuple | None = None) -> Any:
+        """`shape` is given for an elementwise operation whose operands have other shapes: NumPy broadcasts the primals
+        itself, and equations broadcast only the tangents."""
+        if self.closed:
+            raise leaked(next(a for a in args if type(a) is Tracer and a.owner is self))
+        ready: Any = None
+        tape = self.tape
+        if tape is not None:
+            if has_rows(primitive) and not open_traces:
+                ready = tape.record(primitive, args, params, shape)
+                if type(ready) is Tracer:
+                    return ready
+            if ready is not None and len(ready) == 2:  # it gives no tangent for such operands: the tape goes on
+                return ready[0]
+            if ready is not None or not primitive.passive:
+                self.tape = None
+                tape.flush(self.open_recording())
+        if ready is None and primitive.structural and self.linear and type(args[0].primal) is not Tracer:
+            t = tangent_of(args[0])
+            if type(t) is Tracer and type(t.owner) is TangentTrace:  # no residuals, no arithmetic on tangents: the short way
+                out = bind(primitive, args[0].primal, **params)
+                source = state.source or user_source()
+                aval = aval_of(out)
+                aval = Aval(aval.shape, aval.dtype)
+                t = t.owner.append(primitive, (t.variable,), params, aval, source)
+                if type(args[0].tangent) is list and keeps_operands(primitive, args, params):
+                    t = [t, (primitive, args, params, 0, None)]
+                return Tracer(self, None, out, t, source)
+        primals, tangents = [], []
+        nested = bool(open_traces)
+        if primitive.turns:
+            self.turned = True
+        for a in args:
+            if type(a) is Tracer and a.owner is self:
+                a, t = a.primal, tangent_of(a)
+            else:
+                t = None
+            nested = nested or type(a) is Tracer
+            primals.append(a)
+            tangents.append(t)
+        if device_in_use():
+            primals = self._move_captured(args, primals)
+        if shape is not None and nested and any([type(p) is Tracer for p in primals]):
+            return bind(primitive, *[broadcast_to(a, shape) for a in args], **params)
+        if nested and state.abstract is not None:
+            primals = by_reference(primals, primals)
+        protector = self.protector
+        saved = state.source
+        source = saved or user_source()
+        if saved is None:
+            state.source = source
+        if protector is not None:
+            saved_args, protector.args = protector.args, args
+        try:
+            if primitive.multiple or primitive.jvp is None:
+                outs, touts = jvp_step(primitive, primals, tangents, params, self.linear)
+                self.masked = self.masked or any([type(t) is Masked for t in touts])
+            else:  # the same step without its lists
+                if ready is not None:
+                    (out,) = ready
+                else:
+                    out = bind(primitive, *primals, **params) if nested else compute(primitive, primals, params)
+                token = hush()
+                try:
+                    if not self.linear and (self.masked or not primitive.calm):
+                        tangent = masked_rule(primitive, primals, tangents, out, params, shape)
+                    elif shape is None:
+                        tangent = primitive.jvp(tangents, out, *primals, **params)
+                    else:
+                        tangent = rule_of(primitive, primals, tangents, out, params, shape)
+                finally:
+                    unhush(token)
+                if tangent is not None:
+                    if type(tangent) is Masked:
+                        self.masked = True
+                    if primitive.square is not None and self.turned and keeps_operands(primitive, args, params):
+                        tangent = [tangent, (primitive, args, params, 0, shape)]
+                    result = Tracer(self, None, out, tangent, source)
+                    if not self.linear and (primitive.layout is None or self.doubtful):
+                        self._note_layout(primitive, args, result)
+                    return result
+                outs, touts = [out], [None]
+        finally:
+            if saved is None:
+                state.source = None
+            if protector is not None:
+                protector.args = saved_args
+        results = []
+        asked = primitive.square is not None and primitive.multiple
+        for i, (p, t) in enumerate(zip(outs, touts)):
+            if t is not None:
+                if asked and keeps_operands(primitive, args, params, i):
+                    t = [t, (primitive, args, params, i, None)]
+                results.append(Tracer(self, None, p, t, source))
+            else:
+                if type(p) is np.ndarray and p.ndim and any(p is q for q in primals):
+                    p = read_only(p)
+                results.append(p)
+        if not self.linear and (primitive.layout is None or self.doubtful):
+            for result in results:
+                self._note_layout(primitive, args, result)
+        return results if primitive.multiple else results[0]
+
+    def _note_layout(self, primitive: Any, args: Sequence[Any], result: Any) -> None:
+        """In forward mode: may the strides of a result be others than NumPy's would be? (see strides.py)"""
+        doubtful = self.doubtful
+        if primitive.layout is None:
+            if doubtful is _NOTHING:
+                doubtful = self.doubtful = set()
+            doubtful.add(id(result))
+            return
+        for a in args:
+            if id(a) in doubtful:
+                doubtful.add(id(result))
+                return
+        doubtful.discard(id(result))  # it may be the id of a tracer that is gone
+
+    def made_by(self, x: Tracer, look: bool = False) -> tuple[Any, Sequence[Any], dict[str, Any], int] | None:
+        tangent = x.tangent
+        if type(tangent) is not list or self.closed:
+            return None
+        made = None
+        if len(tangent) == 2:
+            made = tangent[1]
+        elif self.tape is not None and len(tangent) == 5:
+            made = maker_of(self.tape, tangent)
+        if made is None or look:
+            return made
+        primitive, operands, params, i, shape = made
+        return primitive, operands if shape is None else [broadcast_to(a, shape) for a in operands], params, i
+
+    def _move_captured(self, args: Sequence[Any], primals: list[Any]) -> list[Any]:
+        """Captured NumPy arrays that meet a device array are moved to it, once per trace."""
+        xp = namespace_of([concrete_value(p) for p in primals])
+        if xp is np:
+            return primals
+        result = []
+        for a, p in zip(args, primals):
+            if type(a) is np.ndarray:
+                if id(a) not in self.moved:
+                    self.moved[id(a)] = (a, resident(xp, a))
+                p = self.moved[id(a)][1]
+            result.append(p)
+        return result
+
+
+def _run(trace: FollowingTrace, f: Any, primals: Sequence[Any], tangents: Sequence[Any], source: Any) -> tuple[list, list]:
+    inputs = [p if t is None else Tracer(trace, None, p, t, source) for p, t in zip(primals, tangents)]
+    try:
+        outs = f(*inputs)
+        del inputs
+        values, touts = [], []
+        for o in outs:
+            t = None
+            if type(o) is Tracer:
+                if o.owner is trace:
+                    o, t = o.primal, o.tangent
+                    t = cleaned(t[0] if type(t) is list and len(t) < 3 else t)  # longer lists are rows of a tape
+                elif o.owner.closed:
+                    raise leaked(o)
+            values.append(o)
+            touts.append(t)
+        return values, touts
+    finally:
+        trace.closed = True
+        trace.doubtful = _NOTHING
+
+
+def follow(f: Any, primals: Sequence[Any], tangents: Sequence[Any]) -> tuple[list[Any], list[Any]]:
+    """Run `f(*values) -> list` on pairs of primals and tangents (None: zero)."""
+    return _run(FollowingTrace("jvp", linear=False), f, ordinary(primals), ordinary(tangents), user_source())
+
+
+def linearize_following(
+    f: Any,
+    primals: Sequence[Any],
+    differentiated: Sequence[bool],
+    name: str,
+    box: dict[str, Any],
+    with_tape: bool = False,
+) -> tuple[list[Any], list[bool], Any, list[Any], Locks]:
+    """Run f once and record its tangent program: (outputs, out_nonzero, linear jaxpr, residuals, locks).
+
+    If f puts "n" into `box`, only its first n outputs are differentiated; the others are auxiliary, of any type. With
+    `with_tape`, a `Tape` that has its backward program may come in place of the linear jaxpr, or "once" in `box` says that the
+    structure was seen for the first time.
+    """
+    primals = ordinary(primals)
+    protector = _Protector(primals)
+    trace = FollowingTrace(name, linear=True, protector=protector)
+    source = user_source(4)
+    tangents: list[Any] = []
+    tape = None
+    if with_tape and not (open_traces or on_device(primals)):
+        tape = trace.tape = Tape(trace, protector, primals, differentiated)
+        rows = iter(tape.inputs)
+        for d in differentiated:
+            tangents.append(next(rows) if d else None)
+    else:
+        recording = trace.recording = TangentTrace(name, protect=protector)
+        for p, d in zip(primals, differentiated):
+            tangents.append(recording.new_input(_tangent_aval(p), source) if d else None)
+    try:
+        outs, touts = _run(trace, f, primals, tangents, source)
+        protector.args = outs
+        del touts[box.get("n", len(touts)) :]
+        if tape is not None and trace.tape is tape:
+            if tape.has_program([t for t in touts if t is not None]):
+                return outs, [t is not None for t in touts], tape, [], protector.locks
+            if tape.found is UNSEEN:
+                box["once"] = True
+            tape.flush(trace.open_recording())
+        recording = trace.open_recording()
+        touts = [t[0] if type(t) is list else t for t in touts]
+        jaxpr, residuals = recording.jaxpr([t for t in touts if t is not None])
+    except BaseException:
+        if tape is not None:
+            tape.forget()
+        protector.locks.release()  # at once: whoever keeps the exception keeps this frame
+        raise
+    finally:
+        if trace.recording is not None:
+            trace.recording.closed = True
+        trace.tape = None
+    return outs, [t is not None for t in touts], jaxpr, residuals, protector.locks
+
+
+def _tangent_aval(primal: Any) -> Any:
+    aval = aval_of(primal)
+    return Aval(aval.shape, aval.dtype)

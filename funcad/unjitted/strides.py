@@ -1,0 +1,220 @@
+"""Where the numbers of a traced value would lie in memory: what order="K" and order="A" ask for.
+
+Idea: NumPy's answer is derived, never guessed. Inside jit and vmap from the equations: a primitive says how NumPy lays out its
+result (ir/layout.py), down to the arguments, whose strides become a part of the program's signature once they were asked for.
+Outside, a value has an array behind it; its strides are NumPy's if all operations on the way are of that kind, for the others
+compute in an order of their own. They are found in the recording: the tape, or the tangent program; in forward mode, which
+records nothing, the trace notes the tracers that others had a part in. None means: not known, and whoever asked raises.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from funcad.ir.aval import Aval, aval_of
+from funcad.ir.jaxpr import Equation, Literal, Var
+from funcad.ir.layout import contiguous, made_like, memory_axes, of_copy
+from funcad.ir.trace import AbstractTrace
+from funcad.ir.tracer import Tracer, concrete_value
+from funcad.transforms.linearize import TangentTrace
+from funcad.unjitted.following import FollowingTrace
+from funcad.unjitted.tape import Tape
+
+__all__ = ["Given", "doubt", "layout_of", "lies_like"]
+
+
+class Given:
+    """The values that the inputs of a trace stand for (of `lanes`: the rows of values), and whose layout was asked for."""
+
+    __slots__ = ("values", "lanes", "asked")
+
+    def __init__(self, values: Sequence[Any], lanes: Sequence[bool] | None = None):
+        self.values = values
+        self.lanes = lanes or [False] * len(values)
+        self.asked: set[int] = set()
+
+    def layout(self, i: int, ask: bool) -> np.ndarray | None:
+        if ask:
+            self.asked.add(i)
+        found = layout_of(self.values[i], ask)
+        if found is None or not self.lanes[i]:
+            return found
+        return found[0] if len(found) else contiguous(found.shape[1:], found.dtype)
+
+
+def layout_of(x: Any, ask: bool = True) -> np.ndarray | None:
+    """An array with the strides that x has, or would have in plain NumPy, not to be read; None if that is not known.
+
+    With `ask` a program that is being traced depends on the answer from now on.
+    """
+    value = concrete_value(x)
+    if type(value) is Tracer:
+        return _derived(value, ask)
+    if not _as_numpy_has_it(x):
+        return None
+    if type(value) is np.ndarray:
+        return value
+    aval = aval_of(value)
+    if not isinstance(aval, Aval):
+        return None
+    strides = getattr(value, "strides", None)  # of a device array
+    layout = contiguous(aval.shape, aval.dtype)
+    return layout if strides is None else np.lib.stride_tricks.as_strided(layout, aval.shape, strides)
+
+
+def doubt(x: Any) -> Any:
+    """x, a result made of operations that lie in memory as NumPy's do, but not together: from now on nothing is known of it."""
+    inner = x
+    while type(inner) is Tracer:
+        trace = inner.owner
+        if inner.variable is not None:
+            if trace.layouts is None:
+                trace.layouts = {}
+            trace.layouts[inner.variable] = None, {}
+            break
+        trace.doubtful = (*trace.doubtful, inner.tangent) if trace.linear else trace.doubtful | {id(inner)}
+        inner = inner.primal
+    return x
+
+
+def lies_like(array: np.ndarray, x: Tracer) -> np.ndarray:
+    """The array, which was made like x while x had no value: known as long as x is being traced."""
+    value = concrete_value(x)
+    if type(value.owner) is AbstractTrace:
+        made_like[id(array)] = array, value
+        value.owner.made = [*(value.owner.made or ()), id(array)]
+    return array
+
+
+# -- values of abstract traces
+
+
+def _derived(x: Tracer, ask: bool) -> np.ndarray | None:
+    trace = x.owner
+    if trace.layouts is None:
+        trace.layouts = {}
+    known = trace.layouts  # variable -> (layout or None, what it depends on: {place of an input: None, id: captured value})
+    if x.variable not in known:
+        _derive(trace, x.variable, known)
+    layout, sources = known[x.variable]
+    if ask and layout is not None:
+        for place, value in sources.items():
+            if type(place) is int:
+                trace.given.layout(place, True)
+            else:
+                layout_of(value, True)
+    return layout
+
+
+def _derive(trace: Any, wanted: Var, known: dict[Var, Any]) -> None:
+    if not known:
+        for i, v in enumerate(trace.inputs):
+            known[v] = (trace.given.layout(i, False) if trace.given is not None else None), {i: None}
+    for v, value in reversed(trace.captured.values()):
+        if v in known:
+            break  # as are those that were captured before
+        like = made_like.get(id(value), (None, value))[1]
+        if like is not value and like.owner is trace:
+            known[v] = like.variable  # see `_resolved`
+        else:
+            layout = layout_of(like, False)
+            known[v] = layout if like is value or layout is None else of_copy(layout), {f"{id(value)}": like}
+    missing, needed = {wanted} - known.keys(), []
+    for equation in reversed(trace.equations):
+        if not missing:
+            break
+        if not missing.isdisjoint(equation.outputs):
+            missing.difference_update(equation.outputs)
+            for a in equation.inputs:
+                if type(a) is not Literal:
+                    entry = known.get(a)
+                    missing.update([a] if entry is None else [entry] if type(entry) is Var and entry not in known else [])
+            needed.append(equation)
+    for equation in reversed(needed):
+        found = _of_equation(equation, known)
+        known.update([(v, found) for v in equation.outputs])
+
+
+def _resolved(v: Var, known: dict[Var, Any]) -> tuple:
+    """What is known of a variable: of an array that was made like another variable, that it lies like a copy of it."""
+    entry = known[v]
+    if type(entry) is Var:
+        layout, sources = known[entry]
+        entry = known[v] = None if layout is None else of_copy(layout), sources
+    return entry
+
+
+def _of_equation(equation: Equation, known: dict[Var, Any]) -> tuple:
+    primitive = equation.primitive
+    operands = [None if type(a) is Literal else _resolved(a, known) for a in equation.inputs]
+    if primitive.layout is None or any([o is not None and o[0] is None for o in operands]):
+        return None, {}
+    layout = primitive.layout(*[None if o is None else o[0] for o in operands], **equation.params)
+    aval = equation.outputs[0].aval
+    if layout is None:
+        layout = contiguous(aval.shape, aval.dtype)
+    elif layout.dtype != aval.dtype:
+        layout = contiguous(aval.shape, aval.dtype, memory_axes([layout]))
+    sources: dict = {}
+    for o in operands:
+        sources |= o[1] if o is not None else {}
+    return layout, sources
+
+
+# -- values with an array behind them
+
+
+def _as_numpy_has_it(x: Any) -> bool:
+    """Did only operations whose layout is NumPy's make the array behind x?"""
+    while type(x) is Tracer:
+        if not _made_plainly(x):
+            return False
+        x = x.primal
+    return True
+
+
+def _made_plainly(x: Tracer) -> bool:
+    tangent = x.tangent
+    if type(tangent) is list and len(tangent) < 3:
+        tangent = tangent[0]  # the rules of the tape have run, or its square is known
+    if type(tangent) is list:
+        return _in_tape(x.owner.tape, tangent)
+    if type(tangent) is Tracer and type(tangent.owner) is TangentTrace:
+        return _in_recording(tangent.owner, x.owner.doubtful, tangent.variable)
+    return type(x.owner) is FollowingTrace and not x.owner.linear and id(x) not in x.owner.doubtful
+
+
+def _in_tape(tape: Tape, row: list) -> bool:
+    todo, seen = [row[0]], set()
+    doubts = {d[0] for d in tape.trace.doubtful}
+    while todo:
+        number = todo.pop()
+        if number < tape.first or number in seen:
+            continue
+        seen.add(number)
+        if number in doubts:
+            return False
+        primitive, _, _, *operands, _ = tape.steps[number - tape.first]
+        if primitive.layout is None:
+            return False
+        for operand in operands:
+            if type(operand) is tuple:
+                operand = operand[0]
+            if type(operand) is int:
+                todo.append(operand)
+    return True
+
+
+def _in_recording(trace: TangentTrace, doubts: Sequence[Any], wanted: Var) -> bool:
+    missing = {wanted}
+    for equation in reversed(trace.equations):
+        if not missing.isdisjoint(equation.outputs):
+            if equation.primitive.layout is None:
+                return False
+            missing.update([a for a in equation.inputs if type(a) is Var])
+    if not missing.isdisjoint([(d[0] if type(d) is list else d).variable for d in doubts]):
+        return False
+    return all([_as_numpy_has_it(value) for v, value in trace.captured.values() if v in missing])

@@ -1,0 +1,206 @@
+"""The structural cache: un-jitted reverse mode finds its backward program by the structure of what was recorded.
+
+Idea: `grad(f)(x)` in a loop records the same linear program at every step, so its transpose is derived once and compiled, and
+later steps only run it. The key is everything that the derivation may look at: primitives, parameters by their bits, wiring,
+shapes and dtypes. Literals enter by type alone and are inputs of the program, as the residuals are, so a learning rate that
+changes makes one entry. A program is compiled at its second sight; the table is bounded and holds no user arrays.
+
+Invariant: the cached program makes the calls that `transpose_eval` would make, in its order, on the same values. Whatever the
+key cannot tell apart is not cached: parameters that hold functions or programs, traced residuals, device arrays, named axes.
+Trap: the equations of the derived program have no source, since functions at several places share it.
+"""
+
+from __future__ import annotations
+
+import marshal
+import threading
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from funcad.host.forks import held_over_forks
+from funcad.host.state import state
+from funcad.ir.aval import SCALAR_AVALS, Aval, aval_of
+from funcad.ir.jaxpr import Equation, Jaxpr, Literal, Var
+from funcad.ir.trace import AbstractTrace
+from funcad.ir.tracer import Tracer
+from funcad.transforms.transpose import transpose_eval
+
+__all__ = ["pull", "cached", "compiled", "frozen", "UNSEEN", "compile_with", "forget", "forgetting"]
+
+MAX_PROGRAMS = 256  # the entry that was not used for longest goes first
+MAX_EQUATIONS = 2000  # of longer programs the key would cost more than it saves
+_table: dict[tuple, Any] = {}  # key -> None (seen once), (run, nonzero), or False (cannot be cached)
+_guard = threading.RLock()  # re-entrant: what the collector finalises meanwhile may take gradients
+held_over_forks(_guard)
+_forgetting: list[Callable[[], None]] = []  # of those who remember an entry by other means
+_compile: list[Callable[[Jaxpr], Callable[[list], list]]] = []
+_PLAIN = frozenset([int, str, bool, float, complex, tuple, type(None)])
+
+
+def compile_with(compiler: Callable[[Jaxpr], Callable[[list], list]]) -> None:
+    """Backends say here how a program is compiled: `compiler(jaxpr)(values) -> outputs`, which empties the list `values`."""
+    _compile[:] = [compiler]
+
+
+def forget() -> None:
+    """Empty the table."""
+    with _guard:
+        _table.clear()
+        for done in _forgetting:
+            done()
+
+
+def forgetting(done: Callable[[], None]) -> None:
+    """`done()` is called whenever the table is emptied."""
+    _forgetting.append(done)
+
+
+def pull(jaxpr: Jaxpr, residuals: list[Any], cotangents: Sequence[Any], once: bool = False) -> list[Any]:
+    """Cotangents of the linear inputs of a recorded tangent program; `residuals`, its leading inputs, are emptied.
+
+    `once`: the table is left alone, because the program comes here for the first and last time.
+    """
+    key, literals = (None, []) if once else _key(jaxpr, residuals, cotangents)
+    entry: Any = False if key is None else cached(key, lambda: _derive(jaxpr, len(residuals), cotangents))
+    if entry is UNSEEN or entry is False:
+        n = len(jaxpr.inputs) - len(residuals)
+        linear = [False] * len(residuals) + [True] * n
+        values = residuals + [None] * n
+        residuals.clear()
+        return transpose_eval(jaxpr, linear, values, cotangents, all_linear=True)
+    run, nonzero = entry
+    values = [*residuals, *literals, *[c for c in cotangents if c is not None]]
+    residuals.clear()
+    found = iter(run(values))
+    return [next(found) if z else None for z in nonzero]
+
+
+UNSEEN = object()
+
+
+def cached(key: tuple, derive: Callable[[], Any]) -> Any:
+    """The entry of a key, derived at its second sight; UNSEEN at the first."""
+    with _guard:
+        entry = _table.pop(key, UNSEEN)
+    if entry is None:
+        entry = derive()
+    with _guard:
+        _table[key] = None if entry is UNSEEN else entry
+        if len(_table) > MAX_PROGRAMS:
+            del _table[next(iter(_table))]
+    return entry
+
+
+def _key(jaxpr: Jaxpr, residuals: Sequence[Any], cotangents: Sequence[Any]) -> tuple[tuple | None, list[Any]]:
+    """What the transpose depends on, and the values of the literals; None if it cannot be cached."""
+    equations = jaxpr.equations
+    if not 1 < len(equations) <= MAX_EQUATIONS or state.axis_env or state.checked:
+        return None, []
+    parts: list[Any] = [len(residuals)]
+    for x in residuals:
+        if type(x) is not np.ndarray:
+            return None, []
+    for c in cotangents:
+        if c is not None and type(c) is not np.ndarray and type(c) not in SCALAR_AVALS:
+            return None, []
+        parts.append(c is None)
+    numbers: dict[Any, int] = {}
+    add = parts.append
+    for v in jaxpr.inputs:
+        aval = v.aval
+        if type(aval) is not Aval:
+            return None, []
+        add(aval.shape)
+        add(aval.dtype.char)
+        numbers[v] = len(numbers)
+    literals = []
+    n = len(numbers)
+    for primitive, atoms, params, outputs, _ in equations:
+        add(primitive)
+        for a in atoms:
+            if type(a) is Literal:
+                add(type(a.value))
+                literals.append(a.value)
+            else:
+                add(numbers[a])
+        if params:
+            bits = frozen(params)
+            if bits is None:
+                return None, []
+            add(bits)
+        for v in outputs:
+            numbers[v] = n
+            n += 1
+    for o in jaxpr.outputs:
+        if type(o) is Literal:
+            return None, []
+        add(numbers[o])
+    return tuple(parts), literals
+
+
+def frozen(params: dict[str, Any]) -> bytes | None:
+    """The parameters by their bits, so that 1, 1.0, True and -0.0, 0.0 differ; None if they hold more than plain data."""
+    values = list(params.values())
+    for i, v in enumerate(values):
+        if type(v) not in _PLAIN:
+            if not isinstance(v, np.dtype):
+                return None
+            values[i] = ("dtype", v.str)
+    try:
+        return marshal.dumps((*params, *values), 2)
+    except ValueError:  # something else inside a tuple
+        return None
+
+
+def _derive(jaxpr: Jaxpr, n: int, cotangents: Sequence[Any]) -> Any:
+    """(run, which linear inputs get a cotangent): the transposed program, whose inputs are residuals, literals, cotangents."""
+    known, linear = jaxpr.inputs[:n], jaxpr.inputs[n:]
+    literals: list[Var] = []
+
+    def variable(a: Any) -> Any:
+        if type(a) is not Literal:
+            return a
+        literals.append(Var(a.aval))  # with a LiteralAval, so that it may stand beside shaped operands
+        return literals[-1]
+
+    equations = tuple([Equation(p, tuple([variable(a) for a in atoms]), ps, outs) for p, atoms, ps, outs, _ in jaxpr.equations])
+    general = Jaxpr((*known, *literals, *linear), equations, jaxpr.outputs)
+    trace = AbstractTrace("the backward pass")
+    try:
+        values: list[Any] = [trace.new_input(v.aval) for v in known]
+        for v in literals:
+            trace.inputs.append(v)
+            values.append(Tracer(trace, v))
+        cts = [None if c is None else trace.new_input(_strong(c)) for c in cotangents]
+        mask = [False] * len(values) + [True] * len(linear)
+        outs = transpose_eval(general, mask, values + [None] * len(linear), cts, all_linear=True)
+        derived, consts = trace.jaxpr([o for o in outs if o is not None])
+    except Exception:  # a rule that needs values: slower without the cache, and what is truly wrong is raised there
+        return False
+    finally:
+        trace.close()
+    return compiled(derived, consts), [o is not None for o in outs]
+
+
+def compiled(derived: Jaxpr, consts: list[Any]) -> Callable[[list], list]:
+    """`run(values) -> outputs`, which empties the list of values, of a derived program without its sources."""
+    plain = Jaxpr(derived.inputs, tuple([e._replace(source=None) for e in derived.equations]), derived.outputs)
+    run = _compile[0](plain)
+    if not consts:
+        return run
+    for c in consts:
+        if type(c) is np.ndarray:
+            c.flags.writeable = False  # if an output is one of them, `export` copies it
+
+    def with_consts(values: list[Any]) -> list[Any]:
+        values[:0] = consts  # in the same list, which `run` empties
+        return run(values)
+
+    return with_consts
+
+
+def _strong(x: Any) -> Aval:
+    aval = aval_of(x)
+    return Aval(aval.shape, aval.dtype)

@@ -1,0 +1,70 @@
+"""Which operations a tape writes down, and what it decides once per shape.
+
+That is how NumPy reduces, whether operands fit and are small, and the parameters by their bits.
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache, partial
+from math import prod
+from typing import Any
+
+from funcad.host.locks import SMALL
+from funcad.primitives import conversion, shape
+from funcad.primitives.arithmetic import add_p, mul_p, neg_p, sub_p
+from funcad.primitives.contraction import dot_general_p
+from funcad.primitives.shape import shape_of_two
+from funcad.unjitted.structural import frozen
+
+__all__ = ["BILINEAR", "NO_PLAN", "has_rows", "linear", "plans", "product_plan", "reduction_plan", "small_shape"]
+
+_LINEAR = frozenset([add_p, sub_p, neg_p, conversion.convert_p, shape.concatenate_p])
+BILINEAR = frozenset([mul_p, dot_general_p])  # an operand matters only if the other one has a tangent
+
+
+def has_rows(primitive: Any) -> bool:
+    """May a tape write it down? Its rule gives a tangent; one that must look at values is refused when it is derived."""
+    if primitive.multiple or primitive.effect or primitive.barrier or primitive.collective is not None:
+        return False
+    return primitive.jvp is not None and not primitive.passive
+
+
+def linear(primitive: Any) -> bool:
+    """Does its rule look at tangents only?"""
+    return primitive.structural or primitive in _LINEAR
+
+
+NO_PLAN: tuple = (None,)
+plans: dict[tuple, tuple] = {}  # (primitive, shape, axis) -> how NumPy does it, and the parameters, also of keeping the axes
+_MOST_PLANS = 1000
+
+
+def reduction_plan(primitive: Any, shape: tuple, axis: int | None) -> tuple:
+    if len(plans) > _MOST_PLANS:
+        plans.clear()
+    rank = len(shape)
+    plan = NO_PLAN
+    if rank and (axis is None or -rank <= axis < rank):  # otherwise the general way raises
+        axes = tuple(range(rank)) if axis is None else (axis % rank,)
+        params = {"axes": axes}
+        kept = {"shape": tuple([1 if i in axes else n for i, n in enumerate(shape)])}
+        run = partial(primitive.reduction.ufunc.reduce, axis=axes if rank > 1 and axis is None else axes[0])
+        plan = run, params, frozen(params), kept, frozen(kept)
+    plans[primitive, shape, axis] = plan
+    return plan
+
+
+@lru_cache(maxsize=1024)
+def product_plan(a: tuple, b: tuple) -> tuple | None:
+    """Parameters of the product of arrays of these shapes, of rank 1 or 2, that fit and are small; None for all others."""
+    if not (0 < len(a) < 3 and 0 < len(b) < 3) or a[-1] != b[0] or 8 * max(prod(a), prod(b), prod(a[:-1] + b[1:])) > SMALL:
+        return None
+    params = {"dimension_numbers": (((len(a) - 1,), (0,)), ((), ()))}
+    return params, frozen(params)
+
+
+@lru_cache(maxsize=1024)
+def small_shape(a: tuple, b: tuple) -> tuple | None:
+    """The shape that two arrays of at most eight bytes an element broadcast to; None if it is too large for a row."""
+    shape = shape_of_two(a, b)
+    return shape if 8 * max(prod(a), prod(b), prod(shape)) <= SMALL else None
