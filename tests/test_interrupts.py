@@ -77,11 +77,12 @@ def lines_of(run: Callable[[], Any]) -> int:
 
 def interrupt(run: Callable[[], Any], n: int) -> None:
     """Run it, interrupted at its n-th line; what comes out is the interrupt and nothing else."""
-    with Interrupted(n) as at:
-        try:
+    at = Interrupted(n)
+    try:  # around all of it: what is freed last may run lines, too
+        with at:
             run()
-        except KeyboardInterrupt:
-            return
+    except KeyboardInterrupt:
+        return
     assert at.left, f"the interrupt at line {n} of {run} was lost"
 
 

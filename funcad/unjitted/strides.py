@@ -75,7 +75,7 @@ def doubt(x: Any) -> Any:
                 trace.layouts = {}
             trace.layouts[inner.variable] = None, {}
             break
-        trace.doubtful = (*trace.doubtful, inner.tangent) if trace.linear else trace.doubtful | {id(inner)}
+        trace.doubtful = (*trace.doubtful, inner.tangent) if trace.linear else {*trace.doubtful, id(inner)}
         inner = inner.primal
     return x
 
