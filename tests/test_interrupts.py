@@ -15,6 +15,7 @@ import pytest
 
 import funcad
 from funcad.backends.native import target
+from funcad.host.state import state
 
 FOLDERS = ("funcad", "llvmlite")
 ADD = "define double @add(double %x) {{\nentry:\n  %y = fadd double %x, {number:e}\n  ret double %y\n}}\n"
@@ -82,6 +83,7 @@ def interrupt(run: Callable[[], Any], n: int) -> None:
         with at:
             run()
     except KeyboardInterrupt:
+        assert state.source is None  # or all that comes would be said to have been written there
         return
     assert at.left, f"the interrupt at line {n} of {run} was lost"
 

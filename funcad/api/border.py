@@ -16,7 +16,7 @@ import numpy as np
 from funcad import tree
 from funcad.errors import TangentMismatchError
 from funcad.host.locks import root_of
-from funcad.host.where import for_user
+from funcad.host.where import for_user, interrupted
 from funcad.ir.aval import FLOAT0, SCALAR_AVALS, Aval, aval_of, is_inexact, ordinary
 from funcad.ir.place import namespace_of, near
 from funcad.ir.trace import by_reference, home_of
@@ -48,6 +48,9 @@ def api(f: Callable[..., Any]) -> Callable[..., Any]:
             return f(*args, **kwargs)
         except Exception as error:
             raise for_user(error)  # noqa: B904 the same error
+        except BaseException:
+            interrupted()
+            raise
 
     return boundary
 

@@ -30,7 +30,7 @@ from funcad.api.border import (
 from funcad.api.pickling import Remade
 from funcad.errors import NonDifferentiableInputError, NonScalarOutputError
 from funcad.host.real_types import is_a
-from funcad.host.where import for_user
+from funcad.host.where import for_user, interrupted
 from funcad.ir.aval import aval_of
 from funcad.ir.place import near, near_each
 from funcad.ir.tracer import Tracer
@@ -131,6 +131,9 @@ class _Gradient(Remade):
             return self._call(args, kwargs)
         except Exception as error:
             raise for_user(error)  # noqa: B904 the same error
+        except BaseException:
+            interrupted()
+            raise
 
     def _selection(self, args: tuple, kwargs: dict) -> tuple[tuple[int, ...], bool, tuple[tuple[str, int | None], ...]]:
         if self.argnames is None:

@@ -19,7 +19,8 @@ import numpy as np
 from funcad.errors import TracerArrayConversionError, TracerIntegerConversionError
 from funcad.host.state import state
 
-__all__ = ["Source", "user_source", "caller", "strip_traceback", "for_user", "is_internal", "internal", "GENERATED"]
+__all__ = ["Source", "user_source", "caller", "strip_traceback", "for_user", "interrupted", "is_internal", "internal"]
+__all__ += ["GENERATED"]
 
 _PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
 _NUMPY = os.path.dirname(os.path.abspath(np.__file__)) + os.sep
@@ -137,6 +138,11 @@ def strip_traceback(traceback: TracebackType | None) -> TracebackType | None:
     for item in reversed(kept):
         result = TracebackType(result, item.tb_frame, item.tb_lasti, item.tb_lineno)
     return result
+
+
+def interrupted() -> None:
+    """Ctrl-C came, perhaps between a line that set the location and the `try` that would have set it back."""
+    state.source = None
 
 
 def for_user(error: Exception) -> Exception:

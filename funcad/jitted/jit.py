@@ -29,7 +29,7 @@ from funcad.control.call import call_of
 from funcad.errors import PlacementError
 from funcad.host.real_types import is_a
 from funcad.host.state import setting, state
-from funcad.host.where import for_user
+from funcad.host.where import for_user, interrupted
 from funcad.ir.aval import aval_of, ordinary
 from funcad.ir.interpret import eval_jaxpr
 from funcad.ir.jaxpr import literal_key
@@ -264,6 +264,9 @@ class _Core:
             return self._call(args, kwargs)
         except Exception as error:
             raise for_user(error)  # noqa: B904 the same error
+        except BaseException:
+            interrupted()
+            raise
 
     def _call(self, args: tuple, kwargs: dict) -> Any:
         leaves, entry, key = self.traced(args, kwargs)

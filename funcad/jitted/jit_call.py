@@ -27,7 +27,7 @@ import numpy as np
 
 from funcad.api.border import own_memory
 from funcad.configuration import config
-from funcad.host.where import for_user
+from funcad.host.where import for_user, interrupted
 from funcad.ir.aval import SCALAR_AVALS
 from funcad.ir.trace import open_traces
 from funcad.jitted.jit_cache import Entry
@@ -108,6 +108,7 @@ class _Writer:
             "_clash": _clash,
             "_export": own_memory,
             "_for_user": for_user,
+            "_interrupted": interrupted,
             "_fast": self.fast,
             "_consume": program.consume,
         }
@@ -250,6 +251,7 @@ class _Writer:
         body.append(f"{outputs}{',' if n == 1 else ''} = _consume([{inputs}])" if n else f"_consume([{inputs}])")
         lines += [indent + "    " + line for line in [*body, *copied, f"return {result}"]]
         lines += ["        except Exception as error:", "            raise _for_user(error)"]
+        lines += ["        except BaseException:", "            _interrupted()", "            raise"]
         named = ", ".join([f"{k!r}: {k}" for k in keywords])
         lines.append(f"    return _again(_following, ({''.join([p + ', ' for p in positions])}), _rest, {{{named}}}, _kw)")
         return "\n".join(lines)
