@@ -126,6 +126,17 @@ def test_file_names_are_unique() -> None:
     assert {stem: paths for stem, paths in found.items() if len(paths) > 1} == {}
 
 
+def test_tests_mirror_the_package() -> None:
+    """The tests of a folder of the package are in the folder of that name; those of whole programs in tests/whole."""
+    here = Path(__file__).parent
+    folders = {path.parent.name for path in here.glob("*/test_*.py")}
+    assert folders <= {path.parent.name for path in ROOT.glob("*/__init__.py")} | {"whole", "differential"}
+    names = [path.name for path in here.rglob("test_*.py")]
+    assert len(names) == len(set(names))
+    whole_house = {"architecture", "completeness", "doctests", "installed", "notebooks", "readme", "smoke", "tour"}
+    assert {path.stem.removeprefix("test_") for path in here.glob("test_*.py")} == whole_house
+
+
 @all_files
 def test_imports_go_downwards(path: Path) -> None:
     own = folder(path)

@@ -14,7 +14,7 @@ others have one value):
 * `square(*operands, **params)`: the square of the result in operations that have all derivatives, or None; `turns` says that
   the slope of the result turns at 0, so that the square is worth asking for. See ir/squares.py.
 * `reach`: how elements of linear operands get to the result, by which structural zeros behind masks are found; `elementwise`
-  says "pointwise" itself, the words are in masks/masks.py, and tests/test_mask_facts.py holds them against the derivative.
+  says "pointwise" itself, the words are in masks/masks.py; tests/masks/test_mask_facts.py holds them against derivatives.
 
 Higher-order primitives (jit's call, scan, cond ...) have instead of `jvp` a `primal_and_jvp(primals, tangents, **params)`, and
 a `linearize` of the same signature, which runs the program once, keeps residuals and returns tangents computed by a linear

@@ -1,4 +1,4 @@
-"""The table of operations: what `tests/test_every_primitive.py` checks of every primitive.
+"""The table of operations: what `tests/ir/test_every_primitive.py` checks of every primitive.
 
 Each file of this folder holds one family, `SPECS = [spec(...), ...]`. A spec says how to call one primitive and on what:
 

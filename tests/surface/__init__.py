@@ -1,4 +1,4 @@
-"""The table of public functions: what `tests/test_surface.py` checks of every function that users can call.
+"""The table of public functions: what `tests/numpy/test_surface.py` checks of every function that users can call.
 
 Each file of this folder holds one area, `CASES = [case(...), ...]`. A case names a function by its path under funcad and says
 on what to call it:

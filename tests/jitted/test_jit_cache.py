@@ -14,7 +14,7 @@ import pytest
 import funcad as fc
 from funcad.backends.interpreter import counters
 from funcad.jitted import jit_misses
-from tests.test_threads import THREADS, in_threads
+from tests.whole.test_threads import THREADS, in_threads
 
 # -- what is told apart
 

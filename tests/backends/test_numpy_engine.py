@@ -97,7 +97,7 @@ def test_programs_in_tiny_tiles(p: Any, tiny: None) -> None:
         check(*lowered(grad(total(p), floats_of(args)), *args), what=f"grad of {p.name}")
 
 
-@pytest.mark.slow  # tests/test_engines.py has them in larger tiles
+@pytest.mark.slow  # tests/backends/test_engines.py has them in larger tiles
 @pytest.mark.parametrize("op", [pytest.param(s, id=s.id) for s in all_specs()])
 def test_every_operation(op: Any, tiny: None) -> None:
     for args in op.samples():

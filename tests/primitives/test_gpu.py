@@ -10,8 +10,8 @@ import pytest
 from funcad import grad, jit, jvp, vjp, vmap
 from funcad.errors import PlacementError
 from tests.agreement import assert_close
+from tests.ir.test_every_primitive import direction, is_double, partial, stacked
 from tests.specs import OpSpec, all_specs
-from tests.test_every_primitive import direction, is_double, partial, stacked
 
 pytestmark = pytest.mark.gpu
 cupy = pytest.importorskip("cupy", reason="CuPy is not installed", exc_type=ImportError)

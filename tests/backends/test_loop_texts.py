@@ -14,7 +14,7 @@ from funcad.backends.interpreter import Program
 from funcad.passes.fuse import fuse
 from funcad.passes.pipeline import optimize
 from funcad.primitives.basic_indexing import place_sum_p
-from tests.test_numpy_engine import W, X, Y, before_and_after, check, lowered
+from tests.backends.test_numpy_engine import W, X, Y, before_and_after, check, lowered
 
 
 def loop_of(text: str, which: int = 0) -> tuple[str, list[str]]:

@@ -20,10 +20,10 @@ from funcad.ir.trace import trace_function
 from funcad.primitives.stack import stack_lead_p, stack_sum_p
 from funcad.transforms.batch import batch_jaxpr
 from funcad.transforms.transpose import transpose_jaxpr
+from tests.ir.test_every_primitive import traced
 from tests.programs import PROGRAMS
 from tests.specs import all_specs
-from tests.test_composition import apply, build, runs
-from tests.test_every_primitive import traced
+from tests.whole.test_composition import apply, build, runs
 
 SPECS = all_specs()
 

@@ -15,7 +15,7 @@ import pytest
 import funcad as fc
 from funcad.debug import Diagnosis, doctor
 
-PAGE = Path(__file__).parents[1] / "docs" / "doctor.md"
+PAGE = Path(__file__).parents[2] / "docs" / "doctor.md"
 BLOCKS = re.findall(r"^```python\n(.*?)^```", PAGE.read_text(encoding="utf-8"), re.DOTALL | re.MULTILINE)
 
 

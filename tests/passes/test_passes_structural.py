@@ -24,7 +24,7 @@ from funcad.passes.scatters import scatters
 from funcad.passes.subprograms import with_subprograms
 from tests.agreement import assert_close, same_bits
 from tests.programs import PROGRAMS
-from tests.test_composition import apply, build, runs
+from tests.whole.test_composition import apply, build, runs
 
 CHAINS: list[tuple[str, ...]] = [(), ("grad",), ("vmap",), ("vmap", "grad"), ("grad", "vmap"), ("grad", "jvp"), ("jvp", "grad")]
 PASSES = (hoist, dce, lower, push, cse, scatters, dce)

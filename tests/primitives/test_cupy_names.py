@@ -21,8 +21,8 @@ import pytest
 
 from funcad import jit, jvp, vjp, vmap
 from tests import standin
+from tests.ir.test_every_primitive import direction, partial, stacked
 from tests.specs import OpSpec, all_specs
-from tests.test_every_primitive import direction, partial, stacked
 
 with warnings.catch_warnings():
     warnings.simplefilter("ignore")  # that it finds no GPU

@@ -10,7 +10,7 @@ import pytest
 from funcad import grad, scan
 from funcad.passes.fuse import fuse
 from funcad.passes.pipeline import optimize
-from tests.test_numpy_engine import check, lowered
+from tests.backends.test_numpy_engine import check, lowered
 
 
 def optimized(f: Any, *args: Any) -> Any:

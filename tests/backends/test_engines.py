@@ -19,13 +19,13 @@ from funcad.backends.native import target
 from funcad.ir.aval import is_inexact
 from funcad.ir.jaxpr import Jaxpr
 from funcad.passes.lower import lower
-from tests import test_composition as composition
 from tests.agreement import assert_agree, assert_close
 from tests.fuzzing import ENGINES, NATIVE, check, compiled
 from tests.programs import PROGRAMS
 from tests.random_programs import layouts
 from tests.rounding import reference
 from tests.specs import OpSpec, all_specs
+from tests.whole import test_composition as composition
 
 pytestmark = pytest.mark.filterwarnings("ignore:.*does not depend on")
 SPECS = all_specs()

@@ -8,7 +8,7 @@ import pytest
 from funcad import jit, random
 from funcad.nn import initializers
 from tests import standin
-from tests.test_random import STORED, assert_like_jax
+from tests.random.test_random import STORED, assert_like_jax
 from tests.vectors.random_calls import INITIALIZERS, SEED
 
 KEY = random.key(SEED)

@@ -12,8 +12,8 @@ import funcad
 from funcad.backends import profile as profiling
 from funcad.backends.native import target
 from tests.programs import PROGRAMS
+from tests.show.test_sight import read
 from tests.standin import registered, to_device
-from tests.test_sight import read
 
 SPEC = funcad.ShapeDtypeStruct
 

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 import funcad
 import funcad.numpy as fnp
 from funcad.errors import TracerArrayConversionError, TracerBoolConversionError, TracerIntegerConversionError
-from tests.test_indexing import arrays_and_indices, ramp
+from tests.numpy.test_indexing import arrays_and_indices, ramp
 
 quick = settings(max_examples=120, deadline=None)
 

@@ -1,4 +1,4 @@
-"""funcad.tree_util and what funcad.tree has beyond tests/test_tree.py."""
+"""funcad.tree_util and what funcad.tree has beyond tests/tree/test_tree.py."""
 
 from __future__ import annotations
 

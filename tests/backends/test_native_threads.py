@@ -29,7 +29,7 @@ from funcad.backends.native import ir, kernels, target, threads  # noqa: E402
 N = 300_001
 SETUP = """
 import os, sys, threading, numpy as np, funcad
-from tests.test_native_threads import made, operand, N
+from tests.backends.test_native_threads import made, operand, N
 from funcad.backends.native import threads
 funcad.config.threads = 3
 call, x = made(N), operand(N)
