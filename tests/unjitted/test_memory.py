@@ -8,6 +8,7 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+import pytest
 
 import funcad
 from funcad import grad, jit, jvp, linearize, vjp
@@ -61,6 +62,40 @@ def test_an_add_chain_keeps_nothing() -> None:
     assert peak(lambda: grad(add_chain)(X)) <= 4
     f = jit(grad(add_chain))
     assert peak(lambda: f(X)) <= 4
+
+
+def relu_chain(x: Any) -> Any:
+    for _ in range(20):
+        x = np.maximum(x, 0.0) * 1.01
+    return np.sum(x)
+
+
+def where_chain(x: Any) -> Any:
+    for _ in range(20):
+        x = np.where(x > 0, x, -0.5 * x)
+    return np.sum(x)
+
+
+def exp_chain(x: Any) -> Any:
+    for _ in range(20):
+        x = np.exp(-x)
+    return np.sum(x)
+
+
+def relu_network(x: Any) -> Any:
+    x = np.reshape(x, (512, 64))
+    for weights in WEIGHTS:
+        x = np.maximum(x @ weights, 0.0)
+    return np.sum(x)
+
+
+WEIGHTS = [np.random.default_rng(i).normal(size=(64, 64)) / 8 for i in range(20)]
+
+
+@pytest.mark.parametrize("f, activations", [(relu_chain, 27), (where_chain, 7), (exp_chain, 22.5), (relu_network, 30)])
+def test_twenty_layers_keep_what_their_linear_part_reads(f: Any, activations: float) -> None:
+    """Of exp its result; of maximum a mask and weights; of where its mask alone; and small weights, eight an activation."""
+    assert peak(lambda: grad(f)(X)) <= activations
 
 
 def test_forward_mode_keeps_nothing() -> None:
