@@ -15,9 +15,9 @@ from funcad.errors import AxesMismatchError
 from funcad.host.real_types import is_a
 from funcad.host.state import setting, state
 from funcad.ir.aval import Aval, aval_of, ordinary
-from funcad.ir.place import near
 from funcad.ir.trace import by_reference, trace_function
 from funcad.primitives.basic_indexing import static_slice
+from funcad.primitives.placement import near
 from funcad.primitives.shape import broadcast_leading, concatenate, transpose
 from funcad.transforms.batch import batch_eval
 from funcad.unjitted.strides import Given

@@ -12,7 +12,7 @@ others have one value):
 * `batch(size, args, batched, **params) -> (out, out_batched)`: the batch axis is axis 0 of every batched argument.
 * `emit(e, *operands, **params)`: code for one element, for every code generator. Having it *is* being fusible.
 * `square(*operands, **params)`: the square of the result in operations that have all derivatives, or None; `turns` says that
-  the slope of the result turns at 0, so that the square is worth asking for. See ir/squares.py.
+  the slope of the result turns at 0, so that the square is worth asking for. See primitives/squares.py.
 * `reach`: how elements of linear operands get to the result, by which structural zeros behind masks are found; `elementwise`
   says "pointwise" itself, the words are in masks/masks.py, and tests/test_mask_facts.py holds them against the derivative.
 
@@ -165,7 +165,7 @@ class Primitive:
         self.structural = structural  # linear in its only operand: tangents go through the same operation
         self.silent = silent  # moves or compares numbers: NumPy has nothing to warn of
         self.ready = ready  # ready(*avals, **params): `impl` on NumPy for exactly these operands, worked out beforehand
-        self.layout = layout  # the memory order that NumPy gives the result, from those of the operands (ir/layout.py)
+        self.layout = layout  # the memory order that NumPy gives the result, from those of the operands (host/layout.py)
         self.moves = moves  # moves(**params): "cpu" or "cuda", where the result is, wherever the operands are
         self.square = square  # with `multiple`, the number of the result comes first
         self.turns = turns  # with `multiple`, turns(i, jaxpr)

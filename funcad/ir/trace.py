@@ -20,6 +20,8 @@ from typing import Any
 import numpy as np
 
 from funcad.errors import UnexpectedTracerError
+from funcad.host.devices import NAMESPACES, namespace_of, place
+from funcad.host.layout import made_like
 from funcad.host.locks import Locks
 from funcad.host.real_types import is_a
 from funcad.host.state import open_traces, state
@@ -27,9 +29,7 @@ from funcad.host.user_warnings import computes, error_mode, relay, unhush
 from funcad.host.where import user_source
 from funcad.ir.aval import SCALAR_AVALS, Aval, LiteralAval, aval_of
 from funcad.ir.jaxpr import Equation, Jaxpr, Literal, Var, subjaxprs
-from funcad.ir.layout import made_like
-from funcad.ir.place import NAMESPACES, array_type, namespace_of, place
-from funcad.ir.tracer import Tracer, concrete_value, origin
+from funcad.ir.tracer import Tracer, array_type, concrete_value, origin
 
 __all__ = [
     "bind",

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import operator
 import types
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -21,10 +21,11 @@ from funcad.errors import (
     TracerBoolConversionError,
     TracerIntegerConversionError,
 )
+from funcad.host.devices import device_in_use, is_device
 from funcad.host.where import Source, caller, user_source
 from funcad.ir.aval import Aval, aval_of, kind_of
 
-__all__ = ["Tracer", "tangent_of", "origin", "concrete_value", "has_value", "carries_derivative", "with_value"]
+__all__ = ["Tracer", "tangent_of", "origin", "concrete_value", "array_type", "has_value", "carries_derivative", "with_value"]
 
 
 def has_value(x: Any) -> bool:
@@ -60,6 +61,16 @@ def concrete_value(x: Any) -> Any:
     while type(x) is Tracer and x.variable is None:
         x = x.primal
     return x
+
+
+def array_type(values: Sequence[Any]) -> type:
+    """The type of the arrays that a program with these inputs computes with: numpy.ndarray, or the device's."""
+    if device_in_use():
+        for x in map(concrete_value, values):
+            kind = x.owner.array if type(x) is Tracer else type(x)
+            if is_device(kind):
+                return kind
+    return np.ndarray
 
 
 def with_value(x: Any, value: Any) -> Any:

@@ -12,8 +12,8 @@ from typing import Any as _Any
 
 import numpy as _np
 
-from funcad.ir.place import device_in_use as _device_in_use
-from funcad.ir.place import namespace_of as _namespace_of
+from funcad.host.devices import device_in_use as _device_in_use
+from funcad.host.devices import namespace_of as _namespace_of
 from funcad.ir.tracer import Tracer as _Tracer
 from funcad.numpy import operators as _operators
 from funcad.numpy.calculus import (

@@ -11,8 +11,8 @@ from typing import Any
 
 import numpy as np
 
+from funcad.host.layout import contiguous, memory_axes, of_copy
 from funcad.ir.aval import aval_of
-from funcad.ir.layout import contiguous, memory_axes, of_copy
 from funcad.ir.tracer import Tracer, concrete_value, with_value
 from funcad.numpy.dispatch import where_am_i
 from funcad.primitives.shape import reshape

@@ -10,9 +10,9 @@ from typing import Any
 
 import numpy as np
 
+from funcad.host.devices import device_in_use, namespace_of, place
 from funcad.host.real_types import is_a
 from funcad.ir.aval import aval_of, native_dtype, shape_of
-from funcad.ir.place import device_in_use, namespace_of, place
 from funcad.ir.trace import by_reference
 from funcad.ir.tracer import Tracer, concrete_value
 from funcad.numpy.axes import shape_argument

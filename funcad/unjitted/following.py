@@ -17,17 +17,17 @@ from typing import Any
 
 import numpy as np
 
+from funcad.host.devices import device_in_use, namespace_of, on_device, resident
 from funcad.host.locks import SMALL, Locks, read_only, root_of
 from funcad.host.state import state
 from funcad.host.user_warnings import hush, unhush
 from funcad.host.where import Source, user_source
 from funcad.ir.aval import Aval, aval_of, ordinary
-from funcad.ir.place import device_in_use, namespace_of, on_device, resident
-from funcad.ir.squares import keeps_operands
 from funcad.ir.trace import Trace, bind, by_reference, compute, leaked, next_level, open_traces
 from funcad.ir.tracer import Tracer, concrete_value, tangent_of, with_value
 from funcad.masks.masked_rules import Masked, cleaned, masked_rule, rule_of
 from funcad.primitives.shape import broadcast_to
+from funcad.primitives.squares import keeps_operands
 from funcad.transforms.jvp import jvp_step
 from funcad.transforms.linearize import TangentTrace
 from funcad.unjitted.structural import UNSEEN

@@ -1,7 +1,7 @@
 """Where the numbers of a traced value would lie in memory: what order="K" and order="A" ask for.
 
 Idea: NumPy's answer is derived, never guessed. Inside jit and vmap from the equations: a primitive says how NumPy lays out its
-result (ir/layout.py), down to the arguments, whose strides become a part of the program's signature once they were asked for.
+result (host/layout.py), down to the arguments, whose strides become a part of the program's signature once they were asked for.
 Outside, a value has an array behind it; its strides are NumPy's if all operations on the way are of that kind, for the others
 compute in an order of their own. They are found in the recording: the tape, or the tangent program; in forward mode, which
 records nothing, the trace notes the tracers that others had a part in. None means: not known, and whoever asked raises.
@@ -14,9 +14,9 @@ from typing import Any
 
 import numpy as np
 
+from funcad.host.layout import contiguous, made_like, memory_axes, of_copy
 from funcad.ir.aval import Aval, aval_of
 from funcad.ir.jaxpr import Equation, Literal, Var
-from funcad.ir.layout import contiguous, made_like, memory_axes, of_copy
 from funcad.ir.trace import AbstractTrace
 from funcad.ir.tracer import Tracer, concrete_value
 from funcad.transforms.linearize import TangentTrace
