@@ -38,7 +38,7 @@ from funcad.errors import MissingRuleError
 from funcad.ir.jaxpr import Var
 from funcad.ir.trace import bind
 
-__all__ = ["Primitive", "Reduction", "Undefined", "is_linear", "may_share", "not_linear", "rules"]
+__all__ = ["Primitive", "Reduction", "Undefined", "is_linear", "may_share", "not_linear"]
 
 
 Undefined = Var  # in a transpose rule, a linear input is its own variable: it has an aval and no value
@@ -197,23 +197,3 @@ def may_share(equation: Any) -> bool:
     """May a result share memory with an operand or another result? `Primitive.may_share` says it, or finds it by the avals."""
     fact = equation.primitive.may_share
     return fact(*[a.aval for a in equation.inputs]) if callable(fact) else fact
-
-
-def rules(primitive: Primitive) -> dict[str, bool]:
-    """Which rules a primitive has: what of jvp, vjp, vmap and code generation will work before anything runs.
-
-    Takes a primitive, as found in `jaxpr.equations[i].primitive`. Reverse mode needs a jvp, and a transpose of the primitives
-    that the jvp is made of; the primitive's own `transpose` is there if it is linear.
-
-    >>> import numpy as np, funcad
-    >>> equation = funcad.jit(np.sin).lower(1.0).jaxpr.equations[-1]
-    >>> funcad.rules(equation.primitive)
-    {'jvp': True, 'transpose': False, 'batch': True, 'emit': True, 'effect': False}
-    """
-    return {
-        "jvp": any(r is not None for r in (primitive.jvp, primitive.primal_and_jvp, primitive.linearize)),
-        "transpose": primitive.transpose is not None,
-        "batch": primitive.batch is not None,
-        "emit": primitive.emit is not None,
-        "effect": primitive.effect,
-    }

@@ -20,6 +20,7 @@ from typing import Any
 import numpy as np
 
 from funcad.errors import UnexpectedTracerError
+from funcad.host.conversions import leaked_error
 from funcad.host.devices import NAMESPACES, namespace_of, place
 from funcad.host.layout import made_like
 from funcad.host.locks import Locks
@@ -115,11 +116,7 @@ computes(compute, lambda variables: variables["args"])
 
 
 def leaked(tracer: Tracer) -> UnexpectedTracerError:
-    made = f" It was made at {origin(tracer)}." if tracer.source is not None else ""
-    return UnexpectedTracerError(
-        f"a traced {tracer.aval} was used after the function that it belongs to ({tracer.owner.name}) had returned."
-        f"{made}\nReturn the value from the function instead of keeping it in a global, an attribute or a closure."
-    )
+    return leaked_error(tracer.aval, tracer.owner.name, origin(tracer))
 
 
 class Trace:

@@ -81,7 +81,7 @@ def as_array(x: Any) -> Any:
         return x
     if isinstance(x, (list, tuple)):
         if any(type(v) is Tracer for v in _flat(x)):
-            return Tracer.namespace.array(x)
+            return Tracer.namespace.numpy.array(x)
         return np.asarray(x)
     for number in (int, float, complex):
         if is_a(x, number):  # of a subclass, an enumeration's member say: only the number itself becomes a literal
