@@ -12,9 +12,10 @@ import numpy as np
 from funcad import tree
 from funcad.api.border import OutTree, api, check_leaves, flat_function, name_of
 from funcad.api.pickling import Transformed
+from funcad.host.layout import native_dtype
 from funcad.host.real_types import is_a
 from funcad.host.state import state
-from funcad.ir.aval import KINDS, Aval, aval_of, native_dtype
+from funcad.ir.aval import KINDS, Aval, aval_of
 from funcad.ir.jaxpr import Jaxpr
 from funcad.ir.primitive import Primitive
 from funcad.ir.trace import trace_function

@@ -1,4 +1,4 @@
-"""What is said when a traced value is asked for what it does not have: its truth, an index, an array.
+"""What is said when a traced value is asked for what it does not have (its truth, an index, an array), and of what is no array.
 
 Idea: the error names the user's line, why there is nothing to hand over, and one remedy: that for the spelling which asked.
 Which one that was, `a[x]` or a function of NumPy's or of SciPy's, stands in the frames between the user's and ours. The texts
@@ -11,15 +11,18 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
+
 from funcad.errors import (
     TracerArrayConversionError,
     TracerBoolConversionError,
     TracerIntegerConversionError,
     UnexpectedTracerError,
 )
+from funcad.host.real_types import is_a
 from funcad.host.where import caller, user_source
 
-__all__ = ["no_truth", "no_integer", "no_array", "no_hash", "leaked_error"]
+__all__ = ["no_truth", "no_integer", "no_array", "no_hash", "no_aval", "leaked_error"]
 
 _INDEX = (
     "write funcad.numpy.take(a, x, 0) instead of a[x], or funcad.numpy.at(a)[x, y].get() instead of a[x, y], "
@@ -120,3 +123,21 @@ def leaked_error(what: Any, trace: str, made_at: str) -> UnexpectedTracerError:
         f"a traced {what} was used after the function that it belongs to ({trace}) had returned."
         f"{made}\nReturn the value from the function instead of keeping it in a global, an attribute or a closure."
     )
+
+
+def no_aval(x: Any) -> TypeError:
+    """Of an argument that is no array and no number, or none that funcad computes with."""
+    kind, dtype = type(x), getattr(x, "dtype", None)
+    if getattr(x, "aval", None) is not None:
+        return TypeError(
+            f"got a {kind.__module__.partition('.')[0]} {kind.__name__}; funcad computes with NumPy's and CuPy's arrays.\n"
+            "Remedy: np.asarray(x) of it."
+        )
+    if is_a(x, np.ndarray) and kind.__name__ in ("MaskedArray", "matrix"):
+        return TypeError(
+            f"funcad computes with plain arrays; a {kind.__name__} means something else by its operators.\n"
+            "Remedy: np.asarray(x) of a matrix; x.filled(value) of a masked array, with np.where on x.mask in the function."
+        )
+    if is_a(x, np.ndarray) or dtype is not None:
+        return TypeError(f"funcad computes with bool, int, float and complex arrays; got dtype {dtype}")
+    return TypeError(f"expected an array or a number, got {kind.__name__}: {x!r:.60}")

@@ -67,43 +67,11 @@ class Primitive:
     """An operation and all its rules; see the module's text for the contract of each."""
 
     __slots__ = (
-        "name",
-        "impl",
-        "abstract_eval",
-        "jvp",
-        "transpose",
-        "batch",
-        "emit",
-        "primal_and_jvp",
-        "linearize",
-        "known",
-        "apart",
-        "multiple",
-        "effect",
-        "barrier",
-        "ufunc",
-        "collective",
-        "inplace",
-        "structural",
-        "silent",
-        "ready",
-        "layout",
-        "moves",
-        "square",
-        "turns",
-        "reach",
-        "levels",
-        "calm",
-        "needs",
-        "masked",
-        "push",
-        "takes_masks",
-        "passive",
-        "commutes",
-        "reduction",
-        "may_share",
-        "free",
-        "label",
+        *("name", "impl", "abstract_eval", "jvp", "transpose", "batch", "emit"),  # the rules that most have
+        *("primal_and_jvp", "linearize", "known", "apart"),  # of operations that call programs
+        *("reach", "needs", "masked", "push", "takes_masks", "levels", "calm", "square", "turns"),  # structural zeros, squares
+        *("multiple", "effect", "barrier", "structural", "silent", "passive", "collective", "moves", "layout"),
+        *("ufunc", "inplace", "ready", "commutes", "reduction", "may_share", "free", "label"),  # of the computation itself
     )
 
     def __init__(

@@ -23,7 +23,7 @@ from funcad.host.real_types import Length, Unseen
 from funcad.host.where import Source
 from funcad.ir.aval import Aval, aval_of, kind_of
 
-__all__ = ["Tracer", "tangent_of", "origin", "concrete_value", "array_type", "has_value", "carries_derivative", "with_value"]
+__all__ = ["Tracer", "tangent_of", "origin", "concrete_value", "array_type", "has_value", "carries_derivative"]
 
 
 def has_value(x: Any) -> bool:
@@ -69,11 +69,6 @@ def array_type(values: Sequence[Any]) -> type:
             if is_device(kind):
                 return kind
     return np.ndarray
-
-
-def with_value(x: Any, value: Any) -> Any:
-    """The value; for a traced x (not an abstract one) the same tracer with this value behind it."""
-    return Tracer(x.owner, None, with_value(x.primal, value), x.tangent, x.source) if type(x) is Tracer else value
 
 
 def _told(x: Tracer, how: str) -> Any:
@@ -167,14 +162,6 @@ class Tracer(metaclass=Unseen):
     @property
     def size(self) -> int:
         return self.aval.size
-
-    @property
-    def itemsize(self) -> int:
-        return self.aval.dtype.itemsize
-
-    @property
-    def nbytes(self) -> int:
-        return self.aval.size * self.aval.dtype.itemsize
 
     __len__ = Length()
 

@@ -21,9 +21,9 @@ from funcad.errors import TracerArrayConversionError
 from funcad.host.devices import device_in_use, namespace_of
 from funcad.host.where import user_source
 from funcad.ir.aval import SCALAR_AVALS, aval_of
-from funcad.ir.trace import by_reference
 from funcad.ir.tracer import Tracer
 from funcad.numpy.promote import agree, as_array, overrides, promote_for, strengthen, with_integer
+from funcad.primitives.placement import by_reference
 from funcad.primitives.shape import reshape
 from funcad.primitives.special_rules import ufunc_behind
 

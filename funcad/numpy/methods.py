@@ -153,6 +153,8 @@ ATTRIBUTES: dict[str, Callable[[Any], Any]] = {
     "mT": shaping.matrix_transpose,
     "real": elementwise.real,
     "imag": elementwise.imag,
+    "itemsize": lambda x: x.dtype.itemsize,
+    "nbytes": lambda x: x.size * x.dtype.itemsize,
     "at": indexing.at,
     "device": _device,
     "flat": shaping.ravel,

@@ -15,9 +15,10 @@ from typing import Any
 import numpy as np
 
 from funcad.host.devices import NAMESPACES, device_in_use, is_device, namespace_of
+from funcad.host.layout import native_dtype
 from funcad.host.real_types import is_a
 from funcad.host.state import state
-from funcad.ir.aval import KINDS, SCALAR_AVALS, aval_of, native_dtype
+from funcad.ir.aval import KINDS, SCALAR_AVALS, aval_of
 from funcad.ir.trace import abstract_trace_of, bind
 from funcad.ir.tracer import Tracer, concrete_value
 from funcad.primitives.conversion import convert_p

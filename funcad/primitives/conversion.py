@@ -10,8 +10,8 @@ from typing import Any
 
 import numpy as np
 
-from funcad.host.layout import keep, of_copy, same
-from funcad.ir.aval import KINDS, Aval, aval_of, dtype_of, native_dtype
+from funcad.host.layout import keep, native_dtype, of_copy, same
+from funcad.ir.aval import KINDS, Aval, aval_of, dtype_of
 from funcad.ir.primitive import Primitive, is_linear
 from funcad.primitives.families import REAL, elementwise, native_order
 from funcad.primitives.squares import moved_square

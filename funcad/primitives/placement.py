@@ -12,9 +12,10 @@ from funcad.host.devices import NAMESPACES, device_in_use, namespace_of, residen
 from funcad.host.real_types import is_a
 from funcad.ir.aval import Aval
 from funcad.ir.primitive import Primitive
+from funcad.ir.trace import abstract_trace_of
 from funcad.ir.tracer import Tracer, concrete_value
 
-__all__ = ["put", "near", "near_each", "cupy_module", "device_put_p"]
+__all__ = ["put", "near", "near_each", "by_reference", "cupy_module", "device_put_p"]
 
 
 def cupy_module(what: str) -> Any:
@@ -99,3 +100,14 @@ def near_each(derivatives: list[Any], primals: Sequence[Any]) -> list[Any]:
     if not device_in_use():
         return derivatives
     return [d if d.dtype.kind == "V" else near([d], [p])[0] for d, p in zip(derivatives, primals)]  # V: float0
+
+
+def by_reference(values: Sequence[Any], beside: Sequence[Any]) -> list[Any]:
+    """Arrays that meet abstract values in `beside` become inputs of their program, which reads them anew at each run.
+
+    Otherwise what a derivative's or a batching rule makes of them would be computed now, and frozen.
+    """
+    trace = abstract_trace_of(beside)
+    if trace is None:
+        return list(values)
+    return [Tracer(trace, trace.atom(x)) if type(x) is np.ndarray or type(x) in NAMESPACES else x for x in values]
