@@ -10,6 +10,7 @@ array([2., 4.])
 """
 
 import importlib as _importlib
+import sys as _sys
 
 from funcad import errors as errors
 from funcad import numpy as numpy
@@ -30,16 +31,17 @@ from funcad.api.vjp import vjp as vjp
 from funcad.api.vmap import vmap as vmap
 from funcad.configuration import config as config
 from funcad.configuration import show_config as show_config
-from funcad.ir.primitive import rules as rules
+from funcad.ir.tracer import Tracer as _Tracer
 from funcad.jitted.jit import disable_jit as disable_jit
 from funcad.jitted.jit import jit as jit
 from funcad.jitted.jit_cache import clear_caches as clear_caches
 from funcad.jitted.jit_misses import explain_cache_misses as explain_cache_misses
 
 __version__ = "0.1.0"
+_Tracer.namespace = _sys.modules[__name__]
 
 _LAZY_NAMES = {  # public name -> the module that defines it
-    **dict.fromkeys(["ShapeDtypeStruct", "eval_shape", "make_jaxpr", "named_scope", "stop_gradient"], "api.tools"),
+    **dict.fromkeys(["ShapeDtypeStruct", "eval_shape", "make_jaxpr", "named_scope", "rules", "stop_gradient"], "api.tools"),
     **dict.fromkeys(["cond", "switch"], "control.cond"),
     "scan": "control.scan",
     "while_loop": "control.while_loop",

@@ -21,10 +21,10 @@ from funcad.api.pickling import Transformed
 from funcad.diagnosis.doctor import diagnose
 from funcad.diagnosis.report import Diagnosis
 from funcad.errors import InfError, NanError
+from funcad.host.devices import namespace_of
 from funcad.host.locks import read_only
 from funcad.host.state import setting, state
 from funcad.host.where import user_source
-from funcad.ir.place import namespace_of
 from funcad.ir.tracer import Tracer
 from funcad.primitives.host import HostCall, debug_callback
 

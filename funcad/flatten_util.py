@@ -11,8 +11,8 @@ from funcad import numpy as fnp
 from funcad import tree
 from funcad.errors import TreeMismatchError
 from funcad.ir.aval import Aval, aval_of, dtype_of, shape_of
-from funcad.ir.place import near
 from funcad.numpy.promote import as_array
+from funcad.primitives.placement import near
 
 __all__ = ["ravel_pytree"]
 

@@ -17,10 +17,9 @@ import numpy as np
 
 from funcad import numpy as fnp
 from funcad.ir.aval import aval_of, dtype_of, shape_of
-from funcad.ir.place import near
-from funcad.ir.trace import by_reference
 from funcad.numpy.axes import axis_of
 from funcad.numpy.promote import as_array
+from funcad.primitives.placement import by_reference, near
 
 __all__ = ["ResizeMethod", "resize", "scale_and_translate"]
 

@@ -15,10 +15,10 @@ import numpy as np
 from funcad import numpy as fnp
 from funcad.errors import TracerIntegerConversionError
 from funcad.ir.aval import Aval, aval_of, dtype_of, shape_of
-from funcad.ir.trace import by_reference
 from funcad.ir.tracer import Tracer, concrete_value
 from funcad.lax.lax_indexing import GatherScatterMode
 from funcad.numpy.promote import as_array
+from funcad.primitives.placement import by_reference
 from funcad.primitives.scatter import scatter
 from funcad.primitives.shape import full
 

@@ -20,7 +20,7 @@ from typing import Any
 
 import numpy as np
 
-from funcad.ir.place import NAMESPACES
+from funcad.host.devices import NAMESPACES
 
 __all__ = ["Loops", "LoopArray", "wrap"]
 

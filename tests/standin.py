@@ -20,7 +20,7 @@ import numpy as np
 import scipy.linalg
 import scipy.special
 
-from funcad.ir.place import NAMESPACES
+from funcad.host.devices import NAMESPACES
 
 __all__ = ["xp", "DeviceArray", "registered", "to_device", "to_host"]
 

@@ -15,13 +15,15 @@ import numpy as np
 
 from funcad import tree
 from funcad.errors import TangentMismatchError
+from funcad.host.devices import namespace_of
+from funcad.host.layout import ordinary
 from funcad.host.locks import root_of
 from funcad.host.where import for_user, interrupted
-from funcad.ir.aval import FLOAT0, SCALAR_AVALS, Aval, aval_of, is_inexact, ordinary
-from funcad.ir.place import namespace_of, near
-from funcad.ir.trace import by_reference, home_of
+from funcad.ir.aval import FLOAT0, SCALAR_AVALS, Aval, aval_of, is_inexact
+from funcad.ir.trace import home_of
 from funcad.ir.tracer import Tracer, concrete_value
 from funcad.primitives.conversion import convert_p
+from funcad.primitives.placement import by_reference, near
 
 __all__ = [
     "api",

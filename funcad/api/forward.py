@@ -24,9 +24,9 @@ from funcad.api.border import (
 )
 from funcad.errors import NonDifferentiableInputError
 from funcad.ir.aval import aval_of, is_inexact
-from funcad.ir.place import near_each
 from funcad.ir.trace import trace_function
 from funcad.masks.masked_rules import push
+from funcad.primitives.placement import near_each
 from funcad.transforms.jvp import jvp_eval
 from funcad.transforms.transpose import transpose_eval
 from funcad.unjitted.following import follow, linearize_following

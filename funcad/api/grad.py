@@ -32,8 +32,8 @@ from funcad.errors import NonDifferentiableInputError, NonScalarOutputError
 from funcad.host.real_types import is_a
 from funcad.host.where import for_user, interrupted
 from funcad.ir.aval import aval_of
-from funcad.ir.place import near, near_each
 from funcad.ir.tracer import Tracer
+from funcad.primitives.placement import near, near_each
 from funcad.unjitted.following import linearize_following
 from funcad.unjitted.structural import pull
 from funcad.unjitted.tape import Tape

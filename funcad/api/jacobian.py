@@ -16,9 +16,9 @@ from funcad.api.pickling import Transformed
 from funcad.api.vjp import vjp
 from funcad.api.vmap import move_axis, vmap
 from funcad.errors import NonDifferentiableInputError
+from funcad.host.devices import namespace_of
 from funcad.host.user_warnings import hush, unhush
 from funcad.ir.aval import aval_of, is_inexact
-from funcad.ir.place import namespace_of
 from funcad.ir.tracer import concrete_value
 from funcad.primitives.basic_indexing import static_slice
 from funcad.primitives.shape import reshape

@@ -1,4 +1,4 @@
-"""Small tools on functions: make_jaxpr, eval_shape, named_scope, stop_gradient."""
+"""Small tools: make_jaxpr, eval_shape, named_scope, stop_gradient; and which rules a primitive has."""
 
 from __future__ import annotations
 
@@ -12,16 +12,18 @@ import numpy as np
 from funcad import tree
 from funcad.api.border import OutTree, api, check_leaves, flat_function, name_of
 from funcad.api.pickling import Transformed
+from funcad.host.layout import native_dtype
 from funcad.host.real_types import is_a
 from funcad.host.state import state
-from funcad.ir.aval import KINDS, Aval, aval_of, native_dtype
+from funcad.ir.aval import KINDS, Aval, aval_of
 from funcad.ir.jaxpr import Jaxpr
+from funcad.ir.primitive import Primitive
 from funcad.ir.trace import trace_function
 from funcad.ir.tracer import Tracer
 from funcad.primitives.conversion import stop_gradient_p
 from funcad.unjitted.strides import Given
 
-__all__ = ["ShapeDtypeStruct", "ClosedJaxpr", "make_jaxpr", "eval_shape", "named_scope", "stop_gradient"]
+__all__ = ["ShapeDtypeStruct", "ClosedJaxpr", "make_jaxpr", "eval_shape", "named_scope", "stop_gradient", "rules"]
 
 
 class ShapeDtypeStruct:
@@ -221,3 +223,23 @@ def stop_gradient(x: Any) -> Any:
 
 def _stopped(x: Any) -> Any:
     return stop_gradient_p(x) if type(x) is Tracer else x
+
+
+def rules(primitive: Primitive) -> dict[str, bool]:
+    """Which rules a primitive has: what of jvp, vjp, vmap and code generation will work before anything runs.
+
+    Takes a primitive, as found in `jaxpr.equations[i].primitive`. Reverse mode needs a jvp, and a transpose of the primitives
+    that the jvp is made of; the primitive's own `transpose` is there if it is linear.
+
+    >>> import numpy as np, funcad
+    >>> equation = funcad.jit(np.sin).lower(1.0).jaxpr.equations[-1]
+    >>> funcad.rules(equation.primitive)
+    {'jvp': True, 'transpose': False, 'batch': True, 'emit': True, 'effect': False}
+    """
+    return {
+        "jvp": any(r is not None for r in (primitive.jvp, primitive.primal_and_jvp, primitive.linearize)),
+        "transpose": primitive.transpose is not None,
+        "batch": primitive.batch is not None,
+        "emit": primitive.emit is not None,
+        "effect": primitive.effect,
+    }

@@ -25,7 +25,7 @@ from funcad.api.border import (
 from funcad.host.locks import Locks
 from funcad.ir.aval import aval_of, is_inexact
 from funcad.ir.jaxpr import Jaxpr
-from funcad.ir.place import near_each
+from funcad.primitives.placement import near_each
 from funcad.unjitted.following import linearize_following
 from funcad.unjitted.structural import pull
 

@@ -12,12 +12,13 @@ from funcad import tree
 from funcad.api.border import OutTree, api, check_leaves, export, flat_function, name_of
 from funcad.api.pickling import Transformed
 from funcad.errors import AxesMismatchError
+from funcad.host.layout import ordinary
 from funcad.host.real_types import is_a
 from funcad.host.state import setting, state
-from funcad.ir.aval import Aval, aval_of, ordinary
-from funcad.ir.place import near
-from funcad.ir.trace import by_reference, trace_function
+from funcad.ir.aval import Aval, aval_of
+from funcad.ir.trace import trace_function
 from funcad.primitives.basic_indexing import static_slice
+from funcad.primitives.placement import by_reference, near
 from funcad.primitives.shape import broadcast_leading, concatenate, transpose
 from funcad.transforms.batch import batch_eval
 from funcad.unjitted.strides import Given

@@ -22,10 +22,10 @@ from typing import Any
 
 import numpy as np
 
+from funcad.host.devices import namespace_of
 from funcad.host.real_types import is_a
 from funcad.host.where import is_internal
 from funcad.ir.aval import Aval, Stack, StackAval, aval_of, dtype_of, shape_of
-from funcad.ir.place import namespace_of
 from funcad.ir.primitive import Primitive
 
 __all__ = ["Bundle", "array_text", "packed_text"]

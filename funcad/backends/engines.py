@@ -21,11 +21,11 @@ from funcad.backends import interpreter
 from funcad.backends.cost import cost_of
 from funcad.backends.interpreter import Program, compiling
 from funcad.configuration import config, reports
+from funcad.host.devices import on_device
 from funcad.host.state import state
 from funcad.host.user_warnings import hush, unhush
 from funcad.ir.aval import Aval, StackAval, aval_of
 from funcad.ir.jaxpr import Equation, Jaxpr, Var
-from funcad.ir.place import on_device
 
 __all__ = ["program_of", "run_jaxpr", "loop_program", "estimate", "Compiled"]
 

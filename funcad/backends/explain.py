@@ -13,9 +13,9 @@ from typing import Any
 
 from funcad.backends.engines import Compiled
 from funcad.configuration import config
+from funcad.host.devices import on_device
 from funcad.host.state import state
 from funcad.ir.jaxpr import Equation, Jaxpr, equation_has_effects, subjaxprs
-from funcad.ir.place import on_device
 from funcad.primitives.fused import fused_p
 
 __all__ = ["Explanation", "table"]

@@ -20,7 +20,7 @@ from funcad.backends.memory import Storage
 from funcad.backends.scalars import write_scalars
 from funcad.backends.text import Writer, compile_text
 from funcad.host.user_warnings import hush, unhush
-from funcad.ir.interpret import note_source
+from funcad.host.where import note_source
 from funcad.ir.jaxpr import Equation, Jaxpr
 
 __all__ = ["generate", "Generated"]

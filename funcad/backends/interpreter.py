@@ -18,14 +18,14 @@ from typing import Any
 import numpy as np
 
 from funcad.backends.straight import step_of, straight_line
+from funcad.host.devices import namespace_of, on_device, resident
 from funcad.host.forks import held_over_forks
 from funcad.host.real_types import is_a
 from funcad.host.state import state
 from funcad.host.user_warnings import hush, unhush
+from funcad.host.where import note_source
 from funcad.ir.aval import aval_of
-from funcad.ir.interpret import note_source
 from funcad.ir.jaxpr import Jaxpr, Literal, Var
-from funcad.ir.place import namespace_of, on_device, resident
 
 __all__ = ["Program", "program_of", "counters", "compiling"]
 

@@ -20,12 +20,12 @@ from funcad.backends.cost import cost_of
 from funcad.backends.engines import Compiled
 from funcad.backends.explain import table
 from funcad.backends.interpreter import Program
+from funcad.host.devices import namespace_of, on_device
 from funcad.host.state import state
 from funcad.host.user_warnings import hush, unhush
+from funcad.host.where import note_source
 from funcad.ir.aval import StackAval
-from funcad.ir.interpret import note_source
 from funcad.ir.jaxpr import Equation, Jaxpr, Literal, Var, equation_has_effects, subjaxprs
-from funcad.ir.place import namespace_of, on_device
 from funcad.passes.rewrite import size_of
 from funcad.passes.subprograms import called, kind_of
 from funcad.primitives.fused import fused_p

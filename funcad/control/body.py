@@ -29,7 +29,8 @@ from funcad.control.rewire import (
     rewire,
     split,
 )
-from funcad.ir.aval import Aval, StackAval, ordinary
+from funcad.host.layout import ordinary
+from funcad.ir.aval import Aval, StackAval
 from funcad.ir.jaxpr import Jaxpr, Literal, Var
 from funcad.ir.trace import trace_function
 from funcad.primitives.conversion import convert

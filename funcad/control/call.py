@@ -16,10 +16,10 @@ from funcad.ir.interpret import eval_jaxpr
 from funcad.ir.jaxpr import Equation, Jaxpr, Var
 from funcad.ir.primitive import Primitive, is_linear
 from funcad.ir.prune import prune
-from funcad.ir.squares import exact_square
 from funcad.ir.trace import trace_function
 from funcad.masks.masked_rules import masked_push
 from funcad.primitives.arithmetic import exact_pow_p, integer_pow_p, mul_p, square_p
+from funcad.primitives.squares import exact_square
 from funcad.transforms.batch import batch_jaxpr
 from funcad.transforms.jvp import masked_jvp
 from funcad.transforms.linearize import apart_jaxpr, linearize_jaxpr
@@ -114,7 +114,7 @@ def _batch(size: int, args: Sequence[Any], batched: Sequence[bool], *, jaxpr: Ja
 
 
 def turning(jaxpr: Jaxpr) -> frozenset[int]:
-    """The outputs whose square the program may know, see ir/squares.py."""
+    """The outputs whose square the program may know, see primitives/squares.py."""
     found = jaxpr.memo.get("turning")
     if found is None:
         variables: set = set()
@@ -195,7 +195,7 @@ def _with_squares(jaxpr: Jaxpr, which: tuple[int, ...], avals: Sequence[Any]) ->
 
 
 def call_of(jaxpr: Jaxpr, args: Sequence[Any], name: str) -> list[Any]:
-    """Call a program, which learns what the squares of those arguments are that it takes powers of, see ir/squares.py."""
+    """Call a program, which learns what the squares of those arguments are that it takes powers of, see squares.py."""
     squares = {i: s for i in _squared_inputs(jaxpr) if (s := exact_square(args[i])) is not None}
     if not squares:
         return call_p(*args, jaxpr=jaxpr, name=name)

@@ -22,12 +22,12 @@ from funcad.api.pickling import Transformed
 from funcad.backends.engines import run_jaxpr
 from funcad.control.call import call_p, known_outputs, present, spread, square_of, turning
 from funcad.control.rules import closes_over_tracer
+from funcad.host.layout import same
 from funcad.host.real_types import is_a
 from funcad.host.state import state
 from funcad.ir.aval import Aval, aval_of, is_inexact
 from funcad.ir.interpret import Environment
 from funcad.ir.jaxpr import Equation, Jaxpr, Literal, Var, equation_has_effects, subjaxprs
-from funcad.ir.layout import same
 from funcad.ir.primitive import Primitive, is_linear
 from funcad.ir.prune import prune, used_inputs
 from funcad.ir.trace import trace_function

@@ -16,11 +16,11 @@ from typing import Any
 import numpy as np
 
 from funcad.backends.interpreter import compiling
+from funcad.host.devices import device_in_use, namespace_of, resident
 from funcad.host.forks import held_over_forks
 from funcad.host.real_types import is_a
 from funcad.ir.aval import Aval, LiteralAval, StackAval
 from funcad.ir.jaxpr import Equation, Jaxpr, Literal, Var, equation_has_effects, literal_key, split
-from funcad.ir.place import device_in_use, namespace_of, resident
 from funcad.ir.tracer import concrete_value
 from funcad.primitives.conversion import convert_p
 from funcad.primitives.shape import broadcast_in_dim_p

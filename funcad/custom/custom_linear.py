@@ -15,9 +15,9 @@ from funcad.errors import MissingRuleError
 from funcad.host.state import state
 from funcad.ir.interpret import eval_jaxpr
 from funcad.ir.jaxpr import Jaxpr
-from funcad.ir.place import near
 from funcad.ir.primitive import Primitive, is_linear
 from funcad.ir.trace import trace_function
+from funcad.primitives.placement import near
 from funcad.primitives.reduction import reduce_sum
 from funcad.primitives.shape import zeros
 from funcad.transforms.batch import batch_jaxpr

@@ -12,8 +12,8 @@ from funcad.api.border import api, name_of, normalize_argnums, positional_names
 from funcad.diagnosis.findings import arguments, backward_findings, forward_findings
 from funcad.diagnosis.recording import Recording, follow
 from funcad.diagnosis.report import Diagnosis
+from funcad.host.devices import namespace_of
 from funcad.ir.aval import aval_of, is_inexact
-from funcad.ir.place import namespace_of
 from funcad.ir.tracer import Tracer
 
 __all__ = ["diagnose"]

@@ -20,7 +20,7 @@ from funcad.errors import TracerArrayConversionError, TracerIntegerConversionErr
 from funcad.host.state import state
 
 __all__ = ["Source", "user_source", "caller", "strip_traceback", "for_user", "interrupted", "is_internal", "internal"]
-__all__ += ["GENERATED"]
+__all__ += ["GENERATED", "note_source"]
 
 _PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
 _NUMPY = os.path.dirname(os.path.abspath(np.__file__)) + os.sep
@@ -138,6 +138,20 @@ def strip_traceback(traceback: TracebackType | None) -> TracebackType | None:
     for item in reversed(kept):
         result = TracebackType(result, item.tb_frame, item.tb_lasti, item.tb_lineno)
     return result
+
+
+def note_source(error: BaseException, source: Source | None) -> None:
+    """Name the user's line in an error raised while an equation ran (once)."""
+    if source is None or getattr(error, "_funcad_source", False):
+        return
+    try:
+        error._funcad_source = True  # type: ignore[attr-defined]
+    except AttributeError:  # exceptions with __slots__: without the mark the note may appear twice
+        pass
+    if hasattr(error, "locate"):  # its own message names the line (NanError)
+        error.locate(source)
+    else:
+        error.add_note(f"funcad: while running an operation written at {source}")
 
 
 def interrupted() -> None:

@@ -12,23 +12,12 @@ from typing import Any
 
 import numpy as np
 
+from funcad.host.conversions import no_aval
+from funcad.host.layout import native_dtype
 from funcad.host.real_types import is_a
 
-__all__ = [
-    "Aval",
-    "LiteralAval",
-    "StackAval",
-    "aval_of",
-    "kind_of",
-    "is_inexact",
-    "shape_of",
-    "dtype_of",
-    "native_dtype",
-    "ordinary",
-    "KINDS",
-    "FLOAT0",
-    "SCALAR_AVALS",
-]
+__all__ = ["Aval", "LiteralAval", "StackAval", "Stack", "aval_of", "kind_of", "is_inexact", "shape_of", "dtype_of"]
+__all__ += ["KINDS", "FLOAT0", "SCALAR_AVALS"]
 
 KINDS = "biufc"
 FLOAT0 = np.dtype([("float0", np.void, 0)])  # of the tangents of integers and bools at the borders: passes through, as data
@@ -164,7 +153,7 @@ def aval_of(x: Any) -> Any:
     if kind is np.ndarray:
         dtype = x.dtype
         if dtype.kind not in KINDS and dtype != FLOAT0:
-            raise TypeError(f"funcad computes with bool, int, float and complex arrays; got dtype {dtype}")
+            raise no_aval(x)
         return Aval(x.shape, dtype if dtype.isnative else dtype.newbyteorder("="))
     aval = SCALAR_AVALS.get(kind)
     if aval is not None:
@@ -174,24 +163,13 @@ def aval_of(x: Any) -> Any:
     aval = getattr(x, "aval", None)
     if isinstance(aval, (Aval, StackAval)):
         return aval
-    if aval is not None:
-        raise TypeError(
-            f"got a {kind.__module__.partition('.')[0]} {kind.__name__}; funcad computes with NumPy's and CuPy's arrays.\n"
-            "Remedy: np.asarray(x) of it."
-        )
     if is_a(x, (bool, int, float, complex)) and not is_a(x, np.generic):
         return next(a for kind, a in SCALAR_AVALS.items() if isinstance(x, kind))
-    if is_a(x, np.ndarray) and type(x).__name__ in ("MaskedArray", "matrix"):
-        raise TypeError(
-            f"funcad computes with plain arrays; a {type(x).__name__} means something else by its operators.\n"
-            "Remedy: np.asarray(x) of a matrix; x.filled(value) of a masked array, with np.where on x.mask in the function."
-        )
     shape, dtype = getattr(x, "shape", None), getattr(x, "dtype", None)
-    if type(shape) is tuple and isinstance(dtype, np.dtype) and (dtype.kind in KINDS or dtype == FLOAT0):
-        return Aval(shape, dtype)
-    if is_a(x, np.ndarray) or dtype is not None:
-        raise TypeError(f"funcad computes with bool, int, float and complex arrays; got dtype {dtype}")
-    raise TypeError(f"expected an array or a number, got {type(x).__name__}: {x!r:.60}")
+    if aval is None and type(shape) is tuple and isinstance(dtype, np.dtype) and (dtype.kind in KINDS or dtype == FLOAT0):
+        if not (is_a(x, np.ndarray) and type(x).__name__ in ("MaskedArray", "matrix")):
+            return Aval(shape, dtype)
+    raise no_aval(x)
 
 
 def shape_of(x: Any) -> tuple[int, ...]:
@@ -203,24 +181,6 @@ def shape_of(x: Any) -> tuple[int, ...]:
 
 def dtype_of(x: Any) -> np.dtype:
     return native_dtype(x.dtype) if type(x) is np.ndarray else aval_of(x).dtype
-
-
-def native_dtype(dtype: Any) -> np.dtype:
-    """A dtype that the user names, in the machine's byte order: what is made by us has no other."""
-    found = np.dtype(dtype)
-    return found if found.isnative else found.newbyteorder("=")
-
-
-def ordinary(values: Any) -> Any:
-    """Arrays as programs compute with them: of NumPy's own class (no memmap, say), in the machine's byte order.
-
-    Avals tell neither apart. So what is traced is made ordinary where it enters: else it would depend on the engine, and on
-    the operations, whether a result is in the other byte order. The list itself, if there is nothing to do.
-    """
-    for x in values:
-        if is_a(x, np.ndarray) and (type(x) is not np.ndarray or not x.dtype.isnative):
-            return [np.asarray(v, native_dtype(v.dtype)) if is_a(v, np.ndarray) else v for v in values]
-    return values
 
 
 def is_inexact(aval: Any) -> bool:

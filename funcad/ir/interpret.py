@@ -10,10 +10,11 @@ from collections.abc import Sequence
 from typing import Any
 
 from funcad.host.state import state
+from funcad.host.where import note_source
 from funcad.ir.jaxpr import Jaxpr, Literal, reads_numbers
 from funcad.ir.trace import bind, home_of
 
-__all__ = ["eval_jaxpr", "Environment", "note_source"]
+__all__ = ["eval_jaxpr", "Environment"]
 
 
 class Environment:
@@ -28,20 +29,6 @@ class Environment:
 
     def read(self, atom: Any) -> Any:
         return atom.value if type(atom) is Literal else self.values[atom]
-
-
-def note_source(error: BaseException, source: Any) -> None:
-    """Name the user's line in an error raised while an equation ran (once)."""
-    if source is None or getattr(error, "_funcad_source", False):
-        return
-    try:
-        error._funcad_source = True  # type: ignore[attr-defined]
-    except AttributeError:  # exceptions with __slots__: without the mark the note may appear twice
-        pass
-    if hasattr(error, "locate"):  # its own message names the line (NanError)
-        error.locate(source)
-    else:
-        error.add_note(f"funcad: while running an operation written at {source}")
 
 
 def eval_jaxpr(jaxpr: Jaxpr, args: Sequence[Any]) -> list[Any]:

@@ -10,7 +10,7 @@ with it.
 from __future__ import annotations
 
 import importlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -116,17 +116,6 @@ class Jaxpr:
         return uses
 
     @property
-    def axis_names(self) -> frozenset:
-        """Names of the mapped axes that collectives in this program (or in its sub-programs) act on."""
-        names = self.memo.get("axis_names")
-        if names is None:
-            found: set = set()
-            for equation in self.equations:
-                found |= equation_axis_names(equation)
-            names = self.memo["axis_names"] = frozenset(found)
-        return names
-
-    @property
     def has_effects(self) -> bool:
         """Does running this program do something besides computing its outputs?"""
         answer = self.memo.get("has_effects")
@@ -136,18 +125,20 @@ class Jaxpr:
         return answer
 
     @property
+    def axis_names(self) -> frozenset[Any]:
+        """Names of the mapped axes that collectives in this program (or in its sub-programs) act on."""
+        return self._united("axis_names", equation_axis_names)
+
+    @property
     def moves(self) -> frozenset[str]:
         """The devices to which equations of this program (or of its sub-programs) move arrays, "cpu" and "cuda"."""
-        devices = self.memo.get("moves")
-        if devices is None:
-            found: set[str] = set()
-            for equation in self.equations:
-                if equation.primitive.moves is not None:
-                    found.add(equation.primitive.moves(**equation.params))
-                for jaxpr in subjaxprs(equation.params):
-                    found |= jaxpr.moves
-            devices = self.memo["moves"] = frozenset(found)
-        return devices
+        return self._united("moves", _equation_moves)
+
+    def _united(self, name: str, of_equation: Callable[[Equation], frozenset[Any]]) -> frozenset[Any]:
+        found = self.memo.get(name)
+        if found is None:
+            found = self.memo[name] = frozenset().union(*map(of_equation, self.equations))
+        return found
 
     def __str__(self) -> str:
         return format_jaxpr(self)
@@ -163,12 +154,16 @@ class Jaxpr:
         return importlib.import_module("funcad.show.graph").Graph(self)
 
 
-def equation_axis_names(equation: Equation) -> frozenset:
+def equation_axis_names(equation: Equation) -> frozenset[Any]:
     name = equation.params.get("axis_name")
-    own = frozenset() if name is None else frozenset(name if isinstance(name, tuple) else (name,))
-    for jaxpr in subjaxprs(equation.params):
-        own |= jaxpr.axis_names
-    return own
+    own = () if name is None else name if isinstance(name, tuple) else (name,)
+    return frozenset(own).union(*[jaxpr.axis_names for jaxpr in subjaxprs(equation.params)])
+
+
+def _equation_moves(equation: Equation) -> frozenset[str]:
+    moves = equation.primitive.moves
+    own = () if moves is None else (moves(**equation.params),)
+    return frozenset(own).union(*[jaxpr.moves for jaxpr in subjaxprs(equation.params)])
 
 
 def equation_has_effects(equation: Equation) -> bool:

@@ -12,7 +12,7 @@ others have one value):
 * `batch(size, args, batched, **params) -> (out, out_batched)`: the batch axis is axis 0 of every batched argument.
 * `emit(e, *operands, **params)`: code for one element, for every code generator. Having it *is* being fusible.
 * `square(*operands, **params)`: the square of the result in operations that have all derivatives, or None; `turns` says that
-  the slope of the result turns at 0, so that the square is worth asking for. See ir/squares.py.
+  the slope of the result turns at 0, so that the square is worth asking for. See primitives/squares.py.
 * `reach`: how elements of linear operands get to the result, by which structural zeros behind masks are found; `elementwise`
   says "pointwise" itself, the words are in masks/masks.py; tests/masks/test_mask_facts.py holds them against derivatives.
 
@@ -38,7 +38,7 @@ from funcad.errors import MissingRuleError
 from funcad.ir.jaxpr import Var
 from funcad.ir.trace import bind
 
-__all__ = ["Primitive", "Reduction", "Undefined", "is_linear", "may_share", "not_linear", "rules"]
+__all__ = ["Primitive", "Reduction", "Undefined", "is_linear", "may_share", "not_linear"]
 
 
 Undefined = Var  # in a transpose rule, a linear input is its own variable: it has an aval and no value
@@ -67,43 +67,11 @@ class Primitive:
     """An operation and all its rules; see the module's text for the contract of each."""
 
     __slots__ = (
-        "name",
-        "impl",
-        "abstract_eval",
-        "jvp",
-        "transpose",
-        "batch",
-        "emit",
-        "primal_and_jvp",
-        "linearize",
-        "known",
-        "apart",
-        "multiple",
-        "effect",
-        "barrier",
-        "ufunc",
-        "collective",
-        "inplace",
-        "structural",
-        "silent",
-        "ready",
-        "layout",
-        "moves",
-        "square",
-        "turns",
-        "reach",
-        "levels",
-        "calm",
-        "needs",
-        "masked",
-        "push",
-        "takes_masks",
-        "passive",
-        "commutes",
-        "reduction",
-        "may_share",
-        "free",
-        "label",
+        *("name", "impl", "abstract_eval", "jvp", "transpose", "batch", "emit"),  # the rules that most have
+        *("primal_and_jvp", "linearize", "known", "apart"),  # of operations that call programs
+        *("reach", "needs", "masked", "push", "takes_masks", "levels", "calm", "square", "turns"),  # structural zeros, squares
+        *("multiple", "effect", "barrier", "structural", "silent", "passive", "collective", "moves", "layout"),
+        *("ufunc", "inplace", "ready", "commutes", "reduction", "may_share", "free", "label"),  # of the computation itself
     )
 
     def __init__(
@@ -165,7 +133,7 @@ class Primitive:
         self.structural = structural  # linear in its only operand: tangents go through the same operation
         self.silent = silent  # moves or compares numbers: NumPy has nothing to warn of
         self.ready = ready  # ready(*avals, **params): `impl` on NumPy for exactly these operands, worked out beforehand
-        self.layout = layout  # the memory order that NumPy gives the result, from those of the operands (ir/layout.py)
+        self.layout = layout  # the memory order that NumPy gives the result, from those of the operands (host/layout.py)
         self.moves = moves  # moves(**params): "cpu" or "cuda", where the result is, wherever the operands are
         self.square = square  # with `multiple`, the number of the result comes first
         self.turns = turns  # with `multiple`, turns(i, jaxpr)
@@ -197,23 +165,3 @@ def may_share(equation: Any) -> bool:
     """May a result share memory with an operand or another result? `Primitive.may_share` says it, or finds it by the avals."""
     fact = equation.primitive.may_share
     return fact(*[a.aval for a in equation.inputs]) if callable(fact) else fact
-
-
-def rules(primitive: Primitive) -> dict[str, bool]:
-    """Which rules a primitive has: what of jvp, vjp, vmap and code generation will work before anything runs.
-
-    Takes a primitive, as found in `jaxpr.equations[i].primitive`. Reverse mode needs a jvp, and a transpose of the primitives
-    that the jvp is made of; the primitive's own `transpose` is there if it is linear.
-
-    >>> import numpy as np, funcad
-    >>> equation = funcad.jit(np.sin).lower(1.0).jaxpr.equations[-1]
-    >>> funcad.rules(equation.primitive)
-    {'jvp': True, 'transpose': False, 'batch': True, 'emit': True, 'effect': False}
-    """
-    return {
-        "jvp": any(r is not None for r in (primitive.jvp, primitive.primal_and_jvp, primitive.linearize)),
-        "transpose": primitive.transpose is not None,
-        "batch": primitive.batch is not None,
-        "emit": primitive.emit is not None,
-        "effect": primitive.effect,
-    }

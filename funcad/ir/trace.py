@@ -13,37 +13,25 @@ made); captured arrays become leading inputs of the jaxpr, keyed by `id` while t
 from __future__ import annotations
 
 import itertools
-import sys
 from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 
 from funcad.errors import UnexpectedTracerError
+from funcad.host.compute import compute
+from funcad.host.conversions import leaked_error
 from funcad.host.locks import Locks
 from funcad.host.real_types import is_a
 from funcad.host.state import open_traces, state
-from funcad.host.user_warnings import computes, error_mode, relay, unhush
+from funcad.host.user_warnings import error_mode
 from funcad.host.where import user_source
 from funcad.ir.aval import SCALAR_AVALS, Aval, LiteralAval, aval_of
 from funcad.ir.jaxpr import Equation, Jaxpr, Literal, Var, subjaxprs
-from funcad.ir.layout import made_like
-from funcad.ir.place import NAMESPACES, array_type, namespace_of, place
-from funcad.ir.tracer import Tracer, concrete_value, origin
+from funcad.ir.tracer import Tracer, array_type, concrete_value, origin
 
-__all__ = [
-    "bind",
-    "compute",
-    "open_traces",
-    "Trace",
-    "AbstractTrace",
-    "next_level",
-    "trace_function",
-    "leaked",
-    "by_reference",
-    "abstract_trace_of",
-    "home_of",
-]
+__all__ = ["bind", "open_traces", "Trace", "AbstractTrace", "next_level", "trace_function", "leaked", "abstract_trace_of"]
+__all__ += ["home_of", "any_tracer"]
 
 _levels = itertools.count(1)
 next_level = _levels.__next__
@@ -93,33 +81,8 @@ def _axis_trace(primitive: Any, params: dict[str, Any]) -> Any:
     return None
 
 
-def compute(primitive: Any, args: Sequence[Any], params: dict[str, Any]) -> Any:
-    """Run a primitive on arrays, now, on numpy or on the arrays' device."""
-    xp: Any = np
-    if NAMESPACES or "cupy" in sys.modules:
-        xp = namespace_of(args)
-        if xp is not np and primitive.primal_and_jvp is None:  # programs move what they captured themselves
-            args = place(xp, args, primitive.name)
-    if state.checked:
-        return state.checked(primitive, xp, args, params)
-    token = None if primitive.silent else relay()
-    if token is None:
-        return primitive.impl(xp, *args, **params)
-    try:
-        return primitive.impl(xp, *args, **params)
-    finally:
-        unhush(token)
-
-
-computes(compute, lambda variables: variables["args"])
-
-
 def leaked(tracer: Tracer) -> UnexpectedTracerError:
-    made = f" It was made at {origin(tracer)}." if tracer.source is not None else ""
-    return UnexpectedTracerError(
-        f"a traced {tracer.aval} was used after the function that it belongs to ({tracer.owner.name}) had returned."
-        f"{made}\nReturn the value from the function instead of keeping it in a global, an attribute or a closure."
-    )
+    return leaked_error(tracer.aval, tracer.owner.name, origin(tracer))
 
 
 class Trace:
@@ -151,7 +114,7 @@ class AbstractTrace(Trace):
 
     __slots__ = (
         *("equations", "captured", "inputs", "locks", "protect", "mode", "modes", "array", "stands_for", "asked"),
-        *("given", "layouts", "made", "makers", "n_makers"),
+        *("given", "layouts", "makers", "n_makers"),
     )
 
     def __init__(self, name: str, protect: Callable[[Any], Any] | None = None, with_modes: bool = False):
@@ -166,8 +129,7 @@ class AbstractTrace(Trace):
         self.inputs: list[Var] = []
         self.locks: Locks | None = None
         self.given: Any = None  # what the inputs stand for (unjitted/strides.py), where that can be known
-        self.layouts: dict[Var, Any] | None = None  # of variables whose memory order was asked for
-        self.made: list[int] | None = None  # keys in `made_like` that belong to its variables
+        self.layouts: Any = None  # of variables whose memory order was asked for (unjitted/strides.py)
         self.makers: dict[Var, Equation] = {}  # of the first `n_makers` equations, for `made_by`
         self.n_makers = 0
         self.protect = protect  # how to keep a captured array safe; None: lock it until the trace closes
@@ -258,10 +220,9 @@ class AbstractTrace(Trace):
     def close(self) -> None:
         self.closed = True
         self.stands_for = {}
+        if self.layouts is not None:
+            self.layouts.close()
         self.given = self.layouts = None
-        if self.made is not None:
-            for key in self.made:
-                made_like.pop(key, None)
         if self.locks is not None:
             self.locks.release()
 
@@ -295,9 +256,7 @@ def trace_function(
     "asked" in its memo.
     """
     trace = AbstractTrace(name, with_modes=with_modes)
-    trace.given = given
-    values, lanes = ((), ()) if given is None else (given.values, given.lanes)
-    found = array_type([*values, *beside])
+    found = array_type(beside if given is None else given.values)
     if found is not np.ndarray:
         trace.array = found
     saved_staging, saved_abstract = state.staging, state.abstract
@@ -309,9 +268,8 @@ def trace_function(
             state.abstract = trace
         if abstract or staging:
             open_traces.add(trace.level)
-        for tracer, x, lane in zip(tracers, values, lanes):
-            if not tracer.variable.aval.shape:
-                trace.stands_for[tracer.variable] = None if lane else x  # a lane of an array is a number
+        if given is not None:
+            given.stand_behind(trace, tracers)
         jaxpr, captured = trace.jaxpr(f(*tracers))
         if trace.asked:
             jaxpr.memo["asked"] = True
@@ -342,17 +300,6 @@ def home_of(values: Sequence[Any]) -> Any:
         return None
     trace = abstract_trace_of(values)
     return trace if trace is state.abstract else None
-
-
-def by_reference(values: Sequence[Any], beside: Sequence[Any]) -> list[Any]:
-    """Arrays that meet abstract values in `beside` become inputs of their program, which reads them anew at each run.
-
-    Otherwise what a derivative's or a batching rule makes of them would be computed now, and frozen.
-    """
-    trace = abstract_trace_of(beside)
-    if trace is None:
-        return list(values)
-    return [Tracer(trace, trace.atom(x)) if type(x) is np.ndarray or type(x) in NAMESPACES else x for x in values]
 
 
 def any_tracer(values: Sequence[Any]) -> bool:

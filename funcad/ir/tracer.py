@@ -2,29 +2,28 @@
 
 One class for every transform. A tracer of an *abstract* trace (jit, vmap, scan bodies) has a variable and no value. A tracer
 of a *following* trace (jvp, grad outside jit) holds a primal, which is an array or an outer tracer, and a tangent, or None.
-Python control flow (`if`, `int`, `len`, `print`, masks) reads the primal; conversions that would cut the derivative raise.
-NumPy-like operators and methods come from `Tracer.namespace`, set once by `funcad.numpy`: the one upward reference. Trap: a
-tracer passes for an array or a number in every `isinstance`, so code of funcad's own asks for `type(x)`, or `is_a` of aval.py.
+Python control flow (`if`, `int`, `len`, `print`, masks) reads the primal; conversions that would cut the derivative raise
+(host/conversions.py says it). Operators, attributes and NumPy's protocols are the functions of one table, `METHODS` of
+numpy/operators.py, put into the class by `funcad.numpy`: no call stands in between. `Tracer.namespace`, set once by `funcad`,
+is the package itself: the one upward reference. Trap: a tracer passes for an array or a number in every `isinstance`, so code
+of funcad's own asks for `type(x)`, or `is_a` of host/real_types.py.
 """
 
 from __future__ import annotations
 
 import operator
-import types
-from collections.abc import Iterator
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
-from funcad.errors import (
-    TracerArrayConversionError,
-    TracerBoolConversionError,
-    TracerIntegerConversionError,
-)
-from funcad.host.where import Source, caller, user_source
+from funcad.host.conversions import no_array, no_hash, no_integer, no_truth
+from funcad.host.devices import device_in_use, is_device
+from funcad.host.real_types import Length, Unseen
+from funcad.host.where import Source
 from funcad.ir.aval import Aval, aval_of, kind_of
 
-__all__ = ["Tracer", "tangent_of", "origin", "concrete_value", "has_value", "carries_derivative", "with_value"]
+__all__ = ["Tracer", "tangent_of", "origin", "concrete_value", "array_type", "has_value", "carries_derivative"]
 
 
 def has_value(x: Any) -> bool:
@@ -62,9 +61,14 @@ def concrete_value(x: Any) -> Any:
     return x
 
 
-def with_value(x: Any, value: Any) -> Any:
-    """The value; for a traced x (not an abstract one) the same tracer with this value behind it."""
-    return Tracer(x.owner, None, with_value(x.primal, value), x.tangent, x.source) if type(x) is Tracer else value
+def array_type(values: Sequence[Any]) -> type:
+    """The type of the arrays that a program with these inputs computes with: numpy.ndarray, or the device's."""
+    if device_in_use():
+        for x in map(concrete_value, values):
+            kind = x.owner.array if type(x) is Tracer else type(x)
+            if is_device(kind):
+                return kind
+    return np.ndarray
 
 
 def _told(x: Tracer, how: str) -> Any:
@@ -77,79 +81,15 @@ def _told(x: Tracer, how: str) -> Any:
     return value
 
 
-def _where() -> str:
-    source = user_source()
-    return f" at {source}" if source is not None else ""
+def _offers(name: str) -> bool:
+    """Does funcad have that, "numpy.take" or "scipy.optimize.brentq"?"""
+    found = Tracer.namespace
+    for part in name.split("."):
+        found = getattr(found, part, None)
+    return found is not None
 
 
-_INDEX = (
-    "write funcad.numpy.take(a, x, 0) instead of a[x], or funcad.numpy.at(a)[x, y].get() instead of a[x, y], "
-    "funcad.lax.dynamic_slice instead of a[x:x + 3]: a NumPy array or a list takes no index that is only known when the "
-    "program runs"
-)
-_REMEDIES = {
-    "float": "write np.sin(x) instead of math.sin(x) and keep x as it is instead of float(x)",
-    "complex": "keep x as it is instead of complex(x)",
-    "item": "keep x as it is instead of x.item(): a rank-0 value works as a number",
-    "tolist": "keep x as it is, or iterate over it, instead of x.tolist()",
-    "array": "write x or x.astype(dtype) instead of np.asarray(x) and np.float64(x), np.stack or funcad.numpy.array instead of "
-    "np.array of a list, funcad.numpy.take(a, x, 0) instead of a[x], funcad.numpy.full instead of np.full, "
-    "funcad.numpy.at(a)[i].set(x) instead of a[i] = x, a = a + x instead of a += x or out=a, and np.sin(x) or "
-    "funcad.pure_callback instead of a function that needs a real array; the length of np.arange(n) must be known when the "
-    "function is traced: make n a static argument, jit(..., static_argnums=...)",
-}
-
-
-_BRANCH = (
-    "Use np.where(condition, a, b), funcad.cond or funcad.while_loop; or pass the argument that decides as static "
-    "(jit(..., static_argnums=...))"
-)
-
-
-def _of_scipy(names: list[str]) -> str:
-    """What to write instead of a function of SciPy's that cannot take traced values."""
-    for name in names:
-        if Tracer.namespace.of_scipy(name):
-            return f"call funcad.scipy.{name}, which takes traced values, instead of scipy.{name}"
-    return (
-        "call funcad.scipy's function of the same name, which takes traced values, instead of scipy's; for one that is not "
-        "there use funcad.pure_callback, in funcad.custom_jvp if it is to have a derivative"
-    )
-
-
-class _Unsized(TypeError, AttributeError):
-    """What `len(x)` of a number raises, a TypeError, and what makes `hasattr(x, "__len__")` false."""
-
-
-class _Length:
-    """`__len__` of traced values that stand for what has one: arrays, not numbers."""
-
-    def __get__(self, x: Any, owner: Any = None) -> Any:
-        if x is None or hasattr(x.__class__, "__len__"):
-            return _length if x is None else types.MethodType(_length, x)
-        raise _Unsized(f"object of type {x.__class__.__name__!r} has no len()")
-
-
-def _length(x: Tracer) -> int:
-    shape = x.aval.shape
-    if not shape:
-        raise TypeError("len() of unsized object")
-    return shape[0]
-
-
-class _Unseen(type):
-    """The type of `Tracer`, which tells collections.abc nothing of its methods.
-
-    `isinstance(x, Iterable)` looks for `__iter__` in the classes of `type(x).__mro__` beside `x.__class__`: a traced number
-    must not be iterable because traced arrays are.
-    """
-
-    @property
-    def __mro__(cls) -> tuple[type, ...]:
-        return ()
-
-
-class Tracer(metaclass=_Unseen):
+class Tracer(metaclass=Unseen):
     """A traced array: it has a shape and a dtype, takes part in NumPy expressions, and is recorded.
 
     It answers type tests as the value it stands for: `isinstance` (NumPy's, Python's and a device's types, `numbers`,
@@ -162,7 +102,7 @@ class Tracer(metaclass=_Unseen):
     # `owner` is the trace and `variable` the var: arrays have methods called trace and var
     __slots__ = ("owner", "variable", "primal", "tangent", "source", "_aval")
     __array_priority__ = 1000.0
-    namespace: Any = None
+    namespace: Any = None  # the package funcad
 
     def __init__(self, trace: Any, var: Any, primal: Any = None, tangent: Any = None, source: Any = None):
         self.owner = trace
@@ -223,27 +163,14 @@ class Tracer(metaclass=_Unseen):
     def size(self) -> int:
         return self.aval.size
 
-    @property
-    def itemsize(self) -> int:
-        return self.aval.dtype.itemsize
-
-    @property
-    def nbytes(self) -> int:
-        return self.aval.size * self.aval.dtype.itemsize
-
-    __len__ = _Length()
+    __len__ = Length()
 
     # -- reading the value
     def __bool__(self) -> bool:
         value = _told(self, "bool()")
-        if type(value) is not Tracer:
-            return bool(value)
-        library, names = caller()
-        remedy = f"Remedy: {_of_scipy(names)}" if library == "scipy" else _BRANCH
-        raise TracerBoolConversionError(
-            f"the truth of a traced {value.aval} was asked for{_where()}, but inside {value.owner.name} it has no value.\n"
-            f"{remedy}."
-        )
+        if type(value) is Tracer:
+            raise no_truth(value.aval, value.owner.name, _offers)
+        return bool(value)
 
     def __int__(self) -> int:
         return int(self._integer("int()"))
@@ -251,46 +178,22 @@ class Tracer(metaclass=_Unseen):
     def __index__(self) -> int:
         return operator.index(self._integer("an index"))
 
-    def _integer(self, what: str) -> Any:
-        value = _told(self, what)
-        if type(value) is not Tracer:
-            return value
-        remedy = (
-            "Pass the argument as static (jit(..., static_argnums=...)), or index an array with it instead of a list "
-            "(funcad.numpy.take); a range over it is funcad.fori_loop"
-        )
-        library, names = caller()
-        if library == "scipy":
-            remedy = f"Remedy: {_of_scipy(names)}"
-        if library == "subscript":
-            remedy = f"Remedy: {_INDEX}; or pass x as static (jit(..., static_argnums=...))"
-        problem = f"{what} of a traced {value.aval} was asked for{_where()}, but inside {value.owner.name} it has no value"
-        raise TracerIntegerConversionError(f"{problem}.\n{remedy}.")
+    def _integer(self, how: str) -> Any:
+        value = _told(self, how)
+        if type(value) is Tracer:
+            raise no_integer(how, value.aval, value.owner.name, _offers)
+        return value
 
     def _plain(self, how: str) -> Any:
         """The value, if nothing is lost by leaving the trace."""
+        value = concrete_value(self)
         if carries_derivative(self):
             reason = "it carries a derivative, which would silently be lost"
-        elif not has_value(self):
-            reason = f"inside {concrete_value(self).owner.name} it has no value"
+        elif type(value) is Tracer:
+            reason = f"inside {value.owner.name} it has no value"
         else:
-            return concrete_value(self)
-        spelled = {
-            "float": "float(x) or math.*",
-            "complex": "complex(x)",
-            "item": "x.item()",
-            "tolist": "x.tolist()",
-        }.get(how, "conversion to a NumPy array")
-        library, names = caller()
-        name = names[0].rpartition(".")[2] if names else ""
-        remedy = _of_scipy(names) if library == "scipy" else _REMEDIES[how]
-        if library == "subscript" and how == "array":
-            remedy = _INDEX
-        elif library == "numpy" and how == "array" and name[0] != "_" and hasattr(Tracer.namespace.namespace[0], name):
-            remedy = f"call funcad.numpy.{name} instead of np.{name}, which does not look for traced values there"
-        if has_value(self):
-            remedy += "; or take funcad.stop_gradient(x) first if no derivative is wanted"
-        raise TracerArrayConversionError(f"{spelled} of a traced {self.aval}{_where()}: {reason}.\nRemedy: {remedy}.")
+            return value
+        raise no_array(how, self.aval, reason, type(value) is not Tracer, _offers)
 
     def __float__(self) -> float:
         return float(self._plain("float"))
@@ -308,10 +211,7 @@ class Tracer(metaclass=_Unseen):
         return np.array(self._plain("array"), dtype=dtype, copy=copy)
 
     def __hash__(self) -> int:
-        raise TypeError(
-            f"unhashable type: a traced {self.aval} was used as a key of a dict, in a set or in a cache{_where()}.\n"
-            "Remedy: take its name or position as the key; leave functools.cache away from functions of traced values."
-        )
+        raise no_hash(self.aval)
 
     def __trunc__(self) -> int:
         return int(self)
@@ -337,147 +237,3 @@ class Tracer(metaclass=_Unseen):
 
     def __reduce__(self) -> Any:
         raise TypeError(f"a traced value ({self.aval}) cannot be pickled; return it from the traced function instead")
-
-    # -- taking part in NumPy expressions
-    def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **kwargs: Any) -> Any:
-        return self.namespace.array_ufunc(ufunc, method, inputs, kwargs)
-
-    def __array_function__(self, function: Any, types: Any, args: Any, kwargs: Any) -> Any:
-        return self.namespace.array_function(function, args, kwargs)
-
-    def __array_namespace__(self, api_version: str | None = None) -> Any:
-        return self.namespace.array_namespace(api_version)
-
-    def __getattr__(self, name: str) -> Any:
-        return self.namespace.attribute(self, name)
-
-    def __getitem__(self, index: Any) -> Any:
-        return self.namespace.getitem(self, index)
-
-    def __setitem__(self, index: Any, value: Any) -> None:
-        self.namespace.setitem(self, index, value)
-
-    def __iter__(self) -> Iterator[Any]:
-        if not self.aval.shape:
-            raise TypeError("iteration over a 0-d array")
-        return (self[i] for i in range(self.aval.shape[0]))
-
-    def __contains__(self, item: Any) -> bool:
-        return bool(self.namespace.contains(self, item))
-
-    def __neg__(self) -> Any:
-        return self.namespace.neg(self)
-
-    def __pos__(self) -> Any:
-        return self.namespace.pos(self)
-
-    def __abs__(self) -> Any:
-        return self.namespace.absolute(self)
-
-    def __invert__(self) -> Any:
-        return self.namespace.invert(self)
-
-    def __round__(self, digits: int | None = None) -> Any:
-        return self.namespace.round_(self, digits)
-
-    def __add__(self, other: Any) -> Any:
-        return self.namespace.add(self, other)
-
-    def __radd__(self, other: Any) -> Any:
-        return self.namespace.add(other, self)
-
-    def __sub__(self, other: Any) -> Any:
-        return self.namespace.sub(self, other)
-
-    def __rsub__(self, other: Any) -> Any:
-        return self.namespace.sub(other, self)
-
-    def __mul__(self, other: Any) -> Any:
-        return self.namespace.mul(self, other)
-
-    def __rmul__(self, other: Any) -> Any:
-        return self.namespace.mul(other, self)
-
-    def __truediv__(self, other: Any) -> Any:
-        return self.namespace.truediv(self, other)
-
-    def __rtruediv__(self, other: Any) -> Any:
-        return self.namespace.truediv(other, self)
-
-    def __floordiv__(self, other: Any) -> Any:
-        return self.namespace.floordiv(self, other)
-
-    def __rfloordiv__(self, other: Any) -> Any:
-        return self.namespace.floordiv(other, self)
-
-    def __mod__(self, other: Any) -> Any:
-        return self.namespace.mod(self, other)
-
-    def __rmod__(self, other: Any) -> Any:
-        return self.namespace.mod(other, self)
-
-    def __divmod__(self, other: Any) -> Any:
-        return self.namespace.divmod_(self, other)
-
-    def __rdivmod__(self, other: Any) -> Any:
-        return self.namespace.divmod_(other, self)
-
-    def __pow__(self, other: Any, modulo: Any = None) -> Any:
-        return self.namespace.pow(self, other) if modulo is None else NotImplemented
-
-    def __rpow__(self, other: Any) -> Any:
-        return self.namespace.pow(other, self)
-
-    def __matmul__(self, other: Any) -> Any:
-        return self.namespace.matmul(self, other)
-
-    def __rmatmul__(self, other: Any) -> Any:
-        return self.namespace.matmul(other, self)
-
-    def __and__(self, other: Any) -> Any:
-        return self.namespace.and_(self, other)
-
-    def __rand__(self, other: Any) -> Any:
-        return self.namespace.and_(other, self)
-
-    def __or__(self, other: Any) -> Any:
-        return self.namespace.or_(self, other)
-
-    def __ror__(self, other: Any) -> Any:
-        return self.namespace.or_(other, self)
-
-    def __xor__(self, other: Any) -> Any:
-        return self.namespace.xor(self, other)
-
-    def __rxor__(self, other: Any) -> Any:
-        return self.namespace.xor(other, self)
-
-    def __lshift__(self, other: Any) -> Any:
-        return self.namespace.lshift(self, other)
-
-    def __rlshift__(self, other: Any) -> Any:
-        return self.namespace.lshift(other, self)
-
-    def __rshift__(self, other: Any) -> Any:
-        return self.namespace.rshift(self, other)
-
-    def __rrshift__(self, other: Any) -> Any:
-        return self.namespace.rshift(other, self)
-
-    def __eq__(self, other: Any) -> Any:
-        return self.namespace.eq(self, other)
-
-    def __ne__(self, other: Any) -> Any:
-        return self.namespace.ne(self, other)
-
-    def __lt__(self, other: Any) -> Any:
-        return self.namespace.lt(self, other)
-
-    def __le__(self, other: Any) -> Any:
-        return self.namespace.le(self, other)
-
-    def __gt__(self, other: Any) -> Any:
-        return self.namespace.gt(self, other)
-
-    def __ge__(self, other: Any) -> Any:
-        return self.namespace.ge(self, other)

@@ -27,18 +27,21 @@ from funcad.backends.engines import program_of
 from funcad.backends.interpreter import counters
 from funcad.control.call import call_of
 from funcad.errors import PlacementError
+from funcad.host.devices import NAMESPACES, device_in_use
+from funcad.host.layout import ordinary
 from funcad.host.real_types import is_a
 from funcad.host.state import setting, state
 from funcad.host.where import for_user, interrupted
-from funcad.ir.aval import aval_of, ordinary
+from funcad.ir.aval import aval_of
 from funcad.ir.interpret import eval_jaxpr
 from funcad.ir.jaxpr import literal_key
-from funcad.ir.place import NAMESPACES, array_type, device_in_use
-from funcad.ir.trace import any_tracer, by_reference, trace_function
+from funcad.ir.trace import any_tracer, trace_function
+from funcad.ir.tracer import array_type
 from funcad.jitted.jit_cache import MAX_PROGRAMS, CacheInfo, Entry, Signature, cache_for
 from funcad.jitted.jit_call import written_call
 from funcad.jitted.jit_inspect import Lowered, explained, exported, profiled, source_text
 from funcad.jitted.jit_misses import report_miss, reporter
+from funcad.primitives.placement import by_reference
 from funcad.unjitted.strides import Given
 
 __all__ = ["jit", "Jitted", "disable_jit"]

@@ -6,7 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from funcad.ir.aval import aval_of, dtype_of, native_dtype, shape_of
+from funcad.host.layout import native_dtype
+from funcad.ir.aval import aval_of, dtype_of, shape_of
 from funcad.lax.lax_operands import INTEGER, REAL_FLOAT, operands
 from funcad.primitives import arithmetic, comparison, conversion
 from funcad.primitives.shape import broadcast_in_dim, reshape, slice_p

@@ -15,8 +15,8 @@ from typing import Any
 import numpy as np
 
 from funcad.api.vmap import vmap
+from funcad.host.devices import NAMESPACES, namespace_of
 from funcad.ir.aval import aval_of, dtype_of, shape_of
-from funcad.ir.place import NAMESPACES, namespace_of
 from funcad.ir.tracer import Tracer, concrete_value
 from funcad.lax import lax_elementwise
 from funcad.lax.lax_operands import ANY, BITS, NUMBER, ORDERED, axes_in, axis_in, equal_dtypes, operands

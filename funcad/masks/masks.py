@@ -36,12 +36,13 @@ from typing import Any
 
 import numpy as np
 
+from funcad.host.devices import device_in_use, namespace_of
 from funcad.ir.aval import Aval, StackAval, aval_of, shape_of
 from funcad.ir.jaxpr import Literal, Var
-from funcad.ir.place import device_in_use, namespace_of, near
 from funcad.ir.tracer import concrete_value
 from funcad.primitives.comparison import and_, ne, not_, or_, select
 from funcad.primitives.conversion import convert
+from funcad.primitives.placement import near
 from funcad.primitives.shape import broadcast_to
 
 __all__ = [

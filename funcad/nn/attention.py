@@ -8,7 +8,6 @@ import numpy as np
 
 from funcad.host.real_types import is_a
 from funcad.ir.aval import aval_of, dtype_of, shape_of
-from funcad.ir.place import near
 from funcad.nn.exponentials import mask_of
 from funcad.nn.nn_operands import broadcasts, operands, real_operand, same_dtype
 from funcad.numpy.axes import array_of
@@ -17,6 +16,7 @@ from funcad.primitives.arithmetic import add, mul
 from funcad.primitives.comparison import and_, lt, select
 from funcad.primitives.contraction import dot_general
 from funcad.primitives.conversion import convert
+from funcad.primitives.placement import near
 from funcad.primitives.shape import broadcast_in_dim, reshape, transpose
 
 __all__ = ["dot_product_attention"]

@@ -18,9 +18,9 @@ from typing import Any, Protocol, runtime_checkable
 import numpy as np
 
 from funcad import random
+from funcad.host.devices import namespace_of
+from funcad.host.layout import native_dtype
 from funcad.host.real_types import is_a
-from funcad.ir.aval import native_dtype
-from funcad.ir.place import namespace_of
 from funcad.ir.tracer import Tracer, concrete_value
 from funcad.numpy.axes import axis_of, move, shape_argument
 from funcad.primitives.basic_indexing import basic_place_p

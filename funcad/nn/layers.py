@@ -11,7 +11,6 @@ from typing import Any
 import numpy as np
 
 from funcad.ir.aval import dtype_of, shape_of
-from funcad.ir.place import near
 from funcad.nn.nn_operands import operand, operands, same_dtype
 from funcad.numpy.axes import array_of, axes_of, axis_of
 from funcad.numpy.searching import take
@@ -21,6 +20,7 @@ from funcad.primitives.collective import axis_index, axis_size
 from funcad.primitives.comparison import eq, select
 from funcad.primitives.contraction import dot_general
 from funcad.primitives.conversion import convert
+from funcad.primitives.placement import near
 from funcad.primitives.reduction import kept_axes
 from funcad.primitives.shape import broadcast_in_dim, broadcast_to
 from funcad.random import bernoulli

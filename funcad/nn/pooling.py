@@ -8,11 +8,11 @@ from typing import Any
 
 from funcad.host.real_types import is_a
 from funcad.ir.aval import aval_of, dtype_of, shape_of
-from funcad.ir.place import near
 from funcad.nn.nn_operands import operand, real_operand
 from funcad.primitives import window as windows
 from funcad.primitives.arithmetic import div, mul
 from funcad.primitives.convolution import padding_pairs
+from funcad.primitives.placement import near
 from funcad.primitives.shape import broadcast_in_dim
 
 __all__ = ["max_pool", "min_pool", "avg_pool"]

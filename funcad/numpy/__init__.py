@@ -7,15 +7,13 @@ Each function is NumPy's own when nothing is traced. Plain `numpy` calls on trac
 """
 
 import importlib as _importlib
-import sys as _sys
 from typing import Any as _Any
 
 import numpy as _np
 
-from funcad.ir.place import device_in_use as _device_in_use
-from funcad.ir.place import namespace_of as _namespace_of
+from funcad.host.devices import device_in_use as _device_in_use
+from funcad.host.devices import namespace_of as _namespace_of
 from funcad.ir.tracer import Tracer as _Tracer
-from funcad.numpy import operators as _operators
 from funcad.numpy.calculus import (
     convolve as convolve,
     correlate as correlate,
@@ -226,6 +224,7 @@ from funcad.numpy.mapping import (
     unravel_index as unravel_index,
     vectorize as vectorize,
 )
+from funcad.numpy.operators import METHODS as _METHODS
 from funcad.numpy.reductions import (
     all_ as all,
     any_ as any,
@@ -394,7 +393,7 @@ def __getattr__(name: str) -> _Any:
     if name in _LATER_MODULES:
         return _importlib.import_module(f"funcad.numpy.{name}")
     if name == "special":  # where SciPy looks for functions of the arrays of a namespace, with SCIPY_ARRAY_API=1
-        return _importlib.import_module("funcad.scipy.special")
+        return _Tracer.namespace.scipy.special
     if name not in _LATER_NAMES:
         raise AttributeError(f"module 'funcad.numpy' has no attribute {name!r}")
     value = getattr(_importlib.import_module(f"funcad.numpy.{_LATER_NAMES[name]}"), name)
@@ -429,5 +428,5 @@ class ndarray(metaclass=_AnyArray):
         raise TypeError("funcad.numpy.ndarray is for isinstance; make arrays with zeros, full, array ...")
 
 
-_Tracer.namespace = _operators
-_operators.namespace[0] = _sys.modules[__name__]
+for _name, _method in _METHODS.items():
+    setattr(_Tracer, _name, _method)

@@ -10,10 +10,10 @@ from typing import Any
 
 import numpy as np
 
+from funcad.host.devices import device_in_use, namespace_of
 from funcad.host.real_types import is_a
 from funcad.host.state import state
 from funcad.ir.aval import aval_of, shape_of
-from funcad.ir.place import device_in_use, namespace_of
 from funcad.ir.tracer import Tracer, concrete_value
 from funcad.numpy.axes import array_of, expand, shape_argument
 from funcad.numpy.dispatch import TABLE, implements, is_traced, where_am_i

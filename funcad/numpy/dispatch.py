@@ -18,12 +18,12 @@ from typing import Any
 import numpy as np
 
 from funcad.errors import TracerArrayConversionError
+from funcad.host.devices import device_in_use, namespace_of
 from funcad.host.where import user_source
 from funcad.ir.aval import SCALAR_AVALS, aval_of
-from funcad.ir.place import device_in_use, namespace_of
-from funcad.ir.trace import by_reference
 from funcad.ir.tracer import Tracer
 from funcad.numpy.promote import agree, as_array, overrides, promote_for, strengthen, with_integer
+from funcad.primitives.placement import by_reference
 from funcad.primitives.shape import reshape
 from funcad.primitives.special_rules import ufunc_behind
 
@@ -43,7 +43,6 @@ __all__ = [
     "is_traced",
     "refuse",
     "where_am_i",
-    "of_scipy",
 ]
 
 TABLE: dict[Any, Callable[..., Any]] = {}
@@ -358,7 +357,7 @@ def _special(ufunc: Any) -> Callable[..., Any]:
     """scipy.special's ufuncs, found by name among those of `funcad.scipy.special`, which is loaded at the first."""
     name = ufunc.__name__
     if ufunc_behind(getattr(sys.modules.get("scipy.special"), name, None)) is ufunc:
-        found = getattr(importlib.import_module("funcad.scipy.special"), name, None)
+        found = getattr(Tracer.namespace.scipy.special, name, None)
         if found is not None:
             return found
         where = "scipy.special"
@@ -370,15 +369,6 @@ def _special(ufunc: Any) -> Callable[..., Any]:
         "Remedy: write it with functions that funcad has, wrap it in funcad.custom_jvp or funcad.pure_callback, or take "
         "funcad.stop_gradient of the arguments first if no derivative is wanted."
     )
-
-
-def of_scipy(name: str) -> Any:
-    """What funcad.scipy has by that name ("optimize.brentq"), or None."""
-    module, _, function = name.rpartition(".")
-    try:
-        return getattr(importlib.import_module(f"funcad.scipy.{module}"), function, None)
-    except ModuleNotFoundError:
-        return None
 
 
 def _outer(ufunc: Any, x: Any, y: Any, **kwargs: Any) -> Any:

@@ -13,13 +13,13 @@ from typing import Any
 import numpy as np
 
 from funcad.ir.aval import aval_of, shape_of
-from funcad.ir.place import near
 from funcad.ir.tracer import Tracer, concrete_value
 from funcad.numpy import indexing
 from funcad.numpy.axes import array_of, expand
 from funcad.numpy.dispatch import implements
 from funcad.numpy.searching import value_of
 from funcad.primitives.conversion import convert
+from funcad.primitives.placement import near
 from funcad.primitives.shape import reshape
 
 _FLOAT = np.dtype(float)

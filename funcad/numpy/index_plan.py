@@ -19,10 +19,10 @@ from funcad.errors import TracerBoolConversionError, TracerIntegerConversionErro
 from funcad.host.real_types import is_a
 from funcad.host.where import user_source
 from funcad.ir.aval import shape_of
-from funcad.ir.place import near
 from funcad.ir.tracer import Tracer, concrete_value
 from funcad.numpy.promote import as_array
 from funcad.primitives.basic_indexing import basic_index_p, basic_update
+from funcad.primitives.placement import near
 from funcad.primitives.scatter import gather, scatter
 from funcad.primitives.shape import broadcast_to, transpose
 

@@ -16,8 +16,6 @@ import numpy as np
 from funcad.errors import TracerArrayConversionError
 from funcad.host.where import user_source
 from funcad.ir.aval import aval_of, dtype_of, shape_of
-from funcad.ir.place import near
-from funcad.ir.trace import by_reference
 from funcad.ir.tracer import Tracer, concrete_value
 from funcad.numpy.index_modes import MODES, clipped, default_fill, spilled
 from funcad.numpy.index_plan import Plan, has_tracer, refuse, simple_index, slice_triple, unknown_count
@@ -27,6 +25,7 @@ from funcad.primitives.basic_indexing import basic_index_p
 from funcad.primitives.comparison import select
 from funcad.primitives.conversion import convert
 from funcad.primitives.extrema import maximum, minimum
+from funcad.primitives.placement import by_reference, near
 from funcad.primitives.scatter import gather
 from funcad.primitives.shape import broadcast_in_dim, broadcast_to, reshape
 

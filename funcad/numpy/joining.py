@@ -9,7 +9,6 @@ import numpy as np
 
 from funcad.errors import TracerIntegerConversionError
 from funcad.ir.aval import aval_of, shape_of
-from funcad.ir.place import near
 from funcad.ir.tracer import Tracer, concrete_value, has_value
 from funcad.numpy import indexing
 from funcad.numpy.axes import array_of, axis_of, expand, move, ravelled, shape_argument
@@ -18,7 +17,7 @@ from funcad.numpy.memory_order import laid_out
 from funcad.numpy.promote import beside, promote_dtype, result_dtype
 from funcad.numpy.shaping import atleast_1d, atleast_2d, atleast_3d, piece
 from funcad.primitives.conversion import convert
-from funcad.primitives.placement import put
+from funcad.primitives.placement import near, put
 from funcad.primitives.shape import broadcast_in_dim, full, pad_p, reshape
 from funcad.primitives.shape import concatenate as _concatenate
 from funcad.primitives.shape import roll as _roll

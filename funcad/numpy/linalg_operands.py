@@ -7,9 +7,9 @@ from typing import Any
 import numpy as np
 from numpy.linalg import LinAlgError
 
+from funcad.host.devices import NAMESPACES
 from funcad.host.real_types import is_a
 from funcad.ir.aval import dtype_of, shape_of
-from funcad.ir.place import NAMESPACES
 from funcad.ir.trace import abstract_trace_of
 from funcad.ir.tracer import concrete_value
 from funcad.numpy.axes import array_of

@@ -11,9 +11,9 @@ import numpy as np
 
 from funcad.api.pickling import Transformed
 from funcad.api.vmap import vmap
+from funcad.host.devices import namespace_of
 from funcad.host.real_types import is_a
 from funcad.ir.aval import aval_of, shape_of
-from funcad.ir.place import namespace_of
 from funcad.ir.tracer import Tracer, concrete_value, has_value
 from funcad.numpy import indexing
 from funcad.numpy.axes import array_of, axis_of, move, shape_argument

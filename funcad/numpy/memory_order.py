@@ -11,12 +11,13 @@ from typing import Any
 
 import numpy as np
 
+from funcad.host.layout import contiguous, memory_axes, of_copy
 from funcad.ir.aval import aval_of
-from funcad.ir.layout import contiguous, memory_axes, of_copy
-from funcad.ir.tracer import Tracer, concrete_value, with_value
+from funcad.ir.tracer import Tracer, concrete_value
 from funcad.numpy.dispatch import where_am_i
 from funcad.primitives.shape import reshape
-from funcad.unjitted.strides import layout_of
+from funcad.unjitted.following import with_value
+from funcad.unjitted.strides import layout_of, layouts_of
 
 __all__ = ["in_order", "is_fortran", "laid_out", "order_of"]
 
@@ -78,10 +79,7 @@ def laid_out(x: Any, order: str) -> Any:
         return x
     made = reshape(x, shape=aval.shape)
     inner = concrete_value(made)
-    trace = inner.owner
-    if trace.layouts is None:
-        trace.layouts = {}
-    trace.layouts[inner.variable] = _copied(aval, own, order), {"own": value} if order in "KA" else {}
+    layouts_of(inner.owner)[inner.variable] = _copied(aval, own, order), {"own": value} if order in "KA" else {}
     return made
 
 

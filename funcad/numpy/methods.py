@@ -12,8 +12,8 @@ from typing import Any
 
 import numpy as np
 
+from funcad.host.devices import namespace_of
 from funcad.host.real_types import is_a
-from funcad.ir.place import namespace_of
 from funcad.ir.tracer import Tracer, concrete_value
 from funcad.numpy import elementwise, indexing, joining, linear, reductions, searching, shaping, statistics
 from funcad.numpy.dispatch import where_am_i
@@ -153,6 +153,8 @@ ATTRIBUTES: dict[str, Callable[[Any], Any]] = {
     "mT": shaping.matrix_transpose,
     "real": elementwise.real,
     "imag": elementwise.imag,
+    "itemsize": lambda x: x.dtype.itemsize,
+    "nbytes": lambda x: x.size * x.dtype.itemsize,
     "at": indexing.at,
     "device": _device,
     "flat": shaping.ravel,

@@ -1,4 +1,4 @@
-"""What Python's operators do with traced values, and the other methods that `Tracer` asks for: `Tracer.namespace`.
+"""What Python's operators do with traced values, and the one table of what is put into the class `Tracer`: `METHODS`.
 
 Idea: an operator between Python scalars stays weak (`x * 2.0` of a Python float x is a Python float), where a NumPy function's
 result is strong. An operand that is no array and no number gets NotImplemented, so that it has its say. The fast path costs
@@ -8,6 +8,7 @@ one comparison of avals: operands that agree already go straight to the primitiv
 from __future__ import annotations
 
 import operator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
@@ -17,14 +18,9 @@ from funcad.ir.aval import aval_of, shape_of
 from funcad.ir.trace import bind
 from funcad.ir.tracer import Tracer, concrete_value
 from funcad.numpy import elementwise, linear, logic
-from funcad.numpy.creation import array as array
-from funcad.numpy.dispatch import array_function as array_function
-from funcad.numpy.dispatch import array_ufunc as array_ufunc
 from funcad.numpy.dispatch import function_of_tracer, ufunc_of_tracer
-from funcad.numpy.dispatch import of_scipy as of_scipy
-from funcad.numpy.indexing import getitem as getitem
-from funcad.numpy.indexing import setitem as setitem
-from funcad.numpy.methods import attribute as attribute
+from funcad.numpy.indexing import getitem, setitem
+from funcad.numpy.methods import attribute
 from funcad.numpy.promote import (
     agree,
     as_array,
@@ -79,22 +75,6 @@ def sub(x: Any, y: Any) -> Any:
         return bind(sub_p, x, y)
     out = natively(sub_p, x, y)
     return _arithmetic(_subtract, x, y) if out is None else out
-
-
-def radd(y: Any, x: Any) -> Any:
-    return add(x, y)
-
-
-def rsub(y: Any, x: Any) -> Any:
-    return sub(x, y)
-
-
-def rmul(y: Any, x: Any) -> Any:
-    return mul(x, y)
-
-
-def rtruediv(y: Any, x: Any) -> Any:
-    return truediv(x, y)
 
 
 def _subtract(x: Any, y: Any) -> Any:
@@ -340,20 +320,62 @@ def contains(x: Any, item: Any) -> Any:
     return False if found is NotImplemented else np.any(found)
 
 
+def elements(x: Any) -> Iterator[Any]:
+    """`iter(x)`: along the first axis."""
+    shape = shape_of(x)
+    if not shape:
+        raise TypeError("iteration over a 0-d array")
+    return (getitem(x, i) for i in range(shape[0]))
+
+
 _API_VERSIONS = (None, "2021.12", "2022.12", "2023.12", "2024.12")
 
 
-def array_namespace(api_version: Any = None) -> Any:
+def array_namespace(x: Any, api_version: Any = None) -> Any:
     """`funcad.numpy.array_api`, as `__array_namespace__` gives it."""
     if api_version not in _API_VERSIONS:
         raise ValueError(f'Version "{api_version}" of the Array API Standard is not supported.')
-    return namespace[0].array_api
+    return Tracer.namespace.numpy.array_api
 
 
-namespace: list[Any] = [None]  # the module funcad.numpy, set by its __init__
+# -- the methods
 
-# Without a frame in between: un-jitted gradients of scalars spend their time here.
-for _name in ("add", "sub", "mul", "truediv", "neg", "matmul", "radd", "rsub", "rmul", "rtruediv", "getitem"):
-    setattr(Tracer, f"__{_name}__", globals()[_name])
-setattr(Tracer, "__array_ufunc__", ufunc_of_tracer)  # noqa: B010 a method, as those above
-setattr(Tracer, "__array_function__", function_of_tracer)  # noqa: B010
+
+def _power(x: Any, y: Any, modulo: Any = None) -> Any:
+    return pow(x, y) if modulo is None else NotImplemented
+
+
+def _reflected(function: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
+    """The method of the right operand."""
+    return lambda y, x: function(x, y)
+
+
+_BINARY = {
+    "add": add,
+    "sub": sub,
+    "mul": mul,
+    "truediv": truediv,
+    "floordiv": floordiv,
+    "mod": mod,
+    "divmod": divmod_,
+    "pow": _power,
+    "matmul": matmul,
+    "and": and_,
+    "or": or_,
+    "xor": xor,
+    "lshift": lshift,
+    "rshift": rshift,
+}
+METHODS: dict[str, Callable[..., Any]] = {  # of the class `Tracer`, which funcad/numpy/__init__.py puts there
+    **{f"__{name}__": function for name, function in _BINARY.items()},
+    **{f"__r{name}__": _reflected(function) for name, function in _BINARY.items()},
+    **{f"__{function.__name__}__": function for function in (eq, ne, lt, le, gt, ge, neg, pos, invert, getitem, setitem)},
+    "__abs__": absolute,
+    "__round__": round_,
+    "__contains__": contains,
+    "__iter__": elements,
+    "__getattr__": attribute,
+    "__array_ufunc__": ufunc_of_tracer,
+    "__array_function__": function_of_tracer,
+    "__array_namespace__": array_namespace,
+}

@@ -14,14 +14,15 @@ from typing import Any
 
 import numpy as np
 
+from funcad.host.devices import NAMESPACES, device_in_use, is_device, namespace_of
+from funcad.host.layout import native_dtype
 from funcad.host.real_types import is_a
 from funcad.host.state import state
-from funcad.ir.aval import KINDS, SCALAR_AVALS, aval_of, native_dtype
-from funcad.ir.place import NAMESPACES, device_in_use, is_device, namespace_of, near
+from funcad.ir.aval import KINDS, SCALAR_AVALS, aval_of
 from funcad.ir.trace import abstract_trace_of, bind
 from funcad.ir.tracer import Tracer, concrete_value
 from funcad.primitives.conversion import convert_p
-from funcad.primitives.placement import device_put_p
+from funcad.primitives.placement import device_put_p, near
 from funcad.primitives.shape import broadcast_in_dim_p, shape_of_two
 from funcad.unjitted.following import FollowingTrace
 
@@ -81,7 +82,7 @@ def as_array(x: Any) -> Any:
         return x
     if isinstance(x, (list, tuple)):
         if any(type(v) is Tracer for v in _flat(x)):
-            return Tracer.namespace.array(x)
+            return Tracer.namespace.numpy.array(x)
         return np.asarray(x)
     for number in (int, float, complex):
         if is_a(x, number):  # of a subclass, an enumeration's member say: only the number itself becomes a literal

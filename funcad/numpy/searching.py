@@ -15,7 +15,6 @@ import numpy as np
 from funcad.errors import TracerIntegerConversionError
 from funcad.host.real_types import is_a
 from funcad.ir.aval import aval_of, shape_of
-from funcad.ir.place import near
 from funcad.ir.tracer import Tracer, concrete_value
 from funcad.numpy import indexing
 from funcad.numpy.axes import array_of, axis_of, ravelled
@@ -26,6 +25,7 @@ from funcad.numpy.reductions import truth
 from funcad.primitives import comparison, sorting
 from funcad.primitives.basic_indexing import take_along
 from funcad.primitives.conversion import convert, stop_gradient
+from funcad.primitives.placement import near
 from funcad.primitives.shape import broadcast_to
 from funcad.unjitted.strides import doubt
 

@@ -13,13 +13,13 @@ from typing import Any
 import numpy as np
 
 from funcad.ir.aval import aval_of, shape_of
-from funcad.ir.place import near
 from funcad.numpy import indexing
 from funcad.numpy.axes import array_of, axes_of, expand, ravelled
 from funcad.numpy.dispatch import implements
 from funcad.numpy.joining import join
 from funcad.numpy.searching import kept_positions, ramp_like, take, value_of
 from funcad.primitives.conversion import convert
+from funcad.primitives.placement import near
 
 _REMEDY = "work outside jit and vmap, or say how many elements there are at most: funcad.numpy.{name}(..., size=n)."
 

@@ -9,7 +9,6 @@ import numpy as np
 from numpy.lib.array_utils import normalize_axis_tuple
 
 from funcad.ir.aval import aval_of, shape_of
-from funcad.ir.place import near
 from funcad.ir.tracer import Tracer, has_value
 from funcad.numpy.axes import array_of, axes_of, axis_of, expand, move, permute, ravelled, shape_argument
 from funcad.numpy.dispatch import implements, is_traced, refuse
@@ -17,6 +16,7 @@ from funcad.numpy.memory_order import in_order, is_fortran, order_of
 from funcad.numpy.reductions import sum_
 from funcad.primitives import comparison
 from funcad.primitives.conversion import convert
+from funcad.primitives.placement import near
 from funcad.primitives.shape import broadcast_in_dim, full, pad_p, rev, slice_p
 from funcad.primitives.shape import broadcast_to as _broadcast_to
 from funcad.primitives.shape import reshape as _reshape

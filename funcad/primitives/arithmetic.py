@@ -2,7 +2,7 @@
 
 Operands have equal shapes and dtypes (literals excepted). Rules at special points: where a slope turns (`hypot` and complex
 `abs` at 0, `root` of a sum of squares) it is 0, a number like others: times an infinite slope outside it gives NaN, and so is
-its own derivative (`turn`). Powers of such values are exact (`exact_pow`, see ir/squares.py). x**0 has derivative exactly 0; a
+its own derivative (`turn`). Powers of such values are exact (`exact_pow`, see squares.py). x**0 has derivative exactly 0; a
 literal integral exponent takes `integer_pow`, whose derivatives of every order are polynomials (so the hessian of x**3 at 0 is
 0, not NaN).
 """
@@ -17,13 +17,13 @@ import numpy as np
 from funcad.host.real_types import is_a
 from funcad.ir.aval import Aval, aval_of, dtype_of
 from funcad.ir.primitive import is_linear, not_linear
-from funcad.ir.squares import exact_square
 from funcad.ir.tracer import Tracer
 from funcad.primitives import families
 from funcad.primitives.comparison import and_, eq, gt, select, signbit
 from funcad.primitives.conversion import conj, convert, imag, real
 from funcad.primitives.families import REAL, elementwise
 from funcad.primitives.python_operators import operator_impl, with_ufunc
+from funcad.primitives.squares import exact_square
 
 neg_p = elementwise(
     "neg",

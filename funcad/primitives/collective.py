@@ -22,13 +22,13 @@ from funcad import tree
 from funcad.errors import UnboundAxisNameError
 from funcad.host.state import state
 from funcad.ir.aval import Aval, aval_of, dtype_of, is_inexact, shape_of
-from funcad.ir.place import near
 from funcad.ir.primitive import Primitive
 from funcad.ir.tracer import Tracer
 from funcad.primitives.arithmetic import add, div, mul
 from funcad.primitives.axis_env import bound, bound_names, refuse_groups, single
 from funcad.primitives.comparison import eq, select
 from funcad.primitives.conversion import convert
+from funcad.primitives.placement import near
 from funcad.primitives.reduction import reduce_max, reduce_min, reduce_sum
 from funcad.primitives.scatter import gather
 from funcad.primitives.shape import broadcast_in_dim, broadcast_leading, reshape, transpose

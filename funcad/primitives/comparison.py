@@ -13,9 +13,9 @@ from typing import Any
 
 import numpy as np
 
+from funcad.host.layout import keep
 from funcad.host.real_types import is_a
 from funcad.ir.aval import Aval, LiteralAval
-from funcad.ir.layout import keep
 from funcad.ir.primitive import Primitive, is_linear
 from funcad.primitives import families
 from funcad.primitives.device_elements import logical

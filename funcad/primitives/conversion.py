@@ -10,11 +10,11 @@ from typing import Any
 
 import numpy as np
 
-from funcad.ir.aval import KINDS, Aval, aval_of, dtype_of, native_dtype
-from funcad.ir.layout import keep, of_copy, same
+from funcad.host.layout import keep, native_dtype, of_copy, same
+from funcad.ir.aval import KINDS, Aval, aval_of, dtype_of
 from funcad.ir.primitive import Primitive, is_linear
-from funcad.ir.squares import moved_square
 from funcad.primitives.families import REAL, elementwise, native_order
+from funcad.primitives.squares import moved_square
 
 _PYTHON = {"b": bool, "i": int, "f": float, "c": complex}
 

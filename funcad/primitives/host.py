@@ -18,10 +18,10 @@ from typing import Any
 import numpy as np
 
 from funcad.errors import MissingRuleError
+from funcad.host.devices import namespace_of
 from funcad.host.locks import lending, read_only
 from funcad.host.real_types import is_a
 from funcad.ir.aval import Aval
-from funcad.ir.place import namespace_of
 from funcad.ir.primitive import Primitive
 from funcad.primitives.shape import broadcast_leading
 

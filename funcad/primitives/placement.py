@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
 from funcad.errors import PlacementError
+from funcad.host.devices import NAMESPACES, device_in_use, namespace_of, resident
 from funcad.host.real_types import is_a
 from funcad.ir.aval import Aval
-from funcad.ir.place import NAMESPACES, namespace_of
 from funcad.ir.primitive import Primitive
+from funcad.ir.trace import abstract_trace_of
 from funcad.ir.tracer import Tracer, concrete_value
 
-__all__ = ["put", "cupy_module", "device_put_p"]
+__all__ = ["put", "near", "near_each", "by_reference", "cupy_module", "device_put_p"]
 
 
 def cupy_module(what: str) -> Any:
@@ -75,3 +77,37 @@ def put(x: Any, device: str, number: int | None) -> Any:
             return x
         return device_put_p(x, device=device, number=number)
     return _moved(np, x, device=device, number=number)
+
+
+def near(captured: Sequence[Any], beside: Sequence[Any], scalars: bool = False) -> list[Any]:
+    """Captured NumPy arrays, moved to where the arrays behind `beside` are.
+
+    With `scalars`, only what has rank 0 moves, NumPy scalars too: the seed of a derivative, which nothing else would place.
+    """
+    if not device_in_use():
+        return list(captured)
+    xp = namespace_of([concrete_value(x) for x in beside])
+    if xp is np:
+        return list(captured)
+    if scalars:
+        numbers: Any = (np.ndarray, np.generic)
+        return [xp.asarray(x) if is_a(x, numbers) and not x.ndim else x for x in captured]
+    return [resident(xp, x) if type(x) is np.ndarray else x for x in captured]
+
+
+def near_each(derivatives: list[Any], primals: Sequence[Any]) -> list[Any]:
+    """Derivatives on their primals' device: a rule may have given zeros of NumPy's."""
+    if not device_in_use():
+        return derivatives
+    return [d if d.dtype.kind == "V" else near([d], [p])[0] for d, p in zip(derivatives, primals)]  # V: float0
+
+
+def by_reference(values: Sequence[Any], beside: Sequence[Any]) -> list[Any]:
+    """Arrays that meet abstract values in `beside` become inputs of their program, which reads them anew at each run.
+
+    Otherwise what a derivative's or a batching rule makes of them would be computed now, and frozen.
+    """
+    trace = abstract_trace_of(beside)
+    if trace is None:
+        return list(values)
+    return [Tracer(trace, trace.atom(x)) if type(x) is np.ndarray or type(x) in NAMESPACES else x for x in values]

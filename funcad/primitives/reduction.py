@@ -12,8 +12,8 @@ from typing import Any
 
 import numpy as np
 
+from funcad.host.layout import of_reduction
 from funcad.ir.aval import Aval, shape_of
-from funcad.ir.layout import of_reduction
 from funcad.ir.primitive import Primitive, Reduction
 from funcad.primitives import families
 from funcad.primitives.arithmetic import mul

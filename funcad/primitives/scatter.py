@@ -19,13 +19,13 @@ import numpy as np
 from funcad.errors import MissingRuleError
 from funcad.ir.aval import Aval, aval_of, dtype_of, shape_of
 from funcad.ir.primitive import Primitive, is_linear
-from funcad.ir.squares import moved_square
 from funcad.primitives import families
 from funcad.primitives.arithmetic import add, div, mul
 from funcad.primitives.conversion import convert
 from funcad.primitives.cumulative import keep, linear_recurrence, shift
 from funcad.primitives.families import elementwise
 from funcad.primitives.shape import broadcast_in_dim, broadcast_leading, reshape, transpose, zeros
+from funcad.primitives.squares import moved_square
 
 _UFUNCS = {"add": np.add, "mul": np.multiply, "min": np.minimum, "max": np.maximum}
 _INDEX = np.dtype(np.int64)

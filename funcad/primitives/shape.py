@@ -11,14 +11,14 @@ from typing import Any
 
 import numpy as np
 
+from funcad.host.layout import of_reshape
 from funcad.ir.aval import Aval, aval_of, shape_of
-from funcad.ir.layout import of_reshape
 from funcad.ir.primitive import Primitive, is_linear
-from funcad.ir.squares import exact_square
 from funcad.primitives import families
 from funcad.primitives.arithmetic import square
 from funcad.primitives.families import structural
 from funcad.primitives.reduction import reduce_sum
+from funcad.primitives.squares import exact_square
 
 
 def _broadcast_impl(xp: Any, x: Any, *, shape: tuple, axes: tuple) -> Any:

@@ -12,8 +12,8 @@ from typing import Any
 
 import numpy as np
 
+from funcad.host.devices import namespace_of
 from funcad.ir.aval import Aval, Stack, StackAval, aval_of, shape_of
-from funcad.ir.place import namespace_of
 from funcad.ir.primitive import Primitive, is_linear
 from funcad.primitives.arithmetic import add
 from funcad.primitives.shape import broadcast_leading, zeros

@@ -7,7 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from funcad.ir.aval import dtype_of, native_dtype
+from funcad.host.layout import native_dtype
+from funcad.ir.aval import dtype_of
 from funcad.ir.tracer import Tracer
 from funcad.numpy.axes import shape_argument
 from funcad.primitives.conversion import convert, make_complex, stop_gradient

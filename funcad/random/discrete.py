@@ -7,7 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from funcad.ir.aval import dtype_of, native_dtype, shape_of
+from funcad.host.layout import native_dtype
+from funcad.ir.aval import dtype_of, shape_of
 from funcad.ir.tracer import Tracer
 from funcad.numpy.axes import array_of, axis_of, move, shape_argument
 from funcad.primitives.arithmetic import sub

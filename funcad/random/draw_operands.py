@@ -10,13 +10,14 @@ from typing import Any
 
 import numpy as np
 
+from funcad.host.devices import device_in_use, namespace_of, place
+from funcad.host.layout import native_dtype
 from funcad.host.real_types import is_a
-from funcad.ir.aval import aval_of, native_dtype, shape_of
-from funcad.ir.place import device_in_use, namespace_of, place
-from funcad.ir.trace import by_reference
+from funcad.ir.aval import aval_of, shape_of
 from funcad.ir.tracer import Tracer, concrete_value
 from funcad.numpy.axes import shape_argument
 from funcad.primitives.conversion import convert
+from funcad.primitives.placement import by_reference
 
 __all__ = ["check_key", "float_dtype", "shape_of_draw", "parameters", "together", "inexact_dtype"]
 

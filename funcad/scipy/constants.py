@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 
 from funcad.ir.aval import dtype_of
-from funcad.ir.place import near
 from funcad.primitives.families import REAL
+from funcad.primitives.placement import near
 
 __all__ = ["constant", "moved"]
 

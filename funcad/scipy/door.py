@@ -86,7 +86,7 @@ def implements(name: str, *, always: bool = False, lift: bool = False) -> Callab
 
     `always`: the implementation also computes where nothing is traced (functions that have an option more than SciPy's, or take
     a callable that may hold traced values). `lift`: array arguments beside abstract ones are read by reference (see
-    `funcad.ir.trace.by_reference`), for functions made of several operations, some of them on those arguments alone.
+    `by_reference` of primitives/placement.py), for functions made of several operations, some of them on those arguments alone.
     """
 
     def decorate(implementation: Callable[..., Any]) -> Callable[..., Any]:

@@ -15,8 +15,9 @@ from typing import Any
 from funcad.errors import MissingRuleError
 from funcad.host.state import state
 from funcad.host.user_warnings import enter, unhush
+from funcad.host.where import note_source
 from funcad.ir.aval import aval_of
-from funcad.ir.interpret import Environment, note_source
+from funcad.ir.interpret import Environment
 from funcad.ir.jaxpr import Jaxpr, Literal, equation_axis_names, reads_numbers
 from funcad.ir.trace import bind, home_of, trace_function
 from funcad.primitives.stack import lead

@@ -16,8 +16,9 @@ from typing import Any
 from funcad.errors import MissingRuleError
 from funcad.host.state import state
 from funcad.host.user_warnings import hush, unhush
+from funcad.host.where import note_source
 from funcad.ir.aval import Aval, aval_of, is_inexact
-from funcad.ir.interpret import Environment, note_source
+from funcad.ir.interpret import Environment
 from funcad.ir.jaxpr import Jaxpr, Literal, reads_numbers
 from funcad.ir.trace import bind, home_of, trace_function
 from funcad.masks.masked_rules import apart_of, cleaned, joined, masked_rule, rule_of, whole_mask_of, with_mask

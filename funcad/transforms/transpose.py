@@ -22,8 +22,8 @@ import numpy as np
 from funcad.errors import MissingRuleError
 from funcad.host.state import state
 from funcad.host.user_warnings import hush, unhush
+from funcad.host.where import note_source
 from funcad.ir.aval import Aval, StackAval, shape_of
-from funcad.ir.interpret import note_source
 from funcad.ir.jaxpr import Jaxpr, Literal, Var
 from funcad.ir.primitive import is_linear, not_linear
 from funcad.ir.prune import prune

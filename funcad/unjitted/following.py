@@ -17,17 +17,20 @@ from typing import Any
 
 import numpy as np
 
+from funcad.host.compute import compute
+from funcad.host.devices import device_in_use, namespace_of, on_device, resident
+from funcad.host.layout import ordinary
 from funcad.host.locks import SMALL, Locks, read_only, root_of
 from funcad.host.state import state
 from funcad.host.user_warnings import hush, unhush
 from funcad.host.where import Source, user_source
-from funcad.ir.aval import Aval, aval_of, ordinary
-from funcad.ir.place import device_in_use, namespace_of, on_device, resident
-from funcad.ir.squares import keeps_operands
-from funcad.ir.trace import Trace, bind, by_reference, compute, leaked, next_level, open_traces
-from funcad.ir.tracer import Tracer, concrete_value, tangent_of, with_value
+from funcad.ir.aval import Aval, aval_of
+from funcad.ir.trace import Trace, bind, leaked, next_level, open_traces
+from funcad.ir.tracer import Tracer, concrete_value, tangent_of
 from funcad.masks.masked_rules import Masked, cleaned, masked_rule, rule_of
+from funcad.primitives.placement import by_reference
 from funcad.primitives.shape import broadcast_to
+from funcad.primitives.squares import keeps_operands
 from funcad.transforms.jvp import jvp_step
 from funcad.transforms.linearize import TangentTrace
 from funcad.unjitted.structural import UNSEEN
@@ -35,7 +38,7 @@ from funcad.unjitted.tape import Tape
 from funcad.unjitted.tape_plans import has_rows
 from funcad.unjitted.tape_program import maker_of
 
-__all__ = ["FollowingTrace", "also_users", "follow", "linearize_following"]
+__all__ = ["FollowingTrace", "also_users", "follow", "linearize_following", "with_value"]
 
 
 _NOTHING: frozenset = frozenset()
@@ -89,6 +92,11 @@ def also_users(tangents: Sequence[Any], values: Sequence[Any]) -> None:
         if type(protector) is _Protector:
             protector.args = [*protector.args, *values]
             return
+
+
+def with_value(x: Any, value: Any) -> Any:
+    """The value; for a traced x (not an abstract one) the same tracer with this value behind it."""
+    return Tracer(x.owner, None, with_value(x.primal, value), x.tangent, x.source) if type(x) is Tracer else value
 
 
 class FollowingTrace(Trace):

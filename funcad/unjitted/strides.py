@@ -1,7 +1,7 @@
 """Where the numbers of a traced value would lie in memory: what order="K" and order="A" ask for.
 
 Idea: NumPy's answer is derived, never guessed. Inside jit and vmap from the equations: a primitive says how NumPy lays out its
-result (ir/layout.py), down to the arguments, whose strides become a part of the program's signature once they were asked for.
+result (host/layout.py), down to the arguments, whose strides become a part of the program's signature once they were asked for.
 Outside, a value has an array behind it; its strides are NumPy's if all operations on the way are of that kind, for the others
 compute in an order of their own. They are found in the recording: the tape, or the tangent program; in forward mode, which
 records nothing, the trace notes the tracers that others had a part in. None means: not known, and whoever asked raises.
@@ -14,16 +14,18 @@ from typing import Any
 
 import numpy as np
 
+from funcad.host.layout import contiguous, memory_axes, of_copy
 from funcad.ir.aval import Aval, aval_of
 from funcad.ir.jaxpr import Equation, Literal, Var
-from funcad.ir.layout import contiguous, made_like, memory_axes, of_copy
 from funcad.ir.trace import AbstractTrace
 from funcad.ir.tracer import Tracer, concrete_value
 from funcad.transforms.linearize import TangentTrace
 from funcad.unjitted.following import FollowingTrace
 from funcad.unjitted.tape import Tape
 
-__all__ = ["Given", "doubt", "layout_of", "lies_like"]
+__all__ = ["Given", "doubt", "layout_of", "layouts_of", "lies_like"]
+
+_made_like: dict[int, tuple[np.ndarray, Any]] = {}  # by id: arrays made like a value without an array, and that value
 
 
 class Given:
@@ -35,6 +37,13 @@ class Given:
         self.values = values
         self.lanes = lanes or [False] * len(values)
         self.asked: set[int] = set()
+
+    def stand_behind(self, trace: AbstractTrace, inputs: Sequence[Tracer]) -> None:
+        """Tell a trace what its inputs stand for."""
+        trace.given = self
+        for tracer, x, lane in zip(inputs, self.values, self.lanes):
+            if not tracer.variable.aval.shape:
+                trace.stands_for[tracer.variable] = None if lane else x  # a lane of an array is a number
 
     def layout(self, i: int, ask: bool) -> np.ndarray | None:
         if ask:
@@ -71,9 +80,7 @@ def doubt(x: Any) -> Any:
     while type(inner) is Tracer:
         trace = inner.owner
         if inner.variable is not None:
-            if trace.layouts is None:
-                trace.layouts = {}
-            trace.layouts[inner.variable] = None, {}
+            layouts_of(trace)[inner.variable] = None, {}
             break
         trace.doubtful = (*trace.doubtful, inner.tangent) if trace.linear else {*trace.doubtful, id(inner)}
         inner = inner.primal
@@ -84,19 +91,37 @@ def lies_like(array: np.ndarray, x: Tracer) -> np.ndarray:
     """The array, which was made like x while x had no value: known as long as x is being traced."""
     value = concrete_value(x)
     if type(value.owner) is AbstractTrace:
-        made_like[id(array)] = array, value
-        value.owner.made = [*(value.owner.made or ()), id(array)]
+        _made_like[id(array)] = array, value
+        layouts_of(value.owner).made.append(id(array))
     return array
 
 
 # -- values of abstract traces
 
 
+class _Layouts(dict[Var, Any]):
+    """variable -> (layout or None, what it depends on: {place of an input: None, id: captured value}), of an open trace."""
+
+    __slots__ = ("made",)
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.made: list[int] = []  # keys in `_made_like` that belong to the trace's variables
+
+    def close(self) -> None:
+        for key in self.made:
+            _made_like.pop(key, None)
+
+
+def layouts_of(trace: AbstractTrace) -> _Layouts:
+    if trace.layouts is None:
+        trace.layouts = _Layouts()
+    return trace.layouts
+
+
 def _derived(x: Tracer, ask: bool) -> np.ndarray | None:
     trace = x.owner
-    if trace.layouts is None:
-        trace.layouts = {}
-    known = trace.layouts  # variable -> (layout or None, what it depends on: {place of an input: None, id: captured value})
+    known = layouts_of(trace)
     if x.variable not in known:
         _derive(trace, x.variable, known)
     layout, sources = known[x.variable]
@@ -116,7 +141,7 @@ def _derive(trace: Any, wanted: Var, known: dict[Var, Any]) -> None:
     for v, value in reversed(trace.captured.values()):
         if v in known:
             break  # as are those that were captured before
-        like = made_like.get(id(value), (None, value))[1]
+        like = _made_like.get(id(value), (None, value))[1]
         if like is not value and like.owner is trace:
             known[v] = like.variable  # see `_resolved`
         else:

@@ -24,12 +24,13 @@ from typing import Any
 
 import numpy as np
 
+from funcad.host.compute import compute
 from funcad.host.locks import SMALL
 from funcad.host.state import open_traces, state
 from funcad.host.user_warnings import computes, enter, error_mode, hush, relayed, unhush
 from funcad.host.where import Source, internal, user_source
 from funcad.ir.aval import SCALAR_AVALS, aval_of
-from funcad.ir.trace import AbstractTrace, compute, next_level
+from funcad.ir.trace import AbstractTrace, next_level
 from funcad.ir.tracer import Tracer
 from funcad.primitives.arithmetic import add_p, integer_pow_p, mul_p, square_p, sub_p
 from funcad.primitives.contraction import dot_general_p
@@ -47,10 +48,9 @@ _NO_VALUE = object()
 _SAME = (None, 0)
 _new_object: Any = object.__new__
 _getframe = sys._getframe
-_float64 = np.float64
+_float64, _matmul = np.float64, np.matmul
 _F64, _F32 = np.dtype(np.float64), np.dtype(np.float32)
 _last: list[tuple] = [(None, None)]  # the key that was found last, and its program: a loop finds it without hashing
-_matmul = np.matmul
 
 
 class Tape:

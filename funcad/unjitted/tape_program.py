@@ -15,10 +15,10 @@ import numpy as np
 from funcad.ir.aval import Aval, aval_of
 from funcad.ir.jaxpr import Var
 from funcad.ir.prune import prune
-from funcad.ir.squares import keeps_operands
 from funcad.ir.trace import AbstractTrace
 from funcad.ir.tracer import Tracer
 from funcad.masks.masked_rules import rule_of
+from funcad.primitives.squares import keeps_operands
 from funcad.transforms.transpose import transpose_eval
 from funcad.unjitted.structural import compiled
 

@@ -34,8 +34,8 @@ from funcad import numpy as fnp
 from funcad.backends.interpreter import Program
 from funcad.control import scan_rules
 from funcad.errors import PlacementError
-from funcad.ir import place
-from funcad.ir.place import NAMESPACES
+from funcad.host import devices
+from funcad.host.devices import NAMESPACES
 from funcad.primitives.arithmetic import add, mul
 from funcad.primitives.transcendental import sin
 from funcad.scipy import special as fs
@@ -391,24 +391,24 @@ def test_arrays_that_a_derivative_locks_are_copied_anew() -> None:
 
 
 def test_copies_die_with_their_arrays() -> None:
-    before = len(place._resident)
+    before = len(devices._resident)
 
     def run() -> weakref.ref:
         weights = np.arange(5.0)
         weights.flags.writeable = False
         f = jit(lambda x: x * weights)
         f(to_device(np.ones(5)))
-        assert len(place._resident) == before + 1
+        assert len(devices._resident) == before + 1
         return weakref.ref(weights)
 
     seen = run()
     moved.clear()  # the stand-in remembers what was copied
     gc.collect()
-    assert seen() is None and len(place._resident) == before
+    assert seen() is None and len(devices._resident) == before
 
 
 def test_large_arrays_that_are_copied_at_each_call_are_named_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(place, "_warned", [False])
+    monkeypatch.setattr(devices, "_warned", [False])
     weights = np.ones(200_000)
     f = jit(lambda x: np.sum(x * weights))
     x = to_device(np.ones(200_000))

@@ -21,8 +21,8 @@ from funcad.api.vmap import vmap
 from funcad.control.closure import closure_convert
 from funcad.control.scan import scan
 from funcad.custom.custom_vjp import custom_vjp
+from funcad.host.devices import namespace_of
 from funcad.ir.aval import aval_of, dtype_of, is_inexact, shape_of
-from funcad.ir.place import namespace_of
 from funcad.ir.tracer import Tracer, concrete_value
 from funcad.numpy.axes import array_of
 from funcad.primitives.conversion import convert, real, stop_gradient

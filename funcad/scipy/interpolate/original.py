@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from funcad.ir.place import namespace_of
+from funcad.host.devices import namespace_of
 from funcad.ir.tracer import Tracer, concrete_value
 from funcad.numpy.dispatch import is_traced
 from funcad.scipy.door import scipy_function

@@ -10,7 +10,6 @@ from typing import Any
 import numpy as np
 
 from funcad.ir.aval import dtype_of, shape_of
-from funcad.ir.trace import by_reference
 from funcad.numpy.axes import array_of
 from funcad.primitives import linear_systems
 from funcad.primitives.arithmetic import div
@@ -21,6 +20,7 @@ from funcad.primitives.conversion import convert
 from funcad.primitives.factorizations import columns, rows, unit_lower_p
 from funcad.primitives.factorizations import lu as lu_factors
 from funcad.primitives.linear_systems import in_columns, mH, mT, triangle
+from funcad.primitives.placement import by_reference
 from funcad.primitives.reduction import reduce_sum
 from funcad.primitives.shape import broadcast_in_dim, broadcast_to, concatenate, reshape
 from funcad.primitives.sorting import argsort

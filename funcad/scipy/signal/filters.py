@@ -13,12 +13,12 @@ import numpy as np
 
 from funcad.host.real_types import is_a
 from funcad.ir.aval import shape_of
-from funcad.ir.trace import by_reference
 from funcad.numpy.axes import array_of, axis_of, move
 from funcad.numpy.promote import promote_dtype, result_dtype
 from funcad.numpy.shaping import piece
 from funcad.primitives.conversion import convert
 from funcad.primitives.filtering import all_pole, causal
+from funcad.primitives.placement import by_reference
 from funcad.primitives.shape import broadcast_to, pad_p, reshape
 from funcad.scipy.door import implements
 

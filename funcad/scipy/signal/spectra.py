@@ -14,13 +14,13 @@ import numpy as np
 
 from funcad.host.real_types import is_a
 from funcad.ir.aval import dtype_of, shape_of
-from funcad.ir.trace import by_reference
 from funcad.numpy.axes import axis_of, move
 from funcad.numpy.fft import floating
 from funcad.numpy.indexing import at
 from funcad.numpy.shaping import piece
 from funcad.primitives.conversion import conj
 from funcad.primitives.fourier import weighted
+from funcad.primitives.placement import by_reference
 from funcad.scipy.constants import constant, moved
 from funcad.scipy.door import implements
 from funcad.scipy.signal.filters import _extended

@@ -23,10 +23,10 @@ from funcad.control.loops import fori_loop
 from funcad.control.solve import custom_linear_solve
 from funcad.control.while_loop import while_loop
 from funcad.ir.aval import Aval, dtype_of, shape_of
-from funcad.ir.trace import by_reference
 from funcad.ir.tracer import Tracer
 from funcad.primitives.conversion import convert, stop_gradient
 from funcad.primitives.factorizations import lstsq
+from funcad.primitives.placement import by_reference
 from funcad.primitives.shape import zeros
 from funcad.scipy.door import absent
 from funcad.scipy.tree_vectors import Vector

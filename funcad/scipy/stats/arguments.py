@@ -10,10 +10,10 @@ import numpy as np
 from funcad import numpy as fnp
 from funcad.host.user_warnings import hush, unhush
 from funcad.ir.aval import aval_of, dtype_of, shape_of
-from funcad.ir.trace import by_reference
 from funcad.ir.tracer import Tracer
 from funcad.numpy.promote import as_array, promote, promote_dtype, result_dtype
 from funcad.primitives import special as _special
+from funcad.primitives.placement import by_reference
 
 __all__ = ["floats", "poisoned", "quietly", "replaced", "special"]
 

@@ -13,8 +13,8 @@ from funcad.api.forward import jvp
 from funcad.api.tools import ShapeDtypeStruct, stop_gradient
 from funcad.control.callback import pure_callback
 from funcad.custom.custom_jvp import custom_jvp
+from funcad.host.devices import device_in_use, namespace_of
 from funcad.ir.aval import dtype_of, shape_of
-from funcad.ir.place import device_in_use, namespace_of
 from funcad.ir.tracer import Tracer
 from funcad.numpy.dispatch import is_traced
 from funcad.numpy.promote import promote, promote_shaped

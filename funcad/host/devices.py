@@ -19,13 +19,9 @@ import numpy as np
 
 from funcad.errors import PlacementError
 from funcad.host.locks import is_constant
-from funcad.host.real_types import is_a
 from funcad.host.where import outside
-from funcad.ir.aval import SCALAR_AVALS, Stack
-from funcad.ir.tracer import Tracer, concrete_value
 
-__all__ = ["namespace_of", "array_type", "is_device", "place", "near", "near_each", "device_in_use", "on_device", "resident"]
-__all__ += ["NAMESPACES"]
+__all__ = ["NAMESPACES", "namespace_of", "is_device", "place", "device_in_use", "on_device", "resident"]
 
 NAMESPACES: dict[type, Any] = {}  # array types other than numpy.ndarray -> their module
 
@@ -56,25 +52,15 @@ def namespace_of(args: Sequence[Any]) -> ModuleType | Any:
         return np
     for a in args:
         kind = type(a)
-        if kind is np.ndarray or kind in SCALAR_AVALS or kind is Tracer:
+        if kind is np.ndarray:
             continue
         found = NAMESPACES.get(kind) or _discover(kind)
-        if found is None and kind is Stack and a:
+        if found is None and kind is not list and issubclass(kind, list) and a:  # what a loop has kept (Stack of ir/aval.py)
             found = namespace_of(a[-1:])
             found = None if found is np else found
         if found is not None:
             return found
     return np
-
-
-def array_type(values: Sequence[Any]) -> type:
-    """The type of the arrays that a program with these inputs computes with: numpy.ndarray, or the device's."""
-    if device_in_use():
-        for x in map(concrete_value, values):
-            kind = x.owner.array if type(x) is Tracer else type(x)
-            if is_device(kind):
-                return kind
-    return np.ndarray
 
 
 def on_device(args: Sequence[Any]) -> bool:
@@ -138,26 +124,3 @@ def warn_again(x: np.ndarray, library: str) -> None:
         UserWarning,
         stacklevel=outside(2),
     )
-
-
-def near(captured: Sequence[Any], beside: Sequence[Any], scalars: bool = False) -> list[Any]:
-    """Captured NumPy arrays, moved to where the arrays behind `beside` are.
-
-    With `scalars`, only what has rank 0 moves, NumPy scalars too: the seed of a derivative, which nothing else would place.
-    """
-    if not device_in_use():
-        return list(captured)
-    xp = namespace_of([concrete_value(x) for x in beside])
-    if xp is np:
-        return list(captured)
-    if scalars:
-        numbers: Any = (np.ndarray, np.generic)
-        return [xp.asarray(x) if is_a(x, numbers) and not x.ndim else x for x in captured]
-    return [resident(xp, x) if type(x) is np.ndarray else x for x in captured]
-
-
-def near_each(derivatives: list[Any], primals: Sequence[Any]) -> list[Any]:
-    """Derivatives on their primals' device: a rule may have given zeros of NumPy's."""
-    if not device_in_use():
-        return derivatives
-    return [d if d.dtype.kind == "V" else near([d], [p])[0] for d, p in zip(derivatives, primals)]  # V: float0

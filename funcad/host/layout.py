@@ -13,12 +13,12 @@ from typing import Any
 
 import numpy as np
 
-__all__ = ["contiguous", "keep", "made_like", "memory_axes", "of_copy", "of_reduction", "of_reshape", "same"]
+from funcad.host.real_types import is_a
+
+__all__ = ["contiguous", "keep", "memory_axes", "of_copy", "of_reduction", "of_reshape", "same"]
+__all__ += ["native_dtype", "ordinary"]
 
 _BEFORE_2_1 = np.lib.NumpyVersion(np.__version__) < "2.1.0"  # reshape has no copy=
-
-
-made_like: dict[int, tuple[np.ndarray, Any]] = {}  # by id: arrays made like a value without an array, and that value
 
 
 def contiguous(shape: tuple[int, ...], dtype: Any, axes: Sequence[int] | None = None) -> np.ndarray:
@@ -87,3 +87,21 @@ def of_reshape(layout: np.ndarray, *, shape: tuple[int, ...]) -> np.ndarray:
         return np.reshape(layout, shape, copy=False)
     except (AttributeError, ValueError):  # it would have to copy
         return contiguous(shape, layout.dtype)
+
+
+def native_dtype(dtype: Any) -> np.dtype:
+    """A dtype that the user names, in the machine's byte order: what is made by us has no other."""
+    found = np.dtype(dtype)
+    return found if found.isnative else found.newbyteorder("=")
+
+
+def ordinary(values: Any) -> Any:
+    """Arrays as programs compute with them: of NumPy's own class (no memmap, say), in the machine's byte order.
+
+    Avals tell neither apart. So what is traced is made ordinary where it enters: else it would depend on the engine, and on
+    the operations, whether a result is in the other byte order. The list itself, if there is nothing to do.
+    """
+    for x in values:
+        if is_a(x, np.ndarray) and (type(x) is not np.ndarray or not x.dtype.isnative):
+            return [np.asarray(v, native_dtype(v.dtype)) if is_a(v, np.ndarray) else v for v in values]
+    return values

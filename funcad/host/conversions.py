@@ -1,0 +1,143 @@
+"""What is said when a traced value is asked for what it does not have (its truth, an index, an array), and of what is no array.
+
+Idea: the error names the user's line, why there is nothing to hand over, and one remedy: that for the spelling which asked.
+Which one that was, `a[x]` or a function of NumPy's or of SciPy's, stands in the frames between the user's and ours. The texts
+need a shape and a dtype (`what`), the name of the trace, and whether the function of that name exists in funcad: no more of
+the tracer, which raises what these functions give.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from funcad.errors import (
+    TracerArrayConversionError,
+    TracerBoolConversionError,
+    TracerIntegerConversionError,
+    UnexpectedTracerError,
+)
+from funcad.host.real_types import is_a
+from funcad.host.where import caller, user_source
+
+__all__ = ["no_truth", "no_integer", "no_array", "no_hash", "no_aval", "leaked_error"]
+
+_INDEX = (
+    "write funcad.numpy.take(a, x, 0) instead of a[x], or funcad.numpy.at(a)[x, y].get() instead of a[x, y], "
+    "funcad.lax.dynamic_slice instead of a[x:x + 3]: a NumPy array or a list takes no index that is only known when the "
+    "program runs"
+)
+_REMEDIES = {
+    "float": "write np.sin(x) instead of math.sin(x) and keep x as it is instead of float(x)",
+    "complex": "keep x as it is instead of complex(x)",
+    "item": "keep x as it is instead of x.item(): a rank-0 value works as a number",
+    "tolist": "keep x as it is, or iterate over it, instead of x.tolist()",
+    "array": "write x or x.astype(dtype) instead of np.asarray(x) and np.float64(x), np.stack or funcad.numpy.array instead of "
+    "np.array of a list, funcad.numpy.take(a, x, 0) instead of a[x], funcad.numpy.full instead of np.full, "
+    "funcad.numpy.at(a)[i].set(x) instead of a[i] = x, a = a + x instead of a += x or out=a, and np.sin(x) or "
+    "funcad.pure_callback instead of a function that needs a real array; the length of np.arange(n) must be known when the "
+    "function is traced: make n a static argument, jit(..., static_argnums=...)",
+}
+
+
+_BRANCH = (
+    "Use np.where(condition, a, b), funcad.cond or funcad.while_loop; or pass the argument that decides as static "
+    "(jit(..., static_argnums=...))"
+)
+
+
+
+
+def _where() -> str:
+    source = user_source()
+    return f" at {source}" if source is not None else ""
+
+
+def _of_scipy(names: list[str], offers: Callable[[str], bool]) -> str:
+    """What to write instead of a function of SciPy's that cannot take traced values."""
+    for name in names:
+        if offers(f"scipy.{name}"):
+            return f"call funcad.scipy.{name}, which takes traced values, instead of scipy.{name}"
+    return (
+        "call funcad.scipy's function of the same name, which takes traced values, instead of scipy's; for one that is not "
+        "there use funcad.pure_callback, in funcad.custom_jvp if it is to have a derivative"
+    )
+
+
+def no_truth(what: Any, trace: str, offers: Callable[[str], bool]) -> TracerBoolConversionError:
+    library, names = caller()
+    remedy = f"Remedy: {_of_scipy(names, offers)}" if library == "scipy" else _BRANCH
+    return TracerBoolConversionError(
+        f"the truth of a traced {what} was asked for{_where()}, but inside {trace} it has no value.\n{remedy}."
+    )
+
+
+def no_integer(how: str, what: Any, trace: str, offers: Callable[[str], bool]) -> TracerIntegerConversionError:
+    library, names = caller()
+    remedy = (
+        "Pass the argument as static (jit(..., static_argnums=...)), or index an array with it instead of a list "
+        "(funcad.numpy.take); a range over it is funcad.fori_loop"
+    )
+    if library == "scipy":
+        remedy = f"Remedy: {_of_scipy(names, offers)}"
+    if library == "subscript":
+        remedy = f"Remedy: {_INDEX}; or pass x as static (jit(..., static_argnums=...))"
+    problem = f"{how} of a traced {what} was asked for{_where()}, but inside {trace} it has no value"
+    return TracerIntegerConversionError(f"{problem}.\n{remedy}.")
+
+
+def no_array(
+    how: str, what: Any, reason: str, has_value: bool, offers: Callable[[str], bool]
+) -> TracerArrayConversionError:
+    """`how`: a key of `_REMEDIES`. With a value, the derivative may be given up."""
+    spelled = {
+        "float": "float(x) or math.*",
+        "complex": "complex(x)",
+        "item": "x.item()",
+        "tolist": "x.tolist()",
+    }.get(how, "conversion to a NumPy array")
+    library, names = caller()
+    name = names[0].rpartition(".")[2] if names else ""
+    remedy = _of_scipy(names, offers) if library == "scipy" else _REMEDIES[how]
+    if library == "subscript" and how == "array":
+        remedy = _INDEX
+    elif library == "numpy" and how == "array" and name[0] != "_" and offers(f"numpy.{name}"):
+        remedy = f"call funcad.numpy.{name} instead of np.{name}, which does not look for traced values there"
+    if has_value:
+        remedy += "; or take funcad.stop_gradient(x) first if no derivative is wanted"
+    return TracerArrayConversionError(f"{spelled} of a traced {what}{_where()}: {reason}.\nRemedy: {remedy}.")
+
+
+def no_hash(what: Any) -> TypeError:
+    return TypeError(
+        f"unhashable type: a traced {what} was used as a key of a dict, in a set or in a cache{_where()}.\n"
+        "Remedy: take its name or position as the key; leave functools.cache away from functions of traced values."
+    )
+
+
+def leaked_error(what: Any, trace: str, made_at: str) -> UnexpectedTracerError:
+    made = f" It was made at {made_at}." if made_at else ""
+    return UnexpectedTracerError(
+        f"a traced {what} was used after the function that it belongs to ({trace}) had returned."
+        f"{made}\nReturn the value from the function instead of keeping it in a global, an attribute or a closure."
+    )
+
+
+def no_aval(x: Any) -> TypeError:
+    """Of an argument that is no array and no number, or none that funcad computes with."""
+    kind, dtype = type(x), getattr(x, "dtype", None)
+    if getattr(x, "aval", None) is not None:
+        return TypeError(
+            f"got a {kind.__module__.partition('.')[0]} {kind.__name__}; funcad computes with NumPy's and CuPy's arrays.\n"
+            "Remedy: np.asarray(x) of it."
+        )
+    if is_a(x, np.ndarray) and kind.__name__ in ("MaskedArray", "matrix"):
+        return TypeError(
+            f"funcad computes with plain arrays; a {kind.__name__} means something else by its operators.\n"
+            "Remedy: np.asarray(x) of a matrix; x.filled(value) of a masked array, with np.where on x.mask in the function."
+        )
+    if is_a(x, np.ndarray) or dtype is not None:
+        return TypeError(f"funcad computes with bool, int, float and complex arrays; got dtype {dtype}")
+    return TypeError(f"expected an array or a number, got {kind.__name__}: {x!r:.60}")
