@@ -33,6 +33,7 @@ from funcad.ir.prune import prune, used_inputs
 from funcad.ir.trace import trace_function
 from funcad.ir.tracer import Tracer
 from funcad.masks.masked_rules import masked_push
+from funcad.passes.subprograms import with_programs
 from funcad.transforms.batch import batch_jaxpr
 from funcad.transforms.jvp import jvp_step, masked_jvp, no_rule
 from funcad.transforms.linearize import linearize_jaxpr
@@ -103,14 +104,7 @@ def _inlined(jaxpr: Jaxpr) -> Jaxpr:
 
 def _quiet_params(params: dict[str, Any]) -> dict[str, Any]:
     """The parameters with the effects of their programs taken out."""
-    result = {}
-    for key, value in params.items():
-        if isinstance(value, Jaxpr):
-            value = _without_effects(value)
-        elif type(value) is tuple and any(isinstance(item, Jaxpr) for item in value):
-            value = tuple([_without_effects(item) if isinstance(item, Jaxpr) else item for item in value])
-        result[key] = value
-    return result
+    return {key: with_programs(value, _without_effects) for key, value in params.items()}
 
 
 def _without_effects(jaxpr: Jaxpr) -> Jaxpr:
@@ -410,9 +404,9 @@ def _producer(jaxpr: Jaxpr, i: int, labels: Sequence[str]) -> str:
             return label
     for e in jaxpr.equations:
         if atom in e.outputs:
-            inner = e.params.get("jaxpr")
-            if e.primitive.multiple and isinstance(inner, Jaxpr) and len(inner.outputs) == len(e.outputs):
-                return _producer(inner, e.outputs.index(atom), ["an input of the program"] * len(inner.inputs))
+            programs = list(subjaxprs(e.params))
+            if len(programs) == 1 and len(programs[0].outputs) == len(e.outputs):
+                return _producer(programs[0], e.outputs.index(atom), ["an input of the program"] * len(programs[0].inputs))
             name = f"named {e.params['name']!r}" if e.primitive is name_p else f"output of {e.primitive.name}"
             return name + (f" from {e.source}" if e.source is not None else "")
     return "an input of the program"

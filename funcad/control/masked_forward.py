@@ -14,12 +14,13 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from funcad.control.call import present
-from funcad.control.rewire import memoised, near, split
+from funcad.control.rewire import memoised_on_body, near, split
 from funcad.ir.aval import Aval, StackAval, aval_of
 from funcad.ir.jaxpr import Jaxpr
 from funcad.ir.trace import trace_function
 from funcad.masks.masked_rules import Masked, cleaned
 from funcad.masks.masks import CALM, EVERY, constant, mask_of
+from funcad.primitives.loop import Loop
 from funcad.primitives.stack import zero_value
 from funcad.transforms.jvp import jvp_eval
 
@@ -67,14 +68,16 @@ class _Body(NamedTuple):
     ys: tuple
 
 
-def _body(jaxpr: Jaxpr, n_consts: int, n_carry: int, given: tuple, over_stacks: bool) -> list[_Body]:
+@memoised_on_body
+def _body(loop: Loop, given: tuple, over_stacks: bool) -> list[_Body]:
     """The body, if masks take part."""
+    jaxpr, n_consts, n_carry = loop.body, loop.n_consts, loop.n_carry
     kinds = list(given)
     ended: set[int] = set()  # parts of the carry whose masks end in the body
-    avals = split(jaxpr.in_avals, n_consts, n_carry)
+    avals = loop.split(jaxpr.in_avals)
     ys: tuple = ()
     while True:
-        groups = split(kinds, n_consts, n_carry)
+        groups = loop.split(kinds)
         again: list[bool] = []
 
         def program(*args: Any, groups: Any = groups, again: list[bool] = again) -> list[Any]:
@@ -119,35 +122,29 @@ def _calm(jaxpr: Jaxpr) -> bool:
 
 
 def masked_forward(
-    args: Sequence[Any],
-    tangents: Sequence[Any],
-    jaxpr: Jaxpr,
-    n_consts: int,
-    n_carry: int,
-    over_stacks: bool,
-    run: Callable[..., list[Any]],
+    loop: Loop, args: Sequence[Any], tangents: Sequence[Any], run: Callable[..., list[Any]]
 ) -> tuple[list[Any], list[Any]] | None:
     """`(outs, tangents)` of a loop, if masks take part; `run(body, consts, carry, xs)` runs the derived loop.
 
-    `over_stacks`: what goes in and out beside the carry lies on stacks, which have no masks.
+    What goes in and out of a loop of unknown length beside the carry lies on stacks, which have no masks.
     """
+    jaxpr, n_consts, n_carry, over_stacks = loop.body, loop.n_consts, loop.n_carry, loop.length is None
     if over_stacks:
         tangents = [*tangents[: n_consts + n_carry], *map(cleaned, tangents[n_consts + n_carry :])]
     given = kinds_of_tangents(tangents)
     if EVERY not in given and _calm(jaxpr):
         return None
-    key = ("masked_forward", n_consts, n_carry, given, over_stacks)
-    bodies = memoised(jaxpr, key, lambda: _body(jaxpr, n_consts, n_carry, given, over_stacks))
+    bodies = _body(loop, given, over_stacks)
     if not bodies:
         return None
     (body,) = bodies
     operands = []
     avals = [*jaxpr.in_avals[: n_consts + n_carry], *map(aval_of, args[n_consts + n_carry :])]
-    for values, ts, ks, of in zip(*[split(x, n_consts, n_carry) for x in (args, tangents, body.kinds, avals)]):
+    for values, ts, ks, of in zip(*[loop.split(x) for x in (args, tangents, body.kinds, avals)]):
         new, bools = parts_of(ks, ts, of)
         operands.append([*values, *near([*new, *bools], args)])
     outs = run(body.jaxpr, [*near(body.captured, args), *operands[0]], operands[1], operands[2])
-    ks = body.kinds[n_consts : n_consts + n_carry]
+    ks = loop.carried(body.kinds)
     carry, rest = split(outs, n_carry + len(present(ks)[0]) + ks.count(EVERY))
     n_ys = len(body.ys)
     touts = [*joined_tangents(ks, iter(carry[n_carry:])), *joined_tangents(body.ys, iter(rest[n_ys:]))]

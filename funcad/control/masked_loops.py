@@ -12,25 +12,27 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from funcad.control.backward_bodies import backward_flags
 from funcad.control.call import present, spread
-from funcad.control.rewire import grow, memoised, near, plain, split
+from funcad.control.rewire import memoised_on_body, near, plain, split
 from funcad.ir.aval import Aval, aval_of, shape_of
 from funcad.ir.interpret import eval_jaxpr
 from funcad.ir.jaxpr import Jaxpr
 from funcad.ir.trace import trace_function
 from funcad.masks.masks import EVERY, Mask, constant, mask_of
 from funcad.primitives.comparison import or_
+from funcad.primitives.loop import Loop
 from funcad.primitives.stack import add_values, zero_value
-from funcad.transforms.transpose import masked_transpose_jaxpr, needs_of, transpose_jaxpr
+from funcad.transforms.transpose import masked_transpose_jaxpr, needs_of
 
 __all__ = ["loop_needs", "masked_backward"]
 
 
-def loop_needs(jaxpr: Jaxpr, linear: tuple[bool, ...], wanted: tuple[int, ...], n_consts: int, n_carry: int) -> tuple:
+def loop_needs(loop: Loop, linear: tuple[bool, ...], wanted: tuple[int, ...]) -> tuple:
     """What is needed of the masks of a loop's results, given what is wanted of its operands'."""
-    consts, carry, xs = split(wanted, n_consts, n_carry)
+    consts, carry, xs = loop.split(wanted)
     while True:
-        found = needs_of(jaxpr, linear, (*consts, *carry, *xs))
+        found = needs_of(loop.body, linear, (*consts, *carry, *xs))
         grown = [max(a, b) for a, b in zip(carry, found)]
         if grown == list(carry):
             return found
@@ -50,13 +52,12 @@ class _Body(NamedTuple):
     xs: list[Any]
 
 
-def _body(
-    jaxpr: Jaxpr, n_consts: int, n_carry: int, linear: tuple[bool, ...], nonzero: tuple, masked: tuple, wanted: tuple
-) -> _Body:
-    const_flags, _, xs_flags = split(linear, n_consts, n_carry)
-    flags = (*const_flags, *[True] * n_carry, *xs_flags)
+@memoised_on_body
+def _body(loop: Loop, linear: tuple[bool, ...], nonzero: tuple, masked: tuple, wanted: tuple) -> _Body:
+    jaxpr, n_consts, n_carry = loop.body, loop.n_consts, loop.n_carry
+    flags, nonzero = backward_flags(loop, linear, nonzero)
+    const_flags, _, xs_flags = loop.split(flags)
     n_linear = sum(const_flags)
-    nonzero = grow(nonzero, 0, n_carry, lambda m: transpose_jaxpr(jaxpr, flags, m)[2][n_linear : n_linear + n_carry])
     used = list(nonzero[:n_carry])
     kinds = tuple([(EVERY if i < n_carry or m else 0) if z else None for i, (z, m) in enumerate(zip(nonzero, masked))])
     levels = [EVERY if n_consts <= i < n_consts + n_carry or w else 0 for i, w in enumerate(wanted)]
@@ -64,7 +65,7 @@ def _body(
     derived, captured, results = masked_transpose_jaxpr(jaxpr, flags, kinds, of_linear, every=True)
     by_const, _, by_x = split(results, n_linear, n_carry)
     in_avals, out_avals = [plain(a) for a in jaxpr.in_avals], [plain(o.aval) for o in jaxpr.outputs]
-    const_avals, _, xs_avals = split(in_avals, n_consts, n_carry)
+    const_avals, _, xs_avals = loop.split(in_avals)
     linear_consts = [a for a, f in zip(const_avals, const_flags) if f]
     carry = [a for a, u in zip(out_avals, used) if u]
     groups = [
@@ -99,24 +100,21 @@ def _bools(aval: Any) -> Aval:
 
 
 def masked_backward(
+    loop: Loop,
     cts: Sequence[Any],
     masks: Sequence[Mask | None],
     wanted: Sequence[int],
     args: Sequence[Any],
     linear: tuple[bool, ...],
-    jaxpr: Jaxpr,
-    n_consts: int,
-    n_carry: int,
     run: Callable[..., list[Any]],
 ) -> list[tuple[Any, Mask | None]]:
     """Cotangents of all operands, with masks; `run(body, consts, carry, xs)` is the loop in the other direction."""
     nonzero = tuple([ct is not None for ct in cts])
     masked = tuple([m is not None for m in masks])
     wanted = tuple([int(w > 0) for w in wanted])
-    key = ("masked_body", n_consts, n_carry, linear, nonzero, masked, wanted)
-    body = memoised(jaxpr, key, lambda: _body(jaxpr, n_consts, n_carry, linear, nonzero, masked, wanted))
-    const_flags, _, xs_flags = split(linear, n_consts, n_carry)
-    consts, _, xs = split(args, n_consts, n_carry)
+    body, n_carry = _body(loop, linear, nonzero, masked, wanted), loop.n_carry
+    const_flags, _, xs_flags = loop.split(linear)
+    consts, _, xs = loop.split(args)
     known_consts = [c for c, f in zip(consts, const_flags) if not f]
     known_xs = [x for x, f in zip(xs, xs_flags) if not f]
     values = [*known_consts, *known_xs, *[ct for ct in cts if ct is not None]]
@@ -124,7 +122,7 @@ def masked_backward(
     sums = [zero_value(a) for a, r in zip(linear_consts, body.consts) if r is not None]
     sum_masks = [constant(False, a.shape) for a, r in zip(linear_consts, body.consts) if r]
     start, start_masks = [], []
-    for ct, m, used, out in zip(cts, masks, body.used, jaxpr.outputs):
+    for ct, m, used, out in zip(cts, masks, body.used, loop.body.outputs):
         if used:
             aval = plain(out.aval)
             start.append(zero_value(aval) if ct is None else ct)

@@ -8,6 +8,7 @@ compiled program, is found again: un-jitted control flow traces its functions at
 
 from __future__ import annotations
 
+import functools
 import threading
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
@@ -23,6 +24,7 @@ from funcad.ir.aval import Aval, LiteralAval, StackAval
 from funcad.ir.jaxpr import Equation, Jaxpr, Literal, Var, equation_has_effects, literal_key, split
 from funcad.ir.tracer import concrete_value
 from funcad.primitives.conversion import convert_p
+from funcad.primitives.loop import Loop
 from funcad.primitives.shape import broadcast_in_dim_p
 from funcad.primitives.stack import stack_empty_p, zero_value
 
@@ -39,7 +41,6 @@ def stacked(aval: Any, length: int | None) -> Any:
     if length is None or type(aval) is StackAval:
         return StackAval(plain(aval))
     return Aval((length, *aval.shape), aval.dtype)
-
 
 
 def rewire(jaxpr: Jaxpr, inputs: Sequence[Var], outputs: Sequence[Any], equations: Sequence[Equation] = ()) -> Jaxpr:
@@ -201,3 +202,16 @@ def memoised(jaxpr: Jaxpr, key: Any, make: Callable[[], Any]) -> Any:
     if found is None:
         found = jaxpr.memo.setdefault(key, make())
     return found
+
+
+def memoised_on_body(make: Callable[..., Any]) -> Callable[..., Any]:
+    """For what is derived from a loop's body, the sizes of its consts and its carry and further arguments: made at first use.
+
+    `make(loop, *args)` reads nothing else of the loop: neither how long it is nor in which direction it runs.
+    """
+
+    @functools.wraps(make)
+    def derived(loop: Loop, *args: Any) -> Any:
+        return memoised(loop.body, (make, loop.n_consts, loop.n_carry, *args), lambda: make(loop, *args))
+
+    return derived

@@ -183,7 +183,7 @@ def subjaxprs(params: dict[str, Any]) -> Iterator[Jaxpr]:
     for value in params.values():
         if isinstance(value, Jaxpr):
             yield value
-        elif type(value) is tuple:
+        elif isinstance(value, tuple):  # branches, or a loop
             for item in value:
                 if isinstance(item, Jaxpr):
                     yield item

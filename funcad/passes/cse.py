@@ -72,8 +72,8 @@ class Keys:
         kind = type(value)
         if kind is int or kind is str or kind is bool or value is None:
             return (kind, value)
-        if kind is tuple:
-            return tuple([self.value(v) for v in value])
+        if isinstance(value, tuple):  # a loop, too
+            return (kind, *[self.value(v) for v in value])
         if isinstance(value, Jaxpr):
             return ("program", self.program(value))
         if is_a(value, (float, complex, np.generic)):

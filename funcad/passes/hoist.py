@@ -31,6 +31,7 @@ from funcad.passes.split_up import split_up
 from funcad.passes.subprograms import kind_of, split
 from funcad.primitives.atoms import is_elementary
 from funcad.primitives.contraction import dot_general_p
+from funcad.primitives.loop import Loop
 
 __all__ = ["hoist"]
 
@@ -42,20 +43,20 @@ def bytes_of(aval: Any) -> int:
     return aval.size * aval.dtype.itemsize
 
 
-class Loop:
+class OpenLoop:
     """A scan while it is taken apart: the body's variables and, outside, what they stand for."""
 
     def __init__(self, equation: Equation):
-        params = equation.params
-        body = params["jaxpr"]
+        loop: Loop = equation.params["loop"]
+        body = loop.body
         self.equation = equation
-        self.length = params["length"]
-        sizes = (params["n_consts"], params["n_carry"])
+        self.loop = loop
+        self.length: Any = loop.length  # a number, see `_suits`
         inputs = [_strong(a, v.aval) for a, v in zip(equation.inputs, body.inputs)]
-        self.consts, self.carry, self.xs = split(body.inputs, *sizes)
-        self.outer_consts, self.init, self.outer_xs = split(inputs, *sizes)
-        self.new_carry, self.ys = split(body.outputs, sizes[1])
-        self.carry_out, self.outer_ys = split(equation.outputs, sizes[1])
+        self.consts, self.carry, self.xs = loop.split(body.inputs)
+        self.outer_consts, self.init, self.outer_xs = loop.split(inputs)
+        self.new_carry, self.ys = split(body.outputs, loop.n_carry)
+        self.carry_out, self.outer_ys = split(equation.outputs, loop.n_carry)
         self.body = list(body.equations)
         self.before: list[Equation] = []
         self.after: list[Equation] = []  # of all steps together
@@ -281,7 +282,7 @@ class Loop:
         """What stands in the place of the scan."""
         outputs = (*self.new_carry, *self.ys)
         body = Jaxpr((*self.consts, *self.carry, *self.xs), tuple(_live(self.body, outputs)), outputs)
-        params = {**self.equation.params, "jaxpr": body, "n_consts": len(self.consts), "n_carry": len(self.carry)}
+        params = {"loop": self.loop.with_body(body, len(self.consts), len(self.carry))}
         inputs = (*self.outer_consts, *self.init, *self.outer_xs)
         results = (*self.carry_out, *self.outer_ys)
         scan = Equation(self.equation.primitive, inputs, params, results, self.equation.source)
@@ -343,9 +344,9 @@ def _is_stack(v: Any) -> bool:
 
 def _suits(equation: Equation) -> bool:
     """Is this a loop that may be taken apart?"""
-    if kind_of(equation) != "scan" or not equation.params["length"]:
+    if kind_of(equation) != "scan" or not equation.params["loop"].length:
         return False
-    body = equation.params["jaxpr"]
+    body = equation.params["loop"].body
     return not body.has_effects and not any([_is_stack(v) for v in (*body.inputs, *body.outputs)])
 
 
@@ -359,7 +360,7 @@ def hoist(jaxpr: Jaxpr) -> Jaxpr:
     for equation in jaxpr.equations:
         equation = _renamed(equation, names)
         if _suits(equation):
-            loop = Loop(equation)
+            loop = OpenLoop(equation)
             loop.run()
             if loop.changed:
                 changed = True

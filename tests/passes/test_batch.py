@@ -218,7 +218,7 @@ def test_bodies_of_loops(engine: str) -> None:
     x = numbers((SIZE, 4))
     jaxpr, values = traced(funcad.vmap(orbit), x)
     (loop,) = [e for e in batch(jaxpr).equations if e.primitive.name == "scan"]
-    assert groups(loop.params["jaxpr"])
+    assert groups(loop.params["loop"].body)
     check(jaxpr, values, engine)
 
 

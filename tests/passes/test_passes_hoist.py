@@ -16,6 +16,7 @@ from funcad.ir.check import check_jaxpr
 from funcad.ir.jaxpr import Equation, Jaxpr
 from funcad.passes.dce import dce
 from funcad.passes.hoist import hoist
+from funcad.passes.subprograms import with_subprograms
 from tests.agreement import assert_agree, same_bits
 
 rng = np.random.default_rng(0)
@@ -50,7 +51,7 @@ def names(jaxpr: Jaxpr) -> Counter:
 
 def body(jaxpr: Jaxpr) -> Counter:
     (loop,) = loops(jaxpr)
-    return names(loop.params["jaxpr"])
+    return names(loop.params["loop"].body)
 
 
 def weights(*shapes: tuple) -> list[np.ndarray]:
@@ -74,7 +75,7 @@ def test_recurrent_network(reverse: bool, unroll: int, length: int) -> None:
 
     result = hoisted(funcad.grad(loss, (0, 1, 2)), wx, wh, b, xs)
     if length:
-        forward, backward = [e.params["jaxpr"] for e in loops(result)]
+        forward, backward = [e.params["loop"].body for e in loops(result)]
         assert names(forward)["dot_general"] == names(backward)["dot_general"] == 1
         assert names(backward)["add"] == 0 and len(backward.outputs) == 2
         assert names(result)["dot_general"] == 3
@@ -98,7 +99,7 @@ def test_outputs_and_losses_of_all_steps() -> None:
     result = hoisted(loss, wx, wh, wo)
     assert body(result) == {"dot_general": 1, "add": 1, "tanh": 1}
     gradient = hoisted(funcad.value_and_grad(loss, (0, 1, 2)), wx, wh, wo)
-    assert all([names(e.params["jaxpr"])["dot_general"] <= 2 for e in loops(gradient)])
+    assert all([names(e.params["loop"].body)["dot_general"] <= 2 for e in loops(gradient)])
 
 
 def test_gradients_of_output_weights_are_one_product() -> None:
@@ -128,7 +129,7 @@ def test_constants_are_computed_once() -> None:
         return funcad.scan(step, (x, w), None, length=5)[0]
 
     result = hoisted(f, w, np.ones(4), exact=True)
-    assert body(result) == {"dot_general": 1} and loops(result)[0].params["n_carry"] == 1
+    assert body(result) == {"dot_general": 1} and loops(result)[0].params["loop"].n_carry == 1
 
 
 def test_memory_rule() -> None:
@@ -225,7 +226,7 @@ def test_what_is_read_stays_a_carry() -> None:
         lambda c, v: (c + np.sin(c + v), None),
     ):
         result = hoisted(lambda x, step=step: funcad.scan(step, np.ones(3), x), x, exact=True)
-        assert len(loops(result)) == 1 and loops(result)[0].params["n_carry"] == 1
+        assert len(loops(result)) == 1 and loops(result)[0].params["loop"].n_carry == 1
 
 
 def test_terms_of_a_sum() -> None:
@@ -278,7 +279,7 @@ def test_nested_loops() -> None:
         equations = []
         for e in jaxpr.equations:
             if e.primitive.name == "scan":
-                e = e._replace(params={**e.params, "jaxpr": dce(deep(e.params["jaxpr"]))})
+                e = with_subprograms(e, lambda body: dce(deep(body)))
             equations.append(e)
         return hoist(Jaxpr(jaxpr.inputs, tuple(equations), jaxpr.outputs))
 
@@ -303,7 +304,7 @@ def test_slopes_are_computed_before_the_loop(squash: str, reverse: bool) -> None
         return funcad.scan(step, h, xs, reverse=reverse)[0].sum()
 
     result = hoisted(funcad.grad(loss), rng.standard_normal(3), rng.standard_normal((5, 3)), exact=True)
-    forward, backward = [names(e.params["jaxpr"]) for e in loops(result)]
+    forward, backward = [names(e.params["loop"].body) for e in loops(result)]
     assert backward == {"mul": 1} and names(result)["sub"] == 1 and names(result)["mul"] >= 1
     assert forward[{"tanh": "tanh", "sigmoid": "logistic"}[squash]] == 1
 
@@ -333,9 +334,9 @@ def test_elementary_functions_that_only_ys_read_are_computed_after_the_loop() ->
 
     small = rng.standard_normal(4), rng.standard_normal((5, 4))
     result = hoisted(funcad.grad(loss), *small)
-    assert "cos" not in names(loops(result)[0].params["jaxpr"]) and names(result)["cos"] == 1
+    assert "cos" not in names(loops(result)[0].params["loop"].body) and names(result)["cos"] == 1
     large = rng.standard_normal(2000), rng.standard_normal((5, 2000))
-    assert "cos" in names(loops(hoisted(funcad.grad(loss), *large))[0].params["jaxpr"])
+    assert "cos" in names(loops(hoisted(funcad.grad(loss), *large))[0].params["loop"].body)
     summed = lambda c, xs: funcad.scan(lambda c, x: (c * x, np.exp(c).sum()), c, xs)[1]
     assert body(hoisted(summed, rng.standard_normal(40), rng.standard_normal(5)))["exp"] == 1
     cheap = lambda c, xs: funcad.scan(lambda c, x: (c * x, c + x), c, xs)[1]

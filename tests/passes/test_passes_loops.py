@@ -71,8 +71,8 @@ def test_a_carry_that_only_feeds_itself_is_removed():
         return total, chain
 
     equation = only(checked(dce, *program(loop, X)), "scan")
-    assert equation.params["n_carry"] == 2 and len(equation.outputs) == 3
-    assert names(equation.params["jaxpr"]) == {"add": 1, "mul": 1}
+    assert equation.params["loop"].n_carry == 2 and len(equation.outputs) == 3
+    assert names(equation.params["loop"].body) == {"add": 1, "mul": 1}
 
 
 def test_chains_of_carries_are_followed_around_the_loop():
@@ -85,7 +85,7 @@ def test_chains_of_carries_are_followed_around_the_loop():
     jaxpr, values = program(loop, X)
     found = checked(dce, jaxpr, values)
     equation = only(found, "scan")
-    assert equation.params["n_carry"] == 21 and names(equation.params["jaxpr"]) == {"add": 20}
+    assert equation.params["loop"].n_carry == 21 and names(equation.params["loop"].body) == {"add": 20}
 
 
 def test_residuals_that_the_backward_loop_does_not_read_disappear_from_the_forward_loop():
@@ -99,7 +99,7 @@ def test_residuals_that_the_backward_loop_does_not_read_disappear_from_the_forwa
     forward_loop, backward_loop = [e for e in found.equations if e.primitive.name == "scan"]
     assert "exp" not in everywhere(found) and "exp" in everywhere(jaxpr)
     assert "cos" not in everywhere(found)  # x is not differentiated
-    stacked = forward_loop.outputs[forward_loop.params["n_carry"] :]
+    stacked = forward_loop.outputs[forward_loop.params["loop"].n_carry :]
     assert set(stacked) <= set(backward_loop.inputs) and len(stacked) <= 2
 
 
@@ -113,8 +113,8 @@ def test_while_loops():
 
     found = checked(dce, *program(loop, 3, X))
     equation = only(found, "while_loop")
-    assert len(equation.outputs) == 4 and len(equation.params["body"].outputs) == 3
-    assert names(equation.params["body"]) == {"add": 1, "mul": 2}
+    assert len(equation.outputs) == 4 and len(equation.params["loop"].body.outputs) == 3
+    assert names(equation.params["loop"].body) == {"add": 1, "mul": 2}
     assert checked(dce, *program(lambda n, x: [loop(n, x), x][1], 3, X)).equations == ()
 
 
@@ -188,8 +188,8 @@ def test_carries_that_never_change_and_literals_become_part_of_the_body():
     jaxpr, values = program(loop, X, 0.5)
     found = checked(forward, jaxpr, values)
     equation = only(found, "scan")
-    body = equation.params["jaxpr"]
-    assert equation.params["n_carry"] == 1 and len(equation.outputs) == 2
+    body = equation.params["loop"].body
+    assert equation.params["loop"].n_carry == 1 and len(equation.outputs) == 2
     assert body.equations[0].inputs[1].value == 2.0
     (_, c1, c2), (y0, y1, y2, y3, y4) = funcad.make_jaxpr(loop, return_shape=True)(*values)[1]
     assert found.outputs[1].value == 2.0 and found.outputs[2] is found.inputs[1]
@@ -211,7 +211,7 @@ def test_rows_of_a_broadcast_value_are_that_value():
         return scan(lambda c, v: (c * v[0] + v[1], c), 0.0, (ones, x))
 
     found = checked(forward, *program(loop, X))
-    assert only(found, "scan").params["n_consts"] == 1
+    assert only(found, "scan").params["loop"].n_consts == 1
 
 
 def test_loops_of_unknown_length_keep_their_stacks():
@@ -267,7 +267,7 @@ def test_sums_leave_the_backward_loop_as_one_product():
     check_jaxpr(found)
     values = [*closed.consts, w, x]
     np.testing.assert_allclose(Program(found).run(list(values))[0], Program(closed.jaxpr).run(values)[0], rtol=1e-12)
-    bodies = [e.params["jaxpr"] for e in found.equations if e.primitive.name == "scan"]
+    bodies = [e.params["loop"].body for e in found.equations if e.primitive.name == "scan"]
     assert len(bodies) == 2 and names(found)["dot_general"] == 1 and names(bodies[1])["dot_general"] == 1
 
 
@@ -275,5 +275,5 @@ def test_the_same_body_is_optimized_once():
     body = jit(lambda c, v: (np.sin(c * 1.0) + v, c))
     step = lambda c, v: body(c, v)
     jaxpr, values = program(lambda x: scan(step, scan(step, 0.5, x)[0], x)[0], X)
-    bodies = [e.params["jaxpr"] for e in checked(optimize, jaxpr, values).equations if e.primitive.name == "scan"]
+    bodies = [e.params["loop"].body for e in checked(optimize, jaxpr, values).equations if e.primitive.name == "scan"]
     assert len(bodies) == 2 and all("is_optimized" in b.memo for b in bodies)

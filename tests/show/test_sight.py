@@ -58,7 +58,7 @@ def test_html_tells_shapes_and_source_lines() -> None:
 
 def test_html_folds_sub_programs() -> None:
     page = read(funcad.make_jaxpr(funcad.grad(loss))(0.5, np.ones(4))._repr_html_())
-    assert page.count["details"] == 2 and "jaxpr:" in page.text  # forward and backward
+    assert page.count["details"] == 2 and "body:" in page.text  # forward and backward
 
 
 def test_html_is_escaped() -> None:

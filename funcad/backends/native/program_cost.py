@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 
 from funcad.ir.jaxpr import Jaxpr, subjaxprs
 from funcad.primitives.atoms import ATOMS, ELEMENTARY, atoms_of
+from funcad.primitives.loop import Loop, WhileLoop
 
 __all__ = ["Work", "instructions", "work_of"]
 
@@ -43,11 +44,10 @@ def work_of(jaxpr: Jaxpr) -> Work:
         for equation in jaxpr.equations:
             inner = [work_of(j) for j in subjaxprs(equation.params)]
             if inner:
-                params = equation.params
-                trips = params.get("length") or (WHILE_TRIPS if "cond" in params else 1)
-                loop = "length" in params or "cond" in params
+                loop: Loop | WhileLoop | None = equation.params.get("loop")
+                trips = 1 if loop is None else WHILE_TRIPS if loop.length is None else max(loop.length, 1)
                 total += trips * sum(w.nanoseconds for w in inner)
-                outside += 0.0 if loop else sum(w.outside for w in inner)
+                outside += 0.0 if loop is not None else sum(w.outside for w in inner)
                 count += sum(w.equations for w in inner)
                 continue
             own = _of(equation)
