@@ -265,29 +265,29 @@ def test_nontemporal_store() -> None:
 
 
 @pytest.mark.parametrize("dtype", DTYPES, ids=str)
-@pytest.mark.parametrize("kind", ["sum", "max", "min"])
+@pytest.mark.parametrize("kind", ["add", "maximum", "minimum"])
 @pytest.mark.parametrize("lanes", [1, 2, 8])
 def test_horizontal(dtype: np.dtype, kind: str, lanes: int) -> None:
     def write(e: Emitter, x: Lane) -> Lane:
         return e.splat(e.horizontal(kind, e.combine(kind, x, e.identity(kind, x.dtype))))
 
-    if dtype.kind == "c" and kind != "sum":
+    if dtype.kind == "c" and kind != "add":
         with pytest.raises(Unsupported):
             kernel(write, [dtype], dtype, lanes)
         return
     run = kernel(write, [dtype], dtype, lanes)
     x = samples(dtype, 256, 5)
-    if kind == "sum" and dtype.kind in "fc":
+    if kind == "add" and dtype.kind in "fc":
         x = np.where(np.isfinite(x) & (np.abs(x) < 1e6), x, dtype.type(-0.0))
     found = run(x)
     blocks = x.reshape(-1, lanes)
     with np.errstate(all="ignore"):
-        if kind == "sum":
+        if kind == "add":
             expected = blocks.any(1) if dtype.kind == "b" else blocks.sum(1, dtype=dtype)
         else:
-            expected = blocks.max(1) if kind == "max" else blocks.min(1)
+            expected = blocks.max(1) if kind == "maximum" else blocks.min(1)
     expected = np.repeat(expected, lanes)
-    if kind == "sum" and dtype.kind in "fc":
+    if kind == "add" and dtype.kind in "fc":
         assert (np.abs(found - expected) <= 1e-6 * np.repeat(np.abs(blocks).sum(1), lanes)).all()
     else:
         assert np.array_equal(found, expected, equal_nan=dtype.kind == "f")

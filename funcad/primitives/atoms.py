@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 __all__ = ["ATOMS", "BITWISE", "ELEMENTARY", "TRUTHS", "UFUNCS", "Call", "Formula"]
-__all__ += ["atoms_of", "formula", "formula_of", "is_elementary"]
+__all__ += ["atoms_of", "fold_of", "formula", "formula_of", "is_elementary"]
 
 UFUNCS: dict[str, np.ufunc] = {
     "neg": np.negative, "abs": np.absolute, "sign": np.sign, "add": np.add, "sub": np.subtract, "mul": np.multiply,
@@ -34,6 +34,7 @@ UFUNCS: dict[str, np.ufunc] = {
     "arctan2": np.arctan2, "sinh": np.sinh, "cosh": np.cosh, "tanh": np.tanh, "arcsinh": np.arcsinh, "arccosh": np.arccosh,
     "arctanh": np.arctanh,
 }  # fmt: skip
+_NAMES = {ufunc: name for name, ufunc in UFUNCS.items()}
 ATOMS = frozenset([*UFUNCS, "select", "convert", "const", "integer_pow"])
 BITWISE = frozenset(["and_", "or_", "xor", "not_"])  # of bools and of integers
 _READ = {"const": 0, "convert": 1, "integer_pow": 1}  # how many operands are values; of all others, all are
@@ -123,6 +124,12 @@ def atoms_of(equation: Any) -> tuple[str, ...]:
     if equation.primitive.emit is None:
         return ()
     return tuple(formula_of(equation).computed)
+
+
+def fold_of(primitive: Any) -> str | None:
+    """The atom by which a reduction combines elements; None for other operations."""
+    reduction = primitive.reduction
+    return None if reduction is None or reduction.element is not None else _NAMES.get(reduction.ufunc)
 
 
 def is_elementary(equation: Any) -> bool:

@@ -26,18 +26,11 @@ from funcad.backends.native.emitter_convert import Convert
 from funcad.backends.native.emitter_functions import Functions
 from funcad.backends.native.emitter_memory import BOOL, FLOAT64, Lane, Memory
 from funcad.backends.native.unsupported import Unsupported
-from funcad.primitives.atoms import ATOMS, Formula, formula_of
+from funcad.primitives.atoms import ATOMS, UFUNCS, Formula, formula_of
 
-__all__ = ["Emitter", "FOLDS", "Lane", "Unsupported", "operand_dtypes"]
+__all__ = ["Emitter", "Lane", "Unsupported", "operand_dtypes"]
 
-FOLDS = {  # what a reduction by a ufunc is called here; of bools, "max" and "min" are any and all
-    np.add: "sum",
-    np.multiply: "prod",
-    np.maximum: "max",
-    np.minimum: "min",
-    np.logical_or: "max",
-    np.logical_and: "min",
-}
+_EXTREMES = {"maximum": (-np.inf, "min"), "minimum": (np.inf, "max"), "fmax": (np.nan, "min"), "fmin": (np.nan, "max")}
 _OWN_DTYPE = {"convert", "stop_gradient"}  # operands keep their dtype
 
 
@@ -113,25 +106,20 @@ class Emitter(Functions, Convert, Arithmetic, Memory):
 
     # -- reductions over lanes
     def combine(self, kind: str, a: Lane, b: Lane) -> Lane:
-        """One step of a reduction: "sum", "prod", or "max" and "min", in which NaN wins."""
-        step = {"sum": self.add, "prod": self.mul, "max": self.maximum, "min": self.minimum}.get(kind)
-        if step is None:
-            raise Unsupported(f"no native reduction {kind!r}")
-        return step(a, b)
+        """One step of a reduction by this atom."""
+        return CODE[kind](self, a, b)  # type: ignore[no-any-return]
 
     def identity(self, kind: str, dtype: Any) -> Lane:
-        """What changes nothing in `combine`: 0, or the least or greatest value of the dtype."""
-        dtype = np.dtype(dtype)
-        if kind in ("sum", "prod"):
-            return self.literal(int(kind == "prod"), dtype)  # a sum of -0.0 alone is 0.0, as NumPy's
+        """What changes nothing in `combine`: NumPy's identity, or the least or greatest value of the dtype."""
+        dtype, identity = np.dtype(dtype), UFUNCS[kind].identity
+        if identity is not None:  # a sum of -0.0 alone is 0.0, as NumPy's
+            return self.not_(self.literal(0, dtype)) if identity == -1 else self.const(identity, dtype)
+        if kind not in _EXTREMES or dtype.kind == "c":
+            raise Unsupported(f"no native reduction of {dtype} by {kind}")
+        of_floats, end = _EXTREMES[kind]
         if dtype.kind == "b":
-            return self.literal(kind == "min", dtype)
-        if dtype.kind == "f":
-            return self.literal(-np.inf if kind == "max" else np.inf, dtype)
-        if dtype.kind not in "iu":
-            raise Unsupported(f"no native {kind} of {dtype}")
-        info = np.iinfo(dtype)
-        return self.literal(info.min if kind == "max" else info.max, dtype)
+            return self.literal(end == "max", dtype)
+        return self.literal(of_floats if dtype.kind == "f" else getattr(np.iinfo(dtype), end), dtype)
 
     def horizontal(self, kind: str, a: Lane) -> Lane:
         """All lanes combined to one scalar lane, halves by halves."""
