@@ -346,6 +346,16 @@ def test_primitives_live_where_the_table_looks() -> None:
                 assert is_from_below(value), f"{module.name}.{key} is declared outside primitives/, control/ and custom/"
 
 
+def test_composites_have_no_implementation_beside_their_emit() -> None:
+    """What an element is, is said once: by NumPy's ufunc, by the atom itself, or by `emit`, from which the rest follows."""
+    seen = set()
+    for primitive in {p for op in all_specs() for p in op.primitives if p.emit is not None}:
+        if primitive.ufunc is None and primitive.name not in {*ATOMS, "stop_gradient"}:
+            seen.add(primitive.name)
+            assert getattr(primitive.impl, "formula", None) is primitive.emit, f"{primitive} says its formula twice"
+    assert seen >= {"logistic", "clamp", "mul_add"}
+
+
 def is_from_below(primitive: Primitive) -> bool:
     for package in (funcad.primitives, funcad.control, funcad.custom):
         for module in pkgutil.iter_modules(package.__path__):

@@ -57,10 +57,19 @@ def not_linear(name: str) -> MissingRuleError:
 
 
 class Reduction(NamedTuple):
-    """A fold over the parameter `axes`: the ufunc that combines two elements, and what no elements give (None: an error)."""
+    """A fold over the parameter `axes`: the ufunc that combines two elements, in any order, and what no elements give (None:
+    an error). `element` is the formula of what is combined, as `emit`: the element itself if there is none.
+    """
 
     ufunc: Any
     identity: Any = None
+    element: Callable[..., Any] | None = None
+
+    @property
+    def idempotent(self) -> bool:
+        """May an element be taken twice?"""
+        once = self.ufunc(2, 2)
+        return bool(self.ufunc(once, 2) == once)
 
 
 class Primitive:

@@ -16,18 +16,16 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
-
 from funcad.ir.aval import Aval
 from funcad.ir.jaxpr import Equation, Jaxpr, Literal, Var, equation_has_effects
 from funcad.passes.group import Member, build_group
 from funcad.passes.subprograms import kind_of, with_subprograms
+from funcad.primitives.atoms import fold_of
 from funcad.primitives.contraction import dot_general_p
 from funcad.primitives.shape import broadcast_in_dim_p
 
 __all__ = ["fuse", "matrices"]
 
-FOLDS = frozenset([np.add, np.maximum, np.minimum])  # what the loops of all engines fold
 MATRIX = 1 << 15  # elements from which two products with one matrix are worth a common loop
 LONGEST = 160  # equations of one group
 
@@ -79,7 +77,7 @@ class _Fusion:
             if not primitive.effect and not primitive.multiple:
                 if primitive.emit is not None:
                     place = self.element(i, equation)
-                elif primitive.reduction is not None and primitive.reduction.ufunc in FOLDS:
+                elif fold_of(primitive) is not None:
                     place = self.reduction(i, equation)
                 elif primitive is dot_general_p and self.matrices:
                     place = self.product(i, equation)

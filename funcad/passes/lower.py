@@ -21,30 +21,16 @@ from funcad.ir.aval import Aval, shape_of
 from funcad.ir.jaxpr import Equation, Jaxpr, Literal, Var
 from funcad.ir.trace import trace_function
 from funcad.primitives import activation
-from funcad.primitives.arithmetic import (
-    abs_,
-    add,
-    div,
-    exact_pow_p,
-    integer_pow,
-    mul,
-    root_p,
-    rsqrt,
-    sqrt,
-    square,
-    sub,
-    turn_p,
-)
-from funcad.primitives.comparison import and_, eq, isnan, lt, ne, or_, select
+from funcad.primitives.arithmetic import add, div, exact_pow_p, integer_pow, mul, root_p, rsqrt, sqrt, sub
+from funcad.primitives.comparison import eq, isnan, lt, or_, select
 from funcad.primitives.contraction import dot_general, dot_general_p, einsum_p, einsum_steps, permute
 from funcad.primitives.conversion import convert
-from funcad.primitives.extrema import maximum, minimum
+from funcad.primitives.extrema import maximum
 from funcad.primitives.families import REAL
 from funcad.primitives.norms import norm_p, scales, squares
 from funcad.primitives.reduction import kept_axes, reduce_max, reduce_sum, tied_mean_p, tied_spread_p
-from funcad.primitives.scatter import attains_p
 from funcad.primitives.shape import broadcast_in_dim
-from funcad.primitives.transcendental import difference_p, exp, log, log1p, over_root, over_root_p, sinh
+from funcad.primitives.transcendental import exp, log, over_root, over_root_p
 
 __all__ = ["lower"]
 
@@ -139,28 +125,6 @@ def _tied_spread(t: Any, x: Any, out: Any, *, axes: tuple) -> Any:
     return select(mask, _spread(div(t, count), shape_of(x), axes), 0.0)
 
 
-# ---------------------------------------------------------------- element by element
-
-
-def _log_cosh(x: Any) -> Any:
-    a = abs_(x)
-    near = div(log1p(square(sinh(minimum(a, 1.0)))), 2.0)
-    far = sub(add(a, log1p(exp(mul(-2.0, a)))), x.dtype.type(math.log(2.0)))
-    return select(lt(a, 1.0), near, far)
-
-
-def _attains(x: Any, extremum: Any) -> Any:
-    return or_(eq(x, extremum), and_(ne(x, x), ne(extremum, extremum)))
-
-
-def _turn(t: Any, r: Any) -> Any:
-    return select(eq(r, 0.0), mul(t, 0.0), div(t, r))
-
-
-def _difference(x: Any, y: Any) -> Any:
-    return select(eq(x, y), 0.0, sub(x, y))
-
-
 # ---------------------------------------------------------------- norms and their powers
 
 
@@ -237,14 +201,10 @@ LOWERINGS: dict[Any, tuple[Callable[..., Any], Callable[..., bool]]] = {
     activation.logsumexp_p: (_logsumexp, _along),
     activation.layer_norm_p: (_layer_norm, _averaged),
     activation.layer_norm_linear_p: (_layer_norm_linear, _averaged),
-    activation.log_cosh_p: (_log_cosh, _real),
     norm_p: (_norm, lambda x, *, axes: True),
     root_p: (sqrt, lambda x: True),
-    turn_p: (_turn, _real),
-    difference_p: (_difference, _real),
     over_root_p: (over_root, lambda x, *, a, b: True),
     exact_pow_p: (_exact_pow, lambda *avals, n: True),
-    attains_p: (_attains, lambda *avals: True),
     tied_mean_p: (_tied_mean, _tie),
     tied_spread_p: (_tied_spread, _tie),
     dot_general_p: (_outer, _unsummed),

@@ -30,43 +30,37 @@ _LN2 = math.log(2.0)
 # -- element by element
 
 
-def _softplus(xp: Any, x: Any) -> Any:
-    return xp.maximum(x, 0) + xp.log1p(xp.exp(-xp.abs(x)))
+def _softplus(e: Any, x: Any) -> Any:
+    return e.add(e.maximum(x, e.const(0.0)), e.log1p(e.exp(e.neg(e.abs(x)))))
 
 
-def _safe_log_impl(xp: Any, x: Any, *, eps: float) -> Any:
-    return xp.log(_softplus(xp, x) + eps)
-
-
-def _log_cosh_impl(xp: Any, x: Any) -> Any:
-    a = xp.abs(x)
-    half = xp.minimum(a, 1)  # log(cosh(x)) = log1p(sinh(x)**2) / 2, without the cancellation of the other form near 0
-    far = a + xp.log1p(xp.exp(-2 * a)) - a.dtype.type(_LN2)
-    out = xp.where(a < 1, xp.log1p(xp.sinh(half) ** 2) / 2, far)
-    return out[()] if xp is np and not out.ndim else out
+def _log_cosh(e: Any, x: Any) -> Any:
+    a = e.abs(x)
+    s = e.sinh(e.minimum(a, e.const(1.0)))
+    near = e.div(e.log1p(e.mul(s, s)), e.const(2.0))  # without the cancellation of the other form near 0
+    far = e.sub(e.add(a, e.log1p(e.exp(e.mul(e.const(-2.0), a)))), e.const(_LN2))
+    return e.select(e.lt(a, e.const(1.0)), near, far)
 
 
 relu_p = elementwise(
     "relu",
-    lambda xp, x: xp.maximum(x, 0),
+    None,
     [lambda t, out, x: select(gt(out, 0.0), t, 0.0)],
-    emit=lambda e, x: e.maximum(x, e.const(0.0)),
+    emit=lambda e, x: e.maximum(x, e.const(0)),
 )
 softplus_p = elementwise(
     "softplus",
-    _softplus,
+    None,
     [lambda t, out, x: mul(logistic(x), t)],
-    emit=lambda e, x: e.add(e.maximum(x, e.const(0.0)), e.log1p(e.exp(e.neg(e.abs(x))))),
+    emit=_softplus,
 )
 safe_log_p = elementwise(  # log(softplus(x) + eps)
     "safe_log",
-    _safe_log_impl,
+    None,
     [lambda t, out, x, *, eps: mul(div(logistic(x), exp(out)), t)],
-    emit=lambda e, x, *, eps: e.log(
-        e.add(e.add(e.maximum(x, e.const(0.0)), e.log1p(e.exp(e.neg(e.abs(x))))), e.const(eps))
-    ),
+    emit=lambda e, x, *, eps: e.log(e.add(_softplus(e, x), e.const(eps))),
 )
-log_cosh_p = elementwise("log_cosh", _log_cosh_impl, [lambda t, out, x: mul(tanh(x), t)])
+log_cosh_p = elementwise("log_cosh", None, [lambda t, out, x: mul(tanh(x), t)], emit=_log_cosh)
 
 
 # -- along one axis

@@ -18,6 +18,7 @@ from funcad.ir.aval import Aval, LiteralAval, shape_of
 from funcad.ir.primitive import Primitive
 from funcad.ir.tracer import Tracer
 from funcad.primitives.squares import moved_square
+from funcad.primitives.array_formulas import implementation
 
 __all__ = ["elementwise", "structural", "SAME", "BOOL", "REAL", "sum_tangents", "avals_text", "align_batched", "native_order"]
 
@@ -142,7 +143,7 @@ def _ufunc_impl(ufunc: np.ufunc, device: Callable[..., Any] | None) -> Callable[
 
 def elementwise(
     name: str,
-    impl: Any,
+    impl: Any = None,
     jvp: Sequence[Any] | Callable[..., Any] | None = None,
     *,
     transpose: Callable[..., Any] | None = None,
@@ -160,11 +161,13 @@ def elementwise(
 ) -> Primitive:
     """A primitive that works element by element.
 
-    `impl` is a NumPy ufunc or `impl(xp, *arrays)`; `jvp` has one rule `(t, out, *primals) -> tangent` per operand, or None
-    where the derivative is zero, or is one rule for all operands together, as `Primitive` takes it; `dtype` is the result's
-    (SAME, BOOL, REAL or a function of the operands' dtype); `weak` says that Python scalars give Python scalars. `device` is
-    for a ufunc whose namesake in CuPy differs, see device_elements.py.
+    `impl` is a NumPy ufunc, or `impl(xp, *arrays)`, or None if `emit` composes it of atoms; `jvp` has one rule
+    `(t, out, *primals) -> tangent` per operand, or None where the derivative is zero, or is one rule for all operands together,
+    as `Primitive` takes it; `dtype` is the result's (SAME, BOOL, REAL or a function of the operands' dtype); `weak` says that
+    Python scalars give Python scalars. `device` is for a ufunc whose namesake in CuPy differs, see device_elements.py.
     """
+    if impl is None:
+        impl = implementation(emit)  # type: ignore[arg-type]
     ufunc = impl if isinstance(impl, np.ufunc) else None
 
     def batch(size: int, args: Sequence[Any], batched: Sequence[bool], **params: Any) -> tuple[Any, bool]:

@@ -80,7 +80,7 @@ def norm(x: Any, *, axes: tuple) -> Any:
 
 rooted_p = elementwise(  # x**(1/p) of a sum of p-th powers, whose derivatives at 0 are 0, for p > 1
     "rooted",
-    lambda xp, x, *, p: x ** (1 / p),
+    None,
     [lambda t, out, x, *, p: turn(mul(1 / p, t), pow(out, p - 1))],
     emit=lambda e, x, *, p: e.pow(x, e.const(1 / p)),
     turns=True,

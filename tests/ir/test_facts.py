@@ -44,9 +44,8 @@ def runs() -> Any:
     """(equation, operands) of every primitive of one sample each spec, higher-order ones left out."""
     for op in SPECS:
         for args in op.samples():
-            traced = op.variables(args)
-            program, consts = trace_function(op.of_variables(args), [aval_of(args[i]) for i in traced], name="spec")
-            env = dict(zip(program.inputs, [*consts, *[args[i] for i in traced]]))
+            program, values = op.program(args)
+            env = dict(zip(program.inputs, values))
             for equation in program.equations:
                 operands = [env[a] if a in env else a.value for a in equation.inputs]
                 outs = results_of(equation, operands)

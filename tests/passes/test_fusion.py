@@ -12,10 +12,9 @@ from funcad.backends.interpreter import Program
 from funcad.ir.check import check_jaxpr
 from funcad.ir.jaxpr import Equation, Jaxpr, Literal, subjaxprs
 from funcad.passes.fuse import MATRIX, fuse
+from funcad.primitives.atoms import fold_of
 from tests.agreement import assert_agree
 from tests.programs import PROGRAMS
-
-REDUCTIONS = ("reduce_sum", "reduce_max", "reduce_min")
 
 
 def lowered(f: Any, *args: Any) -> Jaxpr:
@@ -43,11 +42,11 @@ def check_group(equation: Equation) -> None:
         if name == "broadcast_in_dim":
             assert e.inputs[0] in inner.inputs or kind == "rows"
             assert out.aval.shape in shapes
-        elif name in REDUCTIONS or name == "dot_general":
+        elif fold_of(e.primitive) or name == "dot_general":
             if kind == "elementwise":
                 assert e.params["axes"] == tuple(range(len(shape)))
                 accumulated.add(out)
-            elif name in REDUCTIONS:
+            elif fold_of(e.primitive):
                 (x,) = e.inputs
                 assert x.aval.shape in (shape, shape[:1]) and len(e.params["axes"]) == 1
                 if e.params["axes"] == (0,):

@@ -32,6 +32,10 @@ from typing import Any
 
 import numpy as np
 
+from funcad.ir.aval import aval_of
+from funcad.ir.jaxpr import Jaxpr
+from funcad.ir.trace import trace_function
+
 __all__ = ["spec", "all_specs", "OpSpec"]
 
 
@@ -85,6 +89,12 @@ class OpSpec:
         """The results, as a list."""
         out = self.fn(*args, **self.params)
         return list(out) if isinstance(out, (list, tuple)) else [out]
+
+    def program(self, args: Sequence[Any]) -> tuple[Jaxpr, list[Any]]:
+        """The call traced, and the values of the program's inputs."""
+        traced = self.variables(args)
+        jaxpr, consts = trace_function(self.of_variables(args), [aval_of(args[i]) for i in traced], name="spec")
+        return jaxpr, [*consts, *[args[i] for i in traced]]
 
     def variables(self, args: Sequence[Any]) -> list[int]:
         """Positions of the arguments that may be traced: a scalar beside shaped operands is a literal."""

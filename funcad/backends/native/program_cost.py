@@ -19,7 +19,7 @@ PER_ELEMENT = 0.25  # that is read or written; an instruction per element takes 
 PER_PRODUCT = 0.1  # one multiplication and addition of a contraction
 WHILE_TRIPS = 10  # nobody knows
 INSTRUCTIONS = {atom: 25 if atom in ELEMENTARY else 1 for atom in ATOMS}  # of arithmetic, per vector
-INSTRUCTIONS.update(dict.fromkeys(("div", "sqrt", "mod", "floor_divide", "reciprocal", "fmod"), 5))
+INSTRUCTIONS.update(dict.fromkeys(("div", "sqrt", "mod", "floor_divide", "reciprocal", "fmod", "integer_pow"), 5))
 
 
 def instructions(equation: Any) -> int:
