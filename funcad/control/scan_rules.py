@@ -27,7 +27,7 @@ from funcad.ir.interpret import eval_jaxpr
 from funcad.ir.jaxpr import Jaxpr
 from funcad.ir.primitive import Primitive, is_linear
 from funcad.ir.trace import trace_function
-from funcad.masks.masks import clean
+from funcad.masks.masks import begins_within, clean
 from funcad.primitives.arithmetic import add
 from funcad.primitives.comparison import lt
 from funcad.primitives.lanes import pick_lanes, select_lanes
@@ -95,7 +95,7 @@ def _jvp(
         options = {"length": length, "reverse": reverse, "unroll": unroll}
         return scan_p(*count, *consts, *carry, *xs, jaxpr=body, n_consts=len(consts), n_carry=len(carry), **options)
 
-    found = masked_forward(args, ts, jaxpr, n_consts, n_carry, length is None, run)
+    found = masked_forward(args, ts, jaxpr, n_consts, n_carry, run)
     if found is not None:
         return found
     body = jvp_body(jaxpr, n_consts, n_carry, tuple([t is not None for t in ts]))
@@ -204,7 +204,8 @@ def _needs(linear: tuple, wanted: tuple, *, jaxpr: Jaxpr, n_consts: int, n_carry
 def _masked(cts: Any, masks: Any, wanted: Any, *inputs: Any, jaxpr: Jaxpr, n_consts: int, n_carry: int, **options: Any) -> list:
     count, args = _counted(inputs, options["length"])
     linear = tuple([is_linear(a) for a in args])
-    if not all(linear_operands(jaxpr, linear, n_consts, n_carry)[n_consts : n_consts + n_carry]):  # masks end here
+    none = not any(masks) and not begins_within(jaxpr)
+    if none or not all(linear_operands(jaxpr, linear, n_consts, n_carry)[n_consts : n_consts + n_carry]):  # masks end here
         cts = [clean(ct, m) for ct, m in zip(cts, masks)]
         return [(ct, None) for ct in _transpose(cts, *inputs, jaxpr=jaxpr, n_consts=n_consts, n_carry=n_carry, **options)]
     options["reverse"] = not options["reverse"]

@@ -99,7 +99,7 @@ def _jvp(
         return outs[1:]
 
     counts: list[Any] = []
-    found = masked_forward(args, ts, body, n_consts, n_carry, True, run)
+    found = masked_forward(args, ts, body, n_consts, n_carry, run)
     if found is not None:
         return [*counts, *found[0]], [None, *found[1]]
     derived = jvp_body(body, n_consts, n_carry, tuple([t is not None for t in ts]))
