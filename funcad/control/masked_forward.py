@@ -11,8 +11,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple
 
-import numpy as np
-
 from funcad.control.call import present
 from funcad.control.rewire import memoised_on_body, near, split
 from funcad.ir.aval import Aval, StackAval, aval_of
@@ -21,7 +19,7 @@ from funcad.ir.trace import trace_function
 from funcad.masks.masked_rules import Masked, cleaned
 from funcad.masks.masks import CALM, EVERY, constant, mask_of
 from funcad.primitives.loop import Loop
-from funcad.primitives.stack import zero_value
+from funcad.primitives.stack import bools_aval, zero_value
 from funcad.transforms.jvp import jvp_eval
 
 __all__ = ["joined_tangents", "kinds_of_tangents", "masked_branch", "masked_forward", "parts_of"]
@@ -43,8 +41,14 @@ def parts_of(kinds: Sequence[Any], tangents: Sequence[Any], avals: Sequence[Any]
         else:
             values.append(t.value if k and type(t) is Masked else cleaned(t))
         if k:
-            bools.append(t.mask.bools.get(aval.shape) if type(t) is Masked else constant(t is not None, aval.shape))
+            bools.append(_bools_of(t, aval))
     return values, bools
+
+
+def _bools_of(t: Any, aval: Any) -> Any:
+    if type(t) is Masked:
+        return t.mask.bools.get(aval.shape)
+    return zero_value(bools_aval(aval)) if t is None else constant(True, aval.shape)
 
 
 def joined_tangents(kinds: Sequence[Any], values: Iterator[Any]) -> list[Any]:
@@ -56,7 +60,7 @@ def joined_tangents(kinds: Sequence[Any], values: Iterator[Any]) -> list[Any]:
 def _avals_of(kinds: Sequence[Any], avals: Sequence[Any]) -> list[Any]:
     """Those of `parts_of`."""
     values = [Aval(a.shape, a.dtype) if type(a) is not StackAval else a for a, k in zip(avals, kinds) if k is not None]
-    return [*values, *[Aval(a.shape, np.dtype(bool)) for a, k in zip(avals, kinds) if k]]
+    return [*values, *[bools_aval(a) for a, k in zip(avals, kinds) if k]]
 
 
 class _Body(NamedTuple):
@@ -69,7 +73,7 @@ class _Body(NamedTuple):
 
 
 @memoised_on_body
-def _body(loop: Loop, given: tuple, over_stacks: bool) -> list[_Body]:
+def _body(loop: Loop, given: tuple) -> list[_Body]:
     """The body, if masks take part."""
     jaxpr, n_consts, n_carry = loop.body, loop.n_consts, loop.n_carry
     kinds = list(given)
@@ -99,7 +103,7 @@ def _body(loop: Loop, given: tuple, over_stacks: bool) -> list[_Body]:
                     again.append(True)
             if again:
                 return []
-            ys = tuple([k and 0 for k in found[n_carry:]]) if over_stacks else found[n_carry:]
+            ys = found[n_carry:]
             results: list[Any] = []
             parts = [split(x, n_carry) for x in (outs, touts, (*groups[1], *ys), jaxpr.out_avals)]
             for os, ts, ks, of in zip(*parts):
@@ -124,22 +128,17 @@ def _calm(jaxpr: Jaxpr) -> bool:
 def masked_forward(
     loop: Loop, args: Sequence[Any], tangents: Sequence[Any], run: Callable[..., list[Any]]
 ) -> tuple[list[Any], list[Any]] | None:
-    """`(outs, tangents)` of a loop, if masks take part; `run(body, consts, carry, xs)` runs the derived loop.
-
-    What goes in and out of a loop of unknown length beside the carry lies on stacks, which have no masks.
-    """
-    jaxpr, n_consts, n_carry, over_stacks = loop.body, loop.n_consts, loop.n_carry, loop.length is None
-    if over_stacks:
-        tangents = [*tangents[: n_consts + n_carry], *map(cleaned, tangents[n_consts + n_carry :])]
+    """`(outs, tangents)` of a loop, if masks take part; `run(body, consts, carry, xs)` runs the derived loop."""
+    n_consts, n_carry = loop.n_consts, loop.n_carry
     given = kinds_of_tangents(tangents)
-    if EVERY not in given and _calm(jaxpr):
+    if EVERY not in given and _calm(loop.body):
         return None
-    bodies = _body(loop, given, over_stacks)
+    bodies = _body(loop, given)
     if not bodies:
         return None
     (body,) = bodies
     operands = []
-    avals = [*jaxpr.in_avals[: n_consts + n_carry], *map(aval_of, args[n_consts + n_carry :])]
+    avals = [*loop.body.in_avals[: n_consts + n_carry], *map(aval_of, args[n_consts + n_carry :])]
     for values, ts, ks, of in zip(*[loop.split(x) for x in (args, tangents, body.kinds, avals)]):
         new, bools = parts_of(ks, ts, of)
         operands.append([*values, *near([*new, *bools], args)])

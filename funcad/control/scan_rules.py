@@ -27,7 +27,7 @@ from funcad.ir.interpret import eval_jaxpr
 from funcad.ir.jaxpr import Jaxpr
 from funcad.ir.primitive import Primitive, is_linear
 from funcad.ir.trace import trace_function
-from funcad.masks.masks import clean
+from funcad.masks.masks import begins_within, clean
 from funcad.primitives.arithmetic import add
 from funcad.primitives.comparison import lt
 from funcad.primitives.lanes import pick_lanes, select_lanes
@@ -145,7 +145,8 @@ def _needs(linear: tuple, wanted: tuple, *, loop: Loop) -> tuple:
 def _masked(cts: Any, masks: Any, wanted: Any, *inputs: Any, loop: Loop) -> list:
     count, args = loop.counted(inputs)
     linear = tuple([is_linear(a) for a in args])
-    if not all(loop.carried(linear_operands(loop, linear))):  # masks end here
+    none = not any(masks) and not begins_within(loop.body)
+    if none or not all(loop.carried(linear_operands(loop, linear))):  # masks end here
         cts = [clean(ct, m) for ct, m in zip(cts, masks)]
         return [(ct, None) for ct in _transpose(cts, *inputs, loop=loop)]
     back = loop._replace(reverse=not loop.reverse)

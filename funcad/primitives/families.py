@@ -17,8 +17,8 @@ from funcad.host.real_types import is_a
 from funcad.ir.aval import Aval, LiteralAval, shape_of
 from funcad.ir.primitive import Primitive
 from funcad.ir.tracer import Tracer
-from funcad.primitives.squares import moved_square
 from funcad.primitives.array_formulas import implementation
+from funcad.primitives.squares import moved_square
 
 __all__ = ["elementwise", "structural", "SAME", "BOOL", "REAL", "sum_tangents", "avals_text", "align_batched", "native_order"]
 

@@ -21,7 +21,7 @@ from funcad.ir.aval import Aval, aval_of, is_inexact
 from funcad.ir.interpret import Environment
 from funcad.ir.jaxpr import Jaxpr, Literal, reads_numbers
 from funcad.ir.trace import bind, home_of, trace_function
-from funcad.masks.masked_rules import apart_of, cleaned, joined, masked_rule, rule_of, whole_mask_of, with_mask
+from funcad.masks.masked_rules import apart_of, cleaned, joined, masked_rule, rule_of, whole_mask_of, with_whole
 
 __all__ = ["jvp_step", "no_rule", "jvp_eval", "jvp_jaxpr", "masked_jvp"]
 
@@ -48,7 +48,7 @@ def jvp_step(
             return rule(primals, tangents, **params)
         whole = whole_mask_of(tangents)
         outs, touts = rule(primals, [cleaned(t) for t in tangents], **params)
-        return outs, [with_mask(t, whole) for t in touts]
+        return outs, [with_whole(t, whole) for t in touts]
     out = bind(primitive, *primals, **params)
     if primitive.jvp is None:
         outs = out if primitive.multiple else [out]

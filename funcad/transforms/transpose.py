@@ -43,7 +43,7 @@ from funcad.masks.masks import (
     needed,
     transposed,
 )
-from funcad.primitives.stack import add_values, zero_value
+from funcad.primitives.stack import add_values, bools_aval, zero_value
 
 __all__ = ["transpose_eval", "transpose_jaxpr", "known_jaxpr", "linear_outputs"]
 __all__ += ["masked_transpose", "masked_transpose_jaxpr", "needs_of"]
@@ -322,7 +322,7 @@ def masked_transpose_jaxpr(
         avals = [v.aval for v, lin in zip(jaxpr.inputs, linear) if not lin]
         n_known = len(avals)
         avals += [o.aval for o, k in zip(jaxpr.outputs, kinds) if k is not None]
-        avals += [Aval(o.aval.shape if k == EVERY else (), np.dtype(bool)) for o, k in zip(jaxpr.outputs, kinds) if k]
+        avals += [bools_aval(o.aval) if k == EVERY else Aval((), np.dtype(bool)) for o, k in zip(jaxpr.outputs, kinds) if k]
 
         def program(*args: Any) -> list[Any]:
             known, rest = iter(args[:n_known]), iter(args[n_known:])
@@ -342,8 +342,8 @@ def masked_transpose_jaxpr(
 
 
 def _in_full(ct: Any, mask: Mask | None, wanted: int, aval: Any) -> tuple[Any, Mask | None]:
-    """A cotangent with bools of its shape, if they are wanted."""
-    if not wanted or type(aval) is StackAval:
+    """A cotangent with bools of its shape, if they are wanted; how many a stack without a mask has is not known."""
+    if not wanted or type(aval) is StackAval and mask is None:
         return clean(ct, mask), None
     bools = constant(ct is not None, aval.shape) if mask is None else mask.bools.get(aval.shape)
     return zero_value(Aval(aval.shape, aval.dtype)) if ct is None else ct, mask_of(bools, False)

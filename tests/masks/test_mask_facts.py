@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from funcad import jacfwd
-from funcad.ir.aval import aval_of
+from funcad.ir.aval import Stack, aval_of
 from funcad.ir.jaxpr import Literal
 from funcad.ir.trace import bind, trace_function
 from funcad.masks.masked_rules import BEGINS, _traced_rule
@@ -33,6 +33,17 @@ def equations_of(op: OpSpec, args: tuple) -> list[tuple[Any, list[Any], dict[str
     return found
 
 
+def differences(f, x):
+    """The derivative by a stack: what is done with stacks is affine."""
+    start, zero = np.array(x), np.asarray(f(x))
+    columns = []
+    for i in range(start.size):
+        moved = start.copy()
+        moved.flat[i] += 1.0
+        columns.append(np.asarray(f(Stack(list(moved), x.aval))) - zero)
+    return np.stack(columns, -1)
+
+
 def looked_at(op: OpSpec) -> set[str]:
     """The reaches of the operations of a spec, checked."""
     checked: set[str] = set()
@@ -42,7 +53,8 @@ def looked_at(op: OpSpec) -> set[str]:
             if primitive not in op.primitives or reach is None or primitive.jvp is None:
                 continue
             for i, x in enumerate(operands):
-                if not isinstance(x, np.ndarray) or x.dtype.kind != "f" or x.size == 0 or i in op.nondiff:
+                numbers = np.array(x) if isinstance(x, Stack) else x
+                if not isinstance(numbers, np.ndarray) or numbers.dtype.kind != "f" or numbers.size == 0 or i in op.nondiff:
                     continue
 
                 def f(x, i=i, operands=operands, primitive=primitive, params=params):
@@ -52,10 +64,11 @@ def looked_at(op: OpSpec) -> set[str]:
                     out = np.asarray(f(x))
                     if out.dtype.kind != "f" or out.size == 0:
                         continue
-                    rows = np.asarray(jacfwd(f)(x)).reshape(out.size, x.size)
+                    rows = differences(f, x) if isinstance(x, Stack) else np.asarray(jacfwd(f)(x))
+                    rows = rows.reshape(out.size, numbers.size)
                 led = rows != 0
                 if reach in ("pointwise", "choice"):
-                    assert out.shape == x.shape and not led[~np.eye(x.size, dtype=bool)].any()
+                    assert out.shape == numbers.shape and not led[~np.eye(numbers.size, dtype=bool)].any()
                 elif reach == "moves":
                     assert set(np.unique(rows)) <= {0.0, 1.0} and led.sum(0).max() <= 1 and led.sum(1).max() <= 1
                 elif reach == "sums":

@@ -110,7 +110,7 @@ def test_second_derivatives(f):
     expected = hessian(f)(X)
     assert np.isfinite(expected).all()
     for around in (lambda f: f, jit):
-        hessians = (jacfwd(grad(f)), jacrev(jacfwd(f)), jacfwd(jacfwd(f)))
+        hessians = (jacfwd(grad(f)), jacrev(grad(f)), jacrev(jacfwd(f)), jacfwd(jacfwd(f)))
         for second in (*hessians, grad(directional(f)), lambda x: jvp(grad(f), (x,), (DIRECTION,))[1]):
             found = around(second)(X)
             np.testing.assert_allclose(found, expected if found.ndim == 2 else expected @ DIRECTION, rtol=1e-10, atol=1e-12)

@@ -14,8 +14,8 @@ from funcad.primitives import array_formulas
 from funcad.primitives.array_formulas import MANY, implementation
 from funcad.primitives.atoms import ATOMS, ELEMENTARY, formula
 from funcad.primitives.families import elementwise
+from tests.ir.test_facts import PRIMITIVES
 from tests.specs import all_specs
-from tests.test_facts import PRIMITIVES
 
 COMPOSITES = [p for p in PRIMITIVES if getattr(p.impl, "formula", None) is not None]
 SPECIAL = [0.0, -0.0, 0.3, 1.0, -1.0, -2.5, 40.0, -800.0, 1e4, 5e-8, np.inf, -np.inf, np.nan]
