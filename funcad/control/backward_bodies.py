@@ -1,7 +1,7 @@
 """Bodies of loops run backwards: pure derivations, program to program, for scan's and while_loop's transposes.
 
 `backward_body` is the transposed body of a loop whose carry is linear: cotangents of linear consts become a carry that sums
-them, cotangents of linear xs become ys. `mixed_body` takes a body apart whose carry is partly known (a counter, a primal).
+them, cotangents of linear xs become ys. `split_body` splits a body whose carry is partly known (a counter, a primal).
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ from funcad.ir.jaxpr import Jaxpr, Var
 from funcad.ir.prune import used_inputs
 from funcad.ir.trace import trace_function
 from funcad.primitives.stack import add_values, zero_value
-from funcad.transforms.linearize import apart_jaxpr
-from funcad.transforms.transpose import linear_outputs, transpose_jaxpr
+from funcad.transforms.partial import split_jaxpr, unknown_outputs
+from funcad.transforms.transpose import transpose_jaxpr
 
-__all__ = ["BackwardBody", "backward_body", "MixedBody", "mixed_body", "linear_loop", "linear_operands"]
+__all__ = ["BackwardBody", "backward_body", "SplitBody", "split_body", "linear_loop", "linear_operands"]
 
 
 class BackwardBody(NamedTuple):
@@ -72,11 +72,11 @@ def backward_body(
 
 def linear_operands(jaxpr: Jaxpr, linear: tuple[bool, ...], n_consts: int, n_carry: int) -> tuple[bool, ...]:
     """`linear`, and what of the carry becomes linear in the course of the loop."""
-    return grow(linear, n_consts, n_carry, lambda f: linear_outputs(jaxpr, f))
+    return grow(linear, n_consts, n_carry, lambda f: unknown_outputs(jaxpr, f))
 
 
-class MixedBody(NamedTuple):
-    """A body taken apart: `known` computes what depends on no linear input, `linear` the rest.
+class SplitBody(NamedTuple):
+    """A body split in two: `known` computes what depends on no linear input, `linear` the rest.
 
     `known`: (captured, consts | known carry | xs) -> (known carry | known ys if wanted, residuals), with the linear inputs left
     out; `linear`: (shared, consts | linear carry | xs, residuals) -> (linear carry | linear ys).
@@ -94,14 +94,14 @@ class MixedBody(NamedTuple):
         return [next(found) if f else next(values) for f in (*carry_flags, *self.ys)]
 
 
-def mixed_body(
+def split_body(
     jaxpr: Jaxpr, n_consts: int, n_carry: int, flags: tuple[bool, ...], known_ys: bool = False
-) -> MixedBody:
-    key = ("mixed_body", n_consts, n_carry, flags, known_ys)
-    return memoised(jaxpr, key, lambda: _make_mixed_body(jaxpr, n_consts, n_carry, flags, known_ys))
+) -> SplitBody:
+    key = ("split_body", n_consts, n_carry, flags, known_ys)
+    return memoised(jaxpr, key, lambda: _make_split_body(jaxpr, n_consts, n_carry, flags, known_ys))
 
 
-def linear_loop(body: MixedBody, n_consts: int, n_carry: int) -> tuple[Jaxpr, list[bool]]:
+def linear_loop(body: SplitBody, n_consts: int, n_carry: int) -> tuple[Jaxpr, list[bool]]:
     """The linear program without the consts and xs that it does not read, which a loop would keep; which inputs are left."""
 
     def make() -> tuple[Jaxpr, list[bool]]:
@@ -111,12 +111,12 @@ def linear_loop(body: MixedBody, n_consts: int, n_carry: int) -> tuple[Jaxpr, li
     return memoised(body.linear, ("linear_loop", n_consts, n_carry), make)
 
 
-def _make_mixed_body(
+def _make_split_body(
     jaxpr: Jaxpr, n_consts: int, n_carry: int, flags: tuple[bool, ...], known_ys: bool
-) -> MixedBody:
+) -> SplitBody:
     carry_flags = flags[n_consts : n_consts + n_carry]
-    ys = linear_outputs(jaxpr, flags)[n_carry:]
-    halves = apart_jaxpr(jaxpr, flags, (*carry_flags, *ys))
+    ys = unknown_outputs(jaxpr, flags)[n_carry:]
+    halves = split_jaxpr(jaxpr, flags, (*carry_flags, *ys))
     forward = halves.forward
     known_inputs = forward.inputs[len(halves.consts) :]
     places = [i for i, f in enumerate(flags) if not f]
@@ -136,7 +136,7 @@ def _make_mixed_body(
             stacked.append((v, forward.outputs[source + (halves.n_outputs if kind == "new" else 0)]))
     consts, carry, xs = split(inputs, n_consts, n_carry)
     kept = forward.outputs[: halves.n_outputs if known_ys else carry_flags.count(False)]
-    return MixedBody(
+    return SplitBody(
         halves.consts,
         rewire(forward, forward.inputs, [*kept, *[atom for _, atom in stacked]]),
         [value for _, value in shared],

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from funcad.backends.engines import loop_program
-from funcad.control.backward_bodies import MixedBody, backward_body, linear_loop, linear_operands, mixed_body
+from funcad.control.backward_bodies import SplitBody, backward_body, linear_loop, linear_operands, split_body
 from funcad.control.body import jvp_body, linear_body
 from funcad.control.call import present, spread
 from funcad.control.masked_forward import masked_forward
@@ -35,7 +35,7 @@ from funcad.primitives.reduction import reduce_max
 from funcad.primitives.shape import broadcast_leading, transpose
 from funcad.primitives.stack import lead
 from funcad.transforms.batch import batch_jaxpr
-from funcad.transforms.transpose import known_jaxpr, linear_outputs
+from funcad.transforms.partial import partial_jaxpr, unknown_outputs
 
 __all__ = ["scan_p"]
 
@@ -216,16 +216,16 @@ def _masked(cts: Any, masks: Any, wanted: Any, *inputs: Any, jaxpr: Jaxpr, n_con
     return [*[(None, None)] * len(count), *[p if is_lin else (None, None) for p, is_lin in zip(pairs, linear)]]
 
 
-def _known(
+def _partial_eval(
     linear: tuple[bool, ...], *, jaxpr: Jaxpr, n_consts: int, n_carry: int, length: int | None, reverse: bool, unroll: int
 ) -> tuple:
     """What the loop computes without its linear operands: counters, and ys made of them."""
     flags = linear_operands(jaxpr, tuple(_counted(linear, length)[1]), n_consts, n_carry)
-    out_linear = (*flags[n_consts : n_consts + n_carry], *linear_outputs(jaxpr, flags)[n_carry:])
+    out_linear = (*flags[n_consts : n_consts + n_carry], *unknown_outputs(jaxpr, flags)[n_carry:])
 
     def run(args: Sequence[Any]) -> list[Any]:
         count, args = _counted(args, length)
-        derived, captured, _ = known_jaxpr(jaxpr, flags, out_linear)
+        derived, captured, _ = partial_jaxpr(jaxpr, flags, out_linear)
         options = {"length": length, "reverse": reverse, "unroll": unroll}
         outs = _run_known(count, args, flags, derived, captured, n_consts, n_carry, options)
         return spread(outs, [not f for f in out_linear])
@@ -233,7 +233,7 @@ def _known(
     return out_linear, run
 
 
-def _apart(
+def _split(
     linear: tuple[bool, ...],
     args: Sequence[Any],
     *,
@@ -247,16 +247,16 @@ def _apart(
     count, args = _counted(args, length)
     flags = linear_operands(jaxpr, tuple(_counted(linear, length)[1]), n_consts, n_carry)
     options: dict[str, Any] = {"length": length, "reverse": reverse, "unroll": unroll}
-    body = mixed_body(jaxpr, n_consts, n_carry, flags, True)
+    body = split_body(jaxpr, n_consts, n_carry, flags, True)
     outs = _run_known(count, args, flags, body.known, body.captured, n_consts, n_carry, options)
-    return run_apart(count, args, flags, body, outs, n_consts, n_carry, options)
+    return run_rest(count, args, flags, body, outs, n_consts, n_carry, options)
 
 
-def run_apart(
+def run_rest(
     count: list[Any],
     args: Sequence[Any],
     flags: tuple[bool, ...],
-    body: MixedBody,
+    body: SplitBody,
     outs: Sequence[Any],
     n_consts: int,
     n_carry: int,
@@ -329,7 +329,7 @@ def _transpose_mixed(
     options: dict[str, Any],
 ) -> list[Any]:
     """Some of the carry is known (a counter, a primal): run that part first, keep what the linear part reads."""
-    body = mixed_body(jaxpr, n_consts, n_carry, flags)
+    body = split_body(jaxpr, n_consts, n_carry, flags)
     outs = _run_known(count, args, flags, body.known, body.captured, n_consts, n_carry, options)
     residuals = outs[flags[n_consts : n_consts + n_carry].count(False) :]
     return transpose_with_residuals(cts, count, args, flags, body, residuals, n_consts, n_carry, options)
@@ -359,7 +359,7 @@ def transpose_with_residuals(
     count: list[Any],
     args: Sequence[Any],
     flags: tuple[bool, ...],
-    body: MixedBody,
+    body: SplitBody,
     residuals: Sequence[Any],
     n_consts: int,
     n_carry: int,
@@ -486,8 +486,8 @@ scan_p = Primitive(
     _abstract,
     primal_and_jvp=_jvp,
     linearize=_linearize,
-    known=_known,
-    apart=_apart,
+    partial_eval=_partial_eval,
+    split=_split,
     transpose=_transpose,
     needs=_needs,
     masked=_masked,

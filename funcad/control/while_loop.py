@@ -17,12 +17,12 @@ import numpy as np
 
 from funcad.api.border import api, export, name_of
 from funcad.backends.engines import loop_program, program_of
-from funcad.control.backward_bodies import linear_operands, mixed_body
+from funcad.control.backward_bodies import linear_operands, split_body
 from funcad.control.body import check_structure, jvp_body, linear_body, prepare, strengthened, trace_carry
 from funcad.control.call import present, spread
 from funcad.control.masked_forward import masked_forward
 from funcad.control.rewire import coerce, grow, interned, memoised, near, plain, rewire, split, stacked
-from funcad.control.scan_rules import batched_body, filled_tangents, run_apart, run_linear, scan_p, transpose_with_residuals
+from funcad.control.scan_rules import batched_body, filled_tangents, run_linear, run_rest, scan_p, transpose_with_residuals
 from funcad.control.scan_run import own_entry, roots_of
 from funcad.errors import MissingRuleError
 from funcad.host.state import state
@@ -37,7 +37,7 @@ from funcad.primitives.conversion import convert
 from funcad.primitives.lanes import any_lane, pick_lanes, select_lanes
 from funcad.primitives.stack import lead
 from funcad.transforms.batch import batch_jaxpr
-from funcad.transforms.transpose import known_jaxpr, linear_outputs
+from funcad.transforms.partial import partial_jaxpr, unknown_outputs
 
 __all__ = ["while_loop", "while_p"]
 
@@ -151,7 +151,7 @@ def _transpose(
             "the condition of a while_loop reads a value in which the loop should be linear, so the loop has no transpose.\n"
             "Differentiate the loop (grad, vjp) instead of transposing it."
         )
-    mixed = mixed_body(body, n_consts, n_carry, flags)
+    mixed = split_body(body, n_consts, n_carry, flags)
     outs = _run_known(inputs, flags, cond, mixed.known, mixed.captured, n_cond, n_consts)
     residuals = outs[1 + flags[n_consts:].count(False) :]
     found = transpose_with_residuals(cts[1:], outs[:1], args, flags, mixed, residuals, n_consts, n_carry, _OVER_STACKS)
@@ -168,7 +168,7 @@ def _linear_parts(
     """Which consts and carries are linear in the course of the loop, and whether its condition reads such a value."""
     cond_flags, body_flags = split(linear, n_cond)
     flags = linear_operands(body, tuple(body_flags), n_consts, len(body_flags) - n_consts)
-    return flags, linear_outputs(cond, (*cond_flags, *flags[n_consts:]))[0]
+    return flags, unknown_outputs(cond, (*cond_flags, *flags[n_consts:]))[0]
 
 
 def _run_known(
@@ -196,29 +196,29 @@ def _run_known(
     )  # fmt: skip
 
 
-def _known(linear: tuple[bool, ...], *, cond: Jaxpr, body: Jaxpr, n_cond: int, n_consts: int) -> tuple:
+def _partial_eval(linear: tuple[bool, ...], *, cond: Jaxpr, body: Jaxpr, n_cond: int, n_consts: int) -> tuple:
     flags, reads = _linear_parts(linear, cond, body, n_cond, n_consts)
     if reads:
         return (True,) * (1 + len(body.outputs)), None
     n_carry = len(flags) - n_consts
-    out_linear = (*flags[n_consts:], *linear_outputs(body, flags)[n_carry:])
+    out_linear = (*flags[n_consts:], *unknown_outputs(body, flags)[n_carry:])
 
     def run(args: Sequence[Any]) -> list[Any]:
-        derived, captured, _ = known_jaxpr(body, flags, out_linear)
+        derived, captured, _ = partial_jaxpr(body, flags, out_linear)
         count, *outs = _run_known(args, flags, cond, derived, captured, n_cond, n_consts)
         return [count, *spread(outs, [not f for f in out_linear])]
 
     return (False, *out_linear), run
 
 
-def _apart(
+def _split(
     linear: tuple[bool, ...], args: Sequence[Any], *, cond: Jaxpr, body: Jaxpr, n_cond: int, n_consts: int
 ) -> list[Any]:
     flags, _ = _linear_parts(linear, cond, body, n_cond, n_consts)
     n_carry = len(flags) - n_consts
-    mixed = mixed_body(body, n_consts, n_carry, flags, True)
+    mixed = split_body(body, n_consts, n_carry, flags, True)
     count, *outs = _run_known(args, flags, cond, mixed.known, mixed.captured, n_cond, n_consts)
-    return [count, *run_apart([count], args[n_cond:], flags, mixed, outs, n_consts, n_carry, _OVER_STACKS)]
+    return [count, *run_rest([count], args[n_cond:], flags, mixed, outs, n_consts, n_carry, _OVER_STACKS)]
 
 
 # ---------------------------------------------------------------- batching
@@ -359,8 +359,8 @@ while_p = Primitive(
     primal_and_jvp=_jvp,
     takes_masks=True,
     linearize=_linearize,
-    known=_known,
-    apart=_apart,
+    partial_eval=_partial_eval,
+    split=_split,
     transpose=_transpose,
     batch=_batch,
     multiple=True,

@@ -29,7 +29,7 @@ from funcad.ir.jaxpr import Equation, Literal, Var, split, subjaxprs
 from funcad.ir.tracer import Tracer, tangent_of
 from funcad.passes.subprograms import kind_of
 from funcad.primitives.arithmetic import add_p
-from funcad.transforms.linearize import TangentTrace
+from funcad.transforms.partial import TangentTrace
 from funcad.unjitted.following import FollowingTrace, _Protector
 from funcad.unjitted.structural import pull
 

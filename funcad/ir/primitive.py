@@ -18,10 +18,11 @@ others have one value):
 
 Higher-order primitives (jit's call, scan, cond ...) have instead of `jvp` a `primal_and_jvp(primals, tangents, **params)`, and
 a `linearize` of the same signature, which runs the program once, keeps residuals and returns tangents computed by a linear
-program. `known(linear, **params) -> (out_linear, run)` says which outputs a program computes without its linear inputs, and
-`run(inputs)` computes them (None for the others). `apart(linear, args, **params)` runs such a program in two: first what needs
-no linear input, which leaves residuals, then the rest on them; a primitive with `known` alone runs all of it again.
-`masked` is `transpose` with masks in and out, `needs` says which of them it can use, `push` runs a linear program forwards.
+program. `partial_eval(unknown, **params) -> (out_unknown, run)` says which outputs need an unknown (a linear) input, and
+`run(inputs)` computes the others (None in the place of those). `split(unknown, args, **params)` runs such a program in two:
+first what needs nothing unknown, which leaves residuals, then the rest on them; a primitive with `partial_eval` alone runs all
+of it again. Both serve transforms/partial.py. `masked` is `transpose` with masks in and out, `needs` says which of them it can
+use, `push` runs a linear program forwards.
 
 A missing rule raises `MissingRuleError` naming the primitive; a zero tangent is never made up.
 
@@ -68,7 +69,7 @@ class Primitive:
 
     __slots__ = (
         *("name", "impl", "abstract_eval", "jvp", "transpose", "batch", "emit"),  # the rules that most have
-        *("primal_and_jvp", "linearize", "known", "apart"),  # of operations that call programs
+        *("primal_and_jvp", "linearize", "partial_eval", "split"),  # of operations that call programs
         *("reach", "needs", "masked", "push", "takes_masks", "levels", "calm", "square", "turns"),  # structural zeros, squares
         *("multiple", "effect", "barrier", "structural", "silent", "passive", "collective", "moves", "layout"),
         *("ufunc", "inplace", "ready", "commutes", "reduction", "may_share", "free", "label"),  # of the computation itself
@@ -86,8 +87,8 @@ class Primitive:
         emit: Callable[..., Any] | None = None,
         primal_and_jvp: Callable[..., Any] | None = None,
         linearize: Callable[..., Any] | None = None,
-        known: Callable[..., Any] | None = None,
-        apart: Callable[..., Any] | None = None,
+        partial_eval: Callable[..., Any] | None = None,
+        split: Callable[..., Any] | None = None,
         multiple: bool = False,
         effect: bool = False,
         barrier: bool = False,
@@ -123,8 +124,8 @@ class Primitive:
         self.emit = emit
         self.primal_and_jvp = primal_and_jvp
         self.linearize = linearize
-        self.known = known
-        self.apart = apart
+        self.partial_eval = partial_eval
+        self.split = split
         self.multiple = multiple
         self.effect = effect  # never removed, duplicated or reordered
         self.barrier = barrier  # CSE and inlining stop here (checkpoint)

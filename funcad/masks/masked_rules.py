@@ -135,7 +135,7 @@ class _MaskTrace(Trace):
             return [self.traced(o) if lin else o for o, lin in outs]
         whole = whole_of([m for m, lin in zip(masks, linear) if lin])
         outs = bind(primitive, *[_clean(v, m) for v, m in zip(values, masks)], **params)
-        flags = [True] * len(outs) if primitive.known is None else primitive.known(tuple(linear), **params)[0]
+        flags = [True] * len(outs) if primitive.partial_eval is None else primitive.partial_eval(tuple(linear), **params)[0]
         return [Tracer(self, None, o, whole) if lin else o for o, lin in zip(outs, flags)]
 
     def traced(self, t: Any) -> Tracer:

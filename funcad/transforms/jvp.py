@@ -2,10 +2,10 @@
 
 Idea: `jvp_step` computes the primal once and asks the primitive's rule for the tangent of that result. The same step serves
 three drivers: `jvp_eval` loops over a jaxpr, the following trace (following.py) calls it as operations are recorded, and
-linearization calls it with tangents that are tracers, so that tangent work is recorded and primal work is not: no partial
-evaluator is needed. Invariants: `None` is a zero tangent, everywhere inside; the value of an integer or bool never has
-another; tangent work never warns. Complex numbers: tangents of complex values are complex and rules are complex-linear
-wherever the operation is holomorphic; real, imag, conj and abs are real-linear.
+linearization calls it with tangents that are tracers, so that tangent work is recorded and primal work is not: partial
+evaluation (partial.py) is left with what one equation mixes. Invariants: `None` is a zero tangent, everywhere inside; the value
+of an integer or bool never has another; tangent work never warns. Complex numbers: tangents of complex values are complex and
+rules are complex-linear wherever the operation is holomorphic; real, imag, conj and abs are real-linear.
 """
 
 from __future__ import annotations

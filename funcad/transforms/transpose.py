@@ -1,8 +1,8 @@
 """Reverse mode's second half: run a linear program backwards.
 
 Idea: reverse mode is derived. jvp gives a linear program; here every linear equation, last first, hands the cotangent of its
-output to its primitive's `transpose`. Equations without a linear input are run forwards first (they occur inside bodies of
-checkpoint and of custom rules). A missing transpose raises, naming the primitive.
+output to its primitive's `transpose`. Equations without a linear input are run forwards first, by `partial_eval` (they occur
+inside bodies of checkpoint and of custom rules). A missing transpose raises, naming the primitive.
 
 Invariants: a residual is dropped as soon as the last equation that reads it (the first in program order) has been transposed;
 cotangents are added in place only into a buffer that the accumulator itself allocated, never into one that a rule returned
@@ -25,9 +25,9 @@ from funcad.host.user_warnings import hush, unhush
 from funcad.host.where import note_source
 from funcad.ir.aval import Aval, StackAval, shape_of
 from funcad.ir.jaxpr import Jaxpr, Literal, Var
-from funcad.ir.primitive import is_linear, not_linear
+from funcad.ir.primitive import is_linear
 from funcad.ir.prune import prune
-from funcad.ir.trace import bind, trace_function
+from funcad.ir.trace import trace_function
 from funcad.masks.masks import (
     CALM,
     EVERY,
@@ -44,8 +44,9 @@ from funcad.masks.masks import (
     transposed,
 )
 from funcad.primitives.stack import add_values, zero_value
+from funcad.transforms.partial import partial_eval
 
-__all__ = ["transpose_eval", "transpose_jaxpr", "known_jaxpr", "linear_outputs"]
+__all__ = ["transpose_eval", "transpose_jaxpr"]
 __all__ += ["masked_transpose", "masked_transpose_jaxpr", "needs_of"]
 
 
@@ -129,7 +130,7 @@ def _transpose(
     if all_linear:
         backward: Sequence[Any] = jaxpr.equations
     else:
-        backward = _run_known(jaxpr, known, set(inputs))
+        backward = partial_eval(jaxpr, known, set(inputs))
     cts = _Cotangents()
     deaths: Iterable[Any] = reversed(_first_uses(backward, known)) if known else itertools.repeat(())
     saved = state.source
@@ -177,86 +178,6 @@ def _transpose(
     finally:
         state.source = saved
         unhush(token)
-
-
-def _run_known(jaxpr: Jaxpr, known: dict[Var, Any], linear_vars: set) -> list[Any]:
-    """Run the equations that have no linear input, and such parts of programs; return the other equations."""
-    backward = []
-    saved = state.source
-    for equation in jaxpr.equations:
-        primitive = equation.primitive
-        is_linear = [type(a) is Var and a in linear_vars for a in equation.inputs]
-        state.source = equation.source or saved
-        try:
-            args = [None if lin else a.value if type(a) is Literal else known[a] for a, lin in zip(equation.inputs, is_linear)]
-            if any(is_linear):
-                backward.append(equation)
-                if primitive.known is None:
-                    linear_vars.update(equation.outputs)
-                    if not primitive.multiple and _is_integer(equation.outputs[0].aval):
-                        raise not_linear(primitive.name)  # a comparison, an index: no linear function asks for them
-                    continue
-                out_linear, run = primitive.known(tuple(is_linear), **equation.params)
-                linear_vars.update([v for v, lin in zip(equation.outputs, out_linear) if lin])
-                if not all(out_linear):
-                    known.update([(v, x) for v, x, lin in zip(equation.outputs, run(args), out_linear) if not lin])
-                continue
-            out = bind(primitive, *args, **equation.params)
-        except Exception as error:
-            note_source(error, state.source)
-            raise
-        finally:
-            state.source = saved
-        known.update(zip(equation.outputs, out if primitive.multiple else [out]))
-    return backward
-
-
-def _is_integer(aval: Any) -> bool:
-    return type(aval) is not StackAval and aval.dtype.kind in "biu"
-
-
-def linear_outputs(jaxpr: Jaxpr, linear: tuple[bool, ...]) -> tuple[bool, ...]:
-    """Which outputs depend on the linear inputs, also through the programs that the equations call."""
-    found = jaxpr.memo.get(("linear_outputs", linear))
-    if found is None:
-        reached = {v for v, lin in zip(jaxpr.inputs, linear) if lin}
-        for equation in jaxpr.equations:
-            mask = tuple([type(a) is Var and a in reached for a in equation.inputs])
-            if not any(mask):
-                continue
-            known = equation.primitive.known
-            out_linear = [True] * len(equation.outputs) if known is None else known(mask, **equation.params)[0]
-            reached.update([v for v, lin in zip(equation.outputs, out_linear) if lin])
-        flags = tuple([type(o) is Var and o in reached for o in jaxpr.outputs])
-        found = jaxpr.memo.setdefault(("linear_outputs", linear), flags)
-    return found
-
-
-def known_jaxpr(
-    jaxpr: Jaxpr, linear: tuple[bool, ...], without: tuple[bool, ...] | None = None
-) -> tuple[Jaxpr, list[Any], list[bool]]:
-    """`(program, consts, out_linear)`: (consts, known inputs) -> the outputs that do not depend on the linear inputs.
-
-    `without` flags outputs that are left out even if they do not.
-    """
-    found = jaxpr.memo.get(("known", linear, without))
-    if found is None:
-        out_linear: list[bool] = []
-
-        def program(*values: Any) -> list[Any]:
-            given = iter(values)
-            known = {v: next(given) for v, lin in zip(jaxpr.inputs, linear) if not lin}
-            linear_vars = {v for v, lin in zip(jaxpr.inputs, linear) if lin}
-            _run_known(jaxpr, known, linear_vars)
-            out_linear[:] = without or [type(o) is Var and o in linear_vars for o in jaxpr.outputs]
-            outs = [o for o, lin in zip(jaxpr.outputs, out_linear) if not lin]
-            return [o.value if isinstance(o, Literal) else known[o] for o in outs]
-
-        avals = [v.aval for v, lin in zip(jaxpr.inputs, linear) if not lin]
-        derived, consts = trace_function(program, avals, name="transpose")
-        derived = prune(derived, effects=not any(out_linear))  # or they would happen again when the rest is transposed
-        found = jaxpr.memo.setdefault(("known", linear, without), (derived, consts, out_linear))
-    return found
 
 
 def _missing(equation: Any) -> MissingRuleError:

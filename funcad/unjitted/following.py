@@ -32,7 +32,7 @@ from funcad.primitives.placement import by_reference
 from funcad.primitives.shape import broadcast_to
 from funcad.primitives.squares import keeps_operands
 from funcad.transforms.jvp import jvp_step
-from funcad.transforms.linearize import TangentTrace
+from funcad.transforms.partial import TangentTrace
 from funcad.unjitted.structural import UNSEEN
 from funcad.unjitted.tape import Tape
 from funcad.unjitted.tape_plans import has_rows

@@ -19,7 +19,7 @@ from funcad.ir.aval import Aval, aval_of
 from funcad.ir.jaxpr import Equation, Literal, Var
 from funcad.ir.trace import AbstractTrace
 from funcad.ir.tracer import Tracer, concrete_value
-from funcad.transforms.linearize import TangentTrace
+from funcad.transforms.partial import TangentTrace
 from funcad.unjitted.following import FollowingTrace
 from funcad.unjitted.tape import Tape
 
