@@ -33,11 +33,17 @@ Beside the rules stand facts, which passes and engines ask for instead of keepin
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
+
+import numpy as np
 
 from funcad.errors import MissingRuleError
-from funcad.ir.jaxpr import Var
+from funcad.ir.jaxpr import Equation, Jaxpr, Var
 from funcad.ir.trace import bind
+from funcad.ir.types import Number
+
+if TYPE_CHECKING:
+    from typing_extensions import TypeIs
 
 __all__ = ["Primitive", "Reduction", "Undefined", "is_linear", "may_share", "not_linear"]
 
@@ -45,7 +51,7 @@ __all__ = ["Primitive", "Reduction", "Undefined", "is_linear", "may_share", "not
 Undefined = Var  # in a transpose rule, a linear input is its own variable: it has an aval and no value
 
 
-def is_linear(x: Any) -> bool:
+def is_linear(x: object) -> TypeIs[Var]:
     return type(x) is Var
 
 
@@ -60,8 +66,8 @@ def not_linear(name: str) -> MissingRuleError:
 class Reduction(NamedTuple):
     """A fold over the parameter `axes`: the ufunc that combines two elements, and what no elements give (None: an error)."""
 
-    ufunc: Any
-    identity: Any = None
+    ufunc: np.ufunc
+    identity: Number | None = None
 
 
 class Primitive:
@@ -92,16 +98,16 @@ class Primitive:
         multiple: bool = False,
         effect: bool = False,
         barrier: bool = False,
-        ufunc: Any = None,
+        ufunc: np.ufunc | None = None,
         collective: Callable[..., Any] | None = None,
-        inplace: Any = None,
+        inplace: Callable[..., Any] | None = None,
         structural: bool = False,
         silent: bool = False,
         ready: Callable[..., Any] | None = None,
         layout: Callable[..., Any] | None = None,
         moves: Callable[..., str] | None = None,
         square: Callable[..., Any] | None = None,
-        turns: Any = False,
+        turns: bool | Callable[[int, Jaxpr], bool] = False,
         reach: str | Callable[..., str | None] | None = None,
         calm: bool = False,
         needs: Callable[..., tuple[int, ...]] | None = None,
@@ -143,7 +149,7 @@ class Primitive:
         self.masked = masked  # masked(cts, masks, wanted, *inputs, **params): `transpose` with masks, see masks/masks.py
         self.push = push  # push(tangents, known, **params): its results, if it is linear; it takes masks
         self.takes_masks = takes_masks or push is not None  # so does primal_and_jvp
-        self.levels: dict[Any, int] = {}  # by kinds of operands, what its rule does to masks of tangents
+        self.levels: dict[object, int] = {}  # by kinds of operands, what its rule does to masks of tangents
         self.calm = calm or structural and reach in (None, "pointwise", "sums", "reads")  # its jvp begins no mask, ever
         self.passive = passive or jvp is None and primal_and_jvp is None and linearize is None  # gives no tangent, ever
         self.commutes = commutes  # swapped operands give the same "bits", or the same "value" (but for the sign of a zero)
@@ -158,11 +164,11 @@ class Primitive:
 
     __call__ = bind  # sin_p(x) is bind(sin_p, x), without a frame in between
 
-    def __reduce__(self) -> Any:
+    def __reduce__(self) -> NoReturn:
         raise TypeError(f"primitive {self.name} is not pickled; pickle the function that uses it")
 
 
-def may_share(equation: Any) -> bool:
+def may_share(equation: Equation) -> bool:
     """May a result share memory with an operand or another result? `Primitive.may_share` says it, or finds it by the avals."""
     fact = equation.primitive.may_share
     return fact(*[a.aval for a in equation.inputs]) if callable(fact) else fact

@@ -387,7 +387,7 @@ def _advanced(
     if reach == "moves" and len(values) == 1:
         bools = LazyBools(lambda: rule(bools_of(masks[0], shape_of(values[0]))), *[m.bools for m in given])
         return out, Mask(bools, False, bool(given) and given[0].dirty)
-    kept = [aval_of(v) if lin else _kept(v) for v, lin in zip(values, linear)]
+    kept: list[Any] = [aval_of(v) if lin else _kept(v) for v, lin in zip(values, linear)]
     numbers = lambda: [numbers_of(m, v) if lin else v for v, m, lin in zip(kept, masks, linear)]
     return out, Mask(LazyBools(lambda: nonzero(rule(*numbers())), *[m.bools for m in given]), False, False)
 

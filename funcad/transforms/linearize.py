@@ -9,11 +9,11 @@ in the tangent program.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 from funcad.ir.aval import Aval, aval_of
 from funcad.ir.jaxpr import Jaxpr
 from funcad.ir.prune import prune
+from funcad.ir.types import AnyAval, Value
 from funcad.transforms.jvp import jvp_eval
 from funcad.transforms.partial import Halves, TangentTrace, drop_unused_residuals, in_halves
 
@@ -21,11 +21,11 @@ __all__ = ["linearize_eval", "linearize_jaxpr"]
 
 
 def linearize_eval(
-    jaxpr: Jaxpr, primals: Sequence[Any], nonzero: Sequence[bool]
-) -> tuple[list[Any], list[bool], Jaxpr, list[Any]]:
+    jaxpr: Jaxpr, primals: Sequence[Value], nonzero: Sequence[bool]
+) -> tuple[list[Value], list[bool], Jaxpr, list[Value]]:
     """(outputs, out_nonzero, linear jaxpr, residuals); the linear jaxpr maps (residuals, nonzero tangents) to tangents."""
     recording = TangentTrace("linearize", protect=lambda x: x)
-    avals = []
+    avals: list[AnyAval] = []
     for p, z in zip(primals, nonzero):
         if z:
             aval = aval_of(p)

@@ -20,10 +20,11 @@ from funcad.host.where import note_source
 from funcad.ir.aval import StackAval
 from funcad.ir.interpret import eval_jaxpr
 from funcad.ir.jaxpr import Equation, Jaxpr, Literal, Var
-from funcad.ir.primitive import not_linear
+from funcad.ir.primitive import Primitive, not_linear
 from funcad.ir.prune import prune, used_inputs
 from funcad.ir.trace import AbstractTrace, bind, trace_function
 from funcad.ir.tracer import Tracer
+from funcad.ir.types import AnyAval, Params, Value
 
 __all__ = ["unknown_outputs", "partial_eval", "partial_jaxpr", "split_jaxpr", "Halves", "in_halves", "drop_unused_residuals"]
 __all__ += ["TangentTrace"]
@@ -46,7 +47,7 @@ def unknown_outputs(jaxpr: Jaxpr, unknown: tuple[bool, ...]) -> tuple[bool, ...]
     return found
 
 
-def partial_eval(jaxpr: Jaxpr, known: dict[Var, Any], unknown: set[Var]) -> list[Equation]:
+def partial_eval(jaxpr: Jaxpr, known: dict[Var, Value], unknown: set[Var]) -> list[Equation]:
     """Run the equations that read nothing unknown, and such parts of programs; return the other equations.
 
     Both tables are completed: `known` has the values found, `unknown` the variables that the equations left will compute.
@@ -58,7 +59,9 @@ def partial_eval(jaxpr: Jaxpr, known: dict[Var, Any], unknown: set[Var]) -> list
         flags = tuple([type(a) is Var and a in unknown for a in equation.inputs])
         state.source = equation.source or saved
         try:
-            args = [None if u else a.value if type(a) is Literal else known[a] for a, u in zip(equation.inputs, flags)]
+            args: list[Any] = [
+                None if u else a.value if type(a) is Literal else known[a] for a, u in zip(equation.inputs, flags)
+            ]
             if any(flags):
                 left.append(equation)
                 if primitive.partial_eval is None:
@@ -81,13 +84,13 @@ def partial_eval(jaxpr: Jaxpr, known: dict[Var, Any], unknown: set[Var]) -> list
     return left
 
 
-def _is_integer(aval: Any) -> bool:
+def _is_integer(aval: AnyAval) -> bool:
     return type(aval) is not StackAval and aval.dtype.kind in "biu"
 
 
 def partial_jaxpr(
     jaxpr: Jaxpr, unknown: tuple[bool, ...], without: tuple[bool, ...] | None = None
-) -> tuple[Jaxpr, list[Any], list[bool]]:
+) -> tuple[Jaxpr, list[Value], list[bool]]:
     """`(program, consts, out_unknown)`: (consts, known inputs) -> the outputs that do not depend on the unknown inputs.
 
     `without` flags outputs that are left out even if they do not.
@@ -96,7 +99,7 @@ def partial_jaxpr(
     if found is None:
         out_unknown: list[bool] = []
 
-        def program(*values: Any) -> list[Any]:
+        def program(*values: Value) -> list[Value]:
             known = dict(zip([v for v, u in zip(jaxpr.inputs, unknown) if not u], values))
             reached = {v for v, u in zip(jaxpr.inputs, unknown) if u}
             partial_eval(jaxpr, known, reached)
@@ -117,7 +120,7 @@ class TangentTrace(AbstractTrace):
 
     __slots__ = ()
 
-    def record(self, primitive: Any, args: Sequence[Any], params: dict[str, Any]) -> Any:
+    def record(self, primitive: Primitive, args: Sequence[Value], params: Params) -> Any:
         if primitive.partial_eval is None or self.closed:
             return super().record(primitive, args, params)
         unknown = tuple([type(a) is Tracer and a.owner is self for a in args])
@@ -143,7 +146,15 @@ class Halves:
 
     __slots__ = ("forward", "consts", "linear", "residuals", "out_nonzero", "n_outputs")
 
-    def __init__(self, forward: Jaxpr, consts: list, linear: Jaxpr, residuals: list, out_nonzero: list, n_outputs: int):
+    def __init__(
+        self,
+        forward: Jaxpr,
+        consts: list[Value],
+        linear: Jaxpr,
+        residuals: list[tuple[str, Any]],
+        out_nonzero: list[bool],
+        n_outputs: int,
+    ):
         self.forward = forward
         self.consts = consts
         self.linear = linear
@@ -151,7 +162,7 @@ class Halves:
         self.out_nonzero = out_nonzero
         self.n_outputs = n_outputs
 
-    def collect(self, inputs: Sequence[Any], outputs: Sequence[Any]) -> list[Any]:
+    def collect(self, inputs: Sequence[Value], outputs: Sequence[Value]) -> list[Value]:
         """The residuals, given the inputs and everything that `forward` returned."""
         n = self.n_outputs
         where = {"in": inputs, "out": outputs, "new": outputs[n:]}
@@ -173,8 +184,8 @@ def split_jaxpr(jaxpr: Jaxpr, unknown: tuple[bool, ...], out_unknown: tuple[bool
 
 
 def _split_eval(
-    jaxpr: Jaxpr, known: Sequence[Any], unknown: tuple[bool, ...], out_unknown: tuple[bool, ...]
-) -> tuple[list[Any], list[bool], Jaxpr, list[Any]]:
+    jaxpr: Jaxpr, known: Sequence[Value], unknown: tuple[bool, ...], out_unknown: tuple[bool, ...]
+) -> tuple[list[Value], list[bool], Jaxpr, list[Value]]:
     """(known outputs, which outputs are unknown, program of the rest, residuals)."""
     recording = TangentTrace("linearize", protect=lambda x: x)
     given = iter(known)
@@ -188,16 +199,18 @@ def _split_eval(
     return [o for o, u in zip(outs, out_unknown) if not u], list(out_unknown), program, residuals
 
 
-def in_halves(avals: Sequence[Any], run: Callable[[Sequence[Any]], tuple[list, list, Jaxpr, list]]) -> Halves:
+def in_halves(
+    avals: Sequence[AnyAval], run: Callable[[Sequence[Value]], tuple[list[Value], list[bool], Jaxpr, list[Value]]]
+) -> Halves:
     """Both halves; `run(inputs) -> (outputs, out_nonzero, linear jaxpr, residuals)` computes one, records the other."""
     box: dict[str, Any] = {}
 
-    def forward(*xs: Any) -> list[Any]:
+    def forward(*xs: Value) -> list[Value]:
         outs, out_nonzero, linear, residuals = run(xs)
         inputs = {id(x): i for i, x in enumerate(xs)}
         outputs = {id(o): i for i, o in enumerate(outs) if type(o) is Tracer}
         sources: list[tuple[str, Any]] = []
-        new: list[Any] = []
+        new: list[Value] = []
         for r in residuals:
             if id(r) in inputs:
                 sources.append(("in", inputs[id(r)]))
@@ -215,7 +228,7 @@ def in_halves(avals: Sequence[Any], run: Callable[[Sequence[Any]], tuple[list, l
     return Halves(prune(program), consts, **box)
 
 
-def drop_unused_residuals(linear: Jaxpr, residuals: list[Any]) -> tuple[Jaxpr, list[Any]]:
+def drop_unused_residuals(linear: Jaxpr, residuals: list[Value]) -> tuple[Jaxpr, list[Value]]:
     """Remove leading inputs that no equation reads any more."""
     n = len(residuals)
     used = used_inputs(linear)[:n]

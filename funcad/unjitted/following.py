@@ -210,7 +210,7 @@ class FollowingTrace(Trace):
                 state.source = None
             if protector is not None:
                 protector.args = saved_args
-        results = []
+        results: list[Any] = []
         asked = primitive.square is not None and primitive.multiple
         for i, (p, t) in enumerate(zip(outs, touts)):
             if t is not None:
