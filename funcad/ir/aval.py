@@ -18,7 +18,7 @@ from funcad.host.layout import native_dtype
 from funcad.host.real_types import is_a
 from funcad.ir.types import AnyAval, Value
 
-__all__ = ["Aval", "LiteralAval", "StackAval", "Stack", "aval_of", "kind_of", "is_inexact", "shape_of", "dtype_of"]
+__all__ = ["Aval", "LiteralAval", "StackAval", "Stack", "aval_of", "is_inexact", "shape_of", "dtype_of"]
 __all__ += ["KINDS", "FLOAT0", "SCALAR_AVALS"]
 
 KINDS = "biufc"
@@ -130,16 +130,6 @@ SCALAR_AVALS: dict[type, Aval] = {
 }
 for _kind in "?bhilqBHILQefdgFDG":
     SCALAR_AVALS[np.dtype(_kind).type] = LiteralAval((), np.dtype(_kind))
-
-
-_PYTHON = {"b": bool, "i": int, "f": float, "c": complex}
-
-
-def kind_of(aval: AnyAval, array: type) -> type:
-    """The type of the values that an aval stands for: `array`, or what NumPy and Python have for one number."""
-    if aval.shape or array is not np.ndarray:  # other libraries have no scalars: their numbers are arrays of rank 0
-        return array
-    return _PYTHON[aval.dtype.kind] if aval.weak else aval.dtype.type
 
 
 class Stack(list[Any]):

@@ -19,9 +19,9 @@ import numpy as np
 
 from funcad.host.conversions import no_array, no_hash, no_integer, no_truth
 from funcad.host.devices import device_in_use, is_device
-from funcad.host.real_types import Length, Unseen
+from funcad.host.real_types import Length, Unseen, kind_of
 from funcad.host.where import Source
-from funcad.ir.aval import Aval, aval_of, kind_of
+from funcad.ir.aval import Aval, aval_of
 from funcad.ir.types import Value
 
 if TYPE_CHECKING:
@@ -33,11 +33,7 @@ __all__ = ["Tracer", "tangent_of", "origin", "concrete_value", "array_type", "ha
 
 def has_value(x: Value) -> bool:
     """Is there an array behind x (x is no tracer, or one whose primals end in an array)?"""
-    while type(x) is Tracer:
-        if x.variable is not None:
-            return False
-        x = x.primal
-    return True
+    return type(concrete_value(x)) is not Tracer
 
 
 def origin(x: Tracer) -> str:
@@ -135,9 +131,7 @@ class Tracer(metaclass=Unseen):
 
         Type tests of funcad's own ask `type(x) is Tracer`, or `is_a` of host/real_types.py.
         """
-        value = self
-        while type(value) is Tracer and value.variable is None:
-            value = value.primal
+        value: Any = concrete_value(self)
         if type(value) is not Tracer:
             return type(value)
         variable, trace = value.variable, value.owner
