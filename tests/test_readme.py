@@ -29,6 +29,13 @@ def test_there_are_examples_of_the_four_transformations():
     assert all(any(f"{name}(" in block or f"@{name}" in block for block in BLOCKS) for name in ("grad", "hvp", "vmap", "jit"))
 
 
+def test_what_is_read_in_an_evening_is_as_long_as_it_says():
+    root = Path(__file__).parents[1] / "funcad"
+    lines = sum(p.read_text(encoding="utf-8").count("\n") for name in ("ir", "transforms") for p in (root / name).glob("*.py"))
+    said = [int(n.replace(",", "")) for n in re.findall(r"some ([\d,]+) lines", README)]
+    assert len(said) == 2 and all(abs(n - lines) <= 100 for n in said), f"ir/ and transforms/ have {lines} lines"
+
+
 def command(name):
     found = re.findall(rf"^<!-- ci:{name} -->\n\n*```bash\n([^\n]*)\n```$", README, re.MULTILINE)
     assert len(found) == 1

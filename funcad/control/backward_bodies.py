@@ -1,7 +1,7 @@
 """Bodies of loops run backwards: pure derivations, program to program, for scan's and while_loop's transposes.
 
 `backward_body` is the transposed body of a loop whose carry is linear: cotangents of linear consts become a carry that sums
-them, cotangents of linear xs become ys. `mixed_body` takes a body apart whose carry is partly known (a counter, a primal).
+them, cotangents of linear xs become ys. `split_body` splits a body whose carry is partly known (a counter, a primal).
 """
 
 from __future__ import annotations
@@ -18,10 +18,10 @@ from funcad.ir.prune import used_inputs
 from funcad.ir.trace import trace_function
 from funcad.primitives.loop import Loop
 from funcad.primitives.stack import add_values, zero_value
-from funcad.transforms.linearize import apart_jaxpr
-from funcad.transforms.transpose import linear_outputs, transpose_jaxpr
+from funcad.transforms.partial import split_jaxpr, unknown_outputs
+from funcad.transforms.transpose import transpose_jaxpr
 
-__all__ = ["BackwardBody", "backward_body", "MixedBody", "mixed_body", "backward_flags", "linear_operands", "read_operands"]
+__all__ = ["BackwardBody", "backward_body", "SplitBody", "split_body", "backward_flags", "linear_operands", "read_operands"]
 
 
 class BackwardBody(NamedTuple):
@@ -82,11 +82,11 @@ def backward_body(loop: Loop, linear: tuple[bool, ...], nonzero: tuple[bool, ...
 
 def linear_operands(loop: Loop, linear: tuple[bool, ...]) -> tuple[bool, ...]:
     """`linear`, and what of the carry becomes linear in the course of the loop."""
-    return grow(linear, loop.n_consts, loop.n_carry, lambda f: linear_outputs(loop.body, f))
+    return grow(linear, loop.n_consts, loop.n_carry, lambda f: unknown_outputs(loop.body, f))
 
 
-class MixedBody(NamedTuple):
-    """A body taken apart: `known` computes what depends on no linear input, `linear` the rest.
+class SplitBody(NamedTuple):
+    """A body split in two: `known` computes what depends on no linear input, `linear` the rest.
 
     `known`: (captured, consts | known carry | xs) -> (known carry | known ys if wanted, residuals), with the linear inputs left
     out; `linear`: (shared, consts | linear carry | xs, residuals) -> (linear carry | linear ys).
@@ -113,12 +113,12 @@ def read_operands(loop: Loop) -> tuple[Jaxpr, list[bool]]:
 
 
 @memoised_on_body
-def mixed_body(loop: Loop, flags: tuple[bool, ...], known_ys: bool) -> MixedBody:
+def split_body(loop: Loop, flags: tuple[bool, ...], known_ys: bool) -> SplitBody:
     """The body taken apart where `flags` says which operands are linear; with `known_ys`, the known ys come out, too."""
     jaxpr, n_consts, n_carry = loop.body, loop.n_consts, loop.n_carry
     carry_flags = loop.carried(flags)
-    ys = linear_outputs(jaxpr, flags)[n_carry:]
-    halves = apart_jaxpr(jaxpr, flags, (*carry_flags, *ys))
+    ys = unknown_outputs(jaxpr, flags)[n_carry:]
+    halves = split_jaxpr(jaxpr, flags, (*carry_flags, *ys))
     forward = halves.forward
     known_inputs = forward.inputs[len(halves.consts) :]
     places = [i for i, f in enumerate(flags) if not f]
@@ -138,7 +138,7 @@ def mixed_body(loop: Loop, flags: tuple[bool, ...], known_ys: bool) -> MixedBody
             stacked.append((v, forward.outputs[source + (halves.n_outputs if kind == "new" else 0)]))
     consts, carry, xs = loop.split(inputs)
     kept = forward.outputs[: halves.n_outputs if known_ys else carry_flags.count(False)]
-    return MixedBody(
+    return SplitBody(
         halves.consts,
         rewire(forward, forward.inputs, [*kept, *[atom for _, atom in stacked]]),
         [value for _, value in shared],

@@ -22,11 +22,12 @@ from funcad.primitives.arithmetic import exact_pow_p, integer_pow_p, mul_p, squa
 from funcad.primitives.squares import exact_square
 from funcad.transforms.batch import batch_jaxpr
 from funcad.transforms.jvp import masked_jvp
-from funcad.transforms.linearize import apart_jaxpr, linearize_jaxpr
-from funcad.transforms.transpose import known_jaxpr, linear_outputs, masked_transpose, needs_of, transpose_jaxpr
+from funcad.transforms.linearize import linearize_jaxpr
+from funcad.transforms.partial import partial_jaxpr, split_jaxpr, unknown_outputs
+from funcad.transforms.transpose import masked_transpose, needs_of, transpose_jaxpr
 from funcad.unjitted.structural import compile_with
 
-__all__ = ["call_p", "call", "spread", "present", "known_outputs", "turning", "square_of", "call_of"]
+__all__ = ["call_p", "call", "spread", "present", "partial_call", "turning", "square_of", "call_of"]
 
 compile_with(Backward)
 
@@ -80,26 +81,26 @@ def _masked(cts: Sequence[Any], masks: Any, wanted: Any, *inputs: Any, jaxpr: Ja
     return masked_transpose(jaxpr, cts, masks, wanted, inputs, lambda p, args: call(p, *args, name=name, of=jaxpr))
 
 
-def known_outputs(
+def partial_call(
     jaxpr: Jaxpr, linear: tuple[bool, ...], run: Callable[[Jaxpr, list[Any]], list[Any]]
 ) -> tuple[Sequence[bool], Callable[..., list[Any]]]:
-    """The rule `known` of a program that runs once: `run(program, args)` runs the part without linear inputs."""
-    out_linear = linear_outputs(jaxpr, linear)
+    """The rule `partial_eval` of a program that runs once: `run(program, args)` runs the part without linear inputs."""
+    out_linear = unknown_outputs(jaxpr, linear)
 
     def values(inputs: Sequence[Any]) -> list[Any]:
-        derived, consts, _ = known_jaxpr(jaxpr, linear)
+        derived, consts, _ = partial_jaxpr(jaxpr, linear)
         outs = run(derived, [*consts, *[x for x, lin in zip(inputs, linear) if not lin]])
         return spread(outs, [not lin for lin in out_linear])
 
     return out_linear, values
 
 
-def _known(linear: tuple[bool, ...], *, jaxpr: Jaxpr, name: str) -> tuple:
-    return known_outputs(jaxpr, linear, lambda program, args: call(program, *args, name=name, of=jaxpr))
+def _partial_eval(linear: tuple[bool, ...], *, jaxpr: Jaxpr, name: str) -> tuple:
+    return partial_call(jaxpr, linear, lambda program, args: call(program, *args, name=name, of=jaxpr))
 
 
-def _apart(linear: tuple[bool, ...], args: Sequence[Any], *, jaxpr: Jaxpr, name: str) -> list[Any]:
-    halves = apart_jaxpr(jaxpr, linear)
+def _split(linear: tuple[bool, ...], args: Sequence[Any], *, jaxpr: Jaxpr, name: str) -> list[Any]:
+    halves = split_jaxpr(jaxpr, linear)
     known = [x for x, lin in zip(args, linear) if not lin]
     outs = call(halves.forward, *halves.consts, *known, name=name, of=jaxpr)
     ts = [x for x, lin in zip(args, linear) if lin]
@@ -209,8 +210,8 @@ call_p = Primitive(
     lambda *avals, jaxpr, name: jaxpr.out_avals,
     primal_and_jvp=_jvp,
     linearize=_linearize,
-    known=_known,
-    apart=_apart,
+    partial_eval=_partial_eval,
+    split=_split,
     transpose=_transpose,
     needs=lambda linear, wanted, *, jaxpr, name: needs_of(jaxpr, linear, wanted),
     masked=_masked,

@@ -20,7 +20,7 @@ from funcad import tree
 from funcad.api.border import OutTree, api, check_leaves, flat_function, name_of, positional_names, unaliased
 from funcad.api.pickling import Transformed
 from funcad.backends.engines import run_jaxpr
-from funcad.control.call import call_p, known_outputs, present, spread, square_of, turning
+from funcad.control.call import call_p, partial_call, present, spread, square_of, turning
 from funcad.control.rules import closes_over_tracer
 from funcad.host.layout import same
 from funcad.host.real_types import is_a
@@ -265,8 +265,8 @@ def _masked(cts: Sequence[Any], masks: Any, wanted: Any, *inputs: Any, jaxpr: Ja
     return masked_transpose(jaxpr, cts, masks, wanted, inputs, lambda p, args: _again(p, args, policy))
 
 
-def _known(linear: tuple[bool, ...], *, jaxpr: Jaxpr, policy: Any) -> tuple:
-    return known_outputs(jaxpr, linear, lambda program, args: _again(program, args, policy))
+def _partial_eval(linear: tuple[bool, ...], *, jaxpr: Jaxpr, policy: Any) -> tuple:
+    return partial_call(jaxpr, linear, lambda program, args: _again(program, args, policy))
 
 
 def _batch(size: int, args: Sequence[Any], batched: Sequence[bool], *, jaxpr: Jaxpr, policy: Any) -> tuple[list, list]:
@@ -280,7 +280,7 @@ checkpoint_p = Primitive(
     lambda *avals, jaxpr, policy: jaxpr.out_avals,
     primal_and_jvp=_jvp,
     linearize=_linearize,
-    known=_known,
+    partial_eval=_partial_eval,
     transpose=_transpose,
     needs=lambda linear, wanted, *, jaxpr, policy: needs_of(jaxpr, linear, wanted),
     masked=_masked,

@@ -36,8 +36,9 @@ from funcad.primitives.comparison import eq, ge, le
 from funcad.primitives.conversion import convert
 from funcad.primitives.lanes import any_lane, pick_lanes, select_lanes
 from funcad.transforms.batch import batch_jaxpr
-from funcad.transforms.linearize import Linearized, apart_jaxpr, linearize_jaxpr
-from funcad.transforms.transpose import known_jaxpr, linear_outputs, needs_of, transpose_jaxpr
+from funcad.transforms.linearize import linearize_jaxpr
+from funcad.transforms.partial import Halves, partial_jaxpr, split_jaxpr, unknown_outputs
+from funcad.transforms.transpose import needs_of, transpose_jaxpr
 from funcad.unjitted.strides import Given
 
 __all__ = ["cond", "switch", "cond_p"]
@@ -160,7 +161,7 @@ def _run_halves(halves: tuple, index: Any, operands: list[Any], ts: list[Any], n
 
 
 def _halves(
-    lins: Sequence[Linearized],
+    lins: Sequence[Halves],
     in_avals: Sequence[Any],
     out_avals: Sequence[Any],
     t_avals: Sequence[Any],
@@ -214,16 +215,16 @@ def _halves(
     return joined, captured, tuple(linear), sources, wanted
 
 
-def _known(linear: tuple[bool, ...], *, branches: tuple[Jaxpr, ...]) -> tuple:
+def _partial_eval(linear: tuple[bool, ...], *, branches: tuple[Jaxpr, ...]) -> tuple:
     """The outputs that no branch makes of a linear operand."""
     n = len(branches[0].outputs)
     if linear[0]:
         return (True,) * n, None
-    out_linear = _union([linear_outputs(b, linear[1:]) for b in branches]) if n else ()
+    out_linear = _union([unknown_outputs(b, linear[1:]) for b in branches]) if n else ()
 
     def run(args: Sequence[Any]) -> list[Any]:
         def make() -> tuple[tuple[Jaxpr, ...], list[Any]]:
-            return _with_captured([known_jaxpr(b, linear[1:], out_linear)[:2] for b in branches])
+            return _with_captured([partial_jaxpr(b, linear[1:], out_linear)[:2] for b in branches])
 
         derived, captured = memoised(branches[0], ("cond_known", branches[1:], linear), make)
         index, *known = [x for x, lin in zip(args, linear) if not lin]
@@ -233,17 +234,17 @@ def _known(linear: tuple[bool, ...], *, branches: tuple[Jaxpr, ...]) -> tuple:
     return out_linear, run
 
 
-def _apart(linear: tuple[bool, ...], args: Sequence[Any], *, branches: tuple[Jaxpr, ...]) -> list[Any]:
+def _split(linear: tuple[bool, ...], args: Sequence[Any], *, branches: tuple[Jaxpr, ...]) -> list[Any]:
     flags = linear[1:]
     in_avals, out_avals = branches[0].in_avals, branches[0].out_avals
 
     def make() -> tuple:
-        out_linear = _union([linear_outputs(b, flags) for b in branches])
+        out_linear = _union([unknown_outputs(b, flags) for b in branches])
         known, tangents = [[a for a, lin in zip(in_avals, flags) if lin is wanted] for wanted in (False, True)]
         known_outs = [a for a, lin in zip(out_avals, out_linear) if not lin]
-        return _halves([apart_jaxpr(b, flags, out_linear) for b in branches], known, known_outs, tangents, out_avals)
+        return _halves([split_jaxpr(b, flags, out_linear) for b in branches], known, known_outs, tangents, out_avals)
 
-    halves = memoised(branches[0], ("cond_apart", branches[1:], flags), make)
+    halves = memoised(branches[0], ("cond_split", branches[1:], flags), make)
     out_linear = halves[-1]
     known, tangents = [[x for x, lin in zip(args[1:], flags) if lin is wanted] for wanted in (False, True)]
     outs, touts = _run_halves(halves, args[0], known, tangents, out_linear.count(False))
@@ -355,8 +356,8 @@ cond_p = Primitive(
     _abstract,
     primal_and_jvp=_jvp,
     linearize=_linearize,
-    known=_known,
-    apart=_apart,
+    partial_eval=_partial_eval,
+    split=_split,
     transpose=_transpose,
     needs=_needs,
     masked=_masked,

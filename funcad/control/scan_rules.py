@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from funcad.backends.engines import loop_program
-from funcad.control.backward_bodies import MixedBody, backward_body, linear_operands, mixed_body, read_operands
+from funcad.control.backward_bodies import SplitBody, backward_body, linear_operands, read_operands, split_body
 from funcad.control.body import LinearBody, jvp_body, linear_body
 from funcad.control.call import present, spread
 from funcad.control.masked_forward import masked_forward
@@ -36,7 +36,7 @@ from funcad.primitives.reduction import reduce_max
 from funcad.primitives.shape import broadcast_leading, transpose
 from funcad.primitives.stack import lead
 from funcad.transforms.batch import batch_jaxpr
-from funcad.transforms.transpose import known_jaxpr, linear_outputs
+from funcad.transforms.partial import partial_jaxpr, unknown_outputs
 
 __all__ = ["scan_p"]
 
@@ -155,29 +155,29 @@ def _masked(cts: Any, masks: Any, wanted: Any, *inputs: Any, loop: Loop) -> list
     return [*[(None, None)] * len(count), *[p if is_lin else (None, None) for p, is_lin in zip(pairs, linear)]]
 
 
-def _known(linear: tuple[bool, ...], *, loop: Loop) -> tuple:
+def _partial_eval(linear: tuple[bool, ...], *, loop: Loop) -> tuple:
     """What the loop computes without its linear operands: counters, and ys made of them."""
     flags = linear_operands(loop, tuple(loop.counted(linear)[1]))
-    out_linear = (*loop.carried(flags), *linear_outputs(loop.body, flags)[loop.n_carry :])
+    out_linear = (*loop.carried(flags), *unknown_outputs(loop.body, flags)[loop.n_carry :])
 
     def run(args: Sequence[Any]) -> list[Any]:
         count, args = loop.counted(args)
-        derived, captured, _ = known_jaxpr(loop.body, flags, out_linear)
+        derived, captured, _ = partial_jaxpr(loop.body, flags, out_linear)
         return spread(_run_known(loop, count, args, flags, derived, captured), [not f for f in out_linear])
 
     return out_linear, run
 
 
-def _apart(linear: tuple[bool, ...], args: Sequence[Any], *, loop: Loop) -> list[Any]:
+def _split(linear: tuple[bool, ...], args: Sequence[Any], *, loop: Loop) -> list[Any]:
     count, args = loop.counted(args)
     flags = linear_operands(loop, tuple(loop.counted(linear)[1]))
-    body = mixed_body(loop, flags, True)
+    body = split_body(loop, flags, True)
     outs = _run_known(loop, count, args, flags, body.known, body.captured)
-    return run_apart(loop, count, args, flags, body, outs)
+    return run_rest(loop, count, args, flags, body, outs)
 
 
-def run_apart(
-    loop: Loop, count: Sequence[Any], args: Sequence[Any], flags: tuple[bool, ...], body: MixedBody, outs: Sequence[Any]
+def run_rest(
+    loop: Loop, count: Sequence[Any], args: Sequence[Any], flags: tuple[bool, ...], body: SplitBody, outs: Sequence[Any]
 ) -> list[Any]:
     """The linear part of a loop whose known part, with its ys, has given `outs`: the outputs of both."""
     carry_flags = loop.carried(flags)
@@ -219,7 +219,7 @@ def _transpose_mixed(
     loop: Loop, cts: Sequence[Any], count: Sequence[Any], args: Sequence[Any], flags: tuple[bool, ...]
 ) -> list[Any]:
     """Some of the carry is known (a counter, a primal): run that part first, keep what the linear part reads."""
-    body = mixed_body(loop, flags, False)
+    body = split_body(loop, flags, False)
     outs = _run_known(loop, count, args, flags, body.known, body.captured)
     return transpose_with_residuals(loop, cts, count, args, flags, body, outs[loop.carried(flags).count(False) :])
 
@@ -239,7 +239,7 @@ def transpose_with_residuals(
     count: Sequence[Any],
     args: Sequence[Any],
     flags: tuple[bool, ...],
-    body: MixedBody,
+    body: SplitBody,
     residuals: Sequence[Any],
 ) -> list[Any]:
     """Cotangents of all operands (None for known ones), given the residuals of the known part."""
@@ -332,8 +332,8 @@ scan_p = Primitive(
     _abstract,
     primal_and_jvp=_jvp,
     linearize=_linearize,
-    known=_known,
-    apart=_apart,
+    partial_eval=_partial_eval,
+    split=_split,
     transpose=_transpose,
     needs=_needs,
     masked=_masked,

@@ -17,12 +17,12 @@ import numpy as np
 
 from funcad.api.border import api, export, name_of
 from funcad.backends.engines import loop_program, program_of
-from funcad.control.backward_bodies import linear_operands, mixed_body
+from funcad.control.backward_bodies import linear_operands, split_body
 from funcad.control.body import check_structure, jvp_body, linear_body, prepare, strengthened, trace_carry
 from funcad.control.call import present, spread
 from funcad.control.masked_forward import masked_forward
 from funcad.control.rewire import coerce, grow, interned, memoised, near, plain, rewire, split, stacked
-from funcad.control.scan_rules import batched_body, filled_tangents, run_apart, run_linear, scan_p, transpose_with_residuals
+from funcad.control.scan_rules import batched_body, filled_tangents, run_linear, run_rest, scan_p, transpose_with_residuals
 from funcad.control.scan_run import own_entry, roots_of
 from funcad.errors import MissingRuleError
 from funcad.host.state import state
@@ -38,7 +38,7 @@ from funcad.primitives.lanes import any_lane, pick_lanes, select_lanes
 from funcad.primitives.loop import Loop, WhileLoop
 from funcad.primitives.stack import lead
 from funcad.transforms.batch import batch_jaxpr
-from funcad.transforms.transpose import known_jaxpr, linear_outputs
+from funcad.transforms.partial import partial_jaxpr, unknown_outputs
 
 __all__ = ["while_loop", "while_p"]
 
@@ -133,7 +133,7 @@ def _transpose(cts: Sequence[Any], *inputs: Any, loop: WhileLoop) -> list[Any]:
             "the condition of a while_loop reads a value in which the loop should be linear, so the loop has no transpose.\n"
             "Differentiate the loop (grad, vjp) instead of transposing it."
         )
-    mixed = mixed_body(loop.steps, flags, False)
+    mixed = split_body(loop.steps, flags, False)
     outs = _run_known(loop, inputs, flags, mixed.known, mixed.captured)
     residuals = outs[1 + loop.steps.carried(flags).count(False) :]
     found = transpose_with_residuals(loop.steps, cts[1:], outs[:1], args, flags, mixed, residuals)
@@ -145,7 +145,7 @@ def _linear_parts(loop: WhileLoop, linear: tuple[bool, ...]) -> tuple[tuple[bool
     """Which consts and carries are linear in the course of the loop, and whether its condition reads such a value."""
     cond_flags, body_flags = split(linear, loop.n_cond)
     flags = linear_operands(loop.steps, tuple(body_flags))
-    return flags, linear_outputs(loop.cond, (*cond_flags, *flags[loop.n_consts :]))[0]
+    return flags, unknown_outputs(loop.cond, (*cond_flags, *flags[loop.n_consts :]))[0]
 
 
 def _run_known(
@@ -164,25 +164,25 @@ def _run_known(
     return _run(test, known, cond_consts, [*near(captured, [*consts, *carry]), *consts], carry)
 
 
-def _known(linear: tuple[bool, ...], *, loop: WhileLoop) -> tuple:
+def _partial_eval(linear: tuple[bool, ...], *, loop: WhileLoop) -> tuple:
     flags, reads = _linear_parts(loop, linear)
     if reads:
         return (True,) * (1 + len(loop.body.outputs)), None
-    out_linear = (*flags[loop.n_consts :], *linear_outputs(loop.body, flags)[loop.n_carry :])
+    out_linear = (*flags[loop.n_consts :], *unknown_outputs(loop.body, flags)[loop.n_carry :])
 
     def run(args: Sequence[Any]) -> list[Any]:
-        derived, captured, _ = known_jaxpr(loop.body, flags, out_linear)
+        derived, captured, _ = partial_jaxpr(loop.body, flags, out_linear)
         count, *outs = _run_known(loop, args, flags, derived, captured)
         return [count, *spread(outs, [not f for f in out_linear])]
 
     return (False, *out_linear), run
 
 
-def _apart(linear: tuple[bool, ...], args: Sequence[Any], *, loop: WhileLoop) -> list[Any]:
+def _split(linear: tuple[bool, ...], args: Sequence[Any], *, loop: WhileLoop) -> list[Any]:
     flags, _ = _linear_parts(loop, linear)
-    mixed = mixed_body(loop.steps, flags, True)
+    mixed = split_body(loop.steps, flags, True)
     count, *outs = _run_known(loop, args, flags, mixed.known, mixed.captured)
-    return [count, *run_apart(loop.steps, [count], args[loop.n_cond :], flags, mixed, outs)]
+    return [count, *run_rest(loop.steps, [count], args[loop.n_cond :], flags, mixed, outs)]
 
 
 # ---------------------------------------------------------------- batching
@@ -294,8 +294,8 @@ while_p = Primitive(
     primal_and_jvp=_jvp,
     takes_masks=True,
     linearize=_linearize,
-    known=_known,
-    apart=_apart,
+    partial_eval=_partial_eval,
+    split=_split,
     transpose=_transpose,
     batch=_batch,
     multiple=True,

@@ -16,7 +16,7 @@ from funcad import tree
 from funcad.api.border import OutTree, api, dress_as, flat_function, name_of, unaliased
 from funcad.api.pickling import Remade, with_rules
 from funcad.backends.engines import run_jaxpr
-from funcad.control.call import call_p, known_outputs, present, spread
+from funcad.control.call import call_p, partial_call, present, spread
 from funcad.control.rules import Target, refuse_tracers, user_code
 from funcad.errors import AxesMismatchError
 from funcad.host.locks import lending
@@ -139,8 +139,8 @@ custom_vmap_call_p = Primitive(
     lambda *avals, jaxpr, rule, n_consts: jaxpr.out_avals,
     primal_and_jvp=_jvp,
     linearize=_linearize,
-    known=lambda linear, *, jaxpr, rule, n_consts: known_outputs(jaxpr, linear, eval_jaxpr),
-    apart=lambda linear, args, *, jaxpr, rule, n_consts: eval_jaxpr(jaxpr, args),
+    partial_eval=lambda linear, *, jaxpr, rule, n_consts: partial_call(jaxpr, linear, eval_jaxpr),
+    split=lambda linear, args, *, jaxpr, rule, n_consts: eval_jaxpr(jaxpr, args),
     transpose=_transpose,
     batch=_batch,
     multiple=True,

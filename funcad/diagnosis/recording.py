@@ -30,7 +30,7 @@ from funcad.ir.tracer import Tracer, tangent_of
 from funcad.passes.subprograms import kind_of
 from funcad.primitives.arithmetic import add_p
 from funcad.primitives.loop import Loop, WhileLoop
-from funcad.transforms.linearize import TangentTrace
+from funcad.transforms.partial import TangentTrace
 from funcad.unjitted.following import FollowingTrace, _Protector
 from funcad.unjitted.structural import pull
 

@@ -13,13 +13,27 @@ import warnings
 import weakref
 from collections.abc import Sequence
 from types import ModuleType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from funcad.errors import PlacementError
 from funcad.host.locks import is_constant
 from funcad.host.where import outside
+
+if TYPE_CHECKING:
+    from typing import Protocol
+
+    class DeviceArray(Protocol):
+        """What is known of an array of another library than NumPy."""
+
+        @property
+        def shape(self) -> tuple[int, ...]: ...
+        @property
+        def dtype(self) -> np.dtype: ...
+        @property
+        def ndim(self) -> int: ...
+
 
 __all__ = ["NAMESPACES", "namespace_of", "is_device", "place", "device_in_use", "on_device", "resident"]
 

@@ -205,6 +205,14 @@ class Locks:
                     view.flags.writeable = False
         return True
 
+    def guard(self, x: Any) -> Any:
+        """x as programs compute with it; an array (of a memmap, the plain one) locked as well as can be."""
+        if not is_a(x, np.ndarray):
+            return x
+        plain = x if type(x) is np.ndarray else x.view(np.ndarray)
+        self.lock(plain, keep=False)
+        return plain
+
     def check(self) -> None:
         """Raise if an array that is kept as a residual has been changed all the same."""
         for record, x, sample, source in self.held:

@@ -10,10 +10,12 @@ from __future__ import annotations
 import types
 from typing import TYPE_CHECKING, Any, TypeVar
 
+import numpy as np
+
 if TYPE_CHECKING:
     from typing_extensions import TypeIs
 
-__all__ = ["is_a", "Length", "Unseen"]
+__all__ = ["is_a", "kind_of", "Length", "Unseen"]
 
 _Kind = TypeVar("_Kind")
 
@@ -25,6 +27,16 @@ def is_a(x: Any, kinds: type[_Kind] | tuple[type[_Kind], ...]) -> TypeIs[_Kind]:
     containers, strings and its own classes apart may go on using `isinstance`: no traced value stands for one of these.
     """
     return issubclass(type(x), kinds)
+
+
+_PYTHON = {"b": bool, "i": int, "f": float, "c": complex}
+
+
+def kind_of(aval: Any, array: type) -> type:
+    """The type of the values that an aval stands for: `array`, or what NumPy and Python have for one number."""
+    if aval.shape or array is not np.ndarray:  # other libraries have no scalars: their numbers are arrays of rank 0
+        return array
+    return _PYTHON[aval.dtype.kind] if aval.weak else aval.dtype.type
 
 
 class _Unsized(TypeError, AttributeError):

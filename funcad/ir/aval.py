@@ -8,6 +8,7 @@ wrong shape, silently). `StackAval(element)` is the opaque run-time list that re
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
@@ -15,8 +16,9 @@ import numpy as np
 from funcad.host.conversions import no_aval
 from funcad.host.layout import native_dtype
 from funcad.host.real_types import is_a
+from funcad.ir.types import AnyAval, Value
 
-__all__ = ["Aval", "LiteralAval", "StackAval", "Stack", "aval_of", "kind_of", "is_inexact", "shape_of", "dtype_of"]
+__all__ = ["Aval", "LiteralAval", "StackAval", "Stack", "aval_of", "is_inexact", "shape_of", "dtype_of"]
 __all__ += ["KINDS", "FLOAT0", "SCALAR_AVALS"]
 
 KINDS = "biufc"
@@ -29,7 +31,7 @@ class Aval:
 
     __slots__ = ("shape", "dtype", "weak")
 
-    def __init__(self, shape: tuple[int, ...], dtype: Any, weak: bool = False):
+    def __init__(self, shape: tuple[int, ...], dtype: np.dtype, weak: bool = False):
         self.shape = shape
         self.dtype = dtype
         self.weak = weak
@@ -64,7 +66,7 @@ class Aval:
     def __repr__(self) -> str:
         return f"Aval({self})"
 
-    def update(self, shape: tuple[int, ...] | None = None, dtype: Any = None, weak: bool = False) -> Aval:
+    def update(self, shape: tuple[int, ...] | None = None, dtype: np.dtype | None = None, weak: bool = False) -> Aval:
         """A strong copy with another shape or dtype."""
         return Aval(self.shape if shape is None else shape, self.dtype if dtype is None else dtype, weak)
 
@@ -89,7 +91,7 @@ class StackAval:
 
     __slots__ = ("element",)
 
-    def __init__(self, element: Any):
+    def __init__(self, element: AnyAval):
         self.element = element
 
     shape = ()
@@ -109,6 +111,9 @@ class StackAval:
 
     __repr__ = __str__
 
+    def update(self) -> StackAval:
+        return self  # never weak
+
     def unbatched(self) -> StackAval:
         return StackAval(self.element.unbatched())
 
@@ -127,27 +132,17 @@ for _kind in "?bhilqBHILQefdgFDG":
     SCALAR_AVALS[np.dtype(_kind).type] = LiteralAval((), np.dtype(_kind))
 
 
-_PYTHON = {"b": bool, "i": int, "f": float, "c": complex}
-
-
-def kind_of(aval: Any, array: type) -> Any:
-    """The type of the values that an aval stands for: `array`, or what NumPy and Python have for one number."""
-    if aval.shape or array is not np.ndarray:  # other libraries have no scalars: their numbers are arrays of rank 0
-        return array
-    return _PYTHON[aval.dtype.kind] if aval.weak else aval.dtype.type
-
-
-class Stack(list):
+class Stack(list[Any]):
     """The run-time value of a `StackAval`."""
 
     __slots__ = ("aval",)
 
-    def __init__(self, items: Any, aval: StackAval):
+    def __init__(self, items: Iterable[Value], aval: StackAval):
         super().__init__(items)
         self.aval = aval
 
 
-def aval_of(x: Any) -> Any:
+def aval_of(x: Any) -> AnyAval:
     """The aval of an array, a scalar or a tracer; TypeError for anything else."""
     kind = type(x)
     if kind is np.ndarray:
@@ -183,6 +178,6 @@ def dtype_of(x: Any) -> np.dtype:
     return native_dtype(x.dtype) if type(x) is np.ndarray else aval_of(x).dtype
 
 
-def is_inexact(aval: Any) -> bool:
+def is_inexact(aval: AnyAval) -> bool:
     """Can a value of this aval carry a derivative (float or complex)?"""
     return aval.dtype.kind in "fc"

@@ -7,9 +7,8 @@ Checked: every variable is defined once before it is used; the outputs of an equ
 
 from __future__ import annotations
 
-from typing import Any
-
 from funcad.ir.jaxpr import Jaxpr, Literal, subjaxprs
+from funcad.ir.types import AnyAval
 
 __all__ = ["check_jaxpr", "JaxprError"]
 
@@ -18,7 +17,7 @@ class JaxprError(AssertionError):
     """A program violates the IR's rules: a bug of funcad's, never of the user's."""
 
 
-def _same(a: Any, b: Any) -> bool:
+def _same(a: AnyAval, b: AnyAval) -> bool:
     return a.shape == b.shape and a.dtype == b.dtype
 
 

@@ -11,8 +11,9 @@ from typing import Any
 
 from funcad.host.state import state
 from funcad.host.where import note_source
-from funcad.ir.jaxpr import Jaxpr, Literal, reads_numbers
+from funcad.ir.jaxpr import Jaxpr, Literal, Var, reads_numbers
 from funcad.ir.trace import bind, home_of
+from funcad.ir.types import Atom, Value
 
 __all__ = ["eval_jaxpr", "Environment"]
 
@@ -22,16 +23,16 @@ class Environment:
 
     __slots__ = ("values",)
 
-    def __init__(self, variables: Sequence[Any], values: Sequence[Any]):
+    def __init__(self, variables: Sequence[Var], values: Sequence[Any]):
         if len(variables) != len(values):
             raise TypeError(f"program takes {len(variables)} values, got {len(values)}")
         self.values = dict(zip(variables, values))
 
-    def read(self, atom: Any) -> Any:
+    def read(self, atom: Atom) -> Any:
         return atom.value if type(atom) is Literal else self.values[atom]
 
 
-def eval_jaxpr(jaxpr: Jaxpr, args: Sequence[Any]) -> list[Any]:
+def eval_jaxpr(jaxpr: Jaxpr, args: Sequence[Value]) -> list[Value]:
     """The outputs of the program for these inputs (arrays or tracers)."""
     env = Environment(jaxpr.inputs, args)
     values, read = env.values, env.read
@@ -42,7 +43,7 @@ def eval_jaxpr(jaxpr: Jaxpr, args: Sequence[Any]) -> list[Any]:
         for equation, dead in zip(jaxpr.equations, jaxpr.last_uses):
             state.source = equation.source or saved
             if home is not None and reads_numbers(equation):
-                out = home.record(equation.primitive, [a.value for a in equation.inputs], equation.params)
+                out = home.record(equation.primitive, [read(a) for a in equation.inputs], equation.params)
             else:
                 out = bind(equation.primitive, *[read(a) for a in equation.inputs], **equation.params)
             if equation.primitive.multiple:

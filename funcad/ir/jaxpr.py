@@ -11,35 +11,44 @@ from __future__ import annotations
 
 import importlib
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar, final
 
 import numpy as np
 
 from funcad.host.real_types import is_a
 from funcad.ir.aval import LiteralAval, aval_of
+from funcad.ir.types import AnyAval, Atom, Location, Number, Params
 from funcad.show.pretty import format_equation, format_jaxpr
 
-__all__ = ["Var", "Literal", "Atom", "Equation", "Jaxpr", "subjaxprs", "literal_key", "reads_numbers", "split"]
+if TYPE_CHECKING:
+    from funcad.ir.primitive import Primitive
+    from funcad.show.graph import Graph
+
+__all__ = ["Var", "Literal", "Equation", "Jaxpr", "subjaxprs", "literal_key", "reads_numbers", "split"]
+
+_Item = TypeVar("_Item")
 
 
+@final
 class Var:
     """A value that an equation computes or that the program receives."""
 
     __slots__ = ("aval",)
 
-    def __init__(self, aval: Any):
+    def __init__(self, aval: AnyAval):
         self.aval = aval
 
     def __repr__(self) -> str:
         return f"Var:{self.aval}"
 
 
+@final
 class Literal:
     """A scalar written into an equation."""
 
     __slots__ = ("value", "aval")
 
-    def __init__(self, value: Any, aval: Any = None):
+    def __init__(self, value: Number, aval: AnyAval | None = None):
         self.value = value
         self.aval = aval_of(value) if aval is None else aval
         if not isinstance(self.aval, LiteralAval):
@@ -49,10 +58,7 @@ class Literal:
         return repr(self.value)
 
 
-Atom = Var | Literal
-
-
-def literal_key(value: Any) -> tuple:
+def literal_key(value: Number) -> tuple[object, ...]:
     """A hashable key that distinguishes scalars by type, dtype and bits."""
     if is_a(value, np.generic):
         return (value.dtype.str, value.tobytes())
@@ -64,11 +70,11 @@ def literal_key(value: Any) -> tuple:
 class Equation(NamedTuple):
     """outputs = primitive[params](inputs), written at `source` in the user's program."""
 
-    primitive: Any
-    inputs: tuple
-    params: dict
-    outputs: tuple
-    source: Any = None
+    primitive: Primitive
+    inputs: tuple[Atom, ...]
+    params: Params
+    outputs: tuple[Var, ...]
+    source: Location = None
 
     def __repr__(self) -> str:
         return format_equation(self)
@@ -90,11 +96,11 @@ class Jaxpr:
         self.modes: dict[int, Any] = _NO_MODES  # error modes of equations that run un-jitted, see host/user_warnings.py
 
     @property
-    def in_avals(self) -> list[Any]:
+    def in_avals(self) -> list[AnyAval]:
         return [v.aval for v in self.inputs]
 
     @property
-    def out_avals(self) -> list[Any]:
+    def out_avals(self) -> list[AnyAval]:
         return [v.aval for v in self.outputs]
 
     @property
@@ -149,7 +155,7 @@ class Jaxpr:
         """For notebooks; the module is loaded when something is shown."""
         return importlib.import_module("funcad.show.html").jaxpr_html(self)
 
-    def graph(self) -> Any:
+    def graph(self) -> Graph:
         """The program as a picture (`Graph`: shown by notebooks, `.svg`, `.save(path)`); ValueError if it is very long."""
         return importlib.import_module("funcad.show.graph").Graph(self)
 
@@ -178,7 +184,7 @@ def reads_numbers(equation: Equation) -> bool:
     return not equation.primitive.multiple and bool(equation.inputs)
 
 
-def subjaxprs(params: dict[str, Any]) -> Iterator[Jaxpr]:
+def subjaxprs(params: Params) -> Iterator[Jaxpr]:
     """The programs among an equation's parameters."""
     for value in params.values():
         if isinstance(value, Jaxpr):
@@ -189,7 +195,7 @@ def subjaxprs(params: dict[str, Any]) -> Iterator[Jaxpr]:
                     yield item
 
 
-def split(values: Sequence[Any], *sizes: int) -> list[list[Any]]:
+def split(values: Sequence[_Item], *sizes: int) -> list[list[_Item]]:
     """Consecutive parts of these sizes, and the rest."""
     parts, start = [], 0
     for n in sizes:

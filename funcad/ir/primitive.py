@@ -18,10 +18,11 @@ others have one value):
 
 Higher-order primitives (jit's call, scan, cond ...) have instead of `jvp` a `primal_and_jvp(primals, tangents, **params)`, and
 a `linearize` of the same signature, which runs the program once, keeps residuals and returns tangents computed by a linear
-program. `known(linear, **params) -> (out_linear, run)` says which outputs a program computes without its linear inputs, and
-`run(inputs)` computes them (None for the others). `apart(linear, args, **params)` runs such a program in two: first what needs
-no linear input, which leaves residuals, then the rest on them; a primitive with `known` alone runs all of it again.
-`masked` is `transpose` with masks in and out, `needs` says which of them it can use, `push` runs a linear program forwards.
+program. `partial_eval(unknown, **params) -> (out_unknown, run)` says which outputs need an unknown (a linear) input, and
+`run(inputs)` computes the others (None in the place of those). `split(unknown, args, **params)` runs such a program in two:
+first what needs nothing unknown, which leaves residuals, then the rest on them; a primitive with `partial_eval` alone runs all
+of it again. Both serve transforms/partial.py. `masked` is `transpose` with masks in and out, `needs` says which of them it can
+use, `push` runs a linear program forwards.
 
 A missing rule raises `MissingRuleError` naming the primitive; a zero tangent is never made up.
 
@@ -32,11 +33,17 @@ Beside the rules stand facts, which passes and engines ask for instead of keepin
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
+
+import numpy as np
 
 from funcad.errors import MissingRuleError
-from funcad.ir.jaxpr import Var
+from funcad.ir.jaxpr import Equation, Jaxpr, Var
 from funcad.ir.trace import bind
+from funcad.ir.types import Number
+
+if TYPE_CHECKING:
+    from typing_extensions import TypeIs
 
 __all__ = ["Primitive", "Reduction", "Undefined", "is_linear", "may_share", "not_linear"]
 
@@ -44,7 +51,7 @@ __all__ = ["Primitive", "Reduction", "Undefined", "is_linear", "may_share", "not
 Undefined = Var  # in a transpose rule, a linear input is its own variable: it has an aval and no value
 
 
-def is_linear(x: Any) -> bool:
+def is_linear(x: object) -> TypeIs[Var]:
     return type(x) is Var
 
 
@@ -61,8 +68,8 @@ class Reduction(NamedTuple):
     an error). `element` is the formula of what is combined, as `emit`: the element itself if there is none.
     """
 
-    ufunc: Any
-    identity: Any = None
+    ufunc: np.ufunc
+    identity: Number | None = None
     element: Callable[..., Any] | None = None
 
     @property
@@ -77,7 +84,7 @@ class Primitive:
 
     __slots__ = (
         *("name", "impl", "abstract_eval", "jvp", "transpose", "batch", "emit"),  # the rules that most have
-        *("primal_and_jvp", "linearize", "known", "apart"),  # of operations that call programs
+        *("primal_and_jvp", "linearize", "partial_eval", "split"),  # of operations that call programs
         *("reach", "needs", "masked", "push", "takes_masks", "levels", "calm", "square", "turns"),  # structural zeros, squares
         *("multiple", "effect", "barrier", "structural", "silent", "passive", "collective", "moves", "layout"),
         *("ufunc", "inplace", "ready", "commutes", "reduction", "may_share", "free", "label"),  # of the computation itself
@@ -95,21 +102,21 @@ class Primitive:
         emit: Callable[..., Any] | None = None,
         primal_and_jvp: Callable[..., Any] | None = None,
         linearize: Callable[..., Any] | None = None,
-        known: Callable[..., Any] | None = None,
-        apart: Callable[..., Any] | None = None,
+        partial_eval: Callable[..., Any] | None = None,
+        split: Callable[..., Any] | None = None,
         multiple: bool = False,
         effect: bool = False,
         barrier: bool = False,
-        ufunc: Any = None,
+        ufunc: np.ufunc | None = None,
         collective: Callable[..., Any] | None = None,
-        inplace: Any = None,
+        inplace: Callable[..., Any] | None = None,
         structural: bool = False,
         silent: bool = False,
         ready: Callable[..., Any] | None = None,
         layout: Callable[..., Any] | None = None,
         moves: Callable[..., str] | None = None,
         square: Callable[..., Any] | None = None,
-        turns: Any = False,
+        turns: bool | Callable[[int, Jaxpr], bool] = False,
         reach: str | Callable[..., str | None] | None = None,
         calm: bool = False,
         needs: Callable[..., tuple[int, ...]] | None = None,
@@ -132,8 +139,8 @@ class Primitive:
         self.emit = emit
         self.primal_and_jvp = primal_and_jvp
         self.linearize = linearize
-        self.known = known
-        self.apart = apart
+        self.partial_eval = partial_eval
+        self.split = split
         self.multiple = multiple
         self.effect = effect  # never removed, duplicated or reordered
         self.barrier = barrier  # CSE and inlining stop here (checkpoint)
@@ -151,7 +158,7 @@ class Primitive:
         self.masked = masked  # masked(cts, masks, wanted, *inputs, **params): `transpose` with masks, see masks/masks.py
         self.push = push  # push(tangents, known, **params): its results, if it is linear; it takes masks
         self.takes_masks = takes_masks or push is not None  # so does primal_and_jvp
-        self.levels: dict[Any, int] = {}  # by kinds of operands, what its rule does to masks of tangents
+        self.levels: dict[object, int] = {}  # by kinds of operands, what its rule does to masks of tangents
         self.calm = calm or structural and reach in (None, "pointwise", "sums", "reads")  # its jvp begins no mask, ever
         self.passive = passive or jvp is None and primal_and_jvp is None and linearize is None  # gives no tangent, ever
         self.commutes = commutes  # swapped operands give the same "bits", or the same "value" (but for the sign of a zero)
@@ -166,11 +173,11 @@ class Primitive:
 
     __call__ = bind  # sin_p(x) is bind(sin_p, x), without a frame in between
 
-    def __reduce__(self) -> Any:
+    def __reduce__(self) -> NoReturn:
         raise TypeError(f"primitive {self.name} is not pickled; pickle the function that uses it")
 
 
-def may_share(equation: Any) -> bool:
+def may_share(equation: Equation) -> bool:
     """May a result share memory with an operand or another result? `Primitive.may_share` says it, or finds it by the avals."""
     fact = equation.primitive.may_share
     return fact(*[a.aval for a in equation.inputs]) if callable(fact) else fact

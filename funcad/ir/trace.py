@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -22,13 +22,16 @@ from funcad.errors import UnexpectedTracerError
 from funcad.host.compute import compute
 from funcad.host.conversions import leaked_error
 from funcad.host.locks import Locks
-from funcad.host.real_types import is_a
 from funcad.host.state import open_traces, state
 from funcad.host.user_warnings import error_mode
 from funcad.host.where import user_source
 from funcad.ir.aval import SCALAR_AVALS, Aval, LiteralAval, aval_of
 from funcad.ir.jaxpr import Equation, Jaxpr, Literal, Var, subjaxprs
 from funcad.ir.tracer import Tracer, array_type, concrete_value, origin
+from funcad.ir.types import AnyAval, Atom, Location, Params, Value
+
+if TYPE_CHECKING:
+    from funcad.ir.primitive import Primitive
 
 __all__ = ["bind", "open_traces", "Trace", "AbstractTrace", "next_level", "trace_function", "leaked", "abstract_trace_of"]
 __all__ += ["home_of", "any_tracer"]
@@ -39,9 +42,9 @@ _new_tuple = tuple.__new__
 _new_object = object.__new__
 
 
-def bind(primitive: Any, *args: Any, **params: Any) -> Any:
+def bind(primitive: Primitive, *args: Value, **params: Any) -> Any:
     """Apply a primitive: compute now, or record in the trace that the arguments belong to."""
-    top: Any = None
+    top: Trace | None = None
     for a in args:
         if type(a) is Tracer:
             trace = a.owner
@@ -63,11 +66,11 @@ def bind(primitive: Any, *args: Any, **params: Any) -> Any:
     return top.record(primitive, args, params)
 
 
-def _has_effect(primitive: Any, params: dict[str, Any]) -> bool:
+def _has_effect(primitive: Primitive, params: Params) -> bool:
     return primitive.effect or (primitive.multiple and any(j.has_effects for j in subjaxprs(params)))
 
 
-def _axis_trace(primitive: Any, params: dict[str, Any]) -> Any:
+def _axis_trace(primitive: Primitive, params: Params) -> AbstractTrace | None:
     """The trace that must record a collective, or a program with one: that of the innermost axis which it acts on."""
     if primitive.collective is None and not primitive.multiple:
         return None
@@ -91,17 +94,17 @@ class Trace:
     __slots__ = ("level", "name", "closed")
     turned: bool = True  # may a value have been made whose square is known? Squares look here first
     tape: Any = None  # of a following trace: where common operations are written down instead of recorded
-    reads: Any = None  # reads(tracer, how), if the trace wishes to know what Python's control flow reads
+    reads: Callable[[Tracer, str], None] | None = None  # is told what Python's control flow reads, and how
 
     def __init__(self, name: str):
         self.level = next(_levels)
         self.name = name
         self.closed = False
 
-    def record(self, primitive: Any, args: Sequence[Any], params: dict[str, Any]) -> Any:
+    def record(self, primitive: Primitive, args: Sequence[Value], params: Params) -> Any:
         raise TypeError(f"{type(self).__name__} does not record")
 
-    def made_by(self, x: Tracer, look: bool = False) -> tuple[Any, Sequence[Any], dict[str, Any], int] | None:
+    def made_by(self, x: Tracer, look: bool = False) -> tuple[Primitive, Sequence[Value], Params, int] | None:
         """(primitive, operands, params, which output) of what made a value of this trace, if the primitive has a `square`.
 
         `look`: it only matters whether there is one.
@@ -117,33 +120,33 @@ class AbstractTrace(Trace):
         *("given", "layouts", "makers", "n_makers"),
     )
 
-    def __init__(self, name: str, protect: Callable[[Any], Any] | None = None, with_modes: bool = False):
+    def __init__(self, name: str, protect: Callable[[Value], Value] | None = None, with_modes: bool = False):
         super().__init__(name)
         self.modes: dict[int, Any] | None = {} if with_modes else None  # of equations written in another errstate than ...
         self.mode = error_mode() if with_modes else None  # ... that in which the trace was opened
         self.array: type = np.ndarray if state.abstract is None else state.abstract.array  # what its values stand for
-        self.stands_for: dict[Var, Any] = {}  # inputs of rank 0 -> a NumPy scalar, or an array of rank 0
+        self.stands_for: dict[Var, Value | None] = {}  # inputs of rank 0 -> a NumPy scalar, or an array of rank 0
         self.asked = False  # did somebody ask which of the two?
         self.equations: list[Equation] = []
-        self.captured: dict[int, tuple[Var, Any]] = {}
+        self.captured: dict[int, tuple[Var, Value]] = {}
         self.inputs: list[Var] = []
-        self.locks: Locks | None = None
         self.given: Any = None  # what the inputs stand for (unjitted/strides.py), where that can be known
         self.layouts: Any = None  # of variables whose memory order was asked for (unjitted/strides.py)
         self.makers: dict[Var, Equation] = {}  # of the first `n_makers` equations, for `made_by`
         self.n_makers = 0
-        self.protect = protect  # how to keep a captured array safe; None: lock it until the trace closes
+        self.locks = Locks()
+        self.protect = protect or self.locks.guard  # keeps a captured array safe; Locks: until the trace closes
 
-    def new_input(self, aval: Any, source: Any = None) -> Tracer:
+    def new_input(self, aval: AnyAval, source: Location = None) -> Tracer:
         var = Var(Aval(aval.shape, aval.dtype, aval.weak) if type(aval) is LiteralAval else aval)
         self.inputs.append(var)
         return Tracer(self, var, source=source)
 
-    def new_inputs(self, avals: Sequence[Any]) -> list[Tracer]:
+    def new_inputs(self, avals: Sequence[AnyAval]) -> list[Tracer]:
         source = user_source()
         return [self.new_input(a, source) for a in avals]
 
-    def atom(self, x: Any) -> Any:
+    def atom(self, x: Any) -> Atom:
         """The variable or literal that stands for x in this program."""
         kind = type(x)
         if kind is Tracer:
@@ -161,26 +164,14 @@ class AbstractTrace(Trace):
             entry = self._capture(x)
         return entry[0]
 
-    def _capture(self, x: Any) -> tuple[Var, Any]:
-        aval = aval_of(x)
-        key, value = id(x), x
-        if self.protect is not None:
-            value = self.protect(x)
-            if value is not x:  # a private copy: x may change before it is captured again, so the key is the copy's
-                key = id(value)
-        elif is_a(x, np.ndarray):
-            if type(x) is not np.ndarray:
-                value = x.view(np.ndarray)  # of a memmap, say: programs compute with plain arrays
-                key = id(value)
-            if self.locks is None:
-                self.locks = Locks()
-            self.locks.lock(value, keep=False)
+    def _capture(self, x: Value) -> tuple[Var, Value]:
+        aval, value = aval_of(x), self.protect(x)
         if type(aval) is LiteralAval:
             aval = Aval(aval.shape, aval.dtype, aval.weak)
-        entry = self.captured[key] = (Var(aval), value)
+        entry = self.captured[id(value)] = (Var(aval), value)  # of a private copy: x may change before it is captured again
         return entry
 
-    def record(self, primitive: Any, args: Sequence[Any], params: dict[str, Any]) -> Any:
+    def record(self, primitive: Primitive, args: Sequence[Value], params: Params) -> Any:
         if self.closed:
             raise leaked(next(a for a in args if type(a) is Tracer and a.owner is self))
         atoms = []
@@ -199,13 +190,13 @@ class AbstractTrace(Trace):
             return [Tracer(self, v, None, None, source) for v in outputs]
         return self.append(primitive, tuple(atoms), params, out, source)
 
-    def append(self, primitive: Any, atoms: tuple, params: dict[str, Any], aval: Any, source: Any) -> Tracer:
+    def append(self, primitive: Primitive, atoms: tuple[Atom, ...], params: Params, aval: AnyAval, source: Location) -> Tracer:
         """Write down an equation with one output whose aval is known already."""
         output = Var(aval)
         self.equations.append(_new_tuple(Equation, (primitive, atoms, params, (output,), source)))
         return Tracer(self, output, None, None, source)
 
-    def made_by(self, x: Tracer, look: bool = False) -> tuple[Any, Sequence[Any], dict[str, Any], int] | None:
+    def made_by(self, x: Tracer, look: bool = False) -> tuple[Primitive, Sequence[Value], Params, int] | None:
         for equation in self.equations[self.n_makers :]:
             if equation.primitive.square is not None:
                 self.makers.update([(v, equation) for v in equation.outputs])
@@ -223,10 +214,9 @@ class AbstractTrace(Trace):
         if self.layouts is not None:
             self.layouts.close()
         self.given = self.layouts = None
-        if self.locks is not None:
-            self.locks.release()
+        self.locks.release()
 
-    def jaxpr(self, outputs: Sequence[Any]) -> tuple[Jaxpr, list[Any]]:
+    def jaxpr(self, outputs: Sequence[Value]) -> tuple[Jaxpr, list[Value]]:
         """The recorded program whose leading inputs are the captured values, and those values."""
         atoms = tuple([self.atom(o) for o in outputs])
         captured = list(self.captured.values())
@@ -237,16 +227,16 @@ class AbstractTrace(Trace):
 
 
 def trace_function(
-    f: Callable[..., Sequence[Any]],
-    avals: Sequence[Any],
+    f: Callable[..., Sequence[Value]],
+    avals: Sequence[AnyAval],
     *,
     name: str,
     staging: bool = False,
     abstract: bool = True,
     with_modes: bool = False,
     given: Any = None,
-    beside: Sequence[Any] = (),
-) -> tuple[Jaxpr, list[Any]]:
+    beside: Sequence[Value] = (),
+) -> tuple[Jaxpr, list[Value]]:
     """Trace `f(*tracers) -> list of values` into `(jaxpr, captured)`; the captured values are the leading inputs.
 
     `abstract=True` means that f is the user's and runs when the program runs: effects are recorded here. `with_modes=True`:
@@ -280,7 +270,7 @@ def trace_function(
         trace.close()
 
 
-def abstract_trace_of(values: Sequence[Any]) -> Any:
+def abstract_trace_of(values: Sequence[Value]) -> AbstractTrace | None:
     """The innermost abstract trace that the values belong to, also behind following traces; None if all are known."""
     top = None
     for x in map(concrete_value, values):
@@ -289,7 +279,7 @@ def abstract_trace_of(values: Sequence[Any]) -> Any:
     return top
 
 
-def home_of(values: Sequence[Any]) -> Any:
+def home_of(values: Sequence[Value]) -> AbstractTrace | None:
     """The abstract trace in which an interpreter of a program with these inputs records equations that read numbers only.
 
     Such an equation is the seed of a derivative (`as_traced`). Computed now, it would become a constant, and what is made of it
@@ -302,5 +292,5 @@ def home_of(values: Sequence[Any]) -> Any:
     return trace if trace is state.abstract else None
 
 
-def any_tracer(values: Sequence[Any]) -> bool:
+def any_tracer(values: Sequence[object]) -> bool:
     return any(type(v) is Tracer for v in values)

@@ -13,26 +13,27 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy as np
 
 from funcad.host.conversions import no_array, no_hash, no_integer, no_truth
 from funcad.host.devices import device_in_use, is_device
-from funcad.host.real_types import Length, Unseen
+from funcad.host.real_types import Length, Unseen, kind_of
 from funcad.host.where import Source
-from funcad.ir.aval import Aval, aval_of, kind_of
+from funcad.ir.aval import Aval, aval_of
+from funcad.ir.types import Value
 
-__all__ = ["Tracer", "tangent_of", "origin", "concrete_value", "array_type", "has_value", "carries_derivative"]
+if TYPE_CHECKING:
+    from numpy.typing import DTypeLike
 
 
-def has_value(x: Any) -> bool:
+__all__ = ["Tracer", "tangent_of", "origin", "concrete_value", "array_type", "has_value", "carries_derivative", "plain_value"]
+
+
+def has_value(x: Value) -> bool:
     """Is there an array behind x (x is no tracer, or one whose primals end in an array)?"""
-    while type(x) is Tracer:
-        if x.variable is not None:
-            return False
-        x = x.primal
-    return True
+    return type(concrete_value(x)) is not Tracer
 
 
 def origin(x: Tracer) -> str:
@@ -46,7 +47,7 @@ def tangent_of(x: Tracer) -> Any:
     return tangent[0] if type(tangent) is list else tangent
 
 
-def carries_derivative(x: Any) -> bool:
+def carries_derivative(x: Value) -> bool:
     while type(x) is Tracer and x.variable is None:
         if x.tangent is not None:
             return True
@@ -54,14 +55,14 @@ def carries_derivative(x: Any) -> bool:
     return False
 
 
-def concrete_value(x: Any) -> Any:
+def concrete_value(x: Value) -> Value:
     """The array behind x, or the abstract tracer where the search ended."""
     while type(x) is Tracer and x.variable is None:
         x = x.primal
     return x
 
 
-def array_type(values: Sequence[Any]) -> type:
+def array_type(values: Sequence[Value]) -> type:
     """The type of the arrays that a program with these inputs computes with: numpy.ndarray, or the device's."""
     if device_in_use():
         for x in map(concrete_value, values):
@@ -71,14 +72,26 @@ def array_type(values: Sequence[Any]) -> type:
     return np.ndarray
 
 
-def _told(x: Tracer, how: str) -> Any:
+def _told(x: Tracer, how: str) -> Value:
     """`concrete_value`, for Python's control flow: the traces that wish to know are told what asked for it."""
-    value: Any = x
+    value: Value = x
     while type(value) is Tracer and value.variable is None:
         if value.owner.reads is not None:
             value.owner.reads(value, how)
         value = value.primal
     return value
+
+
+def plain_value(x: Tracer, how: str) -> Any:
+    """The value, if nothing is lost by leaving the trace."""
+    value = concrete_value(x)
+    if carries_derivative(x):
+        reason = "it carries a derivative, which would silently be lost"
+    elif type(value) is Tracer:
+        reason = f"inside {value.owner.name} it has no value"
+    else:
+        return value
+    raise no_array(how, x.aval, reason, type(value) is not Tracer, _offers)
 
 
 def _offers(name: str) -> bool:
@@ -113,14 +126,12 @@ class Tracer(metaclass=Unseen):
         self._aval: Any = None
 
     @property  # type: ignore[misc]
-    def __class__(self) -> Any:
+    def __class__(self) -> type:
         """What the value stands for, so that `isinstance`, `match` and `np.isscalar` answer as without funcad.
 
         Type tests of funcad's own ask `type(x) is Tracer`, or `is_a` of host/real_types.py.
         """
-        value = self
-        while type(value) is Tracer and value.variable is None:
-            value = value.primal
+        value: Any = concrete_value(self)
         if type(value) is not Tracer:
             return type(value)
         variable, trace = value.variable, value.owner
@@ -184,31 +195,14 @@ class Tracer(metaclass=Unseen):
             raise no_integer(how, value.aval, value.owner.name, _offers)
         return value
 
-    def _plain(self, how: str) -> Any:
-        """The value, if nothing is lost by leaving the trace."""
-        value = concrete_value(self)
-        if carries_derivative(self):
-            reason = "it carries a derivative, which would silently be lost"
-        elif type(value) is Tracer:
-            reason = f"inside {value.owner.name} it has no value"
-        else:
-            return value
-        raise no_array(how, self.aval, reason, type(value) is not Tracer, _offers)
-
     def __float__(self) -> float:
-        return float(self._plain("float"))
+        return float(plain_value(self, "float"))
 
     def __complex__(self) -> complex:
-        return complex(self._plain("complex"))
+        return complex(plain_value(self, "complex"))
 
-    def item(self, *args: Any) -> Any:
-        return np.asarray(self._plain("item")).item(*args)
-
-    def tolist(self) -> Any:
-        return np.asarray(self._plain("tolist")).tolist()
-
-    def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
-        return np.array(self._plain("array"), dtype=dtype, copy=copy)
+    def __array__(self, dtype: DTypeLike | None = None, copy: bool | None = None) -> np.ndarray:
+        return np.array(plain_value(self, "array"), dtype=dtype, copy=copy)
 
     def __hash__(self) -> int:
         raise no_hash(self.aval)
@@ -232,8 +226,8 @@ class Tracer(metaclass=Unseen):
     def __copy__(self) -> Tracer:
         return self
 
-    def __deepcopy__(self, memo: Any) -> Tracer:
+    def __deepcopy__(self, memo: object) -> Tracer:
         return self
 
-    def __reduce__(self) -> Any:
+    def __reduce__(self) -> NoReturn:
         raise TypeError(f"a traced value ({self.aval}) cannot be pickled; return it from the traced function instead")

@@ -141,7 +141,7 @@ class _MaskTrace(Trace):
             return [self.traced(o) if lin else o for o, lin in outs]
         whole = whole_of([m for m, lin in zip(masks, linear) if lin])
         outs = bind(primitive, *[_clean(v, m) for v, m in zip(values, masks)], **params)
-        flags = [True] * len(outs) if primitive.known is None else primitive.known(tuple(linear), **params)[0]
+        flags = [True] * len(outs) if primitive.partial_eval is None else primitive.partial_eval(tuple(linear), **params)[0]
         return [self.traced(with_whole(o, whole)) if lin else o for o, lin in zip(outs, flags)]
 
     def traced(self, t: Any) -> Tracer:
@@ -397,7 +397,7 @@ def _advanced(
     if reach == "moves" and len(values) == 1:
         bools = LazyBools(lambda: rule(bools_of(masks[0], shape_of(values[0]))), *[m.bools for m in given])
         return out, Mask(bools, False, bool(given) and given[0].dirty)
-    kept = [aval_of(v) if lin else _kept(v) for v, lin in zip(values, linear)]
+    kept: list[Any] = [aval_of(v) if lin else _kept(v) for v, lin in zip(values, linear)]
     numbers = lambda: [numbers_of(m, v) if lin else v for v, m, lin in zip(kept, masks, linear)]
     return out, Mask(LazyBools(lambda: nonzero(rule(*numbers())), *[m.bools for m in given]), False, False)
 

@@ -14,7 +14,7 @@ import numpy as np
 
 from funcad.host.devices import namespace_of
 from funcad.host.real_types import is_a
-from funcad.ir.tracer import Tracer, concrete_value
+from funcad.ir.tracer import Tracer, concrete_value, plain_value
 from funcad.numpy import elementwise, indexing, joining, linear, reductions, searching, shaping, statistics
 from funcad.numpy.dispatch import where_am_i
 from funcad.numpy.memory_order import laid_out, order_of
@@ -110,6 +110,7 @@ METHODS: dict[str, Callable[..., Any]] = {
     "diagonal": shaping.diagonal,
     "dot": linear.dot,
     "flatten": _flatten,
+    "item": lambda x, *args: np.asarray(plain_value(x, "item")).item(*args),
     "max": reductions.max_,
     "mean": reductions.mean,
     "min": reductions.min_,
@@ -127,6 +128,7 @@ METHODS: dict[str, Callable[..., Any]] = {
     "swapaxes": shaping.swapaxes,
     "take": searching.take,
     "to_device": _to_device,
+    "tolist": lambda x: np.asarray(plain_value(x, "tolist")).tolist(),
     "trace": shaping.trace,
     "transpose": _transpose,
     "var": statistics.var,

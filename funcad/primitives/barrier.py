@@ -29,7 +29,7 @@ optimization_barrier_p = Primitive(
     lambda *avals: [Aval(a.shape, a.dtype, a.weak) for a in avals],
     jvp=_jvp,
     transpose=_transpose,
-    known=lambda linear: (linear, lambda args: _jvp(args, ())),
+    partial_eval=lambda linear: (linear, lambda args: _jvp(args, ())),
     batch=lambda size, args, batched: (optimization_barrier_p(*args), list(batched)),
     multiple=True,
     barrier=True,

@@ -145,7 +145,9 @@ def _tied_spread_impl(xp: Any, t: Any, x: Any, out: Any, *, axes: tuple) -> Any:
     return xp.where(mask, xp.reshape(t / count, _kept(x, axes)), xp.zeros((), t.dtype))
 
 
-def _tied_primitive(name: str, impl: Callable[..., Any], aval: Callable[..., Aval], other: list, reach: str) -> Primitive:
+def _tied_primitive(
+    name: str, impl: Callable[..., Any], aval: Callable[..., Aval], other: Callable[[], Primitive], reach: str
+) -> Primitive:
     def batch(size: int, args: Any, batched: Any, *, axes: tuple) -> tuple[Any, bool]:
         return primitive(*[a if b else _copies(size, a) for a, b in zip(args, batched)], axes=_moved(axes)), True
 
@@ -156,19 +158,18 @@ def _tied_primitive(name: str, impl: Callable[..., Any], aval: Callable[..., Ava
         jvp=lambda tangents, result, t, x, out, *, axes: (
             None if tangents[0] is None else primitive(tangents[0], x, out, axes=axes)
         ),
-        transpose=lambda ct, t, x, out, *, axes: [other[0](ct, x, out, axes=axes), None, None],
+        transpose=lambda ct, t, x, out, *, axes: [other()(ct, x, out, axes=axes), None, None],
         batch=batch,
         reach=reach,
     )
     return primitive
 
 
-_spread: list = [None]
 tied_mean_p = _tied_primitive(  # the mean tangent of the elements that attain the extremum `out` of x
-    "tied_mean", _tied_mean_impl, lambda t, x, out, *, axes: reduced_aval(t, axes), _spread, "reads"
+    "tied_mean", _tied_mean_impl, lambda t, x, out, *, axes: reduced_aval(t, axes), lambda: tied_spread_p, "reads"
 )
-tied_spread_p = _spread[0] = _tied_primitive(  # its transpose: each of those elements gets its share of the cotangent
-    "tied_spread", _tied_spread_impl, lambda t, x, out, *, axes: Aval(x.shape, t.dtype), [tied_mean_p], "picks"
+tied_spread_p = _tied_primitive(  # its transpose: each of those elements gets its share of the cotangent
+    "tied_spread", _tied_spread_impl, lambda t, x, out, *, axes: Aval(x.shape, t.dtype), lambda: tied_mean_p, "picks"
 )
 
 

@@ -42,7 +42,7 @@ def map_entries(f: Callable[..., Any], aval: Any, *stacks: Any) -> Any:
 stack_empty_p = Primitive("stack_empty", lambda xp, *, aval: Stack([], aval), lambda *, aval: aval)
 
 
-def stack_empty(aval: StackAval) -> Any:
+def stack_empty(aval: Any) -> Any:
     return stack_empty_p(aval=aval)
 
 

@@ -9,8 +9,7 @@ on an unbatched value acts on `size` equal copies.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Hashable, Sequence
 
 from funcad.errors import MissingRuleError
 from funcad.host.state import state
@@ -19,15 +18,17 @@ from funcad.host.where import note_source
 from funcad.ir.aval import aval_of
 from funcad.ir.interpret import Environment
 from funcad.ir.jaxpr import Jaxpr, Literal, equation_axis_names, reads_numbers
+from funcad.ir.primitive import Primitive
 from funcad.ir.trace import bind, home_of, trace_function
+from funcad.ir.types import Params, Value
 from funcad.primitives.stack import lead
 
 __all__ = ["batch_eval", "batch_jaxpr", "batch_step"]
 
 
 def batch_step(
-    primitive: Any, size: int, args: Sequence[Any], batched: Sequence[bool], params: dict[str, Any], named: bool
-) -> tuple[list[Any], list[bool]]:
+    primitive: Primitive, size: int, args: Sequence[Value], batched: Sequence[bool], params: Params, named: bool
+) -> tuple[list[Value], list[bool]]:
     """Outputs of one operation on batched arguments, and which of them are batched."""
     if named and primitive.collective is not None and _acts_on(params, state.batching):
         return primitive.collective(size, args, batched, **params)
@@ -44,12 +45,12 @@ def batch_step(
     return (out, out_batched) if primitive.multiple else ([out], [out_batched])
 
 
-def _acts_on(params: dict[str, Any], name: Any) -> bool:
+def _acts_on(params: Params, name: Hashable) -> bool:
     names = params.get("axis_name")
     return name in names if isinstance(names, tuple) else name == names
 
 
-def batch_eval(jaxpr: Jaxpr, size: int, args: Sequence[Any], batched: Sequence[bool]) -> tuple[list[Any], list[bool]]:
+def batch_eval(jaxpr: Jaxpr, size: int, args: Sequence[Value], batched: Sequence[bool]) -> tuple[list[Value], list[bool]]:
     """Outputs of a program for batched inputs (axis 0), and which outputs are batched."""
     env = Environment(jaxpr.inputs, list(zip(args, batched)))
     home = home_of(args)
@@ -90,14 +91,14 @@ def batch_eval(jaxpr: Jaxpr, size: int, args: Sequence[Any], batched: Sequence[b
 
 def batch_jaxpr(
     jaxpr: Jaxpr, size: int, batched: tuple[bool, ...], force: tuple[bool, ...] | None = None
-) -> tuple[Jaxpr, list[Any], list[bool]]:
+) -> tuple[Jaxpr, list[Value], list[bool]]:
     """`(program, consts, out_batched)` for `size` examples at once; outputs flagged in `force` are always batched."""
     key = ("batch", size, batched, force, state.batching)
     found = jaxpr.memo.get(key)
     if found is None:
         out_batched: list[bool] = []
 
-        def program(*values: Any) -> list[Any]:
+        def program(*values: Value) -> list[Value]:
             outs, flags = batch_eval(jaxpr, size, values, batched)
             if force is not None:
                 outs = [lead(o, size) if f and not b else o for o, b, f in zip(outs, flags, force)]

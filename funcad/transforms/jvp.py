@@ -2,10 +2,10 @@
 
 Idea: `jvp_step` computes the primal once and asks the primitive's rule for the tangent of that result. The same step serves
 three drivers: `jvp_eval` loops over a jaxpr, the following trace (following.py) calls it as operations are recorded, and
-linearization calls it with tangents that are tracers, so that tangent work is recorded and primal work is not: no partial
-evaluator is needed. Invariants: `None` is a zero tangent, everywhere inside; the value of an integer or bool never has
-another; tangent work never warns. Complex numbers: tangents of complex values are complex and rules are complex-linear
-wherever the operation is holomorphic; real, imag, conj and abs are real-linear.
+linearization calls it with tangents that are tracers, so that tangent work is recorded and primal work is not: partial
+evaluation (partial.py) is left with what one equation mixes. Invariants: `None` is a zero tangent, everywhere inside; the value
+of an integer or bool never has another; tangent work never warns. Complex numbers: tangents of complex values are complex and
+rules are complex-linear wherever the operation is holomorphic; real, imag, conj and abs are real-linear.
 """
 
 from __future__ import annotations
@@ -20,13 +20,15 @@ from funcad.host.where import note_source
 from funcad.ir.aval import Aval, aval_of, is_inexact
 from funcad.ir.interpret import Environment
 from funcad.ir.jaxpr import Jaxpr, Literal, reads_numbers
+from funcad.ir.primitive import Primitive
 from funcad.ir.trace import bind, home_of, trace_function
+from funcad.ir.types import AnyAval, Params, Tangent, Value
 from funcad.masks.masked_rules import apart_of, cleaned, joined, masked_rule, rule_of, whole_mask_of, with_whole
 
 __all__ = ["jvp_step", "no_rule", "jvp_eval", "jvp_jaxpr", "masked_jvp"]
 
 
-def no_rule(primitive: Any, primals: Sequence[Any]) -> MissingRuleError:
+def no_rule(primitive: Primitive, primals: Sequence[Value]) -> MissingRuleError:
     """The error of an operation that gives numbers, but no derivative of them."""
     return MissingRuleError(
         f"primitive {primitive.name} has no derivative rule "
@@ -36,8 +38,8 @@ def no_rule(primitive: Any, primals: Sequence[Any]) -> MissingRuleError:
 
 
 def jvp_step(
-    primitive: Any, primals: Sequence[Any], tangents: Sequence[Any], params: dict[str, Any], linear: bool
-) -> tuple[list[Any], list[Any]]:
+    primitive: Primitive, primals: Sequence[Value], tangents: Sequence[Tangent], params: Params, linear: bool
+) -> tuple[list[Value], list[Any]]:
     """Outputs and their tangents of one operation; `linear` means that the tangents are being recorded."""
     if all([t is None for t in tangents]):
         out = bind(primitive, *primals, **params)
@@ -64,8 +66,8 @@ def jvp_step(
 
 
 def jvp_eval(
-    jaxpr: Jaxpr, primals: Sequence[Any], tangents: Sequence[Any], linear: bool = False, masked: bool = False
-) -> tuple[list[Any], list[Any]]:
+    jaxpr: Jaxpr, primals: Sequence[Value], tangents: Sequence[Tangent], linear: bool = False, masked: bool = False
+) -> tuple[list[Value], list[Tangent]]:
     """Outputs and output tangents of a program (tangents may be None, meaning zero; `Masked` come out only if `masked`)."""
     env = Environment(jaxpr.inputs, list(zip(primals, tangents)))
     values = env.values
@@ -93,12 +95,12 @@ def jvp_eval(
     return [p for p, _ in results], [t if masked else cleaned(t) for _, t in results]
 
 
-def _strong(aval: Any) -> Any:
+def _strong(aval: AnyAval) -> AnyAval:
     """The aval of a tangent: also that of a Python scalar is NumPy's."""
     return aval.update() if type(aval) is Aval else aval
 
 
-def jvp_jaxpr(jaxpr: Jaxpr, nonzero: tuple[bool, ...]) -> tuple[Jaxpr, list[Any], list[bool]]:
+def jvp_jaxpr(jaxpr: Jaxpr, nonzero: tuple[bool, ...]) -> tuple[Jaxpr, list[Value], list[bool]]:
     """`(program, consts, out_nonzero)`: (consts, primals, nonzero tangents) -> (outputs, nonzero output tangents)."""
     key = ("jvp", nonzero)
     found = jaxpr.memo.get(key)
@@ -106,7 +108,7 @@ def jvp_jaxpr(jaxpr: Jaxpr, nonzero: tuple[bool, ...]) -> tuple[Jaxpr, list[Any]
         n = len(jaxpr.inputs)
         out_nonzero: list[bool] = []
 
-        def program(*values: Any) -> list[Any]:
+        def program(*values: Value) -> list[Value]:
             ts = iter(values[n:])
             outs, tangents = jvp_eval(jaxpr, values[:n], [next(ts) if z else None for z in nonzero])
             out_nonzero[:] = [t is not None for t in tangents]
@@ -119,8 +121,8 @@ def jvp_jaxpr(jaxpr: Jaxpr, nonzero: tuple[bool, ...]) -> tuple[Jaxpr, list[Any]
 
 
 def masked_jvp(
-    jaxpr: Jaxpr, primals: Sequence[Any], tangents: Sequence[Any], run: Callable[[Jaxpr, list[Any]], list[Any]]
-) -> tuple[list[Any], list[Any]]:
+    jaxpr: Jaxpr, primals: Sequence[Value], tangents: Sequence[Tangent], run: Callable[[Jaxpr, list[Value]], list[Value]]
+) -> tuple[list[Value], list[Tangent]]:
     """`primal_and_jvp` of a program that is called once, with masks: `run(program, args)` calls the derived one."""
     kinds, given = apart_of(tangents)
     key = ("masked_jvp", kinds)
@@ -129,7 +131,7 @@ def masked_jvp(
     if found is None:
         box: list[Any] = []
 
-        def program(*values: Any) -> list[Any]:
+        def program(*values: Value) -> list[Value]:
             outs, touts = jvp_eval(jaxpr, values[:n], joined(kinds, values[n:]), masked=True)
             box[:], results = apart_of(touts)
             return [*outs, *results]

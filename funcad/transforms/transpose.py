@@ -1,8 +1,8 @@
 """Reverse mode's second half: run a linear program backwards.
 
 Idea: reverse mode is derived. jvp gives a linear program; here every linear equation, last first, hands the cotangent of its
-output to its primitive's `transpose`. Equations without a linear input are run forwards first (they occur inside bodies of
-checkpoint and of custom rules). A missing transpose raises, naming the primitive.
+output to its primitive's `transpose`. Equations without a linear input are run forwards first, by `partial_eval` (they occur
+inside bodies of checkpoint and of custom rules). A missing transpose raises, naming the primitive.
 
 Invariants: a residual is dropped as soon as the last equation that reads it (the first in program order) has been transposed;
 cotangents are added in place only into a buffer that the accumulator itself allocated, never into one that a rule returned
@@ -24,10 +24,11 @@ from funcad.host.state import state
 from funcad.host.user_warnings import hush, unhush
 from funcad.host.where import note_source
 from funcad.ir.aval import Aval, StackAval, shape_of
-from funcad.ir.jaxpr import Jaxpr, Literal, Var
-from funcad.ir.primitive import is_linear, not_linear
+from funcad.ir.jaxpr import Equation, Jaxpr, Literal, Var
+from funcad.ir.primitive import is_linear
 from funcad.ir.prune import prune
-from funcad.ir.trace import bind, trace_function
+from funcad.ir.trace import trace_function
+from funcad.ir.types import AnyAval, Atom, Cotangent, Value
 from funcad.masks.masks import (
     CALM,
     EVERY,
@@ -44,8 +45,9 @@ from funcad.masks.masks import (
     transposed,
 )
 from funcad.primitives.stack import add_values, bools_aval, zero_value
+from funcad.transforms.partial import partial_eval
 
-__all__ = ["transpose_eval", "transpose_jaxpr", "known_jaxpr", "linear_outputs"]
+__all__ = ["transpose_eval", "transpose_jaxpr"]
 __all__ += ["masked_transpose", "masked_transpose_jaxpr", "needs_of"]
 
 
@@ -55,11 +57,11 @@ class _Cotangents:
     __slots__ = ("values", "own", "masks")
 
     def __init__(self) -> None:
-        self.values: dict[Var, Any] = {}
-        self.own: set[Var] = set()
-        self.masks: dict[Var, Mask] = {}
+        self.values: dict[Atom, Value] = {}
+        self.own: set[Atom] = set()
+        self.masks: dict[Atom, Mask] = {}
 
-    def accumulate(self, atom: Any, ct: Any, mask: Mask | None = None) -> None:
+    def accumulate(self, atom: Atom, ct: Value, mask: Mask | None = None) -> None:
         old = self.values.get(atom)
         if old is None:
             self.values[atom] = ct
@@ -82,15 +84,15 @@ class _Cotangents:
             if type(total) is np.ndarray and total.ndim:
                 self.own.add(atom)
 
-    def pop(self, atom: Any) -> Any:
+    def pop(self, atom: Atom) -> Cotangent:
         if self.own:
             self.own.discard(atom)
         return self.values.pop(atom, None)
 
 
-def _first_uses(equations: Sequence[Any], variables: Container[Any]) -> list[list[Var]]:
+def _first_uses(equations: Sequence[Equation], variables: Container[object]) -> list[list[Atom]]:
     """For each equation, the given variables that no earlier equation reads."""
-    seen: set = set()
+    seen: set[Atom] = set()
     result = []
     for equation in equations:
         fresh = []
@@ -103,8 +105,8 @@ def _first_uses(equations: Sequence[Any], variables: Container[Any]) -> list[lis
 
 
 def transpose_eval(
-    jaxpr: Jaxpr, linear: Sequence[bool], values: list[Any], cotangents: Sequence[Any], all_linear: bool = False
-) -> list[Any]:
+    jaxpr: Jaxpr, linear: Sequence[bool], values: list[Any], cotangents: Sequence[Cotangent], all_linear: bool = False
+) -> list[Cotangent]:
     """Cotangents of the linear inputs (None: zero), given the other inputs' values and the outputs' cotangents.
 
     `values` has an entry per input (ignored where linear). The list is emptied, so that residuals can die early.
@@ -117,21 +119,21 @@ def _transpose(
     jaxpr: Jaxpr,
     linear: Sequence[bool],
     values: list[Any],
-    cotangents: Sequence[Any],
+    cotangents: Sequence[Cotangent],
     all_linear: bool = False,
     given_masks: Sequence[Mask | None] = (),
     wanted: Sequence[int] = (),
 ) -> list[Any]:
     """The same with masks of the outputs' cotangents; and pairs with those of the inputs', if any are `wanted`."""
-    known = {v: x for v, x, is_lin in zip(jaxpr.inputs, values, linear) if not is_lin}
+    known: dict[Any, Value] = {v: x for v, x, is_lin in zip(jaxpr.inputs, values, linear) if not is_lin}
     values.clear()
-    inputs: Any = [v for v, is_lin in zip(jaxpr.inputs, linear) if is_lin]
+    inputs = [v for v, is_lin in zip(jaxpr.inputs, linear) if is_lin]
     if all_linear:
-        backward: Sequence[Any] = jaxpr.equations
+        backward: Sequence[Equation] = jaxpr.equations
     else:
-        backward = _run_known(jaxpr, known, set(inputs))
+        backward = partial_eval(jaxpr, known, set(inputs))
     cts = _Cotangents()
-    deaths: Iterable[Any] = reversed(_first_uses(backward, known)) if known else itertools.repeat(())
+    deaths: Iterable[Iterable[Atom]] = reversed(_first_uses(backward, known)) if known else itertools.repeat(())
     saved = state.source
     token = hush()
     try:
@@ -179,87 +181,7 @@ def _transpose(
         unhush(token)
 
 
-def _run_known(jaxpr: Jaxpr, known: dict[Var, Any], linear_vars: set) -> list[Any]:
-    """Run the equations that have no linear input, and such parts of programs; return the other equations."""
-    backward = []
-    saved = state.source
-    for equation in jaxpr.equations:
-        primitive = equation.primitive
-        is_linear = [type(a) is Var and a in linear_vars for a in equation.inputs]
-        state.source = equation.source or saved
-        try:
-            args = [None if lin else a.value if type(a) is Literal else known[a] for a, lin in zip(equation.inputs, is_linear)]
-            if any(is_linear):
-                backward.append(equation)
-                if primitive.known is None:
-                    linear_vars.update(equation.outputs)
-                    if not primitive.multiple and _is_integer(equation.outputs[0].aval):
-                        raise not_linear(primitive.name)  # a comparison, an index: no linear function asks for them
-                    continue
-                out_linear, run = primitive.known(tuple(is_linear), **equation.params)
-                linear_vars.update([v for v, lin in zip(equation.outputs, out_linear) if lin])
-                if not all(out_linear):
-                    known.update([(v, x) for v, x, lin in zip(equation.outputs, run(args), out_linear) if not lin])
-                continue
-            out = bind(primitive, *args, **equation.params)
-        except Exception as error:
-            note_source(error, state.source)
-            raise
-        finally:
-            state.source = saved
-        known.update(zip(equation.outputs, out if primitive.multiple else [out]))
-    return backward
-
-
-def _is_integer(aval: Any) -> bool:
-    return type(aval) is not StackAval and aval.dtype.kind in "biu"
-
-
-def linear_outputs(jaxpr: Jaxpr, linear: tuple[bool, ...]) -> tuple[bool, ...]:
-    """Which outputs depend on the linear inputs, also through the programs that the equations call."""
-    found = jaxpr.memo.get(("linear_outputs", linear))
-    if found is None:
-        reached = {v for v, lin in zip(jaxpr.inputs, linear) if lin}
-        for equation in jaxpr.equations:
-            mask = tuple([type(a) is Var and a in reached for a in equation.inputs])
-            if not any(mask):
-                continue
-            known = equation.primitive.known
-            out_linear = [True] * len(equation.outputs) if known is None else known(mask, **equation.params)[0]
-            reached.update([v for v, lin in zip(equation.outputs, out_linear) if lin])
-        flags = tuple([type(o) is Var and o in reached for o in jaxpr.outputs])
-        found = jaxpr.memo.setdefault(("linear_outputs", linear), flags)
-    return found
-
-
-def known_jaxpr(
-    jaxpr: Jaxpr, linear: tuple[bool, ...], without: tuple[bool, ...] | None = None
-) -> tuple[Jaxpr, list[Any], list[bool]]:
-    """`(program, consts, out_linear)`: (consts, known inputs) -> the outputs that do not depend on the linear inputs.
-
-    `without` flags outputs that are left out even if they do not.
-    """
-    found = jaxpr.memo.get(("known", linear, without))
-    if found is None:
-        out_linear: list[bool] = []
-
-        def program(*values: Any) -> list[Any]:
-            given = iter(values)
-            known = {v: next(given) for v, lin in zip(jaxpr.inputs, linear) if not lin}
-            linear_vars = {v for v, lin in zip(jaxpr.inputs, linear) if lin}
-            _run_known(jaxpr, known, linear_vars)
-            out_linear[:] = without or [type(o) is Var and o in linear_vars for o in jaxpr.outputs]
-            outs = [o for o, lin in zip(jaxpr.outputs, out_linear) if not lin]
-            return [o.value if isinstance(o, Literal) else known[o] for o in outs]
-
-        avals = [v.aval for v, lin in zip(jaxpr.inputs, linear) if not lin]
-        derived, consts = trace_function(program, avals, name="transpose")
-        derived = prune(derived, effects=not any(out_linear))  # or they would happen again when the rest is transposed
-        found = jaxpr.memo.setdefault(("known", linear, without), (derived, consts, out_linear))
-    return found
-
-
-def _missing(equation: Any) -> MissingRuleError:
+def _missing(equation: Equation) -> MissingRuleError:
     return MissingRuleError(
         f"primitive {equation.primitive.name} has no transpose rule (operands: "
         f"{', '.join(str(a.aval) for a in equation.inputs)}), so reverse mode cannot pass through it.\n"
@@ -267,7 +189,7 @@ def _missing(equation: Any) -> MissingRuleError:
     )
 
 
-def transpose_jaxpr(jaxpr: Jaxpr, linear: tuple[bool, ...], nonzero: tuple[bool, ...]) -> tuple[Jaxpr, list[Any], list[bool]]:
+def transpose_jaxpr(jaxpr: Jaxpr, linear: tuple[bool, ...], nonzero: tuple[bool, ...]) -> tuple[Jaxpr, list[Value], list[bool]]:
     """`(program, consts, in_nonzero)`: (consts, known inputs, nonzero cotangents) -> nonzero cotangents of linear inputs."""
     key = ("transpose", linear, nonzero)
     found = jaxpr.memo.get(key)
@@ -275,7 +197,7 @@ def transpose_jaxpr(jaxpr: Jaxpr, linear: tuple[bool, ...], nonzero: tuple[bool,
         known = [v.aval for v, is_lin in zip(jaxpr.inputs, linear) if not is_lin]
         in_nonzero: list[bool] = []
 
-        def program(*values: Any) -> list[Any]:
+        def program(*values: Value) -> list[Value]:
             given, cts = iter(values[: len(known)]), iter(values[len(known) :])
             full = [None if is_lin else next(given) for is_lin in linear]
             result = transpose_eval(jaxpr, linear, full, [next(cts) if z else None for z in nonzero])
@@ -290,12 +212,12 @@ def transpose_jaxpr(jaxpr: Jaxpr, linear: tuple[bool, ...], nonzero: tuple[bool,
 
 def masked_transpose(
     jaxpr: Jaxpr,
-    cts: Sequence[Any],
+    cts: Sequence[Cotangent],
     masks: Sequence[Mask | None],
     wanted: Sequence[int],
-    inputs: Sequence[Any],
-    run: Callable[[Jaxpr, list[Any]], list[Any]],
-) -> list[tuple[Any, Mask | None]]:
+    inputs: Sequence[Value | Var],
+    run: Callable[[Jaxpr, list[Value]], list[Value]],
+) -> list[tuple[Cotangent, Mask | None]]:
     """`Primitive.masked` of a program that is called once: `run(program, args)` calls the transposed one."""
     linear = tuple([is_linear(x) for x in inputs])
     kinds, bools = kinds_of(cts, masks)
@@ -308,8 +230,8 @@ def masked_transpose(
 
 
 def masked_transpose_jaxpr(
-    jaxpr: Jaxpr, linear: tuple[bool, ...], kinds: tuple, wanted: tuple[int, ...], every: bool = False
-) -> tuple[Jaxpr, list[Any], list[Any]]:
+    jaxpr: Jaxpr, linear: tuple[bool, ...], kinds: tuple[int | None, ...], wanted: tuple[int, ...], every: bool = False
+) -> tuple[Jaxpr, list[Value], list[int | None]]:
     """`(program, consts, results)`: (consts, known inputs, nonzero cotangents, bools) -> nonzero cotangents and their bools.
 
     `kinds` says which cotangents and bools are given, `wanted` which bools the linear inputs' cotangents need, and `results`
@@ -318,13 +240,13 @@ def masked_transpose_jaxpr(
     key = ("masked_transpose", linear, kinds, wanted, every)
     found = jaxpr.memo.get(key)
     if found is None:
-        results: list[Any] = []  # of each linear input: None without a cotangent; 0 without a mask; WHOLE or EVERY
+        results: list[int | None] = []  # of each linear input: None without a cotangent; 0 without a mask; WHOLE or EVERY
         avals = [v.aval for v, lin in zip(jaxpr.inputs, linear) if not lin]
         n_known = len(avals)
         avals += [o.aval for o, k in zip(jaxpr.outputs, kinds) if k is not None]
         avals += [bools_aval(o.aval) if k == EVERY else Aval((), np.dtype(bool)) for o, k in zip(jaxpr.outputs, kinds) if k]
 
-        def program(*args: Any) -> list[Any]:
+        def program(*args: Value) -> list[Value]:
             known, rest = iter(args[:n_known]), iter(args[n_known:])
             values = [None if lin else next(known) for lin in linear]
             given = [None if k is None else next(rest) for k in kinds]
@@ -341,7 +263,7 @@ def masked_transpose_jaxpr(
     return found
 
 
-def _in_full(ct: Any, mask: Mask | None, wanted: int, aval: Any) -> tuple[Any, Mask | None]:
+def _in_full(ct: Cotangent, mask: Mask | None, wanted: int, aval: AnyAval) -> tuple[Cotangent, Mask | None]:
     """A cotangent with bools of its shape, if they are wanted; how many a stack without a mask has is not known."""
     if not wanted or type(aval) is StackAval and mask is None:
         return clean(ct, mask), None

@@ -32,7 +32,7 @@ from funcad.primitives.placement import by_reference
 from funcad.primitives.shape import broadcast_to
 from funcad.primitives.squares import keeps_operands
 from funcad.transforms.jvp import jvp_step
-from funcad.transforms.linearize import TangentTrace
+from funcad.transforms.partial import TangentTrace
 from funcad.unjitted.structural import UNSEEN
 from funcad.unjitted.tape import Tape
 from funcad.unjitted.tape_plans import has_rows
@@ -210,7 +210,7 @@ class FollowingTrace(Trace):
                 state.source = None
             if protector is not None:
                 protector.args = saved_args
-        results = []
+        results: list[Any] = []
         asked = primitive.square is not None and primitive.multiple
         for i, (p, t) in enumerate(zip(outs, touts)):
             if t is not None:

@@ -19,7 +19,7 @@ from funcad.ir.aval import Aval, aval_of
 from funcad.ir.jaxpr import Equation, Literal, Var
 from funcad.ir.trace import AbstractTrace
 from funcad.ir.tracer import Tracer, concrete_value
-from funcad.transforms.linearize import TangentTrace
+from funcad.transforms.partial import TangentTrace
 from funcad.unjitted.following import FollowingTrace
 from funcad.unjitted.tape import Tape
 
@@ -89,7 +89,7 @@ def doubt(x: Any) -> Any:
 
 def lies_like(array: np.ndarray, x: Tracer) -> np.ndarray:
     """The array, which was made like x while x had no value: known as long as x is being traced."""
-    value = concrete_value(x)
+    value: Any = concrete_value(x)
     if type(value.owner) is AbstractTrace:
         _made_like[id(array)] = array, value
         layouts_of(value.owner).made.append(id(array))

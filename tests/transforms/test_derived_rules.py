@@ -6,7 +6,7 @@ import pytest
 import funcad as fc
 from funcad import debug, lax, tree
 from funcad.primitives.barrier import optimization_barrier
-from funcad.transforms.linearize import apart_jaxpr
+from funcad.transforms.partial import split_jaxpr
 
 X = np.array([0.9, -0.4, 1.3])
 V = np.array([0.3, -0.7, 0.2])
@@ -132,7 +132,7 @@ def test_known_parts_of_a_transposed_program(program):
 
 def test_apart_leaves_no_primal_work_in_the_linear_half():
     jaxpr = fc.jit(lambda x, t: fc.jvp(shrinking, (x,), (t,))).lower(X, V).jaxpr
-    halves = apart_jaxpr(jaxpr, (False, True))
+    halves = split_jaxpr(jaxpr, (False, True))
     names = [e.primitive.name for e in halves.linear.equations]
     assert "while_loop" in [e.primitive.name for e in halves.forward.equations]
     assert "while_loop" not in names and "scan" in names
