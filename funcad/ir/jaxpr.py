@@ -19,7 +19,7 @@ from funcad.host.real_types import is_a
 from funcad.ir.aval import LiteralAval, aval_of
 from funcad.show.pretty import format_equation, format_jaxpr
 
-__all__ = ["Var", "Literal", "Atom", "Equation", "Jaxpr", "subjaxprs", "literal_key", "reads_numbers", "split"]
+__all__ = ["Var", "Literal", "Atom", "Equation", "Jaxpr", "subjaxprs", "literal_key", "split"]
 
 
 class Var:
@@ -173,14 +173,6 @@ def equation_axis_names(equation: Equation) -> frozenset:
 
 def equation_has_effects(equation: Equation) -> bool:
     return equation.primitive.effect or any(j.has_effects for j in subjaxprs(equation.params))
-
-
-def reads_numbers(equation: Equation) -> bool:
-    """Are all operands Literals? Tracing computes such an operation at once, but for the seed of a derivative."""
-    for a in equation.inputs:
-        if type(a) is not Literal:
-            return False
-    return not equation.primitive.multiple and bool(equation.inputs)
 
 
 def subjaxprs(params: dict[str, Any]) -> Iterator[Jaxpr]:

@@ -42,7 +42,6 @@ __all__ = [
     "leaked",
     "by_reference",
     "abstract_trace_of",
-    "home_of",
 ]
 
 _levels = itertools.count(1)
@@ -331,12 +330,11 @@ def abstract_trace_of(values: Sequence[Any]) -> Any:
     return top
 
 
-def home_of(values: Sequence[Any]) -> Any:
-    """The abstract trace in which an interpreter of a program with these inputs records equations that read numbers only.
+def stage_constants(values: Sequence[Any]) -> Any:
+    """The abstract trace in which an interpreter of a program with these inputs records operations on numbers alone.
 
-    Such an equation is the seed of a derivative (`as_traced`). Computed now, it would become a constant, and what is made of it
-    arrays of constants. None unless the values belong to the innermost open trace: what is recorded in an outer one would be
-    captured by it, and a derived program that captured a tracer could not be used again.
+    They make seeds of derivatives. Computed now, a seed would become a constant, and what is made of it arrays of constants.
+    None unless the values belong to the innermost open trace: a derived program that captured a tracer could not be used again.
     """
     if not open_traces:
         return None
