@@ -18,11 +18,11 @@ import numpy as np
 
 from funcad.backends.interpreter import compiling
 from funcad.host.forks import held_over_forks
-from funcad.host.real_types import is_a
 from funcad.ir.aval import Aval, LiteralAval, StackAval
-from funcad.ir.jaxpr import Equation, Jaxpr, Literal, Var, equation_has_effects, literal_key, split
+from funcad.ir.jaxpr import Equation, Jaxpr, Literal, Var, equation_has_effects, split
 from funcad.ir.place import device_in_use, namespace_of, resident
 from funcad.ir.tracer import concrete_value
+from funcad.passes.program_keys import program_key
 from funcad.primitives.conversion import convert_p
 from funcad.primitives.loop import Loop
 from funcad.primitives.shape import broadcast_in_dim_p
@@ -146,40 +146,11 @@ _guard = threading.RLock()  # re-entrant: the collector may run anything meanwhi
 held_over_forks(compiling, _guard)
 
 
-def _param_key(value: Any) -> Any:
-    if type(value) in (tuple, list):
-        return (type(value), *map(_param_key, value))
-    if is_a(value, (bool, int, float, complex, np.generic)):
-        return literal_key(value)
-    hash(value)  # an unhashable parameter raises TypeError: such a program is not interned
-    return (type(value), value)
-
-
-def _aval_key(aval: Any) -> Any:
-    return aval if type(aval) is StackAval else (aval.shape, aval.dtype, aval.weak)
-
-
-def _key(jaxpr: Jaxpr) -> tuple:
-    numbers = {v: i for i, v in enumerate(jaxpr.inputs)}
-
-    def atom_key(atom: Any) -> Any:
-        return literal_key(atom.value) if type(atom) is Literal else numbers[atom]
-
-    parts: list[Any] = [_aval_key(v.aval) for v in jaxpr.inputs]
-    for equation in jaxpr.equations:
-        source = equation.source
-        where = None if source is None else (id(source.code), source.offset, source.scope)
-        parts.append((equation.primitive, tuple(map(atom_key, equation.inputs)), where))
-        parts += [(name, _param_key(value)) for name, value in equation.params.items()]
-        for v in equation.outputs:
-            numbers[v] = len(numbers)
-    return (*parts, tuple(map(atom_key, jaxpr.outputs)))
-
-
 def interned(jaxpr: Jaxpr) -> Jaxpr:
     """An equal program that was seen before (same operations at the same places of the source), else this one."""
     try:
-        key = _key(jaxpr)
+        key = program_key(jaxpr, lambda inner: inner, sources=True)
+        hash(key)
     except TypeError:
         return jaxpr
     with _guard:
