@@ -21,12 +21,13 @@ from funcad.backends.engines import program_of
 from funcad.control.body import check_structure, leaf_path, prepare, unified
 from funcad.control.call import present, spread
 from funcad.control.masked_forward import joined_tangents, kinds_of_tangents, masked_branch, parts_of
-from funcad.control.rewire import coerce, fill_zeros, interned, memoised, near, plain, rewire, split
+from funcad.control.rewire import coerce, fill_zeros, interned, memoised, plain, rewire, split
 from funcad.control.while_loop import lane_by_lane
 from funcad.host.state import state
 from funcad.ir.aval import StackAval, aval_of, dtype_of, shape_of
 from funcad.ir.interpret import eval_jaxpr
 from funcad.ir.jaxpr import Jaxpr, Var
+from funcad.ir.place import near
 from funcad.ir.primitive import Primitive, is_linear
 from funcad.ir.trace import trace_function
 from funcad.ir.tracer import Tracer, concrete_value

@@ -14,9 +14,10 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from funcad.control.call import present
-from funcad.control.rewire import memoised_on_body, near, split
+from funcad.control.rewire import memoised_on_body, split
 from funcad.ir.aval import Aval, StackAval, aval_of
 from funcad.ir.jaxpr import Jaxpr
+from funcad.ir.place import near
 from funcad.ir.trace import trace_function
 from funcad.masks.masked_rules import Masked, cleaned
 from funcad.masks.masks import CALM, EVERY, constant, mask_of

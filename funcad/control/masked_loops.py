@@ -14,10 +14,11 @@ import numpy as np
 
 from funcad.control.backward_bodies import backward_flags
 from funcad.control.call import present, spread
-from funcad.control.rewire import memoised_on_body, near, plain, split
+from funcad.control.rewire import memoised_on_body, plain, split
 from funcad.ir.aval import Aval, aval_of, shape_of
 from funcad.ir.interpret import eval_jaxpr
 from funcad.ir.jaxpr import Jaxpr
+from funcad.ir.place import near
 from funcad.ir.trace import trace_function
 from funcad.masks.masks import EVERY, Mask, constant, mask_of
 from funcad.primitives.comparison import or_

@@ -14,21 +14,18 @@ from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from typing import Any
 
-import numpy as np
-
 from funcad.backends.interpreter import compiling
 from funcad.host.forks import held_over_forks
 from funcad.ir.aval import Aval, LiteralAval, StackAval
 from funcad.ir.jaxpr import Equation, Jaxpr, Literal, Var, equation_has_effects, split
-from funcad.ir.place import device_in_use, namespace_of, resident
-from funcad.ir.tracer import concrete_value
+from funcad.ir.place import near
 from funcad.passes.program_keys import program_key
 from funcad.primitives.conversion import convert_p
 from funcad.primitives.loop import Loop
 from funcad.primitives.shape import broadcast_in_dim_p
 from funcad.primitives.stack import stack_empty_p, zero_value
 
-__all__ = ["split", "rewire", "fill_zeros", "coerce", "invariant_part", "interned", "near", "zeros_near", "plain", "stacked"]
+__all__ = ["split", "rewire", "fill_zeros", "coerce", "invariant_part", "interned", "zeros_near", "plain", "stacked"]
 
 
 def plain(aval: Any) -> Any:
@@ -122,16 +119,6 @@ def grow(flags: tuple, n_consts: int, n_carry: int, step: Callable[[tuple], Sequ
 
 
 # ---------------------------------------------------------------- placement of what a derived program captured
-
-
-def near(consts: Sequence[Any], args: Sequence[Any]) -> list[Any]:
-    """Captured arrays, moved to where the arguments are."""
-    if not device_in_use():
-        return list(consts)
-    xp = namespace_of([concrete_value(a) for a in args])
-    if xp is np:
-        return list(consts)
-    return [resident(xp, c) if type(c) is np.ndarray else c for c in consts]
 
 
 def zeros_near(avals: Sequence[Any], args: Sequence[Any]) -> list[Any]:

@@ -20,11 +20,12 @@ from funcad.control.body import LinearBody, jvp_body, linear_body
 from funcad.control.call import present, spread
 from funcad.control.masked_forward import masked_forward
 from funcad.control.masked_loops import loop_needs, masked_backward
-from funcad.control.rewire import grow, memoised, near, plain, split, stacked, zeros_near
+from funcad.control.rewire import grow, memoised, plain, split, stacked, zeros_near
 from funcad.control.scan_run import scan_in_python
 from funcad.ir.aval import Aval, StackAval, aval_of
 from funcad.ir.interpret import eval_jaxpr
 from funcad.ir.jaxpr import Jaxpr
+from funcad.ir.place import near
 from funcad.ir.primitive import Primitive, is_linear
 from funcad.ir.trace import trace_function
 from funcad.masks.masks import clean

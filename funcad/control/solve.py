@@ -18,11 +18,12 @@ from funcad.api.border import api, export, name_of
 from funcad.backends.engines import run_jaxpr
 from funcad.control.body import check_structure, prepare, strengthened
 from funcad.control.call import call, call_p, spread
-from funcad.control.rewire import coerce, interned, near, plain, rewire, split
+from funcad.control.rewire import coerce, interned, plain, rewire, split
 from funcad.errors import MissingRuleError
 from funcad.ir.aval import Aval, aval_of
 from funcad.ir.interpret import eval_jaxpr
 from funcad.ir.jaxpr import Jaxpr
+from funcad.ir.place import near
 from funcad.ir.primitive import Primitive, is_linear
 from funcad.ir.trace import any_tracer, trace_function
 from funcad.masks.masked_rules import cleaned

@@ -21,7 +21,7 @@ from funcad.control.backward_bodies import linear_operands, mixed_body
 from funcad.control.body import check_structure, jvp_body, linear_body, prepare, strengthened, trace_carry
 from funcad.control.call import present, spread
 from funcad.control.masked_forward import masked_forward
-from funcad.control.rewire import coerce, grow, interned, memoised, near, plain, rewire, split, stacked
+from funcad.control.rewire import coerce, grow, interned, memoised, plain, rewire, split, stacked
 from funcad.control.scan_rules import batched_body, filled_tangents, run_apart, run_linear, scan_p, transpose_with_residuals
 from funcad.control.scan_run import own_entry, roots_of
 from funcad.errors import MissingRuleError
@@ -29,6 +29,7 @@ from funcad.host.state import state
 from funcad.ir.aval import Aval, Stack, StackAval, aval_of
 from funcad.ir.interpret import eval_jaxpr
 from funcad.ir.jaxpr import Jaxpr, Var
+from funcad.ir.place import near
 from funcad.ir.primitive import Primitive, is_linear
 from funcad.ir.trace import trace_function
 from funcad.primitives.arithmetic import add

@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from funcad.control.rewire import near
 from funcad.ir.aval import dtype_of, shape_of
+from funcad.ir.place import near
 from funcad.numpy.axes import array_of
 from funcad.numpy.promote import promote_dtype, result_dtype
 from funcad.primitives.arithmetic import add
