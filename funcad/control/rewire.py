@@ -137,14 +137,13 @@ def interned(jaxpr: Jaxpr) -> Jaxpr:
     """An equal program that was seen before (same operations at the same places of the source), else this one."""
     try:
         key = program_key(jaxpr, lambda inner: inner, sources=True)
-        hash(key)
-    except TypeError:
+        with _guard:
+            found = _interned.setdefault(key, jaxpr)
+            _interned.move_to_end(key)
+            if len(_interned) > MOST_INTERNED:
+                _interned.popitem(last=False)
+    except TypeError:  # a parameter that cannot be compared
         return jaxpr
-    with _guard:
-        found = _interned.setdefault(key, jaxpr)
-        _interned.move_to_end(key)
-        if len(_interned) > MOST_INTERNED:
-            _interned.popitem(last=False)
     return found
 
 

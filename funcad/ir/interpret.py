@@ -1,8 +1,7 @@
 """The one loop over a program's equations, `walk`, and the plain interpreter that it makes: `eval_jaxpr`.
 
 With arrays an interpreter computes; with tracers it records, so the same loop inlines a program into the trace that is open.
-Each equation runs under its own source location, which the equations recorded by it inherit, and in the error mode in which it
-was written; every value is dropped after its last use.
+Each equation runs under its own source location, which the equations recorded by it inherit; values die after their last use.
 """
 
 from __future__ import annotations
@@ -11,7 +10,6 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from funcad.host.state import state
-from funcad.host.user_warnings import enter, unhush
 from funcad.ir.jaxpr import Equation, Jaxpr, Literal
 from funcad.ir.trace import bind, stage_constants
 
@@ -41,22 +39,17 @@ def walk(jaxpr: Jaxpr, args: list[Any], step: Callable[..., Sequence[Any]], stag
         raise TypeError(f"program takes {len(jaxpr.inputs)} values, got {len(args)}")
     values: dict[Any, Any] = dict(zip(jaxpr.inputs, args))
     args.clear()
-    saved, modes, token = state.source, jaxpr.modes, None
+    saved = state.source
     try:
-        for i, (equation, dead) in enumerate(zip(jaxpr.equations, jaxpr.last_uses)):
+        for equation, dead in zip(jaxpr.equations, jaxpr.last_uses):
             primitive, atoms, params, variables, source = equation
             state.source = source or saved
-            if i in modes:
-                token = enter(modes[i])
             operands: Any = [a.value if type(a) is Literal else values[a] for a in atoms]
             staged = stage is not None and atoms and type(atoms[0]) is Literal and not primitive.multiple
             if staged and all([type(a) is Literal for a in atoms]):
                 found: Any = (stage.record(primitive, operands, params),)
             else:
                 found = step(equation, operands)
-            if token is not None:
-                unhush(token)
-                token = None
             if len(found) == 1:
                 values[variables[0]] = found[0]
             else:
@@ -72,8 +65,6 @@ def walk(jaxpr: Jaxpr, args: list[Any], step: Callable[..., Sequence[Any]], stag
         raise
     finally:
         state.source = saved
-        if token is not None:
-            unhush(token)
 
 
 def _bound(equation: Equation, operands: list[Any]) -> Sequence[Any]:

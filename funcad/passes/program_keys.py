@@ -18,6 +18,7 @@ from funcad.ir.jaxpr import Jaxpr, Literal, literal_key
 
 __all__ = ["params_key", "program_key", "value_key"]
 
+_EXACT = frozenset([int, str, bool, type(None)])  # `==` is enough for two of one type
 _PLAIN = frozenset([int, str, bool, float, complex, tuple, type(None)])
 
 
@@ -27,6 +28,8 @@ def value_key(value: Any, program: Callable[[Jaxpr], Any] | None = None) -> Any:
     It is not hashable if the value is not.
     """
     kind = type(value)
+    if kind in _EXACT:
+        return (kind, value)
     if isinstance(value, tuple) and kind.__eq__ is tuple.__eq__:  # a loop, too
         return (kind, *[value_key(v, program) for v in value])
     if program is not None and isinstance(value, Jaxpr):

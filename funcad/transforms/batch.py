@@ -14,6 +14,7 @@ from typing import Any
 
 from funcad.errors import MissingRuleError
 from funcad.host.state import state
+from funcad.host.user_warnings import enter, unhush
 from funcad.ir.aval import aval_of
 from funcad.ir.interpret import walk
 from funcad.ir.jaxpr import Equation, Jaxpr, equation_axis_names
@@ -54,6 +55,7 @@ def batch_eval(jaxpr: Jaxpr, size: int, args: Sequence[Any], batched: Sequence[b
     del args
     name = state.batching
     names = jaxpr.axis_names if name is not None else frozenset()
+    modes = {id(jaxpr.equations[i]): mode for i, mode in jaxpr.modes.items()}
 
     def step(equation: Equation, operands: list[Any]) -> list[Any]:
         named = name in names and name in equation_axis_names(equation)
@@ -64,7 +66,15 @@ def batch_eval(jaxpr: Jaxpr, size: int, args: Sequence[Any], batched: Sequence[b
                 flagged[v] = True
         return outs
 
-    outs = walk(jaxpr, values, step, stage, flagged)
+    def step_in_mode(equation: Equation, operands: list[Any]) -> list[Any]:
+        token = enter(modes[id(equation)]) if id(equation) in modes else None
+        try:
+            return step(equation, operands)
+        finally:
+            if token is not None:
+                unhush(token)
+
+    outs = walk(jaxpr, values, step_in_mode if modes else step, stage, flagged)
     return outs, [o in flagged for o in jaxpr.outputs]
 
 
