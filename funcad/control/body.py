@@ -16,7 +16,7 @@ import numpy as np
 
 from funcad import tree
 from funcad.api.border import check_leaves
-from funcad.control.call import call
+from funcad.control.call import call, spread
 from funcad.control.rewire import (
     coerce,
     fill_zeros,
@@ -24,7 +24,6 @@ from funcad.control.rewire import (
     interned,
     invariant_part,
     memoised_on_body,
-    near,
     plain,
     rewire,
     split,
@@ -35,6 +34,7 @@ from funcad.ir.jaxpr import Jaxpr, Literal, Var
 from funcad.ir.trace import trace_function
 from funcad.primitives.conversion import convert
 from funcad.primitives.loop import Loop
+from funcad.primitives.placement import near
 from funcad.transforms.jvp import jvp_jaxpr
 from funcad.transforms.linearize import linearize_jaxpr
 
@@ -151,7 +151,7 @@ def jvp_body(loop: Loop, nonzero: tuple[bool, ...]) -> JvpBody:
     consts, carry, xs = loop.split(primals)
     t_flags = loop.split(nonzero)
     tconsts, tcarry, txs = split(tangents, sum(t_flags[0]), sum(t_flags[1]))
-    full = _spread(touts, out_nonzero)
+    full = spread(touts, out_nonzero)
     wanted = t_flags[1]
     carry_touts, zeros = fill_zeros(
         [t for t, w in zip(full, wanted) if w], [o.aval for o, w in zip(jaxpr.outputs, wanted) if w]
@@ -164,11 +164,6 @@ def jvp_body(loop: Loop, nonzero: tuple[bool, ...]) -> JvpBody:
         zeros,
     )
     return JvpBody(program, captured, nonzero, ys_nonzero)
-
-
-def _spread(values: Sequence[Any], mask: Sequence[bool]) -> list[Any]:
-    it = iter(values)
-    return [next(it) if m else None for m in mask]
 
 
 # ---------------------------------------------------------------- linearization
@@ -248,7 +243,7 @@ def linear_body(loop: Loop, nonzero: tuple[bool, ...]) -> LinearBody:
 
     flags = loop.split(nonzero)
     tconsts, tcarry, txs = split(tangents, sum(flags[0]), sum(flags[1]))
-    full = _spread(lin.linear.outputs, lin.out_nonzero)
+    full = spread(lin.linear.outputs, lin.out_nonzero)
     carry_touts, zeros = fill_zeros(
         [t for t, w in zip(full, flags[1]) if w], [o.aval for o, w in zip(jaxpr.outputs, flags[1]) if w]
     )

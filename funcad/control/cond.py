@@ -22,7 +22,7 @@ from funcad.control.body import check_structure, leaf_path, prepare, unified
 from funcad.control.call import present, spread
 from funcad.control.masked_forward import joined_tangents, kinds_of_tangents, masked_branch, parts_of
 from funcad.control.masked_loops import masked_branches
-from funcad.control.rewire import coerce, fill_zeros, interned, memoised, near, plain, rewire, split
+from funcad.control.rewire import coerce, fill_zeros, interned, memoised, plain, rewire, split
 from funcad.control.while_loop import lane_by_lane
 from funcad.host.state import state
 from funcad.ir.aval import StackAval, aval_of, dtype_of, shape_of
@@ -35,6 +35,7 @@ from funcad.masks.masks import EVERY, kinds_of, mask_of
 from funcad.primitives.comparison import eq, ge, le
 from funcad.primitives.conversion import convert
 from funcad.primitives.lanes import any_lane, pick_lanes, select_lanes
+from funcad.primitives.placement import near
 from funcad.transforms.batch import batch_jaxpr
 from funcad.transforms.linearize import linearize_jaxpr
 from funcad.transforms.partial import Halves, partial_jaxpr, split_jaxpr, unknown_outputs

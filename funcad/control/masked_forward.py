@@ -12,13 +12,14 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 from funcad.control.call import present
-from funcad.control.rewire import memoised_on_body, near, split
+from funcad.control.rewire import memoised_on_body, split
 from funcad.ir.aval import Aval, StackAval, aval_of
 from funcad.ir.jaxpr import Jaxpr
 from funcad.ir.trace import trace_function
 from funcad.masks.masked_rules import Masked, cleaned
 from funcad.masks.masks import CALM, EVERY, constant, mask_of
 from funcad.primitives.loop import Loop
+from funcad.primitives.placement import near
 from funcad.primitives.stack import bools_aval, zero_value
 from funcad.transforms.jvp import jvp_eval
 

@@ -12,13 +12,14 @@ from typing import Any, NamedTuple
 
 from funcad.control.backward_bodies import backward_flags
 from funcad.control.call import present, spread
-from funcad.control.rewire import fill_zeros, memoised_on_body, near, plain, rewire, split
+from funcad.control.rewire import fill_zeros, memoised_on_body, plain, rewire, split
 from funcad.ir.aval import aval_of, shape_of
 from funcad.ir.interpret import eval_jaxpr
 from funcad.ir.jaxpr import Jaxpr
 from funcad.ir.trace import trace_function
 from funcad.masks.masks import EVERY, Mask, constant, either_bools, mask_of
 from funcad.primitives.loop import Loop
+from funcad.primitives.placement import near
 from funcad.primitives.stack import add_values, bools_aval, zero_value
 from funcad.transforms.transpose import masked_transpose_jaxpr, needs_of
 

@@ -20,7 +20,7 @@ from funcad.control.body import LinearBody, jvp_body, linear_body
 from funcad.control.call import present, spread
 from funcad.control.masked_forward import masked_forward
 from funcad.control.masked_loops import loop_needs, masked_backward
-from funcad.control.rewire import grow, memoised, near, plain, split, stacked, zeros_near
+from funcad.control.rewire import grow, memoised, plain, split, stacked, zeros_near
 from funcad.control.scan_run import scan_in_python
 from funcad.ir.aval import Aval, StackAval, aval_of
 from funcad.ir.interpret import eval_jaxpr
@@ -32,6 +32,7 @@ from funcad.primitives.arithmetic import add
 from funcad.primitives.comparison import lt
 from funcad.primitives.lanes import pick_lanes, select_lanes
 from funcad.primitives.loop import Loop
+from funcad.primitives.placement import near
 from funcad.primitives.reduction import reduce_max
 from funcad.primitives.shape import broadcast_leading, transpose
 from funcad.primitives.stack import lead

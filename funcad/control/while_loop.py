@@ -21,8 +21,15 @@ from funcad.control.backward_bodies import linear_operands, split_body
 from funcad.control.body import check_structure, jvp_body, linear_body, prepare, strengthened, trace_carry
 from funcad.control.call import present, spread
 from funcad.control.masked_forward import masked_forward
-from funcad.control.rewire import coerce, grow, interned, memoised, near, plain, rewire, split, stacked
-from funcad.control.scan_rules import batched_body, filled_tangents, run_linear, run_rest, scan_p, transpose_with_residuals
+from funcad.control.rewire import coerce, grow, interned, memoised, plain, rewire, split, stacked
+from funcad.control.scan_rules import (
+    batched_body,
+    filled_tangents,
+    run_linear,
+    run_rest,
+    scan_p,
+    transpose_with_residuals,
+)
 from funcad.control.scan_run import own_entry, roots_of
 from funcad.errors import MissingRuleError
 from funcad.host.state import state
@@ -36,6 +43,7 @@ from funcad.primitives.comparison import and_
 from funcad.primitives.conversion import convert
 from funcad.primitives.lanes import any_lane, pick_lanes, select_lanes
 from funcad.primitives.loop import Loop, WhileLoop
+from funcad.primitives.placement import near
 from funcad.primitives.stack import lead
 from funcad.transforms.batch import batch_jaxpr
 from funcad.transforms.partial import partial_jaxpr, unknown_outputs

@@ -20,10 +20,10 @@ is added becomes 0.0; checkpoints stay inside, their point is to be computed aga
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
-from funcad.host.state import state
 from funcad.ir.aval import Aval, StackAval
+from funcad.ir.interpret import walk
 from funcad.ir.jaxpr import Equation, Jaxpr, Literal, Var
 from funcad.ir.trace import trace_function
 from funcad.passes.accumulate import Accumulations
@@ -290,29 +290,20 @@ class OpenLoop:
         return [*self.before, scan, *late]
 
 
-class _Batched(NamedTuple):
-    value: Any
-    batched: bool
-
-
 def _together(found: Sequence[Equation], consts: list[Var], xs: list[Var], results: list[Var], length: int) -> Jaxpr:
     """The program of these equations for all steps: inputs (consts, stacked xs), outputs the results, stacked."""
+    one = Jaxpr((*consts, *xs), tuple(found), tuple(results))
 
-    def program(*values: Any) -> list[Any]:
-        env = {v: _Batched(x, i >= len(consts)) for i, (v, x) in enumerate(zip((*consts, *xs), values))}
-        saved = state.source
-        try:
-            for e in found:
-                state.source = e.source or saved
-                operands = [env[a] if type(a) is Var else _Batched(a.value, False) for a in e.inputs]
-                args, flags = [o.value for o in operands], [o.batched for o in operands]
-                env[e.outputs[0]] = _Batched(*e.primitive.batch(length, args, flags, **e.params))
-        finally:
-            state.source = saved
-        return [env[v].value for v in results]
+    flagged = dict.fromkeys(xs, True)
+
+    def step(equation: Equation, operands: list[Any]) -> list[Any]:
+        out, batched = equation.primitive.batch(length, operands, [a in flagged for a in equation.inputs], **equation.params)
+        if batched:
+            flagged[equation.outputs[0]] = True
+        return [out]
 
     avals = [*[v.aval for v in consts], *[Aval((length, *v.aval.shape), v.aval.dtype) for v in xs]]
-    traced, captured = trace_function(program, avals, name="scan", abstract=False)
+    traced, captured = trace_function(lambda *xs: walk(one, list(xs), step, None, flagged), avals, name="scan", abstract=False)
     assert not captured, "batch rules of these operations capture nothing"
     return traced
 
