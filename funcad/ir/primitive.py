@@ -65,12 +65,6 @@ class Reduction(NamedTuple):
     identity: Any = None
     element: Callable[..., Any] | None = None
 
-    @property
-    def idempotent(self) -> bool:
-        """May an element be taken twice?"""
-        once = self.ufunc(2, 2)
-        return bool(self.ufunc(once, 2) == once)
-
 
 class Primitive:
     """An operation and all its rules; see the module's text for the contract of each."""

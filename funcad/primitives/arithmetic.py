@@ -23,7 +23,7 @@ from funcad.primitives import families
 from funcad.primitives.array_formulas import integer_power, power
 from funcad.primitives.comparison import and_, eq, gt, select, signbit
 from funcad.primitives.conversion import conj, convert, imag, real
-from funcad.primitives.families import REAL, elementwise
+from funcad.primitives.families import REAL, beside, elementwise
 from funcad.primitives.python_operators import operator_impl, with_ufunc
 
 neg_p = elementwise(
@@ -167,6 +167,7 @@ def _pow_tangents(tangents: Any, out: Any, x: Any, y: Any) -> Any:
     tx, ty = tangents
     if ty is None and _is_scalar(y) and y == 0:
         return None
+    x, y = beside(x, y), beside(y, x)
     if ty is None:
         return mul(_slope_by_base(x, y, True), tx)
     by_exponent = _slope_by_exponent(out, x, y)

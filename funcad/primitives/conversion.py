@@ -14,6 +14,7 @@ from funcad.ir.aval import KINDS, Aval, aval_of, dtype_of, native_dtype
 from funcad.ir.layout import keep, of_copy, same
 from funcad.ir.primitive import Primitive, is_linear
 from funcad.ir.squares import moved_square
+from funcad.primitives import families
 from funcad.primitives.families import REAL, elementwise, native_order
 
 _PYTHON = {"b": bool, "i": int, "f": float, "c": complex}
@@ -76,6 +77,7 @@ def convert(x: Any, dtype: np.dtype) -> Any:
     return convert_p(x, dtype=dtype)
 
 
+families._CONVERT[0] = convert
 stop_gradient_p: Primitive = Primitive(
     "stop_gradient",
     lambda xp, x: x,
