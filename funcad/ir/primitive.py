@@ -104,6 +104,7 @@ class Primitive:
         "passive",
         "commutes",
         "reduction",
+        "lowering",
         "may_share",
         "free",
         "label",
@@ -145,6 +146,7 @@ class Primitive:
         passive: bool = False,
         commutes: str | None = None,
         reduction: Reduction | None = None,
+        lowering: Callable[..., Any] | None = None,
         may_share: bool | Callable[..., bool] = False,
         free: bool = False,
         label: str | None = None,
@@ -182,6 +184,7 @@ class Primitive:
         self.passive = passive or jvp is None and primal_and_jvp is None and linearize is None  # gives no tangent, ever
         self.commutes = commutes  # swapped operands give the same "bits", or the same "value" (but for the sign of a zero)
         self.reduction = reduction
+        self.lowering = lowering  # lowering(*operands, **params): the same in operations that fuse; None where it is not
         self.may_share = may_share or free  # see the function `may_share`
         self.free = free  # always a view of its first operand, which costs nothing
         self.label = label or (ufunc and ufunc.__name__) or name  # what NumPy calls it in its warnings

@@ -258,6 +258,7 @@ root_p = elementwise(  # of a sum of squares
     emit=lambda e, x: e.sqrt(x),
     square=lambda x: x,
     turns=True,
+    lowering=lambda x: sqrt(x),
 )
 
 
@@ -275,6 +276,7 @@ exact_pow_p = elementwise(  # r**n for n >= 2, where s is r**2 exactly, with all
     abstract_eval=lambda r, s, *, n: Aval(r.shape, r.dtype, r.weak),
     emit=lambda e, r, s, *, n: e.integer_pow(r, n),
     square=lambda r, s, *, n: integer_pow(s, n),
+    lowering=lambda r, s, *, n: integer_pow(r, n),
 )
 
 

@@ -160,6 +160,7 @@ def elementwise(
     commutes: str | None = None,
     may_share: bool = False,
     calm: bool = False,
+    lowering: Callable[..., Any] | None = None,
 ) -> Primitive:
     """A primitive that works element by element.
 
@@ -193,6 +194,7 @@ def elementwise(
         passive=isinstance(jvp, Sequence) and not any(jvp),
         commutes=commutes,
         may_share=may_share,
+        lowering=lowering,
     )
     return primitive
 
@@ -209,17 +211,20 @@ def beside(x: Any, other: Any) -> Any:
 
 def structural(
     name: str,
-    impl: Callable[..., Any],
+    impl: Callable[..., Any] | None,
     abstract_eval: Callable[..., Any],
     transpose: Callable[..., Any],
     batch: Callable[..., Any],
+    lowering: Callable[..., Any] | None = None,
     **rules: Any,
 ) -> Primitive:
     """A primitive that is linear in its one array operand: its jvp is itself.
 
     `transpose(ct, aval, **params)` gives the operand's cotangent; `batch(size, x, **params)` the batched result; `reach`, if
-    elements only move or add up, says so (masks/masks.py).
+    elements only move or add up, says so (masks/masks.py). `impl` is None where `lowering` says it in other operations.
     """
+    if impl is None:
+        impl = lambda xp, x, **params: lowering(x, **params)  # type: ignore[misc]
 
     def jvp(tangents: Sequence[Any], out: Any, x: Any, **params: Any) -> Any:
         return primitive(tangents[0], **params)
@@ -231,7 +236,8 @@ def structural(
         return batch(size, args[0], **params), True
 
     primitive = Primitive(
-        name, impl, abstract_eval, jvp=jvp, transpose=transpose_rule, batch=batch_rule, structural=True, **rules
+        name, impl, abstract_eval, jvp=jvp, transpose=transpose_rule, batch=batch_rule, lowering=lowering, structural=True,
+        **rules,
     )
     if primitive.silent:  # it only moves numbers
         primitive.square = moved_square(primitive)
