@@ -20,8 +20,8 @@ Each file of this folder holds one family, `SPECS = [spec(...), ...]`. A spec sa
 * `backends`: where it runs; take "cupy" out with a comment that says why.
 * `dtypes`: further dtypes in which the predicted result is compared with the real one; complex ones are tried only if both the
   prediction and NumPy accept them.
-* `public`: the path of the public function under funcad, `"nn.relu"`, or (path, its keyword arguments if not `params`): the first
-  sample becomes a line of the table of public functions (tests/surface), with this spec's reference, order and tolerance.
+* `public`: the path of the public function under funcad, `"nn.relu"`, or (path, keyword arguments) if these are not `params`:
+  the first sample becomes a line of the table of public functions (tests/surface), with this spec's reference and tolerance.
 * `batch`: False leaves out batching (higher-order and effectful primitives that are tested elsewhere).
 """
 
