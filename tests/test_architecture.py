@@ -327,12 +327,15 @@ print(sorted(new & set({heavy!r})))
     assert run(code) == "[]"
 
 
+OF_PRIMITIVES = "ir masks transforms passes backends backends.native unjitted control custom jitted diagnosis".split()
+
+
 def tables() -> list[tuple[str, list[str]]]:
     """Tables of passes and engines whose keys, or members, are names of primitives: most of them are."""
     primitives = {p.name for op in all_specs() for p in op.primitives} | {"name"}  # checkpoint's
     kinds = set(subprograms._RUN) | set(subprograms._PARAMS) | ATOMS
     found = []
-    for package in (funcad.passes, funcad.backends, importlib.import_module("funcad.backends.native")):
+    for package in [importlib.import_module(f"funcad.{name}") for name in OF_PRIMITIVES]:
         for info in pkgutil.iter_modules(package.__path__, f"{package.__name__}."):
             for key, value in vars(importlib.import_module(info.name)).items():
                 if isinstance(value, (dict, frozenset, set, tuple, list)) and value and all(type(n) is str for n in value):
@@ -340,6 +343,17 @@ def tables() -> list[tuple[str, list[str]]]:
                     if not key.startswith("__") and 2 * len(known) > len(value):
                         found.append((f"{info.name}.{key}", sorted(set(value) - primitives - kinds)))
     return found
+
+
+FRAMES = {"debug.py", "host/user_warnings.py"}  # where a debugger looks, and which operation it was that warned
+
+
+@all_files
+def test_variables_of_running_functions_are_left_alone(path: Path) -> None:
+    if path.relative_to(ROOT).as_posix() not in FRAMES:
+        for node in ast.walk(parsed_once(path)):
+            if isinstance(node, ast.Attribute):
+                assert node.attr != "f_locals", f"{name(path)}:{node.lineno} reads the variables of a running function"
 
 
 def test_tables_name_primitives_that_exist() -> None:
