@@ -72,12 +72,6 @@ class Reduction(NamedTuple):
     identity: Number | None = None
     element: Callable[..., Any] | None = None
 
-    @property
-    def idempotent(self) -> bool:
-        """May an element be taken twice?"""
-        once = self.ufunc(2, 2)
-        return bool(self.ufunc(once, 2) == once)
-
 
 class Primitive:
     """An operation and all its rules; see the module's text for the contract of each."""
@@ -87,7 +81,7 @@ class Primitive:
         *("primal_and_jvp", "linearize", "partial_eval", "split"),  # of operations that call programs
         *("reach", "needs", "masked", "push", "takes_masks", "levels", "calm", "square", "turns"),  # structural zeros, squares
         *("multiple", "effect", "barrier", "structural", "silent", "passive", "collective", "moves", "layout"),
-        *("ufunc", "inplace", "ready", "commutes", "reduction", "may_share", "free", "label"),  # of the computation itself
+        *("ufunc", "inplace", "ready", "commutes", "reduction", "lowering", "may_share", "free", "label"),  # the computation
     )
 
     def __init__(
@@ -126,6 +120,7 @@ class Primitive:
         passive: bool = False,
         commutes: str | None = None,
         reduction: Reduction | None = None,
+        lowering: Callable[..., Any] | None = None,
         may_share: bool | Callable[..., bool] = False,
         free: bool = False,
         label: str | None = None,
@@ -163,6 +158,7 @@ class Primitive:
         self.passive = passive or jvp is None and primal_and_jvp is None and linearize is None  # gives no tangent, ever
         self.commutes = commutes  # swapped operands give the same "bits", or the same "value" (but for the sign of a zero)
         self.reduction = reduction
+        self.lowering = lowering  # lowering(*operands, **params): the same in operations that fuse; None where it is not
         self.may_share = may_share or free  # see the function `may_share`
         self.free = free  # always a view of its first operand, which costs nothing
         self.label = label or (ufunc and ufunc.__name__) or name  # what NumPy calls it in its warnings

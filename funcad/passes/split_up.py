@@ -17,10 +17,10 @@ from funcad.ir.jaxpr import Equation, Literal, Var
 from funcad.ir.primitive import Primitive
 from funcad.primitives import arithmetic, comparison, extrema, rounding, transcendental
 from funcad.primitives.arithmetic import root_p
-from funcad.primitives.atoms import UFUNCS, formula_of
+from funcad.primitives.atoms import UFUNCS, Formula, formula_of
 from funcad.primitives.comparison import select_p
 
-__all__ = ["parts_of", "split_up"]
+__all__ = ["computed", "parts_of", "split_up"]
 
 _OF_ANY_NUMBERS = frozenset(["neg", "add", "sub", "mul", "div", "const"])  # complex ones have no order
 
@@ -61,6 +61,16 @@ def parts_of(equation: Equation) -> list[Equation] | None:
         atoms[i] = equation.outputs[0] if i == formula.result else Var(part.abstract_eval(*[a.aval for a in inputs]))
         parts.append(Equation(part, inputs, {}, (atoms[i],), equation.source))
     return parts
+
+
+def computed(formula: Formula, operands: Sequence[Any]) -> Any:
+    """A formula of values: each atom bound. None if an atom has no primitive."""
+    values: dict[int, Any] = dict(enumerate(operands, -len(operands)))
+    for i, call in enumerate(formula.calls):
+        if call.name != "const" and call.name not in _atoms():
+            return None
+        values[i] = call.told[0] if call.name == "const" else _atoms()[call.name](*[values[a] for a in call.reads])
+    return values[formula.result]
 
 
 def _alike(atom: Any, out: Aval) -> bool:

@@ -22,7 +22,7 @@ from funcad.primitives import families
 from funcad.primitives.array_formulas import integer_power, power
 from funcad.primitives.comparison import and_, eq, gt, select, signbit
 from funcad.primitives.conversion import conj, convert, imag, real
-from funcad.primitives.families import REAL, elementwise
+from funcad.primitives.families import REAL, beside, elementwise
 from funcad.primitives.python_operators import operator_impl, with_ufunc
 from funcad.primitives.squares import exact_square
 
@@ -167,6 +167,7 @@ def _pow_tangents(tangents: Any, out: Any, x: Any, y: Any) -> Any:
     tx, ty = tangents
     if ty is None and _is_scalar(y) and y == 0:
         return None
+    x, y = beside(x, y), beside(y, x)
     if ty is None:
         return mul(_slope_by_base(x, y, True), tx)
     by_exponent = _slope_by_exponent(out, x, y)
@@ -257,6 +258,7 @@ root_p = elementwise(  # of a sum of squares
     emit=lambda e, x: e.sqrt(x),
     square=lambda x: x,
     turns=True,
+    lowering=lambda x: sqrt(x),
 )
 
 
@@ -274,6 +276,7 @@ exact_pow_p = elementwise(  # r**n for n >= 2, where s is r**2 exactly, with all
     abstract_eval=lambda r, s, *, n: Aval(r.shape, r.dtype, r.weak),
     emit=lambda e, r, s, *, n: e.integer_pow(r, n),
     square=lambda r, s, *, n: integer_pow(s, n),
+    lowering=lambda r, s, *, n: integer_pow(r, n),
 )
 
 

@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 __all__ = ["ATOMS", "BITWISE", "ELEMENTARY", "TRUTHS", "UFUNCS", "Call", "Formula"]
-__all__ += ["atoms_of", "fold_of", "formula", "formula_of", "is_elementary"]
+__all__ += ["atoms_of", "fold_of", "formula", "formula_of", "idempotent", "is_elementary"]
 
 UFUNCS: dict[str, np.ufunc] = {
     "neg": np.negative, "abs": np.absolute, "sign": np.sign, "add": np.add, "sub": np.subtract, "mul": np.multiply,
@@ -130,6 +130,12 @@ def fold_of(primitive: Any) -> str | None:
     """The atom by which a reduction combines elements; None for other operations."""
     reduction = primitive.reduction
     return None if reduction is None or reduction.element is not None else _NAMES.get(reduction.ufunc)
+
+
+def idempotent(ufunc: np.ufunc) -> bool:
+    """May a fold by this ufunc take an element twice?"""
+    once = ufunc(2, 2)
+    return bool(ufunc(once, 2) == once)
 
 
 def is_elementary(equation: Any) -> bool:

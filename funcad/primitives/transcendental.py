@@ -57,6 +57,7 @@ over_root_p = elementwise(
     "over_root",
     lambda xp, x, *, a, b: over_root(x, a=a, b=b),
     [lambda t, out, x, *, a, b: mul(mul(mul(-a, x), mul(out, mul(out, out))), t)],
+    lowering=over_root,
 )
 arcsin_p = elementwise(
     "arcsin", np.arcsin, [lambda t, out, x: mul(over_root_p(x, a=-1.0, b=1.0), t)], emit=lambda e, x: e.arcsin(x)

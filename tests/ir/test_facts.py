@@ -10,13 +10,17 @@ import pytest
 
 from funcad.backends.cost import NUMPY_NS
 from funcad.backends.native.program_cost import INSTRUCTIONS
+from funcad.errors import MissingRuleError
 from funcad.ir.aval import aval_of
 from funcad.ir.jaxpr import Var
 from funcad.ir.primitive import Primitive, may_share
 from funcad.ir.trace import trace_function
 from funcad.passes.split_up import parts_of
+from funcad.primitives.array_formulas import implementation
 from funcad.primitives.atoms import ATOMS, atoms_of
 from funcad.primitives.families import elementwise
+from funcad.unjitted.tape_plans import has_rows
+from funcad.unjitted.tape_program import gives_tangent
 from tests.specs import all_specs
 
 SPECS = all_specs()
@@ -100,7 +104,8 @@ def test_reductions_are_folds_of_their_ufunc() -> None:
         reduction = primitive.reduction
         x = np.array([[3.0, -1.0, 0.0], [2.0, 5.0, 1.0]])
         for axes in ((0,), (1,), (0, 1)):
-            expected = reduction.ufunc.reduce(x, axis=axes)
+            elements = x if reduction.element is None else implementation(reduction.element)(np, x)
+            expected = reduction.ufunc.reduce(elements, axis=axes)
             np.testing.assert_array_equal(primitive.impl(np, x, axes=axes), expected, strict=True)
         if reduction.identity is not None:
             np.testing.assert_array_equal(primitive.impl(np, np.ones((0, 2)), axes=(0,)), np.full(2, reduction.identity))
@@ -153,3 +158,32 @@ def test_parts_compute_what_the_implementation_computes() -> None:
             same = np.signbit(env[out].real) == np.signbit(expected.real)
             assert np.all(same | np.isnan(expected.real)), own
     assert seen >= {"logistic", "softplus", "safe_log", "tanh_linear", "mul_add", "clamp", "integer_pow"}
+
+
+def rules_that_need_values() -> dict[str, set[tuple]]:
+    """Primitives with a derivative whose rules cannot be split into what to keep and a linear rest: by which operands."""
+    found: dict[str, set[tuple]] = {}
+    for equation, operands, outs in runs():
+        primitive, kinds = equation.primitive, [a.aval for a in equation.inputs]
+        places = [i for i, a in enumerate(equation.inputs) if isinstance(a, Var) and a.aval.dtype.kind in "fc"]
+        if primitive.name == "factored_solve":
+            places.remove(2)  # the factors: they come from operand 0, which has the tangent
+        if not has_rows(primitive):
+            continue
+        for some in itertools.chain(*[itertools.combinations(places, k + 1) for k in range(len(places))]):
+            tangents = [operands[i] if i in some else None for i in range(len(operands))]
+            key = repr((sorted(equation.params.items()), kinds)).encode()
+            with np.errstate(all="ignore"):
+                if gives_tangent(primitive, operands, tangents, outs[0], equation.params, key, None) is not False:
+                    continue
+                try:
+                    primitive.jvp(tangents, outs[0], *operands, **equation.params)
+                except MissingRuleError:
+                    continue
+            found.setdefault(primitive.name, set()).add(some)
+    return found
+
+
+def test_rules_can_be_split() -> None:
+    """So an un-jitted gradient is written down, whatever operations it takes, beside scalars too."""
+    assert rules_that_need_values() == {}

@@ -20,6 +20,8 @@ Each file of this folder holds one family, `SPECS = [spec(...), ...]`. A spec sa
 * `backends`: where it runs; take "cupy" out with a comment that says why.
 * `dtypes`: further dtypes in which the predicted result is compared with the real one; complex ones are tried only if both the
   prediction and NumPy accept them.
+* `public`: the path of the public function under funcad, `"nn.relu"`, or (path, keyword arguments) if these are not `params`:
+  the first sample becomes a line of the table of public functions (tests/surface), with this spec's reference and tolerance.
 * `batch`: False leaves out batching (higher-order and effectful primitives that are tested elsewhere).
 """
 
@@ -55,6 +57,7 @@ class OpSpec:
         "backends",
         "dtypes",
         "batch",
+        "public",
         "id",
         "_samples",
     )
@@ -137,6 +140,7 @@ def spec(
     backends: Sequence[str] = ("numpy", "cupy"),
     dtypes: Sequence[str] = ("f4", "c16"),
     batch: bool = True,
+    public: Any = None,
     id: str | None = None,
 ) -> OpSpec:
     """One line of the table; see the module's text."""
@@ -157,6 +161,7 @@ def spec(
         backends=tuple(backends),
         dtypes=tuple(dtypes),
         batch=batch,
+        public=(public, dict(params or {})) if isinstance(public, str) else public,
         id=id or primitives[0].name,
     )
 

@@ -37,8 +37,7 @@ from funcad.backends.native import ir
 from funcad.backends.native.emitter import Emitter, Lane, operand_dtypes
 from funcad.backends.native.unsupported import Unsupported
 from funcad.ir.jaxpr import Jaxpr, Literal, Var
-from funcad.ir.primitive import Reduction
-from funcad.primitives.atoms import UFUNCS, fold_of
+from funcad.primitives.atoms import UFUNCS, fold_of, idempotent
 
 __all__ = ["Group", "analyse", "emit_elementwise", "emit_total"]
 
@@ -79,7 +78,7 @@ def analyse(jaxpr: Jaxpr) -> Group:
             access((numbers[equation.inputs[0]], tuple(equation.params["axes"])), equation.outputs[0])
         elif equation.primitive.reduction is not None:
             sums[equation.outputs[0]] = (fold_of(equation.primitive), equation.inputs[0])
-            counted |= not equation.primitive.reduction.idempotent
+            counted |= not idempotent(equation.primitive.reduction.ufunc)
         else:
             equations.append(equation)
     avals = [a.aval for e in jaxpr.equations for a in (*e.inputs, *e.outputs) if type(a) is not Literal]
@@ -345,7 +344,7 @@ class _Writer:
         for j, (var, kind, atom) in enumerate(self.folded):
             for u, known in enumerate(here):
                 lane = self._value(known, atom, var.aval.dtype)
-                if not Reduction(UFUNCS[kind]).idempotent:
+                if not idempotent(UFUNCS[kind]):
                     lane = e.select(Lane(np.dtype(bool), (masks[u],)), lane, self.starts[j])
                 folds[j] = e.combine(kind, folds[j], lane)
         return added, [p for lane in folds for p in lane.parts]
