@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from funcad.host.locks import SMALL
-from funcad.ir.aval import SCALAR_AVALS, aval_of, is_inexact, shape_of
+from funcad.ir.aval import SCALAR_AVALS, Aval, aval_of, is_inexact, shape_of
 from funcad.ir.interpret import eval_jaxpr
 from funcad.ir.jaxpr import Jaxpr, Literal, Var, subjaxprs
 from funcad.ir.trace import Trace, bind, trace_function
@@ -227,13 +227,18 @@ def masked_rule(
     primitive: Any, primals: Sequence[Any], tangents: Sequence[Any], out: Any, params: dict[str, Any], shape: Any = None
 ) -> Any:
     """The tangent by the primitive's rule, or the tangents, `Masked` where they have a mask; `shape` as in `rule_of`."""
+    some: Masked | None = None
+    for t in tangents:
+        if type(t) is Masked:
+            some = t
     if primitive.calm:
-        for t in tangents:
-            if type(t) is Masked:
-                break
-        else:
+        if some is None:
             return rule_of(primitive, primals, tangents, out, params, shape)
-        if not primitive.structural:
+        if shape is None and (primitive.reach == "pointwise" or primitive.structural and not some.mask.whole):
+            found = _of_calm(primitive, primals, tangents, out, params, some.mask)
+            if found is not None:
+                return found
+        elif not primitive.structural:
             kinds = _kinds(tangents)
             if primitive.levels.get(kinds) == ENDS:
                 value = rule_of(primitive, primals, [cleaned(t) for t in tangents], out, params, shape)
@@ -260,15 +265,14 @@ def masked_rule(
         masks = [t.mask if type(t) is Masked else None for t in tangents]
         value = primitive.jvp([t.value if type(t) is Masked else t for t in tangents], out, *primals, **params)
         return with_mask(value, _mask_of_choice(primals[0], [t is not None for t in tangents], masks, shape_of(out)))
+    masked = some is not None
     if len(primals) == 2 and not params:  # the common cases without a loop
         (p, q), (t, u) = primals, tangents
-        masked = type(t) is Masked or type(u) is Masked
         key: Any = type(p), type(q), t is None, u is None, shape is None, p.dtype.char if type(p) in _TYPED else None
     elif len(primals) == 1 and not params:
-        p, masked = primals[0], type(tangents[0]) is Masked
+        p = primals[0]
         key = p.dtype.char if type(p) in _TYPED else type(p)
     else:
-        masked = any([type(t) is Masked for t in tangents])
         key = (*map(type, primals), *[t is None for t in tangents], getattr(primals[0], "dtype", None), *params.values())
     try:
         level = primitive.levels.get(key, BEGINS)
@@ -288,9 +292,16 @@ def masked_rule(
             value = primitive.jvp([cleaned(t) for t in tangents], out, *primals, **params)
             terms = [t.mask if type(t) is Masked else None for t in given]
             return with_mask(value, reduce(partial(either, shape=shape_of(out)), terms))
-    if key in primitive.levels and not masked and primitive.reach == "pointwise" and _is_small(out):
-        bools = LazyBools(partial(_bools_of_rule, primitive, list(map(_kept, primals)), tangents, out, params, shape))
-        return with_mask(rule_of(primitive, primals, tangents, out, params, shape), Mask(bools, not out.shape, True))
+    if primitive.reach == "pointwise" and key in primitive.levels and _is_small(out):
+        if some is None:
+            value = rule_of(primitive, primals, tangents, out, params, shape)
+        elif shape is None and not some.mask.whole and all([t is None or t is some for t in tangents]):
+            value = primitive.jvp([t and t.value for t in tangents], out, *primals, **params)
+        else:
+            value = None
+        if value is not None and (some is None or _has_no_nan(value)):  # what is masked began as a zero, and is one still
+            rule = partial(_bools_of_rule, primitive, list(map(_kept, primals)), tangents, out, params, shape)
+            return Masked(value, Mask(LazyBools(rule, some and some.mask.bools), not out.shape, some is None))
     result, trace = _traced_rule(primitive, primals, tangents, out, params, shape)
     if key is not None:
         if len(primitive.levels) >= MOST:
@@ -299,6 +310,33 @@ def masked_rule(
         if masked and primitive.calm and type(trace.tangent_of(result)) is not Masked:
             primitive.levels[_kinds(tangents)] = ENDS
     return [trace.tangent_of(t) for t in result] if primitive.multiple else trace.tangent_of(result)
+
+
+def _of_calm(
+    primitive: Any, primals: Sequence[Any], tangents: Sequence[Any], out: Any, params: dict[str, Any], mask: Mask
+) -> Any:
+    """The common cases of a calm rule, pointwise or a sum, on tangents one of which has this mask; None: none of them."""
+    if primitive.structural:
+        value = _clean(tangents[0].value, mask)
+        shape, dtype = value.shape, value.dtype  # the mask keeps no tangent
+        ones = lambda: bind(primitive, numbers_of(mask, Aval(shape, dtype)), **params)
+        summed = Mask(LazyBools(lambda: nonzero(ones()), mask.bools), False, False)
+        return Masked(primitive.jvp((value,), out, *primals, **params), summed)
+    all_masked = one_mask = True
+    for t in tangents:
+        if type(t) is Masked:
+            one_mask = one_mask and t.mask.bools is mask.bools
+        elif t is not None:
+            all_masked = False
+    if all_masked and one_mask:
+        value = primitive.jvp([t and t.value for t in tangents], out, *primals, **params)
+        return Masked(value, mask if mask.dirty else Mask(mask.bools, mask.whole, True))
+    if all_masked and primitive is not add_p and primitive is not sub_p:
+        return None
+    value = primitive.jvp([cleaned(t) for t in tangents], out, *primals, **params)
+    if all_masked:
+        return with_mask(value, either(tangents[0].mask, tangents[1].mask, shape_of(out)))
+    return value if _has_no_nan(value) else None  # no mask would have changed it
 
 
 def _kinds(tangents: Sequence[Any]) -> tuple:

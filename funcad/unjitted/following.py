@@ -12,6 +12,7 @@ that the user can still write is protected before it becomes a residual (see hos
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Sequence
 from typing import Any
 
@@ -21,8 +22,8 @@ from funcad.host.locks import SMALL, Locks, read_only, root_of
 from funcad.host.state import state
 from funcad.host.user_warnings import hush, unhush
 from funcad.host.where import Source, user_source
-from funcad.ir.aval import Aval, aval_of, ordinary
-from funcad.ir.place import device_in_use, namespace_of, on_device, resident
+from funcad.ir.aval import Aval, aval_of, ordinary, shape_of
+from funcad.ir.place import NAMESPACES, namespace_of, on_device, resident
 from funcad.ir.squares import keeps_operands
 from funcad.ir.trace import Trace, bind, by_reference, compute, leaked, next_level, open_traces
 from funcad.ir.tracer import Tracer, concrete_value, tangent_of, with_value
@@ -155,7 +156,7 @@ class FollowingTrace(Trace):
             nested = nested or type(a) is Tracer
             primals.append(a)
             tangents.append(t)
-        if device_in_use():
+        if NAMESPACES or "cupy" in sys.modules:  # `device_in_use`, without a call for each operation
             primals = self._move_captured(args, primals)
         if shape is not None and nested and any([type(p) is Tracer for p in primals]):
             return bind(primitive, *[broadcast_to(a, shape) for a in args], **params)
@@ -179,21 +180,22 @@ class FollowingTrace(Trace):
                     out = bind(primitive, *primals, **params) if nested else compute(primitive, primals, params)
                 token = hush()
                 try:
-                    if not self.linear and (self.masked or not primitive.calm):
-                        tangent = masked_rule(primitive, primals, tangents, out, params, shape)
-                    elif shape is None:
-                        tangent = primitive.jvp(tangents, out, *primals, **params)
+                    if self.linear or primitive.calm and not self.masked:
+                        if shape is None:
+                            tangent = primitive.jvp(tangents, out, *primals, **params)
+                        else:
+                            tangent = rule_of(primitive, primals, tangents, out, params, shape)
                     else:
-                        tangent = rule_of(primitive, primals, tangents, out, params, shape)
+                        tangent = masked_rule(primitive, primals, tangents, out, params, shape)
+                        if type(tangent) is Masked:
+                            self.masked = True
                 finally:
                     unhush(token)
                 if tangent is not None:
-                    if type(tangent) is Masked:
-                        self.masked = True
-                    if primitive.square is not None and self.turned and keeps_operands(primitive, args, params):
+                    if self.turned and keeps_operands(primitive, args, params):
                         tangent = [tangent, (primitive, args, params, 0, shape)]
                     result = Tracer(self, None, out, tangent, source)
-                    if not self.linear and (primitive.layout is None or self.doubtful):
+                    if (self.doubtful or primitive.layout is None) and not self.linear:
                         self._note_layout(primitive, args, result)
                     return result
                 outs, touts = [out], [None]
@@ -213,7 +215,7 @@ class FollowingTrace(Trace):
                 if type(p) is np.ndarray and p.ndim and any(p is q for q in primals):
                     p = read_only(p)
                 results.append(p)
-        if not self.linear and (primitive.layout is None or self.doubtful):
+        if (self.doubtful or primitive.layout is None) and not self.linear:
             for result in results:
                 self._note_layout(primitive, args, result)
         return results if primitive.multiple else results[0]
@@ -221,16 +223,12 @@ class FollowingTrace(Trace):
     def _note_layout(self, primitive: Any, args: Sequence[Any], result: Any) -> None:
         """In forward mode: may the strides of a result be others than NumPy's would be? (see strides.py)"""
         doubtful = self.doubtful
-        if primitive.layout is None:
+        if len(shape_of(result)) > 1 and (primitive.layout is None or any([id(a) in doubtful for a in args])):
             if doubtful is _NOTHING:
                 doubtful = self.doubtful = set()
             doubtful.add(id(result))
-            return
-        for a in args:
-            if id(a) in doubtful:
-                doubtful.add(id(result))
-                return
-        doubtful.discard(id(result))  # it may be the id of a tracer that is gone
+        elif doubtful:
+            doubtful.discard(id(result))  # it may be the id of a tracer that is gone
 
     def made_by(self, x: Tracer, look: bool = False) -> tuple[Any, Sequence[Any], dict[str, Any], int] | None:
         tangent = x.tangent
