@@ -83,7 +83,10 @@ def _fast() -> Any:
         return found
 
     def relay() -> Any:
-        found = relayed(get())
+        mode = get()
+        known, found = last
+        if mode is not known:
+            found = relayed(mode)
         return None if found is None else enter(found)
 
     return lambda: enter(silent), leave, relay, get, enter, relayed

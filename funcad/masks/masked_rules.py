@@ -246,16 +246,18 @@ def masked_rule(
                     return value
     if primitive.structural:
         (t,) = tangents
-        masked = type(t) is Masked
-        arrays = type(out) is type(primals[0]) is np.ndarray
-        if not masked and primitive.reach == "moves" and arrays and out.size <= primals[0].size:
-            return primitive.jvp(tangents, out, *primals, **params)  # as it would below, without a question to two functions
-        if not masked and (primitive.reach not in ("moves", "picks") or not _filled(primitive.reach, primals, (True,), out)):
-            return primitive.jvp(tangents, out, *primals, **params)
-        if primitive.reach != "moves" or masked and t.mask.whole:
-            return with_mask(*_advanced(primitive, params, [t.value if masked else t], (True,), [t.mask if masked else None]))
-        own, value = (t.mask, t.value) if masked else (None, t)
-        before = shape_of(value)  # the mask keeps no tangent
+        if some is None:
+            if primitive.reach == "moves" and type(out) in _COMPUTED and type(primals[0]) is np.ndarray:
+                filled = out.size > primals[0].size
+            else:
+                filled = primitive.reach in ("moves", "picks") and _filled(primitive.reach, primals, (True,), out)
+            if not filled:
+                return primitive.jvp(tangents, out, *primals, **params)
+        if primitive.reach != "moves" or some is not None and some.mask.whole:
+            values, masks = ([t], [None]) if some is None else ([some.value], [some.mask])
+            return with_mask(*_advanced(primitive, params, values, (True,), masks))
+        own, value = (None, t) if some is None else (some.mask, some.value)
+        before = value.shape  # the mask keeps no tangent
         bools = LazyBools(lambda: bind(primitive, bools_of(own, before), **params), own and own.bools)
         return Masked(primitive.jvp((value,), out, *primals, **params), Mask(bools, False, own is not None and own.dirty))
     if primitive.reach == "choice":

@@ -177,12 +177,26 @@ def reach_of(primitive: Any, params: dict[str, Any]) -> str | None:
 # -- reverse mode
 
 
-def begins(equations: Sequence[Any]) -> bool:
-    """May a mask of a cotangent begin in this program?"""
-    for e in equations:
-        primitive = e.primitive
-        if primitive.reach not in CALM or primitive.needs is not None:
+def begins(equations: Sequence[Any], known: dict[Var, Any]) -> bool:
+    """May a mask of a cotangent begin in this program, and meet a factor, one of `known`, on the way to the inputs?"""
+    behind: set[Var] = set()  # variables with a factor between them and the inputs
+    for primitive, atoms, params, outputs, _ in equations:
+        if primitive.needs is not None:
             return True
+        reach = primitive.reach
+        if not behind.isdisjoint(atoms):
+            if reach not in CALM:
+                return True
+        elif reach is not None and not primitive.multiple:
+            if callable(reach):
+                reach = reach(**params)
+            for a in atoms if reach == "pointwise" else ():
+                if a in known or type(a) is Literal and not harmless(a.value):
+                    break
+            else:
+                if reach is not None:
+                    continue
+        behind.update(outputs)
     return False
 
 
@@ -197,19 +211,19 @@ def needed(
     some = given or bool(wanted)
     need = dict(wanted)
     for primitive, atoms, params, outputs, _ in equations:
-        flags = [a in linear for a in atoms]
-        if not any(flags):
+        if linear.isdisjoint(atoms):
             continue
         linear.update(outputs)
         if primitive.needs is not None:
-            levels = primitive.needs(tuple(flags), tuple([need.get(a, 0) for a in atoms]), **params)
+            flags = tuple([a in linear for a in atoms])
+            levels = primitive.needs(flags, tuple([need.get(a, 0) for a in atoms]), **params)
             need.update([(v, n) for v, n in zip(outputs, levels) if n and type(v.aval) is not StackAval])
             some = some or any([a in need for a in atoms])
             continue
         reach = reach_of(primitive, params)
         level = WHOLE if primitive.multiple else 0  # a rule may hold factors of its own
-        for a, lin in zip(atoms, flags):
-            if lin:
+        for a in atoms:
+            if a in linear:
                 level = max(level, need.get(a, 0))
             elif reach == "pointwise":
                 if type(a) is not Literal or not harmless(a.value):

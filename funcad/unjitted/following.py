@@ -270,7 +270,10 @@ def _run(trace: FollowingTrace, f: Any, primals: Sequence[Any], tangents: Sequen
             if type(o) is Tracer:
                 if o.owner is trace:
                     o, t = o.primal, o.tangent
-                    t = cleaned(t[0] if type(t) is list and len(t) < 3 else t)  # longer lists are rows of a tape
+                    if type(t) is list and len(t) < 3:  # longer lists are rows of a tape
+                        t = t[0]
+                    if type(t) is Masked:
+                        t = cleaned(t)
                 elif o.owner.closed:
                     raise leaked(o)
             values.append(o)
