@@ -83,10 +83,8 @@ def _fast() -> Any:
         return found
 
     def relay() -> Any:
-        mode = get()
-        known, found = last
-        if mode is not known:
-            found = relayed(mode)
+        mode, (known, found) = get(), last  # `last` in one look: other threads set it
+        found = found if mode is known else relayed(mode)
         return None if found is None else enter(found)
 
     return lambda: enter(silent), leave, relay, get, enter, relayed

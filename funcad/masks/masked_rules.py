@@ -24,14 +24,18 @@ from funcad.ir.trace import Trace, bind, trace_function
 from funcad.ir.tracer import Tracer
 from funcad.masks.masks import (
     CALM,
+    COMPUTED,
+    NAN,
     WHOLE,
     LazyBools,
     Mask,
+    Masked,
     bools_of,
     clean,
     constant,
     either,
     harmless,
+    has_no_nan,
     kinds_of,
     mask_of,
     nonzero,
@@ -46,23 +50,10 @@ from funcad.primitives.shape import broadcast_to
 __all__ = ["Masked", "apart_of", "cleaned", "joined", "masked_push", "masked_rule", "push", "rule_of"]
 __all__ += ["whole_mask_of", "with_mask"]
 
-ENDS = -1  # what `levels` says of a calm rule and tangents with masks: the result has none
 FREE, FACTORS, OTHER, BEGINS = range(4)  # levels of a rule: pointwise sums; pointwise; others, but no mask begins; masks begin
 LEVELS = {"pointwise": FACTORS, "sums": OTHER, "reads": OTHER, None: OTHER}
-_COMPUTED = frozenset([np.ndarray, np.float64, np.float32, np.complex128])
-_SUMMED = frozenset("fdFD")  # BLAS sums their squares
 _TYPED = frozenset([np.ndarray, Tracer])  # the type does not say the dtype
 MOST = 100  # levels of one primitive, by kinds of operands
-
-
-class Masked:
-    """A tangent with its mask."""
-
-    __slots__ = ("value", "mask")
-
-    def __init__(self, value: Any, mask: Mask):
-        self.value = value
-        self.mask = mask
 
 
 def cleaned(tangent: Any) -> Any:
@@ -72,19 +63,9 @@ def cleaned(tangent: Any) -> Any:
 
 def _clean(value: Any, mask: Mask | None) -> Any:
     """`clean` of a tangent: a masked element began as a zero, so that no factor has made it anything but a zero or NaN."""
-    if mask is None or not mask.dirty or _has_no_nan(value):
+    if mask is None or not mask.dirty or has_no_nan(value):
         return value
     return clean(value, mask)
-
-
-def _has_no_nan(value: Any) -> bool:
-    """Is it known to have none? A sum of squares has no other way to NaN; of complex numbers it may say so without need."""
-    if type(value) not in _COMPUTED:
-        return False
-    if type(value) is not np.ndarray or value.dtype.char not in _SUMMED:
-        return not np.isnan(value).any()
-    total = np.vdot(value, value)
-    return bool(total == total)
 
 
 def apart_of(tangents: Sequence[Any]) -> tuple[tuple, list[Any]]:
@@ -231,43 +212,46 @@ def masked_rule(
     for t in tangents:
         if type(t) is Masked:
             some = t
+    reach = primitive.reach
     if primitive.calm:
         if some is None:
             return rule_of(primitive, primals, tangents, out, params, shape)
-        if shape is None and (primitive.reach == "pointwise" or primitive.structural and not some.mask.whole):
-            found = _of_calm(primitive, primals, tangents, out, params, some.mask)
+        if reach == "pointwise" and shape is None:
+            found = _by_terms(primitive, primals, tangents, out, params, primitive is add_p or primitive is sub_p)
             if found is not None:
                 return found
-        elif not primitive.structural:
-            kinds = _kinds(tangents)
-            if primitive.levels.get(kinds) == ENDS:
-                value = rule_of(primitive, primals, [cleaned(t) for t in tangents], out, params, shape)
-                if _has_no_nan(value):  # no mask would have changed it
-                    return value
+        elif not primitive.structural and any([_ends(t, reach) for t in tangents if t is not None]):
+            value = rule_of(primitive, primals, [cleaned(t) for t in tangents], out, params, shape)
+            if has_no_nan(value):  # no mask would have changed it
+                return value
     if primitive.structural:
         (t,) = tangents
         if some is None:
-            if primitive.reach == "moves" and type(out) in _COMPUTED and type(primals[0]) is np.ndarray:
+            if reach == "moves" and type(out) in COMPUTED and type(primals[0]) is np.ndarray:
                 filled = out.size > primals[0].size
             else:
-                filled = primitive.reach in ("moves", "picks") and _filled(primitive.reach, primals, (True,), out)
+                filled = reach in ("moves", "picks") and _filled(reach, primals, (True,), out)
             if not filled:
                 return primitive.jvp(tangents, out, *primals, **params)
-        if primitive.reach != "moves" or some is not None and some.mask.whole:
-            values, masks = ([t], [None]) if some is None else ([some.value], [some.mask])
-            return with_mask(*_advanced(primitive, params, values, (True,), masks))
-        own, value = (None, t) if some is None else (some.mask, some.value)
-        before = value.shape  # the mask keeps no tangent
-        bools = LazyBools(lambda: bind(primitive, bools_of(own, before), **params), own and own.bools)
-        return Masked(primitive.jvp((value,), out, *primals, **params), Mask(bools, False, own is not None and own.dirty))
-    if primitive.reach == "choice":
+        value, own = (t, None) if some is None else (some.value, some.mask)
+        if reach not in ("moves", "sums") or own is not None and own.whole:
+            return with_mask(*_advanced(primitive, params, [value], (True,), [own]))
+        value = _clean(value, own) if reach == "sums" else value
+        before, dtype = value.shape, value.dtype  # the mask keeps no tangent
+        if reach == "moves":
+            make = lambda: bind(primitive, bools_of(own, before), **params)
+        else:
+            make = lambda: nonzero(bind(primitive, numbers_of(own, Aval(before, dtype)), **params))
+        dirty = reach == "moves" and own is not None and own.dirty
+        mask = Mask(LazyBools(make, None if own is None else own.bools), False, dirty)
+        return Masked(primitive.jvp((value,), out, *primals, **params), mask)
+    if reach == "choice":
         _, t, u = tangents
         if t is not None and u is not None and type(t) is not Masked and type(u) is not Masked:
             return primitive.jvp(tangents, out, *primals, **params)
         masks = [t.mask if type(t) is Masked else None for t in tangents]
         value = primitive.jvp([t.value if type(t) is Masked else t for t in tangents], out, *primals, **params)
         return with_mask(value, _mask_of_choice(primals[0], [t is not None for t in tangents], masks, shape_of(out)))
-    masked = some is not None
     if len(primals) == 2 and not params:  # the common cases without a loop
         (p, q), (t, u) = primals, tangents
         key: Any = type(p), type(q), t is None, u is None, shape is None, p.dtype.char if type(p) in _TYPED else None
@@ -280,77 +264,55 @@ def masked_rule(
         level = primitive.levels.get(key, BEGINS)
     except TypeError:  # parameters that cannot be compared
         key, level = None, BEGINS
-    if not masked and level < BEGINS:
+    if some is None and level < BEGINS:
         if shape is None:
             return primitive.jvp(tangents, out, *primals, **params)
         return rule_of(primitive, primals, tangents, out, params, shape)
     if level <= FACTORS and shape is None:
-        given = [t for t in tangents if t is not None]
-        mask: Any = given[0].mask if type(given[0]) is Masked else None
-        if mask is not None and all([type(t) is Masked and t.mask.bools is mask.bools for t in given]):
-            value = primitive.jvp([t and t.value for t in tangents], out, *primals, **params)
-            return with_mask(value, mask.with_dirt(mask.dirty or level == FACTORS))
-        if level == FREE:
-            value = primitive.jvp([cleaned(t) for t in tangents], out, *primals, **params)
-            terms = [t.mask if type(t) is Masked else None for t in given]
-            return with_mask(value, reduce(partial(either, shape=shape_of(out)), terms))
-    if primitive.reach == "pointwise" and key in primitive.levels and _is_small(out):
+        found = _by_terms(primitive, primals, tangents, out, params, level == FREE)
+        if found is not None:
+            return found
+    if reach == "pointwise" and key in primitive.levels and _is_small(out):
         if some is None:
             value = rule_of(primitive, primals, tangents, out, params, shape)
         elif shape is None and not some.mask.whole and all([t is None or t is some for t in tangents]):
             value = primitive.jvp([t and t.value for t in tangents], out, *primals, **params)
         else:
             value = None
-        if value is not None and (some is None or _has_no_nan(value)):  # what is masked began as a zero, and is one still
+        if value is not None and (some is None or has_no_nan(value)):  # what is masked began as a zero, and is one still
             rule = partial(_bools_of_rule, primitive, list(map(_kept, primals)), tangents, out, params, shape)
-            return Masked(value, Mask(LazyBools(rule, some and some.mask.bools), not out.shape, some is None))
+            return Masked(value, Mask(LazyBools(rule, None if some is None else some.mask.bools), not out.shape, some is None))
     result, trace = _traced_rule(primitive, primals, tangents, out, params, shape)
     if key is not None:
         if len(primitive.levels) >= MOST:
             primitive.levels.clear()
         primitive.levels[key] = trace.most
-        if masked and primitive.calm and type(trace.tangent_of(result)) is not Masked:
-            primitive.levels[_kinds(tangents)] = ENDS
     return [trace.tangent_of(t) for t in result] if primitive.multiple else trace.tangent_of(result)
 
 
-def _of_calm(
-    primitive: Any, primals: Sequence[Any], tangents: Sequence[Any], out: Any, params: dict[str, Any], mask: Mask
+def _by_terms(
+    primitive: Any, primals: Sequence[Any], tangents: Sequence[Any], out: Any, params: dict[str, Any], free: bool
 ) -> Any:
-    """The common cases of a calm rule, pointwise or a sum, on tangents one of which has this mask; None: none of them."""
-    if primitive.structural:
-        value = _clean(tangents[0].value, mask)
-        shape, dtype = value.shape, value.dtype  # the mask keeps no tangent
-        ones = lambda: bind(primitive, numbers_of(mask, Aval(shape, dtype)), **params)
-        summed = Mask(LazyBools(lambda: nonzero(ones()), mask.bools), False, False)
-        return Masked(primitive.jvp((value,), out, *primals, **params), summed)
-    all_masked = one_mask = True
-    for t in tangents:
-        if type(t) is Masked:
-            one_mask = one_mask and t.mask.bools is mask.bools
-        elif t is not None:
-            all_masked = False
-    if all_masked and one_mask:
+    """Of a pointwise rule without choices, the common cases: the tangents have one mask, or one has none; None: neither.
+
+    `free`: the rule has no factors.
+    """
+    masks = [t.mask if type(t) is Masked else None for t in tangents if t is not None]
+    first = masks[0]
+    if first is not None and all([m is not None and m.bools is first.bools for m in masks]):
         value = primitive.jvp([t and t.value for t in tangents], out, *primals, **params)
-        return Masked(value, mask if mask.dirty else Mask(mask.bools, mask.whole, True))
-    if all_masked and primitive is not add_p and primitive is not sub_p:
+        return Masked(value, first if free else first.with_dirt(NAN))
+    if not free and None not in masks:
         return None
     value = primitive.jvp([cleaned(t) for t in tangents], out, *primals, **params)
-    if all_masked:
-        return with_mask(value, either(tangents[0].mask, tangents[1].mask, shape_of(out)))
-    return value if _has_no_nan(value) else None  # no mask would have changed it
+    if free:
+        return with_mask(value, reduce(partial(either, shape=shape_of(out)), masks))
+    return value if has_no_nan(value) else None  # no mask would have changed it
 
 
-def _kinds(tangents: Sequence[Any]) -> tuple:
-    """What decides whether a calm rule's result has a mask: which tangents have one, of whole values, and which share it."""
-    seen: dict[int, int] = {}
-    kinds: list[tuple] = []
-    for t in tangents:
-        if type(t) is Masked:
-            kinds.append((t.mask.whole, seen.setdefault(id(t.mask.bools), len(seen))))
-        else:
-            kinds.append((t is None,))
-    return tuple(kinds)
+def _ends(t: Any, reach: str | None) -> bool:
+    """Has a sum with this term no mask?"""
+    return type(t) is not Masked or reach is None and not t.mask.whole
 
 
 def _traced_rule(
@@ -366,7 +328,7 @@ def _traced_rule(
 
 
 def _is_small(x: Any) -> bool:
-    return type(x) in _COMPUTED and x.nbytes <= SMALL
+    return type(x) in COMPUTED and x.nbytes <= SMALL
 
 
 def _kept(x: Any) -> Any:

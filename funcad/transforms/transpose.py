@@ -38,6 +38,7 @@ from funcad.masks.masks import (
     constant,
     either,
     handed_on,
+    is_followed,
     kinds_of,
     mask_of,
     needed,
@@ -138,6 +139,7 @@ def _transpose(
         need = None
         if wanted or given_masks or begins(backward, known):
             need = needed(backward, set(inputs), {v: n for v, n in zip(inputs, wanted) if n}, any(given_masks))
+        at_once = need is not None and any(map(is_followed, known.values()))  # or tangents would be selected, too
         masks = cts.masks
         for atom, seed, mask in itertools.zip_longest(jaxpr.outputs, cotangents, given_masks):
             if seed is not None and type(atom) is not Literal:
@@ -159,7 +161,7 @@ def _transpose(
                 given = [masks.pop(v, None) for v in outputs] if masks else ()
                 if need is not None and (any(given) or primitive.reach not in CALM or primitive.masked is not None):
                     given = given or [None] * len(outputs)
-                    for atom, x, (c, m) in zip(atoms, operands, transposed(equation, operands, ct, given, need)):
+                    for atom, x, (c, m) in zip(atoms, operands, transposed(equation, operands, ct, given, need, at_once)):
                         if type(x) is Var and c is not None:
                             cts.accumulate(atom, c, m)
                 else:

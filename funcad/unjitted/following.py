@@ -27,7 +27,9 @@ from funcad.ir.place import NAMESPACES, namespace_of, on_device, resident
 from funcad.ir.squares import keeps_operands
 from funcad.ir.trace import Trace, bind, by_reference, compute, leaked, next_level, open_traces
 from funcad.ir.tracer import Tracer, concrete_value, tangent_of, with_value
-from funcad.masks.masked_rules import Masked, cleaned, masked_rule, rule_of
+from funcad.masks.masked_rules import cleaned, masked_rule, rule_of
+from funcad.masks.masks import Mask, Masked
+from funcad.primitives.comparison import and_, select_p
 from funcad.primitives.shape import broadcast_to
 from funcad.transforms.jvp import jvp_step
 from funcad.transforms.linearize import TangentTrace
@@ -180,15 +182,13 @@ class FollowingTrace(Trace):
                     out = bind(primitive, *primals, **params) if nested else compute(primitive, primals, params)
                 token = hush()
                 try:
-                    if self.linear or primitive.calm and not self.masked:
-                        if shape is None:
-                            tangent = primitive.jvp(tangents, out, *primals, **params)
-                        else:
-                            tangent = rule_of(primitive, primals, tangents, out, params, shape)
-                    else:
+                    if not self.linear and (self.masked or not primitive.calm):
                         tangent = masked_rule(primitive, primals, tangents, out, params, shape)
-                        if type(tangent) is Masked:
-                            self.masked = True
+                        self.masked = self.masked or type(tangent) is Masked
+                    elif shape is None:
+                        tangent = primitive.jvp(tangents, out, *primals, **params)
+                    else:
+                        tangent = rule_of(primitive, primals, tangents, out, params, shape)
                 finally:
                     unhush(token)
                 if tangent is not None:
@@ -196,7 +196,7 @@ class FollowingTrace(Trace):
                         tangent = [tangent, (primitive, args, params, 0, shape)]
                     result = Tracer(self, None, out, tangent, source)
                     if (self.doubtful or primitive.layout is None) and not self.linear:
-                        self._note_layout(primitive, args, result)
+                        return self._note_layout(primitive, args, result)
                     return result
                 outs, touts = [out], [None]
         finally:
@@ -220,8 +220,8 @@ class FollowingTrace(Trace):
                 self._note_layout(primitive, args, result)
         return results if primitive.multiple else results[0]
 
-    def _note_layout(self, primitive: Any, args: Sequence[Any], result: Any) -> None:
-        """In forward mode: may the strides of a result be others than NumPy's would be? (see strides.py)"""
+    def _note_layout(self, primitive: Any, args: Sequence[Any], result: Any) -> Any:
+        """The result; in forward mode: may its strides be others than NumPy's would be? (see strides.py)"""
         doubtful = self.doubtful
         if len(shape_of(result)) > 1 and (primitive.layout is None or any([id(a) in doubtful for a in args])):
             if doubtful is _NOTHING:
@@ -229,6 +229,15 @@ class FollowingTrace(Trace):
             doubtful.add(id(result))
         elif doubtful:
             doubtful.discard(id(result))  # it may be the id of a tracer that is gone
+        return result
+
+    def behind(self, x: Tracer, mask: Mask) -> Tracer:
+        """x, a cotangent that is zero where no path leads to it: what its tangent has there is zero for the same reason."""
+        t = tangent_of(x)
+        value, own = (t.value, t.mask) if type(t) is Masked else (t, None)
+        both = mask.with_dirt(0) if own is None else own.combined(and_, mask, shape_of(x), False)
+        self.masked = True
+        return self._note_layout(select_p, [x], Tracer(self, None, x.primal, Masked(value, both), x.source))
 
     def made_by(self, x: Tracer, look: bool = False) -> tuple[Any, Sequence[Any], dict[str, Any], int] | None:
         tangent = x.tangent
@@ -270,10 +279,7 @@ def _run(trace: FollowingTrace, f: Any, primals: Sequence[Any], tangents: Sequen
             if type(o) is Tracer:
                 if o.owner is trace:
                     o, t = o.primal, o.tangent
-                    if type(t) is list and len(t) < 3:  # longer lists are rows of a tape
-                        t = t[0]
-                    if type(t) is Masked:
-                        t = cleaned(t)
+                    t = cleaned(t[0] if type(t) is list and len(t) < 3 else t)  # longer lists are rows of a tape
                 elif o.owner.closed:
                     raise leaked(o)
             values.append(o)
