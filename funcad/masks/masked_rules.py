@@ -11,7 +11,7 @@ Trap: two tangents that are one object stay one tracer, since rules look (`x * x
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from functools import partial, reduce
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -227,7 +227,7 @@ def masked_rule(
     if primitive.structural:
         (t,) = tangents
         if some is None:
-            if reach == "moves" and type(out) in COMPUTED and type(primals[0]) is np.ndarray:
+            if reach == "moves" and type(out) in COMPUTED and type(primals[0]) in COMPUTED:
                 filled = out.size > primals[0].size
             else:
                 filled = reach in ("moves", "picks") and _filled(reach, primals, (True,), out)
@@ -302,12 +302,12 @@ def _by_terms(
     if first is not None and all([m is not None and m.bools is first.bools for m in masks]):
         value = primitive.jvp([t and t.value for t in tangents], out, *primals, **params)
         return Masked(value, first if free else first.with_dirt(NAN))
-    if not free and None not in masks:
+    if None not in masks and (not free or len(masks) > 2):
         return None
     value = primitive.jvp([cleaned(t) for t in tangents], out, *primals, **params)
-    if free:
-        return with_mask(value, reduce(partial(either, shape=shape_of(out)), masks))
-    return value if has_no_nan(value) else None  # no mask would have changed it
+    if None not in masks:
+        return with_mask(value, either(masks[0], masks[1], shape_of(out)))
+    return value if free or has_no_nan(value) else None  # no mask would have changed it
 
 
 def _ends(t: Any, reach: str | None) -> bool:

@@ -221,6 +221,8 @@ def reach_of(primitive: Any, params: dict[str, Any]) -> str | None:
 
 def begins(equations: Sequence[Any], known: dict[Var, Any]) -> bool:
     """May a mask of a cotangent begin in this program, and meet a factor, one of `known`, on the way to the inputs?"""
+    if all([e.primitive.reach in CALM and e.primitive.needs is None for e in equations]):
+        return False
     behind: set[Var] = set()  # variables with a factor between them and the inputs
     for primitive, atoms, params, outputs, _ in equations:
         if primitive.needs is not None:
