@@ -192,7 +192,7 @@ class FollowingTrace(Trace):
                 finally:
                     unhush(token)
                 if tangent is not None:
-                    if self.turned and keeps_operands(primitive, args, params):
+                    if self.turned and primitive.square is not None and keeps_operands(primitive, args, params):
                         tangent = [tangent, (primitive, args, params, 0, shape)]
                     result = Tracer(self, None, out, tangent, source)
                     if (self.doubtful or primitive.layout is None) and not self.linear:
