@@ -54,11 +54,16 @@ def jvp(f: Callable[..., Any], primals: Sequence[Any], tangents: Sequence[Any], 
             f"jvp: primals and tangents must be tuples or lists with one entry per argument, got "
             f"{type(primals).__name__} and {type(tangents).__name__}"
         )
-    p_leaves, t_leaves, _ = check_tangents(tuple(primals), tuple(tangents), "jvp", "primals", "tangents")
-    in_tree = tree.structure((tuple(primals), {}))
+    p_leaves, t_leaves, in_tree = check_tangents(tuple(primals), tuple(tangents), "jvp", "primals", "tangents")
     store = OutTree()
     box: dict[str, Any] = {}
-    outs, touts = follow(flat_function(with_aux(f, has_aux, box), in_tree, store), p_leaves, t_leaves)
+    g = with_aux(f, has_aux, box)
+
+    def flat(*leaves: Any) -> list[Any]:
+        out, store.tree = tree.flatten(g(*in_tree.unflatten(leaves)))
+        return out
+
+    outs, touts = follow(flat, p_leaves, t_leaves)
     n = box.get("n", len(outs))
     check_leaves(outs[:n], f"jvp: output of {name_of(f)}")
     touts = near_each([zeros_for(o) if t is None else t for o, t in zip(outs[:n], touts)], outs[:n])

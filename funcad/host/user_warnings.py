@@ -83,7 +83,8 @@ def _fast() -> Any:
         return found
 
     def relay() -> Any:
-        found = relayed(get())
+        mode, (known, found) = get(), last  # `last` in one look: other threads set it
+        found = found if mode is known else relayed(mode)
         return None if found is None else enter(found)
 
     return lambda: enter(silent), leave, relay, get, enter, relayed

@@ -11,27 +11,31 @@ Trap: two tangents that are one object stay one tracer, since rules look (`x * x
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from functools import partial, reduce
+from functools import partial
 from typing import Any
 
 import numpy as np
 
 from funcad.host.locks import SMALL
-from funcad.ir.aval import SCALAR_AVALS, aval_of, is_inexact, shape_of
+from funcad.ir.aval import SCALAR_AVALS, Aval, aval_of, is_inexact, shape_of
 from funcad.ir.interpret import eval_jaxpr
 from funcad.ir.jaxpr import Jaxpr, Literal, Var, subjaxprs
 from funcad.ir.trace import Trace, bind, trace_function
 from funcad.ir.tracer import Tracer
 from funcad.masks.masks import (
     CALM,
+    COMPUTED,
+    NAN,
     WHOLE,
     LazyBools,
     Mask,
+    Masked,
     bools_of,
     clean,
     constant,
     either,
     harmless,
+    has_no_nan,
     kinds_of,
     mask_of,
     nonzero,
@@ -47,23 +51,10 @@ from funcad.primitives.stack import is_stack, stack_empty, stack_select, stack_s
 __all__ = ["Masked", "apart_of", "cleaned", "joined", "masked_push", "masked_rule", "push", "rule_of"]
 __all__ += ["whole_mask_of", "with_mask", "with_whole"]
 
-ENDS = -1  # what `levels` says of a calm rule and tangents with masks: the result has none
 FREE, FACTORS, OTHER, BEGINS = range(4)  # levels of a rule: pointwise sums; pointwise; others, but no mask begins; masks begin
 LEVELS = {"pointwise": FACTORS, "sums": OTHER, "reads": OTHER, None: OTHER}
-_COMPUTED = frozenset([np.ndarray, np.float64, np.float32, np.complex128])
-_SUMMED = frozenset("fdFD")  # BLAS sums their squares
 _TYPED = frozenset([np.ndarray, Tracer])  # the type does not say the dtype
 MOST = 100  # levels of one primitive, by kinds of operands
-
-
-class Masked:
-    """A tangent with its mask."""
-
-    __slots__ = ("value", "mask")
-
-    def __init__(self, value: Any, mask: Mask):
-        self.value = value
-        self.mask = mask
 
 
 def cleaned(tangent: Any) -> Any:
@@ -73,19 +64,9 @@ def cleaned(tangent: Any) -> Any:
 
 def _clean(value: Any, mask: Mask | None) -> Any:
     """`clean` of a tangent: a masked element began as a zero, so that no factor has made it anything but a zero or NaN."""
-    if mask is None or not mask.dirty or _has_no_nan(value):
+    if mask is None or not mask.dirty or has_no_nan(value):
         return value
     return clean(value, mask)
-
-
-def _has_no_nan(value: Any) -> bool:
-    """Is it known to have none? A sum of squares has no other way to NaN; of complex numbers it may say so without need."""
-    if type(value) not in _COMPUTED:
-        return False
-    if type(value) is not np.ndarray or value.dtype.char not in _SUMMED:
-        return not np.isnan(value).any()
-    total = np.vdot(value, value)
-    return bool(total == total)
 
 
 def apart_of(tangents: Sequence[Any]) -> tuple[tuple, list[Any]]:
@@ -233,33 +214,44 @@ def masked_rule(
     primitive: Any, primals: Sequence[Any], tangents: Sequence[Any], out: Any, params: dict[str, Any], shape: Any = None
 ) -> Any:
     """The tangent by the primitive's rule, or the tangents, `Masked` where they have a mask; `shape` as in `rule_of`."""
+    some: Masked | None = None
+    for t in tangents:
+        if type(t) is Masked:
+            some = t
+    reach = primitive.reach
     if primitive.calm:
-        for t in tangents:
-            if type(t) is Masked:
-                break
-        else:
+        if some is None:
             return rule_of(primitive, primals, tangents, out, params, shape)
-        if not primitive.structural:
-            kinds = _kinds(tangents)
-            if primitive.levels.get(kinds) == ENDS:
-                value = rule_of(primitive, primals, [cleaned(t) for t in tangents], out, params, shape)
-                if _has_no_nan(value):  # no mask would have changed it
-                    return value
+        if reach == "pointwise" and shape is None:
+            found = _by_terms(primitive, primals, tangents, out, params, primitive is add_p or primitive is sub_p)
+            if found is not None:
+                return found
+        elif not primitive.structural and any([_ends(t, reach) for t in tangents if t is not None]):
+            value = rule_of(primitive, primals, [cleaned(t) for t in tangents], out, params, shape)
+            if has_no_nan(value):  # no mask would have changed it
+                return value
     if primitive.structural:
         (t,) = tangents
-        masked = type(t) is Masked
-        arrays = type(out) is type(primals[0]) is np.ndarray
-        if not masked and primitive.reach == "moves" and arrays and out.size <= primals[0].size:
-            return primitive.jvp(tangents, out, *primals, **params)  # as it would below, without a question to two functions
-        if not masked and (primitive.reach not in ("moves", "picks") or not _filled(primitive.reach, primals, (True,), out)):
-            return primitive.jvp(tangents, out, *primals, **params)
-        if primitive.reach != "moves" or masked and t.mask.whole:
-            return with_mask(*_advanced(primitive, params, [t.value if masked else t], (True,), [t.mask if masked else None]))
-        own, value = (t.mask, t.value) if masked else (None, t)
-        before = shape_of(value)  # the mask keeps no tangent
-        bools = LazyBools(lambda: bind(primitive, bools_of(own, before), **params), own and own.bools)
-        return Masked(primitive.jvp((value,), out, *primals, **params), Mask(bools, False, own is not None and own.dirty))
-    if primitive.reach == "choice":
+        if some is None:
+            if reach == "moves" and type(out) in COMPUTED and type(primals[0]) in COMPUTED:
+                filled = out.size > primals[0].size
+            else:
+                filled = reach in ("moves", "picks") and _filled(reach, primals, (True,), out)
+            if not filled:
+                return primitive.jvp(tangents, out, *primals, **params)
+        value, own = (t, None) if some is None else (some.value, some.mask)
+        if reach not in ("moves", "sums") or own is not None and own.whole:
+            return with_mask(*_advanced(primitive, params, [value], (True,), [own]))
+        value = _clean(value, own) if reach == "sums" else value
+        before, dtype = value.shape, value.dtype  # the mask keeps no tangent
+        if reach == "moves":
+            make = lambda: bind(primitive, bools_of(own, before), **params)
+        else:
+            make = lambda: nonzero(bind(primitive, numbers_of(own, Aval(before, dtype)), **params))
+        dirty = reach == "moves" and own is not None and own.dirty
+        mask = Mask(LazyBools(make, None if own is None else own.bools), False, dirty)
+        return Masked(primitive.jvp((value,), out, *primals, **params), mask)
+    if reach == "choice":
         _, t, u = tangents
         if t is not None and u is not None and type(t) is not Masked and type(u) is not Masked:
             return primitive.jvp(tangents, out, *primals, **params)
@@ -271,55 +263,65 @@ def masked_rule(
         return with_mask(value, _mask_of_choice(primals[0], [t is not None for t in tangents], masks, shape_of(out)))
     if len(primals) == 2 and not params:  # the common cases without a loop
         (p, q), (t, u) = primals, tangents
-        masked = type(t) is Masked or type(u) is Masked
         key: Any = type(p), type(q), t is None, u is None, shape is None, p.dtype.char if type(p) in _TYPED else None
     elif len(primals) == 1 and not params:
-        p, masked = primals[0], type(tangents[0]) is Masked
+        p = primals[0]
         key = p.dtype.char if type(p) in _TYPED else type(p)
     else:
-        masked = any([type(t) is Masked for t in tangents])
         key = (*map(type, primals), *[t is None for t in tangents], getattr(primals[0], "dtype", None), *params.values())
     try:
         level = primitive.levels.get(key, BEGINS)
     except TypeError:  # parameters that cannot be compared
         key, level = None, BEGINS
-    if not masked and level < BEGINS:
+    if some is None and level < BEGINS:
         if shape is None:
             return primitive.jvp(tangents, out, *primals, **params)
         return rule_of(primitive, primals, tangents, out, params, shape)
     if level <= FACTORS and shape is None:
-        given = [t for t in tangents if t is not None]
-        mask: Any = given[0].mask if type(given[0]) is Masked else None
-        if mask is not None and all([type(t) is Masked and t.mask.bools is mask.bools for t in given]):
+        found = _by_terms(primitive, primals, tangents, out, params, level == FREE)
+        if found is not None:
+            return found
+    if reach == "pointwise" and key in primitive.levels and _is_small(out):
+        if some is None:
+            value = rule_of(primitive, primals, tangents, out, params, shape)
+        elif shape is None and not some.mask.whole and all([t is None or t is some for t in tangents]):
             value = primitive.jvp([t and t.value for t in tangents], out, *primals, **params)
-            return with_mask(value, mask.with_dirt(mask.dirty or level == FACTORS))
-        if level == FREE:
-            value = primitive.jvp([cleaned(t) for t in tangents], out, *primals, **params)
-            terms = [t.mask if type(t) is Masked else None for t in given]
-            return with_mask(value, reduce(partial(either, shape=shape_of(out)), terms))
-    if key in primitive.levels and not masked and primitive.reach == "pointwise" and _is_small(out):
-        bools = LazyBools(partial(_bools_of_rule, primitive, list(map(_kept, primals)), tangents, out, params, shape))
-        return with_mask(rule_of(primitive, primals, tangents, out, params, shape), Mask(bools, not out.shape, True))
+        else:
+            value = None
+        if value is not None and (some is None or has_no_nan(value)):  # what is masked began as a zero, and is one still
+            rule = partial(_bools_of_rule, primitive, list(map(_kept, primals)), tangents, out, params, shape)
+            return Masked(value, Mask(LazyBools(rule, None if some is None else some.mask.bools), not out.shape, some is None))
     result, trace = _traced_rule(primitive, primals, tangents, out, params, shape)
     if key is not None:
         if len(primitive.levels) >= MOST:
             primitive.levels.clear()
         primitive.levels[key] = trace.most
-        if masked and primitive.calm and type(trace.tangent_of(result)) is not Masked:
-            primitive.levels[_kinds(tangents)] = ENDS
     return [trace.tangent_of(t) for t in result] if primitive.multiple else trace.tangent_of(result)
 
 
-def _kinds(tangents: Sequence[Any]) -> tuple:
-    """What decides whether a calm rule's result has a mask: which tangents have one, of whole values, and which share it."""
-    seen: dict[int, int] = {}
-    kinds: list[tuple] = []
-    for t in tangents:
-        if type(t) is Masked:
-            kinds.append((t.mask.whole, seen.setdefault(id(t.mask.bools), len(seen))))
-        else:
-            kinds.append((t is None,))
-    return tuple(kinds)
+def _by_terms(
+    primitive: Any, primals: Sequence[Any], tangents: Sequence[Any], out: Any, params: dict[str, Any], free: bool
+) -> Any:
+    """Of a pointwise rule without choices, the common cases: the tangents have one mask, or one has none; None: neither.
+
+    `free`: the rule has no factors.
+    """
+    masks = [t.mask if type(t) is Masked else None for t in tangents if t is not None]
+    first = masks[0]
+    if first is not None and all([m is not None and m.bools is first.bools for m in masks]):
+        value = primitive.jvp([t and t.value for t in tangents], out, *primals, **params)
+        return Masked(value, first if free else first.with_dirt(NAN))
+    if None not in masks and (not free or len(masks) > 2):
+        return None
+    value = primitive.jvp([cleaned(t) for t in tangents], out, *primals, **params)
+    if None not in masks:
+        return with_mask(value, either(masks[0], masks[1], shape_of(out)))
+    return value if free or has_no_nan(value) else None  # no mask would have changed it
+
+
+def _ends(t: Any, reach: str | None) -> bool:
+    """Has a sum with this term no mask?"""
+    return type(t) is not Masked or reach is None and not t.mask.whole
 
 
 def _traced_rule(
@@ -335,7 +337,7 @@ def _traced_rule(
 
 
 def _is_small(x: Any) -> bool:
-    return type(x) in _COMPUTED and x.nbytes <= SMALL
+    return type(x) in COMPUTED and x.nbytes <= SMALL
 
 
 def _kept(x: Any) -> Any:

@@ -40,8 +40,10 @@ import numpy as np
 
 from funcad.host.devices import device_in_use, namespace_of
 from funcad.ir.aval import Aval, StackAval, aval_of, shape_of
-from funcad.ir.jaxpr import Jaxpr, Literal, Var, subjaxprs
-from funcad.ir.tracer import concrete_value
+from funcad.ir.jaxpr import Equation, Jaxpr, Literal, Var, subjaxprs
+from funcad.ir.primitive import Primitive
+from funcad.ir.tracer import Tracer, concrete_value, tangent_of
+from funcad.ir.types import AnyAval, Params, Value
 from funcad.primitives.comparison import and_, ne, not_, or_, select
 from funcad.primitives.conversion import convert
 from funcad.primitives.placement import near
@@ -51,9 +53,12 @@ from funcad.primitives.stack import add_values, is_stack, stack_empty, stack_sel
 __all__ = [
     "CALM",
     "EVERY",
+    "NAN",
     "WHOLE",
+    "COMPUTED",
     "LazyBools",
     "Mask",
+    "Masked",
     "begins",
     "begins_within",
     "bools_of",
@@ -63,6 +68,8 @@ __all__ = [
     "either_bools",
     "handed_on",
     "harmless",
+    "has_no_nan",
+    "is_followed",
     "kinds_of",
     "mask_of",
     "needed",
@@ -75,6 +82,9 @@ __all__ = [
 
 WHOLE, EVERY = 1, 2  # what is needed of a mask: only whether the whole value is zero, or which elements
 CALM = frozenset([None, "pointwise", "sums"])  # no mask begins here
+NAN, ANY = 1, 2  # what a dirty value has where it is masked: zeros, of which a factor may have made NaN, or anything
+COMPUTED = frozenset([np.ndarray, np.float64, np.float32, np.complex128])
+_SUMMED = frozenset("fdFD")  # BLAS sums their squares
 DEEP = 50  # lazy bools are computed when they would nest deeper
 
 
@@ -107,31 +117,65 @@ class LazyBools:
 
 
 class Mask:
-    """Where a path leads. `whole`: to all elements or to none; `dirty`: elsewhere the value is not zero yet."""
+    """Where a path leads. `whole`: to all elements or to none; `dirty` (NAN or ANY): elsewhere the value is not zero yet."""
 
     __slots__ = ("bools", "whole", "dirty")
 
-    def __init__(self, bools: LazyBools, whole: bool, dirty: bool):
+    def __init__(self, bools: LazyBools, whole: bool, dirty: int):
         self.bools = bools
         self.whole = whole
         self.dirty = dirty
 
-    def with_dirt(self, dirty: bool) -> Mask:
-        return self if dirty == self.dirty else Mask(self.bools, self.whole, dirty)
+    def with_dirt(self, dirty: int) -> Mask:
+        """The same of a value that is clean, or at least so dirty."""
+        if dirty == self.dirty or 0 < dirty < self.dirty:
+            return self
+        return Mask(self.bools, self.whole, dirty)
 
     def combined(self, operation: Callable[[Any, Any], Any], other: Mask, shape: tuple, dirty: bool) -> Mask:
         a, b = self.bools, other.bools
+        dirt = max(NAN, self.dirty, other.dirty) if dirty else 0
         if a is b:
-            return self.with_dirt(dirty)
+            return self.with_dirt(dirt)
         whole = self.whole and other.whole
         wide = None if whole else shape
-        return Mask(LazyBools(lambda: operation(*together(a.get(wide), b.get(wide))), a, b, fixed=True), whole, dirty)
+        return Mask(LazyBools(lambda: operation(*together(a.get(wide), b.get(wide))), a, b, fixed=True), whole, dirt)
+
+
+class Masked:
+    """A tangent with its mask."""
+
+    __slots__ = ("value", "mask")
+
+    def __init__(self, value: Any, mask: Mask):
+        self.value = value
+        self.mask = mask
+
+
+def has_no_nan(value: Any) -> bool:
+    """Is it known to have none? A sum of squares has no other way to NaN; of complex numbers it may say so without need."""
+    if is_followed(value):
+        t = tangent_of(value)
+        return has_no_nan(value.primal) and has_no_nan(t.value if type(t) is Masked else t)
+    if type(value) not in COMPUTED:
+        return False
+    if type(value) is not np.ndarray or value.dtype.char not in _SUMMED:
+        return not np.isnan(value).any()
+    total = np.vdot(value, value)
+    return bool(total == total)
+
+
+def is_followed(x: Any) -> bool:
+    """Is it a value with a tangent in forward mode, both of which can be looked at?"""
+    return type(x) is Tracer and not getattr(x.owner, "linear", True) and type(x.primal) in COMPUTED
 
 
 def clean(value: Any, mask: Mask | None) -> Any:
     """The value with its masked elements zero."""
     if mask is None or not mask.dirty:
         return value
+    if mask.dirty == NAN and has_no_nan(value):
+        return value.owner.behind(value, mask) if type(value) is Tracer else value
     shape = shape_of(value)
     if not shape and is_stack(value):
         return stack_select(mask.bools.get(), value, stack_empty(aval_of(value)))
@@ -149,7 +193,7 @@ def clean(value: Any, mask: Mask | None) -> Any:
 def mask_of(bools: Any, whole: bool) -> Mask:
     """The mask of a value that may be dirty, from another program."""
     made = LazyBools(lambda: bools)
-    return Mask(made, whole, True)
+    return Mask(made, whole, ANY)
 
 
 def whole_of(masks: Sequence[Mask | None]) -> Mask | None:
@@ -157,7 +201,7 @@ def whole_of(masks: Sequence[Mask | None]) -> Mask | None:
     given = [m for m in masks if m is not None and m.whole]
     if not given or len(given) < len(masks):
         return None
-    return reduce(lambda a, b: a.combined(or_, b, (), True), given[1:], given[0].with_dirt(True))
+    return reduce(lambda a, b: a.combined(or_, b, (), True), given[1:], given[0].with_dirt(NAN))
 
 
 def kinds_of(values: Sequence[Any], masks: Sequence[Mask | None]) -> tuple[tuple, list[Any]]:
@@ -177,11 +221,11 @@ def either(a: Mask | None, b: Mask | None, shape: tuple) -> Mask | None:
     return a.combined(either_bools, b, shape, False)
 
 
-def either_bools(a: Any, b: Any) -> Any:
+def either_bools(a: Value, b: Value) -> Any:
     return add_values(a, b) if is_stack(a) else or_(a, b)
 
 
-def reach_of(primitive: Any, params: dict[str, Any]) -> str | None:
+def reach_of(primitive: Primitive, params: Params) -> str | None:
     reach = primitive.reach
     return reach(**params) if callable(reach) else reach
 
@@ -189,12 +233,28 @@ def reach_of(primitive: Any, params: dict[str, Any]) -> str | None:
 # -- reverse mode
 
 
-def begins(equations: Sequence[Any]) -> bool:
-    """May a mask of a cotangent begin in this program?"""
-    for e in equations:
-        primitive = e.primitive
-        if primitive.reach not in CALM or primitive.needs is not None:
+def begins(equations: Sequence[Equation], known: dict[Var, Any]) -> bool:
+    """May a mask of a cotangent begin in this program, and meet a factor, one of `known`, on the way to the inputs?"""
+    if all([e.primitive.reach in CALM and e.primitive.needs is None for e in equations]):
+        return False
+    behind: set[Var] = set()  # variables with a factor between them and the inputs
+    for primitive, atoms, params, outputs, _ in equations:
+        if primitive.needs is not None:
             return True
+        reach = primitive.reach
+        if not behind.isdisjoint(atoms):
+            if reach not in CALM:
+                return True
+        elif reach is not None and not primitive.multiple:
+            if callable(reach):
+                reach = reach(**params)
+            for a in atoms if reach == "pointwise" else ():
+                if a in known or type(a) is Literal and not harmless(a.value):
+                    break
+            else:
+                if reach is not None:
+                    continue
+        behind.update(outputs)
     return False
 
 
@@ -206,9 +266,12 @@ def begins_within(jaxpr: Jaxpr) -> bool:
     return bool(found)
 
 
-def _begins_at(equation: Any) -> bool:
-    programs = list(subjaxprs(equation.params)) if equation.primitive.needs is not None else []
-    return begins_within(programs[0]) if len(programs) == 1 else begins([equation])
+def _begins_at(equation: Equation) -> bool:
+    primitive = equation.primitive
+    if primitive.needs is None:
+        return primitive.reach not in CALM
+    programs = list(subjaxprs(equation.params))
+    return len(programs) != 1 or begins_within(programs[0])
 
 
 def needed(
@@ -222,19 +285,19 @@ def needed(
     some = given or bool(wanted)
     need = dict(wanted)
     for primitive, atoms, params, outputs, _ in equations:
-        flags = [a in linear for a in atoms]
-        if not any(flags):
+        if linear.isdisjoint(atoms):
             continue
         linear.update(outputs)
         if primitive.needs is not None:
-            levels = primitive.needs(tuple(flags), tuple([need.get(a, 0) for a in atoms]), **params)
+            flags = tuple([a in linear for a in atoms])
+            levels = primitive.needs(flags, tuple([need.get(a, 0) for a in atoms]), **params)
             need.update([(v, n) for v, n in zip(outputs, levels) if n])
             some = some or any([a in need for a in atoms])
             continue
         reach = reach_of(primitive, params)
         level = WHOLE if primitive.multiple else 0  # a rule may hold factors of its own
-        for a, lin in zip(atoms, flags):
-            if lin:
+        for a in atoms:
+            if a in linear:
                 level = max(level, need.get(a, 0))
             elif reach == "pointwise":
                 if type(a) is not Literal or not harmless(a.value):
@@ -254,9 +317,12 @@ def harmless(x: Any) -> bool:
 
 
 def transposed(
-    equation: Any, inputs: Sequence[Any], ct: Any, given: Sequence[Mask | None], need: dict[Var, int]
+    equation: Any, inputs: Sequence[Any], ct: Any, given: Sequence[Mask | None], need: dict[Var, int], at_once: bool
 ) -> list[tuple[Any, Mask | None]]:
-    """The transpose of an equation: each input's cotangent, and its mask where one is needed. `given`: the outputs' masks."""
+    """The transpose of an equation: each input's cotangent, and its mask where one is needed. `given`: the outputs' masks.
+
+    `at_once`: a choice begins with zeros where it did not choose, because it costs more to select them later.
+    """
     primitive, atoms, params, _, _ = equation
     if primitive.masked is not None:
         wanted = [need.get(x, 0) if type(x) is Var else 0 for x in inputs]
@@ -285,17 +351,18 @@ def transposed(
         masks, cts = _masks_of_stacks(reach, inputs, mask, rule), rule(clean(ct, mask))
     elif reach == "choice" and all([type(x) is not Var or x.aval.shape == shape for x in inputs]):
         masks = _chosen(inputs, mask, shape)
-        cts = [None if m is None else ct for m in masks]
+        cts = rule(ct) if at_once else [None if m is None else ct for m in masks]
+        masks = [m and m.with_dirt(dirty if at_once else ANY) for m in masks]
     elif mask is None and (reach in CALM or reach == "choice" or reach == "moves" and not _unread(inputs, ct)):
         return [(c, None) for c in rule(ct)]
     elif reach == "pointwise":
         factors = any([type(x) is not Var and not (type(a) is Literal and harmless(x)) for a, x in zip(atoms, inputs)])
         if dirty and not factors and len(inputs) > 1:
             ct, dirty = clean(ct, mask), False  # once, before it goes to both
-        masks = [mask and mask.with_dirt(dirty or factors)] * len(inputs)
+        masks = [mask and mask.with_dirt(dirty or (NAN if factors else 0))] * len(inputs)
         cts = rule(ct)
     elif whole and (reach in CALM or not _unread(inputs, ct)):
-        masks = [mask and mask.with_dirt(True)] * len(inputs)
+        masks = [mask and mask.with_dirt(NAN)] * len(inputs)
         cts = rule(ct)
     elif reach is None or reach == "choice":
         return [(c, None) for c in rule(clean(ct, mask))]
@@ -327,7 +394,7 @@ def _chosen(inputs: Sequence[Any], mask: Mask | None, shape: tuple) -> list[Mask
     pred = inputs[0]
     masks: list[Mask | None] = [None]
     for x, bools in zip(inputs[1:], (LazyBools(lambda: pred), LazyBools(lambda: not_(pred), without=pred))):
-        own = Mask(bools, not shape, True) if type(x) is Var else None
+        own = Mask(bools, not shape, False) if type(x) is Var else None
         masks.append(own if own is None or mask is None else own.combined(and_, mask, shape, True))
     first, second = masks[1:]
     if first is not None and second is not None:
@@ -358,7 +425,7 @@ def bools_of(mask: Mask | None, shape: tuple) -> Any:
     return constant(True, shape) if mask is None else mask.bools.get(shape)
 
 
-def numbers_of(mask: Mask | None, aval: Any) -> Any:
+def numbers_of(mask: Mask | None, aval: AnyAval) -> Value:
     if mask is not None and type(aval) is StackAval:
         return mask.bools.get()  # sums of bools say the same
     return constant(1, aval.shape, aval.dtype) if mask is None else convert(mask.bools.get(aval.shape), aval.dtype)
@@ -368,7 +435,7 @@ def nonzero(x: Any) -> Any:
     return x if x is None or is_stack(x) else ne(x, 0.0)
 
 
-def _several(compute: Callable[[], Iterable[Any]], n: int, of: Mask | None, dirty: bool, fixed: bool) -> list[Mask]:
+def _several(compute: Callable[[], Iterable[Any]], n: int, of: Mask | None, dirty: int, fixed: bool) -> list[Mask]:
     """The masks of n operands, made of one mask, which `compute` gives all at once."""
     found: list[Any] = []
 

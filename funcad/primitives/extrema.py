@@ -19,13 +19,23 @@ from funcad.primitives.families import elementwise
 def _share(t: Any, out: Any, wins: Any, loses: Any) -> Any:
     """The share of t of one of two competitors: all, nothing, a half in a tie, NaN if the result is.
 
-    A mask and a weight: its transpose is no longer than itself.
+    A mask and a weight: its transpose is no longer than itself. Where there are values, they say what is not needed.
     """
-    kind = out.dtype.type
+    if type(wins) in _KNOWN and type(loses) in _KNOWN and _is_true(wins | loses):
+        return select(loses, 0.0, t)
+    undefined, kind = isnan(out), out.dtype.type
     if not issubclass(kind, np.floating):
-        return select(wins, t, select(loses, 0.0, mul(select(isnan(out), out, 0.5), t)))
-    tied = select(isnan(out), out, kind(0.5))
+        return select(wins, t, select(loses, 0.0, mul(select(undefined, out, 0.5), t)))
+    tied = kind(0.5) if type(undefined) in _KNOWN and _is_true(~undefined) else select(undefined, out, kind(0.5))
     return mul(select(loses, 0.0, t), select(wins, kind(1.0), tied))
+
+
+_KNOWN = frozenset([np.ndarray, np.bool_, bool])
+
+
+def _is_true(known: Any) -> bool:
+    """Everywhere?"""
+    return bool(known.all()) if type(known) is np.ndarray else bool(known)
 
 
 maximum_p = elementwise(

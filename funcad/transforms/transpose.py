@@ -39,6 +39,7 @@ from funcad.masks.masks import (
     constant,
     either,
     handed_on,
+    is_followed,
     kinds_of,
     mask_of,
     needed,
@@ -138,8 +139,9 @@ def _transpose(
     token = hush()
     try:
         need = None
-        if wanted or given_masks or begins(backward):
+        if wanted or given_masks or begins(backward, known):
             need = needed(backward, set(inputs), {v: n for v, n in zip(inputs, wanted) if n}, any(given_masks))
+        at_once = need is not None and any(map(is_followed, known.values()))  # or tangents would be selected, too
         masks = cts.masks
         for atom, seed, mask in itertools.zip_longest(jaxpr.outputs, cotangents, given_masks):
             if seed is not None and type(atom) is not Literal:
@@ -158,9 +160,10 @@ def _transpose(
                 if primitive.transpose is None:
                     raise _missing(equation)
                 operands: Any = [a.value if type(a) is Literal else known.get(a, a) for a in atoms]
-                if need is not None and (masks or primitive.reach not in CALM or primitive.masked is not None):
-                    given = [masks.pop(v, None) for v in outputs]
-                    for atom, x, (c, m) in zip(atoms, operands, transposed(equation, operands, ct, given, need)):
+                given = [masks.pop(v, None) for v in outputs] if masks else ()
+                if need is not None and (any(given) or primitive.reach not in CALM or primitive.masked is not None):
+                    given = given or [None] * len(outputs)
+                    for atom, x, (c, m) in zip(atoms, operands, transposed(equation, operands, ct, given, need, at_once)):
                         if type(x) is Var and c is not None:
                             cts.accumulate(atom, c, m)
                 else:

@@ -12,22 +12,25 @@ that the user can still write is protected before it becomes a residual (see hos
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
 from funcad.host.compute import compute
-from funcad.host.devices import device_in_use, namespace_of, on_device, resident
+from funcad.host.devices import NAMESPACES, namespace_of, on_device, resident
 from funcad.host.layout import ordinary
 from funcad.host.locks import SMALL, Locks, read_only, root_of
 from funcad.host.state import state
 from funcad.host.user_warnings import hush, unhush
 from funcad.host.where import Source, user_source
-from funcad.ir.aval import Aval, aval_of
+from funcad.ir.aval import Aval, aval_of, shape_of
 from funcad.ir.trace import Trace, bind, leaked, next_level, open_traces
 from funcad.ir.tracer import Tracer, concrete_value, tangent_of
 from funcad.masks.masked_rules import Masked, cleaned, masked_rule, rule_of
+from funcad.masks.masks import Mask
+from funcad.primitives.comparison import and_, select_p
 from funcad.primitives.placement import by_reference
 from funcad.primitives.shape import broadcast_to
 from funcad.primitives.squares import keeps_operands
@@ -163,7 +166,7 @@ class FollowingTrace(Trace):
             nested = nested or type(a) is Tracer
             primals.append(a)
             tangents.append(t)
-        if device_in_use():
+        if NAMESPACES or "cupy" in sys.modules:  # `device_in_use`, without a call for each operation
             primals = self._move_captured(args, primals)
         if shape is not None and nested and any([type(p) is Tracer for p in primals]):
             return bind(primitive, *[broadcast_to(a, shape) for a in args], **params)
@@ -189,6 +192,7 @@ class FollowingTrace(Trace):
                 try:
                     if not self.linear and (self.masked or not primitive.calm):
                         tangent = masked_rule(primitive, primals, tangents, out, params, shape)
+                        self.masked = self.masked or type(tangent) is Masked
                     elif shape is None:
                         tangent = primitive.jvp(tangents, out, *primals, **params)
                     else:
@@ -196,13 +200,11 @@ class FollowingTrace(Trace):
                 finally:
                     unhush(token)
                 if tangent is not None:
-                    if type(tangent) is Masked:
-                        self.masked = True
-                    if primitive.square is not None and self.turned and keeps_operands(primitive, args, params):
+                    if self.turned and primitive.square is not None and keeps_operands(primitive, args, params):
                         tangent = [tangent, (primitive, args, params, 0, shape)]
                     result = Tracer(self, None, out, tangent, source)
-                    if not self.linear and (primitive.layout is None or self.doubtful):
-                        self._note_layout(primitive, args, result)
+                    if (self.doubtful or primitive.layout is None) and not self.linear:
+                        return self._note_layout(primitive, args, result)
                     return result
                 outs, touts = [out], [None]
         finally:
@@ -221,24 +223,29 @@ class FollowingTrace(Trace):
                 if type(p) is np.ndarray and p.ndim and any(p is q for q in primals):
                     p = read_only(p)
                 results.append(p)
-        if not self.linear and (primitive.layout is None or self.doubtful):
+        if (self.doubtful or primitive.layout is None) and not self.linear:
             for result in results:
                 self._note_layout(primitive, args, result)
         return results if primitive.multiple else results[0]
 
-    def _note_layout(self, primitive: Any, args: Sequence[Any], result: Any) -> None:
-        """In forward mode: may the strides of a result be others than NumPy's would be? (see strides.py)"""
+    def _note_layout(self, primitive: Any, args: Sequence[Any], result: Any) -> Any:
+        """The result; in forward mode: may its strides be others than NumPy's would be? (see strides.py)"""
         doubtful = self.doubtful
-        if primitive.layout is None:
+        if len(shape_of(result)) > 1 and (primitive.layout is None or any([id(a) in doubtful for a in args])):
             if doubtful is _NOTHING:
                 doubtful = self.doubtful = set()
             doubtful.add(id(result))
-            return
-        for a in args:
-            if id(a) in doubtful:
-                doubtful.add(id(result))
-                return
-        doubtful.discard(id(result))  # it may be the id of a tracer that is gone
+        elif doubtful:
+            doubtful.discard(id(result))  # it may be the id of a tracer that is gone
+        return result
+
+    def behind(self, x: Tracer, mask: Mask) -> Tracer:
+        """x, a cotangent that is zero where no path leads to it: what its tangent has there is zero for the same reason."""
+        t = tangent_of(x)
+        value, own = (t.value, t.mask) if type(t) is Masked else (t, None)
+        both = mask.with_dirt(0) if own is None else own.combined(and_, mask, shape_of(x), False)
+        self.masked = True
+        return self._note_layout(select_p, [x], Tracer(self, None, x.primal, Masked(value, both), x.source))
 
     def made_by(self, x: Tracer, look: bool = False) -> tuple[Any, Sequence[Any], dict[str, Any], int] | None:
         tangent = x.tangent

@@ -326,7 +326,7 @@ class Tape:
         kind = type(out)
         if out.nbytes > SMALL or out.dtype.kind not in "fc" if kind is np.ndarray else kind not in _FLOATING:
             return (out,)
-        gives = linear(primitive) or gives_tangent(primitive, args[:2], [tx] if unary else [tx, ty], out, params, bits, shape)
+        gives = primitive.calm or linear(primitive) or gives_tangent(primitive, args, [tx, ty], out, params, bits, shape)
         if not gives:
             return (out,) if gives is False else (out, None)
         return self._row(primitive, x, y, p, q, tx, ty, params, bits, shape, out, kind, unary)

@@ -19,9 +19,11 @@ from funcad.primitives.shape import shape_of_two
 __all__ = ["BILINEAR", "NO_PLAN", "has_rows", "linear", "plans", "product_plan", "reduction_plan", "small_shape"]
 
 _LINEAR = frozenset([add_p, sub_p, neg_p, conversion.convert_p, shape.concatenate_p])
+_MOST_PLANS = 1000
 BILINEAR = frozenset([mul_p, dot_general_p])  # an operand matters only if the other one has a tangent
 
 
+@lru_cache(_MOST_PLANS)
 def has_rows(primitive: Any) -> bool:
     """May a tape write it down? Its rule gives a tangent; one that must look at values is refused when it is derived."""
     if primitive.multiple or primitive.effect or primitive.barrier or primitive.collective is not None:
@@ -29,6 +31,7 @@ def has_rows(primitive: Any) -> bool:
     return primitive.jvp is not None and not primitive.passive
 
 
+@lru_cache(_MOST_PLANS)
 def linear(primitive: Any) -> bool:
     """Does its rule look at tangents only?"""
     return primitive.structural or primitive in _LINEAR
@@ -36,7 +39,6 @@ def linear(primitive: Any) -> bool:
 
 NO_PLAN: tuple = (None,)
 plans: dict[tuple, tuple] = {}  # (primitive, shape, axis) -> how NumPy does it, and the parameters, also of keeping the axes
-_MOST_PLANS = 1000
 
 
 def reduction_plan(primitive: Any, shape: tuple, axis: int | None) -> tuple:
