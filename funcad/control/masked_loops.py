@@ -10,17 +10,19 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
+import numpy as np
+
 from funcad.control.call import present, spread
 from funcad.control.rewire import fill_zeros, grow, memoised, near, plain, rewire, split
 from funcad.ir.aval import aval_of, shape_of
 from funcad.ir.interpret import eval_jaxpr
-from funcad.ir.jaxpr import Jaxpr
+from funcad.ir.jaxpr import Jaxpr, Literal, subjaxprs
 from funcad.ir.trace import trace_function
-from funcad.masks.masks import EVERY, Mask, constant, either_bools, mask_of
+from funcad.masks.masks import EVERY, Mask, begins_within, constant, either_bools, mask_of, reach_of
 from funcad.primitives.stack import add_values, bools_aval, zero_value
 from funcad.transforms.transpose import masked_transpose_jaxpr, needs_of, transpose_jaxpr
 
-__all__ = ["loop_needs", "masked_backward", "masked_branches"]
+__all__ = ["loop_needs", "masked_backward", "masked_branches", "masks_itself"]
 
 
 def loop_needs(jaxpr: Jaxpr, linear: tuple[bool, ...], wanted: tuple[int, ...], n_consts: int, n_carry: int) -> tuple:
@@ -32,6 +34,41 @@ def loop_needs(jaxpr: Jaxpr, linear: tuple[bool, ...], wanted: tuple[int, ...], 
         if grown == list(carry):
             return found
         carry = grown
+
+
+def masks_itself(cts: Sequence[Any], jaxpr: Jaxpr, linear: tuple[bool, ...], n_consts: int, n_carry: int) -> bool:
+    """Does a turn of the loop mask what comes out of the turn before, which has factors that could be infinite?
+
+    If so, its masks are carried, even where none come from outside. Masks that are all True whatever the data are need not be;
+    those of a loop that reads or writes at computed indices are not, because a turn would look at all elements for one of them.
+    """
+
+    kinds = (*[0] * n_carry, *[None if ct is None else 0 for ct in cts[n_carry:]])
+
+    def find() -> tuple[bool]:
+        if not begins_within(jaxpr) or _computes_indices(jaxpr):
+            return (False,)
+        const_flags, _, xs_flags = split(linear, n_consts, n_carry)
+        flags = (*const_flags, *[True] * n_carry, *xs_flags)
+        needs = loop_needs(jaxpr, flags, (0,) * len(jaxpr.inputs), n_consts, n_carry)[:n_carry]
+        if not any(needs):
+            return (False,)
+        wanted = (*[0] * sum(const_flags), *[EVERY if n else 0 for n in needs], *[0] * sum(xs_flags))
+        derived, consts, results = masked_transpose_jaxpr(jaxpr, flags, kinds, wanted)
+        known = dict(zip(derived.inputs, consts))
+        masks = iter(derived.outputs[sum([r is not None for r in results]) :])
+        bools = [next(masks) if r else None for r in results]
+        found = zip(wanted, results, [b.value if type(b) is Literal else known.get(b) for b in bools])
+        return (any([w and (r is None or r > 0 and not np.all(b)) for w, r, b in found]),)
+
+    return memoised(jaxpr, ("masks_itself", kinds, linear, n_consts, n_carry), find)[0]
+
+
+def _computes_indices(jaxpr: Jaxpr) -> bool:
+    for e in jaxpr.equations:
+        if len(e.inputs) > 1 and not e.primitive.multiple and reach_of(e.primitive, e.params) in ("reads", "picks"):
+            return True
+    return any([_computes_indices(program) for e in jaxpr.equations for program in subjaxprs(e.params)])
 
 
 class _Body(NamedTuple):

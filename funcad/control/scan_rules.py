@@ -10,6 +10,7 @@ batched count) keeps its carry.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -19,7 +20,7 @@ from funcad.control.backward_bodies import MixedBody, backward_body, linear_loop
 from funcad.control.body import jvp_body, linear_body
 from funcad.control.call import present, spread
 from funcad.control.masked_forward import masked_forward
-from funcad.control.masked_loops import loop_needs, masked_backward
+from funcad.control.masked_loops import loop_needs, masked_backward, masks_itself
 from funcad.control.rewire import grow, memoised, near, plain, split, stacked, zeros_near
 from funcad.control.scan_run import scan_in_python
 from funcad.ir.aval import Aval, StackAval, aval_of
@@ -70,6 +71,10 @@ def _counted(args: Sequence[Any], length: int | None) -> tuple[list[Any], Sequen
     return ([], args) if length is not None else ([args[0]], args[1:])
 
 
+def _run(count: list, options: dict, body: Jaxpr, consts: list[Any], carry: list[Any], xs: list[Any]) -> list[Any]:
+    return scan_p(*count, *consts, *carry, *xs, jaxpr=body, n_consts=len(consts), n_carry=len(carry), **options)
+
+
 def filled_tangents(tangents: Sequence[Any], wanted: Sequence[bool], jaxpr: Jaxpr, n_consts: int, near_to: Any) -> list:
     """The carry's tangents where wanted, zeros included."""
     avals = jaxpr.in_avals[n_consts:]
@@ -91,10 +96,7 @@ def _jvp(
     count, args = _counted(primals, length)
     ts = _counted(tangents, length)[1]
 
-    def run(body: Jaxpr, consts: list[Any], carry: list[Any], xs: list[Any]) -> list[Any]:
-        options = {"length": length, "reverse": reverse, "unroll": unroll}
-        return scan_p(*count, *consts, *carry, *xs, jaxpr=body, n_consts=len(consts), n_carry=len(carry), **options)
-
+    run = partial(_run, count, {"length": length, "reverse": reverse, "unroll": unroll})
     found = masked_forward(args, ts, jaxpr, n_consts, n_carry, run)
     if found is not None:
         return found
@@ -203,16 +205,11 @@ def _needs(linear: tuple, wanted: tuple, *, jaxpr: Jaxpr, n_consts: int, n_carry
 
 def _masked(cts: Any, masks: Any, wanted: Any, *inputs: Any, jaxpr: Jaxpr, n_consts: int, n_carry: int, **options: Any) -> list:
     count, args = _counted(inputs, options["length"])
-    linear = tuple([is_linear(a) for a in args])
-    none = not any(masks) and not begins_within(jaxpr)
+    linear, none = tuple([is_linear(a) for a in args]), not any(masks) and not begins_within(jaxpr)
     if none or not all(linear_operands(jaxpr, linear, n_consts, n_carry)[n_consts : n_consts + n_carry]):  # masks end here
         cts = [clean(ct, m) for ct, m in zip(cts, masks)]
         return [(ct, None) for ct in _transpose(cts, *inputs, jaxpr=jaxpr, n_consts=n_consts, n_carry=n_carry, **options)]
-    options["reverse"] = not options["reverse"]
-
-    def run(body: Jaxpr, consts: list[Any], carry: list[Any], xs: list[Any]) -> list[Any]:
-        return scan_p(*count, *consts, *carry, *xs, jaxpr=body, n_consts=len(consts), n_carry=len(carry), **options)
-
+    run = partial(_run, count, {**options, "reverse": not options["reverse"]})
     pairs = masked_backward(cts, masks, wanted[len(count) :], args, linear, jaxpr, n_consts, n_carry, run)
     return [*[(None, None)] * len(count), *[p if is_lin else (None, None) for p, is_lin in zip(pairs, linear)]]
 
@@ -290,6 +287,9 @@ def _transpose_linear(
     unroll: int,
 ) -> list[Any]:
     """Cotangents of all operands; every carry is linear (a known initial value is an instantiated zero)."""
+    if masks_itself(cts, jaxpr, linear, n_consts, n_carry):
+        run, none = partial(_run, count, {"length": length, "reverse": not reverse, "unroll": unroll}), [None] * len(cts)
+        return [clean(*p) for p in masked_backward(cts, none, [0] * len(args), args, linear, jaxpr, n_consts, n_carry, run)]
     nonzero = tuple([ct is not None for ct in cts])
     body = memoised(
         jaxpr,
