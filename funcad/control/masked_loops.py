@@ -10,20 +10,22 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
+import numpy as np
+
 from funcad.control.backward_bodies import backward_flags
 from funcad.control.call import present, spread
 from funcad.control.rewire import fill_zeros, memoised_on_body, plain, rewire, split
 from funcad.ir.aval import aval_of, shape_of
 from funcad.ir.interpret import eval_jaxpr
-from funcad.ir.jaxpr import Jaxpr
+from funcad.ir.jaxpr import Jaxpr, Literal, subjaxprs
 from funcad.ir.trace import trace_function
-from funcad.masks.masks import EVERY, Mask, constant, either_bools, mask_of
+from funcad.masks.masks import EVERY, Mask, begins_within, constant, either_bools, mask_of, reach_of
 from funcad.primitives.loop import Loop
 from funcad.primitives.placement import near
 from funcad.primitives.stack import add_values, bools_aval, zero_value
 from funcad.transforms.transpose import masked_transpose_jaxpr, needs_of
 
-__all__ = ["loop_needs", "masked_backward", "masked_branches"]
+__all__ = ["loop_needs", "masked_backward", "masked_branches", "masks_itself"]
 
 
 def loop_needs(loop: Loop, linear: tuple[bool, ...], wanted: tuple[int, ...]) -> tuple:
@@ -35,6 +37,41 @@ def loop_needs(loop: Loop, linear: tuple[bool, ...], wanted: tuple[int, ...]) ->
         if grown == list(carry):
             return found
         carry = grown
+
+
+def masks_itself(loop: Loop, cts: Sequence[Any], linear: tuple[bool, ...]) -> bool:
+    """Does a turn of the loop mask what comes out of the turn before, which has factors that could be infinite?
+
+    If so, its masks are carried, even where none come from outside. Masks that are all True whatever the data are need not be;
+    those of a loop that reads or writes at computed indices are not, because a turn would look at all elements for one of them.
+    """
+    return _masks_itself(loop, (*[0] * loop.n_carry, *[None if ct is None else 0 for ct in cts[loop.n_carry :]]), linear)
+
+
+@memoised_on_body
+def _masks_itself(loop: Loop, kinds: tuple, linear: tuple[bool, ...]) -> bool:
+    jaxpr, n_carry = loop.body, loop.n_carry
+    if not begins_within(jaxpr) or _computes_indices(jaxpr):
+        return False
+    const_flags, _, xs_flags = loop.split(linear)
+    flags = (*const_flags, *[True] * n_carry, *xs_flags)
+    needs = loop_needs(loop, flags, (0,) * len(jaxpr.inputs))[:n_carry]
+    if not any(needs):
+        return False
+    wanted = (*[0] * sum(const_flags), *[EVERY if n else 0 for n in needs], *[0] * sum(xs_flags))
+    derived, consts, results = masked_transpose_jaxpr(jaxpr, flags, kinds, wanted)
+    known = dict(zip(derived.inputs, consts))
+    masks = iter(derived.outputs[sum([r is not None for r in results]) :])
+    bools = [next(masks) if r else None for r in results]
+    found = zip(wanted, results, [b.value if type(b) is Literal else known.get(b) for b in bools])
+    return any([w and (r is None or r > 0 and not np.all(b)) for w, r, b in found])
+
+
+def _computes_indices(jaxpr: Jaxpr) -> bool:
+    for e in jaxpr.equations:
+        if len(e.inputs) > 1 and not e.primitive.multiple and reach_of(e.primitive, e.params) in ("reads", "picks"):
+            return True
+    return any([_computes_indices(program) for e in jaxpr.equations for program in subjaxprs(e.params)])
 
 
 class _Body(NamedTuple):

@@ -10,6 +10,7 @@ batched count) keeps its carry.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -19,7 +20,7 @@ from funcad.control.backward_bodies import SplitBody, backward_body, linear_oper
 from funcad.control.body import LinearBody, jvp_body, linear_body
 from funcad.control.call import present, spread
 from funcad.control.masked_forward import masked_forward
-from funcad.control.masked_loops import loop_needs, masked_backward
+from funcad.control.masked_loops import loop_needs, masked_backward, masks_itself
 from funcad.control.rewire import grow, memoised, plain, split, stacked, zeros_near
 from funcad.control.scan_run import scan_in_python
 from funcad.ir.aval import Aval, StackAval, aval_of
@@ -75,7 +76,7 @@ def filled_tangents(loop: Loop, tangents: Sequence[Any], wanted: Sequence[bool],
 def _jvp(primals: Sequence[Any], tangents: Sequence[Any], *, loop: Loop) -> tuple[list, list]:
     count, args = loop.counted(primals)
     ts = loop.counted(tangents)[1]
-    found = masked_forward(loop, args, ts, lambda *derived: _run(loop, count, *derived))
+    found = masked_forward(loop, args, ts, partial(_run, loop, count))
     if found is not None:
         return found
     body = jvp_body(loop, tuple([t is not None for t in ts]))
@@ -152,7 +153,7 @@ def _masked(cts: Any, masks: Any, wanted: Any, *inputs: Any, loop: Loop) -> list
         return [(ct, None) for ct in _transpose(cts, *inputs, loop=loop)]
     back = loop._replace(reverse=not loop.reverse)
     wanted = wanted[len(count) :]
-    pairs = masked_backward(loop, cts, masks, wanted, args, linear, lambda *derived: _run(back, count, *derived))
+    pairs = masked_backward(loop, cts, masks, wanted, args, linear, partial(_run, back, count))
     return [*[(None, None)] * len(count), *[p if is_lin else (None, None) for p, is_lin in zip(pairs, linear)]]
 
 
@@ -196,6 +197,10 @@ def _transpose_linear(
     loop: Loop, cts: Sequence[Any], count: Sequence[Any], args: Sequence[Any], linear: tuple[bool, ...]
 ) -> list[Any]:
     """Cotangents of all operands; every carry is linear (a known initial value is an instantiated zero)."""
+    if masks_itself(loop, cts, linear):
+        back, none = loop._replace(reverse=not loop.reverse), [None] * len(cts)
+        run = partial(_run, back, count)
+        return [clean(*p) for p in masked_backward(loop, cts, none, [0] * len(args), args, linear, run)]
     body = backward_body(loop, linear, tuple([ct is not None for ct in cts]))
     const_flags, _, xs_flags = loop.split(linear)
     consts, _, xs = loop.split(args)

@@ -20,7 +20,7 @@ from funcad.ir.tracer import Tracer
 from funcad.numpy.axes import array_of
 from funcad.primitives.conversion import make_complex
 
-__all__ = ["broadcast_arrays", "clip", "expm1", "finfo", "floor_divide", "iinfo", "meshgrid", "pow", "sign"]
+__all__ = ["acosh", "broadcast_arrays", "clip", "expm1", "finfo", "floor_divide", "iinfo", "meshgrid", "pow", "sign"]
 
 
 def __getattr__(name: str) -> Any:
@@ -177,6 +177,21 @@ def pow(x1: Any, x2: Any, /) -> Any:
     x = array_of(x1)
     base = fnp.where(half, x + 0.0, x)  # -0.0 + 0.0 is 0.0
     return fnp.power(fnp.where(fnp.logical_and(half, fnp.equal(x, -np.inf)), np.inf, base), x2)
+
+
+def acosh(x: Any, /) -> Any:
+    """`numpy.acosh`; the imaginary part of what NaN j gives is that of 0 j, where NumPy before 2.4 has NaN.
+
+    >>> import numpy as np
+    >>> from funcad.numpy import array_api as xp
+    >>> xp.acosh(np.array([complex(0, np.nan)])).imag
+    array([1.57079633])
+    """
+    result = fnp.acosh(x)
+    if dtype_of(array_of(x)).kind != "c":
+        return result
+    without = fnp.logical_and(fnp.equal(fnp.real(x), 0), fnp.isnan(fnp.imag(x)))
+    return _where(without, dtype_of(result).type(complex(np.nan, np.pi / 2)), result)
 
 
 def expm1(x: Any, /) -> Any:

@@ -23,7 +23,7 @@ __all__ = ["bools_aval", "stack_empty", "stack_select", "add_values", "lead", "z
 
 def is_stack(x: Any) -> bool:
     """Is x (a value or a tracer) a stack?"""
-    return type(aval_of(x)) is StackAval
+    return type(x) is not np.ndarray and type(aval_of(x)) is StackAval
 
 
 def map_entries(f: Callable[..., Any], aval: Any, *stacks: Any) -> Any:

@@ -270,7 +270,7 @@ def test_two_faults_that_need_each_other():
     report = doctor(lambda x, y: np.maximum(x, y) * 2.0)(-np.inf, -np.inf)
     assert {n.operation for n in report.forward if not n.harmless} == {"argument x", "argument y"}
     assert doctor(lambda x, y: np.maximum(x, y) * 2.0)(-np.inf, 1.0).first_forward is None
-    assert doctor(np.floor)(np.inf).first_forward.operation == "argument x"
+    assert doctor(np.floor)(np.inf).first_forward.operation in ("argument x", "argument args[0]")  # NumPy 2.4 says its name
 
 
 def test_arguments_that_are_not_finite_are_named():

@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from funcad import checkpoint, cond, grad, hessian, jacfwd, jacrev, jit, vmap, while_loop
+from funcad import checkpoint, cond, grad, hessian, jacfwd, jacrev, jit, scan, vmap, while_loop
 from funcad.control.masked_loops import masked_branches
 from funcad.ir.aval import Aval, Stack, StackAval
 from funcad.ir.trace import trace_function
@@ -65,6 +65,23 @@ def agree(program, transforms, x=X, finite=True):
         found, expected = [transform(lambda x, loop=loop: np.sum(program(loop)(x)))(x) for loop in (loop, written_out)]
         assert not finite or np.isfinite(expected).all(), name
         np.testing.assert_allclose(found, expected, rtol=1e-10, atol=1e-12, err_msg=name)
+
+
+NEXT_TURN = {  # what is masked in one turn has an infinite slope in the turn before
+    "slices": lambda y: np.log(np.abs(np.concatenate([y[1:], np.array([2.0])]))),
+    "a constant mask": lambda y: np.where(np.array([True, True, False]), np.log(np.abs(np.roll(y, -1))), 0.7),
+    "a mask of the values": lambda y: np.log(np.abs(np.roll(np.where(y > -5, y, 2.0), -1))),
+}
+
+
+@pytest.mark.parametrize("step", NEXT_TURN.values(), ids=NEXT_TURN.keys())
+@pytest.mark.parametrize("n", [3, 4])
+def test_masks_of_one_turn_meet_factors_of_the_turn_before(step, n):
+    x = np.array([0.0, 1.5, -1.0])
+    scanned = lambda step, n: lambda x: scan(lambda c, _: (step(c), np.sum(c)), x, None, length=n)[0]
+    for transform in ({"reverse": grad, "jitted": lambda f: jit(grad(f))}, TWICE):
+        agree(lambda loop: loop(step, n), transform, x)
+        agree(lambda loop: (scanned if loop is not written_out else loop)(step, n), transform, x)
 
 
 def test_known_values():

@@ -24,7 +24,7 @@ def test_any_index_under_every_transform(case):
     x = ramp(shape) / 7.0
     try:
         expected = x[index]
-    except IndexError:
+    except (IndexError, DeprecationWarning):  # the latter of older NumPy, where the result has no elements
         with pytest.raises(IndexError):
             funcad.jit(lambda x: x[index])(x)
         return
@@ -48,7 +48,7 @@ def test_updates_under_jit_and_vmap(case, method):
     expected = x.copy()
     try:
         x[index]
-    except IndexError:
+    except (IndexError, DeprecationWarning):
         return
     {"set": np.ndarray.__setitem__, "add": np.add.at, "multiply": np.multiply.at, "min": np.minimum.at, "max": np.maximum.at}[
         method
