@@ -13,9 +13,9 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any
 
+from tests.numpy.test_surface import LEFT_OUT, NAMESPACES, public_callables
 from tests.surface import Case, all_cases, resolve
 from tests.surface.checks import check
-from tests.test_surface import LEFT_OUT, NAMESPACES, public_callables
 
 PAGE = Path(__file__).resolve().parent.parent / "notebooks" / "completeness.md"
 COLUMNS = {

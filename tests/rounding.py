@@ -226,7 +226,7 @@ def noisy(jaxpr: Jaxpr, carry: Sequence[Any] = ()) -> tuple[Jaxpr, bool]:
     any_noise = False
     for e in jaxpr.equations:
         if kind_of(e) is not None:
-            n_carry = e.params["n_carry"] if kind_of(e) == "scan" else 0
+            n_carry = e.params["loop"].n_carry if kind_of(e) == "scan" else 0
             inner: list[bool] = []
 
             def change(j: Jaxpr, n: int = n_carry, inner: list[bool] = inner) -> Jaxpr:

@@ -3,8 +3,8 @@
 `xp` is a module with NumPy's functions on its own array type, and CuPy's manners: a NumPy array as an operand is refused (rank
 0 too), it does not turn into a NumPy array unless asked (`get`), rank-0 results are arrays, what CuPy lacks is absent, nothing
 warns, indices in arrays wrap, singular matrices raise only inside `cupyx.errstate(linalg="raise")`, logical operations take no
-complex numbers, and `add.at` adds in an order of its own, the few dtypes that the device can. tests/test_cupy_names.py compares
-what is listed here with the package.
+complex numbers, and `add.at` adds in an order of its own, the few dtypes that the device can.
+tests/primitives/test_cupy_names.py compares what is listed here with the package.
 """
 
 from __future__ import annotations

@@ -60,7 +60,7 @@ OTHER = 17  # further modules directly under funcad/: users of everything below
 LINES = {  # of a folder, at most: what is to be read first. A commit that raises a number says why
     "host": 1165,  # what serves every operation and knows nothing of programs: much of it stood in ir/
     "ir": 1300,
-    "masks": 790,
+    "masks": 860,
     "show": 310,
     "transforms": 950,
     "unjitted": 1550,
@@ -146,6 +146,17 @@ def test_file_names_are_unique() -> None:
         if path.stem not in PUBLIC:
             found.setdefault(path.stem, []).append(name(path))
     assert {stem: paths for stem, paths in found.items() if len(paths) > 1} == {}
+
+
+def test_tests_mirror_the_package() -> None:
+    """The tests of a folder of the package are in the folder of that name; those of whole programs in tests/whole."""
+    here = Path(__file__).parent
+    folders = {path.parent.name for path in here.glob("*/test_*.py")}
+    assert folders <= {path.parent.name for path in ROOT.glob("*/__init__.py")} | {"whole", "differential"}
+    names = [path.name for path in here.rglob("test_*.py")]
+    assert len(names) == len(set(names))
+    whole_house = "architecture completeness contributing doctests installed notebooks readme smoke tour"
+    assert sorted(path.stem.removeprefix("test_") for path in here.glob("test_*.py")) == whole_house.split()
 
 
 @all_files
@@ -335,6 +346,16 @@ def test_primitives_live_where_the_table_looks() -> None:
                 assert is_from_below(value), f"{module.name}.{key} is declared outside primitives/, control/ and custom/"
 
 
+def test_composites_have_no_implementation_beside_their_emit() -> None:
+    """What an element is, is said once: by NumPy's ufunc, by the atom itself, or by `emit`, from which the rest follows."""
+    seen = set()
+    for primitive in {p for op in all_specs() for p in op.primitives if p.emit is not None}:
+        if primitive.ufunc is None and primitive.name not in {*ATOMS, "stop_gradient"}:
+            seen.add(primitive.name)
+            assert getattr(primitive.impl, "formula", None) is primitive.emit, f"{primitive} says its formula twice"
+    assert seen >= {"logistic", "clamp", "mul_add"}
+
+
 def is_from_below(primitive: Primitive) -> bool:
     for package in (funcad.primitives, funcad.control, funcad.custom):
         for module in pkgutil.iter_modules(package.__path__):
@@ -365,12 +386,15 @@ print(sorted(new & set({heavy!r})))
     assert run(code) == "[]"
 
 
+OF_PRIMITIVES = "ir masks transforms passes backends backends.native unjitted control custom jitted diagnosis".split()
+
+
 def tables() -> list[tuple[str, list[str]]]:
     """Tables of passes and engines whose keys, or members, are names of primitives: most of them are."""
     primitives = {p.name for op in all_specs() for p in op.primitives} | {"name"}  # checkpoint's
     kinds = set(subprograms._RUN) | set(subprograms._PARAMS) | ATOMS
     found = []
-    for package in (funcad.passes, funcad.backends, importlib.import_module("funcad.backends.native")):
+    for package in [importlib.import_module(f"funcad.{name}") for name in OF_PRIMITIVES]:
         for info in pkgutil.iter_modules(package.__path__, f"{package.__name__}."):
             for key, value in vars(importlib.import_module(info.name)).items():
                 if isinstance(value, (dict, frozenset, set, tuple, list)) and value and all(type(n) is str for n in value):
@@ -380,10 +404,15 @@ def tables() -> list[tuple[str, list[str]]]:
     return found
 
 
-def test_running_frames_are_read_by_the_debugger_alone() -> None:
-    """A local variable's name is no interface; `debug` shows them to the user. One reader is left to be rebuilt."""
-    found = [p.relative_to(ROOT).as_posix() for p in FILES if "f_locals" in p.read_text(encoding="utf8")]
-    assert found == ["debug.py", "host/user_warnings.py"]
+FRAMES = {"debug.py", "host/user_warnings.py"}  # where a debugger looks, and which operation it was that warned
+
+
+@all_files
+def test_variables_of_running_functions_are_left_alone(path: Path) -> None:
+    if path.relative_to(ROOT).as_posix() not in FRAMES:
+        for node in ast.walk(parsed_once(path)):
+            if isinstance(node, ast.Attribute):
+                assert node.attr != "f_locals", f"{name(path)}:{node.lineno} reads the variables of a running function"
 
 
 def test_tables_name_primitives_that_exist() -> None:

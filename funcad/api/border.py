@@ -20,7 +20,6 @@ from funcad.host.layout import ordinary
 from funcad.host.locks import root_of
 from funcad.host.where import for_user, interrupted
 from funcad.ir.aval import FLOAT0, SCALAR_AVALS, Aval, aval_of, is_inexact
-from funcad.ir.trace import home_of
 from funcad.ir.tracer import Tracer, concrete_value
 from funcad.primitives.conversion import convert_p
 from funcad.primitives.placement import by_reference, near
@@ -116,15 +115,6 @@ def zeros_for(x: Any) -> Any:
     if not aval.shape and namespace_of([concrete_value(x)]) is np:
         return aval.dtype.type(0)
     return namespace_of([concrete_value(x)]).zeros(aval.shape, aval.dtype)
-
-
-def as_traced(x: Any, beside: Any) -> Any:
-    """A number as a value of the abstract program that `beside` belongs to, if any.
-
-    What is computed from it is then part of that program, where it can be simplified, instead of an array of constants.
-    """
-    trace = home_of([beside])
-    return x if trace is None else trace.record(convert_p, [x], {"dtype": aval_of(x).dtype})
 
 
 def export(values: list[Any], foreign: Sequence[Any] = ()) -> list[Any]:

@@ -18,7 +18,6 @@ import numpy as np
 from funcad import tree
 from funcad.api.border import (
     api,
-    as_traced,
     check_leaves,
     dress_as,
     name_of,
@@ -32,7 +31,9 @@ from funcad.errors import NonDifferentiableInputError, NonScalarOutputError
 from funcad.host.real_types import is_a
 from funcad.host.where import for_user, interrupted
 from funcad.ir.aval import aval_of
+from funcad.ir.trace import stage_constants
 from funcad.ir.tracer import Tracer
+from funcad.primitives.conversion import convert_p
 from funcad.primitives.placement import near, near_each
 from funcad.unjitted.following import linearize_following
 from funcad.unjitted.structural import pull
@@ -227,7 +228,10 @@ class _Gradient(Remade):
             if type(jaxpr) is Tape:
                 found = iter(jaxpr.pull([one]))
             else:
-                seed = near([as_traced(one, value)], [value], scalars=True)
+                stage = stage_constants([value])
+                if stage is not None:
+                    one = stage.record(convert_p, [one], {"dtype": one.dtype})
+                seed = near([one], [value], scalars=True)
                 found = iter(pull(jaxpr, residuals, seed, "once" in box))
         else:
             found = itertools.repeat(None)

@@ -25,7 +25,8 @@ from funcad.host.devices import on_device
 from funcad.host.state import state
 from funcad.host.user_warnings import hush, unhush
 from funcad.ir.aval import Aval, StackAval, aval_of
-from funcad.ir.jaxpr import Equation, Jaxpr, Var
+from funcad.ir.jaxpr import Equation, Jaxpr, Var, subjaxprs
+from funcad.primitives.loop import Loop, WhileLoop
 
 __all__ = ["program_of", "run_jaxpr", "loop_program", "estimate", "Compiled"]
 
@@ -209,23 +210,22 @@ def program_of(jaxpr: Jaxpr) -> Program:
     return program
 
 
-def loop_program(primitive: Any, args: Sequence[Any], params: dict[str, Any], body: Jaxpr, times: int | None) -> Any:
+def loop_program(primitive: Any, args: Sequence[Any], loop: Loop | WhileLoop) -> Any:
     """`function(values) -> outputs` of a loop that runs un-jitted, if it pays to compile it; None: go round in Python.
 
-    `body` is the loop's program, on which the compiled ones hang; `times` its length, None if nobody knows.
+    Compiled programs hang on the loop's body.
     """
+    params, body = {"loop": loop}, loop.body
     if config.engine == "interpreter" or state.checked or on_device(args):
         return None
-    if any(["cuda" in v.moves for v in params.values() if isinstance(v, Jaxpr)]):
+    if any(["cuda" in j.moves for j in subjaxprs(params)]):
         return None
     try:
         avals = [aval_of(a) for a in args]
     except TypeError:
         return None
-    others = [v for v in params.values() if isinstance(v, Jaxpr) and v is not body]
-    plain = [v for v in params.values() if not isinstance(v, Jaxpr)]
     kinds = tuple([a if type(a) is StackAval else (a.shape, a.dtype) for a in avals])
-    key = ("loop", config.engine, primitive, kinds, *plain, *others)
+    key = ("loop", config.engine, loop, kinds)
     program = body.memo.get(key)
     if program is None:
         inputs = tuple([Var(a if type(a) is StackAval else Aval(a.shape, a.dtype, a.weak)) for a in avals])
@@ -233,7 +233,7 @@ def loop_program(primitive: Any, args: Sequence[Any], params: dict[str, Any], bo
         program = Compiled(Jaxpr(inputs, (Equation(primitive, inputs, params, outputs),), outputs), config.engine)
         program = body.memo.setdefault(key, program)
     program.runs += 1
-    if program.function is None and program.runs <= COLD and (times or 1) * len(body.equations) < LONG_LOOP:
+    if program.function is None and program.runs <= COLD and (loop.length or 1) * len(body.equations) < LONG_LOOP:
         return None
     program.written_out()
     return program.consume

@@ -16,6 +16,8 @@ from funcad.configuration import config
 from funcad.host.devices import on_device
 from funcad.host.state import state
 from funcad.ir.jaxpr import Equation, Jaxpr, equation_has_effects, subjaxprs
+from funcad.passes.fuse import LONGEST
+from funcad.primitives.atoms import fold_of
 from funcad.primitives.fused import fused_p
 
 __all__ = ["Explanation", "table"]
@@ -67,7 +69,7 @@ class Explanation:
                 kind, shape = equation.params["kind"], equation.params["shape"]
                 self.groups.append(_group(kind, shape, equation.params["jaxpr"], program.engine_of(equation), inside))
                 continue
-            why = _why(equation)
+            why = _why(equation, jaxpr)
             self.alone.append({"operation": equation.primitive.name, "line": _line(equation), "why": why, "inside": inside})
             for sub in subjaxprs(equation.params):
                 self._walk(sub, program, f"{inside}{equation.primitive.name} > ")
@@ -177,9 +179,11 @@ def _native(jaxpr: Jaxpr, inside: str) -> Iterator[dict[str, Any]]:
             yield from _native(sub, f"{inside}{equation.primitive.name} > ")
 
 
-def _why(equation: Equation) -> str:
-    """Why an equation is in no group."""
+def _why(equation: Equation, jaxpr: Jaxpr) -> str:
+    """Why an equation of this program is in no group."""
     primitive = equation.primitive
+    if equation.outputs and equation.outputs[0] in jaxpr.memo.get("too_long", ()):
+        return f"its loop over rows would have more than {LONGEST} operations"
     if equation_has_effects(equation):
         return "has effects, which keep their order"
     if any(subjaxprs(equation.params)):
@@ -189,9 +193,15 @@ def _why(equation: Equation) -> str:
     if primitive.emit is not None:
         if not equation.outputs[0].aval.shape:
             return "a scalar: nothing to loop over"
-        return "no neighbour of the same shape"
+        return "no neighbour that could share its loop"
     if primitive.name == "dot_general":
         return "a matrix product: BLAS is better alone"
     if primitive.reduction is not None:
+        if fold_of(primitive) is None:
+            return f"combines elements by np.{primitive.reduction.ufunc.__name__}, for which engines have no code"
+        if equation.inputs[0].aval.dtype != equation.outputs[0].aval.dtype:
+            return "its result has another dtype than the elements"
         return "reduces other axes than its neighbours' rows, or has no neighbour"
-    return "works on whole arrays: it has no rule for one element"
+    if primitive.reach == "pointwise":
+        return "has no formula of an element: it is called as a function of whole arrays"
+    return "works on whole arrays"

@@ -29,6 +29,7 @@ from funcad.ir.jaxpr import Equation, Jaxpr, Literal, Var, equation_has_effects,
 from funcad.passes.rewrite import size_of
 from funcad.passes.subprograms import called, kind_of
 from funcad.primitives.fused import fused_p
+from funcad.primitives.loop import Loop, WhileLoop
 
 __all__ = ["Profile", "Line"]
 
@@ -260,16 +261,17 @@ def _bodies(equation: Equation, operands: list, results: list) -> Iterator[tuple
     if kind is None or any([type(a.aval) is StackAval for j in subjaxprs(params) for a in (*j.inputs, *j.outputs)]):
         return
     if kind == "scan":
-        n = params["n_consts"] + params["n_carry"]
-        length, row = params["length"], -1 if params["reverse"] else 0
-        if length:
-            yield params["jaxpr"], [*operands[:n], *[x[row] for x in operands[n:]]], float(length)
+        scan: Loop = params["loop"]
+        consts, carry, xs = scan.split(operands)
+        if scan.length:
+            yield scan.body, [*consts, *carry, *[x[-1 if scan.reverse else 0] for x in xs]], float(scan.length)
     elif kind == "while":
-        first, second = params["n_cond"], params["n_cond"] + params["n_consts"]
+        loop: WhileLoop = params["loop"]
+        cond_consts, consts, carry = loop.split(operands)
         count = float(results[0])
-        yield params["cond"], [*operands[:first], *operands[second:]], count + 1.0
+        yield loop.cond, [*cond_consts, *carry], count + 1.0
         if count:
-            yield params["body"], operands[first:], count
+            yield loop.body, [*consts, *carry], count
     elif kind == "cond":
         branches = params["branches"]
         yield branches[min(max(int(operands[0]), 0), len(branches) - 1)], operands[1:], 1.0

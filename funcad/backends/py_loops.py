@@ -19,7 +19,8 @@ from typing import Any
 from funcad.backends import stacks
 from funcad.backends.memory import Storage, Value
 from funcad.ir.aval import Aval
-from funcad.ir.jaxpr import Equation, Jaxpr, Var
+from funcad.ir.jaxpr import Equation, Var
+from funcad.primitives.loop import Loop, WhileLoop
 
 __all__ = ["write"]
 
@@ -165,16 +166,14 @@ class _Loop:
 
 
 def _scan(e: Any, equation: Equation, operands: list[Value], env: dict, dying: list[Value], rows: dict) -> bool:
-    params = equation.params
-    body: Jaxpr = params["jaxpr"]
-    n_consts, n_carry, length = params["n_consts"], params["n_carry"], params["length"]
+    loop: Loop = equation.params["loop"]
+    body, n_carry, length = loop.body, loop.n_carry, loop.length
     w = e.w
-    times = str(length)
-    if length is None:  # the first operand says how long it is
-        times, operands = f"int({operands[0].text})", operands[1:]
-    consts, starts, xs = operands[:n_consts], operands[n_consts : n_consts + n_carry], operands[n_consts + n_carry :]
+    count, mine = loop.counted(operands)
+    times = f"int({count[0].text})" if count else str(length)
+    consts, starts, xs = loop.split(mine)
     outs, y_atoms = body.outputs[:n_carry], body.outputs[n_carry:]
-    carry_vars = body.inputs[n_consts : n_consts + n_carry]
+    carry_vars = loop.carried(body.inputs)
     ys = list(zip(equation.outputs[n_carry:], y_atoms))
     filled = [(v, o) for v, o in ys if stacks.is_stack(v.aval)]
     filling = stacks.Filling(e, [v for v, _ in filled], [o for _, o in filled], carry_vars, outs)
@@ -183,7 +182,7 @@ def _scan(e: Any, equation: Equation, operands: list[Value], env: dict, dying: l
 
     stacked = []  # (name, storage, row or element, atom)
     loops: list[tuple[str, str]] = []  # (loop variable, what it runs over)
-    back = "[::-1]" if params["reverse"] else ""
+    back = "[::-1]" if loop.reverse else ""
     index = None
     shifted = _shifted(carry_vars, outs, y_atoms) if length else {}
     if any([not o.aval.shape and o not in shifted for o in y_atoms]):
@@ -221,7 +220,7 @@ def _scan(e: Any, equation: Equation, operands: list[Value], env: dict, dying: l
     names = {o: places[0].text for o, places in row_lists.items() if o.aval.shape}
     carries = _begin_carries(e, starts, carry_vars, outs, names, filling.handed)
     x_values = []
-    for v, x in zip(body.inputs[n_consts + n_carry :], xs):
+    for v, x in zip(loop.split(body.inputs)[2], xs):
         name = w.name("x")
         e.counts[name] += 1
         if stacks.is_stack(x.aval):
@@ -258,7 +257,7 @@ def _scan(e: Any, equation: Equation, operands: list[Value], env: dict, dying: l
         w.line(f"{name}[{start}] = {starts[carry_vars.index(o)].text}")
         if length > 1:
             w.line(f"{name}[{rest}] = {arrays[shifted[o]]}[{ahead}]")
-    filling.finish(env, params["reverse"])
+    filling.finish(env, loop.reverse)
     shared = [*[storage for _, _, storage, _ in stacked], *([Storage(False)] if filled else [])]
     for v, value in zip(equation.outputs, _final_carries(e, carries, shared)):
         env[v] = value
@@ -296,28 +295,26 @@ def _unpin(e: Any, carries: list[_Carry], names: Sequence[str]) -> None:
 
 
 def _while(e: Any, equation: Equation, operands: list[Value], env: dict, dying: list[Value], rows: dict) -> bool:
-    params = equation.params
-    cond, body = params["cond"], params["body"]
-    n_cond, n_consts = params["n_cond"], params["n_consts"]
-    n_carry = len(operands) - n_cond - n_consts
+    loop: WhileLoop = equation.params["loop"]
+    cond, body, n_carry = loop.cond, loop.body, loop.n_carry
     w = e.w
-    consts, starts = operands[: n_cond + n_consts], operands[n_cond + n_consts :]
-    carry_vars, outs = body.inputs[n_consts:], body.outputs[:n_carry]
+    cond_consts, consts, starts = loop.split(operands)
+    carry_vars, outs = body.inputs[loop.n_consts :], body.outputs[:n_carry]
     filling = stacks.Filling(e, equation.outputs[1 + n_carry :], body.outputs[n_carry:], carry_vars, outs)
     carries = _begin_carries(e, starts, carry_vars, outs, filling.arrays, filling.handed)
     count = w.name("n")
     w.line(f"{count} = 0")
-    with _Loop(e, consts):
+    with _Loop(e, [*cond_consts, *consts]):
         w.line("while True:")
         with w.within(w.inner()):
-            test = [e.alias(c) for c in consts[:n_cond]]
+            test = [e.alias(c) for c in cond_consts]
             (go_on,) = e.program(cond, [*_read_only(test), *_read_only(_inner_carries(e, carries))])
             w.line(f"if not {go_on.text}:")
             with w.within(w.inner()):
                 w.line("break")
             e.release(go_on)
             filling.begin_turn({v: c.name for v, c in zip(carry_vars, carries)})
-            inner = _read_only([e.alias(c) for c in consts[n_cond:]])
+            inner = _read_only([e.alias(c) for c in consts])
             found = e.program(body, [*inner, *_inner_carries(e, carries)], filling.rows())
             filling.end_turn([v for v, o in zip(found[n_carry:], filling.atoms) if not o.aval.shape])
             _end_carries(e, carries, found[:n_carry])

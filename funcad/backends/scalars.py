@@ -10,7 +10,6 @@ Python's where it is weak. Trap: integers among the operands would give integers
 from __future__ import annotations
 
 import math
-from collections import Counter
 from collections.abc import Callable
 from typing import Any
 
@@ -52,6 +51,7 @@ TEXTS = {
     **{f"arc{name}": f"a{name}({{0}})" for name in ("sin", "cos", "tan", "sinh", "cosh", "tanh")},
     "arctan2": "atan2({0}, {1})",
     **{name: f"{name}({{0}}, {{1}})" for name in ("hypot", "copysign", "pow")},
+    "integer_pow": "pow({0}, {1}.0)",
 }
 _LOGICAL = ("not_", "and_", "or_", "xor")  # on numbers they mean something else
 _MATH = [name for name in dir(math) if any([text.startswith(f"{name}(") for text in TEXTS.values()])]  # what they call
@@ -132,32 +132,30 @@ def _lines(w: Writer, equation: Any, operands: list[Any]) -> tuple[list[str], st
         if params["dtype"] == _BOOL:
             return [], f"{operands[0]} != 0.0"
         return ([], f"float({operands[0]})") if params["dtype"] == _F64 and not params.get("weak") else None
-    if primitive.name == "integer_pow":
-        return [], f"{operands[0]} * {operands[0]}" if params["n"] == 2 else f"pow({operands[0]}, {float(params['n'])!r})"
     if primitive.emit is None:
         by_numpy = None if params or _BOOL in kinds else _by_numpy(primitive.ufunc, operands)
         return None if by_numpy is None else ([], by_numpy)
-    calls, result = formula_of(equation)
-    logical = any([name in _LOGICAL for name, *_ in calls])
-    if logical and kinds != {_BOOL} or _BOOL in kinds and not all([name in (*_LOGICAL, "select") for name, *_ in calls]):
+    formula = formula_of(equation)
+    atoms = set(formula.computed)
+    if atoms.intersection(_LOGICAL) and kinds != {_BOOL} or _BOOL in kinds and not atoms <= {*_LOGICAL, "select"}:
         return None  # arithmetic of bools is NumPy's own
     lines: list[str] = []
     texts = dict(enumerate(operands, -len(operands)))
-    uses = Counter([a for name, *args in calls if name != "const" for a in args])
-    for i, (name, *args) in enumerate(calls):
-        if name == "const":
-            texts[i] = w.literal(float(args[0]))
+    often = formula.read_often()
+    for i, call in enumerate(formula.calls):
+        if call.name == "const":
+            texts[i] = w.literal(float(call.told[0]))
             continue
-        own = [texts[a] for a in args]
-        text = TEXTS[name].format(*own) if name in TEXTS else _by_numpy(UFUNCS.get(name), own)
+        own = [*[texts[a] for a in call.reads], *call.told]
+        text = TEXTS[call.name].format(*own) if call.name in TEXTS else _by_numpy(UFUNCS.get(call.name), own)
         if text is None:
             return None
-        if uses[i] > 1:
+        if i in often:
             temporary = w.name()
             lines.append(f"{temporary} = {text}")
             text = temporary
-        texts[i] = text if i == result or text.isidentifier() else f"({text})"
-    return lines, texts[result]
+        texts[i] = text if i == formula.result or text.isidentifier() else f"({text})"
+    return lines, texts[formula.result]
 
 
 def _by_numpy(ufunc: Any, operands: list[Any]) -> str | None:

@@ -38,7 +38,7 @@ from funcad.backends.text import Line, Writer
 from funcad.host.real_types import is_a
 from funcad.host.where import file_label
 from funcad.ir.aval import Aval, Stack, StackAval
-from funcad.ir.jaxpr import Jaxpr, Var
+from funcad.ir.jaxpr import Jaxpr, Var, subjaxprs
 from funcad.primitives.fused import fused_p
 from funcad.primitives.host import HostCall
 
@@ -331,7 +331,7 @@ def _assigned_avals(traced: Jaxpr) -> dict[tuple[str, int], Any]:
             found[place] = _kind(equation.outputs[0])
         last = place
     for equation in traced.equations:
-        for inner in [v for v in equation.params.values() if type(v) is Jaxpr]:
+        for inner in subjaxprs(equation.params):
             found = {**_assigned_avals(inner), **found}
     return found
 

@@ -365,7 +365,7 @@ class _Group:
 
     def _dtype(self, ufunc: str, var: Var) -> str:
         dtype = var.aval.dtype
-        small = ufunc == "add" and (dtype.kind == "b" or dtype.kind in "iu" and dtype.itemsize < 8)
+        small = ufunc in ("add", "multiply") and (dtype.kind == "b" or dtype.kind in "iu" and dtype.itemsize < 8)
         return f", dtype={dtype_text(self.w, dtype)}" if small else ""
 
     def _trim(self, names: list[tuple[str, tuple, Any]]) -> None:

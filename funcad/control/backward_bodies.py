@@ -10,17 +10,18 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from funcad.control.call import spread
-from funcad.control.rewire import grow, memoised, plain, rewire, split
+from funcad.control.rewire import grow, memoised_on_body, plain, rewire, split
 from funcad.ir.aval import aval_of
 from funcad.ir.interpret import eval_jaxpr
 from funcad.ir.jaxpr import Jaxpr, Var
 from funcad.ir.prune import used_inputs
 from funcad.ir.trace import trace_function
+from funcad.primitives.loop import Loop
 from funcad.primitives.stack import add_values, zero_value
 from funcad.transforms.partial import split_jaxpr, unknown_outputs
 from funcad.transforms.transpose import transpose_jaxpr
 
-__all__ = ["BackwardBody", "backward_body", "SplitBody", "split_body", "linear_loop", "linear_operands"]
+__all__ = ["BackwardBody", "backward_body", "SplitBody", "split_body", "backward_flags", "linear_operands", "read_operands"]
 
 
 class BackwardBody(NamedTuple):
@@ -36,17 +37,26 @@ class BackwardBody(NamedTuple):
     xs: list[bool]
 
 
-def backward_body(
-    jaxpr: Jaxpr, n_consts: int, n_carry: int, linear: tuple[bool, ...], nonzero: tuple[bool, ...]
-) -> BackwardBody:
-    const_flags, _, xs_flags = split(linear, n_consts, n_carry)
-    flags = (*const_flags, *[True] * n_carry, *xs_flags)
+def backward_flags(loop: Loop, linear: Sequence[bool], nonzero: tuple[bool, ...]) -> tuple[tuple, tuple[bool, ...]]:
+    """Which operands of a body are linear where every carry is, and which cotangents of its results are nonzero in the end."""
+    const_flags, _, xs_flags = loop.split(linear)
+    flags = (*const_flags, *[True] * loop.n_carry, *xs_flags)
     n_linear = sum(const_flags)
-    nonzero = grow(nonzero, 0, n_carry, lambda m: transpose_jaxpr(jaxpr, flags, m)[2][n_linear : n_linear + n_carry])
+
+    def came(mask: tuple[bool, ...]) -> Sequence[bool]:
+        return transpose_jaxpr(loop.body, flags, mask)[2][n_linear : n_linear + loop.n_carry]
+
+    return flags, grow(nonzero, 0, loop.n_carry, came)
+
+
+@memoised_on_body
+def backward_body(loop: Loop, linear: tuple[bool, ...], nonzero: tuple[bool, ...]) -> BackwardBody:
+    jaxpr, n_carry = loop.body, loop.n_carry
+    flags, nonzero = backward_flags(loop, linear, nonzero)
+    const_flags, _, xs_flags = loop.split(flags)
     derived, captured, found = transpose_jaxpr(jaxpr, flags, nonzero)
-    const_found, carry_found, xs_found = split(found, n_linear, n_carry)
-    in_avals = [plain(a) for a in jaxpr.in_avals]
-    const_avals, _, xs_avals = split(in_avals, n_consts, n_carry)
+    const_found, carry_found, xs_found = split(found, sum(const_flags), n_carry)
+    const_avals, _, xs_avals = loop.split([plain(a) for a in jaxpr.in_avals])
     known_consts = [a for a, f in zip(const_avals, const_flags) if not f]
     known_xs = [a for a, f in zip(xs_avals, xs_flags) if not f]
     linear_consts = [a for a, f in zip(const_avals, const_flags) if f]
@@ -70,9 +80,9 @@ def backward_body(
     return BackwardBody(body, [*more, *captured], const_found, carry_used, xs_found)
 
 
-def linear_operands(jaxpr: Jaxpr, linear: tuple[bool, ...], n_consts: int, n_carry: int) -> tuple[bool, ...]:
+def linear_operands(loop: Loop, linear: tuple[bool, ...]) -> tuple[bool, ...]:
     """`linear`, and what of the carry becomes linear in the course of the loop."""
-    return grow(linear, n_consts, n_carry, lambda f: unknown_outputs(jaxpr, f))
+    return grow(linear, loop.n_consts, loop.n_carry, lambda f: unknown_outputs(loop.body, f))
 
 
 class SplitBody(NamedTuple):
@@ -94,27 +104,19 @@ class SplitBody(NamedTuple):
         return [next(found) if f else next(values) for f in (*carry_flags, *self.ys)]
 
 
-def split_body(
-    jaxpr: Jaxpr, n_consts: int, n_carry: int, flags: tuple[bool, ...], known_ys: bool = False
-) -> SplitBody:
-    key = ("split_body", n_consts, n_carry, flags, known_ys)
-    return memoised(jaxpr, key, lambda: _make_split_body(jaxpr, n_consts, n_carry, flags, known_ys))
+@memoised_on_body
+def read_operands(loop: Loop) -> tuple[Jaxpr, list[bool]]:
+    """The body without the consts and xs that it does not read, which a loop would keep; which inputs are left."""
+    carry = range(loop.n_consts, loop.n_consts + loop.n_carry)
+    used = [u or i in carry for i, u in enumerate(used_inputs(loop.body))]
+    return rewire(loop.body, [v for v, u in zip(loop.body.inputs, used) if u], loop.body.outputs), used
 
 
-def linear_loop(body: SplitBody, n_consts: int, n_carry: int) -> tuple[Jaxpr, list[bool]]:
-    """The linear program without the consts and xs that it does not read, which a loop would keep; which inputs are left."""
-
-    def make() -> tuple[Jaxpr, list[bool]]:
-        used = [u or n_consts <= i < n_consts + n_carry for i, u in enumerate(used_inputs(body.linear))]
-        return rewire(body.linear, [v for v, u in zip(body.linear.inputs, used) if u], body.linear.outputs), used
-
-    return memoised(body.linear, ("linear_loop", n_consts, n_carry), make)
-
-
-def _make_split_body(
-    jaxpr: Jaxpr, n_consts: int, n_carry: int, flags: tuple[bool, ...], known_ys: bool
-) -> SplitBody:
-    carry_flags = flags[n_consts : n_consts + n_carry]
+@memoised_on_body
+def split_body(loop: Loop, flags: tuple[bool, ...], known_ys: bool) -> SplitBody:
+    """The body taken apart where `flags` says which operands are linear; with `known_ys`, the known ys come out, too."""
+    jaxpr, n_consts, n_carry = loop.body, loop.n_consts, loop.n_carry
+    carry_flags = loop.carried(flags)
     ys = unknown_outputs(jaxpr, flags)[n_carry:]
     halves = split_jaxpr(jaxpr, flags, (*carry_flags, *ys))
     forward = halves.forward
@@ -134,7 +136,7 @@ def _make_split_body(
             stacked.append((v, known_inputs[source]))
         else:
             stacked.append((v, forward.outputs[source + (halves.n_outputs if kind == "new" else 0)]))
-    consts, carry, xs = split(inputs, n_consts, n_carry)
+    consts, carry, xs = loop.split(inputs)
     kept = forward.outputs[: halves.n_outputs if known_ys else carry_flags.count(False)]
     return SplitBody(
         halves.consts,

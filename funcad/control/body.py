@@ -16,15 +16,14 @@ import numpy as np
 
 from funcad import tree
 from funcad.api.border import check_leaves
-from funcad.control.call import call
+from funcad.control.call import call, spread
 from funcad.control.rewire import (
     coerce,
     fill_zeros,
     grow,
     interned,
     invariant_part,
-    memoised,
-    near,
+    memoised_on_body,
     plain,
     rewire,
     split,
@@ -34,6 +33,8 @@ from funcad.ir.aval import Aval, StackAval
 from funcad.ir.jaxpr import Jaxpr, Literal, Var
 from funcad.ir.trace import trace_function
 from funcad.primitives.conversion import convert
+from funcad.primitives.loop import Loop
+from funcad.primitives.placement import near
 from funcad.transforms.jvp import jvp_jaxpr
 from funcad.transforms.linearize import linearize_jaxpr
 
@@ -140,20 +141,17 @@ class JvpBody(NamedTuple):
     ys_nonzero: list[bool]
 
 
-def jvp_body(jaxpr: Jaxpr, n_consts: int, n_carry: int, nonzero: tuple[bool, ...]) -> JvpBody:
-    key = ("jvp_body", n_consts, n_carry, nonzero)
-    return memoised(jaxpr, key, lambda: _make_jvp_body(jaxpr, n_consts, n_carry, nonzero))
-
-
-def _make_jvp_body(jaxpr: Jaxpr, n_consts: int, n_carry: int, nonzero: tuple[bool, ...]) -> JvpBody:
-    nonzero = grow(nonzero, n_consts, n_carry, lambda flags: jvp_jaxpr(jaxpr, flags)[2])
+@memoised_on_body
+def jvp_body(loop: Loop, nonzero: tuple[bool, ...]) -> JvpBody:
+    jaxpr, n_carry = loop.body, loop.n_carry
+    nonzero = grow(nonzero, loop.n_consts, n_carry, lambda flags: jvp_jaxpr(jaxpr, flags)[2])
     derived, captured, out_nonzero = jvp_jaxpr(jaxpr, nonzero)
     captured_vars, primals, tangents = split(derived.inputs, len(captured), len(jaxpr.inputs))
     outs, touts = split(derived.outputs, len(jaxpr.outputs))[:2]
-    consts, carry, xs = split(primals, n_consts, n_carry)
-    t_flags = split(nonzero, n_consts, n_carry)
+    consts, carry, xs = loop.split(primals)
+    t_flags = loop.split(nonzero)
     tconsts, tcarry, txs = split(tangents, sum(t_flags[0]), sum(t_flags[1]))
-    full = _spread(touts, out_nonzero)
+    full = spread(touts, out_nonzero)
     wanted = t_flags[1]
     carry_touts, zeros = fill_zeros(
         [t for t, w in zip(full, wanted) if w], [o.aval for o, w in zip(jaxpr.outputs, wanted) if w]
@@ -166,11 +164,6 @@ def _make_jvp_body(jaxpr: Jaxpr, n_consts: int, n_carry: int, nonzero: tuple[boo
         zeros,
     )
     return JvpBody(program, captured, nonzero, ys_nonzero)
-
-
-def _spread(values: Sequence[Any], mask: Sequence[bool]) -> list[Any]:
-    it = iter(values)
-    return [next(it) if m else None for m in mask]
 
 
 # ---------------------------------------------------------------- linearization
@@ -204,12 +197,9 @@ class LinearBody(NamedTuple):
         return [next(values) if kind == "value" else where[kind][s] for kind, s in self.const_sources]
 
 
-def linear_body(jaxpr: Jaxpr, n_consts: int, n_carry: int, nonzero: tuple[bool, ...]) -> LinearBody:
-    key = ("linear_body", n_consts, n_carry, nonzero)
-    return memoised(jaxpr, key, lambda: _make_linear_body(jaxpr, n_consts, n_carry, nonzero))
-
-
-def _make_linear_body(jaxpr: Jaxpr, n_consts: int, n_carry: int, nonzero: tuple[bool, ...]) -> LinearBody:
+@memoised_on_body
+def linear_body(loop: Loop, nonzero: tuple[bool, ...]) -> LinearBody:
+    jaxpr, n_consts, n_carry = loop.body, loop.n_consts, loop.n_carry
     nonzero = grow(nonzero, n_consts, n_carry, lambda flags: linearize_jaxpr(jaxpr, flags).out_nonzero)
     lin = linearize_jaxpr(jaxpr, nonzero)
     forward, n_captured, n_outputs = lin.forward, len(lin.consts), len(jaxpr.outputs)
@@ -251,9 +241,9 @@ def _make_linear_body(jaxpr: Jaxpr, n_consts: int, n_carry: int, nonzero: tuple[
     for v, (kind, source) in zip(residual_vars, lin.residuals):
         place(v, kind, source)
 
-    flags = split(nonzero, n_consts, n_carry)
+    flags = loop.split(nonzero)
     tconsts, tcarry, txs = split(tangents, sum(flags[0]), sum(flags[1]))
-    full = _spread(lin.linear.outputs, lin.out_nonzero)
+    full = spread(lin.linear.outputs, lin.out_nonzero)
     carry_touts, zeros = fill_zeros(
         [t for t, w in zip(full, flags[1]) if w], [o.aval for o, w in zip(jaxpr.outputs, flags[1]) if w]
     )

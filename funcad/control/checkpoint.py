@@ -24,15 +24,15 @@ from funcad.control.call import call_p, partial_call, present, spread, square_of
 from funcad.control.rules import closes_over_tracer
 from funcad.host.layout import same
 from funcad.host.real_types import is_a
-from funcad.host.state import state
 from funcad.ir.aval import Aval, aval_of, is_inexact
-from funcad.ir.interpret import Environment
+from funcad.ir.interpret import walk
 from funcad.ir.jaxpr import Equation, Jaxpr, Literal, Var, equation_has_effects, subjaxprs
 from funcad.ir.primitive import Primitive, is_linear
 from funcad.ir.prune import prune, used_inputs
 from funcad.ir.trace import trace_function
 from funcad.ir.tracer import Tracer
 from funcad.masks.masked_rules import masked_push
+from funcad.passes.subprograms import with_programs
 from funcad.transforms.batch import batch_jaxpr
 from funcad.transforms.jvp import jvp_step, masked_jvp, no_rule
 from funcad.transforms.linearize import linearize_jaxpr
@@ -103,14 +103,7 @@ def _inlined(jaxpr: Jaxpr) -> Jaxpr:
 
 def _quiet_params(params: dict[str, Any]) -> dict[str, Any]:
     """The parameters with the effects of their programs taken out."""
-    result = {}
-    for key, value in params.items():
-        if isinstance(value, Jaxpr):
-            value = _without_effects(value)
-        elif type(value) is tuple and any(isinstance(item, Jaxpr) for item in value):
-            value = tuple([_without_effects(item) if isinstance(item, Jaxpr) else item for item in value])
-        result[key] = value
-    return result
+    return {key: with_programs(value, _without_effects) for key, value in params.items()}
 
 
 def _without_effects(jaxpr: Jaxpr) -> Jaxpr:
@@ -196,26 +189,22 @@ def _is_kept(equation: Equation, policy: Any) -> bool:
 
 def _push(body: Jaxpr, primals: Sequence[Any], tangents: Sequence[Any], given: dict[Var, Any]) -> list[Any]:
     """Tangents of the outputs, where the results in `given` are known beforehand."""
-    env = Environment(body.inputs, list(zip(primals, tangents)))
-    values = env.values
-    saved = state.source
-    try:
-        for e in body.equations:
-            state.source = e.source or saved
-            pairs = [(a.value, None) if type(a) is Literal else values[a] for a in e.inputs]
-            ps, ts = [p for p, _ in pairs], [t for _, t in pairs]
-            known = [given[v] for v in e.outputs if v in given]
-            if e.primitive.effect and any([t is not None for t in ts]) and any([is_inexact(v.aval) for v in e.outputs]):
-                raise no_rule(e.primitive, ps)
-            if e.primitive.effect or (len(known) == len(e.outputs) and all(t is None for t in ts)):
-                outs, touts = known, [None] * len(known)
-            else:
-                params = _quiet_params(e.params) if e.primitive.multiple and equation_has_effects(e) else e.params
-                outs, touts = _step(e.primitive, ps, ts, params, known)
-            values.update(zip(e.outputs, zip(outs, touts)))
-    finally:
-        state.source = saved
-    return [None if type(o) is Literal else values[o][1] for o in body.outputs]
+    beside = {v: t for v, t in zip(body.inputs, tangents) if t is not None}
+
+    def step(e: Equation, ps: list[Any]) -> Any:
+        ts = [beside.get(a) for a in e.inputs]
+        known = [given[v] for v in e.outputs if v in given]
+        if e.primitive.effect and any([t is not None for t in ts]) and any([is_inexact(v.aval) for v in e.outputs]):
+            raise no_rule(e.primitive, ps)
+        if e.primitive.effect or (len(known) == len(e.outputs) and all([t is None for t in ts])):
+            return known
+        params = _quiet_params(e.params) if e.primitive.multiple and equation_has_effects(e) else e.params
+        outs, touts = _step(e.primitive, ps, ts, params, known)
+        beside.update([(v, t) for v, t in zip(e.outputs, touts) if t is not None])
+        return outs
+
+    walk(body, list(primals), step, None, beside)
+    return [beside.get(o) for o in body.outputs]
 
 
 def _step(primitive: Any, primals: list, tangents: list, params: dict, known: list) -> tuple[Sequence[Any], Sequence[Any]]:
@@ -410,9 +399,9 @@ def _producer(jaxpr: Jaxpr, i: int, labels: Sequence[str]) -> str:
             return label
     for e in jaxpr.equations:
         if atom in e.outputs:
-            inner = e.params.get("jaxpr")
-            if e.primitive.multiple and isinstance(inner, Jaxpr) and len(inner.outputs) == len(e.outputs):
-                return _producer(inner, e.outputs.index(atom), ["an input of the program"] * len(inner.inputs))
+            programs = list(subjaxprs(e.params))
+            if len(programs) == 1 and len(programs[0].outputs) == len(e.outputs):
+                return _producer(programs[0], e.outputs.index(atom), ["an input of the program"] * len(programs[0].inputs))
             name = f"named {e.params['name']!r}" if e.primitive is name_p else f"output of {e.primitive.name}"
             return name + (f" from {e.source}" if e.source is not None else "")
     return "an input of the program"

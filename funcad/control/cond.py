@@ -21,7 +21,8 @@ from funcad.backends.engines import program_of
 from funcad.control.body import check_structure, leaf_path, prepare, unified
 from funcad.control.call import present, spread
 from funcad.control.masked_forward import joined_tangents, kinds_of_tangents, masked_branch, parts_of
-from funcad.control.rewire import coerce, fill_zeros, interned, memoised, near, plain, rewire, split
+from funcad.control.masked_loops import masked_branches
+from funcad.control.rewire import coerce, fill_zeros, interned, memoised, plain, rewire, split
 from funcad.control.while_loop import lane_by_lane
 from funcad.host.state import state
 from funcad.ir.aval import StackAval, aval_of, dtype_of, shape_of
@@ -34,10 +35,11 @@ from funcad.masks.masks import EVERY, kinds_of, mask_of
 from funcad.primitives.comparison import eq, ge, le
 from funcad.primitives.conversion import convert
 from funcad.primitives.lanes import any_lane, pick_lanes, select_lanes
+from funcad.primitives.placement import near
 from funcad.transforms.batch import batch_jaxpr
 from funcad.transforms.linearize import linearize_jaxpr
 from funcad.transforms.partial import Halves, partial_jaxpr, split_jaxpr, unknown_outputs
-from funcad.transforms.transpose import masked_transpose_jaxpr, needs_of, transpose_jaxpr
+from funcad.transforms.transpose import needs_of, transpose_jaxpr
 from funcad.unjitted.strides import Given
 
 __all__ = ["cond", "switch", "cond_p"]
@@ -126,8 +128,10 @@ def _jvp(primals: Sequence[Any], tangents: Sequence[Any], *, branches: tuple[Jax
 def _common(aval: Any, kinds: Sequence[Any]) -> Any:
     """What a tangent is if the branches give these kinds: a branch without one leads nowhere."""
     given = [k for k in kinds if k is not None]
-    if not given or type(aval) is StackAval:
-        return 0 if given else None
+    if not given:
+        return None
+    if type(aval) is StackAval:  # how many elements there are is not known here
+        return min(given)
     return EVERY if EVERY in given or len(given) < len(kinds) else 0
 
 
@@ -277,19 +281,10 @@ def _masked(
     linear = tuple([is_linear(x) for x in inputs])
     kinds, bools = kinds_of(cts, masks)
     of_linear = tuple([n for n, lin in zip(wanted[1:], linear) if lin])
-    avals = [a for a, is_lin in zip(branches[0].in_avals, linear) if is_lin]
 
     def make() -> tuple:
-        derived = [masked_transpose_jaxpr(b, linear, kinds, of_linear, every=True) for b in branches]
-        found = _union([[r is not None for r in results] for _, _, results in derived])
-        masked = next(([bool(r) for r in results]) for _, _, results in derived)  # the same for all
-        filled = []
-        for jaxpr, consts, results in derived:
-            n = sum([r is not None for r in results])
-            atoms = spread(jaxpr.outputs[:n], [r is not None for r in results])
-            zeros, equations = fill_zeros([a for a, w in zip(atoms, found) if w], [a for a, w in zip(avals, found) if w])
-            filled.append((rewire(jaxpr, jaxpr.inputs, [*zeros, *jaxpr.outputs[n:]], equations), consts))
-        return (*_with_captured(filled), found, masked)
+        derived, found, masked = masked_branches(branches, linear, kinds, of_linear)
+        return (*_with_captured(derived), found, masked)
 
     key = ("cond_masked", branches[1:], linear, kinds, of_linear)
     derived, captured, found, masked = memoised(branches[0], key, make)

@@ -11,16 +11,16 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple
 
-import numpy as np
-
 from funcad.control.call import present
-from funcad.control.rewire import memoised, near, split
+from funcad.control.rewire import memoised_on_body, split
 from funcad.ir.aval import Aval, StackAval, aval_of
 from funcad.ir.jaxpr import Jaxpr
 from funcad.ir.trace import trace_function
 from funcad.masks.masked_rules import Masked, cleaned
 from funcad.masks.masks import CALM, EVERY, constant, mask_of
-from funcad.primitives.stack import zero_value
+from funcad.primitives.loop import Loop
+from funcad.primitives.placement import near
+from funcad.primitives.stack import bools_aval, zero_value
 from funcad.transforms.jvp import jvp_eval
 
 __all__ = ["joined_tangents", "kinds_of_tangents", "masked_branch", "masked_forward", "parts_of"]
@@ -42,8 +42,14 @@ def parts_of(kinds: Sequence[Any], tangents: Sequence[Any], avals: Sequence[Any]
         else:
             values.append(t.value if k and type(t) is Masked else cleaned(t))
         if k:
-            bools.append(t.mask.bools.get(aval.shape) if type(t) is Masked else constant(t is not None, aval.shape))
+            bools.append(_bools_of(t, aval))
     return values, bools
+
+
+def _bools_of(t: Any, aval: Any) -> Any:
+    if type(t) is Masked:
+        return t.mask.bools.get(aval.shape)
+    return zero_value(bools_aval(aval)) if t is None else constant(True, aval.shape)
 
 
 def joined_tangents(kinds: Sequence[Any], values: Iterator[Any]) -> list[Any]:
@@ -55,7 +61,7 @@ def joined_tangents(kinds: Sequence[Any], values: Iterator[Any]) -> list[Any]:
 def _avals_of(kinds: Sequence[Any], avals: Sequence[Any]) -> list[Any]:
     """Those of `parts_of`."""
     values = [Aval(a.shape, a.dtype) if type(a) is not StackAval else a for a, k in zip(avals, kinds) if k is not None]
-    return [*values, *[Aval(a.shape, np.dtype(bool)) for a, k in zip(avals, kinds) if k]]
+    return [*values, *[bools_aval(a) for a, k in zip(avals, kinds) if k]]
 
 
 class _Body(NamedTuple):
@@ -67,14 +73,16 @@ class _Body(NamedTuple):
     ys: tuple
 
 
-def _body(jaxpr: Jaxpr, n_consts: int, n_carry: int, given: tuple, over_stacks: bool) -> list[_Body]:
+@memoised_on_body
+def _body(loop: Loop, given: tuple) -> list[_Body]:
     """The body, if masks take part."""
+    jaxpr, n_consts, n_carry = loop.body, loop.n_consts, loop.n_carry
     kinds = list(given)
     ended: set[int] = set()  # parts of the carry whose masks end in the body
-    avals = split(jaxpr.in_avals, n_consts, n_carry)
+    avals = loop.split(jaxpr.in_avals)
     ys: tuple = ()
     while True:
-        groups = split(kinds, n_consts, n_carry)
+        groups = loop.split(kinds)
         again: list[bool] = []
 
         def program(*args: Any, groups: Any = groups, again: list[bool] = again) -> list[Any]:
@@ -96,7 +104,7 @@ def _body(jaxpr: Jaxpr, n_consts: int, n_carry: int, given: tuple, over_stacks: 
                     again.append(True)
             if again:
                 return []
-            ys = tuple([k and 0 for k in found[n_carry:]]) if over_stacks else found[n_carry:]
+            ys = found[n_carry:]
             results: list[Any] = []
             parts = [split(x, n_carry) for x in (outs, touts, (*groups[1], *ys), jaxpr.out_avals)]
             for os, ts, ks, of in zip(*parts):
@@ -119,35 +127,24 @@ def _calm(jaxpr: Jaxpr) -> bool:
 
 
 def masked_forward(
-    args: Sequence[Any],
-    tangents: Sequence[Any],
-    jaxpr: Jaxpr,
-    n_consts: int,
-    n_carry: int,
-    over_stacks: bool,
-    run: Callable[..., list[Any]],
+    loop: Loop, args: Sequence[Any], tangents: Sequence[Any], run: Callable[..., list[Any]]
 ) -> tuple[list[Any], list[Any]] | None:
-    """`(outs, tangents)` of a loop, if masks take part; `run(body, consts, carry, xs)` runs the derived loop.
-
-    `over_stacks`: what goes in and out beside the carry lies on stacks, which have no masks.
-    """
-    if over_stacks:
-        tangents = [*tangents[: n_consts + n_carry], *map(cleaned, tangents[n_consts + n_carry :])]
+    """`(outs, tangents)` of a loop, if masks take part; `run(body, consts, carry, xs)` runs the derived loop."""
+    n_consts, n_carry = loop.n_consts, loop.n_carry
     given = kinds_of_tangents(tangents)
-    if EVERY not in given and _calm(jaxpr):
+    if EVERY not in given and _calm(loop.body):
         return None
-    key = ("masked_forward", n_consts, n_carry, given, over_stacks)
-    bodies = memoised(jaxpr, key, lambda: _body(jaxpr, n_consts, n_carry, given, over_stacks))
+    bodies = _body(loop, given)
     if not bodies:
         return None
     (body,) = bodies
     operands = []
-    avals = [*jaxpr.in_avals[: n_consts + n_carry], *map(aval_of, args[n_consts + n_carry :])]
-    for values, ts, ks, of in zip(*[split(x, n_consts, n_carry) for x in (args, tangents, body.kinds, avals)]):
+    avals = [*loop.body.in_avals[: n_consts + n_carry], *map(aval_of, args[n_consts + n_carry :])]
+    for values, ts, ks, of in zip(*[loop.split(x) for x in (args, tangents, body.kinds, avals)]):
         new, bools = parts_of(ks, ts, of)
         operands.append([*values, *near([*new, *bools], args)])
     outs = run(body.jaxpr, [*near(body.captured, args), *operands[0]], operands[1], operands[2])
-    ks = body.kinds[n_consts : n_consts + n_carry]
+    ks = loop.carried(body.kinds)
     carry, rest = split(outs, n_carry + len(present(ks)[0]) + ks.count(EVERY))
     n_ys = len(body.ys)
     touts = [*joined_tangents(ks, iter(carry[n_carry:])), *joined_tangents(body.ys, iter(rest[n_ys:]))]

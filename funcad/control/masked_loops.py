@@ -10,27 +10,27 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
-import numpy as np
-
+from funcad.control.backward_bodies import backward_flags
 from funcad.control.call import present, spread
-from funcad.control.rewire import grow, memoised, near, plain, split
-from funcad.ir.aval import Aval, aval_of, shape_of
+from funcad.control.rewire import fill_zeros, memoised_on_body, plain, rewire, split
+from funcad.ir.aval import aval_of, shape_of
 from funcad.ir.interpret import eval_jaxpr
 from funcad.ir.jaxpr import Jaxpr
 from funcad.ir.trace import trace_function
-from funcad.masks.masks import EVERY, Mask, constant, mask_of
-from funcad.primitives.comparison import or_
-from funcad.primitives.stack import add_values, zero_value
-from funcad.transforms.transpose import masked_transpose_jaxpr, needs_of, transpose_jaxpr
+from funcad.masks.masks import EVERY, Mask, constant, either_bools, mask_of
+from funcad.primitives.loop import Loop
+from funcad.primitives.placement import near
+from funcad.primitives.stack import add_values, bools_aval, zero_value
+from funcad.transforms.transpose import masked_transpose_jaxpr, needs_of
 
-__all__ = ["loop_needs", "masked_backward"]
+__all__ = ["loop_needs", "masked_backward", "masked_branches"]
 
 
-def loop_needs(jaxpr: Jaxpr, linear: tuple[bool, ...], wanted: tuple[int, ...], n_consts: int, n_carry: int) -> tuple:
+def loop_needs(loop: Loop, linear: tuple[bool, ...], wanted: tuple[int, ...]) -> tuple:
     """What is needed of the masks of a loop's results, given what is wanted of its operands'."""
-    consts, carry, xs = split(wanted, n_consts, n_carry)
+    consts, carry, xs = loop.split(wanted)
     while True:
-        found = needs_of(jaxpr, linear, (*consts, *carry, *xs))
+        found = needs_of(loop.body, linear, (*consts, *carry, *xs))
         grown = [max(a, b) for a, b in zip(carry, found)]
         if grown == list(carry):
             return found
@@ -50,13 +50,12 @@ class _Body(NamedTuple):
     xs: list[Any]
 
 
-def _body(
-    jaxpr: Jaxpr, n_consts: int, n_carry: int, linear: tuple[bool, ...], nonzero: tuple, masked: tuple, wanted: tuple
-) -> _Body:
-    const_flags, _, xs_flags = split(linear, n_consts, n_carry)
-    flags = (*const_flags, *[True] * n_carry, *xs_flags)
+@memoised_on_body
+def _body(loop: Loop, linear: tuple[bool, ...], nonzero: tuple, masked: tuple, wanted: tuple) -> _Body:
+    jaxpr, n_consts, n_carry = loop.body, loop.n_consts, loop.n_carry
+    flags, nonzero = backward_flags(loop, linear, nonzero)
+    const_flags, _, xs_flags = loop.split(flags)
     n_linear = sum(const_flags)
-    nonzero = grow(nonzero, 0, n_carry, lambda m: transpose_jaxpr(jaxpr, flags, m)[2][n_linear : n_linear + n_carry])
     used = list(nonzero[:n_carry])
     kinds = tuple([(EVERY if i < n_carry or m else 0) if z else None for i, (z, m) in enumerate(zip(nonzero, masked))])
     levels = [EVERY if n_consts <= i < n_consts + n_carry or w else 0 for i, w in enumerate(wanted)]
@@ -64,19 +63,19 @@ def _body(
     derived, captured, results = masked_transpose_jaxpr(jaxpr, flags, kinds, of_linear, every=True)
     by_const, _, by_x = split(results, n_linear, n_carry)
     in_avals, out_avals = [plain(a) for a in jaxpr.in_avals], [plain(o.aval) for o in jaxpr.outputs]
-    const_avals, _, xs_avals = split(in_avals, n_consts, n_carry)
+    const_avals, _, xs_avals = loop.split(in_avals)
     linear_consts = [a for a, f in zip(const_avals, const_flags) if f]
     carry = [a for a, u in zip(out_avals, used) if u]
     groups = [
         list(map(aval_of, captured)),
         [a for a, f in zip(const_avals, const_flags) if not f],
         [a for a, r in zip(linear_consts, by_const) if r is not None],
-        [_bools(a) for a, r in zip(linear_consts, by_const) if r],
+        [bools_aval(a) for a, r in zip(linear_consts, by_const) if r],
         carry,
-        [_bools(a) for a in carry],
+        [bools_aval(a) for a in carry],
         [a for a, f in zip(xs_avals, xs_flags) if not f],
         [a for a, z in zip(out_avals[n_carry:], nonzero[n_carry:]) if z],
-        [_bools(a) for a, k in zip(out_avals[n_carry:], kinds[n_carry:]) if k],
+        [bools_aval(a) for a, k in zip(out_avals[n_carry:], kinds[n_carry:]) if k],
     ]
 
     def program(*values: Any) -> list[Any]:
@@ -86,7 +85,7 @@ def _body(
         new = split(spread(outs[:n], [r is not None for r in results]), n_linear, n_carry)
         new_masks = split(spread(outs[n:], list(map(bool, results))), n_linear, n_carry)
         sums = [add_values(s, c) for s, c in zip(sums, present(new[0])[0])]
-        sum_masks = [or_(s, m) for s, m in zip(sum_masks, present(new_masks[0])[0])]
+        sum_masks = [either_bools(s, m) for s, m in zip(sum_masks, present(new_masks[0])[0])]
         carried = [[c for c, u in zip(part[1], used) if u] for part in (new, new_masks)]
         return [*sums, *sum_masks, *carried[0], *carried[1], *present(new[2])[0], *present(new_masks[2])[0]]
 
@@ -94,37 +93,30 @@ def _body(
     return _Body(body, [*more, *captured], used, by_const, by_x)
 
 
-def _bools(aval: Any) -> Aval:
-    return Aval(aval.shape, np.dtype(bool))
-
-
 def masked_backward(
+    loop: Loop,
     cts: Sequence[Any],
     masks: Sequence[Mask | None],
     wanted: Sequence[int],
     args: Sequence[Any],
     linear: tuple[bool, ...],
-    jaxpr: Jaxpr,
-    n_consts: int,
-    n_carry: int,
     run: Callable[..., list[Any]],
 ) -> list[tuple[Any, Mask | None]]:
     """Cotangents of all operands, with masks; `run(body, consts, carry, xs)` is the loop in the other direction."""
     nonzero = tuple([ct is not None for ct in cts])
     masked = tuple([m is not None for m in masks])
     wanted = tuple([int(w > 0) for w in wanted])
-    key = ("masked_body", n_consts, n_carry, linear, nonzero, masked, wanted)
-    body = memoised(jaxpr, key, lambda: _body(jaxpr, n_consts, n_carry, linear, nonzero, masked, wanted))
-    const_flags, _, xs_flags = split(linear, n_consts, n_carry)
-    consts, _, xs = split(args, n_consts, n_carry)
+    body, n_carry = _body(loop, linear, nonzero, masked, wanted), loop.n_carry
+    const_flags, _, xs_flags = loop.split(linear)
+    consts, _, xs = loop.split(args)
     known_consts = [c for c, f in zip(consts, const_flags) if not f]
     known_xs = [x for x, f in zip(xs, xs_flags) if not f]
     values = [*known_consts, *known_xs, *[ct for ct in cts if ct is not None]]
     linear_consts = [c.aval for c, f in zip(consts, const_flags) if f]
     sums = [zero_value(a) for a, r in zip(linear_consts, body.consts) if r is not None]
-    sum_masks = [constant(False, a.shape) for a, r in zip(linear_consts, body.consts) if r]
+    sum_masks = [zero_value(bools_aval(a)) for a, r in zip(linear_consts, body.consts) if r]
     start, start_masks = [], []
-    for ct, m, used, out in zip(cts, masks, body.used, jaxpr.outputs):
+    for ct, m, used, out in zip(cts, masks, body.used, loop.body.outputs):
         if used:
             aval = plain(out.aval)
             start.append(zero_value(aval) if ct is None else ct)
@@ -144,3 +136,27 @@ def _pairs(cts: Sequence[Any], bools: Sequence[Any], results: Sequence[Any], fla
     found, masks = iter(cts), iter(bools)
     pairs = iter([(None if r is None else next(found), mask_of(next(masks), False) if r else None) for r in results])
     return [next(pairs) if f else (None, None) for f in flags]
+
+
+def masked_branches(
+    branches: Sequence[Jaxpr], linear: tuple[bool, ...], kinds: tuple, wanted: tuple[int, ...]
+) -> tuple[list[tuple[Jaxpr, list[Any]]], list[bool], list[bool]]:
+    """Branches transposed with masks, and which cotangents and bools of the linear operands they all give."""
+    derived = [masked_transpose_jaxpr(b, linear, kinds, wanted, every=True) for b in branches]
+    by_input = list(zip(*[results for _, _, results in derived]))
+    masked = [any(column) for column in by_input]
+    ends = [m and 0 in column for m, column in zip(masked, by_input)]  # of a stack that some branch gives without a mask
+    if any(ends):
+        return masked_branches(branches, linear, kinds, tuple([0 if e else n for e, n in zip(ends, wanted)]))
+    found = [any([r is not None for r in column]) for column in by_input]
+    avals = [a for a, lin in zip(branches[0].in_avals, linear) if lin]
+    needed = [*[a for a, f in zip(avals, found) if f], *[bools_aval(a) for a, m in zip(avals, masked) if m]]
+    filled = []
+    for jaxpr, consts, results in derived:
+        outs = iter(jaxpr.outputs)
+        cts = [None if r is None else next(outs) for r in results]
+        bools = [next(outs) if r else None for r in results]
+        atoms = [*[c for c, f in zip(cts, found) if f], *[b for b, m in zip(bools, masked) if m]]
+        zeros, equations = fill_zeros(atoms, needed)  # False where a branch leads to none of a stack's elements
+        filled.append((rewire(jaxpr, jaxpr.inputs, zeros, equations), consts))
+    return filled, found, masked

@@ -8,25 +8,24 @@ compiled program, is found again: un-jitted control flow traces its functions at
 
 from __future__ import annotations
 
+import functools
 import threading
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from typing import Any
 
-import numpy as np
-
 from funcad.backends.interpreter import compiling
-from funcad.host.devices import device_in_use, namespace_of, resident
 from funcad.host.forks import held_over_forks
-from funcad.host.real_types import is_a
 from funcad.ir.aval import Aval, LiteralAval, StackAval
-from funcad.ir.jaxpr import Equation, Jaxpr, Literal, Var, equation_has_effects, literal_key, split
-from funcad.ir.tracer import concrete_value
+from funcad.ir.jaxpr import Equation, Jaxpr, Literal, Var, equation_has_effects, split
+from funcad.passes.program_keys import program_key
 from funcad.primitives.conversion import convert_p
+from funcad.primitives.loop import Loop
+from funcad.primitives.placement import near
 from funcad.primitives.shape import broadcast_in_dim_p
 from funcad.primitives.stack import stack_empty_p, zero_value
 
-__all__ = ["split", "rewire", "fill_zeros", "coerce", "invariant_part", "interned", "near", "zeros_near", "plain", "stacked"]
+__all__ = ["split", "rewire", "fill_zeros", "coerce", "invariant_part", "interned", "zeros_near", "plain", "stacked"]
 
 
 def plain(aval: Any) -> Any:
@@ -39,7 +38,6 @@ def stacked(aval: Any, length: int | None) -> Any:
     if length is None or type(aval) is StackAval:
         return StackAval(plain(aval))
     return Aval((length, *aval.shape), aval.dtype)
-
 
 
 def rewire(jaxpr: Jaxpr, inputs: Sequence[Var], outputs: Sequence[Any], equations: Sequence[Equation] = ()) -> Jaxpr:
@@ -123,16 +121,6 @@ def grow(flags: tuple, n_consts: int, n_carry: int, step: Callable[[tuple], Sequ
 # ---------------------------------------------------------------- placement of what a derived program captured
 
 
-def near(consts: Sequence[Any], args: Sequence[Any]) -> list[Any]:
-    """Captured arrays, moved to where the arguments are."""
-    if not device_in_use():
-        return list(consts)
-    xp = namespace_of([concrete_value(a) for a in args])
-    if xp is np:
-        return list(consts)
-    return [resident(xp, c) if type(c) is np.ndarray else c for c in consts]
-
-
 def zeros_near(avals: Sequence[Any], args: Sequence[Any]) -> list[Any]:
     return near([zero_value(a) for a in avals], args)
 
@@ -145,47 +133,17 @@ _guard = threading.RLock()  # re-entrant: the collector may run anything meanwhi
 held_over_forks(compiling, _guard)
 
 
-def _param_key(value: Any) -> Any:
-    if type(value) in (tuple, list):
-        return (type(value), *map(_param_key, value))
-    if is_a(value, (bool, int, float, complex, np.generic)):
-        return literal_key(value)
-    hash(value)  # an unhashable parameter raises TypeError: such a program is not interned
-    return (type(value), value)
-
-
-def _aval_key(aval: Any) -> Any:
-    return aval if type(aval) is StackAval else (aval.shape, aval.dtype, aval.weak)
-
-
-def _key(jaxpr: Jaxpr) -> tuple:
-    numbers = {v: i for i, v in enumerate(jaxpr.inputs)}
-
-    def atom_key(atom: Any) -> Any:
-        return literal_key(atom.value) if type(atom) is Literal else numbers[atom]
-
-    parts: list[Any] = [_aval_key(v.aval) for v in jaxpr.inputs]
-    for equation in jaxpr.equations:
-        source = equation.source
-        where = None if source is None else (id(source.code), source.offset, source.scope)
-        parts.append((equation.primitive, tuple(map(atom_key, equation.inputs)), where))
-        parts += [(name, _param_key(value)) for name, value in equation.params.items()]
-        for v in equation.outputs:
-            numbers[v] = len(numbers)
-    return (*parts, tuple(map(atom_key, jaxpr.outputs)))
-
-
 def interned(jaxpr: Jaxpr) -> Jaxpr:
     """An equal program that was seen before (same operations at the same places of the source), else this one."""
     try:
-        key = _key(jaxpr)
-    except TypeError:
+        key = program_key(jaxpr, lambda inner: inner, sources=True)
+        with _guard:
+            found = _interned.setdefault(key, jaxpr)
+            _interned.move_to_end(key)
+            if len(_interned) > MOST_INTERNED:
+                _interned.popitem(last=False)
+    except TypeError:  # a parameter that cannot be compared
         return jaxpr
-    with _guard:
-        found = _interned.setdefault(key, jaxpr)
-        _interned.move_to_end(key)
-        if len(_interned) > MOST_INTERNED:
-            _interned.popitem(last=False)
     return found
 
 
@@ -201,3 +159,16 @@ def memoised(jaxpr: Jaxpr, key: Any, make: Callable[[], Any]) -> Any:
     if found is None:
         found = jaxpr.memo.setdefault(key, make())
     return found
+
+
+def memoised_on_body(make: Callable[..., Any]) -> Callable[..., Any]:
+    """For what is derived from a loop's body, the sizes of its consts and its carry and further arguments: made at first use.
+
+    `make(loop, *args)` reads nothing else of the loop: neither how long it is nor in which direction it runs.
+    """
+
+    @functools.wraps(make)
+    def derived(loop: Loop, *args: Any) -> Any:
+        return memoised(loop.body, (make, loop.n_consts, loop.n_carry, *args), lambda: make(loop, *args))
+
+    return derived

@@ -12,6 +12,7 @@ from funcad.control.rewire import split
 from funcad.control.scan_rules import scan_p
 from funcad.host.real_types import is_a
 from funcad.ir.aval import Aval, aval_of, shape_of
+from funcad.primitives.loop import Loop
 
 __all__ = ["scan", "run_scan", "check_unroll"]
 
@@ -100,14 +101,7 @@ def run_scan(
     inputs = [*carry, *x_leaves]
     jaxpr, consts, avals = trace_carry(what, flat, [aval_of(c) for c in carry], rows, carry_tree, staging, inputs)
     inputs = [*consts, *strengthened(carry, avals), *x_leaves]
-    outs = scan_p(
-        *inputs,
-        jaxpr=jaxpr,
-        n_consts=len(consts),
-        n_carry=len(carry),
-        length=n,
-        reverse=bool(reverse),
-        unroll=check_unroll(what, unroll, n),
-    )
+    loop = Loop(jaxpr, len(consts), len(carry), n, bool(reverse), check_unroll(what, unroll, n))
+    outs = scan_p(*inputs, loop=loop)
     outs = export(outs, inputs)
     return carry_tree.unflatten(outs[: len(carry)]), ys_tree[0].unflatten(outs[len(carry) :])

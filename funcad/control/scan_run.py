@@ -12,39 +12,40 @@ import numpy as np
 
 from funcad.backends.engines import program_of
 from funcad.backends.interpreter import Program
-from funcad.control.rewire import memoised, split, stacked
+from funcad.control.rewire import memoised_on_body, stacked
 from funcad.host.locks import root_of
 from funcad.ir.aval import Stack, StackAval
 from funcad.ir.interpret import eval_jaxpr
 from funcad.ir.jaxpr import Jaxpr
 from funcad.ir.trace import trace_function
+from funcad.primitives.loop import Loop
 from funcad.primitives.stack import zero_entry
 
 __all__ = ["scan_in_python", "own_entry", "roots_of"]
 
 
-def unrolled(jaxpr: Jaxpr, n_consts: int, n_carry: int, times: int) -> Program:
+def unrolled(loop: Loop, times: int) -> Program:
     """The body `times` times in a row, as one program: (consts, carry, times xs) -> (carry, times ys)."""
+    return program_of(_unrolled(loop, times))
 
-    def make() -> Jaxpr:
-        def program(*values: Any) -> list[Any]:
-            consts, carry, xs = split(values, n_consts, n_carry)
-            n_xs = len(xs) // times
-            ys: list[Any] = []
-            for i in range(times):
-                outs = eval_jaxpr(jaxpr, [*consts, *carry, *xs[i * n_xs : (i + 1) * n_xs]])
-                carry = outs[:n_carry]
-                ys += outs[n_carry:]
-            return [*carry, *ys]
 
-        avals = jaxpr.in_avals
-        many, captured = trace_function(
-            program, [*avals, *avals[n_consts + n_carry :] * (times - 1)], name="scan", abstract=True
-        )
-        assert not captured, "a body captures nothing"
-        return many
+@memoised_on_body
+def _unrolled(loop: Loop, times: int) -> Jaxpr:
+    avals, xs_avals = loop.body.in_avals, loop.split(loop.body.in_avals)[2]
 
-    return program_of(memoised(jaxpr, ("unrolled", n_consts, n_carry, times), make))
+    def program(*values: Any) -> list[Any]:
+        consts, carry, xs = loop.split(values)
+        n_xs = len(xs_avals)
+        ys: list[Any] = []
+        for i in range(times):
+            outs = eval_jaxpr(loop.body, [*consts, *carry, *xs[i * n_xs : (i + 1) * n_xs]])
+            carry = outs[: loop.n_carry]
+            ys += outs[loop.n_carry :]
+        return [*carry, *ys]
+
+    many, captured = trace_function(program, [*avals, *xs_avals * (times - 1)], name="scan", abstract=True)
+    assert not captured, "a body captures nothing"
+    return many
 
 
 def own_entry(x: Any, roots: set) -> Any:
@@ -62,25 +63,25 @@ def _read(xp: Any, x: Any, i: int) -> Any:
     return x[i]
 
 
-def scan_in_python(
-    xp: Any, args: Any, jaxpr: Jaxpr, n_consts: int, n_carry: int, length: int | None, reverse: bool, unroll: int
-) -> list:
+def scan_in_python(xp: Any, args: Any, loop: Loop) -> list:
     """The loop, a step at a time."""
-    count, args = (length, args) if length is not None else (int(args[0]), args[1:])
-    consts, carry, xs = split(args, n_consts, n_carry)
+    body, n_carry, length = loop.body, loop.n_carry, loop.length
+    counted, args = loop.counted(args)
+    count = int(counted[0]) if length is None else length
+    consts, carry, xs = loop.split(args)
     ys: list[Any] = []
-    for o in jaxpr.outputs[n_carry:]:
+    for o in body.outputs[n_carry:]:
         together = stacked(o.aval, length)
         if type(together) is StackAval:
             ys.append(Stack([None] * count, together))
         else:
             ys.append(xp.empty(together.shape, together.dtype))
     roots = roots_of(args) if any(type(y) is Stack for y in ys) else set()
-    order = range(count - 1, -1, -1) if reverse else range(count)
-    step = min(unroll, count)
+    order = range(count - 1, -1, -1) if loop.reverse else range(count)
+    step = min(loop.unroll, count)
     start = 0
     if step > 1:
-        many = unrolled(jaxpr, n_consts, n_carry, step)
+        many = unrolled(loop, step)
         with many.repeated(xp, count // step) as run:
             for start in range(0, count - step + 1, step):
                 chunk = order[start : start + step]
@@ -89,7 +90,7 @@ def scan_in_python(
                 for k, i in enumerate(chunk):
                     _write(ys, outs[n_carry + k * len(ys) : n_carry + (k + 1) * len(ys)], i, roots)
         start += step
-    with program_of(jaxpr).repeated(xp, count - start) as run:
+    with program_of(body).repeated(xp, count - start) as run:
         for i in order[start:]:
             outs = run([*consts, *carry, *[_read(xp, x, i) for x in xs]])
             carry = outs[:n_carry]

@@ -18,7 +18,7 @@ from funcad.api.border import api, export, name_of
 from funcad.backends.engines import run_jaxpr
 from funcad.control.body import check_structure, prepare, strengthened
 from funcad.control.call import call, call_p, spread
-from funcad.control.rewire import coerce, interned, near, plain, rewire, split
+from funcad.control.rewire import coerce, interned, plain, rewire, split
 from funcad.errors import MissingRuleError
 from funcad.ir.aval import Aval, aval_of
 from funcad.ir.interpret import eval_jaxpr
@@ -27,6 +27,7 @@ from funcad.ir.primitive import Primitive, is_linear
 from funcad.ir.trace import any_tracer, trace_function
 from funcad.masks.masked_rules import cleaned
 from funcad.primitives.arithmetic import neg, sub
+from funcad.primitives.placement import near
 from funcad.primitives.stack import lead, zero_value
 from funcad.transforms.batch import batch_jaxpr
 from funcad.transforms.linearize import linearize_eval

@@ -21,8 +21,15 @@ from funcad.control.backward_bodies import linear_operands, split_body
 from funcad.control.body import check_structure, jvp_body, linear_body, prepare, strengthened, trace_carry
 from funcad.control.call import present, spread
 from funcad.control.masked_forward import masked_forward
-from funcad.control.rewire import coerce, grow, interned, memoised, near, plain, rewire, split, stacked
-from funcad.control.scan_rules import batched_body, filled_tangents, run_linear, run_rest, scan_p, transpose_with_residuals
+from funcad.control.rewire import coerce, grow, interned, memoised, plain, rewire, split, stacked
+from funcad.control.scan_rules import (
+    batched_body,
+    filled_tangents,
+    run_linear,
+    run_rest,
+    scan_p,
+    transpose_with_residuals,
+)
 from funcad.control.scan_run import own_entry, roots_of
 from funcad.errors import MissingRuleError
 from funcad.host.state import state
@@ -35,6 +42,8 @@ from funcad.primitives.arithmetic import add
 from funcad.primitives.comparison import and_
 from funcad.primitives.conversion import convert
 from funcad.primitives.lanes import any_lane, pick_lanes, select_lanes
+from funcad.primitives.loop import Loop, WhileLoop
+from funcad.primitives.placement import near
 from funcad.primitives.stack import lead
 from funcad.transforms.batch import batch_jaxpr
 from funcad.transforms.partial import partial_jaxpr, unknown_outputs
@@ -44,21 +53,20 @@ __all__ = ["while_loop", "while_p"]
 _COUNT = Aval((), np.dtype(np.int64))
 
 
-def _impl(xp: Any, *args: Any, cond: Jaxpr, body: Jaxpr, n_cond: int, n_consts: int) -> list:
-    if xp is np and len(body.outputs) == len(args) - n_cond - n_consts:  # nothing goes on stacks
-        params = {"cond": cond, "body": body, "n_cond": n_cond, "n_consts": n_consts}
-        compiled = loop_program(while_p, args, params, body, None)
+def _impl(xp: Any, *args: Any, loop: WhileLoop) -> list:
+    if xp is np and not loop.n_emitted:  # nothing goes on stacks
+        compiled = loop_program(while_p, args, loop)
         if compiled is not None:
             return compiled(list(args))
-    return _in_python(args, cond, body, n_cond, n_consts)
+    return _in_python(loop, args)
 
 
-def _in_python(args: Sequence[Any], cond: Jaxpr, body: Jaxpr, n_cond: int, n_consts: int) -> list:
+def _in_python(loop: WhileLoop, args: Sequence[Any]) -> list:
     """The loop, a step at a time."""
-    cond_consts, consts, carry = split(args, n_cond, n_consts)
-    test, step = program_of(cond), program_of(body)
+    cond_consts, consts, carry = loop.split(args)
+    test, step = program_of(loop.cond), program_of(loop.body)
     n_carry = len(carry)
-    stacks = [Stack([], StackAval(plain(o.aval))) for o in body.outputs[n_carry:]]
+    stacks = [Stack([], StackAval(plain(o.aval))) for o in loop.body.outputs[n_carry:]]
     roots = roots_of(args) if stacks else set()
     count = 0
     while test.run([*cond_consts, *carry])[0]:
@@ -70,13 +78,16 @@ def _in_python(args: Sequence[Any], cond: Jaxpr, body: Jaxpr, n_cond: int, n_con
     return [np.int64(count), *carry, *stacks]
 
 
-def _abstract(*avals: Any, cond: Jaxpr, body: Jaxpr, n_cond: int, n_consts: int) -> list:
-    n_carry = len(avals) - n_cond - n_consts
-    outs = body.out_avals
+def _abstract(*avals: Any, loop: WhileLoop) -> list:
+    n_carry, outs = loop.n_carry, loop.body.out_avals
     return [_COUNT, *map(plain, outs[:n_carry]), *[stacked(a, None) for a in outs[n_carry:]]]
 
 
 # ---------------------------------------------------------------- derivatives
+
+
+def _run(cond: Jaxpr, body: Jaxpr, cond_consts: Sequence[Any], consts: Sequence[Any], carry: Sequence[Any]) -> list[Any]:
+    return while_p(*cond_consts, *consts, *carry, loop=WhileLoop(cond, body, len(cond_consts), len(consts)))
 
 
 def _with_more_carry(cond: Jaxpr, avals: Sequence[Any]) -> Jaxpr:
@@ -85,191 +96,137 @@ def _with_more_carry(cond: Jaxpr, avals: Sequence[Any]) -> Jaxpr:
     return memoised(cond, key, lambda: rewire(cond, [*cond.inputs, *[Var(a) for a in avals]], cond.outputs))
 
 
-def _jvp(
-    primals: Sequence[Any], tangents: Sequence[Any], *, cond: Jaxpr, body: Jaxpr, n_cond: int, n_consts: int
-) -> tuple[list, list]:
-    cond_consts, args = split(primals, n_cond)
-    ts = tangents[n_cond:]
-    n_carry = len(args) - n_consts
+def _jvp(primals: Sequence[Any], tangents: Sequence[Any], *, loop: WhileLoop) -> tuple[list, list]:
+    cond_consts, args = split(primals, loop.n_cond)
+    ts, steps = tangents[loop.n_cond :], loop.steps
+    n_carry = loop.n_carry
 
-    def run(body: Jaxpr, consts: list[Any], carry: list[Any], xs: list[Any]) -> list[Any]:
-        test = _with_more_carry(cond, [v.aval for v in body.inputs[len(consts) + n_carry :]])
-        outs = while_p(*cond_consts, *consts, *carry, cond=test, body=body, n_cond=n_cond, n_consts=len(consts))
-        counts[:] = outs[:1]
-        return outs[1:]
+    def run(body: Jaxpr, consts: list[Any], carry: list[Any], xs: Sequence[Any] = ()) -> list[Any]:
+        test = _with_more_carry(loop.cond, [v.aval for v in body.inputs[len(consts) + n_carry :]])
+        count[:], outs = split(_run(test, body, cond_consts, consts, carry), 1)
+        return outs
 
-    counts: list[Any] = []
-    found = masked_forward(args, ts, body, n_consts, n_carry, True, run)
+    count: list[Any] = []
+    found = masked_forward(steps, args, ts, run)
     if found is not None:
-        return [*counts, *found[0]], [None, *found[1]]
-    derived = jvp_body(body, n_consts, n_carry, tuple([t is not None for t in ts]))
-    consts, carry = split(args, n_consts)
-    tconsts, tcarry = split(ts, n_consts)
-    wanted = derived.nonzero[n_consts:]
-    t_given = present(tconsts)[0]
-    t_start = filled_tangents(tcarry, wanted, body, n_consts, args)
-    outs = while_p(
-        *cond_consts, *near(derived.captured, args), *consts, *t_given, *carry, *t_start,
-        cond=_with_more_carry(cond, [v.aval for v in derived.jaxpr.inputs[len(derived.jaxpr.inputs) - len(t_start) :]]),
-        body=derived.jaxpr, n_cond=n_cond, n_consts=len(derived.captured) + n_consts + len(t_given),
-    )  # fmt: skip
-    n_emitted = len(body.outputs) - n_carry
-    count, carry_out, tcarry_out, stacks, tstacks = split(outs, 1, n_carry, len(t_start), n_emitted)
+        return [*count, *found[0]], [None, *found[1]]
+    derived = jvp_body(steps, tuple([t is not None for t in ts]))
+    consts, carry = split(args, loop.n_consts)
+    tconsts, tcarry = split(ts, loop.n_consts)
+    wanted = steps.carried(derived.nonzero)
+    t_start = filled_tangents(steps, tcarry, wanted, args)
+    outs = run(derived.jaxpr, [*near(derived.captured, args), *consts, *present(tconsts)[0]], [*carry, *t_start])
+    carry_out, tcarry_out, stacks, tstacks = split(outs, n_carry, len(t_start), loop.n_emitted)
     touts = [None, *spread(tcarry_out, wanted), *spread(tstacks, derived.ys_nonzero)]
     return [*count, *carry_out, *stacks], touts
 
 
-def _linearize(
-    primals: Sequence[Any], tangents: Sequence[Any], *, cond: Jaxpr, body: Jaxpr, n_cond: int, n_consts: int
-) -> tuple[list, list]:
-    cond_consts, args = split(primals, n_cond)
-    ts = tangents[n_cond:]
-    n_carry = len(args) - n_consts
-    derived = linear_body(body, n_consts, n_carry, tuple([t is not None for t in ts]))
+def _linearize(primals: Sequence[Any], tangents: Sequence[Any], *, loop: WhileLoop) -> tuple[list, list]:
+    cond_consts, consts, carry = loop.split(primals)
+    args, ts = primals[loop.n_cond :], tangents[loop.n_cond :]
+    derived = linear_body(loop.steps, tuple([t is not None for t in ts]))
     captured = near(derived.captured, args)
-    outs = while_p(
-        *cond_consts, *captured, *args,
-        cond=cond, body=derived.forward, n_cond=n_cond, n_consts=len(captured) + n_consts,
-    )  # fmt: skip
-    n_emitted = len(body.outputs) - n_carry
-    count, carry_out, stacks, residuals = split(outs, 1, n_carry, n_emitted)
-    touts = run_linear(
-        derived, count, captured, args, ts, n_consts, n_carry, body, stacks, residuals, None, False, 1
-    )
+    outs = _run(loop.cond, derived.forward, cond_consts, [*captured, *consts], carry)
+    count, carry_out, stacks, residuals = split(outs, 1, loop.n_carry, loop.n_emitted)
+    touts = run_linear(loop.steps, derived, count, captured, args, ts, stacks, residuals)
     return [*count, *carry_out, *stacks], [None, *touts]
 
 
-def _transpose(
-    cts: Sequence[Any], *inputs: Any, cond: Jaxpr, body: Jaxpr, n_cond: int, n_consts: int
-) -> list[Any]:
+def _transpose(cts: Sequence[Any], *inputs: Any, loop: WhileLoop) -> list[Any]:
     """A loop with a linear carry: run the known part, then the linear part backwards."""
-    args = inputs[n_cond:]
-    n_carry = len(args) - n_consts
-    flags, reads = _linear_parts(tuple(map(is_linear, inputs)), cond, body, n_cond, n_consts)
+    args = inputs[loop.n_cond :]
+    flags, reads = _linear_parts(loop, tuple(map(is_linear, inputs)))
     if reads:
         raise MissingRuleError(
             "the condition of a while_loop reads a value in which the loop should be linear, so the loop has no transpose.\n"
             "Differentiate the loop (grad, vjp) instead of transposing it."
         )
-    mixed = split_body(body, n_consts, n_carry, flags)
-    outs = _run_known(inputs, flags, cond, mixed.known, mixed.captured, n_cond, n_consts)
-    residuals = outs[1 + flags[n_consts:].count(False) :]
-    found = transpose_with_residuals(cts[1:], outs[:1], args, flags, mixed, residuals, n_consts, n_carry, _OVER_STACKS)
+    mixed = split_body(loop.steps, flags, False)
+    outs = _run_known(loop, inputs, flags, mixed.known, mixed.captured)
+    residuals = outs[1 + loop.steps.carried(flags).count(False) :]
+    found = transpose_with_residuals(loop.steps, cts[1:], outs[:1], args, flags, mixed, residuals)
     linear = [is_linear(a) for a in args]
-    return [*[None] * n_cond, *[ct if is_lin else None for ct, is_lin in zip(found, linear)]]
+    return [*[None] * loop.n_cond, *[ct if is_lin else None for ct, is_lin in zip(found, linear)]]
 
 
-_OVER_STACKS: dict[str, Any] = {"length": None, "reverse": False, "unroll": 1}
-
-
-def _linear_parts(
-    linear: tuple[bool, ...], cond: Jaxpr, body: Jaxpr, n_cond: int, n_consts: int
-) -> tuple[tuple[bool, ...], bool]:
+def _linear_parts(loop: WhileLoop, linear: tuple[bool, ...]) -> tuple[tuple[bool, ...], bool]:
     """Which consts and carries are linear in the course of the loop, and whether its condition reads such a value."""
-    cond_flags, body_flags = split(linear, n_cond)
-    flags = linear_operands(body, tuple(body_flags), n_consts, len(body_flags) - n_consts)
-    return flags, unknown_outputs(cond, (*cond_flags, *flags[n_consts:]))[0]
+    cond_flags, body_flags = split(linear, loop.n_cond)
+    flags = linear_operands(loop.steps, tuple(body_flags))
+    return flags, unknown_outputs(loop.cond, (*cond_flags, *flags[loop.n_consts :]))[0]
 
 
 def _run_known(
-    args: Sequence[Any],
-    flags: tuple[bool, ...],
-    cond: Jaxpr,
-    known: Jaxpr,
-    captured: Sequence[Any],
-    n_cond: int,
-    n_consts: int,
+    loop: WhileLoop, args: Sequence[Any], flags: tuple[bool, ...], known: Jaxpr, captured: Sequence[Any]
 ) -> list[Any]:
     """The part without the linear consts and carries, which decides when to stop."""
-    carry_flags = flags[n_consts:]
+    cond, n_cond, carry_flags = loop.cond, loop.n_cond, flags[loop.n_consts :]
 
     def make() -> Jaxpr:
         kept = [v for v, f in zip(cond.inputs[n_cond:], carry_flags) if not f]
         return rewire(cond, [*cond.inputs[:n_cond], *kept], cond.outputs)
 
-    values = [a for a, f in zip(args[n_cond:], flags) if not f]
-    captured = near(captured, values)
-    return while_p(
-        *args[:n_cond], *captured, *values,
-        cond=memoised(cond, ("known_carry", n_cond, carry_flags), make), body=known,
-        n_cond=n_cond, n_consts=len(captured) + flags[:n_consts].count(False),
-    )  # fmt: skip
+    cond_consts, *groups = loop.split(args)
+    consts, carry = [[x for x, f in zip(*pair) if not f] for pair in zip(groups, split(flags, loop.n_consts))]
+    test = memoised(cond, ("known_carry", n_cond, carry_flags), make)
+    return _run(test, known, cond_consts, [*near(captured, [*consts, *carry]), *consts], carry)
 
 
-def _partial_eval(linear: tuple[bool, ...], *, cond: Jaxpr, body: Jaxpr, n_cond: int, n_consts: int) -> tuple:
-    flags, reads = _linear_parts(linear, cond, body, n_cond, n_consts)
+def _partial_eval(linear: tuple[bool, ...], *, loop: WhileLoop) -> tuple:
+    flags, reads = _linear_parts(loop, linear)
     if reads:
-        return (True,) * (1 + len(body.outputs)), None
-    n_carry = len(flags) - n_consts
-    out_linear = (*flags[n_consts:], *unknown_outputs(body, flags)[n_carry:])
+        return (True,) * (1 + len(loop.body.outputs)), None
+    out_linear = (*flags[loop.n_consts :], *unknown_outputs(loop.body, flags)[loop.n_carry :])
 
     def run(args: Sequence[Any]) -> list[Any]:
-        derived, captured, _ = partial_jaxpr(body, flags, out_linear)
-        count, *outs = _run_known(args, flags, cond, derived, captured, n_cond, n_consts)
+        derived, captured, _ = partial_jaxpr(loop.body, flags, out_linear)
+        count, *outs = _run_known(loop, args, flags, derived, captured)
         return [count, *spread(outs, [not f for f in out_linear])]
 
     return (False, *out_linear), run
 
 
-def _split(
-    linear: tuple[bool, ...], args: Sequence[Any], *, cond: Jaxpr, body: Jaxpr, n_cond: int, n_consts: int
-) -> list[Any]:
-    flags, _ = _linear_parts(linear, cond, body, n_cond, n_consts)
-    n_carry = len(flags) - n_consts
-    mixed = split_body(body, n_consts, n_carry, flags, True)
-    count, *outs = _run_known(args, flags, cond, mixed.known, mixed.captured, n_cond, n_consts)
-    return [count, *run_rest([count], args[n_cond:], flags, mixed, outs, n_consts, n_carry, _OVER_STACKS)]
+def _split(linear: tuple[bool, ...], args: Sequence[Any], *, loop: WhileLoop) -> list[Any]:
+    flags, _ = _linear_parts(loop, linear)
+    mixed = split_body(loop.steps, flags, True)
+    count, *outs = _run_known(loop, args, flags, mixed.known, mixed.captured)
+    return [count, *run_rest(loop.steps, [count], args[loop.n_cond :], flags, mixed, outs)]
 
 
 # ---------------------------------------------------------------- batching
 
 
-def _batch(
-    size: int, args: Sequence[Any], batched: Sequence[bool], *, cond: Jaxpr, body: Jaxpr, n_cond: int, n_consts: int
-) -> tuple[list, list]:
-    n_carry = len(args) - n_cond - n_consts
+def _batch(size: int, args: Sequence[Any], batched: Sequence[bool], *, loop: WhileLoop) -> tuple[list, list]:
     flags = tuple(batched)
-    cond_flags, body_flags = flags[:n_cond], flags[n_cond:]
-    n_emitted = len(body.outputs) - n_carry
+    cond_flags, body_flags = flags[: loop.n_cond], flags[loop.n_cond :]
 
     def carried(f: tuple) -> list[bool]:
-        return batch_jaxpr(body, size, f, (*f[n_consts:], *[False] * n_emitted))[2]
+        return batch_jaxpr(loop.body, size, f, (*f[loop.n_consts :], *[False] * loop.n_emitted))[2]
 
-    full = grow(body_flags, n_consts, n_carry, carried)
-    test, test_captured, test_batched = batch_jaxpr(cond, size, (*cond_flags, *full[n_consts:]))
+    full = grow(body_flags, loop.n_consts, loop.n_carry, carried)
+    test, test_captured, test_batched = batch_jaxpr(loop.cond, size, (*cond_flags, *full[loop.n_consts :]))
     if test_batched[0]:
-        if cond.has_effects or body.has_effects:
-            return _batch_by_lane(size, args, flags, cond, body, n_cond, n_consts)
-        return _batch_lanes(size, args, flags, cond, body, n_cond, n_consts)
-    derived, captured, out_batched = batched_body(body, size, n_consts, n_carry, body_flags)
-    cond_consts, consts, carry = split(args, n_cond, n_consts)
-    carry = [lead(c, size) if o and not b else c for c, b, o in zip(carry, body_flags[n_consts:], out_batched)]
-    outs = while_p(
-        *near(test_captured, args), *cond_consts, *near(captured, args), *consts, *carry,
-        cond=test, body=derived, n_cond=len(test_captured) + n_cond, n_consts=len(captured) + n_consts,
-    )  # fmt: skip
-    return outs, [False, *out_batched]
+        if loop.cond.has_effects or loop.body.has_effects:
+            return _batch_by_lane(loop, size, args, flags)
+        return _batch_lanes(loop, size, args, flags)
+    derived, captured, out_batched = batched_body(loop.steps, size, body_flags)
+    cond_consts, consts, carry = loop.split(args)
+    carry = [lead(c, size) if o and not b else c for c, b, o in zip(carry, body_flags[loop.n_consts :], out_batched)]
+    tested, given = [*near(test_captured, args), *cond_consts], [*near(captured, args), *consts]
+    return _run(test, derived, tested, given, carry), [False, *out_batched]
 
 
-def _batch_lanes(
-    size: int,
-    args: Sequence[Any],
-    flags: tuple[bool, ...],
-    cond: Jaxpr,
-    body: Jaxpr,
-    n_cond: int,
-    n_consts: int,
-) -> tuple[list, list]:
+def _batch_lanes(loop: WhileLoop, size: int, args: Sequence[Any], flags: tuple[bool, ...]) -> tuple[list, list]:
     """Lanes that stop at different times: carry which of them run, and how many iterations each has made."""
-    n_carry = len(args) - n_cond - n_consts
-    n_emitted = len(body.outputs) - n_carry
-    cond_consts, consts, carry = split(args, n_cond, n_consts)
-    carry = [c if b else lead(c, size) for c, b in zip(carry, flags[n_cond + n_consts :])]
-    cond_flags = (*flags[:n_cond], *[True] * n_carry)
-    body_flags = (*flags[n_cond : n_cond + n_consts], *[True] * n_carry)
-    test, test_captured, _ = batch_jaxpr(cond, size, cond_flags, (True,))
-    step, captured, out_batched = batch_jaxpr(body, size, body_flags, (*[True] * n_carry, *[False] * n_emitted))
-    borrow = state.batching is None or state.batching not in body.axis_names
+    n_cond, n_consts, n_carry = loop.n_cond, loop.n_consts, loop.n_carry
+    cond_consts, consts, carry = loop.split(args)
+    of_cond, of_consts, of_carry = loop.split(flags)
+    carry = [c if b else lead(c, size) for c, b in zip(carry, of_carry)]
+    cond_flags = (*of_cond, *[True] * n_carry)
+    body_flags = (*of_consts, *[True] * n_carry)
+    test, test_captured, _ = batch_jaxpr(loop.cond, size, cond_flags, (True,))
+    step, captured, out_batched = batch_jaxpr(loop.body, size, body_flags, (*[True] * n_carry, *[False] * loop.n_emitted))
+    borrow = state.batching is None or state.batching not in loop.body.axis_names
 
     def make() -> tuple[Jaxpr, list[Any]]:
         m = len(test_captured)
@@ -297,10 +254,8 @@ def _batch_lanes(
     running = eval_jaxpr(test, [*near(test_captured, args), *cond_consts, *carry])[0]
     mine = near([*more, *test_captured], args)
     consts = [*mine, *cond_consts, *near(captured, args), *consts]
-    outs = while_p(
-        *consts, running, *near([np.zeros(size, np.int64)], args), *carry,
-        cond=_any_running(whole, len(consts), n_carry), body=whole, n_cond=0, n_consts=len(consts),
-    )  # fmt: skip
+    first = [running, *near([np.zeros(size, np.int64)], args), *carry]
+    outs = _run(_any_running(whole, len(consts), n_carry), whole, [], consts, first)
     return outs[2:], [True, *[True] * n_carry, *out_batched[n_carry:]]
 
 
@@ -314,24 +269,14 @@ def _any_running(whole: Jaxpr, n_consts: int, n_carry: int) -> Jaxpr:
     return memoised(whole, ("any_running", n_consts, n_carry), make)
 
 
-def _batch_by_lane(
-    size: int,
-    args: Sequence[Any],
-    flags: tuple[bool, ...],
-    cond: Jaxpr,
-    body: Jaxpr,
-    n_cond: int,
-    n_consts: int,
-) -> tuple[list, list]:
+def _batch_by_lane(loop: WhileLoop, size: int, args: Sequence[Any], flags: tuple[bool, ...]) -> tuple[list, list]:
     """A loop with effects: one lane after the other, so that a lane has only the effects of its own iterations."""
-    n_carry = len(args) - n_cond - n_consts
-    if len(body.outputs) > n_carry:
+    if loop.n_emitted:
         raise MissingRuleError(
             "vmap of the derivative of a while_loop whose body has effects, with a condition that differs between examples: "
             "the effects cannot be kept apart.\nTake the derivative outside (grad of a sum of vmap), or remove the effect."
         )
-    params = {"cond": cond, "body": body, "n_cond": n_cond, "n_consts": n_consts}
-    outs = lane_by_lane(size, args, flags, while_p, params)
+    outs = lane_by_lane(size, args, flags, while_p, {"loop": loop})
     return outs, [True] * len(outs)
 
 
@@ -346,10 +291,8 @@ def lane_by_lane(size: int, args: Sequence[Any], flags: Sequence[bool], primitiv
 
     avals = [*map(aval_of, shared), *[aval_of(x).unbatched() for x in items]]
     jaxpr, captured = trace_function(program, list(map(plain, avals)), name="vmap", abstract=True)
-    return scan_p(
-        *captured, *shared, *items,
-        jaxpr=interned(jaxpr), n_consts=len(captured) + len(shared), n_carry=0, length=size, reverse=False, unroll=1,
-    )  # fmt: skip
+    consts = [*captured, *shared]
+    return scan_p(*consts, *items, loop=Loop(interned(jaxpr), len(consts), 0, size))
 
 
 while_p = Primitive(
@@ -364,7 +307,7 @@ while_p = Primitive(
     transpose=_transpose,
     batch=_batch,
     multiple=True,
-    ready=lambda *avals, **params: lambda *args: _in_python(args, **params),
+    ready=lambda *avals, loop: lambda *args: _in_python(loop, args),
     may_share=True,
 )
 
@@ -415,5 +358,5 @@ def run_while(what: str, cond_fun: Any, body_fun: Any, init: Any, names: tuple[s
     cond, cond_consts = trace_function(test, avals, name=f"the condition of {what}", staging=True, beside=carry)
     cond = interned(coerce(cond, [Aval((), np.dtype(bool))]))
     inputs = [*cond_consts, *consts, *strengthened(carry, avals)]
-    outs = while_p(*inputs, cond=cond, body=jaxpr, n_cond=len(cond_consts), n_consts=len(consts))
+    outs = while_p(*inputs, loop=WhileLoop(cond, jaxpr, len(cond_consts), len(consts)))
     return structure.unflatten(export(outs[1 : 1 + len(carry)], inputs))

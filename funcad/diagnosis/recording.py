@@ -29,6 +29,7 @@ from funcad.ir.jaxpr import Equation, Literal, Var, split, subjaxprs
 from funcad.ir.tracer import Tracer, tangent_of
 from funcad.passes.subprograms import kind_of
 from funcad.primitives.arithmetic import add_p
+from funcad.primitives.loop import Loop, WhileLoop
 from funcad.transforms.partial import TangentTrace
 from funcad.unjitted.following import FollowingTrace, _Protector
 from funcad.unjitted.structural import pull
@@ -203,9 +204,9 @@ class ReportingTrace(FollowingTrace):
         if kind is None or kind in ("custom", "solve"):
             return None
         if kind == "while":  # reverse mode's own loops put what they keep on stacks; they are as any other operation
-            plain = len(params["body"].outputs) == len(args) - params["n_cond"] - params["n_consts"]
+            plain = not params["loop"].n_emitted
         else:
-            plain = kind != "scan" or params["length"] is not None
+            plain = kind != "scan" or params["loop"].length is not None
         avals = [a.aval for j in subjaxprs(params) for a in (*j.inputs, *j.outputs)]
         if not plain or any([type(a) is StackAval for a in avals]):
             return None
@@ -231,27 +232,29 @@ class ReportingTrace(FollowingTrace):
             return eval_jaxpr(branches[i], args[1:])
 
     def _walk_while(self, primitive: Any, args: list[Any], params: dict[str, Any]) -> list[Any]:
-        cond_consts, consts, carry = split(args, params["n_cond"], params["n_consts"])
+        loop: WhileLoop = params["loop"]
+        cond_consts, consts, carry = loop.split(args)
         count = 0
         while True:
             with self._in(f"{primitive.name}, turn {count}"):
-                if not eval_jaxpr(params["cond"], [*cond_consts, *carry])[0]:
+                if not eval_jaxpr(loop.cond, [*cond_consts, *carry])[0]:
                     return [np.int64(count), *carry]
-                carry = eval_jaxpr(params["body"], [*consts, *carry])
+                carry = eval_jaxpr(loop.body, [*consts, *carry])
             count += 1
 
     def _walk_scan(self, primitive: Any, args: list[Any], params: dict[str, Any]) -> list[Any]:
-        consts, carry, xs = split(args, params["n_consts"], params["n_carry"])
-        body, length = params["jaxpr"], params["length"]
-        rows: list[list[Any]] = [[] for _ in body.outputs[len(carry) :]]
-        order = range(length)
-        for i in reversed(order) if params["reverse"] else order:
+        loop: Loop = params["loop"]
+        consts, carry, xs = loop.split(args)
+        emitted = loop.body.outputs[loop.n_carry :]
+        rows: list[list[Any]] = [[] for _ in emitted]
+        order = range(loop.length or 0)
+        for i in reversed(order) if loop.reverse else order:
             with self._in(f"{primitive.name}, turn {i}"):
-                outs = eval_jaxpr(body, [*consts, *carry, *[x[i] for x in xs]])
-            carry = outs[: params["n_carry"]]
-            for row, y in zip(rows, outs[params["n_carry"] :]):
+                outs = eval_jaxpr(loop.body, [*consts, *carry, *[x[i] for x in xs]])
+            carry, found = split(outs, loop.n_carry)
+            for row, y in zip(rows, found):
                 row.append(y)
-        return [*carry, *[_stacked(r, o, params["reverse"]) for r, o in zip(rows, body.outputs[len(carry) :])]]
+        return [*carry, *[_stacked(r, o, loop.reverse) for r, o in zip(rows, emitted)]]
 
 
 def _stacked(rows: list[Any], atom: Var | Literal, reverse: bool) -> Any:

@@ -1,60 +1,72 @@
-"""The plain interpreter: run a jaxpr by binding its equations, dropping every value after its last use.
+"""The one loop over a program's equations, `walk`, and the plain interpreter that it makes: `eval_jaxpr`.
 
-With arrays it computes; with tracers it records, so the same loop inlines a program into the trace that is open. Each
-equation runs under its own source location, which the equations recorded by it inherit.
+With arrays an interpreter computes; with tracers it records, so the same loop inlines a program into the trace that is open.
+Each equation runs under its own source location, which the equations recorded by it inherit; values die after their last use.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, MutableMapping, Sequence
 from typing import Any
 
 from funcad.host.state import state
 from funcad.host.where import note_source
-from funcad.ir.jaxpr import Jaxpr, Literal, Var, reads_numbers
-from funcad.ir.trace import bind, home_of
-from funcad.ir.types import Atom, Value
+from funcad.ir.jaxpr import Equation, Jaxpr, Literal, Var
+from funcad.ir.trace import AbstractTrace, bind, stage_constants
+from funcad.ir.types import Value
 
-__all__ = ["eval_jaxpr", "Environment"]
-
-
-class Environment:
-    """Values of a program's variables while it is interpreted."""
-
-    __slots__ = ("values",)
-
-    def __init__(self, variables: Sequence[Var], values: Sequence[Any]):
-        if len(variables) != len(values):
-            raise TypeError(f"program takes {len(variables)} values, got {len(values)}")
-        self.values = dict(zip(variables, values))
-
-    def read(self, atom: Atom) -> Any:
-        return atom.value if type(atom) is Literal else self.values[atom]
+__all__ = ["eval_jaxpr", "walk"]
 
 
-def eval_jaxpr(jaxpr: Jaxpr, args: Sequence[Value]) -> list[Value]:
-    """The outputs of the program for these inputs (arrays or tracers)."""
-    env = Environment(jaxpr.inputs, args)
-    values, read = env.values, env.read
-    home = home_of(args)
-    del args
+def walk(
+    jaxpr: Jaxpr,
+    args: list[Value],
+    step: Callable[[Equation, list[Any]], Sequence[Any]],
+    stage: AbstractTrace | None,
+    beside: MutableMapping[Var, Any],
+) -> list[Any]:
+    """The outputs of a program, of which `step(equation, operands)` gives the results equation by equation; `args` is emptied.
+
+    `beside` is what goes with some values, by variable, and dies with them. `stage`: see `stage_constants`.
+    """
+    if len(jaxpr.inputs) != len(args):
+        raise TypeError(f"program takes {len(jaxpr.inputs)} values, got {len(args)}")
+    values: dict[Var, Any] = dict(zip(jaxpr.inputs, args))
+    args.clear()
     saved = state.source
     try:
         for equation, dead in zip(jaxpr.equations, jaxpr.last_uses):
-            state.source = equation.source or saved
-            if home is not None and reads_numbers(equation):
-                out = home.record(equation.primitive, [read(a) for a in equation.inputs], equation.params)
+            primitive, atoms, params, variables, source = equation
+            state.source = source or saved
+            operands: Any = [a.value if type(a) is Literal else values[a] for a in atoms]
+            if stage is not None and atoms and not primitive.multiple and all([type(a) is Literal for a in atoms]):
+                found: Any = (stage.record(primitive, operands, params),)
             else:
-                out = bind(equation.primitive, *[read(a) for a in equation.inputs], **equation.params)
-            if equation.primitive.multiple:
-                values.update(zip(equation.outputs, out))
+                found = step(equation, operands)
+            if len(found) == 1:
+                values[variables[0]] = found[0]
             else:
-                values[equation.outputs[0]] = out
+                values.update(zip(variables, found))
+            operands = found = None  # or they would live through the next equation
             for v in dead:
                 del values[v]
-        return [read(o) for o in jaxpr.outputs]
+            for v in dead if beside else ():
+                beside.pop(v, None)
+        return [o.value if type(o) is Literal else values[o] for o in jaxpr.outputs]
     except Exception as error:
         note_source(error, state.source)
         raise
     finally:
         state.source = saved
+
+
+def _bound(equation: Equation, operands: list[Any]) -> Sequence[Any]:
+    out = bind(equation.primitive, *operands, **equation.params)
+    return out if equation.primitive.multiple else (out,)
+
+
+def eval_jaxpr(jaxpr: Jaxpr, args: Sequence[Value]) -> list[Value]:
+    """The outputs of the program for these inputs (arrays or tracers)."""
+    stage, values = stage_constants(args), list(args)
+    del args
+    return walk(jaxpr, values, _bound, stage, {})

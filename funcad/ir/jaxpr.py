@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from funcad.ir.primitive import Primitive
     from funcad.show.graph import Graph
 
-__all__ = ["Var", "Literal", "Equation", "Jaxpr", "subjaxprs", "literal_key", "reads_numbers", "split"]
+__all__ = ["Var", "Literal", "Equation", "Jaxpr", "subjaxprs", "literal_key", "split"]
 
 _Item = TypeVar("_Item")
 
@@ -176,20 +176,12 @@ def equation_has_effects(equation: Equation) -> bool:
     return equation.primitive.effect or any(j.has_effects for j in subjaxprs(equation.params))
 
 
-def reads_numbers(equation: Equation) -> bool:
-    """Are all operands Literals? Tracing computes such an operation at once, but for the seed of a derivative."""
-    for a in equation.inputs:
-        if type(a) is not Literal:
-            return False
-    return not equation.primitive.multiple and bool(equation.inputs)
-
-
 def subjaxprs(params: Params) -> Iterator[Jaxpr]:
     """The programs among an equation's parameters."""
     for value in params.values():
         if isinstance(value, Jaxpr):
             yield value
-        elif type(value) is tuple:
+        elif isinstance(value, tuple):  # branches, or a loop
             for item in value:
                 if isinstance(item, Jaxpr):
                     yield item

@@ -14,7 +14,7 @@ others have one value):
 * `square(*operands, **params)`: the square of the result in operations that have all derivatives, or None; `turns` says that
   the slope of the result turns at 0, so that the square is worth asking for. See primitives/squares.py.
 * `reach`: how elements of linear operands get to the result, by which structural zeros behind masks are found; `elementwise`
-  says "pointwise" itself, the words are in masks/masks.py, and tests/test_mask_facts.py holds them against the derivative.
+  says "pointwise" itself, the words are in masks/masks.py; tests/masks/test_mask_facts.py holds them against derivatives.
 
 Higher-order primitives (jit's call, scan, cond ...) have instead of `jvp` a `primal_and_jvp(primals, tangents, **params)`, and
 a `linearize` of the same signature, which runs the program once, keeps residuals and returns tangents computed by a linear
@@ -64,10 +64,13 @@ def not_linear(name: str) -> MissingRuleError:
 
 
 class Reduction(NamedTuple):
-    """A fold over the parameter `axes`: the ufunc that combines two elements, and what no elements give (None: an error)."""
+    """A fold over the parameter `axes`: the ufunc that combines two elements, in any order, and what no elements give (None:
+    an error). `element` is the formula of what is combined, as `emit`: the element itself if there is none.
+    """
 
     ufunc: np.ufunc
     identity: Number | None = None
+    element: Callable[..., Any] | None = None
 
 
 class Primitive:
@@ -78,7 +81,7 @@ class Primitive:
         *("primal_and_jvp", "linearize", "partial_eval", "split"),  # of operations that call programs
         *("reach", "needs", "masked", "push", "takes_masks", "levels", "calm", "square", "turns"),  # structural zeros, squares
         *("multiple", "effect", "barrier", "structural", "silent", "passive", "collective", "moves", "layout"),
-        *("ufunc", "inplace", "ready", "commutes", "reduction", "may_share", "free", "label"),  # of the computation itself
+        *("ufunc", "inplace", "ready", "commutes", "reduction", "lowering", "may_share", "free", "label"),  # the computation
     )
 
     def __init__(
@@ -117,6 +120,7 @@ class Primitive:
         passive: bool = False,
         commutes: str | None = None,
         reduction: Reduction | None = None,
+        lowering: Callable[..., Any] | None = None,
         may_share: bool | Callable[..., bool] = False,
         free: bool = False,
         label: str | None = None,
@@ -154,6 +158,7 @@ class Primitive:
         self.passive = passive or jvp is None and primal_and_jvp is None and linearize is None  # gives no tangent, ever
         self.commutes = commutes  # swapped operands give the same "bits", or the same "value" (but for the sign of a zero)
         self.reduction = reduction
+        self.lowering = lowering  # lowering(*operands, **params): the same in operations that fuse; None where it is not
         self.may_share = may_share or free  # see the function `may_share`
         self.free = free  # always a view of its first operand, which costs nothing
         self.label = label or (ufunc and ufunc.__name__) or name  # what NumPy calls it in its warnings

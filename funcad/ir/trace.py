@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from funcad.ir.primitive import Primitive
 
 __all__ = ["bind", "open_traces", "Trace", "AbstractTrace", "next_level", "trace_function", "leaked", "abstract_trace_of"]
-__all__ += ["home_of", "any_tracer"]
+__all__ += ["any_tracer", "stage_constants"]
 
 _levels = itertools.count(1)
 next_level = _levels.__next__
@@ -279,12 +279,11 @@ def abstract_trace_of(values: Sequence[Value]) -> AbstractTrace | None:
     return top
 
 
-def home_of(values: Sequence[Value]) -> AbstractTrace | None:
-    """The abstract trace in which an interpreter of a program with these inputs records equations that read numbers only.
+def stage_constants(values: Sequence[Value]) -> AbstractTrace | None:
+    """The abstract trace in which an interpreter of a program with these inputs records operations on numbers alone.
 
-    Such an equation is the seed of a derivative (`as_traced`). Computed now, it would become a constant, and what is made of it
-    arrays of constants. None unless the values belong to the innermost open trace: what is recorded in an outer one would be
-    captured by it, and a derived program that captured a tracer could not be used again.
+    They make seeds of derivatives. Computed now, a seed would become a constant, and what is made of it arrays of constants.
+    None unless the values belong to the innermost open trace: a derived program that captured a tracer could not be used again.
     """
     if not open_traces:
         return None

@@ -29,18 +29,17 @@ from funcad.control.call import call_of
 from funcad.errors import PlacementError
 from funcad.host.devices import NAMESPACES, device_in_use
 from funcad.host.layout import ordinary
-from funcad.host.real_types import is_a
 from funcad.host.state import setting, state
 from funcad.host.where import for_user, interrupted
 from funcad.ir.aval import aval_of
 from funcad.ir.interpret import eval_jaxpr
-from funcad.ir.jaxpr import literal_key
 from funcad.ir.trace import any_tracer, trace_function
 from funcad.ir.tracer import array_type
 from funcad.jitted.jit_cache import MAX_PROGRAMS, CacheInfo, Entry, Signature, cache_for
 from funcad.jitted.jit_call import written_call
 from funcad.jitted.jit_inspect import Lowered, explained, exported, profiled, source_text
 from funcad.jitted.jit_misses import report_miss, reporter
+from funcad.passes.program_keys import value_key
 from funcad.primitives.placement import by_reference
 from funcad.unjitted.strides import Given
 
@@ -394,8 +393,8 @@ class _Core:
         if not self.static_nums and not self.static_names:
             return None, args, kwargs
         n = len(args)
-        statics = tuple([_static_key(a) for i, a in enumerate(args) if self._is_static(i, n)])
-        named = tuple([(k, _static_key(v)) for k, v in sorted(kwargs.items()) if k in self.static_names])
+        statics = tuple([value_key(a) for i, a in enumerate(args) if self._is_static(i, n)])
+        named = tuple([(k, value_key(v)) for k, v in sorted(kwargs.items()) if k in self.static_names])
         dynamic = tuple([a for i, a in enumerate(args) if not self._is_static(i, n)])
         return (statics, named), dynamic, {k: v for k, v in kwargs.items() if k not in self.static_names}
 
@@ -458,13 +457,6 @@ def _check_parameters(f: Any, **options: Any) -> None:
             has = f"it takes {n} positional argument{'' if n == 1 else 's'}"
         if wrong:
             raise ValueError(f"jit of {name_of(f)}: {option} names {', '.join(map(repr, wrong))}, which it has not: {has}.")
-
-
-def _static_key(value: Any) -> Any:
-    """Statics that are numbers, also inside tuples, compare by type and bits (1, 1.0 and True are different programs)."""
-    if type(value) is tuple:
-        return (tuple, tuple([_static_key(v) for v in value]))
-    return literal_key(value) if is_a(value, (bool, int, float, complex, np.generic)) else (type(value), value)
 
 
 def _check_placement(leaves: list, f: Any) -> None:

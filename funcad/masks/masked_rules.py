@@ -42,9 +42,10 @@ from funcad.masks.masks import (
 from funcad.primitives.arithmetic import add, add_p, sub_p
 from funcad.primitives.comparison import and_, not_, or_
 from funcad.primitives.shape import broadcast_to
+from funcad.primitives.stack import is_stack, stack_empty, stack_select, stack_select_p
 
 __all__ = ["Masked", "apart_of", "cleaned", "joined", "masked_push", "masked_rule", "push", "rule_of"]
-__all__ += ["whole_mask_of", "with_mask"]
+__all__ += ["whole_mask_of", "with_mask", "with_whole"]
 
 ENDS = -1  # what `levels` says of a calm rule and tangents with masks: the result has none
 FREE, FACTORS, OTHER, BEGINS = range(4)  # levels of a rule: pointwise sums; pointwise; others, but no mask begins; masks begin
@@ -109,6 +110,11 @@ def with_mask(value: Any, mask: Mask | None) -> Any:
     return value if mask is None or value is None else Masked(value, mask)
 
 
+def with_whole(value: Any, mask: Mask | None) -> Any:
+    """A tangent with the mask of its whole; stacks have masks of their elements only."""
+    return clean(value, mask) if mask is not None and value is not None and is_stack(value) else with_mask(value, mask)
+
+
 class _MaskTrace(Trace):
     """Runs linear equations on tangents and their masks: a tracer's primal is a tangent, and its tangent that one's mask."""
 
@@ -136,7 +142,7 @@ class _MaskTrace(Trace):
         whole = whole_of([m for m, lin in zip(masks, linear) if lin])
         outs = bind(primitive, *[_clean(v, m) for v, m in zip(values, masks)], **params)
         flags = [True] * len(outs) if primitive.partial_eval is None else primitive.partial_eval(tuple(linear), **params)[0]
-        return [Tracer(self, None, o, whole) if lin else o for o, lin in zip(outs, flags)]
+        return [self.traced(with_whole(o, whole)) if lin else o for o, lin in zip(outs, flags)]
 
     def traced(self, t: Any) -> Tracer:
         return Tracer(self, None, t.value, t.mask) if type(t) is Masked else Tracer(self, None, t)
@@ -258,6 +264,9 @@ def masked_rule(
         if t is not None and u is not None and type(t) is not Masked and type(u) is not Masked:
             return primitive.jvp(tangents, out, *primals, **params)
         masks = [t.mask if type(t) is Masked else None for t in tangents]
+        if primitive is stack_select_p:
+            value = rule_of(primitive, primals, list(map(cleaned, tangents)), out, params)
+            return with_mask(value, _mask_of_stacks(primals[0], [t is not None for t in tangents], masks, ()))
         value = primitive.jvp([t.value if type(t) is Masked else t for t in tangents], out, *primals, **params)
         return with_mask(value, _mask_of_choice(primals[0], [t is not None for t in tangents], masks, shape_of(out)))
     if len(primals) == 2 and not params:  # the common cases without a loop
@@ -368,13 +377,14 @@ def _advanced(
         return rule(*[_clean(v, m) for v, m in zip(values, masks)]), None
     if reach == "pointwise" and given and not all([m is not None and m.bools is given[0].bools for m in of]):
         return _sum_of_terms(primitive, params, values, linear, masks)
-    if reach in ("sums", "reads", "picks") and given:
+    if (reach in ("sums", "reads", "picks") or primitive is stack_select_p) and given:
         values = [_clean(v, m) for v, m in zip(values, masks)]
     out = rule(*values)
     if reach == "choice":
-        return out, _mask_of_choice(values[0], linear, masks, shape_of(out))
+        of_choice = _mask_of_stacks if is_stack(out) else _mask_of_choice
+        return out, of_choice(values[0], linear, masks, shape_of(out))
     filled = reach in ("moves", "picks") and _filled(reach, values, linear, out)
-    if not given and not filled:
+    if not given and (not filled or is_stack(out)):
         return out, None
     factors = not all([lin or type(v) in SCALAR_AVALS and harmless(v) for lin, v in zip(linear, values)])
     if reach == "pointwise":
@@ -429,6 +439,20 @@ def _mask_of_choice(
         return or_(*[broadcast_to(t, shape) for t in terms])
 
     return Mask(LazyBools(bools, *[m.bools for m in given]), not shape, any([m.dirty for m in given]))
+
+
+def _mask_of_stacks(pred: Any, linear: Sequence[bool], masks: Sequence[Mask | None], shape: tuple) -> Mask | None:
+    given = [m for m, lin in zip(masks, linear) if lin]
+    if None in given:  # how many elements there are is not known here, unless the predicate says so
+        chosen = is_stack(pred) and linear[1] and not linear[2]
+        return Mask(LazyBools(lambda: pred), False, False) if chosen else None
+
+    def bools() -> Any:
+        found: Any = [m and m.bools.get() for m in masks[1:]]
+        empty = stack_empty(next(aval_of(b) for b in found if b is not None))
+        return stack_select(pred, *[empty if b is None else b for b in found])
+
+    return Mask(LazyBools(bools), False, False)
 
 
 def _filled(reach: str | None, operands: Sequence[Any], linear: Sequence[bool], out: Any) -> bool:

@@ -25,7 +25,9 @@ Invariants: a number that happens to be zero is no mask, so `sqrt(x)**2` at 0 an
 masked elements is not zero yet, and nobody looks at it. `clean` selects the zeros before anything is added or read across
 elements, so a chain of products costs one select, as it did when the transpose of `select` began it. Masks are lazy: bools are
 computed when they are first asked for, and `needed` says beforehand where a later factor could be infinite; masks that would
-end elsewhere do not begin. Trap: masks of masks of ... nest as deep as the program is long, hence `DEEP`.
+end elsewhere do not begin. The mask of a stack (of a loop of unknown length) is a stack of bools; what is True for all of its
+elements could not be written down, so there a stack has no mask. Trap: masks of masks of ... nest as deep as the program is
+long, hence `DEEP`.
 """
 
 from __future__ import annotations
@@ -38,12 +40,13 @@ import numpy as np
 
 from funcad.host.devices import device_in_use, namespace_of
 from funcad.ir.aval import Aval, StackAval, aval_of, shape_of
-from funcad.ir.jaxpr import Literal, Var
+from funcad.ir.jaxpr import Jaxpr, Literal, Var, subjaxprs
 from funcad.ir.tracer import concrete_value
 from funcad.primitives.comparison import and_, ne, not_, or_, select
 from funcad.primitives.conversion import convert
 from funcad.primitives.placement import near
 from funcad.primitives.shape import broadcast_to
+from funcad.primitives.stack import add_values, is_stack, stack_empty, stack_select
 
 __all__ = [
     "CALM",
@@ -52,10 +55,12 @@ __all__ = [
     "LazyBools",
     "Mask",
     "begins",
+    "begins_within",
     "bools_of",
     "clean",
     "constant",
     "either",
+    "either_bools",
     "handed_on",
     "harmless",
     "kinds_of",
@@ -98,7 +103,7 @@ class LazyBools:
         """The bools; broadcast, if a shape is given."""
         if self.make is not None:
             self.made, self.make = self.make(), None
-        return self.made if shape is None else broadcast_to(self.made, shape)
+        return self.made if shape is None or not shape and is_stack(self.made) else broadcast_to(self.made, shape)
 
 
 class Mask:
@@ -128,6 +133,8 @@ def clean(value: Any, mask: Mask | None) -> Any:
     if mask is None or not mask.dirty:
         return value
     shape = shape_of(value)
+    if not shape and is_stack(value):
+        return stack_select(mask.bools.get(), value, stack_empty(aval_of(value)))
     without = mask.bools.without
     if without is not None:
         return select(broadcast_to(without, shape), 0.0, value)
@@ -167,7 +174,11 @@ def either(a: Mask | None, b: Mask | None, shape: tuple) -> Mask | None:
     if a.bools.partner is not None and a.bools.partner[0] is b.bools:
         both = a.bools.partner[1]
         return both and both.with_dirt(False)
-    return a.combined(or_, b, shape, False)
+    return a.combined(either_bools, b, shape, False)
+
+
+def either_bools(a: Any, b: Any) -> Any:
+    return add_values(a, b) if is_stack(a) else or_(a, b)
 
 
 def reach_of(primitive: Any, params: dict[str, Any]) -> str | None:
@@ -187,6 +198,19 @@ def begins(equations: Sequence[Any]) -> bool:
     return False
 
 
+def begins_within(jaxpr: Jaxpr) -> bool:
+    """The same of a program, known for sure of what it calls and of the loops in it."""
+    found = jaxpr.memo.get("begins")
+    if found is None:
+        found = jaxpr.memo["begins"] = any(map(_begins_at, jaxpr.equations))
+    return bool(found)
+
+
+def _begins_at(equation: Any) -> bool:
+    programs = list(subjaxprs(equation.params)) if equation.primitive.needs is not None else []
+    return begins_within(programs[0]) if len(programs) == 1 else begins([equation])
+
+
 def needed(
     equations: Sequence[Any], linear: set[Var], wanted: dict[Var, int], given: bool = False
 ) -> dict[Var, int] | None:
@@ -204,7 +228,7 @@ def needed(
         linear.update(outputs)
         if primitive.needs is not None:
             levels = primitive.needs(tuple(flags), tuple([need.get(a, 0) for a in atoms]), **params)
-            need.update([(v, n) for v, n in zip(outputs, levels) if n and type(v.aval) is not StackAval])
+            need.update([(v, n) for v, n in zip(outputs, levels) if n])
             some = some or any([a in need for a in atoms])
             continue
         reach = reach_of(primitive, params)
@@ -220,8 +244,7 @@ def needed(
         if level:
             some = some or reach not in CALM
             for v in outputs:
-                if type(v.aval) is not StackAval:
-                    need[v] = level if reach is not None else WHOLE
+                need[v] = level if reach is not None else WHOLE
     return need if some else None
 
 
@@ -248,6 +271,7 @@ def transposed(
         mask = None  # the parts that were read are all
     dirty, whole = mask is not None and mask.dirty, mask is not None and mask.whole
     masks: Sequence[Mask | None]
+    cts: Sequence[Any]
 
     def rule(ct: Any) -> Sequence[Any]:
         return primitive.transpose(ct, *inputs, **params)
@@ -257,9 +281,11 @@ def transposed(
     def of_mask(x: Any) -> Sequence[Any]:
         return rule(x if there is np or type(x) is not np.ndarray else there.asarray(x))
 
-    if reach == "choice" and all([type(x) is not Var or x.aval.shape == shape for x in inputs]):
+    if not shape and is_stack(ct):
+        masks, cts = _masks_of_stacks(reach, inputs, mask, rule), rule(clean(ct, mask))
+    elif reach == "choice" and all([type(x) is not Var or x.aval.shape == shape for x in inputs]):
         masks = _chosen(inputs, mask, shape)
-        cts: Sequence[Any] = [None if m is None else ct for m in masks]
+        cts = [None if m is None else ct for m in masks]
     elif mask is None and (reach in CALM or reach == "choice" or reach == "moves" and not _unread(inputs, ct)):
         return [(c, None) for c in rule(ct)]
     elif reach == "pointwise":
@@ -287,7 +313,7 @@ def handed_on(x: Any, ct: Any, mask: Mask | None, need: dict[Var, int]) -> tuple
     """A cotangent and its mask, or the clean cotangent, if nobody needs the mask."""
     if ct is None or mask is None or type(x) is not Var:
         return ct, None
-    if need.get(x, 0) < (WHOLE if mask.whole else EVERY):
+    if need.get(x, 0) < (WHOLE if mask.whole else EVERY) or mask.whole and type(x.aval) is StackAval:
         return clean(ct, mask), None
     return ct, mask
 
@@ -309,6 +335,14 @@ def _chosen(inputs: Sequence[Any], mask: Mask | None, shape: tuple) -> list[Mask
     return masks
 
 
+def _masks_of_stacks(reach: str | None, inputs: Sequence[Any], mask: Mask | None, rule: Callable) -> Sequence[Mask | None]:
+    if mask is not None and reach is not None:
+        return _several(lambda: rule(mask.bools.get()), len(inputs), mask, False, False)
+    if reach == "choice" and is_stack(inputs[0]):  # where no element is chosen the cotangent is an empty stack
+        return [None, Mask(LazyBools(lambda: inputs[0]), False, False), None]
+    return [None] * len(inputs)
+
+
 def constant(value: Any, shape: tuple, dtype: Any = np.bool_) -> Any:
     """The same everywhere; of rank 0 a scalar, which programs take as a literal."""
     scalar = np.dtype(dtype).type(value)
@@ -324,12 +358,14 @@ def bools_of(mask: Mask | None, shape: tuple) -> Any:
     return constant(True, shape) if mask is None else mask.bools.get(shape)
 
 
-def numbers_of(mask: Mask | None, aval: Aval) -> Any:
+def numbers_of(mask: Mask | None, aval: Any) -> Any:
+    if mask is not None and type(aval) is StackAval:
+        return mask.bools.get()  # sums of bools say the same
     return constant(1, aval.shape, aval.dtype) if mask is None else convert(mask.bools.get(aval.shape), aval.dtype)
 
 
 def nonzero(x: Any) -> Any:
-    return None if x is None else ne(x, 0.0)
+    return x if x is None or is_stack(x) else ne(x, 0.0)
 
 
 def _several(compute: Callable[[], Iterable[Any]], n: int, of: Mask | None, dirty: bool, fixed: bool) -> list[Mask]:

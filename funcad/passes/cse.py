@@ -10,11 +10,8 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
-
-from funcad.host.real_types import is_a
-from funcad.ir.aval import StackAval
 from funcad.ir.jaxpr import Equation, Jaxpr, Literal, equation_has_effects, literal_key
+from funcad.passes.program_keys import params_key, program_key
 from funcad.passes.rewrite import Work, rewrite
 
 __all__ = ["cse", "Keys"]
@@ -56,7 +53,7 @@ def cse(jaxpr: Jaxpr) -> Jaxpr:
 
 
 class Keys:
-    """Hashable keys of atoms, parameters and sub-programs; sub-programs get numbers, the same if they are the same program."""
+    """Keys of equations' parts; programs among the parameters get numbers, the same if they are equal."""
 
     def __init__(self) -> None:
         self.numbers: dict[int, tuple[int, Jaxpr]] = {}  # id -> number, and the program itself to keep it alive
@@ -66,48 +63,15 @@ class Keys:
         return literal_key(atom.value) if type(atom) is Literal else atom
 
     def params(self, params: dict[str, Any]) -> tuple:
-        return tuple([(name, self.value(v)) for name, v in sorted(params.items())])
-
-    def value(self, value: Any) -> Any:
-        kind = type(value)
-        if kind is int or kind is str or kind is bool or value is None:
-            return (kind, value)
-        if kind is tuple:
-            return tuple([self.value(v) for v in value])
-        if isinstance(value, Jaxpr):
-            return ("program", self.program(value))
-        if is_a(value, (float, complex, np.generic)):
-            return literal_key(value)
-        if isinstance(value, np.dtype):
-            return (np.dtype, value.str)
-        hash(value)  # an unhashable parameter raises TypeError
-        return (kind, value)
+        return params_key(params, self.program)  # type: ignore[no-any-return]
 
     def program(self, jaxpr: Jaxpr) -> int:
         """A number that equal programs share."""
         known = self.numbers.get(id(jaxpr))
         if known is None:
             try:
-                number = self.programs.setdefault(self._whole(jaxpr), len(self.programs))
+                number = self.programs.setdefault(program_key(jaxpr, self.program), len(self.programs))
             except TypeError:
                 number = -id(jaxpr)
             known = self.numbers[id(jaxpr)] = number, jaxpr
         return known[0]
-
-    def _whole(self, jaxpr: Jaxpr) -> tuple:
-        places: dict[Any, Any] = {v: i for i, v in enumerate(jaxpr.inputs)}
-
-        def atom(a: Any) -> Any:
-            return ("literal", literal_key(a.value)) if type(a) is Literal else places[a]
-
-        parts: list[Any] = [_aval_key(v.aval) for v in jaxpr.inputs]
-        for primitive, inputs, params, outputs, _ in jaxpr.equations:
-            parts.append((primitive, tuple([atom(a) for a in inputs]), self.params(params) if params else (), len(outputs)))
-            for v in outputs:
-                places[v] = len(places)
-        parts.append(tuple([atom(o) for o in jaxpr.outputs]))
-        return tuple(parts)
-
-
-def _aval_key(aval: Any) -> Any:
-    return aval if type(aval) is StackAval else (aval.shape, aval.dtype.str, aval.weak)

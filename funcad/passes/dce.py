@@ -18,6 +18,7 @@ from typing import Any, NamedTuple
 
 from funcad.ir.jaxpr import Equation, Jaxpr, Literal, Var, equation_has_effects
 from funcad.passes.subprograms import kind_of, split
+from funcad.primitives.loop import Loop, WhileLoop
 
 __all__ = ["dce"]
 
@@ -147,26 +148,26 @@ class _Cutter:
         return _smaller(equation, needed, flags, {"branches": programs}), needed
 
     def scan(self, equation: Equation, flags: tuple[bool, ...]) -> tuple[Equation, list[bool]]:
-        params = equation.params
-        jaxpr, n_consts, n_carry = params["jaxpr"], params["n_consts"], params["n_carry"]
+        loop: Loop = equation.params["loop"]
+        jaxpr, n_carry = loop.body, loop.n_carry
 
         def make() -> tuple[Jaxpr, list[bool], list[bool]]:
-            consts, carry, xs = split(jaxpr.inputs, n_consts, n_carry)
+            consts, carry, xs = loop.split(jaxpr.inputs)
             cut = self.cut(jaxpr, _chosen(jaxpr.outputs, flags), dict(zip(carry, jaxpr.outputs)))
             carried = [a or f for a, f in zip(cut.alive(carry), flags)]
             needed = [*cut.alive(consts), *carried, *cut.alive(xs)]
             kept = [*carried, *flags[n_carry:]]
             return cut.program(jaxpr, _chosen(jaxpr.inputs, needed), _chosen(jaxpr.outputs, kept)), needed, kept
 
-        program, needed, kept = self.once(("scan", jaxpr, n_consts, n_carry, flags), make)
-        sizes = {"jaxpr": program, "n_consts": sum(needed[:n_consts]), "n_carry": sum(kept[:n_carry])}
-        if params["length"] is None:
+        program, needed, kept = self.once(("scan", jaxpr, loop.n_consts, n_carry, flags), make)
+        smaller = loop.with_body(program, sum(needed[: loop.n_consts]), sum(kept[:n_carry]))
+        if loop.length is None:
             needed = [True, *needed]
-        return _smaller(equation, needed, kept, sizes), needed
+        return _smaller(equation, needed, kept, {"loop": smaller}), needed
 
     def loop(self, equation: Equation, flags: tuple[bool, ...]) -> tuple[Equation, list[bool]]:
-        params = equation.params
-        cond, body, n_cond, n_consts = params["cond"], params["body"], params["n_cond"], params["n_consts"]
+        loop: WhileLoop = equation.params["loop"]
+        cond, body, n_cond, n_consts = loop
 
         def make() -> tuple[Jaxpr, Jaxpr, list[bool], list[bool], list[bool]]:
             consts, carry = split(body.inputs, n_consts)
@@ -183,10 +184,10 @@ class _Cutter:
             new_body = cut.program(body, _chosen(body.inputs, mine), _chosen(body.outputs, kept))
             return new_cond, new_body, read[:n_cond], mine, kept
 
-        new_cond, new_body, read, mine, kept = self.once(("while", cond, body, n_cond, n_consts, flags), make)
-        sizes = {"cond": new_cond, "body": new_body, "n_cond": sum(read), "n_consts": sum(mine[:n_consts])}
+        new_cond, new_body, read, mine, kept = self.once((loop, flags), make)
+        smaller = WhileLoop(new_cond, new_body, sum(read), sum(mine[:n_consts]))
         needed = [*read, *mine]
-        return _smaller(equation, needed, [True, *kept], sizes), needed
+        return _smaller(equation, needed, [True, *kept], {"loop": smaller}), needed
 
     def once(self, key: tuple, make: Any) -> Any:
         found = self.cuts.get(key)
@@ -205,13 +206,7 @@ def _chosen(values: Sequence[Any], flags: Sequence[bool]) -> list[Any]:
 def _smaller(equation: Equation, needed: Sequence[bool], kept: Sequence[bool], params: dict[str, Any]) -> Equation:
     """The equation with these operands, results and parameters; the same object if nothing is different."""
     old = equation.params
-    if all(needed) and all(kept) and all([_same(old[k], v) for k, v in params.items()]):
+    if all(needed) and all(kept) and all([old[k] == v for k, v in params.items()]):
         return equation
     inputs, outputs = tuple(_chosen(equation.inputs, needed)), tuple(_chosen(equation.outputs, kept))
     return Equation(equation.primitive, inputs, {**old, **params}, outputs, equation.source)
-
-
-def _same(old: Any, new: Any) -> bool:
-    if type(new) is tuple:
-        return all([a is b for a, b in zip(old, new)])
-    return old is new or (type(new) is int and old == new)

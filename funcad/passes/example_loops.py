@@ -16,14 +16,12 @@ from collections import Counter
 from math import prod
 from typing import Any
 
-import numpy as np
-
 from funcad.ir.aval import Aval
 from funcad.ir.jaxpr import Equation, Jaxpr, Literal, Var, equation_has_effects
 from funcad.passes.fuse import fuse, matrices
 from funcad.passes.lift import lifted, turns
 from funcad.passes.subprograms import kind_of, with_subprograms
-from funcad.primitives.atoms import ELEMENTARY, atoms_of
+from funcad.primitives.atoms import ELEMENTARY, atoms_of, fold_of
 from funcad.primitives.fused import fused_p
 
 __all__ = ["batch", "grouped", "layouts"]
@@ -32,7 +30,6 @@ LEAST = 32  # examples; more than MOST, so that the size tells which axis is the
 MOST = 24  # elements of one example's value
 WORK = 400  # numbers that are computed for one example, elementary functions counting for more
 _KINDS = "biuf"
-_FOLDS = frozenset([np.add, np.multiply, np.maximum, np.minimum])
 _MOVES = frozenset(
     "basic_index slice rev reshape transpose concatenate pad basic_place place_sum basic_update dot_general".split()
 )
@@ -121,7 +118,7 @@ class _Batch:
         if name == "dot_general":
             (cx, _), _ = equation.params["dimension_numbers"]
             return count * prod([equation.inputs[0].aval.shape[i] for i in cx])
-        if primitive.reduction is not None and primitive.reduction.ufunc in _FOLDS:
+        if fold_of(primitive) is not None:
             return prod(equation.inputs[0].aval.shape[1:])
         if name in _MOVES or name == "broadcast_in_dim":
             return count * (len(equation.inputs) - 1)
@@ -157,7 +154,7 @@ class _Batch:
             return False
         shape = operands[0].aval.shape
         whole = (0, n, 1)
-        if primitive.reduction is not None and primitive.reduction.ufunc in _FOLDS:
+        if fold_of(primitive) is not None:
             return 0 not in params["axes"] and len(params["axes"]) > 0 and operands[0].aval.dtype == out.dtype
         if name == "reshape":
             return True

@@ -16,6 +16,7 @@ from funcad.ir.aval import Aval
 from funcad.ir.jaxpr import Equation, Jaxpr, Literal, Var
 from funcad.passes.rewrite import Work, fits, recast, rewrite
 from funcad.passes.subprograms import kind_of, split
+from funcad.primitives.loop import Loop, WhileLoop
 from funcad.primitives.shape import broadcast_in_dim_p
 
 __all__ = ["forward"]
@@ -105,13 +106,13 @@ def _repeated(work: Work, x: Any, aval: Aval, source: Any) -> Any:
 
 
 def _scan(work: Work, equation: Equation) -> list[Any] | None:
-    params = equation.params
-    jaxpr, n_consts, n_carry, length = params["jaxpr"], params["n_consts"], params["n_carry"], params["length"]
-    count, operands = split(equation.inputs, 0 if length is not None else 1)
-    consts, carry, xs = split(operands, n_consts, n_carry)
-    const_vars, carry_vars, x_vars = split(jaxpr.inputs, n_consts, n_carry)
-    carry_outs, y_outs = split(jaxpr.outputs, n_carry)
-    carry_results, y_results = split(equation.outputs, n_carry)
+    loop: Loop = equation.params["loop"]
+    length = loop.length
+    count, operands = loop.counted(equation.inputs)
+    consts, carry, xs = loop.split(operands)
+    const_vars, carry_vars, x_vars = loop.split(loop.body.inputs)
+    carry_outs, y_outs = split(loop.body.outputs, loop.n_carry)
+    carry_results, y_results = split(equation.outputs, loop.n_carry)
     names: dict[Var, Any] = {}
     results: dict[Var, Any] = {}
     fixed, rows = _Operands(names), _Operands(names)
@@ -155,8 +156,8 @@ def _scan(work: Work, equation: Equation) -> list[Any] | None:
     if not names and not results and len(rows.atoms) == len(xs):
         return None
     outs = [*[o for _, _, o, _ in moving], *[o for o, _ in kept]]
-    body = _renamed(jaxpr, names, [*fixed.inputs, *[v for _, v, _, _ in moving], *rows.inputs], outs)
-    new = {**params, "jaxpr": body, "n_consts": len(fixed.atoms), "n_carry": len(moving)}
+    body = _renamed(loop.body, names, [*fixed.inputs, *[v for _, v, _, _ in moving], *rows.inputs], outs)
+    new = {"loop": loop.with_body(body, len(fixed.atoms), len(moving))}
     inputs = (*count, *fixed.atoms, *[a for a, _, _, _ in moving], *rows.atoms)
     outputs = (*[r for _, _, _, r in moving], *[r for _, r in kept])
     work.keep(Equation(equation.primitive, inputs, new, outputs, equation.source))
@@ -164,11 +165,11 @@ def _scan(work: Work, equation: Equation) -> list[Any] | None:
 
 
 def _while(work: Work, equation: Equation) -> list[Any] | None:
-    params = equation.params
-    cond, body, n_cond, n_consts = params["cond"], params["body"], params["n_cond"], params["n_consts"]
-    cond_consts, consts, carry = split(equation.inputs, n_cond, n_consts)
-    const_vars, carry_vars = split(body.inputs, n_consts)
-    test_vars, test_carry = split(cond.inputs, n_cond)
+    loop: WhileLoop = equation.params["loop"]
+    cond, body = loop.cond, loop.body
+    cond_consts, consts, carry = loop.split(equation.inputs)
+    const_vars, carry_vars = split(body.inputs, loop.n_consts)
+    test_vars, test_carry = split(cond.inputs, loop.n_cond)
     n_carry = len(carry)
     carry_outs, y_outs = split(body.outputs, n_carry)
     (count,), carry_results, y_results = split(equation.outputs, 1, n_carry)
@@ -202,7 +203,7 @@ def _while(work: Work, equation: Equation) -> list[Any] | None:
     new_cond = _renamed(cond, test_names, [*tested.inputs, *[t for _, _, t, _, _ in moving]], cond.outputs)
     outs = [*[o for _, _, _, o, _ in moving], *[o for o, _ in kept]]
     new_body = _renamed(body, names, [*fixed.inputs, *[v for _, v, _, _, _ in moving]], outs)
-    new = {"cond": new_cond, "body": new_body, "n_cond": len(tested.atoms), "n_consts": len(fixed.atoms)}
+    new = {"loop": WhileLoop(new_cond, new_body, len(tested.atoms), len(fixed.atoms))}
     inputs = (*tested.atoms, *fixed.atoms, *[a for a, *_ in moving])
     outputs = (count, *[r for *_, r in moving], *[r for _, r in kept])
     work.keep(Equation(equation.primitive, inputs, new, outputs, equation.source))

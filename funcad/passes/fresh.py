@@ -18,6 +18,7 @@ from funcad.passes.pipeline import optimize
 from funcad.passes.subprograms import called, kind_of
 from funcad.primitives.arithmetic import sub_p
 from funcad.primitives.comparison import or_p
+from funcad.primitives.loop import Loop
 from funcad.primitives.shape import broadcast_in_dim_p
 
 __all__ = ["fresh_results", "finished"]
@@ -42,20 +43,21 @@ def _base(makers: dict[Var, Equation], atom: Any) -> tuple[Any, bool]:
 
 def _start_of(equation: Equation, output: Var) -> tuple[Any, bool] | None:
     """The operand that a call or a loop hands through, or gives a view of, as `_base` says it; None for an array of its own."""
-    position, params = equation.outputs.index(output), equation.params
+    position = equation.outputs.index(output)
     inside = called(equation)
     if inside is not None:
         program, operands = inside
         base, repeated = _base({v: e for e in program.equations for v in e.outputs}, program.outputs[position])
         return (operands[program.inputs.index(base)], repeated) if base in program.inputs else None
-    if kind_of(equation) != "scan" or position >= params["n_carry"]:
+    if kind_of(equation) != "scan" or position >= equation.params["loop"].n_carry:
         return None
-    first, length, body = params["n_consts"], params["length"], params["jaxpr"]
+    loop: Loop = equation.params["loop"]
+    first, body, operands = loop.n_consts, loop.body, loop.counted(equation.inputs)[1]
     given = body.outputs[position]
-    if length == 0 or given is body.inputs[first + position]:
-        return equation.inputs[first + position], False
-    if length is not None and given in body.inputs[:first]:  # what the loop captures, from the first turn on
-        return equation.inputs[body.inputs.index(given)], False
+    if loop.length == 0 or given is body.inputs[first + position]:
+        return operands[first + position], False
+    if loop.length is not None and given in body.inputs[:first]:  # what the loop captures, from the first turn on
+        return operands[body.inputs.index(given)], False
     return None
 
 
@@ -63,16 +65,14 @@ def _hands_through(equation: Equation, output: Var) -> bool:
     """May this result of an equation be one of its operands?"""
     if not equation.primitive.multiple:
         return False
-    position, params = equation.outputs.index(output), equation.params
+    position = equation.outputs.index(output)
     inside = called(equation)
     if inside is not None:
         return _borrowed(inside[0], position)
     if kind_of(equation) != "scan":
         return True
-    if position >= params["n_carry"]:
-        return False  # an array of all steps
-    body = params["jaxpr"]
-    return _borrowed(body, position)
+    loop: Loop = equation.params["loop"]
+    return position < loop.n_carry and _borrowed(loop.body, position)  # others are arrays of all steps
 
 
 def _borrowed(jaxpr: Jaxpr, position: int) -> bool:

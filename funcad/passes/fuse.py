@@ -16,18 +16,16 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
-
 from funcad.ir.aval import Aval
 from funcad.ir.jaxpr import Equation, Jaxpr, Literal, Var, equation_has_effects
 from funcad.passes.group import Member, build_group
 from funcad.passes.subprograms import kind_of, with_subprograms
+from funcad.primitives.atoms import fold_of
 from funcad.primitives.contraction import dot_general_p
 from funcad.primitives.shape import broadcast_in_dim_p
 
 __all__ = ["fuse", "matrices"]
 
-FOLDS = frozenset([np.add, np.maximum, np.minimum])  # what the loops of all engines fold
 MATRIX = 1 << 15  # elements from which two products with one matrix are worth a common loop
 LONGEST = 160  # equations of one group
 
@@ -79,7 +77,7 @@ class _Fusion:
             if not primitive.effect and not primitive.multiple:
                 if primitive.emit is not None:
                     place = self.element(i, equation)
-                elif primitive.reduction is not None and primitive.reduction.ufunc in FOLDS:
+                elif fold_of(primitive) is not None:
                     place = self.reduction(i, equation)
                 elif primitive is dot_general_p and self.matrices:
                     place = self.product(i, equation)
@@ -293,16 +291,14 @@ def _parts(group: _Group, jaxpr: Jaxpr, views: dict[Var, Equation]) -> list[list
     parts: dict[Any, list[Member]] = {}
     for m in members:
         parts.setdefault(root(jaxpr.equations[m.index].outputs[0]), []).append(m)
-    return [c for part in parts.values() for c in _short(part)]
+    return list(parts.values())
 
 
-def _short(part: list[Member]) -> list[list[Member]]:
-    """A part, cut if it is long and nothing but element operations; else, if it is too long, its members alone."""
+def _short(part: list[Member], group: _Group) -> list[list[Member]]:
+    """A part, cut if it is long and a loop over elements; nothing, if it is a long loop over rows."""
     if len(part) <= LONGEST:
         return [part]
-    if any([m.role != "element" for m in part]):
-        return [[m] for m in part]
-    return [part[i : i + LONGEST] for i in range(0, len(part), LONGEST)]
+    return [] if group.split is not None else [part[i : i + LONGEST] for i in range(0, len(part), LONGEST)]
 
 
 def fuse(jaxpr: Jaxpr) -> Jaxpr:
@@ -328,15 +324,21 @@ def _fused(jaxpr: Jaxpr) -> Jaxpr:
     fusion.sink()
     units: list[Any] = list(jaxpr.equations)  # each equation, or the list of equations of the group that it belongs to
     readers = _readers(jaxpr, fusion.views)
+    too_long: set[Var] = set()
     for group in {id(s.group): s.group for s in fusion.spaces.values()}.values():
-        for part in _parts(group, jaxpr, fusion.views):
-            if len(part) > 1:
-                together = build_group(jaxpr, part, group.full.shape, group.split, fusion.views, readers)
-                for m in part:
-                    units[m.index] = together
-    if all([type(u) is Equation for u in units]):
-        return jaxpr
-    return Jaxpr(jaxpr.inputs, tuple(_ordered(units, jaxpr)), jaxpr.outputs)
+        for whole in _parts(group, jaxpr, fusion.views):
+            short = _short(whole, group)
+            if not short:
+                too_long.update([jaxpr.equations[m.index].outputs[0] for m in whole])
+            for part in short:
+                if len(part) > 1:
+                    together = build_group(jaxpr, part, group.full.shape, group.split, fusion.views, readers)
+                    for m in part:
+                        units[m.index] = together
+    alone = all([type(u) is Equation for u in units])
+    result = jaxpr if alone else Jaxpr(jaxpr.inputs, tuple(_ordered(units, jaxpr)), jaxpr.outputs)
+    result.memo["too_long"] = too_long  # for who asks why they are alone
+    return result
 
 
 def _readers(jaxpr: Jaxpr, views: dict[Var, Equation]) -> dict[Var, list[int]]:

@@ -20,10 +20,10 @@ is added becomes 0.0; checkpoints stay inside, their point is to be computed aga
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
-from funcad.host.state import state
 from funcad.ir.aval import Aval, StackAval
+from funcad.ir.interpret import walk
 from funcad.ir.jaxpr import Equation, Jaxpr, Literal, Var
 from funcad.ir.trace import trace_function
 from funcad.passes.accumulate import Accumulations
@@ -31,6 +31,7 @@ from funcad.passes.split_up import split_up
 from funcad.passes.subprograms import kind_of, split
 from funcad.primitives.atoms import is_elementary
 from funcad.primitives.contraction import dot_general_p
+from funcad.primitives.loop import Loop
 
 __all__ = ["hoist"]
 
@@ -42,20 +43,20 @@ def bytes_of(aval: Any) -> int:
     return aval.size * aval.dtype.itemsize
 
 
-class Loop:
+class OpenLoop:
     """A scan while it is taken apart: the body's variables and, outside, what they stand for."""
 
     def __init__(self, equation: Equation):
-        params = equation.params
-        body = params["jaxpr"]
+        loop: Loop = equation.params["loop"]
+        body = loop.body
         self.equation = equation
-        self.length = params["length"]
-        sizes = (params["n_consts"], params["n_carry"])
+        self.loop = loop
+        self.length: Any = loop.length  # a number, see `_suits`
         inputs = [_strong(a, v.aval) for a, v in zip(equation.inputs, body.inputs)]
-        self.consts, self.carry, self.xs = split(body.inputs, *sizes)
-        self.outer_consts, self.init, self.outer_xs = split(inputs, *sizes)
-        self.new_carry, self.ys = split(body.outputs, sizes[1])
-        self.carry_out, self.outer_ys = split(equation.outputs, sizes[1])
+        self.consts, self.carry, self.xs = loop.split(body.inputs)
+        self.outer_consts, self.init, self.outer_xs = loop.split(inputs)
+        self.new_carry, self.ys = split(body.outputs, loop.n_carry)
+        self.carry_out, self.outer_ys = split(equation.outputs, loop.n_carry)
         self.body = list(body.equations)
         self.before: list[Equation] = []
         self.after: list[Equation] = []  # of all steps together
@@ -281,7 +282,7 @@ class Loop:
         """What stands in the place of the scan."""
         outputs = (*self.new_carry, *self.ys)
         body = Jaxpr((*self.consts, *self.carry, *self.xs), tuple(_live(self.body, outputs)), outputs)
-        params = {**self.equation.params, "jaxpr": body, "n_consts": len(self.consts), "n_carry": len(self.carry)}
+        params = {"loop": self.loop.with_body(body, len(self.consts), len(self.carry))}
         inputs = (*self.outer_consts, *self.init, *self.outer_xs)
         results = (*self.carry_out, *self.outer_ys)
         scan = Equation(self.equation.primitive, inputs, params, results, self.equation.source)
@@ -289,29 +290,20 @@ class Loop:
         return [*self.before, scan, *late]
 
 
-class _Batched(NamedTuple):
-    value: Any
-    batched: bool
-
-
 def _together(found: Sequence[Equation], consts: list[Var], xs: list[Var], results: list[Var], length: int) -> Jaxpr:
     """The program of these equations for all steps: inputs (consts, stacked xs), outputs the results, stacked."""
+    one = Jaxpr((*consts, *xs), tuple(found), tuple(results))
 
-    def program(*values: Any) -> list[Any]:
-        env = {v: _Batched(x, i >= len(consts)) for i, (v, x) in enumerate(zip((*consts, *xs), values))}
-        saved = state.source
-        try:
-            for e in found:
-                state.source = e.source or saved
-                operands = [env[a] if type(a) is Var else _Batched(a.value, False) for a in e.inputs]
-                args, flags = [o.value for o in operands], [o.batched for o in operands]
-                env[e.outputs[0]] = _Batched(*e.primitive.batch(length, args, flags, **e.params))
-        finally:
-            state.source = saved
-        return [env[v].value for v in results]
+    flagged = dict.fromkeys(xs, True)
+
+    def step(equation: Equation, operands: list[Any]) -> list[Any]:
+        out, batched = equation.primitive.batch(length, operands, [a in flagged for a in equation.inputs], **equation.params)
+        if batched:
+            flagged[equation.outputs[0]] = True
+        return [out]
 
     avals = [*[v.aval for v in consts], *[Aval((length, *v.aval.shape), v.aval.dtype) for v in xs]]
-    traced, captured = trace_function(program, avals, name="scan", abstract=False)
+    traced, captured = trace_function(lambda *xs: walk(one, list(xs), step, None, flagged), avals, name="scan", abstract=False)
     assert not captured, "batch rules of these operations capture nothing"
     return traced
 
@@ -343,9 +335,9 @@ def _is_stack(v: Any) -> bool:
 
 def _suits(equation: Equation) -> bool:
     """Is this a loop that may be taken apart?"""
-    if kind_of(equation) != "scan" or not equation.params["length"]:
+    if kind_of(equation) != "scan" or not equation.params["loop"].length:
         return False
-    body = equation.params["jaxpr"]
+    body = equation.params["loop"].body
     return not body.has_effects and not any([_is_stack(v) for v in (*body.inputs, *body.outputs)])
 
 
@@ -359,7 +351,7 @@ def hoist(jaxpr: Jaxpr) -> Jaxpr:
     for equation in jaxpr.equations:
         equation = _renamed(equation, names)
         if _suits(equation):
-            loop = Loop(equation)
+            loop = OpenLoop(equation)
             loop.run()
             if loop.changed:
                 changed = True

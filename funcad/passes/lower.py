@@ -1,275 +1,72 @@
 """Composite operations written out in operations that can be fused.
 
 softmax, layer_norm, the shares of a tie and their like are one equation with one NumPy implementation: right for the reference
-backend, opaque to fusion. Here each is replaced by the same formula in element operations, reductions along axes and
-broadcasts, so that it joins the loop of its neighbours. A lowering is an ordinary function of the operation's operands, traced
-once per signature. Invariant: the formula is the implementation's, operation by operation, so results agree, special values
-included. Traps: an empty axis has no maximum, and a mean whose count the dtype cannot hold divides in another dtype: such an
-equation stays as it is. einsum becomes the steps that its implementation takes.
+backend, opaque to fusion. Here each is replaced by its `lowering`, the same formula in element operations, reductions along
+axes and broadcasts, so that it joins the loop of its neighbours; traced once per signature. A reduction of more than the
+elements themselves is that formula and the plain reduction. Invariant: the lowering is the implementation's formula, operation
+by operation, so results agree, special values included. Traps: an empty axis has no maximum, and a mean whose count the dtype
+cannot hold divides in another dtype: such an equation stays as it is. einsum becomes the steps that its implementation takes.
 """
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable
 from functools import lru_cache
 from typing import Any
 
-import numpy as np
-
-from funcad.ir.aval import Aval, shape_of
+from funcad.ir.aval import Aval
 from funcad.ir.jaxpr import Equation, Jaxpr, Literal, Var
+from funcad.ir.primitive import Primitive, Reduction
 from funcad.ir.trace import trace_function
-from funcad.primitives import activation
-from funcad.primitives.arithmetic import (
-    abs_,
-    add,
-    div,
-    exact_pow_p,
-    integer_pow,
-    mul,
-    root_p,
-    rsqrt,
-    sqrt,
-    square,
-    sub,
-    turn_p,
-)
-from funcad.primitives.comparison import and_, eq, isnan, lt, ne, or_, select
-from funcad.primitives.contraction import dot_general, dot_general_p, einsum_p, einsum_steps, permute
-from funcad.primitives.conversion import convert
-from funcad.primitives.extrema import maximum, minimum
-from funcad.primitives.families import REAL
-from funcad.primitives.norms import norm_p, scales, squares
-from funcad.primitives.reduction import kept_axes, reduce_max, reduce_sum, tied_mean_p, tied_spread_p
-from funcad.primitives.scatter import attains_p
-from funcad.primitives.shape import broadcast_in_dim
-from funcad.primitives.transcendental import difference_p, exp, log, log1p, over_root, over_root_p, sinh
+from funcad.passes.split_up import computed
+from funcad.primitives import reduction
+from funcad.primitives.atoms import formula
 
-__all__ = ["lower"]
+__all__ = ["is_written_out", "lower"]
 
 
-def _spread(x: Any, shape: tuple, axes: tuple) -> Any:
-    """A reduction over axes, in every position of them."""
-    return broadcast_in_dim(x, shape=shape, axes=kept_axes(len(shape), axes))
+class _Stays(Exception):
+    """There is no lowering for these operands."""
 
 
-def _total(x: Any, axes: tuple) -> Any:
-    return _spread(reduce_sum(x, axes=axes), shape_of(x), axes)
+def is_written_out(primitive: Any) -> bool:
+    """Has it a lowering, for some operands at least?"""
+    return primitive.lowering is not None or primitive.reduction is not None and primitive.reduction.element is not None
 
 
-def _mean(x: Any, axes: tuple) -> Any:
-    return div(reduce_sum(x, axes=axes), float(_count(shape_of(x), axes)))
+@lru_cache
+def _plain(fact: Reduction) -> Primitive:
+    """The reduction of elements as they are."""
+    own = [p for p in vars(reduction).values() if isinstance(p, Primitive) and p.reduction == fact]
+    return own[0] if own else reduction.reduction(f"reduce_{fact.ufunc.__name__}", fact)
 
 
-def _count(shape: tuple, axes: tuple) -> int:
-    return math.prod([shape[a] for a in axes])
-
-
-# ---------------------------------------------------------------- over one axis
-
-
-def _shifted(x: Any, axis: int) -> tuple[Any, Any]:
-    """x - max, where infinities that reach the maximum count as equal, and the maximum."""
-    top = reduce_max(x, axes=(axis,))
-    full = _spread(top, shape_of(x), (axis,))
-    return select(eq(x, full), 0.0, sub(x, full)), top
-
-
-def _softmax(x: Any, *, axis: int) -> Any:
-    e = exp(_shifted(x, axis)[0])
-    return div(e, _total(e, (axis,)))
-
-
-def _log_softmax(x: Any, *, axis: int) -> Any:
-    shifted = _shifted(x, axis)[0]
-    total = log(reduce_sum(exp(shifted), axes=(axis,)))
-    return sub(shifted, _spread(total, shape_of(x), (axis,)))
-
-
-def _logsumexp(x: Any, *, axis: int) -> Any:
-    shifted, top = _shifted(x, axis)
-    return add(log(reduce_sum(exp(shifted), axes=(axis,))), top)
-
-
-def _softmax_linear(t: Any, y: Any, *, axis: int) -> Any:
-    product = mul(t, y)
-    return sub(product, mul(y, _total(product, (axis,))))
-
-
-def _log_softmax_linear(t: Any, y: Any, *, axis: int) -> Any:
-    return sub(t, _total(mul(exp(y), t), (axis,)))
-
-
-def _log_softmax_transposed(t: Any, y: Any, *, axis: int) -> Any:
-    return sub(t, mul(exp(y), _total(t, (axis,))))
-
-
-# ---------------------------------------------------------------- over several axes
-
-
-def _layer_norm(x: Any, *, axes: tuple, eps: float) -> list[Any]:
-    shape, axes = shape_of(x), tuple(sorted(axes))
-    centred = sub(x, _spread(_mean(x, axes), shape, axes))
-    variance = _mean(mul(centred, centred), axes)
-    r = rsqrt(add(variance, x.dtype.type(eps)))
-    return [mul(centred, _spread(r, shape, axes)), r]
-
-
-def _layer_norm_linear(t: Any, y: Any, r: Any, *, axes: tuple) -> Any:
-    shape, axes = shape_of(t), tuple(sorted(axes))
-    along = _spread(_mean(mul(t, y), axes), shape, axes)
-    centred = sub(sub(t, _spread(_mean(t, axes), shape, axes)), mul(y, along))
-    return mul(centred, _spread(r, shape, axes))
-
-
-def _tied(x: Any, out: Any, axes: tuple) -> tuple[Any, Any]:
-    """Where x attains its extremum `out`, and how often along each line: NaN attains it, for then the extremum is NaN too."""
-    mask = or_(eq(x, _spread(out, shape_of(x), axes)), isnan(x))
-    return mask, reduce_sum(convert(mask, x.dtype), axes=axes)
-
-
-def _tied_mean(t: Any, x: Any, out: Any, *, axes: tuple) -> Any:
-    mask, count = _tied(x, out, axes)
-    return div(reduce_sum(select(mask, t, 0.0), axes=axes), maximum(count, 1.0))
-
-
-def _tied_spread(t: Any, x: Any, out: Any, *, axes: tuple) -> Any:
-    mask, count = _tied(x, out, axes)  # where the count is zero, nothing is selected
-    return select(mask, _spread(div(t, count), shape_of(x), axes), 0.0)
-
-
-# ---------------------------------------------------------------- element by element
-
-
-def _log_cosh(x: Any) -> Any:
-    a = abs_(x)
-    near = div(log1p(square(sinh(minimum(a, 1.0)))), 2.0)
-    far = sub(add(a, log1p(exp(mul(-2.0, a)))), x.dtype.type(math.log(2.0)))
-    return select(lt(a, 1.0), near, far)
-
-
-def _attains(x: Any, extremum: Any) -> Any:
-    return or_(eq(x, extremum), and_(ne(x, x), ne(extremum, extremum)))
-
-
-def _turn(t: Any, r: Any) -> Any:
-    return select(eq(r, 0.0), mul(t, 0.0), div(t, r))
-
-
-def _difference(x: Any, y: Any) -> Any:
-    return select(eq(x, y), 0.0, sub(x, y))
-
-
-# ---------------------------------------------------------------- norms and their powers
-
-
-def _norm(x: Any, *, axes: tuple) -> Any:
-    up, down, low = scales(REAL(x.dtype))
-    small, large = (reduce_sum(squares(mul(x, x.dtype.type(by))), axes=axes) for by in (up, down))
-    return select(lt(large, low), mul(sqrt(small), 1 / up), mul(sqrt(large), 1 / down))
-
-
-def _exact_pow(r: Any, s: Any, *, n: int) -> Any:
-    return integer_pow(r, n)
-
-
-# ---------------------------------------------------------------- contractions
-
-
-def _outer(x: Any, y: Any, *, dimension_numbers: Any) -> Any:
-    """A product in which nothing is summed: an element operation."""
-    _, (bx, by) = dimension_numbers
-    sx, sy = shape_of(x), shape_of(y)
-    fx, fy = kept_axes(len(sx), bx), kept_axes(len(sy), by)
-    n, m = len(bx), len(fx)
-    shape = (*[sx[i] for i in (*bx, *fx)], *[sy[i] for i in fy])
-    x, y = permute(x, (*bx, *fx)), permute(y, (*by, *fy))
-    if fy:
-        x = broadcast_in_dim(x, shape=shape, axes=tuple(range(n + m)))
-    if fx:
-        y = broadcast_in_dim(y, shape=shape, axes=(*range(n), *range(n + m, len(shape))))
-    return mul(x, y)
-
-
-def _einsum(*xs: Any, subscripts: str) -> Any:
-    steps, drop, perm = einsum_steps(subscripts, tuple([shape_of(x) for x in xs]))
-    left = list(xs)
-    for i, j, sum_a, sum_b, numbers in steps:
-        b, a = left.pop(j), left.pop(i)
-        a, b = reduce_sum(a, axes=sum_a), reduce_sum(b, axes=sum_b)
-        left.append(dot_general(a, b, dimension_numbers=numbers))
-    (out,) = left
-    out = reduce_sum(out, axes=drop)
-    return out if perm is None else permute(out, perm)
-
-
-# ---------------------------------------------------------------- which, and when
-
-
-def _real(*avals: Aval, **params: Any) -> bool:
-    return all([a.dtype.kind == "f" and a.dtype == avals[0].dtype for a in avals])
-
-
-def _along(*avals: Aval, **params: Any) -> bool:
-    return _real(*avals) and avals[0].size > 0
-
-
-def _averaged(*avals: Aval, axes: tuple, **params: Any) -> bool:
-    """Does the dtype hold the count, so that dividing by it is dividing by the integer?"""
-    return _along(*avals) and len(axes) > 0 and _count(avals[0].shape, axes) <= 2 ** np.finfo(avals[0].dtype).nmant
-
-
-def _tie(t: Aval, x: Aval, out: Aval, *, axes: tuple) -> bool:
-    return _averaged(x, t, out, axes=axes)
-
-
-def _unsummed(x: Aval, y: Aval, *, dimension_numbers: Any) -> bool:
-    return not dimension_numbers[0][0] and x.ndim > 0 and y.ndim > 0
-
-
-LOWERINGS: dict[Any, tuple[Callable[..., Any], Callable[..., bool]]] = {
-    activation.softmax_p: (_softmax, _along),
-    activation.softmax_linear_p: (_softmax_linear, _along),
-    activation.log_softmax_p: (_log_softmax, _along),
-    activation.log_softmax_linear_p: (_log_softmax_linear, _along),
-    activation.log_softmax_transposed_p: (_log_softmax_transposed, _along),
-    activation.logsumexp_p: (_logsumexp, _along),
-    activation.layer_norm_p: (_layer_norm, _averaged),
-    activation.layer_norm_linear_p: (_layer_norm_linear, _averaged),
-    activation.log_cosh_p: (_log_cosh, _real),
-    norm_p: (_norm, lambda x, *, axes: True),
-    root_p: (sqrt, lambda x: True),
-    turn_p: (_turn, _real),
-    difference_p: (_difference, _real),
-    over_root_p: (over_root, lambda x, *, a, b: True),
-    exact_pow_p: (_exact_pow, lambda *avals, n: True),
-    attains_p: (_attains, lambda *avals: True),
-    tied_mean_p: (_tied_mean, _tie),
-    tied_spread_p: (_tied_spread, _tie),
-    dot_general_p: (_outer, _unsummed),
-    einsum_p: (_einsum, lambda *avals, subscripts: True),
-}
+def _folded(primitive: Any, x: Any, *, axes: tuple) -> Any:
+    """What is combined, then the reduction that combines it."""
+    elements = computed(formula(primitive.reduction.element, 1, ()), (x,))
+    return None if elements is None else _plain(primitive.reduction._replace(element=None))(elements, axes=axes)
 
 
 @lru_cache(maxsize=512)
 def _lowered(primitive: Any, avals: tuple, params: tuple) -> Jaxpr | None:
     """The program that replaces the operation for these operands; None: it stays."""
-    function, applies = LOWERINGS[primitive]
-    keywords = dict(params)
-    if not applies(*avals, **keywords):
-        return None
 
     def program(*values: Any) -> list[Any]:
-        out = function(*values, **keywords)
-        return out if primitive.multiple else [out]
+        keywords = dict(params)
+        out = primitive.lowering(*values, **keywords) if primitive.lowering else _folded(primitive, *values, **keywords)
+        if out is None:
+            raise _Stays
+        return out if primitive.multiple else [out]  # type: ignore[no-any-return]
 
-    return lower(trace_function(program, avals, name=primitive.name, abstract=False)[0])  # einsum's steps may be products
+    try:
+        found = trace_function(program, avals, name=primitive.name, abstract=False)[0]
+    except _Stays:
+        return None
+    return lower(found)  # einsum's steps may be products
 
 
 def lower(jaxpr: Jaxpr) -> Jaxpr:
     """The program with composite operations written out."""
-    if not any([e.primitive in LOWERINGS for e in jaxpr.equations]):
+    if not any([is_written_out(e.primitive) for e in jaxpr.equations]):
         return jaxpr
     equations: list[Equation] = []
     replaced: dict[Var, Any] = {}
@@ -278,7 +75,7 @@ def lower(jaxpr: Jaxpr) -> Jaxpr:
             inputs = tuple([replaced.get(a, a) if type(a) is Var else a for a in equation.inputs])
             equation = equation._replace(inputs=inputs)
         body = None
-        if equation.primitive in LOWERINGS and not any([type(a) is Literal for a in equation.inputs]):
+        if is_written_out(equation.primitive) and not any([type(a) is Literal for a in equation.inputs]):
             avals = tuple([Aval(a.aval.shape, a.aval.dtype) for a in equation.inputs])
             body = _lowered(equation.primitive, avals, tuple(sorted(equation.params.items())))
         if body is None:

@@ -21,10 +21,11 @@ from funcad.ir.aval import Aval, LiteralAval
 from funcad.ir.jaxpr import Equation, Jaxpr, Literal, Var
 from funcad.passes.rewrite import fits
 from funcad.primitives.arithmetic import pow_p
+from funcad.primitives.atoms import idempotent
 from funcad.primitives.basic_indexing import basic_index_p, basic_place_p
 from funcad.primitives.contraction import dot_general_p
 from funcad.primitives.conversion import stop_gradient_p
-from funcad.primitives.reduction import reduce_prod_p, reduce_sum_p
+from funcad.primitives.reduction import reduce_sum_p
 from funcad.primitives.shape import broadcast_in_dim_p, reshape_p, slice_p, transpose_p
 
 __all__ = ["push"]
@@ -291,7 +292,7 @@ class _Push:
             return None
         view = self.views[x]
         axes = view.axes
-        if primitive is reduce_sum_p or primitive is reduce_prod_p:
+        if not idempotent(primitive.reduction.ufunc):
             more = [a for a in reduced if a not in axes and view.shape[a] != 1]
             if primitive is reduce_sum_p and not more and not any([a in axes for a in reduced]):
                 more = [*reduced][:1]

@@ -3,8 +3,7 @@
 `t * (1 - y * y)` is one equation, for tanh's derivative. In a loop where t changes with the carry and y is an x, the factor is
 the same work in every turn that could be done once for all of them: hoist.py moves it. And in a program that NumPy runs, its
 temporaries take part in the memory plan. Idea: `emit` is the formula, and each atom has a primitive whose own formula is that
-atom alone. Invariant: the parts compute what the composition's implementation computes, operation by operation. Trap: the
-formula of a power is repeated multiplication, which is not how NumPy rounds powers above two.
+atom alone. Invariant: the parts compute what the composition's implementation computes, operation by operation.
 """
 
 from __future__ import annotations
@@ -18,10 +17,10 @@ from funcad.ir.jaxpr import Equation, Literal, Var
 from funcad.ir.primitive import Primitive
 from funcad.primitives import arithmetic, comparison, extrema, rounding, transcendental
 from funcad.primitives.arithmetic import root_p
-from funcad.primitives.atoms import UFUNCS, formula_of
+from funcad.primitives.atoms import UFUNCS, Formula, formula_of
 from funcad.primitives.comparison import select_p
 
-__all__ = ["parts_of", "split_up"]
+__all__ = ["computed", "parts_of", "split_up"]
 
 _OF_ANY_NUMBERS = frozenset(["neg", "add", "sub", "mul", "div", "const"])  # complex ones have no order
 
@@ -43,27 +42,35 @@ def parts_of(equation: Equation) -> list[Equation] | None:
     primitive, out = equation.primitive, equation.outputs[0].aval
     if primitive.emit is None or primitive.ufunc is not None or type(out) is not Aval or out.weak:
         return None
-    if equation.params.get("n", 2) != 2:
-        return None
     if not all([_alike(a, out) for a in equation.inputs]):
         return None
-    calls, result = formula_of(equation)
-    if len([name for name, *_ in calls if name != "const"]) < 1 + ("n" not in equation.params):
+    formula = formula_of(equation)
+    if formula.result < 0:
         return None
-    if out.dtype.kind not in "iuf" and not all([name in _OF_ANY_NUMBERS for name, *_ in calls]):
+    if out.dtype.kind not in "iuf" and not all([call.name in _OF_ANY_NUMBERS for call in formula.calls]):
         return None
     atoms: dict[int, Any] = dict(enumerate(equation.inputs, -len(equation.inputs)))
     parts: list[Equation] = []
-    for i, (name, *operands) in enumerate(calls):
-        if name == "const":
-            atoms[i] = Literal(operands[0])
+    for i, call in enumerate(formula.calls):
+        if call.name == "const":
+            atoms[i] = Literal(call.told[0])
             continue
-        inputs = tuple([atoms[a] for a in operands])
-        if name not in _atoms() or all([type(a) is Literal for a in inputs]):
+        part, inputs = _atoms().get(call.name, primitive), tuple([atoms[a] for a in call.reads])
+        if part is primitive or all([type(a) is Literal for a in inputs]):
             return None
-        atoms[i] = equation.outputs[0] if i == result else Var(_atoms()[name].abstract_eval(*[a.aval for a in inputs]))
-        parts.append(Equation(_atoms()[name], inputs, {}, (atoms[i],), equation.source))
+        atoms[i] = equation.outputs[0] if i == formula.result else Var(part.abstract_eval(*[a.aval for a in inputs]))
+        parts.append(Equation(part, inputs, {}, (atoms[i],), equation.source))
     return parts
+
+
+def computed(formula: Formula, operands: Sequence[Any]) -> Any:
+    """A formula of values: each atom bound. None if an atom has no primitive."""
+    values: dict[int, Any] = dict(enumerate(operands, -len(operands)))
+    for i, call in enumerate(formula.calls):
+        if call.name != "const" and call.name not in _atoms():
+            return None
+        values[i] = call.told[0] if call.name == "const" else _atoms()[call.name](*[values[a] for a in call.reads])
+    return values[formula.result]
 
 
 def _alike(atom: Any, out: Aval) -> bool:

@@ -13,7 +13,7 @@ from typing import Any
 
 from funcad.ir.jaxpr import Equation, Jaxpr, Literal, split
 
-__all__ = ["kind_of", "called", "split", "with_subprograms"]
+__all__ = ["kind_of", "called", "split", "with_programs", "with_subprograms"]
 
 _PARAMS: dict[str, tuple[str, frozenset[str]]] = {
     "call": ("call", frozenset(["jaxpr", "name"])),
@@ -23,8 +23,8 @@ _PARAMS: dict[str, tuple[str, frozenset[str]]] = {
     "custom_vmap_call": ("custom", frozenset(["jaxpr", "rule", "n_consts"])),
     "linear_solve": ("solve", frozenset(["matvec", "solve", "transpose_solve", "n_consts"])),
     "root": ("solve", frozenset(["f", "solve", "tangent_solve", "n_consts"])),
-    "scan": ("scan", frozenset(["jaxpr", "n_consts", "n_carry", "length", "reverse", "unroll"])),
-    "while_loop": ("while", frozenset(["cond", "body", "n_cond", "n_consts"])),
+    "scan": ("scan", frozenset(["loop"])),
+    "while_loop": ("while", frozenset(["loop"])),
     "cond": ("cond", frozenset(["branches"])),
 }
 
@@ -56,10 +56,22 @@ _RUN = {
     "call": ("jaxpr",),
     "custom": ("jaxpr",),
     "solve": ("solve",),
-    "scan": ("jaxpr",),
-    "while": ("cond", "body"),
+    "scan": ("loop",),
+    "while": ("loop",),
     "cond": ("branches",),
 }
+
+
+def with_programs(value: Any, change: Callable[[Jaxpr], Jaxpr]) -> Any:
+    """A parameter with `change` applied to each program in it, as `ir.jaxpr.subjaxprs` finds them; itself if none changed."""
+    if isinstance(value, Jaxpr):
+        return change(value)
+    if not isinstance(value, tuple):
+        return value
+    found = [change(item) if isinstance(item, Jaxpr) else item for item in value]
+    if all([a is b for a, b in zip(found, value)]):
+        return value
+    return tuple(found) if type(value) is tuple else type(value)(*found)  # branches, or a loop
 
 
 def with_subprograms(equation: Equation, change: Callable[[Jaxpr], Jaxpr]) -> Equation:
@@ -70,10 +82,8 @@ def with_subprograms(equation: Equation, change: Callable[[Jaxpr], Jaxpr]) -> Eq
     params = equation.params
     new: dict[str, Any] = {}
     for key in _RUN[kind]:
-        old = params[key]
-        found: Any = tuple([change(j) for j in old]) if type(old) is tuple else change(old)
-        same = all([a is b for a, b in zip(found, old)]) if type(old) is tuple else found is old
-        if not same:
+        found = with_programs(params[key], change)
+        if found is not params[key]:
             new[key] = found
     if not new:
         return equation

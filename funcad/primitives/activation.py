@@ -18,55 +18,49 @@ import numpy as np
 
 from funcad.ir.aval import Aval, shape_of
 from funcad.ir.primitive import Primitive, is_linear
-from funcad.primitives.arithmetic import add, div, mul, neg, sub
-from funcad.primitives.comparison import gt, select
+from funcad.primitives.arithmetic import add, div, mul, neg, rsqrt, sub
+from funcad.primitives.comparison import eq, gt, select
 from funcad.primitives.families import elementwise
-from funcad.primitives.reduction import kept_axes, reduce_sum, reduced_aval
+from funcad.primitives.reduction import kept_axes, reduce_max, reduce_sum, reduced_aval
 from funcad.primitives.shape import broadcast_in_dim, broadcast_leading
-from funcad.primitives.transcendental import exp, logistic, tanh
+from funcad.primitives.transcendental import exp, log, logistic, tanh
 
 _LN2 = math.log(2.0)
 
 # -- element by element
 
 
-def _softplus(xp: Any, x: Any) -> Any:
-    return xp.maximum(x, 0) + xp.log1p(xp.exp(-xp.abs(x)))
+def _softplus(e: Any, x: Any) -> Any:
+    return e.add(e.maximum(x, e.const(0.0)), e.log1p(e.exp(e.neg(e.abs(x)))))
 
 
-def _safe_log_impl(xp: Any, x: Any, *, eps: float) -> Any:
-    return xp.log(_softplus(xp, x) + eps)
-
-
-def _log_cosh_impl(xp: Any, x: Any) -> Any:
-    a = xp.abs(x)
-    half = xp.minimum(a, 1)  # log(cosh(x)) = log1p(sinh(x)**2) / 2, without the cancellation of the other form near 0
-    far = a + xp.log1p(xp.exp(-2 * a)) - a.dtype.type(_LN2)
-    out = xp.where(a < 1, xp.log1p(xp.sinh(half) ** 2) / 2, far)
-    return out[()] if xp is np and not out.ndim else out
+def _log_cosh(e: Any, x: Any) -> Any:
+    a = e.abs(x)
+    s = e.sinh(e.minimum(a, e.const(1.0)))
+    near = e.div(e.log1p(e.mul(s, s)), e.const(2.0))  # without the cancellation of the other form near 0
+    far = e.sub(e.add(a, e.log1p(e.exp(e.mul(e.const(-2.0), a)))), e.const(_LN2))
+    return e.select(e.lt(a, e.const(1.0)), near, far)
 
 
 relu_p = elementwise(
     "relu",
-    lambda xp, x: xp.maximum(x, 0),
+    None,
     [lambda t, out, x: select(gt(out, 0.0), t, 0.0)],
-    emit=lambda e, x: e.maximum(x, e.const(0.0)),
+    emit=lambda e, x: e.maximum(x, e.const(0)),
 )
 softplus_p = elementwise(
     "softplus",
-    _softplus,
+    None,
     [lambda t, out, x: mul(logistic(x), t)],
-    emit=lambda e, x: e.add(e.maximum(x, e.const(0.0)), e.log1p(e.exp(e.neg(e.abs(x))))),
+    emit=_softplus,
 )
 safe_log_p = elementwise(  # log(softplus(x) + eps)
     "safe_log",
-    _safe_log_impl,
+    None,
     [lambda t, out, x, *, eps: mul(div(logistic(x), exp(out)), t)],
-    emit=lambda e, x, *, eps: e.log(
-        e.add(e.add(e.maximum(x, e.const(0.0)), e.log1p(e.exp(e.neg(e.abs(x))))), e.const(eps))
-    ),
+    emit=lambda e, x, *, eps: e.log(e.add(_softplus(e, x), e.const(eps))),
 )
-log_cosh_p = elementwise("log_cosh", _log_cosh_impl, [lambda t, out, x: mul(tanh(x), t)])
+log_cosh_p = elementwise("log_cosh", None, [lambda t, out, x: mul(tanh(x), t)], emit=_log_cosh)
 
 
 # -- along one axis
@@ -76,6 +70,7 @@ def _over_axis(
     name: str,
     impl: Callable[..., Any],
     jvp: Callable[..., Any],
+    lowering: Callable[..., Any],
     transpose: Callable[..., Any] | None = None,
     abstract_eval: Callable[..., Any] = lambda x, *rest, axis: Aval(x.shape, x.dtype),
 ) -> Primitive:
@@ -85,7 +80,7 @@ def _over_axis(
         whole = [a if b else broadcast_leading(a, size) for a, b in zip(args, batched)]
         return primitive(*whole, axis=axis + 1), True
 
-    primitive = Primitive(name, impl, abstract_eval, jvp=jvp, transpose=transpose, batch=batch)
+    primitive = Primitive(name, impl, abstract_eval, jvp=jvp, transpose=transpose, batch=batch, lowering=lowering)
     return primitive
 
 
@@ -139,6 +134,61 @@ def _softmax_linear_impl(xp: Any, t: Any, y: Any, *, axis: int) -> Any:
     return product
 
 
+# -- the same in operations that fuse
+
+
+def _real(*xs: Any) -> bool:
+    return all([x.dtype.kind == "f" and x.dtype == xs[0].dtype for x in xs]) and xs[0].size > 0
+
+
+def _less_maximum(x: Any, axis: int) -> tuple[Any, Any]:
+    """x - max, where infinities that reach the maximum count as equal, and the maximum."""
+    top = reduce_max(x, axes=(axis,))
+    full = _spread(top, shape_of(x), (axis,))
+    return select(eq(x, full), 0.0, sub(x, full)), top
+
+
+def _softmax_lowering(x: Any, *, axis: int) -> Any:
+    if not _real(x):
+        return None
+    e = exp(_less_maximum(x, axis)[0])
+    return div(e, _total(e, axis))
+
+
+def _log_softmax_lowering(x: Any, *, axis: int) -> Any:
+    if not _real(x):
+        return None
+    shifted = _less_maximum(x, axis)[0]
+    total = log(reduce_sum(exp(shifted), axes=(axis,)))
+    return sub(shifted, _spread(total, shape_of(x), (axis,)))
+
+
+def _logsumexp_lowering(x: Any, *, axis: int) -> Any:
+    if not _real(x):
+        return None
+    shifted, top = _less_maximum(x, axis)
+    return add(log(reduce_sum(exp(shifted), axes=(axis,))), top)
+
+
+def _softmax_linear_lowering(t: Any, y: Any, *, axis: int) -> Any:
+    if not _real(t, y):
+        return None
+    product = mul(t, y)
+    return sub(product, mul(y, _total(product, axis)))
+
+
+def _log_softmax_linear_lowering(t: Any, y: Any, *, axis: int) -> Any:
+    if not _real(t, y):
+        return None
+    return sub(t, _total(mul(exp(y), t), axis))
+
+
+def _log_softmax_transposed_lowering(t: Any, y: Any, *, axis: int) -> Any:
+    if not _real(t, y):
+        return None
+    return sub(t, mul(exp(y), _total(t, axis)))
+
+
 def _softmax_linear_jvp(tangents: Sequence[Any], out: Any, t: Any, y: Any, *, axis: int) -> Any:
     u, v = tangents
     by_y = None
@@ -151,12 +201,14 @@ softmax_linear_p = _over_axis(  # y * (t - sum(y * t)), symmetric
     "softmax_linear",
     _softmax_linear_impl,
     _softmax_linear_jvp,
+    _softmax_linear_lowering,
     lambda ct, t, y, *, axis: [softmax_linear(ct, y, axis=axis) if is_linear(t) else None, None],
 )
 softmax_p = _over_axis(
     "softmax",
     _softmax_impl,
     lambda tangents, out, x, *, axis: softmax_linear(tangents[0], out, axis=axis),
+    _softmax_lowering,
 )
 
 
@@ -176,23 +228,27 @@ log_softmax_linear_p = _over_axis(  # t - sum(exp(y) * t)
     "log_softmax_linear",
     lambda xp, t, y, *, axis: t - (xp.exp(y) * t).sum(axis=axis, keepdims=True),
     _log_softmax_linear_jvp,
+    _log_softmax_linear_lowering,
     lambda ct, t, y, *, axis: [log_softmax_transposed(ct, y, axis=axis) if is_linear(t) else None, None],
 )
 log_softmax_transposed_p = _over_axis(  # t - exp(y) * sum(t)
     "log_softmax_transposed",
     lambda xp, t, y, *, axis: t - xp.exp(y) * t.sum(axis=axis, keepdims=True),
     _log_softmax_transposed_jvp,
+    _log_softmax_transposed_lowering,
     lambda ct, t, y, *, axis: [log_softmax_linear(ct, y, axis=axis) if is_linear(t) else None, None],
 )
 log_softmax_p = _over_axis(
     "log_softmax",
     _log_softmax_impl,
     lambda tangents, out, x, *, axis: log_softmax_linear(tangents[0], out, axis=axis),
+    _log_softmax_lowering,
 )
 logsumexp_p = _over_axis(
     "logsumexp",
     _logsumexp_impl,
     lambda tangents, out, x, *, axis: reduce_sum(mul(softmax(x, axis=axis), tangents[0]), axes=(axis,)),
+    _logsumexp_lowering,
     abstract_eval=lambda x, *, axis: reduced_aval(x, (axis,)),
 )
 
@@ -226,6 +282,34 @@ def _mean(x: Any, axes: tuple) -> Any:
     return mul(reduce_sum(x, axes=axes), 1.0 / max(1, _count(shape_of(x), axes)))
 
 
+def _averaged(axes: tuple, *xs: Any) -> bool:
+    """Does the dtype hold the count, so that dividing by it is dividing by the integer?"""
+    return _real(*xs) and len(axes) > 0 and _count(xs[0].shape, axes) <= 2 ** np.finfo(xs[0].dtype).nmant
+
+
+def _quotient(x: Any, axes: tuple) -> Any:
+    return div(reduce_sum(x, axes=axes), float(_count(shape_of(x), axes)))
+
+
+def _layer_norm_lowering(x: Any, *, axes: tuple, eps: float) -> Any:
+    if not _averaged(axes, x):
+        return None
+    shape, axes = shape_of(x), tuple(sorted(axes))
+    centred = sub(x, _spread(_quotient(x, axes), shape, axes))
+    variance = _quotient(mul(centred, centred), axes)
+    r = rsqrt(add(variance, x.dtype.type(eps)))
+    return [mul(centred, _spread(r, shape, axes)), r]
+
+
+def _layer_norm_linear_lowering(t: Any, y: Any, r: Any, *, axes: tuple) -> Any:
+    if not _averaged(axes, t, y, r):
+        return None
+    shape, axes = shape_of(t), tuple(sorted(axes))
+    along = _spread(_quotient(mul(t, y), axes), shape, axes)
+    centred = sub(sub(t, _spread(_quotient(t, axes), shape, axes)), mul(y, along))
+    return mul(centred, _spread(r, shape, axes))
+
+
 def _layer_norm_batch(size: int, args: Any, batched: Any, *, axes: tuple, eps: float) -> tuple[list, list]:
     return layer_norm(args[0], axes=tuple([a + 1 for a in axes]), eps=eps), [True, True]
 
@@ -236,6 +320,7 @@ layer_norm_p = Primitive(
     lambda x, *, axes, eps: [Aval(x.shape, x.dtype), reduced_aval(x, axes)],
     jvp=_layer_norm_jvp,
     batch=_layer_norm_batch,
+    lowering=_layer_norm_lowering,
     multiple=True,
 )
 
@@ -283,6 +368,7 @@ layer_norm_linear_p = Primitive(  # r * (t - mean(t) - y * mean(t * y)), symmetr
     jvp=_layer_norm_linear_jvp,
     transpose=_layer_norm_linear_transpose,
     batch=_layer_norm_linear_batch,
+    lowering=_layer_norm_linear_lowering,
 )
 
 

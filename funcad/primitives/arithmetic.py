@@ -19,9 +19,10 @@ from funcad.ir.aval import Aval, aval_of, dtype_of
 from funcad.ir.primitive import is_linear, not_linear
 from funcad.ir.tracer import Tracer
 from funcad.primitives import families
+from funcad.primitives.array_formulas import integer_power, power
 from funcad.primitives.comparison import and_, eq, gt, select, signbit
 from funcad.primitives.conversion import conj, convert, imag, real
-from funcad.primitives.families import REAL, elementwise
+from funcad.primitives.families import REAL, beside, elementwise
 from funcad.primitives.python_operators import operator_impl, with_ufunc
 from funcad.primitives.squares import exact_square
 
@@ -122,16 +123,9 @@ def _div_tangents(tx: Any, ty: Any, out: Any, y: Any) -> Any:
     return mul(neg(div(out, y)), ty) if tx is None else div(sub(tx, mul(out, ty)), y)
 
 
-def _mul_add_impl(xp: Any, a: Any, b: Any, c: Any, d: Any) -> Any:
-    left, right = a * b, c * d
-    if type(left) is np.ndarray and type(right) is np.ndarray:
-        return np.add(left, right, out=left)
-    return left + right
-
-
 mul_add_p = elementwise(  # a * b + c * d
     "mul_add",
-    _mul_add_impl,
+    None,
     [
         lambda t, out, a, b, c, d: mul(t, b),
         lambda t, out, a, b, c, d: mul(a, t),
@@ -165,16 +159,6 @@ div_p = elementwise(
     calm=True,
 )
 # -- powers
-_python_pow = operator_impl(operator.pow, np.power)
-
-
-def _pow_impl(xp: Any, x: Any, y: Any) -> Any:
-    out = _python_pow(xp, x, y)
-    if type(out) is complex and type(x) is not complex and type(y) is not complex:
-        return np.power(x, y)  # Python leaves the real line where NumPy says NaN
-    return out
-
-
 def _is_scalar(x: Any) -> bool:
     return is_a(x, (int, float, complex, np.generic))
 
@@ -183,6 +167,7 @@ def _pow_tangents(tangents: Any, out: Any, x: Any, y: Any) -> Any:
     tx, ty = tangents
     if ty is None and _is_scalar(y) and y == 0:
         return None
+    x, y = beside(x, y), beside(y, x)
     if ty is None:
         return mul(_slope_by_base(x, y, True), tx)
     by_exponent = _slope_by_exponent(out, x, y)
@@ -208,15 +193,7 @@ def _slope_by_exponent(out: Any, x: Any, y: Any) -> Any:
 
 _LOG: list[Any] = [None]  # the function `log`, set by transcendental.py
 
-pow_p = elementwise(
-    "pow", _pow_impl, _pow_tangents, emit=lambda e, x, y: e.pow(x, y), weak=True
-)
-
-
-def _integer_pow_impl(xp: Any, x: Any, *, n: int) -> Any:
-    if n == 2:
-        return x * x
-    return _pow_impl(xp, x, n)
+pow_p = elementwise("pow", power, _pow_tangents, emit=lambda e, x, y: e.pow(x, y), weak=True)
 
 
 def _integer_pow_abstract(x: Aval, *, n: int) -> Aval:
@@ -237,7 +214,7 @@ def _integer_pow_jvp(t: Any, out: Any, x: Any, *, n: int) -> Any:
 
 integer_pow_p = elementwise(
     "integer_pow",
-    _integer_pow_impl,
+    integer_power,
     [_integer_pow_jvp],
     abstract_eval=_integer_pow_abstract,
     emit=lambda e, x, *, n: e.integer_pow(x, n),
@@ -254,7 +231,7 @@ reciprocal_p = elementwise(
 sqrt_p = elementwise("sqrt", np.sqrt, [lambda t, out, x: div(t, mul(2.0, out))], emit=lambda e, x: e.sqrt(x), calm=True)
 rsqrt_p = elementwise(
     "rsqrt",
-    lambda xp, x: 1.0 / xp.sqrt(x),
+    None,
     [lambda t, out, x: mul(mul(-0.5, div(out, x)), t)],
     emit=lambda e, x: e.div(e.const(1.0), e.sqrt(x)),
 )
@@ -264,20 +241,15 @@ cbrt_p = elementwise("cbrt", np.cbrt, [lambda t, out, x: div(t, mul(3.0, mul(out
 # -- where slopes turn
 
 
-def _turn_impl(xp: Any, t: Any, r: Any) -> Any:
-    zero = xp.equal(r, 0)
-    return t / r if xp is np and not zero.any() else xp.where(zero, t * 0, t / (r + zero))[()]
-
-
 turn_p = elementwise(  # t / r with 0 * t where r is 0; there its derivative by r, along which the slope turns, is NaN
     "turn",
-    _turn_impl,
+    None,
     [
         lambda t, out, x, r: turn(t, r),
         lambda t, out, x, r: mul(select(eq(r, 0.0), float("nan"), neg(div(out, r))), t),
     ],
     transpose=lambda ct, x, r: [turn(ct, r), None],
-    emit=lambda e, x, r: e.select(e.eq(r, e.const(0.0)), e.mul(x, e.const(0.0)), e.div(x, r)),
+    emit=lambda e, x, r: e.div(x, e.select(e.eq(r, e.const(0.0)), e.const(float("inf")), r)),
 )
 root_p = elementwise(  # of a sum of squares
     "root_of_squares",
@@ -286,6 +258,7 @@ root_p = elementwise(  # of a sum of squares
     emit=lambda e, x: e.sqrt(x),
     square=lambda x: x,
     turns=True,
+    lowering=lambda x: sqrt(x),
 )
 
 
@@ -298,11 +271,12 @@ def _exact_pow_tangent(tangents: Any, out: Any, r: Any, s: Any, *, n: int) -> An
 
 exact_pow_p = elementwise(  # r**n for n >= 2, where s is r**2 exactly, with all derivatives
     "exact_pow",
-    lambda xp, r, s, *, n: _integer_pow_impl(xp, r, n=n),
+    None,
     _exact_pow_tangent,
     abstract_eval=lambda r, s, *, n: Aval(r.shape, r.dtype, r.weak),
     emit=lambda e, r, s, *, n: e.integer_pow(r, n),
     square=lambda r, s, *, n: integer_pow(s, n),
+    lowering=lambda r, s, *, n: integer_pow(r, n),
 )
 
 

@@ -3,20 +3,21 @@
 Idea: `emit` says the one formula of an element by calling methods of a writer (`e.mul(t, e.exp(x))`). Here the writer writes
 nothing: it records the calls, each once. Whoever has to guess what a program costs adds up atoms, with a price list
 of its own engine, and knows a new operation as soon as it is declared. Invariant: the list of atoms is closed; each is a ufunc
-of NumPy's, or one of `select`, `convert` and `const`. Trap: operations that work element by element, but have no formula
-(special functions), count as one elementary function.
+of NumPy's, or one of `select`, `convert`, `const` and `integer_pow`, a power whose exponent is known. Trap: operations that
+work element by element, but have no formula (special functions), count as one elementary function.
 """
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Callable
 from functools import lru_cache
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from funcad.ir.primitive import Primitive
-
-__all__ = ["ATOMS", "ELEMENTARY", "UFUNCS", "Formula", "atoms_of", "formula_of", "is_elementary"]
+__all__ = ["ATOMS", "BITWISE", "ELEMENTARY", "TRUTHS", "UFUNCS", "Call", "Formula"]
+__all__ += ["atoms_of", "fold_of", "formula", "formula_of", "idempotent", "is_elementary"]
 
 UFUNCS: dict[str, np.ufunc] = {
     "neg": np.negative, "abs": np.absolute, "sign": np.sign, "add": np.add, "sub": np.subtract, "mul": np.multiply,
@@ -33,20 +34,46 @@ UFUNCS: dict[str, np.ufunc] = {
     "arctan2": np.arctan2, "sinh": np.sinh, "cosh": np.cosh, "tanh": np.tanh, "arcsinh": np.arcsinh, "arccosh": np.arccosh,
     "arctanh": np.arctanh,
 }  # fmt: skip
-ATOMS = frozenset([*UFUNCS, "select", "convert", "const"])
+_NAMES = {ufunc: name for name, ufunc in UFUNCS.items()}
+ATOMS = frozenset([*UFUNCS, "select", "convert", "const", "integer_pow"])
+BITWISE = frozenset(["and_", "or_", "xor", "not_"])  # of bools and of integers
+_READ = {"const": 0, "convert": 1, "integer_pow": 1}  # how many operands are values; of all others, all are
+TRUTHS = frozenset([name for name, ufunc in UFUNCS.items() if {loop[-1] for loop in ufunc.types} <= {"?", "O"}])
 ELEMENTARY = frozenset([name for name in UFUNCS if name[:3] in ("exp", "log", "sin", "cos", "tan", "arc")])
 ELEMENTARY = ELEMENTARY - {name for name in UFUNCS if name.startswith("logical")} | {"pow", "cbrt", "hypot"}
 
 
-class Formula(NamedTuple):
-    """One element of a result: calls of atoms, `(name, *operands)`, in order, and the number of the one that is the result.
+class Call(NamedTuple):
+    """An atom, the numbers of what it reads, and what else it is told: the value, dtype or exponent of those in `_READ`.
 
-    An operand is the number of an earlier call, or minus the number of operands of the equation that follow it, itself
-    included (-1 is the last one). A `const` has a Python number instead, the second operand of a `convert` is a dtype.
+    What it reads is the number of an earlier call, or minus the number of operands of the equation that follow it, itself
+    included (-1 is the last one).
     """
 
-    calls: list[tuple]
+    name: str
+    reads: tuple[int, ...]
+    told: tuple
+
+
+class Formula(NamedTuple):
+    """One element of a result: calls of atoms, in order, and the number of the one that is the result."""
+
+    calls: list[Call]
     result: int
+
+    @property
+    def computed(self) -> list[str]:
+        """The atoms, constants left out."""
+        return [call.name for call in self.calls if call.name != "const"]
+
+    def last_reads(self) -> dict[int, int]:
+        """Of each call that is read, the number of the last one that reads it."""
+        return {a: i for i, call in enumerate(self.calls) for a in call.reads}
+
+    def read_often(self) -> set[int]:
+        """The calls that are read more than once."""
+        uses = Counter([a for call in self.calls for a in call.reads])
+        return {a for a, n in uses.items() if n > 1}
 
 
 class _Recorder:
@@ -63,28 +90,27 @@ class _Recorder:
             raise AttributeError(f"an `emit` asks for {name!r}, which is no atom; see funcad/primitives/atoms.py")
         return lambda *args: self.call(name, *args)
 
-    def integer_pow(self, x: Any, n: int) -> int:
-        """Repeated squaring."""
-        power, rest = None, abs(n)
-        while rest:
-            if rest & 1:
-                power = x if power is None else self.call("mul", power, x)
-            rest >>= 1
-            x = self.call("mul", x, x) if rest else x
-        power = self.call("const", 1.0) if power is None else power
-        return self.call("reciprocal", power) if n < 0 else power
+    def integer_pow(self, x: int, n: int) -> int:
+        return self.call("mul", x, x) if type(n) is int and n == 2 else self.call("integer_pow", x, n)
 
 
-@lru_cache(maxsize=1024)
-def _recorded(primitive: Primitive, operands: int, params: tuple) -> Formula:
+def formula(emit: Callable[..., Any], operands: int, params: tuple) -> Formula:
+    """What an `emit` with so many operands says."""
     recorder = _Recorder()
-    result = primitive.emit(recorder, *range(-operands, 0), **dict(params))  # type: ignore[misc]
-    return Formula([(name, *args) for name, args, _ in recorder.calls], result)
+    result = emit(recorder, *range(-operands, 0), **dict(params))
+    calls = []
+    for name, args, _ in recorder.calls:
+        read = _READ.get(name, len(args))
+        calls.append(Call(name, args[:read], args[read:]))
+    return Formula(calls, result)
+
+
+_formula = lru_cache(maxsize=1024)(formula)
 
 
 def formula_of(equation: Any) -> Formula:
     """The formula of an element of an equation's result; its primitive has an `emit`."""
-    return _recorded(equation.primitive, len(equation.inputs), tuple(equation.params.items()))
+    return _formula(equation.primitive.emit, len(equation.inputs), tuple(equation.params.items()))
 
 
 def atoms_of(equation: Any) -> tuple[str, ...]:
@@ -97,7 +123,19 @@ def atoms_of(equation: Any) -> tuple[str, ...]:
     """
     if equation.primitive.emit is None:
         return ()
-    return tuple([name for name, *_ in formula_of(equation).calls if name != "const"])
+    return tuple(formula_of(equation).computed)
+
+
+def fold_of(primitive: Any) -> str | None:
+    """The atom by which a reduction combines elements; None for other operations."""
+    reduction = primitive.reduction
+    return None if reduction is None or reduction.element is not None else _NAMES.get(reduction.ufunc)
+
+
+def idempotent(ufunc: np.ufunc) -> bool:
+    """May a fold by this ufunc take an element twice?"""
+    once = ufunc(2, 2)
+    return bool(ufunc(once, 2) == once)
 
 
 def is_elementary(equation: Any) -> bool:

@@ -14,10 +14,10 @@ from typing import Any
 import numpy as np
 
 from funcad.host.layout import keep
-from funcad.host.real_types import is_a
 from funcad.ir.aval import Aval, LiteralAval
 from funcad.ir.primitive import Primitive, is_linear
 from funcad.primitives import families
+from funcad.primitives.array_formulas import choose
 from funcad.primitives.device_elements import logical
 from funcad.primitives.families import BOOL, align_batched, avals_text, elementwise
 from funcad.primitives.python_operators import operator_impl, with_ufunc
@@ -79,17 +79,6 @@ isfinite_p = elementwise("isfinite", np.isfinite, dtype=BOOL, emit=lambda e, x: 
 signbit_p = elementwise("signbit", np.signbit, dtype=BOOL, emit=lambda e, x: e.signbit(x))
 
 
-def _select_impl(xp: Any, pred: Any, on_true: Any, on_false: Any) -> Any:
-    if type(pred) is np.bool_:  # between scalars Python chooses, ten times quicker than np.where
-        chosen, other = (on_true, on_false) if pred else (on_false, on_true)
-        if is_a(other, (np.generic, float)) and is_a(chosen, np.generic):
-            return chosen
-        if is_a(other, np.generic) and is_a(chosen, float):
-            return type(other)(chosen)
-    out = xp.where(pred, on_true, on_false)
-    return out[()] if xp is np and not out.ndim else out
-
-
 def _select_abstract(pred: Aval, on_true: Aval, on_false: Aval) -> Aval:
     avals = (pred, on_true, on_false)
     if pred.dtype != BOOL:
@@ -112,7 +101,7 @@ def _select_batch(size: int, args: Sequence[Any], batched: Sequence[bool]) -> tu
 
 select_p = Primitive(
     "select",
-    _select_impl,
+    choose,
     _select_abstract,
     jvp=_select_jvp,
     transpose=lambda ct, pred, x, y: [

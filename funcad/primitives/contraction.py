@@ -21,7 +21,7 @@ import numpy as np
 
 from funcad.ir.aval import Aval, dtype_of, shape_of
 from funcad.ir.primitive import Primitive, is_linear, not_linear
-from funcad.primitives.arithmetic import add
+from funcad.primitives.arithmetic import add, mul
 from funcad.primitives.conversion import convert
 from funcad.primitives.families import avals_text, sum_tangents
 from funcad.primitives.reduction import reduce_sum
@@ -248,9 +248,26 @@ def _dot_ready(x: Aval, y: Aval, *, dimension_numbers: Any) -> Any:
     return (lambda x, y: np.matmul(x, y.T)) if plan[2] else np.matmul
 
 
+def _outer(x: Any, y: Any, *, dimension_numbers: Any) -> Any:
+    """A product in which nothing is summed, as an element operation."""
+    (summed, _), (bx, by) = dimension_numbers
+    sx, sy = shape_of(x), shape_of(y)
+    if summed or not sx or not sy:
+        return None
+    fx, fy = _free(len(sx), bx), _free(len(sy), by)
+    n, m = len(bx), len(fx)
+    shape = (*[sx[i] for i in (*bx, *fx)], *[sy[i] for i in fy])
+    x, y = permute(x, (*bx, *fx)), permute(y, (*by, *fy))
+    if fy:
+        x = broadcast_in_dim(x, shape=shape, axes=tuple(range(n + m)))
+    if fx:
+        y = broadcast_in_dim(y, shape=shape, axes=(*range(n), *range(n + m, len(shape))))
+    return mul(x, y)
+
+
 dot_general_p = Primitive(
     "dot_general", _dot_impl, _dot_abstract, jvp=_dot_jvp, transpose=_dot_transpose, batch=_dot_batch, ready=_dot_ready,
-    label="matmul", calm=True,
+    label="matmul", calm=True, lowering=_outer,
 )
 
 
@@ -364,18 +381,25 @@ def _pair_step(a: str, b: str, needed: set) -> tuple[tuple, str]:
     return (sum_a, sum_b, numbers), "".join(result)
 
 
-def _einsum_impl(xp: Any, *xs: Any, subscripts: str) -> Any:
+def _stepwise(xs: Sequence[Any], subscripts: str, total: Any, dot: Any) -> tuple[Any, Axes | None]:
+    """The result, but for its last permutation; `total` and `dot` are as reduce_sum and dot_general."""
     steps, drop, perm = einsum_steps(subscripts, tuple([x.shape for x in xs]))
     left = list(xs)
     for i, j, sum_a, sum_b, numbers in steps:
         b, a = left.pop(j), left.pop(i)
-        a = a.sum(axis=sum_a, dtype=a.dtype.type) if sum_a else a
-        b = b.sum(axis=sum_b, dtype=b.dtype.type) if sum_b else b
-        left.append(_dot_impl(xp, a, b, dimension_numbers=numbers))
-    (out,) = left
-    if drop:
-        out = out.sum(axis=drop, dtype=out.dtype.type)
+        left.append(dot(total(a, axes=sum_a), total(b, axes=sum_b), dimension_numbers=numbers))
+    return total(left[0], axes=drop), perm
+
+
+def _einsum_impl(xp: Any, *xs: Any, subscripts: str) -> Any:
+    total = lambda x, axes: x.sum(axis=axes, dtype=x.dtype.type) if axes else x
+    out, perm = _stepwise(xs, subscripts, total, partial(_dot_impl, xp))
     return out if perm is None else out.transpose(perm)
+
+
+def _einsum_lowering(*xs: Any, subscripts: str) -> Any:
+    out, perm = _stepwise(xs, subscripts, reduce_sum, dot_general)
+    return out if perm is None else permute(out, perm)
 
 
 def _einsum_abstract(*avals: Aval, subscripts: str) -> Aval:
@@ -417,7 +441,8 @@ def _einsum_batch(size: int, args: Any, batched: Any, *, subscripts: str) -> tup
 
 
 einsum_p = Primitive(
-    "einsum", _einsum_impl, _einsum_abstract, jvp=_einsum_jvp, transpose=_einsum_transpose, batch=_einsum_batch
+    "einsum", _einsum_impl, _einsum_abstract, jvp=_einsum_jvp, transpose=_einsum_transpose, batch=_einsum_batch,
+    lowering=_einsum_lowering,
 )
 
 

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from funcad.primitives.arithmetic import mul
-from funcad.primitives.comparison import and_, eq, ge, gt, isnan, lt, or_, select
+from funcad.primitives.comparison import and_, eq, ge, gt, isnan, lt, ne, or_, select
 from funcad.primitives.families import elementwise
 
 
@@ -48,17 +48,20 @@ minimum_p = elementwise(
     emit=lambda e, x, y: e.minimum(x, y),
     commutes="value",
 )
-def _in_contest(wins: Any, loses: Any, x: Any, y: Any) -> tuple[Any, Any]:
+
+
+def _in_contest(out: Any, x: Any, y: Any) -> tuple[Any, Any]:
     """Whether x wins, and whether it loses, against y, where a NaN loses against numbers and two are a tie."""
-    return or_(wins, and_(isnan(y), eq(x, x))), or_(loses, and_(isnan(x), eq(y, y)))
+    differ = ne(x, y)
+    return and_(eq(out, x), differ), and_(eq(out, y), differ)
 
 
 fmax_p = elementwise(
     "fmax",
     np.fmax,
     [
-        lambda t, out, x, y: _share(t, out, *_in_contest(gt(x, y), lt(x, y), x, y)),
-        lambda t, out, x, y: _share(t, out, *_in_contest(lt(x, y), gt(x, y), y, x)),
+        lambda t, out, x, y: _share(t, out, *_in_contest(out, x, y)),
+        lambda t, out, x, y: _share(t, out, *_in_contest(out, y, x)),
     ],
     emit=lambda e, x, y: e.fmax(x, y),
     commutes="value",
@@ -67,8 +70,8 @@ fmin_p = elementwise(
     "fmin",
     np.fmin,
     [
-        lambda t, out, x, y: _share(t, out, *_in_contest(lt(x, y), gt(x, y), x, y)),
-        lambda t, out, x, y: _share(t, out, *_in_contest(gt(x, y), lt(x, y), y, x)),
+        lambda t, out, x, y: _share(t, out, *_in_contest(out, x, y)),
+        lambda t, out, x, y: _share(t, out, *_in_contest(out, y, x)),
     ],
     emit=lambda e, x, y: e.fmin(x, y),
     commutes="value",
@@ -81,13 +84,13 @@ def _clamp_by_x(t: Any, out: Any, x: Any, lo: Any, hi: Any, *, boundary_grad: fl
     inside = select(and_(gt(x, lo), gt(hi, x)), t, 0.0)
     if boundary_grad == 0.0:
         return inside
-    at_bound = and_(or_(eq(x, lo), eq(x, hi)), ge(hi, lo))
+    at_bound = and_(or_(eq(x, lo), eq(x, hi)), and_(ge(x, lo), ge(hi, x)))
     return select(at_bound, mul(boundary_grad, t), inside)
 
 
 clamp_p = elementwise(
     "clamp",
-    lambda xp, x, lo, hi, *, boundary_grad: xp.minimum(hi, xp.maximum(lo, x)),
+    None,
     [
         _clamp_by_x,
         lambda t, out, x, lo, hi, *, boundary_grad: select(and_(gt(lo, x), gt(hi, lo)), t, 0.0),

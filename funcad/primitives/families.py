@@ -14,12 +14,14 @@ import numpy as np
 
 from funcad.host.layout import keep
 from funcad.host.real_types import is_a
-from funcad.ir.aval import Aval, LiteralAval, shape_of
+from funcad.ir.aval import Aval, LiteralAval, dtype_of, shape_of
 from funcad.ir.primitive import Primitive
 from funcad.ir.tracer import Tracer
+from funcad.primitives.array_formulas import implementation
 from funcad.primitives.squares import moved_square
 
-__all__ = ["elementwise", "structural", "SAME", "BOOL", "REAL", "sum_tangents", "avals_text", "align_batched", "native_order"]
+__all__ = ["elementwise", "structural", "SAME", "BOOL", "REAL", "sum_tangents", "avals_text", "align_batched", "beside"]
+__all__ += ["native_order"]
 
 SAME = None
 BOOL = np.dtype(bool)
@@ -114,6 +116,7 @@ def _binary_jvp(first: Any, second: Any) -> Callable[..., Any]:
     return jvp
 
 
+_CONVERT: list[Any] = [None]  # `convert`, set by conversion.py
 _ADD: list[Any] = [None]  # the function `add`, set by arithmetic.py, where it is declared with the helper above
 
 
@@ -142,7 +145,7 @@ def _ufunc_impl(ufunc: np.ufunc, device: Callable[..., Any] | None) -> Callable[
 
 def elementwise(
     name: str,
-    impl: Any,
+    impl: Any = None,
     jvp: Sequence[Any] | Callable[..., Any] | None = None,
     *,
     transpose: Callable[..., Any] | None = None,
@@ -157,14 +160,17 @@ def elementwise(
     commutes: str | None = None,
     may_share: bool = False,
     calm: bool = False,
+    lowering: Callable[..., Any] | None = None,
 ) -> Primitive:
     """A primitive that works element by element.
 
-    `impl` is a NumPy ufunc or `impl(xp, *arrays)`; `jvp` has one rule `(t, out, *primals) -> tangent` per operand, or None
-    where the derivative is zero, or is one rule for all operands together, as `Primitive` takes it; `dtype` is the result's
-    (SAME, BOOL, REAL or a function of the operands' dtype); `weak` says that Python scalars give Python scalars. `device` is
-    for a ufunc whose namesake in CuPy differs, see device_elements.py.
+    `impl` is a NumPy ufunc, or `impl(xp, *arrays)`, or None if `emit` composes it of atoms; `jvp` has one rule
+    `(t, out, *primals) -> tangent` per operand, or None where the derivative is zero, or is one rule for all operands together,
+    as `Primitive` takes it; `dtype` is the result's (SAME, BOOL, REAL or a function of the operands' dtype); `weak` says that
+    Python scalars give Python scalars. `device` is for a ufunc whose namesake in CuPy differs, see device_elements.py.
     """
+    if impl is None:
+        impl = implementation(emit)  # type: ignore[arg-type]
     ufunc = impl if isinstance(impl, np.ufunc) else None
 
     def batch(size: int, args: Sequence[Any], batched: Sequence[bool], **params: Any) -> tuple[Any, bool]:
@@ -188,6 +194,7 @@ def elementwise(
         passive=isinstance(jvp, Sequence) and not any(jvp),
         commutes=commutes,
         may_share=may_share,
+        lowering=lowering,
     )
     return primitive
 
@@ -195,19 +202,29 @@ def elementwise(
 _BROADCAST: list[Any] = [None]  # `broadcast_in_dim`, set by shape.py
 
 
+def beside(x: Any, other: Any) -> Any:
+    """An operand for a rule that computes with it alone: a scalar whose value is not known takes the other operand's shape."""
+    if type(x) is not Tracer or x.shape or not shape_of(other):
+        return x
+    return _BROADCAST[0](_CONVERT[0](x, dtype_of(other)), shape=shape_of(other), axes=())
+
+
 def structural(
     name: str,
-    impl: Callable[..., Any],
+    impl: Callable[..., Any] | None,
     abstract_eval: Callable[..., Any],
     transpose: Callable[..., Any],
     batch: Callable[..., Any],
+    lowering: Callable[..., Any] | None = None,
     **rules: Any,
 ) -> Primitive:
     """A primitive that is linear in its one array operand: its jvp is itself.
 
     `transpose(ct, aval, **params)` gives the operand's cotangent; `batch(size, x, **params)` the batched result; `reach`, if
-    elements only move or add up, says so (masks/masks.py).
+    elements only move or add up, says so (masks/masks.py). `impl` is None where `lowering` says it in other operations.
     """
+    if impl is None:
+        impl = lambda xp, x, **params: lowering(x, **params)  # type: ignore[misc]
 
     def jvp(tangents: Sequence[Any], out: Any, x: Any, **params: Any) -> Any:
         return primitive(tangents[0], **params)
@@ -219,7 +236,8 @@ def structural(
         return batch(size, args[0], **params), True
 
     primitive = Primitive(
-        name, impl, abstract_eval, jvp=jvp, transpose=transpose_rule, batch=batch_rule, structural=True, **rules
+        name, impl, abstract_eval, jvp=jvp, transpose=transpose_rule, batch=batch_rule, lowering=lowering, structural=True,
+        **rules,
     )
     if primitive.silent:  # it only moves numbers
         primitive.square = moved_square(primitive)

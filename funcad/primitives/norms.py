@@ -14,7 +14,8 @@ import numpy as np
 
 from funcad.ir.aval import aval_of, dtype_of
 from funcad.ir.primitive import Primitive
-from funcad.primitives.arithmetic import add, mul, pow, square, turn
+from funcad.primitives.arithmetic import add, mul, pow, sqrt, square, turn
+from funcad.primitives.comparison import lt, select
 from funcad.primitives.conversion import conj, imag, real
 from funcad.primitives.families import REAL, elementwise
 from funcad.primitives.reduction import reduce_sum, reduced_aval
@@ -62,6 +63,12 @@ def _norm_tangent(tangents: Any, out: Any, x: Any, *, axes: tuple) -> Any:
     return turn(total, out) if aval_of(x).size else total  # the norm of nothing is 0 and stays so
 
 
+def _norm_lowering(x: Any, *, axes: tuple) -> Any:
+    up, down, low = scales(REAL(x.dtype))
+    small, large = (reduce_sum(squares(mul(x, x.dtype.type(by))), axes=axes) for by in (up, down))
+    return select(lt(large, low), mul(sqrt(small), 1 / up), mul(sqrt(large), 1 / down))
+
+
 norm_p = Primitive(
     "norm",
     _norm_impl,
@@ -70,6 +77,7 @@ norm_p = Primitive(
     batch=lambda size, args, batched, *, axes: (norm(args[0], axes=tuple([a + 1 for a in axes])), True),
     square=lambda x, *, axes: reduce_sum(squares(x), axes=axes),
     turns=True,
+    lowering=_norm_lowering,
 )
 
 
@@ -80,7 +88,7 @@ def norm(x: Any, *, axes: tuple) -> Any:
 
 rooted_p = elementwise(  # x**(1/p) of a sum of p-th powers, whose derivatives at 0 are 0, for p > 1
     "rooted",
-    lambda xp, x, *, p: x ** (1 / p),
+    None,
     [lambda t, out, x, *, p: turn(mul(1 / p, t), pow(out, p - 1))],
     emit=lambda e, x, *, p: e.pow(x, e.const(1 / p)),
     turns=True,

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -16,8 +17,12 @@ from funcad.host.layout import of_reduction
 from funcad.ir.aval import Aval, shape_of
 from funcad.ir.primitive import Primitive, Reduction
 from funcad.primitives import families
-from funcad.primitives.arithmetic import mul
+from funcad.primitives.arithmetic import div, mul
+from funcad.primitives.array_formulas import implementation
+from funcad.primitives.comparison import eq, isnan, or_, select
+from funcad.primitives.conversion import convert
 from funcad.primitives.cumulative import cumprod, shift
+from funcad.primitives.extrema import maximum
 from funcad.primitives.families import REAL, structural
 
 
@@ -64,12 +69,39 @@ def reduce_sum(x: Any, *, axes: tuple) -> Any:
     return reduce_sum_p(x, axes=axes) if axes else x
 
 
-def _reduction(
-    name: str, reduction: Reduction, impl: Callable[..., Any], jvp: Callable[..., Any] | None = None, dtype: Any = None
+# CuPy folds by these functions; it does not reduce by other ufuncs
+_ON_DEVICE = {"add": "sum", "multiply": "prod", "maximum": "max", "minimum": "min", "logical_or": "any", "logical_and": "all"}
+
+
+def _fold(xp: Any, ufunc: np.ufunc, x: Any, axes: tuple) -> Any:
+    name = ufunc.__name__
+    own = {"dtype": x.dtype.type} if name in ("add", "multiply") else {}  # where NumPy would widen; the type: no byte order
+    if xp is np:
+        return ufunc.reduce(x, axis=axes, **own)
+    if name in _ON_DEVICE:
+        return getattr(xp, _ON_DEVICE[name])(x, axis=axes, **own)
+    x = xp.moveaxis(x, axes, range(len(axes))).reshape(-1, *[n for i, n in enumerate(x.shape) if i not in axes])
+    while len(x) > 1:
+        half = len(x) // 2
+        x = xp.concatenate([getattr(xp, name)(x[:half], x[half : 2 * half]), x[2 * half :]])
+    return x[0] if len(x) else xp.full(x.shape[1:], ufunc.identity, x.dtype)
+
+
+def reduction(
+    name: str, fact: Reduction, jvp: Callable[..., Any] | None = None, dtype: Any = None, **rules: Any
 ) -> Primitive:
+    """A primitive that combines elements, or what the fact's `element` makes of them, over the parameter `axes`.
+
+    From the fact alone it fuses with its neighbours and is native; `dtype` is that of the results, if not the operand's.
+    """
+    element = None if fact.element is None else implementation(fact.element)
+
+    def impl(xp: Any, x: Any, *, axes: tuple) -> Any:
+        return _fold(xp, fact.ufunc, x if element is None else element(xp, x), axes)
+
     def abstract_eval(x: Aval, *, axes: tuple) -> Aval:
-        if reduction.identity is None and any(x.shape[a] == 0 for a in axes):
-            ufunc = reduction.ufunc.__name__
+        if fact.identity is None and any(x.shape[a] == 0 for a in axes):
+            ufunc = fact.ufunc.__name__
             raise ValueError(f"zero-size array to reduction operation {ufunc} which has no identity")
         return reduced_aval(x, axes, dtype)
 
@@ -80,19 +112,14 @@ def _reduction(
         jvp=jvp,
         batch=lambda size, args, batched, *, axes: (primitive(args[0], axes=_moved(axes)), True),
         layout=of_reduction,
-        reduction=reduction,
+        reduction=fact,
         label="reduce",
+        **rules,
     )
     return primitive
 
 
 # -- prod
-
-
-def _prod_impl(xp: Any, x: Any, *, axes: tuple) -> Any:
-    if xp is np:
-        return np.multiply.reduce(x, axis=axes, dtype=x.dtype.type)
-    return xp.prod(x, axis=axes, dtype=x.dtype)
 
 
 def _prod_jvp(tangents: Any, out: Any, x: Any, *, axes: tuple) -> Any:
@@ -104,7 +131,7 @@ def _prod_jvp(tangents: Any, out: Any, x: Any, *, axes: tuple) -> Any:
     return t
 
 
-reduce_prod_p = _reduction("reduce_prod", Reduction(np.multiply, 1), _prod_impl, _prod_jvp)
+reduce_prod_p = reduction("reduce_prod", Reduction(np.multiply, 1), _prod_jvp)
 
 
 def reduce_prod(x: Any, *, axes: tuple) -> Any:
@@ -145,8 +172,43 @@ def _tied_spread_impl(xp: Any, t: Any, x: Any, out: Any, *, axes: tuple) -> Any:
     return xp.where(mask, xp.reshape(t / count, _kept(x, axes)), xp.zeros((), t.dtype))
 
 
+# the same in operations that fuse
+def _spread_over(x: Any, shape: tuple, axes: tuple) -> Any:
+    return families._BROADCAST[0](x, shape=shape, axes=kept_axes(len(shape), axes))
+
+
+def _counted(axes: tuple, *xs: Any) -> bool:
+    """Are they floats whose dtype holds the number of elements of a line?"""
+    x = xs[1]
+    count = prod([x.shape[a] for a in axes])
+    return all([x.dtype.kind == "f" == a.dtype.kind and a.dtype == x.dtype for a in xs]) and bool(
+        x.size and axes and count <= 2 ** np.finfo(x.dtype).nmant
+    )
+
+
+def _ties(x: Any, out: Any, axes: tuple) -> tuple[Any, Any]:
+    """Where x attains its extremum `out`, and how often along each line: NaN attains it, for then the extremum is NaN too."""
+    mask = or_(eq(x, _spread_over(out, shape_of(x), axes)), isnan(x))
+    return mask, reduce_sum(convert(mask, x.dtype), axes=axes)
+
+
+def _tied_mean_lowering(t: Any, x: Any, out: Any, *, axes: tuple) -> Any:
+    if not _counted(axes, t, x, out):
+        return None
+    mask, count = _ties(x, out, axes)
+    return div(reduce_sum(select(mask, t, 0.0), axes=axes), maximum(count, 1.0))
+
+
+def _tied_spread_lowering(t: Any, x: Any, out: Any, *, axes: tuple) -> Any:
+    if not _counted(axes, t, x, out):
+        return None
+    mask, count = _ties(x, out, axes)  # where the count is zero, nothing is selected
+    return select(mask, _spread_over(div(t, count), shape_of(x), axes), 0.0)
+
+
 def _tied_primitive(
-    name: str, impl: Callable[..., Any], aval: Callable[..., Aval], other: Callable[[], Primitive], reach: str
+    name: str, impl: Callable[..., Any], aval: Callable[..., Aval], other: Callable[[], Primitive], reach: str,
+    lowering: Callable[..., Any],
 ) -> Primitive:
     def batch(size: int, args: Any, batched: Any, *, axes: tuple) -> tuple[Any, bool]:
         return primitive(*[a if b else _copies(size, a) for a, b in zip(args, batched)], axes=_moved(axes)), True
@@ -161,15 +223,26 @@ def _tied_primitive(
         transpose=lambda ct, t, x, out, *, axes: [other()(ct, x, out, axes=axes), None, None],
         batch=batch,
         reach=reach,
+        lowering=lowering,
     )
     return primitive
 
 
 tied_mean_p = _tied_primitive(  # the mean tangent of the elements that attain the extremum `out` of x
-    "tied_mean", _tied_mean_impl, lambda t, x, out, *, axes: reduced_aval(t, axes), lambda: tied_spread_p, "reads"
+    "tied_mean",
+    _tied_mean_impl,
+    lambda t, x, out, *, axes: reduced_aval(t, axes),
+    lambda: tied_spread_p,
+    "reads",
+    _tied_mean_lowering,
 )
 tied_spread_p = _tied_primitive(  # its transpose: each of those elements gets its share of the cotangent
-    "tied_spread", _tied_spread_impl, lambda t, x, out, *, axes: Aval(x.shape, t.dtype), lambda: tied_mean_p, "picks"
+    "tied_spread",
+    _tied_spread_impl,
+    lambda t, x, out, *, axes: Aval(x.shape, t.dtype),
+    lambda: tied_mean_p,
+    "picks",
+    _tied_spread_lowering,
 )
 
 
@@ -177,8 +250,8 @@ def _extremum_jvp(tangents: Any, out: Any, x: Any, *, axes: tuple) -> Any:
     return tied_mean_p(tangents[0], x, out, axes=axes)
 
 
-reduce_max_p = _reduction("reduce_max", Reduction(np.maximum), lambda xp, x, *, axes: x.max(axis=axes), _extremum_jvp)
-reduce_min_p = _reduction("reduce_min", Reduction(np.minimum), lambda xp, x, *, axes: x.min(axis=axes), _extremum_jvp)
+reduce_max_p = reduction("reduce_max", Reduction(np.maximum), _extremum_jvp)
+reduce_min_p = reduction("reduce_min", Reduction(np.minimum), _extremum_jvp)
 
 
 def reduce_max(x: Any, *, axes: tuple) -> Any:
@@ -193,12 +266,8 @@ def reduce_min(x: Any, *, axes: tuple) -> Any:
 
 # -- truth and positions: without derivative
 
-reduce_any_p = _reduction(
-    "reduce_any", Reduction(np.logical_or, False), lambda xp, x, *, axes: x.any(axis=axes), dtype=families.BOOL
-)
-reduce_all_p = _reduction(
-    "reduce_all", Reduction(np.logical_and, True), lambda xp, x, *, axes: x.all(axis=axes), dtype=families.BOOL
-)
+reduce_any_p = reduction("reduce_any", Reduction(np.logical_or, False), dtype=families.BOOL)
+reduce_all_p = reduction("reduce_all", Reduction(np.logical_and, True), dtype=families.BOOL)
 
 
 def reduce_any(x: Any, *, axes: tuple) -> Any:

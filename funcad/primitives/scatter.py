@@ -309,11 +309,13 @@ def scatter(x: Any, updates: Any, *indices: Any, mode: str = "set", batch_dims: 
 # -- what the rules need to know of the indices: no derivatives
 
 
-def _attains_impl(xp: Any, x: Any, extremum: Any) -> Any:
-    return (x == extremum) | ((x != x) & (extremum != extremum))
-
-
-attains_p = elementwise("attains", _attains_impl, [None, None], dtype=families.BOOL)  # equal, or both NaN
+attains_p = elementwise(  # equal, or both NaN
+    "attains",
+    None,
+    [None, None],
+    dtype=families.BOOL,
+    emit=lambda e, x, extremum: e.or_(e.eq(x, extremum), e.and_(e.ne(x, x), e.ne(extremum, extremum))),
+)
 
 
 def _is_last_impl(xp: Any, *indices: Any, dims: tuple) -> Any:

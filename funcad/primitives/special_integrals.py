@@ -17,7 +17,7 @@ from funcad.primitives import device_elements
 from funcad.primitives.arithmetic import abs_, add, div, mul, neg, sqrt, square, sub
 from funcad.primitives.comparison import eq, gt, lt, select
 from funcad.primitives.conversion import complex_dtype, convert
-from funcad.primitives.families import elementwise
+from funcad.primitives.families import beside, elementwise
 from funcad.primitives.special_gamma import static_order
 from funcad.primitives.special_rules import function_of, gauss, missing, numerical, ufunc
 from funcad.primitives.transcendental import cos, cosh, exp, sin, sinc
@@ -54,6 +54,7 @@ def _expn_slope(out: Any, n: Any, x: Any) -> Any:
     first = mul(out, add(1.0, div(1.0, x)))
     if is_a(n, float):
         return first if n == 0.0 else expn(n - 1.0, x)
+    n = beside(n, x)
     at_zero = eq(n, 0.0)
     return select(at_zero, first, expn(sub(select(at_zero, 1.0, n), 1.0), x))
 

@@ -13,12 +13,12 @@ from typing import Any
 import numpy as np
 
 from funcad.host.devices import namespace_of
-from funcad.ir.aval import Aval, Stack, StackAval, aval_of, shape_of
+from funcad.ir.aval import Aval, Stack, StackAval, aval_of
 from funcad.ir.primitive import Primitive, is_linear
 from funcad.primitives.arithmetic import add
 from funcad.primitives.shape import broadcast_leading, zeros
 
-__all__ = ["stack_empty", "stack_select", "add_values", "lead", "zero_value", "is_stack", "map_entries"]
+__all__ = ["bools_aval", "stack_empty", "stack_select", "add_values", "lead", "zero_value", "is_stack", "map_entries"]
 
 
 def is_stack(x: Any) -> bool:
@@ -42,7 +42,7 @@ def map_entries(f: Callable[..., Any], aval: Any, *stacks: Any) -> Any:
 stack_empty_p = Primitive("stack_empty", lambda xp, *, aval: Stack([], aval), lambda *, aval: aval)
 
 
-def stack_empty(aval: StackAval) -> Any:
+def stack_empty(aval: Any) -> Any:
     return stack_empty_p(aval=aval)
 
 
@@ -61,6 +61,7 @@ stack_add_p = Primitive(
     jvp=lambda tangents, out, x, y: add_values(*tangents),
     transpose=lambda ct, x, y: [ct if is_linear(x) else None, ct if is_linear(y) else None],
     batch=_add_batch,
+    reach="pointwise",
 )
 
 
@@ -97,6 +98,7 @@ stack_lead_p = Primitive(  # every entry repeated along a new axis
     jvp=lambda tangents, out, x, *, size, axis: stack_lead_p(tangents[0], size=size, axis=axis),
     transpose=lambda ct, x, *, size, axis: [stack_sum_p(ct, axis=axis, size=size)],
     batch=lambda n, args, batched, *, size, axis: (stack_lead_p(args[0], size=size, axis=axis + 1), True),
+    reach="reads",
 )
 
 
@@ -116,6 +118,7 @@ stack_sum_p = Primitive(  # every entry summed over an axis of that size: the tr
     jvp=lambda tangents, out, x, *, axis, size: stack_sum_p(tangents[0], axis=axis, size=size),
     transpose=lambda ct, x, *, axis, size: [stack_lead_p(ct, size=size, axis=axis)],
     batch=lambda n, args, batched, *, axis, size: (stack_sum_p(args[0], axis=axis + 1, size=size), True),
+    reach="sums",
 )
 
 
@@ -125,15 +128,21 @@ def lead(x: Any, size: int) -> Any:
 
 
 def _select_impl(xp: Any, mask: Any, x: Any, y: Any) -> Any:
-    def choose(a: Any, b: Any) -> Any:
-        xp = namespace_of([a, b])
-        shape = shape_of(b if a is None else a)
-        dtype = (b if a is None else a).dtype
-        spread = xp.reshape(xp.asarray(mask), mask.shape + (1,) * (len(shape) - len(mask.shape)))
-        zero = xp.zeros((), dtype)
-        return xp.where(spread, zero if a is None else a, zero if b is None else b)
+    element = x.aval.element
+    while type(element) is StackAval:
+        element = element.element
 
-    return map_entries(choose, x.aval, x, y)
+    def choose(a: Any, b: Any, bools: Any) -> Any:
+        xp = namespace_of([a, b, bools])
+        bools = xp.asarray(False if bools is None else bools)
+        spread = xp.reshape(bools, bools.shape + (1,) * (len(element.shape) - bools.ndim))
+        zero = xp.zeros(element.shape, element.dtype)
+        chosen = xp.where(spread, zero if a is None else a, zero if b is None else b)
+        return chosen if element.shape or xp is not np else chosen[()]
+
+    if type(mask) is Stack:
+        return map_entries(choose, x.aval, x, y, mask)
+    return map_entries(lambda a, b: choose(a, b, mask), x.aval, x, y)
 
 
 def _select_jvp(tangents: Sequence[Any], out: Any, mask: Any, x: Any, y: Any) -> Any:
@@ -155,14 +164,28 @@ def _select_batch(size: int, args: Sequence[Any], batched: Sequence[bool]) -> tu
     return stack_select_p(*[x if b else lead(x, size) for x, b in zip(args, batched)]), True
 
 
-stack_select_p = Primitive(  # mask has the leading (batch) axes of the entries
-    "stack_select", _select_impl, lambda mask, x, y: x, jvp=_select_jvp, transpose=_select_transpose, batch=_select_batch
+stack_select_p = Primitive(  # mask has the leading (batch) axes of the entries, or is a stack of their bools
+    "stack_select",
+    _select_impl,
+    lambda mask, x, y: x,
+    jvp=_select_jvp,
+    transpose=_select_transpose,
+    batch=_select_batch,
+    reach="choice",
 )
 
 
 def stack_select(mask: Any, x: Any, y: Any) -> Any:
-    """Entry by entry, x on the lanes where the mask holds and y on the others; what is missing is zero."""
+    """Entry by entry, x on the lanes where the mask holds and y on the others; what is missing is zero.
+
+    The mask may be a stack itself: of one bool for each element.
+    """
     return stack_select_p(mask, x, y)
+
+
+def bools_aval(aval: Any) -> Any:
+    """Of a bool for each element."""
+    return StackAval(bools_aval(aval.element)) if type(aval) is StackAval else Aval(aval.shape, np.dtype(bool))
 
 
 def zero_value(aval: Any) -> Any:

@@ -57,6 +57,7 @@ over_root_p = elementwise(
     "over_root",
     lambda xp, x, *, a, b: over_root(x, a=a, b=b),
     [lambda t, out, x, *, a, b: mul(mul(mul(-a, x), mul(out, mul(out, out))), t)],
+    lowering=over_root,
 )
 arcsin_p = elementwise(
     "arcsin", np.arcsin, [lambda t, out, x: mul(over_root_p(x, a=-1.0, b=1.0), t)], emit=lambda e, x: e.arcsin(x)
@@ -96,58 +97,42 @@ arctanh_p = elementwise(
 )
 
 
-def _tanh_linear_impl(xp: Any, t: Any, y: Any) -> Any:
-    factor = y * y
-    factor = xp.subtract(1.0, factor, out=factor) if getattr(factor, "ndim", 0) else 1.0 - factor
-    return xp.multiply(t, factor, out=factor) if getattr(factor, "ndim", 0) and t.dtype == factor.dtype else t * factor
-
-
 # t * (1 - y * y): tanh's output is its only residual, so a chain of tanh keeps one array per layer
 tanh_linear_p = elementwise(
     "tanh_linear",
-    _tanh_linear_impl,
+    None,
     [lambda u, out, t, y: tanh_linear(u, y), lambda u, out, t, y: mul(mul(mul(-2.0, y), t), u)],
     transpose=lambda ct, t, y: [tanh_linear(ct, y) if is_linear(t) else None, None],
     emit=lambda e, t, y: e.mul(t, e.sub(e.const(1.0), e.mul(y, y))),
 )
 
 
-def _logistic_impl(xp: Any, x: Any) -> Any:
-    if getattr(x, "dtype", np.dtype(float)).kind == "c" or type(x) is complex:
-        return 1.0 / (1.0 + xp.exp(-x))
-    small = xp.exp(-xp.abs(x))  # never overflows, and keeps the relative accuracy of tiny results
-    out = xp.where(xp.signbit(x), small, type(small)(1.0) if is_a(small, np.generic) else 1.0) / (1.0 + small)
-    return out[()] if xp is np and not out.ndim else out
+def _logistic(e: Any, x: Any) -> Any:
+    small = e.exp(e.neg(e.abs(x)))  # never overflows, and keeps the relative accuracy of tiny results
+    return e.div(e.select(e.lt(x, e.const(0.0)), small, e.const(1.0)), e.add(e.const(1.0), small))
 
 
-logistic_p = elementwise(
-    "logistic",
-    _logistic_impl,
+logistic_p = elementwise("logistic", None, [lambda t, out, x: logistic_linear(t, out)], emit=_logistic, calm=True)
+complex_logistic_p = elementwise(  # complex numbers have no order
+    "complex_logistic",
+    None,
     [lambda t, out, x: logistic_linear(t, out)],
-    emit=lambda e, x: e.div(
-        e.select(e.lt(x, e.const(0.0)), e.exp(e.neg(e.abs(x))), e.const(1.0)),
-        e.add(e.const(1.0), e.exp(e.neg(e.abs(x)))),
-    ),
+    emit=lambda e, x: e.div(e.const(1.0), e.add(e.const(1.0), e.exp(e.neg(x)))),
     calm=True,
 )
 # t * y * (1 - y): the output is the only residual
 logistic_linear_p = elementwise(
     "logistic_linear",
-    lambda xp, t, y: t * (y * (1.0 - y)),
+    None,
     [lambda u, out, t, y: logistic_linear(u, y), lambda u, out, t, y: mul(mul(sub(1.0, mul(2.0, y)), t), u)],
     transpose=lambda ct, t, y: [logistic_linear(ct, y) if is_linear(t) else None, None],
     emit=lambda e, t, y: e.mul(t, e.mul(y, e.sub(e.const(1.0), y))),
 )
 
 
-def _difference_impl(xp: Any, x: Any, y: Any) -> Any:
-    out = x - y
-    return xp.where(xp.equal(x, y), xp.zeros_like(out), out)[()]
-
-
 difference_p = elementwise(  # x - y with 0 between equal infinities, too; its derivative is that of x - y everywhere
     "difference",
-    _difference_impl,
+    None,
     lambda tangents, out, x, y: sub(*[0.0 if t is None else t for t in tangents]),
     emit=lambda e, x, y: e.select(e.eq(x, y), e.const(0.0), e.sub(x, y)),
 )
@@ -293,7 +278,7 @@ def arctanh(x: Any) -> Any:
 
 def logistic(x: Any) -> Any:
     """1 / (1 + exp(-x)), without overflow."""
-    return logistic_p(x)
+    return complex_logistic_p(x) if dtype_of(x).kind == "c" else logistic_p(x)
 
 
 def logistic_linear(t: Any, y: Any) -> Any:

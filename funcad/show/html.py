@@ -9,7 +9,7 @@ import linecache
 from html import escape
 from typing import Any
 
-from funcad.show.pretty import Names, parameter, programs_in
+from funcad.show.pretty import Names, described
 
 __all__ = ["jaxpr_html"]
 
@@ -46,11 +46,9 @@ def source_text(source: Any) -> str:
 
 
 def _equation(equation: Any, page: _Page, depth: int) -> str:
-    programs = programs_in(equation.params)
-    nested = {key.split("[")[0] for key, _ in programs}
-    plain = " ".join([parameter(k, v) for k, v in equation.params.items() if k not in nested and v is not None])
+    plain, programs = described(equation.params)
     outputs = " ".join(map(page.typed, equation.outputs)) or "_"
-    params = f'<span style="{_QUIET}">[{escape(plain)}]</span>' if plain else ""
+    params = f'<span style="{_QUIET}">[{escape(" ".join(plain))}]</span>' if plain else ""
     name = f'<span style="{_PRIMITIVE}">{escape(equation.primitive.name)}</span>'
     inputs = " ".join(map(page, equation.inputs))
     line = f'<span title="{escape(source_text(equation.source))}">{outputs} = {name}{params} {inputs}</span>'

@@ -13,7 +13,7 @@ import numpy as np
 
 from funcad.host.real_types import is_a
 
-__all__ = ["format_jaxpr", "format_equation", "fresh_names", "Names", "parameter", "programs_in", "scalar"]
+__all__ = ["format_jaxpr", "format_equation", "fresh_names", "Names", "described", "parameter", "scalar"]
 
 _LETTERS = "abcdefghijklmnopqrstuvwxyz"
 
@@ -58,20 +58,26 @@ def parameter(key: str, value: Any) -> str:
     return f"{key}={text if len(text) <= 60 else text[:57] + '...'}"
 
 
-def programs_in(params: dict[str, Any]) -> list[tuple[str, Any]]:
-    found = []
+def described(params: dict[str, Any]) -> tuple[list[str], list[tuple[str, Any]]]:
+    """The parameters as text, but for the programs, which come by name; the parts of a loop stand in its place."""
+    plain: list[str] = []
+    programs = []
     for key, value in params.items():
-        if hasattr(value, "equations"):
-            found.append((key, value))
-        elif type(value) is tuple and value and all(hasattr(item, "equations") for item in value):
-            found.extend((f"{key}[{i}]", item) for i, item in enumerate(value))
-    return found
+        if not isinstance(value, tuple) or not any(hasattr(item, "equations") for item in value):
+            if hasattr(value, "equations"):
+                programs.append((key, value))
+            elif value is not None:
+                plain.append(parameter(key, value))
+        elif hasattr(value, "_asdict"):
+            texts, inside = described(value._asdict())
+            plain, programs = plain + texts, programs + inside
+        else:
+            programs += [(f"{key}[{i}]", item) for i, item in enumerate(value)]
+    return plain, programs
 
 
 def _equation_lines(equation: Any, names: Names, indent: str, source: bool) -> Iterator[str]:
-    programs = programs_in(equation.params)
-    nested = {key.split("[")[0] for key, _ in programs}
-    plain = [parameter(k, v) for k, v in equation.params.items() if k not in nested and v is not None]
+    plain, programs = described(equation.params)
     params = f"[{' '.join(plain)}]" if plain else ""
     outputs = " ".join(map(names.typed, equation.outputs)) or "_"
     line = f"{indent}{outputs} = {equation.primitive.name}{params} {' '.join(map(names, equation.inputs))}".rstrip()

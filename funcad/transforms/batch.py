@@ -14,12 +14,11 @@ from collections.abc import Hashable, Sequence
 from funcad.errors import MissingRuleError
 from funcad.host.state import state
 from funcad.host.user_warnings import enter, unhush
-from funcad.host.where import note_source
 from funcad.ir.aval import aval_of
-from funcad.ir.interpret import Environment
-from funcad.ir.jaxpr import Jaxpr, Literal, equation_axis_names, reads_numbers
+from funcad.ir.interpret import walk
+from funcad.ir.jaxpr import Equation, Jaxpr, equation_axis_names
 from funcad.ir.primitive import Primitive
-from funcad.ir.trace import bind, home_of, trace_function
+from funcad.ir.trace import bind, stage_constants, trace_function
 from funcad.ir.types import Params, Value
 from funcad.primitives.stack import lead
 
@@ -52,41 +51,32 @@ def _acts_on(params: Params, name: Hashable) -> bool:
 
 def batch_eval(jaxpr: Jaxpr, size: int, args: Sequence[Value], batched: Sequence[bool]) -> tuple[list[Value], list[bool]]:
     """Outputs of a program for batched inputs (axis 0), and which outputs are batched."""
-    env = Environment(jaxpr.inputs, list(zip(args, batched)))
-    home = home_of(args)
-    values = env.values
+    stage, values = stage_constants(args), list(args)
+    flagged = {v: True for v, b in zip(jaxpr.inputs, batched) if b}
+    del args
     name = state.batching
     names = jaxpr.axis_names if name is not None else frozenset()
-    saved = state.source
-    modes = jaxpr.modes
-    token = None
-    try:
-        for i, (equation, dead) in enumerate(zip(jaxpr.equations, jaxpr.last_uses)):
-            state.source = equation.source or saved
-            token = enter(modes[i]) if i in modes else None
-            pairs = [(a.value, False) if type(a) is Literal else values[a] for a in equation.inputs]
-            named = name in names and name in equation_axis_names(equation)
-            if home is not None and reads_numbers(equation):
-                outs, out_batched = [home.record(equation.primitive, [x for x, _ in pairs], equation.params)], [False]
-            else:
-                outs, out_batched = batch_step(
-                    equation.primitive, size, [x for x, _ in pairs], [b for _, b in pairs], equation.params, named
-                )
+    modes = {id(jaxpr.equations[i]): mode for i, mode in jaxpr.modes.items()}
+
+    def step(equation: Equation, operands: list[Value]) -> list[Value]:
+        named = name in names and name in equation_axis_names(equation)
+        flags = [a in flagged for a in equation.inputs]
+        outs, out_batched = batch_step(equation.primitive, size, operands, flags, equation.params, named)
+        for v, b in zip(equation.outputs, out_batched):
+            if b:
+                flagged[v] = True
+        return outs
+
+    def step_in_mode(equation: Equation, operands: list[Value]) -> list[Value]:
+        token = enter(modes[id(equation)]) if id(equation) in modes else None
+        try:
+            return step(equation, operands)
+        finally:
             if token is not None:
                 unhush(token)
-                token = None
-            values.update(zip(equation.outputs, zip(outs, out_batched)))
-            for v in dead:
-                del values[v]
-    except Exception as error:
-        note_source(error, state.source)
-        raise
-    finally:
-        state.source = saved
-        if token is not None:
-            unhush(token)
-    results = [(o.value, False) if type(o) is Literal else values[o] for o in jaxpr.outputs]
-    return [x for x, _ in results], [b for _, b in results]
+
+    outs = walk(jaxpr, values, step_in_mode if modes else step, stage, flagged)
+    return outs, [o in flagged for o in jaxpr.outputs]
 
 
 def batch_jaxpr(

@@ -14,16 +14,14 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from funcad.errors import MissingRuleError
-from funcad.host.state import state
 from funcad.host.user_warnings import hush, unhush
-from funcad.host.where import note_source
 from funcad.ir.aval import Aval, aval_of, is_inexact
-from funcad.ir.interpret import Environment
-from funcad.ir.jaxpr import Jaxpr, Literal, reads_numbers
+from funcad.ir.interpret import walk
+from funcad.ir.jaxpr import Equation, Jaxpr
 from funcad.ir.primitive import Primitive
-from funcad.ir.trace import bind, home_of, trace_function
+from funcad.ir.trace import bind, stage_constants, trace_function
 from funcad.ir.types import AnyAval, Params, Tangent, Value
-from funcad.masks.masked_rules import apart_of, cleaned, joined, masked_rule, rule_of, whole_mask_of, with_mask
+from funcad.masks.masked_rules import apart_of, cleaned, joined, masked_rule, rule_of, whole_mask_of, with_whole
 
 __all__ = ["jvp_step", "no_rule", "jvp_eval", "jvp_jaxpr", "masked_jvp"]
 
@@ -50,7 +48,7 @@ def jvp_step(
             return rule(primals, tangents, **params)
         whole = whole_mask_of(tangents)
         outs, touts = rule(primals, [cleaned(t) for t in tangents], **params)
-        return outs, [with_mask(t, whole) for t in touts]
+        return outs, [with_whole(t, whole) for t in touts]
     out = bind(primitive, *primals, **params)
     if primitive.jvp is None:
         outs = out if primitive.multiple else [out]
@@ -69,30 +67,21 @@ def jvp_eval(
     jaxpr: Jaxpr, primals: Sequence[Value], tangents: Sequence[Tangent], linear: bool = False, masked: bool = False
 ) -> tuple[list[Value], list[Tangent]]:
     """Outputs and output tangents of a program (tangents may be None, meaning zero; `Masked` come out only if `masked`)."""
-    env = Environment(jaxpr.inputs, list(zip(primals, tangents)))
-    values = env.values
-    home = home_of(primals)
+    stage, values = stage_constants(primals), list(primals)
+    given: dict[Any, Any] = {v: t for v, t in zip(jaxpr.inputs, tangents) if t is not None}
     del primals, tangents
-    saved = state.source
-    try:
-        for equation, dead in zip(jaxpr.equations, jaxpr.last_uses):
-            state.source = equation.source or saved
-            pairs = [(a.value, None) if type(a) is Literal else values[a] for a in equation.inputs]
-            if home is not None and reads_numbers(equation):
-                outs, ts = [home.record(equation.primitive, [p for p, _ in pairs], equation.params)], [None]
-            else:
-                outs, ts = jvp_step(equation.primitive, [p for p, _ in pairs], [t for _, t in pairs], equation.params, linear)
-            values.update(zip(equation.outputs, zip(outs, ts)))
-            del pairs, outs, ts
-            for v in dead:
-                del values[v]
-    except Exception as error:
-        note_source(error, state.source)
-        raise
-    finally:
-        state.source = saved
-    results = [(o.value, None) if type(o) is Literal else values[o] for o in jaxpr.outputs]
-    return [p for p, _ in results], [t if masked else cleaned(t) for _, t in results]
+
+    def step(equation: Equation, operands: list[Any]) -> list[Any]:
+        primitive, atoms, params, variables, _ = equation
+        outs, touts = jvp_step(primitive, operands, [given.get(a) for a in atoms], params, linear)
+        for v, t in zip(variables, touts):
+            if t is not None:
+                given[v] = t
+        return outs
+
+    outs = walk(jaxpr, values, step, stage, given)
+    touts = [given.get(o) for o in jaxpr.outputs]
+    return outs, touts if masked else [cleaned(t) for t in touts]
 
 
 def _strong(aval: AnyAval) -> AnyAval:

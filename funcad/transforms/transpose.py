@@ -44,7 +44,7 @@ from funcad.masks.masks import (
     needed,
     transposed,
 )
-from funcad.primitives.stack import add_values, zero_value
+from funcad.primitives.stack import add_values, bools_aval, zero_value
 from funcad.transforms.partial import partial_eval
 
 __all__ = ["transpose_eval", "transpose_jaxpr"]
@@ -244,7 +244,7 @@ def masked_transpose_jaxpr(
         avals = [v.aval for v, lin in zip(jaxpr.inputs, linear) if not lin]
         n_known = len(avals)
         avals += [o.aval for o, k in zip(jaxpr.outputs, kinds) if k is not None]
-        avals += [Aval(o.aval.shape if k == EVERY else (), np.dtype(bool)) for o, k in zip(jaxpr.outputs, kinds) if k]
+        avals += [bools_aval(o.aval) if k == EVERY else Aval((), np.dtype(bool)) for o, k in zip(jaxpr.outputs, kinds) if k]
 
         def program(*args: Value) -> list[Value]:
             known, rest = iter(args[:n_known]), iter(args[n_known:])
@@ -264,8 +264,8 @@ def masked_transpose_jaxpr(
 
 
 def _in_full(ct: Cotangent, mask: Mask | None, wanted: int, aval: AnyAval) -> tuple[Cotangent, Mask | None]:
-    """A cotangent with bools of its shape, if they are wanted."""
-    if not wanted or type(aval) is StackAval:
+    """A cotangent with bools of its shape, if they are wanted; how many a stack without a mask has is not known."""
+    if not wanted or type(aval) is StackAval and mask is None:
         return clean(ct, mask), None
     bools = constant(ct is not None, aval.shape) if mask is None else mask.bools.get(aval.shape)
     return zero_value(Aval(aval.shape, aval.dtype)) if ct is None else ct, mask_of(bools, False)

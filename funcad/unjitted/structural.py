@@ -12,7 +12,6 @@ Trap: the equations of the derived program have no source, since functions at se
 
 from __future__ import annotations
 
-import marshal
 import threading
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -25,9 +24,10 @@ from funcad.ir.aval import SCALAR_AVALS, Aval, aval_of
 from funcad.ir.jaxpr import Equation, Jaxpr, Literal, Var
 from funcad.ir.trace import AbstractTrace
 from funcad.ir.tracer import Tracer
+from funcad.passes.program_keys import program_key
 from funcad.transforms.transpose import transpose_eval
 
-__all__ = ["pull", "cached", "compiled", "frozen", "UNSEEN", "compile_with", "forget", "forgetting"]
+__all__ = ["pull", "cached", "compiled", "UNSEEN", "compile_with", "forget", "forgetting"]
 
 MAX_PROGRAMS = 256  # the entry that was not used for longest goes first
 MAX_EQUATIONS = 2000  # of longer programs the key would cost more than it saves
@@ -36,7 +36,6 @@ _guard = threading.RLock()  # re-entrant: what the collector finalises meanwhile
 held_over_forks(_guard)
 _forgetting: list[Callable[[], None]] = []  # of those who remember an entry by other means
 _compile: list[Callable[[Jaxpr], Callable[[list], list]]] = []
-_PLAIN = frozenset([int, str, bool, float, complex, tuple, type(None)])
 
 
 def compile_with(compiler: Callable[[Jaxpr], Callable[[list], list]]) -> None:
@@ -106,52 +105,22 @@ def _key(jaxpr: Jaxpr, residuals: Sequence[Any], cotangents: Sequence[Any]) -> t
         if c is not None and type(c) is not np.ndarray and type(c) not in SCALAR_AVALS:
             return None, []
         parts.append(c is None)
-    numbers: dict[Any, int] = {}
-    add = parts.append
     for v in jaxpr.inputs:
-        aval = v.aval
-        if type(aval) is not Aval:
+        if type(v.aval) is not Aval:
             return None, []
-        add(aval.shape)
-        add(aval.dtype.char)
-        numbers[v] = len(numbers)
-    literals = []
-    n = len(numbers)
-    for primitive, atoms, params, outputs, _ in equations:
-        add(primitive)
-        for a in atoms:
-            if type(a) is Literal:
-                add(type(a.value))
-                literals.append(a.value)
-            else:
-                add(numbers[a])
-        if params:
-            bits = frozen(params)
-            if bits is None:
-                return None, []
-            add(bits)
-        for v in outputs:
-            numbers[v] = n
-            n += 1
     for o in jaxpr.outputs:
         if type(o) is Literal:
             return None, []
-        add(numbers[o])
-    return tuple(parts), literals
+    literals: list[Any] = []
 
+    def literal(value: Any) -> type:
+        literals.append(value)
+        return type(value)
 
-def frozen(params: dict[str, Any]) -> bytes | None:
-    """The parameters by their bits, so that 1, 1.0, True and -0.0, 0.0 differ; None if they hold more than plain data."""
-    values = list(params.values())
-    for i, v in enumerate(values):
-        if type(v) not in _PLAIN:
-            if not isinstance(v, np.dtype):
-                return None
-            values[i] = ("dtype", v.str)
     try:
-        return marshal.dumps((*params, *values), 2)
-    except ValueError:  # something else inside a tuple
-        return None
+        return (*parts, *program_key(jaxpr, literal=literal)), literals
+    except TypeError:  # parameters of which not all is known
+        return None, []
 
 
 def _derive(jaxpr: Jaxpr, n: int, cotangents: Sequence[Any]) -> Any:

@@ -32,10 +32,11 @@ from funcad.host.where import Source, internal, user_source
 from funcad.ir.aval import SCALAR_AVALS, aval_of
 from funcad.ir.trace import AbstractTrace, next_level
 from funcad.ir.tracer import Tracer
+from funcad.passes.program_keys import params_key
 from funcad.primitives.arithmetic import add_p, integer_pow_p, mul_p, square_p, sub_p
 from funcad.primitives.contraction import dot_general_p
 from funcad.primitives.shape import reshape_p
-from funcad.unjitted.structural import UNSEEN, cached, forgetting, frozen
+from funcad.unjitted.structural import UNSEEN, cached, forgetting
 from funcad.unjitted.tape_plans import BILINEAR, NO_PLAN, linear, plans, product_plan, reduction_plan, small_shape
 from funcad.unjitted.tape_program import derive, gives_tangent, maker, rule_of, wiring
 
@@ -315,7 +316,7 @@ class Tape:
                 return None
         bits = None
         if params:
-            bits = frozen(params)
+            bits = params_key(params)
             if bits is None or primitive is integer_pow_p and not params["n"]:  # x**0 has no tangent
                 return None
         if primitive.turns:
@@ -386,11 +387,9 @@ class Tape:
     def _many(self, primitive: Any, args: Sequence[Any], params: dict) -> Any:
         """`record` of more than two operands."""
         primals, tangents, operands, new = [], [], [], []
-        bits = None
-        if params:
-            bits = frozen(params)
-            if bits is None:
-                return None
+        bits = params_key(params) if params else None
+        if params and bits is None:
+            return None
         for p in args:
             t = None
             if type(p) is Tracer:

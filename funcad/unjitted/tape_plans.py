@@ -10,11 +10,11 @@ from math import prod
 from typing import Any
 
 from funcad.host.locks import SMALL
+from funcad.passes.program_keys import params_key
 from funcad.primitives import conversion, shape
 from funcad.primitives.arithmetic import add_p, mul_p, neg_p, sub_p
 from funcad.primitives.contraction import dot_general_p
 from funcad.primitives.shape import shape_of_two
-from funcad.unjitted.structural import frozen
 
 __all__ = ["BILINEAR", "NO_PLAN", "has_rows", "linear", "plans", "product_plan", "reduction_plan", "small_shape"]
 
@@ -49,7 +49,7 @@ def reduction_plan(primitive: Any, shape: tuple, axis: int | None) -> tuple:
         params = {"axes": axes}
         kept = {"shape": tuple([1 if i in axes else n for i, n in enumerate(shape)])}
         run = partial(primitive.reduction.ufunc.reduce, axis=axes if rank > 1 and axis is None else axes[0])
-        plan = run, params, frozen(params), kept, frozen(kept)
+        plan = run, params, params_key(params), kept, params_key(kept)
     plans[primitive, shape, axis] = plan
     return plan
 
@@ -60,7 +60,7 @@ def product_plan(a: tuple, b: tuple) -> tuple | None:
     if not (0 < len(a) < 3 and 0 < len(b) < 3) or a[-1] != b[0] or 8 * max(prod(a), prod(b), prod(a[:-1] + b[1:])) > SMALL:
         return None
     params = {"dimension_numbers": (((len(a) - 1,), (0,)), ((), ()))}
-    return params, frozen(params)
+    return params, params_key(params)
 
 
 @lru_cache(maxsize=1024)

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from funcad import grad, jvp, nn, random, vmap
-from tests.test_random import assert_like_jax
+from tests.random.test_random import assert_like_jax
 from tests.vectors.random_calls import CALLS, INITIALIZERS
 
 jax = pytest.importorskip("jax")

@@ -1,4 +1,4 @@
-"""The table of operations: what `tests/test_every_primitive.py` checks of every primitive.
+"""The table of operations: what `tests/ir/test_every_primitive.py` checks of every primitive.
 
 Each file of this folder holds one family, `SPECS = [spec(...), ...]`. A spec says how to call one primitive and on what:
 
@@ -20,6 +20,8 @@ Each file of this folder holds one family, `SPECS = [spec(...), ...]`. A spec sa
 * `backends`: where it runs; take "cupy" out with a comment that says why.
 * `dtypes`: further dtypes in which the predicted result is compared with the real one; complex ones are tried only if both the
   prediction and NumPy accept them.
+* `public`: the path of the public function under funcad, `"nn.relu"`, or (path, keyword arguments) if these are not `params`:
+  the first sample becomes a line of the table of public functions (tests/surface), with this spec's reference and tolerance.
 * `batch`: False leaves out batching (higher-order and effectful primitives that are tested elsewhere).
 """
 
@@ -31,6 +33,10 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
+
+from funcad.ir.aval import aval_of
+from funcad.ir.jaxpr import Jaxpr
+from funcad.ir.trace import trace_function
 
 __all__ = ["spec", "all_specs", "OpSpec"]
 
@@ -51,6 +57,7 @@ class OpSpec:
         "backends",
         "dtypes",
         "batch",
+        "public",
         "id",
         "_samples",
     )
@@ -85,6 +92,12 @@ class OpSpec:
         """The results, as a list."""
         out = self.fn(*args, **self.params)
         return list(out) if isinstance(out, (list, tuple)) else [out]
+
+    def program(self, args: Sequence[Any]) -> tuple[Jaxpr, list[Any]]:
+        """The call traced, and the values of the program's inputs."""
+        traced = self.variables(args)
+        jaxpr, consts = trace_function(self.of_variables(args), [aval_of(args[i]) for i in traced], name="spec")
+        return jaxpr, [*consts, *[args[i] for i in traced]]
 
     def variables(self, args: Sequence[Any]) -> list[int]:
         """Positions of the arguments that may be traced: a scalar beside shaped operands is a literal."""
@@ -127,6 +140,7 @@ def spec(
     backends: Sequence[str] = ("numpy", "cupy"),
     dtypes: Sequence[str] = ("f4", "c16"),
     batch: bool = True,
+    public: Any = None,
     id: str | None = None,
 ) -> OpSpec:
     """One line of the table; see the module's text."""
@@ -147,6 +161,7 @@ def spec(
         backends=tuple(backends),
         dtypes=tuple(dtypes),
         batch=batch,
+        public=(public, dict(params or {})) if isinstance(public, str) else public,
         id=id or primitives[0].name,
     )
 

@@ -12,6 +12,7 @@ from funcad.primitives import lanes, stack
 from funcad.primitives.arithmetic import add, mul
 from funcad.primitives.comparison import lt
 from funcad.primitives.conversion import convert
+from funcad.primitives.loop import Loop, WhileLoop
 from funcad.primitives.transcendental import sin
 from tests.specs import spec
 
@@ -31,7 +32,7 @@ def push(x, n=2):
 
     step, captured = trace_function(body, [Aval(aval_of(x).shape, aval_of(x).dtype), INTEGER], name="test")
     test, _ = trace_function(lambda i: [lt(i, n)], [INTEGER], name="test")
-    count, _, items = loops.while_p(*captured, x, np.int64(0), cond=test, body=step, n_cond=0, n_consts=len(captured) + 1)
+    count, _, items = loops.while_p(*captured, x, np.int64(0), loop=WhileLoop(test, step, 0, len(captured) + 1))
     return items, count
 
 
@@ -44,10 +45,7 @@ def total(items, count):
     element = aval_of(items).element
     body, captured = trace_function(lambda c, s: [add(c, sin(s))], [element, element], name="test")
     zero = np.zeros(element.shape, element.dtype)[()]
-    return scan_rules.scan_p(
-        count, *captured, zero, items,
-        jaxpr=body, n_consts=len(captured), n_carry=1, length=None, reverse=False, unroll=1,
-    )[0]  # fmt: skip
+    return scan_rules.scan_p(count, *captured, zero, items, loop=Loop(body, len(captured), 1))[0]
 
 
 def added(x, y):

@@ -52,7 +52,9 @@ SPECS = [
          reference=lambda x: 1 / np.sqrt(x * x + 1), dtypes=("f4",), id="over_root_of_plus_one"),
     spec(t.difference_p, t.difference_p, [(ANY, OTHER), (np.float64(0.6), np.float64(0.6)), (OTHER, 1.5)],
          reference=np.subtract, dtypes=REAL),
-    unary("logistic", reference=lambda x: 1 / (1 + np.exp(-x)), jax=lambda j: j.lax.logistic),
+    unary("logistic", complex_too=False, reference=lambda x: 1 / (1 + np.exp(-x)), jax=lambda j: j.lax.logistic),
+    spec(t.complex_logistic_p, t.logistic, [(COMPLEX,), (COMPLEX[:0],)], reference=lambda x: 1 / (1 + np.exp(-x)),
+         dtypes=("c8",), jax=lambda j: j.lax.logistic),
     spec(
         t.arctan2_p,
         t.arctan2,

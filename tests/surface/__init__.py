@@ -1,4 +1,4 @@
-"""The table of public functions: what `tests/test_surface.py` checks of every function that users can call.
+"""The table of public functions: what `tests/numpy/test_surface.py` checks of every function that users can call.
 
 Each file of this folder holds one area, `CASES = [case(...), ...]`. A case names a function by its path under funcad and says
 on what to call it:
@@ -41,6 +41,7 @@ import numpy as np
 
 import funcad
 from funcad import tree
+from tests.specs import OpSpec, all_specs
 
 __all__ = ["case", "all_cases", "resolve", "Case", "CELLS", "BROKEN"]
 
@@ -199,12 +200,21 @@ def all_cases() -> list[Case]:
             found += getattr(importlib.import_module(f"{__name__}.{module.name}"), "CASES", [])
         except Exception as error:
             BROKEN.append((module.name, error))
+    found += [_of_spec(op) for op in all_specs() if op.public is not None]
     seen: dict[str, int] = {}
     for c in found:
         n = seen[c.id] = seen.get(c.id, 0) + 1
         if n > 1:
             c.id = f"{c.id}-{n}"
     return found
+
+
+def _of_spec(op: OpSpec) -> Case:
+    """The line of a primitive whose spec names its public function."""
+    name, kwargs = op.public
+    reference = False if op.reference is None else lambda *args, **kwargs: op.reference(*args)
+    fields: dict[str, Any] = {"order": op.order, "nondiff": op.nondiff, "tolerance": op.tolerance, "reference": reference}
+    return case(name, *op.samples()[0], kwargs=kwargs, **fields)
 
 
 def _method(name: str) -> Callable[..., Any]:

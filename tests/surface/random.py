@@ -1,4 +1,4 @@
-"""funcad.random and funcad.nn.initializers. The numbers themselves are compared with JAX's in tests/test_random.py."""
+"""funcad.random and funcad.nn.initializers. The numbers themselves are compared with JAX's in tests/random/test_random.py."""
 
 import numpy as np
 
@@ -32,7 +32,7 @@ def implicit(name, *args, **kwargs):
                 agreement=1e-12, elsewhere=dict.fromkeys(["jvp", "vjp"], IMPLICIT))  # fmt: skip
 
 
-IMPLICIT = "an implicit derivative, not that of the number which a fixed key gives: tested in tests/test_random.py"
+IMPLICIT = "an implicit derivative, not that of the number which a fixed key gives: tested in tests/random/test_random.py"
 
 
 def discrete(name, *args):

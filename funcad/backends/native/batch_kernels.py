@@ -18,12 +18,13 @@ from typing import Any
 import numpy as np
 
 from funcad.backends.native import ir
-from funcad.backends.native.emitter import FOLDS, Emitter, Lane, operand_dtypes
+from funcad.backends.native.emitter import Emitter, Lane, operand_dtypes
 from funcad.backends.native.target import Host, lanes_of
 from funcad.backends.native.unsupported import Unsupported
 from funcad.ir.jaxpr import Equation, Jaxpr, Literal, Var
 from funcad.passes.example_loops import layouts
 from funcad.passes.lift import turns
+from funcad.primitives.atoms import fold_of
 
 __all__ = ["BatchLoop", "lanes_for"]
 
@@ -149,7 +150,7 @@ class BatchLoop:
         return np.broadcast_to(x.reshape(inner), shape)
 
     def reduced(self, equation: Equation, x: np.ndarray) -> np.ndarray:
-        kind, dtype = FOLDS[equation.primitive.reduction.ufunc], equation.outputs[0].aval.dtype
+        kind, dtype = fold_of(equation.primitive), equation.outputs[0].aval.dtype
         axes = [axis - 1 for axis in equation.params["axes"]]
         kept = [axis for axis in range(x.ndim) if axis not in axes]
         shape = tuple([x.shape[axis] for axis in kept])
@@ -162,7 +163,7 @@ class BatchLoop:
         while len(lanes) > 1:
             pairs = [e.combine(kind, a, b) for a, b in zip(lanes[::2], lanes[1::2])]
             lanes = pairs + lanes[2 * len(pairs) :]
-        return e.add(lanes[0], e.literal(0, dtype)) if kind == "sum" and dtype.kind == "f" else lanes[0]
+        return e.add(lanes[0], e.literal(0, dtype)) if kind == "add" and dtype.kind == "f" else lanes[0]
 
     def product(self, equation: Equation, x: np.ndarray, y: np.ndarray) -> np.ndarray:
         (cx, cy), (bx, by) = equation.params["dimension_numbers"]

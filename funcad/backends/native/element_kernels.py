@@ -34,9 +34,10 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from funcad.backends.native import ir
-from funcad.backends.native.emitter import FOLDS, Emitter, Lane, operand_dtypes
+from funcad.backends.native.emitter import Emitter, Lane, operand_dtypes
 from funcad.backends.native.unsupported import Unsupported
 from funcad.ir.jaxpr import Jaxpr, Literal, Var
+from funcad.primitives.atoms import UFUNCS, fold_of, idempotent
 
 __all__ = ["Group", "analyse", "emit_elementwise", "emit_total"]
 
@@ -52,6 +53,7 @@ class Group(NamedTuple):
     reads: dict[Var, int]  # a variable that is an access -> which
     equations: tuple[Any, ...]  # the element operations, in order
     sums: dict[Var, tuple[str, Any]]  # a variable of rank 0 -> (kind of the accumulation, the atom that it accumulates)
+    counted: bool  # may one of these take no element twice?
     dtypes: frozenset[np.dtype]
 
 
@@ -66,7 +68,7 @@ def analyse(jaxpr: Jaxpr) -> Group:
             accesses.append(which)
         reads[var] = accesses.index(which)
 
-    equations, sums = [], {}
+    equations, sums, counted = [], {}, False
     for equation in jaxpr.equations:
         name = equation.primitive.name
         for atom in equation.inputs:
@@ -75,7 +77,8 @@ def analyse(jaxpr: Jaxpr) -> Group:
         if name == "broadcast_in_dim" and type(equation.inputs[0]) is not Literal:
             access((numbers[equation.inputs[0]], tuple(equation.params["axes"])), equation.outputs[0])
         elif equation.primitive.reduction is not None:
-            sums[equation.outputs[0]] = (FOLDS[equation.primitive.reduction.ufunc], equation.inputs[0])
+            sums[equation.outputs[0]] = (fold_of(equation.primitive), equation.inputs[0])
+            counted |= not idempotent(equation.primitive.reduction.ufunc)
         else:
             equations.append(equation)
     avals = [a.aval for e in jaxpr.equations for a in (*e.inputs, *e.outputs) if type(a) is not Literal]
@@ -85,7 +88,7 @@ def analyse(jaxpr: Jaxpr) -> Group:
             raise Unsupported(f"{dtype} has no native code")
         if dtype.kind == "c" and dtype.itemsize not in (8, 16):
             raise Unsupported(f"{dtype} has no native code")
-    return Group(jaxpr, tuple(accesses), reads, tuple(equations), sums, dtypes)
+    return Group(jaxpr, tuple(accesses), reads, tuple(equations), sums, counted, dtypes)
 
 
 def emit_elementwise(
@@ -153,9 +156,10 @@ class _Writer:
         self.ndim = len(extents)
         self.levels = self._levels()
         sums = list(group.sums.items())
-        self.added = [(v, atom) for v, (kind, atom) in sums if kind == "sum"]
-        self.extreme = [(v, kind, atom) for v, (kind, atom) in sums if kind != "sum"]
-        self.sum_parts = [(v, atom, p) for v, atom in self.added for p in range(1 + (v.aval.dtype.kind == "c"))]
+        added = [(v, atom) for v, (kind, atom) in sums if kind == "add"]
+        self.sum_parts = [(v, atom, p) for v, atom in added for p in range(1 + (v.aval.dtype.kind == "c"))]
+        self.folded = [(v, kind, atom) for v, (kind, atom) in sums if kind != "add"]  # extremes, products ...
+        self.starts = [self.emitter.identity(kind, v.aval.dtype) for v, kind, _ in self.folded]
 
     # -- what is computed where
 
@@ -204,7 +208,7 @@ class _Writer:
         self._finish(final)
 
     def _initial(self) -> list[tuple[str, str]]:
-        """(type, value) of what the loops carry: sum and compensation of each part of each sum, then the extremes."""
+        """(type, value) of what the loops carry: sum and compensation of each part of each sum, then other folds."""
         carried = []
         for var, _, _ in self.sum_parts:
             kind = self.emitter.register(var.aval.dtype)
@@ -212,10 +216,12 @@ class _Writer:
             carried.append((kind, first))
             if var.aval.dtype.kind in "fc":
                 carried.append((kind, first))
-        for var, kind_of, _ in self.extreme:
-            lane = self.emitter.identity(kind_of, var.aval.dtype)
-            carried.append((self.emitter.register(var.aval.dtype), lane.parts[0]))
+        carried += [(self.emitter.register(self.emitter.part(lane.dtype)), p) for lane in self.starts for p in lane.parts]
         return carried
+
+    def _folds(self, names: Sequence[str]) -> list[Lane]:
+        """What the loops carry of the folds, as lanes."""
+        return [Lane(lane.dtype, tuple([next(rest) for _ in lane.parts])) for rest in [iter(names)] for lane in self.starts]
 
     def _offset(self, k: int, axis: int, before: str, index: str) -> str:
         """The offset of access k after one more axis."""
@@ -255,7 +261,7 @@ class _Writer:
         rest = f.put(f"urem i64 {n}, {width}")
         some = f.put(f"icmp ne i64 {rest}, 0")
         steps = f.put(f"add i64 {whole}, {f.put(f'zext i1 {some} to i64')}")
-        if not self.sum_parts:
+        if not self.group.counted:
             with f.loop(0, steps, carried=state) as loop:
                 after = self._step(values, offsets, place, self._begin(loop.index, lo, last), [], loop.values, None)
                 loop.next(*after[1])
@@ -276,12 +282,13 @@ class _Writer:
             for var, _, _ in self.sum_parts:
                 lane = self.emitter.literal(0, self.emitter.part(var.aval.dtype)).parts[0]
                 carried += [(self.emitter.register(var.aval.dtype), lane)] * self.unroll
-            extremes = list(zip([kind for kind, _ in state], block.values))[len(state) - len(self.extreme) :]
-            with f.loop(first, stop, carried=[*carried, *extremes]) as loop:
-                sums, most = loop.values[: count * self.unroll], loop.values[count * self.unroll :]
+            own = len(state) - sum([len(lane.parts) for lane in self.starts])
+            folds = [(kind, value) for (kind, _), value in zip(state[own:], block.values[own:])]
+            with f.loop(first, stop, carried=[*carried, *folds]) as loop:
+                sums, others = loop.values[: count * self.unroll], loop.values[count * self.unroll :]
                 start = self._begin(loop.index, lo, last)
-                added, most = self._step(values, offsets, place, start, sums, most, masks)
-                loop.next(*added, *most)
+                added, others = self._step(values, offsets, place, start, sums, others, masks)
+                loop.next(*added, *others)
             totals = self._second_level(block.values, loop.results[: count * self.unroll])
             block.next(*totals, *loop.results[count * self.unroll :])
         return block.results
@@ -313,12 +320,12 @@ class _Writer:
         place: str,
         start: str,
         sums: Sequence[str],
-        most: Sequence[str],
+        others: Sequence[str],
         masks: Any,
     ) -> tuple[list[str], list[str]]:
-        """`unroll` vectors from `start` on; gives the accumulators after them: of sums, unroll for each, and of extremes."""
+        """`unroll` vectors from `start` on; gives the accumulators after them: of sums, unroll for each, and of other folds."""
         f, e, axis = self.f, self.emitter, self.ndim - 1
-        added, most = list(sums), list(most)
+        added, folds = list(sums), self._folds(others)
         indices = [start, *[f.put(f"add i64 {start}, {u * self.lanes}") for u in range(1, self.unroll)]]
         here = [dict(values) for _ in indices]
         for var, k in self.group.reads.items():
@@ -334,11 +341,13 @@ class _Writer:
             for u, known in enumerate(here):
                 lane, k = self._value(known, atom, var.aval.dtype), j * self.unroll + u
                 added[k] = self._add_to(lane, part, added[k], masks[u])
-        for j, (var, kind, atom) in enumerate(self.extreme):
-            for known in here:
+        for j, (var, kind, atom) in enumerate(self.folded):
+            for u, known in enumerate(here):
                 lane = self._value(known, atom, var.aval.dtype)
-                most[j] = e.combine(kind, Lane(lane.dtype, (most[j],)), lane).name
-        return added, most
+                if not idempotent(UFUNCS[kind]):
+                    lane = e.select(Lane(np.dtype(bool), (masks[u],)), lane, self.starts[j])
+                folds[j] = e.combine(kind, folds[j], lane)
+        return added, [p for lane in folds for p in lane.parts]
 
     def _ask(self, dtype: Any, pointer: str, offset: str) -> None:
         """Ask for as many lines of the cache as this step reads, AHEAD of it."""
@@ -410,8 +419,7 @@ class _Writer:
             else:
                 results.setdefault(var, []).append(self._across(dtype, final[position], None))
                 position += 1
-        for j, (var, kind, _) in enumerate(self.extreme):
-            lane = Lane(var.aval.dtype, (final[position + j],))
+        for (var, kind, _), lane in zip(self.folded, self._folds(final[position:])):
             results[var] = list(e.horizontal(kind, lane).parts)
         for var, pointer in zip(self.group.jaxpr.outputs, self.outputs):
             if var in results:
@@ -472,7 +480,7 @@ def emit_total(function: ir.Function, host: Any, kind: str, dtype: np.dtype, poi
     one = Emitter(function, 1, host)
     part = one.part(dtype)
     first = one.load(dtype, pointer, "0")
-    compensated = kind == "sum" and part.kind == "f"
+    compensated = kind == "add" and part.kind == "f"
     lost = [one.literal(0, part).name] * len(first.parts) if compensated else []
     carried = [(one.register(dtype), v) for v in (*first.parts, *lost)]
     with function.loop(1, count, carried=carried) as loop:
@@ -481,7 +489,7 @@ def emit_total(function: ir.Function, host: Any, kind: str, dtype: np.dtype, poi
         if compensated:
             pairs = [_two_sum(one, part, a, b) for a, b in zip(before, term.parts)]
             loop.next(*[t for t, _ in pairs], *[_plus(one, part, c, error) for c, (_, error) in zip(low, pairs)])
-        elif kind == "sum":
+        elif kind == "add":
             loop.next(*[_plus(one, part, a, b) for a, b in zip(before, term.parts)])
         else:
             loop.next(*one.combine(kind, Lane(dtype, tuple(before)), term).parts)

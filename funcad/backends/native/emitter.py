@@ -1,11 +1,11 @@
-"""The element operations of `emit=` rules as LLVM text: one `Emitter` writes into one function, for one number of lanes.
+"""The formulas of elements as LLVM text: one `Emitter` writes into one function, for one number of lanes.
 
     emitter = Emitter(function, lanes_of(host, dtypes), host)
     x = emitter.load(np.dtype(float), "%x", index)
     y = emitter.apply(equation, [x, emitter.literal(2.0, float)])
     emitter.store(y, "%y", index)
 
-Idea: a rule such as `lambda e, x, y: e.mul(x, e.exp(y))` runs with `e` an Emitter, and what it calls writes instructions. The
+Idea: the table `CODE` has a method for each atom, which writes its instructions; an equation is its formula, atom by atom. The
 methods are in mixins by idea: memory and constants, integer and float and complex arithmetic, conversions, transcendental
 functions. Invariant: what is written computes what NumPy's ufunc computes, bit for bit for arithmetic (no instruction carries
 a fast-math flag, nothing is contracted) and within 2 ulp for transcendental functions; an operation that cannot is
@@ -26,17 +26,11 @@ from funcad.backends.native.emitter_convert import Convert
 from funcad.backends.native.emitter_functions import Functions
 from funcad.backends.native.emitter_memory import BOOL, FLOAT64, Lane, Memory
 from funcad.backends.native.unsupported import Unsupported
+from funcad.primitives.atoms import ATOMS, UFUNCS, Formula, formula_of
 
-__all__ = ["Emitter", "FOLDS", "Lane", "Unsupported", "operand_dtypes"]
+__all__ = ["Emitter", "Lane", "Unsupported", "operand_dtypes"]
 
-FOLDS = {  # what a reduction by a ufunc is called here; of bools, "max" and "min" are any and all
-    np.add: "sum",
-    np.multiply: "prod",
-    np.maximum: "max",
-    np.minimum: "min",
-    np.logical_or: "max",
-    np.logical_and: "min",
-}
+_EXTREMES = {"maximum": (-np.inf, "min"), "minimum": (np.inf, "max"), "fmax": (np.nan, "min"), "fmin": (np.nan, "max")}
 _OWN_DTYPE = {"convert", "stop_gradient"}  # operands keep their dtype
 
 
@@ -66,11 +60,6 @@ class Emitter(Functions, Convert, Arithmetic, Memory):
         if lanes < 1 or lanes & (lanes - 1):
             raise ValueError(f"the number of lanes is a power of two, got {lanes}")
         super().__init__(function, lanes, host)
-        self.context = FLOAT64  # the dtype of `const`: that of the equation which is being written
-
-    def const(self, value: Any) -> Lane:
-        """A constant of a rule, in the dtype of the equation's result."""
-        return self.literal(value, self.context)
 
     def apply(self, equation: Any, operands: Sequence[Lane]) -> Lane:
         """The code of one elementwise equation; a lane in another dtype than the equation's is converted if it is weak."""
@@ -90,36 +79,47 @@ class Emitter(Functions, Convert, Arithmetic, Memory):
                 if primitive.name == "convert":
                     lane = self.convert(lane, FLOAT64)  # as Python does with its integers, before it is rounded once more
             lanes.append(lane)
-        before, self.context = self.context, result
-        try:
-            lane = primitive.emit(self, *lanes, **equation.params)
-        finally:
-            self.context = before
+        lane = self._element(formula_of(equation), lanes, result)
         if lane.dtype != result:
             raise Unsupported(f"{primitive.name} of {lanes[0].dtype} gives {lane.dtype}, the program has {result}")
         return lane
 
+    def _element(self, formula: Formula, operands: Sequence[Lane], result: np.dtype) -> Lane:
+        """The atoms of a formula, in order; a constant has the dtype of what it meets, or of the result."""
+        lanes = dict(enumerate(operands, -len(operands)))
+        constants = {i: call.told[0] for i, call in enumerate(formula.calls) if call.name == "const"}
+
+        def lane(a: int, dtype: np.dtype) -> Lane:
+            return self.const(constants[a], dtype) if a in constants else lanes[a]
+
+        for i, (name, reads, told) in enumerate(formula.calls):
+            if i not in constants:
+                alike = [lanes[a].dtype for a in reads[name == "select" :] if a not in constants]
+                lanes[i] = CODE[name](self, *[lane(a, alike[0] if alike else result) for a in reads], *told)
+        return lane(formula.result, result)
+
+    def const(self, value: Any, dtype: np.dtype) -> Lane:
+        """A constant of a formula."""
+        if dtype.kind in "biu" and not float(value).is_integer():
+            raise Unsupported(f"{value} is no {dtype}")
+        return self.literal(value, dtype)
+
     # -- reductions over lanes
     def combine(self, kind: str, a: Lane, b: Lane) -> Lane:
-        """One step of a reduction: "sum", "prod", or "max" and "min", in which NaN wins."""
-        step = {"sum": self.add, "prod": self.mul, "max": self.maximum, "min": self.minimum}.get(kind)
-        if step is None:
-            raise Unsupported(f"no native reduction {kind!r}")
-        return step(a, b)
+        """One step of a reduction by this atom."""
+        return CODE[kind](self, a, b)  # type: ignore[no-any-return]
 
     def identity(self, kind: str, dtype: Any) -> Lane:
-        """What changes nothing in `combine`: 0, or the least or greatest value of the dtype."""
-        dtype = np.dtype(dtype)
-        if kind in ("sum", "prod"):
-            return self.literal(int(kind == "prod"), dtype)  # a sum of -0.0 alone is 0.0, as NumPy's
+        """What changes nothing in `combine`: NumPy's identity, or the least or greatest value of the dtype."""
+        dtype, identity = np.dtype(dtype), UFUNCS[kind].identity
+        if identity is not None:  # a sum of -0.0 alone is 0.0, as NumPy's
+            return self.not_(self.literal(0, dtype)) if identity == -1 else self.const(identity, dtype)
+        if kind not in _EXTREMES or dtype.kind == "c":
+            raise Unsupported(f"no native reduction of {dtype} by {kind}")
+        of_floats, end = _EXTREMES[kind]
         if dtype.kind == "b":
-            return self.literal(kind == "min", dtype)
-        if dtype.kind == "f":
-            return self.literal(-np.inf if kind == "max" else np.inf, dtype)
-        if dtype.kind not in "iu":
-            raise Unsupported(f"no native {kind} of {dtype}")
-        info = np.iinfo(dtype)
-        return self.literal(info.min if kind == "max" else info.max, dtype)
+            return self.literal(end == "max", dtype)
+        return self.literal(of_floats if dtype.kind == "f" else getattr(np.iinfo(dtype), end), dtype)
 
     def horizontal(self, kind: str, a: Lane) -> Lane:
         """All lanes combined to one scalar lane, halves by halves."""
@@ -139,3 +139,6 @@ class Emitter(Functions, Convert, Arithmetic, Memory):
                     found.append(self.put(f"shufflevector {vector} {p}, {vector} poison, <{n // 2} x i32> <{order}>"))
         both = half.combine(kind, Lane(a.dtype, tuple(low)), Lane(a.dtype, tuple(high)))
         return half.horizontal(kind, both)
+
+
+CODE = {atom: getattr(Emitter, atom) for atom in sorted(ATOMS)}

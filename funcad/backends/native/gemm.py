@@ -155,7 +155,7 @@ def _row_products(host: Any, dtype: np.dtype) -> str:
         x = e.load(dtype, right, whole, mask=mask).name
         for r in range(rows):
             total = _fma(f, e, kind, e.load(dtype, left[r], whole, mask=mask).name, x, loop.results[r])
-            lane = e.horizontal("sum", e.literal(0, dtype)._replace(parts=(total,)))
+            lane = e.horizontal("add", e.literal(0, dtype)._replace(parts=(total,)))
             row = i if r == 0 else f.put(f"add i64 {i}, {r}")
             one.store(lane, _address(f, kind, "%c", (row, "%c_row"), (j, "%c_column")), "0")
 
@@ -301,7 +301,7 @@ def _by_reduction(build: Build, x: Any, y: Any, nb: int, nx: int, ny: int, targe
     y = transposed(y, (*range(nb), *range(nb + len(summed), nb + len(summed) + ny), *range(nb, nb + len(summed))))
     y = spread(y, shape, (*range(nb), *range(nb + nx, last)))
     product = (lambda e, v: e.and_(*v)) if x.dtype.kind == "b" else (lambda e, v: e.mul(*v))
-    kind = "max" if x.dtype.kind == "b" else "sum"
+    kind = "logical_or" if x.dtype.kind == "b" else "add"
     if not shape:  # a number times a number
         return product(build.one, [build.lane(x), build.lane(y)])
     return reduce(build, kind, x.dtype, shape, tuple(range(first, last)), [x, y], product, target)

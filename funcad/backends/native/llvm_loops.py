@@ -25,7 +25,8 @@ from funcad.backends.native.unsupported import Unsupported
 from funcad.ir.aval import StackAval
 from funcad.ir.jaxpr import Equation, Jaxpr, Var
 from funcad.ir.prune import prune
-from funcad.passes.subprograms import called, split
+from funcad.passes.subprograms import called
+from funcad.primitives.loop import Loop, WhileLoop
 
 __all__ = ["ASKING", "same_place"]
 
@@ -151,9 +152,9 @@ def _checked(values: Sequence[Any], inputs: Sequence[Var]) -> None:
             raise Unsupported(f"an operand {dtype}{list(shape)} of a loop that was traced for {v.aval}")
 
 
-def _prepack(build: Build, jaxpr: Jaxpr, values: Sequence[Any], n_consts: int) -> list[tuple]:
+def _prepack(build: Build, jaxpr: Jaxpr, consts: Sequence[Any]) -> list[tuple]:
     """Copy what products in the body would copy at each step; the keys of the copies."""
-    known = {v: x for v, x in zip(jaxpr.inputs[:n_consts], values) if type(x) is View}
+    known = {v: x for v, x in zip(jaxpr.inputs, consts) if type(x) is View}
     made = []
     for equation in jaxpr.equations:
         name, params = equation.primitive.name, equation.params
@@ -195,26 +196,16 @@ def _ask_sometimes(build: Build, jaxpr: Jaxpr, index: str) -> None:
 
 
 @rule("scan")
-def _scan(
-    region: Region,
-    equation: Equation,
-    values: list,
-    *,
-    jaxpr: Jaxpr,
-    n_consts: int,
-    n_carry: int,
-    length: int | None,
-    reverse: bool,
-    unroll: int,
-) -> list:
+def _scan(region: Region, equation: Equation, values: list, *, loop: Loop) -> list:
+    length, n_carry = loop.length, loop.n_carry
     if length is None:
         raise Unsupported("a loop over a list of unknown length (the derivative of a while_loop)")
-    if any([type(v.aval) is StackAval for v in (*jaxpr.inputs, *jaxpr.outputs)]):
+    if any([type(v.aval) is StackAval for v in (*loop.body.inputs, *loop.body.outputs)]):
         raise Unsupported("a loop over lists of unknown length (the derivative of a while_loop in it)")
-    build, body = region.build, prune(jaxpr)
-    consts, first, xs = split(values, n_consts, n_carry)
+    build, body = region.build, prune(loop.body)
+    consts, first, xs = loop.split(values)
     _checked([*consts, *first], body.inputs)
-    ins, outs = body.inputs[n_consts : n_consts + n_carry], body.outputs
+    ins, outs = loop.carried(body.inputs), body.outputs
     computed = _computed(body)
     ys = [region.target(v) for v in equation.outputs[n_carry:]]
     row_of: dict[Any, int] = {}  # variable -> the output that has it as its rows
@@ -223,11 +214,11 @@ def _scan(
             row_of[o] = j
     xs_views = [build.hold(x) if type(x) is View else build.in_memory(x) for x in xs]
     carry, claimed = _carried(build, first, ins, outs, computed, row_of)
-    packed = _prepack(build, body, consts, n_consts)
+    packed = _prepack(build, body, consts)
     f = build.f
-    with f.loop(0, length, carried=carry.start, down=reverse) as loop:
-        index = loop.index
-        now, free = carry.values(loop.values)
+    with f.loop(0, length, carried=carry.start, down=loop.reverse) as turn:
+        index = turn.index
+        now, free = carry.values(turn.values)
         items = [_entry(build, x, index) for x in xs_views]
         rows = [_entry(build, y, index) for y in ys]
         targets: dict[Any, Any] = {o: free[i] for o, i in claimed.items()}
@@ -242,12 +233,12 @@ def _scan(
             build.drop(value)
         if length * work_of(body).nanoseconds > 4 * ASKING:
             _ask_sometimes(build, body, index)
-        loop.next(*following)
+        turn.next(*following)
     _unpack(build, packed)
     for x in xs_views:
         build.drop(x)
     whole = {i: ys[row_of[o]] for i, o in enumerate(outs[:n_carry]) if carry.kinds[i] == "row"}
-    return [*carry.results(loop.results, whole), *ys]
+    return [*carry.results(turn.results, whole), *ys]
 
 
 def _entry(build: Build, x: View, index: str) -> View:
@@ -256,18 +247,16 @@ def _entry(build: Build, x: View, index: str) -> View:
 
 
 @rule("while_loop")
-def _while(
-    region: Region, equation: Equation, values: list, *, cond: Jaxpr, body: Jaxpr, n_cond: int, n_consts: int
-) -> list:
+def _while(region: Region, equation: Equation, values: list, *, loop: WhileLoop) -> list:
     build, f = region.build, region.build.f
-    cond_consts, consts, first = split(values, n_cond, n_consts)
-    if len(body.outputs) > len(first):
+    cond_consts, consts, first = loop.split(values)
+    if loop.n_emitted:
         raise Unsupported("a while_loop that keeps a list of values for its derivative")
+    cond, body = prune(loop.cond), prune(loop.body)
     _checked([*cond_consts, *first], cond.inputs)
     _checked([*consts, *first], body.inputs)
-    cond, body = prune(cond), prune(body)
-    carry, claimed = _carried(build, first, body.inputs[n_consts:], body.outputs, _computed(body), ())
-    packed = _prepack(build, body, consts, n_consts)
+    carry, claimed = _carried(build, first, body.inputs[loop.n_consts :], body.outputs, _computed(body), ())
+    packed = _prepack(build, body, consts)
     head, inside, done = f.label("head"), f.label("body"), f.label("done")
     start = [("i64", "0"), *carry.start]
     names = [f.fresh("c") for _ in start]

@@ -34,6 +34,7 @@ from funcad.backends.native.wrapper import Given, Wanted
 from funcad.ir.aval import Aval, LiteralAval
 from funcad.ir.jaxpr import Jaxpr, Literal, Var, subjaxprs
 from funcad.ir.prune import prune
+from funcad.primitives.loop import Loop
 
 __all__ = ["NativeProgram", "compile_program", "program_text", "program_rules"]
 
@@ -163,9 +164,8 @@ def _stacked(jaxpr: Jaxpr) -> int:
     total = 0
     for equation in jaxpr.equations:
         if equation.primitive.name == "scan":
-            params = equation.params
-            first = params["n_consts"] + params["n_carry"]
-            for v in {*equation.inputs[first:], *equation.outputs[params["n_carry"] :]}:
+            loop: Loop = equation.params["loop"]
+            for v in {*loop.split(loop.counted(equation.inputs)[1])[2], *equation.outputs[loop.n_carry :]}:
                 total += prod(v.aval.shape) * v.aval.dtype.itemsize
     return total
 

@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 
 from funcad.ir.jaxpr import Jaxpr, subjaxprs
 from funcad.primitives.atoms import ATOMS, ELEMENTARY, atoms_of
+from funcad.primitives.loop import Loop, WhileLoop
 
 __all__ = ["Work", "instructions", "work_of"]
 
@@ -18,7 +19,7 @@ PER_ELEMENT = 0.25  # that is read or written; an instruction per element takes 
 PER_PRODUCT = 0.1  # one multiplication and addition of a contraction
 WHILE_TRIPS = 10  # nobody knows
 INSTRUCTIONS = {atom: 25 if atom in ELEMENTARY else 1 for atom in ATOMS}  # of arithmetic, per vector
-INSTRUCTIONS.update(dict.fromkeys(("div", "sqrt", "mod", "floor_divide", "reciprocal", "fmod"), 5))
+INSTRUCTIONS.update(dict.fromkeys(("div", "sqrt", "mod", "floor_divide", "reciprocal", "fmod", "integer_pow"), 5))
 
 
 def instructions(equation: Any) -> int:
@@ -43,11 +44,10 @@ def work_of(jaxpr: Jaxpr) -> Work:
         for equation in jaxpr.equations:
             inner = [work_of(j) for j in subjaxprs(equation.params)]
             if inner:
-                params = equation.params
-                trips = params.get("length") or (WHILE_TRIPS if "cond" in params else 1)
-                loop = "length" in params or "cond" in params
+                loop: Loop | WhileLoop | None = equation.params.get("loop")
+                trips = 1 if loop is None else WHILE_TRIPS if loop.length is None else max(loop.length, 1)
                 total += trips * sum(w.nanoseconds for w in inner)
-                outside += 0.0 if loop else sum(w.outside for w in inner)
+                outside += 0.0 if loop is not None else sum(w.outside for w in inner)
                 count += sum(w.equations for w in inner)
                 continue
             own = _of(equation)

@@ -204,7 +204,7 @@ def reduce(
     size = prod([shape[a] for a in axes])
     stay = [i for i in range(len(shape)) if i not in axes]
     if size == 0 or not all(shape[i] for i in stay):
-        empty = build.one.literal(0 if kind in ("sum", "max") else 1, dtype)  # any is a maximum, all a minimum, of bools
+        empty = build.one.identity(kind, dtype)
         if not stay:
             return empty
         assert target is not None
@@ -287,12 +287,12 @@ def ties(build: Build, mean: bool, t: Any, x: Any, out: Any, axes: tuple, target
     rest = tuple([shape[i] for i in stay])
     counts = build.new(real, rest) if rest else None
     one_each = lambda e, v: e.select(tied(e, *v), e.literal(1, real), e.literal(0, real))
-    ones = reduce(build, "sum", real, shape, axes, [x, wide], one_each, counts)
+    ones = reduce(build, "add", real, shape, axes, [x, wide], one_each, counts)
     count = ones if counts is None else counts
     at_least = lambda e, n: e.maximum(n, e.literal(1, real))
     if mean:
         picked = lambda e, v: e.select(tied(e, v[1], v[2]), v[0], e.literal(0, real))
-        total = reduce(build, "sum", real, shape, axes, [t, x, wide], picked, target)
+        total = reduce(build, "add", real, shape, axes, [t, x, wide], picked, target)
         if target is None:
             return build.one.div(total, at_least(build.one, count))
         share = build.in_order(target)

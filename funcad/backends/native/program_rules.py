@@ -9,15 +9,14 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-import numpy as np
-
 from funcad.backends.native import gemm, program_moves, program_reduce
 from funcad.backends.native.batch_kernels import BatchLoop, lanes_for
-from funcad.backends.native.emitter import FOLDS, Lane
+from funcad.backends.native.emitter import Lane
 from funcad.backends.native.program_region import Region, rule
 from funcad.backends.native.program_values import Splat, View, indexed, reshaped, spread, transposed
 from funcad.backends.native.unsupported import Unsupported
 from funcad.ir.jaxpr import Equation, Jaxpr
+from funcad.primitives.atoms import fold_of
 
 __all__: list[str] = []
 
@@ -94,14 +93,16 @@ def _into(region: Region, equation: Equation, write: Callable[[View], Any]) -> l
 @rule("reduction")
 def _reduction(region: Region, equation: Equation, values: list, *, axes: tuple) -> list:
     (x,), (v,) = values, equation.outputs
-    dtype, ufunc = v.aval.dtype, equation.primitive.reduction.ufunc
-    read = (lambda e, x: e.convert(x, dtype)) if ufunc in (np.logical_or, np.logical_and) else (lambda e, x: x)
+    dtype, kind = v.aval.dtype, fold_of(equation.primitive)
+    if kind is None:
+        raise Unsupported(f"{equation.primitive.name} has no native code")
+    read = lambda e, x: e.convert(x, dtype)
     if type(x) is Lane:
         return [read(region.build.one, x)]
     if not axes:
         return _into(region, equation, lambda t: region.build.nest(t.shape, [x], [t], lambda e, l: [read(e, l[0])]))
     target = region.target(v) if v.aval.shape else None
-    lane = program_reduce.reduce(region.build, FOLDS[ufunc], dtype, x.shape, axes, [x], lambda e, l: read(e, l[0]), target)
+    lane = program_reduce.reduce(region.build, kind, dtype, x.shape, axes, [x], lambda e, l: read(e, l[0]), target)
     return [lane if target is None else target]
 
 

@@ -123,7 +123,7 @@ class Base:
 
     def start(self, kind: str, dtype: Any) -> Lane:
         """What a reduction starts from: NumPy's sums from +0.0, so that a sum of -0.0 is 0.0."""
-        return self.e.literal(0, dtype) if kind == "sum" else self.e.identity(kind, dtype)
+        return self.e.identity(kind, dtype)
 
     def multiply_add(self, a: Lane, b: Lane, total: Lane) -> Lane:
         """total + a * b, in one instruction where the processor has it: contractions may round either way."""
@@ -172,7 +172,7 @@ class Base:
         size = partial_bytes(self.plan)
         if not size:
             return
-        if {kind_of(q) for q in (*self.plan.scalars, *self.plan.columns)} == {"sum"}:
+        if {kind_of(q) for q in (*self.plan.scalars, *self.plan.columns)} == {"add"}:
             fill = self.f.module.declare("llvm.memset.p0.i64", "void", ["ptr", "i8", "i64", "i1"])
             columns = self.times(self.padded, self.column_bytes(len(self.plan.columns)))
             size_now = self.add(SCALAR * len(self.plan.scalars), columns)

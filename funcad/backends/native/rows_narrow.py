@@ -138,7 +138,7 @@ class NarrowRows(Base):
         total = self.start(kind, equation.outputs[0].aval.dtype)
         if not is_product(equation):
             lanes = [self.lane(x, j) for j in range(self.n)]
-            return self.e.combine(kind, total, self.tree(kind, lanes)) if kind == "sum" else self.tree(kind, lanes)
+            return self.e.combine(kind, total, self.tree(kind, lanes)) if kind == "add" else self.tree(kind, lanes)
         for j in range(self.n):
             total = self.multiply_add(self.lane(x, j), self.lane(equation.inputs[1], j), total)
         return total

@@ -17,11 +17,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from funcad.backends.native.emitter import FOLDS
 from funcad.backends.native.program_cost import instructions
 from funcad.backends.native.unsupported import Unsupported
 from funcad.ir.jaxpr import Equation, Jaxpr, Literal, Var
 from funcad.ir.prune import prune
+from funcad.primitives.atoms import fold_of
 from funcad.primitives.contraction import dot_general_p
 
 __all__ = ["Sink", "Phase", "RowPlan", "plan_rows", "kind_of", "variables"]
@@ -32,9 +32,8 @@ KEEP = 7  # the cost from which a value is kept rather than computed again
 def kind_of(equation: Equation) -> str | None:
     """What a reduction, or a product with a vector, does with its elements; None for other equations."""
     if equation.primitive is dot_general_p:
-        return "sum"
-    reduction = equation.primitive.reduction
-    return None if reduction is None else FOLDS[reduction.ufunc]
+        return "add"
+    return fold_of(equation.primitive)
 
 
 class Sink(NamedTuple):

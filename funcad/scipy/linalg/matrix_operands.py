@@ -6,13 +6,13 @@ from typing import Any
 
 import numpy as np
 
-from funcad.control.rewire import near
 from funcad.ir.aval import dtype_of, shape_of
 from funcad.numpy.axes import array_of
 from funcad.numpy.promote import promote_dtype, result_dtype
 from funcad.primitives.arithmetic import add
 from funcad.primitives.conversion import conj
 from funcad.primitives.linear_systems import mH, mT, triangle
+from funcad.primitives.placement import near
 from funcad.primitives.shape import broadcast_to, reshape
 from funcad.scipy.door import where_am_i
 
