@@ -40,8 +40,10 @@ import numpy as np
 
 from funcad.host.devices import device_in_use, namespace_of
 from funcad.ir.aval import Aval, StackAval, aval_of, shape_of
-from funcad.ir.jaxpr import Jaxpr, Literal, Var, subjaxprs
+from funcad.ir.jaxpr import Equation, Jaxpr, Literal, Var, subjaxprs
+from funcad.ir.primitive import Primitive
 from funcad.ir.tracer import concrete_value
+from funcad.ir.types import Params
 from funcad.primitives.comparison import and_, ne, not_, or_, select
 from funcad.primitives.conversion import convert
 from funcad.primitives.placement import near
@@ -181,7 +183,7 @@ def either_bools(a: Any, b: Any) -> Any:
     return add_values(a, b) if is_stack(a) else or_(a, b)
 
 
-def reach_of(primitive: Any, params: dict[str, Any]) -> str | None:
+def reach_of(primitive: Primitive, params: Params) -> str | None:
     reach = primitive.reach
     return reach(**params) if callable(reach) else reach
 
@@ -206,13 +208,13 @@ def begins_within(jaxpr: Jaxpr) -> bool:
     return bool(found)
 
 
-def _begins_at(equation: Any) -> bool:
+def _begins_at(equation: Equation) -> bool:
     programs = list(subjaxprs(equation.params)) if equation.primitive.needs is not None else []
     return begins_within(programs[0]) if len(programs) == 1 else begins([equation])
 
 
 def needed(
-    equations: Sequence[Any], linear: set[Var], wanted: dict[Var, int], given: bool = False
+    equations: Sequence[Equation], linear: set[Var], wanted: dict[Var, int], given: bool = False
 ) -> dict[Var, int] | None:
     """What is needed of the masks of cotangents, by variable; None if there are none, because no mask begins in this program.
 
@@ -220,7 +222,7 @@ def needed(
     of the outputs' cotangents?
     """
     some = given or bool(wanted)
-    need = dict(wanted)
+    need: dict[Any, int] = dict(wanted)
     for primitive, atoms, params, outputs, _ in equations:
         flags = [a in linear for a in atoms]
         if not any(flags):
