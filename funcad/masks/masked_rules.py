@@ -19,9 +19,10 @@ import numpy as np
 from funcad.host.locks import SMALL
 from funcad.ir.aval import SCALAR_AVALS, Aval, aval_of, is_inexact, shape_of
 from funcad.ir.interpret import eval_jaxpr
-from funcad.ir.jaxpr import Jaxpr, Literal, Var, subjaxprs
+from funcad.ir.jaxpr import Equation, Jaxpr, Literal, Var, subjaxprs
 from funcad.ir.trace import Trace, bind, trace_function
 from funcad.ir.tracer import Tracer
+from funcad.ir.types import Params, Value
 from funcad.masks.masks import (
     CALM,
     COMPUTED,
@@ -105,7 +106,7 @@ class _MaskTrace(Trace):
         super().__init__("jvp")
         self.most = FREE
 
-    def record(self, primitive: Any, args: Sequence[Any], params: dict[str, Any]) -> Any:
+    def record(self, primitive: Any, args: Sequence[Any], params: Params) -> Any:
         linear = [type(a) is Tracer and a.owner is self for a in args]
         masks = [a.tangent if lin else None for a, lin in zip(args, linear)]
         values = [a.primal if lin else a for a, lin in zip(args, linear)]
@@ -132,7 +133,7 @@ class _MaskTrace(Trace):
         return with_mask(result.primal, result.tangent) if type(result) is Tracer and result.owner is self else result
 
 
-def push(jaxpr: Jaxpr, residuals: Sequence[Any], tangents: Sequence[Any], derive: Callable[..., Any]) -> list[Any]:
+def push(jaxpr: Jaxpr, residuals: Sequence[Value], tangents: Sequence[Any], derive: Callable[..., Any]) -> list[Any]:
     """The results of a linear program, whose leading inputs are `residuals`, for tangents; `derive` is `jvp_eval`."""
     n = len(residuals)
     if not _mask_meets_factor(jaxpr.equations, set(jaxpr.inputs[:n])):
@@ -172,7 +173,7 @@ def masked_push(
     return list(zip(joined(results, run(derived, [*consts, *given])), flags))
 
 
-def _mask_meets_factor(equations: Sequence[Any], known: set[Var]) -> bool:
+def _mask_meets_factor(equations: Sequence[Equation], known: set[Var]) -> bool:
     """Does the mask of a tangent begin in this linear program, and a factor, one of `known`, follow?"""
     masked: set[Var] = set()
     for primitive, atoms, params, outputs, _ in equations:
@@ -198,7 +199,7 @@ def _mask_meets_factor(equations: Sequence[Any], known: set[Var]) -> bool:
     return False
 
 
-def _begins(equations: Sequence[Any]) -> bool:
+def _begins(equations: Sequence[Equation]) -> bool:
     """May the mask of a tangent begin in this program, or in those that it calls?"""
     for e in equations:
         if e.primitive.reach not in CALM and e.primitive.reach != "reads":
@@ -211,7 +212,7 @@ def _begins(equations: Sequence[Any]) -> bool:
 
 
 def masked_rule(
-    primitive: Any, primals: Sequence[Any], tangents: Sequence[Any], out: Any, params: dict[str, Any], shape: Any = None
+    primitive: Any, primals: Sequence[Any], tangents: Sequence[Any], out: Any, params: Params, shape: Any = None
 ) -> Any:
     """The tangent by the primitive's rule, or the tangents, `Masked` where they have a mask; `shape` as in `rule_of`."""
     some: Masked | None = None
@@ -325,7 +326,7 @@ def _ends(t: Any, reach: str | None) -> bool:
 
 
 def _traced_rule(
-    primitive: Any, primals: Sequence[Any], tangents: Sequence[Any], out: Any, params: dict[str, Any], shape: Any
+    primitive: Any, primals: Sequence[Any], tangents: Sequence[Any], out: Any, params: Params, shape: Any
 ) -> tuple[Any, _MaskTrace]:
     trace = _MaskTrace()
     traced: dict[int, Tracer] = {}
@@ -354,7 +355,7 @@ def _bools_of_rule(*rule: Any) -> Any:
 
 
 def rule_of(
-    primitive: Any, primals: Sequence[Any], tangents: Sequence[Any], out: Any, params: dict[str, Any], shape: Any = None
+    primitive: Any, primals: Sequence[Any], tangents: Sequence[Any], out: Any, params: Params, shape: Any = None
 ) -> Any:
     """The tangent by the primitive's rule; `shape`: of the result, where NumPy broadcast the primals itself."""
     if shape is not None:
@@ -365,7 +366,7 @@ def rule_of(
 
 
 def _advanced(
-    primitive: Any, params: dict[str, Any], values: list[Any], linear: Sequence[bool], masks: Sequence[Mask | None]
+    primitive: Any, params: Params, values: list[Any], linear: Sequence[bool], masks: Sequence[Mask | None]
 ) -> tuple[Any, Mask | None]:
     """A linear equation: its result for these operands, and the result's mask. Other operands in linear positions are zeros."""
     reach = reach_of(primitive, params)
@@ -405,7 +406,7 @@ def _advanced(
 
 
 def _sum_of_terms(
-    primitive: Any, params: dict[str, Any], values: Sequence[Any], linear: Sequence[bool], masks: Sequence[Mask | None]
+    primitive: Any, params: Params, values: Sequence[Any], linear: Sequence[bool], masks: Sequence[Mask | None]
 ) -> tuple[Any, Mask | None]:
     """A linear equation by terms, one per operand, each clean where its own mask says so."""
     total: Any = None
@@ -420,7 +421,7 @@ def _sum_of_terms(
 
 
 def _mask_of_choice(
-    pred: Any, linear: Sequence[bool], masks: Sequence[Mask | None], shape: tuple
+    pred: Value, linear: Sequence[bool], masks: Sequence[Mask | None], shape: tuple
 ) -> Mask | None:
     if linear[1] is not linear[2]:  # the common case without a loop
         only, of, kept = linear[1], masks[1] if linear[1] else masks[2], _kept(pred)
@@ -443,7 +444,7 @@ def _mask_of_choice(
     return Mask(LazyBools(bools, *[m.bools for m in given]), not shape, any([m.dirty for m in given]))
 
 
-def _mask_of_stacks(pred: Any, linear: Sequence[bool], masks: Sequence[Mask | None], shape: tuple) -> Mask | None:
+def _mask_of_stacks(pred: Value, linear: Sequence[bool], masks: Sequence[Mask | None], shape: tuple) -> Mask | None:
     given = [m for m, lin in zip(masks, linear) if lin]
     if None in given:  # how many elements there are is not known here, unless the predicate says so
         chosen = is_stack(pred) and linear[1] and not linear[2]

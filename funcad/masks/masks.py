@@ -275,7 +275,7 @@ def _begins_at(equation: Equation) -> bool:
 
 
 def needed(
-    equations: Sequence[Any], linear: set[Var], wanted: dict[Var, int], given: bool = False
+    equations: Sequence[Equation], linear: set[Var], wanted: dict[Var, int], given: bool = False
 ) -> dict[Var, int] | None:
     """What is needed of the masks of cotangents, by variable; None if there are none, because no mask begins in this program.
 
@@ -283,7 +283,7 @@ def needed(
     of the outputs' cotangents?
     """
     some = given or bool(wanted)
-    need = dict(wanted)
+    need: dict[Any, int] = dict(wanted)
     for primitive, atoms, params, outputs, _ in equations:
         if linear.isdisjoint(atoms):
             continue

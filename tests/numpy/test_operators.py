@@ -1,12 +1,17 @@
 """Python's operators, attributes and methods of traced values, against NumPy's arrays."""
 
+import ast
+import inspect
 import operator
+import sys
 
 import numpy as np
 import pytest
 
 import funcad
 import funcad.numpy as fnp
+from funcad.ir.tracer import Tracer
+from funcad.numpy.operators import METHODS as TABLE
 from funcad.primitives.conversion import stop_gradient
 
 X = np.array([[1.5, -2.0, 0.25], [3.0, 0.5, -1.0]])
@@ -265,3 +270,12 @@ def test_arrays_with_operators_of_their_own_are_refused(make):
         funcad.grad(np.sum)(odd)
     with pytest.raises(TypeError, match="computes with plain arrays"):
         funcad.grad(lambda x: np.sum(x * odd))(np.ones(2))
+
+
+def test_operators_stand_in_one_table() -> None:
+    """The class has the functions of the table themselves, and no method of its own under such a name that would never run."""
+    (body,) = [n for n in ast.parse(inspect.getsource(sys.modules["funcad.ir.tracer"])).body if isinstance(n, ast.ClassDef)]
+    own = {n.name for n in body.body if isinstance(n, ast.FunctionDef)}
+    assert len(TABLE) > 40 and own.isdisjoint(TABLE)
+    assert all(vars(Tracer)[name] is function for name, function in TABLE.items())
+    assert Tracer.namespace is funcad
