@@ -24,7 +24,7 @@ import numpy as np
 
 from funcad.host.devices import namespace_of
 from funcad.host.real_types import is_a
-from funcad.host.where import is_internal
+from funcad.host.where import GENERATED, is_internal
 from funcad.ir.aval import Aval, Stack, StackAval, aval_of, dtype_of, shape_of
 from funcad.ir.primitive import Primitive
 
@@ -360,6 +360,9 @@ def _tree(filename: str) -> ast.Module | None:
 
 def _definition(function: types.FunctionType) -> Any:
     """A copy of the function's definition, without annotations, decorators and docstring."""
+    if function.__code__.co_filename == GENERATED:
+        text = getattr(function, "text", None)
+        return None if text is None else ast.parse(text).body[0]
     code = function.__code__
     tree = _tree(code.co_filename)
     if tree is None:

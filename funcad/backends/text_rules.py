@@ -93,9 +93,7 @@ OPERATORS = {
 }  # fmt: skip
 
 _FIXED = ("pow",)  # their loops look at the exponent's stride: operands stay as they are
-_UNIFORM = frozenset("select maximum minimum fmax fmin arctan2 hypot copysign logaddexp logaddexp2".split()).union(
-    [name for name in OPERATORS if name not in ("pow", "shift_left", "shift_right")]
-)  # their operands have one dtype
+_OTHERWISE = ("pow", "shift_left", "shift_right", "ldexp")  # a number beside an array is more to these than its value
 
 _SAFE = frozenset("neg add sub mul eq ne lt le gt ge".split())  # Python's operators never raise between ints, or floats
 
@@ -151,7 +149,7 @@ def _texts(w: Writer, equation: Equation, operands: list[Value]) -> list[str]:
     texts = [v.text for v in operands]
     numbers = [i for i, a in enumerate(equation.inputs) if type(a) is Literal]
     aval = equation.outputs[0].aval
-    if not numbers or w.np != "np" or not aval.shape or equation.primitive.name not in _UNIFORM:
+    if not numbers or w.np != "np" or not aval.shape or equation.primitive.name in _OTHERWISE:
         return texts
     first = 1 if equation.primitive is select_p else 0
     dtypes = {a.aval.dtype for a in equation.inputs[first:] if type(a) is Var and type(a.aval) is Aval}

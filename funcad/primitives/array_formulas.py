@@ -116,9 +116,10 @@ def _compiled(emit: Callable[..., Any], params: tuple, keywords: tuple[str, ...]
     lines = _written(formula(emit, count, params), names)
     scope: dict[str, Any] = {"choose": choose, "power": power, "integer_power": integer_power, "ndarray": np.ndarray}
     head = f"def impl({', '.join(['xp', *names, *(['*', *keywords] if keywords else [])])}):"
-    exec(compile("\n    ".join([head, *lines]), GENERATED, "exec"), scope)
+    text = "\n    ".join([head, *lines])
+    exec(compile(text, GENERATED, "exec"), scope)
     impl: Any = scope["impl"]
-    impl.formula = emit
+    impl.formula, impl.text = emit, text  # a program that is exported as source takes the text
     return impl  # type: ignore[no-any-return]
 
 

@@ -5,18 +5,17 @@ A group is a program in a normal form, so that engines need not analyse it. `sha
 `kind="elementwise"`, any shape S (rank 0 never): each equation is
   - `broadcast_in_dim` of an input to S (of rank 0, of fewer axes, of axes of size 1), or
   - a primitive with `emit` whose operands are Literals and variables of shape S and whose result has shape S, or
-  - an accumulation: `reduce_sum`, `reduce_max`, `reduce_min` over all axes, of shape (); nothing in the group reads it.
+  - an accumulation: a reduction by an atom over all axes, of shape (); nothing in the group reads it.
 
 `kind="rows"`, shape (R, N): each variable is *full* (R, N), a *row* value (R,), a *column* value (N,) or a scalar (); inputs
 too. Each equation is
   - a primitive with `emit` whose variables all have one of these shapes, the same for operands and result, or
   - `broadcast_in_dim` of a row value (axes=(0,)), a column value (axes=(1,)) or a scalar (axes=()) to full; or of a scalar
     to a row or column value, or
-  - a reduction along the row: `reduce_sum`, `reduce_max`, `reduce_min` with axes=(1,) of a full value; or `dot_general` of a
-    full value with a column value, ((1,), (0,)): both give a row value, which the group may read, or
-  - an accumulation over the rows, which nothing in the group reads: `reduce_sum`, `reduce_max`, `reduce_min` with axes=(0,) of
-    a full value (a column value) or of a row value (a scalar); `dot_general` of a full value with a row value, ((0,), (0,)): a
-    column value.
+  - a reduction along the row (by an atom, see `fold_of`) with axes=(1,) of a full value; or `dot_general` of a full value with
+    a column value, ((1,), (0,)): both give a row value, which the group may read, or
+  - an accumulation over the rows, which nothing in the group reads: a reduction with axes=(0,) of a full value (a column value)
+    or of a row value (a scalar); `dot_general` of a full value with a row value, ((0,), (0,)): a column value.
 
 `kind="batch"`, shape (B,): what is computed for each of B small examples; every variable that an equation computes has B as the
 extent of its first axis. Inputs have it, too, or are read by `broadcast_in_dim` only, which puts their axes behind the first,
@@ -24,7 +23,7 @@ or are the second operand of a `dot_general` along other axes. Each equation is
   - a primitive with `emit` whose variables all have the shape of the result, or
   - a move within each example: `broadcast_in_dim`, `basic_index`, `slice`, `rev`, `reshape`, `transpose`, `concatenate`, `pad`,
     `basic_place`, `place_sum`, `basic_update`, or
-  - `reduce_sum`, `reduce_prod`, `reduce_max`, `reduce_min` along other axes than the first, or
+  - a reduction by an atom along other axes than the first, or
   - `dot_general`, the first axis being a batch axis of both operands, or one of the first operand that stays.
 
 An output is neither a Literal nor an input. Scalars computed from scalars alone, and column values computed from column

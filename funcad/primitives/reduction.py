@@ -94,15 +94,15 @@ def reduction(
 
     From the fact alone it fuses with its neighbours and is native; `dtype` is that of the results, if not the operand's.
     """
+    ufunc = fact.ufunc
     element = None if fact.element is None else implementation(fact.element)
 
     def impl(xp: Any, x: Any, *, axes: tuple) -> Any:
-        return _fold(xp, fact.ufunc, x if element is None else element(xp, x), axes)
+        return _fold(xp, ufunc, x if element is None else element(xp, x), axes)
 
     def abstract_eval(x: Aval, *, axes: tuple) -> Aval:
         if fact.identity is None and any(x.shape[a] == 0 for a in axes):
-            ufunc = fact.ufunc.__name__
-            raise ValueError(f"zero-size array to reduction operation {ufunc} which has no identity")
+            raise ValueError(f"zero-size array to reduction operation {ufunc.__name__} which has no identity")
         return reduced_aval(x, axes, dtype)
 
     primitive = Primitive(
