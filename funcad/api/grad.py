@@ -37,6 +37,7 @@ from funcad.ir.tracer import Tracer
 from funcad.unjitted.following import linearize_following
 from funcad.unjitted.structural import pull
 from funcad.unjitted.tape import Tape
+from funcad.unjitted.tape_ends import pull as pull_tape
 
 __all__ = ["grad", "value_and_grad"]
 
@@ -218,14 +219,14 @@ class _Gradient(Remade):
     ) -> Any:
         """What the call returns; `build(leaves)` gives a list like `selected`, None: each selected argument is a leaf."""
         differentiable = self._check_inputs(leaves, selected)
-        outs, nonzero, jaxpr, residuals, locks = linearize_following(flat, leaves, differentiable, "grad", box, True)
+        outs, nonzero, jaxpr, residuals, locks = linearize_following(flat, leaves, differentiable, "grad", box, "tape")
         value = outs[0]
         if locks.held:
             locks.check()
         if nonzero[0]:
             one = _ONE if type(value) is np.float64 else aval_of(value).dtype.type(1)
             if type(jaxpr) is Tape:
-                found = iter(jaxpr.pull([one]))
+                found = iter(pull_tape(jaxpr, [one], outs))
             else:
                 seed = near([as_traced(one, value)], [value], scalars=True)
                 found = iter(pull(jaxpr, residuals, seed, "once" in box))
@@ -272,9 +273,7 @@ class _Gradient(Remade):
             kind = aval.dtype.kind
             if kind in "biu" and not self.allow_int:
                 path = tree.keystr(tree.flatten_with_path(selected)[0][i][0][1:])
-                remedy = (
-                    f"pass {float(x)!r} instead of {x!r}" if is_a(x, (int, bool)) else "convert it with .astype(float)"
-                )
+                remedy = f"pass {float(x)!r} instead of {x!r}" if is_a(x, (int, bool)) else "convert it with .astype(float)"
                 raise NonDifferentiableInputError(
                     f"grad of {name_of(self.f)}: the argument{' at ' + path if path else ''} is {aval}, and integers and bools "
                     f"have no derivative.\nRemedy: {remedy}; or allow_int=True for float0 zeros."

@@ -64,7 +64,12 @@ def concrete_value(x: Any) -> Any:
 
 def with_value(x: Any, value: Any) -> Any:
     """The value; for a traced x (not an abstract one) the same tracer with this value behind it."""
-    return Tracer(x.owner, None, with_value(x.primal, value), x.tangent, x.source) if type(x) is Tracer else value
+    if type(x) is not Tracer:
+        return value
+    result = Tracer(x.owner, None, with_value(x.primal, value), x.tangent, x.source)
+    if x.owner.tape is not None and x.owner.tape.traced is not None:
+        x.owner.tape.traced.append(result)
+    return result
 
 
 def _told(x: Tracer, how: str) -> Any:

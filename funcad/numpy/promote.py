@@ -19,7 +19,7 @@ from funcad.host.state import state
 from funcad.ir.aval import KINDS, SCALAR_AVALS, aval_of, native_dtype
 from funcad.ir.place import NAMESPACES, device_in_use, is_device, namespace_of, near
 from funcad.ir.trace import abstract_trace_of, bind
-from funcad.ir.tracer import Tracer, concrete_value
+from funcad.ir.tracer import Tracer, concrete_value, with_value
 from funcad.primitives.conversion import convert_p
 from funcad.primitives.placement import device_put_p
 from funcad.primitives.shape import broadcast_in_dim_p, shape_of_two
@@ -335,7 +335,7 @@ def strengthen(x: Any) -> Any:
     if type(x) is Tracer and x.variable is None:  # following: the tangent does not change, only the scalar's type
         value = x.primal
         if type(value) in _PYTHON:
-            return Tracer(x.owner, None, aval_of(value).dtype.type(value), x.tangent, x.source)
+            return with_value(x, aval_of(value).dtype.type(value))
         if type(value) is not Tracer:
             return x
     aval = aval_of(x)

@@ -12,7 +12,7 @@ that the user can still write is protected before it becomes a residual (see hos
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -30,8 +30,10 @@ from funcad.masks.masked_rules import Masked, cleaned, masked_rule, rule_of
 from funcad.primitives.shape import broadcast_to
 from funcad.transforms.jvp import jvp_step
 from funcad.transforms.linearize import TangentTrace
+from funcad.unjitted.nested import can_lift
 from funcad.unjitted.structural import UNSEEN
 from funcad.unjitted.tape import Tape
+from funcad.unjitted.tape_ends import bind_known, find, flush
 from funcad.unjitted.tape_plans import has_rows
 from funcad.unjitted.tape_program import maker_of
 
@@ -115,23 +117,32 @@ class FollowingTrace(Trace):
             self.recording = TangentTrace(self.name, protect=self.protector)
         return self.recording
 
-    def record(self, primitive: Any, args: Sequence[Any], params: dict[str, Any], shape: tuple | None = None) -> Any:
+    def record(
+        self,
+        primitive: Any,
+        args: Sequence[Any],
+        params: dict[str, Any],
+        shape: tuple | None = None,
+        known: tuple | None = None,
+    ) -> Any:
         """`shape` is given for an elementwise operation whose operands have other shapes: NumPy broadcasts the primals
-        itself, and equations broadcast only the tangents."""
+        itself, and equations broadcast only the tangents. `known`: `(out,)`, if the result has been computed."""
         if self.closed:
             raise leaked(next(a for a in args if type(a) is Tracer and a.owner is self))
-        ready: Any = None
+        ready: Any = known
         tape = self.tape
         if tape is not None:
+            taken: Any = None
             if has_rows(primitive) and not open_traces:
-                ready = tape.record(primitive, args, params, shape)
-                if type(ready) is Tracer:
-                    return ready
-            if ready is not None and len(ready) == 2:  # it gives no tangent for such operands: the tape goes on
-                return ready[0]
-            if ready is not None or not primitive.passive:
+                taken = tape.record(primitive, args, params, shape, known)
+                if type(taken) is Tracer or type(taken) is list:
+                    return taken
+                ready = taken or known
+            if taken is not None and len(taken) == 2:  # it gives no tangent for such operands: the tape goes on
+                return taken[0]
+            if taken is not None or not primitive.passive:
                 self.tape = None
-                tape.flush(self.open_recording())
+                flush(tape, self.open_recording())
         if ready is None and primitive.structural and self.linear and type(args[0].primal) is not Tracer:
             t = tangent_of(args[0])
             if type(t) is Tracer and type(t.owner) is TangentTrace:  # no residuals, no arithmetic on tangents: the short way
@@ -157,7 +168,7 @@ class FollowingTrace(Trace):
             tangents.append(t)
         if device_in_use():
             primals = self._move_captured(args, primals)
-        if shape is not None and nested and any([type(p) is Tracer for p in primals]):
+        if shape is not None and nested and ready is None and any([type(p) is Tracer for p in primals]):
             return bind(primitive, *[broadcast_to(a, shape) for a in args], **params)
         if nested and state.abstract is not None:
             primals = by_reference(primals, primals)
@@ -169,12 +180,21 @@ class FollowingTrace(Trace):
         if protector is not None:
             saved_args, protector.args = protector.args, args
         try:
-            if primitive.multiple or primitive.jvp is None:
+            if ready is not None and primitive.multiple:
+                outs = bind_known(primitive, primals, params, shape, ready[0])
+                token = hush()
+                try:
+                    touts = (rule_of if self.linear else masked_rule)(primitive, primals, tangents, outs, params)
+                finally:
+                    unhush(token)
+            elif primitive.multiple or primitive.jvp is None:
                 outs, touts = jvp_step(primitive, primals, tangents, params, self.linear)
                 self.masked = self.masked or any([type(t) is Masked for t in touts])
             else:  # the same step without its lists
                 if ready is not None:
                     (out,) = ready
+                    if nested:
+                        out = bind_known(primitive, primals, params, shape, out)
                 else:
                     out = bind(primitive, *primals, **params) if nested else compute(primitive, primals, params)
                 token = hush()
@@ -218,13 +238,22 @@ class FollowingTrace(Trace):
                 self._note_layout(primitive, args, result)
         return results if primitive.multiple else results[0]
 
+    def result(self, value: Any, tangent: Any, source: Any) -> Tracer:
+        """In forward mode: the traced result of work that was done elsewhere."""
+        traced = Tracer(self, None, value, tangent, source)
+        self._doubt(traced)
+        return traced
+
+    def _doubt(self, result: Any) -> None:
+        if self.doubtful is _NOTHING:
+            self.doubtful = set()
+        self.doubtful.add(id(result))
+
     def _note_layout(self, primitive: Any, args: Sequence[Any], result: Any) -> None:
         """In forward mode: may the strides of a result be others than NumPy's would be? (see strides.py)"""
         doubtful = self.doubtful
         if primitive.layout is None:
-            if doubtful is _NOTHING:
-                doubtful = self.doubtful = set()
-            doubtful.add(id(result))
+            self._doubt(result)
             return
         for a in args:
             if id(a) in doubtful:
@@ -263,9 +292,14 @@ class FollowingTrace(Trace):
 
 def _run(trace: FollowingTrace, f: Any, primals: Sequence[Any], tangents: Sequence[Any], source: Any) -> tuple[list, list]:
     inputs = [p if t is None else Tracer(trace, None, p, t, source) for p, t in zip(primals, tangents)]
+    tape = trace.tape
+    if tape is not None and tape.traced is not None:
+        tape.traced += [x for x, t in zip(inputs, tangents) if t is not None]
     try:
         outs = f(*inputs)
         del inputs
+        if tape is not None and tape.lifted:
+            tape.outs = [o if type(o) is Tracer and o.owner is trace else None for o in outs]
         values, touts = [], []
         for o in outs:
             t = None
@@ -294,13 +328,14 @@ def linearize_following(
     differentiated: Sequence[bool],
     name: str,
     box: dict[str, Any],
-    with_tape: bool = False,
+    tape_for: str | Callable[[Sequence[Any]], str] = "",
 ) -> tuple[list[Any], list[bool], Any, list[Any], Locks]:
     """Run f once and record its tangent program: (outputs, out_nonzero, linear jaxpr, residuals, locks).
 
     If f puts "n" into `box`, only its first n outputs are differentiated; the others are auxiliary, of any type. With
-    `with_tape`, a `Tape` that has its backward program may come in place of the linear jaxpr, or "once" in `box` says that the
-    structure was seen for the first time.
+    `tape_for` a `Tape` that has found a program may come in place of the linear jaxpr, or "once" in `box` says that the
+    structure was seen for the first time. `tape_for`, or `tape_for(outputs)`, is the kind of program: "tape" for the backward
+    pass, "columns" of a Jacobian, or "" for none.
     """
     primals = ordinary(primals)
     protector = _Protector(primals)
@@ -308,8 +343,10 @@ def linearize_following(
     source = user_source(4)
     tangents: list[Any] = []
     tape = None
-    if with_tape and not (open_traces or on_device(primals)):
+    outer = Tracer in map(type, primals)
+    if tape_for and not (open_traces or on_device(primals)) and (not outer or all(map(can_lift, primals))):
         tape = trace.tape = Tape(trace, protector, primals, differentiated)
+        primals = list(map(concrete_value, primals)) if outer else primals
         rows = iter(tape.inputs)
         for d in differentiated:
             tangents.append(next(rows) if d else None)
@@ -322,11 +359,14 @@ def linearize_following(
         protector.args = outs
         del touts[box.get("n", len(touts)) :]
         if tape is not None and trace.tape is tape:
-            if tape.has_program([t for t in touts if t is not None]):
+            how = tape_for if type(tape_for) is str else tape_for(outs[: box.get("n", len(outs))])  # type: ignore[operator]
+            if find(tape, [t for t in touts if t is not None], how):
                 return outs, [t is not None for t in touts], tape, [], protector.locks
             if tape.found is UNSEEN:
                 box["once"] = True
-            tape.flush(trace.open_recording())
+            returned = tape.outs
+            flush(tape, trace.open_recording())
+            outs = [x.primal if type(x) is Tracer else o for x, o in zip(returned, outs)] or outs
         recording = trace.open_recording()
         touts = [t[0] if type(t) is list else t for t in touts]
         jaxpr, residuals = recording.jaxpr([t for t in touts if t is not None])
