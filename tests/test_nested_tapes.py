@@ -23,7 +23,7 @@ def fresh() -> Any:
 
 
 def programs(kind: str) -> list:
-    return [entry for key, entry in structural._table.items() if key[0] == kind and entry]
+    return [entry for key, entry in structural._table.items() if key[0] == kind and type(entry) is tuple]
 
 
 def by_rules(monkeypatch: pytest.MonkeyPatch, f: Any, *args: Any) -> Any:

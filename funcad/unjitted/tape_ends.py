@@ -14,7 +14,7 @@ from typing import Any
 
 from funcad.host.state import state
 from funcad.host.user_warnings import hush, unhush
-from funcad.host.where import Source
+from funcad.host.where import Source, user_source
 from funcad.ir.aval import aval_of
 from funcad.ir.trace import AbstractTrace
 from funcad.ir.tracer import Tracer, with_value
@@ -105,10 +105,13 @@ _DERIVED: dict[str, Callable[..., Any]] = {"tape": derive, "columns": derive_col
 
 
 def _checked(derived: Callable[..., Any], tape: Tape, ends: Sequence[Any]) -> Any:
+    saved, state.source = state.source, state.source or user_source()  # programs of this kind have no lines: nobody looks again
     try:
         return derived(tape, ends)
     except Exception:  # a rule that needs values: without the tape, and what is truly wrong is raised there
         return False
+    finally:
+        state.source = saved
 
 
 def pull(tape: Tape, given: Sequence[Any], outs: list[Any]) -> Sequence[Any]:

@@ -37,7 +37,7 @@ from funcad.unjitted.tape_program import INNER, RESULT, gives_tangent
 
 __all__ = ["MAX_ROWS", "Rows"]
 
-MAX_ROWS = 1000
+MAX_ROWS = 12_000  # a program for more would fill the table of programs
 _SILENT = frozenset([add_p, sub_p, mul_p])
 _FLOATING = frozenset([kind for kind, aval in SCALAR_AVALS.items() if aval.dtype.kind in "fc"])
 _NO_VALUE = object()
