@@ -1,8 +1,8 @@
 """Backward programs of un-jitted gradients, on the engine that is set.
 
 Idea: the program that the structural cache found again runs at every step of a loop, so it may be worth an engine, but nobody
-asked for one: the reference runs it until that took twice the time that compiling takes, which a faster engine then repays, and
-the engine after that. Both times are estimated, not measured, so that a program changes its engine at the same step in every
+asked for one: the reference runs it until that took longer than compiling takes, which a faster engine then repays, and the
+engine after that. Both times are estimated, not measured, so that a program changes its engine at the same step in every
 run. Invariant: as for `jit`, an engine changes speed, not meaning; `config.engine = "interpreter"` keeps the reference's bits.
 Trap: scalars that are inputs of these programs stand beside shaped operands, as literals do; the passes know variables of equal
 shapes only (`definite`).
@@ -22,9 +22,10 @@ from funcad.primitives.shape import broadcast_in_dim_p
 
 __all__ = ["Backward", "definite"]
 
-COMPILING = 2e-3, 0.15e-3  # seconds, and seconds for each equation
-CALL = 2e-6  # seconds that the reference needs for an equation besides its work
-EARNED = 2.0  # compiling costs a call a hundred runs and more: it must have been worth that much
+COMPILING = 2e-3, 0.12e-3  # seconds, and seconds for each equation
+CALL = 1.5e-6  # seconds that the reference needs for an equation besides its work
+WORK = 0.25  # of the estimate, which is that of a cold and busy machine: here NumPy works on little that is in the cache
+EARNED = 1.5  # times what compiling takes
 BYTES = 1000  # that a program takes for each equation
 FEW = 8  # runs that the reference makes at least
 
@@ -81,7 +82,7 @@ class Backward:
         work, n = estimate(jaxpr), len(jaxpr.equations)
         # large arrays: the reference drops each value after its last use, jit is for more
         self.engine = work < AT_ONCE and "cuda" not in jaxpr.moves
-        return int(EARNED * (COMPILING[0] + COMPILING[1] * n) / (work + CALL * (1 + n)))
+        return int(EARNED * (COMPILING[0] + COMPILING[1] * n) / (WORK * work + CALL * (1 + n)))
 
     def __call__(self, values: list[Any]) -> Any:
         if self.waiting:
