@@ -20,6 +20,7 @@ from funcad.host.layout import ordinary
 from funcad.host.locks import root_of
 from funcad.host.where import for_user, interrupted
 from funcad.ir.aval import FLOAT0, SCALAR_AVALS, Aval, aval_of, is_inexact
+from funcad.ir.trace import stage_constants
 from funcad.ir.tracer import Tracer, concrete_value
 from funcad.primitives.conversion import convert_p
 from funcad.primitives.placement import by_reference, near
@@ -31,6 +32,7 @@ __all__ = [
     "check_leaves",
     "export",
     "own_memory",
+    "seed_beside",
     "unaliased",
     "zeros_for",
     "check_tangents",
@@ -115,6 +117,13 @@ def zeros_for(x: Any) -> Any:
     if not aval.shape and namespace_of([concrete_value(x)]) is np:
         return aval.dtype.type(0)
     return namespace_of([concrete_value(x)]).zeros(aval.shape, aval.dtype)
+
+
+def seed_beside(one: Any, value: Any) -> list[Any]:
+    """A number as the cotangent of `value`: an operation of the abstract program that `value` belongs to, if any."""
+    stage = stage_constants([value])
+    seed = one if stage is None else stage.record(convert_p, [one], {"dtype": aval_of(one).dtype})
+    return near([seed], [value], scalars=True)
 
 
 def export(values: list[Any], foreign: Sequence[Any] = ()) -> list[Any]:

@@ -22,6 +22,7 @@ from funcad.api.border import (
     with_aux,
     zeros_for,
 )
+from funcad.api.linearized import Linearized, linearized
 from funcad.errors import NonDifferentiableInputError
 from funcad.ir.aval import aval_of, is_inexact
 from funcad.ir.trace import trace_function
@@ -29,10 +30,10 @@ from funcad.masks.masked_rules import push
 from funcad.primitives.placement import near_each
 from funcad.transforms.jvp import jvp_eval
 from funcad.transforms.transpose import transpose_eval
-from funcad.unjitted.following import follow, linearize_following
+from funcad.unjitted.following import follow
 from funcad.unjitted.strides import Given
 
-__all__ = ["jvp", "linearize", "linear_transpose"]
+__all__ = ["jvp", "linearize", "linear_transpose", "pushforward_of"]
 
 
 @api
@@ -88,32 +89,25 @@ def linearize(f: Callable[..., Any], *primals: Any, has_aux: bool = False) -> An
     >>> float(f_jvp(2.0))
     2.0
     """
-    leaves, in_tree = tree.flatten((primals, {}))
-    check_leaves(leaves, "linearize: argument", primals)
-    differentiable = [is_inexact(aval_of(x)) for x in leaves]
-    store = OutTree()
-    box: dict[str, Any] = {}
-    flat = flat_function(with_aux(f, has_aux, box), in_tree, store)
-    outs, nonzero, jaxpr, residuals, locks = linearize_following(flat, leaves, differentiable, "linearize", box)
-    n = box.get("n", len(outs))
-    check_leaves(outs[:n], f"linearize: output of {name_of(f)}")
-    out_tree = store.tree.children()[0] if has_aux else store.tree
-    outs = export(outs, leaves + residuals)
+    found = linearized(f, primals, has_aux, "linearize")
+    return found.out, pushforward_of(f, primals, found), *found.aux
+
+
+def pushforward_of(f: Any, primals: Sequence[Any], linear: Linearized) -> Callable[..., Any]:
+    """The derivative as a function of tangents."""
+    outs, jaxpr, residuals, locks = linear.outs, linear.jaxpr, linear.residuals, linear.locks
 
     @api
     def f_jvp(*tangents: Any) -> Any:
         held = locks  # the residuals stay locked as long as this function lives
         held.check()
-        _, ts, _ = check_tangents(primals, tangents, f"derivative of {name_of(f)}", "primals", "tangents")
-        found = iter(push(jaxpr, residuals, [t for t, d in zip(ts, differentiable) if d], jvp_eval))
-        touts = near_each([next(found) if z else zeros_for(o) for o, z in zip(outs[:n], nonzero)], outs[:n])
+        _, ts, _ = check_tangents(tuple(primals), tangents, f"derivative of {name_of(f)}", "primals", "tangents")
+        found = iter(push(jaxpr, residuals, [t for t, d in zip(ts, linear.differentiable) if d], jvp_eval))
+        touts = near_each([next(found) if z else zeros_for(o) for o, z in zip(outs, linear.nonzero)], outs)
         del held
-        return out_tree.unflatten(export(touts, [t for t in ts if t is not None] + residuals))
+        return linear.out_tree.unflatten(export(touts, [t for t in ts if t is not None] + residuals))
 
-    if has_aux:
-        out, aux = store.tree.unflatten(outs)
-        return out, f_jvp, aux
-    return store.tree.unflatten(outs), f_jvp
+    return f_jvp
 
 
 @api

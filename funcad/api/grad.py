@@ -24,6 +24,7 @@ from funcad.api.border import (
     normalize_argnums,
     own_memory,
     positional_names,
+    seed_beside,
     zeros_for,
 )
 from funcad.api.pickling import Remade
@@ -31,13 +32,12 @@ from funcad.errors import NonDifferentiableInputError, NonScalarOutputError
 from funcad.host.real_types import is_a
 from funcad.host.where import for_user, interrupted
 from funcad.ir.aval import aval_of
-from funcad.ir.trace import stage_constants
 from funcad.ir.tracer import Tracer
-from funcad.primitives.conversion import convert_p
-from funcad.primitives.placement import near, near_each
+from funcad.primitives.placement import near_each
 from funcad.unjitted.following import linearize_following
 from funcad.unjitted.structural import pull
 from funcad.unjitted.tape import Tape
+from funcad.unjitted.tape_ends import pull as pull_tape
 
 __all__ = ["grad", "value_and_grad"]
 
@@ -219,20 +219,16 @@ class _Gradient(Remade):
     ) -> Any:
         """What the call returns; `build(leaves)` gives a list like `selected`, None: each selected argument is a leaf."""
         differentiable = self._check_inputs(leaves, selected)
-        outs, nonzero, jaxpr, residuals, locks = linearize_following(flat, leaves, differentiable, "grad", box, True)
+        outs, nonzero, jaxpr, residuals, locks = linearize_following(flat, leaves, differentiable, "grad", box, "tape")
         value = outs[0]
         if locks.held:
             locks.check()
         if nonzero[0]:
             one = _ONE if type(value) is np.float64 else aval_of(value).dtype.type(1)
             if type(jaxpr) is Tape:
-                found = iter(jaxpr.pull([one]))
+                found = iter(pull_tape(jaxpr, [one], outs))
             else:
-                stage = stage_constants([value])
-                if stage is not None:
-                    one = stage.record(convert_p, [one], {"dtype": one.dtype})
-                seed = near([one], [value], scalars=True)
-                found = iter(pull(jaxpr, residuals, seed, "once" in box))
+                found = iter(pull(jaxpr, residuals, seed_beside(one, value), "once" in box))
         else:
             found = itertools.repeat(None)
         grads = [next(found) if d else None for d in differentiable]
@@ -276,9 +272,7 @@ class _Gradient(Remade):
             kind = aval.dtype.kind
             if kind in "biu" and not self.allow_int:
                 path = tree.keystr(tree.flatten_with_path(selected)[0][i][0][1:])
-                remedy = (
-                    f"pass {float(x)!r} instead of {x!r}" if is_a(x, (int, bool)) else "convert it with .astype(float)"
-                )
+                remedy = f"pass {float(x)!r} instead of {x!r}" if is_a(x, (int, bool)) else "convert it with .astype(float)"
                 raise NonDifferentiableInputError(
                     f"grad of {name_of(self.f)}: the argument{' at ' + path if path else ''} is {aval}, and integers and bools "
                     f"have no derivative.\nRemedy: {remedy}; or allow_int=True for float0 zeros."

@@ -9,11 +9,12 @@ from typing import Any
 import numpy as np
 
 from funcad import tree
-from funcad.api.border import api, normalize_argnums
-from funcad.api.forward import jvp, linearize
+from funcad.api.border import api, normalize_argnums, own_memory, seed_beside, zeros_for
+from funcad.api.forward import jvp, linearize, pushforward_of
 from funcad.api.grad import grad
+from funcad.api.linearized import Linearized, linearized, seed_of
 from funcad.api.pickling import Transformed
-from funcad.api.vjp import vjp
+from funcad.api.vjp import pullback_of, vjp
 from funcad.api.vmap import move_axis, vmap
 from funcad.errors import NonDifferentiableInputError
 from funcad.host.devices import namespace_of
@@ -21,9 +22,13 @@ from funcad.host.user_warnings import hush, unhush
 from funcad.ir.aval import aval_of, is_inexact
 from funcad.ir.tracer import concrete_value
 from funcad.primitives.basic_indexing import static_slice
+from funcad.primitives.placement import near_each
 from funcad.primitives.shape import reshape
 
 __all__ = ["jacfwd", "jacrev", "jacobian", "hessian", "hvp", "gnvp"]
+
+
+LARGEST = 256  # numbers that jacfwd has a program found for, which keeps their basis
 
 
 def _basis(values: Any) -> Any:
@@ -66,6 +71,29 @@ def _quietly(derivative: Callable[..., Any], basis: Any) -> Any:
         unhush(token)
 
 
+def _is_number(outs: Sequence[Any]) -> bool:
+    return len(outs) == 1 and aval_of(outs[0]).shape == ()
+
+
+def _gradient(f: Any, found: Linearized) -> Any:
+    """The Jacobian of one number, without a basis: the structure of the arguments."""
+    if found.results is None:
+        (out,) = found.outs
+        cotangent = seed_beside(seed_of(out), out)
+        return _quietly(pullback_of(f, found), found.out_tree.unflatten(cotangent))
+    given = iter(found.results)
+    grads = [next(given) if d else None for d in found.differentiable]
+    grads = [zeros_for(x) if g is None else g for g, x in zip(grads, found.leaves)]
+    return found.in_tree.unflatten(own_memory(near_each(grads, found.leaves), found.leaves))
+
+
+def _with_zeros(columns: list[Any], nonzero: Sequence[bool], outs: Sequence[Any], values: Any) -> list[Any]:
+    """The columns of all outputs, of which those were computed that depend on the values."""
+    n = sum([aval_of(x).size for x in tree.leaves(values)])
+    given = iter(own_memory(columns))
+    return [next(given) if z else np.zeros((n, *aval_of(o).shape), aval_of(o).dtype) for o, z in zip(outs, nonzero)]
+
+
 def _selected(f: Callable[..., Any], argnums: Any, args: tuple, kwargs: dict, what: str) -> tuple[Any, Any, bool]:
     positions, single = normalize_argnums(argnums, len(args), what)
 
@@ -95,9 +123,7 @@ def _check(values: Any, holomorphic: bool, what: str, of: str, allow_int: bool =
             else:
                 other = "jacrev, if the outputs are real" if what == "jacfwd" else "jacfwd, if the arguments are real"
                 remedy = f"{other}; or holomorphic=True, if both are complex and the function is holomorphic"
-            raise NonDifferentiableInputError(
-                f"{what}: the {of} is {aval} with holomorphic={holomorphic}.\nRemedy: {remedy}."
-            )
+            raise NonDifferentiableInputError(f"{what}: the {of} is {aval} with holomorphic={holomorphic}.\nRemedy: {remedy}.")
 
 
 @api
@@ -124,12 +150,18 @@ def jacfwd(
     def jacobian_function(*args: Any, **kwargs: Any) -> Any:
         partial, chosen, single = _selected(f, argnums, args, kwargs, "jacfwd")
         _check(chosen, holomorphic, "jacfwd", "argument")
-        out, push, *aux = linearize(partial, *chosen, has_aux=has_aux)
-        _check(out, holomorphic, "jacfwd", "output", either=True)
-        rows = _quietly(vmap(lambda ts: push(*ts), out_axes=-1, chunk_size=chunk_size), _basis(chosen))
+        small = chunk_size is None and sum([aval_of(x).size for x in tree.leaves(chosen)]) <= LARGEST
+        found = linearized(partial, chosen, has_aux, "jacfwd", "columns" if small else "")
+        _check(found.out, holomorphic, "jacfwd", "output", either=True)
+        if found.results is not None:
+            columns = found.out_tree.unflatten(_with_zeros(found.results, found.nonzero, found.outs, chosen))
+            rows = tree.map(lambda c: move_axis(c, 0, len(aval_of(c).shape) - 1), columns)
+        else:
+            push = pushforward_of(partial, chosen, found)
+            rows = _quietly(vmap(lambda ts: push(*ts), out_axes=-1, chunk_size=chunk_size), _basis(chosen))
         example = chosen[0] if single else chosen
         jacobian = tree.map(lambda r: _split(r, len(aval_of(r).shape) - 1, example), rows)
-        return (jacobian, *aux) if has_aux else jacobian
+        return (jacobian, *found.aux) if has_aux else jacobian
 
     options = {"argnums": argnums, "has_aux": has_aux, "holomorphic": holomorphic, "chunk_size": chunk_size}
     return Transformed(jacobian_function, f, functools.partial(jacfwd, **options))
@@ -161,15 +193,20 @@ def jacrev(
     def jacobian_function(*args: Any, **kwargs: Any) -> Any:
         partial, chosen, single = _selected(f, argnums, args, kwargs, "jacrev")
         _check(chosen, holomorphic, "jacrev", "argument", allow_int, either=True)
-        out, pullback, *aux = vjp(partial, *chosen, has_aux=has_aux)
+        found = linearized(partial, chosen, has_aux, "jacrev", lambda outs: "tape" if _is_number(outs) else "")
+        out = found.out
         _check(out, holomorphic, "jacrev", "output")
-        rows = _quietly(vmap(pullback, chunk_size=chunk_size), _basis(out))
+        if _is_number(found.outs):
+            gradient = _gradient(partial, found)
+            jacobian = found.out_tree.unflatten([gradient[0] if single else gradient])
+            return (jacobian, *found.aux) if has_aux else jacobian
+        rows = _quietly(vmap(pullback_of(partial, found), chunk_size=chunk_size), _basis(out))
         example = rows[0] if single else rows
         leaves, in_tree = tree.flatten(example)
         per_leaf = [tree.flatten(_split(r, 0, out))[0] for r in leaves]
         out_tree = tree.structure(out)
         jacobian = out_tree.unflatten([in_tree.unflatten(column) for column in zip(*per_leaf)])
-        return (jacobian, *aux) if has_aux else jacobian
+        return (jacobian, *found.aux) if has_aux else jacobian
 
     options = {"argnums": argnums, "has_aux": has_aux, "holomorphic": holomorphic, "allow_int": allow_int}
     return Transformed(jacobian_function, f, functools.partial(jacrev, **options, chunk_size=chunk_size))

@@ -9,27 +9,15 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from funcad import tree
-from funcad.api.border import (
-    AbstractOutput,
-    OutTree,
-    api,
-    check_leaves,
-    check_tangents,
-    export,
-    flat_function,
-    name_of,
-    with_aux,
-    zeros_for,
-)
+from funcad.api.border import AbstractOutput, api, check_tangents, export, name_of, zeros_for
+from funcad.api.linearized import Linearized, linearized
 from funcad.host.locks import Locks
-from funcad.ir.aval import aval_of, is_inexact
+from funcad.ir.aval import aval_of
 from funcad.ir.jaxpr import Jaxpr
 from funcad.primitives.placement import near_each
-from funcad.unjitted.following import linearize_following
 from funcad.unjitted.structural import pull
 
-__all__ = ["vjp"]
+__all__ = ["pullback_of", "vjp"]
 
 
 class _Pullback:
@@ -123,30 +111,20 @@ def vjp(f: Callable[..., Any], *primals: Any, has_aux: bool = False) -> Any:
     >>> [float(g) for g in pullback(1.0)]
     [3.0, 2.0]
     """
-    leaves, in_tree = tree.flatten((primals, {}))
-    check_leaves(leaves, "vjp: argument", primals)
-    differentiable = [is_inexact(aval_of(x)) for x in leaves]
-    store = OutTree()
-    box: dict[str, Any] = {}
-    flat = flat_function(with_aux(f, has_aux, box), in_tree, store)
-    outs, nonzero, jaxpr, residuals, locks = linearize_following(flat, leaves, differentiable, "vjp", box)
-    n = box.get("n", len(outs))
-    check_leaves(outs[:n], f"vjp: output of {name_of(f)}")
-    outs = export(outs, leaves + residuals)
-    out_tree = store.tree.children()[0] if has_aux else store.tree
-    pullback = _Pullback(
+    found = linearized(f, primals, has_aux, "vjp")
+    return found.out, pullback_of(f, found), *found.aux
+
+
+def pullback_of(f: Any, found: Linearized) -> _Pullback:
+    return _Pullback(
         name_of(f),
-        [AbstractOutput(aval_of(o)) for o in outs[:n]],
-        out_tree,
-        nonzero[:n],
-        jaxpr,
-        residuals,
-        locks,
-        leaves,
-        differentiable,
-        in_tree.children()[0],
+        [AbstractOutput(aval_of(o)) for o in found.outs],
+        found.out_tree,
+        found.nonzero,
+        found.jaxpr,
+        found.residuals,
+        found.locks,
+        found.leaves,
+        found.differentiable,
+        found.in_tree,
     )
-    if has_aux:
-        out, aux = store.tree.unflatten(outs)
-        return out, pullback, aux
-    return store.tree.unflatten(outs), pullback

@@ -1,10 +1,11 @@
 """Backward programs of un-jitted gradients, on the engine that is set.
 
 Idea: the program that the structural cache found again runs at every step of a loop, so it may be worth an engine, but nobody
-asked for one: the reference runs it until the time that this took is about what compiling costs, and the engine after that. The
-time is estimated, not measured, so that a program changes its engine at the same step in every run. Invariant: as for `jit`, an
-engine changes speed, not meaning; `config.engine = "interpreter"` keeps the reference's bits. Trap: scalars that are inputs of
-these programs stand beside shaped operands, as literals do; the passes know variables of equal shapes only (`definite`).
+asked for one: the reference runs it until that took longer than compiling takes, which a faster engine then repays, and the
+engine after that. Both times are estimated, not measured, so that a program changes its engine at the same step in every
+run. Invariant: as for `jit`, an engine changes speed, not meaning; `config.engine = "interpreter"` keeps the reference's bits.
+Trap: scalars that are inputs of these programs stand beside shaped operands, as literals do; the passes know variables of equal
+shapes only (`definite`).
 """
 
 from __future__ import annotations
@@ -21,8 +22,11 @@ from funcad.primitives.shape import broadcast_in_dim_p
 
 __all__ = ["Backward", "definite"]
 
-COMPILING = 10e-3  # seconds
-CALL = 1e-6  # seconds that the reference needs for an equation besides its work
+COMPILING = 2e-3, 0.12e-3  # seconds, and seconds for each equation
+CALL = 1.5e-6  # seconds that the reference needs for an equation besides its work
+WORK = 0.25  # of the estimate, which is that of a cold and busy machine: here NumPy works on little that is in the cache
+EARNED = 1.5  # times what compiling takes
+BYTES = 1000  # that a program takes for each equation
 FEW = 8  # runs that the reference makes at least
 
 
@@ -62,21 +66,32 @@ def definite(jaxpr: Jaxpr) -> Jaxpr:
 class Backward:
     """`program(values) -> outputs`, which empties the list of values."""
 
-    __slots__ = ("program", "waiting", "compiled", "engine", "single")
+    __slots__ = ("program", "waiting", "compiled", "engine", "single", "size")
 
     def __init__(self, jaxpr: Jaxpr):
         self.program = Program(jaxpr)
-        work = estimate(jaxpr)
-        self.waiting = max(FEW, int(COMPILING / (work + CALL * (1 + len(jaxpr.equations)))))
-        # large arrays: the reference drops each value after its last use, jit is for more
-        self.engine = work < AT_ONCE and "cuda" not in jaxpr.moves
+        self.waiting = FEW
+        self.engine: bool | None = None  # may an engine run it? It is not estimated before it has run a few times
         self.compiled: Compiled | None = None
         self.single = len(jaxpr.outputs) == 1
+        self.size = BYTES * len(jaxpr.equations)
+
+    def _estimate(self) -> int:
+        """The runs that the reference makes."""
+        jaxpr = self.program.jaxpr
+        work, n = estimate(jaxpr), len(jaxpr.equations)
+        # large arrays: the reference drops each value after its last use, jit is for more
+        self.engine = work < AT_ONCE and "cuda" not in jaxpr.moves
+        return int(EARNED * (COMPILING[0] + COMPILING[1] * n) / (WORK * work + CALL * (1 + n)))
 
     def __call__(self, values: list[Any]) -> Any:
         if self.waiting:
             self.waiting -= 1
+            if not self.waiting and self.engine is None:
+                self.waiting = max(0, self._estimate() - FEW)
             return self.program.consume(values)
+        if self.engine is None:
+            self._estimate()
         engine, compiled = config.engine, self.compiled
         if engine == "interpreter" or not self.engine:
             return self.program.consume(values)

@@ -22,7 +22,7 @@ import numpy as np
 
 from funcad.host.real_types import is_a
 from funcad.host.state import state
-from funcad.host.where import Source, is_internal
+from funcad.host.where import Source, after_interrupts, is_internal
 
 __all__ = ["hush", "unhush", "relay", "error_mode", "enter", "relayed", "computes"]
 
@@ -87,6 +87,13 @@ def _fast() -> Any:
         found = found if mode is known else relayed(mode)
         return None if found is None else enter(found)
 
+    def recover() -> None:
+        """Back to the user's mode, which is no object of ours."""
+        known, found = last
+        if known is not None and (get() is silent or get() is found):
+            enter(known)
+
+    after_interrupts.append(recover)
     return lambda: enter(silent), leave, relay, get, enter, relayed
 
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 import itertools
 import os
 import sys
+from collections.abc import Callable
 from opcode import opname
 from types import CodeType, FrameType, TracebackType
 from typing import NamedTuple
@@ -154,9 +155,14 @@ def note_source(error: BaseException, source: Source | None) -> None:
         error.add_note(f"funcad: while running an operation written at {source}")
 
 
+after_interrupts: list[Callable[[], None]] = []  # whoever else may be left in the middle
+
+
 def interrupted() -> None:
-    """Ctrl-C came, perhaps between a line that set the location and the `try` that would have set it back."""
+    """Ctrl-C came, perhaps between a line that set the location and the `try` that would have set it back, or on its last."""
     state.source = None
+    for recover in after_interrupts:
+        recover()
 
 
 def for_user(error: Exception) -> Exception:

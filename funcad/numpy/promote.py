@@ -24,7 +24,7 @@ from funcad.ir.tracer import Tracer, concrete_value
 from funcad.primitives.conversion import convert_p
 from funcad.primitives.placement import device_put_p, near
 from funcad.primitives.shape import broadcast_in_dim_p, shape_of_two
-from funcad.unjitted.following import FollowingTrace
+from funcad.unjitted.following import FollowingTrace, with_value
 
 __all__ = [
     "promote",
@@ -336,7 +336,7 @@ def strengthen(x: Any) -> Any:
     if type(x) is Tracer and x.variable is None:  # following: the tangent does not change, only the scalar's type
         value = x.primal
         if type(value) in _PYTHON:
-            return Tracer(x.owner, None, aval_of(value).dtype.type(value), x.tangent, x.source)
+            return with_value(x, aval_of(value).dtype.type(value))
         if type(value) is not Tracer:
             return x
     aval = aval_of(x)

@@ -13,7 +13,7 @@ that the user can still write is protected before it becomes a residual (see hos
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -36,12 +36,14 @@ from funcad.primitives.shape import broadcast_to
 from funcad.primitives.squares import keeps_operands
 from funcad.transforms.jvp import jvp_step
 from funcad.transforms.partial import TangentTrace
+from funcad.unjitted.nested import can_lift, with_value
 from funcad.unjitted.structural import UNSEEN
 from funcad.unjitted.tape import Tape
+from funcad.unjitted.tape_ends import bind_known, find, flush
 from funcad.unjitted.tape_plans import has_rows
 from funcad.unjitted.tape_program import maker_of
 
-__all__ = ["FollowingTrace", "also_users", "follow", "linearize_following", "with_value"]
+__all__ = ["FollowingTrace", "also_users", "follow", "linearize_following"]
 
 
 _NOTHING: frozenset = frozenset()
@@ -97,11 +99,6 @@ def also_users(tangents: Sequence[Any], values: Sequence[Any]) -> None:
             return
 
 
-def with_value(x: Any, value: Any) -> Any:
-    """The value; for a traced x (not an abstract one) the same tracer with this value behind it."""
-    return Tracer(x.owner, None, with_value(x.primal, value), x.tangent, x.source) if type(x) is Tracer else value
-
-
 class FollowingTrace(Trace):
     """Runs `jvp_step` as operations are recorded."""
 
@@ -126,23 +123,32 @@ class FollowingTrace(Trace):
             self.recording = TangentTrace(self.name, protect=self.protector)
         return self.recording
 
-    def record(self, primitive: Any, args: Sequence[Any], params: dict[str, Any], shape: tuple | None = None) -> Any:
+    def record(
+        self,
+        primitive: Any,
+        args: Sequence[Any],
+        params: dict[str, Any],
+        shape: tuple | None = None,
+        known: tuple | None = None,
+    ) -> Any:
         """`shape` is given for an elementwise operation whose operands have other shapes: NumPy broadcasts the primals
-        itself, and equations broadcast only the tangents."""
+        itself, and equations broadcast only the tangents. `known`: `(out,)`, if the result has been computed."""
         if self.closed:
             raise leaked(next(a for a in args if type(a) is Tracer and a.owner is self))
-        ready: Any = None
+        ready: Any = known
         tape = self.tape
         if tape is not None:
+            taken: Any = None
             if has_rows(primitive) and not open_traces:
-                ready = tape.record(primitive, args, params, shape)
-                if type(ready) is Tracer:
-                    return ready
-            if ready is not None and len(ready) == 2:  # it gives no tangent for such operands: the tape goes on
-                return ready[0]
-            if ready is not None or not primitive.passive:
+                taken = tape.record(primitive, args, params, shape, known)
+                if type(taken) is Tracer or type(taken) is list:
+                    return taken
+                ready = taken or known
+            if taken is not None and len(taken) == 2:  # it gives no tangent for such operands: the tape goes on
+                return taken[0]
+            if taken is not None or not primitive.passive:
                 self.tape = None
-                tape.flush(self.open_recording())
+                flush(tape, self.open_recording())
         if ready is None and primitive.structural and self.linear and type(args[0].primal) is not Tracer:
             t = tangent_of(args[0])
             if type(t) is Tracer and type(t.owner) is TangentTrace:  # no residuals, no arithmetic on tangents: the short way
@@ -168,7 +174,7 @@ class FollowingTrace(Trace):
             tangents.append(t)
         if NAMESPACES or "cupy" in sys.modules:  # `device_in_use`, without a call for each operation
             primals = self._move_captured(args, primals)
-        if shape is not None and nested and any([type(p) is Tracer for p in primals]):
+        if shape is not None and nested and ready is None and any([type(p) is Tracer for p in primals]):
             return bind(primitive, *[broadcast_to(a, shape) for a in args], **params)
         if nested and state.abstract is not None:
             primals = by_reference(primals, primals)
@@ -180,12 +186,21 @@ class FollowingTrace(Trace):
         if protector is not None:
             saved_args, protector.args = protector.args, args
         try:
-            if primitive.multiple or primitive.jvp is None:
+            if ready is not None and primitive.multiple:
+                outs = bind_known(primitive, primals, params, shape, ready[0])
+                token = hush()
+                try:
+                    touts = (rule_of if self.linear else masked_rule)(primitive, primals, tangents, outs, params)
+                finally:
+                    unhush(token)
+            elif primitive.multiple or primitive.jvp is None:
                 outs, touts = jvp_step(primitive, primals, tangents, params, self.linear)
                 self.masked = self.masked or any([type(t) is Masked for t in touts])
             else:  # the same step without its lists
                 if ready is not None:
                     (out,) = ready
+                    if nested:
+                        out = bind_known(primitive, primals, params, shape, out)
                 else:
                     out = bind(primitive, *primals, **params) if nested else compute(primitive, primals, params)
                 token = hush()
@@ -232,9 +247,7 @@ class FollowingTrace(Trace):
         """The result; in forward mode: may its strides be others than NumPy's would be? (see strides.py)"""
         doubtful = self.doubtful
         if len(shape_of(result)) > 1 and (primitive.layout is None or any([id(a) in doubtful for a in args])):
-            if doubtful is _NOTHING:
-                doubtful = self.doubtful = set()
-            doubtful.add(id(result))
+            self._doubt(result)
         elif doubtful:
             doubtful.discard(id(result))  # it may be the id of a tracer that is gone
         return result
@@ -246,6 +259,18 @@ class FollowingTrace(Trace):
         both = mask.with_dirt(0) if own is None else own.combined(and_, mask, shape_of(x), False)
         self.masked = True
         return self._note_layout(select_p, [x], Tracer(self, None, x.primal, Masked(value, both), x.source))
+
+    def result(self, value: Any, tangent: Any, source: Any) -> Tracer:
+        """In forward mode: the traced result of work that was done elsewhere."""
+        traced = Tracer(self, None, value, tangent, source)
+        if len(shape_of(value)) > 1:
+            self._doubt(traced)
+        return traced
+
+    def _doubt(self, result: Any) -> None:
+        if self.doubtful is _NOTHING:
+            self.doubtful = set()
+        self.doubtful.add(id(result))
 
     def made_by(self, x: Tracer, look: bool = False) -> tuple[Any, Sequence[Any], dict[str, Any], int] | None:
         tangent = x.tangent
@@ -278,9 +303,14 @@ class FollowingTrace(Trace):
 
 def _run(trace: FollowingTrace, f: Any, primals: Sequence[Any], tangents: Sequence[Any], source: Any) -> tuple[list, list]:
     inputs = [p if t is None else Tracer(trace, None, p, t, source) for p, t in zip(primals, tangents)]
+    tape = trace.tape
+    if tape is not None and tape.traced is not None:
+        tape.traced += [x for x, t in zip(inputs, tangents) if t is not None]
     try:
         outs = f(*inputs)
         del inputs
+        if tape is not None and tape.lifted:
+            tape.outs = [o if type(o) is Tracer and o.owner is trace else None for o in outs]
         values, touts = [], []
         for o in outs:
             t = None
@@ -309,13 +339,14 @@ def linearize_following(
     differentiated: Sequence[bool],
     name: str,
     box: dict[str, Any],
-    with_tape: bool = False,
+    tape_for: str | Callable[[Sequence[Any]], str] = "",
 ) -> tuple[list[Any], list[bool], Any, list[Any], Locks]:
     """Run f once and record its tangent program: (outputs, out_nonzero, linear jaxpr, residuals, locks).
 
     If f puts "n" into `box`, only its first n outputs are differentiated; the others are auxiliary, of any type. With
-    `with_tape`, a `Tape` that has its backward program may come in place of the linear jaxpr, or "once" in `box` says that the
-    structure was seen for the first time.
+    `tape_for` a `Tape` that has found a program may come in place of the linear jaxpr, or "once" in `box` says that the
+    structure was seen for the first time. `tape_for`, or `tape_for(outputs)`, is the kind of program: "tape" for the backward
+    pass, "columns" of a Jacobian, or "" for none.
     """
     primals = ordinary(primals)
     protector = _Protector(primals)
@@ -323,8 +354,10 @@ def linearize_following(
     source = user_source(4)
     tangents: list[Any] = []
     tape = None
-    if with_tape and not (open_traces or on_device(primals)):
+    outer = Tracer in map(type, primals)
+    if tape_for and not (open_traces or on_device(primals)) and (not outer or all(map(can_lift, primals))):
         tape = trace.tape = Tape(trace, protector, primals, differentiated)
+        primals = list(map(concrete_value, primals)) if outer else primals
         rows = iter(tape.inputs)
         for d in differentiated:
             tangents.append(next(rows) if d else None)
@@ -337,11 +370,14 @@ def linearize_following(
         protector.args = outs
         del touts[box.get("n", len(touts)) :]
         if tape is not None and trace.tape is tape:
-            if tape.has_program([t for t in touts if t is not None]):
+            how = tape_for if type(tape_for) is str else tape_for(outs[: box.get("n", len(outs))])  # type: ignore[operator]
+            if find(tape, [t for t in touts if t is not None], how):
                 return outs, [t is not None for t in touts], tape, [], protector.locks
             if tape.found is UNSEEN:
                 box["once"] = True
-            tape.flush(trace.open_recording())
+            returned = tape.outs
+            flush(tape, trace.open_recording())
+            outs = [x.primal if type(x) is Tracer else o for x, o in zip(returned, outs)] or outs
         recording = trace.open_recording()
         touts = [t[0] if type(t) is list else t for t in touts]
         jaxpr, residuals = recording.jaxpr([t for t in touts if t is not None])

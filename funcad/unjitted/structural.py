@@ -3,7 +3,8 @@
 Idea: `grad(f)(x)` in a loop records the same linear program at every step, so its transpose is derived once and compiled, and
 later steps only run it. The key is everything that the derivation may look at: primitives, parameters by their bits, wiring,
 shapes and dtypes. Literals enter by type alone and are inputs of the program, as the residuals are, so a learning rate that
-changes makes one entry. A program is compiled at its second sight; the table is bounded and holds no user arrays.
+changes makes one entry. A program is derived at its second sight, a long one when it has come often enough to repay that; the
+table is bounded by number and bytes and holds no user arrays.
 
 Invariant: the cached program makes the calls that `transpose_eval` would make, in its order, on the same values. Whatever the
 key cannot tell apart is not cached: parameters that hold functions or programs, traced residuals, device arrays, named axes.
@@ -30,8 +31,13 @@ from funcad.transforms.transpose import transpose_eval
 __all__ = ["pull", "cached", "compiled", "UNSEEN", "compile_with", "forget", "forgetting"]
 
 MAX_PROGRAMS = 256  # the entry that was not used for longest goes first
+MAX_BYTES = 64 << 20  # of keys and programs, roughly
+KEY_BYTES = 200  # of an element of a key
+LONG = 1000  # elements of a key from which on a structure is rather one of many: as the steps of a solver that adapts them
+SIGHTS = 3  # by the rules of such a structure, which together cost about what deriving its program does
 MAX_EQUATIONS = 2000  # of longer programs the key would cost more than it saves
-_table: dict[tuple, Any] = {}  # key -> None (seen once), (run, nonzero), or False (cannot be cached)
+_table: dict[tuple, Any] = {}  # key -> the number of sights until now, (run, ...), or False (cannot be cached)
+_bytes: dict[tuple | None, int] = {None: 0}  # of each entry; None: of all
 _guard = threading.RLock()  # re-entrant: what the collector finalises meanwhile may take gradients
 held_over_forks(_guard)
 _forgetting: list[Callable[[], None]] = []  # of those who remember an entry by other means
@@ -39,7 +45,10 @@ _compile: list[Callable[[Jaxpr], Callable[[list], list]]] = []
 
 
 def compile_with(compiler: Callable[[Jaxpr], Callable[[list], list]]) -> None:
-    """Backends say here how a program is compiled: `compiler(jaxpr)(values) -> outputs`, which empties the list `values`."""
+    """Backends say here how a program is compiled: `compiler(jaxpr)(values) -> outputs`, which empties the list `values`.
+
+    What the compiler returns has a `size`, in bytes.
+    """
     _compile[:] = [compiler]
 
 
@@ -47,6 +56,8 @@ def forget() -> None:
     """Empty the table."""
     with _guard:
         _table.clear()
+        _bytes.clear()
+        _bytes[None] = 0
         for done in _forgetting:
             done()
 
@@ -80,16 +91,22 @@ UNSEEN = object()
 
 
 def cached(key: tuple, derive: Callable[[], Any]) -> Any:
-    """The entry of a key, derived at its second sight; UNSEEN at the first."""
+    """The entry of a key, derived when it comes again; UNSEEN before."""
     with _guard:
-        entry = _table.pop(key, UNSEEN)
-    if entry is None:
-        entry = derive()
+        entry = _table.pop(key, 0)
+    if type(entry) is int:
+        entry = entry + 1 if entry < (1 if len(key) < LONG else SIGHTS) else derive()
+    seen = type(entry) is int
+    size = KEY_BYTES * len(key) + (0 if seen or not entry else entry[0].size)
     with _guard:
-        _table[key] = None if entry is UNSEEN else entry
-        if len(_table) > MAX_PROGRAMS:
-            del _table[next(iter(_table))]
-    return entry
+        _table[key] = entry
+        _bytes[None] += size - _bytes.get(key, 0)
+        _bytes[key] = size
+        while len(_table) > 1 and (len(_table) > MAX_PROGRAMS or _bytes[None] > MAX_BYTES):
+            oldest = next(iter(_table))
+            del _table[oldest]
+            _bytes[None] -= _bytes.pop(oldest)
+    return UNSEEN if seen else entry
 
 
 def _key(jaxpr: Jaxpr, residuals: Sequence[Any], cotangents: Sequence[Any]) -> tuple[tuple | None, list[Any]]:
@@ -163,11 +180,20 @@ def compiled(derived: Jaxpr, consts: list[Any]) -> Callable[[list], list]:
         if type(c) is np.ndarray:
             c.flags.writeable = False  # if an output is one of them, `export` copies it
 
-    def with_consts(values: list[Any]) -> list[Any]:
-        values[:0] = consts  # in the same list, which `run` empties
-        return run(values)
+    return _WithConstants(run, consts)
 
-    return with_consts
+
+class _WithConstants:
+    __slots__ = ("run", "consts", "size")
+
+    def __init__(self, run: Any, consts: list[Any]):
+        self.run = run
+        self.consts = consts
+        self.size = run.size + sum([getattr(c, "nbytes", 0) for c in consts])
+
+    def __call__(self, values: list[Any]) -> list[Any]:
+        values[:0] = self.consts  # in the same list, which `run` empties
+        return self.run(values)
 
 
 def _strong(x: Any) -> Aval:

@@ -1,93 +1,43 @@
-"""The tape: un-jitted `grad` of small values writes down what was done, and asks what it means for the derivative later.
+"""The short ways of a tape: operators, ufuncs, products and reductions of operands that need no conversion.
 
-Idea: a gradient in a loop does the same operations at every step. So for common operations on scalars and small arrays the
-following trace runs the primal and adds a row to the tape: primitive, operands, result. At the end the rows' key finds the
-backward program of an earlier call, compiled, which computes everything else: no jvp rule runs, nothing is recorded. If there
-is none, `flush` lets the rules of the rows run, in order, on the values that the rows hold, as if they had run at once; that
-happens too when an operation comes that has no row, and from then on rules run at once.
-
-Invariants: until then the tangent of a result is the row itself, whose first element is its number; `flush` leaves in it the
-tangent that the rule gave (`tangent_of` reads it). An array that the user can still write is copied when the derivative needs
-its values, at the moment of use; rows hold nothing larger than 64 KiB, so that no large intermediate lives longer than its
-residual would. The key tells apart all that a rule may look at: primitives, parameters by their bits, wiring, types, shapes and
-dtypes, but no values: only primitives whose rules give a tangent whatever the values are have rows. Traps: two operands that
-are one object are one input of the program, since rules look (`x * x`). `binary` and `unary` are short ways of `record` for
-operands that need no conversion, with lines repeated that cost less than a call: None if they do not see that at a glance.
+Idea: most operations of a gradient are of few kinds, so these look at the operands once and write the row themselves, with
+lines repeated that cost less than a call. Invariant: the row is the one that `record` would have written; None means that they
+did not see at a glance that it can be, and whoever asked goes the general way.
 """
 
 from __future__ import annotations
 
 import operator
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
-from funcad.host.compute import compute
 from funcad.host.locks import SMALL
 from funcad.host.state import open_traces, state
-from funcad.host.user_warnings import computes, enter, error_mode, hush, relayed, unhush
-from funcad.host.where import Source, internal, user_source
-from funcad.ir.aval import SCALAR_AVALS, aval_of
-from funcad.ir.trace import AbstractTrace, next_level
+from funcad.host.user_warnings import computes, enter, error_mode, relayed, unhush
+from funcad.host.where import internal, user_source
 from funcad.ir.tracer import Tracer
-from funcad.passes.program_keys import params_key
-from funcad.primitives.arithmetic import add_p, integer_pow_p, mul_p, square_p, sub_p
+from funcad.primitives.arithmetic import square_p
 from funcad.primitives.contraction import dot_general_p
 from funcad.primitives.shape import reshape_p
-from funcad.unjitted.structural import UNSEEN, cached, forgetting
-from funcad.unjitted.tape_plans import BILINEAR, NO_PLAN, linear, plans, product_plan, reduction_plan, small_shape
-from funcad.unjitted.tape_program import derive, gives_tangent, maker, rule_of, wiring
+from funcad.unjitted.tape_plans import NO_PLAN, plans, product_plan, reduction_plan, small_shape
+from funcad.unjitted.tape_rows import MAX_ROWS, Rows
 
 __all__ = ["Tape"]
 
-MAX_ROWS = 1000
-_SILENT = frozenset([add_p, sub_p, mul_p])
-_FLOATING = frozenset([kind for kind, aval in SCALAR_AVALS.items() if aval.dtype.kind in "fc"])
-_NO_VALUE = object()
 _SAME = (None, 0)
-_new_object: Any = object.__new__
 _getframe = sys._getframe
 _float64, _matmul = np.float64, np.matmul
 _F64, _F32 = np.dtype(np.float64), np.dtype(np.float32)
-_last: list[tuple] = [(None, None)]  # the key that was found last, and its program: a loop finds it without hashing
+_matmul = np.matmul
 
 
-class Tape:
-    """Rows of one un-jitted gradient that `trace` runs."""
+class Tape(Rows):
+    """Rows of one un-jitted gradient that a following trace runs."""
 
-    __slots__ = ("trace", "level", "protector", "inputs", "first", "rows", "key", "steps", "values", "found", "mode", "relayed")
-
-    def __init__(self, trace: Any, protector: Any, primals: Sequence[Any], differentiated: Sequence[bool]):
-        self.trace = trace
-        self.level = next_level()  # of the trace of the tangent program, if one is needed
-        self.protector = protector
-        # A row is [number, its result if nobody can change it, where that is in `values`, source, parameters]. That of an
-        # input ends after the place; `flush` leaves the tangent alone. A step says the same in terms that can be a part of
-        # the key: (primitive, bits of the parameters, shape, first operand, second, type of the result). An operand is the
-        # number of its row if it is that row's result; (number or None, i) if it is the i-th operand again; else what comes
-        # next in `values`: (number or None, shape, dtype) of an array, (number, type) or type of a scalar.
-        self.inputs: list[list] = []
-        self.rows: list[list] = []
-        self.values: list[Any] = []  # inputs of the backward program: inputs, operands from outside, and results
-        self.steps: list[tuple] = []
-        self.key: list[Any] = []  # of the inputs; with the steps, and the ends, it is the key of the program
-        self.found: Any = None  # the compiled backward program
-        self.mode = self.relayed = None  # of warnings, see quiet.py
-        for p, d in zip(primals, differentiated):
-            if d:
-                n = len(self.values)
-                held = p
-                if type(p) is np.ndarray:
-                    held = _NO_VALUE
-                    self.key += (p.shape, p.dtype.char)
-                else:
-                    aval = SCALAR_AVALS.get(type(p)) or aval_of(p)
-                    self.key += (aval.shape, aval.dtype.char)
-                self.inputs.append([n, held, n])
-                self.values.append(p)
-        self.first = len(self.inputs)
+    __slots__ = ()
 
     def _enter(self) -> Any:
         """Warnings of the operation that follows name the user's line, until `unhush`."""
@@ -172,14 +122,14 @@ class Tape:
             a = tx[0], kp
             values.append(p)
         if ty is None:
-            if q is p:
+            if q is p and self.traced is None:
                 b = _SAME
             else:
                 b = kq
                 values.append(q)
         elif ty[1] is q:
             b = ty[0]
-        elif q is p:
+        elif q is p and (self.traced is None or tx is ty):
             b = ty[0], 0
         else:
             b = ty[0], kq
@@ -194,7 +144,7 @@ class Tape:
         self.steps.append((primitive, None, None, a, b, kind))
         rows.append(row)
         values.append(out)
-        result = _new_object(Tracer)
+        result = self.new(Tracer)
         result.owner = trace
         result.primal = out
         result.tangent = row
@@ -284,215 +234,7 @@ class Tape:
                 unhush(token)
         return self._row(primitive, x, None, p, None, x.tangent, None, None, None, None, out, type(out), True)
 
-    def record(self, primitive: Any, args: Sequence[Any], params: dict, shape: Any) -> Any:
-        """The traced result; None if it has no row; `(out,)` if it was computed, `(out, None)` if it has no tangent."""
-        if len(self.rows) >= MAX_ROWS:
-            return None
-        trace = self.trace
-        x = p = args[0]
-        tx = ty = y = q = None
-        if type(x) is Tracer:
-            if x.owner is not trace:
-                return None
-            p, tx = x.primal, x.tangent
-        if type(p) is np.ndarray:
-            if p.nbytes > SMALL or not p.dtype.isnative:
-                return None
-        elif type(p) not in SCALAR_AVALS:
-            return None
-        unary = len(args) == 1
-        if len(args) > 2:
-            return self._many(primitive, args, params)
-        if not unary:
-            y = q = args[1]
-            if type(y) is Tracer:
-                if y.owner is not trace:
-                    return None
-                q, ty = y.primal, y.tangent
-            if type(q) is np.ndarray:
-                if q.nbytes > SMALL or not q.dtype.isnative:
-                    return None
-            elif type(q) not in SCALAR_AVALS:
-                return None
-        bits = None
-        if params:
-            bits = params_key(params)
-            if bits is None or primitive is integer_pow_p and not params["n"]:  # x**0 has no tangent
-                return None
-        if primitive.turns:
-            trace.turned = True
-        silent = type(p) is float and type(q) is float and primitive in _SILENT
-        out = primitive.impl(np, p, q) if silent else compute(primitive, (p,) if unary else (p, q), params)
-        kind = type(out)
-        if out.nbytes > SMALL or out.dtype.kind not in "fc" if kind is np.ndarray else kind not in _FLOATING:
-            return (out,)
-        gives = primitive.calm or linear(primitive) or gives_tangent(primitive, args, [tx, ty], out, params, bits, shape)
-        if not gives:
-            return (out,) if gives is False else (out, None)
-        return self._row(primitive, x, y, p, q, tx, ty, params, bits, shape, out, kind, unary)
 
-    def _row(
-        self, primitive: Any, x: Any, y: Any, p: Any, q: Any, tx: Any, ty: Any, params: dict | None,
-        bits: bytes | None, shape: Any, out: Any, kind: Any, unary: bool = False, source: Any = None,
-    ) -> Any:  # fmt: skip
-        """The traced result; x and y are the operands as they came, p and q their primals."""
-        values = self.values
-        a: Any
-        b: Any = None
-        if tx is not None and tx[1] is p:
-            a = tx[0]
-        elif type(p) is np.ndarray:
-            a = (tx and tx[0], p.shape, p.dtype.char)
-            values.append(self._outside(p, x, primitive, ty))
-        else:
-            a = type(p) if tx is None else (tx[0], type(p))
-            values.append(p)
-        if not unary:
-            if ty is not None and ty[1] is q:
-                b = ty[0]
-            elif q is p:
-                b = (ty and ty[0], 0)
-            elif type(q) is np.ndarray:
-                b = (ty and ty[0], q.shape, q.dtype.char)
-                values.append(self._outside(q, y, primitive, tx))
-            else:
-                b = type(q) if ty is None else (ty[0], type(q))
-                values.append(q)
-        if source is None:
-            frame: Any = _getframe(3)
-            code = frame.f_code
-            known = internal.get(code.co_filename)
-            if known and frame.f_back is not None:  # one more: NumPy's functions come by `__array_function__`
-                frame = frame.f_back
-                code = frame.f_code
-                known = internal.get(code.co_filename)
-            if known is False and state.source is None:
-                source = code, frame.f_lasti, state.scope
-            else:
-                source = user_source(4)
-        held = out if kind is not np.ndarray or out.base is None and out is not p else _NO_VALUE
-        rows = self.rows
-        row = [self.first + len(rows), held, len(values), source, params]
-        self.steps.append((primitive, bits, shape, a, b, kind))
-        rows.append(row)
-        values.append(out)
-        result = _new_object(Tracer)
-        result.owner = self.trace
-        result.primal = out
-        result.tangent = row
-        result.source = source
-        result.variable = result._aval = None
-        return result
-
-    def _many(self, primitive: Any, args: Sequence[Any], params: dict) -> Any:
-        """`record` of more than two operands."""
-        primals, tangents, operands, new = [], [], [], []
-        bits = params_key(params) if params else None
-        if params and bits is None:
-            return None
-        for p in args:
-            t = None
-            if type(p) is Tracer:
-                if p.owner is not self.trace:
-                    return None
-                p, t = p.primal, p.tangent
-            if p.nbytes > SMALL or not p.dtype.isnative if type(p) is np.ndarray else type(p) not in SCALAR_AVALS:
-                return None
-            primals.append(p)
-            tangents.append(t)
-        out = compute(primitive, primals, params)
-        kind = type(out)
-        if out.nbytes > SMALL or out.dtype.kind not in "fc" if kind is np.ndarray else kind not in _FLOATING:
-            return (out,)
-        gives = gives_tangent(primitive, args, tangents, out, params, bits, None)
-        if not gives:
-            return (out,) if gives is False else (out, None)
-        for i, (x, p, t) in enumerate(zip(args, primals, tangents)):
-            number = None if t is None else t[0]
-            again = next(j for j, q in enumerate(primals) if q is p)
-            if t is not None and t[1] is p:
-                operands.append(number)
-            elif again < i:
-                operands.append((number, again))
-            elif type(p) is np.ndarray:
-                operands.append((number, p.shape, p.dtype.char))
-                new.append(self._outside(p, x, primitive, _NO_VALUE))
-            else:
-                operands.append(type(p) if t is None else (number, type(p)))
-                new.append(p)
-        self.values += new
-        source = user_source(4)
-        held = out if kind is not np.ndarray or out.base is None and not any([out is p for p in primals]) else _NO_VALUE
-        row = [self.first + len(self.rows), held, len(self.values), source, params]
-        self.steps.append((primitive, bits, None, *operands, kind))
-        self.rows.append(row)
-        self.values.append(out)
-        return Tracer(self.trace, None, out, row, source)
-
-    def _outside(self, x: np.ndarray, given: Any, primitive: Any, other: Any) -> np.ndarray:
-        """An array that no row made, as the derivative may keep it."""
-        if linear(primitive) or other is None and primitive in BILINEAR:
-            return x
-        if type(given) is not Tracer or given.tangent[0] < self.first or self.protector.is_users(x):  # ... < first: an input
-            return x.copy()
-        return x
-
-    def flush(self, recording: AbstractTrace) -> None:
-        """Let the rules run; from then on the tangents are those that they gave."""
-        recording.level = self.level
-        values = self.values
-        saved, token = state.source, hush()
-        try:
-            steps = list(wiring(self))
-            for row in self.inputs:
-                row[:] = [recording.new_input(aval_of(values[row[2]]).update())]
-            rows = [*self.inputs, *self.rows]
-            for row, (primitive, shape, operands) in zip(self.rows, steps):
-                _, _, result, source, params = row
-                state.source = source and Source(*source)
-                primals = [values[place] for place, _ in operands]
-                given = [None if n is None else rows[n][0] for _, n in operands]
-                made = maker(self, primitive, operands, params, shape)
-                row[:] = rule_of(primitive, primals, given, values[result], params or {}, shape), *made
-        finally:
-            state.source = saved
-            unhush(token)
-        self.forget()
-
-    def forget(self) -> None:
-        """Drop the values and the rows: no row leads to another, so a tracer that is kept keeps its own value alone."""
-        self.rows.clear()
-        self.steps.clear()
-        self.values.clear()
-
-    def has_program(self, tangents: Sequence[Any]) -> bool:
-        """Is there a backward program for these rows and the tangents of these outputs? Otherwise `flush`."""
-        if not self.rows:
-            return False
-        key = [*self.key, len(self.inputs), *self.steps]
-        key += [row[0] for row in tangents]
-        known, found = _last[0]
-        if known == key:
-            self.found = found
-            return True
-        self.found = found = cached(("tape", *key), lambda: derive(self, tangents))
-        if found is UNSEEN or found is False:
-            return False
-        _last[0] = key, found
-        return True
-
-    def pull(self, cotangents: Sequence[Any]) -> Sequence[Any]:
-        """Cotangents of the inputs (None: zero)."""
-        run, nonzero = self.found
-        values = [*self.values, *cotangents]
-        self.forget()
-        if all(nonzero):
-            return run(values)
-        outputs = iter(run(values))
-        return [next(outputs) if z else None for z in nonzero]
-
-
-forgetting(lambda: _last.__setitem__(0, (None, None)))
 computes(Tape.binary, lambda variables: (variables["p"], variables["q"]))
 computes(Tape.product, lambda variables: (variables["p"], variables["q"]))
 computes(Tape.reduction, lambda variables: (variables["p"],))

@@ -26,7 +26,9 @@ BILINEAR = frozenset([mul_p, dot_general_p])  # an operand matters only if the o
 @lru_cache(_MOST_PLANS)
 def has_rows(primitive: Any) -> bool:
     """May a tape write it down? Its rule gives a tangent; one that must look at values is refused when it is derived."""
-    if primitive.multiple or primitive.effect or primitive.barrier or primitive.collective is not None:
+    if primitive.primal_and_jvp is not None or primitive.linearize is not None:  # of programs
+        return False
+    if primitive.effect or primitive.barrier or primitive.collective is not None:
         return False
     return primitive.jvp is not None and not primitive.passive
 

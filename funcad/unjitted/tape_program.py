@@ -7,22 +7,28 @@ then there is no program.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from typing import Any
+from collections.abc import Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from funcad.ir.aval import Aval, aval_of
-from funcad.ir.jaxpr import Var
+from funcad.backends.backward_programs import definite
+from funcad.ir.aval import LiteralAval, aval_of
+from funcad.ir.jaxpr import Jaxpr, Var
 from funcad.ir.prune import prune
 from funcad.ir.trace import AbstractTrace
 from funcad.ir.tracer import Tracer
-from funcad.masks.masked_rules import rule_of
+from funcad.masks.masked_rules import push, rule_of
 from funcad.primitives.squares import keeps_operands
+from funcad.primitives.stack import lead
+from funcad.transforms.batch import batch_eval
+from funcad.transforms.jvp import jvp_eval
+from funcad.transforms.partial import TangentTrace
 from funcad.transforms.transpose import transpose_eval
 from funcad.unjitted.structural import compiled
 
-__all__ = ["derive", "gives_tangent", "maker", "maker_of", "rule_of", "wiring"]
+__all__ = ["INNER", "RESULT", "LinearTrace", "Step", "backward", "derive", "derive_columns", "gives_tangent"]
+__all__ += ["input_like", "linear_program", "maker", "maker_of", "results_by", "rule_of", "tangents_by", "wiring"]
 
 
 def maker_of(tape: Any, row: list) -> Any:
@@ -33,7 +39,7 @@ def maker_of(tape: Any, row: list) -> Any:
     primitive, _, shape, *steps, _ = step
     operands: list[tuple[int, int | None]] = []
     free = row[2] - sum([type(a) is type or type(a) is tuple and type(a[-1]) is not int for a in steps])
-    for a in steps:
+    for a in steps:  # of a primitive with `square`, which has one result and operands of its own
         if type(a) is int:
             operands.append((_row(tape, a)[2], a))
         elif type(a) is tuple and type(a[-1]) is int:
@@ -41,7 +47,8 @@ def maker_of(tape: Any, row: list) -> Any:
         elif a is not None:
             operands.append((free, a[0] if type(a) is tuple else None))
             free += 1
-    return next(iter(maker(tape, primitive, operands, row[4], shape)), None)
+    primals = [tape.lifted.get(place, tape.values[place]) if n is None else tape.values[place] for place, n in operands]
+    return next(iter(maker(tape, primitive, operands, primals, row[4], shape)), None)
 
 
 def _may_turn(tape: Any, step: tuple) -> bool:
@@ -61,18 +68,22 @@ def _row(tape: Any, number: int) -> list:
     return tape.inputs[number] if number < tape.first else tape.rows[number - tape.first]
 
 
-def maker(tape: Any, primitive: Any, operands: Sequence[tuple], params: dict | None, shape: Any) -> Sequence[Any]:
-    """The same of operands given as by `wiring`; nothing if nobody will ask."""
+def maker(
+    tape: Any, primitive: Any, operands: Sequence[tuple], primals: Sequence[Any], params: dict | None, shape: Any
+) -> Sequence[Any]:
+    """The same of operands given as by `wiring`, and their values; nothing if nobody will ask."""
     if primitive.square is None or tape.trace.closed or not tape.trace.turned:
         return ()
     rows = [None if n is None else _row(tape, n) for _, n in operands]
-    found = [tape.values[i] if r is None else Tracer(tape.trace, None, tape.values[i], r) for r, (i, _) in zip(rows, operands)]
+    found = [p if r is None else Tracer(tape.trace, None, p, r) for p, r in zip(primals, rows)]
+    if tape.traced is not None:
+        tape.traced += [x for x, r in zip(found, rows) if r is not None]
     if not keeps_operands(primitive, found, params or {}):
         return ()
     return ((primitive, found, params or {}, 0, shape),)
 
 
-class _LinearTrace(AbstractTrace):
+class LinearTrace(TangentTrace):
     """Captures values of the backward program as they are: a scalar may stand beside shaped operands there too."""
 
     __slots__ = ()
@@ -82,77 +93,184 @@ class _LinearTrace(AbstractTrace):
         return entry
 
 
-def wiring(tape: Any) -> Iterator[tuple]:
-    """Of each step: (primitive, shape, [(where in `values` the operand is, the number of its row or None), ...])."""
+class Mark:
+    """In the place of a primitive: `RESULT`, one more result of the step before; `INNER`, an inner gradient (nested.py)."""
+
+    __slots__ = ()
+    square = layout = None
+    multiple = True
+
+
+RESULT, INNER = Mark(), Mark()
+
+
+class Step(NamedTuple):
+    """What a row says, in terms of numbers of rows and places in the values of the tape."""
+
+    primitive: Any
+    shape: Any
+    operands: list[tuple[int, int | None]]  # where it is, the number of its row or None
+    result: int  # where it is
+    params: dict
+    first: int  # where the operation's first result is
+    many: int  # how many it has
+    inner: Any  # of `INNER`: what it is
+
+
+def wiring(tape: Any) -> list[Step]:
+    """Of each row, what it says."""
     places = [row[2] for row in tape.inputs]
     free = len(places)
-    for primitive, _, shape, *operands, _ in tape.steps:
-        found: list[tuple[int, int | None]] = []
-        for a in operands:
-            if type(a) is int:
-                found.append((places[a], a))
-            elif type(a) is tuple and type(a[-1]) is int:
-                found.append((found[a[1]][0], a[0]))
-            elif a is not None:
-                found.append((free, a[0] if type(a) is tuple else None))
-                free += 1
-        yield primitive, shape, found
-        places.append(free)
-        free += 1
+    found: list[Step] = []
+    for (primitive, bits, shape, *steps, kind), row in zip(tape.steps, tape.rows):
+        operands: list[tuple[int, int | None]] = []
+        if primitive is RESULT:
+            found.append(found[-1]._replace(primitive=RESULT, operands=[], result=row[2]))
+            places.append(row[2])
+            continue
+        inner = None
+        if primitive is INNER:
+            inner = bits
+            operands += [(free + place, n) for place, n in zip(inner.lifted, steps)]
+            free += inner.n_values
+        else:
+            for a in steps:
+                if type(a) is int:
+                    operands.append((places[a], a))
+                elif type(a) is tuple and type(a[-1]) is int:
+                    operands.append((operands[a[1]][0], a[0]))
+                elif a is not None:
+                    operands.append((free, a[0] if type(a) is tuple else None))
+                    free += 1
+        many = len(kind[0]) if primitive.multiple else 1
+        found.append(Step(primitive, shape, operands, row[2], row[4] or {}, free, many, inner))
+        places.append(row[2])
+        free += many
+    return found
 
 
-def derive(tape: Any, ends: Sequence[Any]) -> Any:
-    """(run, which inputs get a cotangent), or False where a rule needs values."""
-    outer, inner = AbstractTrace("the backward pass"), _LinearTrace("linearize")
+def tangents_by(
+    steps: Sequence[Step], values: Sequence[Any], given: Sequence[Any], lifted: dict[int, Any], rule: Any
+) -> list[Any]:
+    """Tangents of the inputs, which are `given`, and of the rows, by their rules; `lifted` has those of other operands."""
+    tangents, several = list(given), []
+    for step in steps:
+        if step.primitive is not RESULT:
+            ts = [lifted.get(place) if n is None else tangents[n] for place, n in step.operands]
+            several = results_by(step, values, ts, rule)
+        tangents.append(several[step.result - step.first])
+    return tangents
+
+
+def results_by(
+    step: Step, values: Sequence[Any], ts: Sequence[Any], rule: Any, primals: Sequence[Any] = (), out: Any = None
+) -> list[Any]:
+    """Tangents of all results of a step whose operands have the tangents `ts`."""
+    if all([t is None for t in ts]):
+        return [None] * step.many
+    if step.primitive is INNER:
+        return step.inner.tangents(values[step.first - step.inner.n_values : step.first], ts, rule)
+    if not primals:
+        primals = [values[place] for place, _ in step.operands]
+        out = list(values[step.first : step.first + step.many]) if step.primitive.multiple else values[step.result]
+    found = rule(step.primitive, primals, ts, out, step.params, step.shape)
+    return found if step.primitive.multiple else [found]
+
+
+def linear_program(tape: Any, ends: Sequence[Any], outer: AbstractTrace) -> tuple[Jaxpr, list[Any]]:
+    """The tangent program of the rows, and its leading inputs, which are recorded in `outer` from all `values` of the tape.
+
+    ValueError where a rule gives no tangent, or needs values.
+    """
+    inner = LinearTrace("linearize")
     try:
-        values = [_input(outer, v) for v in tape.values]
+        values = [input_like(outer, v) for v in tape.values]
         avals = [aval_of(tape.values[row[2]]).update() for row in (*tape.inputs, *tape.rows)]
-        seeds = [outer.new_input(avals[row[0]]) for row in ends]
-        tangents = [inner.new_input(aval) for aval in avals[: len(tape.inputs)]]
-        for row, (primitive, shape, operands) in zip(tape.rows, wiring(tape)):
-            number, _, out, _, params = row
-            given = [None if n is None else tangents[n] for _, n in operands]
-            primals = [values[place] for place, _ in operands]
-            result = rule_of(primitive, primals, given, values[out], params or {}, shape)
-            if result is None or result.variable.aval != avals[number]:
-                return False
-            tangents.append(result)
-        linear, residuals = inner.jaxpr([tangents[row[0]] for row in ends])
+        given = [inner.new_input(aval) for aval in avals[: len(tape.inputs)]]
+        tangents = tangents_by(wiring(tape), values, given, {}, rule_of)
+        for t, aval in zip(tangents, avals):
+            if type(t) is not Tracer or t.owner is not inner or t.variable.aval != aval:
+                raise ValueError("a rule gives no tangent")
+        return inner.jaxpr([tangents[row[0]] for row in ends])
+    finally:
+        inner.close()
+
+
+def backward(tape: Any, ends: Sequence[Any]) -> tuple[Jaxpr, list[Any], list[bool]]:
+    """(backward program, its constants, which inputs get a cotangent).
+
+    Its inputs are the constants, all `values` of the tape, and cotangents of the results of the rows `ends`.
+    """
+    outer = AbstractTrace("the backward pass")
+    try:
+        linear, residuals = linear_program(tape, ends, outer)
+        seeds = [outer.new_input(o.aval) for o in linear.outputs]
         n = len(tape.inputs)
         mask = [False] * len(residuals) + [True] * n
         outs = transpose_eval(linear, mask, residuals + [None] * n, seeds, all_linear=True)
         derived, consts = outer.jaxpr([o for o in outs if o is not None])
-    except Exception:  # a rule that needs values: without the tape, and what is truly wrong is raised there
-        return False
     finally:
-        inner.close()
         outer.close()
-    return compiled(prune(derived), consts), [o is not None for o in outs]
+    return prune(derived), consts, [o is not None for o in outs]
 
 
-_probed: dict[tuple, bool | None] = {}
+def derive(tape: Any, ends: Sequence[Any]) -> Any:
+    """(run, which inputs get a cotangent)."""
+    jaxpr, consts, nonzero = backward(tape, ends)
+    return compiled(jaxpr, consts), nonzero
+
+
+def derive_columns(tape: Any, ends: Sequence[Any]) -> Any:
+    """(run, which results depend on the inputs): of `values`, tangents of the ends for each row of the identity, in axis 0."""
+    outer, one = AbstractTrace("jacfwd"), AbstractTrace("jacfwd")
+    try:
+        linear, residuals = linear_program(tape, ends, outer)
+        avals = [v.aval for v in linear.inputs[len(residuals) :]]
+        n, start, basis = sum([a.size for a in avals]), 0, []
+        for a in avals:
+            basis.append(np.eye(n, a.size, -start, a.dtype).reshape((n, *a.shape)))
+            start += a.size
+        inputs = [_input(one, v.aval) for v in linear.inputs]
+        pushed, consts = one.jaxpr(push(linear, inputs[: len(residuals)], inputs[len(residuals) :], jvp_eval))
+        batched = [False] * (len(consts) + len(residuals)) + [True] * len(basis)
+        outs, flags = batch_eval(definite(pushed), n, [*consts, *residuals, *basis], batched)
+        derived, consts = outer.jaxpr([o if b else lead(o, n) for o, b in zip(outs, flags)])
+    finally:
+        one.close()
+        outer.close()
+    return compiled(prune(derived), consts), [True] * len(outs)
+
+
+_probed: dict[tuple, Any] = {}
 _UNKNOWN = object()
 _MOST_PROBED = 4096
 
 
 def gives_tangent(
-    primitive: Any, args: Sequence[Any], tangents: Sequence[Any], out: Any, params: Any, bits: bytes | None, shape: Any
-) -> bool | None:
+    primitive: Any, primals: Sequence[Any], tangents: Sequence[Any], out: Any, params: Any, bits: bytes | None, shape: Any
+) -> Any:
     """Has its rule a tangent for operands like these? None: it has none; False: the rule raises, or looks at values.
 
-    It is asked once for parameters (by their `bits`) and operands of such kinds, with variables in the place of the values.
+    Of a primitive with several results: the numbers of those that have tangents. It is asked once for parameters (by their
+    `bits`) and operands of such kinds, with variables in the place of the values.
     """
-    primals = [x.primal if type(x) is Tracer else x for x in args]
     kinds = [x.dtype.char if type(x) is np.ndarray else type(x) for x in primals]
     key = (primitive, bits, shape is None, *kinds, *[t is None for t in tangents])
     found: Any = _probed.get(key, _UNKNOWN)
     if found is _UNKNOWN:
-        outer, inner = AbstractTrace("the backward pass"), _LinearTrace("linearize")
+        outer, inner = AbstractTrace("the backward pass"), LinearTrace("linearize")
         try:
-            values = [_input(outer, v) for v in primals]
+            values = [input_like(outer, v) for v in primals]
             given = [None if t is None else inner.new_input(aval_of(p).update()) for t, p in zip(tangents, primals)]
-            result = rule_of(primitive, values, given, _input(outer, out), params or {}, shape)
-            found = None if result is None else type(result) is Tracer and result.owner is inner
+            like = [input_like(outer, o) for o in out] if primitive.multiple else input_like(outer, out)
+            result = rule_of(primitive, values, given, like, params or {}, shape)
+            results = result if primitive.multiple else [result]
+            if not all([r is None or type(r) is Tracer and r.owner is inner for r in results]):
+                found = False
+            elif primitive.multiple:
+                found = tuple([i for i, r in enumerate(results) if r is not None])
+            else:
+                found = None if result is None else True
         except Exception:  # whatever it is, it happens again where the operation stands
             found = False
         finally:
@@ -164,9 +282,13 @@ def gives_tangent(
     return found
 
 
-def _input(trace: AbstractTrace, value: Any) -> Tracer:
-    aval = aval_of(value)
-    if type(aval) is Aval:
+def input_like(trace: AbstractTrace, value: Any) -> Tracer:
+    """An input that stands for a value of the tape."""
+    return _input(trace, aval_of(value))
+
+
+def _input(trace: AbstractTrace, aval: Any) -> Tracer:
+    if type(aval) is not LiteralAval:
         return trace.new_input(aval)
     variable = Var(aval)  # a LiteralAval, so that it may stand beside shaped operands, as the scalar does
     trace.inputs.append(variable)

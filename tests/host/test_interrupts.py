@@ -84,6 +84,7 @@ def interrupt(run: Callable[[], Any], n: int) -> None:
             run()
     except KeyboardInterrupt:
         assert state.source is None  # or all that comes would be said to have been written there
+        assert "call" not in np.geterr().values()  # nor is NumPy left in a mode of ours
         return
     assert at.left, f"the interrupt at line {n} of {run} was lost"
 

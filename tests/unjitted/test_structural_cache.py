@@ -22,7 +22,7 @@ def fresh():
 
 
 def programs() -> list:
-    return [entry for entry in structural._table.values() if entry]
+    return [entry for entry in structural._table.values() if type(entry) is tuple]
 
 
 def loss(w, x, rate=0.5):

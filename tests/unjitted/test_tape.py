@@ -13,7 +13,7 @@ import pytest
 import funcad as fc
 from funcad import grad, value_and_grad
 from funcad.backends.interpreter import counters
-from funcad.unjitted import following, structural, tape
+from funcad.unjitted import following, structural, tape, tape_rows
 from tests.agreement import same_bits
 
 
@@ -25,7 +25,7 @@ def fresh() -> Any:
 
 
 def programs() -> list:
-    return [entry for key, entry in structural._table.items() if key[0] == "tape" and entry]
+    return [entry for key, entry in structural._table.items() if key[0] == "tape" and type(entry) is tuple]
 
 
 def without_tape(monkeypatch: pytest.MonkeyPatch, f: Any, *args: Any) -> Any:
@@ -202,10 +202,13 @@ def test_higher_derivatives(monkeypatch: pytest.MonkeyPatch) -> None:
     assert found[0] == pytest.approx(without_tape(monkeypatch, f, 0.5), rel=1e-15)
 
 
-def test_many_rows() -> None:
+def test_many_rows(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tape, "MAX_ROWS", 1000)
+    monkeypatch.setattr(tape_rows, "MAX_ROWS", 1000)
+
     def f(x: Any) -> Any:
         y = x
-        for _ in range(tape.MAX_ROWS + 50):
+        for _ in range(1050):
             y = y * 1.0
         return y
 
@@ -346,3 +349,43 @@ def test_a_kept_tracer_keeps_no_other_value() -> None:
     assert made[-1]() is None
     with pytest.raises(fc.errors.UnexpectedTracerError, match="test_tape.py"):
         kept[-1] * 1.0
+
+
+def test_long_recordings_are_derived_when_that_is_repaid() -> None:
+    """A solver whose number of steps changes makes many structures; a loop of one length finds its program in the end."""
+
+    def f(x: Any, steps: int) -> Any:
+        y = x
+        for _ in range(steps):
+            y = y * 1.0 + x * 0.5
+        return y
+
+    for steps in (600, 601, 602, 600, 601):
+        assert grad(f)(2.0, steps) == 1.0 + 0.5 * steps
+    assert not programs()
+    for _ in range(3):
+        assert grad(f)(2.0, 600) == 301.0
+    assert len(programs()) == 1
+    assert fc.hvp(lambda x: f(x, 600) ** 2, (2.0,), (1.0,)) == 2.0 * 301.0**2
+
+
+def test_the_table_is_bounded_by_bytes(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(structural, "MAX_BYTES", 1_000_000)
+
+    def f(x: Any, steps: int) -> Any:
+        y = x
+        for _ in range(steps):
+            y = np.sin(y) * x
+        return y
+
+    for steps in range(20, 60):
+        for _ in range(3):
+            grad(f)(0.5, steps)
+        held = structural._bytes
+        assert (
+            held[None] == sum([n for key, n in held.items() if key is not None])
+            and held.keys() - {None} == structural._table.keys()
+        )
+        assert held[None] <= 1_000_000
+    assert 1 < len(programs()) < 10
+    assert structural._bytes[None] >= 100 * sum(len(entry[0].program.jaxpr.equations) for entry in programs())

@@ -1,0 +1,131 @@
+"""The end of a tape: a program that was found by its rows, or their rules.
+
+Idea: when the function has returned, `find` looks for a program by the key of the rows, and `pull` runs it; where there is
+none, and when an operation came that has no row, `flush` lets the rules of the rows run. Invariant: nothing that has been
+computed is computed again. Where outer traces have a part in the values (nested.py), `flush` tells them each operation together
+with its known result, and from then on what the function holds has outer tracers behind it. Trap: tracers hold rows, so a row
+changes in place.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from funcad.host.state import state
+from funcad.host.user_warnings import hush, unhush
+from funcad.host.where import Source, user_source
+from funcad.ir.aval import aval_of
+from funcad.ir.trace import AbstractTrace
+from funcad.ir.tracer import Tracer
+from funcad.masks.masked_rules import rule_of
+from funcad.unjitted import nested
+from funcad.unjitted.following import with_value
+from funcad.unjitted.structural import UNSEEN, cached, forgetting
+from funcad.unjitted.tape import Tape
+from funcad.unjitted.tape_program import RESULT, derive, derive_columns, maker, results_by, wiring
+
+__all__ = ["bind_known", "find", "flush", "pull"]
+
+_NEVER = None, None
+_last: dict[str, tuple] = {}  # kind -> the key that was found last, and its program: a loop finds it without hashing
+forgetting(_last.clear)
+
+
+def bind_known(primitive: Any, args: Sequence[Any], params: dict, shape: Any, out: Any) -> Any:
+    """The result of an operation that has been computed (the results, if it has several), traced if an argument is."""
+    top: Any = None
+    for a in args:
+        if type(a) is Tracer and (top is None or a.owner.level > top.level):
+            top = a.owner
+    return out if top is None else top.record(primitive, args, params, shape, (out,))
+
+
+def flush(tape: Tape, recording: AbstractTrace) -> None:
+    """Let the rules run; from then on the tangents are those that they gave."""
+    recording.level = tape.level
+    values, lifted = tape.values, tape.lifted
+    traced = [(x, x.tangent[0]) for x in tape.traced or ()]
+    saved, token = state.source, hush()
+    try:
+        steps = wiring(tape)
+        outer: list[Any] = [lifted.get(row[2]) for row in tape.inputs]  # of each row: the outer tracer of its value
+        rows: list[list] = [*tape.inputs, *tape.rows]
+        for row in tape.inputs:
+            row[:] = [recording.new_input(aval_of(values[row[2]]).update())]
+        for row, step in zip(tape.rows, steps):
+            state.source = row[3] and Source(*row[3])
+            if step.primitive is not RESULT:
+                primals = [values[place] for place, _ in step.operands]
+                several = step.primitive.multiple
+                out = values[step.first : step.first + step.many] if several else values[step.result]
+                if lifted:
+                    above = [lifted.get(place) if n is None else outer[n] for place, n in step.operands]
+                    primals = [p if x is None else with_value(x, p) for p, x in zip(primals, above)]
+                    out = bind_known(step.primitive, primals, step.params, step.shape, out)
+                given = [None if n is None else rows[n][0] for _, n in step.operands]
+                made = maker(tape, step.primitive, step.operands, primals, step.params, step.shape)
+                tangents = results_by(step, values, given, rule_of, primals, out)
+                results = out if several else [out]
+            i = step.result - step.first
+            row[:] = tangents[i], *made
+            outer.append(results[i] if type(results[i]) is Tracer else None)
+        for x, n in traced:
+            if outer[n] is not None:
+                x.primal = with_value(outer[n], x.primal)
+    finally:
+        state.source = saved
+        unhush(token)
+    tape.forget()
+
+
+def find(tape: Tape, ends: Sequence[Any], how: str) -> bool:
+    """Is there a program for these rows and the tangents `ends` of the differentiated outputs? Otherwise `flush`."""
+    if not tape.rows or not ends or not how:
+        return False
+    tape.how = how
+    if tape.lifted:
+        kind, derived = nested.kind_of(tape, how)
+        if derived is None:
+            return False
+    else:
+        kind, derived = [how], _DERIVED[how]
+    key = [*kind, *tape.key, len(tape.inputs), *tape.steps, *[row[0] for row in ends]]
+    known, found = _last.get(kind[0], _NEVER)
+    if known == key:
+        tape.found = found
+        return True
+    tape.found = found = cached(tuple(key), lambda: _checked(derived, tape, ends))
+    if found is UNSEEN or found is False:
+        return False
+    _last[kind[0]] = key, found
+    return True
+
+
+_DERIVED: dict[str, Callable[..., Any]] = {"tape": derive, "columns": derive_columns}
+
+
+def _checked(derived: Callable[..., Any], tape: Tape, ends: Sequence[Any]) -> Any:
+    saved, state.source = state.source, state.source or user_source()  # programs of this kind have no lines: nobody looks again
+    try:
+        return derived(tape, ends)
+    except Exception:  # a rule that needs values: without the tape, and what is truly wrong is raised there
+        return False
+    finally:
+        state.source = saved
+
+
+def pull(tape: Tape, given: Sequence[Any], outs: list[Any]) -> Sequence[Any]:
+    """What the program that was found gives: of kind "tape", cotangents of the inputs (None: zero) for those `given`.
+
+    Of `outs`, the results of the function, those that outer traces trace become so.
+    """
+    run, nonzero = tape.found[0], tape.found[1]
+    if tape.lifted:
+        return nested.pull(tape, given, outs)
+    values = [*tape.values, *given]
+    tape.forget()
+    if all(nonzero):
+        return run(values)
+    outputs = iter(run(values))
+    return [next(outputs) if z else None for z in nonzero]

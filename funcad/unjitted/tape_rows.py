@@ -1,0 +1,317 @@
+"""The tape: un-jitted `grad` of small values writes down what was done, and asks what it means for the derivative later.
+
+Idea: a gradient in a loop does the same operations at every step. So for common operations on scalars and small arrays the
+following trace runs the primal and adds a row to the tape: primitive, operands, result. At the end the rows' key finds the
+backward program of an earlier call, compiled, which computes everything else: no jvp rule runs, nothing is recorded. If there
+is none, the rules of the rows run, in order, on the values that the rows hold, as if they had run at once (`flush` of
+tape_ends.py); that happens too when an operation comes that has no row, and from then on rules run at once.
+
+Invariants: until then the tangent of a result is the row itself, whose first element is its number; `flush` leaves in it the
+tangent that the rule gave (`tangent_of` reads it). An array that the user can still write is copied when the derivative needs
+its values, at the moment of use; rows hold nothing larger than 64 KiB, so that no large intermediate lives longer than its
+residual would. The key tells apart all that a rule may look at: primitives, parameters by their bits, wiring, types, shapes and
+dtypes, but no values: only primitives whose rules give a tangent whatever the values are have rows. Traps: two operands that
+are one object are one input of the program, since rules look (`x * x`); but two, if one of them alone belongs to the tape and
+there are outer tangents (nested.py).
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from funcad.host.compute import compute
+from funcad.host.locks import SMALL
+from funcad.host.state import state
+from funcad.host.where import internal, user_source
+from funcad.ir.aval import SCALAR_AVALS, aval_of
+from funcad.ir.trace import next_level
+from funcad.ir.tracer import Tracer, concrete_value
+from funcad.passes.program_keys import params_key
+from funcad.primitives.arithmetic import add_p, integer_pow_p, mul_p, sub_p
+from funcad.unjitted.nested import can_lift
+from funcad.unjitted.tape_plans import BILINEAR, linear
+from funcad.unjitted.tape_program import INNER, RESULT, gives_tangent
+
+__all__ = ["MAX_ROWS", "Rows"]
+
+MAX_ROWS = 12_000  # a program for more would fill the table of programs
+_SILENT = frozenset([add_p, sub_p, mul_p])
+_FLOATING = frozenset([kind for kind, aval in SCALAR_AVALS.items() if aval.dtype.kind in "fc"])
+_NO_VALUE = object()
+_NOTHING: Mapping[int, Any] = {}
+_new_object: Any = object.__new__
+_getframe = sys._getframe
+
+
+class Rows:
+    """Rows of one un-jitted gradient that `trace` runs."""
+
+    __slots__ = (
+        *("trace", "level", "protector", "inputs", "first", "rows", "key", "steps", "values", "found", "mode", "relayed"),
+        *("lifted", "traced", "new", "outs", "how"),
+    )
+
+    def __init__(self, trace: Any, protector: Any, primals: Sequence[Any], differentiated: Sequence[bool]):
+        self.trace = trace
+        self.level = next_level()  # of the trace of the tangent program, if one is needed
+        self.protector = protector
+        # A row is [number, its result if nobody can change it, where that is in `values`, source, parameters]. That of an
+        # input ends after the place; `flush` leaves the tangent alone. A step says the same in terms that can be a part of
+        # the key: (primitive, bits of the parameters, shape, first operand, second, type of the result). An operand is the
+        # number of its row if it is that row's result; (number or None, i) if it is the i-th operand again; else what comes
+        # next in `values`: (number or None, shape, dtype) of an array, (number, type) or type of a scalar.
+        self.inputs: list[list] = []
+        self.rows: list[list] = []
+        self.values: list[Any] = []  # inputs of the backward program: inputs, operands from outside, and results
+        self.steps: list[tuple] = []
+        self.key: list[Any] = []  # of the inputs; with the steps, and the ends, it is the key of the program
+        self.found: Any = None  # the compiled program
+        self.how = ""  # its kind, see tape_ends.py
+        self.mode = self.relayed = None  # of warnings, see host/user_warnings.py
+        self.lifted: Mapping[int, Tracer] = _NOTHING  # place in `values` -> the outer tracer whose value it is (see nested.py)
+        self.traced: list[Tracer] | None = None  # the tracers made since there is one, by `new`
+        self.new: Any = _new_object
+        self.outs: Sequence[Any] = ()  # then: the tracers that the function returned, None for other results
+        for p, d in zip(primals, differentiated):
+            if d:
+                n = len(self.values)
+                if type(p) is Tracer:
+                    p = self._lift(p, n)
+                held = p
+                if type(p) is np.ndarray:
+                    held = _NO_VALUE
+                    self.key += (p.shape, p.dtype.char)
+                else:
+                    aval = SCALAR_AVALS.get(type(p)) or aval_of(p)
+                    self.key += (aval.shape, aval.dtype.char)
+                self.inputs.append([n, held, n])
+                self.values.append(p)
+        self.first = len(self.inputs)
+
+    def record(self, primitive: Any, args: Sequence[Any], params: dict, shape: Any, known: tuple | None = None) -> Any:
+        """The traced result; None if it has no row; `(out,)` if it was computed, `(out, None)` if it has no tangent.
+
+        `known` is `(out,)` if the result was computed before.
+        """
+        if len(self.rows) >= MAX_ROWS:
+            return None
+        trace = self.trace
+        x = p = args[0]
+        tx = ty = y = q = None
+        if type(x) is Tracer:
+            if x.owner is not trace:
+                return self._many(primitive, args, params, shape, known)
+            p, tx = x.primal, x.tangent
+        if type(p) is np.ndarray:
+            if p.nbytes > SMALL or not p.dtype.isnative:
+                return None
+        elif type(p) not in SCALAR_AVALS:
+            return None
+        unary = len(args) == 1
+        if len(args) > 2 or primitive.multiple:
+            return self._many(primitive, args, params, shape, known)
+        if not unary:
+            y = q = args[1]
+            if type(y) is Tracer:
+                if y.owner is not trace:
+                    return self._many(primitive, args, params, shape, known)
+                q, ty = y.primal, y.tangent
+            if type(q) is np.ndarray:
+                if q.nbytes > SMALL or not q.dtype.isnative:
+                    return None
+            elif type(q) not in SCALAR_AVALS:
+                return None
+        bits = None
+        if params:
+            bits = params_key(params)
+            if bits is None or primitive is integer_pow_p and not params["n"]:  # x**0 has no tangent
+                return None
+        if primitive.turns:
+            trace.turned = True
+        if known is not None:
+            (out,) = known
+        elif type(p) is float and type(q) is float and primitive in _SILENT:
+            out = primitive.impl(np, p, q)
+        else:
+            out = compute(primitive, (p,) if unary else (p, q), params)
+        kind = type(out)
+        if out.nbytes > SMALL or out.dtype.kind not in "fc" if kind is np.ndarray else kind not in _FLOATING:
+            return (out,)
+        gives: Any = primitive.calm or linear(primitive)
+        if not gives:
+            tangents = [tx] if unary else [tx, ty]
+            gives = gives_tangent(primitive, (p,) if unary else (p, q), tangents, out, params, bits, shape)
+        if not gives:
+            return (out,) if gives is False else (out, None)
+        return self._row(primitive, x, y, p, q, tx, ty, params, bits, shape, out, kind, unary)
+
+    def _row(
+        self, primitive: Any, x: Any, y: Any, p: Any, q: Any, tx: Any, ty: Any, params: dict | None,
+        bits: bytes | None, shape: Any, out: Any, kind: Any, unary: bool = False, source: Any = None,
+    ) -> Any:  # fmt: skip
+        """The traced result; x and y are the operands as they came, p and q their primals."""
+        values = self.values
+        a: Any
+        b: Any = None
+        if tx is not None and tx[1] is p:
+            a = tx[0]
+        elif type(p) is np.ndarray:
+            a = (tx and tx[0], p.shape, p.dtype.char)
+            values.append(self._outside(p, x, primitive, ty))
+        else:
+            a = type(p) if tx is None else (tx[0], type(p))
+            values.append(p)
+        if not unary:
+            if ty is not None and ty[1] is q:
+                b = ty[0]
+            elif q is p and (self.traced is None or tx is ty):
+                b = (ty and ty[0], 0)
+            elif type(q) is np.ndarray:
+                b = (ty and ty[0], q.shape, q.dtype.char)
+                values.append(self._outside(q, y, primitive, tx))
+            else:
+                b = type(q) if ty is None else (ty[0], type(q))
+                values.append(q)
+        if source is None:
+            frame: Any = _getframe(3)
+            code = frame.f_code
+            known = internal.get(code.co_filename)
+            if known and frame.f_back is not None:  # one more: NumPy's functions come by `__array_function__`
+                frame = frame.f_back
+                code = frame.f_code
+                known = internal.get(code.co_filename)
+            if known is False and state.source is None:
+                source = code, frame.f_lasti, state.scope
+            else:
+                source = user_source(4)
+        held = out if kind is not np.ndarray or out.base is None and out is not p else _NO_VALUE
+        rows = self.rows
+        row = [self.first + len(rows), held, len(values), source, params]
+        self.steps.append((primitive, bits, shape, a, b, kind))
+        rows.append(row)
+        values.append(out)
+        result = self.new(Tracer)
+        result.owner = self.trace
+        result.primal = out
+        result.tangent = row
+        result.source = source
+        result.variable = result._aval = None
+        return result
+
+    def _many(self, primitive: Any, args: Sequence[Any], params: dict, shape: Any, known: tuple | None) -> Any:
+        """`record` of more than two operands, of several results, or of operands that belong to outer traces."""
+        primals, tangents, operands, new = [], [], [], []
+        bits = None
+        if params:
+            bits = params_key(params)
+            if bits is None:
+                return None
+        for p in args:
+            t = None
+            if type(p) is Tracer:
+                if p.owner is self.trace:
+                    p, t = p.primal, p.tangent
+                elif can_lift(p):
+                    p = concrete_value(p)
+                else:
+                    return None
+            if p.nbytes > SMALL or not p.dtype.isnative if type(p) is np.ndarray else type(p) not in SCALAR_AVALS:
+                return None
+            primals.append(p)
+            tangents.append(t)
+        if primitive.turns:
+            self.trace.turned = True
+        out = compute(primitive, primals, params) if known is None else known[0]
+        outs = out if primitive.multiple else [out]
+        for o in outs:
+            if o.nbytes > SMALL or o.dtype.kind not in "fc" if type(o) is np.ndarray else type(o) not in _FLOATING:
+                return (out,)
+        outer = [t is None and type(x) is Tracer for x, t in zip(args, tangents)]
+        gives = linear(primitive) or gives_tangent(primitive, primals, tangents, out, params, bits, shape)
+        if not gives:
+            return (out,) if gives is False or any(outer) else (out, None)
+        apart = self.traced is not None or any(outer)
+        for i, (x, p, t) in enumerate(zip(args, primals, tangents)):
+            number = None if t is None else t[0]
+            again = next(j for j, q in enumerate(primals) if q is p and (j == i or not apart or x is args[j]))
+            if t is not None and t[1] is p:
+                operands.append(number)
+            elif again < i:
+                operands.append((number, again))
+            elif type(p) is np.ndarray:
+                operands.append((number, p.shape, p.dtype.char))
+                new.append(self._outside(p, x, primitive, _NO_VALUE))
+            else:
+                operands.append(type(p) if t is None else (number, type(p)))
+                new.append(p)
+            if outer[i]:
+                self._lift(x, len(self.values) + len(new) - 1)
+        self.values += new
+        found = self._several((primitive, bits, shape, *operands), outs, gives if primitive.multiple else None, params, primals)
+        return found if primitive.multiple else found[0]
+
+    def call(self, inner: Any, numbers: Sequence[int], values: Sequence[Any], results: Sequence[Any]) -> list[Any]:
+        """The traced results of an inner gradient, see nested.py: `numbers` are those of the rows that it depends on."""
+        if not inner.there:
+            return list(results)
+        self.values += values
+        return self._several((INNER, inner, None, *numbers), results, inner.there, {}, ())
+
+    def _several(self, step: tuple, outs: Sequence[Any], which: Any, params: dict, operands: Sequence[Any]) -> list[Any]:
+        """The results of an operation, those traced that have tangents, with a row each; `which` is None if it has one."""
+        source = user_source(5)
+        kind: Any = type(outs[0]) if which is None else (tuple(map(type, outs)), which)
+        start, results = len(self.values), list(outs)
+        self.values += outs
+        for i in which or (0,):
+            out = outs[i]
+            held = (
+                out if type(out) is not np.ndarray or out.base is None and not any([out is p for p in operands]) else _NO_VALUE
+            )
+            row = [self.first + len(self.rows), held, start + i, source, params]
+            self.steps.append((*step, kind))
+            self.rows.append(row)
+            traced = results[i] = self.new(Tracer)
+            traced.__init__(self.trace, None, out, row, source)
+            step = (RESULT, i, None)
+        return results
+
+    def has_room(self, n: int) -> bool:
+        """Can it take n more rows?"""
+        return len(self.rows) + n <= MAX_ROWS
+
+    def _lift(self, x: Tracer, place: int) -> Any:
+        """The array or number behind a tracer of an outer trace, which is written down at this place."""
+        if self.traced is None:
+            self.traced = []
+            self.new = self._new_known
+        self.lifted = {**self.lifted, place: x}
+        return concrete_value(x)
+
+    def _new_known(self, kind: Any) -> Tracer:
+        assert self.traced is not None
+        self.traced.append(_new_object(kind))
+        return self.traced[-1]
+
+    def _outside(self, x: np.ndarray, given: Any, primitive: Any, other: Any) -> np.ndarray:
+        """An array that no row made, as the derivative may keep it."""
+        if linear(primitive) or other is None and primitive in BILINEAR:
+            return x
+        if type(given) is not Tracer or given.owner is not self.trace or given.tangent[0] < self.first:  # ... < first: an input
+            return x.copy()
+        if self.protector.is_users(x):
+            return x.copy()
+        return x
+
+    def forget(self) -> None:
+        """Drop the values and the rows: no row leads to another, so a tracer that is kept keeps its own value alone."""
+        self.rows.clear()
+        self.steps.clear()
+        self.values.clear()
+        self.lifted = _NOTHING
+        self.traced = None
+        self.new = _new_object  # it led to the tape itself
