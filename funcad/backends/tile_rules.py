@@ -217,6 +217,8 @@ def _count(place: _Place, q: Equation, mask: Value) -> bool:
 
 def _attains(place: _Place, q: Equation, operands: list[Value], dying: list[Value]) -> bool:
     x, top = operands
+    if len(place.aval.shape) != 2:
+        return False
     return _statement(place, f"{place.w.helper('attained', attained)}({x.text}, {top.text}, {{target}})")
 
 

@@ -42,12 +42,13 @@ def parts_of(equation: Equation) -> list[Equation] | None:
     primitive, out = equation.primitive, equation.outputs[0].aval
     if primitive.emit is None or primitive.ufunc is not None or type(out) is not Aval or out.weak:
         return None
-    if not all([_alike(a, out) for a in equation.inputs]):
+    dtype = next((a.aval.dtype for a in equation.inputs if not a.aval.weak), out.dtype)
+    if not all([_alike(a, out.shape, dtype) for a in equation.inputs]):
         return None
     formula = formula_of(equation)
     if formula.result < 0:
         return None
-    if out.dtype.kind not in "iuf" and not all([call.name in _OF_ANY_NUMBERS for call in formula.calls]):
+    if dtype.kind not in "iuf" and not all([call.name in _OF_ANY_NUMBERS for call in formula.calls]):
         return None
     atoms: dict[int, Any] = dict(enumerate(equation.inputs, -len(equation.inputs)))
     parts: list[Equation] = []
@@ -73,10 +74,10 @@ def computed(formula: Formula, operands: Sequence[Any]) -> Any:
     return values[formula.result]
 
 
-def _alike(atom: Any, out: Aval) -> bool:
-    """Has an operand the result's shape and dtype, apart from weak literals?"""
+def _alike(atom: Any, shape: tuple, dtype: Any) -> bool:
+    """Has an operand the result's shape and the dtype of the others, apart from weak literals?"""
     aval = atom.aval
-    return aval.weak if type(atom) is Literal else aval.shape == out.shape and aval.dtype == out.dtype and not aval.weak
+    return aval.weak if type(atom) is Literal else aval.shape == shape and aval.dtype == dtype and not aval.weak
 
 
 def split_up(body: Sequence[Equation], start: set[Any]) -> list[Equation]:

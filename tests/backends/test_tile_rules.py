@@ -13,6 +13,7 @@ from funcad.backends.generate import generate
 from funcad.backends.interpreter import Program
 from funcad.passes.fuse import fuse
 from funcad.passes.pipeline import optimize
+from funcad.primitives.scatter import attains_p
 from tests.agreement import same_bits
 
 SPECIAL = [0.0, -0.0, 1.5, -2.5, np.inf, -np.inf, np.nan]
@@ -224,3 +225,14 @@ def test_true_may_be_any_byte_but_zero() -> None:
             jitted = jit(f)
             for _ in range(3):
                 assert np.array_equal(jitted(mask, x), f(plain, x))
+
+
+@pytest.mark.parametrize("shape", [(500_000,), (500, 1000), (5, 100, 1000)])
+def test_ties_in_groups_of_any_shape(shape: tuple) -> None:
+    """The lines for rows of a matrix are not written for arrays of other ranks, which are cut flat."""
+    x = np.round(np.random.default_rng(0).normal(size=shape), 1)
+    x.flat[::7] = np.nan
+    y = np.where(np.random.default_rng(1).random(shape) < 0.5, x, 0.3)
+    with config.set(engine="numpy"):
+        found = jit(lambda x, y: np.logical_and(attains_p(x, y), x != 0.3))(x, y)
+    np.testing.assert_array_equal(found, ((x == y) | np.isnan(x) & np.isnan(y)) & (x != 0.3), strict=True)
