@@ -167,7 +167,7 @@ SPECS = [
         frechet.sqrtm_p,
         frechet.sqrtm,
         [spread, cplx((2, 2), shift=4.0), (2 * np.eye(2),), (DEFECTIVE,), lambda rng: (np.stack([spread(rng)[0]] * 2),)],
-        jax=lambda j: lambda a: j.scipy.linalg.sqrtm(a).astype(a.dtype),
+        jax=lambda j: lambda a: j.numpy.vectorize(j.scipy.linalg.sqrtm, signature="(n,n)->(n,n)")(a).astype(a.dtype),
         **NUMPY,
     ),
     spec(
