@@ -49,7 +49,7 @@ def sequence(arrays: Any, name: str) -> list[Any]:
     return result
 
 
-@implements("concatenate", "concat")
+@implements("concatenate", "concat", by_kind=True)
 def concatenate(arrays: Any, /, axis: Any = 0, out: Any = None, *, dtype: Any = None, casting: str = "same_kind") -> Any:
     refuse("np.concatenate", out=out)
     _default_casting("np.concatenate", casting)
@@ -75,7 +75,7 @@ def concatenate(arrays: Any, /, axis: Any = 0, out: Any = None, *, dtype: Any = 
     return join(xs, axis, dtype)
 
 
-@implements("stack")
+@implements("stack", by_kind=True)
 def stack(arrays: Any, axis: int = 0, out: Any = None, *, dtype: Any = None, casting: str = "same_kind") -> Any:
     refuse("np.stack", out=out)
     _default_casting("np.stack", casting)
@@ -96,29 +96,29 @@ def _each(function: Any, arrays: Any, name: str) -> list[Any]:
     return [function(x) for x in sequence(arrays, name)]
 
 
-@implements("vstack")
+@implements("vstack", by_kind=True)
 def vstack(tup: Any, *, dtype: Any = None, casting: str = "same_kind") -> Any:
     return concatenate(_each(atleast_2d, tup, "vstack"), 0, dtype=dtype, casting=casting)
 
 
-@implements("hstack")
+@implements("hstack", by_kind=True)
 def hstack(tup: Any, *, dtype: Any = None, casting: str = "same_kind") -> Any:
     xs = _each(atleast_1d, tup, "hstack")
     return concatenate(xs, 0 if len(shape_of(xs[0])) == 1 else 1, dtype=dtype, casting=casting)
 
 
-@implements("dstack")
+@implements("dstack", by_kind=True)
 def dstack(tup: Any) -> Any:
     return concatenate(_each(atleast_3d, tup, "dstack"), 2)
 
 
-@implements("column_stack")
+@implements("column_stack", by_kind=True)
 def column_stack(tup: Any) -> Any:
     xs = [reshape(x, shape=(aval_of(x).size, 1)) if len(shape_of(x)) < 2 else x for x in sequence(tup, "column_stack")]
     return concatenate(xs, 1)
 
 
-@implements("append")
+@implements("append", by_kind=True)
 def append(arr: Any, values: Any, axis: Any = None) -> Any:
     if axis is None:
         return join([ravelled(array_of(arr)), ravelled(array_of(values))], 0)
@@ -214,7 +214,7 @@ def unstack(x: Any, /, *, axis: int = 0) -> tuple:
 # -- repeating
 
 
-@implements("tile")
+@implements("tile", by_kind=True)
 def tile(A: Any, reps: Any) -> Any:
     x, reps = array_of(A), shape_argument(reps)
     shape = shape_of(x)
@@ -246,7 +246,7 @@ def repeat(a: Any, repeats: Any, axis: Any = None, *, total_repeat_length: int |
     return indexing.getitem(x, (slice(None),) * axis + (beside(np.minimum(places, max(n - 1, 0)), x),))
 
 
-@implements("repeat")
+@implements("repeat", by_kind=True)
 def _repeat(a: Any, repeats: Any, axis: Any = None) -> Any:
     x = array_of(a)
     if axis is None:
@@ -279,7 +279,7 @@ def resize(a: Any, new_shape: Any) -> Any:
     return reshape(piece(tile(x, -(-size // n)), 0, size, 0), shape=shape)
 
 
-@implements("roll")
+@implements("roll", by_kind=True)
 def roll(a: Any, shift: Any, axis: Any = None) -> Any:
     """`numpy.roll`; the shift may be traced."""
     x = array_of(a)
@@ -311,7 +311,7 @@ def roll(a: Any, shift: Any, axis: Any = None) -> Any:
 _STATISTICS: dict[str, Any] = {"maximum": np.max, "minimum": np.min, "mean": np.mean, "median": np.median}
 
 
-@implements("pad")
+@implements("pad", by_kind=True)
 def pad(array: Any, pad_width: Any, mode: Any = "constant", **kwargs: Any) -> Any:
     """`numpy.pad` with all modes but functions; "empty" pads with zeros."""
     x = array_of(array)

@@ -7,6 +7,7 @@ one comparison of avals: operands that agree already go straight to the primitiv
 
 from __future__ import annotations
 
+import functools
 import operator
 from typing import Any
 
@@ -39,6 +40,7 @@ from funcad.numpy.promote import (
 from funcad.primitives import arithmetic, comparison, rounding
 from funcad.primitives.arithmetic import add_p, div_p, mul_p, neg_p, sub_p
 from funcad.primitives.conversion import convert, convert_p
+from funcad.unjitted.structural import frozen
 
 _INT = np.dtype(int)
 _FLOAT = np.dtype(float)
@@ -175,6 +177,11 @@ def divmod_(x: Any, y: Any) -> Any:
 
 def pow(x: Any, y: Any) -> Any:
     """x ** y; constant exponents go to square, sqrt and integer powers."""
+    tape = (x if type(x) is Tracer else y).owner.tape
+    if tape is not None:
+        out = _power_on_tape(tape, x, y)
+        if out is not None:
+            return out
     if type(x) is Tracer and x.aval.dtype.kind in "fc":
         if type(y) is int and abs(y) < 2**31:
             return arithmetic.integer_pow(x, y)
@@ -183,6 +190,27 @@ def pow(x: Any, y: Any) -> Any:
     elif type(y) is int and y == 2 and type(x) is Tracer and x.aval.dtype.kind == "b" and not x.aval.weak:
         return arithmetic.square(convert(x, np.dtype(np.int8)))  # NumPy squares, and the square of a bool is int8
     return _loop(arithmetic.pow, np.power, x, y)
+
+
+def _power_on_tape(tape: Any, x: Any, y: Any) -> Any:
+    """The power by the short ways of a tape, as `pow` would choose it; None for everything else."""
+    n = y if type(y) is int else int(y) if type(y) is float and y.is_integer() else None
+    if n is not None:
+        if tape.trace.turned or not n or abs(n) >= 2**31 or type(x) is not Tracer:
+            return None
+        run, params, bits = _integer_power(n)
+        return tape.unary(arithmetic.integer_pow_p, run, x, params, bits)
+    return None if type(y) is float and y == 0.5 else tape.binary(arithmetic.pow_p, operator.pow, x, y)
+
+
+@functools.lru_cache(maxsize=256)
+def _integer_power(n: int) -> tuple:
+    params = {"n": n}
+    return functools.partial(arithmetic.integer_pow_p.impl, np, n=n), params, frozen(params)
+
+
+def rpow(y: Any, x: Any) -> Any:
+    return pow(x, y)
 
 
 def matmul(x: Any, y: Any) -> Any:
@@ -314,6 +342,11 @@ def pos(x: Any) -> Any:
 
 
 def absolute(x: Any) -> Any:
+    tape = x.owner.tape if type(x) is Tracer else None
+    if tape is not None:
+        out = tape.unary(arithmetic.abs_p, operator.abs, x)
+        if out is not None:
+            return out
     return arithmetic.abs_(_weak_bool(x))
 
 

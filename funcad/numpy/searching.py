@@ -46,7 +46,7 @@ def value_of(x: Any, name: str, remedy: str) -> Any:
 # -- choosing
 
 
-@implements("where")
+@implements("where", by_kind=True, numbers=True)
 def _where(condition: Any, x: Any = None, y: Any = None, /) -> Any:
     if x is None and y is None:
         return _nonzero(condition)
@@ -283,7 +283,7 @@ def _sort_arguments(a: Any, axis: Any) -> tuple[Any, int]:
     return x, axis_of(axis, len(shape_of(x)))
 
 
-@implements("sort")
+@implements("sort", by_kind=True)
 def _sort(a: Any, axis: Any = -1, kind: Any = None, order: Any = None, *, stable: Any = None) -> Any:
     refuse("np.sort", order=order)
     x, axis = _sort_arguments(a, axis)

@@ -36,7 +36,7 @@ def static_slice(x: Any, start: int, stop: int, axis: int = 0) -> Any:
 # -- basic indices
 
 
-def _python_index(index: tuple) -> tuple:
+def python_index(index: tuple) -> tuple:
     """The canonical index as NumPy takes it."""
     result: list = []
     for entry in index:
@@ -63,12 +63,12 @@ def _batched_index(size: int, index: tuple) -> tuple:
 
 
 def _index_impl(xp: Any, x: Any, *, index: tuple) -> Any:
-    return x[_python_index(index)]
+    return x[python_index(index)]
 
 
 def _place_impl(xp: Any, x: Any, *, index: tuple, shape: tuple) -> Any:
     out = xp.zeros(shape, x.dtype)
-    out[_python_index(index)] = x
+    out[python_index(index)] = x
     return out
 
 
@@ -121,7 +121,7 @@ def _place_sum_impl(xp: Any, *xs: Any, indices: tuple, shape: tuple) -> Any:
     if common is not None:  # elsewhere some term adds a zero, so that -0.0 becomes 0.0; here none does
         out[common] = complex(-0.0, -0.0) if dtype.kind == "c" else -0.0
     for x, index in zip(xs, indices):
-        out[_python_index(index)] += x
+        out[python_index(index)] += x
     return out
 
 
@@ -165,7 +165,7 @@ def basic_index(x: Any, index: tuple) -> Any:
 
 def _update_impl(xp: Any, x: Any, u: Any, *, index: tuple) -> Any:
     out = fresh(xp, x)
-    out[_python_index(index)] = u
+    out[python_index(index)] = u
     return out[()] if xp is np and not out.ndim else out
 
 

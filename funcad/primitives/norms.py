@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from funcad.host.user_warnings import hush, unhush
 from funcad.ir.aval import aval_of, dtype_of
 from funcad.ir.primitive import Primitive
 from funcad.primitives.arithmetic import add, mul, pow, square, turn
@@ -47,13 +48,16 @@ def _sum_of_squares(xp: Any, x: Any, axes: tuple) -> Any:
 
 
 def _norm_impl(xp: Any, x: Any, *, axes: tuple) -> Any:
-    with np.errstate(all="ignore"):
+    token = hush()
+    try:
         s = _sum_of_squares(xp, x, axes)
         up, down, low = scales(s.dtype)
-        if xp is np and ((s >= low) & (s < np.inf)).all():
+        if xp is np and (low <= s < np.inf if type(s) is not np.ndarray else ((s >= low) & (s < np.inf)).all()):
             return np.sqrt(s)
         small, large = (_sum_of_squares(xp, x * x.dtype.type(by), axes) for by in (up, down))
         return xp.where(large < low, xp.sqrt(small) * (1 / up), xp.sqrt(large) * (1 / down))[()]
+    finally:
+        unhush(token)
 
 
 def _norm_tangent(tangents: Any, out: Any, x: Any, *, axes: tuple) -> Any:

@@ -188,6 +188,8 @@ def _made_plainly(x: Tracer) -> bool:
 
 
 def _in_tape(tape: Tape, row: list) -> bool:
+    if tape.notes is not None:
+        tape.notes["looked"] = True
     todo, seen = [row[0]], set()
     doubts = {d[0] for d in tape.trace.doubtful}
     while todo:

@@ -17,7 +17,6 @@ operands that need no conversion, with lines repeated that cost less than a call
 
 from __future__ import annotations
 
-import operator
 import sys
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -37,14 +36,14 @@ from funcad.primitives.shape import reshape_p
 from funcad.unjitted.structural import UNSEEN, cached, forgetting, frozen
 from funcad.unjitted.tape_plans import BILINEAR, NO_PLAN, linear, plans, product_plan, reduction_plan, small_shape
 from funcad.unjitted.tape_program import derive, gives_tangent, maker, rule_of, wiring
+from funcad.unjitted.wide_rows import FLOATING, NO_VALUE, record_wide, write_wide
 
 __all__ = ["Tape"]
 
 MAX_ROWS = 1000
 _SILENT = frozenset([add_p, sub_p, mul_p])
-_FLOATING = frozenset([kind for kind, aval in SCALAR_AVALS.items() if aval.dtype.kind in "fc"])
-_NO_VALUE = object()
 _SAME = (None, 0)
+_EXACT = 2**53  # integers up to here are floats
 _new_object: Any = object.__new__
 _getframe = sys._getframe
 _float64 = np.float64
@@ -56,7 +55,10 @@ _matmul = np.matmul
 class Tape:
     """Rows of one un-jitted gradient that `trace` runs."""
 
-    __slots__ = ("trace", "level", "protector", "inputs", "first", "rows", "key", "steps", "values", "found", "mode", "relayed")
+    __slots__ = (
+        *("trace", "level", "protector", "inputs", "first", "rows", "key", "steps", "values"),
+        *("found", "mode", "relayed", "notes"),
+    )
 
     def __init__(self, trace: Any, protector: Any, primals: Sequence[Any], differentiated: Sequence[bool]):
         self.trace = trace
@@ -73,13 +75,14 @@ class Tape:
         self.steps: list[tuple] = []
         self.key: list[Any] = []  # of the inputs; with the steps, and the ends, it is the key of the program
         self.found: Any = None  # the compiled backward program
-        self.mode = self.relayed = None  # of warnings, see quiet.py
+        self.mode = self.relayed = None  # of warnings, see user_warnings.py
+        self.notes: Any = None  # of the operands that rows were asked for with, see remembered.py
         for p, d in zip(primals, differentiated):
             if d:
                 n = len(self.values)
                 held = p
                 if type(p) is np.ndarray:
-                    held = _NO_VALUE
+                    held = NO_VALUE
                     self.key += (p.shape, p.dtype.char)
                 else:
                     aval = SCALAR_AVALS.get(type(p)) or aval_of(p)
@@ -96,7 +99,7 @@ class Tape:
         return None if self.relayed is None else enter(self.relayed)
 
     def binary(self, primitive: Any, operation: Callable[[Any, Any], Any], x: Any, y: Any) -> Any:
-        """+ - * / of floats, or arrays of one float dtype: the traced result; None for everything else."""
+        """+ - * / ** and the like of floats, or arrays of one float dtype: the traced result; None for everything else."""
         rows = self.rows
         if open_traces or len(rows) >= MAX_ROWS:
             return None
@@ -122,10 +125,20 @@ class Tape:
                     unhush(token)
             kind: Any = _float64
         elif kp is float and kq is float:
-            if operation is operator.truediv:  # Python raises where NumPy warns
+            if type(operation) is np.ufunc:
                 return None
-            out = operation(p, q)
+            try:
+                out = operation(p, q)
+            except ArithmeticError:  # where NumPy warns
+                return None
+            if type(out) is complex:  # where NumPy's power is NaN
+                return None
             kind = float
+        elif kp is int or kq is int:
+            if kp is kq or not -_EXACT <= (p if kp is int else q) <= _EXACT:
+                return None
+            x, y = (float(p), y) if kp is int else (x, float(q))
+            return self.binary(primitive, operation, x, y)
         else:
             if kp is np.ndarray and kq is np.ndarray:
                 dtype = p.dtype
@@ -145,9 +158,15 @@ class Tape:
                 if type(array) is not np.ndarray or array.nbytes > SMALL:
                     return None
                 dtype = array.dtype
-                if number is not float and (number is not _float64 or dtype is not _F64) or t is not None and number is float:
+                if number is not float and (number is not _float64 or dtype is not _F64):
                     return None
-                shape = None if t is None else array.shape
+                shape = None
+                if t is not None:
+                    if dtype is not _F64:
+                        return None
+                    shape = array.shape
+                    if number is float:  # rules ask for its shape
+                        p, q = (p, _float64(q)) if array is p else (_float64(p), q)
             if dtype is not _F64 and dtype is not _F32:
                 return None
             mode = error_mode()
@@ -238,7 +257,7 @@ class Tape:
     def reduction(self, primitive: Any, x: Tracer, axis: Any, keepdims: bool) -> Any:
         """A sum or an extremum of an array of floats over one axis or all: the traced result; None for everything else."""
         p = x.primal
-        if type(p) is not np.ndarray or axis is not None and type(axis) is not int:
+        if type(p) is not np.ndarray or axis is not None and type(axis) is not int and type(axis) is not tuple:
             return None
         plan = plans.get((primitive, p.shape, axis)) or reduction_plan(primitive, p.shape, axis)
         if plan is NO_PLAN or open_traces or len(self.rows) + 1 >= MAX_ROWS:
@@ -261,7 +280,7 @@ class Tape:
         wide, row, source = out.reshape(kept["shape"]), t.tangent, t.source
         return self._row(reshape_p, t, None, out, None, row, None, kept, kept_bits, None, wide, np.ndarray, True, source)
 
-    def unary(self, primitive: Any, ufunc: Any, x: Tracer) -> Any:
+    def unary(self, primitive: Any, ufunc: Any, x: Tracer, params: Any = None, bits: Any = None) -> Any:
         """A ufunc of a float, or of an array of floats: the traced result; None for everything else."""
         if open_traces or len(self.rows) >= MAX_ROWS:
             return None
@@ -274,6 +293,8 @@ class Tape:
             return None
         if primitive is square_p and self.trace.turned and self.trace.made_by(x, True) is not None:  # see squares.py
             return None
+        if primitive.turns:
+            self.trace.turned = True
         mode = error_mode()
         token = enter(self.relayed) if mode is self.mode and self.relayed is not None else self._enter()
         try:
@@ -281,7 +302,16 @@ class Tape:
         finally:
             if token is not None:
                 unhush(token)
-        return self._row(primitive, x, None, p, None, x.tangent, None, None, None, None, out, type(out), True)
+        return self._row(primitive, x, None, p, None, x.tangent, None, params, bits, None, out, type(out), True)
+
+    def moved(self, x: Tracer, plan: tuple) -> Any:
+        """What only moves the elements of an array, by a `moving_plan` for its shape; None for everything else."""
+        p = x.primal
+        if open_traces or p.nbytes > SMALL or not p.dtype.isnative or len(self.rows) >= MAX_ROWS:
+            return None
+        primitive, run, params, bits = plan
+        out = run(p)
+        return self._row(primitive, x, None, p, None, x.tangent, None, params, bits, None, out, type(out), True)
 
     def record(self, primitive: Any, args: Sequence[Any], params: dict, shape: Any) -> Any:
         """The traced result; None if it has no row; `(out,)` if it was computed, `(out, None)` if it has no tangent."""
@@ -301,7 +331,7 @@ class Tape:
             return None
         unary = len(args) == 1
         if len(args) > 2:
-            return self._many(primitive, args, params)
+            return record_wide(self, primitive, args, params, shape)
         if not unary:
             y = q = args[1]
             if type(y) is Tracer:
@@ -323,7 +353,7 @@ class Tape:
         silent = type(p) is float and type(q) is float and primitive in _SILENT
         out = primitive.impl(np, p, q) if silent else compute(primitive, (p,) if unary else (p, q), params)
         kind = type(out)
-        if out.nbytes > SMALL or out.dtype.kind not in "fc" if kind is np.ndarray else kind not in _FLOATING:
+        if out.nbytes > SMALL or out.dtype.kind not in "fc" if kind is np.ndarray else kind not in FLOATING:
             return (out,)
         gives = linear(primitive) or gives_tangent(primitive, args[:2], [tx] if unary else [tx, ty], out, params, bits, shape)
         if not gives:
@@ -369,7 +399,7 @@ class Tape:
                 source = code, frame.f_lasti, state.scope
             else:
                 source = user_source(4)
-        held = out if kind is not np.ndarray or out.base is None and out is not p else _NO_VALUE
+        held = out if kind is not np.ndarray or out.base is None and out is not p else NO_VALUE
         rows = self.rows
         row = [self.first + len(rows), held, len(values), source, params]
         self.steps.append((primitive, bits, shape, a, b, kind))
@@ -383,52 +413,9 @@ class Tape:
         result.variable = result._aval = None
         return result
 
-    def _many(self, primitive: Any, args: Sequence[Any], params: dict) -> Any:
-        """`record` of more than two operands."""
-        primals, tangents, operands, new = [], [], [], []
-        bits = None
-        if params:
-            bits = frozen(params)
-            if bits is None:
-                return None
-        for p in args:
-            t = None
-            if type(p) is Tracer:
-                if p.owner is not self.trace:
-                    return None
-                p, t = p.primal, p.tangent
-            if p.nbytes > SMALL or not p.dtype.isnative if type(p) is np.ndarray else type(p) not in SCALAR_AVALS:
-                return None
-            primals.append(p)
-            tangents.append(t)
-        out = compute(primitive, primals, params)
-        kind = type(out)
-        if out.nbytes > SMALL or out.dtype.kind not in "fc" if kind is np.ndarray else kind not in _FLOATING:
-            return (out,)
-        gives = gives_tangent(primitive, args, tangents, out, params, bits, None)
-        if not gives:
-            return (out,) if gives is False else (out, None)
-        for i, (x, p, t) in enumerate(zip(args, primals, tangents)):
-            number = None if t is None else t[0]
-            again = next(j for j, q in enumerate(primals) if q is p)
-            if t is not None and t[1] is p:
-                operands.append(number)
-            elif again < i:
-                operands.append((number, again))
-            elif type(p) is np.ndarray:
-                operands.append((number, p.shape, p.dtype.char))
-                new.append(self._outside(p, x, primitive, _NO_VALUE))
-            else:
-                operands.append(type(p) if t is None else (number, type(p)))
-                new.append(p)
-        self.values += new
-        source = user_source(4)
-        held = out if kind is not np.ndarray or out.base is None and not any([out is p for p in primals]) else _NO_VALUE
-        row = [self.first + len(self.rows), held, len(self.values), source, params]
-        self.steps.append((primitive, bits, None, *operands, kind))
-        self.rows.append(row)
-        self.values.append(out)
-        return Tracer(self.trace, None, out, row, source)
+    def wide_row(self, primitive: Any, args: Sequence[Any], *rest: Any) -> Any:
+        """`_row` of more than two operands."""
+        return write_wide(self, primitive, args, *rest)
 
     def _outside(self, x: np.ndarray, given: Any, primitive: Any, other: Any) -> np.ndarray:
         """An array that no row made, as the derivative may keep it."""

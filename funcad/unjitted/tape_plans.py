@@ -5,6 +5,7 @@ That is how NumPy reduces, whether operands fit and are small, and the parameter
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import lru_cache, partial
 from math import prod
 from typing import Any
@@ -16,7 +17,7 @@ from funcad.primitives.contraction import dot_general_p
 from funcad.primitives.shape import shape_of_two
 from funcad.unjitted.structural import frozen
 
-__all__ = ["BILINEAR", "NO_PLAN", "has_rows", "linear", "plans", "product_plan", "reduction_plan", "small_shape"]
+__all__ = ["BILINEAR", "NO_PLAN", "has_rows", "linear", "moving_plan", "plans", "product_plan", "reduction_plan", "small_shape"]
 
 _LINEAR = frozenset([add_p, sub_p, neg_p, conversion.convert_p, shape.concatenate_p])
 BILINEAR = frozenset([mul_p, dot_general_p])  # an operand matters only if the other one has a tangent
@@ -39,19 +40,25 @@ plans: dict[tuple, tuple] = {}  # (primitive, shape, axis) -> how NumPy does it,
 _MOST_PLANS = 1000
 
 
-def reduction_plan(primitive: Any, shape: tuple, axis: int | None) -> tuple:
+def reduction_plan(primitive: Any, shape: tuple, axis: Any) -> tuple:
     if len(plans) > _MOST_PLANS:
         plans.clear()
     rank = len(shape)
     plan = NO_PLAN
-    if rank and (axis is None or -rank <= axis < rank):  # otherwise the general way raises
-        axes = tuple(range(rank)) if axis is None else (axis % rank,)
+    given = tuple(range(rank)) if axis is None else axis if type(axis) is tuple else (axis,)
+    if given and all([type(i) is int and -rank <= i < rank for i in given]) and len({i % rank for i in given}) == len(given):
+        axes = tuple(sorted([i % rank for i in given]))  # otherwise the general way raises
         params = {"axes": axes}
         kept = {"shape": tuple([1 if i in axes else n for i, n in enumerate(shape)])}
-        run = partial(primitive.reduction.ufunc.reduce, axis=axes if rank > 1 and axis is None else axes[0])
+        run = partial(primitive.reduction.ufunc.reduce, axis=axes if len(axes) > 1 else axes[0])
         plan = run, params, frozen(params), kept, frozen(kept)
     plans[primitive, shape, axis] = plan
     return plan
+
+
+def moving_plan(primitive: Any, run: Callable[[Any], Any], params: dict) -> tuple:
+    """How a tape does what only moves the elements of an array: `run` does it to NumPy's."""
+    return primitive, run, params, frozen(params)
 
 
 @lru_cache(maxsize=1024)

@@ -1,0 +1,296 @@
+"""What a function of NumPy's wrote on a tape for operands of some kinds is written again, without asking the function.
+
+Idea: most of what an un-jitted operation costs is the question what it amounts to: promotion, axes, shapes, which primitive
+with which parameters. For a function declared `by_kind` the answer depends on types, shapes, dtypes and options alone. So the
+first call is watched: the rows that it wrote, and which operand of the call, earlier row or constant each of their operands
+was. Later calls with operands of the same kinds run the primitives and write the rows.
+
+Invariants: rows are the ones that the function would write, each primitive runs once, at the user's line, with NumPy's
+warnings. A call is remembered only if every array and every number that is known by its type went into a row as it is, so
+that nothing was made of it that a later call would miss, and if nobody looked at how an operand was made or how it lies in
+memory. Trap: a function that chooses by the value of a float, as `np.power` does, may not take it for an operand (`numbers`);
+all other options are known by their values.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from funcad.host.locks import SMALL
+from funcad.host.state import open_traces
+from funcad.host.user_warnings import computes, unhush
+from funcad.host.where import user_source
+from funcad.ir.tracer import Tracer
+from funcad.unjitted.structural import frozen
+from funcad.unjitted.tape import MAX_ROWS, Tape
+
+__all__ = ["remembered"]
+
+_MOST = 4096  # calls that are remembered
+_MOST_OPERANDS = 64
+_STATIC = frozenset([int, str, bool, type(None), type])
+_FLOATS = frozenset([float, np.float64, np.float32, np.bool_])
+_UNARY = 9  # where `_row` is told so
+_NUMBERS = frozenset([bool, int, float, complex])  # a constant of NumPy's type might be a value of an operand's
+_memo: dict[tuple, Any] = {}  # kinds of operands -> _Call, or False where it cannot be written again
+
+
+class _Step(NamedTuple):
+    """A row that is to be written: its operands are places among operands, strong operands, constants and results."""
+
+    primitive: Any
+    run: Callable[..., Any]
+    params: dict
+    bits: bytes | None
+    shape: Any
+    operands: tuple[int, ...]
+
+
+class _Call(NamedTuple):
+    steps: list[_Step]
+    strong: list[int]  # operands, Python floats, that are needed as NumPy's
+    constants: list[Any]
+
+
+class _Watched(Tape):
+    """A tape that notes with which operands its rows were asked for; for a while, a tape is of this class instead."""
+
+    __slots__ = ()
+
+    def binary(self, primitive: Any, operation: Callable[[Any, Any], Any], x: Any, y: Any) -> Any:
+        n = len(self.rows)
+        out = super().binary(primitive, operation, x, y)
+        if len(self.rows) > n:
+            self.notes[id(self.rows[-1])] = x, y
+        return out
+
+    def _row(self, primitive: Any, x: Any, y: Any, *rest: Any) -> Any:
+        out = super()._row(primitive, x, y, *rest)
+        self.notes[id(self.rows[-1])] = (x,) if len(rest) > _UNARY and rest[_UNARY] else (x, y)
+        return out
+
+    def wide_row(self, primitive: Any, args: Sequence[Any], *rest: Any) -> Any:
+        out = super().wide_row(primitive, args, *rest)
+        self.notes[id(self.rows[-1])] = tuple(args)
+        return out
+
+
+def remembered(function: Callable[..., Any], numbers: bool = False) -> Callable[..., Any]:
+    """The function, whose calls on values of a tape are remembered by the kinds of their operands.
+
+    `numbers`: a float that is not traced is an operand too, known by its type. Otherwise it is an option, known by its value.
+    """
+
+    @functools.wraps(function)
+    def call(*args: Any, **kwargs: Any) -> Any:
+        key: list[Any] = [function]
+        operands: list[Any] = []
+        trace: Any = None
+        items: Any = args
+        if args and (type(args[0]) is list or type(args[0]) is tuple or type(args[-1]) is tuple):
+            items = _flat(args)
+        for a in items:
+            kind = type(a)
+            if kind is Tracer:
+                if a.owner is not trace:
+                    if trace is not None or a.owner.tape is None or open_traces:
+                        return function(*args, **kwargs)
+                    trace = a.owner
+                p = a.primal
+                kind = type(p)
+                if kind is np.ndarray:
+                    dtype = p.dtype
+                    if p.nbytes > SMALL or not dtype.isnative:
+                        return function(*args, **kwargs)
+                    key += p.shape, dtype.char
+                elif kind in _FLOATS:
+                    key += "traced", kind
+                else:
+                    return function(*args, **kwargs)
+                operands.append(a)
+            elif kind is np.ndarray:
+                dtype = a.dtype
+                if a.nbytes > SMALL or not dtype.isnative:
+                    return function(*args, **kwargs)
+                key += "array", a.shape, dtype.char
+                operands.append(a)
+            elif kind in _FLOATS:
+                key.append(kind)
+                if numbers:
+                    operands.append(a)
+                else:
+                    key.append(repr(a))  # which tells 0.0 and -0.0 apart
+            elif kind in _STATIC:
+                key += kind, a
+            else:
+                return function(*args, **kwargs)
+        if trace is None:
+            return function(*args, **kwargs)
+        if kwargs:
+            bits = frozen(kwargs)
+            if bits is None:
+                return function(*args, **kwargs)
+            key.append(bits)
+        n = len(operands)
+        if n > 1:  # rules and functions look whether two operands are one
+            if n == 2:
+                key.append(operands[0] is operands[1])
+            elif n > _MOST_OPERANDS:
+                return function(*args, **kwargs)
+            else:
+                first: dict[int, int] = {}
+                key += [first.setdefault(id(a), i) for i, a in enumerate(operands)]
+        key.append(trace.turned)  # while it is, squares may be known
+        known = tuple(key)
+        found = _memo.get(known)
+        if found is None:
+            return _watch(known, trace, operands, function, args, kwargs)
+        if found is False or len(trace.tape.rows) + len(found.steps) > MAX_ROWS:
+            return function(*args, **kwargs)
+        return _again(trace.tape, found, operands)
+
+    return call
+
+
+def _flat(args: Sequence[Any]) -> Iterator[Any]:
+    """The arguments, and those in lists and tuples among them, each list announced by its type and length."""
+    for a in args:
+        if type(a) is list or type(a) is tuple:
+            yield type(a)
+            yield len(a)
+            yield from a
+        else:
+            yield a
+
+
+def _again(tape: Tape, found: _Call, operands: list[Any]) -> Any:
+    """Write the rows of a call that is remembered."""
+    steps, strong, constants = found
+    values = operands
+    if strong:
+        weak = [operands[i] for i in strong]
+        values = [*values, *[Tracer(a.owner, None, np.float64(a.primal), a.tangent, a.source) for a in weak]]
+    if constants:
+        values = [*values, *constants]
+    q: Any
+    source = user_source(3)
+    if len(steps) == 1 and len(operands) == 1:  # the common case without a loop
+        primitive, run, params, bits, shape, places = steps[0]
+        if len(places) == 1:
+            x = values[places[0]]
+            p, q = x.primal, None
+            if primitive.turns:
+                tape.trace.turned = True
+            token = None if primitive.silent else tape._enter()
+            try:
+                out = run(p)
+            finally:
+                if token is not None:
+                    unhush(token)
+            return tape._row(primitive, x, None, p, None, x.tangent, None, params, bits, shape, out, type(out), True, source)
+    for primitive, run, params, bits, shape, places in steps:
+        n = len(places)
+        x = values[places[0]]
+        p, tx = (x.primal, x.tangent) if type(x) is Tracer else (x, None)
+        if n == 1:
+            y = q = ty = None
+        else:
+            y = values[places[1]]
+            q, ty = (y.primal, y.tangent) if type(y) is Tracer else (y, None)
+        if primitive.turns:
+            tape.trace.turned = True
+        token = None if primitive.silent else tape._enter()
+        try:
+            if n < 3:
+                out = run(p) if n == 1 else run(p, q)
+            else:
+                given = [values[i] for i in places]
+                primals = [a.primal if type(a) is Tracer else a for a in given]
+                out = run(*primals)
+        finally:
+            if token is not None:
+                unhush(token)
+        if n < 3:
+            result = tape._row(primitive, x, y, p, q, tx, ty, params, bits, shape, out, type(out), n == 1, source)
+        else:
+            tangents = [a.tangent if type(a) is Tracer else None for a in given]
+            result = tape.wide_row(primitive, given, primals, tangents, params, bits, shape, out, source)
+        if len(steps) == 1:
+            return result
+        values = [*values, result]
+    return result
+
+
+computes(_again, lambda variables: (variables["p"], variables["q"]))
+
+
+def _watch(key: tuple, trace: Any, operands: list[Any], function: Callable[..., Any], args: Any, kwargs: Any) -> Any:
+    """Call the function, and remember what it wrote."""
+    tape = trace.tape
+    n, doubtful, outer = len(tape.rows), trace.doubtful, type(tape)
+    if outer is Tape:
+        tape.__class__ = _Watched
+        tape.notes = {}
+    try:
+        result = function(*args, **kwargs)
+        if trace.tape is tape:  # otherwise the tape was given up, which says nothing of the next call
+            if len(_memo) >= _MOST:
+                _memo.clear()
+            plain = trace.doubtful is doubtful and "looked" not in tape.notes
+            _memo[key] = plain and _call_of(tape, n, operands, result)
+    finally:
+        tape.__class__ = outer
+        if outer is Tape:
+            tape.notes = None
+    return result
+
+
+def _call_of(tape: Any, n: int, operands: list[Any], result: Any) -> Any:
+    """What rows from the n-th on say that a call on these operands does; False if it may be another thing next time."""
+    rows = tape.rows[n:]
+    if not rows or type(result) is not Tracer or result.tangent is not rows[-1]:
+        return False
+    if result.primal is not tape.values[rows[-1][2]]:
+        return False
+    by_value = any([type(a) in _FLOATS for a in operands])  # a constant might have been made of them
+    places: list[list[tuple[str, int]]] = []
+    strong: list[int] = []
+    constants: list[Any] = []
+    for i, row in enumerate(rows):
+        if id(row) not in tape.notes:
+            return False
+        places.append([])
+        for x in tape.notes[id(row)]:
+            place = next((("operand", k) for k, a in enumerate(operands) if a is x), None)
+            if place is None and type(x) is Tracer:
+                made = next((k for k, r in enumerate(rows[:i]) if r is x.tangent), None)
+                if made is not None:
+                    place = None if x.primal is not tape.values[rows[made][2]] else ("result", made)
+                elif type(x.primal) is np.float64:
+                    own = [k for k, a in enumerate(operands) if type(a) is Tracer and a.tangent is x.tangent]
+                    if own and type(operands[own[0]].primal) is float:
+                        place = "strong", len(strong)
+                        strong.append(own[0])
+            elif place is None and type(x) in _NUMBERS and not by_value:
+                place = "constant", len(constants)
+                constants.append(x)
+            if place is None:
+                return False
+            places[-1].append(place)
+    used = {k for of in places for where, k in of if where == "operand"}.union(strong)
+    firsts = {id(a): k for k, a in reversed(list(enumerate(operands)))}
+    if not used.issuperset(firsts.values()):
+        return False
+    start = {"operand": 0, "strong": len(operands), "constant": len(operands) + len(strong)}
+    start["result"] = start["constant"] + len(constants)
+    steps = []
+    for row, of, (primitive, bits, shape, *_) in zip(rows, places, tape.steps[n:]):
+        params = row[4] or {}
+        plain = getattr(primitive.impl, "on_numpy", None)
+        run = plain if plain is not None and not params else functools.partial(primitive.impl, np, **params)
+        steps.append(_Step(primitive, run, row[4], bits, shape, tuple([start[where] + k for where, k in of])))
+    return _Call(steps, strong, constants)
