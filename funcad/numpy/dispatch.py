@@ -322,6 +322,8 @@ def _written_down(primitive: Any, operation: Any, x: Any, y: Any) -> Any:
         return None
     if trace.tape is None or trace.turned and x is y:  # a square, which may be known exactly
         return None
+    if operation is np.matmul:
+        return trace.tape.product(x, y)
     out = trace.tape.binary(primitive, operation, x, y)
     return out if out is None else strengthen(out)
 

@@ -86,7 +86,7 @@ _MOST_PLANS = 4096
 def _basic_plan(shape: tuple, index: Any) -> tuple | None:
     """How a tape reads a basic index of an array of this shape; None for other indices and those out of bounds."""
     kind = type(index)
-    if kind is int:
+    if kind is int or kind is np.int64:
         key: Any = shape, index
     elif kind is slice:
         key = shape, kind, index.start, index.stop, index.step
@@ -96,7 +96,7 @@ def _basic_plan(shape: tuple, index: Any) -> tuple | None:
         parts: list[Any] = [shape, kind]
         for e in index:
             of = type(e)
-            if of is int or e is None or e is Ellipsis:
+            if of is int or of is np.int64 or e is None or e is Ellipsis:
                 parts.append(e)
             elif of is slice and _PLAIN_BOUNDS.issuperset((type(e.start), type(e.stop), type(e.step))):
                 parts.append((e.start, e.stop, e.step))

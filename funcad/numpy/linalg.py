@@ -19,6 +19,7 @@ import numpy as np
 from numpy.linalg import LinAlgError
 
 from funcad.ir.aval import aval_of, dtype_of, shape_of
+from funcad.ir.tracer import Tracer
 from funcad.numpy import linear
 from funcad.numpy.axes import array_of, expand, permute
 from funcad.numpy.dispatch import implements
@@ -124,6 +125,18 @@ def det(a: Any) -> Any:
 
 @implements("linalg.slogdet")
 def slogdet(a: Any) -> Any:
+    tape = a.owner.tape if type(a) is Tracer else None
+    if tape is not None and len(a.shape) > 1 and a.shape[-1] == a.shape[-2]:
+        sign: Any = None
+
+        def size(x: np.ndarray) -> Any:
+            nonlocal sign
+            sign, out = np.linalg.slogdet(x)
+            return out
+
+        found = tape.unary(linear_systems.log_abs_det_p, size, a)
+        if found is not None:
+            return _SLOGDET(sign, found)
     return _SLOGDET(*linear_systems.slogdet(square(a)))
 
 

@@ -11,7 +11,7 @@ from funcad.host.real_types import is_a
 from funcad.ir.aval import aval_of, shape_of
 from funcad.ir.tracer import Tracer
 from funcad.numpy.axes import array_of, axis_of, expand, move, ravelled
-from funcad.numpy.dispatch import implements, refuse
+from funcad.numpy.dispatch import QUICK, implements, refuse
 from funcad.numpy.promote import agree, promote, promote_dtype, result_dtype
 from funcad.primitives import arithmetic, contraction
 from funcad.primitives.conversion import conj
@@ -69,6 +69,9 @@ def matmul_of(x: Any, y: Any) -> Any:
 def matmul(x1: Any, x2: Any, /, out: Any = None, *, dtype: Any = None) -> Any:
     refuse("np.matmul", out=out)
     return matmul_of(x1, x2) if dtype is None else matmul_of(*_same_dtype(x1, x2, dtype=dtype))
+
+
+QUICK[np.matmul] = contraction.dot_general_p, np.matmul
 
 
 @implements("dot")

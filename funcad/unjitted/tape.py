@@ -8,11 +8,12 @@ happens too when an operation comes that has no row, and from then on rules run 
 
 Invariants: until then the tangent of a result is the row itself, whose first element is its number; `flush` leaves in it the
 tangent that the rule gave (`tangent_of` reads it). An array that the user can still write is copied when the derivative needs
-its values, at the moment of use; rows hold nothing larger than 64 KiB, so that no large intermediate lives longer than its
-residual would. The key tells apart all that a rule may look at: primitives, parameters by their bits, wiring, types, shapes and
-dtypes, but no values: only primitives whose rules give a tangent whatever the values are have rows. Traps: two operands that
-are one object are one input of the program, since rules look (`x * x`). `binary` and `unary` are short ways of `record` for
-operands that need no conversion, with lines repeated that cost less than a call: None if they do not see that at a glance.
+its values, at the moment of use, once if it has not changed; rows hold nothing larger than 64 KiB, so that no large
+intermediate lives longer than its residual would, but for large factors from outside, which are locked. The key tells apart
+all that a rule may look at: primitives, parameters by their bits, wiring, types, shapes and dtypes, but no values: only
+primitives whose rules give a tangent whatever the values are have rows. Traps: two operands that are one object are one input
+of the program, since rules look (`x * x`). `binary` and `unary` are short ways of `record` for operands that need no
+conversion, with lines repeated that cost less than a call: None if they do not see that at a glance.
 """
 
 from __future__ import annotations
@@ -33,6 +34,7 @@ from funcad.ir.tracer import Tracer
 from funcad.primitives.arithmetic import add_p, integer_pow_p, mul_p, square_p, sub_p
 from funcad.primitives.contraction import dot_general_p
 from funcad.primitives.shape import reshape_p
+from funcad.unjitted.outside import Outside
 from funcad.unjitted.structural import UNSEEN, cached, forgetting, frozen
 from funcad.unjitted.tape_plans import BILINEAR, NO_PLAN, linear, plans, product_plan, reduction_plan, small_shape
 from funcad.unjitted.tape_program import derive, gives_tangent, maker, rule_of, wiring
@@ -57,7 +59,7 @@ class Tape:
 
     __slots__ = (
         *("trace", "level", "protector", "inputs", "first", "rows", "key", "steps", "values"),
-        *("found", "mode", "relayed", "notes"),
+        *("found", "mode", "relayed", "notes", "outside"),
     )
 
     def __init__(self, trace: Any, protector: Any, primals: Sequence[Any], differentiated: Sequence[bool]):
@@ -76,6 +78,7 @@ class Tape:
         self.key: list[Any] = []  # of the inputs; with the steps, and the ends, it is the key of the program
         self.found: Any = None  # the compiled backward program
         self.mode = self.relayed = None  # of warnings, see user_warnings.py
+        self.outside = Outside(protector)
         self.notes: Any = None  # of the operands that rows were asked for with, see remembered.py
         for p, d in zip(primals, differentiated):
             if d:
@@ -221,7 +224,7 @@ class Tape:
         return result
 
     def product(self, x: Any, y: Any) -> Any:
-        """The product of matrices or vectors of one float dtype that fit: the traced result; None for everything else."""
+        """The product of float vectors or matrices that fit, traced ones small: the traced result; None for everything else."""
         if open_traces or len(self.rows) >= MAX_ROWS:
             return None
         trace = self.trace
@@ -239,6 +242,8 @@ class Tape:
             return None
         dtype = p.dtype
         if dtype is not q.dtype or (dtype is not _F64 and dtype is not _F32):
+            return None
+        if p.nbytes > SMALL and tx is not None or q.nbytes > SMALL and ty is not None:
             return None
         plan = product_plan(p.shape, q.shape)
         if plan is None:
@@ -422,7 +427,7 @@ class Tape:
         if linear(primitive) or other is None and primitive in BILINEAR:
             return x
         if type(given) is not Tracer or given.tangent[0] < self.first or self.protector.is_users(x):  # ... < first: an input
-            return x.copy()
+            return self.outside.keep(x)
         return x
 
     def flush(self, recording: AbstractTrace) -> None:
@@ -452,6 +457,7 @@ class Tape:
         self.rows.clear()
         self.steps.clear()
         self.values.clear()
+        self.outside.kept.clear()
 
     def has_program(self, tangents: Sequence[Any]) -> bool:
         """Is there a backward program for these rows and the tangents of these outputs? Otherwise `flush`."""

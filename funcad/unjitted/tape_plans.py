@@ -63,8 +63,8 @@ def moving_plan(primitive: Any, run: Callable[[Any], Any], params: dict) -> tupl
 
 @lru_cache(maxsize=1024)
 def product_plan(a: tuple, b: tuple) -> tuple | None:
-    """Parameters of the product of arrays of these shapes, of rank 1 or 2, that fit and are small; None for all others."""
-    if not (0 < len(a) < 3 and 0 < len(b) < 3) or a[-1] != b[0] or 8 * max(prod(a), prod(b), prod(a[:-1] + b[1:])) > SMALL:
+    """Parameters of the small product of arrays of these shapes, of rank 1 or 2, that fit; None for all others."""
+    if not (0 < len(a) < 3 and 0 < len(b) < 3) or a[-1] != b[0] or 8 * prod(a[:-1] + b[1:]) > SMALL:
         return None
     params = {"dimension_numbers": (((len(a) - 1,), (0,)), ((), ()))}
     return params, frozen(params)
