@@ -38,6 +38,14 @@ FUNCTIONS = {
     "concatenate": lambda x: np.concatenate([x, OTHER, x]) ** 2,
     "stack": lambda x: np.stack([x, OTHER], axis=1) ** 2,
     "stack of numbers": lambda x: np.stack([x[0, 0], x[1, 1], 2.0]) ** 2,
+    "stack of a norm and a number": lambda x: np.stack([np.linalg.norm(x), 2.0]) ** 2,
+    "array of a list": lambda x: funcad.numpy.array([x[0, 0], x[1, 1], 2]) ** 2,
+    "array of lists": lambda x: funcad.numpy.array([[x[0, 0], 1.0], [2.0, x[1, 1]]]) ** 2,
+    "solve with outside vector": lambda x: np.linalg.solve(x[:3] + 3 * np.eye(3), OTHER[0]) ** 2,
+    "outer with an array": lambda x: np.outer(x[0], OTHER[0]) ** 2,
+    "append": lambda x: np.append(x, OTHER) ** 2,
+    "integers": lambda x: np.maximum(x, np.arange(3)) * np.hypot(x, np.arange(3)),
+    "stop_gradient": lambda x: np.hypot(x, funcad.stop_gradient(x)) + np.where(x > 1, x, 0.0) + np.where(x[0, 0] < 1, x, 1.0),
     "hstack": lambda x: np.hstack([x, x * 2]) ** 2,
     "einsum": lambda x: np.einsum("ij,ij->i", x, OTHER) ** 2,
     "einsum of one": lambda x: np.einsum("ij->j", x) ** 2,
@@ -45,7 +53,6 @@ FUNCTIONS = {
     "tensordot": lambda x: np.tensordot(x, OTHER, ((1,), (1,))) ** 2,
     "inner": lambda x: np.inner(x, OTHER) ** 2,
     "solve": lambda x: np.linalg.solve(SQUARE, x[0]) ** 2,
-    "solve with traced matrix": lambda x: np.linalg.solve(x[:3] + 3 * np.eye(3), OTHER[0]) ** 2,
     "inv": lambda x: np.linalg.inv(x[:3] + 3 * np.eye(3)),
     "det": lambda x: np.linalg.det(x[:3] + 3 * np.eye(3)),
     "norm": lambda x: np.linalg.norm(x, axis=1),
@@ -129,6 +136,43 @@ def test_arrays_are_read_at_each_call() -> None:
     for k in range(3):
         weights[:] = OTHER + k
         np.testing.assert_allclose(funcad.grad(f)(X), 3 * (OTHER + k))
+
+
+def test_what_is_made_of_arrays_is_made_at_each_call() -> None:
+    """A vector from outside is reshaped for `solve`, and outer's for its product: with the contents of the moment."""
+    b = OTHER[0].copy()
+    a = X[:3] + 3 * np.eye(3)
+
+    def f(a: Any) -> Any:
+        y = np.sum(np.linalg.solve(a, b))
+        b[:] *= 2
+        return y + np.sum(np.outer(a[0], b)) + np.sum(np.linalg.solve(a, b))
+
+    for k in range(3):
+        b[:] = OTHER[0] + k
+        inverse = np.linalg.inv(a)
+        expected = -3 * np.outer(inverse.T @ np.ones(3), inverse @ b)
+        expected[0] += 2 * b.sum()
+        np.testing.assert_allclose(funcad.grad(f)(a), expected)
+
+
+def test_comparisons_are_of_the_values() -> None:
+    def f(x: Any) -> Any:
+        seen.append([x > 1, 1 > x, x <= OTHER, x == x, x[0, 0] != 0.5, x[0, 0] >= 1.0, float(1) > x[0, 0]])
+        return np.sum(x)
+
+    seen: list[Any] = []
+    funcad.grad(f)(X)
+    x = X
+    expected = [x > 1, 1 > x, x <= OTHER, x == x, x[0, 0] != 0.5, x[0, 0] >= 1.0, float(1) > x[0, 0]]
+    for a, b in zip(seen[0], expected):
+        assert type(a) is type(b)
+        np.testing.assert_array_equal(a, b)
+    seen.clear()
+    funcad.grad(lambda x: seen.append([x > 1, 1 == x, x < 2]) or x)(1.5)
+    assert seen == [[True, False, True]] and {type(v) for v in seen[0]} == {bool}
+    with pytest.raises(TypeError):
+        funcad.grad(lambda x: pow(x, 2, 3))(2.0)
 
 
 def test_one_operand_twice() -> None:

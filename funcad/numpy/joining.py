@@ -17,6 +17,7 @@ from funcad.numpy.dispatch import implements, refuse, where_am_i
 from funcad.numpy.memory_order import laid_out
 from funcad.numpy.promote import beside, promote_dtype, result_dtype
 from funcad.numpy.shaping import atleast_1d, atleast_2d, atleast_3d, piece
+from funcad.primitives.basic_indexing import stack_p
 from funcad.primitives.conversion import convert
 from funcad.primitives.placement import put
 from funcad.primitives.shape import broadcast_in_dim, full, pad_p, reshape
@@ -27,13 +28,17 @@ from funcad.unjitted.strides import doubt
 __all__ = ["join"]
 
 
-def join(arrays: Sequence[Any], axis: int, dtype: Any = None) -> Any:
-    """Concatenate arrays of any dtypes, promoted."""
+def _in_one_dtype(arrays: Sequence[Any], dtype: Any) -> list[Any]:
     target = result_dtype(arrays)[0] if dtype is None else np.dtype(dtype)
     for own in [aval_of(a).dtype for a in arrays] if dtype is not None else []:
         if not np.can_cast(own, target, "same_kind"):
             raise TypeError(f"Cannot cast array data from {own!r} to {target!r} according to the rule 'same_kind'")
-    arrays = promote_dtype(arrays, target)
+    return promote_dtype(arrays, target)
+
+
+def join(arrays: Sequence[Any], axis: int, dtype: Any = None) -> Any:
+    """Concatenate arrays of any dtypes, promoted."""
+    arrays = _in_one_dtype(arrays, dtype)
     return laid_out(arrays[0], "K") if len(arrays) == 1 else _concatenate(arrays, axis=axis)
 
 
@@ -84,6 +89,8 @@ def stack(arrays: Any, axis: int = 0, out: Any = None, *, dtype: Any = None, cas
     if len(shapes) != 1:
         raise ValueError("all input arrays must have the same shape")
     axis = axis_of(axis, len(shapes.pop()) + 1)
+    if len(xs) > 1 and any([type(x) is Tracer and x.owner.tape is not None for x in xs]):
+        return stack_p(*_in_one_dtype(xs, dtype), axis=axis)
     return join([expand(x, (axis,)) for x in xs], axis, dtype)
 
 

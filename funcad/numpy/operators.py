@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from funcad.host.real_types import is_a
+from funcad.host.state import open_traces
 from funcad.ir.aval import aval_of, shape_of
 from funcad.ir.trace import bind
 from funcad.ir.tracer import Tracer, concrete_value
@@ -175,8 +176,10 @@ def divmod_(x: Any, y: Any) -> Any:
     return quotient if quotient is NotImplemented else (quotient, mod(x, y))
 
 
-def pow(x: Any, y: Any) -> Any:
+def pow(x: Any, y: Any, modulo: Any = None) -> Any:
     """x ** y; constant exponents go to square, sqrt and integer powers."""
+    if modulo is not None:
+        return NotImplemented
     tape = (x if type(x) is Tracer else y).owner.tape
     if tape is not None:
         out = _power_on_tape(tape, x, y)
@@ -253,6 +256,22 @@ def rshift(x: Any, y: Any) -> Any:
     return _shift(comparison.shift_right, np.right_shift, x, y)
 
 
+_COMPARED = frozenset([np.ndarray, np.float64, float, int])
+
+
+def _known(operation: Any, x: Any, y: Any) -> Any:
+    """A comparison of floats that a tape knows: NumPy's own, of their values; None for everything else."""
+    trace = (x if type(x) is Tracer else y).owner
+    if trace.tape is None or open_traces:
+        return None
+    p = x.primal if type(x) is Tracer and x.owner is trace else x
+    q = y.primal if type(y) is Tracer and y.owner is trace else y
+    for a in (p, q):
+        if type(a) not in _COMPARED or type(a) is np.ndarray and a.dtype.kind != "f":
+            return None
+    return operation(p, q)
+
+
 def _compare(function: Any, python: Any, x: Any, y: Any) -> Any:
     if agree(x, y):
         return function(x, y)
@@ -283,13 +302,15 @@ def _order(function: Any, python: Any, x: Any, y: Any) -> Any:
 def eq(x: Any, y: Any) -> Any:
     if y is None or is_a(y, str):
         return _nothing_equal(x, False)
-    return _compare(comparison.eq, int.__eq__, x, y)
+    out = _known(operator.eq, x, y)
+    return _compare(comparison.eq, int.__eq__, x, y) if out is None else out
 
 
 def ne(x: Any, y: Any) -> Any:
     if y is None or is_a(y, str):
         return _nothing_equal(x, True)
-    return _compare(comparison.ne, int.__ne__, x, y)
+    out = _known(operator.ne, x, y)
+    return _compare(comparison.ne, int.__ne__, x, y) if out is None else out
 
 
 def _nothing_equal(x: Any, answer: bool) -> Any:
@@ -299,19 +320,23 @@ def _nothing_equal(x: Any, answer: bool) -> Any:
 
 
 def lt(x: Any, y: Any) -> Any:
-    return _order(comparison.lt, int.__lt__, x, y)
+    out = _known(operator.lt, x, y)
+    return _order(comparison.lt, int.__lt__, x, y) if out is None else out
 
 
 def le(x: Any, y: Any) -> Any:
-    return _order(comparison.le, int.__le__, x, y)
+    out = _known(operator.le, x, y)
+    return _order(comparison.le, int.__le__, x, y) if out is None else out
 
 
 def gt(x: Any, y: Any) -> Any:
-    return _order(comparison.gt, int.__gt__, x, y)
+    out = _known(operator.gt, x, y)
+    return _order(comparison.gt, int.__gt__, x, y) if out is None else out
 
 
 def ge(x: Any, y: Any) -> Any:
-    return _order(comparison.ge, int.__ge__, x, y)
+    out = _known(operator.ge, x, y)
+    return _order(comparison.ge, int.__ge__, x, y) if out is None else out
 
 
 def _weak_bool(x: Any) -> Any:
@@ -386,7 +411,8 @@ def array_namespace(api_version: Any = None) -> Any:
 namespace: list[Any] = [None]  # the module funcad.numpy, set by its __init__
 
 # Without a frame in between: un-jitted gradients of scalars spend their time here.
-for _name in ("add", "sub", "mul", "truediv", "neg", "matmul", "radd", "rsub", "rmul", "rtruediv", "getitem"):
+_DIRECT = ("add", "sub", "mul", "truediv", "pow", "neg", "matmul", "radd", "rsub", "rmul", "rtruediv", "rpow", "getitem")
+for _name in (*_DIRECT, "lt", "le", "gt", "ge", "eq", "ne"):
     setattr(Tracer, f"__{_name}__", globals()[_name])
 setattr(Tracer, "__array_ufunc__", ufunc_of_tracer)  # noqa: B010 a method, as those above
 setattr(Tracer, "__array_function__", function_of_tracer)  # noqa: B010

@@ -80,6 +80,8 @@ signbit_p = elementwise("signbit", np.signbit, dtype=BOOL, emit=lambda e, x: e.s
 
 
 def _select_impl(xp: Any, pred: Any, on_true: Any, on_false: Any) -> Any:
+    if xp is np and type(pred) is np.ndarray and pred.ndim:
+        return np.where(pred, on_true, on_false)
     if type(pred) is np.bool_:  # between scalars Python chooses, ten times quicker than np.where
         chosen, other = (on_true, on_false) if pred else (on_false, on_true)
         if is_a(other, (np.generic, float)) and is_a(chosen, np.generic):

@@ -21,8 +21,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from funcad.host.locks import SMALL
-from funcad.host.state import open_traces
-from funcad.host.user_warnings import computes, unhush
+from funcad.host.state import open_traces, state
+from funcad.host.user_warnings import computes, relay, unhush
 from funcad.host.where import user_source
 from funcad.ir.tracer import Tracer
 from funcad.unjitted.structural import frozen
@@ -36,22 +36,28 @@ _STATIC = frozenset([int, str, bool, type(None), type])
 _FLOATS = frozenset([float, np.float64, np.float32, np.bool_])
 _UNARY = 9  # where `_row` is told so
 _NUMBERS = frozenset([bool, int, float, complex])  # a constant of NumPy's type might be a value of an operand's
+_COMPUTED = frozenset([np.ndarray, np.float64, np.float32])  # of other types one object may stand for many values
 _memo: dict[tuple, Any] = {}  # kinds of operands -> _Call, or False where it cannot be written again
 
 
 class _Step(NamedTuple):
-    """A row that is to be written: its operands are places among operands, strong operands, constants and results."""
+    """A row that is to be written: its operands are places among operands, strong operands, constants and results.
+
+    A step that is `free` writes no row: it computes what has no derivative.
+    """
 
     primitive: Any
     run: Callable[..., Any]
     params: dict
     bits: bytes | None
     shape: Any
-    operands: tuple[int, ...]
+    operands: Any
+    free: bool
 
 
 class _Call(NamedTuple):
     steps: list[_Step]
+    single: bool  # one row of one operand
     strong: list[int]  # operands, Python floats, that are needed as NumPy's
     constants: list[Any]
 
@@ -141,6 +147,9 @@ def remembered(function: Callable[..., Any], numbers: bool = False) -> Callable[
                 key.append(operands[0] is operands[1])
             elif n > _MOST_OPERANDS:
                 return function(*args, **kwargs)
+            elif n == 3:
+                a, b, c = operands
+                key.append((a is b, b is c, a is c))
             else:
                 first: dict[int, int] = {}
                 key += [first.setdefault(id(a), i) for i, a in enumerate(operands)]
@@ -169,7 +178,7 @@ def _flat(args: Sequence[Any]) -> Iterator[Any]:
 
 def _again(tape: Tape, found: _Call, operands: list[Any]) -> Any:
     """Write the rows of a call that is remembered."""
-    steps, strong, constants = found
+    steps, single, strong, constants = found
     values = operands
     if strong:
         weak = [operands[i] for i in strong]
@@ -178,21 +187,20 @@ def _again(tape: Tape, found: _Call, operands: list[Any]) -> Any:
         values = [*values, *constants]
     q: Any
     source = user_source(3)
-    if len(steps) == 1 and len(operands) == 1:  # the common case without a loop
-        primitive, run, params, bits, shape, places = steps[0]
-        if len(places) == 1:
-            x = values[places[0]]
-            p, q = x.primal, None
-            if primitive.turns:
-                tape.trace.turned = True
-            token = None if primitive.silent else tape._enter()
-            try:
-                out = run(p)
-            finally:
-                if token is not None:
-                    unhush(token)
-            return tape._row(primitive, x, None, p, None, x.tangent, None, params, bits, shape, out, type(out), True, source)
-    for primitive, run, params, bits, shape, places in steps:
+    if single:  # the common case without a loop
+        primitive, run, params, bits, shape, places, _ = steps[0]
+        x = values[places[0]]
+        p, q = x.primal, None
+        if primitive.turns:
+            tape.trace.turned = True
+        token = None if primitive.silent else tape._enter()
+        try:
+            out = run(p)
+        finally:
+            if token is not None:
+                unhush(token)
+        return tape._row(primitive, x, None, p, None, x.tangent, None, params, bits, shape, out, type(out), True, source)
+    for primitive, run, params, bits, shape, places, free in steps:
         n = len(places)
         x = values[places[0]]
         p, tx = (x.primal, x.tangent) if type(x) is Tracer else (x, None)
@@ -201,7 +209,7 @@ def _again(tape: Tape, found: _Call, operands: list[Any]) -> Any:
         else:
             y = values[places[1]]
             q, ty = (y.primal, y.tangent) if type(y) is Tracer else (y, None)
-        if primitive.turns:
+        if primitive.turns and not free:
             tape.trace.turned = True
         token = None if primitive.silent else tape._enter()
         try:
@@ -214,7 +222,9 @@ def _again(tape: Tape, found: _Call, operands: list[Any]) -> Any:
         finally:
             if token is not None:
                 unhush(token)
-        if n < 3:
+        if free:
+            result = out
+        elif n < 3:
             result = tape._row(primitive, x, y, p, q, tx, ty, params, bits, shape, out, type(out), n == 1, source)
         else:
             tangents = [a.tangent if type(a) is Tracer else None for a in given]
@@ -235,6 +245,7 @@ def _watch(key: tuple, trace: Any, operands: list[Any], function: Callable[..., 
     if outer is Tape:
         tape.__class__ = _Watched
         tape.notes = {}
+        state.checked = functools.partial(_noted, tape.notes)
     try:
         result = function(*args, **kwargs)
         if trace.tape is tape:  # otherwise the tape was given up, which says nothing of the next call
@@ -245,8 +256,24 @@ def _watch(key: tuple, trace: Any, operands: list[Any], function: Callable[..., 
     finally:
         tape.__class__ = outer
         if outer is Tape:
-            tape.notes = None
+            tape.notes = state.checked = None
     return result
+
+
+def _noted(notes: dict, primitive: Any, xp: Any, args: Sequence[Any], params: dict) -> Any:
+    """`compute`, of which a note is made: the result may have no derivative, and be an operand of a row."""
+    token = None if primitive.silent else relay()
+    try:
+        out = primitive.impl(xp, *args, **params)
+    finally:
+        if token is not None:
+            unhush(token)
+    if type(out) in _COMPUTED:
+        notes["computed", id(out)] = primitive, args, params, out
+    return out
+
+
+computes(_noted, lambda variables: variables["args"])
 
 
 def _call_of(tape: Any, n: int, operands: list[Any], result: Any) -> Any:
@@ -256,41 +283,81 @@ def _call_of(tape: Any, n: int, operands: list[Any], result: Any) -> Any:
         return False
     if result.primal is not tape.values[rows[-1][2]]:
         return False
-    by_value = any([type(a) in _FLOATS for a in operands])  # a constant might have been made of them
-    places: list[list[tuple[str, int]]] = []
-    strong: list[int] = []
-    constants: list[Any] = []
-    for i, row in enumerate(rows):
+    reading = _Reading(tape, operands)
+    for row, (primitive, bits, shape, *_) in zip(rows, tape.steps[n:]):
         if id(row) not in tape.notes:
             return False
-        places.append([])
-        for x in tape.notes[id(row)]:
-            place = next((("operand", k) for k, a in enumerate(operands) if a is x), None)
-            if place is None and type(x) is Tracer:
-                made = next((k for k, r in enumerate(rows[:i]) if r is x.tangent), None)
-                if made is not None:
-                    place = None if x.primal is not tape.values[rows[made][2]] else ("result", made)
-                elif type(x.primal) is np.float64:
-                    own = [k for k, a in enumerate(operands) if type(a) is Tracer and a.tangent is x.tangent]
-                    if own and type(operands[own[0]].primal) is float:
-                        place = "strong", len(strong)
-                        strong.append(own[0])
-            elif place is None and type(x) in _NUMBERS and not by_value:
-                place = "constant", len(constants)
-                constants.append(x)
-            if place is None:
-                return False
-            places[-1].append(place)
-    used = {k for of in places for where, k in of if where == "operand"}.union(strong)
+        places = [reading.place(x) for x in tape.notes[id(row)]]
+        if None in places:
+            return False
+        reading.add(primitive, row[4], bits, shape, places, False, row)
     firsts = {id(a): k for k, a in reversed(list(enumerate(operands)))}
-    if not used.issuperset(firsts.values()):
+    if not reading.used.issuperset(firsts.values()):
         return False
-    start = {"operand": 0, "strong": len(operands), "constant": len(operands) + len(strong)}
-    start["result"] = start["constant"] + len(constants)
-    steps = []
-    for row, of, (primitive, bits, shape, *_) in zip(rows, places, tape.steps[n:]):
-        params = row[4] or {}
+    start = {"operand": 0, "strong": len(operands), "constant": len(operands) + len(reading.strong)}
+    start["result"] = start["constant"] + len(reading.constants)
+    steps = [s._replace(operands=tuple([start[where] + k for where, k in s.operands])) for s in reading.steps]
+    return _Call(steps, len(steps) == 1 and len(steps[0].operands) == 1, reading.strong, reading.constants)
+
+
+class _Reading:
+    """Steps of a call as they are read off the rows; a place is a pair (of what kind, its number)."""
+
+    def __init__(self, tape: Any, operands: list[Any]):
+        self.tape = tape
+        self.operands = operands
+        self.by_value = any([type(a) in _FLOATS for a in operands])  # a constant might have been made of them
+        self.used: set[int] = set()
+        self.strong: list[int] = []
+        self.constants: list[Any] = []
+        self.steps: list[_Step] = []
+        self.made: dict[int, tuple[str, int]] = {}  # by id of a row, or of what a free step computes
+        traced = [(a, k) for k, a in enumerate(operands) if type(a) is Tracer]
+        self.values: dict[int, tuple[str, int]] = {id(a.primal): ("operand", k) for a, k in traced}
+
+    def add(self, primitive: Any, params: Any, bits: Any, shape: Any, places: Any, free: bool, what: Any) -> tuple[str, int]:
         plain = getattr(primitive.impl, "on_numpy", None)
-        run = plain if plain is not None and not params else functools.partial(primitive.impl, np, **params)
-        steps.append(_Step(primitive, run, row[4], bits, shape, tuple([start[where] + k for where, k in of])))
-    return _Call(steps, strong, constants)
+        run = plain if plain is not None and not params else functools.partial(primitive.impl, np, **(params or {}))
+        place = self.made[id(what)] = "result", len(self.steps)
+        if not free:
+            self.values[id(self.tape.values[what[2]])] = place
+        self.steps.append(_Step(primitive, run, params, bits, shape, places, free))
+        return place
+
+    def place(self, x: Any) -> tuple[str, int] | None:
+        """Where a row's operand comes from; None if that is not known."""
+        for k, a in enumerate(self.operands):
+            if a is x:
+                self.used.add(k)
+                return "operand", k
+        if type(x) is Tracer:
+            made = self.made.get(id(x.tangent))
+            if made is not None:
+                return made if self.tape.values[x.tangent[2]] is x.primal else None
+            for k, a in enumerate(self.operands):
+                if type(a) is Tracer and a.tangent is x.tangent and type(a.primal) is float and type(x.primal) is np.float64:
+                    self.used.add(k)
+                    self.strong.append(k)
+                    return "strong", len(self.strong) - 1
+            return None
+        if type(x) in _NUMBERS and not self.by_value:
+            self.constants.append(x)
+            return "constant", len(self.constants) - 1
+        return self.made.get(id(x)) or self._computed(x)
+
+    def _computed(self, x: Any) -> tuple[str, int] | None:
+        """The place of what a primitive computed of values alone."""
+        found = self.tape.notes.get(("computed", id(x)))
+        if found is None or id(x) in self.values:
+            return None
+        primitive, args, params, _ = found
+        places = []
+        for a in args:
+            place = self.values.get(id(a))
+            if place is not None and place[0] == "operand":
+                self.used.add(place[1])
+            place = place or self.place(a)
+            if place is None:
+                return None
+            places.append(place)
+        return self.add(primitive, params, None, None, places, True, x)
