@@ -49,7 +49,7 @@ __all__ = [
 ]
 
 TABLE: dict[Any, Callable[..., Any]] = {}
-QUICK: dict[Any, tuple[Any, Any]] = {}  # ufunc -> what a tape may write down: (primitive, function of two operands or None)
+QUICK: dict[Any, tuple[Any, Any]] = {}  # ufunc -> what a tape may write down, see `_written_down`; None: the ufunc
 _METHODS: dict[tuple[Any, str], Callable[..., Any]] = {}  # (ufunc, "reduce" | "accumulate") -> function(x, axis, ...)
 
 
@@ -231,7 +231,7 @@ def elementwise_ufunc(
         for a in args:
             kind = type(a)
             if kind is Tracer or (kind is list or kind is tuple) and is_traced(a):
-                if kind is Tracer:
+                if kind is Tracer and len(args) == ufunc.nin:
                     out = ufunc_of_tracer(a, ufunc, "__call__", *args, **kwargs)
                 else:
                     out = array_ufunc(ufunc, "__call__", args, kwargs)
@@ -298,7 +298,7 @@ def array_ufunc(ufunc: Any, method: str, inputs: Sequence[Any], kwargs: dict[str
 def ufunc_of_tracer(self: Tracer, ufunc: Any, method: str, *inputs: Any, **kwargs: Any) -> Any:
     """`Tracer.__array_ufunc__`, which looks at once for the short ways of a gradient's tape."""
     tape = self.owner.tape
-    if tape is not None and method == "__call__" and not kwargs and len(inputs) == ufunc.nin:
+    if tape is not None and method == "__call__" and not kwargs:
         quick = QUICK.get(ufunc)
         if quick is not None:
             out = tape.unary(quick[0], ufunc, self) if quick[1] is None else _written_down(*quick, *inputs)
@@ -315,9 +315,15 @@ def function_of_tracer(self: Tracer, function: Any, types: Any, args: Any, kwarg
     return array_function(function, args, kwargs) if implementation is None else implementation(*args, **kwargs)
 
 
-def _written_down(primitive: Any, operation: Any, x: Any, y: Any) -> Any:
-    """The result of two operands by the short way of a gradient's tape, or None."""
+def _written_down(primitive: Any, operation: Any, x: Any, y: Any = None) -> Any:
+    """The result by the short way of a gradient's tape, of two operands or of one where the slope turns; or None."""
     trace = (x if type(x) is Tracer else y).owner
+    if y is None:
+        out = trace.tape.unary(primitive, operation, x)
+        trace.turned = trace.turned or out is not None
+        return out
+    if type(operation) is np.ufunc and _of_float(x) and _of_float(y):  # of Python's numbers, NumPy's may warn
+        return None
     if operation is operator.pow and type(y) is not Tracer:  # `power` looks at a constant exponent
         return None
     if trace.tape is None or trace.turned and x is y:  # a square, which may be known exactly
@@ -326,6 +332,10 @@ def _written_down(primitive: Any, operation: Any, x: Any, y: Any) -> Any:
         return trace.tape.product(x, y)
     out = trace.tape.binary(primitive, operation, x, y)
     return out if out is None else strengthen(out)
+
+
+def _of_float(x: Any) -> bool:
+    return type(x.primal if type(x) is Tracer else x) is float
 
 
 _AT = {n: n for n in ("add", "subtract", "multiply", "divide", "power")} | {"minimum": "min", "maximum": "max"}

@@ -85,9 +85,9 @@ logaddexp2 = elementwise_ufunc("logaddexp2", transcendental.logaddexp2, FLOAT)
 
 _UNARY = "sin cos tan sinh cosh tanh arcsin arccos arctan arcsinh arccosh arctanh exp exp2 expm1 log log2 log10 log1p".split()
 QUICK.update({getattr(np, n): (getattr(transcendental, f"{n}_p"), None) for n in _UNARY})
-QUICK.update({p.ufunc: (p, None) for p in (arithmetic.sqrt_p, arithmetic.square_p, arithmetic.abs_p, arithmetic.reciprocal_p)})
-_BINARY = (extrema.maximum_p, extrema.minimum_p, transcendental.logaddexp_p, transcendental.arctan2_p)
-QUICK.update({p.ufunc: (p, p.ufunc) for p in _BINARY})
+QUICK.update({p.ufunc: (p, None) for p in (arithmetic.sqrt_p, arithmetic.square_p, arithmetic.reciprocal_p)})
+_OTHERS = (arithmetic.abs_p, extrema.maximum_p, extrema.minimum_p, transcendental.logaddexp_p, transcendental.arctan2_p)
+QUICK.update({p.ufunc: (p, p.ufunc) for p in _OTHERS})
 QUICK.update({np.add: (arithmetic.add_p, operator.add), np.subtract: (arithmetic.sub_p, operator.sub)})
 QUICK.update({np.power: (arithmetic.pow_p, operator.pow)})  # of constant exponents the operators know more
 QUICK.update({np.multiply: (arithmetic.mul_p, operator.mul), np.divide: (arithmetic.div_p, operator.truediv)})

@@ -371,6 +371,7 @@ def absolute(x: Any) -> Any:
     if tape is not None:
         out = tape.unary(arithmetic.abs_p, operator.abs, x)
         if out is not None:
+            x.owner.turned = True
             return out
     return arithmetic.abs_(_weak_bool(x))
 

@@ -12,9 +12,9 @@ import numpy as np
 
 from funcad.host.locks import SMALL
 
-__all__ = ["Outside"]
+__all__ = ["COPIED", "Outside"]
 
-_COPIED = 2048  # bytes: below, a copy costs less than to look for one
+COPIED = 2048  # bytes: below, the tape makes a copy at each use, which costs less than to look for one
 
 
 class Outside:
@@ -27,8 +27,6 @@ class Outside:
         self.kept: dict[int, tuple] = {}  # by id, the array, which stays alive, its contents, and what is kept of it
 
     def keep(self, x: np.ndarray) -> np.ndarray:
-        if x.nbytes < _COPIED:
-            return x.copy()
         found, contents, kept = self.kept.get(id(x), (None, None, None))
         if x.nbytes > SMALL:
             if found is x:

@@ -34,7 +34,7 @@ from funcad.ir.tracer import Tracer
 from funcad.primitives.arithmetic import add_p, integer_pow_p, mul_p, square_p, sub_p
 from funcad.primitives.contraction import dot_general_p
 from funcad.primitives.shape import reshape_p
-from funcad.unjitted.outside import Outside
+from funcad.unjitted.outside import COPIED, Outside
 from funcad.unjitted.structural import UNSEEN, cached, forgetting, frozen
 from funcad.unjitted.tape_plans import BILINEAR, NO_PLAN, linear, plans, product_plan, reduction_plan, small_shape
 from funcad.unjitted.tape_program import derive, gives_tangent, maker, rule_of, wiring
@@ -78,7 +78,7 @@ class Tape:
         self.key: list[Any] = []  # of the inputs; with the steps, and the ends, it is the key of the program
         self.found: Any = None  # the compiled backward program
         self.mode = self.relayed = None  # of warnings, see user_warnings.py
-        self.outside = Outside(protector)
+        self.outside: Outside | None = None
         self.notes: Any = None  # of the operands that rows were asked for with, see remembered.py
         for p, d in zip(primals, differentiated):
             if d:
@@ -128,20 +128,13 @@ class Tape:
                     unhush(token)
             kind: Any = _float64
         elif kp is float and kq is float:
-            if type(operation) is np.ufunc:
-                return None
             try:
                 out = operation(p, q)
             except ArithmeticError:  # where NumPy warns
                 return None
-            if type(out) is complex:  # where NumPy's power is NaN
+            kind = type(out)
+            if kind is complex:  # where NumPy's power is NaN
                 return None
-            kind = float
-        elif kp is int or kq is int:
-            if kp is kq or not -_EXACT <= (p if kp is int else q) <= _EXACT:
-                return None
-            x, y = (float(p), y) if kp is int else (x, float(q))
-            return self.binary(primitive, operation, x, y)
         else:
             if kp is np.ndarray and kq is np.ndarray:
                 dtype = p.dtype
@@ -159,10 +152,10 @@ class Tape:
             else:
                 array, number, t = (p, kq, ty) if kp is np.ndarray else (q, kp, tx)
                 if type(array) is not np.ndarray or array.nbytes > SMALL:
-                    return None
+                    return self._with_integer(primitive, operation, x, y)
                 dtype = array.dtype
                 if number is not float and (number is not _float64 or dtype is not _F64):
-                    return None
+                    return self._with_integer(primitive, operation, x, y)
                 shape = None
                 if t is not None:
                     if dtype is not _F64:
@@ -222,6 +215,14 @@ class Tape:
         result.source = source
         result.variable = result._aval = None
         return result
+
+    def _with_integer(self, primitive: Any, operation: Callable[[Any, Any], Any], x: Any, y: Any) -> Any:
+        """`binary`, where an operand is a Python integer that is a float, too."""
+        if type(y) is int and type(x) is Tracer and -_EXACT <= y <= _EXACT:
+            return self.binary(primitive, operation, x, float(y))
+        if type(x) is int and type(y) is Tracer and -_EXACT <= x <= _EXACT:
+            return self.binary(primitive, operation, float(x), y)
+        return None
 
     def product(self, x: Any, y: Any) -> Any:
         """The product of float vectors or matrices that fit, traced ones small: the traced result; None for everything else."""
@@ -298,8 +299,6 @@ class Tape:
             return None
         if primitive is square_p and self.trace.turned and self.trace.made_by(x, True) is not None:  # see squares.py
             return None
-        if primitive.turns:
-            self.trace.turned = True
         mode = error_mode()
         token = enter(self.relayed) if mode is self.mode and self.relayed is not None else self._enter()
         try:
@@ -427,6 +426,10 @@ class Tape:
         if linear(primitive) or other is None and primitive in BILINEAR:
             return x
         if type(given) is not Tracer or given.tangent[0] < self.first or self.protector.is_users(x):  # ... < first: an input
+            if x.nbytes < COPIED:
+                return x.copy()
+            if self.outside is None:
+                self.outside = Outside(self.protector)
             return self.outside.keep(x)
         return x
 
@@ -457,7 +460,7 @@ class Tape:
         self.rows.clear()
         self.steps.clear()
         self.values.clear()
-        self.outside.kept.clear()
+        self.outside = None
 
     def has_program(self, tangents: Sequence[Any]) -> bool:
         """Is there a backward program for these rows and the tangents of these outputs? Otherwise `flush`."""
