@@ -73,12 +73,31 @@ def getitem(x: Any, index: Any) -> Any:
         basic = simple_index(shape, index)
         if basic is not None:
             return basic_index_p(x, index=basic)
-    if kind is np.ndarray and shape and index.ndim and index.dtype.kind in "iu":
-        return _gathered(x, *near((index,), (x,)))
+    arrays = _leading_arrays(shape, index) if kind is np.ndarray or kind is list or kind is tuple else None
+    if arrays is not None:
+        return _gathered(x, kind is np.ndarray and index.dtype.kind == "b", *near(arrays, (x,)))
     return Plan(shape, index).get(x)
 
 
-_gathered = remembered(lambda x, index: gather(x, index))
+_gathered = remembered(lambda x, unique, *indices: gather(x, *indices, unique=unique))
+
+
+def _leading_arrays(shape: tuple, index: Any) -> tuple | None:
+    """The arrays of integers, of one shape, by which the leading axes are addressed; None if there is anything else."""
+    if type(index) is list:
+        if not index or not shape or not all([type(i) is int for i in index]):
+            return None
+        index = np.asarray(index)
+    if type(index) is np.ndarray:
+        if index.dtype.kind == "b" and index.ndim:
+            return index.nonzero() if index.shape == shape[: index.ndim] else None
+        index = (index,)
+    if not 0 < len(index) <= len(shape) or type(index[0]) is not np.ndarray or not index[0].ndim:
+        return None
+    first = index[0].shape
+    return index if all([type(e) is np.ndarray and e.shape == first and e.dtype.kind in "iu" for e in index]) else None
+
+
 _basic_plans: dict[tuple, tuple] = {}
 _MOST_PLANS = 4096
 

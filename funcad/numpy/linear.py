@@ -12,7 +12,7 @@ from funcad.ir.aval import aval_of, shape_of
 from funcad.ir.tracer import Tracer
 from funcad.numpy.axes import array_of, axis_of, expand, move, ravelled
 from funcad.numpy.dispatch import QUICK, implements, refuse
-from funcad.numpy.promote import agree, promote, promote_dtype, result_dtype
+from funcad.numpy.promote import agree, natively, promote, promote_dtype, result_dtype
 from funcad.primitives import arithmetic, contraction
 from funcad.primitives.conversion import conj
 from funcad.primitives.shape import broadcast_to, concatenate, reshape
@@ -117,7 +117,9 @@ def inner(a: Any, b: Any, /) -> Any:
 def outer(a: Any, b: Any, out: Any = None) -> Any:
     refuse("np.outer", out=out)
     x, y = [ravelled(v) for v in _same_dtype(a, b)]
-    return arithmetic.mul(*promote(expand(x, (1,)), expand(y, (0,))))
+    x, y = expand(x, (1,)), expand(y, (0,))
+    product = natively(arithmetic.mul_p, x, y)
+    return arithmetic.mul(*promote(x, y)) if product is None else product
 
 
 @implements("linalg.outer", by_kind=True)

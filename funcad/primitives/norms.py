@@ -44,7 +44,9 @@ def scales(dtype: np.dtype) -> tuple[Any, Any, Any]:
 
 def _sum_of_squares(xp: Any, x: Any, axes: tuple) -> Any:
     s = x.real * x.real + x.imag * x.imag if x.dtype.kind == "c" else x * x
-    return xp.sum(s, axis=axes, dtype=s.dtype) if axes else s
+    if not axes:
+        return s
+    return np.add.reduce(s, axis=axes, dtype=s.dtype) if xp is np else xp.sum(s, axis=axes, dtype=s.dtype)
 
 
 def _norm_impl(xp: Any, x: Any, *, axes: tuple) -> Any:
