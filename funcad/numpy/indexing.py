@@ -28,7 +28,7 @@ from funcad.primitives.basic_indexing import basic_index_p, python_index
 from funcad.primitives.comparison import select
 from funcad.primitives.conversion import convert
 from funcad.primitives.extrema import maximum, minimum
-from funcad.primitives.scatter import gather
+from funcad.primitives.scatter import gather, gather_p
 from funcad.primitives.shape import broadcast_in_dim, broadcast_to, reshape
 from funcad.unjitted.remembered import remembered
 from funcad.unjitted.tape_plans import moving_plan
@@ -50,10 +50,9 @@ def getitem(x: Any, index: Any) -> Any:
         tape = x.owner.tape
         if tape is not None and type(x.primal) is np.ndarray:
             plan = _basic_plan(x.primal.shape, index)
-            if plan is not None:
-                out = tape.moved(x, plan)
-                if out is not None:
-                    return out
+            out = _taken(tape, x, index) if plan is None else tape.moved(x, plan)
+            if out is not None:
+                return out
     elif not has_tracer(index):
         x = x if hasattr(x, "dtype") else np.asarray(x)
         return near([x], index if type(index) is tuple else (index,))[0][index]
@@ -80,6 +79,23 @@ def getitem(x: Any, index: Any) -> Any:
 
 
 _gathered = remembered(lambda x, unique, *indices: gather(x, *indices, unique=unique))
+
+
+def _taking_plan(unique: bool) -> tuple:
+    params = {"batch_dims": 0, "unique": unique}
+    return moving_plan(gather_p, functools.partial(gather_p.impl, np, **params), params)
+
+
+_TAKEN = _taking_plan(False), _taking_plan(True)
+
+
+def _taken(tape: Any, x: Tracer, index: Any) -> Any:
+    """The elements along the first axis at an array of integers or bools, by the short way of a tape; None for all else."""
+    shape = x.primal.shape
+    arrays = _leading_arrays(shape, index) if type(index) is np.ndarray or type(index) is list else None
+    if arrays is None or len(arrays) != 1:
+        return None
+    return tape.moved(x, _TAKEN[type(index) is np.ndarray and index.dtype.kind == "b"], arrays[0])
 
 
 def _leading_arrays(shape: tuple, index: Any) -> tuple | None:

@@ -308,14 +308,17 @@ class Tape:
                 unhush(token)
         return self._row(primitive, x, None, p, None, x.tangent, None, params, bits, None, out, type(out), True)
 
-    def moved(self, x: Tracer, plan: tuple) -> Any:
-        """What only moves the elements of an array, by a `moving_plan` for its shape; None for everything else."""
+    def moved(self, x: Tracer, plan: tuple, index: np.ndarray | None = None) -> Any:
+        """What only moves the elements of an array, by a `moving_plan` for its shape or by an index; None for all else."""
         p = x.primal
         if open_traces or p.nbytes > SMALL or not p.dtype.isnative or len(self.rows) >= MAX_ROWS:
             return None
         primitive, run, params, bits = plan
-        out = run(p)
-        return self._row(primitive, x, None, p, None, x.tangent, None, params, bits, None, out, type(out), True)
+        if index is not None and index.size * p.nbytes > SMALL * len(p):
+            return None
+        out = run(p) if index is None else run(p, index)
+        t = x.tangent
+        return self._row(primitive, x, index, p, index, t, None, params, bits, None, out, type(out), index is None)
 
     def record(self, primitive: Any, args: Sequence[Any], params: dict, shape: Any) -> Any:
         """The traced result; None if it has no row; `(out,)` if it was computed, `(out, None)` if it has no tangent."""
