@@ -257,11 +257,11 @@ def _watch(key: tuple, trace: Any, operands: list[Any], function: Callable[..., 
     """Call the function, and remember what it wrote."""
     tape = trace.tape
     n, doubtful, outer = len(tape.rows), trace.doubtful, type(tape)
-    if outer is Tape:
-        tape.__class__ = _Watched
-        tape.notes = {}
-        state.checked = functools.partial(_noted, tape.notes)
     try:
+        if outer is Tape:
+            tape.__class__ = _Watched
+            tape.notes = {}
+            state.checked = functools.partial(_noted, tape.notes)
         result = function(*args, **kwargs)
         if trace.tape is tape:  # otherwise the tape was given up, which says nothing of the next call
             if len(_memo) >= _MOST:
