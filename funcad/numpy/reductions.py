@@ -218,8 +218,8 @@ def mean(a: Any, axis: Any = None, dtype: Any = None, out: Any = None, keepdims:
         tape = a.owner.tape
         total = None if tape is None else tape.reduction(reduction.reduce_sum_p, a, axis, keepdims is not _NO and keepdims)
         if total is not None:
-            shape = a.primal.shape
-            n = shape[axis] if type(axis) is int else counted(a, axes_of(axis, len(shape)), True)
+            p = a.primal
+            n = p.size if axis is None else p.shape[axis] if type(axis) is int else counted(a, axes_of(axis, p.ndim), True)
             return total / float(n)
         aval = a.aval
         if aval.dtype.kind in "fc" and aval.dtype.itemsize > 2 and not aval.weak:  # the common case
