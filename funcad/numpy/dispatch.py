@@ -187,7 +187,7 @@ def elementwise_ufunc(
     """The public function for a ufunc whose traced meaning is `bound`, a function of operands of one dtype and one shape.
 
     `kinds`: the dtype kinds that the ufunc keeps as they are (the fast path); others go by NumPy's own table of loops.
-    `by_kind`: as of `implements`, False where `bound` looks at the value of a number.
+    `by_kind`: as of `implements`, False where `bound` looks at the value of a number or has no derivative.
     """
     ufunc = getattr(np, name)
     if ufunc.nin == 1:

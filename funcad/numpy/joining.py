@@ -221,7 +221,7 @@ def unstack(x: Any, /, *, axis: int = 0) -> tuple:
 # -- repeating
 
 
-@implements("tile", by_kind=True)
+@implements("tile")
 def tile(A: Any, reps: Any) -> Any:
     x, reps = array_of(A), shape_argument(reps)
     shape = shape_of(x)
@@ -253,7 +253,7 @@ def repeat(a: Any, repeats: Any, axis: Any = None, *, total_repeat_length: int |
     return indexing.getitem(x, (slice(None),) * axis + (beside(np.minimum(places, max(n - 1, 0)), x),))
 
 
-@implements("repeat", by_kind=True)
+@implements("repeat")
 def _repeat(a: Any, repeats: Any, axis: Any = None) -> Any:
     x = array_of(a)
     if axis is None:
