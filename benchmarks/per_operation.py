@@ -32,6 +32,7 @@ OTHER = RANDOM.uniform(1.0, 2.0, N)
 VECTOR, NUMBER = RANDOM.uniform(0.8, 1.2, N), 1.1
 CHOSEN = RANDOM.integers(0, N, N)
 SMALL = numpy.eye(4) + 0.1
+SQUARE = RANDOM.uniform(0.5, 1.0, (10, 10))
 
 
 class Operation(NamedTuple):
@@ -71,9 +72,18 @@ OPERATIONS = [
     Operation("concatenate of two", lambda lib: lambda x: lib.np.concatenate([x, OTHER]), VECTOR, False),
     Operation("stack of two", lambda lib: lambda x: lib.np.stack([x, x]), VECTOR, False),
     Operation("stack of two scalars", lambda lib: lambda x: lib.np.stack([x, x]), NUMBER, False),
+    Operation("where(x > c, x, 0)", lambda lib: lambda x: lib.np.where(x > 1.0, x, 0.0), VECTOR),
+    Operation("2 * x, an integer", lambda lib: lambda x: 2 * x, VECTOR, False),
+    Operation("abs", lambda lib: lambda x: lib.np.abs(x), VECTOR, False),
+    Operation("row + column", lambda lib: lambda x: x[:, None] + x, VECTOR[:10], False),
     Operation("sum", lambda lib: lambda x: lib.np.sum(x), VECTOR, False),
     Operation("mean", lambda lib: lambda x: lib.np.mean(x), VECTOR, False),
     Operation("std", lambda lib: lambda x: lib.np.std(x), VECTOR, False),
+    Operation("var over an axis", lambda lib: lambda x: lib.np.var(x, axis=0), SQUARE, False),
+    Operation("norm", lambda lib: lambda x: lib.np.linalg.norm(x), VECTOR, False),
+    Operation("prod", lambda lib: lambda x: lib.np.prod(x), VECTOR, False),
+    Operation("sort", lambda lib: lambda x: lib.np.sort(x), VECTOR),
+    Operation("diff", lambda lib: lambda x: lib.np.diff(x), VECTOR, False),
     Operation("max", lambda lib: lambda x: lib.np.max(x), VECTOR, False),
     Operation("cumsum", lambda lib: lambda x: lib.np.cumsum(x), VECTOR, False),
     Operation("p[i]", lambda lib: lambda x: x[3], VECTOR, False),
@@ -81,11 +91,20 @@ OPERATIONS = [
     Operation("x[::-1]", lambda lib: lambda x: x[::-1], VECTOR),
     Operation("x[:, None]", lambda lib: lambda x: x[:, None], VECTOR, False),
     Operation("x[array of numbers]", lambda lib: lambda x: x[CHOSEN], VECTOR),
+    Operation("x[mask]", lambda lib: lambda x: x[MASK], VECTOR, False),
+    Operation("x[[i, j]]", lambda lib: lambda x: x[[3, 5]], VECTOR, False),
     Operation("a, b = x", lambda lib: lambda x: tuple(x), VECTOR[:2], False),
     Operation("reshape", lambda lib: lambda x: lib.np.reshape(x, (10, 10)), VECTOR, False),
     Operation("x.T", lambda lib: lambda x: x.T, MATRIX),
     Operation("matrix @ x", lambda lib: lambda x: MATRIX @ x, VECTOR),
     Operation("dot(x, x)", lambda lib: lambda x: lib.np.dot(x, x), VECTOR, False),
+    Operation("outer", lambda lib: lambda x: lib.np.outer(x, x), VECTOR[:10], False),
+    Operation("einsum", lambda lib: lambda x: lib.np.einsum("ij,ij->i", x, SQUARE), SQUARE, False),
+    Operation("small x.T", lambda lib: lambda x: x.T, SQUARE),
+    Operation("diag of a matrix", lambda lib: lambda x: lib.np.diag(x), SQUARE, False),
+    Operation("inv, 4", lambda lib: lambda x: lib.np.linalg.inv(x), SMALL, False),
+    Operation("cholesky, 4", lambda lib: lambda x: lib.np.linalg.cholesky(x), SMALL, False),
+    Operation("expit", lambda lib: lambda x: lib.special.expit(x), VECTOR, False),
     Operation("logsumexp over an axis", lambda lib: lambda x: lib.special.logsumexp(x, axis=0), SMALL, False, _logsumexp),
     Operation("gammaln", lambda lib: lambda x: lib.special.gammaln(x), VECTOR, False),
     Operation("logaddexp(x, c)", lambda lib: lambda x: lib.np.logaddexp(x, 0.5), VECTOR, False),

@@ -16,7 +16,7 @@ from funcad.backends.memory import Storage, Value, writable_operand
 from funcad.backends.text import index_text
 from funcad.backends.text_rules import as_array
 from funcad.ir.jaxpr import Equation, Literal, Var
-from funcad.primitives.basic_indexing import _python_index
+from funcad.primitives.basic_indexing import python_index
 
 __all__ = ["write", "unmade_reshapes"]
 
@@ -117,7 +117,7 @@ def _concatenate(e: Any, equation: Equation, operands: list[Value], env: dict, d
 
 def _place(e: Any, equation: Equation, operands: list[Value], env: dict, dying: list[Value], rows: dict) -> bool:
     var, (x,) = equation.outputs[0], operands
-    index = _python_index(equation.params["index"])
+    index = python_index(equation.params["index"])
     if x.aval.dtype != var.aval.dtype or x.shape != x.aval.shape:
         return False
     found = _target(e, var, rows)

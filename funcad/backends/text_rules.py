@@ -19,7 +19,7 @@ from funcad.backends.memory import Value
 from funcad.backends.text import Writer, dtype_text, index_text, shape_text
 from funcad.ir.aval import Aval
 from funcad.ir.jaxpr import Equation, Literal, Var
-from funcad.primitives.basic_indexing import _python_index
+from funcad.primitives.basic_indexing import python_index
 from funcad.primitives.comparison import select_p
 from funcad.primitives.contraction import _plan
 from funcad.primitives.shape import _slice_index
@@ -347,7 +347,7 @@ def _short(index: list) -> tuple:
 
 def _basic_index(w: Writer, equation: Equation, operands: list[Value]) -> Expression | None:
     (x,) = operands
-    index = _python_index(equation.params["index"])
+    index = python_index(equation.params["index"])
     if not index or not x.aval.shape:
         return None
     out = equation.outputs[0].aval

@@ -20,7 +20,7 @@ from funcad.primitives.shape import pad_p, reshape, rev
 _NO = np._NoValue
 
 
-@implements("diff")
+@implements("diff", by_kind=True)
 def diff(a: Any, n: int = 1, axis: int = -1, prepend: Any = _NO, append: Any = _NO) -> Any:
     x = array_of(a)
     if n == 0:
@@ -117,7 +117,7 @@ def _edge(steps: Any, y0: Any, y1: Any, y2: Any) -> Any:
     return -(2.0 * h + k) / (h * (h + k)) * y0 + (h + k) / (h * k) * y1 - h / (k * (h + k)) * y2
 
 
-@implements("trapezoid", lift=True)
+@implements("trapezoid", lift=True, by_kind=True)
 def trapezoid(y: Any, x: Any = None, dx: Any = 1.0, axis: int = -1) -> Any:
     y = array_of(y)
     rank = len(shape_of(y))

@@ -23,6 +23,7 @@ from funcad.numpy.promote import as_array, promote_dtype, result_dtype
 from funcad.primitives.conversion import convert
 from funcad.primitives.placement import cupy_module
 from funcad.primitives.shape import broadcast_in_dim, broadcast_to, reshape
+from funcad.unjitted.remembered import remembered
 from funcad.unjitted.strides import doubt, lies_like
 
 __all__ = ["array", "asarray"]
@@ -60,6 +61,9 @@ def _nested(x: Any) -> Any:
     return x
 
 
+_array_of_lists = remembered(lambda object: array_of(_nested(object)))
+
+
 def array(
     object: Any, dtype: Any = None, *, copy: Any = True, order: str = "K", subok: bool = False, ndmin: int = 0,
     device: Any = None, like: Any = None,
@@ -79,7 +83,7 @@ def array(
             return make(object, dtype=dtype, copy=copy, order=order, subok=subok, ndmin=ndmin)
         made = xp.array(object, dtype=dtype) if copy else xp.asarray(object, dtype=dtype)
         return made.reshape((1,) * (ndmin - made.ndim) + made.shape) if ndmin > made.ndim else made
-    x = array_of(_nested(object))
+    x = _array_of_lists(object)
     x = x if dtype is None else convert(x, np.dtype(dtype))
     order = order_of(order, "CFAK", "K")
     if copy or order in "CF":

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import functools
 import importlib
+import operator
 import sys
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
@@ -26,6 +27,7 @@ from funcad.numpy.promote import agree, as_array, overrides, promote_for, streng
 from funcad.primitives.placement import by_reference
 from funcad.primitives.shape import reshape
 from funcad.primitives.special_rules import ufunc_behind
+from funcad.unjitted.remembered import remembered
 
 __all__ = [
     "TABLE",
@@ -46,7 +48,7 @@ __all__ = [
 ]
 
 TABLE: dict[Any, Callable[..., Any]] = {}
-QUICK: dict[Any, tuple[Any, Any]] = {}  # ufunc -> (primitive, function of two operands or None) that a tape may write down
+QUICK: dict[Any, tuple[Any, Any]] = {}  # ufunc -> what a tape may write down, see `_written_down`; None: the ufunc
 _METHODS: dict[tuple[Any, str], Callable[..., Any]] = {}  # (ufunc, "reduce" | "accumulate") -> function(x, axis, ...)
 
 
@@ -134,17 +136,23 @@ def public_function(
     return public
 
 
-def implements(*names: str, always: bool = False, lift: bool = False) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+def implements(
+    *names: str, always: bool = False, lift: bool = False, by_kind: bool = False, numbers: bool = False
+) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     """Decorate the implementation for traced arguments of `np.<name>`; gives the public function of the first name.
 
     A name that this version of NumPy does not have is public all the same, computed by the implementation; `always` asks for
     that too (functions that have an option more than NumPy's). `lift`: array arguments beside abstract ones are read by
     reference (see `by_reference`), for functions made of several operations, some of them on those arguments alone.
+    `by_kind`: what it does depends on the kinds of its operands and on its options alone; with `numbers` plain floats are
+    operands (see unjitted/remembered.py).
     """
 
     def decorate(implementation: Callable[..., Any]) -> Callable[..., Any]:
         if lift:
             implementation = lifted(implementation)
+        if by_kind:
+            implementation = remembered(implementation, numbers)
         for name in names:
             original = _lookup(name)
             if original is not None:
@@ -173,11 +181,12 @@ def _whole_numbers(operands: list[Any]) -> list[Any]:
 
 
 def elementwise_ufunc(
-    name: str, bound: Callable[..., Any], kinds: str = "fc", *, reduce: Any = None, accumulate: Any = None
+    name: str, bound: Callable[..., Any], kinds: str = "fc", *, reduce: Any = None, accumulate: Any = None, by_kind: bool = True
 ) -> Callable[..., Any]:
     """The public function for a ufunc whose traced meaning is `bound`, a function of operands of one dtype and one shape.
 
     `kinds`: the dtype kinds that the ufunc keeps as they are (the fast path); others go by NumPy's own table of loops.
+    `by_kind`: as of `implements`, False where `bound` looks at the value of a number or has no derivative.
     """
     ufunc = getattr(np, name)
     if ufunc.nin == 1:
@@ -208,6 +217,8 @@ def elementwise_ufunc(
 
     implementation.__name__ = name
     implementation.__doc__ = f"`numpy.{name}`: the same arguments, results and errors, on traced values too."
+    if by_kind and not all([loop.endswith("?") for loop in ufunc.types]):  # truths are not traced
+        implementation = remembered(implementation, numbers=True)
     TABLE[ufunc] = implementation
     if reduce is not None:
         _METHODS[ufunc, "reduce"] = reduce
@@ -219,7 +230,10 @@ def elementwise_ufunc(
         for a in args:
             kind = type(a)
             if kind is Tracer or (kind is list or kind is tuple) and is_traced(a):
-                out = array_ufunc(ufunc, "__call__", args, kwargs)
+                if kind is Tracer and len(args) == ufunc.nin:
+                    out = ufunc_of_tracer(a, ufunc, "__call__", *args, **kwargs)
+                else:
+                    out = array_ufunc(ufunc, "__call__", args, kwargs)
                 return ufunc(*args, **kwargs) if out is NotImplemented else out  # NumPy asks the other operand
         if kwargs and is_traced((), kwargs):
             return array_ufunc(ufunc, "__call__", args, kwargs)
@@ -250,11 +264,6 @@ def _ufunc_method(ufunc: np.ufunc, method: str) -> Callable[..., Any]:
 def array_ufunc(ufunc: Any, method: str, inputs: Sequence[Any], kwargs: dict[str, Any]) -> Any:
     """What `__array_ufunc__` of a traced value does."""
     if method == "__call__":
-        quick = QUICK.get(ufunc)
-        if quick is not None and not kwargs and len(inputs) == ufunc.nin:
-            out = _written_down(ufunc, *quick, inputs)
-            if out is not None:
-                return out
         if len(inputs) > 1 and not _OURS.issuperset(map(type, inputs)) and _others(map(type, inputs), "__array_ufunc__"):
             return NotImplemented
         implementation = TABLE.get(ufunc)
@@ -286,13 +295,14 @@ def array_ufunc(ufunc: Any, method: str, inputs: Sequence[Any], kwargs: dict[str
 
 
 def ufunc_of_tracer(self: Tracer, ufunc: Any, method: str, *inputs: Any, **kwargs: Any) -> Any:
-    """`Tracer.__array_ufunc__`, which looks at once for the short way of unary functions."""
-    quick = QUICK.get(ufunc)
-    if quick is not None and quick[1] is None and method == "__call__" and not kwargs:
-        tape = self.owner.tape
-        out = None if tape is None else tape.unary(quick[0], ufunc, self)
-        if out is not None:
-            return out
+    """`Tracer.__array_ufunc__`, which looks at once for the short ways of a gradient's tape."""
+    tape = self.owner.tape
+    if tape is not None and method == "__call__" and not kwargs:
+        quick = QUICK.get(ufunc)
+        if quick is not None:
+            out = tape.unary(quick[0], ufunc, self) if quick[1] is None else _written_down(*quick, *inputs)
+            if out is not None:
+                return out
     return array_ufunc(ufunc, method, inputs, kwargs)
 
 
@@ -304,21 +314,27 @@ def function_of_tracer(self: Tracer, function: Any, types: Any, args: Any, kwarg
     return array_function(function, args, kwargs) if implementation is None else implementation(*args, **kwargs)
 
 
-def _written_down(ufunc: Any, primitive: Any, operation: Any, inputs: Sequence[Any]) -> Any:
-    """The result by the short way of a gradient's tape, or None."""
-    x = inputs[0]
-    if operation is None:
-        tape = x.owner.tape if type(x) is Tracer else None
-        return None if tape is None else tape.unary(primitive, ufunc, x)
-    if type(x) is not Tracer:
-        x = inputs[1]
-        if type(x) is not Tracer:
-            return None
-    tape = x.owner.tape
-    if tape is None or x.owner.turned and inputs[0] is inputs[1]:  # a square, which may be known exactly
+def _written_down(primitive: Any, operation: Any, x: Any, y: Any = None) -> Any:
+    """The result by the short way of a gradient's tape, of two operands or of one where the slope turns; or None."""
+    trace = (x if type(x) is Tracer else y).owner
+    if y is None:
+        out = trace.tape.unary(primitive, operation, x)
+        trace.turned = trace.turned or out is not None
+        return out
+    if type(operation) is np.ufunc and _of_float(x) and _of_float(y):  # of Python's numbers, NumPy's may warn
         return None
-    out = tape.binary(primitive, operation, *inputs)
+    if operation is operator.pow and type(y) is not Tracer:  # `power` looks at a constant exponent
+        return None
+    if trace.tape is None or trace.turned and x is y:  # a square, which may be known exactly
+        return None
+    if operation is np.matmul:
+        return trace.tape.product(x, y)
+    out = trace.tape.binary(primitive, operation, x, y)
     return out if out is None else strengthen(out)
+
+
+def _of_float(x: Any) -> bool:
+    return type(x.primal if type(x) is Tracer else x) is float
 
 
 _AT = {n: n for n in ("add", "subtract", "multiply", "divide", "power")} | {"minimum": "min", "maximum": "max"}
@@ -353,13 +369,14 @@ def checked_options(ufunc: Any, inputs: Sequence[Any], kwargs: dict[str, Any]) -
     return {"dtype": dtype, **kept}
 
 
+@functools.cache
 def _special(ufunc: Any) -> Callable[..., Any]:
     """scipy.special's ufuncs, found by name among those of `funcad.scipy.special`, which is loaded at the first."""
     name = ufunc.__name__
     if ufunc_behind(getattr(sys.modules.get("scipy.special"), name, None)) is ufunc:
         found = getattr(Tracer.namespace.scipy.special, name, None)
         if found is not None:
-            return found
+            return getattr(found, "__wrapped__", found)  # the part of it for traced values
         where = "scipy.special"
     else:
         where = "np" if getattr(np, name, None) is ufunc else "the ufunc"

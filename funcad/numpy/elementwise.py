@@ -41,15 +41,15 @@ remainder = elementwise_ufunc("remainder", rounding.mod, REAL)
 fmod = elementwise_ufunc("fmod", rounding.fmod, REAL)
 absolute = elementwise_ufunc("absolute", arithmetic.abs_, ARITHMETIC)
 fabs = elementwise_ufunc("fabs", arithmetic.abs_, FLOAT)
-sign = elementwise_ufunc("sign", arithmetic.sign, ARITHMETIC)
+sign = elementwise_ufunc("sign", arithmetic.sign, ARITHMETIC, by_kind=False)
 square = elementwise_ufunc("square", arithmetic.square, ARITHMETIC)
 sqrt = elementwise_ufunc("sqrt", arithmetic.sqrt)
 cbrt = elementwise_ufunc("cbrt", arithmetic.cbrt, FLOAT)
 reciprocal = elementwise_ufunc("reciprocal", arithmetic.reciprocal, ARITHMETIC)
-floor = elementwise_ufunc("floor", rounding.floor, FLOAT)
-ceil = elementwise_ufunc("ceil", rounding.ceil, FLOAT)
-trunc = elementwise_ufunc("trunc", rounding.trunc, FLOAT)
-rint = elementwise_ufunc("rint", rounding.rint)
+floor = elementwise_ufunc("floor", rounding.floor, FLOAT, by_kind=False)
+ceil = elementwise_ufunc("ceil", rounding.ceil, FLOAT, by_kind=False)
+trunc = elementwise_ufunc("trunc", rounding.trunc, FLOAT, by_kind=False)
+rint = elementwise_ufunc("rint", rounding.rint, by_kind=False)
 maximum = elementwise_ufunc("maximum", extrema.maximum, ARITHMETIC, reduce=reductions.max_, accumulate=reductions.cummax)
 minimum = elementwise_ufunc("minimum", extrema.minimum, ARITHMETIC, reduce=reductions.min_, accumulate=reductions.cummin)
 fmax = elementwise_ufunc("fmax", extrema.fmax, ARITHMETIC)
@@ -83,10 +83,13 @@ arctanh = elementwise_ufunc("arctanh", transcendental.arctanh)
 logaddexp = elementwise_ufunc("logaddexp", transcendental.logaddexp, FLOAT)
 logaddexp2 = elementwise_ufunc("logaddexp2", transcendental.logaddexp2, FLOAT)
 
-QUICK.update({getattr(np, n): (getattr(transcendental, f"{n}_p"), None) for n in ("sin", "cos", "tanh", "exp", "expm1")})
-QUICK.update({np.log: (transcendental.log_p, None), np.log1p: (transcendental.log1p_p, None)})
-QUICK.update({np.sqrt: (arithmetic.sqrt_p, None), np.square: (arithmetic.square_p, None)})
+_UNARY = "sin cos tan sinh cosh tanh arcsin arccos arctan arcsinh arccosh arctanh exp exp2 expm1 log log2 log10 log1p".split()
+QUICK.update({getattr(np, n): (getattr(transcendental, f"{n}_p"), None) for n in _UNARY})
+QUICK.update({p.ufunc: (p, None) for p in (arithmetic.sqrt_p, arithmetic.square_p, arithmetic.reciprocal_p)})
+_OTHERS = (arithmetic.abs_p, extrema.maximum_p, extrema.minimum_p, transcendental.logaddexp_p, transcendental.arctan2_p)
+QUICK.update({p.ufunc: (p, p.ufunc) for p in _OTHERS})
 QUICK.update({np.add: (arithmetic.add_p, operator.add), np.subtract: (arithmetic.sub_p, operator.sub)})
+QUICK.update({np.power: (arithmetic.pow_p, operator.pow)})  # of constant exponents the operators know more
 QUICK.update({np.multiply: (arithmetic.mul_p, operator.mul), np.divide: (arithmetic.div_p, operator.truediv)})
 
 
@@ -140,8 +143,8 @@ def power_of(x: Any, y: Any) -> Any:
     return arithmetic.pow(x, y)
 
 
-power = elementwise_ufunc("power", power_of, ARITHMETIC)
-float_power = elementwise_ufunc("float_power", power_of, "")
+power = elementwise_ufunc("power", power_of, ARITHMETIC, by_kind=False)
+float_power = elementwise_ufunc("float_power", power_of, "", by_kind=False)
 
 
 # -- not ufuncs
@@ -164,13 +167,13 @@ def real_if_close(a: Any, tol: float = 100) -> Any:
     return real(x) if np.all(np.absolute(np.imag(value)) < limit) else x
 
 
-@implements("sinc")
+@implements("sinc", by_kind=True)
 def sinc(x: Any) -> Any:
     x = array_of(x)
     return transcendental.sinc(conversion.convert(x, np.result_type(aval_of(x).dtype, 1.0)))
 
 
-@implements("clip")
+@implements("clip", by_kind=True, numbers=True)
 def clip(a: Any, a_min: Any = None, a_max: Any = None, out: Any = None, *, min: Any = None, max: Any = None) -> Any:
     """`numpy.clip`; the bounds are differentiable; where x equals one, each gets half the derivative (as `maximum`)."""
     refuse("np.clip", out=out)

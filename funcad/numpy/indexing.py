@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import functools
 import itertools
+import operator
 from collections.abc import Callable
 from typing import Any
 
@@ -21,13 +22,15 @@ from funcad.numpy.index_modes import MODES, clipped, default_fill, spilled
 from funcad.numpy.index_plan import Plan, has_tracer, refuse, simple_index, slice_triple, unknown_count
 from funcad.numpy.promote import as_array, beside, strengthen
 from funcad.primitives.arithmetic import add, div, mul, neg, pow
-from funcad.primitives.basic_indexing import basic_index_p
+from funcad.primitives.basic_indexing import basic_index_p, python_index
 from funcad.primitives.comparison import select
 from funcad.primitives.conversion import convert
 from funcad.primitives.extrema import maximum, minimum
 from funcad.primitives.placement import by_reference, near
-from funcad.primitives.scatter import gather
+from funcad.primitives.scatter import gather, gather_p
 from funcad.primitives.shape import broadcast_in_dim, broadcast_to, reshape
+from funcad.unjitted.remembered import remembered
+from funcad.unjitted.tape_plans import moving_plan
 
 __all__ = ["getitem", "setitem", "at"]
 
@@ -42,7 +45,14 @@ def getitem(x: Any, index: Any) -> Any:
     >>> funcad.grad(lambda x: funcad.numpy.indexing.getitem(x, [0, 0]).sum())(np.ones(3))
     array([2., 0., 0.])
     """
-    if type(x) is not Tracer and not has_tracer(index):
+    if type(x) is Tracer:
+        tape = x.owner.tape
+        if tape is not None and type(x.primal) is np.ndarray:
+            plan = _basic_plan(x.primal.shape, index)
+            out = _taken(tape, x, index) if plan is None else tape.moved(x, plan)
+            if out is not None:
+                return out
+    elif not has_tracer(index):
         x = x if hasattr(x, "dtype") else np.asarray(x)
         return near([x], index if type(index) is tuple else (index,))[0][index]
     x = as_array(x)
@@ -61,9 +71,87 @@ def getitem(x: Any, index: Any) -> Any:
         basic = simple_index(shape, index)
         if basic is not None:
             return basic_index_p(x, index=basic)
-    if kind is np.ndarray and shape and index.ndim and index.dtype.kind in "iu":
-        return gather(x, *near((index,), (x,)))
+    arrays = _leading_arrays(shape, index) if kind is np.ndarray or kind is list or kind is tuple else None
+    if arrays is not None:
+        return _gathered(x, kind is np.ndarray and index.dtype.kind == "b", *near(arrays, (x,)))
     return Plan(shape, index).get(x)
+
+
+_gathered = remembered(lambda x, unique, *indices: gather(x, *indices, unique=unique))
+
+
+def _taking_plan(unique: bool) -> tuple:
+    params = {"batch_dims": 0, "unique": unique}
+    return moving_plan(gather_p, functools.partial(gather_p.impl, np, **params), params)
+
+
+_TAKEN = _taking_plan(False), _taking_plan(True)
+
+
+def _taken(tape: Any, x: Tracer, index: Any) -> Any:
+    """The elements along the first axis at an array of integers or bools, by the short way of a tape; None for all else."""
+    shape = x.primal.shape
+    arrays = _leading_arrays(shape, index) if type(index) is np.ndarray or type(index) is list else None
+    if arrays is None or len(arrays) != 1:
+        return None
+    return tape.moved(x, _TAKEN[type(index) is np.ndarray and index.dtype.kind == "b"], arrays[0])
+
+
+def _leading_arrays(shape: tuple, index: Any) -> tuple | None:
+    """The arrays of integers, of one shape, by which the leading axes are addressed; None if there is anything else."""
+    if type(index) is list:
+        if not index or not shape or not all([type(i) is int for i in index]):
+            return None
+        index = np.asarray(index)
+    if type(index) is np.ndarray:
+        if index.dtype.kind == "b" and index.ndim:
+            return index.nonzero() if index.shape == shape[: index.ndim] else None
+        index = (index,)
+    if not 0 < len(index) <= len(shape) or type(index[0]) is not np.ndarray or not index[0].ndim:
+        return None
+    first = index[0].shape
+    return index if all([type(e) is np.ndarray and e.shape == first and e.dtype.kind in "iu" for e in index]) else None
+
+
+_basic_plans: dict[tuple, tuple] = {}
+_MOST_PLANS = 4096
+
+
+def _basic_plan(shape: tuple, index: Any) -> tuple | None:
+    """How a tape reads a basic index of an array of this shape; None for other indices and those out of bounds."""
+    kind = type(index)
+    if kind is int or kind is np.int64:
+        key: Any = shape, index
+    elif kind is slice:
+        key = shape, kind, index.start, index.stop, index.step
+        if not _PLAIN_BOUNDS.issuperset(map(type, key[2:])):
+            return None
+    elif kind is tuple:
+        parts: list[Any] = [shape, kind]
+        for e in index:
+            of = type(e)
+            if of is int or of is np.int64 or e is None or e is Ellipsis:
+                parts.append(e)
+            elif of is slice and _PLAIN_BOUNDS.issuperset((type(e.start), type(e.stop), type(e.step))):
+                parts.append((e.start, e.stop, e.step))
+            else:
+                return None
+        key = tuple(parts)
+    else:
+        return None
+    plan = _basic_plans.get(key)
+    if plan is None:
+        try:
+            basic = Plan(shape, index).basic
+        except IndexError:  # raised anew by the general way
+            return None
+        if len(_basic_plans) >= _MOST_PLANS:
+            _basic_plans.clear()
+        plan = _basic_plans[key] = moving_plan(basic_index_p, operator.itemgetter(python_index(basic)), {"index": basic})
+    return plan
+
+
+_PLAIN_BOUNDS = frozenset([int, type(None)])
 
 
 def setitem(x: Any, index: Any, value: Any) -> None:

@@ -16,6 +16,7 @@ from funcad.numpy.dispatch import implements, refuse, where_am_i
 from funcad.numpy.memory_order import laid_out
 from funcad.numpy.promote import beside, promote_dtype, result_dtype
 from funcad.numpy.shaping import atleast_1d, atleast_2d, atleast_3d, piece
+from funcad.primitives.basic_indexing import stack_p
 from funcad.primitives.conversion import convert
 from funcad.primitives.placement import near, put
 from funcad.primitives.shape import broadcast_in_dim, full, pad_p, reshape
@@ -26,13 +27,17 @@ from funcad.unjitted.strides import doubt
 __all__ = ["join"]
 
 
-def join(arrays: Sequence[Any], axis: int, dtype: Any = None) -> Any:
-    """Concatenate arrays of any dtypes, promoted."""
+def _in_one_dtype(arrays: Sequence[Any], dtype: Any) -> list[Any]:
     target = result_dtype(arrays)[0] if dtype is None else np.dtype(dtype)
     for own in [aval_of(a).dtype for a in arrays] if dtype is not None else []:
         if not np.can_cast(own, target, "same_kind"):
             raise TypeError(f"Cannot cast array data from {own!r} to {target!r} according to the rule 'same_kind'")
-    arrays = promote_dtype(arrays, target)
+    return promote_dtype(arrays, target)
+
+
+def join(arrays: Sequence[Any], axis: int, dtype: Any = None) -> Any:
+    """Concatenate arrays of any dtypes, promoted."""
+    arrays = _in_one_dtype(arrays, dtype)
     return laid_out(arrays[0], "K") if len(arrays) == 1 else _concatenate(arrays, axis=axis)
 
 
@@ -48,7 +53,7 @@ def sequence(arrays: Any, name: str) -> list[Any]:
     return result
 
 
-@implements("concatenate", "concat")
+@implements("concatenate", "concat", by_kind=True)
 def concatenate(arrays: Any, /, axis: Any = 0, out: Any = None, *, dtype: Any = None, casting: str = "same_kind") -> Any:
     refuse("np.concatenate", out=out)
     _default_casting("np.concatenate", casting)
@@ -74,7 +79,7 @@ def concatenate(arrays: Any, /, axis: Any = 0, out: Any = None, *, dtype: Any = 
     return join(xs, axis, dtype)
 
 
-@implements("stack")
+@implements("stack", by_kind=True)
 def stack(arrays: Any, axis: int = 0, out: Any = None, *, dtype: Any = None, casting: str = "same_kind") -> Any:
     refuse("np.stack", out=out)
     _default_casting("np.stack", casting)
@@ -83,6 +88,8 @@ def stack(arrays: Any, axis: int = 0, out: Any = None, *, dtype: Any = None, cas
     if len(shapes) != 1:
         raise ValueError("all input arrays must have the same shape")
     axis = axis_of(axis, len(shapes.pop()) + 1)
+    if len(xs) > 1 and any([type(x) is Tracer and x.owner.tape is not None for x in xs]):
+        return stack_p(*_in_one_dtype(xs, dtype), axis=axis)
     return join([expand(x, (axis,)) for x in xs], axis, dtype)
 
 
@@ -95,29 +102,29 @@ def _each(function: Any, arrays: Any, name: str) -> list[Any]:
     return [function(x) for x in sequence(arrays, name)]
 
 
-@implements("vstack")
+@implements("vstack", by_kind=True)
 def vstack(tup: Any, *, dtype: Any = None, casting: str = "same_kind") -> Any:
     return concatenate(_each(atleast_2d, tup, "vstack"), 0, dtype=dtype, casting=casting)
 
 
-@implements("hstack")
+@implements("hstack", by_kind=True)
 def hstack(tup: Any, *, dtype: Any = None, casting: str = "same_kind") -> Any:
     xs = _each(atleast_1d, tup, "hstack")
     return concatenate(xs, 0 if len(shape_of(xs[0])) == 1 else 1, dtype=dtype, casting=casting)
 
 
-@implements("dstack")
+@implements("dstack", by_kind=True)
 def dstack(tup: Any) -> Any:
     return concatenate(_each(atleast_3d, tup, "dstack"), 2)
 
 
-@implements("column_stack")
+@implements("column_stack", by_kind=True)
 def column_stack(tup: Any) -> Any:
     xs = [reshape(x, shape=(aval_of(x).size, 1)) if len(shape_of(x)) < 2 else x for x in sequence(tup, "column_stack")]
     return concatenate(xs, 1)
 
 
-@implements("append")
+@implements("append", by_kind=True)
 def append(arr: Any, values: Any, axis: Any = None) -> Any:
     if axis is None:
         return join([ravelled(array_of(arr)), ravelled(array_of(values))], 0)
@@ -278,7 +285,7 @@ def resize(a: Any, new_shape: Any) -> Any:
     return reshape(piece(tile(x, -(-size // n)), 0, size, 0), shape=shape)
 
 
-@implements("roll")
+@implements("roll", by_kind=True)
 def roll(a: Any, shift: Any, axis: Any = None) -> Any:
     """`numpy.roll`; the shift may be traced."""
     x = array_of(a)
@@ -310,7 +317,7 @@ def roll(a: Any, shift: Any, axis: Any = None) -> Any:
 _STATISTICS: dict[str, Any] = {"maximum": np.max, "minimum": np.min, "mean": np.mean, "median": np.median}
 
 
-@implements("pad")
+@implements("pad", by_kind=True)
 def pad(array: Any, pad_width: Any, mode: Any = "constant", **kwargs: Any) -> Any:
     """`numpy.pad` with all modes but functions; "empty" pads with zeros."""
     x = array_of(array)

@@ -19,6 +19,7 @@ import numpy as np
 from numpy.linalg import LinAlgError
 
 from funcad.ir.aval import aval_of, dtype_of, shape_of
+from funcad.ir.tracer import Tracer
 from funcad.numpy import linear
 from funcad.numpy.axes import array_of, expand, permute
 from funcad.numpy.dispatch import implements
@@ -83,7 +84,7 @@ _INT32 = np.dtype(np.int32)
 _NO = np._NoValue
 
 
-@implements("linalg.solve", lift=True)
+@implements("linalg.solve", lift=True, by_kind=True)
 def solve(a: Any, b: Any) -> Any:
     a, b = common(square(a), b)
     vector = len(shape_of(b)) == 1
@@ -111,12 +112,12 @@ def _solve(a: Any, b: Any) -> Any:
     return permute(reshape(flat, shape=moved), (*range(1, lead + 1), 0, lead + 1))
 
 
-@implements("linalg.inv")
+@implements("linalg.inv", by_kind=True)
 def inv(a: Any) -> Any:
     return linear_systems.inv(square(a))
 
 
-@implements("linalg.det")
+@implements("linalg.det", by_kind=True)
 def det(a: Any) -> Any:
     """`numpy.linalg.det`; first and second derivatives are right at singular matrices too."""
     return linear_systems.det(square(a))
@@ -124,10 +125,22 @@ def det(a: Any) -> Any:
 
 @implements("linalg.slogdet")
 def slogdet(a: Any) -> Any:
+    tape = a.owner.tape if type(a) is Tracer else None
+    if tape is not None and len(a.shape) > 1 and a.shape[-1] == a.shape[-2]:
+        sign: Any = None
+
+        def size(x: np.ndarray) -> Any:
+            nonlocal sign
+            sign, out = np.linalg.slogdet(x)
+            return out
+
+        found = tape.unary(linear_systems.log_abs_det_p, size, a)
+        if found is not None:
+            return _SLOGDET(sign, found)
     return _SLOGDET(*linear_systems.slogdet(square(a)))
 
 
-@implements("linalg.cholesky")
+@implements("linalg.cholesky", by_kind=True)
 def cholesky(a: Any, /, *, upper: bool = False) -> Any:
     """`numpy.linalg.cholesky`; gradients are Hermitian."""
     a = square(a)
@@ -304,7 +317,7 @@ def _residuals(a: Any, b: Any, x: Any, rank: Any) -> Any:
     return select(complete, total, float("nan"))
 
 
-@implements("linalg.matrix_power")
+@implements("linalg.matrix_power", by_kind=True)
 def matrix_power(a: Any, n: Any) -> Any:
     a = array_of(a)
     ndim = len(shape_of(a))

@@ -84,7 +84,7 @@ def _matrix(x: Any, ord: Any) -> Any:
     raise ValueError("Invalid norm order for matrices.")
 
 
-@implements("linalg.norm")
+@implements("linalg.norm", by_kind=True)
 def norm(x: Any, ord: Any = None, axis: Any = None, keepdims: bool = False) -> Any:
     """`numpy.linalg.norm`; its derivative at 0 is 0 and has none where it turns; `norm(x)**2` has all."""
     x = array_of(x)
@@ -118,7 +118,7 @@ def norm(x: Any, ord: Any = None, axis: Any = None, keepdims: bool = False) -> A
     return reshape(result, shape=tuple([1 if i in axes else n for i, n in enumerate(shape)])) if keepdims else result
 
 
-@implements("linalg.vector_norm")
+@implements("linalg.vector_norm", by_kind=True)
 def vector_norm(x: Any, /, *, axis: Any = None, keepdims: bool = False, ord: Any = 2) -> Any:
     """`numpy.linalg.vector_norm`; its derivative at 0 is 0 and has none where it turns; `norm(x)**2` has all."""
     x = array_of(x)

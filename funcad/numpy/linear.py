@@ -11,8 +11,8 @@ from funcad.host.real_types import is_a
 from funcad.ir.aval import aval_of, shape_of
 from funcad.ir.tracer import Tracer
 from funcad.numpy.axes import array_of, axis_of, expand, move, ravelled
-from funcad.numpy.dispatch import implements, refuse
-from funcad.numpy.promote import agree, promote, promote_dtype, result_dtype
+from funcad.numpy.dispatch import QUICK, implements, refuse
+from funcad.numpy.promote import agree, natively, promote, promote_dtype, result_dtype
 from funcad.primitives import arithmetic, contraction
 from funcad.primitives.conversion import conj
 from funcad.primitives.shape import broadcast_to, concatenate, reshape
@@ -71,6 +71,9 @@ def matmul(x1: Any, x2: Any, /, out: Any = None, *, dtype: Any = None) -> Any:
     return matmul_of(x1, x2) if dtype is None else matmul_of(*_same_dtype(x1, x2, dtype=dtype))
 
 
+QUICK[np.matmul] = contraction.dot_general_p, np.matmul
+
+
 @implements("dot")
 def dot(a: Any, b: Any, out: Any = None) -> Any:
     if out is not None:
@@ -97,34 +100,36 @@ def _text(shape: tuple) -> str:
     return str(shape).replace(" ", "")
 
 
-@implements("vdot")
+@implements("vdot", by_kind=True)
 def vdot(a: Any, b: Any, /) -> Any:
     x, y = [ravelled(v) for v in _same_dtype(a, b)]
     return _contract(conj(x), y, [0], [0])
 
 
-@implements("inner")
+@implements("inner", by_kind=True)
 def inner(a: Any, b: Any, /) -> Any:
     x, y = _same_dtype(a, b)
     nx, ny = len(shape_of(x)), len(shape_of(y))
     return _contract(x, y, [nx - 1], [ny - 1]) if nx and ny else arithmetic.mul(*promote(x, y))
 
 
-@implements("outer")
+@implements("outer", by_kind=True)
 def outer(a: Any, b: Any, out: Any = None) -> Any:
     refuse("np.outer", out=out)
     x, y = [ravelled(v) for v in _same_dtype(a, b)]
-    return arithmetic.mul(*promote(expand(x, (1,)), expand(y, (0,))))
+    x, y = expand(x, (1,)), expand(y, (0,))
+    product = natively(arithmetic.mul_p, x, y)
+    return arithmetic.mul(*promote(x, y)) if product is None else product
 
 
-@implements("linalg.outer")
+@implements("linalg.outer", by_kind=True)
 def linalg_outer(x1: Any, x2: Any, /) -> Any:
     if len(shape_of(array_of(x1))) != 1 or len(shape_of(array_of(x2))) != 1:
         raise ValueError("Input arrays must be one-dimensional")
     return outer(x1, x2)
 
 
-@implements("tensordot", "linalg.tensordot")
+@implements("tensordot", "linalg.tensordot", by_kind=True)
 def tensordot(a: Any, b: Any, axes: Any = 2) -> Any:
     x, y = _same_dtype(a, b)
     nx, ny = len(shape_of(x)), len(shape_of(y))
@@ -138,7 +143,7 @@ def tensordot(a: Any, b: Any, axes: Any = 2) -> Any:
     return _contract(x, y, over_x, over_y)
 
 
-@implements("vecdot", "linalg.vecdot")
+@implements("vecdot", "linalg.vecdot", by_kind=True)
 def vecdot(x1: Any, x2: Any, /, out: Any = None, *, axis: int = -1, dtype: Any = None) -> Any:
     refuse("np.vecdot", out=out)
     x, y = _same_dtype(x1, x2, dtype=dtype)
@@ -163,7 +168,7 @@ def _core(name: str, n: int, m: int) -> None:
         raise ValueError(f"{name}: Input operand 1 has a mismatch in its core dimension 0 (size {m} is different from {n})")
 
 
-@implements("matvec")
+@implements("matvec", by_kind=True)
 def matvec(x1: Any, x2: Any, /, out: Any = None, *, dtype: Any = None) -> Any:
     refuse("np.matvec", out=out)
     x, y = _same_dtype(x1, x2, dtype=dtype)
@@ -172,7 +177,7 @@ def matvec(x1: Any, x2: Any, /, out: Any = None, *, dtype: Any = None) -> Any:
     return reshape(result, shape=shape_of(result)[:-1])
 
 
-@implements("vecmat")
+@implements("vecmat", by_kind=True)
 def vecmat(x1: Any, x2: Any, /, out: Any = None, *, dtype: Any = None) -> Any:
     refuse("np.vecmat", out=out)
     x, y = _same_dtype(x1, x2, dtype=dtype)
@@ -181,7 +186,7 @@ def vecmat(x1: Any, x2: Any, /, out: Any = None, *, dtype: Any = None) -> Any:
     return reshape(result, shape=(*shape_of(result)[:-2], shape_of(result)[-1]))
 
 
-@implements("einsum")
+@implements("einsum", by_kind=True)
 def einsum(
     *operands: Any, out: Any = None, dtype: Any = None, order: str = "K", casting: str = "safe", optimize: Any = False
 ) -> Any:
@@ -222,7 +227,7 @@ def einsum_path(*operands: Any, optimize: Any = "greedy", einsum_call: bool = Fa
     return find(*stand_ins, optimize=optimize, einsum_call=einsum_call)
 
 
-@implements("kron", lift=True)
+@implements("kron", lift=True, by_kind=True)
 def kron(a: Any, b: Any) -> Any:
     x, y = _same_dtype(a, b)
     rank = max(len(shape_of(x)), len(shape_of(y)))
@@ -232,7 +237,7 @@ def kron(a: Any, b: Any) -> Any:
     return reshape(paired, shape=tuple([n * m for n, m in zip(sx, sy)]))
 
 
-@implements("cross", "linalg.cross", lift=True)
+@implements("cross", "linalg.cross", lift=True, by_kind=True)
 def cross(a: Any, b: Any, axisa: int = -1, axisb: int = -1, axisc: int = -1, axis: Any = None) -> Any:
     """`numpy.cross` of vectors of 3 components (NumPy has deprecated those of 2)."""
     if axis is not None:
@@ -251,7 +256,7 @@ def cross(a: Any, b: Any, axisa: int = -1, axisb: int = -1, axisc: int = -1, axi
     return move(result, last, axis_of(axisc, len(shape)))
 
 
-@implements("linalg.multi_dot")
+@implements("linalg.multi_dot", by_kind=True)
 def multi_dot(arrays: Any, *, out: Any = None) -> Any:
     """`numpy.linalg.multi_dot`, contracted in the order that costs least."""
     refuse("np.linalg.multi_dot", out=out)

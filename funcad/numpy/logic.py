@@ -8,15 +8,21 @@ from typing import Any
 
 import numpy as np
 
+from funcad.host.locks import SMALL
+from funcad.host.real_types import is_a
+from funcad.host.state import open_traces
+from funcad.host.where import user_source
 from funcad.ir.aval import aval_of, shape_of
 from funcad.ir.tracer import Tracer
 from funcad.numpy import reductions
 from funcad.numpy.axes import array_of
 from funcad.numpy.creation import library
 from funcad.numpy.dispatch import TABLE, elementwise_ufunc, implements, refuse
-from funcad.numpy.promote import promote, strengthen
+from funcad.numpy.promote import agree, as_array, broadcast, promote, promote_dtype, result_dtype, strengthen
 from funcad.primitives import comparison, conversion
 from funcad.primitives.shape import broadcast_to
+from funcad.unjitted.remembered import remembered
+from funcad.unjitted.tape import MAX_ROWS
 
 ANY = "biufc"
 INTEGER = "biu"
@@ -149,6 +155,56 @@ def array_equiv(a1: Any, a2: Any) -> Any:
     except ValueError:
         return False
     return _python_bool(reductions.all_(equal(a1, a2)))
+
+
+# -- choosing
+
+
+def choice(condition: Any, x: Any, y: Any) -> Any:
+    """`np.where` with three arguments."""
+    out = _choice_on_tape(condition, x, y)
+    return _remembered_choice(condition, x, y) if out is None else out
+
+
+def _choice(condition: Any, x: Any, y: Any) -> Any:
+    if type(condition) is np.ndarray and condition.dtype == bool and agree(x, y):  # the common case of a plain mask
+        aval = x.aval if type(x) is Tracer else y.aval
+        if aval.shape == condition.shape and not aval.weak:
+            return comparison.select(condition, x, y)
+    mask, x, y = reductions.truth(condition), as_array(x), as_array(y)
+    dtype = result_dtype([x, y])[0]
+    x, y = promote_dtype([x, y], dtype)
+    if is_a(x, (int, float, complex)) and is_a(y, (int, float, complex)):
+        x = dtype.type(x)
+    return comparison.select(*broadcast([mask, x, y]))
+
+
+_remembered_choice = remembered(_choice, numbers=True)
+
+
+def _choice_on_tape(mask: Any, x: Any, y: Any) -> Any:
+    """The choice between float64s of the mask's shape, or numbers that are not traced, by the short way of a tape; or None."""
+    trace = x.owner if type(x) is Tracer else y.owner if type(y) is Tracer else None
+    if trace is None or trace.tape is None or type(mask) is not np.ndarray or mask.dtype.char != "?":
+        return None
+    tape, primals, tangents = trace.tape, [mask], [None]
+    if open_traces or 8 * mask.size > SMALL or len(tape.rows) >= MAX_ROWS:
+        return None
+    for a in (x, y):
+        traced = type(a) is Tracer
+        p = a.primal if traced else a
+        if type(p) is np.ndarray:
+            if p.dtype is not _FLOAT64 or p.shape != mask.shape or traced and a.owner is not trace:
+                return None
+        elif traced or type(p) is not float and type(p) is not np.float64:
+            return None
+        primals.append(p)
+        tangents.append(a.tangent if traced else None)
+    out = np.where(*primals)
+    return tape.wide_row(comparison.select_p, (mask, x, y), primals, tangents, None, None, None, out, user_source(3))
+
+
+_FLOAT64 = np.dtype(np.float64)
 
 
 # -- questions about shape and dtype, answered without a value

@@ -36,7 +36,7 @@ def astype(x: Any, dtype: Any, order: str = "K", casting: Any = "unsafe", subok:
 def _reshape(x: Any, *shape: Any, order: str = "C", copy: Any = None) -> Any:
     if len(shape) == 1 and not is_a(shape[0], int) and hasattr(shape[0], "__iter__"):
         shape = shape[0]
-    return shaping.reshape(x, shape, order=order)
+    return shaping.reshape(x, shape) if order == "C" else shaping.reshape(x, shape, order=order)
 
 
 def _transpose(x: Any, *axes: Any) -> Any:
@@ -145,14 +145,22 @@ METHODS: dict[str, Callable[..., Any]] = {
 }
 
 
+def _for_traced(function: Callable[..., Any]) -> Callable[..., Any]:
+    """The part of a public function that is for traced values."""
+    return function if is_a(getattr(function, "numpy_function", None), np.ufunc) else getattr(function, "__wrapped__", function)
+
+
+METHODS = {name: _for_traced(method) for name, method in METHODS.items()}
+
+
 def _device(x: Any) -> Any:
     value = concrete_value(x)
     return getattr(value, "device", "cpu") if type(value) is not Tracer and namespace_of((value,)) is not np else "cpu"
 
 
 ATTRIBUTES: dict[str, Callable[[Any], Any]] = {
-    "T": shaping.transpose,
-    "mT": shaping.matrix_transpose,
+    "T": _for_traced(shaping.transpose),
+    "mT": _for_traced(shaping.matrix_transpose),
     "real": elementwise.real,
     "imag": elementwise.imag,
     "itemsize": lambda x: x.dtype.itemsize,

@@ -7,6 +7,7 @@ one comparison of avals: operands that agree already go straight to the primitiv
 
 from __future__ import annotations
 
+import functools
 import operator
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -14,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from funcad.host.real_types import is_a
+from funcad.host.state import open_traces
 from funcad.ir.aval import aval_of, shape_of
 from funcad.ir.trace import bind
 from funcad.ir.tracer import Tracer, concrete_value
@@ -32,6 +34,7 @@ from funcad.numpy.promote import (
     result_dtype,
     with_integer,
 )
+from funcad.passes.program_keys import params_key
 from funcad.primitives import arithmetic, comparison, rounding
 from funcad.primitives.arithmetic import add_p, div_p, mul_p, neg_p, sub_p
 from funcad.primitives.conversion import convert, convert_p
@@ -153,8 +156,15 @@ def divmod_(x: Any, y: Any) -> Any:
     return quotient if quotient is NotImplemented else (quotient, mod(x, y))
 
 
-def pow(x: Any, y: Any) -> Any:
+def pow(x: Any, y: Any, modulo: Any = None) -> Any:
     """x ** y; constant exponents go to square, sqrt and integer powers."""
+    if modulo is not None:
+        return NotImplemented
+    tape = (x if type(x) is Tracer else y).owner.tape
+    if tape is not None:
+        out = _power_on_tape(tape, x, y)
+        if out is not None:
+            return out
     if type(x) is Tracer and x.aval.dtype.kind in "fc":
         if type(y) is int and abs(y) < 2**31:
             return arithmetic.integer_pow(x, y)
@@ -163,6 +173,23 @@ def pow(x: Any, y: Any) -> Any:
     elif type(y) is int and y == 2 and type(x) is Tracer and x.aval.dtype.kind == "b" and not x.aval.weak:
         return arithmetic.square(convert(x, np.dtype(np.int8)))  # NumPy squares, and the square of a bool is int8
     return _loop(arithmetic.pow, np.power, x, y)
+
+
+def _power_on_tape(tape: Any, x: Any, y: Any) -> Any:
+    """The power by the short ways of a tape, as `pow` would choose it; None for everything else."""
+    n = y if type(y) is int else int(y) if type(y) is float and y.is_integer() else None
+    if n is not None:
+        if tape.trace.turned or not n or abs(n) >= 2**31 or type(x) is not Tracer:
+            return None
+        run, params, bits = _integer_power(n)
+        return tape.unary(arithmetic.integer_pow_p, run, x, params, bits)
+    return None if type(y) is float and y == 0.5 else tape.binary(arithmetic.pow_p, operator.pow, x, y)
+
+
+@functools.lru_cache(maxsize=256)
+def _integer_power(n: int) -> tuple:
+    params = {"n": n}
+    return functools.partial(arithmetic.integer_pow_p.impl, np, n=n), params, params_key(params)
 
 
 def matmul(x: Any, y: Any) -> Any:
@@ -205,6 +232,22 @@ def rshift(x: Any, y: Any) -> Any:
     return _shift(comparison.shift_right, np.right_shift, x, y)
 
 
+_COMPARED = frozenset([np.ndarray, np.float64, float, int])
+
+
+def _known(operation: Any, x: Any, y: Any) -> Any:
+    """A comparison of floats that a tape knows: NumPy's own, of their values; None for everything else."""
+    trace = (x if type(x) is Tracer else y).owner
+    if trace.tape is None or open_traces:
+        return None
+    p = x.primal if type(x) is Tracer and x.owner is trace else x
+    q = y.primal if type(y) is Tracer and y.owner is trace else y
+    for a in (p, q):
+        if type(a) not in _COMPARED or type(a) is np.ndarray and a.dtype.kind != "f":
+            return None
+    return operation(p, q)
+
+
 def _compare(function: Any, python: Any, x: Any, y: Any) -> Any:
     if agree(x, y):
         return function(x, y)
@@ -235,13 +278,15 @@ def _order(function: Any, python: Any, x: Any, y: Any) -> Any:
 def eq(x: Any, y: Any) -> Any:
     if y is None or is_a(y, str):
         return _nothing_equal(x, False)
-    return _compare(comparison.eq, int.__eq__, x, y)
+    out = _known(operator.eq, x, y)
+    return _compare(comparison.eq, int.__eq__, x, y) if out is None else out
 
 
 def ne(x: Any, y: Any) -> Any:
     if y is None or is_a(y, str):
         return _nothing_equal(x, True)
-    return _compare(comparison.ne, int.__ne__, x, y)
+    out = _known(operator.ne, x, y)
+    return _compare(comparison.ne, int.__ne__, x, y) if out is None else out
 
 
 def _nothing_equal(x: Any, answer: bool) -> Any:
@@ -251,19 +296,23 @@ def _nothing_equal(x: Any, answer: bool) -> Any:
 
 
 def lt(x: Any, y: Any) -> Any:
-    return _order(comparison.lt, int.__lt__, x, y)
+    out = _known(operator.lt, x, y)
+    return _order(comparison.lt, int.__lt__, x, y) if out is None else out
 
 
 def le(x: Any, y: Any) -> Any:
-    return _order(comparison.le, int.__le__, x, y)
+    out = _known(operator.le, x, y)
+    return _order(comparison.le, int.__le__, x, y) if out is None else out
 
 
 def gt(x: Any, y: Any) -> Any:
-    return _order(comparison.gt, int.__gt__, x, y)
+    out = _known(operator.gt, x, y)
+    return _order(comparison.gt, int.__gt__, x, y) if out is None else out
 
 
 def ge(x: Any, y: Any) -> Any:
-    return _order(comparison.ge, int.__ge__, x, y)
+    out = _known(operator.ge, x, y)
+    return _order(comparison.ge, int.__ge__, x, y) if out is None else out
 
 
 def _weak_bool(x: Any) -> Any:
@@ -294,6 +343,12 @@ def pos(x: Any) -> Any:
 
 
 def absolute(x: Any) -> Any:
+    tape = x.owner.tape if type(x) is Tracer else None
+    if tape is not None:
+        out = tape.unary(arithmetic.abs_p, operator.abs, x)
+        if out is not None:
+            x.owner.turned = True
+            return out
     return arithmetic.abs_(_weak_bool(x))
 
 
@@ -341,10 +396,6 @@ def array_namespace(x: Any, api_version: Any = None) -> Any:
 # -- the methods
 
 
-def _power(x: Any, y: Any, modulo: Any = None) -> Any:
-    return pow(x, y) if modulo is None else NotImplemented
-
-
 def _reflected(function: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
     """The method of the right operand."""
     return lambda y, x: function(x, y)
@@ -358,7 +409,7 @@ _BINARY = {
     "floordiv": floordiv,
     "mod": mod,
     "divmod": divmod_,
-    "pow": _power,
+    "pow": pow,
     "matmul": matmul,
     "and": and_,
     "or": or_,

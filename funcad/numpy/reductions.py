@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from funcad.ir.aval import aval_of, shape_of
+from funcad.ir.aval import aval_of, dtype_of, shape_of
 from funcad.ir.tracer import Tracer
 from funcad.numpy.axes import array_of, axes_of, axis_of, expand, ravelled, reduced_axes
 from funcad.numpy.dispatch import implements, refuse
@@ -15,6 +15,7 @@ from funcad.numpy.promote import broadcast, promote
 from funcad.primitives import arithmetic, comparison, cumulative, extrema, reduction
 from funcad.primitives.conversion import convert
 from funcad.primitives.shape import broadcast_to, concatenate, full, reshape
+from funcad.primitives.variance import variance
 
 __all__ = ["truth", "masked"]
 
@@ -98,7 +99,7 @@ def sum_(
     return _fold("np.sum", reduction.reduce_sum, arithmetic.add, 0, a, axis, dtype, out, keepdims, initial, where)
 
 
-@implements("prod")
+@implements("prod", by_kind=True)
 def prod(
     a: Any,
     axis: Any = None,
@@ -161,7 +162,7 @@ def min_(a: Any, axis: Any = None, out: Any = None, keepdims: Any = _NO, initial
     return _extreme("minimum", reduction.reduce_min, extrema.minimum, a, axis, out, keepdims, initial, where)
 
 
-@implements("ptp")
+@implements("ptp", by_kind=True)
 def ptp(a: Any, axis: Any = None, out: Any = None, keepdims: Any = _NO) -> Any:
     refuse("np.ptp", out=out)
     return arithmetic.sub(max_(a, axis, keepdims=keepdims), min_(a, axis, keepdims=keepdims))
@@ -217,7 +218,9 @@ def mean(a: Any, axis: Any = None, dtype: Any = None, out: Any = None, keepdims:
         tape = a.owner.tape
         total = None if tape is None else tape.reduction(reduction.reduce_sum_p, a, axis, keepdims is not _NO and keepdims)
         if total is not None:
-            return total / float(a.primal.size if axis is None else a.primal.shape[axis])
+            p = a.primal
+            n = p.size if axis is None else p.shape[axis] if type(axis) is int else counted(a, axes_of(axis, p.ndim), True)
+            return total / float(n)
         aval = a.aval
         if aval.dtype.kind in "fc" and aval.dtype.itemsize > 2 and not aval.weak:  # the common case
             axes = axes_of(axis, len(aval.shape))
@@ -237,6 +240,17 @@ def mean(a: Any, axis: Any = None, dtype: Any = None, out: Any = None, keepdims:
         if keepdims is _NO or not keepdims:
             result = reshape(result, shape=tuple([n for i, n in enumerate(shape_of(x)) if i not in axes]))
     return convert(result, target)
+
+
+def variance_in_one(x: Any, axis: Any, ddof: Any, keepdims: Any) -> Any:
+    """The variance as one operation of a tape; None where it is not known to be an ordinary number."""
+    shape, dtype = shape_of(x), dtype_of(x)
+    if not shape or dtype.kind != "f" or dtype.itemsize < 4 or type(ddof) not in (int, float):
+        return None
+    axes = axes_of(axis, len(shape))
+    if not axes or not counted(x, axes, True) > max(ddof, 0):
+        return None
+    return _finish(variance(x, axes=axes, ddof=ddof), x, axes, keepdims)
 
 
 def _arg(name: str, primitive: Callable[..., Any], a: Any, axis: Any, out: Any, keepdims: Any) -> Any:
@@ -273,12 +287,12 @@ def _cumulative(name: str, primitive: Callable[..., Any], a: Any, axis: Any, dty
     return primitive(x, axis=axis_of(axis, len(shape_of(x))))
 
 
-@implements("cumsum")
+@implements("cumsum", by_kind=True)
 def cumsum(a: Any, axis: Any = None, dtype: Any = None, out: Any = None) -> Any:
     return _cumulative("np.cumsum", cumulative.cumsum, a, axis, dtype, out)
 
 
-@implements("cumprod")
+@implements("cumprod", by_kind=True)
 def cumprod(a: Any, axis: Any = None, dtype: Any = None, out: Any = None) -> Any:
     return _cumulative("np.cumprod", cumulative.cumprod, a, axis, dtype, out)
 
@@ -314,11 +328,11 @@ def _array_api(
     return concatenate([first, result], axis=axis)
 
 
-@implements("cumulative_sum")
+@implements("cumulative_sum", by_kind=True)
 def cumulative_sum(x: Any, /, *, axis: Any = None, dtype: Any = None, out: Any = None, include_initial: bool = False) -> Any:
     return _array_api("np.cumulative_sum", cumsum, 0, x, axis, dtype, out, include_initial)
 
 
-@implements("cumulative_prod")
+@implements("cumulative_prod", by_kind=True)
 def cumulative_prod(x: Any, /, *, axis: Any = None, dtype: Any = None, out: Any = None, include_initial: bool = False) -> Any:
     return _array_api("np.cumulative_prod", cumprod, 1, x, axis, dtype, out, include_initial)

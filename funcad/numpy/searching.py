@@ -13,16 +13,15 @@ from typing import Any
 import numpy as np
 
 from funcad.errors import TracerIntegerConversionError
-from funcad.host.real_types import is_a
 from funcad.ir.aval import aval_of, shape_of
 from funcad.ir.tracer import Tracer, concrete_value
-from funcad.numpy import indexing
+from funcad.numpy import indexing, logic
 from funcad.numpy.axes import array_of, axis_of, ravelled
 from funcad.numpy.dispatch import implements, is_traced, refuse, where_am_i
 from funcad.numpy.joining import join
-from funcad.numpy.promote import agree, as_array, broadcast, promote_dtype, result_dtype
+from funcad.numpy.promote import promote_dtype, result_dtype
 from funcad.numpy.reductions import truth
-from funcad.primitives import comparison, sorting
+from funcad.primitives import sorting
 from funcad.primitives.basic_indexing import take_along
 from funcad.primitives.conversion import convert, stop_gradient
 from funcad.primitives.placement import near
@@ -52,16 +51,7 @@ def _where(condition: Any, x: Any = None, y: Any = None, /) -> Any:
         return _nonzero(condition)
     if x is None or y is None:
         raise ValueError("either both or neither of x and y should be given")
-    if type(condition) is np.ndarray and condition.dtype == bool and agree(x, y):  # the common case of a plain mask
-        aval = x.aval if type(x) is Tracer else y.aval
-        if aval.shape == condition.shape and not aval.weak:
-            return comparison.select(condition, x, y)
-    mask, x, y = truth(condition), as_array(x), as_array(y)
-    dtype = result_dtype([x, y])[0]
-    x, y = promote_dtype([x, y], dtype)
-    if is_a(x, (int, float, complex)) and is_a(y, (int, float, complex)):
-        x = dtype.type(x)
-    return comparison.select(*broadcast([mask, x, y]))
+    return logic.choice(condition, x, y)
 
 
 def where(condition: Any, x: Any = None, y: Any = None, /, *, size: int | None = None, fill_value: Any = None) -> Any:
@@ -283,7 +273,7 @@ def _sort_arguments(a: Any, axis: Any) -> tuple[Any, int]:
     return x, axis_of(axis, len(shape_of(x)))
 
 
-@implements("sort")
+@implements("sort", by_kind=True)
 def _sort(a: Any, axis: Any = -1, kind: Any = None, order: Any = None, *, stable: Any = None) -> Any:
     refuse("np.sort", order=order)
     x, axis = _sort_arguments(a, axis)

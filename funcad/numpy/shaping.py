@@ -45,7 +45,7 @@ def _shape_text(shape: tuple) -> str:
     return "(" + ",".join(map(str, shape)) + ("," if len(shape) == 1 else "") + ")"
 
 
-@implements("reshape")
+@implements("reshape", by_kind=True)
 def reshape(a: Any, /, shape: Any = None, order: str = "C", *, newshape: Any = None, copy: Any = None) -> Any:
     """`numpy.reshape`; `copy` makes no difference. `order="A"` needs a traced value whose memory order is known: an argument,
     a captured array, a view of these, what was computed from them element by element; otherwise TypeError."""
@@ -62,7 +62,7 @@ def reshape(a: Any, /, shape: Any = None, order: str = "C", *, newshape: Any = N
     return x if target == own.shape else _reshape(x, shape=target)
 
 
-@implements("ravel")
+@implements("ravel", by_kind=True)
 def ravel(a: Any, order: str = "C") -> Any:
     """`numpy.ravel`; order="K" and "A" need a traced value whose memory order is known, as in `reshape`."""
     return flattened(a, order, "ravel")
@@ -79,7 +79,7 @@ def flattened(a: Any, order: Any, what: str) -> Any:
     return x if len(shape_of(x)) == 1 else _reshape(x, shape=(aval_of(x).size,))
 
 
-@implements("transpose", "permute_dims")
+@implements("transpose", "permute_dims", by_kind=True)
 def transpose(a: Any, axes: Any = None) -> Any:
     x = array_of(a)
     ndim = len(shape_of(x))
@@ -94,7 +94,7 @@ def transpose(a: Any, axes: Any = None) -> Any:
 permute_dims = transpose
 
 
-@implements("matrix_transpose", "linalg.matrix_transpose")
+@implements("matrix_transpose", "linalg.matrix_transpose", by_kind=True)
 def matrix_transpose(x: Any, /) -> Any:
     x = array_of(x)
     if len(shape_of(x)) < 2:
@@ -102,7 +102,7 @@ def matrix_transpose(x: Any, /) -> Any:
     return swapaxes(x, -1, -2)
 
 
-@implements("swapaxes")
+@implements("swapaxes", by_kind=True)
 def swapaxes(a: Any, axis1: int, axis2: int) -> Any:
     x = array_of(a)
     ndim = len(shape_of(x))
@@ -112,7 +112,7 @@ def swapaxes(a: Any, axis1: int, axis2: int) -> Any:
     return permute(x, perm)
 
 
-@implements("moveaxis")
+@implements("moveaxis", by_kind=True)
 def moveaxis(a: Any, source: Any, destination: Any) -> Any:
     x = array_of(a)
     ndim = len(shape_of(x))
@@ -126,7 +126,7 @@ def moveaxis(a: Any, source: Any, destination: Any) -> Any:
     return permute(x, perm)
 
 
-@implements("rollaxis")
+@implements("rollaxis", by_kind=True)
 def rollaxis(a: Any, axis: int, start: int = 0) -> Any:
     x = array_of(a)
     ndim = len(shape_of(x))
@@ -137,14 +137,14 @@ def rollaxis(a: Any, axis: int, start: int = 0) -> Any:
     return move(x, axis, start - 1 if axis < start else start)
 
 
-@implements("expand_dims")
+@implements("expand_dims", by_kind=True)
 def expand_dims(a: Any, axis: Any) -> Any:
     x = array_of(a)
     axes = axis if isinstance(axis, (tuple, list)) else (axis,)
     return expand(x, normalize_axis_tuple(axes, len(axes) + len(shape_of(x))))
 
 
-@implements("squeeze")
+@implements("squeeze", by_kind=True)
 def squeeze(a: Any, axis: Any = None) -> Any:
     x = array_of(a)
     shape = shape_of(x)
@@ -188,7 +188,7 @@ def atleast_3d(*arys: Any) -> Any:
     return _several(arys, 3)
 
 
-@implements("broadcast_to")
+@implements("broadcast_to", by_kind=True)
 def broadcast_to(array: Any, shape: Any, subok: bool = False) -> Any:
     refuse("np.broadcast_to", subok=subok or None)
     x, shape = array_of(array), shape_argument(shape)
@@ -212,28 +212,28 @@ def broadcast_arrays(*args: Any, subok: bool = False) -> tuple:
 # -- order along axes
 
 
-@implements("flip")
+@implements("flip", by_kind=True)
 def flip(m: Any, axis: Any = None) -> Any:
     x = array_of(m)
     axes = axes_of(axis, len(shape_of(x)))
     return rev(x, axes=axes) if axes else x
 
 
-@implements("fliplr")
+@implements("fliplr", by_kind=True)
 def fliplr(m: Any) -> Any:
     if len(shape_of(array_of(m))) < 2:
         raise ValueError("Input must be >= 2-d.")
     return flip(m, 1)
 
 
-@implements("flipud")
+@implements("flipud", by_kind=True)
 def flipud(m: Any) -> Any:
     if len(shape_of(array_of(m))) < 1:
         raise ValueError("Input must be >= 1-d.")
     return flip(m, 0)
 
 
-@implements("rot90")
+@implements("rot90", by_kind=True)
 def rot90(m: Any, k: int = 1, axes: Any = (0, 1)) -> Any:
     x = array_of(m)
     i, j = normalize_axis_tuple(axes, len(shape_of(x)))
@@ -277,28 +277,28 @@ def diagonal_of(x: Any, offset: int, axis1: int, axis2: int) -> Any:
     return doubt(found) if rest else found
 
 
-@implements("diagonal")
+@implements("diagonal", by_kind=True)
 def diagonal(a: Any, offset: int = 0, axis1: int = 0, axis2: int = 1) -> Any:
     return diagonal_of(array_of(a), offset, axis1, axis2)
 
 
-@implements("linalg.diagonal")
+@implements("linalg.diagonal", by_kind=True)
 def linalg_diagonal(x: Any, /, *, offset: int = 0) -> Any:
     return diagonal_of(array_of(x), offset, -2, -1)
 
 
-@implements("trace")
+@implements("trace", by_kind=True)
 def trace(a: Any, offset: int = 0, axis1: int = 0, axis2: int = 1, dtype: Any = None, out: Any = None) -> Any:
     refuse("np.trace", out=out)
     return sum_(diagonal_of(array_of(a), offset, axis1, axis2), axis=-1, dtype=dtype)
 
 
-@implements("linalg.trace")
+@implements("linalg.trace", by_kind=True)
 def linalg_trace(x: Any, /, *, offset: int = 0, dtype: Any = None) -> Any:
     return trace(x, offset, -2, -1, dtype)
 
 
-@implements("diag")
+@implements("diag", by_kind=True)
 def diag(v: Any, k: int = 0) -> Any:
     x = array_of(v)
     shape = shape_of(x)
@@ -313,7 +313,7 @@ def diag(v: Any, k: int = 0) -> Any:
     return doubt(comparison.select(np.eye(n, k=k, dtype=bool), lanes, full(aval_of(lanes), 0)))
 
 
-@implements("diagflat")
+@implements("diagflat", by_kind=True)
 def diagflat(v: Any, k: int = 0) -> Any:
     return diag(ravelled(array_of(v)), k)
 

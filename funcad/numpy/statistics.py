@@ -15,7 +15,7 @@ from funcad.ir.tracer import Tracer
 from funcad.numpy import indexing
 from funcad.numpy.axes import array_of, axes_of, expand, permute
 from funcad.numpy.dispatch import implements, refuse
-from funcad.numpy.reductions import counted, float_of, mean, sum_, truth
+from funcad.numpy.reductions import counted, float_of, mean, sum_, truth, variance_in_one
 from funcad.numpy.searching import where as _where
 from funcad.primitives import arithmetic, comparison, sorting
 from funcad.primitives.basic_indexing import take_along
@@ -41,6 +41,10 @@ def _variance(
     if correction is not _NO:
         ddof = correction
     x = array_of(a)
+    if type(a) is Tracer and a.owner.tape is not None and (where_ is _NO or where_ is True) and given is _NO and dtype is None:
+        result = variance_in_one(x, axis, ddof, keepdims)
+        if result is not None:
+            return result
     own = aval_of(x).dtype
     target = float_of(own) if dtype is None else np.dtype(dtype)
     if target.kind not in "fc":
@@ -62,7 +66,7 @@ def _variance(
     return result if shape_of(result) or type(result) is Tracer else result[()]
 
 
-@implements("var")
+@implements("var", by_kind=True)
 def var(
     a: Any, axis: Any = None, dtype: Any = None, out: Any = None, ddof: Any = 0, keepdims: Any = _NO, *,
     where: Any = _NO, mean: Any = _NO, correction: Any = _NO,
@@ -70,7 +74,7 @@ def var(
     return _variance("np.var", a, axis, dtype, out, ddof, keepdims, where, mean, correction)
 
 
-@implements("std")
+@implements("std", by_kind=True)
 def std(
     a: Any, axis: Any = None, dtype: Any = None, out: Any = None, ddof: Any = 0, keepdims: Any = _NO, *,
     where: Any = _NO, mean: Any = _NO, correction: Any = _NO,

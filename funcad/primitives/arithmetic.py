@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from funcad.host.real_types import is_a
-from funcad.ir.aval import Aval, aval_of, dtype_of
+from funcad.ir.aval import Aval, aval_of, dtype_of, shape_of
 from funcad.ir.primitive import is_linear, not_linear
 from funcad.ir.tracer import Tracer
 from funcad.primitives import families
@@ -176,9 +176,16 @@ def _pow_tangents(tangents: Any, out: Any, x: Any, y: Any) -> Any:
     return _add_tangents(None if tx is None else mul(_slope_by_base(x, y, False), tx), mul(by_exponent, ty))
 
 
+def _grown(x: Any, other: Any) -> Any:
+    """A variable that stands for a literal, in the shape of the other operand: what is made of it is no literal any more."""
+    shape = shape_of(other)
+    return x if shape_of(x) == shape or shape_of(x) else families._BROADCAST[0](x, shape=shape, axes=())
+
+
 def _slope_by_base(x: Any, y: Any, constant: bool) -> Any:
     if constant and _is_scalar(y):
         return mul(y, pow(x, y - 1))
+    y = _grown(y, x)
     safe = select(and_(eq(x, 0.0), eq(y, 0.0)), 1.0, x)  # 0 * 0**-1: the derivative of x**0 is 0 at 0, too
     return mul(y, pow(safe, sub(y, 1.0)))
 
@@ -188,6 +195,7 @@ def _slope_by_exponent(out: Any, x: Any, y: Any) -> Any:
     if _is_scalar(x):  # the logarithm of a literal is a literal of the operands' dtype
         scalar = dtype_of(out).type
         return mul(out, select(gt(y, 0.0), scalar(0), scalar(-np.inf)) if x == 0 else np.log(scalar(x)))
+    x = _grown(x, y)
     return mul(out, _LOG[0](select(and_(eq(x, 0.0), gt(y, 0.0)), 1.0, x)))
 
 

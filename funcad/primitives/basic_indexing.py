@@ -16,11 +16,13 @@ import numpy as np
 from funcad.ir.aval import Aval, aval_of, shape_of
 from funcad.ir.primitive import Primitive, is_linear
 from funcad.primitives import families
+from funcad.primitives.arithmetic import square
 from funcad.primitives.families import structural
 from funcad.primitives.scatter import fresh
 from funcad.primitives.scatter import gather as gather
 from funcad.primitives.scatter import scatter as scatter
 from funcad.primitives.shape import broadcast_leading, slice_p, transpose, zeros
+from funcad.primitives.squares import exact_square
 
 
 def static_slice(x: Any, start: int, stop: int, axis: int = 0) -> Any:
@@ -36,7 +38,7 @@ def static_slice(x: Any, start: int, stop: int, axis: int = 0) -> Any:
 # -- basic indices
 
 
-def _python_index(index: tuple) -> tuple:
+def python_index(index: tuple) -> tuple:
     """The canonical index as NumPy takes it."""
     result: list = []
     for entry in index:
@@ -63,12 +65,12 @@ def _batched_index(size: int, index: tuple) -> tuple:
 
 
 def _index_impl(xp: Any, x: Any, *, index: tuple) -> Any:
-    return x[_python_index(index)]
+    return x[python_index(index)]
 
 
 def _place_impl(xp: Any, x: Any, *, index: tuple, shape: tuple) -> Any:
     out = xp.zeros(shape, x.dtype)
-    out[_python_index(index)] = x
+    out[python_index(index)] = x
     return out
 
 
@@ -121,7 +123,7 @@ def _place_sum_impl(xp: Any, *xs: Any, indices: tuple, shape: tuple) -> Any:
     if common is not None:  # elsewhere some term adds a zero, so that -0.0 becomes 0.0; here none does
         out[common] = complex(-0.0, -0.0) if dtype.kind == "c" else -0.0
     for x, index in zip(xs, indices):
-        out[_python_index(index)] += x
+        out[python_index(index)] += x
     return out
 
 
@@ -158,6 +160,53 @@ place_sum_p = Primitive(  # basic_place of each operand at its index, added up f
 )
 
 
+# -- arrays of one shape side by side, which compiled programs make of reshapes and a concatenation
+
+
+def _stack_impl(xp: Any, *xs: Any, axis: int) -> Any:
+    shape = xs[0].shape
+    if xp is np and not shape:
+        return np.array(xs, xs[0].dtype)
+    grown = (*shape[:axis], 1, *shape[axis:])
+    return xp.concatenate([x.reshape(grown) for x in xs], axis)
+
+
+def _stack_abstract(*avals: Aval, axis: int) -> Aval:
+    first = avals[0]
+    if any([a.shape != first.shape or a.dtype != first.dtype for a in avals]):
+        raise TypeError(f"stack: operands must have equal shapes and dtypes, got {families.avals_text(avals)}")
+    return Aval((*first.shape[:axis], len(avals), *first.shape[axis:]), first.dtype)
+
+
+def _stack_transpose(ct: Any, *xs: Any, axis: int) -> list:
+    whole = [(0, n, 1) for n in shape_of(ct)]
+    before, after = whole[:axis], whole[axis + 1 :]
+    return [basic_index_p(ct, index=(*before, i, *after)) if is_linear(x) else None for i, x in enumerate(xs)]
+
+
+def _stack_batch(size: int, args: Any, batched: Any, *, axis: int) -> tuple[Any, bool]:
+    return stack_p(*[a if b else broadcast_leading(a, size) for a, b in zip(args, batched)], axis=axis + 1), True
+
+
+def _stack_square(*xs: Any, axis: int) -> Any:
+    found = [exact_square(x) for x in xs]
+    if all([s is None for s in found]):
+        return None
+    return stack_p(*[square(x) if s is None else s for x, s in zip(xs, found)], axis=axis)
+
+
+stack_p = Primitive(
+    "stack",
+    _stack_impl,
+    _stack_abstract,
+    jvp=lambda tangents, out, *xs, axis: stack_p(*_filled(tangents, xs), axis=axis),
+    transpose=_stack_transpose,
+    batch=_stack_batch,
+    square=_stack_square,
+    reach="moves",
+)
+
+
 def basic_index(x: Any, index: tuple) -> Any:
     """x at a canonical basic index; see the module's text."""
     return basic_index_p(x, index=index)
@@ -165,7 +214,7 @@ def basic_index(x: Any, index: tuple) -> Any:
 
 def _update_impl(xp: Any, x: Any, u: Any, *, index: tuple) -> Any:
     out = fresh(xp, x)
-    out[_python_index(index)] = u
+    out[python_index(index)] = u
     return out[()] if xp is np and not out.ndim else out
 
 

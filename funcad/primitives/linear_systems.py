@@ -430,6 +430,14 @@ def slogdet(a: Any) -> list[Any]:
     return slogdet_p(a)
 
 
+log_abs_det_p = stacked(  # of real matrices: what an un-jitted gradient records of `slogdet`, whose sign has no derivative
+    "log_abs_det",
+    lambda xp, a: xp.linalg.slogdet(a)[1],
+    lambda a: square_aval("slogdet", a) or Aval(a.shape[:-2], a.dtype),
+    lambda tangents, out, a: inner_product(mT(inv(a, strict=False)), tangents[0]),
+)
+
+
 # -- Cholesky
 
 

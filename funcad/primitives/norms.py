@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from funcad.host.user_warnings import hush, unhush
 from funcad.ir.aval import aval_of, dtype_of
 from funcad.ir.primitive import Primitive
 from funcad.primitives.arithmetic import add, mul, pow, sqrt, square, turn
@@ -44,17 +45,22 @@ def scales(dtype: np.dtype) -> tuple[Any, Any, Any]:
 
 def _sum_of_squares(xp: Any, x: Any, axes: tuple) -> Any:
     s = x.real * x.real + x.imag * x.imag if x.dtype.kind == "c" else x * x
-    return xp.sum(s, axis=axes, dtype=s.dtype) if axes else s
+    if not axes:
+        return s
+    return np.add.reduce(s, axis=axes, dtype=s.dtype) if xp is np else xp.sum(s, axis=axes, dtype=s.dtype)
 
 
 def _norm_impl(xp: Any, x: Any, *, axes: tuple) -> Any:
-    with np.errstate(all="ignore"):
+    token = hush()
+    try:
         s = _sum_of_squares(xp, x, axes)
         up, down, low = scales(s.dtype)
-        if xp is np and ((s >= low) & (s < np.inf)).all():
+        if xp is np and (low <= s < np.inf if type(s) is not np.ndarray else ((s >= low) & (s < np.inf)).all()):
             return np.sqrt(s)
         small, large = (_sum_of_squares(xp, x * x.dtype.type(by), axes) for by in (up, down))
         return xp.where(large < low, xp.sqrt(small) * (1 / up), xp.sqrt(large) * (1 / down))[()]
+    finally:
+        unhush(token)
 
 
 def _norm_tangent(tangents: Any, out: Any, x: Any, *, axes: tuple) -> Any:

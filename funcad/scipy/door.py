@@ -15,6 +15,7 @@ from typing import Any
 
 from funcad.numpy.dispatch import find, lifted, public_function, refuse, where_am_i
 from funcad.primitives.special_rules import ufunc_behind
+from funcad.unjitted.remembered import remembered
 
 __all__ = ["implements", "scipy_function", "keeps_single_precision", "absent", "refuse", "where_am_i"]
 
@@ -81,17 +82,22 @@ def _lazily(name: str, implementation: Callable[..., Any]) -> Callable[..., Any]
     return original
 
 
-def implements(name: str, *, always: bool = False, lift: bool = False) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+def implements(
+    name: str, *, always: bool = False, lift: bool = False, by_kind: bool = False
+) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     """Decorate the implementation for traced arguments of `scipy.<name>`; gives the public function.
 
     `always`: the implementation also computes where nothing is traced (functions that have an option more than SciPy's, or take
     a callable that may hold traced values). `lift`: array arguments beside abstract ones are read by reference (see
     `by_reference` of primitives/placement.py), for functions made of several operations, some of them on those arguments alone.
+    `by_kind`: as of `funcad.numpy.dispatch.implements`.
     """
 
     def decorate(implementation: Callable[..., Any]) -> Callable[..., Any]:
         if lift:
             implementation = lifted(implementation)
+        if by_kind:
+            implementation = remembered(implementation)
         path = name.split(".")
         public = public_function(
             implementation, name, _lazily(name, implementation), lambda xp: _of_library("cupyx.scipy", path), always

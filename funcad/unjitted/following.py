@@ -280,6 +280,8 @@ class FollowingTrace(Trace):
         if len(tangent) == 2:
             made = tangent[1]
         elif self.tape is not None and len(tangent) == 5:
+            if self.tape.notes is not None:
+                self.tape.notes["looked"] = True
             made = maker_of(self.tape, tangent)
         if made is None or look:
             return made

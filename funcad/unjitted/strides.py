@@ -215,6 +215,8 @@ def _made_plainly(x: Tracer) -> bool:
 def _in_tape(tape: Tape, row: list) -> bool:
     if not all(map(_as_numpy_has_it, tape.lifted.values())):
         return False
+    if tape.notes is not None:
+        tape.notes["looked"] = True
     todo, seen = [row[0]], set()
     doubts = {d[0] for d in tape.trace.doubtful}
     while todo:

@@ -7,7 +7,6 @@ did not see at a glance that it can be, and whoever asked goes the general way.
 
 from __future__ import annotations
 
-import operator
 import sys
 from collections.abc import Callable
 from typing import Any
@@ -28,6 +27,7 @@ from funcad.unjitted.tape_rows import MAX_ROWS, Rows
 __all__ = ["Tape"]
 
 _SAME = (None, 0)
+_EXACT = 2**53  # integers up to here are floats
 _getframe = sys._getframe
 _float64, _matmul = np.float64, np.matmul
 _F64, _F32 = np.dtype(np.float64), np.dtype(np.float32)
@@ -47,7 +47,7 @@ class Tape(Rows):
         return None if self.relayed is None else enter(self.relayed)
 
     def binary(self, primitive: Any, operation: Callable[[Any, Any], Any], x: Any, y: Any) -> Any:
-        """+ - * / of floats, or arrays of one float dtype: the traced result; None for everything else."""
+        """+ - * / ** and the like of floats, or arrays of one float dtype: the traced result; None for everything else."""
         rows = self.rows
         if open_traces or len(rows) >= MAX_ROWS:
             return None
@@ -73,10 +73,13 @@ class Tape(Rows):
                     unhush(token)
             kind: Any = _float64
         elif kp is float and kq is float:
-            if operation is operator.truediv:  # Python raises where NumPy warns
+            try:
+                out = operation(p, q)
+            except ArithmeticError:  # where NumPy warns
                 return None
-            out = operation(p, q)
-            kind = float
+            kind = type(out)
+            if kind is complex:  # where NumPy's power is NaN
+                return None
         else:
             if kp is np.ndarray and kq is np.ndarray:
                 dtype = p.dtype
@@ -94,11 +97,17 @@ class Tape(Rows):
             else:
                 array, number, t = (p, kq, ty) if kp is np.ndarray else (q, kp, tx)
                 if type(array) is not np.ndarray or array.nbytes > SMALL:
-                    return None
+                    return self._with_integer(primitive, operation, x, y)
                 dtype = array.dtype
-                if number is not float and (number is not _float64 or dtype is not _F64) or t is not None and number is float:
-                    return None
-                shape = None if t is None else array.shape
+                if number is not float and (number is not _float64 or dtype is not _F64):
+                    return self._with_integer(primitive, operation, x, y)
+                shape = None
+                if t is not None:
+                    if dtype is not _F64:
+                        return None
+                    shape = array.shape
+                    if number is float:  # rules ask for its shape
+                        p, q = (p, _float64(q)) if array is p else (_float64(p), q)
             if dtype is not _F64 and dtype is not _F32:
                 return None
             mode = error_mode()
@@ -152,8 +161,16 @@ class Tape(Rows):
         result.variable = result._aval = None
         return result
 
+    def _with_integer(self, primitive: Any, operation: Callable[[Any, Any], Any], x: Any, y: Any) -> Any:
+        """`binary`, where an operand is a Python integer that is a float, too."""
+        if type(y) is int and type(x) is Tracer and -_EXACT <= y <= _EXACT:
+            return self.binary(primitive, operation, x, float(y))
+        if type(x) is int and type(y) is Tracer and -_EXACT <= x <= _EXACT:
+            return self.binary(primitive, operation, float(x), y)
+        return None
+
     def product(self, x: Any, y: Any) -> Any:
-        """The product of matrices or vectors of one float dtype that fit: the traced result; None for everything else."""
+        """The product of float vectors or matrices that fit, traced ones small: the traced result; None for everything else."""
         if open_traces or len(self.rows) >= MAX_ROWS:
             return None
         trace = self.trace
@@ -172,6 +189,8 @@ class Tape(Rows):
         dtype = p.dtype
         if dtype is not q.dtype or (dtype is not _F64 and dtype is not _F32):
             return None
+        if p.nbytes > SMALL and tx is not None or q.nbytes > SMALL and ty is not None:
+            return None
         plan = product_plan(p.shape, q.shape)
         if plan is None:
             return None
@@ -189,7 +208,7 @@ class Tape(Rows):
     def reduction(self, primitive: Any, x: Tracer, axis: Any, keepdims: bool) -> Any:
         """A sum or an extremum of an array of floats over one axis or all: the traced result; None for everything else."""
         p = x.primal
-        if type(p) is not np.ndarray or axis is not None and type(axis) is not int:
+        if type(p) is not np.ndarray or axis is not None and type(axis) is not int and type(axis) is not tuple:
             return None
         plan = plans.get((primitive, p.shape, axis)) or reduction_plan(primitive, p.shape, axis)
         if plan is NO_PLAN or open_traces or len(self.rows) + 1 >= MAX_ROWS:
@@ -212,7 +231,7 @@ class Tape(Rows):
         wide, row, source = out.reshape(kept["shape"]), t.tangent, t.source
         return self._row(reshape_p, t, None, out, None, row, None, kept, kept_bits, None, wide, np.ndarray, True, source)
 
-    def unary(self, primitive: Any, ufunc: Any, x: Tracer) -> Any:
+    def unary(self, primitive: Any, ufunc: Any, x: Tracer, params: Any = None, bits: Any = None) -> Any:
         """A ufunc of a float, or of an array of floats: the traced result; None for everything else."""
         if open_traces or len(self.rows) >= MAX_ROWS:
             return None
@@ -232,7 +251,19 @@ class Tape(Rows):
         finally:
             if token is not None:
                 unhush(token)
-        return self._row(primitive, x, None, p, None, x.tangent, None, None, None, None, out, type(out), True)
+        return self._row(primitive, x, None, p, None, x.tangent, None, params, bits, None, out, type(out), True)
+
+    def moved(self, x: Tracer, plan: tuple, index: np.ndarray | None = None) -> Any:
+        """What only moves the elements of an array, by a `moving_plan` for its shape or by an index; None for all else."""
+        p = x.primal
+        if open_traces or p.nbytes > SMALL or not p.dtype.isnative or len(self.rows) >= MAX_ROWS:
+            return None
+        primitive, run, params, bits = plan
+        if index is not None and index.size * p.nbytes > SMALL * len(p):
+            return None
+        out = run(p) if index is None else run(p, index)
+        t = x.tangent
+        return self._row(primitive, x, index, p, index, t, None, params, bits, None, out, type(out), index is None)
 
 
 computes(Tape.binary, lambda variables: (variables["p"], variables["q"]))

@@ -5,6 +5,7 @@ That is how NumPy reduces, whether operands fit and are small, and the parameter
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import lru_cache, partial
 from math import prod
 from typing import Any
@@ -16,7 +17,7 @@ from funcad.primitives.arithmetic import add_p, mul_p, neg_p, sub_p
 from funcad.primitives.contraction import dot_general_p
 from funcad.primitives.shape import shape_of_two
 
-__all__ = ["BILINEAR", "NO_PLAN", "has_rows", "linear", "plans", "product_plan", "reduction_plan", "small_shape"]
+__all__ = ["BILINEAR", "NO_PLAN", "has_rows", "linear", "moving_plan", "plans", "product_plan", "reduction_plan", "small_shape"]
 
 _LINEAR = frozenset([add_p, sub_p, neg_p, conversion.convert_p, shape.concatenate_p])
 _MOST_PLANS = 1000
@@ -43,25 +44,31 @@ NO_PLAN: tuple = (None,)
 plans: dict[tuple, tuple] = {}  # (primitive, shape, axis) -> how NumPy does it, and the parameters, also of keeping the axes
 
 
-def reduction_plan(primitive: Any, shape: tuple, axis: int | None) -> tuple:
+def reduction_plan(primitive: Any, shape: tuple, axis: Any) -> tuple:
     if len(plans) > _MOST_PLANS:
         plans.clear()
     rank = len(shape)
     plan = NO_PLAN
-    if rank and (axis is None or -rank <= axis < rank):  # otherwise the general way raises
-        axes = tuple(range(rank)) if axis is None else (axis % rank,)
+    given = tuple(range(rank)) if axis is None else axis if type(axis) is tuple else (axis,)
+    if given and all([type(i) is int and -rank <= i < rank for i in given]) and len({i % rank for i in given}) == len(given):
+        axes = tuple(sorted([i % rank for i in given]))  # otherwise the general way raises
         params = {"axes": axes}
         kept = {"shape": tuple([1 if i in axes else n for i, n in enumerate(shape)])}
-        run = partial(primitive.reduction.ufunc.reduce, axis=axes if rank > 1 and axis is None else axes[0])
+        run = partial(primitive.reduction.ufunc.reduce, axis=axes if len(axes) > 1 else axes[0])
         plan = run, params, params_key(params), kept, params_key(kept)
     plans[primitive, shape, axis] = plan
     return plan
 
 
+def moving_plan(primitive: Any, run: Callable[[Any], Any], params: dict) -> tuple:
+    """How a tape does what only moves the elements of an array: `run` does it to NumPy's."""
+    return primitive, run, params, params_key(params)
+
+
 @lru_cache(maxsize=1024)
 def product_plan(a: tuple, b: tuple) -> tuple | None:
-    """Parameters of the product of arrays of these shapes, of rank 1 or 2, that fit and are small; None for all others."""
-    if not (0 < len(a) < 3 and 0 < len(b) < 3) or a[-1] != b[0] or 8 * max(prod(a), prod(b), prod(a[:-1] + b[1:])) > SMALL:
+    """Parameters of the small product of arrays of these shapes, of rank 1 or 2, that fit; None for all others."""
+    if not (0 < len(a) < 3 and 0 < len(b) < 3) or a[-1] != b[0] or 8 * prod(a[:-1] + b[1:]) > SMALL:
         return None
     params = {"dimension_numbers": (((len(a) - 1,), (0,)), ((), ()))}
     return params, params_key(params)

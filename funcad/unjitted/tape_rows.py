@@ -8,11 +8,12 @@ tape_ends.py); that happens too when an operation comes that has no row, and fro
 
 Invariants: until then the tangent of a result is the row itself, whose first element is its number; `flush` leaves in it the
 tangent that the rule gave (`tangent_of` reads it). An array that the user can still write is copied when the derivative needs
-its values, at the moment of use; rows hold nothing larger than 64 KiB, so that no large intermediate lives longer than its
-residual would. The key tells apart all that a rule may look at: primitives, parameters by their bits, wiring, types, shapes and
-dtypes, but no values: only primitives whose rules give a tangent whatever the values are have rows. Traps: two operands that
-are one object are one input of the program, since rules look (`x * x`); but two, if one of them alone belongs to the tape and
-there are outer tangents (nested.py).
+its values, at the moment of use, once if it has not changed; rows hold nothing larger than 64 KiB, so that no large
+intermediate lives longer than its residual would, but for large factors from outside, which are locked. The key tells apart
+all that a rule may look at: primitives, parameters by their bits, wiring, types, shapes and dtypes, but no values: only
+primitives whose rules give a tangent whatever the values are have rows. Traps: two operands that are one object are one input
+of the program, since rules look (`x * x`); but two, if one of them alone belongs to the tape and there are outer tangents
+(nested.py).
 """
 
 from __future__ import annotations
@@ -33,15 +34,16 @@ from funcad.ir.tracer import Tracer, concrete_value
 from funcad.passes.program_keys import params_key
 from funcad.primitives.arithmetic import add_p, integer_pow_p, mul_p, sub_p
 from funcad.unjitted.nested import can_lift
+from funcad.unjitted.outside import COPIED, Outside
 from funcad.unjitted.tape_plans import BILINEAR, linear
 from funcad.unjitted.tape_program import INNER, RESULT, gives_tangent
 
-__all__ = ["MAX_ROWS", "Rows"]
+__all__ = ["FLOATING", "MAX_ROWS", "NO_VALUE", "Rows"]
 
 MAX_ROWS = 12_000  # a program for more would fill the table of programs
 _SILENT = frozenset([add_p, sub_p, mul_p])
-_FLOATING = frozenset([kind for kind, aval in SCALAR_AVALS.items() if aval.dtype.kind in "fc"])
-_NO_VALUE = object()
+FLOATING = frozenset([kind for kind, aval in SCALAR_AVALS.items() if aval.dtype.kind in "fc"])
+NO_VALUE: Any = object()  # in a row, of a result that somebody could change
 _NOTHING: Mapping[int, Any] = {}
 _new_object: Any = object.__new__
 _getframe = sys._getframe
@@ -52,7 +54,7 @@ class Rows:
 
     __slots__ = (
         *("trace", "level", "protector", "inputs", "first", "rows", "key", "steps", "values", "found", "mode", "relayed"),
-        *("lifted", "traced", "new", "outs", "how"),
+        *("lifted", "traced", "new", "outs", "how", "notes", "outside"),
     )
 
     def __init__(self, trace: Any, protector: Any, primals: Sequence[Any], differentiated: Sequence[bool]):
@@ -72,6 +74,8 @@ class Rows:
         self.found: Any = None  # the compiled program
         self.how = ""  # its kind, see tape_ends.py
         self.mode = self.relayed = None  # of warnings, see host/user_warnings.py
+        self.outside: Outside | None = None
+        self.notes: Any = None  # of the operands that rows were asked for with, see remembered.py
         self.lifted: Mapping[int, Tracer] = _NOTHING  # place in `values` -> the outer tracer whose value it is (see nested.py)
         self.traced: list[Tracer] | None = None  # the tracers made since there is one, by `new`
         self.new: Any = _new_object
@@ -83,7 +87,7 @@ class Rows:
                     p = self._lift(p, n)
                 held = p
                 if type(p) is np.ndarray:
-                    held = _NO_VALUE
+                    held = NO_VALUE
                     self.key += (p.shape, p.dtype.char)
                 else:
                     aval = SCALAR_AVALS.get(type(p)) or aval_of(p)
@@ -139,7 +143,7 @@ class Rows:
         else:
             out = compute(primitive, (p,) if unary else (p, q), params)
         kind = type(out)
-        if out.nbytes > SMALL or out.dtype.kind not in "fc" if kind is np.ndarray else kind not in _FLOATING:
+        if out.nbytes > SMALL or out.dtype.kind not in "fc" if kind is np.ndarray else kind not in FLOATING:
             return (out,)
         gives: Any = primitive.calm or linear(primitive)
         if not gives:
@@ -188,7 +192,7 @@ class Rows:
                 source = code, frame.f_lasti, state.scope
             else:
                 source = user_source(4)
-        held = out if kind is not np.ndarray or out.base is None and out is not p else _NO_VALUE
+        held = out if kind is not np.ndarray or out.base is None and out is not p else NO_VALUE
         rows = self.rows
         row = [self.first + len(rows), held, len(values), source, params]
         self.steps.append((primitive, bits, shape, a, b, kind))
@@ -204,7 +208,7 @@ class Rows:
 
     def _many(self, primitive: Any, args: Sequence[Any], params: dict, shape: Any, known: tuple | None) -> Any:
         """`record` of more than two operands, of several results, or of operands that belong to outer traces."""
-        primals, tangents, operands, new = [], [], [], []
+        primals, tangents = [], []
         bits = None
         if params:
             bits = params_key(params)
@@ -228,31 +232,52 @@ class Rows:
         out = compute(primitive, primals, params) if known is None else known[0]
         outs = out if primitive.multiple else [out]
         for o in outs:
-            if o.nbytes > SMALL or o.dtype.kind not in "fc" if type(o) is np.ndarray else type(o) not in _FLOATING:
+            if o.nbytes > SMALL or o.dtype.kind not in "fc" if type(o) is np.ndarray else type(o) not in FLOATING:
                 return (out,)
         outer = [t is None and type(x) is Tracer for x, t in zip(args, tangents)]
         gives = linear(primitive) or gives_tangent(primitive, primals, tangents, out, params, bits, shape)
         if not gives:
             return (out,) if gives is False or any(outer) else (out, None)
+        if not (primitive.multiple or any(outer)):
+            return self.wide_row(primitive, args, primals, tangents, params, bits, shape, out, user_source(4))
+        operands = self._operands(primitive, args, primals, tangents)
+        step = (primitive, bits, shape, *operands)
+        found = self._several(step, outs, gives if primitive.multiple else None, params, primals)
+        return found if primitive.multiple else found[0]
+
+    def wide_row(
+        self, primitive: Any, args: Sequence[Any], primals: Sequence[Any], tangents: Sequence[Any], params: dict | None,
+        bits: bytes | None, shape: Any, out: Any, source: Any,
+    ) -> Any:  # fmt: skip
+        """`_row` of any number of operands."""
+        operands = self._operands(primitive, args, primals, tangents)
+        return self._several((primitive, bits, shape, *operands), [out], None, params or {}, primals, source)[0]
+
+    def _operands(self, primitive: Any, args: Sequence[Any], primals: Sequence[Any], tangents: Sequence[Any]) -> list[Any]:
+        """What a step says of its operands, which are written down if no row has them."""
+        operands: list[Any] = []
+        new = []
+        outer = [t is None and type(x) is Tracer for x, t in zip(args, tangents)]
         apart = self.traced is not None or any(outer)
         for i, (x, p, t) in enumerate(zip(args, primals, tangents)):
             number = None if t is None else t[0]
-            again = next(j for j, q in enumerate(primals) if q is p and (j == i or not apart or x is args[j]))
             if t is not None and t[1] is p:
                 operands.append(number)
-            elif again < i:
+                continue
+            again = next((j for j in range(i) if primals[j] is p and (not apart or args[j] is x)), i)
+            if again < i:
                 operands.append((number, again))
-            elif type(p) is np.ndarray:
+                continue
+            if type(p) is np.ndarray:
                 operands.append((number, p.shape, p.dtype.char))
-                new.append(self._outside(p, x, primitive, _NO_VALUE))
+                new.append(self._outside(p, x, primitive, NO_VALUE))
             else:
                 operands.append(type(p) if t is None else (number, type(p)))
                 new.append(p)
             if outer[i]:
                 self._lift(x, len(self.values) + len(new) - 1)
         self.values += new
-        found = self._several((primitive, bits, shape, *operands), outs, gives if primitive.multiple else None, params, primals)
-        return found if primitive.multiple else found[0]
+        return operands
 
     def call(self, inner: Any, numbers: Sequence[int], values: Sequence[Any], results: Sequence[Any]) -> list[Any]:
         """The traced results of an inner gradient, see nested.py: `numbers` are those of the rows that it depends on."""
@@ -261,16 +286,18 @@ class Rows:
         self.values += values
         return self._several((INNER, inner, None, *numbers), results, inner.there, {}, ())
 
-    def _several(self, step: tuple, outs: Sequence[Any], which: Any, params: dict, operands: Sequence[Any]) -> list[Any]:
+    def _several(
+        self, step: tuple, outs: Sequence[Any], which: Any, params: dict, operands: Sequence[Any], source: Any = None
+    ) -> list[Any]:
         """The results of an operation, those traced that have tangents, with a row each; `which` is None if it has one."""
-        source = user_source(5)
+        source = source or user_source(5)
         kind: Any = type(outs[0]) if which is None else (tuple(map(type, outs)), which)
         start, results = len(self.values), list(outs)
         self.values += outs
         for i in which or (0,):
             out = outs[i]
             held = (
-                out if type(out) is not np.ndarray or out.base is None and not any([out is p for p in operands]) else _NO_VALUE
+                out if type(out) is not np.ndarray or out.base is None and not any([out is p for p in operands]) else NO_VALUE
             )
             row = [self.first + len(self.rows), held, start + i, source, params]
             self.steps.append((*step, kind))
@@ -301,17 +328,21 @@ class Rows:
         """An array that no row made, as the derivative may keep it."""
         if linear(primitive) or other is None and primitive in BILINEAR:
             return x
-        if type(given) is not Tracer or given.owner is not self.trace or given.tangent[0] < self.first:  # ... < first: an input
+        mine = type(given) is Tracer and given.owner is self.trace and given.tangent[0] >= self.first  # ... < first: an input
+        if mine and not self.protector.is_users(x):
+            return x
+        if x.nbytes < COPIED:
             return x.copy()
-        if self.protector.is_users(x):
-            return x.copy()
-        return x
+        if self.outside is None:
+            self.outside = Outside(self.protector)
+        return self.outside.keep(x)
 
     def forget(self) -> None:
         """Drop the values and the rows: no row leads to another, so a tracer that is kept keeps its own value alone."""
         self.rows.clear()
         self.steps.clear()
         self.values.clear()
+        self.outside = None
         self.lifted = _NOTHING
         self.traced = None
         self.new = _new_object  # it led to the tape itself

@@ -43,6 +43,10 @@ def accumulated(ufunc):
 UFUNCS = {"add": np.add, "mul": np.multiply, "min": np.minimum, "max": np.maximum}
 
 SPECS = [
+    spec(ix.stack_p, ix.stack_p, [two((2, 3), (2, 3)), two((0, 3), (0, 3))], params={"axis": 1}, dtypes=("f4", "c16"),
+         reference=lambda *xs: np.stack(xs, axis=1)),
+    spec(ix.stack_p, ix.stack_p, [(np.float64(0.3), np.float64(0.7), np.float64(-2.0))], params={"axis": 0},
+         reference=lambda *xs: np.stack(xs)),
     spec(ix.basic_index_p, ix.basic_index, [some(4, 3)], params={"index": MIXED}, reference=lambda x: x[2, None, ::-1]),
     spec(ix.basic_index_p, ix.basic_index, [some(3)], params={"index": (1,)}, reference=lambda x: x[1]),
     spec(ix.basic_index_p, ix.basic_index, [some(3)], params={"index": ((2, 0, 1),)}, reference=lambda x: x[2:2]),

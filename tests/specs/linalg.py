@@ -136,6 +136,8 @@ SPECS = [
         jax=lambda j: lambda a: list(j.numpy.linalg.slogdet(a)),
         dtypes=KINDS,
     ),
+    spec(la.log_abs_det_p, la.log_abs_det_p, [(regular(3, 3),), (regular(2, 2, 2),)], dtypes=("f4",),
+         reference=lambda a: np.linalg.slogdet(a)[1]),
     spec(
         la.cholesky_p,
         symmetric(la.cholesky),

@@ -1,10 +1,11 @@
-"""Norms: funcad/primitives/norms.py."""
+"""Norms and variances: funcad/primitives/norms.py, variance.py."""
 
 from __future__ import annotations
 
 import numpy as np
 
 from funcad.primitives import norms as n
+from funcad.primitives import variance as v
 from tests.specs import spec
 
 X = np.array([[-1.3, 0.4, 2.2], [0.7, -0.2, -3.1]])
@@ -18,4 +19,7 @@ SPECS = [
     spec(n.norm_p, n.norm, [(X,), (np.float64(-0.7),), (COMPLEX,)], params={"axes": ()}, reference=np.abs),
     spec(n.rooted_p, n.rooted, [(np.abs(X),), (np.float64(0.7),)], params={"p": 3.0}, domain=(0, np.inf),
          reference=lambda x: x ** (1 / 3), dtypes=("f4",)),
+    spec(v.variance_p, v.variance, [(X,)], params={"axes": (1,)}, dtypes=("f4",), reference=lambda x: np.var(x, axis=1)),
+    spec(v.variance_p, v.variance, [(X,), (np.ones((2, 1)),)], params={"axes": (0, 1), "ddof": 1}, dtypes=("f4",),
+         reference=lambda x: np.var(x, ddof=1)),
 ]

@@ -15,6 +15,7 @@ from funcad.numpy.dispatch import checked_options
 from funcad.numpy.promote import promote_for, strengthen
 from funcad.primitives import arithmetic, special, transcendental
 from funcad.scipy.door import implements, scipy_function, where_am_i
+from funcad.unjitted.remembered import remembered
 
 
 def _homogeneous_complex(ufunc: Any) -> bool:
@@ -48,8 +49,15 @@ def _ufunc(name: str, bound: Callable[..., Any]) -> Callable[..., Any]:
         out = bound(*operands)
         return tuple([strengthen(o) for o in out]) if type(out) is tuple else strengthen(out)
 
-    implementation.__name__ = implementation.__qualname__ = name
-    return implements(f"special.{name}")(implementation)
+    quick = remembered(implementation)
+
+    def chosen(*args: Any, **kwargs: Any) -> Any:
+        """Of several operands one may be a number by which `bound` chooses, an order say."""
+        return quick(*args) if len(args) == 1 and not kwargs else implementation(*args, **kwargs)
+
+    chosen.__doc__ = None
+    chosen.__name__ = chosen.__qualname__ = name
+    return implements(f"special.{name}")(chosen)
 
 
 # -- error functions and the normal distribution

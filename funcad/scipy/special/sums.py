@@ -36,7 +36,7 @@ def _merged(x: Any, axis: Any) -> Any:
     return merge_axes(x, axes_of(axis, len(shape_of(x))) if shape_of(x) else ())
 
 
-@implements("special.softmax", lift=True)
+@implements("special.softmax", lift=True, by_kind=True)
 def softmax(x: Any, axis: Any = None) -> Any:
     """`scipy.special.softmax` over an axis, several, or all (None), on traced values too; shifted by the maximum.
 
@@ -48,7 +48,7 @@ def softmax(x: Any, axis: Any = None) -> Any:
     return back(activation.softmax(one, axis=merged))
 
 
-@implements("special.log_softmax", lift=True)
+@implements("special.log_softmax", lift=True, by_kind=True)
 def log_softmax(x: Any, axis: Any = None) -> Any:
     """`scipy.special.log_softmax` over an axis, several, or all (None), on traced values too; shifted by the maximum.
 
@@ -80,7 +80,7 @@ def _signed(x: Any, b: Any, axis: int) -> tuple[Any, Any]:
     return add(log(size), top), div(total, convert(size, dtype_of(total))) if dtype_of(x).kind == "c" else sign(total)
 
 
-@implements("special.logsumexp", lift=True)
+@implements("special.logsumexp", lift=True, by_kind=True)
 def logsumexp(a: Any, axis: Any = None, b: Any = None, keepdims: bool = False, return_sign: bool = False) -> Any:
     """`scipy.special.logsumexp`: log(sum(b * exp(a))) over an axis, several, or all (None), on traced values too.
 

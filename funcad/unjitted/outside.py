@@ -1,0 +1,43 @@
+"""Arrays from outside, as the rows of a tape keep them: once, however often they are used.
+
+Idea: the user may write into such an array between two uses. So a small one is copied, and the same copy serves as long as the
+contents are the same; a large one is made read-only until the derivative dies (host/locks.py).
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from funcad.host.locks import SMALL
+
+__all__ = ["COPIED", "Outside"]
+
+COPIED = 2048  # bytes: below, the tape makes a copy at each use, which costs less than to look for one
+
+
+class Outside:
+    """What one tape keeps; `protector` locks a large array, or copies it if that is impossible."""
+
+    __slots__ = ("protector", "kept")
+
+    def __init__(self, protector: Any):
+        self.protector = protector
+        self.kept: dict[int, tuple] = {}  # by id, the array, which stays alive, its contents, and what is kept of it
+
+    def keep(self, x: np.ndarray) -> np.ndarray:
+        found, contents, kept = self.kept.get(id(x), (None, None, None))
+        if x.nbytes > SMALL:
+            if found is x:
+                return x
+            self.protector.args = (x,)
+            kept = self.protector(x)
+            if kept is x:
+                self.kept[id(x)] = x, None, x
+            return kept
+        now = x.tobytes()
+        if found is not x or contents != now or kept.shape != x.shape or kept.dtype != x.dtype:
+            kept = np.ndarray(x.shape, x.dtype, now)
+            self.kept[id(x)] = x, now, kept
+        return kept

@@ -1,0 +1,380 @@
+"""What a function of NumPy's wrote on a tape for operands of some kinds is written again, without asking the function.
+
+Idea: most of what an un-jitted operation costs is the question what it amounts to: promotion, axes, shapes, which primitive
+with which parameters. For a function declared `by_kind` the answer depends on types, shapes, dtypes and options alone. So the
+first call is watched: the rows that it wrote, and which operand of the call, earlier row or constant each of their operands
+was. Later calls with operands of the same kinds run the primitives and write the rows.
+
+Invariants: rows are the ones that the function would write, each primitive runs once, at the user's line, with NumPy's
+warnings. A call is remembered only if every array and every number that is known by its type went into a row as it is, so
+that nothing was made of it that a later call would miss, and if nobody looked at how an operand was made or how it lies in
+memory. Trap: a function that chooses by the value of a float, as `np.power` does, may not take it for an operand (`numbers`);
+all other options are known by their values.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from funcad.host.locks import SMALL
+from funcad.host.state import open_traces, state
+from funcad.host.user_warnings import computes, relay, unhush
+from funcad.host.where import user_source
+from funcad.ir.tracer import Tracer
+from funcad.passes.program_keys import params_key
+from funcad.unjitted.nested import with_value
+from funcad.unjitted.tape import Tape
+from funcad.unjitted.tape_rows import MAX_ROWS
+
+__all__ = ["remembered"]
+
+_MOST = 4096  # calls that are remembered
+_MOST_OPERANDS = 64
+_STATIC = frozenset([int, str, bool, type(None), type])
+_FLOATS = frozenset([float, np.float64, np.float32, np.bool_])
+_UNARY = 9  # where `_row` is told so
+_NUMBERS = frozenset([bool, int, float, complex])  # a constant of NumPy's type might be a value of an operand's
+_COMPUTED = frozenset([np.ndarray, np.float64, np.float32])  # of other types one object may stand for many values
+_memo: dict[tuple, Any] = {}  # kinds of operands -> _Call, or False where it cannot be written again
+
+
+class _Step(NamedTuple):
+    """A row that is to be written: its operands are places among operands, strong operands, constants and results.
+
+    A step that is `free` writes no row: it computes what has no derivative.
+    """
+
+    primitive: Any
+    run: Callable[..., Any]
+    params: dict
+    bits: bytes | None
+    shape: Any
+    operands: Any
+    free: bool
+
+
+class _Call(NamedTuple):
+    steps: list[_Step]
+    single: bool  # one row of one operand
+    strong: list[int]  # operands, Python floats, that are needed as NumPy's
+    constants: list[Any]
+
+
+class _Watched(Tape):
+    """A tape that notes with which operands its rows were asked for; for a while, a tape is of this class instead."""
+
+    __slots__ = ()
+
+    def binary(self, primitive: Any, operation: Callable[[Any, Any], Any], x: Any, y: Any) -> Any:
+        n = len(self.rows)
+        out = super().binary(primitive, operation, x, y)
+        if len(self.rows) > n:
+            self.notes[id(self.rows[-1])] = x, y
+        return out
+
+    def _row(self, primitive: Any, x: Any, y: Any, *rest: Any) -> Any:
+        out = super()._row(primitive, x, y, *rest)
+        self.notes[id(self.rows[-1])] = (x,) if len(rest) > _UNARY and rest[_UNARY] else (x, y)
+        return out
+
+    def wide_row(self, primitive: Any, args: Sequence[Any], *rest: Any) -> Any:
+        out = super().wide_row(primitive, args, *rest)
+        self.notes[id(self.rows[-1])] = tuple(args)
+        return out
+
+
+def remembered(function: Callable[..., Any], numbers: bool = False) -> Callable[..., Any]:
+    """The function, whose calls on values of a tape are remembered by the kinds of their operands.
+
+    `numbers`: a float that is not traced is an operand too, known by its type. Otherwise it is an option, known by its value.
+    """
+
+    @functools.wraps(function)
+    def call(*args: Any, **kwargs: Any) -> Any:
+        if len(args) == 1 and not kwargs and type(args[0]) is Tracer:  # the common case without a loop
+            return of_one(args[0])
+        key: list[Any] = [function]
+        operands: list[Any] = []
+        trace: Any = None
+        items: Any = args
+        if args and (type(args[0]) is list or type(args[0]) is tuple or type(args[-1]) is tuple):
+            items = _flat(args)
+        for a in items:
+            kind = type(a)
+            if kind is Tracer:
+                if a.owner is not trace:
+                    if trace is not None or a.owner.tape is None or open_traces:
+                        return function(*args, **kwargs)
+                    trace = a.owner
+                p = a.primal
+                kind = type(p)
+                if kind is np.ndarray:
+                    dtype = p.dtype
+                    if p.nbytes > SMALL or not dtype.isnative:
+                        return function(*args, **kwargs)
+                    key += p.shape, dtype.char
+                elif kind in _FLOATS:
+                    key += "traced", kind
+                else:
+                    return function(*args, **kwargs)
+                operands.append(a)
+            elif kind is np.ndarray:
+                dtype = a.dtype
+                if a.nbytes > SMALL or not dtype.isnative:
+                    return function(*args, **kwargs)
+                key += "array", a.shape, dtype.char
+                operands.append(a)
+            elif kind in _FLOATS:
+                key.append(kind)
+                if numbers:
+                    operands.append(a)
+                else:
+                    key.append(repr(a))  # which tells 0.0 and -0.0 apart
+            elif kind in _STATIC:
+                key += kind, a
+            else:
+                return function(*args, **kwargs)
+        if trace is None:
+            return function(*args, **kwargs)
+        if kwargs:
+            bits = params_key(kwargs)
+            if bits is None:
+                return function(*args, **kwargs)
+            key.append(bits)
+        n = len(operands)
+        if n > 1:  # rules and functions look whether two operands are one
+            if n == 2:
+                key.append(operands[0] is operands[1])
+            elif n > _MOST_OPERANDS:
+                return function(*args, **kwargs)
+            elif n == 3:
+                a, b, c = operands
+                key.append((a is b, b is c, a is c))
+            else:
+                first: dict[int, int] = {}
+                key += [first.setdefault(id(a), i) for i, a in enumerate(operands)]
+        key.append(trace.turned)  # while it is, squares may be known
+        known = tuple(key)
+        found = _memo.get(known)
+        if found is None:
+            return _watch(known, trace, operands, function, args, kwargs)
+        if found is False or len(trace.tape.rows) + len(found.steps) > MAX_ROWS:
+            return function(*args, **kwargs)
+        return _again(trace.tape, found, operands)
+
+    def of_one(x: Tracer) -> Any:
+        trace, p = x.owner, x.primal
+        tape = trace.tape
+        if tape is None or open_traces or type(p) is not np.ndarray or p.nbytes > SMALL or not p.dtype.isnative:
+            return function(x)
+        known = function, p.shape, p.dtype.char, trace.turned
+        found = _memo.get(known)
+        if found is None:
+            return _watch(known, trace, [x], function, (x,), {})
+        if found is False or len(tape.rows) + len(found.steps) > MAX_ROWS:
+            return function(x)
+        return _again(tape, found, [x])
+
+    return call
+
+
+def _flat(args: Sequence[Any]) -> Iterator[Any]:
+    """The arguments, and those in lists and tuples among them, each list announced by its type and length."""
+    for a in args:
+        if type(a) is list or type(a) is tuple:
+            yield type(a)
+            yield len(a)
+            yield from a
+        else:
+            yield a
+
+
+def _again(tape: Tape, found: _Call, operands: list[Any]) -> Any:
+    """Write the rows of a call that is remembered."""
+    steps, single, strong, constants = found
+    values = operands
+    if strong:
+        weak = [operands[i] for i in strong]
+        values = [*values, *[with_value(a, np.float64(a.primal)) for a in weak]]
+    if constants:
+        values = [*values, *constants]
+    q: Any
+    source = user_source(3)
+    if single:  # the common case without a loop
+        primitive, run, params, bits, shape, places, _ = steps[0]
+        x = values[places[0]]
+        p, q = x.primal, None
+        if primitive.turns:
+            tape.trace.turned = True
+        token = None if primitive.silent else tape._enter()
+        try:
+            out = run(p)
+        finally:
+            if token is not None:
+                unhush(token)
+        return tape._row(primitive, x, None, p, None, x.tangent, None, params, bits, shape, out, type(out), True, source)
+    for primitive, run, params, bits, shape, places, free in steps:
+        n = len(places)
+        x = values[places[0]]
+        p, tx = (x.primal, x.tangent) if type(x) is Tracer else (x, None)
+        if n == 1:
+            y = q = ty = None
+        else:
+            y = values[places[1]]
+            q, ty = (y.primal, y.tangent) if type(y) is Tracer else (y, None)
+        if primitive.turns and not free:
+            tape.trace.turned = True
+        token = None if primitive.silent else tape._enter()
+        try:
+            if n < 3:
+                out = run(p) if n == 1 else run(p, q)
+            else:
+                given = [values[i] for i in places]
+                primals = [a.primal if type(a) is Tracer else a for a in given]
+                out = run(*primals)
+        finally:
+            if token is not None:
+                unhush(token)
+        if free:
+            result = out
+        elif n < 3:
+            result = tape._row(primitive, x, y, p, q, tx, ty, params, bits, shape, out, type(out), n == 1, source)
+        else:
+            tangents = [a.tangent if type(a) is Tracer else None for a in given]
+            result = tape.wide_row(primitive, given, primals, tangents, params, bits, shape, out, source)
+        if len(steps) == 1:
+            return result
+        values = [*values, result]
+    return result
+
+
+computes(_again, lambda variables: (variables["p"], variables["q"]))
+
+
+def _watch(key: tuple, trace: Any, operands: list[Any], function: Callable[..., Any], args: Any, kwargs: Any) -> Any:
+    """Call the function, and remember what it wrote."""
+    tape = trace.tape
+    n, doubtful, outer = len(tape.rows), trace.doubtful, type(tape)
+    try:
+        if outer is Tape:
+            tape.__class__ = _Watched
+            tape.notes = {}
+            state.checked = functools.partial(_noted, tape.notes)
+        result = function(*args, **kwargs)
+        if trace.tape is tape:  # otherwise the tape was given up, which says nothing of the next call
+            if len(_memo) >= _MOST:
+                _memo.clear()
+            plain = trace.doubtful is doubtful and "looked" not in tape.notes
+            _memo[key] = plain and _call_of(tape, n, operands, result)
+    finally:
+        tape.__class__ = outer
+        if outer is Tape:
+            tape.notes = state.checked = None
+    return result
+
+
+def _noted(notes: dict, primitive: Any, xp: Any, args: Sequence[Any], params: dict) -> Any:
+    """`compute`, of which a note is made: the result may have no derivative, and be an operand of a row."""
+    token = None if primitive.silent else relay()
+    try:
+        out = primitive.impl(xp, *args, **params)
+    finally:
+        if token is not None:
+            unhush(token)
+    if type(out) in _COMPUTED:
+        notes["computed", id(out)] = primitive, args, params, out
+    return out
+
+
+computes(_noted, lambda variables: variables["args"])
+
+
+def _call_of(tape: Any, n: int, operands: list[Any], result: Any) -> Any:
+    """What rows from the n-th on say that a call on these operands does; False if it may be another thing next time."""
+    rows = tape.rows[n:]
+    if not rows or type(result) is not Tracer or result.tangent is not rows[-1]:
+        return False
+    if result.primal is not tape.values[rows[-1][2]]:
+        return False
+    reading = _Reading(tape, operands)
+    for row, (primitive, bits, shape, *_) in zip(rows, tape.steps[n:]):
+        if id(row) not in tape.notes:
+            return False
+        places = [reading.place(x) for x in tape.notes[id(row)]]
+        if None in places:
+            return False
+        reading.add(primitive, row[4], bits, shape, places, False, row)
+    firsts = {id(a): k for k, a in reversed(list(enumerate(operands)))}
+    if not reading.used.issuperset(firsts.values()):
+        return False
+    start = {"operand": 0, "strong": len(operands), "constant": len(operands) + len(reading.strong)}
+    start["result"] = start["constant"] + len(reading.constants)
+    steps = [s._replace(operands=tuple([start[where] + k for where, k in s.operands])) for s in reading.steps]
+    return _Call(steps, len(steps) == 1 and len(steps[0].operands) == 1, reading.strong, reading.constants)
+
+
+class _Reading:
+    """Steps of a call as they are read off the rows; a place is a pair (of what kind, its number)."""
+
+    def __init__(self, tape: Any, operands: list[Any]):
+        self.tape = tape
+        self.operands = operands
+        self.by_value = any([type(a) in _FLOATS for a in operands])  # a constant might have been made of them
+        self.used: set[int] = set()
+        self.strong: list[int] = []
+        self.constants: list[Any] = []
+        self.steps: list[_Step] = []
+        self.made: dict[int, tuple[str, int]] = {}  # by id of a row, or of what a free step computes
+        traced = [(a, k) for k, a in enumerate(operands) if type(a) is Tracer]
+        self.values: dict[int, tuple[str, int]] = {id(a.primal): ("operand", k) for a, k in traced}
+
+    def add(self, primitive: Any, params: Any, bits: Any, shape: Any, places: Any, free: bool, what: Any) -> tuple[str, int]:
+        plain = getattr(primitive.impl, "on_numpy", None)
+        run = plain if plain is not None and not params else functools.partial(primitive.impl, np, **(params or {}))
+        place = self.made[id(what)] = "result", len(self.steps)
+        if not free:
+            self.values[id(self.tape.values[what[2]])] = place
+        self.steps.append(_Step(primitive, run, params, bits, shape, places, free))
+        return place
+
+    def place(self, x: Any) -> tuple[str, int] | None:
+        """Where a row's operand comes from; None if that is not known."""
+        for k, a in enumerate(self.operands):
+            if a is x:
+                self.used.add(k)
+                return "operand", k
+        if type(x) is Tracer:
+            made = self.made.get(id(x.tangent))
+            if made is not None:
+                return made if self.tape.values[x.tangent[2]] is x.primal else None
+            for k, a in enumerate(self.operands):
+                if type(a) is Tracer and a.tangent is x.tangent and type(a.primal) is float and type(x.primal) is np.float64:
+                    self.used.add(k)
+                    self.strong.append(k)
+                    return "strong", len(self.strong) - 1
+            return None
+        if type(x) in _NUMBERS and not self.by_value:
+            self.constants.append(x)
+            return "constant", len(self.constants) - 1
+        return self.made.get(id(x)) or self._computed(x)
+
+    def _computed(self, x: Any) -> tuple[str, int] | None:
+        """The place of what a primitive computed of values alone."""
+        found = self.tape.notes.get(("computed", id(x)))
+        if found is None or id(x) in self.values:
+            return None
+        primitive, args, params, _ = found
+        places = []
+        for a in args:
+            place = self.values.get(id(a))
+            if place is not None and place[0] == "operand":
+                self.used.add(place[1])
+            place = place or self.place(a)
+            if place is None:
+                return None
+            places.append(place)
+        return self.add(primitive, params, None, None, places, True, x)
