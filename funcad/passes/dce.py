@@ -29,7 +29,7 @@ def dce(jaxpr: Jaxpr) -> Jaxpr:
     >>> import numpy as np, funcad
     >>> from funcad.passes.dce import dce
     >>> loop = lambda x: funcad.scan(lambda c, v: ((c[0] + v, c[1] * v), c[1]), (0.0, 1.0), x)[0][0]
-    >>> print(dce(funcad.make_jaxpr(loop)(np.ones(3)).jaxpr).equations[0].params["jaxpr"])
+    >>> print(dce(funcad.make_jaxpr(loop)(np.ones(3)).jaxpr).equations[0].params["loop"].body)
     { lambda a:f64[] b:f64[] . let
         c:f64[] = add a b
       in (c,) }

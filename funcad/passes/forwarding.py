@@ -29,7 +29,7 @@ def forward(jaxpr: Jaxpr) -> Jaxpr:
     >>> from funcad.passes.forwarding import forward
     >>> loop = lambda x: funcad.scan(lambda c, v: ((c[0] * v, c[1]), (v, c[1])), (1.0, 2.0), x)
     >>> program = forward(funcad.make_jaxpr(loop)(np.ones(3)).jaxpr)
-    >>> print(program.equations[-1].params["jaxpr"])
+    >>> print(program.equations[-1].params["loop"].body)
     { lambda a:f64[] b:f64[] . let
         c:f64[] = mul a b
       in (c,) }

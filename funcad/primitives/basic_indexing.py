@@ -168,7 +168,7 @@ def _stack_impl(xp: Any, *xs: Any, axis: int) -> Any:
     if xp is np and not shape:
         return np.array(xs, xs[0].dtype)
     grown = (*shape[:axis], 1, *shape[axis:])
-    return xp.concatenate([x.reshape(grown) for x in xs], axis)
+    return xp.concatenate([xp.asarray(x).reshape(grown) for x in xs], axis)
 
 
 def _stack_abstract(*avals: Aval, axis: int) -> Aval:

@@ -72,7 +72,7 @@ def test_a_network() -> None:
 
 
 def test_a_matrix_that_is_used_often() -> None:
-    """An array from outside that is too large to be copied is protected, at each use the same."""
+    """An array from outside that is too large to be copied is protected, at each use the same; 300 vectors take three of it."""
     a = np.random.default_rng(0).normal(size=(100, 100)) / 20
 
     def f(x: Any) -> Any:
@@ -82,4 +82,4 @@ def test_a_matrix_that_is_used_often() -> None:
 
     x = np.ones(100)
     found = peak(lambda: grad(f)(x)) / a.nbytes
-    assert found <= 4
+    assert found <= 6
