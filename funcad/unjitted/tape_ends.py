@@ -20,7 +20,7 @@ from funcad.ir.trace import AbstractTrace
 from funcad.ir.tracer import Tracer
 from funcad.masks.masked_rules import rule_of
 from funcad.unjitted import nested
-from funcad.unjitted.following import with_value
+from funcad.unjitted.nested import with_value
 from funcad.unjitted.structural import UNSEEN, cached, forgetting
 from funcad.unjitted.tape import Tape
 from funcad.unjitted.tape_program import RESULT, derive, derive_columns, maker, results_by, wiring
