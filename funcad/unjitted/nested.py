@@ -21,7 +21,7 @@ from funcad.ir.aval import aval_of
 from funcad.ir.prune import prune
 from funcad.ir.trace import AbstractTrace
 from funcad.ir.tracer import Tracer, tangent_of
-from funcad.masks.masked_rules import Masked, apart_of, joined, masked_rule
+from funcad.masks.masked_rules import Masked, apart_of, joined, masked_rule, owned
 from funcad.transforms.jvp import jvp_eval
 from funcad.unjitted.structural import compiled
 from funcad.unjitted.tape_program import LinearTrace, Step, backward, input_like, rule_of, tangents_by, wiring
@@ -167,7 +167,9 @@ def pull(tape: Any, cotangents: Sequence[Any], outs: list[Any]) -> list[Any]:
         there = iter(results[len(returned) :])
         grads = [next(there) if z else None for z in kinds]
     else:
-        found = joined(kinds, run(values + [t for t in map(tangent_of, lifted) if t is not None]))
+        found = run(values + [t for t in map(tangent_of, lifted) if t is not None])
+        m = len(kinds) - kinds.count(None)
+        found = joined(kinds, [*found[:m], *map(owned, found[m:])])  # the bools may be the user's own
         source = state.source or user_source()
         pairs = zip([*[outs[i] for i in returned], *found[-2 * n : -n]], [*found[: len(returned)], *found[-n:]])
         results = [x if t is None else trace.result(x, t, source) for x, t in pairs]
