@@ -311,7 +311,7 @@ def _by_terms(
     first = masks[0]
     if first is not None and all([m is not None and m.bools is first.bools for m in masks]):
         value = primitive.jvp([t and t.value for t in tangents], out, *primals, **params)
-        return Masked(value, first if free else first.with_dirt(NAN))
+        return with_mask(value, first if free else first.with_dirt(NAN))
     if None not in masks and (not free or len(masks) > 2):
         return None
     value = primitive.jvp([cleaned(t) for t in tangents], out, *primals, **params)

@@ -170,14 +170,15 @@ def rules_that_need_values() -> dict[str, set[tuple]]:
             places.remove(2)  # the factors: they come from operand 0, which has the tangent
         if not has_rows(primitive):
             continue
+        out = outs if primitive.multiple else outs[0]
         for some in itertools.chain(*[itertools.combinations(places, k + 1) for k in range(len(places))]):
             tangents = [operands[i] if i in some else None for i in range(len(operands))]
             key = repr((sorted(equation.params.items()), kinds)).encode()
             with np.errstate(all="ignore"):
-                if gives_tangent(primitive, operands, tangents, outs[0], equation.params, key, None) is not False:
+                if gives_tangent(primitive, operands, tangents, out, equation.params, key, None) is not False:
                     continue
                 try:
-                    primitive.jvp(tangents, outs[0], *operands, **equation.params)
+                    primitive.jvp(tangents, out, *operands, **equation.params)
                 except MissingRuleError:
                     continue
             found.setdefault(primitive.name, set()).add(some)

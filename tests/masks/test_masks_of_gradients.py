@@ -39,6 +39,19 @@ def test_forward_mode_sees_what_a_gradient_masks(name, outer):
     np.testing.assert_allclose(jitted, np.diag(found), rtol=1e-12, atol=1e-300)
 
 
+@pytest.mark.parametrize("f", [np.cbrt, np.abs, np.tanh])
+def test_what_is_stopped_has_no_derivative_behind_a_mask(f):
+    """Not even a masked one."""
+
+    def masked(x):
+        y = np.where(x > 0, x**2, 0.0)
+        return y * f(funcad.stop_gradient(y) + 0.0) + f(funcad.stop_gradient(f(y)))
+
+    y, ones = np.where(X > 0, X**2, 0.0), np.ones(3)
+    np.testing.assert_allclose(funcad.jvp(masked, (X,), (ones,))[1], 2.0 * X * (X > 0) * f(y), rtol=1e-12)
+    np.testing.assert_allclose(funcad.jacrev(masked)(X), np.diag(2.0 * X * (X > 0) * f(y)), rtol=1e-12)
+
+
 @pytest.mark.parametrize("f", [np.maximum, np.minimum, np.fmax, np.fmin])
 def test_a_share_is_the_same_with_and_without_ties_beside_it(f):
     """What is looked at to save work, whether there are ties or NaN anywhere, changes no other element."""
