@@ -49,7 +49,7 @@ from funcad.primitives.comparison import and_, not_, or_
 from funcad.primitives.shape import broadcast_to
 from funcad.primitives.stack import is_stack, stack_empty, stack_select, stack_select_p
 
-__all__ = ["Masked", "apart_of", "cleaned", "joined", "masked_push", "masked_rule", "push", "rule_of"]
+__all__ = ["Masked", "apart_of", "cleaned", "joined", "masked_push", "masked_rule", "owned", "push", "rule_of"]
 __all__ += ["whole_mask_of", "with_mask", "with_whole"]
 
 FREE, FACTORS, OTHER, BEGINS = range(4)  # levels of a rule: pointwise sums; pointwise; others, but no mask begins; masks begin
@@ -290,7 +290,7 @@ def masked_rule(
         else:
             value = None
         if value is not None and (some is None or has_no_nan(value)):  # what is masked began as a zero, and is one still
-            rule = partial(_bools_of_rule, primitive, list(map(_kept, primals)), tangents, out, params, shape)
+            rule = partial(_bools_of_rule, primitive, list(map(owned, primals)), tangents, out, params, shape)
             return Masked(value, Mask(LazyBools(rule, None if some is None else some.mask.bools), not out.shape, some is None))
     result, trace = _traced_rule(primitive, primals, tangents, out, params, shape)
     if key is not None:
@@ -341,7 +341,7 @@ def _is_small(x: Any) -> bool:
     return type(x) in COMPUTED and x.nbytes <= SMALL
 
 
-def _kept(x: Any) -> Any:
+def owned(x: Any) -> Any:
     """An operand as a lazy mask may keep it: the user may write into the array meanwhile."""
     return x.copy() if type(x) is np.ndarray else x
 
@@ -400,7 +400,7 @@ def _advanced(
     if reach == "moves" and len(values) == 1:
         bools = LazyBools(lambda: rule(bools_of(masks[0], shape_of(values[0]))), *[m.bools for m in given])
         return out, Mask(bools, False, bool(given) and given[0].dirty)
-    kept: list[Any] = [aval_of(v) if lin else _kept(v) for v, lin in zip(values, linear)]
+    kept: list[Any] = [aval_of(v) if lin else owned(v) for v, lin in zip(values, linear)]
     numbers = lambda: [numbers_of(m, v) if lin else v for v, m, lin in zip(kept, masks, linear)]
     return out, Mask(LazyBools(lambda: nonzero(rule(*numbers())), *[m.bools for m in given]), False, False)
 
@@ -424,7 +424,7 @@ def _mask_of_choice(
     pred: Value, linear: Sequence[bool], masks: Sequence[Mask | None], shape: tuple
 ) -> Mask | None:
     if linear[1] is not linear[2]:  # the common case without a loop
-        only, of, kept = linear[1], masks[1] if linear[1] else masks[2], _kept(pred)
+        only, of, kept = linear[1], masks[1] if linear[1] else masks[2], owned(pred)
 
         def mine() -> Any:
             way = broadcast_to(kept if only else not_(kept), shape)
@@ -435,7 +435,7 @@ def _mask_of_choice(
     given = [m for _, m in ways if m is not None]
     if not given:
         return None
-    pred = _kept(pred)
+    pred = owned(pred)
 
     def bools() -> Any:
         terms = [w() if m is None else and_(broadcast_to(w(), shape), m.bools.get(shape)) for w, m in ways]

@@ -28,8 +28,8 @@ from funcad.host.where import Source, user_source
 from funcad.ir.aval import Aval, aval_of, shape_of
 from funcad.ir.trace import Trace, bind, leaked, next_level, open_traces
 from funcad.ir.tracer import Tracer, concrete_value, tangent_of
-from funcad.masks.masked_rules import Masked, cleaned, masked_rule, rule_of
-from funcad.masks.masks import Mask
+from funcad.masks.masked_rules import Masked, cleaned, masked_rule, owned, rule_of
+from funcad.masks.masks import Mask, mask_of
 from funcad.primitives.comparison import and_, select_p
 from funcad.primitives.placement import by_reference
 from funcad.primitives.shape import broadcast_to
@@ -256,6 +256,8 @@ class FollowingTrace(Trace):
         """x, a cotangent that is zero where no path leads to it: what its tangent has there is zero for the same reason."""
         t = tangent_of(x)
         value, own = (t.value, t.mask) if type(t) is Masked else (t, None)
+        if not mask.bools.fixed:  # until it is asked for, the user may write into what it would be made of
+            mask = mask_of(owned(mask.bools.get()), mask.whole)
         both = mask.with_dirt(0) if own is None else own.combined(and_, mask, shape_of(x), False)
         self.masked = True
         return self._note_layout(select_p, [x], Tracer(self, None, x.primal, Masked(value, both), x.source))
@@ -263,6 +265,7 @@ class FollowingTrace(Trace):
     def result(self, value: Any, tangent: Any, source: Any) -> Tracer:
         """In forward mode: the traced result of work that was done elsewhere."""
         traced = Tracer(self, None, value, tangent, source)
+        self.masked = self.masked or type(tangent) is Masked
         if len(shape_of(value)) > 1:
             self._doubt(traced)
         return traced

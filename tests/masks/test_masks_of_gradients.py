@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 import funcad
+from funcad.unjitted import structural
 
 X = np.array([-1.0, 2.0, 3.0])
 
@@ -36,6 +37,19 @@ def test_forward_mode_sees_what_a_gradient_masks(name, outer):
     np.testing.assert_allclose(found[1:], smooth, rtol=1e-12)
     np.testing.assert_allclose(backward, np.diag(found), rtol=1e-12, atol=1e-300)
     np.testing.assert_allclose(jitted, np.diag(found), rtol=1e-12, atol=1e-300)
+
+
+@pytest.mark.parametrize("f", [np.cbrt, np.abs, np.tanh])
+def test_what_is_stopped_has_no_derivative_behind_a_mask(f):
+    """Not even a masked one."""
+
+    def masked(x):
+        y = np.where(x > 0, x**2, 0.0)
+        return y * f(funcad.stop_gradient(y) + 0.0) + f(funcad.stop_gradient(f(y)))
+
+    y, ones = np.where(X > 0, X**2, 0.0), np.ones(3)
+    np.testing.assert_allclose(funcad.jvp(masked, (X,), (ones,))[1], 2.0 * X * (X > 0) * f(y), rtol=1e-12)
+    np.testing.assert_allclose(funcad.jacrev(masked)(X), np.diag(2.0 * X * (X > 0) * f(y)), rtol=1e-12)
 
 
 @pytest.mark.parametrize("f", [np.maximum, np.minimum, np.fmax, np.fmin])
@@ -74,3 +88,46 @@ def test_strides_are_known_in_forward_mode_behind_a_product_of_vectors():
     value, tangent = funcad.jvp(f, (np.arange(3.0),), (np.ones(3),))
     np.testing.assert_array_equal(value, f(np.arange(3.0)))
     assert tangent.shape == (6,)
+
+
+@pytest.mark.parametrize("name", CUBES)
+def test_the_program_of_a_gradient_in_forward_mode_hands_on_masks(name):
+    """At the third call the gradient and its tangent come of one program: also masks of what the function gives beside."""
+    structural.forget()
+
+    def h(x):
+        def f(x):
+            return CUBES[name](x), np.where(x > 0, x**2, 0.0)
+
+        (value, beside), gradient = funcad.value_and_grad(f, has_aux=True)(x)
+        return np.sqrt(value) + np.sqrt(gradient[::-1]) + np.sqrt(beside)
+
+    pushed = lambda x: funcad.jvp(h, (x,), (np.ones(3),))[1]
+    with np.errstate(all="ignore"):
+        expected = funcad.jit(pushed)(X)
+        assert np.isfinite(expected).all()
+        for _ in range(4):
+            np.testing.assert_allclose(pushed(X), expected, rtol=1e-12)
+    assert [entry for key, entry in structural._table.items() if key[0] == "jvp" and type(entry) is tuple]
+
+
+@pytest.mark.parametrize("n", [3, 100_000])
+def test_masks_of_a_gradient_do_not_change_with_what_they_were_made_of(n):
+    structural.forget()
+    x = np.append(-1.0, np.ones(n - 1))
+
+    def h(x):
+        chosen = []
+
+        def f(x):
+            chosen.append(x > 0)
+            return np.sum(np.where(chosen[0], x**3, 0.0))
+
+        gradient = funcad.grad(f)(x)
+        chosen[0][:] = True
+        return np.sqrt(gradient)
+
+    with np.errstate(all="ignore"):
+        for _ in range(4):
+            found = funcad.jvp(h, (x,), (np.ones(n),))[1]
+            np.testing.assert_allclose(found, np.append(0.0, np.full(n - 1, 3.0**0.5)), rtol=1e-12)
