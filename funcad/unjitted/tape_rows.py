@@ -51,7 +51,7 @@ class Rows:
 
     __slots__ = (
         *("trace", "level", "protector", "inputs", "first", "rows", "key", "steps", "values", "found", "mode", "relayed"),
-        *("lifted", "traced", "new", "outs", "how"),
+        *("lifted", "traced", "new", "outs"),
     )
 
     def __init__(self, trace: Any, protector: Any, primals: Sequence[Any], differentiated: Sequence[bool]):
@@ -69,7 +69,6 @@ class Rows:
         self.steps: list[tuple] = []
         self.key: list[Any] = []  # of the inputs; with the steps, and the ends, it is the key of the program
         self.found: Any = None  # the compiled program
-        self.how = ""  # its kind, see tape_ends.py
         self.mode = self.relayed = None  # of warnings, see host/user_warnings.py
         self.lifted: Mapping[int, Tracer] = _NOTHING  # place in `values` -> the outer tracer whose value it is (see nested.py)
         self.traced: list[Tracer] | None = None  # the tracers made since there is one, by `new`
