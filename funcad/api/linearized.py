@@ -64,7 +64,7 @@ def linearized(
     check_leaves(outs[:n], f"{name}: output of {name_of(f)}")
     if type(jaxpr) is Tape:
         locks.check()
-        results = list(tape_ends.pull(jaxpr, [seed_of(outs[0])] if jaxpr.how == "tape" else [], outs))
+        results = list(tape_ends.pull(jaxpr, [] if tape_for == "columns" else [seed_of(outs[0])], outs))
         locks.release()
     outs = export(outs, leaves + residuals)
     out_tree, aux = store.tree, []

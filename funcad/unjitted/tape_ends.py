@@ -83,22 +83,23 @@ def find(tape: Tape, ends: Sequence[Any], how: str) -> bool:
     """Is there a program for these rows and the tangents `ends` of the differentiated outputs? Otherwise `flush`."""
     if not tape.rows or not ends or not how:
         return False
-    tape.how = how
+    key = [how, *tape.key, len(tape.inputs), *tape.steps]
+    key += [row[0] for row in ends]
+    derived = _DERIVED[how]
     if tape.lifted:
         kind, derived = nested.kind_of(tape, how)
         if derived is None:
             return False
-    else:
-        kind, derived = [how], _DERIVED[how]
-    key = [*kind, *tape.key, len(tape.inputs), *tape.steps, *[row[0] for row in ends]]
-    known, found = _last.get(kind[0], _NEVER)
+        how = kind[0]
+        key[:1] = kind
+    known, found = _last.get(how, _NEVER)
     if known == key:
         tape.found = found
         return True
     tape.found = found = cached(tuple(key), lambda: _checked(derived, tape, ends))
     if found is UNSEEN or found is False:
         return False
-    _last[kind[0]] = key, found
+    _last[how] = key, found
     return True
 
 

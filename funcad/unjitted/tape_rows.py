@@ -54,7 +54,7 @@ class Rows:
 
     __slots__ = (
         *("trace", "level", "protector", "inputs", "first", "rows", "key", "steps", "values", "found", "mode", "relayed"),
-        *("lifted", "traced", "new", "outs", "how", "notes", "outside"),
+        *("lifted", "traced", "new", "outs", "notes", "outside"),
     )
 
     def __init__(self, trace: Any, protector: Any, primals: Sequence[Any], differentiated: Sequence[bool]):
@@ -72,7 +72,6 @@ class Rows:
         self.steps: list[tuple] = []
         self.key: list[Any] = []  # of the inputs; with the steps, and the ends, it is the key of the program
         self.found: Any = None  # the compiled program
-        self.how = ""  # its kind, see tape_ends.py
         self.mode = self.relayed = None  # of warnings, see host/user_warnings.py
         self.outside: Outside | None = None
         self.notes: Any = None  # of the operands that rows were asked for with, see remembered.py
