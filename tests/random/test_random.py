@@ -18,7 +18,7 @@ from tests import standin
 from tests.vectors.random_calls import CALLS, SEED
 
 KEY = random.key(SEED)
-STORED = np.load(Path(__file__).parents[2] / "vectors" / "random_draws.npz")
+STORED = np.load(Path(__file__).parents[1] / "vectors" / "random_draws.npz")
 
 
 def assert_like_jax(found: Any, expected: np.ndarray, tolerance: float) -> None:
