@@ -263,6 +263,7 @@ class FollowingTrace(Trace):
     def result(self, value: Any, tangent: Any, source: Any) -> Tracer:
         """In forward mode: the traced result of work that was done elsewhere."""
         traced = Tracer(self, None, value, tangent, source)
+        self.masked = self.masked or type(tangent) is Masked
         if len(shape_of(value)) > 1:
             self._doubt(traced)
         return traced

@@ -21,7 +21,7 @@ from funcad.ir.aval import aval_of
 from funcad.ir.prune import prune
 from funcad.ir.trace import AbstractTrace
 from funcad.ir.tracer import Tracer, tangent_of
-from funcad.masks.masked_rules import Masked, cleaned, masked_rule
+from funcad.masks.masked_rules import Masked, apart_of, joined, masked_rule
 from funcad.transforms.jvp import jvp_eval
 from funcad.unjitted.structural import compiled
 from funcad.unjitted.tape_program import LinearTrace, Step, backward, input_like, rule_of, tangents_by, wiring
@@ -88,10 +88,10 @@ def _pushed(
 
 
 def _derive(tape: Any, ends: Sequence[Any], places: Sequence[int], returned: Sequence[int]) -> Any:
-    """(run, which of its results are there).
+    """(run, what there is of each of its results, as `kinds_of` says it).
 
     Inputs: the values of the tape, cotangents of the ends, tangents of the lifted places. Results: tangents of the returned
-    rows, the gradient, and its tangent.
+    rows, the gradient, and its tangent; then the bools of their masks.
     """
     jaxpr, consts, nonzero = backward(tape, ends)
     trace = AbstractTrace("jvp")
@@ -101,15 +101,16 @@ def _derive(tape: Any, ends: Sequence[Any], places: Sequence[int], returned: Seq
         given = {place: trace.new_input(aval_of(tape.values[place]).update()) for place in places}
         tangents, of_places = _pushed(wiring(tape), tape.first, values, given, masked_rule)
         primals = [*consts, *values, *seeds]
-        outs, touts = jvp_eval(jaxpr, primals, [None] * len(consts) + of_places + [None] * len(seeds))
+        outs, touts = jvp_eval(jaxpr, primals, [None] * len(consts) + of_places + [None] * len(seeds), masked=True)
         grads, moved = iter(outs), iter(touts)
-        results = [cleaned(tangents[i]) for i in returned]
+        results = [tangents[i] for i in returned]
         results += [next(grads) if z else None for z in nonzero]
         results += [next(moved) if z else None for z in nonzero]
-        derived, more = trace.jaxpr([r for r in results if r is not None])
+        kinds, parts = apart_of(results)
+        derived, more = trace.jaxpr(parts)
     finally:
         trace.close()
-    return compiled(prune(derived), more), [r is not None for r in results]
+    return compiled(prune(derived), more), kinds
 
 
 class Inner:
@@ -154,7 +155,7 @@ def _derive_inner(tape: Any, ends: Sequence[Any], places: Sequence[int], returne
 
 def pull(tape: Any, cotangents: Sequence[Any], outs: list[Any]) -> list[Any]:
     """The gradient as the outer trace traces it (None: zero); `outs` become so, too."""
-    run, nonzero, *inner = tape.found
+    run, kinds, *inner = tape.found
     trace: Any = _outer(tape)
     values = [*tape.values, *cotangents]
     lifted = list(tape.lifted.values())
@@ -164,10 +165,9 @@ def pull(tape: Any, cotangents: Sequence[Any], outs: list[Any]) -> list[Any]:
         results = [*[outs[i] for i in returned], *run(list(values))]
         results = trace.tape.call(inner[0], [x.tangent[0] for x in lifted], values, results)
         there = iter(results[len(returned) :])
-        grads = [next(there) if z else None for z in nonzero]
+        grads = [next(there) if z else None for z in kinds]
     else:
-        there = iter(run(values + [t for t in map(tangent_of, lifted) if t is not None]))
-        found = [next(there) if z else None for z in nonzero]
+        found = joined(kinds, run(values + [t for t in map(tangent_of, lifted) if t is not None]))
         source = state.source or user_source()
         pairs = zip([*[outs[i] for i in returned], *found[-2 * n : -n]], [*found[: len(returned)], *found[-n:]])
         results = [x if t is None else trace.result(x, t, source) for x, t in pairs]
