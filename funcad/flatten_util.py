@@ -12,7 +12,7 @@ from funcad import tree
 from funcad.errors import TreeMismatchError
 from funcad.ir.aval import Aval, aval_of, dtype_of, shape_of
 from funcad.numpy.promote import as_array
-from funcad.primitives.placement import near
+from funcad.primitives.placement import on_device_of
 
 __all__ = ["ravel_pytree"]
 
@@ -33,7 +33,7 @@ def ravel_pytree(pytree: Any) -> tuple[Any, Callable[[Any], Any]]:
     """
     leaves, treedef = tree.flatten(pytree)
     leaves = [as_array(leaf) for leaf in leaves]
-    leaves = near([_strong(leaf) for leaf in leaves], leaves, scalars=True)
+    leaves = on_device_of([_strong(leaf) for leaf in leaves], leaves, scalars=True)
     avals = [aval_of(leaf) for leaf in leaves]
     if not leaves:
         return np.zeros(0, np.float32), lambda vector: treedef.unflatten(_parts(vector, [], np.dtype(np.float32), False))

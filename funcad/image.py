@@ -19,7 +19,7 @@ from funcad import numpy as fnp
 from funcad.ir.aval import aval_of, dtype_of, shape_of
 from funcad.numpy.axes import axis_of
 from funcad.numpy.promote import as_array
-from funcad.primitives.placement import by_reference, near
+from funcad.primitives.placement import capture_as_inputs, on_device_of
 
 __all__ = ["ResizeMethod", "resize", "scale_and_translate"]
 
@@ -101,7 +101,7 @@ def _weights(m: int, n: int, scale: Any, translation: Any, method: ResizeMethod,
     """The matrix (m, n) that resamples m pixels to n: output x shows input (x - translation) / scale."""
     step = 1.0 / scale
     beyond = _EDGE if method is ResizeMethod.CUBIC_PYTORCH else 0
-    outputs, pixels = near([np.arange(float(n)), np.arange(float(-beyond), m + beyond)[:, None]], [scale, translation])
+    outputs, pixels = on_device_of([np.arange(float(n)), np.arange(float(-beyond), m + beyond)[:, None]], [scale, translation])
     places = (outputs + 0.5 - translation) * step - 0.5
     if method is ResizeMethod.AREA:
         left = (outputs - translation) * step
@@ -148,7 +148,7 @@ def _float_image(name: str, image: Any, shape: Any) -> tuple[Any, tuple[int, ...
 def _applied(image: Any, matrices: Sequence[tuple[int, Any]]) -> Any:
     """The image times a matrix along each axis, those that make it smaller first."""
     for axis, matrix in sorted(matrices, key=lambda pair: shape_of(pair[1])[1] / max(1, shape_of(pair[1])[0])):
-        (matrix,) = near([matrix], [image])
+        (matrix,) = on_device_of([matrix], [image])
         image = fnp.moveaxis(fnp.tensordot(image, matrix, axes=(axis, 0)), -1, axis)
     return image
 
@@ -176,7 +176,7 @@ def resize(image: Any, shape: Sequence[int], method: Any, antialias: bool = True
     if method is ResizeMethod.NEAREST:
         for d in axes:
             places = (np.arange(shape[d], dtype=np.float32) + np.float32(0.5)) * np.float32(old[d]) / np.float32(shape[d])
-            image = fnp.take(image, *near([np.floor(places).astype(np.int64)], [image]), axis=d)
+            image = fnp.take(image, *on_device_of([np.floor(places).astype(np.int64)], [image]), axis=d)
         return image
     image = _inexact(image)
     dtype = dtype_of(image)
@@ -207,7 +207,7 @@ def scale_and_translate(
     method = _method_of("scale_and_translate", method, antialias)
     if method is ResizeMethod.NEAREST:
         raise ValueError('scale_and_translate cannot use "nearest"; take "linear", or resize for a change of shape')
-    image, scale, translation = by_reference([image, as_array(scale), as_array(translation)], [image, scale, translation])
+    image, scale, translation = capture_as_inputs([image, as_array(scale), as_array(translation)], [image, scale, translation])
     axes = [axis_of(d, len(shape)) for d in spatial_dims]
     for what, value in (("scale", scale), ("translation", translation)):
         if shape_of(value) != (len(axes),):

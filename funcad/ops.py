@@ -18,7 +18,7 @@ from funcad.ir.aval import Aval, aval_of, dtype_of, shape_of
 from funcad.ir.tracer import Tracer, concrete_value
 from funcad.lax.lax_indexing import GatherScatterMode
 from funcad.numpy.promote import as_array
-from funcad.primitives.placement import by_reference
+from funcad.primitives.placement import capture_as_inputs
 from funcad.primitives.scatter import scatter
 from funcad.primitives.shape import full
 
@@ -72,7 +72,7 @@ def _segments(
     if bucket_size is not None and bucket_size < 1:
         raise ValueError(f"{name}: bucket_size must be positive, got {bucket_size}")
     number = _number(name, num_segments, ids)
-    data, ids = by_reference(known, known)
+    data, ids = capture_as_inputs(known, known)
     mode = GatherScatterMode.FILL_OR_DROP if mode is None else GatherScatterMode.from_any(mode)
     spare = 0
     if mode is GatherScatterMode.CLIP:

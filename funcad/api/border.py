@@ -1,7 +1,7 @@
 """Between users and interpreters: pytrees in and out, argnums, checks at the border, and tracebacks.
 
 Interpreters see flat lists of values and `None` for zero tangents; users see pytrees, `float0` zeros for integer leaves, and
-arrays of their own that nothing else aliases (`export`).
+arrays of their own that nothing else aliases (`own_memory`).
 """
 
 from __future__ import annotations
@@ -23,15 +23,15 @@ from funcad.ir.aval import FLOAT0, SCALAR_AVALS, Aval, aval_of, is_inexact
 from funcad.ir.trace import stage_constants
 from funcad.ir.tracer import Tracer, concrete_value
 from funcad.primitives.conversion import convert_p
-from funcad.primitives.placement import by_reference, near
+from funcad.primitives.placement import capture_as_inputs, on_device_of
 
 __all__ = [
     "api",
     "float0",
     "flat_function",
     "check_leaves",
-    "export",
     "own_memory",
+    "unshared",
     "seed_beside",
     "unaliased",
     "zeros_for",
@@ -123,15 +123,15 @@ def seed_beside(one: Any, value: Any) -> list[Any]:
     """A number as the cotangent of `value`: an operation of the abstract program that `value` belongs to, if any."""
     stage = stage_constants([value])
     seed = one if stage is None else stage.record(convert_p, [one], {"dtype": aval_of(one).dtype})
-    return near([seed], [value], scalars=True)
+    return on_device_of([seed], [value], scalars=True)
 
 
-def export(values: list[Any], foreign: Sequence[Any] = ()) -> list[Any]:
-    """Results for the user: `own_memory`, in the machine's byte order, whatever was captured."""
-    return own_memory(ordinary(values), foreign)
+def own_memory(values: list[Any], foreign: Sequence[Any] = ()) -> list[Any]:
+    """Results for the user: `unshared`, in the machine's byte order, whatever was captured."""
+    return unshared(ordinary(values), foreign)
 
 
-def own_memory(values: Sequence[Any], foreign: Sequence[Any] = ()) -> list[Any]:
+def unshared(values: Sequence[Any], foreign: Sequence[Any] = ()) -> list[Any]:
     """Results for the user: arrays that are writeable and share no memory with each other or with `foreign` arrays."""
     if np.ndarray not in map(type, values):
         return list(values)
@@ -175,7 +175,7 @@ def unaliased(result: Any, given: Sequence[Any], f: Any) -> Any:
     leaves, structure = tree.flatten(result)
     if np.ndarray not in map(type, leaves):
         return result
-    outs = own_memory(leaves, tree.leaves(foreign))
+    outs = unshared(leaves, tree.leaves(foreign))
     return result if all([o is x for o, x in zip(outs, leaves)]) else structure.unflatten(outs)
 
 
@@ -219,7 +219,7 @@ def check_tangents(
     for i, (p, t) in enumerate(zip(p_leaves, t_leaves)):
         result.append(_checked_tangent(p, t, what, functools.partial(_path, primals, i), primal_name, tangent_name))
     beside = p_leaves if beside is None else beside
-    return p_leaves, by_reference(near(result, beside, scalars=True), beside), p_tree
+    return p_leaves, capture_as_inputs(on_device_of(result, beside, scalars=True), beside), p_tree
 
 
 def _path(example: Any, i: int) -> str:

@@ -15,9 +15,9 @@ from funcad.api.border import (
     api,
     check_leaves,
     check_tangents,
-    export,
     flat_function,
     name_of,
+    own_memory,
     tangent_aval,
     with_aux,
     zeros_for,
@@ -27,7 +27,7 @@ from funcad.errors import NonDifferentiableInputError
 from funcad.ir.aval import aval_of, is_inexact
 from funcad.ir.trace import trace_function
 from funcad.masks.masked_rules import push
-from funcad.primitives.placement import near_each
+from funcad.primitives.placement import each_on_device_of
 from funcad.transforms.jvp import jvp_eval
 from funcad.transforms.transpose import transpose_eval
 from funcad.unjitted.following import follow
@@ -67,9 +67,9 @@ def jvp(f: Callable[..., Any], primals: Sequence[Any], tangents: Sequence[Any], 
     outs, touts = follow(flat, p_leaves, t_leaves)
     n = box.get("n", len(outs))
     check_leaves(outs[:n], f"jvp: output of {name_of(f)}")
-    touts = near_each([zeros_for(o) if t is None else t for o, t in zip(outs[:n], touts)], outs[:n])
-    outs = export(outs, p_leaves)
-    touts = export(touts, [*p_leaves, *[t for t in t_leaves if t is not None], *outs])
+    touts = each_on_device_of([zeros_for(o) if t is None else t for o, t in zip(outs[:n], touts)], outs[:n])
+    outs = own_memory(outs, p_leaves)
+    touts = own_memory(touts, [*p_leaves, *[t for t in t_leaves if t is not None], *outs])
     if not has_aux:
         return store.tree.unflatten(outs), store.tree.unflatten(touts)
     out_tree, _ = store.tree.children()
@@ -103,9 +103,9 @@ def pushforward_of(f: Any, primals: Sequence[Any], linear: Linearized) -> Callab
         held.check()
         _, ts, _ = check_tangents(tuple(primals), tangents, f"derivative of {name_of(f)}", "primals", "tangents")
         found = iter(push(jaxpr, residuals, [t for t, d in zip(ts, linear.differentiable) if d], jvp_eval))
-        touts = near_each([next(found) if z else zeros_for(o) for o, z in zip(outs, linear.nonzero)], outs)
+        touts = each_on_device_of([next(found) if z else zeros_for(o) for o, z in zip(outs, linear.nonzero)], outs)
         del held
-        return linear.out_tree.unflatten(export(touts, [t for t in ts if t is not None] + residuals))
+        return linear.out_tree.unflatten(own_memory(touts, [t for t in ts if t is not None] + residuals))
 
     return f_jvp
 
@@ -142,6 +142,6 @@ def linear_transpose(f: Callable[..., Any], *primals: Any) -> Callable[[Any], tu
         _, cts, _ = check_tangents(outs, cotangent, f"linear_transpose of {name_of(f)}", "output", "cotangent")
         found = transpose_eval(jaxpr, linear, [*consts, *[None] * len(leaves)], cts)
         grads = [zeros_for(x) if ct is None else ct for x, ct in zip(leaves, found)]
-        return in_tree.children()[0].unflatten(export(grads, [*cts, *consts]))
+        return in_tree.children()[0].unflatten(own_memory(grads, [*cts, *consts]))
 
     return transposed

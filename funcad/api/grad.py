@@ -22,9 +22,9 @@ from funcad.api.border import (
     dress_as,
     name_of,
     normalize_argnums,
-    own_memory,
     positional_names,
     seed_beside,
+    unshared,
     zeros_for,
 )
 from funcad.api.pickling import Remade
@@ -33,7 +33,7 @@ from funcad.host.real_types import is_a
 from funcad.host.where import for_user, interrupted
 from funcad.ir.aval import aval_of
 from funcad.ir.tracer import Tracer
-from funcad.primitives.placement import near_each
+from funcad.primitives.placement import each_on_device_of
 from funcad.unjitted.following import linearize_following
 from funcad.unjitted.structural import pull
 from funcad.unjitted.tape import Tape
@@ -237,9 +237,9 @@ class _Gradient(Remade):
             grads = [zeros_for(x) if g is None else g for g, x in zip(grads, leaves)]
         foreign = leaves
         if self.has_aux:
-            outs = own_memory(outs, leaves)
+            outs = unshared(outs, leaves)
             foreign = leaves + outs
-        grads = own_memory(near_each(grads, leaves), foreign)
+        grads = unshared(each_on_device_of(grads, leaves), foreign)
         locks.release()
         return self._result(outs, box, grads if build is None else build(grads), len(positions), single)
 
@@ -255,7 +255,7 @@ class _Gradient(Remade):
             gradient = by_name if self.argnums is None else (by_position, by_name)
         if not self.with_value:
             return (gradient, box["aux"].unflatten(outs[1:])) if self.has_aux else gradient
-        value = own_memory(outs[:1])[0]
+        value = unshared(outs[:1])[0]
         return ((value, box["aux"].unflatten(outs[1:])), gradient) if self.has_aux else (value, gradient)
 
     def _check_inputs(self, leaves: list, selected: Any) -> list[bool]:

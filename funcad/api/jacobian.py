@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from funcad import tree
-from funcad.api.border import api, normalize_argnums, own_memory, seed_beside, zeros_for
+from funcad.api.border import api, normalize_argnums, seed_beside, unshared, zeros_for
 from funcad.api.forward import jvp, linearize, pushforward_of
 from funcad.api.grad import grad
 from funcad.api.linearized import Linearized, linearized, seed_of
@@ -18,11 +18,11 @@ from funcad.api.vjp import pullback_of, vjp
 from funcad.api.vmap import move_axis, vmap
 from funcad.errors import NonDifferentiableInputError
 from funcad.host.devices import namespace_of
-from funcad.host.user_warnings import hush, unhush
+from funcad.host.user_warnings import restore_warnings, suppress_warnings
 from funcad.ir.aval import aval_of, is_inexact
 from funcad.ir.tracer import concrete_value
 from funcad.primitives.basic_indexing import static_slice
-from funcad.primitives.placement import near_each
+from funcad.primitives.placement import each_on_device_of
 from funcad.primitives.shape import reshape
 
 __all__ = ["jacfwd", "jacrev", "jacobian", "hessian", "hvp", "gnvp"]
@@ -64,11 +64,11 @@ def _split(stacked: Any, axis: int, values: Any) -> Any:
 
 def _quietly(derivative: Callable[..., Any], basis: Any) -> Any:
     """The rows of the Jacobian: derivative work, which never warns."""
-    token = hush()
+    token = suppress_warnings()
     try:
         return derivative(basis)
     finally:
-        unhush(token)
+        restore_warnings(token)
 
 
 def _is_number(outs: Sequence[Any]) -> bool:
@@ -84,13 +84,13 @@ def _gradient(f: Any, found: Linearized) -> Any:
     given = iter(found.results)
     grads = [next(given) if d else None for d in found.differentiable]
     grads = [zeros_for(x) if g is None else g for g, x in zip(grads, found.leaves)]
-    return found.in_tree.unflatten(own_memory(near_each(grads, found.leaves), found.leaves))
+    return found.in_tree.unflatten(unshared(each_on_device_of(grads, found.leaves), found.leaves))
 
 
 def _with_zeros(columns: list[Any], nonzero: Sequence[bool], outs: Sequence[Any], values: Any) -> list[Any]:
     """The columns of all outputs, of which those were computed that depend on the values."""
     n = sum([aval_of(x).size for x in tree.leaves(values)])
-    given = iter(own_memory(columns))
+    given = iter(unshared(columns))
     return [next(given) if z else np.zeros((n, *aval_of(o).shape), aval_of(o).dtype) for o, z in zip(outs, nonzero)]
 
 

@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 from funcad import tree
-from funcad.api.border import OutTree, check_leaves, export, flat_function, name_of, with_aux
+from funcad.api.border import OutTree, check_leaves, flat_function, name_of, own_memory, with_aux
 from funcad.host.locks import Locks
 from funcad.ir.aval import aval_of, is_inexact
 from funcad.unjitted import tape_ends
@@ -66,7 +66,7 @@ def linearized(
         locks.check()
         results = list(tape_ends.pull(jaxpr, [] if tape_for == "columns" else [seed_of(outs[0])], outs))
         locks.release()
-    outs = export(outs, leaves + residuals)
+    outs = own_memory(outs, leaves + residuals)
     out_tree, aux = store.tree, []
     if has_aux:
         out_tree = store.tree.children()[0]

@@ -9,12 +9,12 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from funcad.api.border import AbstractOutput, api, check_tangents, export, name_of, zeros_for
+from funcad.api.border import AbstractOutput, api, check_tangents, name_of, own_memory, zeros_for
 from funcad.api.linearized import Linearized, linearized
 from funcad.host.locks import Locks
 from funcad.ir.aval import aval_of
 from funcad.ir.jaxpr import Jaxpr
-from funcad.primitives.placement import near_each
+from funcad.primitives.placement import each_on_device_of
 from funcad.unjitted.structural import pull
 
 __all__ = ["pullback_of", "vjp"]
@@ -94,7 +94,7 @@ def _pull(pullback: _Pullback, cotangent: Any) -> tuple:
     for p, d in zip(pullback.primals, pullback.differentiable):
         ct = next(found) if d else None
         grads.append(zeros_for(p) if ct is None else ct)
-    grads = export(near_each(grads, pullback.primals), [*cts, *pullback.primals, *pullback.residuals])
+    grads = own_memory(each_on_device_of(grads, pullback.primals), [*cts, *pullback.primals, *pullback.residuals])
     return pullback.in_tree.unflatten(grads)
 
 

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from funcad import tree
-from funcad.api.border import OutTree, api, check_leaves, export, flat_function, name_of
+from funcad.api.border import OutTree, api, check_leaves, flat_function, name_of, own_memory
 from funcad.api.pickling import Transformed
 from funcad.errors import AxesMismatchError
 from funcad.host.layout import ordinary
@@ -18,7 +18,7 @@ from funcad.host.state import setting, state
 from funcad.ir.aval import Aval, aval_of
 from funcad.ir.trace import trace_function
 from funcad.primitives.basic_indexing import static_slice
-from funcad.primitives.placement import by_reference, near
+from funcad.primitives.placement import capture_as_inputs, on_device_of
 from funcad.primitives.shape import broadcast_leading, concatenate, transpose
 from funcad.transforms.batch import batch_eval
 from funcad.unjitted.strides import Given
@@ -137,7 +137,7 @@ def _run(f: Any, in_tree: Any, out_axes: Any, axis_name: Any, leaves: list, batc
     consts: list[Any] = []
     if axis_name is None:
         jaxpr, consts = trace_function(flat, avals, name="vmap", with_modes=True, given=Given(leaves, batched))
-        consts = by_reference(near(consts, leaves), leaves)
+        consts = capture_as_inputs(on_device_of(consts, leaves), leaves)
         outs, out_batched = batch_eval(jaxpr, size, [*consts, *leaves], [False] * len(consts) + batched)
     else:
         outs, out_batched, consts = _run_named(flat, avals, axis_name, leaves, batched, size)
@@ -145,7 +145,7 @@ def _run(f: Any, in_tree: Any, out_axes: Any, axis_name: Any, leaves: list, batc
     result = []
     for i, (x, b, a) in enumerate(zip(outs, out_batched, axes)):
         result.append(_place_axis(x, b, a, size, f, store.tree, i))
-    return store.tree.unflatten(export(result, [*consts, *leaves]))
+    return store.tree.unflatten(own_memory(result, [*consts, *leaves]))
 
 
 def _run_named(flat: Any, avals: list, axis_name: Any, leaves: list, batched: list, size: int) -> tuple[list, list, list]:
@@ -160,7 +160,7 @@ def _run_named(flat: Any, avals: list, axis_name: Any, leaves: list, batched: li
     given = Given([index, *leaves], [True, *batched])
     jaxpr, consts = trace_function(with_index, [Aval((), index.dtype), *avals], name="vmap", with_modes=True, given=given)
     with setting(batching=axis_name):
-        consts = by_reference(near([*consts, index], leaves), leaves)
+        consts = capture_as_inputs(on_device_of([*consts, index], leaves), leaves)
         return (*batch_eval(jaxpr, size, [*consts, *leaves], [False] * (len(consts) - 1) + [True] + batched), consts)
 
 

@@ -5,7 +5,7 @@ asked for one: the reference runs it until that took longer than compiling takes
 engine after that. Both times are estimated, not measured, so that a program changes its engine at the same step in every
 run. Invariant: as for `jit`, an engine changes speed, not meaning; `config.engine = "interpreter"` keeps the reference's bits.
 Trap: scalars that are inputs of these programs stand beside shaped operands, as literals do; the passes know variables of equal
-shapes only (`definite`).
+shapes only (`broadcast_scalars`).
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from funcad.ir.jaxpr import Equation, Jaxpr, Literal, Var
 from funcad.primitives.conversion import convert_p
 from funcad.primitives.shape import broadcast_in_dim_p
 
-__all__ = ["Backward", "definite"]
+__all__ = ["Backward", "broadcast_scalars"]
 
 COMPILING = 2e-3, 0.12e-3  # seconds, and seconds for each equation
 CALL = 1.5e-6  # seconds that the reference needs for an equation besides its work
@@ -30,7 +30,7 @@ BYTES = 1000  # that a program takes for each equation
 FEW = 8  # runs that the reference makes at least
 
 
-def definite(jaxpr: Jaxpr) -> Jaxpr:
+def broadcast_scalars(jaxpr: Jaxpr) -> Jaxpr:
     """The program with the scalars among its inputs converted and broadcast to what they stand beside."""
     new = {v: Var(Aval((), v.aval.dtype, v.aval.weak)) for v in jaxpr.inputs if type(v.aval) is LiteralAval}
     if not new:
@@ -66,11 +66,11 @@ def definite(jaxpr: Jaxpr) -> Jaxpr:
 class Backward:
     """`program(values) -> outputs`, which empties the list of values."""
 
-    __slots__ = ("program", "waiting", "compiled", "engine", "single", "size")
+    __slots__ = ("program", "runs_until_native", "compiled", "engine", "single", "size")
 
     def __init__(self, jaxpr: Jaxpr):
         self.program = Program(jaxpr)
-        self.waiting = FEW
+        self.runs_until_native = FEW
         self.engine: bool | None = None  # may an engine run it? It is not estimated before it has run a few times
         self.compiled: Compiled | None = None
         self.single = len(jaxpr.outputs) == 1
@@ -85,10 +85,10 @@ class Backward:
         return int(EARNED * (COMPILING[0] + COMPILING[1] * n) / (WORK * work + CALL * (1 + n)))
 
     def __call__(self, values: list[Any]) -> Any:
-        if self.waiting:
-            self.waiting -= 1
-            if not self.waiting and self.engine is None:
-                self.waiting = max(0, self._estimate() - FEW)
+        if self.runs_until_native:
+            self.runs_until_native -= 1
+            if not self.runs_until_native and self.engine is None:
+                self.runs_until_native = max(0, self._estimate() - FEW)
             return self.program.consume(values)
         if self.engine is None:
             self._estimate()
@@ -96,7 +96,7 @@ class Backward:
         if engine == "interpreter" or not self.engine:
             return self.program.consume(values)
         if compiled is None or compiled.engine != engine:
-            compiled = Compiled(definite(self.program.jaxpr), engine)
+            compiled = Compiled(broadcast_scalars(self.program.jaxpr), engine)
             compiled.runs = COLD
             self.compiled = compiled
         fast = compiled.fast

@@ -23,7 +23,7 @@ from funcad.backends.interpreter import Program, compiling
 from funcad.configuration import config, reports
 from funcad.host.devices import on_device
 from funcad.host.state import state
-from funcad.host.user_warnings import hush, unhush
+from funcad.host.user_warnings import restore_warnings, suppress_warnings
 from funcad.ir.aval import Aval, StackAval, aval_of
 from funcad.ir.jaxpr import Equation, Jaxpr, Var, subjaxprs
 from funcad.primitives.loop import Loop, WhileLoop
@@ -31,8 +31,8 @@ from funcad.primitives.loop import Loop, WhileLoop
 __all__ = ["program_of", "run_jaxpr", "loop_program", "estimate", "Compiled"]
 
 COLD = 1  # runs that the reference makes
-PATIENCE = 1  # signatures of one function after which a small program must run SETTLED times to become native as a whole:
-SETTLED = 30  # that takes tens of milliseconds, which a last, smaller batch or shapes that change all the time do not earn
+TIER_UP_SIGNATURES = 1  # of one function, after which a small program must run TIER_UP_RUNS times to become native as a whole:
+TIER_UP_RUNS = 30  # that takes tens of milliseconds, which a last, smaller batch or shapes that change all the time do not earn
 LONG_LOOP = 20_000  # equations that an un-jitted loop would run in Python, from which on it is compiled at once
 AT_ONCE = 2e-3  # seconds of estimated work from which a program is compiled at its first run
 BUDGET = 0.5  # seconds of compilation after which the groups of a long program stay with NumPy,
@@ -49,7 +49,7 @@ class Compiled(Program):
 
     __slots__ = (
         *("engine", "fast", "optimized", "fused", "generated", "native"),
-        *("kernels", "reasons", "quiet", "donating", "waiting"),
+        *("kernels", "reasons", "quiet", "donating", "runs_until_native"),
     )
 
     def __init__(self, jaxpr: Jaxpr, engine: str):
@@ -62,7 +62,7 @@ class Compiled(Program):
         self.native: Any = None  # the whole as native code
         self.kernels: dict[Jaxpr, Any] = {}  # the native code of groups, by their programs
         self.reasons: list[str] = []  # why parts are not native
-        self.waiting = 0  # runs until the whole is compiled as native code, if that was put off
+        self.runs_until_native = 0  # runs until the whole is compiled as native code, if that was put off
         self.quiet = False  # does the generated function keep silent of its own accord?
         self.donating: dict[frozenset[int], Callable[[list], list]] = {}  # positions -> `function`, which may overwrite these
         if estimate(jaxpr) > AT_ONCE:
@@ -87,13 +87,13 @@ class Compiled(Program):
             if self.runs <= COLD:
                 return self._step_by_step(values)
             function = self.written_out()
-        elif self.waiting:
+        elif self.runs_until_native:
             self._settle()
             function = self.function
         return self._called(function, values)
 
     def _called(self, function: Callable[[list], list], values: list[Any]) -> list[Any]:
-        token = None if self.quiet or function is self.native else hush()
+        token = None if self.quiet or function is self.native else suppress_warnings()
         try:
             return function(values)
         except Exception as error:
@@ -101,7 +101,7 @@ class Compiled(Program):
             raise
         finally:
             if token is not None:
-                unhush(token)
+                restore_warnings(token)
 
     def written_out(self) -> Callable[[list[Any]], list[Any]]:
         if self.function is None:
@@ -111,14 +111,14 @@ class Compiled(Program):
         return self.function  # type: ignore[no-any-return]
 
     def _compile(self) -> Callable[[list[Any]], list[Any]]:
-        self.optimized = importlib.import_module("funcad.passes.fresh").finished(self.jaxpr)
+        self.optimized = importlib.import_module("funcad.passes.aliased_outputs").pipeline_end(self.jaxpr)
         native = self.engine != "numpy" and _later("native.target").available()
-        if native and self.jaxpr.memo.get("siblings", 0) >= PATIENCE and estimate(self.jaxpr) < AT_ONCE:
-            self.waiting = SETTLED
+        if native and self.jaxpr.memo.get("siblings", 0) >= TIER_UP_SIGNATURES and estimate(self.jaxpr) < AT_ONCE:
+            self.runs_until_native = TIER_UP_RUNS
         elif native and self._whole():
             return self.native  # type: ignore[no-any-return]
         self.fused = importlib.import_module("funcad.passes.example_loops").grouped(self.optimized)
-        kernels = self._native_kernels() if native and not self.waiting else None
+        kernels = self._native_kernels() if native and not self.runs_until_native else None
         self.generated = _later("generate").generate(self.fused, kernels)
         self.quiet = self.generated.quiet
         return self.generated.function  # type: ignore[no-any-return]
@@ -138,8 +138,8 @@ class Compiled(Program):
 
     def _settle(self) -> None:
         """One more run of a program that waits for its native code."""
-        self.waiting -= 1
-        if not self.waiting:
+        self.runs_until_native -= 1
+        if not self.runs_until_native:
             with compiling:
                 if self.native is None:
                     self._whole()

@@ -19,7 +19,7 @@ from funcad.backends.emission import Emission
 from funcad.backends.memory import Storage
 from funcad.backends.scalars import write_scalars
 from funcad.backends.text import Writer, compile_text
-from funcad.host.user_warnings import hush, unhush
+from funcad.host.user_warnings import restore_warnings, suppress_warnings
 from funcad.host.where import note_source
 from funcad.ir.jaxpr import Equation, Jaxpr
 
@@ -97,11 +97,11 @@ def _by_numpy(jaxpr: Jaxpr) -> Callable[[list], list]:
     def run(values: list) -> list:
         if not written:
             written.append(_written(jaxpr, None, frozenset()).function)
-        token = hush()
+        token = suppress_warnings()
         try:
             return written[0](values)
         finally:
-            unhush(token)
+            restore_warnings(token)
 
     return run
 

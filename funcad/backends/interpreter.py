@@ -22,7 +22,7 @@ from funcad.host.devices import namespace_of, on_device, resident
 from funcad.host.forks import held_over_forks
 from funcad.host.real_types import is_a
 from funcad.host.state import state
-from funcad.host.user_warnings import hush, unhush
+from funcad.host.user_warnings import restore_warnings, suppress_warnings
 from funcad.host.where import note_source
 from funcad.ir.aval import aval_of
 from funcad.ir.jaxpr import Jaxpr, Literal, Var
@@ -113,14 +113,14 @@ class Program:
             if self.runs < WARM or len(self.calls) > LONG:
                 return self._step_by_step(values)
             function = self.written_out()
-        token = hush()
+        token = suppress_warnings()
         try:
             return function(values)  # type: ignore[no-any-return]
         except Exception as error:
             self.note(error)
             raise
         finally:
-            unhush(token)
+            restore_warnings(token)
 
     @contextmanager
     def repeated(self, xp: Any, times: int) -> Iterator[Callable[[list[Any]], list[Any]]]:
@@ -133,14 +133,14 @@ class Program:
             yield self.run
             return
         function = self.written_out()
-        token = hush()
+        token = suppress_warnings()
         try:
             yield function
         except Exception as error:
             self.note(error)
             raise
         finally:
-            unhush(token)
+            restore_warnings(token)
 
     def written_out(self) -> Any:
         """`function(values) -> outputs`, made at the first request; it does not silence warnings, nor note sources."""
@@ -160,7 +160,7 @@ class Program:
         slots[: self.n_inputs] = values
         values.clear()
         equation = None
-        token = hush()
+        token = suppress_warnings()
         try:
             for step in self.calls:
                 equation, call, ins, out, multiple, dead = step
@@ -178,7 +178,7 @@ class Program:
             note_source(error, equation and equation.source)
             raise
         finally:
-            unhush(token)
+            restore_warnings(token)
         return [slots[i] for i in self.outputs]
 
 

@@ -22,7 +22,7 @@ from funcad.backends.explain import table
 from funcad.backends.interpreter import Program
 from funcad.host.devices import namespace_of, on_device
 from funcad.host.state import state
-from funcad.host.user_warnings import hush, unhush
+from funcad.host.user_warnings import restore_warnings, suppress_warnings
 from funcad.host.where import note_source
 from funcad.ir.aval import StackAval
 from funcad.ir.jaxpr import Equation, Jaxpr, Literal, Var, equation_has_effects, subjaxprs
@@ -80,11 +80,11 @@ class Profile:
         values = list(values)
         if not self._effects:
             self.seconds, _ = self._timed(program.run, values, BUDGET)
-        token = hush()
+        token = suppress_warnings()
         try:
             self._measure(jaxpr, values)
         finally:
-            unhush(token)
+            restore_warnings(token)
         self.parts = sum([e.seconds for e in self.equations if not e.inside])
         if self._effects:
             self.seconds = self.parts

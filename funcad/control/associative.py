@@ -10,7 +10,7 @@ from collections.abc import Callable
 from typing import Any
 
 from funcad import tree
-from funcad.api.border import api, export, name_of
+from funcad.api.border import api, name_of, own_memory
 from funcad.control.body import check_structure, prepare
 from funcad.ir.aval import aval_of, shape_of
 from funcad.primitives.basic_indexing import static_slice
@@ -98,4 +98,4 @@ def associative_scan(fn: Callable[[Any, Any], Any], elems: Any, reverse: bool = 
     found = prefixes(values)
     if reverse:
         found = [rev(x, axes=(a,)) for x, a in zip(found, axes)]
-    return structure.unflatten(export(found, leaves))
+    return structure.unflatten(own_memory(found, leaves))

@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-from funcad.control.call import spread
-from funcad.control.rewire import grow, memoised_on_body, plain, rewire, split
+from funcad.control.call import scatter
+from funcad.control.rewire import fixpoint, memoised_on_body, rewire, split, strip_literal
 from funcad.ir.aval import aval_of
 from funcad.ir.interpret import eval_jaxpr
 from funcad.ir.jaxpr import Jaxpr, Var
@@ -46,7 +46,7 @@ def backward_flags(loop: Loop, linear: Sequence[bool], nonzero: tuple[bool, ...]
     def came(mask: tuple[bool, ...]) -> Sequence[bool]:
         return transpose_jaxpr(loop.body, flags, mask)[2][n_linear : n_linear + loop.n_carry]
 
-    return flags, grow(nonzero, 0, loop.n_carry, came)
+    return flags, fixpoint(nonzero, 0, loop.n_carry, came)
 
 
 @memoised_on_body
@@ -56,12 +56,12 @@ def backward_body(loop: Loop, linear: tuple[bool, ...], nonzero: tuple[bool, ...
     const_flags, _, xs_flags = loop.split(flags)
     derived, captured, found = transpose_jaxpr(jaxpr, flags, nonzero)
     const_found, carry_found, xs_found = split(found, sum(const_flags), n_carry)
-    const_avals, _, xs_avals = loop.split([plain(a) for a in jaxpr.in_avals])
+    const_avals, _, xs_avals = loop.split([strip_literal(a) for a in jaxpr.in_avals])
     known_consts = [a for a, f in zip(const_avals, const_flags) if not f]
     known_xs = [a for a, f in zip(xs_avals, xs_flags) if not f]
     linear_consts = [a for a, f in zip(const_avals, const_flags) if f]
     sums = [a for a, f in zip(linear_consts, const_found) if f]
-    out_avals = [plain(o.aval) for o in jaxpr.outputs]
+    out_avals = [strip_literal(o.aval) for o in jaxpr.outputs]
     carry_used = list(nonzero[:n_carry])
     carry = [a for a, f in zip(out_avals, carry_used) if f]
     ys = [a for a, f in zip(out_avals[n_carry:], nonzero[n_carry:]) if f]
@@ -72,7 +72,7 @@ def backward_body(loop: Loop, linear: tuple[bool, ...], nonzero: tuple[bool, ...
         outs = eval_jaxpr(derived, [*mine, *consts, *xs, *carry_cts, *ys_cts])
         by_const, by_carry, by_xs = split(outs, sum(const_found), sum(carry_found))
         totals = [add_values(total, ct) for total, ct in zip(totals, by_const)]
-        full = spread(by_carry, carry_found)
+        full = scatter(by_carry, carry_found)
         carry_out = [zero_value(a) if ct is None else ct for ct, a, used in zip(full, out_avals, carry_used) if used]
         return [*totals, *carry_out, *by_xs]
 
@@ -82,7 +82,7 @@ def backward_body(loop: Loop, linear: tuple[bool, ...], nonzero: tuple[bool, ...
 
 def linear_operands(loop: Loop, linear: tuple[bool, ...]) -> tuple[bool, ...]:
     """`linear`, and what of the carry becomes linear in the course of the loop."""
-    return grow(linear, loop.n_consts, loop.n_carry, lambda f: unknown_outputs(loop.body, f))
+    return fixpoint(linear, loop.n_consts, loop.n_carry, lambda f: unknown_outputs(loop.body, f))
 
 
 class SplitBody(NamedTuple):
@@ -124,7 +124,7 @@ def split_body(loop: Loop, flags: tuple[bool, ...], known_ys: bool) -> SplitBody
     places = [i for i, f in enumerate(flags) if not f]
     residual_vars, tangents = split(halves.linear.inputs, len(halves.residuals))
     given = iter(tangents)
-    inputs = [next(given) if f else Var(plain(v.aval)) for v, f in zip(jaxpr.inputs, flags)]
+    inputs = [next(given) if f else Var(strip_literal(v.aval)) for v, f in zip(jaxpr.inputs, flags)]
     shared: list[tuple[Var, Any]] = []
     stacked: list[tuple[Var, Any]] = []
     for v, (kind, source) in zip(residual_vars, halves.residuals):

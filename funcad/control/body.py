@@ -16,17 +16,17 @@ import numpy as np
 
 from funcad import tree
 from funcad.api.border import check_leaves
-from funcad.control.call import call, spread
+from funcad.control.call import call, scatter
 from funcad.control.rewire import (
     coerce,
     fill_zeros,
-    grow,
+    fixpoint,
     interned,
     invariant_part,
     memoised_on_body,
-    plain,
     rewire,
     split,
+    strip_literal,
 )
 from funcad.host.layout import ordinary
 from funcad.ir.aval import Aval, StackAval
@@ -34,7 +34,7 @@ from funcad.ir.jaxpr import Jaxpr, Literal, Var
 from funcad.ir.trace import trace_function
 from funcad.primitives.conversion import convert
 from funcad.primitives.loop import Loop
-from funcad.primitives.placement import near
+from funcad.primitives.placement import on_device_of
 from funcad.transforms.jvp import jvp_jaxpr
 from funcad.transforms.linearize import linearize_jaxpr
 
@@ -96,7 +96,7 @@ def trace_carry(
 
     A weak carry (a Python scalar) that goes out strong is made strong and the function traced again.
     """
-    avals = list(map(plain, carry))
+    avals = list(map(strip_literal, carry))
     n = len(avals)
     while True:
         jaxpr, consts = trace_function(f, [*avals, *rest], name=f"the body of {what}", staging=staging, beside=inputs)
@@ -105,7 +105,7 @@ def trace_carry(
             for i, (a, o) in enumerate(zip(avals, jaxpr.outputs))
         ]
         if found == avals:
-            outputs = [*avals, *[plain(o.aval) for o in jaxpr.outputs[n:]]]
+            outputs = [*avals, *[strip_literal(o.aval) for o in jaxpr.outputs[n:]]]
             return interned(coerce(jaxpr, outputs)), consts, avals
         avals = found
 
@@ -144,14 +144,14 @@ class JvpBody(NamedTuple):
 @memoised_on_body
 def jvp_body(loop: Loop, nonzero: tuple[bool, ...]) -> JvpBody:
     jaxpr, n_carry = loop.body, loop.n_carry
-    nonzero = grow(nonzero, loop.n_consts, n_carry, lambda flags: jvp_jaxpr(jaxpr, flags)[2])
+    nonzero = fixpoint(nonzero, loop.n_consts, n_carry, lambda flags: jvp_jaxpr(jaxpr, flags)[2])
     derived, captured, out_nonzero = jvp_jaxpr(jaxpr, nonzero)
     captured_vars, primals, tangents = split(derived.inputs, len(captured), len(jaxpr.inputs))
     outs, touts = split(derived.outputs, len(jaxpr.outputs))[:2]
     consts, carry, xs = loop.split(primals)
     t_flags = loop.split(nonzero)
     tconsts, tcarry, txs = split(tangents, sum(t_flags[0]), sum(t_flags[1]))
-    full = spread(touts, out_nonzero)
+    full = scatter(touts, out_nonzero)
     wanted = t_flags[1]
     carry_touts, zeros = fill_zeros(
         [t for t, w in zip(full, wanted) if w], [o.aval for o, w in zip(jaxpr.outputs, wanted) if w]
@@ -191,7 +191,7 @@ class LinearBody(NamedTuple):
         found: list[Any] = []
         if self.invariant.outputs:
             found = call(self.invariant, *captured, *consts, name="loop_invariant")
-        given = near([s for kind, s in self.const_sources if kind == "value"], [*captured, *consts])
+        given = on_device_of([s for kind, s in self.const_sources if kind == "value"], [*captured, *consts])
         values = iter(given)
         where = {"const": consts, "invariant": found}
         return [next(values) if kind == "value" else where[kind][s] for kind, s in self.const_sources]
@@ -200,7 +200,7 @@ class LinearBody(NamedTuple):
 @memoised_on_body
 def linear_body(loop: Loop, nonzero: tuple[bool, ...]) -> LinearBody:
     jaxpr, n_consts, n_carry = loop.body, loop.n_consts, loop.n_carry
-    nonzero = grow(nonzero, n_consts, n_carry, lambda flags: linearize_jaxpr(jaxpr, flags).out_nonzero)
+    nonzero = fixpoint(nonzero, n_consts, n_carry, lambda flags: linearize_jaxpr(jaxpr, flags).out_nonzero)
     lin = linearize_jaxpr(jaxpr, nonzero)
     forward, n_captured, n_outputs = lin.forward, len(lin.consts), len(jaxpr.outputs)
     body_inputs = forward.inputs[n_captured:]
@@ -243,7 +243,7 @@ def linear_body(loop: Loop, nonzero: tuple[bool, ...]) -> LinearBody:
 
     flags = loop.split(nonzero)
     tconsts, tcarry, txs = split(tangents, sum(flags[0]), sum(flags[1]))
-    full = spread(lin.linear.outputs, lin.out_nonzero)
+    full = scatter(lin.linear.outputs, lin.out_nonzero)
     carry_touts, zeros = fill_zeros(
         [t for t, w in zip(full, flags[1]) if w], [o.aval for o, w in zip(jaxpr.outputs, flags[1]) if w]
     )

@@ -27,18 +27,18 @@ from funcad.transforms.partial import partial_jaxpr, split_jaxpr, unknown_output
 from funcad.transforms.transpose import masked_transpose, needs_of, transpose_jaxpr
 from funcad.unjitted.structural import compile_with
 
-__all__ = ["call_p", "call", "spread", "present", "partial_call", "turning", "square_of", "call_of"]
+__all__ = ["call_p", "call", "scatter", "compact", "partial_call", "turning", "square_of", "call_of"]
 
 compile_with(Backward)
 
 
-def present(values: Sequence[Any]) -> tuple[list[Any], tuple[bool, ...]]:
+def compact(values: Sequence[Any]) -> tuple[list[Any], tuple[bool, ...]]:
     """The entries that are not None, and the mask."""
     return [v for v in values if v is not None], tuple([v is not None for v in values])
 
 
-def spread(values: Sequence[Any], mask: Sequence[bool]) -> list[Any]:
-    """The inverse of `present`: None where the mask is false."""
+def scatter(values: Sequence[Any], mask: Sequence[bool]) -> list[Any]:
+    """The inverse of `compact`: None where the mask is false."""
     it = iter(values)
     return [next(it) if m else None for m in mask]
 
@@ -59,22 +59,22 @@ def _pushed(tangents: Sequence[Any], known: Sequence[Any], *, jaxpr: Jaxpr, name
 
 
 def _linearize(primals: Sequence[Any], tangents: Sequence[Any], *, jaxpr: Jaxpr, name: str) -> tuple[list, list]:
-    ts, nonzero = present(tangents)
+    ts, nonzero = compact(tangents)
     lin = linearize_jaxpr(jaxpr, nonzero)
     outs = call(lin.forward, *lin.consts, *primals, name=name, of=jaxpr)
     if not any(lin.out_nonzero):
         return outs[: lin.n_outputs], [None] * lin.n_outputs
     touts = call(lin.linear, *lin.collect(primals, outs), *ts, name=name, of=jaxpr)
-    return outs[: lin.n_outputs], spread(touts, lin.out_nonzero)
+    return outs[: lin.n_outputs], scatter(touts, lin.out_nonzero)
 
 
 def _transpose(cts: Sequence[Any], *inputs: Any, jaxpr: Jaxpr, name: str) -> list[Any]:
     linear = tuple([is_linear(x) for x in inputs])
-    given, nonzero = present(cts)
+    given, nonzero = compact(cts)
     derived, consts, in_nonzero = transpose_jaxpr(jaxpr, linear, nonzero)
     known = [x for x in inputs if not is_linear(x)]
     outs = call(derived, *consts, *known, *given, name=name, of=jaxpr)
-    return spread(spread(outs, in_nonzero), linear)
+    return scatter(scatter(outs, in_nonzero), linear)
 
 
 def _masked(cts: Sequence[Any], masks: Any, wanted: Any, *inputs: Any, jaxpr: Jaxpr, name: str) -> list[Any]:
@@ -90,7 +90,7 @@ def partial_call(
     def values(inputs: Sequence[Any]) -> list[Any]:
         derived, consts, _ = partial_jaxpr(jaxpr, linear)
         outs = run(derived, [*consts, *[x for x, lin in zip(inputs, linear) if not lin]])
-        return spread(outs, [not lin for lin in out_linear])
+        return scatter(outs, [not lin for lin in out_linear])
 
     return out_linear, values
 

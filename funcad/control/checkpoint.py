@@ -20,7 +20,7 @@ from funcad import tree
 from funcad.api.border import OutTree, api, check_leaves, flat_function, name_of, positional_names, unaliased
 from funcad.api.pickling import Transformed
 from funcad.backends.engines import run_jaxpr
-from funcad.control.call import call_p, partial_call, present, spread, square_of, turning
+from funcad.control.call import call_p, compact, partial_call, scatter, square_of, turning
 from funcad.control.rules import closes_over_tracer
 from funcad.host.layout import same
 from funcad.host.real_types import is_a
@@ -233,7 +233,7 @@ def _pushed(tangents: Sequence[Any], known: Sequence[Any], *, jaxpr: Jaxpr, poli
 
 
 def _linearize(primals: Sequence[Any], tangents: Sequence[Any], *, jaxpr: Jaxpr, policy: Any) -> tuple[list, list]:
-    ts, nonzero = present(tangents)
+    ts, nonzero = compact(tangents)
     plan = _plan(jaxpr, nonzero, policy)
     outs = _again(plan.forward, primals, policy)
     n = len(jaxpr.outputs)
@@ -242,18 +242,18 @@ def _linearize(primals: Sequence[Any], tangents: Sequence[Any], *, jaxpr: Jaxpr,
     where = {"in": primals, "kept": outs[n:]}
     known = [spec if kind == "const" else where[kind][spec] for kind, spec in plan.known]
     touts = _again(plan.backward, [*known, *ts], policy)
-    return outs[:n], spread(touts, plan.out_nonzero)
+    return outs[:n], scatter(touts, plan.out_nonzero)
 
 
 def _transpose(cts: Sequence[Any], *inputs: Any, jaxpr: Jaxpr, policy: Any) -> list[Any]:
     linear = tuple([is_linear(x) for x in inputs])
-    given, nonzero = present(cts)
+    given, nonzero = compact(cts)
     derived, consts, in_nonzero = transpose_jaxpr(jaxpr, linear, nonzero)
     pruned = derived.memo.get("pruned")
     if pruned is None:
         pruned = derived.memo.setdefault("pruned", prune(derived))
     outs = _again(pruned, [*consts, *[x for x in inputs if not is_linear(x)], *given], policy)
-    return spread(spread(outs, in_nonzero), linear)
+    return scatter(scatter(outs, in_nonzero), linear)
 
 
 def _masked(cts: Sequence[Any], masks: Any, wanted: Any, *inputs: Any, jaxpr: Jaxpr, policy: Any) -> list[Any]:

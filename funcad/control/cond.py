@@ -16,13 +16,13 @@ from typing import Any
 
 import numpy as np
 
-from funcad.api.border import api, export, name_of, unaliased
+from funcad.api.border import api, name_of, own_memory, unaliased
 from funcad.backends.engines import program_of
 from funcad.control.body import check_structure, leaf_path, prepare, unified
-from funcad.control.call import present, spread
+from funcad.control.call import compact, scatter
 from funcad.control.masked_forward import joined_tangents, kinds_of_tangents, masked_branch, parts_of
 from funcad.control.masked_loops import masked_branches
-from funcad.control.rewire import coerce, fill_zeros, interned, memoised, plain, rewire, split
+from funcad.control.rewire import coerce, fill_zeros, interned, memoised, rewire, split, strip_literal
 from funcad.control.while_loop import lane_by_lane
 from funcad.host.state import state
 from funcad.ir.aval import StackAval, aval_of, dtype_of, shape_of
@@ -35,7 +35,7 @@ from funcad.masks.masks import EVERY, kinds_of, mask_of
 from funcad.primitives.comparison import eq, ge, le
 from funcad.primitives.conversion import convert
 from funcad.primitives.lanes import any_lane, pick_lanes, select_lanes
-from funcad.primitives.placement import near
+from funcad.primitives.placement import on_device_of
 from funcad.transforms.batch import batch_jaxpr
 from funcad.transforms.linearize import linearize_jaxpr
 from funcad.transforms.partial import Halves, partial_jaxpr, split_jaxpr, unknown_outputs
@@ -53,7 +53,7 @@ def _impl(xp: Any, index: Any, *operands: Any, branches: tuple[Jaxpr, ...]) -> l
 
 
 def _abstract(index: Any, *avals: Any, branches: tuple[Jaxpr, ...]) -> list:
-    return [plain(o.aval) for o in branches[0].outputs]
+    return [strip_literal(o.aval) for o in branches[0].outputs]
 
 
 # ---------------------------------------------------------------- branches derived together
@@ -79,7 +79,7 @@ def _placed(jaxpr: Jaxpr, places: Sequence[int], avals: Sequence[Any]) -> Jaxpr:
     inputs: list[Any] = [None] * len(avals)
     for v, i in zip(jaxpr.inputs, places):
         inputs[i] = v
-    return rewire(jaxpr, [v or Var(plain(a)) for v, a in zip(inputs, avals)], jaxpr.outputs)
+    return rewire(jaxpr, [v or Var(strip_literal(a)) for v, a in zip(inputs, avals)], jaxpr.outputs)
 
 
 def _with_captured(derived: Sequence[tuple[Jaxpr, list[Any]]]) -> tuple[tuple[Jaxpr, ...], list[Any]]:
@@ -88,7 +88,7 @@ def _with_captured(derived: Sequence[tuple[Jaxpr, list[Any]]]) -> tuple[tuple[Ja
     branches, start = [], 0
     for jaxpr, consts in derived:
         own, rest = split(jaxpr.inputs, len(consts))
-        others = [Var(plain(aval_of(c))) for c in captured]
+        others = [Var(strip_literal(aval_of(c))) for c in captured]
         others[start : start + len(consts)] = own
         branches.append(rewire(jaxpr, [*others, *rest], jaxpr.outputs))
         start += len(consts)
@@ -98,7 +98,7 @@ def _with_captured(derived: Sequence[tuple[Jaxpr, list[Any]]]) -> tuple[tuple[Ja
 def _with_zeros(jaxpr: Jaxpr, found: Sequence[bool], wanted: Sequence[bool], avals: Sequence[Any], n_first: int) -> Jaxpr:
     """The branch with a zero for each output that is wanted but was not found; the first n_first outputs stay."""
     first, rest = split(jaxpr.outputs, n_first)
-    full = spread(rest, found)
+    full = scatter(rest, found)
     atoms, equations = fill_zeros([a for a, w in zip(full, wanted) if w], [a for a, w in zip(avals, wanted) if w])
     return rewire(jaxpr, jaxpr.inputs, [*first, *atoms], equations)
 
@@ -121,7 +121,7 @@ def _jvp(primals: Sequence[Any], tangents: Sequence[Any], *, branches: tuple[Jax
 
     derived, captured, wanted = memoised(branches[0], ("cond_jvp", branches[1:], kinds), make)
     ts, bools = parts_of(kinds, tangents[1:], branches[0].in_avals)
-    outs = cond_p(index, *near(captured, operands), *operands, *ts, *near(bools, operands), branches=derived)
+    outs = cond_p(index, *on_device_of(captured, operands), *operands, *ts, *on_device_of(bools, operands), branches=derived)
     return outs[:n], joined_tangents(wanted, iter(outs[n:]))
 
 
@@ -137,7 +137,7 @@ def _common(aval: Any, kinds: Sequence[Any]) -> Any:
 
 def _linearize(primals: Sequence[Any], tangents: Sequence[Any], *, branches: tuple[Jaxpr, ...]) -> tuple[list, list]:
     index, operands = primals[0], list(primals[1:])
-    ts, nonzero = present(tangents[1:])
+    ts, nonzero = compact(tangents[1:])
 
     def make() -> tuple:
         t_avals = [a for a, z in zip(branches[0].in_avals, nonzero) if z]
@@ -151,14 +151,14 @@ def _linearize(primals: Sequence[Any], tangents: Sequence[Any], *, branches: tup
 def _run_halves(halves: tuple, index: Any, operands: list[Any], ts: list[Any], n: int) -> tuple[list, list]:
     """The n outputs of the forward branches, and the outputs of the linear ones (None: zero)."""
     forward, captured, linear, sources, wanted = halves
-    outs = cond_p(index, *near(captured, operands), *operands, branches=forward)
+    outs = cond_p(index, *on_device_of(captured, operands), *operands, branches=forward)
     if not any(wanted):
         return outs[:n], [None] * len(wanted)
-    values = near([s for kind, s in sources if kind == "const"], operands)
+    values = on_device_of([s for kind, s in sources if kind == "const"], operands)
     consts, where = iter(values), {"in": operands, "out": outs[:n], "new": outs[n:]}
     residuals = [next(consts) if kind == "const" else where[kind][s] for kind, s in sources]
     touts = cond_p(index, *residuals, *ts, branches=linear)
-    return outs[:n], spread(touts, wanted)
+    return outs[:n], scatter(touts, wanted)
 
 
 def _halves(
@@ -191,7 +191,7 @@ def _halves(
         free = list(range(len(slots)))
         own: dict[int, int] = {}
         for k, atom in enumerate(new):
-            aval = plain(atom.aval)
+            aval = strip_literal(atom.aval)
             slot = next((s for s in free if slots[s] == aval), None)
             if slot is None:
                 slot = len(slots)
@@ -207,7 +207,7 @@ def _halves(
         atoms, equations = fill_zeros([by_slot.get(s) for s in range(len(slots))], slots)
         forward.append((rewire(lin.forward, lin.forward.inputs, [*first, *atoms], equations), lin.consts))
     where = {"in": in_avals, "out": out_avals, "new": slots}
-    avals = [*[aval_of(s) if kind == "const" else where[kind][s] for kind, s in sources], *map(plain, t_avals)]
+    avals = [*[aval_of(s) if kind == "const" else where[kind][s] for kind, s in sources], *map(strip_literal, t_avals)]
     linear = []
     for lin, mine in zip(lins, per_branch):
         program = _with_zeros(lin.linear, lin.out_nonzero, wanted, tout_avals, 0)
@@ -229,8 +229,8 @@ def _partial_eval(linear: tuple[bool, ...], *, branches: tuple[Jaxpr, ...]) -> t
 
         derived, captured = memoised(branches[0], ("cond_known", branches[1:], linear), make)
         index, *known = [x for x, lin in zip(args, linear) if not lin]
-        outs = cond_p(index, *near(captured, known), *known, branches=derived)
-        return spread(outs, [not lin for lin in out_linear])
+        outs = cond_p(index, *on_device_of(captured, known), *known, branches=derived)
+        return scatter(outs, [not lin for lin in out_linear])
 
     return out_linear, run
 
@@ -255,7 +255,7 @@ def _split(linear: tuple[bool, ...], args: Sequence[Any], *, branches: tuple[Jax
 
 def _transpose(cts: Sequence[Any], index: Any, *inputs: Any, branches: tuple[Jaxpr, ...]) -> list[Any]:
     linear = tuple([is_linear(x) for x in inputs])
-    given, nonzero = present(cts)
+    given, nonzero = compact(cts)
     avals = [a for a, is_lin in zip(branches[0].in_avals, linear) if is_lin]
 
     def make() -> tuple[tuple[Jaxpr, ...], list[Any], tuple[bool, ...]]:
@@ -266,8 +266,8 @@ def _transpose(cts: Sequence[Any], index: Any, *inputs: Any, branches: tuple[Jax
 
     derived, captured, wanted = memoised(branches[0], ("cond_transpose", branches[1:], linear, nonzero), make)
     known = [x for x in inputs if not is_linear(x)]
-    outs = cond_p(index, *near(captured, [*known, *given]), *known, *given, branches=derived)
-    return [None, *spread(spread(outs, wanted), linear)]
+    outs = cond_p(index, *on_device_of(captured, [*known, *given]), *known, *given, branches=derived)
+    return [None, *scatter(scatter(outs, wanted), linear)]
 
 
 def _needs(linear: tuple[bool, ...], wanted: tuple[int, ...], *, branches: tuple[Jaxpr, ...]) -> tuple[int, ...]:
@@ -289,9 +289,9 @@ def _masked(
     key = ("cond_masked", branches[1:], linear, kinds, of_linear)
     derived, captured, found, masked = memoised(branches[0], key, make)
     values = [*[x for x in inputs if not is_linear(x)], *[c for c in cts if c is not None], *bools]
-    outs = cond_p(index, *near(captured, values), *values, branches=derived)
+    outs = cond_p(index, *on_device_of(captured, values), *values, branches=derived)
     n = found.count(True)
-    pairs = zip(spread(outs[:n], found), spread([mask_of(b, False) for b in outs[n:]], masked))
+    pairs = zip(scatter(outs[:n], found), scatter([mask_of(b, False) for b in outs[n:]], masked))
     return [(None, None), *[next(pairs) if lin else (None, None) for lin in linear]]
 
 
@@ -310,7 +310,7 @@ def _batch(size: int, args: Sequence[Any], batched: Sequence[bool], *, branches:
 
         key = ("cond_batch", branches[1:], size, flags, state.batching)
         derived, captured, wanted = memoised(branches[0], key, make)
-        return cond_p(index, *near(captured, operands), *operands, branches=derived), list(wanted)
+        return cond_p(index, *on_device_of(captured, operands), *operands, branches=derived), list(wanted)
     if any(b.has_effects for b in branches):
         outs = lane_by_lane(size, args, batched, cond_p, {"branches": branches})
         return outs, [True] * n
@@ -328,7 +328,7 @@ def _run_lanes(size: int, mask: Any, branch: Jaxpr, operands: list[Any], flags: 
     every = (True,) * len(branch.outputs)
     derived, captured, _ = batch_jaxpr(branch, size, flags, every)
     if state.batching is not None and state.batching in branch.axis_names:  # a collective reads the real inputs of every lane
-        return eval_jaxpr(derived, [*near(captured, operands), *operands])
+        return eval_jaxpr(derived, [*on_device_of(captured, operands), *operands])
 
     def make() -> tuple[tuple[Jaxpr, Jaxpr], list[Any]]:
         m = len(captured)
@@ -338,16 +338,16 @@ def _run_lanes(size: int, mask: Any, branch: Jaxpr, operands: list[Any], flags: 
             inputs = [pick_lanes(x, mask) if b else x for x, b in zip(inputs, flags)]
             return eval_jaxpr(derived, [*mine, *inputs])
 
-        avals = [plain(a) for a in (aval_of(mask), *derived.in_avals)]
+        avals = [strip_literal(a) for a in (aval_of(mask), *derived.in_avals)]
         jaxpr, consts = trace_function(taken, avals, name="vmap", abstract=False)
-        atoms, equations = fill_zeros([None] * len(every), [plain(o.aval) for o in jaxpr.outputs])
+        atoms, equations = fill_zeros([None] * len(every), [strip_literal(o.aval) for o in jaxpr.outputs])
         idle = Jaxpr(tuple(Var(v.aval) for v in jaxpr.inputs), tuple(equations), tuple(atoms))
         return (idle, jaxpr), consts
 
     branches, consts = memoised(derived, ("lanes", flags), make)
-    values = near([*consts], operands)
+    values = on_device_of([*consts], operands)
     return cond_p(
-        convert(any_lane(mask), _INDEX), *values, mask, *near(captured, operands), *operands, branches=branches
+        convert(any_lane(mask), _INDEX), *values, mask, *on_device_of(captured, operands), *operands, branches=branches
     )
 
 
@@ -448,7 +448,7 @@ def _traced(what: str, index: Any, functions: list, names: list[str], operands: 
     values = _Operands()
     places = [[values.place(c) for c in captured] for _, captured in traces]
     n = len(values.values)
-    all_avals = [plain(aval_of(x)) for x in (*values.values, *leaves)]
+    all_avals = [strip_literal(aval_of(x)) for x in (*values.values, *leaves)]
     branches = tuple(
         interned(_placed(coerce(jaxpr, avals), [*mine, *range(n, n + len(leaves))], all_avals))
         for (jaxpr, _), mine in zip(traces, places)
@@ -456,7 +456,7 @@ def _traced(what: str, index: Any, functions: list, names: list[str], operands: 
     if what == "cond":
         branches = branches[::-1]  # false is 0
     inputs = [*values.values, *leaves]
-    return trees[0].unflatten(export(cond_p(index, *inputs, branches=branches), inputs))
+    return trees[0].unflatten(own_memory(cond_p(index, *inputs, branches=branches), inputs))
 
 
 def _trace_branch(what: str, f: Any, name: str, leaves: list, structure: Any) -> tuple[Jaxpr, list[Any], Any]:
@@ -469,7 +469,7 @@ def _trace_branch(what: str, f: Any, name: str, leaves: list, structure: Any) ->
 
     jaxpr, captured = trace_function(
         flat,
-        [plain(aval_of(x)) for x in leaves],
+        [strip_literal(aval_of(x)) for x in leaves],
         name=f"{name} of {what} ({name_of(f)})",
         staging=True,
         given=Given(leaves),
@@ -478,7 +478,7 @@ def _trace_branch(what: str, f: Any, name: str, leaves: list, structure: Any) ->
 
 
 def _common_avals(what: str, jaxprs: list[Jaxpr], names: list[str], structure: Any) -> list[Any]:
-    avals = [plain(o.aval) for o in jaxprs[0].outputs]
+    avals = [strip_literal(o.aval) for o in jaxprs[0].outputs]
     for jaxpr, name in zip(jaxprs[1:], names[1:]):
         for i, atom in enumerate(jaxpr.outputs):
             both = unified(avals[i], atom.aval)
@@ -486,7 +486,7 @@ def _common_avals(what: str, jaxprs: list[Jaxpr], names: list[str], structure: A
                 path = leaf_path(structure, i)
                 where = f" at {path}" if path else ""
                 raise TypeError(
-                    f"{what}: the outputs of {names[0]} and {name} differ{where}: {avals[i]} and {plain(atom.aval)}.\n"
+                    f"{what}: the outputs of {names[0]} and {name} differ{where}: {avals[i]} and {strip_literal(atom.aval)}.\n"
                     "All branches must return the same shapes and dtypes; convert with .astype or np.broadcast_to."
                 )
             avals[i] = both

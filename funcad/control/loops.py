@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from funcad import tree
-from funcad.api.border import api, export, name_of
+from funcad.api.border import api, name_of, own_memory
 from funcad.api.vmap import vmap
 from funcad.control.body import check_structure, prepare
 from funcad.control.scan import check_unroll, run_scan
@@ -126,4 +126,4 @@ def map(f: Callable[[Any], Any], xs: Any, *, batch_size: int | None = None) -> A
         parts, out_tree = tree.flatten(vmap(f)(structure.unflatten(rest)))
         results.append(parts)
     joined = results[0] if len(results) == 1 else [concatenate(pair, axis=0) for pair in zip(*results)]
-    return out_tree.unflatten(export(joined, leaves))
+    return out_tree.unflatten(own_memory(joined, leaves))

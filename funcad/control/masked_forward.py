@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple
 
-from funcad.control.call import present
+from funcad.control.call import compact
 from funcad.control.rewire import memoised_on_body, split
 from funcad.ir.aval import Aval, StackAval, aval_of
 from funcad.ir.jaxpr import Jaxpr
@@ -19,7 +19,7 @@ from funcad.ir.trace import trace_function
 from funcad.masks.masked_rules import Masked, cleaned
 from funcad.masks.masks import CALM, EVERY, constant, mask_of
 from funcad.primitives.loop import Loop
-from funcad.primitives.placement import near
+from funcad.primitives.placement import on_device_of
 from funcad.primitives.stack import bools_aval, zero_value
 from funcad.transforms.jvp import jvp_eval
 
@@ -142,10 +142,10 @@ def masked_forward(
     avals = [*loop.body.in_avals[: n_consts + n_carry], *map(aval_of, args[n_consts + n_carry :])]
     for values, ts, ks, of in zip(*[loop.split(x) for x in (args, tangents, body.kinds, avals)]):
         new, bools = parts_of(ks, ts, of)
-        operands.append([*values, *near([*new, *bools], args)])
-    outs = run(body.jaxpr, [*near(body.captured, args), *operands[0]], operands[1], operands[2])
+        operands.append([*values, *on_device_of([*new, *bools], args)])
+    outs = run(body.jaxpr, [*on_device_of(body.captured, args), *operands[0]], operands[1], operands[2])
     ks = loop.carried(body.kinds)
-    carry, rest = split(outs, n_carry + len(present(ks)[0]) + ks.count(EVERY))
+    carry, rest = split(outs, n_carry + len(compact(ks)[0]) + ks.count(EVERY))
     n_ys = len(body.ys)
     touts = [*joined_tangents(ks, iter(carry[n_carry:])), *joined_tangents(body.ys, iter(rest[n_ys:]))]
     return [*carry[:n_carry], *rest[:n_ys]], touts

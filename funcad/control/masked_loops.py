@@ -13,15 +13,15 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from funcad.control.backward_bodies import backward_flags
-from funcad.control.call import present, spread
-from funcad.control.rewire import fill_zeros, memoised_on_body, plain, rewire, split
+from funcad.control.call import compact, scatter
+from funcad.control.rewire import fill_zeros, memoised_on_body, rewire, split, strip_literal
 from funcad.ir.aval import aval_of, shape_of
 from funcad.ir.interpret import eval_jaxpr
 from funcad.ir.jaxpr import Jaxpr, Literal, subjaxprs
 from funcad.ir.trace import trace_function
 from funcad.masks.masks import EVERY, Mask, begins_within, constant, either_bools, mask_of, reach_of
 from funcad.primitives.loop import Loop
-from funcad.primitives.placement import near
+from funcad.primitives.placement import on_device_of
 from funcad.primitives.stack import add_values, bools_aval, zero_value
 from funcad.transforms.transpose import masked_transpose_jaxpr, needs_of
 
@@ -99,7 +99,7 @@ def _body(loop: Loop, linear: tuple[bool, ...], nonzero: tuple, masked: tuple, w
     of_linear = tuple([w for w, f in zip(levels, flags) if f])
     derived, captured, results = masked_transpose_jaxpr(jaxpr, flags, kinds, of_linear, every=True)
     by_const, _, by_x = split(results, n_linear, n_carry)
-    in_avals, out_avals = [plain(a) for a in jaxpr.in_avals], [plain(o.aval) for o in jaxpr.outputs]
+    in_avals, out_avals = [strip_literal(a) for a in jaxpr.in_avals], [strip_literal(o.aval) for o in jaxpr.outputs]
     const_avals, _, xs_avals = loop.split(in_avals)
     linear_consts = [a for a, f in zip(const_avals, const_flags) if f]
     carry = [a for a, u in zip(out_avals, used) if u]
@@ -119,12 +119,12 @@ def _body(loop: Loop, linear: tuple[bool, ...], nonzero: tuple, masked: tuple, w
         mine, consts, sums, sum_masks, cts, bools, xs, ys, y_bools = split(values, *map(len, groups))[:-1]
         outs = eval_jaxpr(derived, [*mine, *consts, *xs, *cts, *ys, *bools, *y_bools])
         n = sum([r is not None for r in results])
-        new = split(spread(outs[:n], [r is not None for r in results]), n_linear, n_carry)
-        new_masks = split(spread(outs[n:], list(map(bool, results))), n_linear, n_carry)
-        sums = [add_values(s, c) for s, c in zip(sums, present(new[0])[0])]
-        sum_masks = [either_bools(s, m) for s, m in zip(sum_masks, present(new_masks[0])[0])]
+        new = split(scatter(outs[:n], [r is not None for r in results]), n_linear, n_carry)
+        new_masks = split(scatter(outs[n:], list(map(bool, results))), n_linear, n_carry)
+        sums = [add_values(s, c) for s, c in zip(sums, compact(new[0])[0])]
+        sum_masks = [either_bools(s, m) for s, m in zip(sum_masks, compact(new_masks[0])[0])]
         carried = [[c for c, u in zip(part[1], used) if u] for part in (new, new_masks)]
-        return [*sums, *sum_masks, *carried[0], *carried[1], *present(new[2])[0], *present(new_masks[2])[0]]
+        return [*sums, *sum_masks, *carried[0], *carried[1], *compact(new[2])[0], *compact(new_masks[2])[0]]
 
     body, more = trace_function(program, [a for group in groups for a in group], name="transpose", abstract=False)
     return _Body(body, [*more, *captured], used, by_const, by_x)
@@ -155,13 +155,14 @@ def masked_backward(
     start, start_masks = [], []
     for ct, m, used, out in zip(cts, masks, body.used, loop.body.outputs):
         if used:
-            aval = plain(out.aval)
+            aval = strip_literal(out.aval)
             start.append(zero_value(aval) if ct is None else ct)
             start_masks.append(constant(ct is not None, aval.shape) if m is None else m.bools.get(aval.shape))
     ys = [ct for ct in cts[n_carry:] if ct is not None]
     y_masks = [m.bools.get(shape_of(ct)) for ct, m in zip(cts[n_carry:], masks[n_carry:]) if ct is not None and m is not None]
-    carry = near([*sums, *sum_masks, *start, *start_masks], values)
-    outs = run(body.jaxpr, [*near(body.captured, values), *known_consts], carry, [*known_xs, *ys, *near(y_masks, values)])
+    carry = on_device_of([*sums, *sum_masks, *start, *start_masks], values)
+    given, items = [*on_device_of(body.captured, values), *known_consts], [*known_xs, *ys, *on_device_of(y_masks, values)]
+    outs = run(body.jaxpr, given, carry, items)
     sums, sum_masks, carry_cts, carry_masks, rest = split(outs, len(sums), len(sum_masks), len(start), len(start))
     n = sum([r is not None for r in body.xs])
     by_const = _pairs(sums, sum_masks, body.consts, const_flags)

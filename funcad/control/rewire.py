@@ -21,14 +21,14 @@ from funcad.ir.jaxpr import Equation, Jaxpr, Literal, Var, equation_has_effects,
 from funcad.passes.program_keys import program_key
 from funcad.primitives.conversion import convert_p
 from funcad.primitives.loop import Loop
-from funcad.primitives.placement import near
+from funcad.primitives.placement import on_device_of
 from funcad.primitives.shape import broadcast_in_dim_p
 from funcad.primitives.stack import stack_empty_p, zero_value
 
-__all__ = ["split", "rewire", "fill_zeros", "coerce", "invariant_part", "interned", "zeros_near", "plain", "stacked"]
+__all__ = ["split", "rewire", "fill_zeros", "coerce", "invariant_part", "interned", "zeros_near", "strip_literal", "stacked"]
 
 
-def plain(aval: Any) -> Any:
+def strip_literal(aval: Any) -> Any:
     """The aval of a variable (never a LiteralAval)."""
     return Aval(aval.shape, aval.dtype, aval.weak) if type(aval) is LiteralAval else aval
 
@@ -36,7 +36,7 @@ def plain(aval: Any) -> Any:
 def stacked(aval: Any, length: int | None) -> Any:
     """What `length` values of one aval become together: an array, or a stack where the length is unknown."""
     if length is None or type(aval) is StackAval:
-        return StackAval(plain(aval))
+        return StackAval(strip_literal(aval))
     return Aval((length, *aval.shape), aval.dtype)
 
 
@@ -104,7 +104,7 @@ def invariant_part(jaxpr: Jaxpr, inputs: Sequence[Var]) -> tuple[set, list[Equat
     return known, equations
 
 
-def grow(flags: tuple, n_consts: int, n_carry: int, step: Callable[[tuple], Sequence[bool]]) -> tuple:
+def fixpoint(flags: tuple, n_consts: int, n_carry: int, step: Callable[[tuple], Sequence[bool]]) -> tuple:
     """The smallest set of flagged inputs, from the given one up, that a loop's body maps into itself.
 
     `step(flags)` tells which outputs of the body are flagged, the carry first.
@@ -122,7 +122,7 @@ def grow(flags: tuple, n_consts: int, n_carry: int, step: Callable[[tuple], Sequ
 
 
 def zeros_near(avals: Sequence[Any], args: Sequence[Any]) -> list[Any]:
-    return near([zero_value(a) for a in avals], args)
+    return on_device_of([zero_value(a) for a in avals], args)
 
 
 # ---------------------------------------------------------------- interning

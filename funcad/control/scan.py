@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from funcad import tree
-from funcad.api.border import api, export, name_of
+from funcad.api.border import api, name_of, own_memory
 from funcad.control.body import check_structure, prepare, strengthened, trace_carry
 from funcad.control.rewire import split
 from funcad.control.scan_rules import scan_p
@@ -103,5 +103,5 @@ def run_scan(
     inputs = [*consts, *strengthened(carry, avals), *x_leaves]
     loop = Loop(jaxpr, len(consts), len(carry), n, bool(reverse), check_unroll(what, unroll, n))
     outs = scan_p(*inputs, loop=loop)
-    outs = export(outs, inputs)
+    outs = own_memory(outs, inputs)
     return carry_tree.unflatten(outs[: len(carry)]), ys_tree[0].unflatten(outs[len(carry) :])

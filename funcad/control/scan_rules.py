@@ -18,10 +18,10 @@ import numpy as np
 from funcad.backends.engines import loop_program
 from funcad.control.backward_bodies import SplitBody, backward_body, linear_operands, read_operands, split_body
 from funcad.control.body import LinearBody, jvp_body, linear_body
-from funcad.control.call import present, spread
+from funcad.control.call import compact, scatter
 from funcad.control.masked_forward import masked_forward
 from funcad.control.masked_loops import loop_needs, masked_backward, masks_itself
-from funcad.control.rewire import grow, memoised, plain, split, stacked, zeros_near
+from funcad.control.rewire import fixpoint, memoised, split, stacked, strip_literal, zeros_near
 from funcad.control.scan_run import scan_in_python
 from funcad.ir.aval import Aval, StackAval, aval_of
 from funcad.ir.interpret import eval_jaxpr
@@ -33,7 +33,7 @@ from funcad.primitives.arithmetic import add
 from funcad.primitives.comparison import lt
 from funcad.primitives.lanes import pick_lanes, select_lanes
 from funcad.primitives.loop import Loop
-from funcad.primitives.placement import near
+from funcad.primitives.placement import on_device_of
 from funcad.primitives.reduction import reduce_max
 from funcad.primitives.shape import broadcast_leading, transpose
 from funcad.primitives.stack import lead
@@ -55,7 +55,7 @@ def _impl(xp: Any, *args: Any, loop: Loop) -> list:
 
 def _abstract(*avals: Any, loop: Loop) -> list:
     outs = loop.body.out_avals
-    return [*map(plain, outs[: loop.n_carry]), *[stacked(a, loop.length) for a in outs[loop.n_carry :]]]
+    return [*map(strip_literal, outs[: loop.n_carry]), *[stacked(a, loop.length) for a in outs[loop.n_carry :]]]
 
 
 def _run(loop: Loop, count: Sequence[Any], body: Jaxpr, consts: list[Any], carry: list[Any], xs: list[Any]) -> list[Any]:
@@ -84,10 +84,10 @@ def _jvp(primals: Sequence[Any], tangents: Sequence[Any], *, loop: Loop) -> tupl
     tconsts, tcarry, txs = loop.split(ts)
     wanted = loop.carried(body.nonzero)
     t_start = filled_tangents(loop, tcarry, wanted, args)
-    given = [*near(body.captured, args), *consts, *present(tconsts)[0]]
-    outs = _run(loop, count, body.jaxpr, given, [*carry, *t_start], [*xs, *present(txs)[0]])
+    given = [*on_device_of(body.captured, args), *consts, *compact(tconsts)[0]]
+    outs = _run(loop, count, body.jaxpr, given, [*carry, *t_start], [*xs, *compact(txs)[0]])
     carry_out, tcarry_out, ys, tys = split(outs, loop.n_carry, len(t_start), loop.n_ys)
-    return [*carry_out, *ys], [*spread(tcarry_out, wanted), *spread(tys, body.ys_nonzero)]
+    return [*carry_out, *ys], [*scatter(tcarry_out, wanted), *scatter(tys, body.ys_nonzero)]
 
 
 def _linearize(primals: Sequence[Any], tangents: Sequence[Any], *, loop: Loop) -> tuple[list, list]:
@@ -95,7 +95,7 @@ def _linearize(primals: Sequence[Any], tangents: Sequence[Any], *, loop: Loop) -
     ts = loop.counted(tangents)[1]
     body = linear_body(loop, tuple([t is not None for t in ts]))
     consts, carry, xs = loop.split(args)
-    captured = near(body.captured, args)
+    captured = on_device_of(body.captured, args)
     outs = _run(loop, count, body.forward, [*captured, *consts], carry, xs)
     carry_out, ys, residuals = split(outs, loop.n_carry, loop.n_ys)
     return [*carry_out, *ys], run_linear(loop, body, count, captured, args, ts, ys, residuals)
@@ -117,12 +117,12 @@ def run_linear(
         return [None] * (loop.n_carry + len(ys))
     consts, _, xs = loop.split(args)
     tconsts, tcarry, txs = loop.split(ts)
-    given = [*body.const_residuals(captured, consts), *present(tconsts)[0]]
+    given = [*body.const_residuals(captured, consts), *compact(tconsts)[0]]
     t_start = filled_tangents(loop, tcarry, wanted, args)
     where = {"x": xs, "y": ys}
-    read = [*[where[kind][i] for kind, i in body.xs_sources], *residuals, *present(txs)[0]]
+    read = [*[where[kind][i] for kind, i in body.xs_sources], *residuals, *compact(txs)[0]]
     outs = _run(loop, count, body.linear, given, t_start, read)
-    return [*spread(outs[: len(t_start)], wanted), *spread(outs[len(t_start) :], body.ys_nonzero)]
+    return [*scatter(outs[: len(t_start)], wanted), *scatter(outs[len(t_start) :], body.ys_nonzero)]
 
 
 # ---------------------------------------------------------------- transposition
@@ -165,7 +165,7 @@ def _partial_eval(linear: tuple[bool, ...], *, loop: Loop) -> tuple:
     def run(args: Sequence[Any]) -> list[Any]:
         count, args = loop.counted(args)
         derived, captured, _ = partial_jaxpr(loop.body, flags, out_linear)
-        return spread(_run_known(loop, count, args, flags, derived, captured), [not f for f in out_linear])
+        return scatter(_run_known(loop, count, args, flags, derived, captured), [not f for f in out_linear])
 
     return out_linear, run
 
@@ -186,7 +186,7 @@ def run_rest(
     consts, carry, xs = loop.split(args)
     carry = [c for c, f in zip(carry, carry_flags) if f]
     values, residuals = split(outs, loop.n_carry - len(carry) + body.ys.count(False))
-    consts = [*near(body.shared, args), *consts]
+    consts = [*on_device_of(body.shared, args), *consts]
     program, used = read_operands(loop.with_body(body.linear, len(consts), len(carry)))
     groups = split(used, len(consts), len(carry))
     given, items = [[v for v, u in zip(*pair) if u] for pair in ((consts, groups[0]), ([*xs, *residuals], groups[2]))]
@@ -209,15 +209,15 @@ def _transpose_linear(
     values = [*known_consts, *known_xs, *[ct for ct in cts if ct is not None]]
     linear_consts = [c.aval for c, f in zip(consts, const_flags) if f]
     sums = zeros_near([a for a, z in zip(linear_consts, body.consts) if z], values)
-    carry_zeros = zeros_near([plain(o.aval) for o in loop.body.outputs[: loop.n_carry]], values)
+    carry_zeros = zeros_near([strip_literal(o.aval) for o in loop.body.outputs[: loop.n_carry]], values)
     start = [z if ct is None else ct for ct, z, used in zip(cts, carry_zeros, body.carry) if used]
-    given, items = [*near(body.captured, values), *known_consts], [*known_xs, *present(cts[loop.n_carry :])[0]]
+    given, items = [*on_device_of(body.captured, values), *known_consts], [*known_xs, *compact(cts[loop.n_carry :])[0]]
     outs = _run(loop._replace(reverse=not loop.reverse), count, body.jaxpr, given, [*sums, *start], items)
     sums, carry_cts, xs_cts = split(outs, len(sums), len(start))
     return [
-        *spread(spread(sums, body.consts), const_flags),
-        *spread(carry_cts, body.carry),
-        *spread(spread(xs_cts, body.xs), xs_flags),
+        *scatter(scatter(sums, body.consts), const_flags),
+        *scatter(carry_cts, body.carry),
+        *scatter(scatter(xs_cts, body.xs), xs_flags),
     ]
 
 
@@ -236,7 +236,7 @@ def _run_known(
     """The part without the linear operands."""
     values = [x for x, f in zip(args, flags) if not f]
     consts, carry, xs = [[x for x, f in zip(*pair) if not f] for pair in zip(loop.split(args), loop.split(flags))]
-    return _run(loop, count, known, [*near(captured, values), *consts], carry, xs)
+    return _run(loop, count, known, [*on_device_of(captured, values), *consts], carry, xs)
 
 
 def transpose_with_residuals(
@@ -252,7 +252,7 @@ def transpose_with_residuals(
     carry_flags = loop.carried(flags)
     consts, carry, xs = loop.split(args)
     carry = [c for c, f in zip(carry, carry_flags) if f]
-    shared = near(body.shared, [*cts, *residuals])
+    shared = on_device_of(body.shared, [*cts, *residuals])
     operands = [*shared, *consts, *carry, *xs, *residuals]
     wanted = [*[c for c, f in zip(cts, carry_flags) if f], *[c for c, f in zip(cts[loop.n_carry :], body.ys) if f]]
     if all(ct is None for ct in wanted):
@@ -260,7 +260,7 @@ def transpose_with_residuals(
     linear = loop.with_body(body.linear, len(shared) + len(consts), len(carry))
     found = _transpose_linear(linear, wanted, count, operands, tuple([is_linear(x) for x in operands]))
     by_const, by_carry, by_xs = linear.split(found)
-    return [*by_const[len(shared) :], *spread(by_carry, carry_flags), *by_xs[: len(xs)]]
+    return [*by_const[len(shared) :], *scatter(by_carry, carry_flags), *by_xs[: len(xs)]]
 
 
 # ---------------------------------------------------------------- batching
@@ -284,7 +284,7 @@ def _batch(size: int, args: Sequence[Any], batched: Sequence[bool], *, loop: Loo
     _, carry_flags, xs_flags = loop.split(flags)
     carry = [lead(c, size) if o and not b else c for c, b, o in zip(carry, carry_flags, out_batched)]
     xs = [_swap(x) if b else x for x, b in zip(xs, xs_flags)]
-    outs = _run(loop, count, derived, [*near(captured, args), *consts], carry, xs)
+    outs = _run(loop, count, derived, [*on_device_of(captured, args), *consts], carry, xs)
     ys = [_swap(y) if b else y for y, b in zip(outs[loop.n_carry :], out_batched[loop.n_carry :])]
     return [*outs[: loop.n_carry], *ys], out_batched
 
@@ -295,7 +295,7 @@ def batched_body(loop: Loop, size: int, flags: tuple[bool, ...]) -> tuple[Jaxpr,
     def force(f: tuple) -> tuple:
         return (*loop.carried(f), *[False] * loop.n_ys)
 
-    flags = grow(flags, loop.n_consts, loop.n_carry, lambda f: batch_jaxpr(loop.body, size, f, force(f))[2])
+    flags = fixpoint(flags, loop.n_consts, loop.n_carry, lambda f: batch_jaxpr(loop.body, size, f, force(f))[2])
     return batch_jaxpr(loop.body, size, flags, force(flags))
 
 
@@ -321,14 +321,14 @@ def _batch_counts(loop: Loop, size: int, count: Any, args: Sequence[Any], flags:
             return [add(i, step), *new, *outs[n_carry:]]
 
         m = len(captured)
-        avals = [plain(a) for a in derived.in_avals]
+        avals = [strip_literal(a) for a in derived.in_avals]
         index = Aval((), np.dtype(np.int64))
         inputs = [*avals[:m], Aval((size,), index.dtype), *avals[m : m + n_consts], index, *avals[m + n_consts :]]
         return trace_function(program, inputs, name="vmap", abstract=False)
 
     body, more = memoised(derived, ("batched_counts", n_consts, n_carry, step), make)
     first = add(longest, -1) if loop.reverse else np.int64(0)
-    outs = _run(loop, [longest], body, [*near([*more, *captured], args), count, *consts], [first, *carry], xs)
+    outs = _run(loop, [longest], body, [*on_device_of([*more, *captured], args), count, *consts], [first, *carry], xs)
     return outs[1:], [True] * n_carry + out_batched[n_carry:]
 
 

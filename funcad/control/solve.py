@@ -14,11 +14,11 @@ from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 from funcad import tree
-from funcad.api.border import api, export, name_of
+from funcad.api.border import api, name_of, own_memory
 from funcad.backends.engines import run_jaxpr
 from funcad.control.body import check_structure, prepare, strengthened
-from funcad.control.call import call, call_p, spread
-from funcad.control.rewire import coerce, interned, plain, rewire, split
+from funcad.control.call import call, call_p, scatter
+from funcad.control.rewire import coerce, interned, rewire, split, strip_literal
 from funcad.errors import MissingRuleError
 from funcad.ir.aval import Aval, aval_of
 from funcad.ir.interpret import eval_jaxpr
@@ -27,7 +27,7 @@ from funcad.ir.primitive import Primitive, is_linear
 from funcad.ir.trace import any_tracer, trace_function
 from funcad.masks.masked_rules import cleaned
 from funcad.primitives.arithmetic import neg, sub
-from funcad.primitives.placement import near
+from funcad.primitives.placement import on_device_of
 from funcad.primitives.stack import lead, zero_value
 from funcad.transforms.batch import batch_jaxpr
 from funcad.transforms.linearize import linearize_eval
@@ -42,7 +42,7 @@ def _strong(avals: Sequence[Any]) -> list[Any]:
 
 def _zeros_for(values: Sequence[Any], like: Sequence[Any]) -> list[Any]:
     """The values with a zero, of the aval of its counterpart, in place of each None."""
-    zeros = near([zero_value(Aval(a.shape, a.dtype)) for a in map(aval_of, like)], like)
+    zeros = on_device_of([zero_value(Aval(a.shape, a.dtype)) for a in map(aval_of, like)], like)
     return [z if v is None else v for v, z in zip(values, zeros)]
 
 
@@ -61,7 +61,7 @@ def _batched(
     jaxpr: Jaxpr, size: int, flags: Sequence[bool], force: Sequence[bool], captured: list[Any]
 ) -> tuple[Jaxpr, list[Any], list[bool]]:
     derived, consts, out_batched = batch_jaxpr(jaxpr, size, tuple(flags), tuple(force))
-    return derived, near(consts, captured), out_batched
+    return derived, on_device_of(consts, captured), out_batched
 
 
 # ---------------------------------------------------------------- linear systems
@@ -83,7 +83,7 @@ def _parts(values: Sequence[Any], n_consts: tuple[int, int, int]) -> _System:
 def _solve_abstract(
     *avals: Any, matvec: Jaxpr, solve: Jaxpr, transpose_solve: Jaxpr | None, n_consts: tuple[int, int, int]
 ) -> list:
-    return [plain(o.aval) for o in solve.outputs]
+    return [strip_literal(o.aval) for o in solve.outputs]
 
 
 def _solve_impl(
@@ -119,10 +119,10 @@ def _transposed_matvec(matvec: Jaxpr, n_consts: int) -> tuple[Jaxpr, list[Any]]:
     avals = _strong(matvec.in_avals[n_consts:])
 
     def filled(*values: Any) -> list[Any]:
-        outs = spread(eval_jaxpr(derived, values), found)
+        outs = scatter(eval_jaxpr(derived, values), found)
         return [zero_value(a) if o is None else o for o, a in zip(outs, avals)]
 
-    jaxpr, more = trace_function(filled, list(map(plain, derived.in_avals)), name="transpose", abstract=False)
+    jaxpr, more = trace_function(filled, list(map(strip_literal, derived.in_avals)), name="transpose", abstract=False)
     return jaxpr, [*more, *captured]
 
 
@@ -144,7 +144,7 @@ def _solve_transpose(
     cts = _zeros_for(cts[:n], [x.aval if is_linear(x) else x for x in system.b])
     transposed, captured = _transposed_matvec(matvec, n_consts[0])
     back = rewire(solve, solve.inputs, solve.outputs[:n])
-    consts = [*near(captured, cts), *system.matvec]
+    consts = [*on_device_of(captured, cts), *system.matvec]
     outs = linear_solve_p(
         *consts, *system.transpose, *system.solve, *cts,
         matvec=transposed, solve=transpose_solve, transpose_solve=back,
@@ -223,7 +223,7 @@ class _Vectors:
     def trace(self, f: Callable[..., list], n: int = 1) -> tuple[Jaxpr, list[Any]]:
         """Trace a function of n flat vectors that returns one, or one and further outputs."""
         jaxpr, consts = trace_function(f, self.avals * n, name=self.what)
-        rest = [plain(o.aval) for o in jaxpr.outputs[len(self.avals) :]]
+        rest = [strip_literal(o.aval) for o in jaxpr.outputs[len(self.avals) :]]
         return interned(coerce(jaxpr, [*self.avals, *rest])), consts
 
 
@@ -295,7 +295,7 @@ def custom_linear_solve(
         *inputs, matvec=mat, solve=sol, transpose_solve=back,
         n_consts=(len(mat_consts), len(sol_consts), len(back_consts)),
     )  # fmt: skip
-    outs = export(outs, inputs)
+    outs = own_memory(outs, inputs)
     x = unflatten(outs[: len(values)])
     return (x, aux_tree[0].unflatten(outs[len(values) :])) if has_aux else x
 
@@ -329,7 +329,7 @@ def _trace_transposed(
 def _root_abstract(
     *avals: Any, f: Jaxpr, solve: Jaxpr, tangent_solve: Jaxpr, n_consts: tuple[int, int, int]
 ) -> list:
-    return [plain(o.aval) for o in solve.outputs]
+    return [strip_literal(o.aval) for o in solve.outputs]
 
 
 def _root_impl(
@@ -427,7 +427,7 @@ def custom_root(
         outs, nonzero, linear, residuals = linearize_eval(fun, [*fun_consts, *x], flags)
 
         def g(v: Any) -> Any:
-            found = spread(eval_jaxpr(linear, [*residuals, *vectors.flat(v, "the argument of g")]), nonzero)
+            found = scatter(eval_jaxpr(linear, [*residuals, *vectors.flat(v, "the argument of g")]), nonzero)
             return unflatten(_zeros_for(found, outs))
 
         return vectors.flat(tangent_solve(g, unflatten(y)), "tangent_solve(g, y)")
@@ -438,6 +438,6 @@ def custom_root(
     outs = root_p(
         *inputs, f=fun, solve=sol, tangent_solve=tan, n_consts=(len(fun_consts), len(sol_consts), len(tan_consts))
     )
-    outs = export(outs, inputs)
+    outs = own_memory(outs, inputs)
     x = unflatten(outs[:n])
     return (x, aux_tree[0].unflatten(outs[n:])) if has_aux else x

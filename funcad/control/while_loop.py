@@ -15,13 +15,13 @@ from typing import Any
 
 import numpy as np
 
-from funcad.api.border import api, export, name_of
+from funcad.api.border import api, name_of, own_memory
 from funcad.backends.engines import loop_program, program_of
 from funcad.control.backward_bodies import linear_operands, split_body
 from funcad.control.body import check_structure, jvp_body, linear_body, prepare, strengthened, trace_carry
-from funcad.control.call import present, spread
+from funcad.control.call import compact, scatter
 from funcad.control.masked_forward import masked_forward
-from funcad.control.rewire import coerce, grow, interned, memoised, plain, rewire, split, stacked
+from funcad.control.rewire import coerce, fixpoint, interned, memoised, rewire, split, stacked, strip_literal
 from funcad.control.scan_rules import (
     batched_body,
     filled_tangents,
@@ -43,7 +43,7 @@ from funcad.primitives.comparison import and_
 from funcad.primitives.conversion import convert
 from funcad.primitives.lanes import any_lane, pick_lanes, select_lanes
 from funcad.primitives.loop import Loop, WhileLoop
-from funcad.primitives.placement import near
+from funcad.primitives.placement import on_device_of
 from funcad.primitives.stack import lead
 from funcad.transforms.batch import batch_jaxpr
 from funcad.transforms.partial import partial_jaxpr, unknown_outputs
@@ -66,7 +66,7 @@ def _in_python(loop: WhileLoop, args: Sequence[Any]) -> list:
     cond_consts, consts, carry = loop.split(args)
     test, step = program_of(loop.cond), program_of(loop.body)
     n_carry = len(carry)
-    stacks = [Stack([], StackAval(plain(o.aval))) for o in loop.body.outputs[n_carry:]]
+    stacks = [Stack([], StackAval(strip_literal(o.aval))) for o in loop.body.outputs[n_carry:]]
     roots = roots_of(args) if stacks else set()
     count = 0
     while test.run([*cond_consts, *carry])[0]:
@@ -80,7 +80,7 @@ def _in_python(loop: WhileLoop, args: Sequence[Any]) -> list:
 
 def _abstract(*avals: Any, loop: WhileLoop) -> list:
     n_carry, outs = loop.n_carry, loop.body.out_avals
-    return [_COUNT, *map(plain, outs[:n_carry]), *[stacked(a, None) for a in outs[n_carry:]]]
+    return [_COUNT, *map(strip_literal, outs[:n_carry]), *[stacked(a, None) for a in outs[n_carry:]]]
 
 
 # ---------------------------------------------------------------- derivatives
@@ -115,9 +115,9 @@ def _jvp(primals: Sequence[Any], tangents: Sequence[Any], *, loop: WhileLoop) ->
     tconsts, tcarry = split(ts, loop.n_consts)
     wanted = steps.carried(derived.nonzero)
     t_start = filled_tangents(steps, tcarry, wanted, args)
-    outs = run(derived.jaxpr, [*near(derived.captured, args), *consts, *present(tconsts)[0]], [*carry, *t_start])
+    outs = run(derived.jaxpr, [*on_device_of(derived.captured, args), *consts, *compact(tconsts)[0]], [*carry, *t_start])
     carry_out, tcarry_out, stacks, tstacks = split(outs, n_carry, len(t_start), loop.n_emitted)
-    touts = [None, *spread(tcarry_out, wanted), *spread(tstacks, derived.ys_nonzero)]
+    touts = [None, *scatter(tcarry_out, wanted), *scatter(tstacks, derived.ys_nonzero)]
     return [*count, *carry_out, *stacks], touts
 
 
@@ -125,7 +125,7 @@ def _linearize(primals: Sequence[Any], tangents: Sequence[Any], *, loop: WhileLo
     cond_consts, consts, carry = loop.split(primals)
     args, ts = primals[loop.n_cond :], tangents[loop.n_cond :]
     derived = linear_body(loop.steps, tuple([t is not None for t in ts]))
-    captured = near(derived.captured, args)
+    captured = on_device_of(derived.captured, args)
     outs = _run(loop.cond, derived.forward, cond_consts, [*captured, *consts], carry)
     count, carry_out, stacks, residuals = split(outs, 1, loop.n_carry, loop.n_emitted)
     touts = run_linear(loop.steps, derived, count, captured, args, ts, stacks, residuals)
@@ -169,7 +169,7 @@ def _run_known(
     cond_consts, *groups = loop.split(args)
     consts, carry = [[x for x, f in zip(*pair) if not f] for pair in zip(groups, split(flags, loop.n_consts))]
     test = memoised(cond, ("known_carry", n_cond, carry_flags), make)
-    return _run(test, known, cond_consts, [*near(captured, [*consts, *carry]), *consts], carry)
+    return _run(test, known, cond_consts, [*on_device_of(captured, [*consts, *carry]), *consts], carry)
 
 
 def _partial_eval(linear: tuple[bool, ...], *, loop: WhileLoop) -> tuple:
@@ -181,7 +181,7 @@ def _partial_eval(linear: tuple[bool, ...], *, loop: WhileLoop) -> tuple:
     def run(args: Sequence[Any]) -> list[Any]:
         derived, captured, _ = partial_jaxpr(loop.body, flags, out_linear)
         count, *outs = _run_known(loop, args, flags, derived, captured)
-        return [count, *spread(outs, [not f for f in out_linear])]
+        return [count, *scatter(outs, [not f for f in out_linear])]
 
     return (False, *out_linear), run
 
@@ -203,7 +203,7 @@ def _batch(size: int, args: Sequence[Any], batched: Sequence[bool], *, loop: Whi
     def carried(f: tuple) -> list[bool]:
         return batch_jaxpr(loop.body, size, f, (*f[loop.n_consts :], *[False] * loop.n_emitted))[2]
 
-    full = grow(body_flags, loop.n_consts, loop.n_carry, carried)
+    full = fixpoint(body_flags, loop.n_consts, loop.n_carry, carried)
     test, test_captured, test_batched = batch_jaxpr(loop.cond, size, (*cond_flags, *full[loop.n_consts :]))
     if test_batched[0]:
         if loop.cond.has_effects or loop.body.has_effects:
@@ -212,7 +212,7 @@ def _batch(size: int, args: Sequence[Any], batched: Sequence[bool], *, loop: Whi
     derived, captured, out_batched = batched_body(loop.steps, size, body_flags)
     cond_consts, consts, carry = loop.split(args)
     carry = [lead(c, size) if o and not b else c for c, b, o in zip(carry, body_flags[loop.n_consts :], out_batched)]
-    tested, given = [*near(test_captured, args), *cond_consts], [*near(captured, args), *consts]
+    tested, given = [*on_device_of(test_captured, args), *cond_consts], [*on_device_of(captured, args), *consts]
     return _run(test, derived, tested, given, carry), [False, *out_batched]
 
 
@@ -242,19 +242,19 @@ def _batch_lanes(loop: WhileLoop, size: int, args: Sequence[Any], flags: tuple[b
             (again,) = eval_jaxpr(test, [*test_consts, *new])
             return [and_(running, again), trips, *new, *outs[n_carry:]]
 
-        avals = [plain(a) for a in step.in_avals]
+        avals = [strip_literal(a) for a in step.in_avals]
         k = len(captured)
         mask, counts = Aval((size,), np.dtype(bool)), Aval((size,), _COUNT.dtype)
-        test_avals = [plain(a) for a in test.in_avals[: m + n_cond]]
+        test_avals = [strip_literal(a) for a in test.in_avals[: m + n_cond]]
         inputs = [*test_avals, *avals[: k + n_consts], mask, counts, *avals[k + n_consts :]]
         return trace_function(program, inputs, name="vmap", abstract=False)
 
     key = ("lanes", test, n_cond, n_consts, cond_flags, borrow)
     whole, more = memoised(step, key, make)
-    running = eval_jaxpr(test, [*near(test_captured, args), *cond_consts, *carry])[0]
-    mine = near([*more, *test_captured], args)
-    consts = [*mine, *cond_consts, *near(captured, args), *consts]
-    first = [running, *near([np.zeros(size, np.int64)], args), *carry]
+    running = eval_jaxpr(test, [*on_device_of(test_captured, args), *cond_consts, *carry])[0]
+    mine = on_device_of([*more, *test_captured], args)
+    consts = [*mine, *cond_consts, *on_device_of(captured, args), *consts]
+    first = [running, *on_device_of([np.zeros(size, np.int64)], args), *carry]
     outs = _run(_any_running(whole, len(consts), n_carry), whole, [], consts, first)
     return outs[2:], [True, *[True] * n_carry, *out_batched[n_carry:]]
 
@@ -290,7 +290,7 @@ def lane_by_lane(size: int, args: Sequence[Any], flags: Sequence[bool], primitiv
         return primitive(*[next(mine) if b else next(given) for b in flags], **params)
 
     avals = [*map(aval_of, shared), *[aval_of(x).unbatched() for x in items]]
-    jaxpr, captured = trace_function(program, list(map(plain, avals)), name="vmap", abstract=True)
+    jaxpr, captured = trace_function(program, list(map(strip_literal, avals)), name="vmap", abstract=True)
     consts = [*captured, *shared]
     return scan_p(*consts, *items, loop=Loop(interned(jaxpr), len(consts), 0, size))
 
@@ -359,4 +359,4 @@ def run_while(what: str, cond_fun: Any, body_fun: Any, init: Any, names: tuple[s
     cond = interned(coerce(cond, [Aval((), np.dtype(bool))]))
     inputs = [*cond_consts, *consts, *strengthened(carry, avals)]
     outs = while_p(*inputs, loop=WhileLoop(cond, jaxpr, len(cond_consts), len(consts)))
-    return structure.unflatten(export(outs[1 : 1 + len(carry)], inputs))
+    return structure.unflatten(own_memory(outs[1 : 1 + len(carry)], inputs))

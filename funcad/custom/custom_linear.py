@@ -17,7 +17,7 @@ from funcad.ir.interpret import eval_jaxpr
 from funcad.ir.jaxpr import Jaxpr
 from funcad.ir.primitive import Primitive, is_linear
 from funcad.ir.trace import trace_function
-from funcad.primitives.placement import near
+from funcad.primitives.placement import on_device_of
 from funcad.primitives.reduction import reduce_sum
 from funcad.primitives.shape import zeros
 from funcad.transforms.batch import batch_jaxpr
@@ -82,7 +82,7 @@ class CustomLinear:
 
     def tangents(self, values: Sequence[Any]) -> list[Any]:
         """The value of the equation, without None."""
-        return [near([zeros(a)], values)[0] if t is None else t for t, a in zip(self.push(*values), self.out_avals)]
+        return [on_device_of([zeros(a)], values)[0] if t is None else t for t, a in zip(self.push(*values), self.out_avals)]
 
 
 def _linear_jvp(linear_mode: bool) -> Callable[..., tuple[list, list]]:
@@ -99,7 +99,7 @@ def _linear_jvp(linear_mode: bool) -> Callable[..., tuple[list, list]]:
 def _linear_transpose(cts: Sequence[Any], *inputs: Any, linear: CustomLinear, axis_name: Any) -> list[Any]:
     n, known = linear.n_residuals, linear.n_known
     beside = [ct for ct in cts if ct is not None]
-    full = [near([zeros(a)], beside)[0] if ct is None else ct for ct, a in zip(cts, linear.out_avals)]
+    full = [on_device_of([zeros(a)], beside)[0] if ct is None else ct for ct, a in zip(cts, linear.out_avals)]
     found = linear.bwd(*inputs[:n], *full)
     return [None] * known + [ct if is_linear(x) else None for ct, x in zip(found, inputs[known:])]
 

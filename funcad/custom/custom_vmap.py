@@ -16,7 +16,7 @@ from funcad import tree
 from funcad.api.border import OutTree, api, dress_as, flat_function, name_of, unaliased
 from funcad.api.pickling import Remade, with_rules
 from funcad.backends.engines import run_jaxpr
-from funcad.control.call import call_p, partial_call, present, spread
+from funcad.control.call import call_p, compact, partial_call, scatter
 from funcad.control.rules import Target, refuse_tracers, user_code
 from funcad.errors import AxesMismatchError
 from funcad.host.locks import lending
@@ -85,8 +85,8 @@ def _jvp_of(rule: _Rule, nonzero: Sequence[bool], out_nonzero: Sequence[bool]) -
 
     def run(size: int, batched: Sequence[bool], values: Sequence[Any]) -> tuple[list[Any], list[bool]]:
         primals, primal_batched = list(values[:n]), list(batched[:n])
-        tangents = spread(values[n:], nonzero)
-        tangent_batched = spread(batched[n:], nonzero)
+        tangents = scatter(values[n:], nonzero)
+        tangent_batched = scatter(batched[n:], nonzero)
         for i, (t, b) in enumerate(zip(tangents, tangent_batched)):  # a primal and its tangent are batched together
             if t is not None and b and not primal_batched[i]:
                 primals[i], primal_batched[i] = broadcast_leading(primals[i], size), True
@@ -108,13 +108,13 @@ def _jvp_of(rule: _Rule, nonzero: Sequence[bool], out_nonzero: Sequence[bool]) -
 
 
 def _jvp(primals: Sequence[Any], tangents: Sequence[Any], *, jaxpr: Jaxpr, rule: _Rule, n_consts: int) -> tuple[list, list]:
-    ts, nonzero = present(tangents)
+    ts, nonzero = compact(tangents)
     derived, consts, out_nonzero = jvp_jaxpr(jaxpr, nonzero)
     new_rule = _jvp_of(rule, nonzero[n_consts:], out_nonzero)
     args = [*consts, *primals, *ts]
     outs = custom_vmap_call_p(*args, jaxpr=derived, rule=new_rule, n_consts=len(consts) + n_consts)
     n = len(jaxpr.outputs)
-    return outs[:n], spread(outs[n:], out_nonzero)
+    return outs[:n], scatter(outs[n:], out_nonzero)
 
 
 def _linearize(

@@ -16,7 +16,7 @@ import numpy as np
 from funcad.diagnosis.recording import Entry, Read, Recording, array, same_bits
 from funcad.diagnosis.remedies import READS, Site, instead_of_cut, instead_of_slope, instead_of_value
 from funcad.diagnosis.report import Argument, Cut, NotFinite
-from funcad.host.user_warnings import hush, unhush
+from funcad.host.user_warnings import restore_warnings, suppress_warnings
 from funcad.ir.aval import Stack, aval_of
 from funcad.primitives.conversion import stop_gradient_p
 from funcad.primitives.host import HostCall
@@ -90,7 +90,7 @@ def fate(run: Recording, start: int, pairs: dict[int, tuple[Any, Any]]) -> tuple
     pairs = dict(pairs)
     ends: list[tuple[Entry, bool]] = []  # operations after which both are the same, or the faulty one is finite again
     lost = False  # behind a cut nothing can be followed
-    token = hush()
+    token = suppress_warnings()
     try:
         for entry in run.entries[start:]:
             hit = [u.node in pairs for u in entry.uses]
@@ -110,7 +110,7 @@ def fate(run: Recording, start: int, pairs: dict[int, tuple[Any, Any]]) -> tuple
             if not different or (was_bad and not any(is_bad(x) for x, _ in different.values())):
                 ends.append((entry, not different))
     finally:
-        unhush(token)
+        restore_warnings(token)
     reaches = any(is_bad(pairs[node][0]) for _, node in run.outputs if node in pairs)
     if reaches or lost and any(is_bad(v) for v, _ in run.outputs):
         return True, "", ""
@@ -226,7 +226,7 @@ def _culprit(entry: Entry, j: int, index: tuple[int, ...]) -> int | None:
         return 0
     if not _replayable(entry) or entry.primitive.emit is None and entry.primitive.ufunc is None:
         return None
-    token = hush()
+    token = suppress_warnings()
     try:
         for i in reversed(range(len(entry.uses))):
             other = [array(u.value).dtype.type(1) if k == i else u.value for k, u in enumerate(entry.uses)]
@@ -236,7 +236,7 @@ def _culprit(entry: Entry, j: int, index: tuple[int, ...]) -> int | None:
             if not bad(out[j] if entry.primitive.multiple else out)[index]:
                 return i
     finally:
-        unhush(token)
+        restore_warnings(token)
     return None
 
 
@@ -259,12 +259,12 @@ def _from_outside(run: Recording, entry: Entry, use: Any, i: int, budget: Iterat
     index = _first(flags)
     harmless, nan = "", ""
     if _replayable(entry):
-        token = hush()
+        token = suppress_warnings()
         try:
             given = (use.value, _mended(use.value))
             faulty, mended = _both(entry, [given if u is use else None for u in entry.uses])
         finally:
-            unhush(token)
+            restore_warnings(token)
         pairs = {n: (x, y) for n, x, y in zip(entry.nodes, faulty, mended) if n >= 0 and not same_bits(x, y)}
         harmless = _fate(run, i + 1, pairs, budget)[1] if pairs else f"without effect after {_named(entry)}"
     if harmless and not flags.ndim:

@@ -14,7 +14,7 @@ import numpy as np
 
 from funcad.host.devices import NAMESPACES, namespace_of, place
 from funcad.host.state import state
-from funcad.host.user_warnings import computes, relay, unhush
+from funcad.host.user_warnings import computes, restore_warnings, warn_at_user_line
 
 __all__ = ["compute"]
 
@@ -28,13 +28,13 @@ def compute(primitive: Any, args: Sequence[Any], params: dict[str, Any]) -> Any:
             args = place(xp, args, primitive.name)
     if state.checked:
         return state.checked(primitive, xp, args, params)
-    token = None if primitive.silent else relay()
+    token = None if primitive.silent else warn_at_user_line()
     if token is None:
         return primitive.impl(xp, *args, **params)
     try:
         return primitive.impl(xp, *args, **params)
     finally:
-        unhush(token)
+        restore_warnings(token)
 
 
 computes(compute, lambda variables: variables["args"])

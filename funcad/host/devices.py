@@ -1,9 +1,9 @@
 """Which array library runs an operation, and what may be moved there.
 
 An operation runs on CuPy if any array among its arguments is a CuPy array. Scalars, 0-d NumPy arrays, literals and fills (one
-number broadcast to a shape, as the zeros that rules make) follow, and what a trace captured is moved once (`near`); another
-shaped NumPy argument meeting a CuPy argument raises, naming both. `NAMESPACES` maps array types to modules; CuPy's type is
-added when the first CuPy array is seen (nothing here imports cupy), and tests add a stand-in.
+number broadcast to a shape, as the zeros that rules make) follow, and what a trace captured is moved once (`on_device_of`);
+another shaped NumPy argument meeting a CuPy argument raises, naming both. `NAMESPACES` maps array types to modules; CuPy's
+type is added when the first CuPy array is seen (nothing here imports cupy), and tests add a stand-in.
 """
 
 from __future__ import annotations

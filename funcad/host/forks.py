@@ -1,8 +1,8 @@
 """Locks and `os.fork`: a forked child has one thread, and a lock that another thread held would never be released there.
 
 Idea: a fork waits until the locks are free and holds them while it happens, so that in the child what they protect is whole.
-After PATIENCE seconds it goes on without a lock, which the child then has anew: whoever holds it for so long may wait for the
-child. Trap: handlers run in the reverse order of their registration, and locks must be taken in the order in which programs
+After LOCK_TIMEOUT seconds it goes on without a lock, which the child then has anew: whoever holds it for so long may wait for
+the child. Trap: handlers run in the reverse order of their registration, and locks must be taken in the order in which programs
 nest them: the modules that are imported later, which lie above, hold the outer locks. Where that does not fit, all of the locks
 are given together, the outer ones first.
 """
@@ -15,7 +15,7 @@ from typing import Any
 
 __all__ = ["held_over_forks"]
 
-PATIENCE = 5.0
+LOCK_TIMEOUT = 5.0
 
 
 def held_over_forks(*locks: Any) -> None:
@@ -23,7 +23,7 @@ def held_over_forks(*locks: Any) -> None:
     mine = threading.local()  # `taken`: missing if another thread registered these locks amid a fork
 
     def take() -> None:
-        mine.taken = [lock for lock in locks if lock.acquire(timeout=PATIENCE)]
+        mine.taken = [lock for lock in locks if lock.acquire(timeout=LOCK_TIMEOUT)]
 
     def give_back() -> list[Any]:
         taken: list[Any] = mine.__dict__.pop("taken", [])

@@ -1,11 +1,11 @@
 """Floating-point warnings: who is silent, and whose line is named.
 
-Tangent, cotangent and masked work never warns, whatever `np.errstate` the user has set: `token = hush()` ... `unhush(token)`.
-Un-jitted primal operations warn as NumPy does, at the user's line rather than at the line of ours that calls NumPy (of one
-line Python shows a warning only once, so a second place would stay silent): `relay()` turns NumPy's modes "warn" into calls of
-`_warn`, which knows the line; `relayed(mode)` is the mode to enter for that, or None. A program that runs later than it was
-traced (vmap's) runs each operation in the mode that was set where the user wrote it: `error_mode()` when recording,
-`enter(mode)` when running.
+Tangent, cotangent and masked work never warns, whatever `np.errstate` the user has set: `token = suppress_warnings()` ...
+`restore_warnings(token)`. Un-jitted primal operations warn as NumPy does, at the user's line rather than at the line of ours
+that calls NumPy (of one line Python shows a warning only once, so a second place would stay silent): `warn_at_user_line()`
+turns NumPy's modes "warn" into calls of `_warn`, which knows the line; `user_line_mode(mode)` is the mode to enter for that, or
+None. A program that runs later than it was traced (vmap's) runs each operation in the mode that was set where the user wrote
+it: `error_mode()` when recording, `enter(mode)` when running.
 
 `np.errstate` costs more than most scalar operations, so NumPy's own context variable is set directly where this NumPy has it;
 the fallback is `np.errstate` itself, and NumPy's own idea of the line.
@@ -24,7 +24,7 @@ from funcad.host.real_types import is_a
 from funcad.host.state import state
 from funcad.host.where import Source, after_interrupts, is_internal
 
-__all__ = ["hush", "unhush", "relay", "error_mode", "enter", "relayed", "computes"]
+__all__ = ["suppress_warnings", "restore_warnings", "warn_at_user_line", "error_mode", "enter", "user_line_mode", "computes"]
 
 
 def _slow_enter(mode: Any) -> Any:
@@ -33,11 +33,11 @@ def _slow_enter(mode: Any) -> Any:
     return context
 
 
-def _slow_hush() -> Any:
+def _slow_suppress() -> Any:
     return _slow_enter({"all": "ignore"})
 
 
-def _slow_unhush(context: Any) -> None:
+def _slow_restore(context: Any) -> None:
     context.__exit__(None, None, None)
 
 
@@ -45,7 +45,7 @@ def _slow_mode() -> Any:
     return tuple(np.geterr().items())
 
 
-def _slow_relay() -> Any:
+def _slow_user_line() -> Any:
     return None
 
 
@@ -67,7 +67,7 @@ def _fast() -> Any:
     get, enter, leave = _extobj_contextvar.get, _extobj_contextvar.set, _extobj_contextvar.reset
     last: Any = (None, None)  # a mode, and the same with _warn in the place of "warn"
 
-    def relayed(mode: Any) -> Any:
+    def user_line_mode(mode: Any) -> Any:
         nonlocal last
         known, found = last
         if mode is known:
@@ -75,16 +75,16 @@ def _fast() -> Any:
         if mode is silent or mode is found:
             return None
         modes = np.geterr()
-        found = None  # nothing to relay, or the user's own handler has the place
+        found = None  # nothing to say, or the user's own handler has the place
         if "warn" in modes.values() and "call" not in modes.values() and "log" not in modes.values():
-            relayed_modes: Any = {k: "call" if v == "warn" else v for k, v in modes.items()}
-            found = _make_extobj(call=_warn, **relayed_modes)
+            modes_called: Any = {k: "call" if v == "warn" else v for k, v in modes.items()}
+            found = _make_extobj(call=_warn, **modes_called)
         last = mode, found
         return found
 
-    def relay() -> Any:
+    def warn_at_user_line() -> Any:
         mode, (known, found) = get(), last  # `last` in one look: other threads set it
-        found = found if mode is known else relayed(mode)
+        found = found if mode is known else user_line_mode(mode)
         return None if found is None else enter(found)
 
     def recover() -> None:
@@ -94,11 +94,11 @@ def _fast() -> Any:
             enter(known)
 
     after_interrupts.append(recover)
-    return lambda: enter(silent), leave, relay, get, enter, relayed
+    return lambda: enter(silent), leave, warn_at_user_line, get, enter, user_line_mode
 
 
-hush, unhush, relay, error_mode, enter, relayed = _fast() or (
-    _slow_hush, _slow_unhush, _slow_relay, _slow_mode, _slow_enter, lambda mode: None,
+suppress_warnings, restore_warnings, warn_at_user_line, error_mode, enter, user_line_mode = _fast() or (
+    _slow_suppress, _slow_restore, _slow_user_line, _slow_mode, _slow_enter, lambda mode: None,
 )  # fmt: skip
 
 _computing: dict[Any, Callable[[dict[str, Any]], Any]] = {}  # functions that run operations: how to find the operands in them

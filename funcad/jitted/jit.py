@@ -21,7 +21,7 @@ from typing import Any
 import numpy as np
 
 from funcad import tree
-from funcad.api.border import OutTree, api, check_leaves, dress_as, export, flat_function, name_of, positional_names
+from funcad.api.border import OutTree, api, check_leaves, dress_as, flat_function, name_of, own_memory, positional_names
 from funcad.api.pickling import Remade
 from funcad.backends.engines import program_of
 from funcad.backends.interpreter import counters
@@ -36,11 +36,11 @@ from funcad.ir.interpret import eval_jaxpr
 from funcad.ir.trace import any_tracer, trace_function
 from funcad.ir.tracer import array_type
 from funcad.jitted.jit_cache import MAX_PROGRAMS, CacheInfo, Entry, Signature, cache_for
-from funcad.jitted.jit_call import written_call
+from funcad.jitted.jit_call import specialised_call
 from funcad.jitted.jit_inspect import Lowered, explained, exported, profiled, source_text
 from funcad.jitted.jit_misses import report_miss, reporter
 from funcad.passes.program_keys import value_key
-from funcad.primitives.placement import by_reference
+from funcad.primitives.placement import capture_as_inputs
 from funcad.unjitted.strides import Given
 
 __all__ = ["jit", "Jitted", "disable_jit"]
@@ -277,17 +277,17 @@ class _Core:
         inputs = [*entry.consts, *leaves]
         if any_tracer(inputs):
             if self.inline:
-                return entry.out_tree.unflatten(eval_jaxpr(entry.jaxpr, by_reference(inputs, inputs)))
+                return entry.out_tree.unflatten(eval_jaxpr(entry.jaxpr, capture_as_inputs(inputs, inputs)))
         elif self.donate_nums or self.donate_names:
             donated = self._donated(args, kwargs, inputs)
             outs = program_of(entry.jaxpr).run(inputs, donated)
-            return entry.out_tree.unflatten(export(outs, [x for x in inputs if id(x) not in donated]))
+            return entry.out_tree.unflatten(own_memory(outs, [x for x in inputs if id(x) not in donated]))
         else:
             entry.runs += 1
             if entry.runs == entry.write_at:
                 self._write(key, entry, args, kwargs)
         outs = call_of(entry.jaxpr, inputs, name_of(self.f))
-        return entry.out_tree.unflatten(export(outs, inputs))
+        return entry.out_tree.unflatten(own_memory(outs, inputs))
 
     # -- calls written out for one signature
     def _write(self, key: Signature, entry: Entry, args: tuple, kwargs: dict) -> None:
@@ -302,7 +302,7 @@ class _Core:
         def is_static(where: Any) -> bool:
             return where in self.static_names if isinstance(where, str) else self._is_static(where, n)
 
-        call = written_call(entry, args, kwargs, is_static, program_of(entry.jaxpr), self.cache.tick)
+        call = specialised_call(entry, args, kwargs, is_static, program_of(entry.jaxpr), self.cache.tick)
         if call is None:
             entry.write_at = NEVER
             return
@@ -320,7 +320,7 @@ class _Core:
     def _link(self, calls: list[Any], owner: Jitted) -> None:
         following: Any = self.enter
         for call in reversed(calls):
-            call.__globals__["_following"] = following
+            call.__globals__["_next_call"] = following
             following = call
         owner.__call__ = following
 
@@ -477,5 +477,5 @@ def _written(owner: Jitted, without: Entry) -> list[Any]:
     while type(call) is FunctionType:
         if call.__globals__["_entry"] is not without:
             calls.append(call)
-        call = call.__globals__["_following"]
+        call = call.__globals__["_next_call"]
     return calls

@@ -30,7 +30,7 @@ from funcad.unjitted.structural import forget
 __all__ = ["Cache", "CacheInfo", "Entry", "Signature", "cache_for", "clear_caches", "MAX_PROGRAMS"]
 
 MAX_PROGRAMS = 256  # per function; the least recently used goes first
-PATIENCE = 1.0  # seconds without a step of the thread that traces, after which others stop waiting for it
+STALLED_AFTER = 1.0  # seconds without a step of the thread that traces, after which others stop waiting for it
 POLL = 0.05
 
 
@@ -188,7 +188,7 @@ class Cache:
             now = time.monotonic()
             if where != seen:
                 seen, since = where, now
-            elif now - since > PATIENCE:
+            elif now - since > STALLED_AFTER:
                 return False
         return True
 

@@ -1,6 +1,6 @@
 """A jitted function's call written out for one signature, so that a warm call does little besides running its program.
 
-Idea: once a signature is seen to come again, `written_call` writes a Python function that knows it: it compares the types,
+Idea: once a signature is seen to come again, `specialised_call` writes a Python function that knows it: it compares the types,
 dtypes and shapes of the leaves where they lie in the arguments, hands them to the program, and puts the outputs into their
 structure. Nothing is flattened, hashed or looked up. Where the compiled program offers `fast`, a builtin which makes those
 comparisons itself, only the structure is compared here.
@@ -8,7 +8,7 @@ comparisons itself, only the structure is compared here.
 Invariants: a call that does not fit in every respect goes to `following`, another written call or in the end the general way,
 which decides anew; so the comparisons may refuse too much, and never too little. A thread that traces, or is in a context such
 as `debug_nans` or `default_device`, keeps `open_traces` from being empty: then nobody takes the short way. Results that may
-share memory with arguments, captured arrays or each other are found by looking at them and go through `own_memory`.
+share memory with arguments, captured arrays or each other are found by looking at them and go through `unshared`.
 
 `program.fast(*inputs)`, if it is not None: `inputs` are those of the jaxpr, captured arrays first. It returns what
 `program.run` would (the value itself if there is one output, else a tuple), or NotImplemented if a type, dtype, rank, shape or
@@ -25,7 +25,7 @@ from typing import Any
 
 import numpy as np
 
-from funcad.api.border import own_memory
+from funcad.api.border import unshared
 from funcad.configuration import config
 from funcad.host.where import for_user, interrupted
 from funcad.ir.aval import SCALAR_AVALS
@@ -34,7 +34,7 @@ from funcad.jitted.jit_cache import Entry
 from funcad.tree.containers import DICT, LIST, NAMED_TUPLE, NONE, TUPLE
 from funcad.tree.treedef import LEAF
 
-__all__ = ["written_call"]
+__all__ = ["specialised_call"]
 
 MOST_LEAVES = 64  # longer signatures would take long to write
 _TAKEN = frozenset(["type", "len", "tuple", "list", "dict", "int", "str", "Exception", "NotImplemented", "error"])
@@ -46,11 +46,11 @@ class _Unsuited(Exception):
     """This signature takes the general way."""
 
 
-def written_call(entry: Entry, args: tuple, kwargs: dict, is_static: Callable[[Any], bool], program: Any, tick: Any) -> Any:
+def specialised_call(entry: Entry, args: tuple, kwargs: dict, is_static: Callable[[Any], bool], program: Any, tick: Any) -> Any:
     """A function for calls like `f(*args, **kwargs)`, or None if their kind is not provided for.
 
     `is_static` tells of a position or a keyword whether its argument is static. Two of the function's globals are to be set:
-    `_following`, where calls go that do not fit, and `_upgrade`, which is called when the program has got a `fast`.
+    `_next_call`, where calls go that do not fit, and `_upgrade`, which is called when the program has got a `fast`.
     """
     writer = _Writer(entry, program)
     try:
@@ -106,7 +106,7 @@ class _Writer:
             "_engine": config.engine,
             "_again": _again,
             "_clash": _clash,
-            "_export": own_memory,
+            "_export": unshared,
             "_for_user": for_user,
             "_interrupted": interrupted,
             "_fast": self.fast,
@@ -253,11 +253,11 @@ class _Writer:
         lines += ["        except Exception as error:", "            raise _for_user(error)"]
         lines += ["        except BaseException:", "            _interrupted()", "            raise"]
         named = ", ".join([f"{k!r}: {k}" for k in keywords])
-        lines.append(f"    return _again(_following, ({''.join([p + ', ' for p in positions])}), _rest, {{{named}}}, _kw)")
+        lines.append(f"    return _again(_next_call, ({''.join([p + ', ' for p in positions])}), _rest, {{{named}}}, _kw)")
         return "\n".join(lines)
 
     def results(self) -> tuple[str, str, list[str]]:
-        """The expression of the result, the outputs' names, and how to see that one of them needs `export`."""
+        """The expression of the result, the outputs' names, and how to see that one of them needs `own_memory`."""
         avals = self.entry.jaxpr.out_avals
         names = [f"_o{i}" for i in range(len(avals))]
         checks = []

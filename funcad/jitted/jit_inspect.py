@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from funcad import tree
-from funcad.api.border import api, export
+from funcad.api.border import api, own_memory
 from funcad.api.tools import ShapeDtypeStruct
 from funcad.backends.cost import cost_of
 from funcad.backends.engines import program_of
@@ -35,8 +35,8 @@ def labels_of(in_tree: Any, names: Sequence[str]) -> list[str]:
 
 def _compiled_program(entry: Entry) -> Jaxpr:
     """The program as the passes leave it, in groups."""
-    fresh, batch = [importlib.import_module(f"funcad.passes.{name}") for name in ("fresh", "example_loops")]
-    program: Jaxpr = batch.grouped(fresh.finished(entry.jaxpr))
+    fresh, batch = [importlib.import_module(f"funcad.passes.{name}") for name in ("aliased_outputs", "example_loops")]
+    program: Jaxpr = batch.grouped(fresh.pipeline_end(entry.jaxpr))
     return program
 
 
@@ -128,7 +128,7 @@ class Compiled:
                 "another one. Call the jitted function itself."
             )
         outs = call_p(*entry.consts, *leaves, jaxpr=entry.jaxpr, name=self.name)
-        return entry.out_tree.unflatten(export(outs, [*entry.consts, *leaves]))
+        return entry.out_tree.unflatten(own_memory(outs, [*entry.consts, *leaves]))
 
     def cost_analysis(self) -> dict[str, float]:
         """As `Lowered.cost_analysis`."""

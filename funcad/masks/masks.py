@@ -46,7 +46,7 @@ from funcad.ir.tracer import Tracer, concrete_value, tangent_of
 from funcad.ir.types import AnyAval, Params, Value
 from funcad.primitives.comparison import and_, ne, not_, or_, select
 from funcad.primitives.conversion import convert
-from funcad.primitives.placement import near
+from funcad.primitives.placement import on_device_of
 from funcad.primitives.shape import broadcast_to
 from funcad.primitives.stack import add_values, is_stack, stack_empty, stack_select
 
@@ -186,7 +186,7 @@ def clean(value: Any, mask: Mask | None) -> Any:
     if type(bools) is np.ndarray or type(bools) is np.bool_:
         if bools.all():
             return value
-        (bools,) = near([bools], [value])
+        (bools,) = on_device_of([bools], [value])
     return select(bools, value, 0.0)
 
 
@@ -418,7 +418,7 @@ def constant(value: Any, shape: tuple, dtype: Any = np.bool_) -> Any:
 
 def together(a: Any, b: Any) -> list[Any]:
     """Two masks where one of them is: on the device, if there is one."""
-    return near([a, b], [a, b])
+    return on_device_of([a, b], [a, b])
 
 
 def bools_of(mask: Mask | None, shape: tuple) -> Any:

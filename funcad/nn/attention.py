@@ -16,7 +16,7 @@ from funcad.primitives.arithmetic import add, mul
 from funcad.primitives.comparison import and_, lt, select
 from funcad.primitives.contraction import dot_general
 from funcad.primitives.conversion import convert
-from funcad.primitives.placement import near
+from funcad.primitives.placement import on_device_of
 from funcad.primitives.shape import broadcast_in_dim, reshape, transpose
 
 __all__ = ["dot_product_attention"]
@@ -138,7 +138,7 @@ def _seen(shape: tuple, mask: Any, is_causal: bool, window: Any, beside: Any) ->
     if window is not None:
         left, right = (window, window) if is_a(window, int) else window
         close &= (distance <= left) & (distance >= -right)
-    (close,) = near((np.broadcast_to(close, shape),), (beside,))
+    (close,) = on_device_of((np.broadcast_to(close, shape),), (beside,))
     return close if seen is None else and_(seen, close)
 
 
@@ -155,7 +155,7 @@ def _within(lengths: Any, what: str, shape: tuple, lead: int, axis: int) -> Any:
         raise ValueError(f"dot_product_attention: {what} must have shape {shape[:lead]}, got {aval_of(lengths)}")
     inner = [1] * len(shape)
     inner[axis] = shape[axis]
-    (places,) = near((np.broadcast_to(np.arange(shape[axis]).reshape(inner), shape),), (lengths,))
+    (places,) = on_device_of((np.broadcast_to(np.arange(shape[axis]).reshape(inner), shape),), (lengths,))
     limits = broadcast_in_dim(convert(lengths, np.dtype(np.int64)), shape=shape, axes=tuple(range(lead)))
     return lt(places, limits)
 

@@ -20,7 +20,7 @@ from funcad.primitives.collective import axis_index, axis_size
 from funcad.primitives.comparison import eq, select
 from funcad.primitives.contraction import dot_general
 from funcad.primitives.conversion import convert
-from funcad.primitives.placement import near
+from funcad.primitives.placement import on_device_of
 from funcad.primitives.reduction import kept_axes
 from funcad.primitives.shape import broadcast_in_dim, broadcast_to
 from funcad.random import bernoulli
@@ -53,7 +53,7 @@ def one_hot(x: Any, num_classes: int, *, dtype: Any = None, axis: int | str = -1
     full = (*shape[:axis], num_classes, *shape[axis:])
     x = convert(x, np.dtype(np.int64))
     spread = broadcast_in_dim(x, shape=full, axes=kept_axes(len(full), (axis,)))
-    return convert(eq(spread, *near((_positions(full, axis),), (x,))), dtype)
+    return convert(eq(spread, *on_device_of((_positions(full, axis),), (x,))), dtype)
 
 
 def _positions(shape: tuple, axis: int) -> Any:

@@ -12,7 +12,7 @@ from funcad.nn.nn_operands import operand, real_operand
 from funcad.primitives import window as windows
 from funcad.primitives.arithmetic import div, mul
 from funcad.primitives.convolution import padding_pairs
-from funcad.primitives.placement import near
+from funcad.primitives.placement import on_device_of
 from funcad.primitives.shape import broadcast_in_dim
 
 __all__ = ["max_pool", "min_pool", "avg_pool"]
@@ -125,4 +125,4 @@ def avg_pool(
     if count_include_pad or all(pair == (0, 0) for pair in parameters["padding"]):
         return mul(total, dtype_of(x).type(1 / prod(parameters["window"])))
     ones = broadcast_in_dim(dtype_of(x).type(1), shape=shape_of(x), axes=())
-    return div(total, windows.reduce_window_sum(*near((ones,), (x,)), **parameters))
+    return div(total, windows.reduce_window_sum(*on_device_of((ones,), (x,)), **parameters))

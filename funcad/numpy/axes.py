@@ -12,7 +12,7 @@ from numpy.lib.array_utils import normalize_axis_index, normalize_axis_tuple
 
 from funcad.host.real_types import is_a
 from funcad.ir.aval import aval_of, shape_of
-from funcad.numpy.promote import as_array, strengthen
+from funcad.numpy.promote import as_array, strong
 from funcad.primitives.shape import reshape, transpose
 
 __all__ = [
@@ -31,7 +31,7 @@ __all__ = [
 
 def array_of(x: Any) -> Any:
     """An argument as an array, tracer or strong scalar; lists (of tracers too) become arrays."""
-    return strengthen(as_array(x))
+    return strong(as_array(x))
 
 
 def axis_of(axis: Any, ndim: int) -> int:

@@ -12,7 +12,7 @@ from funcad.ir.tracer import Tracer, concrete_value
 from funcad.numpy import indexing
 from funcad.numpy.axes import array_of, axis_of, move, ravelled
 from funcad.numpy.dispatch import implements
-from funcad.numpy.promote import as_array, beside, promote_dtype, result_dtype, strengthen
+from funcad.numpy.promote import as_array, beside, promote_dtype, result_dtype, strong
 from funcad.numpy.shaping import piece
 from funcad.primitives.conversion import conj, convert, stop_gradient
 from funcad.primitives.shape import pad_p, reshape, rev
@@ -57,7 +57,7 @@ def ediff1d(ary: Any, to_end: Any = None, to_begin: Any = None) -> Any:
         v = as_array(v)
         if not aval_of(v).weak and not np.can_cast(dtype_of(v), dtype, "same_kind"):
             raise TypeError(f"dtype of `{name}` must be compatible with input `ary` under the `same_kind` rule.")
-        return [beside(np.ravel(convert(strengthen(v), dtype)), x)]
+        return [beside(np.ravel(convert(strong(v), dtype)), x)]
 
     parts = [*end("to_begin", to_begin), diff(x), *end("to_end", to_end)]
     return np.concatenate(parts) if len(parts) > 1 else parts[0]

@@ -23,8 +23,8 @@ from funcad.host.devices import device_in_use, namespace_of
 from funcad.host.where import user_source
 from funcad.ir.aval import SCALAR_AVALS, aval_of
 from funcad.ir.tracer import Tracer
-from funcad.numpy.promote import agree, as_array, overrides, promote_for, strengthen, with_integer
-from funcad.primitives.placement import by_reference
+from funcad.numpy.promote import as_array, overrides, promote_for, same_aval, strong, with_integer
+from funcad.primitives.placement import capture_as_inputs
 from funcad.primitives.shape import reshape
 from funcad.primitives.special_rules import ufunc_behind
 from funcad.unjitted.remembered import remembered
@@ -107,7 +107,7 @@ def lifted(implementation: Callable[..., Any]) -> Callable[..., Any]:
 
     @functools.wraps(implementation)
     def with_references(*args: Any, **kwargs: Any) -> Any:
-        values = by_reference([*args, *kwargs.values()], [*args, *kwargs.values()])
+        values = capture_as_inputs([*args, *kwargs.values()], [*args, *kwargs.values()])
         return implementation(*values[: len(args)], **dict(zip(kwargs, values[len(args) :])))
 
     return with_references
@@ -143,7 +143,7 @@ def implements(
 
     A name that this version of NumPy does not have is public all the same, computed by the implementation; `always` asks for
     that too (functions that have an option more than NumPy's). `lift`: array arguments beside abstract ones are read by
-    reference (see `by_reference`), for functions made of several operations, some of them on those arguments alone.
+    reference (see `capture_as_inputs`), for functions made of several operations, some of them on those arguments alone.
     `by_kind`: what it does depends on the kinds of its operands and on its options alone; with `numbers` plain floats are
     operands (see unjitted/remembered.py).
     """
@@ -177,7 +177,7 @@ def _whole_numbers(operands: list[Any]) -> list[Any]:
         aval = aval_of(x)
         if not aval.weak or aval.dtype.kind != "i":
             return operands
-    return [strengthen(x) for x in operands]
+    return [strong(x) for x in operands]
 
 
 def elementwise_ufunc(
@@ -196,24 +196,24 @@ def elementwise_ufunc(
                 if type(x.primal) is np.ndarray and x.primal.dtype.kind in kinds:
                     return bound(x)
                 if type(x.primal) is float and "f" in kinds:
-                    return strengthen(bound(x))
+                    return strong(bound(x))
                 aval = x.aval
                 if aval.dtype.kind in kinds and not aval.weak:
                     return bound(x)
-            return strengthen(bound(*_whole_numbers(promote_for(ufunc, (x,), dtype))))
+            return strong(bound(*_whole_numbers(promote_for(ufunc, (x,), dtype))))
 
     else:
 
         def implementation(x: Any, y: Any, *, dtype: Any = None) -> Any:  # type: ignore[misc]
-            if dtype is None and agree(x, y):
+            if dtype is None and same_aval(x, y):
                 aval = x.aval if type(x) is Tracer else y.aval
                 if aval.dtype.kind in kinds and not aval.weak:
                     return bound(x, y)
             elif dtype is None and "f" in kinds:
                 pair = with_integer(x, y)
                 if pair is not None:
-                    return strengthen(bound(*pair))
-            return strengthen(bound(*_whole_numbers(promote_for(ufunc, (x, y), dtype))))
+                    return strong(bound(*pair))
+            return strong(bound(*_whole_numbers(promote_for(ufunc, (x, y), dtype))))
 
     implementation.__name__ = name
     implementation.__doc__ = f"`numpy.{name}`: the same arguments, results and errors, on traced values too."
@@ -330,7 +330,7 @@ def _written_down(primitive: Any, operation: Any, x: Any, y: Any = None) -> Any:
     if operation is np.matmul:
         return trace.tape.product(x, y)
     out = trace.tape.binary(primitive, operation, x, y)
-    return out if out is None else strengthen(out)
+    return out if out is None else strong(out)
 
 
 def _of_float(x: Any) -> bool:

@@ -21,7 +21,7 @@ from funcad.numpy.axes import array_of
 from funcad.numpy.creation import library
 from funcad.numpy.dispatch import QUICK, checked_options, elementwise_ufunc, implements, refuse, where_am_i
 from funcad.numpy.memory_order import laid_out
-from funcad.numpy.promote import as_array, broadcast, promote, promote_for, strengthen
+from funcad.numpy.promote import as_array, broadcast, promote, promote_for, strong
 from funcad.primitives import arithmetic, comparison, conversion, extrema, mantissa, rounding, transcendental
 from funcad.primitives.shape import broadcast_to
 from funcad.unjitted.strides import doubt
@@ -199,7 +199,7 @@ def round_(a: Any, decimals: int = 0, out: Any = None) -> Any:
         if decimals < 0 and aval.dtype.kind != "b":
             scale = 10**-decimals
             return conversion.convert(arithmetic.mul(rounding.rint(arithmetic.div(a, scale)), float(scale)), aval.dtype)
-        return strengthen(a)
+        return strong(a)
     if decimals == 0:
         return rint(a)
     if aval.dtype.kind == "c":
@@ -244,7 +244,7 @@ def nan_to_num(x: Any, copy: bool = True, nan: float = 0.0, posinf: Any = None, 
     """`numpy.nan_to_num`; the derivative is 0 where a value is replaced. `copy=False` is refused on traced values."""
     if not copy:
         refuse("np.nan_to_num", copy=copy)
-    x = strengthen(as_array(x))
+    x = strong(as_array(x))
     dtype = aval_of(x).dtype
     if dtype.kind in "biu":
         return x
@@ -284,7 +284,7 @@ def frexp(x: Any, /, **options: Any) -> tuple:
 @implements("ldexp")
 def ldexp(x1: Any, x2: Any, /, **options: Any) -> Any:
     refuse("np.ldexp", **checked_options(np.ldexp, (), options))
-    x, n = strengthen(as_array(x1)), strengthen(as_array(x2))
+    x, n = strong(as_array(x1)), strong(as_array(x2))
     (x,) = promote_for(np.sin, (x,))
     x, n = broadcast([x, n])
     return mantissa.ldexp(x, n)

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from funcad.host.user_warnings import hush, unhush
+from funcad.host.user_warnings import restore_warnings, suppress_warnings
 from funcad.ir.aval import Aval, dtype_of, shape_of
 from funcad.ir.trace import trace_function
 from funcad.ir.tracer import Tracer
@@ -49,11 +49,11 @@ class _Derivatives:
         if order == 1 and self.dfunc is not None:
             return self.dfunc(x)
         ones = full(Aval(shape_of(x), dtype_of(x)), 1)
-        token = hush()
+        token = suppress_warnings()
         try:
             (out,), (t,) = follow(lambda y: [self(order - 1, y)], [x], [ones])
         finally:
-            unhush(token)
+            restore_warnings(token)
         return full(Aval(shape_of(out), dtype_of(out)), 0) if t is None else t
 
 

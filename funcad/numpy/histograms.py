@@ -19,7 +19,7 @@ from funcad.numpy.axes import array_of, expand
 from funcad.numpy.dispatch import implements
 from funcad.numpy.searching import value_of
 from funcad.primitives.conversion import convert
-from funcad.primitives.placement import near
+from funcad.primitives.placement import on_device_of
 from funcad.primitives.shape import reshape
 
 _FLOAT = np.dtype(float)
@@ -73,7 +73,7 @@ def _edges(x: Any, bins: Any, range: Any, weights: Any = None) -> Any:
 def _places(x: Any, edges: Any) -> tuple[Any, Any]:
     """(the bin of each element, is it inside); the last bin includes its upper edge."""
     n = shape_of(edges)[0] - 1
-    (edges,) = near((edges,), (x,))
+    (edges,) = on_device_of((edges,), (x,))
     place = np.searchsorted(edges, x, side="right") - 1
     place = np.where(np.equal(x, edges[-1]), n - 1, place)
     return np.clip(place, 0, max(n - 1, 0)), np.logical_and(place >= 0, place < n)
@@ -81,7 +81,7 @@ def _places(x: Any, edges: Any) -> tuple[Any, Any]:
 
 def _tally(places: Any, inside: Any, weights: Any, size: int, dtype: Any) -> Any:
     amounts = np.where(inside, weights, aval_of(weights).dtype.type(0))
-    (zeros,) = near((np.zeros(size, dtype),), (amounts,))
+    (zeros,) = on_device_of((np.zeros(size, dtype),), (amounts,))
     return indexing.at(zeros)[places].add(convert(amounts, np.dtype(dtype)))
 
 

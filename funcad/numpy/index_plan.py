@@ -22,7 +22,7 @@ from funcad.ir.aval import shape_of
 from funcad.ir.tracer import Tracer, concrete_value
 from funcad.numpy.promote import as_array
 from funcad.primitives.basic_indexing import basic_index_p, basic_update
-from funcad.primitives.placement import near
+from funcad.primitives.placement import on_device_of
 from funcad.primitives.scatter import gather, scatter
 from funcad.primitives.shape import broadcast_to, transpose
 
@@ -184,7 +184,7 @@ class Plan:
         if not self.arrays:
             return x
         try:
-            out = gather(_permuted(x, self.front), *near(self.arrays, (x,)), unique=self.unique)
+            out = gather(_permuted(x, self.front), *on_device_of(self.arrays, (x,)), unique=self.unique)
         except IndexError as error:
             refuse(*self.source, str(error))  # the same error, with NumPy's number of the axis
         return _permuted(out, self._result_order())
@@ -200,7 +200,7 @@ class Plan:
             return basic_update(x, values, self.basic)
         inner = x if self.trivial else basic_index_p(x, index=self.basic)
         values = _permuted(values, _inverse(self._result_order()))
-        arrays = near(self.arrays, (x, values))
+        arrays = on_device_of(self.arrays, (x, values))
         try:
             inner = scatter(_permuted(inner, self.front), values, *arrays, mode=mode, unique=self.unique)
         except IndexError as error:

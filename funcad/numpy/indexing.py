@@ -20,13 +20,13 @@ from funcad.ir.aval import aval_of, dtype_of, shape_of
 from funcad.ir.tracer import Tracer, concrete_value
 from funcad.numpy.index_modes import MODES, clipped, default_fill, spilled
 from funcad.numpy.index_plan import Plan, has_tracer, refuse, simple_index, slice_triple, unknown_count
-from funcad.numpy.promote import as_array, beside, strengthen
+from funcad.numpy.promote import as_array, beside, strong
 from funcad.primitives.arithmetic import add, div, mul, neg, pow
 from funcad.primitives.basic_indexing import basic_index_p, python_index
 from funcad.primitives.comparison import select
 from funcad.primitives.conversion import convert
 from funcad.primitives.extrema import maximum, minimum
-from funcad.primitives.placement import by_reference, near
+from funcad.primitives.placement import capture_as_inputs, on_device_of
 from funcad.primitives.scatter import gather, gather_p
 from funcad.primitives.shape import broadcast_in_dim, broadcast_to, reshape
 from funcad.unjitted.remembered import remembered
@@ -54,11 +54,11 @@ def getitem(x: Any, index: Any) -> Any:
                 return out
     elif not has_tracer(index):
         x = x if hasattr(x, "dtype") else np.asarray(x)
-        return near([x], index if type(index) is tuple else (index,))[0][index]
+        return on_device_of([x], index if type(index) is tuple else (index,))[0][index]
     x = as_array(x)
     shape = shape_of(x)
     if not shape:
-        x = strengthen(x)
+        x = strong(x)
     kind = type(index)
     if kind is int and shape:
         n = shape[0]
@@ -73,7 +73,7 @@ def getitem(x: Any, index: Any) -> Any:
             return basic_index_p(x, index=basic)
     arrays = _leading_arrays(shape, index) if kind is np.ndarray or kind is list or kind is tuple else None
     if arrays is not None:
-        return _gathered(x, kind is np.ndarray and index.dtype.kind == "b", *near(arrays, (x,)))
+        return _gathered(x, kind is np.ndarray and index.dtype.kind == "b", *on_device_of(arrays, (x,)))
     return Plan(shape, index).get(x)
 
 
@@ -185,7 +185,7 @@ class at:
 
     def __init__(self, x: Any):
         x = as_array(x)
-        self._x = strengthen(x) if type(x) is Tracer else x if hasattr(x, "dtype") else np.asarray(x)
+        self._x = strong(x) if type(x) is Tracer else x if hasattr(x, "dtype") else np.asarray(x)
 
     def __getitem__(self, index: Any) -> _Updater:
         if type(index) is Tracer and index.dtype.kind == "b" and type(concrete_value(index)) is Tracer:
@@ -331,7 +331,7 @@ class _Updater:
         plan = self._plan
         if plan.arrays and not plan.unique:
             aval = aval_of(self._x)
-            (ones,) = near((np.broadcast_to(np.ones((), aval.dtype), aval.shape),), (self._x, values))
+            (ones,) = on_device_of((np.broadcast_to(np.ones((), aval.dtype), aval.shape),), (self._x, values))
             values = plan.get(plan.update(ones, values, "mul"))
         return self.set(f(self.get(), values))
 
@@ -352,7 +352,7 @@ class _Updater:
             cell[()] = values  # NumPy's own rule, with its errors
             values = cell[()]
         elif aval.dtype != dtype or aval.weak:
-            values = convert(by_reference((values,), (self._x,))[0], dtype)
+            values = convert(capture_as_inputs((values,), (self._x,))[0], dtype)
         own = aval.shape
         if own == shape:
             return values

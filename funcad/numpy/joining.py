@@ -18,7 +18,7 @@ from funcad.numpy.promote import beside, promote_dtype, result_dtype
 from funcad.numpy.shaping import atleast_1d, atleast_2d, atleast_3d, piece
 from funcad.primitives.basic_indexing import stack_p
 from funcad.primitives.conversion import convert
-from funcad.primitives.placement import near, put
+from funcad.primitives.placement import on_device_of, put
 from funcad.primitives.shape import broadcast_in_dim, full, pad_p, reshape
 from funcad.primitives.shape import concatenate as _concatenate
 from funcad.primitives.shape import roll as _roll
@@ -385,7 +385,7 @@ def _ramp(end: Any, edge: Any, n: int, axis: int) -> list[Any]:
     if not n:
         return []
     steps = reshape(np.arange(n) / n, shape=tuple([n if i == axis else 1 for i in range(len(shape_of(edge)))]))
-    (steps,) = near((steps,), (edge,))
+    (steps,) = on_device_of((steps,), (edge,))
     ramp = np.add(end, np.multiply(np.subtract(edge, end), steps))
     dtype = aval_of(edge).dtype
     return [convert(np.floor(ramp) if dtype.kind in "iu" and aval_of(ramp).dtype.kind == "f" else ramp, dtype)]

@@ -12,7 +12,7 @@ from funcad.ir.aval import aval_of, shape_of
 from funcad.ir.tracer import Tracer
 from funcad.numpy.axes import array_of, axis_of, expand, move, ravelled
 from funcad.numpy.dispatch import QUICK, implements, refuse
-from funcad.numpy.promote import agree, natively, promote, promote_dtype, result_dtype
+from funcad.numpy.promote import let_numpy_broadcast, promote, promote_dtype, result_dtype, same_aval
 from funcad.primitives import arithmetic, contraction
 from funcad.primitives.conversion import conj
 from funcad.primitives.shape import broadcast_to, concatenate, reshape
@@ -52,7 +52,7 @@ def matmul_of(x: Any, y: Any) -> Any:
     out = _quick(x, y)
     if out is not None:
         return out
-    if not agree(x, y):
+    if not same_aval(x, y):
         x, y = _same_dtype(x, y)
     sx, sy = shape_of(x), shape_of(y)
     _ranks("matmul", "(n?,k),(k,m?)->(n?,m?)", (x, 1), (y, 1))
@@ -118,7 +118,7 @@ def outer(a: Any, b: Any, out: Any = None) -> Any:
     refuse("np.outer", out=out)
     x, y = [ravelled(v) for v in _same_dtype(a, b)]
     x, y = expand(x, (1,)), expand(y, (0,))
-    product = natively(arithmetic.mul_p, x, y)
+    product = let_numpy_broadcast(arithmetic.mul_p, x, y)
     return arithmetic.mul(*promote(x, y)) if product is None else product
 
 

@@ -18,7 +18,7 @@ from funcad.numpy import reductions
 from funcad.numpy.axes import array_of
 from funcad.numpy.creation import library
 from funcad.numpy.dispatch import TABLE, elementwise_ufunc, implements, refuse
-from funcad.numpy.promote import agree, as_array, broadcast, promote, promote_dtype, result_dtype, strengthen
+from funcad.numpy.promote import as_array, broadcast, promote, promote_dtype, result_dtype, same_aval, strong
 from funcad.primitives import comparison, conversion
 from funcad.primitives.shape import broadcast_to
 from funcad.unjitted.remembered import remembered
@@ -47,7 +47,7 @@ def _comparison(name: str, bound: Callable[..., Any], python: Callable[[Any, Any
         if dtype is not None and np.dtype(dtype) != np.dtype(bool):
             refuse(f"np.{name}", dtype=dtype)
         if type(x) is int or type(y) is int:
-            return strengthen(compare(bound, python, x, y))
+            return strong(compare(bound, python, x, y))
         return fast(x, y)
 
     TABLE[getattr(np, name)] = implementation
@@ -167,7 +167,7 @@ def choice(condition: Any, x: Any, y: Any) -> Any:
 
 
 def _choice(condition: Any, x: Any, y: Any) -> Any:
-    if type(condition) is np.ndarray and condition.dtype == bool and agree(x, y):  # the common case of a plain mask
+    if type(condition) is np.ndarray and condition.dtype == bool and same_aval(x, y):  # the common case of a plain mask
         aval = x.aval if type(x) is Tracer else y.aval
         if aval.shape == condition.shape and not aval.weak:
             return comparison.select(condition, x, y)

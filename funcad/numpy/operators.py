@@ -24,14 +24,14 @@ from funcad.numpy.dispatch import function_of_tracer, ufunc_of_tracer
 from funcad.numpy.indexing import getitem, setitem
 from funcad.numpy.methods import attribute
 from funcad.numpy.promote import (
-    agree,
     as_array,
     broadcast,
     is_operand,
-    natively,
+    let_numpy_broadcast,
     promote,
     promote_dtype,
     result_dtype,
+    same_aval,
     with_integer,
 )
 from funcad.passes.program_keys import params_key
@@ -62,9 +62,9 @@ def add(x: Any, y: Any) -> Any:
         out = tape.binary(add_p, operator.add, x, y)
         if out is not None:
             return out
-    if agree(x, y):
+    if same_aval(x, y):
         return bind(add_p, x, y)
-    out = natively(add_p, x, y)
+    out = let_numpy_broadcast(add_p, x, y)
     return _arithmetic(arithmetic.add, x, y) if out is None else out
 
 
@@ -74,9 +74,9 @@ def sub(x: Any, y: Any) -> Any:
         out = tape.binary(sub_p, operator.sub, x, y)
         if out is not None:
             return out
-    if agree(x, y):
+    if same_aval(x, y):
         return bind(sub_p, x, y)
-    out = natively(sub_p, x, y)
+    out = let_numpy_broadcast(sub_p, x, y)
     return _arithmetic(_subtract, x, y) if out is None else out
 
 
@@ -100,9 +100,9 @@ def mul(x: Any, y: Any) -> Any:
         out = tape.binary(mul_p, operator.mul, x, y)
         if out is not None:
             return out
-    if agree(x, y):
+    if same_aval(x, y):
         return bind(mul_p, x, y)
-    out = natively(mul_p, x, y)
+    out = let_numpy_broadcast(mul_p, x, y)
     return _arithmetic(arithmetic.product, x, y) if out is None else out
 
 
@@ -112,9 +112,9 @@ def truediv(x: Any, y: Any) -> Any:
         out = tape.binary(div_p, operator.truediv, x, y)
         if out is not None:
             return out
-    if agree(x, y):
+    if same_aval(x, y):
         return bind(div_p, x, y)
-    out = natively(div_p, x, y)
+    out = let_numpy_broadcast(div_p, x, y)
     return _divide(x, y) if out is None else out
 
 
@@ -249,7 +249,7 @@ def _known(operation: Any, x: Any, y: Any) -> Any:
 
 
 def _compare(function: Any, python: Any, x: Any, y: Any) -> Any:
-    if agree(x, y):
+    if same_aval(x, y):
         return function(x, y)
     pair = with_integer(x, y)
     if pair is not None:

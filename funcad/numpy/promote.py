@@ -22,7 +22,7 @@ from funcad.ir.aval import KINDS, SCALAR_AVALS, aval_of
 from funcad.ir.trace import abstract_trace_of, bind
 from funcad.ir.tracer import Tracer, concrete_value
 from funcad.primitives.conversion import convert_p
-from funcad.primitives.placement import device_put_p, near
+from funcad.primitives.placement import device_put_p, on_device_of
 from funcad.primitives.shape import broadcast_in_dim_p, shape_of_two
 from funcad.unjitted.following import FollowingTrace, with_value
 
@@ -31,18 +31,18 @@ __all__ = [
     "promote_for",
     "promote_dtype",
     "promote_shaped",
-    "agree",
+    "same_aval",
     "with_integer",
     "is_operand",
     "overrides",
-    "strengthen",
+    "strong",
     "as_array",
     "beside",
     "result_dtype",
     "convert_in",
     "broadcast",
     "broadcast_in",
-    "natively",
+    "let_numpy_broadcast",
 ]
 
 _PYTHON: dict[type, type] = {bool: bool, int: int, float: float, complex: complex}
@@ -160,7 +160,7 @@ def promote_dtype(args: Sequence[Any], dtype: np.dtype, weak: bool | None = Fals
 _FLOATS = (np.float64, float)
 
 
-def agree(x: Any, y: Any) -> bool:
+def same_aval(x: Any, y: Any) -> bool:
     """Can an elementwise primitive take x and y as they are? (False may also mean: not seen at a glance.)"""
     if type(x) is not Tracer:
         if type(y) is not Tracer:
@@ -199,7 +199,7 @@ def promote(*args: Any) -> Sequence[Any]:
     """Operands of one dtype and one shape, for an elementwise primitive."""
     if len(args) == 2:
         x, y = args
-        if agree(x, y):
+        if same_aval(x, y):
             return args
         if type(x) in _ARRAYS and type(y) in _ARRAYS:
             a, b = aval_of(x), aval_of(y)
@@ -221,7 +221,7 @@ def promote_shaped(*args: Any) -> list[Any]:
 _ARRAYS = (Tracer, np.ndarray)
 
 
-def natively(primitive: Any, x: Any, y: Any) -> Any:
+def let_numpy_broadcast(primitive: Any, x: Any, y: Any) -> Any:
     """An elementwise operation on floats of one dtype and different shapes, left to NumPy's own broadcasting.
 
     None where that is not possible: only a following trace computes at once, so only there equations can be spared.
@@ -314,7 +314,7 @@ def beside(x: Any, like: Any) -> Any:
         if is_a(values[0], _HOST_SCALARS) and namespace_of(values[1:]) is not np:
             return device_put_p(x, device="cuda", number=None)
         return x
-    return near((x,), (like,))[0]
+    return on_device_of((x,), (like,))[0]
 
 
 def _beside(operands: Sequence[Any], shapes: Sequence[tuple]) -> Sequence[Any]:
@@ -331,7 +331,7 @@ def _beside(operands: Sequence[Any], shapes: Sequence[tuple]) -> Sequence[Any]:
 _HOST_SCALARS = (bool, int, float, complex, np.generic, np.ndarray)
 
 
-def strengthen(x: Any) -> Any:
+def strong(x: Any) -> Any:
     """A function's result is strong, where an operator between Python scalars gives a Python scalar."""
     if type(x) is Tracer and x.variable is None:  # following: the tangent does not change, only the scalar's type
         value = x.primal

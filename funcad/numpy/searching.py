@@ -24,7 +24,7 @@ from funcad.numpy.reductions import truth
 from funcad.primitives import sorting
 from funcad.primitives.basic_indexing import take_along
 from funcad.primitives.conversion import convert, stop_gradient
-from funcad.primitives.placement import near
+from funcad.primitives.placement import on_device_of
 from funcad.primitives.shape import broadcast_to
 from funcad.unjitted.strides import doubt
 
@@ -233,7 +233,7 @@ def put(a: Any, ind: Any, v: Any, mode: Any = None, *, inplace: bool = True) -> 
         raise ValueError(f"clipmode must be one of 'clip', 'raise', or 'wrap' (got {mode!r})")
     if not size or not shape_of(values)[0]:
         return x
-    (values,) = near((np.resize(values, size),), (x,))
+    (values,) = on_device_of((np.resize(values, size),), (x,))
     return np.reshape(indexing.at(ravelled(x))[index].set(values), shape_of(x))
 
 
@@ -405,7 +405,7 @@ def kept_positions(keep: Any, size: int) -> tuple[Any, Any]:
     order = sorting.argsort(np.logical_not(keep), 0, stable=True)
     n = shape_of(order)[0]
     if size > n:
-        first = order[:1] if n else near((np.zeros(1, np.intp),), (keep,))[0]
+        first = order[:1] if n else on_device_of((np.zeros(1, np.intp),), (keep,))[0]
         order = join([order, np.broadcast_to(first, (size - n,))], 0)
     order, count = order[:size], np.sum(keep)
     return np.where(ramp_like(size, keep) < count, order, order[:1]) if size else order, count
@@ -413,7 +413,7 @@ def kept_positions(keep: Any, size: int) -> tuple[Any, Any]:
 
 def ramp_like(n: int, x: Any) -> Any:
     """0, 1, ... n - 1, where x is."""
-    return near((np.arange(n),), (x,))[0]
+    return on_device_of((np.arange(n),), (x,))[0]
 
 
 def nonzero(a: Any, *, size: int | None = None, fill_value: Any = None) -> tuple:
@@ -486,5 +486,5 @@ def bincount(x: Any, /, weights: Any = None, minlength: int = 0, *, length: int 
         if shape_of(weights) != shape_of(positions):
             raise ValueError("The weights and list don't have the same length.")
         amounts = np.where(inside, weights, 0.0)
-    (counts,) = near((np.zeros(length, aval_of(amounts).dtype),), (amounts,))
+    (counts,) = on_device_of((np.zeros(length, aval_of(amounts).dtype),), (amounts,))
     return indexing.at(counts)[np.where(inside, positions, 0)].add(amounts) if length else counts

@@ -19,7 +19,7 @@ from funcad.numpy.dispatch import implements
 from funcad.numpy.joining import join
 from funcad.numpy.searching import kept_positions, ramp_like, take, value_of
 from funcad.primitives.conversion import convert
-from funcad.primitives.placement import near
+from funcad.primitives.placement import on_device_of
 
 _REMEDY = "work outside jit and vmap, or say how many elements there are at most: funcad.numpy.{name}(..., size=n)."
 
@@ -83,7 +83,7 @@ def unique(
         missing = ramp_like(size, x) >= count
         values = take(x, places)
         values = values if fill_value is None else np.where(missing, convert(array_of(fill_value), aval_of(x).dtype), values)
-        (zeros,) = near((np.zeros(n, np.intp),), (x,))
+        (zeros,) = on_device_of((np.zeros(n, np.intp),), (x,))
         inverse = indexing.at(zeros)[order].set(np.cumsum(first) - 1)
         ends = np.where(ramp_like(size + 1, x) < count, kept_positions(first, size + 1)[0], n)
         results = [values, take(order, places), np.reshape(inverse, shape), np.diff(ends)]
@@ -102,7 +102,7 @@ def _sorted_first(ar: Any, equal_nan: bool = True) -> tuple[Any, Any, Any]:
     same = np.equal(x[1:], x[:-1])
     if equal_nan and aval_of(x).dtype.kind in "fc":
         same = np.logical_or(same, np.logical_and(np.isnan(x[1:]), np.isnan(x[:-1])))
-    return x, order, np.concatenate([*near((np.ones(1, bool),), (x,)), np.logical_not(same)])
+    return x, order, np.concatenate([*on_device_of((np.ones(1, bool),), (x,)), np.logical_not(same)])
 
 
 def _sized(x: Any, keep: Any, size: int, fill_value: Any) -> Any:

@@ -16,7 +16,7 @@ from funcad.numpy.memory_order import in_order, is_fortran, order_of
 from funcad.numpy.reductions import sum_
 from funcad.primitives import comparison
 from funcad.primitives.conversion import convert
-from funcad.primitives.placement import near
+from funcad.primitives.placement import on_device_of
 from funcad.primitives.shape import broadcast_in_dim, full, pad_p, rev, slice_p
 from funcad.primitives.shape import broadcast_to as _broadcast_to
 from funcad.primitives.shape import reshape as _reshape
@@ -365,7 +365,7 @@ def fill_diagonal(a: Any, val: Any, wrap: bool = False, *, inplace: bool = True)
         raise ValueError("All dimensions of input must be of equal length")
     mask = np.zeros(shape, bool)
     np.fill_diagonal(mask, True, wrap)
-    (mask,) = near((mask,), (x,))
+    (mask,) = on_device_of((mask,), (x,))
     value = convert(array_of(val), aval_of(x).dtype)
     if shape_of(value):
         count = min(shape)

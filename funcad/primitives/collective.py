@@ -28,7 +28,7 @@ from funcad.primitives.arithmetic import add, div, mul
 from funcad.primitives.axis_env import bound, bound_names, refuse_groups, single
 from funcad.primitives.comparison import eq, select
 from funcad.primitives.conversion import convert
-from funcad.primitives.placement import near
+from funcad.primitives.placement import on_device_of
 from funcad.primitives.reduction import reduce_max, reduce_min, reduce_sum
 from funcad.primitives.scatter import gather
 from funcad.primitives.shape import broadcast_in_dim, broadcast_leading, reshape, transpose
@@ -233,7 +233,8 @@ def _permute_collective(
     if not batched[0] and len(source) == n:
         return [args[0]], [False]
     x = _whole(n, args, batched)
-    lanes, received = near([np.array([source.get(i, 0) for i in range(n)]), np.array([i in source for i in range(n)])], [x])
+    places = [np.array([source.get(i, 0) for i in range(n)]), np.array([i in source for i in range(n)])]
+    lanes, received = on_device_of(places, [x])
     rows = gather(x, lanes, unique=len(source) == n)
     if len(source) < n:
         rows = select(broadcast_in_dim(received, shape=shape_of(x), axes=(0,)), rows, dtype_of(x).type(0))

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from funcad.host.user_warnings import hush, unhush
+from funcad.host.user_warnings import restore_warnings, suppress_warnings
 from funcad.ir.aval import aval_of, dtype_of
 from funcad.ir.primitive import Primitive
 from funcad.primitives.arithmetic import add, mul, pow, sqrt, square, turn
@@ -51,7 +51,7 @@ def _sum_of_squares(xp: Any, x: Any, axes: tuple) -> Any:
 
 
 def _norm_impl(xp: Any, x: Any, *, axes: tuple) -> Any:
-    token = hush()
+    token = suppress_warnings()
     try:
         s = _sum_of_squares(xp, x, axes)
         up, down, low = scales(s.dtype)
@@ -60,7 +60,7 @@ def _norm_impl(xp: Any, x: Any, *, axes: tuple) -> Any:
         small, large = (_sum_of_squares(xp, x * x.dtype.type(by), axes) for by in (up, down))
         return xp.where(large < low, xp.sqrt(small) * (1 / up), xp.sqrt(large) * (1 / down))[()]
     finally:
-        unhush(token)
+        restore_warnings(token)
 
 
 def _norm_tangent(tangents: Any, out: Any, x: Any, *, axes: tuple) -> Any:

@@ -15,7 +15,7 @@ from funcad.ir.primitive import Primitive
 from funcad.ir.trace import abstract_trace_of
 from funcad.ir.tracer import Tracer, concrete_value
 
-__all__ = ["put", "near", "near_each", "by_reference", "cupy_module", "device_put_p"]
+__all__ = ["put", "on_device_of", "each_on_device_of", "capture_as_inputs", "cupy_module", "device_put_p"]
 
 
 def cupy_module(what: str) -> Any:
@@ -79,7 +79,7 @@ def put(x: Any, device: str, number: int | None) -> Any:
     return _moved(np, x, device=device, number=number)
 
 
-def near(captured: Sequence[Any], beside: Sequence[Any], scalars: bool = False) -> list[Any]:
+def on_device_of(captured: Sequence[Any], beside: Sequence[Any], scalars: bool = False) -> list[Any]:
     """Captured NumPy arrays, moved to where the arrays behind `beside` are.
 
     With `scalars`, only what has rank 0 moves, NumPy scalars too: the seed of a derivative, which nothing else would place.
@@ -95,14 +95,14 @@ def near(captured: Sequence[Any], beside: Sequence[Any], scalars: bool = False) 
     return [resident(xp, x) if type(x) is np.ndarray else x for x in captured]
 
 
-def near_each(derivatives: list[Any], primals: Sequence[Any]) -> list[Any]:
+def each_on_device_of(derivatives: list[Any], primals: Sequence[Any]) -> list[Any]:
     """Derivatives on their primals' device: a rule may have given zeros of NumPy's."""
     if not device_in_use():
         return derivatives
-    return [d if d.dtype.kind == "V" else near([d], [p])[0] for d, p in zip(derivatives, primals)]  # V: float0
+    return [d if d.dtype.kind == "V" else on_device_of([d], [p])[0] for d, p in zip(derivatives, primals)]  # V: float0
 
 
-def by_reference(values: Sequence[Any], beside: Sequence[Any]) -> list[Any]:
+def capture_as_inputs(values: Sequence[Any], beside: Sequence[Any]) -> list[Any]:
     """Arrays that meet abstract values in `beside` become inputs of their program, which reads them anew at each run.
 
     Otherwise what a derivative's or a batching rule makes of them would be computed now, and frozen.

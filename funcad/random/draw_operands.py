@@ -1,7 +1,7 @@
 """What every draw does first: check the key, settle shape and dtype, bring the parameters to them.
 
-Trap: a parameter that is a NumPy array beside a traced key must become an input of the program being traced (`by_reference`),
-or what is computed from it now would be frozen.
+Trap: a parameter that is a NumPy array beside a traced key must become an input of the program being traced
+(`capture_as_inputs`), or what is computed from it now would be frozen.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from funcad.ir.aval import aval_of, shape_of
 from funcad.ir.tracer import Tracer, concrete_value
 from funcad.numpy.axes import shape_argument
 from funcad.primitives.conversion import convert
-from funcad.primitives.placement import by_reference
+from funcad.primitives.placement import capture_as_inputs
 
 __all__ = ["check_key", "float_dtype", "shape_of_draw", "parameters", "together", "inexact_dtype"]
 
@@ -80,7 +80,7 @@ def together(name: str, key: Any, *values: Any) -> list[Any]:
         if xp is not np:
             place(xp, [v for v in known if type(v) is not Tracer], name)
             arrays = [v[()] if type(v) is np.ndarray and not v.ndim else v for v in arrays]
-    return by_reference(arrays, [key, *arrays])
+    return capture_as_inputs(arrays, [key, *arrays])
 
 
 def parameters(name: str, key: Any, dtype: np.dtype, *values: Any) -> list[Any]:

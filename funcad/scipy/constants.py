@@ -8,7 +8,7 @@ import numpy as np
 
 from funcad.ir.aval import dtype_of
 from funcad.primitives.families import REAL
-from funcad.primitives.placement import near
+from funcad.primitives.placement import on_device_of
 
 __all__ = ["constant", "moved"]
 
@@ -20,4 +20,4 @@ def constant(values: Any, like: Any, dtype: Any = None) -> Any:
 
 def moved(array: Any, like: Any) -> Any:
     """An array of NumPy's on the device of `like`, in its own dtype."""
-    return near([array], [like])[0]
+    return on_device_of([array], [like])[0]

@@ -89,7 +89,8 @@ def implements(
 
     `always`: the implementation also computes where nothing is traced (functions that have an option more than SciPy's, or take
     a callable that may hold traced values). `lift`: array arguments beside abstract ones are read by reference (see
-    `by_reference` of primitives/placement.py), for functions made of several operations, some of them on those arguments alone.
+    `capture_as_inputs` of primitives/placement.py), for functions made of several operations, some of them on those arguments
+    alone.
     `by_kind`: as of `funcad.numpy.dispatch.implements`.
     """
 

@@ -13,7 +13,7 @@ from collections.abc import Hashable, Sequence
 
 from funcad.errors import MissingRuleError
 from funcad.host.state import state
-from funcad.host.user_warnings import enter, unhush
+from funcad.host.user_warnings import enter, restore_warnings
 from funcad.ir.aval import aval_of
 from funcad.ir.interpret import walk
 from funcad.ir.jaxpr import Equation, Jaxpr, equation_axis_names
@@ -73,7 +73,7 @@ def batch_eval(jaxpr: Jaxpr, size: int, args: Sequence[Value], batched: Sequence
             return step(equation, operands)
         finally:
             if token is not None:
-                unhush(token)
+                restore_warnings(token)
 
     outs = walk(jaxpr, values, step_in_mode if modes else step, stage, flagged)
     return outs, [o in flagged for o in jaxpr.outputs]

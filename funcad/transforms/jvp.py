@@ -14,7 +14,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from funcad.errors import MissingRuleError
-from funcad.host.user_warnings import hush, unhush
+from funcad.host.user_warnings import restore_warnings, suppress_warnings
 from funcad.ir.aval import Aval, aval_of, is_inexact
 from funcad.ir.interpret import walk
 from funcad.ir.jaxpr import Equation, Jaxpr
@@ -55,11 +55,11 @@ def jvp_step(
         if any(is_inexact(aval_of(o)) for o in outs):
             raise no_rule(primitive, primals)
         return outs, [None] * len(outs)
-    token = hush()
+    token = suppress_warnings()
     try:
         tangent = (rule_of if linear else masked_rule)(primitive, primals, tangents, out, params)
     finally:
-        unhush(token)
+        restore_warnings(token)
     return (out, tangent) if primitive.multiple else ([out], [tangent])
 
 

@@ -21,7 +21,7 @@ import numpy as np
 
 from funcad.errors import MissingRuleError
 from funcad.host.state import state
-from funcad.host.user_warnings import hush, unhush
+from funcad.host.user_warnings import restore_warnings, suppress_warnings
 from funcad.host.where import note_source
 from funcad.ir.aval import Aval, StackAval, shape_of
 from funcad.ir.jaxpr import Equation, Jaxpr, Literal, Var
@@ -136,7 +136,7 @@ def _transpose(
     cts = _Cotangents()
     deaths: Iterable[Iterable[Atom]] = reversed(_first_uses(backward, known)) if known else itertools.repeat(())
     saved = state.source
-    token = hush()
+    token = suppress_warnings()
     try:
         need = None
         if wanted or given_masks or begins(backward, known):
@@ -181,7 +181,7 @@ def _transpose(
         raise
     finally:
         state.source = saved
-        unhush(token)
+        restore_warnings(token)
 
 
 def _missing(equation: Equation) -> MissingRuleError:

@@ -23,7 +23,7 @@ from funcad.host.devices import NAMESPACES, namespace_of, on_device, resident
 from funcad.host.layout import ordinary
 from funcad.host.locks import SMALL, Locks, read_only, root_of
 from funcad.host.state import state
-from funcad.host.user_warnings import hush, unhush
+from funcad.host.user_warnings import restore_warnings, suppress_warnings
 from funcad.host.where import Source, user_source
 from funcad.ir.aval import Aval, aval_of, shape_of
 from funcad.ir.trace import Trace, bind, leaked, next_level, open_traces
@@ -31,7 +31,7 @@ from funcad.ir.tracer import Tracer, concrete_value, tangent_of
 from funcad.masks.masked_rules import Masked, cleaned, masked_rule, owned, rule_of
 from funcad.masks.masks import Mask, mask_of
 from funcad.primitives.comparison import and_, select_p
-from funcad.primitives.placement import by_reference
+from funcad.primitives.placement import capture_as_inputs
 from funcad.primitives.shape import broadcast_to
 from funcad.primitives.squares import keeps_operands
 from funcad.transforms.jvp import jvp_step
@@ -177,7 +177,7 @@ class FollowingTrace(Trace):
         if shape is not None and nested and ready is None and any([type(p) is Tracer for p in primals]):
             return bind(primitive, *[broadcast_to(a, shape) for a in args], **params)
         if nested and state.abstract is not None:
-            primals = by_reference(primals, primals)
+            primals = capture_as_inputs(primals, primals)
         protector = self.protector
         saved = state.source
         source = saved or user_source()
@@ -188,11 +188,11 @@ class FollowingTrace(Trace):
         try:
             if ready is not None and primitive.multiple:
                 outs = bind_known(primitive, primals, params, shape, ready[0])
-                token = hush()
+                token = suppress_warnings()
                 try:
                     touts = (rule_of if self.linear else masked_rule)(primitive, primals, tangents, outs, params)
                 finally:
-                    unhush(token)
+                    restore_warnings(token)
             elif primitive.multiple or primitive.jvp is None:
                 outs, touts = jvp_step(primitive, primals, tangents, params, self.linear)
                 self.masked = self.masked or any([type(t) is Masked for t in touts])
@@ -203,7 +203,7 @@ class FollowingTrace(Trace):
                         out = bind_known(primitive, primals, params, shape, out)
                 else:
                     out = bind(primitive, *primals, **params) if nested else compute(primitive, primals, params)
-                token = hush()
+                token = suppress_warnings()
                 try:
                     if not self.linear and (self.masked or not primitive.calm):
                         tangent = masked_rule(primitive, primals, tangents, out, params, shape)
@@ -213,7 +213,7 @@ class FollowingTrace(Trace):
                     else:
                         tangent = rule_of(primitive, primals, tangents, out, params, shape)
                 finally:
-                    unhush(token)
+                    restore_warnings(token)
                 if tangent is not None:
                     if self.turned and primitive.square is not None and keeps_operands(primitive, args, params):
                         tangent = [tangent, (primitive, args, params, 0, shape)]

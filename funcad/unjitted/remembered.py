@@ -22,7 +22,7 @@ import numpy as np
 
 from funcad.host.locks import SMALL
 from funcad.host.state import open_traces, state
-from funcad.host.user_warnings import computes, relay, unhush
+from funcad.host.user_warnings import computes, restore_warnings, warn_at_user_line
 from funcad.host.where import user_source
 from funcad.ir.tracer import Tracer
 from funcad.passes.program_keys import params_key
@@ -215,7 +215,7 @@ def _again(tape: Tape, found: _Call, operands: list[Any]) -> Any:
             out = run(p)
         finally:
             if token is not None:
-                unhush(token)
+                restore_warnings(token)
         return tape._row(primitive, x, None, p, None, x.tangent, None, params, bits, shape, out, type(out), True, source)
     for primitive, run, params, bits, shape, places, free in steps:
         n = len(places)
@@ -238,7 +238,7 @@ def _again(tape: Tape, found: _Call, operands: list[Any]) -> Any:
                 out = run(*primals)
         finally:
             if token is not None:
-                unhush(token)
+                restore_warnings(token)
         if free:
             result = out
         elif n < 3:
@@ -279,12 +279,12 @@ def _watch(key: tuple, trace: Any, operands: list[Any], function: Callable[..., 
 
 def _noted(notes: dict, primitive: Any, xp: Any, args: Sequence[Any], params: dict) -> Any:
     """`compute`, of which a note is made: the result may have no derivative, and be an operand of a row."""
-    token = None if primitive.silent else relay()
+    token = None if primitive.silent else warn_at_user_line()
     try:
         out = primitive.impl(xp, *args, **params)
     finally:
         if token is not None:
-            unhush(token)
+            restore_warnings(token)
     if type(out) in _COMPUTED:
         notes["computed", id(out)] = primitive, args, params, out
     return out

@@ -178,7 +178,7 @@ def compiled(derived: Jaxpr, consts: list[Any]) -> Callable[[list], list]:
         return run
     for c in consts:
         if type(c) is np.ndarray:
-            c.flags.writeable = False  # if an output is one of them, `export` copies it
+            c.flags.writeable = False  # if an output is one of them, `own_memory` copies it
 
     return _WithConstants(run, consts)
 

@@ -15,7 +15,7 @@ import numpy as np
 
 from funcad.host.locks import SMALL
 from funcad.host.state import open_traces, state
-from funcad.host.user_warnings import computes, enter, error_mode, relayed, unhush
+from funcad.host.user_warnings import computes, enter, error_mode, restore_warnings, user_line_mode
 from funcad.host.where import internal, user_source
 from funcad.ir.tracer import Tracer
 from funcad.primitives.arithmetic import square_p
@@ -40,11 +40,11 @@ class Tape(Rows):
     __slots__ = ()
 
     def _enter(self) -> Any:
-        """Warnings of the operation that follows name the user's line, until `unhush`."""
+        """Warnings of the operation that follows name the user's line, until `restore_warnings`."""
         mode = error_mode()
         if mode is not self.mode:
-            self.mode, self.relayed = mode, relayed(mode)
-        return None if self.relayed is None else enter(self.relayed)
+            self.mode, self.user_line_mode = mode, user_line_mode(mode)
+        return None if self.user_line_mode is None else enter(self.user_line_mode)
 
     def binary(self, primitive: Any, operation: Callable[[Any, Any], Any], x: Any, y: Any) -> Any:
         """+ - * / ** and the like of floats, or arrays of one float dtype: the traced result; None for everything else."""
@@ -65,12 +65,12 @@ class Tape(Rows):
         kp, kq = type(p), type(q)
         if kp is _float64 and (kq is _float64 or kq is float) or kp is float and kq is _float64:
             mode = error_mode()
-            token = enter(self.relayed) if mode is self.mode and self.relayed is not None else self._enter()
+            token = enter(self.user_line_mode) if mode is self.mode and self.user_line_mode is not None else self._enter()
             try:
                 out = operation(p, q)
             finally:
                 if token is not None:
-                    unhush(token)
+                    restore_warnings(token)
             kind: Any = _float64
         elif kp is float and kq is float:
             try:
@@ -111,12 +111,12 @@ class Tape(Rows):
             if dtype is not _F64 and dtype is not _F32:
                 return None
             mode = error_mode()
-            token = enter(self.relayed) if mode is self.mode and self.relayed is not None else self._enter()
+            token = enter(self.user_line_mode) if mode is self.mode and self.user_line_mode is not None else self._enter()
             try:
                 out = operation(p, q)
             finally:
                 if token is not None:
-                    unhush(token)
+                    restore_warnings(token)
             return self._row(primitive, x, y, p, q, tx, ty, None, None, shape, out, np.ndarray)
         # as `_row`, for scalars, without a call
         values = self.values
@@ -196,12 +196,12 @@ class Tape(Rows):
             return None
         primitive = dot_general_p
         mode = error_mode()
-        token = enter(self.relayed) if mode is self.mode and self.relayed is not None else self._enter()
+        token = enter(self.user_line_mode) if mode is self.mode and self.user_line_mode is not None else self._enter()
         try:
             out = _matmul(p, q)
         finally:
             if token is not None:
-                unhush(token)
+                restore_warnings(token)
         params, bits = plan
         return self._row(primitive, x, y, p, q, tx, ty, params, bits, None, out, type(out))
 
@@ -217,12 +217,12 @@ class Tape(Rows):
             return None
         run, params, bits, kept, kept_bits = plan
         mode = error_mode()
-        token = enter(self.relayed) if mode is self.mode and self.relayed is not None else self._enter()
+        token = enter(self.user_line_mode) if mode is self.mode and self.user_line_mode is not None else self._enter()
         try:
             out = run(p)
         finally:
             if token is not None:
-                unhush(token)
+                restore_warnings(token)
         t = self._row(primitive, x, None, p, None, x.tangent, None, params, bits, None, out, type(out), True)
         if not keepdims:
             return t
@@ -245,12 +245,12 @@ class Tape(Rows):
         if primitive is square_p and self.trace.turned and self.trace.made_by(x, True) is not None:  # see squares.py
             return None
         mode = error_mode()
-        token = enter(self.relayed) if mode is self.mode and self.relayed is not None else self._enter()
+        token = enter(self.user_line_mode) if mode is self.mode and self.user_line_mode is not None else self._enter()
         try:
             out = ufunc(p)
         finally:
             if token is not None:
-                unhush(token)
+                restore_warnings(token)
         return self._row(primitive, x, None, p, None, x.tangent, None, params, bits, None, out, type(out), True)
 
     def moved(self, x: Tracer, plan: tuple, index: np.ndarray | None = None) -> Any:

@@ -13,7 +13,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from funcad.host.state import state
-from funcad.host.user_warnings import hush, unhush
+from funcad.host.user_warnings import restore_warnings, suppress_warnings
 from funcad.host.where import Source, user_source
 from funcad.ir.aval import aval_of
 from funcad.ir.trace import AbstractTrace
@@ -46,7 +46,7 @@ def flush(tape: Tape, recording: AbstractTrace) -> None:
     recording.level = tape.level
     values, lifted = tape.values, tape.lifted
     traced = [(x, x.tangent[0]) for x in tape.traced or ()]
-    saved, token = state.source, hush()
+    saved, token = state.source, suppress_warnings()
     try:
         steps = wiring(tape)
         outer: list[Any] = [lifted.get(row[2]) for row in tape.inputs]  # of each row: the outer tracer of its value
@@ -75,7 +75,7 @@ def flush(tape: Tape, recording: AbstractTrace) -> None:
                 x.primal = with_value(outer[n], x.primal)
     finally:
         state.source = saved
-        unhush(token)
+        restore_warnings(token)
     tape.forget()
 
 

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from funcad.backends.backward_programs import definite
+from funcad.backends.backward_programs import broadcast_scalars
 from funcad.ir.aval import LiteralAval, aval_of
 from funcad.ir.jaxpr import Jaxpr, Var
 from funcad.ir.prune import prune
@@ -233,7 +233,7 @@ def derive_columns(tape: Any, ends: Sequence[Any]) -> Any:
         inputs = [_input(one, v.aval) for v in linear.inputs]
         pushed, consts = one.jaxpr(push(linear, inputs[: len(residuals)], inputs[len(residuals) :], jvp_eval))
         batched = [False] * (len(consts) + len(residuals)) + [True] * len(basis)
-        outs, flags = batch_eval(definite(pushed), n, [*consts, *residuals, *basis], batched)
+        outs, flags = batch_eval(broadcast_scalars(pushed), n, [*consts, *residuals, *basis], batched)
         derived, consts = outer.jaxpr([o if b else lead(o, n) for o, b in zip(outs, flags)])
     finally:
         one.close()

@@ -53,8 +53,8 @@ class Rows:
     """Rows of one un-jitted gradient that `trace` runs."""
 
     __slots__ = (
-        *("trace", "level", "protector", "inputs", "first", "rows", "key", "steps", "values", "found", "mode", "relayed"),
-        *("lifted", "traced", "new", "outs", "notes", "outside"),
+        *("trace", "level", "protector", "inputs", "first", "rows", "key", "steps", "values", "found"),
+        *("mode", "user_line_mode", "lifted", "traced", "new", "outs", "notes", "outside"),
     )
 
     def __init__(self, trace: Any, protector: Any, primals: Sequence[Any], differentiated: Sequence[bool]):
@@ -72,7 +72,7 @@ class Rows:
         self.steps: list[tuple] = []
         self.key: list[Any] = []  # of the inputs; with the steps, and the ends, it is the key of the program
         self.found: Any = None  # the compiled program
-        self.mode = self.relayed = None  # of warnings, see host/user_warnings.py
+        self.mode = self.user_line_mode = None  # of warnings, see host/user_warnings.py
         self.outside: Outside | None = None
         self.notes: Any = None  # of the operands that rows were asked for with, see remembered.py
         self.lifted: Mapping[int, Tracer] = _NOTHING  # place in `values` -> the outer tracer whose value it is (see nested.py)

@@ -13,8 +13,8 @@ from funcad.control.scan_rules import scan_p
 from funcad.ir.aval import Aval, StackAval
 from funcad.ir.jaxpr import Jaxpr, subjaxprs
 from funcad.ir.trace import trace_function
+from funcad.passes.aliased_outputs import copy_aliased_outputs
 from funcad.passes.cse import cse
-from funcad.passes.fresh import fresh_results
 from funcad.passes.subprograms import with_programs
 from funcad.primitives.arithmetic import add
 from funcad.primitives.loop import Loop, WhileLoop
@@ -100,5 +100,5 @@ def test_what_a_loop_over_stacks_hands_through_is_the_operand_behind_its_count()
 
     jaxpr, _ = trace_function(program, [vector, Aval((), np.dtype(int)), StackAval(item)], name="test")
     outs = Jaxpr(jaxpr.inputs, jaxpr.equations, jaxpr.inputs[:1] * 2)
-    copied = [a is not b for a, b in zip(fresh_results(jaxpr, outs).outputs, outs.outputs)]
+    copied = [a is not b for a, b in zip(copy_aliased_outputs(jaxpr, outs).outputs, outs.outputs)]
     assert copied == [False, True]  # the first was the argument already, the second an array of its own

@@ -12,7 +12,7 @@ from funcad.numpy.promote import promote_dtype, result_dtype
 from funcad.primitives.arithmetic import add
 from funcad.primitives.conversion import conj
 from funcad.primitives.linear_systems import mH, mT, triangle
-from funcad.primitives.placement import near
+from funcad.primitives.placement import on_device_of
 from funcad.primitives.shape import broadcast_to, reshape
 from funcad.scipy.door import where_am_i
 
@@ -51,7 +51,7 @@ def double(*arrays: Any) -> list[Any]:
 
 def constant(x: np.ndarray, like: Any) -> Any:
     """A constant of ours beside an operand: on the operand's device."""
-    return near([x], [like])[0]
+    return on_device_of([x], [like])[0]
 
 
 def identity(a: Any) -> Any:

@@ -20,7 +20,7 @@ from funcad.primitives.conversion import convert
 from funcad.primitives.factorizations import columns, rows, unit_lower_p
 from funcad.primitives.factorizations import lu as lu_factors
 from funcad.primitives.linear_systems import in_columns, mH, mT, triangle
-from funcad.primitives.placement import by_reference
+from funcad.primitives.placement import capture_as_inputs
 from funcad.primitives.reduction import reduce_sum
 from funcad.primitives.shape import broadcast_in_dim, broadcast_to, concatenate, reshape
 from funcad.primitives.sorting import argsort
@@ -133,7 +133,7 @@ def cho_solve(c_and_lower: Any, b: Any, overwrite_b: bool = False, check_finite:
     array([0.25])
     """
     c, lower = c_and_lower
-    c, b = inexact(*by_reference([c, b], [c, b]))
+    c, b = inexact(*capture_as_inputs([c, b], [c, b]))
     check_square("cho_solve", c)
     c, b, vector = system("cho_solve", c, b)
     return as_given(_by_cholesky(c, b, bool(lower)), vector)
@@ -166,7 +166,7 @@ def lu_solve(lu_and_piv: Any, b: Any, trans: Any = 0, overwrite_b: bool = False,
     """
     op = _trans("lu_solve", trans)
     lu_, pivots = lu_and_piv
-    lu_, pivots, b = by_reference([lu_, pivots, b], [lu_, pivots, b])
+    lu_, pivots, b = capture_as_inputs([lu_, pivots, b], [lu_, pivots, b])
     lu_, b = inexact(lu_, b)
     check_square("lu_solve", lu_)
     lu_, b, vector = system("lu_solve", lu_, b)
@@ -381,7 +381,7 @@ def solve_toeplitz(c_or_cr: Any, b: Any, check_finite: bool = True) -> Any:
     array([-0.25])
     """
     given = [*(c_or_cr if isinstance(c_or_cr, tuple) else (c_or_cr,)), b]
-    *parts, b = by_reference(given, given)
+    *parts, b = capture_as_inputs(given, given)
     a, b = double(toeplitz(*parts), b)
     a, b, vector = system("solve_toeplitz", a, b)
     return as_given(linear_systems.solve(a, b), vector)

@@ -18,7 +18,7 @@ from funcad.numpy.promote import promote_dtype, result_dtype
 from funcad.numpy.shaping import piece
 from funcad.primitives.conversion import convert
 from funcad.primitives.filtering import all_pole, causal
-from funcad.primitives.placement import by_reference
+from funcad.primitives.placement import capture_as_inputs
 from funcad.primitives.shape import broadcast_to, pad_p, reshape
 from funcad.scipy.door import implements
 
@@ -207,7 +207,7 @@ def sosfiltfilt(sos: Any, x: Any, axis: int = -1, padtype: Any = "odd", padlen: 
     """`scipy.signal.sosfiltfilt`; with traced coefficients give `padlen`, whose default looks at their zeros."""
     if padlen is None and padtype is not None:
         padlen = _default_edge(sos)
-    sos, x = _floats(*by_reference([sos, x], [sos, x]))
+    sos, x = _floats(*capture_as_inputs([sos, x], [sos, x]))
     axis = axis_of(axis, len(shape_of(x)))
     edge = 0 if padtype is None else int(padlen)
     x = _extended(x, axis, padtype, edge)

@@ -20,7 +20,7 @@ from funcad.numpy.indexing import at
 from funcad.numpy.shaping import piece
 from funcad.primitives.conversion import conj
 from funcad.primitives.fourier import weighted
-from funcad.primitives.placement import by_reference
+from funcad.primitives.placement import capture_as_inputs
 from funcad.scipy.constants import constant, moved
 from funcad.scipy.door import implements
 from funcad.scipy.signal.filters import _extended
@@ -143,7 +143,7 @@ def _density(x: Any, y: Any, scale: Any, onesided: bool, nfft: int) -> Any:
 
 def _cross(x: Any, y: Any, fs: Any, options: dict[str, Any], scaling: str, axis: int) -> tuple[Any, Any, Any]:
     same = y is x
-    signals = [floating(x)] if same else [floating(v) for v in by_reference([x, y], [x, y])]
+    signals = [floating(x)] if same else [floating(v) for v in capture_as_inputs([x, y], [x, y])]
     f, t, transforms, window, onesided, nfft = _spectra(signals, axis, fs, **options)
     power = _density(transforms[0], transforms[-1], _scale(scaling, window, fs, ("density", "spectrum")), onesided, nfft)
     return f, t, _placed(np.real(power) if same else power, axis)
@@ -248,7 +248,7 @@ def coherence(
     axis: int = -1,
 ) -> Any:
     options: Any = (fs, window, nperseg, noverlap, nfft, detrend)
-    x, y = by_reference([x, y], [x, y])
+    x, y = capture_as_inputs([x, y], [x, y])
     f, pxx = welch(x, *options, axis=axis)
     _, pyy = welch(y, *options, axis=axis)
     _, pxy = csd(x, y, *options, axis=axis)

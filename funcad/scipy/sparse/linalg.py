@@ -26,7 +26,7 @@ from funcad.ir.aval import Aval, dtype_of, shape_of
 from funcad.ir.tracer import Tracer
 from funcad.primitives.conversion import convert, stop_gradient
 from funcad.primitives.factorizations import lstsq
-from funcad.primitives.placement import by_reference
+from funcad.primitives.placement import capture_as_inputs
 from funcad.primitives.shape import zeros
 from funcad.scipy.door import absent
 from funcad.scipy.tree_vectors import Vector
@@ -81,7 +81,7 @@ def _solve(
         b = convert(b, dtype) if dtype.kind in "fc" and dtype != dtype_of(b) else b
     vector = Vector(f"{name}: b", b)
     arrays = [v for v in (a, m) if _is_array(v)]
-    given = iter(by_reference(arrays, [*arrays, vector.flat(b)]))
+    given = iter(capture_as_inputs(arrays, [*arrays, vector.flat(b)]))
     a, m = (next(given) if _is_array(v) else v for v in (a, m))
     matvec = _operator(f"{name}: A", a, vector)
     precondition = _operator(f"{name}: M", m, vector) if m is not None else None

@@ -12,7 +12,7 @@ from typing import Any
 
 from funcad.ir.aval import dtype_of
 from funcad.numpy.dispatch import checked_options
-from funcad.numpy.promote import promote_for, strengthen
+from funcad.numpy.promote import promote_for, strong
 from funcad.primitives import arithmetic, special, transcendental
 from funcad.scipy.door import implements, scipy_function, where_am_i
 from funcad.unjitted.remembered import remembered
@@ -47,7 +47,7 @@ def _ufunc(name: str, bound: Callable[..., Any]) -> Callable[..., Any]:
         if all(type(a) in (float, complex, int) for a in operands):
             operands = [dtype_of(a).type(a) for a in operands]
         out = bound(*operands)
-        return tuple([strengthen(o) for o in out]) if type(out) is tuple else strengthen(out)
+        return tuple([strong(o) for o in out]) if type(out) is tuple else strong(out)
 
     quick = remembered(implementation)
 

@@ -8,12 +8,12 @@ from typing import Any
 import numpy as np
 
 from funcad import numpy as fnp
-from funcad.host.user_warnings import hush, unhush
+from funcad.host.user_warnings import restore_warnings, suppress_warnings
 from funcad.ir.aval import aval_of, dtype_of, shape_of
 from funcad.ir.tracer import Tracer
 from funcad.numpy.promote import as_array, promote, promote_dtype, result_dtype
 from funcad.primitives import special as _special
-from funcad.primitives.placement import by_reference
+from funcad.primitives.placement import capture_as_inputs
 
 __all__ = ["floats", "poisoned", "quietly", "replaced", "special"]
 
@@ -48,17 +48,17 @@ def floats(*args: Any) -> list[Any]:
         if a.dtype.kind == "c":
             raise TypeError(f"distributions take real numbers, got {a}; take np.real first")
     dtype = result_dtype(strong)[0] if strong else _FLOAT64
-    values = promote_dtype(by_reference(values, values), dtype)
+    values = promote_dtype(capture_as_inputs(values, values), dtype)
     return [dtype.type(v) if type(v) is float else v for v in values]
 
 
 def quietly(function: Callable[..., Any], *args: Any) -> Any:
     """The function's value, without NumPy's warnings about what is replaced afterwards."""
-    token = hush()
+    token = suppress_warnings()
     try:
         return function(*args)
     finally:
-        unhush(token)
+        restore_warnings(token)
 
 
 def _holds(condition: Any) -> bool:

@@ -21,7 +21,7 @@ from funcad.primitives.comparison import or_p
 from funcad.primitives.loop import Loop
 from funcad.primitives.shape import broadcast_in_dim_p
 
-__all__ = ["fresh_results", "finished"]
+__all__ = ["copy_aliased_outputs", "pipeline_end"]
 
 
 def _base(makers: dict[Var, Equation], atom: Any) -> tuple[Any, bool]:
@@ -98,13 +98,13 @@ def _shared(jaxpr: Jaxpr) -> list[tuple[bool, bool, bool]]:
     return found
 
 
-def fresh_results(before: Jaxpr, after: Jaxpr) -> Jaxpr:
+def copy_aliased_outputs(before: Jaxpr, after: Jaxpr) -> Jaxpr:
     """`after`, the optimised form of `before`, with copies where a result of `before` was an array of its own.
 
     >>> import numpy as np, funcad
     >>> from funcad.passes.pipeline import optimize
     >>> program = funcad.make_jaxpr(lambda x: x * 1.0)(np.ones(2)).jaxpr
-    >>> print(fresh_results(program, optimize(program)))
+    >>> print(copy_aliased_outputs(program, optimize(program)))
     { lambda a:f64[2] . let
         b:f64[2] = sub a 0
       in (b,) }
@@ -136,6 +136,6 @@ def fresh_results(before: Jaxpr, after: Jaxpr) -> Jaxpr:
     return found
 
 
-def finished(jaxpr: Jaxpr) -> Jaxpr:
+def pipeline_end(jaxpr: Jaxpr) -> Jaxpr:
     """The optimised program with results of its own: what the engines run, whole or in the groups of `batch.grouped`."""
-    return fresh_results(jaxpr, optimize(jaxpr, fast_math=bool(jaxpr.memo.get("fast_math"))))
+    return copy_aliased_outputs(jaxpr, optimize(jaxpr, fast_math=bool(jaxpr.memo.get("fast_math"))))
