@@ -283,7 +283,7 @@ def test_the_backward_program_goes_to_an_engine() -> None:
     g = value_and_grad(loss)
     expected = [g(weights, 0.01 * i) for i in range(3)]
     program = programs()[0][0]
-    program.waiting = 0
+    program.runs_until_native = 0
     for i, (value, slope) in enumerate(expected):
         found = g(weights, 0.01 * i)
         assert found[0] == value and found[1].flags.writeable and found[1].dtype == slope.dtype
