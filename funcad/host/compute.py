@@ -14,7 +14,7 @@ import numpy as np
 
 from funcad.host.devices import NAMESPACES, namespace_of, place
 from funcad.host.state import state
-from funcad.host.user_warnings import computes, restore_warnings, warn_at_user_line
+from funcad.host.user_warnings import deliver, pending, restore_warnings, warn_at_user_line
 
 __all__ = ["compute"]
 
@@ -35,6 +35,7 @@ def compute(primitive: Any, args: Sequence[Any], params: dict[str, Any]) -> Any:
         return primitive.impl(xp, *args, **params)
     finally:
         restore_warnings(token)
+        if pending:
+            deliver(primitive, args)
 
 
-computes(compute, lambda variables: variables["args"])

@@ -3,9 +3,10 @@
 Tangent, cotangent and masked work never warns, whatever `np.errstate` the user has set: `token = suppress_warnings()` ...
 `restore_warnings(token)`. Un-jitted primal operations warn as NumPy does, at the user's line rather than at the line of ours
 that calls NumPy (of one line Python shows a warning only once, so a second place would stay silent): `warn_at_user_line()`
-turns NumPy's modes "warn" into calls of `_warn`, which knows the line; `user_line_mode(mode)` is the mode to enter for that, or
-None. A program that runs later than it was traced (vmap's) runs each operation in the mode that was set where the user wrote
-it: `error_mode()` when recording, `enter(mode)` when running.
+turns NumPy's modes "warn" into calls of `_warn`, which notes the line in `pending`, and whoever ran the operation says which it
+was (`deliver`); `user_line_mode(mode)` is the mode to enter for that, or None. A program that runs later than it was traced
+(vmap's) runs each operation in the mode that was set where the user wrote it: `error_mode()` when recording, `enter(mode)` when
+running.
 
 `np.errstate` costs more than most scalar operations, so NumPy's own context variable is set directly where this NumPy has it;
 the fallback is `np.errstate` itself, and NumPy's own idea of the line.
@@ -14,8 +15,9 @@ the fallback is `np.errstate` itself, and NumPy's own idea of the line.
 from __future__ import annotations
 
 import sys
+import threading
 import warnings
-from collections.abc import Callable
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -24,7 +26,8 @@ from funcad.host.real_types import is_a
 from funcad.host.state import state
 from funcad.host.where import Source, after_interrupts, is_internal
 
-__all__ = ["suppress_warnings", "restore_warnings", "warn_at_user_line", "error_mode", "enter", "user_line_mode", "computes"]
+__all__ = ["suppress_warnings", "restore_warnings", "warn_at_user_line", "error_mode", "enter", "user_line_mode"]
+__all__ += ["pending", "deliver"]
 
 
 def _slow_enter(mode: Any) -> Any:
@@ -101,27 +104,18 @@ suppress_warnings, restore_warnings, warn_at_user_line, error_mode, enter, user_
     _slow_suppress, _slow_restore, _slow_user_line, _slow_mode, _slow_enter, lambda mode: None,
 )  # fmt: skip
 
-_computing: dict[Any, Callable[[dict[str, Any]], Any]] = {}  # functions that run operations: how to find the operands in them
-
-
-def computes(function: Any, operands: Callable[[dict[str, Any]], Any]) -> None:
-    """Say that `function` runs an operation, its variable `primitive`, on `operands(variables)`."""
-    _computing[function.__code__] = operands
-
-
+pending: list[tuple] = []  # what operations that run now were warned of: (thread, message, file, line, registry)
 _registry: dict[Any, Any] = {}  # what was warned of at lines whose function is not running any more
 _OPERATORS = frozenset([np.add, np.subtract, np.multiply, np.divide])
 
 
 def _warn(error: str, flag: int) -> None:
-    """NumPy's RuntimeWarning, at the user's line."""
+    """NumPy's call in the middle of an operation: notes the user's line."""
     frame: Any = sys._getframe(1)
-    label, source, user = "", state.source, None
+    source, user = state.source, None
     while frame is not None:
         code = frame.f_code
-        if not label and code in _computing:
-            label = _label(frame.f_locals["primitive"], _computing[code](frame.f_locals))
-        if frame.f_code is source.code if type(source) is Source else not is_internal(code.co_filename):
+        if code is source.code if type(source) is Source else not is_internal(code.co_filename):
             user = frame
             break
         frame = frame.f_back
@@ -132,7 +126,18 @@ def _warn(error: str, flag: int) -> None:
     else:
         filename, line = "<unknown>", 0
     registry = _registry if user is None else user.f_globals.setdefault("__warningregistry__", {})
-    warnings.warn_explicit(f"{error} encountered in {label or 'a function'}", RuntimeWarning, filename, line, registry=registry)
+    pending.append((threading.get_ident(), error, filename, line, registry))
+
+
+def deliver(primitive: Any, args: Sequence[Any]) -> None:
+    """NumPy's RuntimeWarnings of this operation, which has just run in this thread."""
+    thread = threading.get_ident()
+    own = [entry for entry in pending if entry[0] == thread]
+    for entry in own:  # one by one: other threads append meanwhile
+        pending.remove(entry)
+    for _, error, filename, line, registry in own:
+        text = f"{error} encountered in {_label(primitive, args)}"
+        warnings.warn_explicit(text, RuntimeWarning, filename, line, registry=registry)
 
 
 def _label(primitive: Any, args: Any) -> str:

@@ -35,8 +35,8 @@ def labels_of(in_tree: Any, names: Sequence[str]) -> list[str]:
 
 def _compiled_program(entry: Entry) -> Jaxpr:
     """The program as the passes leave it, in groups."""
-    fresh, batch = [importlib.import_module(f"funcad.passes.{name}") for name in ("aliased_outputs", "example_loops")]
-    program: Jaxpr = batch.grouped(fresh.pipeline_end(entry.jaxpr))
+    outputs, batch = [importlib.import_module(f"funcad.passes.{name}") for name in ("aliased_outputs", "example_loops")]
+    program: Jaxpr = batch.grouped(outputs.pipeline_end(entry.jaxpr))
     return program
 
 

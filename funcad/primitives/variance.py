@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from funcad.host.layout import of_reduction
-from funcad.host.user_warnings import computes
+from funcad.host.user_warnings import deliver, pending
 from funcad.ir.aval import shape_of
 from funcad.ir.primitive import Primitive
 from funcad.primitives.arithmetic import div, mul, square_p, sub, sub_p
@@ -30,10 +30,11 @@ def _count(shape: tuple, axes: tuple) -> int:
 
 def _apply(primitive: Any, ufunc: Any, *operands: Any, **options: Any) -> Any:
     """A step, whose warnings have its own name."""
-    return ufunc(*operands, **options)
-
-
-computes(_apply, lambda variables: variables["operands"])
+    try:
+        return ufunc(*operands, **options)
+    finally:
+        if pending:
+            deliver(primitive, operands)
 
 
 def _variance_impl(xp: Any, x: Any, *, axes: tuple, ddof: float) -> Any:

@@ -22,7 +22,7 @@ import numpy as np
 
 from funcad.host.locks import SMALL
 from funcad.host.state import open_traces, state
-from funcad.host.user_warnings import computes, restore_warnings, warn_at_user_line
+from funcad.host.user_warnings import deliver, pending, restore_warnings, warn_at_user_line
 from funcad.host.where import user_source
 from funcad.ir.tracer import Tracer
 from funcad.passes.program_keys import params_key
@@ -216,6 +216,8 @@ def _again(tape: Tape, found: _Call, operands: list[Any]) -> Any:
         finally:
             if token is not None:
                 restore_warnings(token)
+                if pending:
+                    deliver(primitive, (p,))
         return tape._row(primitive, x, None, p, None, x.tangent, None, params, bits, shape, out, type(out), True, source)
     for primitive, run, params, bits, shape, places, free in steps:
         n = len(places)
@@ -239,6 +241,8 @@ def _again(tape: Tape, found: _Call, operands: list[Any]) -> Any:
         finally:
             if token is not None:
                 restore_warnings(token)
+                if pending:
+                    deliver(primitive, (p, q) if n < 3 else primals)
         if free:
             result = out
         elif n < 3:
@@ -250,9 +254,6 @@ def _again(tape: Tape, found: _Call, operands: list[Any]) -> Any:
             return result
         values = [*values, result]
     return result
-
-
-computes(_again, lambda variables: (variables["p"], variables["q"]))
 
 
 def _watch(key: tuple, trace: Any, operands: list[Any], function: Callable[..., Any], args: Any, kwargs: Any) -> Any:
@@ -285,12 +286,11 @@ def _noted(notes: dict, primitive: Any, xp: Any, args: Sequence[Any], params: di
     finally:
         if token is not None:
             restore_warnings(token)
+            if pending:
+                deliver(primitive, args)
     if type(out) in _COMPUTED:
         notes["computed", id(out)] = primitive, args, params, out
     return out
-
-
-computes(_noted, lambda variables: variables["args"])
 
 
 def _call_of(tape: Any, n: int, operands: list[Any], result: Any) -> Any:

@@ -15,7 +15,7 @@ import numpy as np
 
 from funcad.host.locks import SMALL
 from funcad.host.state import open_traces, state
-from funcad.host.user_warnings import computes, enter, error_mode, restore_warnings, user_line_mode
+from funcad.host.user_warnings import deliver, enter, error_mode, pending, restore_warnings, user_line_mode
 from funcad.host.where import internal, user_source
 from funcad.ir.tracer import Tracer
 from funcad.primitives.arithmetic import square_p
@@ -71,6 +71,8 @@ class Tape(Rows):
             finally:
                 if token is not None:
                     restore_warnings(token)
+                    if pending:
+                        deliver(primitive, (p, q))
             kind: Any = _float64
         elif kp is float and kq is float:
             try:
@@ -117,6 +119,8 @@ class Tape(Rows):
             finally:
                 if token is not None:
                     restore_warnings(token)
+                    if pending:
+                        deliver(primitive, (p, q))
             return self._row(primitive, x, y, p, q, tx, ty, None, None, shape, out, np.ndarray)
         # as `_row`, for scalars, without a call
         values = self.values
@@ -202,6 +206,8 @@ class Tape(Rows):
         finally:
             if token is not None:
                 restore_warnings(token)
+                if pending:
+                    deliver(primitive, (p, q))
         params, bits = plan
         return self._row(primitive, x, y, p, q, tx, ty, params, bits, None, out, type(out))
 
@@ -223,6 +229,8 @@ class Tape(Rows):
         finally:
             if token is not None:
                 restore_warnings(token)
+                if pending:
+                    deliver(primitive, (p,))
         t = self._row(primitive, x, None, p, None, x.tangent, None, params, bits, None, out, type(out), True)
         if not keepdims:
             return t
@@ -251,6 +259,8 @@ class Tape(Rows):
         finally:
             if token is not None:
                 restore_warnings(token)
+                if pending:
+                    deliver(primitive, (p,))
         return self._row(primitive, x, None, p, None, x.tangent, None, params, bits, None, out, type(out), True)
 
     def moved(self, x: Tracer, plan: tuple, index: np.ndarray | None = None) -> Any:
@@ -266,7 +276,3 @@ class Tape(Rows):
         return self._row(primitive, x, index, p, index, t, None, params, bits, None, out, type(out), index is None)
 
 
-computes(Tape.binary, lambda variables: (variables["p"], variables["q"]))
-computes(Tape.product, lambda variables: (variables["p"], variables["q"]))
-computes(Tape.reduction, lambda variables: (variables["p"],))
-computes(Tape.unary, lambda variables: (variables["p"],))
