@@ -172,7 +172,7 @@ def finds(engines: Sequence[str], seeds: int = 300) -> str:
 
 
 def test_planted_bug_in_the_copies_of_results(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(fresh, "sub_p", arctan2_p)
+    monkeypatch.setattr(aliased_outputs, "sub_p", arctan2_p)
     report = finds(["numpy"], 400)
     assert "instead of" in report and re.search(r"seed \d+, engine numpy: Mismatch", report)
 
