@@ -20,6 +20,7 @@ import pytest
 
 import funcad
 from funcad.backends.native import target
+from funcad.passes import aliased_outputs
 from funcad.passes.aliased_outputs import copy_aliased_outputs
 from funcad.passes.pipeline import optimize
 from funcad.primitives.transcendental import arctan2_p
