@@ -41,11 +41,13 @@ def exp(x: Any, scale: float) -> Any:
 def peak(call: Callable[[], Any]) -> int:
     call()
     call()
-    tracemalloc.start()
-    call()
-    _, top = tracemalloc.get_traced_memory()
-    tracemalloc.stop()
-    return top
+    found = []
+    for _ in range(3):  # one of them may compile the program, which takes memory, too
+        tracemalloc.start()
+        call()
+        found.append(tracemalloc.get_traced_memory()[1])
+        tracemalloc.stop()
+    return min(found)
 
 
 @pytest.mark.parametrize(("f", "activations"), [(relu, 28.0), (where, 7.0), (maximum, 27.0), (exp, 23.5)])
