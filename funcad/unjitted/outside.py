@@ -24,20 +24,19 @@ class Outside:
 
     def __init__(self, protector: Any):
         self.protector = protector
-        self.kept: dict[int, tuple] = {}  # by id, the array, which stays alive, its contents, and what is kept of it
+        self.kept: dict[int, tuple] = {}  # by id, the array, which stays alive, and what is kept of it
 
     def keep(self, x: np.ndarray) -> np.ndarray:
-        found, contents, kept = self.kept.get(id(x), (None, None, None))
+        found, kept = self.kept.get(id(x), (None, None))
         if x.nbytes > SMALL:
             if found is x:
                 return x
             self.protector.args = (x,)
             kept = self.protector(x)
             if kept is x:
-                self.kept[id(x)] = x, None, x
+                self.kept[id(x)] = x, x
             return kept
-        now = x.tobytes()
-        if found is not x or contents != now or kept.shape != x.shape or kept.dtype != x.dtype:
-            kept = np.ndarray(x.shape, x.dtype, now)
-            self.kept[id(x)] = x, now, kept
+        if found is not x or kept.shape != x.shape or kept.dtype != x.dtype or kept.tobytes() != x.tobytes():
+            kept = x.copy()
+            self.kept[id(x)] = x, kept
         return kept
