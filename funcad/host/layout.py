@@ -102,6 +102,6 @@ def ordinary(values: Any) -> Any:
     the operations, whether a result is in the other byte order. The list itself, if there is nothing to do.
     """
     for x in values:
-        if is_a(x, np.ndarray) and (type(x) is not np.ndarray or not x.dtype.isnative):
+        if not x.dtype.isnative if type(x) is np.ndarray else issubclass(type(x), np.ndarray):
             return [np.asarray(v, native_dtype(v.dtype)) if is_a(v, np.ndarray) else v for v in values]
     return values

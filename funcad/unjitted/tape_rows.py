@@ -250,31 +250,45 @@ class Rows:
     ) -> Any:  # fmt: skip
         """`_row` of any number of operands."""
         operands = self._operands(primitive, args, primals, tangents)
-        return self._several((primitive, bits, shape, *operands), [out], None, params or {}, primals, source)[0]
+        kind = type(out)
+        held = out if kind is not np.ndarray or out.base is None and not any([out is p for p in primals]) else NO_VALUE
+        row = [self.first + len(self.rows), held, len(self.values), source, params or {}]
+        self.steps.append((primitive, bits, shape, *operands, kind))
+        self.rows.append(row)
+        self.values.append(out)
+        result = self.new(Tracer)
+        result.owner = self.trace
+        result.primal = out
+        result.tangent = row
+        result.source = source
+        result.variable = result._aval = None
+        return result
 
     def _operands(self, primitive: Any, args: Sequence[Any], primals: Sequence[Any], tangents: Sequence[Any]) -> list[Any]:
         """What a step says of its operands, which are written down if no row has them."""
         operands: list[Any] = []
-        new = []
-        outer = [t is None and type(x) is Tracer for x, t in zip(args, tangents)]
-        apart = self.traced is not None or any(outer)
-        for i, (x, p, t) in enumerate(zip(args, primals, tangents)):
-            number = None if t is None else t[0]
+        new: list[Any] = []
+        for i, p in enumerate(primals):
+            t = tangents[i]
             if t is not None and t[1] is p:
-                operands.append(number)
+                operands.append(t[0])
                 continue
-            again = next((j for j in range(i) if primals[j] is p and (not apart or args[j] is x)), i)
-            if again < i:
-                operands.append((number, again))
-                continue
-            if type(p) is np.ndarray:
-                operands.append((number, p.shape, p.dtype.char))
-                new.append(self._outside(p, x, primitive, NO_VALUE))
+            number = None if t is None else t[0]
+            outer = t is None and type(args[i]) is Tracer
+            apart = outer or self.traced is not None
+            for j in range(i):
+                if primals[j] is p and (not apart or args[j] is args[i]):
+                    operands.append((number, j))
+                    break
             else:
-                operands.append(type(p) if t is None else (number, type(p)))
-                new.append(p)
-            if outer[i]:
-                self._lift(x, len(self.values) + len(new) - 1)
+                if type(p) is np.ndarray:
+                    operands.append((number, p.shape, p.dtype.char))
+                    new.append(self._outside(p, args[i], primitive, NO_VALUE))
+                else:
+                    operands.append(type(p) if t is None else (number, type(p)))
+                    new.append(p)
+                if outer:
+                    self._lift(args[i], len(self.values) + len(new) - 1)
         self.values += new
         return operands
 
@@ -285,11 +299,9 @@ class Rows:
         self.values += values
         return self._several((INNER, inner, None, *numbers), results, inner.there, {}, ())
 
-    def _several(
-        self, step: tuple, outs: Sequence[Any], which: Any, params: dict, operands: Sequence[Any], source: Any = None
-    ) -> list[Any]:
+    def _several(self, step: tuple, outs: Sequence[Any], which: Any, params: dict, operands: Sequence[Any]) -> list[Any]:
         """The results of an operation, those traced that have tangents, with a row each; `which` is None if it has one."""
-        source = source or user_source(5)
+        source = user_source(5)
         kind: Any = type(outs[0]) if which is None else (tuple(map(type, outs)), which)
         start, results = len(self.values), list(outs)
         self.values += outs
