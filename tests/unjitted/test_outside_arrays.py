@@ -36,6 +36,7 @@ def test_written_between_uses(n: int) -> None:
         np.testing.assert_allclose(funcad.grad(f)(x), (product + product.T) @ x, rtol=1e-10, atol=1e-8 * np.abs(product).max())
 
 
+@pytest.mark.filterwarnings("ignore:Setting the shape:DeprecationWarning")  # since NumPy 2.5
 def test_seen_otherwise_between_uses() -> None:
     """The same object with another shape, or of another dtype, is another array."""
     w = RNG.uniform(1.0, 2.0, 512)
