@@ -105,6 +105,7 @@ suppress_warnings, restore_warnings, warn_at_user_line, error_mode, enter, user_
 )  # fmt: skip
 
 pending: list[tuple] = []  # what operations that run now were warned of: (thread, message, file, line, registry)
+after_interrupts.append(pending.clear)  # or the next operation would be named in place of one that was broken off
 _registry: dict[Any, Any] = {}  # what was warned of at lines whose function is not running any more
 _OPERATORS = frozenset([np.add, np.subtract, np.multiply, np.divide])
 

@@ -259,7 +259,7 @@ def begins(equations: Sequence[Equation], known: dict[Var, Any]) -> bool:
 
 
 def begins_within(jaxpr: Jaxpr) -> bool:
-    """The same of a program, known for sure of what it calls and of the loops in it."""
+    """May a mask of a cotangent begin in this program, in what it calls or in the loops in it, whatever it meets?"""
     found = jaxpr.memo.get("begins")
     if found is None:
         found = jaxpr.memo["begins"] = any(map(_begins_at, jaxpr.equations))
