@@ -26,7 +26,7 @@ from funcad.host.state import state
 from funcad.host.user_warnings import restore_warnings, suppress_warnings
 from funcad.host.where import Source, user_source
 from funcad.ir.aval import Aval, aval_of, shape_of
-from funcad.ir.trace import Trace, bind, leaked, next_level, open_traces
+from funcad.ir.trace import Trace, bind, leaked, next_level, open_traces, plain_values
 from funcad.ir.tracer import Tracer, concrete_value, snapshot, tangent_of
 from funcad.masks.masked_rules import Masked, cleaned, masked_rule, owned, rule_of
 from funcad.masks.masks import Mask, mask_of
@@ -319,6 +319,8 @@ def _run(trace: FollowingTrace, f: Any, primals: Sequence[Any], tangents: Sequen
         del inputs
         if trace.held is not None:
             outs = list(map(snapshot, outs))
+        if Tracer in map(type, outs):
+            outs = plain_values(outs)
         if tape is not None and tape.lifted:
             tape.outs = [o if type(o) is Tracer and o.owner is trace else None for o in outs]
         values, touts = [], []
@@ -340,7 +342,8 @@ def _run(trace: FollowingTrace, f: Any, primals: Sequence[Any], tangents: Sequen
 
 def follow(f: Any, primals: Sequence[Any], tangents: Sequence[Any]) -> tuple[list[Any], list[Any]]:
     """Run `f(*values) -> list` on pairs of primals and tangents (None: zero)."""
-    return _run(FollowingTrace("jvp", linear=False), f, ordinary(primals), ordinary(tangents), user_source())
+    primals, tangents = ordinary(plain_values(primals)), ordinary(plain_values(tangents))
+    return _run(FollowingTrace("jvp", linear=False), f, primals, tangents, user_source())
 
 
 def linearize_following(
@@ -358,7 +361,7 @@ def linearize_following(
     structure was seen for the first time. `tape_for`, or `tape_for(outputs)`, is the kind of program: "tape" for the backward
     pass, "columns" of a Jacobian, or "" for none.
     """
-    primals = ordinary(primals)
+    primals = ordinary(plain_values(primals) if Tracer in map(type, primals) else primals)
     protector = _Protector(primals)
     trace = FollowingTrace(name, linear=True, protector=protector)
     source = user_source(4)
