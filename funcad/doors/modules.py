@@ -56,6 +56,16 @@ def _by_name(f: Any) -> tuple:
     return operator.attrgetter(f.__name__), (_Module(f.__module__),)
 
 
+class _Kind(type):
+    """The type of the classes with doors: `isinstance(scipy, type(np))` holds as ever."""
+
+    def __instancecheck__(cls, x: Any) -> bool:
+        return isinstance(x, cls.__base__)
+
+    def __subclasscheck__(cls, kind: type) -> bool:
+        return issubclass(kind, cls.__base__)
+
+
 class Door:
     """A function of NumPy's or Python's that looks at its arguments first: `own` answers where `is_for_us` says so.
 
@@ -158,7 +168,7 @@ def hang_modules(doors: dict[str, dict[str, Callable[[str, Callable[..., Any]], 
             _originals.update([id(e.door.original) for e in entrances.values()])
             own = type(module)
             more = {"__module__": own.__module__, "__reduce__": lambda self: (importlib.import_module, (self.__name__,))}
-            _hung.append((module, type(own.__name__, (own,), {**more, **entrances}), own))
+            _hung.append((module, _Kind(own.__name__, (own,), {**more, **entrances}), own))
     for module, with_doors, _ in _hung:
         module.__class__ = with_doors
     copyreg.dispatch_table.setdefault(_BUILTIN, _reduce)

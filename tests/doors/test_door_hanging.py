@@ -85,6 +85,8 @@ def test_what_a_door_shows_of_itself():
         assert repr(np.array) == repr(ORIGINALS["numpy", "array"]) and math.sin.__self__ is math
         assert inspect.signature(math.sin) == inspect.signature(ORIGINALS["math", "sin"])
         assert copy.copy(np.array) is copy.deepcopy(np.array) is np.array
+        assert isinstance(math, type(np)) and isinstance(np.linalg, type(np)) and not isinstance(1, type(np))
+        assert issubclass(types.ModuleType, type(np)) and isinstance(np, types.ModuleType)
         assert repr(np).startswith("<module 'numpy' from ")
         return True
 
