@@ -13,6 +13,7 @@ made); captured arrays become leading inputs of the jaxpr, keyed by the value (a
 from __future__ import annotations
 
 import itertools
+from _thread import get_ident
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -22,7 +23,7 @@ from funcad.errors import UnexpectedTracerError
 from funcad.host.compute import compute
 from funcad.host.conversions import leaked_error
 from funcad.host.locks import Locks
-from funcad.host.state import open_traces, state
+from funcad.host.state import open_traces, state, tracing
 from funcad.host.user_warnings import error_mode
 from funcad.host.where import user_source
 from funcad.ir.aval import SCALAR_AVALS, Aval, LiteralAval, aval_of
@@ -271,7 +272,13 @@ def trace_function(
     if found is not np.ndarray:
         trace.array = found
     saved_staging, saved_abstract = state.staging, state.abstract
+    thread = get_ident()
+    outermost = thread not in tracing.threads
     try:
+        if outermost:
+            tracing.threads.add(thread)
+            if not tracing.ready:
+                tracing.prepare()
         tracers = trace.new_inputs(avals)
         if staging:
             state.staging = trace
@@ -286,6 +293,8 @@ def trace_function(
             jaxpr.memo["asked"] = True
         return jaxpr, captured
     finally:
+        if outermost:
+            tracing.threads.discard(thread)
         state.staging, state.abstract = saved_staging, saved_abstract
         open_traces.discard(trace.level)
         trace.close()

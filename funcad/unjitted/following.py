@@ -13,6 +13,7 @@ that the user can still write is protected before it becomes a residual (see hos
 from __future__ import annotations
 
 import sys
+from _thread import get_ident
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -22,7 +23,7 @@ from funcad.host.compute import compute
 from funcad.host.devices import NAMESPACES, namespace_of, on_device, resident
 from funcad.host.layout import ordinary
 from funcad.host.locks import SMALL, Locks, read_only, root_of
-from funcad.host.state import state
+from funcad.host.state import state, tracing
 from funcad.host.user_warnings import restore_warnings, suppress_warnings
 from funcad.host.where import Source, user_source
 from funcad.ir.aval import Aval, aval_of, shape_of
@@ -314,7 +315,13 @@ def _run(trace: FollowingTrace, f: Any, primals: Sequence[Any], tangents: Sequen
     tape = trace.tape
     if tape is not None and tape.traced is not None:
         tape.traced += [x for x, t in zip(inputs, tangents) if t is not None]
+    thread = get_ident()
+    outermost = thread not in tracing.threads
     try:
+        if outermost:
+            tracing.threads.add(thread)
+            if not tracing.ready:
+                tracing.prepare()
         outs = f(*inputs)
         del inputs
         if trace.held is not None:
@@ -336,6 +343,8 @@ def _run(trace: FollowingTrace, f: Any, primals: Sequence[Any], tangents: Sequen
             touts.append(t)
         return values, touts
     finally:
+        if outermost:
+            tracing.threads.discard(thread)
         trace.closed = True
         trace.arguments, trace.doubtful, trace.held = (), _NOTHING, None
 
