@@ -224,10 +224,10 @@ class Tracer(metaclass=Unseen):
         return f"Tracer<{self.aval} in {self.owner.name}{inner}>"
 
     def __copy__(self) -> Tracer:
-        return self
+        return self if self.aval.weak else self.owner.again(self)  # a copy of Python's number is that number
 
     def __deepcopy__(self, memo: object) -> Tracer:
-        return self
+        return self.__copy__()
 
     def __reduce__(self) -> NoReturn:
         raise TypeError(f"a traced value ({self.aval}) cannot be pickled; return it from the traced function instead")

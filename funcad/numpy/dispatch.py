@@ -23,6 +23,7 @@ from funcad.host.devices import device_in_use, namespace_of
 from funcad.host.where import user_source
 from funcad.ir.aval import SCALAR_AVALS, aval_of
 from funcad.ir.tracer import Tracer
+from funcad.numpy.aliases import aliased, apart
 from funcad.numpy.promote import as_array, overrides, promote_for, same_aval, strong, with_integer
 from funcad.primitives.placement import capture_as_inputs
 from funcad.primitives.shape import reshape
@@ -35,6 +36,7 @@ __all__ = [
     "find",
     "lifted",
     "public_function",
+    "alias_of",
     "implements",
     "elementwise_ufunc",
     "checked_options",
@@ -137,18 +139,24 @@ def public_function(
 
 
 def implements(
-    *names: str, always: bool = False, lift: bool = False, by_kind: bool = False, numbers: bool = False
+    *names: str,
+    alias: str = "copy",
+    always: bool = False,
+    lift: bool = False,
+    by_kind: bool = False,
+    numbers: bool = False,
 ) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     """Decorate the implementation for traced arguments of `np.<name>`; gives the public function of the first name.
 
-    A name that this version of NumPy does not have is public all the same, computed by the implementation; `always` asks for
-    that too (functions that have an option more than NumPy's). `lift`: array arguments beside abstract ones are read by
-    reference (see `capture_as_inputs`), for functions made of several operations, some of them on those arguments alone.
-    `by_kind`: what it does depends on the kinds of its operands and on its options alone; with `numbers` plain floats are
-    operands (see unjitted/remembered.py).
+    `alias`: what NumPy's results share with the operands (see aliases.py, and `alias_of`). A name that this version of NumPy
+    does not have is public all the same, computed by the implementation; `always` asks for that too (functions that have an
+    option more than NumPy's). `lift`: array arguments beside abstract ones are read by reference (see `capture_as_inputs`), for
+    functions made of several operations, some of them on those arguments alone. `by_kind`: what it does depends on the kinds of
+    its operands and on its options alone; with `numbers` plain floats are operands (see unjitted/remembered.py).
     """
 
     def decorate(implementation: Callable[..., Any]) -> Callable[..., Any]:
+        implementation = aliased(alias)(apart(implementation) if alias == "view" else implementation)
         if lift:
             implementation = lifted(implementation)
         if by_kind:
@@ -166,6 +174,12 @@ def implements(
         return public
 
     return decorate
+
+
+def alias_of(function: Any) -> str:
+    """What the results of a function of NumPy's or funcad's, or of a method of traced values, may share with its operands."""
+    found = function if hasattr(function, "alias") else TABLE.get(function) or _of_later_modules(function)
+    return getattr(found, "alias", "copy")
 
 
 # -- ufuncs

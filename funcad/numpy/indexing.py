@@ -18,6 +18,7 @@ from funcad.errors import TracerArrayConversionError
 from funcad.host.where import user_source
 from funcad.ir.aval import aval_of, dtype_of, shape_of
 from funcad.ir.tracer import Tracer, concrete_value
+from funcad.numpy.aliases import aliased
 from funcad.numpy.index_modes import MODES, clipped, default_fill, spilled
 from funcad.numpy.index_plan import Plan, has_tracer, refuse, simple_index, slice_triple, unknown_count
 from funcad.numpy.promote import as_array, beside, strong
@@ -35,6 +36,7 @@ from funcad.unjitted.tape_plans import moving_plan
 __all__ = ["getitem", "setitem", "at"]
 
 
+@aliased("view")
 def getitem(x: Any, index: Any) -> Any:
     """x[index] for every index that NumPy takes, differentiable in x.
 
