@@ -39,7 +39,12 @@ IN_MODULES: dict[str, dict[str, Maker]] = {
 }
 
 IN_CODE: dict[str, dict[str, Maker]] = {
-    "numpy": {**_all(making, "ones eye identity tri"), "full": making_of(by_name), "r_.__getitem__": joined, "vectorize.__call__": vectorized},
+    "numpy": {
+        **_all(making, "ones eye identity tri"),
+        "full": making_of(by_name),
+        "r_.__getitem__": joined,
+        "vectorize.__call__": vectorized,
+    },
     "scipy.fft": _all(by_name, "fftshift ifftshift"),
     "scipy.fft._backend": {"_ScipyBackend.__ua_function__": backend},
     "scipy.integrate": {
