@@ -7,7 +7,7 @@ branch. Bodies of jit, scan and vmap are not staging: work on outer values only 
 semantics under which plain NumPy calls can be traced: a NumPy call on concrete arrays will never reach us.
 
 Invariants: levels grow inwards; a trace that has been closed records nothing (a leaked tracer raises, saying where it was
-made); captured arrays become leading inputs of the jaxpr, keyed by `id` while the table itself keeps them alive.
+made); captured arrays become leading inputs of the jaxpr, keyed by the value (an array's `id`), which the table keeps alive.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from funcad.host.user_warnings import error_mode
 from funcad.host.where import user_source
 from funcad.ir.aval import SCALAR_AVALS, Aval, LiteralAval, aval_of
 from funcad.ir.jaxpr import Equation, Jaxpr, Literal, Var, subjaxprs
-from funcad.ir.tracer import Tracer, array_type, concrete_value, origin
+from funcad.ir.tracer import Tracer, array_type, concrete_value, origin, snapshot, value_key
 from funcad.ir.types import AnyAval, Atom, Location, Params, Value
 
 if TYPE_CHECKING:
@@ -63,7 +63,10 @@ def bind(primitive: Primitive, *args: Value, **params: Any) -> Any:
     inner = state.abstract if state.abstract is not None and _has_effect(primitive, params) else state.staging
     if inner is not None and inner.level > top.level:
         top = inner
-    return top.record(primitive, args, params)
+    out = top.record(primitive, args, params)
+    if state.abstract is not None and top.level < state.abstract.level:
+        state.abstract.hoisted += out if type(out) is list else [out]
+    return out
 
 
 def _has_effect(primitive: Primitive, params: Params) -> bool:
@@ -117,7 +120,7 @@ class AbstractTrace(Trace):
 
     __slots__ = (
         *("equations", "captured", "inputs", "locks", "protect", "mode", "modes", "array", "stands_for", "asked"),
-        *("given", "layouts", "makers", "n_makers"),
+        *("given", "layouts", "makers", "n_makers", "hoisted"),
     )
 
     def __init__(self, name: str, protect: Callable[[Value], Value] | None = None, with_modes: bool = False):
@@ -128,12 +131,13 @@ class AbstractTrace(Trace):
         self.stands_for: dict[Var, Value | None] = {}  # inputs of rank 0 -> a NumPy scalar, or an array of rank 0
         self.asked = False  # did somebody ask which of the two?
         self.equations: list[Equation] = []
-        self.captured: dict[int, tuple[Var, Value]] = {}
+        self.captured: dict[object, tuple[Var, Value]] = {}
         self.inputs: list[Var] = []
         self.given: Any = None  # what the inputs stand for (unjitted/strides.py), where that can be known
         self.layouts: Any = None  # of variables whose memory order was asked for (unjitted/strides.py)
         self.makers: dict[Var, Equation] = {}  # of the first `n_makers` equations, for `made_by`
         self.n_makers = 0
+        self.hoisted: list[Value] = []  # values of outer traces that were made here: they may be written here
         self.locks = Locks()
         self.protect = protect or self.locks.guard  # keeps a captured array safe; Locks: until the trace closes
 
@@ -149,26 +153,29 @@ class AbstractTrace(Trace):
     def atom(self, x: Any) -> Atom:
         """The variable or literal that stands for x in this program."""
         kind = type(x)
+        key: object = id(x)
         if kind is Tracer:
             if x.owner is self:
                 return x.variable
             if x.owner.closed:
                 raise leaked(x)
+            key = value_key(x)
         elif kind in SCALAR_AVALS:
             literal = _new_object(Literal)  # without the checks of Literal(...), which this branch has made
             literal.value = x
             literal.aval = SCALAR_AVALS[kind] if kind is not int else aval_of(x)
             return literal
-        entry = self.captured.get(id(x))
+        entry = self.captured.get(key)
         if entry is None:
-            entry = self._capture(x)
+            entry = self._capture(snapshot(x))
         return entry[0]
 
     def _capture(self, x: Value) -> tuple[Var, Value]:
         aval, value = aval_of(x), self.protect(x)
         if type(aval) is LiteralAval:
             aval = Aval(aval.shape, aval.dtype, aval.weak)
-        entry = self.captured[id(value)] = (Var(aval), value)  # of a private copy: x may change before it is captured again
+        key = value_key(value) if type(value) is Tracer else id(value)  # of a private copy: x may change before it comes again
+        entry = self.captured[key] = (Var(aval), value)
         return entry
 
     def record(self, primitive: Primitive, args: Sequence[Value], params: Params) -> Any:
@@ -211,6 +218,7 @@ class AbstractTrace(Trace):
     def close(self) -> None:
         self.closed = True
         self.stands_for = {}
+        self.hoisted = []
         if self.layouts is not None:
             self.layouts.close()
         self.given = self.layouts = None

@@ -28,7 +28,8 @@ if TYPE_CHECKING:
     from numpy.typing import DTypeLike
 
 
-__all__ = ["Tracer", "tangent_of", "origin", "concrete_value", "array_type", "has_value", "carries_derivative", "plain_value"]
+__all__ = ["Tracer", "snapshot", "value_key"]
+__all__ += ["tangent_of", "origin", "concrete_value", "array_type", "has_value", "carries_derivative", "plain_value"]
 
 
 def has_value(x: Value) -> bool:
@@ -45,6 +46,22 @@ def tangent_of(x: Tracer) -> Any:
     """The tangent of a following tracer, or None; it may be in a list, the row of a tape or beside what made the value."""
     tangent = x.tangent
     return tangent[0] if type(tangent) is list else tangent
+
+
+def snapshot(x: Value) -> Any:
+    """The value that a traced x names now, by a tracer that no write changes: what recorders keep is never the user's own."""
+    if type(x) is not Tracer:
+        return x
+    result = Tracer(x.owner, x.variable, x.primal, x.tangent, x.source)
+    tape = x.owner.tape
+    if tape is not None and tape.traced is not None:  # it must know all its tracers (unjitted/nested.py)
+        tape.traced.append(result)
+    return result
+
+
+def value_key(x: Tracer) -> tuple[int, ...]:
+    """Which value x names now, as long as somebody keeps it."""
+    return (id(x.variable),) if x.variable is not None else (id(x.primal), id(x.tangent))
 
 
 def carries_derivative(x: Value) -> bool:
@@ -113,7 +130,7 @@ class Tracer(metaclass=Unseen):
     """
 
     # `owner` is the trace and `variable` the var: arrays have methods called trace and var
-    __slots__ = ("owner", "variable", "primal", "tangent", "source", "_aval")
+    __slots__ = ("owner", "variable", "primal", "tangent", "source", "_aval", "box", "__weakref__")
     __array_priority__ = 1000.0
     namespace: Any = None  # the package funcad
 
@@ -124,6 +141,7 @@ class Tracer(metaclass=Unseen):
         self.tangent = tangent
         self.source = source  # a `Source`, or the tuple of its fields
         self._aval: Any = None
+        self.box: Any = None  # of arrays that are or have views, see numpy/boxes.py
 
     @property  # type: ignore[misc]
     def __class__(self) -> type:

@@ -27,7 +27,7 @@ from funcad.host.user_warnings import restore_warnings, suppress_warnings
 from funcad.host.where import Source, user_source
 from funcad.ir.aval import Aval, aval_of, shape_of
 from funcad.ir.trace import Trace, bind, leaked, next_level, open_traces
-from funcad.ir.tracer import Tracer, concrete_value, tangent_of
+from funcad.ir.tracer import Tracer, concrete_value, snapshot, tangent_of
 from funcad.masks.masked_rules import Masked, cleaned, masked_rule, owned, rule_of
 from funcad.masks.masks import Mask, mask_of
 from funcad.primitives.comparison import and_, select_p
@@ -102,7 +102,7 @@ def also_users(tangents: Sequence[Any], values: Sequence[Any]) -> None:
 class FollowingTrace(Trace):
     """Runs `jvp_step` as operations are recorded."""
 
-    __slots__ = ("linear", "protector", "moved", "tape", "recording", "doubtful", "turned", "masked")
+    __slots__ = ("linear", "protector", "moved", "tape", "recording", "doubtful", "turned", "masked", "arguments")
 
     def __init__(self, name: str, linear: bool, protector: _Protector | None = None):
         self.level = next_level()
@@ -115,6 +115,7 @@ class FollowingTrace(Trace):
         self.turned = False
         self.masked = False  # has a tangent a mask? With `linear` none has
         self.recording: TangentTrace | None = None  # where the tangents of `linear` are recorded
+        self.arguments: Sequence[Any] = ()  # the values that the function was called with
         self.doubtful: Any = _NOTHING  # ids of tracers whose strides may not be NumPy's, or their tangents with `linear`
 
     def open_recording(self) -> TangentTrace:
@@ -158,7 +159,7 @@ class FollowingTrace(Trace):
                 aval = Aval(aval.shape, aval.dtype)
                 t = t.owner.append(primitive, (t.variable,), params, aval, source)
                 if type(args[0].tangent) is list and keeps_operands(primitive, args, params):
-                    t = [t, (primitive, args, params, 0, None)]
+                    t = [t, (primitive, list(map(snapshot, args)), params, 0, None)]
                 return Tracer(self, None, out, t, source)
         primals, tangents = [], []
         nested = bool(open_traces)
@@ -216,7 +217,7 @@ class FollowingTrace(Trace):
                     restore_warnings(token)
                 if tangent is not None:
                     if self.turned and primitive.square is not None and keeps_operands(primitive, args, params):
-                        tangent = [tangent, (primitive, args, params, 0, shape)]
+                        tangent = [tangent, (primitive, list(map(snapshot, args)), params, 0, shape)]
                     result = Tracer(self, None, out, tangent, source)
                     if (self.doubtful or primitive.layout is None) and not self.linear:
                         return self._note_layout(primitive, args, result)
@@ -232,7 +233,7 @@ class FollowingTrace(Trace):
         for i, (p, t) in enumerate(zip(outs, touts)):
             if t is not None:
                 if asked and keeps_operands(primitive, args, params, i):
-                    t = [t, (primitive, args, params, i, None)]
+                    t = [t, (primitive, list(map(snapshot, args)), params, i, None)]
                 results.append(Tracer(self, None, p, t, source))
             else:
                 if type(p) is np.ndarray and p.ndim and any(p is q for q in primals):
@@ -307,7 +308,8 @@ class FollowingTrace(Trace):
 
 
 def _run(trace: FollowingTrace, f: Any, primals: Sequence[Any], tangents: Sequence[Any], source: Any) -> tuple[list, list]:
-    inputs = [p if t is None else Tracer(trace, None, p, t, source) for p, t in zip(primals, tangents)]
+    trace.arguments = primals
+    inputs = [snapshot(p) if t is None else Tracer(trace, None, snapshot(p), t, source) for p, t in zip(primals, tangents)]
     tape = trace.tape
     if tape is not None and tape.traced is not None:
         tape.traced += [x for x, t in zip(inputs, tangents) if t is not None]
@@ -330,7 +332,7 @@ def _run(trace: FollowingTrace, f: Any, primals: Sequence[Any], tangents: Sequen
         return values, touts
     finally:
         trace.closed = True
-        trace.doubtful = _NOTHING
+        trace.arguments, trace.doubtful = (), _NOTHING
 
 
 def follow(f: Any, primals: Sequence[Any], tangents: Sequence[Any]) -> tuple[list[Any], list[Any]]:
