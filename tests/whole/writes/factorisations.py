@@ -53,7 +53,7 @@ def cholesky(a):
 
 @program(symmetric(4))
 def cholesky2(a):
-    a[:] = np.linalg.cholesky(a) + np.triu(a, k=1)
+    a[:] = np.linalg.cholesky(0.5 * (a + a.T)) + np.triu(a, k=1)
 
 
 @program(uniform(5, low=-0.3, high=0.3))
@@ -204,7 +204,7 @@ def _backward_substitution(upper, b):
 @program(symmetric(4), uniform(4, 2))
 def solve_with_helpers(a, rhs):
     """Helpers write into views of their caller's arrays."""
-    factor = np.linalg.cholesky(a)
+    factor = np.linalg.cholesky(0.5 * (a + a.T))
     for j in range(rhs.shape[1]):
         _forward_substitution(factor, rhs[:, j])
         _backward_substitution(factor.T, rhs[:, j])
