@@ -83,7 +83,12 @@ def _layouts(x: np.ndarray) -> list[np.ndarray]:
 
 
 def _stacked(program: Program) -> list[np.ndarray]:
-    return [np.stack(xs) for xs in zip(*[lane(program, k) for k in range(LANES)])]
+    """The lanes' arguments in one array each, where a lane lies as the argument does."""
+    stacked = []
+    for xs in zip(*[lane(program, k) for k in range(LANES)]):
+        swapped = xs[0].flags.f_contiguous and not xs[0].flags.c_contiguous
+        stacked.append(np.stack([x.T for x in xs]).transpose(0, *range(xs[0].ndim, 0, -1)) if swapped else np.stack(xs))
+    return stacked
 
 
 def _losses(program: Program, copying: bool, wrapped: Callable = lambda f: f) -> Callable[..., Any]:
