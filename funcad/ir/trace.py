@@ -94,8 +94,10 @@ def leaked(tracer: Tracer) -> UnexpectedTracerError:
 class Trace:
     """Somewhere operations are recorded."""
 
+    level: float
     __slots__ = ("level", "name", "closed")
     turned: bool = True  # may a value have been made whose square is known? Squares look here first
+    settle: Callable[[Tracer], None] | None = None  # ends that a value is written in place (unjitted/held.py)
     tape: Any = None  # of a following trace: where common operations are written down instead of recorded
     reads: Callable[[Tracer, str], None] | None = None  # is told what Python's control flow reads, and how
 
@@ -153,19 +155,17 @@ class AbstractTrace(Trace):
     def atom(self, x: Any) -> Atom:
         """The variable or literal that stands for x in this program."""
         kind = type(x)
-        key: object = id(x)
         if kind is Tracer:
             if x.owner is self:
                 return x.variable
             if x.owner.closed:
                 raise leaked(x)
-            key = value_key(x)
         elif kind in SCALAR_AVALS:
             literal = _new_object(Literal)  # without the checks of Literal(...), which this branch has made
             literal.value = x
             literal.aval = SCALAR_AVALS[kind] if kind is not int else aval_of(x)
             return literal
-        entry = self.captured.get(key)
+        entry = self.captured.get(value_key(x))
         if entry is None:
             entry = self._capture(snapshot(x))
         return entry[0]
@@ -174,8 +174,7 @@ class AbstractTrace(Trace):
         aval, value = aval_of(x), self.protect(x)
         if type(aval) is LiteralAval:
             aval = Aval(aval.shape, aval.dtype, aval.weak)
-        key = value_key(value) if type(value) is Tracer else id(value)  # of a private copy: x may change before it comes again
-        entry = self.captured[key] = (Var(aval), value)
+        entry = self.captured[value_key(value)] = (Var(aval), value)  # of a private copy: x may change before it comes again
         return entry
 
     def record(self, primitive: Primitive, args: Sequence[Value], params: Params) -> Any:

@@ -52,6 +52,8 @@ def snapshot(x: Value) -> Any:
     """The value that a traced x names now, by a tracer that no write changes: what recorders keep is never the user's own."""
     if type(x) is not Tracer:
         return x
+    if x.owner.settle is not None:
+        x.owner.settle(x)
     result = Tracer(x.owner, x.variable, x.primal, x.tangent, x.source)
     tape = x.owner.tape
     if tape is not None and tape.traced is not None:  # it must know all its tracers (unjitted/nested.py)
@@ -59,8 +61,10 @@ def snapshot(x: Value) -> Any:
     return result
 
 
-def value_key(x: Tracer) -> tuple[int, ...]:
-    """Which value x names now, as long as somebody keeps it."""
+def value_key(x: Value) -> object:
+    """Which value x is, or names now, as long as somebody keeps it."""
+    if type(x) is not Tracer:
+        return id(x)
     return (id(x.variable),) if x.variable is not None else (id(x.primal), id(x.tangent))
 
 
@@ -141,7 +145,7 @@ class Tracer(metaclass=Unseen):
         self.tangent = tangent
         self.source = source  # a `Source`, or the tuple of its fields
         self._aval: Any = None
-        self.box: Any = None  # of arrays that are or have views, see numpy/boxes.py
+        self.box: Any = None  # of arrays that are or have views, see writes/boxes.py
 
     @property  # type: ignore[misc]
     def __class__(self) -> type:

@@ -18,10 +18,10 @@ from funcad.host.where import user_source
 from funcad.ir.aval import aval_of
 from funcad.ir.tracer import Tracer, snapshot
 from funcad.numpy.axes import array_of
-from funcad.numpy.boxes import assign, is_array
 from funcad.numpy.indexing import at
 from funcad.primitives.conversion import convert, real
 from funcad.primitives.shape import broadcast_to, reshape
+from funcad.writes.boxes import assign, is_array
 
 __all__ = ["add_at", "destination", "fitted", "function_out", "out_given", "write_out", "write_result"]
 

@@ -16,8 +16,7 @@ import numpy as np
 
 from funcad.host.real_types import is_a
 from funcad.ir.aval import aval_of, dtype_of, shape_of
-from funcad.ir.tracer import Tracer, concrete_value
-from funcad.numpy.boxes import Step, linked
+from funcad.ir.tracer import Tracer, concrete_value, snapshot
 from funcad.numpy.index_modes import MODES, clipped, default_fill, spilled
 from funcad.numpy.index_plan import Plan, has_tracer, refuse, simple_index, slice_triple, unknown_count
 from funcad.numpy.promote import as_array, beside, strong
@@ -29,10 +28,12 @@ from funcad.primitives.extrema import maximum, minimum
 from funcad.primitives.placement import capture_as_inputs, on_device_of
 from funcad.primitives.scatter import gather, gather_p
 from funcad.primitives.shape import broadcast_in_dim, broadcast_to, reshape
+from funcad.unjitted.held import write_in_place
 from funcad.unjitted.remembered import remembered
 from funcad.unjitted.tape_plans import moving_plan
+from funcad.writes.boxes import Step, linked, refresh, write
 
-__all__ = ["Index", "at", "getitem", "read"]
+__all__ = ["Index", "at", "getitem", "read", "store"]
 
 
 class Index(Step):
@@ -46,8 +47,46 @@ class Index(Step):
     def look(self, base: Any) -> Any:
         return read(base, self.index)
 
-    def put(self, base: Any, value: Any) -> Any:
-        return at(base)[self.index].set(value)
+    def write(self, base: Tracer, value: Any, view: Tracer | None) -> None:
+        store(base, self.index, value, view)
+
+
+def store(x: Tracer, index: Any, value: Any, view: Tracer | None = None) -> None:
+    """`x[index] = value`, in place where that is possible; `view` is the view of x that is written, if it is one."""
+    box = x.box
+    if (box is None or box.base is None) and type(x.primal) is np.ndarray:
+        basic = _canonical_basic(x.primal.shape, index)
+        if basic is not None:
+            if not _fits(x, basic, value):
+                value = _Updater(x, index)._values(value)
+            if write_in_place(x, basic, value):
+                if box is not None:
+                    refresh(x, view)
+                return
+    write(x, at(snapshot(x))[index].set(value), view)
+
+
+def _canonical_basic(shape: tuple, index: Any) -> tuple | None:
+    """The canonical form of a basic index; None for all others, and for those out of bounds."""
+    kind = type(index)
+    if kind is int or kind is slice:
+        index = (index,)
+    elif kind is not tuple and index is not Ellipsis and index is not None:
+        return None
+    if type(index) is tuple and len(index) == len(shape):
+        found = simple_index(shape, index)
+        if found is not None:
+            return found
+    plan = _basic_plan(shape, index)
+    return None if plan is None else plan[2]["index"]
+
+
+def _fits(x: Tracer, basic: tuple, value: Any) -> bool:
+    """Is the value of the right dtype and shape? (False may also mean: not seen at a glance.)"""
+    p = value.primal if type(value) is Tracer else value
+    if type(p) is np.ndarray:
+        return p.dtype is x.primal.dtype and p.shape == tuple([1 if e is None else e[1] for e in basic if type(e) is not int])
+    return type(p) is x.primal.dtype.type and all([type(e) is int for e in basic])
 
 
 def getitem(x: Any, index: Any) -> Any:

@@ -17,7 +17,6 @@ from funcad.ir.aval import aval_of, shape_of
 from funcad.ir.tracer import Tracer, concrete_value, snapshot
 from funcad.numpy import indexing, logic
 from funcad.numpy.axes import array_of, axis_of, ravelled
-from funcad.numpy.boxes import assign
 from funcad.numpy.destinations import destination
 from funcad.numpy.dispatch import implements, is_traced, refuse, where_am_i
 from funcad.numpy.joining import join
@@ -29,6 +28,7 @@ from funcad.primitives.conversion import convert, stop_gradient
 from funcad.primitives.placement import on_device_of
 from funcad.primitives.shape import broadcast_to
 from funcad.unjitted.strides import doubt
+from funcad.writes.boxes import assign
 
 _NO = np._NoValue
 

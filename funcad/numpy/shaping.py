@@ -11,7 +11,6 @@ from numpy.lib.array_utils import normalize_axis_tuple
 from funcad.ir.aval import aval_of, shape_of
 from funcad.ir.tracer import Tracer, has_value, snapshot
 from funcad.numpy.axes import array_of, axes_of, axis_of, expand, move, permute, ravelled, shape_argument
-from funcad.numpy.boxes import assign
 from funcad.numpy.destinations import destination
 from funcad.numpy.dispatch import implements, is_traced, refuse
 from funcad.numpy.memory_order import in_order, is_fortran, order_of
@@ -23,6 +22,7 @@ from funcad.primitives.shape import broadcast_in_dim, full, pad_p, rev, slice_p
 from funcad.primitives.shape import broadcast_to as _broadcast_to
 from funcad.primitives.shape import reshape as _reshape
 from funcad.unjitted.strides import doubt
+from funcad.writes.boxes import assign
 
 _NO = np._NoValue
 

@@ -18,10 +18,10 @@ from funcad.host.layout import memory_axes, of_reshape
 from funcad.host.where import user_source
 from funcad.ir.aval import aval_of, shape_of
 from funcad.ir.tracer import Tracer
-from funcad.numpy.boxes import Step, linked
 from funcad.numpy.indexing import at
 from funcad.primitives.shape import reshape, transpose
 from funcad.unjitted.strides import layout_of
+from funcad.writes.boxes import Step, linked
 
 __all__ = ["Reshaped", "Selection", "viewing"]
 

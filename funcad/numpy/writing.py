@@ -18,14 +18,14 @@ from funcad.ir.aval import aval_of, shape_of
 from funcad.ir.tracer import Tracer, snapshot
 from funcad.numpy import elementwise
 from funcad.numpy.axes import array_of
-from funcad.numpy.boxes import Step, assign, is_array, linked
 from funcad.numpy.destinations import destination, fitted, write_result
 from funcad.numpy.dispatch import implements
-from funcad.numpy.indexing import Index, at
+from funcad.numpy.indexing import Index, store
 from funcad.numpy.views import Reshaped
 from funcad.primitives.comparison import select
 from funcad.primitives.conversion import imag_p, make_complex_p, real
 from funcad.primitives.shape import reshape
+from funcad.writes.boxes import Step, assign, check_write, is_array, linked
 
 __all__ = ["copyto", "fill", "in_place", "partition", "putmask", "setitem", "sort"]
 
@@ -39,8 +39,8 @@ def setitem(x: Any, index: Any, value: Any) -> None:
         box = value.box
         if box is not None and box.base is x and type(box.step) is Index and _same(box.step.index, index):
             return  # the last step of `x[i] += v`: the view has written it
-        value = snapshot(value)
-    assign(x, at(snapshot(x))[index].set(value))
+    check_write(x)
+    store(x, index, value)
 
 
 def _same(index: Any, other: Any) -> bool:

@@ -102,7 +102,7 @@ def also_users(tangents: Sequence[Any], values: Sequence[Any]) -> None:
 class FollowingTrace(Trace):
     """Runs `jvp_step` as operations are recorded."""
 
-    __slots__ = ("linear", "protector", "moved", "tape", "recording", "doubtful", "turned", "masked", "arguments")
+    __slots__ = ("linear", "protector", "moved", "tape", "recording", "doubtful", "turned", "masked", "arguments", "held")
 
     def __init__(self, name: str, linear: bool, protector: _Protector | None = None):
         self.level = next_level()
@@ -115,6 +115,7 @@ class FollowingTrace(Trace):
         self.turned = False
         self.masked = False  # has a tangent a mask? With `linear` none has
         self.recording: TangentTrace | None = None  # where the tangents of `linear` are recorded
+        self.held: Any = None  # see held.py
         self.arguments: Sequence[Any] = ()  # the values that the function was called with
         self.doubtful: Any = _NOTHING  # ids of tracers whose strides may not be NumPy's, or their tangents with `linear`
 
@@ -150,10 +151,10 @@ class FollowingTrace(Trace):
             if taken is not None or not primitive.passive:
                 self.tape = None
                 flush(tape, self.open_recording())
-        if ready is None and primitive.structural and self.linear and type(args[0].primal) is not Tracer:
+        if primitive.structural and self.linear and not primitive.multiple and type(args[0].primal) is not Tracer:
             t = tangent_of(args[0])
             if type(t) is Tracer and type(t.owner) is TangentTrace:  # no residuals, no arithmetic on tangents: the short way
-                out = bind(primitive, args[0].primal, **params)
+                out = bind(primitive, args[0].primal, **params) if ready is None else ready[0]
                 source = state.source or user_source()
                 aval = aval_of(out)
                 aval = Aval(aval.shape, aval.dtype)
@@ -316,6 +317,8 @@ def _run(trace: FollowingTrace, f: Any, primals: Sequence[Any], tangents: Sequen
     try:
         outs = f(*inputs)
         del inputs
+        if trace.held is not None:
+            outs = list(map(snapshot, outs))
         if tape is not None and tape.lifted:
             tape.outs = [o if type(o) is Tracer and o.owner is trace else None for o in outs]
         values, touts = [], []
@@ -332,7 +335,7 @@ def _run(trace: FollowingTrace, f: Any, primals: Sequence[Any], tangents: Sequen
         return values, touts
     finally:
         trace.closed = True
-        trace.arguments, trace.doubtful = (), _NOTHING
+        trace.arguments, trace.doubtful, trace.held = (), _NOTHING, None
 
 
 def follow(f: Any, primals: Sequence[Any], tangents: Sequence[Any]) -> tuple[list[Any], list[Any]]:

@@ -89,7 +89,7 @@ class LinearTrace(TangentTrace):
     __slots__ = ()
 
     def _capture(self, x: Any) -> tuple[Var, Any]:
-        entry = self.captured[value_key(x) if type(x) is Tracer else id(x)] = Var(aval_of(x)), x
+        entry = self.captured[value_key(x)] = Var(aval_of(x)), x
         return entry
 
 

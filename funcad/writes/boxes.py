@@ -27,7 +27,7 @@ from funcad.ir.tracer import Tracer, concrete_value, snapshot
 from funcad.primitives.basic_indexing import basic_update
 from funcad.unjitted.following import FollowingTrace, with_value
 
-__all__ = ["Box", "Step", "assign", "is_array", "linked", "unlinked"]
+__all__ = ["Box", "Step", "assign", "check_write", "is_array", "linked", "refresh", "root_of", "write"]
 
 
 class Step:
@@ -40,6 +40,10 @@ class Step:
 
     def put(self, base: Any, value: Any) -> Any:
         raise NotImplementedError
+
+    def write(self, base: Tracer, value: Any, view: Tracer | None) -> None:
+        """The same of the base's handle; `view` is the one that is written."""
+        write(base, self.put(snapshot(base), value), view)
 
     def shares(self, base: Any) -> bool:
         """Is it a view of this base, or did NumPy have to copy?"""
@@ -72,11 +76,6 @@ def linked(view: Any, base: Tracer, step: Step) -> Any:
     return view
 
 
-def unlinked(x: Any) -> Any:
-    """The value that x names, by a handle of its own: what NumPy would copy."""
-    return snapshot(x)
-
-
 def is_array(x: Tracer) -> bool:
     """Is it an array, which can be written, and no number?"""
     if x.shape or x.box is not None:
@@ -90,26 +89,38 @@ def is_array(x: Tracer) -> bool:
     return type(given) is np.ndarray
 
 
+def root_of(x: Tracer) -> Tracer:
+    """The array whose memory x is or is a view of."""
+    while x.box is not None and x.box.base is not None and x.box.step.shares(x.box.base):
+        x = x.box.base
+    return x
+
+
 def assign(x: Tracer, value: Any) -> None:
     """A write of the whole of x: from now on x names `value`, of its shape and dtype, and so do its aliases and views."""
-    root = x
-    while root.box is not None and root.box.base is not None and root.box.step.shares(root.box.base):
-        root = root.box.base
-    _check_owner(x, root)
+    check_write(x)
+    write(x, value)
+
+
+def check_write(x: Tracer) -> None:
+    """Raise if x cannot be written as in NumPy."""
+    root = root_of(x)
+    if state.abstract is not None:
+        _check_owner(x, root)
     _check_arguments(x, root)
-    _write(x, value)
 
 
-def _write(x: Tracer, value: Any) -> None:
+def write(x: Tracer, value: Any, view: Tracer | None = None) -> None:
+    """`assign` without checks, through the steps of a view; `view` is the view of x that was written, if it was one."""
     box = x.box
     if box is not None and box.base is not None:
         if box.step.shares(box.base):
-            base = box.base
-            _write(base, box.step.put(snapshot(base), value))
+            box.step.write(box.base, value, x)
         else:
             _part(x)
     _rebind(x, value)
-    _refresh(x)
+    if box is not None:
+        refresh(x, view)
 
 
 def _part(x: Tracer) -> None:
@@ -119,17 +130,15 @@ def _part(x: Tracer) -> None:
     box.base = box.step = None
 
 
-def _refresh(x: Tracer) -> None:
-    """Derive the living views of x anew."""
-    if x.box is None:
-        return
+def refresh(x: Tracer, written: Tracer | None) -> None:
+    """Derive the living views of x anew, but for the one that was written."""
     for ref in list(x.box.views):
         view = ref()
-        if view is None or view.box is None or view.box.base is not x:
+        if view is None or view is written or view.box is None or view.box.base is not x:
             continue
         if view.box.step.shares(x):
-            _rebind(view, view.box.step.look(snapshot(x)))
-            _refresh(view)
+            _rebind(view, view.box.step.look(x))
+            refresh(view, None)
         else:
             _part(view)
 
@@ -173,8 +182,10 @@ def _check_arguments(x: Tracer, root: Tracer) -> None:
     """An argument that is written may share no memory with another argument, which would not see it."""
     trace: Any = root.owner
     if type(trace) is FollowingTrace:
+        if len(trace.arguments) < 2:
+            return
         arrays, own = trace.arguments, concrete_value(root)
-    elif type(trace) is AbstractTrace and trace.given is not None and root.variable in trace.inputs:
+    elif type(trace) is AbstractTrace and trace.given and not trace.given.commits and root.variable in trace.inputs:
         arrays, own = trace.given.values, trace.given.values[trace.inputs.index(root.variable)]
     else:
         return
