@@ -17,7 +17,7 @@ def _accelerations(acc, pos, mass, softening):
     acc[:, 2:3] = (dz * inverse) @ mass
 
 
-@program(uniform(3, 1), normal(3, 3), normal(3, 3), 2, 0.05, asks=True)
+@program(uniform(3, 1), normal(3, 3), normal(3, 3), 2, 0.05)
 def nbody(mass, pos, vel, steps, dt):
     vel -= np.mean(mass * vel, axis=0) / np.mean(mass)
     acc = np.ndarray((3, 3))
