@@ -13,8 +13,9 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
-__all__ = ["config", "show_config", "reports"]
+__all__ = ["config", "show_config", "reports", "listeners"]
 
+listeners: dict[str, Callable[[], None]] = {}  # setting -> who is told when it changes, beside those who read it when needed
 reports: list[Callable[[], str]] = []  # lines that other modules add to show_config()
 
 
@@ -73,6 +74,7 @@ SETTINGS: dict[str, tuple[str, Any, Callable[[str, Any], Any], str]] = {
     "cache_dir": ("FUNCAD_CACHE_DIR", None, _text, "folder of compiled kernels; None: the user's cache folder, 'off': none"),
     "print": ("FUNCAD_PRINT", None, _one_of(None, "passes"), "'passes': print each program as the compiler's passes leave it"),
     "explain_cache_misses": ("FUNCAD_EXPLAIN_CACHE_MISSES", False, _flag, "say why jitted functions are traced again"),
+    "doors": ("FUNCAD_DOORS", True, _flag, "np.array, math.sin, scipy.linalg.expm ... look for traced values"),
 }
 
 
@@ -81,7 +83,7 @@ class Config:
 
     def __init__(self) -> None:
         for name, (variable, default, check, _) in SETTINGS.items():
-            value = os.environ.get(variable, default)
+            value = os.environ.get(variable) or default
             try:
                 self.__dict__[name] = check(name, value)
             except ValueError as error:
@@ -97,7 +99,13 @@ class Config:
         """Set one setting, for all threads, from now on."""
         if name not in SETTINGS:
             raise AttributeError(f"funcad.config has no setting {name!r}; there are {', '.join(SETTINGS)}")
-        self.__dict__[name] = SETTINGS[name][2](name, value)
+        self._put(name, SETTINGS[name][2](name, value))
+
+    def _put(self, name: str, value: Any) -> None:
+        changed = self.__dict__.get(name) != value
+        self.__dict__[name] = value
+        if changed and name in listeners:
+            listeners[name]()
 
     @contextmanager
     def set(self, **values: Any) -> Iterator[None]:
@@ -108,7 +116,8 @@ class Config:
                 self.update(name, value)
             yield
         finally:
-            self.__dict__.update(saved)
+            for name, value in saved.items():
+                self._put(name, value)
 
     def __repr__(self) -> str:
         return "funcad.config(" + ", ".join([f"{n}={self.__dict__[n]!r}" for n in SETTINGS]) + ")"

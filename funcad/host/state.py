@@ -8,11 +8,11 @@ leaves the thread as it was. Trap: never keep a value of this object across a ca
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
-__all__ = ["state", "setting", "open_traces"]
+__all__ = ["state", "setting", "open_traces", "tracing"]
 
 # Whatever a call without tracers must heed, in any thread: levels of the user functions being traced abstractly, and settings
 # below that are not as usual. While it is empty, nothing needs to be looked up.
@@ -35,6 +35,18 @@ class _State(threading.local):
     explain_misses: Any = None  # whom explain_cache_misses tells
 
 
+class _Tracing:
+    """The threads in which a function of the user's runs on traced values, and what is made ready before it does."""
+
+    __slots__ = ("threads", "ready", "prepare")
+
+    def __init__(self) -> None:
+        self.threads: set[int] = set()  # their identities: a set's operations need no lock
+        self.ready = True  # False: `prepare` is called when the next trace is opened
+        self.prepare: Callable[[], None] = lambda: None
+
+
+tracing = _Tracing()
 state = _State()
 _HEEDED = frozenset(["axis_env", "jit_disabled", "checked", "debug_checks", "default_device"])
 

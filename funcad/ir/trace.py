@@ -13,6 +13,7 @@ made); captured arrays become leading inputs of the jaxpr, keyed by the value (a
 from __future__ import annotations
 
 import itertools
+from _thread import get_ident
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -22,7 +23,7 @@ from funcad.errors import UnexpectedTracerError
 from funcad.host.compute import compute
 from funcad.host.conversions import leaked_error
 from funcad.host.locks import Locks
-from funcad.host.state import open_traces, state
+from funcad.host.state import open_traces, state, tracing
 from funcad.host.user_warnings import error_mode
 from funcad.host.where import user_source
 from funcad.ir.aval import SCALAR_AVALS, Aval, LiteralAval, aval_of
@@ -34,7 +35,7 @@ if TYPE_CHECKING:
     from funcad.ir.primitive import Primitive
 
 __all__ = ["bind", "open_traces", "Trace", "AbstractTrace", "next_level", "trace_function", "leaked", "abstract_trace_of"]
-__all__ += ["any_tracer", "stage_constants"]
+__all__ += ["any_tracer", "plain_values", "stage_constants"]
 
 _levels = itertools.count(1)
 next_level = _levels.__next__
@@ -45,11 +46,18 @@ _new_object = object.__new__
 def bind(primitive: Primitive, *args: Value, **params: Any) -> Any:
     """Apply a primitive: compute now, or record in the trace that the arguments belong to."""
     top: Trace | None = None
+    plain: Trace | None = None
     for a in args:
         if type(a) is Tracer:
             trace = a.owner
-            if top is None or trace.level > top.level:
+            if not trace.level:
+                plain = trace
+            elif top is None or trace.level > top.level:
                 top = trace
+    if plain is not None:
+        if top is None:
+            return plain.record(primitive, args, params)
+        args = tuple(plain_values(args))
     if not open_traces:  # nobody's trace is open in any thread: nothing to look up
         return compute(primitive, args, params) if top is None else top.record(primitive, args, params)
     if state.axis_env:
@@ -85,6 +93,11 @@ def _axis_trace(primitive: Primitive, params: Params) -> AbstractTrace | None:
         if bound in names and type(index) is Tracer and not index.owner.closed:
             return index.owner
     return None
+
+
+def plain_values(values: Sequence[Value]) -> list[Value]:
+    """The values, with the arrays behind buffers (writes/plain.py) in their place."""
+    return [x.owner.value(x) if type(x) is Tracer and not x.owner.level else x for x in values]
 
 
 def leaked(tracer: Tracer) -> UnexpectedTracerError:
@@ -158,6 +171,8 @@ class AbstractTrace(Trace):
         if kind is Tracer:
             if x.owner is self:
                 return x.variable
+            if not x.owner.level:
+                return self.atom(x.owner.value(x))
             if x.owner.closed:
                 raise leaked(x)
         elif kind in SCALAR_AVALS:
@@ -257,7 +272,13 @@ def trace_function(
     if found is not np.ndarray:
         trace.array = found
     saved_staging, saved_abstract = state.staging, state.abstract
+    thread = get_ident()
+    outermost = thread not in tracing.threads
     try:
+        if outermost:
+            tracing.threads.add(thread)
+            if not tracing.ready:
+                tracing.prepare()
         tracers = trace.new_inputs(avals)
         if staging:
             state.staging = trace
@@ -272,6 +293,8 @@ def trace_function(
             jaxpr.memo["asked"] = True
         return jaxpr, captured
     finally:
+        if outermost:
+            tracing.threads.discard(thread)
         state.staging, state.abstract = saved_staging, saved_abstract
         open_traces.discard(trace.level)
         trace.close()

@@ -22,7 +22,7 @@ from funcad.host.devices import device_in_use, is_device
 from funcad.host.real_types import Length, Unseen, kind_of
 from funcad.host.where import Source
 from funcad.ir.aval import Aval, aval_of
-from funcad.ir.types import Value
+from funcad.ir.types import AnyAval, Value
 
 if TYPE_CHECKING:
     from numpy.typing import DTypeLike
@@ -144,7 +144,7 @@ class Tracer(metaclass=Unseen):
         self.primal = primal
         self.tangent = tangent
         self.source = source  # a `Source`, or the tuple of its fields
-        self._aval: Any = None
+        self._aval: AnyAval | None = None
         self.box: Any = None  # of arrays that are or have views, see writes/boxes.py
 
     @property  # type: ignore[misc]
@@ -176,7 +176,7 @@ class Tracer(metaclass=Unseen):
             if type(primal) is not np.ndarray and isinstance(aval, Aval):
                 aval = Aval(aval.shape, aval.dtype, aval.weak)  # a variable, never a LiteralAval
             self._aval = aval
-        return aval
+        return aval  # type: ignore[return-value]
 
     @property
     def shape(self) -> tuple[int, ...]:

@@ -33,8 +33,8 @@ from funcad.host.state import setting, state
 from funcad.host.where import for_user, interrupted
 from funcad.ir.aval import aval_of
 from funcad.ir.interpret import eval_jaxpr
-from funcad.ir.trace import any_tracer, trace_function
-from funcad.ir.tracer import array_type
+from funcad.ir.trace import any_tracer, plain_values, trace_function
+from funcad.ir.tracer import Tracer, array_type
 from funcad.jitted.jit_cache import MAX_PROGRAMS, CacheInfo, Entry, Signature, Writes, cache_for
 from funcad.jitted.jit_call import specialised_call
 from funcad.jitted.jit_inspect import Lowered, explained, exported, profiled, source_text
@@ -354,7 +354,7 @@ class _Core:
                 avals.append(aval_of(x))
             except TypeError:
                 check_leaves(leaves, f"jit of {name_of(self.f)}: argument", (dynamic, keywords))
-        leaves = ordinary(leaves)
+        leaves = ordinary(plain_values(leaves) if Tracer in map(type, leaves) else leaves)
         axes = state.axis_env and tuple([(name, size) for name, size, _ in state.axis_env])
         shapes = tuple([(a.shape, a.dtype, a.weak) for a in avals])
         key = Signature(in_tree, shapes, statics, self.programs, axes, state.default_device, array_type(leaves))

@@ -54,7 +54,7 @@ def reduced_axes(axis: Any, ndim: int) -> tuple[int, ...]:
 
 def shape_argument(shape: Any) -> tuple[int, ...]:
     """A shape given as an int or a sequence of ints."""
-    if isinstance(shape, (tuple, list)) or is_a(shape, np.ndarray) and shape.ndim:
+    if isinstance(shape, (tuple, list, range)) or is_a(shape, np.ndarray) and shape.ndim:
         return tuple([n if type(n) is int else index(n) for n in shape])
     return (index(shape),)
 

@@ -33,6 +33,7 @@ from funcad.unjitted.held import write_in_place
 from funcad.unjitted.remembered import remembered
 from funcad.unjitted.tape_plans import moving_plan
 from funcad.writes.boxes import Step, linked, refresh, write
+from funcad.writes.plain import PLAIN, started, write_plain
 
 __all__ = ["Index", "at", "getitem", "read", "store"]
 
@@ -56,6 +57,11 @@ def store(x: Tracer, index: Any, value: Any, view: Tracer | None = None) -> None
     """`x[index] = value`, in place where that is possible; `view` is the view of x that is written, if it is one."""
     box = x.box
     if (box is None or box.base is None) and type(x.primal) is np.ndarray:
+        if x.owner is PLAIN:
+            if not write_plain(x, index, value, view):
+                start = started(x, [value, *(index if type(index) is tuple else (index,))])
+                write(x, at(start)[index].set(value), view)
+            return
         basic = _canonical_basic(x.primal.shape, index)
         if basic is not None:
             if not _fits(x, basic, value):

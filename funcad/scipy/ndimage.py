@@ -18,6 +18,7 @@ from funcad.host.real_types import is_a
 from funcad.ir.aval import dtype_of, shape_of
 from funcad.ir.tracer import Tracer
 from funcad.numpy.axes import array_of, axis_of, move
+from funcad.numpy.indexing import getitem
 from funcad.numpy.promote import promote_dtype, result_dtype
 from funcad.primitives.conversion import convert
 from funcad.primitives.convolution import conv
@@ -198,7 +199,7 @@ def map_coordinates(
         axes.append(entries)
     total: Any = 0.0
     for corner in itertools.product(*axes):
-        value = x[tuple([index for index, _, _ in corner])]
+        value = getitem(x, tuple([index for index, _, _ in corner]))
         if mode == "grid-constant":
             inside = corner[0][2]
             for _, _, other in corner[1:]:

@@ -13,6 +13,7 @@ that the user can still write is protected before it becomes a residual (see hos
 from __future__ import annotations
 
 import sys
+from _thread import get_ident
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -22,11 +23,11 @@ from funcad.host.compute import compute
 from funcad.host.devices import NAMESPACES, namespace_of, on_device, resident
 from funcad.host.layout import ordinary
 from funcad.host.locks import SMALL, Locks, read_only, root_of
-from funcad.host.state import state
+from funcad.host.state import state, tracing
 from funcad.host.user_warnings import restore_warnings, suppress_warnings
 from funcad.host.where import Source, user_source
 from funcad.ir.aval import Aval, aval_of, shape_of
-from funcad.ir.trace import Trace, bind, leaked, next_level, open_traces
+from funcad.ir.trace import Trace, bind, leaked, next_level, open_traces, plain_values
 from funcad.ir.tracer import Tracer, concrete_value, snapshot, tangent_of
 from funcad.masks.masked_rules import Masked, cleaned, masked_rule, owned, rule_of
 from funcad.masks.masks import Mask, mask_of
@@ -314,11 +315,19 @@ def _run(trace: FollowingTrace, f: Any, primals: Sequence[Any], tangents: Sequen
     tape = trace.tape
     if tape is not None and tape.traced is not None:
         tape.traced += [x for x, t in zip(inputs, tangents) if t is not None]
+    thread = get_ident()
+    outermost = thread not in tracing.threads
     try:
+        if outermost:
+            tracing.threads.add(thread)
+            if not tracing.ready:
+                tracing.prepare()
         outs = f(*inputs)
         del inputs
         if trace.held is not None:
             outs = list(map(snapshot, outs))
+        if Tracer in map(type, outs):
+            outs = plain_values(outs)
         if tape is not None and tape.lifted:
             tape.outs = [o if type(o) is Tracer and o.owner is trace else None for o in outs]
         values, touts = [], []
@@ -334,13 +343,16 @@ def _run(trace: FollowingTrace, f: Any, primals: Sequence[Any], tangents: Sequen
             touts.append(t)
         return values, touts
     finally:
+        if outermost:
+            tracing.threads.discard(thread)
         trace.closed = True
         trace.arguments, trace.doubtful, trace.held = (), _NOTHING, None
 
 
 def follow(f: Any, primals: Sequence[Any], tangents: Sequence[Any]) -> tuple[list[Any], list[Any]]:
     """Run `f(*values) -> list` on pairs of primals and tangents (None: zero)."""
-    return _run(FollowingTrace("jvp", linear=False), f, ordinary(primals), ordinary(tangents), user_source())
+    primals, tangents = ordinary(plain_values(primals)), ordinary(plain_values(tangents))
+    return _run(FollowingTrace("jvp", linear=False), f, primals, tangents, user_source())
 
 
 def linearize_following(
@@ -358,7 +370,7 @@ def linearize_following(
     structure was seen for the first time. `tape_for`, or `tape_for(outputs)`, is the kind of program: "tape" for the backward
     pass, "columns" of a Jacobian, or "" for none.
     """
-    primals = ordinary(primals)
+    primals = ordinary(plain_values(primals) if Tracer in map(type, primals) else primals)
     protector = _Protector(primals)
     trace = FollowingTrace(name, linear=True, protector=protector)
     source = user_source(4)

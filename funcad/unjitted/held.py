@@ -51,8 +51,7 @@ class Held(Trace):
         held = [a for a in traced if type(a.owner) is Held]
         apart = any([a.owner is not self and a.owner is not trace or type(a.primal) is Tracer for a in traced])
         for x in held:
-            if type(x.owner) is Held:  # not yet, where an array is two operands
-                x.owner.settle(x)
+            x.owner = trace if type(x.owner) is Held else x.owner  # it may be there twice
         if apart or len(held) != 1 or not linear(primitive) or primitive.multiple or known is not None or open_traces:
             return bind(primitive, *args, **params) if shape is None else trace.record(primitive, args, params, shape, known)
         (x,) = held

@@ -51,14 +51,20 @@ class Step:
 
 
 class Box:
-    """The memory of a handle: its base and the step from there, if it is a view, and weak references to its own views."""
+    """The memory of a handle: its base and the step from there, if it is a view, and weak references to its own views.
 
-    __slots__ = ("base", "step", "views")
+    Of a buffer (plain.py) also whether nobody else has the array behind it, what it was filled with, and where.
+    """
+
+    __slots__ = ("base", "step", "views", "own", "fill", "body")
 
     def __init__(self, base: Any = None, step: Any = None):
         self.base = base
         self.step = step
         self.views: list[weakref.ref] = []
+        self.own = False
+        self.fill: Any = None
+        self.body: float = 0  # the level of the body in which it was made
 
 
 def linked(view: Any, base: Tracer, step: Step) -> Any:
@@ -144,6 +150,10 @@ def refresh(x: Tracer, written: Tracer | None) -> None:
 
 
 def _rebind(x: Tracer, value: Any) -> None:
+    if type(value) is not Tracer and not x.owner.level:
+        x.primal, x.box = np.array(value), x.box or Box()  # of a buffer
+        x.box.own, x.box.fill = True, None
+        return
     if type(value) is not Tracer:
         shape = shape_of(x)
         value = basic_update(snapshot(x), value, tuple([(0, n, 1) for n in shape]))
@@ -151,6 +161,8 @@ def _rebind(x: Tracer, value: Any) -> None:
     x.owner, x.variable, x.primal, x.tangent = value.owner, value.variable, value.primal, value.tangent
     x.source, x._aval = value.source, None
     trace = x.owner
+    if trace.settle is not None:
+        trace.settle(x)
     if trace.tape is not None and trace.tape.traced is not None:
         trace.tape.traced.append(x)
 
@@ -168,7 +180,9 @@ def _lying_as(x: Tracer, value: Tracer) -> Tracer:
 
 def _check_owner(x: Tracer, root: Tracer) -> None:
     body = state.abstract
-    if body is None or root.owner.level >= body.level or any([made is root for made in body.hoisted]):
+    if body is None or root.owner.level >= body.level or root.box is not None and root.box.body == body.level:
+        return
+    if any([made is root for made in body.hoisted]):
         return
     source = user_source()
     raise WriteError(

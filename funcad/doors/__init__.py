@@ -1,0 +1,24 @@
+"""What NumPy and SciPy cannot hand over because they do not look: `np.array([x, y])`, `math.sin(x)`, `scipy.linalg.expm(x)`.
+
+Idea: while a trace is open in a thread, these functions look there for traced values, and funcad answers for them; without a
+traced value they are what they were. `door_table.py` lists them all, with who answers; `modules.py` reaches functions
+written in C, `codes.py` those written in Python. Types are never exchanged: `np.float64(x)` and `float(x)` raise as before.
+
+Why nothing is exchanged when a trace opens and closes: gradients outside jit open one at every call, in a few microseconds,
+and names exchanged for all threads would show in those that trace nothing. So a door is a property of its module's class,
+which asks at each access whether the thread that asks is tracing, and gives everybody else NumPy's own object: `np.array is
+array`, `pickle`, `functools.partial` and numba work there as without funcad. It is hung when a trace opens, and taken
+down after some accesses while no thread traces. Functions in Python keep their identity for good: their code looks at the
+arguments first. Code that runs while a module is imported, numba's compiler and funcad itself get the originals at all times.
+
+`funcad.config.doors = False` switches it off.
+"""
+
+from funcad.configuration import listeners as _listeners
+from funcad.doors.hanging import hang as _hang
+from funcad.doors.hanging import switched as _switched
+from funcad.host.state import tracing as _tracing
+
+_listeners["doors"] = _switched
+_tracing.prepare = _hang
+_tracing.ready = False

@@ -1,0 +1,178 @@
+"""Who answers at a door, for functions of NumPy's and SciPy's that have a counterpart of the same name in funcad.
+
+An answer is made from a door's name ("scipy.linalg.expm"), and for functions in Python from the original: (which arguments
+are for us, what is called then). funcad's module is loaded when the first traced value arrives.
+"""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import itertools
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import numpy as np
+
+from funcad.doors.asking import any_traced, holds_traced, is_tracing
+from funcad.doors.codes import Answer
+from funcad.errors import TracerBoolConversionError, TracerIntegerConversionError
+from funcad.ir.tracer import Tracer, has_value
+from funcad.numpy.dispatch import find
+
+Maker = Callable[[str, Callable[..., Any]], Answer]  # of a door's name and the original function
+
+__all__ = ["Maker", "array_of", "ours", "by_name", "calling", "fromiter", "vectorized", "joined", "odeint"]
+
+
+def ours(name: str) -> Callable[..., Any]:
+    """funcad's function of that name: funcad.scipy.linalg.expm for "scipy.linalg.expm"."""
+    return find(Tracer.namespace, name.split("."))
+
+
+def _plain(x: Any) -> Any:
+    """Nested lists without named tuples and other subclasses."""
+    return [_plain(v) for v in x] if isinstance(x, (list, tuple)) else x
+
+
+def array_of(name: str, original: Callable[..., Any]) -> Answer:
+    """np.array and its relatives, whose first argument may be nested lists."""
+
+    def own(*args: Any, **kwargs: Any) -> Any:
+        dtype = args[1] if len(args) > 1 else kwargs.get("dtype")
+        if dtype is not None and np.dtype(dtype) == object:
+            return original(*args, **kwargs)
+        key = next((k for k in ("object", "a") if k in kwargs), None)
+        if args:
+            args = (_plain(args[0]), *args[1:])
+        elif key is not None:
+            kwargs[key] = _plain(kwargs[key])
+        return ours(name)(*args, **kwargs)
+
+    return holds_traced, own
+
+
+def by_name(name: str, original: Callable[..., Any]) -> Answer:
+    return holds_traced, lambda *args, **kwargs: ours(name)(*args, **kwargs)
+
+
+class _Traced(BaseException):
+    """A function that SciPy called gave a traced value. No Exception: SciPy catches some of these."""
+
+
+def _watched(f: Callable[..., Any]) -> Callable[..., Any]:
+    """f, which raises `_Traced` where it gives a traced value."""
+
+    @functools.wraps(f)
+    def watched(*args: Any, **kwargs: Any) -> Any:
+        out = f(*args, **kwargs)
+        if any_traced((out,)):
+            raise _Traced
+        return out
+
+    try:
+        watched.__signature__ = inspect.signature(f)  # type: ignore[attr-defined]
+    except (TypeError, ValueError):  # of a function in C: there is none to be seen
+        pass
+    return watched
+
+
+def calling(name: str, original: Callable[..., Any], answer: Callable[..., Any] | None = None) -> Answer:
+    """Functions that call the user's, which may close over traced values: SciPy's own begins, and ends where one turns up."""
+
+    def own(*args: Any, **kwargs: Any) -> Any:
+        if not (any_traced(args) or any_traced(kwargs.values())):
+            key = next((k for k in ("fun", "func", "f") if k in kwargs), None)
+            given = args[0] if args else kwargs.get(key)
+            if not callable(given):
+                return original(*args, **kwargs)
+            try:
+                if args:
+                    return original(_watched(given), *args[1:], **kwargs)
+                return original(**{**kwargs, key: _watched(given)})  # type: ignore[dict-item]
+            except _Traced:
+                pass
+        return (answer or ours(name))(*args, **kwargs)
+
+    return lambda args, kwargs: is_tracing(), own
+
+
+def _odeint(
+    func: Callable[..., Any], y0: Any, t: Any, args: Any = (), *, rtol: Any = None, atol: Any = None, hmax: float = 0.0,
+    mxstep: int = 0, tfirst: bool = False,
+) -> Any:  # fmt: skip
+    """SciPy's signature, where funcad's function has JAX's."""
+    array = ours("numpy.array")
+    args = args if isinstance(args, tuple) else (args,)
+    options = {"rtol": rtol, "atol": atol, "hmax": hmax or None, "mxstep": mxstep or None}
+    rate = lambda y, t, *rest: array(func(t, y, *rest) if tfirst else func(y, t, *rest))
+    y0 = np.atleast_1d(array(y0))
+    return ours("scipy.integrate.odeint")(rate, y0, t, *args, **{k: v for k, v in options.items() if v is not None})
+
+
+def odeint(name: str, original: Callable[..., Any]) -> Answer:
+    return calling(name, original, _odeint)
+
+
+def fromiter(name: str, original: Callable[..., Any]) -> Answer:
+    """np.fromiter: only whoever takes the elements sees whether one is traced."""
+
+    def own(iter: Iterable[Any], dtype: Any, count: int = -1, *, like: Any = None) -> Any:
+        items = list(iter if count < 0 else itertools.islice(iter, count))
+        if not any_traced(items) or like is not None:
+            return original(items, dtype, len(items), like=like)
+        if len(items) < count:
+            raise ValueError(f"iterator too short: Expected {count} but iterator had only {len(items)} items.")
+        return ours("numpy.array")(items, dtype)
+
+    return lambda args, kwargs: is_tracing(), own
+
+
+def _one_by_one(f: np.vectorize, args: tuple, kwargs: dict[str, Any]) -> Any:
+    """As NumPy does it, with values that Python can read: pyfunc may say `if`."""
+    names = list(kwargs)
+    values = [*args, *kwargs.values()]
+    free = [i for i in range(len(args)) if i not in f.excluded]
+    free += [len(args) + i for i, n in enumerate(names) if n not in f.excluded]
+    columns = dict(zip(free, np.broadcast_arrays(*[values[i] for i in free])))
+    shape = np.shape(columns[free[0]])
+    results = []
+    for at in np.ndindex(shape):
+        here = [columns[i][at] if i in columns else v for i, v in enumerate(values)]
+        results.append(f.pyfunc(*here[: len(args)], **dict(zip(names, here[len(args) :]))))
+    make = ours("numpy.array")
+    if isinstance(results[0], tuple):
+        return tuple([np.reshape(make(list(column)), shape) for column in zip(*results)])
+    return np.reshape(make(results), shape)
+
+
+def vectorized(name: str, original: Callable[..., Any]) -> Answer:
+    """`np.vectorize(f)(x)`: all elements at once, by vmap; where f asks for values, one by one as NumPy."""
+
+    def own(self: Any, *args: Any, **kwargs: Any) -> Any:
+        options = {"otypes": self.otypes, "excluded": self.excluded, "signature": self.signature}
+        try:
+            return ours("numpy.vectorize")(self.pyfunc, **options)(*args, **kwargs)
+        except (TracerBoolConversionError, TracerIntegerConversionError):
+            if self.signature is not None or not all(has_value(x) for x in (*args, *kwargs.values())):
+                raise
+        return _one_by_one(self, args, kwargs)
+
+    return holds_traced, own
+
+
+def joined(name: str, original: Callable[..., Any]) -> Answer:
+    """`np.r_[...]` and `np.c_[...]`, which share their method."""
+
+    def own(self: Any, key: Any) -> Any:
+        short = "r_" if self is np.r_ else "c_" if self is np.c_ else None
+        return original(self, key) if short is None else ours(f"numpy.{short}")[key]
+
+    def is_for_us(args: tuple, kwargs: dict[str, Any]) -> bool:
+        parts = args[1:]
+        if any(isinstance(part, tuple) for part in parts):
+            parts = tuple([p for part in parts for p in (part if isinstance(part, tuple) else (part,))])
+        slices = [v for p in parts if isinstance(p, slice) for v in (p.start, p.stop, p.step)]
+        return holds_traced((*parts, *slices), kwargs)
+
+    return is_for_us, own

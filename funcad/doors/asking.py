@@ -1,0 +1,32 @@
+"""What a door asks: does this thread trace, and is there a traced value among the arguments?"""
+
+from __future__ import annotations
+
+from _thread import get_ident
+from collections.abc import Iterable
+from typing import Any
+
+from funcad.configuration import config
+from funcad.host.state import tracing
+from funcad.ir.tracer import Tracer
+
+__all__ = ["is_tracing", "holds_traced", "any_traced"]
+
+
+def is_tracing() -> bool:
+    """Does a function of the user's run on traced values in this thread?"""
+    return get_ident() in tracing.threads and config.doors
+
+
+def any_traced(values: Iterable[Any]) -> bool:
+    """Is one of them traced, also in lists and tuples? A list of numbers is read as quickly as NumPy reads it."""
+    kinds = set(map(type, values))
+    if Tracer in kinds:
+        return True
+    nested = tuple([kind for kind in kinds if issubclass(kind, (list, tuple))])
+    return bool(nested) and any([any_traced(v) for v in values if type(v) in nested])
+
+
+def holds_traced(args: tuple, kwargs: dict[str, Any]) -> bool:
+    """Is an argument traced, where doors are open?"""
+    return bool(tracing.threads) and config.doors and (any_traced(args) or bool(kwargs) and any_traced(kwargs.values()))

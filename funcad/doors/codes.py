@@ -1,0 +1,82 @@
+"""Doors of functions written in Python: the function stays, its code looks for traced values first.
+
+Idea: `f.__code__` is exchanged for five lines that call funcad's function where an argument is traced, and otherwise a second
+function object that has the original code. So it does not matter who imported f by name, and when; `pickle`, `is` and
+`inspect.signature` find the function they knew. The exchange lasts: SciPy's functions take microseconds at least, and asking
+costs a quarter of one.
+
+Trap: `warnings.warn(..., stacklevel=2)` in the original must still name its caller's line. When it counts, Python skips
+frames of the import system, which it knows by the words "importlib" and "_bootstrap" in the name of the file: hence `_FILE`.
+"""
+
+from __future__ import annotations
+
+import types
+from collections.abc import Callable
+from typing import Any
+
+__all__ = ["hang_code", "restore_codes", "python_function"]
+
+# of a door: is a call for us, and who answers it
+Answer = tuple[Callable[[tuple, dict[str, Any]], bool], Callable[..., Any]]
+
+_SOURCE = """
+def outer({cells}):
+    def door(*_args, **_kwargs):
+        _is_for_us, _own, _original = "is_for_us", "own", "original"
+        if _is_for_us(_args, _kwargs):
+            return _own(*_args, **_kwargs)
+        return _original(*_args, **_kwargs)
+        {cells}
+"""
+_FILE = "<frozen importlib._bootstrap: a door of funcad>"
+_originals: dict[types.FunctionType, types.FunctionType] = {}  # function -> what has its original code
+
+
+def python_function(found: Any) -> types.FunctionType | None:
+    """The function in Python behind a function, a method or a dispatcher of NumPy's."""
+    found = getattr(found, "__func__", getattr(found, "_implementation", found))
+    return found if isinstance(found, types.FunctionType) else None
+
+
+def _constants(code: types.CodeType, name: str) -> types.CodeType:
+    return next(c for c in code.co_consts if isinstance(c, types.CodeType) and c.co_name == name)
+
+
+def _code(f: types.FunctionType, values: dict[str, Any]) -> types.CodeType:
+    """The code of a door of f; it has as many cells as f's own, as Python asks, and does not use them."""
+    old = f.__code__
+    text = _SOURCE.format(cells=", ".join(old.co_freevars or ["_none"]))
+    text = text if old.co_freevars else text.replace("        _none\n", "")
+    code = _constants(_constants(compile(text, _FILE, "exec"), "outer"), "door")
+    constants = []
+    for c in code.co_consts:
+        constants.append(tuple([values[n] for n in c]) if type(c) is tuple else c)  # from which the three are unpacked
+    return code.replace(co_consts=tuple(constants), co_name=old.co_name, co_qualname=old.co_qualname)
+
+
+def hang_code(f: types.FunctionType, answer: Callable[[Callable[..., Any]], Answer]) -> None:
+    """Put a door into f; `answer(original)` says for which arguments and who answers."""
+    if f in _originals:
+        return
+    original = types.FunctionType(f.__code__, f.__globals__, f.__name__, f.__defaults__, f.__closure__)
+    original.__kwdefaults__ = f.__kwdefaults__
+    original.__dict__.update(f.__dict__)
+    original.__module__, original.__qualname__, original.__doc__ = f.__module__, f.__qualname__, f.__doc__
+    annotations = "__annotate__" if hasattr(f, "__annotate__") else "__annotations__"  # Python 3.14 makes them when asked
+    setattr(original, annotations, getattr(f, annotations))
+    is_for_us, own = answer(original)
+    code = _code(f, {"is_for_us": is_for_us, "own": own, "original": original})
+    _originals[f] = original
+    if "__wrapped__" not in f.__dict__:
+        f.__wrapped__ = original  # type: ignore[attr-defined]
+    f.__code__ = code
+
+
+def restore_codes() -> None:
+    """Every function has its own code again."""
+    while _originals:
+        f, original = _originals.popitem()
+        f.__code__ = original.__code__
+        if f.__dict__.get("__wrapped__") is original:
+            del f.__dict__["__wrapped__"]

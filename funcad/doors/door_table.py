@@ -1,0 +1,97 @@
+"""THE TABLE of doors: every function of NumPy's, Python's and SciPy's that looks for traced values, and who answers for it.
+
+`IN_MODULES`: functions written in C, by module and name. `IN_CODE`: functions and methods written in Python, by the module
+that is waited for, and the path in it. To add a door, add its name.
+"""
+
+from __future__ import annotations
+
+from funcad.doors.answers import Maker, array_of, by_name, calling, fromiter, joined, odeint, vectorized
+from funcad.doors.math_answers import MATH
+from funcad.doors.scipy_answers import (
+    backend,
+    distribution,
+    frozen,
+    interpolator,
+    method_of,
+    of_ufuncs,
+    sparse_product,
+    sparse_reflected,
+    unsparse,
+)
+
+__all__ = ["IN_CODE", "IN_MODULES"]
+
+
+def _all(answer: Maker, *names: str) -> dict[str, Maker]:
+    return dict.fromkeys(" ".join(names).split(), answer)
+
+
+IN_MODULES: dict[str, dict[str, Maker]] = {
+    "numpy": {**_all(array_of, "array asarray asanyarray ascontiguousarray asfortranarray"), "fromiter": fromiter},
+    "math": MATH,
+}
+
+IN_CODE: dict[str, dict[str, Maker]] = {
+    "numpy": {"full": by_name, "r_.__getitem__": joined, "vectorize.__call__": vectorized},
+    "scipy.fft": _all(by_name, "fftshift ifftshift"),
+    "scipy.fft._backend": {"_ScipyBackend.__ua_function__": backend},
+    "scipy.integrate": {
+        **_all(by_name, "cumulative_simpson cumulative_trapezoid romb simpson trapezoid"),
+        **_all(calling, "fixed_quad quad solve_ivp"),
+        "odeint": odeint,
+    },
+    "scipy.interpolate": {
+        **_all(interpolator, "CubicSpline.__init__ CubicHermiteSpline.__init__ PchipInterpolator.__init__"),
+        **_all(interpolator, "PPoly.__call__ PPoly.derivative PPoly.antiderivative PPoly.integrate"),
+        **_all(interpolator, "BSpline.__call__ BSpline.derivative BSpline.antiderivative BSpline.integrate"),
+        **_all(interpolator, "interp1d.__init__ interp1d.__call__"),
+        **_all(interpolator, "RegularGridInterpolator.__init__ RegularGridInterpolator.__call__"),
+        **_all(by_name, "interpn make_interp_spline"),
+    },
+    "scipy.linalg": _all(
+        by_name,
+        "block_diag cho_factor cho_solve cholesky circulant companion convolution_matrix coshm cosm det eig eigh",
+        "eigh_tridiagonal eigvals eigvalsh eigvalsh_tridiagonal expm expm_frechet fiedler hankel inv khatri_rao leslie logm",
+        "lstsq lu lu_factor lu_solve norm orthogonal_procrustes pinv pinvh polar qr rq schur sinhm sinm solve solve_banded",
+        "solve_circulant solve_continuous_lyapunov solve_discrete_lyapunov solve_lyapunov solve_sylvester solve_toeplitz",
+        "solve_triangular solveh_banded sqrtm svd svdvals tanhm tanm toeplitz",
+    ),
+    "scipy.ndimage": _all(
+        by_name,
+        "convolve convolve1d correlate correlate1d gaussian_filter gaussian_filter1d laplace map_coordinates prewitt sobel",
+        "spline_filter spline_filter1d uniform_filter uniform_filter1d",
+    ),
+    "scipy.optimize": _all(
+        calling, "bisect brenth brentq curve_fit fixed_point least_squares minimize newton ridder root root_scalar toms748"
+    ),
+    "scipy.signal": _all(
+        by_name,
+        "coherence convolve convolve2d correlate correlate2d csd detrend fftconvolve filtfilt hilbert istft lfilter lfilter_zi",
+        "oaconvolve periodogram resample savgol_filter sosfilt sosfilt_zi sosfiltfilt spectrogram stft welch",
+    ),
+    "scipy.sparse": {
+        **_all(sparse_product, "csr_array._matmul_dispatch coo_array._matmul_dispatch"),
+        **_all(sparse_reflected, "csr_array._rmatmul_dispatch coo_array._rmatmul_dispatch"),
+        **_all(unsparse, "csr_array.multiply dia_array.multiply"),
+    },
+    "scipy.sparse.linalg": _all(calling, "bicgstab cg gmres"),
+    "scipy.special": {
+        **_all(by_name, "comb factorial lambertw log_softmax logsumexp multigammaln perm polygamma softmax softplus zeta"),
+        "sph_harm_y.__call__": of_ufuncs,
+    },
+    "scipy.stats": {
+        **_all(distribution, "rv_continuous.freeze rv_continuous.pdf rv_continuous.logpdf rv_discrete.pmf rv_discrete.logpmf"),
+        **_all(distribution, *[f"{kind}.{m}" for kind in ("rv_continuous", "rv_discrete") for m in
+               "cdf logcdf sf logsf ppf isf".split()]),
+        **_all(method_of, "multivariate_normal.__call__ multivariate_normal.logpdf multivariate_normal.pdf"),
+        **_all(method_of, "dirichlet.__call__ dirichlet.logpdf dirichlet.pdf"),
+        **_all(method_of, "multinomial.__call__ multinomial.logpmf multinomial.pmf"),
+        **_all(by_name, "mode rankdata sem"),
+    },
+    "scipy.stats._multivariate": {
+        **_all(frozen("mean", "cov"), "multivariate_normal_frozen.logpdf multivariate_normal_frozen.pdf"),
+        **_all(frozen("alpha"), "dirichlet_frozen.logpdf dirichlet_frozen.pdf"),
+        **_all(frozen("n", "p"), "multinomial_frozen.logpmf multinomial_frozen.pmf"),
+    },
+}  # fmt: skip

@@ -1,0 +1,98 @@
+"""When doors are hung: at the first trace, and when a module of the table has been imported.
+
+A finder before all others sees which modules are about to be imported, also inside a traced function, and has their doors hung
+as soon as they are complete.
+"""
+
+from __future__ import annotations
+
+import importlib.abc
+import sys
+from _thread import get_ident
+from collections.abc import Sequence
+from importlib.machinery import ModuleSpec
+from types import ModuleType
+from typing import Any
+
+from funcad.configuration import config
+from funcad.doors.codes import hang_code, python_function, restore_codes
+from funcad.doors.door_table import IN_CODE, IN_MODULES
+from funcad.doors.modules import hang_modules, lock, take_down
+from funcad.host.state import tracing
+from funcad.host.where import after_interrupts
+from funcad.numpy.dispatch import find
+
+__all__ = ["hang", "switched"]
+
+after_interrupts.append(lambda: tracing.threads.discard(get_ident()))  # Ctrl-C may come between a trace's last two lines
+_done: set[str] = set()  # modules whose functions have their doors
+
+
+def _hang_codes(name: str, module: ModuleType) -> None:
+    for path, answer in IN_CODE[name].items():
+        f = python_function(find(module, path.split(".")))
+        if f is not None:  # this version of the library may not have it
+            hang_code(f, lambda original, answer=answer, path=path: answer(f"{name}.{path}", original))  # type: ignore[misc]
+    _done.add(name)
+
+
+class _Arrivals(importlib.abc.MetaPathFinder):
+    """Sees modules of the table being imported."""
+
+    def find_spec(self, name: str, path: Sequence[str] | None, target: ModuleType | None = None) -> ModuleSpec | None:
+        if name not in IN_CODE or name in _done or not config.doors:
+            return None
+        specs = [f.find_spec(name, path, target) for f in sys.meta_path if f is not self and hasattr(f, "find_spec")]
+        spec = next((s for s in specs if s is not None), None)
+        loader: Any = getattr(spec, "loader", None)
+        if hasattr(loader, "exec_module") and hasattr(loader, "__dict__"):
+            execute = loader.exec_module
+
+            def exec_module(module: ModuleType) -> None:
+                del loader.exec_module
+                execute(module)
+                with lock:
+                    _hang_codes(name, module)
+
+            loader.exec_module = exec_module
+        return spec
+
+
+_arrivals = _Arrivals()
+
+
+def _hang_first() -> None:
+    """The first time, or the first since the setting was changed: what has been imported gets its doors, the rest will."""
+    if _arrivals not in sys.meta_path:
+        sys.meta_path.insert(0, _arrivals)
+    for name in IN_CODE:
+        module = sys.modules.get(name)
+        if name not in _done and module is not None and not getattr(module.__spec__, "_initializing", False):
+            _hang_codes(name, module)
+
+
+def hang() -> None:
+    """Hang what is missing. Where doors are switched off, everything is as it was."""
+    with lock:
+        if config.doors:
+            if _arrivals not in sys.meta_path:
+                _hang_first()
+            hang_modules(IN_MODULES)
+            tracing.ready = True
+        elif _done:
+            _switch_off()
+
+
+def _switch_off() -> None:
+    restore_codes()
+    _done.clear()
+    sys.meta_path.remove(_arrivals)
+    take_down()
+
+
+def switched() -> None:
+    """The setting was changed: at once for threads that trace, else when a trace is opened."""
+    with lock:
+        tracing.ready = False
+        if tracing.threads or not config.doors:
+            hang()

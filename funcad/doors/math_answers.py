@@ -1,0 +1,119 @@
+"""`math` on traced numbers: NumPy's functions, with the errors of Python's where the value is known.
+
+A function that gives no float (`isnan`, `floor`) reads the value if there is one.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from funcad.doors.answers import Maker, ours
+from funcad.doors.asking import holds_traced
+from funcad.doors.codes import Answer
+from funcad.ir.tracer import Tracer, concrete_value
+
+__all__ = ["MATH"]
+
+
+def _number(x: Any, name: str) -> Any:
+    """x as the double that `math` would make of it."""
+    if type(x) is not Tracer:
+        return x
+    aval = x.aval
+    if aval.size != 1 or aval.dtype.kind == "c":
+        what = "complex" if aval.dtype.kind == "c" else f"an array of shape {aval.shape}"
+        raise TypeError(f"{name}: must be real number, not {what}")
+    return np.reshape(x, ()) if aval.shape else x
+
+
+def _checked(formula: Callable[..., Any]) -> Maker:
+    """The formula of traced numbers; where their values are known, the original raises what it has to say about them."""
+
+    def answer(name: str, original: Callable[..., Any]) -> Answer:
+        def own(*args: Any) -> Any:
+            numbers = [_number(x, name) for x in args]
+            values = [concrete_value(x) for x in numbers]
+            if Tracer not in map(type, values):
+                original(*values)
+            return formula(*numbers)
+
+        return holds_traced, own
+
+    return answer
+
+
+def _read(formula: Callable[..., Any]) -> Maker:
+    """What has no derivative: the original of the values, or the formula where there are none."""
+
+    def answer(name: str, original: Callable[..., Any]) -> Answer:
+        def own(*args: Any, **kwargs: Any) -> Any:
+            numbers = [_number(x, name) for x in args]
+            values = [concrete_value(x) for x in numbers]
+            return formula(*numbers, **kwargs) if Tracer in map(type, values) else original(*values, **kwargs)
+
+        return holds_traced, own
+
+    return answer
+
+
+def _of_sequences(formula: Callable[..., Any]) -> Maker:
+    def answer(name: str, original: Callable[..., Any]) -> Answer:
+        def own(*args: Any, **kwargs: Any) -> Any:
+            return formula(*[ours("numpy.array")(list(a)) for a in args], **kwargs)
+
+        return holds_traced, own
+
+    return answer
+
+
+def _whole(f: Callable[..., Any]) -> Callable[..., Any]:
+    return lambda x: f(x).astype(int)
+
+
+def _special(name: str) -> Callable[..., Any]:
+    return lambda x: ours(f"scipy.special.{name}")(x)
+
+
+def _log(x: Any, base: Any = None) -> Any:
+    return np.log(x) if base is None else np.log(x) / np.log(base)
+
+
+def _product(x: Any, *, start: Any = 1) -> Any:
+    return start * np.prod(x)
+
+
+def _close(a: Any, b: Any, *, rel_tol: float = 1e-09, abs_tol: float = 0.0) -> Any:
+    near = np.abs(a - b) <= np.maximum(rel_tol * np.maximum(np.abs(a), np.abs(b)), abs_tol)
+    return np.where(np.isinf(a) | np.isinf(b), a == b, near)
+
+
+# name in math -> how it is computed
+_SAME = "acos acosh asin asinh atan atan2 atanh cbrt copysign cos cosh degrees exp exp2 expm1 fabs fmod frexp ldexp log10 log1p"
+_SAME += " log2 modf nextafter pow radians sin sinh sqrt tan tanh"
+MATH: dict[str, Maker] = {
+    **{name: _checked(getattr(np, name)) for name in _SAME.split() if hasattr(np, name)},
+    "log": _checked(_log),
+    "hypot": _checked(lambda *xs: functools.reduce(np.hypot, xs) if len(xs) > 1 else np.abs(*xs)),
+    "remainder": _checked(lambda x, y: x - y * np.rint(x / y)),
+    "fma": _checked(lambda x, y, z: x * y + z),
+    "erf": _checked(_special("erf")),
+    "erfc": _checked(_special("erfc")),
+    "gamma": _checked(_special("gamma")),
+    "lgamma": _checked(_special("gammaln")),
+    "isfinite": _read(np.isfinite),
+    "isinf": _read(np.isinf),
+    "isnan": _read(np.isnan),
+    "isclose": _read(_close),
+    "floor": _read(_whole(np.floor)),
+    "ceil": _read(_whole(np.ceil)),
+    "trunc": _read(_whole(np.trunc)),
+    "ulp": _read(lambda x: np.nextafter(np.abs(x), np.inf) - np.abs(x)),
+    "fsum": _of_sequences(np.sum),
+    "prod": _of_sequences(_product),
+    "sumprod": _of_sequences(np.dot),
+    "dist": _of_sequences(lambda p, q: np.sqrt(np.sum((p - q) ** 2))),
+}

@@ -1,0 +1,187 @@
+"""Doors of functions written in C, which are names in a module: the module's class has a property of that name.
+
+A property comes before the module's own dict, where the original stays, and is asked at each access: `np.array` is the door
+where the thread traces and NumPy's own function elsewhere (`Entrance.__get__`). A module's class can be exchanged in 40 ns,
+and other names of the module cost what they did.
+
+Traps: code that an import runs must not keep a door (numba registers NumPy's functions by identity when it is imported), nor
+must numba's compiler see one; a door that was kept all the same goes on working, and is pickled by the name of the original.
+"""
+
+from __future__ import annotations
+
+import copyreg
+import functools
+import importlib
+import itertools
+import operator
+import os
+import sys
+import threading
+import types
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from funcad.configuration import config
+from funcad.doors.asking import is_tracing
+from funcad.doors.codes import Answer
+from funcad.host.state import tracing
+from funcad.host.where import is_internal
+
+if TYPE_CHECKING:
+    from types import FrameType
+
+__all__ = ["Door", "hang_modules", "lock", "take_down"]
+
+_FUNCAD = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
+_IMPORTING = "<frozen importlib._bootstrap>"
+_BUILTIN = types.BuiltinFunctionType
+PATIENCE = 64  # accesses by threads that trace nothing, until the doors are taken down: between two gradients there may be one
+_in_vain = itertools.count(1)
+_OTHERS = {"numba", "pandas"}  # libraries that know what they ask for, beside NumPy and SciPy
+
+
+class _Module:
+    """A module, to be pickled."""
+
+    def __init__(self, name: str):
+        self.name = name
+
+    def __reduce__(self) -> tuple:
+        return importlib.import_module, (self.name,)
+
+
+def _by_name(f: Any) -> tuple:
+    """How a function is pickled whose module may show another one under its name."""
+    return operator.attrgetter(f.__name__), (_Module(f.__module__),)
+
+
+class _Kind(type):
+    """The type of the classes with doors: `isinstance(scipy, type(np))` holds as ever."""
+
+    def __instancecheck__(cls, x: Any) -> bool:
+        return isinstance(x, cls.__base__)
+
+    def __subclasscheck__(cls, kind: type) -> bool:
+        return issubclass(kind, cls.__base__)
+
+
+class Door:
+    """A function of NumPy's or Python's that looks at its arguments first: `own` answers where `is_for_us` says so.
+
+    It compares equal to the original, and has its name, docstring, signature and attributes.
+    """
+
+    def __init__(self, original: Any, answer: Answer):
+        self.original = original
+        self.is_for_us, self.own = answer
+        functools.update_wrapper(self, original)
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        return (self.own if self.is_for_us(args, kwargs) else self.original)(*args, **kwargs)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.__dict__["original"], name)
+
+    def __repr__(self) -> str:
+        return repr(self.original)
+
+    def __eq__(self, other: object) -> bool:
+        return other is self or other is self.original
+
+    def __hash__(self) -> int:
+        return hash(self.original)
+
+    def __copy__(self) -> Door:
+        return self
+
+    def __deepcopy__(self, memo: object) -> Door:
+        return self
+
+    def __reduce__(self) -> tuple:
+        return _by_name(self.original)
+
+
+class Entrance:
+    """The property behind a name of a module that has a door."""
+
+    def __init__(self, name: str, door: Door):
+        self.name, self.door = name, door
+
+    def __get__(self, module: Any, owner: Any = None) -> Any:
+        if module is None:
+            return self
+        try:
+            found = module.__dict__[self.name]
+        except KeyError:
+            raise AttributeError(f"module {module.__name__!r} has no attribute {self.name!r}") from None
+        if is_tracing():
+            return self.door if found is self.door.original and _has_use_for_it(sys._getframe(1)) else found
+        if next(_in_vain) % PATIENCE == 0 and not (tracing.threads and config.doors):
+            take_down()
+        return found
+
+    def __set__(self, module: Any, value: Any) -> None:
+        module.__dict__[self.name] = self.door.original if value is self.door else value  # who patched it puts it back
+
+    def __delete__(self, module: Any) -> None:
+        try:
+            del module.__dict__[self.name]
+        except KeyError:
+            raise AttributeError(self.name) from None
+
+
+def _has_use_for_it(frame: FrameType | None) -> bool:
+    """Is it traced code that asks, no import, no compiler, no library that tells arrays from traced values, and not funcad?"""
+    if frame is not None and (is_internal(frame.f_code.co_filename) or _library(frame) in _OTHERS):
+        return False
+    numba = sys.modules.get("numba.core.compiler_lock")
+    if numba is not None and numba.global_compiler_lock.is_locked():
+        return False
+    while frame is not None and not frame.f_code.co_filename.startswith(_FUNCAD):
+        if frame.f_code.co_filename == _IMPORTING:
+            return False
+        frame = frame.f_back
+    return True
+
+
+def _library(frame: FrameType) -> str:
+    return str(frame.f_globals.get("__name__")).partition(".")[0]
+
+
+lock = threading.RLock()  # of whoever hangs doors or takes them down
+_hung: list[tuple[types.ModuleType, type, type]] = []  # a module, its class with doors and its own class
+_originals: set[int] = set()  # ids of functions that have a door
+
+
+def _reduce(f: Any) -> Any:
+    return _by_name(f) if id(f) in _originals else f.__reduce__()
+
+
+def hang_modules(doors: dict[str, dict[str, Callable[[str, Callable[..., Any]], Answer]]]) -> None:
+    """`doors`: module -> name -> who answers. What is there is hung; to be called under the lock."""
+    if not _hung:
+        for name, answers in doors.items():
+            module = sys.modules[name]
+            found = {n: (module.__dict__[n], maker) for n, maker in answers.items() if n in module.__dict__}
+            entrances = {n: Entrance(n, Door(f, maker(f"{name}.{n}", f))) for n, (f, maker) in found.items()}
+            _originals.update([id(e.door.original) for e in entrances.values()])
+            own = type(module)
+            more = {"__module__": own.__module__, "__reduce__": lambda self: (importlib.import_module, (self.__name__,))}
+            _hung.append((module, _Kind(own.__name__, (own,), {**more, **entrances}), own))
+    for module, with_doors, _ in _hung:
+        module.__class__ = with_doors
+    copyreg.dispatch_table.setdefault(_BUILTIN, _reduce)
+
+
+def take_down() -> None:
+    """The modules are as they were, unless a thread traces."""
+    with lock:
+        tracing.ready = False  # in this order: a trace that opens now either is seen below or hangs the doors anew
+        if tracing.threads and config.doors:
+            tracing.ready = True
+            return
+        for module, _, own in _hung:
+            module.__class__ = own
+        if copyreg.dispatch_table.get(_BUILTIN) is _reduce:
+            del copyreg.dispatch_table[_BUILTIN]

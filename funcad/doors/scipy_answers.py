@@ -1,0 +1,216 @@
+"""Who answers at the doors of SciPy's methods: distributions, interpolators, sparse matrices, FFTs.
+
+The objects are SciPy's own. One made from traced values keeps funcad's counterpart in its `__dict__`; of one made from known
+values the counterpart is made when it meets a traced value.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from funcad.doors.answers import ours
+from funcad.doors.asking import holds_traced
+from funcad.doors.codes import Answer
+from funcad.host.where import user_source
+from funcad.scipy.door import scipy_function
+
+__all__ = [
+    "backend",
+    "distribution",
+    "frozen",
+    "interpolator",
+    "method_of",
+    "of_ufuncs",
+    "sparse_product",
+    "sparse_reflected",
+    "unsparse",
+]
+
+_FORM = "_funcad"  # in the `__dict__` of an object of SciPy's: its counterpart
+
+
+def _missing(what: str) -> TypeError:
+    source = user_source()
+    where = "" if source is None else f" at {source}"
+    return TypeError(
+        f"{what} was called with traced values{where}; funcad has no such function.\n"
+        "Remedy: write it with functions that funcad has, or call it in funcad.pure_callback."
+    )
+
+
+# -- distributions
+
+
+def distribution(name: str, original: Callable[..., Any]) -> Answer:
+    """A method of distributions, as `rv_continuous.logpdf`: that of funcad's distribution of the same name."""
+    method = name.rpartition(".")[2].replace("freeze", "__call__")
+
+    def own(self: Any, *args: Any, **kwargs: Any) -> Any:
+        theirs = scipy_function(f"stats.{self.name}")
+        if type(theirs) is not type(self):  # the user's own
+            return original(self, *args, **kwargs)
+        found = ours(f"scipy.stats.{self.name}")
+        if getattr(type(found), method, None) is None:
+            raise _missing(f"scipy.stats.{self.name}.{method}")
+        return getattr(found, method)(*args, **kwargs)
+
+    return holds_traced, own
+
+
+def method_of(name: str, original: Callable[..., Any]) -> Answer:
+    """A method of the one object that SciPy has of its kind: `multivariate_normal.logpdf`, `dirichlet.pdf`."""
+    path = name.split(".")
+    return holds_traced, lambda self, *args, **kwargs: getattr(ours(".".join(path[:-1])), path[-1])(*args, **kwargs)
+
+
+def frozen(*parameters: str) -> Callable[[str, Callable[..., Any]], Answer]:
+    """A method of a distribution with known parameters, which keeps them under these names."""
+
+    def answer(name: str, original: Callable[..., Any]) -> Answer:
+        *_, kind, method = name.split(".")
+        family = f"scipy.stats.{kind.removesuffix('_frozen')}"
+
+        def own(self: Any, x: Any) -> Any:
+            return getattr(ours(family), method)(x, *[getattr(self, p) for p in parameters])
+
+        return holds_traced, own
+
+    return answer
+
+
+# -- interpolators
+
+
+def _piecewise(self: Any) -> Any:
+    return _part("splines.Piecewise")(self.x, self.c, self.axis, self.extrapolate)
+
+
+def _b_spline(self: Any) -> Any:
+    """Between its inner knots a B-spline is a polynomial: SciPy has a conversion, of one column at a time."""
+    k, knots = self.k, self.t
+    columns = self.c.reshape(len(self.c), -1).T
+    pieces = [scipy_function("interpolate.PPoly").from_spline((knots, column, k)).c for column in columns]
+    c = np.stack(pieces, axis=-1)[:, k : len(knots) - k - 1].reshape(k + 1, len(knots) - 2 * k - 1, *self.c.shape[1:])
+    return _part("splines.Piecewise")(knots[k : len(knots) - k], c, self.axis, self.extrapolate)
+
+
+def _interp1d(self: Any) -> Any:
+    kind = self._spline.k if self._kind == "spline" else self._kind
+    options = {"axis": self.axis, "bounds_error": self.bounds_error, "fill_value": self.fill_value}
+    return ours("scipy.interpolate.interp1d")(self.x, self.y, kind, assume_sorted=True, **options)
+
+
+def _grid(self: Any) -> Any:
+    return ours("scipy.interpolate.RegularGridInterpolator")(
+        self.grid, self.values, self.method, bounds_error=self.bounds_error, fill_value=self.fill_value
+    )
+
+
+def _part(name: str) -> Any:
+    return ours(f"scipy.interpolate.{name}")
+
+
+_FORMS = {"PPoly": _piecewise, "BSpline": _b_spline, "interp1d": _interp1d, "RegularGridInterpolator": _grid}
+
+
+def _form(self: Any, kind: str) -> Any:
+    """funcad's counterpart of an interpolator."""
+    if _FORM not in self.__dict__:
+        return _FORMS[kind](self)
+    return self.__dict__[_FORM]
+
+
+def interpolator(name: str, original: Callable[..., Any]) -> Answer:
+    """`__init__` and the methods of an interpolator; subclasses share the methods of their base."""
+    *_, kind, method = name.split(".")
+
+    def own(self: Any, *args: Any, **kwargs: Any) -> Any:
+        if method == "__init__":
+            self.__dict__[_FORM] = ours(f"scipy.interpolate.{type(self).__name__}")(*args, **kwargs)
+            return None
+        return getattr(_form(self, kind), method)(*args, **kwargs)
+
+    def is_for_us(args: tuple, kwargs: dict[str, Any]) -> bool:
+        return _FORM in getattr(args[0], "__dict__", ()) or holds_traced(args, kwargs)
+
+    return is_for_us, own
+
+
+# -- sparse matrices
+
+
+def sparse_product(name: str, original: Callable[..., Any]) -> Answer:
+    """A sparse matrix times a traced vector or the columns of a matrix."""
+
+    def own(self: Any, x: Any) -> Any:
+        x = ours("numpy.asarray")(x)
+        columns = self.shape[-1]
+        if x.ndim == 0:
+            raise _sparse_result("A * x")
+        if self.ndim != 2 or x.ndim > 2 or x.shape[0] != columns:
+            raise ValueError(
+                f"matmul: dimension mismatch with signature (n,k={columns}),(k={x.shape[0]},m)->(n,m)"
+                if self.ndim == 2 and x.ndim <= 2
+                else "could not interpret dimensions"
+            )
+        entries = self.tocoo()
+        weights = entries.data if x.ndim == 1 else entries.data[:, None]
+        return ours("ops.segment_sum")(weights * x[entries.col], entries.row, num_segments=self.shape[0])
+
+    return holds_traced, own
+
+
+def sparse_reflected(name: str, original: Callable[..., Any]) -> Answer:
+    """A traced vector or matrix times a sparse matrix."""
+
+    def own(self: Any, x: Any) -> Any:
+        if np.ndim(x) == 0:
+            raise _sparse_result("x * A")
+        return (self.transpose() @ np.transpose(ours("numpy.asarray")(x))).T
+
+    return holds_traced, own
+
+
+def _sparse_result(spelling: str) -> TypeError:
+    source = user_source()
+    where = "" if source is None else f" at {source}"
+    return TypeError(
+        f"{spelling} of a sparse matrix A and a traced x{where} would be a sparse matrix, which cannot hold traced values.\n"
+        "Remedy: multiply the product with a vector instead, x * (A @ v), or use A.toarray()."
+    )
+
+
+def unsparse(name: str, original: Callable[..., Any]) -> Answer:
+    def own(self: Any, other: Any) -> Any:
+        raise _sparse_result("A * x")
+
+    return holds_traced, own
+
+
+# -- functions that share one method
+
+
+def backend(name: str, original: Callable[..., Any]) -> Answer:
+    """scipy.fft's functions, which all end in their backend's one method."""
+
+    def own(method: Any, args: tuple, kwargs: dict[str, Any]) -> Any:
+        found = ours(f"scipy.fft.{method.__name__}")
+        if found is None:
+            raise _missing(f"scipy.fft.{method.__name__}")
+        return found(*args, **kwargs)
+
+    return lambda args, kwargs: holds_traced(args[1], args[2]), own
+
+
+def of_ufuncs(name: str, original: Callable[..., Any]) -> Answer:
+    """The method by which families of ufuncs in scipy.special are called, such as sph_harm_y."""
+    short = name.split(".")[-2]
+
+    def own(self: Any, *args: Any, **kwargs: Any) -> Any:
+        mine = self is scipy_function(f"special.{short}")
+        return ours(f"scipy.special.{short}")(*args, **kwargs) if mine else original(self, *args, **kwargs)
+
+    return holds_traced, own
