@@ -15,7 +15,7 @@ def _cells(x, low, high, bins):
     return np.clip(np.searchsorted(edges, x, side="right") - 1, 0, bins - 1)
 
 
-@program(uniform(12), uniform(12), 4)
+@program(uniform(12), np.linspace(0.05, 1.0, 12)[::-1] ** 1.1, 4)
 def azimint_naive(data, radius, bins):
     largest = radius.max()
     out = np.zeros(bins)
