@@ -9,6 +9,7 @@ __all__ = [
     "FuncadError",
     "TracerBoolConversionError",
     "TracerArrayConversionError",
+    "BufferNeeded",
     "TracerIntegerConversionError",
     "UnexpectedTracerError",
     "WriteError",
@@ -47,6 +48,15 @@ class TracerArrayConversionError(FuncadError, TypeError):
     Cause: `float(x)`, `x.item()`, `math.sin(x)`, `np.asarray(x)`, `a[i] = x` on a NumPy array a, `out=a`.
     Example: `grad(lambda x: math.sin(x))(1.0)`.
     Remedy: the NumPy function instead (`np.sin(x)`), `funcad.numpy.at(a)[i].set(x)`, or `stop_gradient(x)` first.
+    """
+
+
+class BufferNeeded(TracerArrayConversionError):
+    """A traced value was about to be written into a plain NumPy array.
+
+    Cause: the array was made outside of the traced function, or by something that funcad does not see (`K.copy()`, `A * 2`).
+    Example: `K = np.eye(3) * 2; K[0, 0] = x` inside a function that is differentiated.
+    Remedy: `K = np.array(K)` inside the function; it works with and without funcad.
     """
 
 

@@ -23,6 +23,7 @@ from funcad.errors import UnexpectedTracerError
 from funcad.host.compute import compute
 from funcad.host.conversions import leaked_error
 from funcad.host.locks import Locks
+from funcad.host.needs import call_user
 from funcad.host.state import open_traces, state, tracing
 from funcad.host.user_warnings import error_mode
 from funcad.host.where import user_source
@@ -288,7 +289,7 @@ def trace_function(
             open_traces.add(trace.level)
         if given is not None:
             given.stand_behind(trace, tracers)
-        jaxpr, captured = trace.jaxpr(f(*tracers))
+        jaxpr, captured = trace.jaxpr(call_user(f, tracers))
         if trace.asked:
             jaxpr.memo["asked"] = True
         return jaxpr, captured

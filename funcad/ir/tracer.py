@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -224,7 +224,8 @@ class Tracer(metaclass=Unseen):
         return complex(plain_value(self, "complex"))
 
     def __array__(self, dtype: DTypeLike | None = None, copy: bool | None = None) -> np.ndarray:
-        return np.array(plain_value(self, "array"), dtype=dtype, copy=copy)
+        own = not self.owner.level and copy is None  # a buffer that will be written
+        return np.array(plain_value(self, "array"), dtype=dtype, copy=True if own else copy)
 
     def __hash__(self) -> int:
         raise no_hash(self.aval)
@@ -251,5 +252,7 @@ class Tracer(metaclass=Unseen):
     def __deepcopy__(self, memo: object) -> Tracer:
         return self
 
-    def __reduce__(self) -> NoReturn:
+    def __reduce__(self) -> tuple[object, ...]:
+        if not self.owner.level:
+            return np.array, (np.array(self.primal),)
         raise TypeError(f"a traced value ({self.aval}) cannot be pickled; return it from the traced function instead")

@@ -382,11 +382,12 @@ class _Core:
         store = OutTree()
         given = Given(leaves)
         given.commits = True  # see jit_writes.py
+        f = self.f
 
         def full(*dynamic: Any, **keywords: Any) -> Any:
             it = iter(dynamic)
             merged = [a if self._is_static(i, len(args)) else next(it) for i, a in enumerate(args)]
-            return self.f(*merged, **{k: keywords.get(k, v) for k, v in kwargs.items()})
+            return f(*merged, **{k: keywords.get(k, v) for k, v in kwargs.items()})
 
         writes = Writes()
         flat = writes.noting(flat_function(full, in_tree, store, f"jit of {name_of(self.f)}"))

@@ -23,6 +23,7 @@ from funcad.host.compute import compute
 from funcad.host.devices import NAMESPACES, namespace_of, on_device, resident
 from funcad.host.layout import ordinary
 from funcad.host.locks import SMALL, Locks, read_only, root_of
+from funcad.host.needs import call_user
 from funcad.host.state import state, tracing
 from funcad.host.user_warnings import restore_warnings, suppress_warnings
 from funcad.host.where import Source, user_source
@@ -322,7 +323,7 @@ def _run(trace: FollowingTrace, f: Any, primals: Sequence[Any], tangents: Sequen
             tracing.threads.add(thread)
             if not tracing.ready:
                 tracing.prepare()
-        outs = f(*inputs)
+        outs = call_user(f, inputs)
         del inputs
         if trace.held is not None:
             outs = list(map(snapshot, outs))

@@ -111,6 +111,7 @@ def assign(x: Tracer, value: Any) -> None:
 def check_write(x: Tracer) -> None:
     """Raise if x cannot be written as in NumPy."""
     root = root_of(x)
+    state.writes += 1
     if state.abstract is not None:
         _check_owner(x, root)
     _check_arguments(x, root)
