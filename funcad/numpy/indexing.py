@@ -21,6 +21,7 @@ from funcad.numpy.aliases import aliased
 from funcad.numpy.index_modes import MODES, clipped, default_fill, spilled
 from funcad.numpy.index_plan import Plan, has_tracer, refuse, simple_index, slice_triple, unknown_count
 from funcad.numpy.promote import as_array, beside, strong
+from funcad.numpy.selections import Selected
 from funcad.primitives.arithmetic import add, div, mul, neg, pow
 from funcad.primitives.basic_indexing import basic_index_p, python_index
 from funcad.primitives.comparison import select
@@ -101,7 +102,8 @@ def getitem(x: Any, index: Any) -> Any:
     """x[index] for every index that NumPy takes, differentiable in x.
 
     Shape, dtype and errors are NumPy's (IndexError out of bounds, also for computed indices in jitted programs, where JAX
-    clamps). Traced integers may be entries; traced bool masks have no value inside jit and raise TracerBoolConversionError.
+    clamps). Traced integers may be entries. Of a mask without a value, inside jit, elementwise functions of x[mask], its sums and
+    `x[mask] = ...` by the same mask work; what needs the number of elements raises TracerBoolConversionError.
 
     >>> import numpy as np, funcad
     >>> funcad.grad(lambda x: funcad.numpy.indexing.getitem(x, [0, 0]).sum())(np.ones(3))
@@ -147,6 +149,8 @@ def read(x: Any, index: Any) -> Any:
     if not shape:
         x = strong(x)
     kind = type(index)
+    if kind is Tracer and _is_unknown_mask(index):
+        return Selected(x, index)
     if kind is int and shape:
         n = shape[0]
         if not -n <= index < n:
@@ -266,7 +270,7 @@ class at:
         self._x = strong(x) if type(x) is Tracer else x if hasattr(x, "dtype") else np.asarray(x)
 
     def __getitem__(self, index: Any) -> _Updater:
-        if type(index) is Tracer and index.dtype.kind == "b" and type(concrete_value(index)) is Tracer:
+        if type(index) is Tracer and _is_unknown_mask(index):
             return _MaskedUpdater(self._x, index)
         return _Updater(self._x, index)
 
@@ -449,8 +453,12 @@ class _Updater:
         return beside(values, self._x) if not aval.shape else values  # scalars follow x to its device
 
 
+def _is_unknown_mask(index: Tracer) -> bool:
+    return index.dtype.kind == "b" and bool(index.shape) and type(concrete_value(index)) is Tracer
+
+
 class _MaskedUpdater(_Updater):
-    """The elements of x where a traced mask holds. How many is not known, so values must be the same for all of them."""
+    """The elements of x where a traced mask holds. How many is not known: values are the same for all, or of the same mask."""
 
     __slots__ = ("_mask", "_traced")
 
@@ -463,7 +471,7 @@ class _MaskedUpdater(_Updater):
         self._mask = broadcast_in_dim(mask, shape=shape, axes=tuple(range(mask.ndim)))
 
     def get(self, **options: Any) -> Any:
-        raise unknown_count(self._traced)
+        return Selected(self._x, self._traced)
 
     @_with_mode
     def set(self, values: Any) -> Any:
@@ -478,6 +486,8 @@ class _MaskedUpdater(_Updater):
 
     def _values(self, values: Any) -> Any:
         shape = shape_of(self._x)
+        if type(values) is Selected:
+            return self._cast(values.elements(self._traced, shape[self._traced.ndim :]), shape)
         try:
             return broadcast_to(self._cast(values, shape[self._traced.ndim :]), shape)
         except ValueError:
