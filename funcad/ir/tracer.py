@@ -28,7 +28,8 @@ if TYPE_CHECKING:
     from numpy.typing import DTypeLike
 
 
-__all__ = ["Tracer", "tangent_of", "origin", "concrete_value", "array_type", "has_value", "carries_derivative", "plain_value"]
+__all__ = ["Tracer", "tangent_of", "origin", "concrete_value", "array_type", "has_value", "carries_derivative", "own_handles"]
+__all__ += ["plain_value"]
 
 
 def has_value(x: Value) -> bool:
@@ -80,6 +81,11 @@ def _told(x: Tracer, how: str) -> Value:
             value.owner.reads(value, how)
         value = value.primal
     return value
+
+
+def own_handles(values: Sequence[Value]) -> list[Value]:
+    """The values with handles of their own, for a user's rule: what it writes is not what is kept, or its caller's."""
+    return [x.owner.again(x) if type(x) is Tracer else x for x in values]
 
 
 def plain_value(x: Tracer, how: str) -> Any:
