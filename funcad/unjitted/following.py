@@ -316,7 +316,7 @@ def _run(trace: FollowingTrace, f: Any, primals: Sequence[Any], tangents: Sequen
     outermost = thread not in tracing.threads
     try:
         if outermost:
-            tracing.threads.add(thread)
+            tracing.threads[thread] = {}
             if not tracing.ready:
                 tracing.prepare()
         outs = f(*inputs)
@@ -337,7 +337,7 @@ def _run(trace: FollowingTrace, f: Any, primals: Sequence[Any], tangents: Sequen
         return values, touts
     finally:
         if outermost:
-            tracing.threads.discard(thread)
+            tracing.threads.pop(thread, None)
         trace.closed = True
         trace.doubtful = _NOTHING
 
