@@ -9,8 +9,11 @@ __all__ = [
     "FuncadError",
     "TracerBoolConversionError",
     "TracerArrayConversionError",
+    "BufferNeeded",
     "TracerIntegerConversionError",
     "UnexpectedTracerError",
+    "WriteError",
+    "SharedMemoryError",
     "TangentMismatchError",
     "NonScalarOutputError",
     "NonDifferentiableInputError",
@@ -48,6 +51,15 @@ class TracerArrayConversionError(FuncadError, TypeError):
     """
 
 
+class BufferNeeded(TracerArrayConversionError):
+    """A traced value was about to be written into a plain NumPy array.
+
+    Cause: the array was made outside of the traced function, or by something that funcad does not see (`K.copy()`, `A * 2`).
+    Example: `K = np.eye(3) * 2; K[0, 0] = x` inside a function that is differentiated.
+    Remedy: `K = np.array(K)` inside the function; it works with and without funcad.
+    """
+
+
 class TracerIntegerConversionError(FuncadError, TypeError):
     """A Python integer was needed from a traced value without a value (`range(x)`, `a_list[x]`, a shape).
 
@@ -62,6 +74,24 @@ class UnexpectedTracerError(FuncadError, RuntimeError):
     Cause: it was stored in a global, an attribute or a default argument.
     Example: `saved = []; jit(lambda x: saved.append(x))(1.0); saved[0] + 1`.
     Remedy: return the value from the function instead of storing it.
+    """
+
+
+class WriteError(FuncadError, ValueError):
+    """A traced array was written where the write could not happen as in NumPy.
+
+    Cause: an array made outside of a loop's body, a branch or a vmapped function is written inside; a view of an array whose
+    memory order is not known; a read-only view.
+    Example: `y = x * 1; funcad.fori_loop(0, 3, lambda i, c: y.fill(c) or c, 0.0)`.
+    Remedy: pass the array to the body as an argument or carry and return it; `.copy()` of what is in doubt.
+    """
+
+
+class SharedMemoryError(WriteError):
+    """An argument was written that shares memory with another argument.
+
+    Example: `grad(f)(x[:3], x[1:])` for an f that writes into its first argument.
+    Remedy: pass a copy, `x.copy()`.
     """
 
 

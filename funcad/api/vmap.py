@@ -16,7 +16,7 @@ from funcad.host.layout import ordinary
 from funcad.host.real_types import is_a
 from funcad.host.state import setting, state
 from funcad.ir.aval import Aval, aval_of
-from funcad.ir.trace import trace_function
+from funcad.ir.trace import plain_values, trace_function
 from funcad.primitives.basic_indexing import static_slice
 from funcad.primitives.placement import capture_as_inputs, on_device_of
 from funcad.primitives.shape import broadcast_leading, concatenate, transpose
@@ -76,7 +76,7 @@ def vmap(
         axes = tree.flatten_axes("in_axes", args_tree, in_axes) + [0] * kwargs_tree.num_leaves
         axes = [_normalize(a, x, i, f, (args, kwargs)) for i, (a, x) in enumerate(zip(axes, leaves))]
         size = _mapped_size(f, leaves, axes, axis_size, (args, kwargs))
-        leaves = [x if a is None else move_axis(x, a, 0) for x, a in zip(ordinary(leaves), axes)]
+        leaves = [x if a is None else move_axis(x, a, 0) for x, a in zip(ordinary(plain_values(leaves)), axes)]
         batched = [a is not None for a in axes]
         run = functools.partial(_run, f, in_tree, out_axes, axis_name)
         if chunk_size is None or chunk_size >= size:

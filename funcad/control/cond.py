@@ -30,7 +30,7 @@ from funcad.ir.interpret import eval_jaxpr
 from funcad.ir.jaxpr import Jaxpr, Var
 from funcad.ir.primitive import Primitive, is_linear
 from funcad.ir.trace import trace_function
-from funcad.ir.tracer import Tracer, concrete_value
+from funcad.ir.tracer import Tracer, concrete_value, value_key
 from funcad.masks.masks import EVERY, kinds_of, mask_of
 from funcad.primitives.comparison import eq, ge, le
 from funcad.primitives.conversion import convert
@@ -64,12 +64,12 @@ class _Operands:
 
     def __init__(self, values: Sequence[Any] = ()) -> None:
         self.values: list[Any] = list(values)
-        self.places: dict[int, int] = {id(v): i for i, v in enumerate(self.values)}
+        self.places: dict[object, int] = {value_key(v): i for i, v in enumerate(self.values)}
 
     def place(self, value: Any) -> int:
-        i = self.places.get(id(value))
+        i = self.places.get(value_key(value))
         if i is None:
-            i = self.places[id(value)] = len(self.values)
+            i = self.places[value_key(value)] = len(self.values)
             self.values.append(value)
         return i
 
@@ -180,7 +180,7 @@ def _halves(
     filled, per_branch = [], []
 
     def place(kind: str, source: Any) -> int:
-        key = (kind, id(source) if kind == "const" else source)
+        key = (kind, value_key(source) if kind == "const" else source)
         if key not in places:
             places[key] = len(sources)
             sources.append((kind, source))

@@ -9,6 +9,7 @@ from __future__ import annotations
 import numpy as np
 
 from funcad.doors.answers import Maker, array_of, by_name, calling, fromiter, joined, labelled, odeint, vectorized
+from funcad.doors.makers import making, making_of
 from funcad.doors.math_answers import MATH
 from funcad.doors.scipy_answers import (
     backend,
@@ -30,7 +31,12 @@ def _all(answer: Maker, *names: str) -> dict[str, Maker]:
 
 
 IN_MODULES: dict[str, dict[str, Maker]] = {
-    "numpy": {**_all(array_of, "array asarray asanyarray ascontiguousarray asfortranarray"), "fromiter": fromiter},
+    "numpy": {
+        **_all(array_of, "asarray asanyarray ascontiguousarray asfortranarray"),
+        **_all(making_of(array_of), "array copy"),
+        **_all(making, "zeros empty ones full zeros_like empty_like ones_like full_like eye identity tri arange linspace"),
+        "fromiter": fromiter,
+    },
     "math": MATH,
 }
 

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from funcad.errors import (
+    BufferNeeded,
     TracerArrayConversionError,
     TracerBoolConversionError,
     TracerIntegerConversionError,
@@ -105,8 +106,12 @@ def no_array(
         remedy = _INDEX
     elif library == "numpy" and how == "array" and name[0] != "_" and offers(f"numpy.{name}"):
         remedy = f"call funcad.numpy.{name} instead of np.{name}, which does not look for traced values there"
+    elif library == "store":
+        remedy = "K = np.array(K) inside the traced function makes a copy that takes traced values"
     if has_value:
         remedy += "; or take funcad.stop_gradient(x) first if no derivative is wanted"
+    if library == "store":
+        return BufferNeeded(f"a traced {what} was written into a plain NumPy array{_where()}: {reason}.\nRemedy: {remedy}.")
     return TracerArrayConversionError(f"{spelled} of a traced {what}{_where()}: {reason}.\nRemedy: {remedy}.")
 
 

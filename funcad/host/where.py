@@ -103,8 +103,9 @@ def outside(depth: int) -> int:
 
 
 def caller() -> tuple[str, list[str]]:
-    """What of the user's called into funcad: ("subscript", []) for `a[x]`, or ("numpy" or "scipy", its functions).
+    """What of the user's called into funcad: ("numpy" or "scipy", its functions), or an operation.
 
+    That is ("subscript", []) for `a[x]`, ("store", []) for `a[i] = x`, ("", []) for others.
     The functions are named from the one that the user called to the innermost: "take", "optimize.brentq".
     """
     frame: FrameType | None = sys._getframe(2)
@@ -114,7 +115,7 @@ def caller() -> tuple[str, list[str]]:
         operation, operand = frame.f_code.co_code[frame.f_lasti : frame.f_lasti + 2]
         name = opname[operation]
         subscript = name in ("BINARY_SUBSCR", "BINARY_SLICE") or (name == "BINARY_OP" and operand == _SUBSCRIPT)
-        return "subscript" if subscript else "", []
+        return "subscript" if subscript else "store" if name in ("STORE_SUBSCR", "STORE_SLICE") else "", []
     found: dict[str, list[str]] = {"scipy": [], "numpy": []}
     while frame is not None and is_internal(frame.f_code.co_filename):
         parts = itertools.takewhile(lambda part: part[:1] != "_", str(frame.f_globals.get("__name__")).split(".")[1:])

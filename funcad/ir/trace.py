@@ -7,7 +7,7 @@ branch. Bodies of jit, scan and vmap are not staging: work on outer values only 
 semantics under which plain NumPy calls can be traced: a NumPy call on concrete arrays will never reach us.
 
 Invariants: levels grow inwards; a trace that has been closed records nothing (a leaked tracer raises, saying where it was
-made); captured arrays become leading inputs of the jaxpr, keyed by `id` while the table itself keeps them alive.
+made); captured arrays become leading inputs of the jaxpr, keyed by the value (an array's `id`), which the table keeps alive.
 """
 
 from __future__ import annotations
@@ -23,19 +23,20 @@ from funcad.errors import UnexpectedTracerError
 from funcad.host.compute import compute
 from funcad.host.conversions import leaked_error
 from funcad.host.locks import Locks
+from funcad.host.needs import call_user
 from funcad.host.state import open_traces, state, tracing
 from funcad.host.user_warnings import error_mode
 from funcad.host.where import user_source
 from funcad.ir.aval import SCALAR_AVALS, Aval, LiteralAval, aval_of
 from funcad.ir.jaxpr import Equation, Jaxpr, Literal, Var, subjaxprs
-from funcad.ir.tracer import Tracer, array_type, concrete_value, origin
+from funcad.ir.tracer import Tracer, array_type, concrete_value, origin, snapshot, value_key
 from funcad.ir.types import AnyAval, Atom, Location, Params, Value
 
 if TYPE_CHECKING:
     from funcad.ir.primitive import Primitive
 
 __all__ = ["bind", "open_traces", "Trace", "AbstractTrace", "next_level", "trace_function", "leaked", "abstract_trace_of"]
-__all__ += ["any_tracer", "stage_constants"]
+__all__ += ["any_tracer", "plain_values", "stage_constants"]
 
 _levels = itertools.count(1)
 next_level = _levels.__next__
@@ -46,11 +47,18 @@ _new_object = object.__new__
 def bind(primitive: Primitive, *args: Value, **params: Any) -> Any:
     """Apply a primitive: compute now, or record in the trace that the arguments belong to."""
     top: Trace | None = None
+    plain: Trace | None = None
     for a in args:
         if type(a) is Tracer:
             trace = a.owner
-            if top is None or trace.level > top.level:
+            if not trace.level:
+                plain = trace
+            elif top is None or trace.level > top.level:
                 top = trace
+    if plain is not None:
+        if top is None:
+            return plain.record(primitive, args, params)
+        args = tuple(plain_values(args))
     if not open_traces:  # nobody's trace is open in any thread: nothing to look up
         return compute(primitive, args, params) if top is None else top.record(primitive, args, params)
     if state.axis_env:
@@ -64,7 +72,10 @@ def bind(primitive: Primitive, *args: Value, **params: Any) -> Any:
     inner = state.abstract if state.abstract is not None and _has_effect(primitive, params) else state.staging
     if inner is not None and inner.level > top.level:
         top = inner
-    return top.record(primitive, args, params)
+    out = top.record(primitive, args, params)
+    if state.abstract is not None and top.level < state.abstract.level:
+        state.abstract.hoisted += out if type(out) is list else [out]
+    return out
 
 
 def _has_effect(primitive: Primitive, params: Params) -> bool:
@@ -85,6 +96,11 @@ def _axis_trace(primitive: Primitive, params: Params) -> AbstractTrace | None:
     return None
 
 
+def plain_values(values: Sequence[Value]) -> list[Value]:
+    """The values, with the arrays behind buffers (writes/plain.py) in their place."""
+    return [x.owner.value(x) if type(x) is Tracer and not x.owner.level else x for x in values]
+
+
 def leaked(tracer: Tracer) -> UnexpectedTracerError:
     return leaked_error(tracer.aval, tracer.owner.name, origin(tracer))
 
@@ -92,8 +108,10 @@ def leaked(tracer: Tracer) -> UnexpectedTracerError:
 class Trace:
     """Somewhere operations are recorded."""
 
+    level: float
     __slots__ = ("level", "name", "closed")
     turned: bool = True  # may a value have been made whose square is known? Squares look here first
+    settle: Callable[[Tracer], None] | None = None  # ends that a value is written in place (unjitted/held.py)
     tape: Any = None  # of a following trace: where common operations are written down instead of recorded
     reads: Callable[[Tracer, str], None] | None = None  # is told what Python's control flow reads, and how
 
@@ -118,7 +136,7 @@ class AbstractTrace(Trace):
 
     __slots__ = (
         *("equations", "captured", "inputs", "locks", "protect", "mode", "modes", "array", "stands_for", "asked"),
-        *("given", "layouts", "makers", "n_makers"),
+        *("given", "layouts", "makers", "n_makers", "hoisted"),
     )
 
     def __init__(self, name: str, protect: Callable[[Value], Value] | None = None, with_modes: bool = False):
@@ -129,12 +147,13 @@ class AbstractTrace(Trace):
         self.stands_for: dict[Var, Value | None] = {}  # inputs of rank 0 -> a NumPy scalar, or an array of rank 0
         self.asked = False  # did somebody ask which of the two?
         self.equations: list[Equation] = []
-        self.captured: dict[int, tuple[Var, Value]] = {}
+        self.captured: dict[object, tuple[Var, Value]] = {}
         self.inputs: list[Var] = []
         self.given: Any = None  # what the inputs stand for (unjitted/strides.py), where that can be known
         self.layouts: Any = None  # of variables whose memory order was asked for (unjitted/strides.py)
         self.makers: dict[Var, Equation] = {}  # of the first `n_makers` equations, for `made_by`
         self.n_makers = 0
+        self.hoisted: list[Value] = []  # values of outer traces that were made here: they may be written here
         self.locks = Locks()
         self.protect = protect or self.locks.guard  # keeps a captured array safe; Locks: until the trace closes
 
@@ -153,6 +172,8 @@ class AbstractTrace(Trace):
         if kind is Tracer:
             if x.owner is self:
                 return x.variable
+            if not x.owner.level:
+                return self.atom(x.owner.value(x))
             if x.owner.closed:
                 raise leaked(x)
         elif kind in SCALAR_AVALS:
@@ -160,16 +181,16 @@ class AbstractTrace(Trace):
             literal.value = x
             literal.aval = SCALAR_AVALS[kind] if kind is not int else aval_of(x)
             return literal
-        entry = self.captured.get(id(x))
+        entry = self.captured.get(value_key(x))
         if entry is None:
-            entry = self._capture(x)
+            entry = self._capture(snapshot(x))
         return entry[0]
 
     def _capture(self, x: Value) -> tuple[Var, Value]:
         aval, value = aval_of(x), self.protect(x)
         if type(aval) is LiteralAval:
             aval = Aval(aval.shape, aval.dtype, aval.weak)
-        entry = self.captured[id(value)] = (Var(aval), value)  # of a private copy: x may change before it is captured again
+        entry = self.captured[value_key(value)] = (Var(aval), value)  # of a private copy: x may change before it comes again
         return entry
 
     def record(self, primitive: Primitive, args: Sequence[Value], params: Params) -> Any:
@@ -212,6 +233,7 @@ class AbstractTrace(Trace):
     def close(self) -> None:
         self.closed = True
         self.stands_for = {}
+        self.hoisted = []
         if self.layouts is not None:
             self.layouts.close()
         self.given = self.layouts = None
@@ -267,7 +289,7 @@ def trace_function(
             open_traces.add(trace.level)
         if given is not None:
             given.stand_behind(trace, tracers)
-        jaxpr, captured = trace.jaxpr(f(*tracers))
+        jaxpr, captured = trace.jaxpr(call_user(f, tracers))
         if trace.asked:
             jaxpr.memo["asked"] = True
         return jaxpr, captured

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -22,13 +22,14 @@ from funcad.host.devices import device_in_use, is_device
 from funcad.host.real_types import Length, Unseen, kind_of
 from funcad.host.where import Source
 from funcad.ir.aval import Aval, aval_of
-from funcad.ir.types import Value
+from funcad.ir.types import AnyAval, Value
 
 if TYPE_CHECKING:
     from numpy.typing import DTypeLike
 
 
-__all__ = ["Tracer", "tangent_of", "origin", "concrete_value", "array_type", "has_value", "carries_derivative", "plain_value"]
+__all__ = ["Tracer", "snapshot", "value_key"]
+__all__ += ["tangent_of", "origin", "concrete_value", "array_type", "has_value", "carries_derivative", "plain_value"]
 
 
 def has_value(x: Value) -> bool:
@@ -45,6 +46,26 @@ def tangent_of(x: Tracer) -> Any:
     """The tangent of a following tracer, or None; it may be in a list, the row of a tape or beside what made the value."""
     tangent = x.tangent
     return tangent[0] if type(tangent) is list else tangent
+
+
+def snapshot(x: Value) -> Any:
+    """The value that a traced x names now, by a tracer that no write changes: what recorders keep is never the user's own."""
+    if type(x) is not Tracer:
+        return x
+    if x.owner.settle is not None:
+        x.owner.settle(x)
+    result = Tracer(x.owner, x.variable, x.primal, x.tangent, x.source)
+    tape = x.owner.tape
+    if tape is not None and tape.traced is not None:  # it must know all its tracers (unjitted/nested.py)
+        tape.traced.append(result)
+    return result
+
+
+def value_key(x: Value) -> object:
+    """Which value x is, or names now, as long as somebody keeps it."""
+    if type(x) is not Tracer:
+        return id(x)
+    return (id(x.variable),) if x.variable is not None else (id(x.primal), id(x.tangent))
 
 
 def carries_derivative(x: Value) -> bool:
@@ -113,7 +134,7 @@ class Tracer(metaclass=Unseen):
     """
 
     # `owner` is the trace and `variable` the var: arrays have methods called trace and var
-    __slots__ = ("owner", "variable", "primal", "tangent", "source", "_aval")
+    __slots__ = ("owner", "variable", "primal", "tangent", "source", "_aval", "box", "__weakref__")
     __array_priority__ = 1001.0  # pandas' own is 1000: it leaves operations to whoever has more
     __pandas_priority__ = 5000.0
     namespace: Any = None  # the package funcad
@@ -124,7 +145,8 @@ class Tracer(metaclass=Unseen):
         self.primal = primal
         self.tangent = tangent
         self.source = source  # a `Source`, or the tuple of its fields
-        self._aval: Any = None
+        self._aval: AnyAval | None = None
+        self.box: Any = None  # of arrays that are or have views, see writes/boxes.py
 
     @property  # type: ignore[misc]
     def __class__(self) -> type:
@@ -155,7 +177,7 @@ class Tracer(metaclass=Unseen):
             if type(primal) is not np.ndarray and isinstance(aval, Aval):
                 aval = Aval(aval.shape, aval.dtype, aval.weak)  # a variable, never a LiteralAval
             self._aval = aval
-        return aval
+        return aval  # type: ignore[return-value]
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -203,7 +225,8 @@ class Tracer(metaclass=Unseen):
         return complex(plain_value(self, "complex"))
 
     def __array__(self, dtype: DTypeLike | None = None, copy: bool | None = None) -> np.ndarray:
-        return np.array(plain_value(self, "array"), dtype=dtype, copy=copy)
+        own = not self.owner.level and copy is None  # a buffer that will be written
+        return np.array(plain_value(self, "array"), dtype=dtype, copy=True if own else copy)
 
     def __hash__(self) -> int:
         raise no_hash(self.aval)
@@ -230,5 +253,7 @@ class Tracer(metaclass=Unseen):
     def __deepcopy__(self, memo: object) -> Tracer:
         return self
 
-    def __reduce__(self) -> NoReturn:
+    def __reduce__(self) -> tuple[object, ...]:
+        if not self.owner.level:
+            return np.array, (np.array(self.primal),)
         raise TypeError(f"a traced value ({self.aval}) cannot be pickled; return it from the traced function instead")

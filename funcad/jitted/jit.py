@@ -33,12 +33,13 @@ from funcad.host.state import setting, state
 from funcad.host.where import for_user, interrupted
 from funcad.ir.aval import aval_of
 from funcad.ir.interpret import eval_jaxpr
-from funcad.ir.trace import any_tracer, trace_function
-from funcad.ir.tracer import array_type
-from funcad.jitted.jit_cache import MAX_PROGRAMS, CacheInfo, Entry, Signature, cache_for
+from funcad.ir.trace import any_tracer, plain_values, trace_function
+from funcad.ir.tracer import Tracer, array_type
+from funcad.jitted.jit_cache import MAX_PROGRAMS, CacheInfo, Entry, Signature, Writes, cache_for
 from funcad.jitted.jit_call import specialised_call
 from funcad.jitted.jit_inspect import Lowered, explained, exported, profiled, source_text
 from funcad.jitted.jit_misses import report_miss, reporter
+from funcad.jitted.jit_writes import commit, may_commit
 from funcad.passes.program_keys import value_key
 from funcad.primitives.placement import capture_as_inputs
 from funcad.unjitted.strides import Given
@@ -275,6 +276,8 @@ class _Core:
         if device_in_use():
             _check_placement(leaves, self.f)
         inputs = [*entry.consts, *leaves]
+        if entry.written:
+            return self._write_back(args, kwargs, entry, inputs)
         if any_tracer(inputs):
             if self.inline:
                 return entry.out_tree.unflatten(eval_jaxpr(entry.jaxpr, capture_as_inputs(inputs, inputs)))
@@ -288,6 +291,16 @@ class _Core:
                 self._write(key, entry, args, kwargs)
         outs = call_of(entry.jaxpr, inputs, name_of(self.f))
         return entry.out_tree.unflatten(own_memory(outs, inputs))
+
+    def _write_back(self, args: tuple, kwargs: dict, entry: Entry, inputs: list) -> Any:
+        """A call of a function that writes into its arguments: committed when the program has succeeded."""
+        _, dynamic, keywords = self._split(args, kwargs)
+        leaves = tree.leaves((dynamic, keywords))
+        if not may_commit(entry, leaves):
+            return self.f(*args, **kwargs)
+        outs = call_of(entry.jaxpr, inputs, name_of(self.f))
+        donated = map(id, tree.leaves(self._chosen(args, kwargs)))
+        return entry.out_tree.unflatten(commit(entry, leaves, inputs, outs, frozenset(donated), name_of(self.f)))
 
     # -- calls written out for one signature
     def _write(self, key: Signature, entry: Entry, args: tuple, kwargs: dict) -> None:
@@ -341,7 +354,7 @@ class _Core:
                 avals.append(aval_of(x))
             except TypeError:
                 check_leaves(leaves, f"jit of {name_of(self.f)}: argument", (dynamic, keywords))
-        leaves = ordinary(leaves)
+        leaves = ordinary(plain_values(leaves) if Tracer in map(type, leaves) else leaves)
         axes = state.axis_env and tuple([(name, size) for name, size, _ in state.axis_env])
         shapes = tuple([(a.shape, a.dtype, a.weak) for a in avals])
         key = Signature(in_tree, shapes, statics, self.programs, axes, state.default_device, array_type(leaves))
@@ -368,17 +381,20 @@ class _Core:
         counters["traces"] += 1
         store = OutTree()
         given = Given(leaves)
+        given.commits = True  # see jit_writes.py
+        f = self.f
 
         def full(*dynamic: Any, **keywords: Any) -> Any:
             it = iter(dynamic)
             merged = [a if self._is_static(i, len(args)) else next(it) for i, a in enumerate(args)]
-            return self.f(*merged, **{k: keywords.get(k, v) for k, v in kwargs.items()})
+            return f(*merged, **{k: keywords.get(k, v) for k, v in kwargs.items()})
 
-        flat = flat_function(full, in_tree, store, f"jit of {name_of(self.f)}")
+        writes = Writes()
+        flat = writes.noting(flat_function(full, in_tree, store, f"jit of {name_of(self.f)}"))
         jaxpr, consts = trace_function(flat, avals, name=f"jit({name_of(self.f)})", given=given)
         if self.fast_math:
             jaxpr.memo["fast_math"] = True  # read by the passes
-        return Entry(jaxpr, consts, in_tree, store.tree, given)
+        return Entry(jaxpr, consts, in_tree, store.tree, given, writes)
 
     def argument_names(self, args: tuple) -> list[str]:
         """Names of the positional arguments that are not static."""
@@ -411,12 +427,15 @@ class _Core:
                     "or pass arrays as ordinary arguments."
                 ) from None
 
-    def _donated(self, args: tuple, kwargs: dict, inputs: list) -> frozenset[int]:
-        """Ids of the donated buffers that may really be written."""
+    def _chosen(self, args: tuple, kwargs: dict) -> list:
+        """The donated arguments."""
         n = len(args)
         chosen = [a for i, a in enumerate(args) if i in self.donate_nums or i - n in self.donate_nums]
-        chosen += [v for k, v in kwargs.items() if k in self.donate_names]
-        buffers = [x for x in tree.leaves(chosen) if type(x) is np.ndarray]
+        return chosen + [v for k, v in kwargs.items() if k in self.donate_names]
+
+    def _donated(self, args: tuple, kwargs: dict, inputs: list) -> frozenset[int]:
+        """Ids of the donated buffers that may really be written."""
+        buffers = [x for x in tree.leaves(self._chosen(args, kwargs)) if type(x) is np.ndarray]
         ids = set()
         for x in buffers:
             flags = x.flags

@@ -27,7 +27,7 @@ from funcad.ir.jaxpr import Jaxpr
 from funcad.unjitted.strides import Given, layout_of
 from funcad.unjitted.structural import forget
 
-__all__ = ["Cache", "CacheInfo", "Entry", "Signature", "cache_for", "clear_caches", "MAX_PROGRAMS"]
+__all__ = ["Cache", "CacheInfo", "Entry", "Signature", "Writes", "cache_for", "clear_caches", "MAX_PROGRAMS"]
 
 MAX_PROGRAMS = 256  # per function; the least recently used goes first
 STALLED_AFTER = 1.0  # seconds without a step of the thread that traces, after which others stop waiting for it
@@ -63,16 +63,40 @@ class Answers(NamedTuple):
     strides: tuple  # of the leaves whose memory order was asked for
 
 
+class Writes:
+    """Notes which arguments a traced function writes, and which of these it returns."""
+
+    __slots__ = ("written", "returned")
+
+    def __init__(self) -> None:
+        self.written: list[int] = []
+        self.returned: dict[int, int] = {}
+
+    def noting(self, flat: Callable[..., list]) -> Callable[..., list]:
+        """The flat function with the new values of the written arguments as further outputs."""
+
+        def run(*leaves: Any) -> list:
+            before = [(x.owner, x.variable) for x in leaves]
+            outs = flat(*leaves)
+            self.written = [i for i, x in enumerate(leaves) if (x.owner, x.variable) != before[i]]
+            self.returned = {k: i for k, o in enumerate(outs) for i in self.written if o is leaves[i]}
+            return [*outs, *[leaves[i] for i in self.written]]
+
+        return run
+
+
 class Entry:
     """One traced program."""
 
-    __slots__ = ("jaxpr", "consts", "in_tree", "out_tree", "runs", "write_at", "asked", "answers")
+    __slots__ = ("jaxpr", "consts", "in_tree", "out_tree", "runs", "write_at", "asked", "answers", "written", "returned")
 
-    def __init__(self, jaxpr: Jaxpr, consts: list, in_tree: Any, out_tree: Any, given: Given):
+    def __init__(self, jaxpr: Jaxpr, consts: list, in_tree: Any, out_tree: Any, given: Given, writes: Writes | None = None):
         self.jaxpr = jaxpr
         self.consts = consts
         self.in_tree = in_tree
         self.out_tree = out_tree
+        self.written = tuple(writes.written) if writes is not None else ()  # leaves, whose new values are the last outputs
+        self.returned = writes.returned if writes is not None else {}  # outputs that are one of them -> which leaf
         self.asked = tuple(sorted(given.asked))  # the leaves whose strides the program depends on
         asks = self.asked or "asked" in jaxpr.memo
         self.answers = self._answers(given.values, "asked" in jaxpr.memo) if asks else None

@@ -224,6 +224,7 @@ from funcad.numpy.mapping import (
     unravel_index as unravel_index,
     vectorize as vectorize,
 )
+from funcad.numpy.methods import PROPERTIES as _PROPERTIES
 from funcad.numpy.operators import METHODS as _METHODS
 from funcad.numpy.reductions import (
     all_ as all,
@@ -428,5 +429,5 @@ class ndarray(metaclass=_AnyArray):
         raise TypeError("funcad.numpy.ndarray is for isinstance; make arrays with zeros, full, array ...")
 
 
-for _name, _method in _METHODS.items():
+for _name, _method in {**_METHODS, **_PROPERTIES}.items():
     setattr(_Tracer, _name, _method)

@@ -23,6 +23,7 @@ from funcad.host.devices import device_in_use, namespace_of
 from funcad.host.where import user_source
 from funcad.ir.aval import SCALAR_AVALS, aval_of
 from funcad.ir.tracer import Tracer
+from funcad.numpy.destinations import add_at, function_out, out_given, write_out
 from funcad.numpy.promote import as_array, overrides, promote_for, same_aval, strong, with_integer
 from funcad.primitives.placement import capture_as_inputs
 from funcad.primitives.shape import reshape
@@ -271,14 +272,10 @@ def array_ufunc(ufunc: Any, method: str, inputs: Sequence[Any], kwargs: dict[str
             implementation = _of_later_modules(ufunc) if getattr(np, ufunc.__name__, None) is ufunc else None
             implementation = implementation or _special(ufunc)
         if kwargs or len(inputs) != ufunc.nin:
-            kwargs = checked_options(ufunc, inputs, kwargs)
-            inputs = inputs[: ufunc.nin]
+            return _with_options(ufunc, implementation, inputs, kwargs)
         return implementation(*inputs, **kwargs)
     if method == "at":
-        raise TracerArrayConversionError(
-            f"np.{ufunc.__name__}.at writes into a NumPy array, which cannot hold a traced value{where_am_i()}.\n"
-            f"Remedy: y = funcad.numpy.at(a)[indices].{_AT.get(ufunc.__name__, 'set')}(values), which gives a new array."
-        )
+        return add_at(ufunc, *inputs)
     if method == "outer":
         return _outer(ufunc, *inputs, **kwargs)
     implementation = _METHODS.get((ufunc, method))
@@ -289,9 +286,22 @@ def array_ufunc(ufunc: Any, method: str, inputs: Sequence[Any], kwargs: dict[str
             "funcad.associative_scan; or take funcad.stop_gradient "
             "of the arguments first."
         )
-    if method == "reduce":
-        return _reduce(ufunc, implementation, *inputs, **kwargs)
-    return _accumulate(ufunc, implementation, *inputs, **kwargs)
+    run = _reduce if method == "reduce" else _accumulate
+    out, args, kwargs = out_given(run, (ufunc, implementation, *inputs), kwargs)
+    result = run(*args, **kwargs)
+    return result if out is None else function_out(f"{ufunc.__name__}.{method}", out, result)
+
+
+def _with_options(ufunc: Any, implementation: Callable[..., Any], inputs: Sequence[Any], kwargs: dict[str, Any]) -> Any:
+    """A ufunc's call with options, or with what is to be written as a further operand."""
+    options = dict(kwargs)
+    out = options.pop("out", None) if len(inputs) == ufunc.nin else tuple(inputs[ufunc.nin :])
+    if out is None or type(out) is tuple and all([o is None for o in out]):
+        return implementation(*inputs, **checked_options(ufunc, inputs, options))
+    operands = inputs[: ufunc.nin]
+    where, casting = options.pop("where", True), options.pop("casting", "same_kind")
+    result = implementation(*operands, **checked_options(ufunc, operands, options))
+    return write_out(ufunc, operands, out, where, casting, result)
 
 
 def ufunc_of_tracer(self: Tracer, ufunc: Any, method: str, *inputs: Any, **kwargs: Any) -> Any:
@@ -311,7 +321,9 @@ def function_of_tracer(self: Tracer, function: Any, types: Any, args: Any, kwarg
     if len(types) > 1 and (len(types) > 2 or _ndarray not in types) and _others(types, "__array_function__"):
         return NotImplemented  # of two types one is ours and the other mostly NumPy's
     implementation = TABLE.get(function)
-    return array_function(function, args, kwargs) if implementation is None else implementation(*args, **kwargs)
+    if implementation is None or kwargs and "out" in kwargs or len(args) > 2:
+        return array_function(function, args, kwargs)
+    return implementation(*args, **kwargs)
 
 
 def _written_down(primitive: Any, operation: Any, x: Any, y: Any = None) -> Any:
@@ -337,19 +349,11 @@ def _of_float(x: Any) -> bool:
     return type(x.primal if type(x) is Tracer else x) is float
 
 
-_AT = {n: n for n in ("add", "subtract", "multiply", "divide", "power")} | {"minimum": "min", "maximum": "max"}
-
-
 def checked_options(ufunc: Any, inputs: Sequence[Any], kwargs: dict[str, Any]) -> dict[str, Any]:
     """Of a ufunc's options, `dtype` works on traced values; defaults are accepted."""
     name = f"np.{ufunc.__name__}"
     rest = dict(kwargs)
-    out = rest.pop("out", None)
-    if len(inputs) > ufunc.nin:
-        out = inputs[ufunc.nin]
-    if isinstance(out, tuple):
-        out = next((o for o in out if o is not None), None)
-    refuse(name, out=out)
+    refuse(name, out=rest.pop("out", None))
     where = rest.pop("where", True)
     if where is not True:
         raise TypeError(
@@ -406,7 +410,6 @@ def _reduce(
     initial: Any = np._NoValue,
     where: Any = True,
 ) -> Any:
-    refuse(f"np.{ufunc.__name__}.reduce", out=out[0] if isinstance(out, tuple) else out)
     options: dict[str, Any] = {}
     if dtype is not None:
         options["dtype"] = dtype
@@ -418,7 +421,6 @@ def _reduce(
 
 
 def _accumulate(ufunc: Any, implementation: Any, array: Any, axis: int = 0, dtype: Any = None, out: Any = None) -> Any:
-    refuse(f"np.{ufunc.__name__}.accumulate", out=out[0] if isinstance(out, tuple) else out)
     return implementation(array, axis=axis, **({} if dtype is None else {"dtype": dtype}))
 
 
@@ -444,25 +446,12 @@ def array_function(function: Any, args: Sequence[Any], kwargs: dict[str, Any]) -
     if implementation is None:
         implementation = _of_later_modules(function)
     if implementation is not None:
-        return implementation(*args, **kwargs)
+        out, args, kwargs = out_given(implementation, args, kwargs)
+        result = implementation(*args, **kwargs)
+        return result if out is None else function_out(function.__name__, out, result)
     name = f"{getattr(function, '__module__', 'numpy')}.{function.__name__}".replace("numpy.", "np.", 1)
-    remedy = _WRITES.get(function)
-    if remedy is not None:
-        raise TracerArrayConversionError(
-            f"{name} writes into a NumPy array, which cannot hold a traced value{where_am_i()}.\nRemedy: {remedy}"
-        )
     raise TypeError(
         f"{name} was called with traced values{where_am_i()}; funcad has no implementation of it.\n"
         "Remedy: write it with functions that funcad.numpy has, wrap it in funcad.custom_jvp or funcad.pure_callback, or take "
         "funcad.stop_gradient of the arguments first if no derivative is wanted."
     )
-
-
-_WRITES = {
-    np.copyto: "funcad.numpy.where(mask, new, old), or funcad.numpy.full_like(a, x) instead of np.full(shape, x).",
-    np.put: "funcad.numpy.put(a, indices, values, inplace=False), or funcad.numpy.at(a)[i].set(values).",
-    np.putmask: "np.where(mask, values, a).",
-    np.place: "funcad.numpy.place(a, mask, values, inplace=False), or np.where(mask, values, a).",
-    np.put_along_axis: "funcad.numpy.at(a)[indices].set(values), or funcad.numpy.put_along_axis(..., inplace=False).",
-    np.fill_diagonal: "funcad.numpy.fill_diagonal(a, value, inplace=False), which gives a new array.",
-}

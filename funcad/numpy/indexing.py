@@ -14,10 +14,9 @@ from typing import Any
 
 import numpy as np
 
-from funcad.errors import TracerArrayConversionError
-from funcad.host.where import user_source
+from funcad.host.real_types import is_a
 from funcad.ir.aval import aval_of, dtype_of, shape_of
-from funcad.ir.tracer import Tracer, concrete_value
+from funcad.ir.tracer import Tracer, concrete_value, snapshot
 from funcad.numpy.index_modes import MODES, clipped, default_fill, spilled
 from funcad.numpy.index_plan import Plan, has_tracer, refuse, simple_index, slice_triple, unknown_count
 from funcad.numpy.promote import as_array, beside, strong
@@ -29,10 +28,71 @@ from funcad.primitives.extrema import maximum, minimum
 from funcad.primitives.placement import capture_as_inputs, on_device_of
 from funcad.primitives.scatter import gather, gather_p
 from funcad.primitives.shape import broadcast_in_dim, broadcast_to, reshape
+from funcad.unjitted.held import write_in_place
 from funcad.unjitted.remembered import remembered
 from funcad.unjitted.tape_plans import moving_plan
+from funcad.writes.boxes import Step, linked, refresh, write
+from funcad.writes.plain import PLAIN, started, write_plain
 
-__all__ = ["getitem", "setitem", "at"]
+__all__ = ["Index", "at", "getitem", "read", "store"]
+
+
+class Index(Step):
+    """The elements at a basic index."""
+
+    __slots__ = ("index",)
+
+    def __init__(self, index: Any):
+        self.index = index
+
+    def look(self, base: Any) -> Any:
+        return read(base, self.index)
+
+    def write(self, base: Tracer, value: Any, view: Tracer | None) -> None:
+        store(base, self.index, value, view)
+
+
+def store(x: Tracer, index: Any, value: Any, view: Tracer | None = None) -> None:
+    """`x[index] = value`, in place where that is possible; `view` is the view of x that is written, if it is one."""
+    box = x.box
+    if (box is None or box.base is None) and type(x.primal) is np.ndarray:
+        if x.owner is PLAIN:
+            if not write_plain(x, index, value, view):
+                start = started(x, [value, *(index if type(index) is tuple else (index,))])
+                write(x, at(start)[index].set(value), view)
+            return
+        basic = _canonical_basic(x.primal.shape, index)
+        if basic is not None:
+            if not _fits(x, basic, value):
+                value = _Updater(x, index)._values(value)
+            if write_in_place(x, basic, value):
+                if box is not None:
+                    refresh(x, view)
+                return
+    write(x, at(snapshot(x))[index].set(value), view)
+
+
+def _canonical_basic(shape: tuple, index: Any) -> tuple | None:
+    """The canonical form of a basic index; None for all others, and for those out of bounds."""
+    kind = type(index)
+    if kind is int or kind is slice:
+        index = (index,)
+    elif kind is not tuple and index is not Ellipsis and index is not None:
+        return None
+    if type(index) is tuple and len(index) == len(shape):
+        found = simple_index(shape, index)
+        if found is not None:
+            return found
+    plan = _basic_plan(shape, index)
+    return None if plan is None else plan[2]["index"]
+
+
+def _fits(x: Tracer, basic: tuple, value: Any) -> bool:
+    """Is the value of the right dtype and shape? (False may also mean: not seen at a glance.)"""
+    p = value.primal if type(value) is Tracer else value
+    if type(p) is np.ndarray:
+        return p.dtype is x.primal.dtype and p.shape == tuple([1 if e is None else e[1] for e in basic if type(e) is not int])
+    return type(p) is x.primal.dtype.type and all([type(e) is int for e in basic])
 
 
 def getitem(x: Any, index: Any) -> Any:
@@ -45,6 +105,31 @@ def getitem(x: Any, index: Any) -> Any:
     >>> funcad.grad(lambda x: funcad.numpy.indexing.getitem(x, [0, 0]).sum())(np.ones(3))
     array([2., 0., 0.])
     """
+    out = read(x, index)
+    if type(out) is not Tracer or type(x) is not Tracer:
+        return out
+    p, kind = out.primal, type(index)
+    if p.ndim if type(p) is np.ndarray else out.shape if p is None or type(p) is Tracer else ():
+        basic = kind is int or kind is slice or _is_basic(index)
+    else:  # of rank 0: a number, unless there is an ellipsis
+        basic = index is Ellipsis or kind is tuple and any([e is Ellipsis for e in index]) and _is_basic(index)
+    return linked(out, x, Index(index)) if basic else out
+
+
+def _is_basic(index: Any) -> bool:
+    """Does NumPy give a view?"""
+    entries = index if type(index) is tuple else (index,)
+    return all([e is None or e is Ellipsis or type(e) is slice or _is_integer(e) for e in entries])
+
+
+def _is_integer(e: Any) -> bool:
+    if type(e) is Tracer:
+        return not e.shape and e.dtype.kind in "iu"
+    return is_a(e, (int, np.integer)) and not is_a(e, (bool, np.bool_))
+
+
+def read(x: Any, index: Any) -> Any:
+    """`getitem`, of which nobody asks whether it is a view."""
     if type(x) is Tracer:
         tape = x.owner.tape
         if tape is not None and type(x.primal) is np.ndarray:
@@ -152,15 +237,6 @@ def _basic_plan(shape: tuple, index: Any) -> tuple | None:
 
 
 _PLAIN_BOUNDS = frozenset([int, type(None)])
-
-
-def setitem(x: Any, index: Any, value: Any) -> None:
-    """`x[index] = value` on a traced x: refused, with the remedy."""
-    where = user_source()
-    raise TracerArrayConversionError(
-        f"x[...] = value on a traced {aval_of(x)}{f' at {where}' if where is not None else ''}: traced values do not change in "
-        "place.\nRemedy: x = funcad.numpy.at(x)[i].set(v), which gives a new array (also .add, .multiply, .min, .max ...)."
-    )
 
 
 # -- functional updates

@@ -1,7 +1,7 @@
 """Attributes and methods of traced values that NumPy arrays have: `x.T`, `x.sum()`, `x.at[i].set(v)` ...
 
 Idea: `Tracer.__getattr__` asks `attribute` for what the class itself does not have; each entry is the function of
-funcad.numpy that does the work. Methods that write in place (`sort`, `fill`, `put` ...) raise with the remedy.
+funcad.numpy that does the work. Methods that write in place are those of writing.py.
 """
 
 from __future__ import annotations
@@ -15,13 +15,13 @@ import numpy as np
 from funcad.host.devices import namespace_of
 from funcad.host.real_types import is_a
 from funcad.ir.tracer import Tracer, concrete_value, plain_value
-from funcad.numpy import elementwise, indexing, joining, linear, reductions, searching, shaping, statistics
+from funcad.numpy import elementwise, indexing, joining, linear, reductions, searching, shaping, statistics, writing
 from funcad.numpy.dispatch import where_am_i
 from funcad.numpy.memory_order import laid_out, order_of
 from funcad.primitives.conversion import convert
 from funcad.primitives.placement import put
 
-__all__ = ["attribute"]
+__all__ = ["PROPERTIES", "attribute"]
 
 
 def astype(x: Any, dtype: Any, order: str = "K", casting: Any = "unsafe", subok: bool = True, copy: bool = True) -> Any:
@@ -60,9 +60,9 @@ def _view(x: Any, *args: Any, **kwargs: Any) -> Any:
     )
 
 
-def _in_place(name: str, remedy: str) -> Callable[..., Any]:
+def _refused(name: str, remedy: str) -> Callable[..., Any]:
     def refuse(x: Any, *args: Any, **kwargs: Any) -> Any:
-        raise TypeError(f"x.{name}() writes into a traced value{where_am_i()}, which has no memory.\nRemedy: {remedy}.")
+        raise TypeError(f"x.{name}() of a traced value{where_am_i()}, which has no memory of its own.\nRemedy: {remedy}.")
 
     return refuse
 
@@ -135,13 +135,12 @@ METHODS: dict[str, Callable[..., Any]] = {
     "view": _view,
     "__dlpack__": _dlpack,
     "__dlpack_device__": _dlpack_device,
-    "sort": _in_place("sort", "y = np.sort(x)"),
-    "partition": _in_place("partition", "y = np.partition(x, kth)"),
-    "fill": _in_place("fill", "y = np.full_like(x, value)"),
-    "put": _in_place("put", "y = x.at[indices].set(values)"),
-    "resize": _in_place("resize", "y = np.resize(x, shape)"),
-    "itemset": _in_place("itemset", "y = x.at[i].set(value)"),
-    "setflags": _in_place("setflags", "leave it out: traced values never change"),
+    "sort": writing.sort,
+    "partition": writing.partition,
+    "fill": writing.fill,
+    "put": searching.put,
+    "resize": _refused("resize", "y = np.resize(x, shape)"),
+    "setflags": _refused("setflags", "leave it out"),
 }
 
 
@@ -161,14 +160,19 @@ def _device(x: Any) -> Any:
 ATTRIBUTES: dict[str, Callable[[Any], Any]] = {
     "T": _for_traced(shaping.transpose),
     "mT": _for_traced(shaping.matrix_transpose),
-    "real": elementwise.real,
-    "imag": elementwise.imag,
     "itemsize": lambda x: x.dtype.itemsize,
     "nbytes": lambda x: x.size * x.dtype.itemsize,
     "at": indexing.at,
     "device": _device,
-    "flat": shaping.ravel,
 }
+# What can be assigned to: `x.shape = s`, `x.flat = v`, `x.real = v`.
+PROPERTIES = {
+    "shape": Tracer.shape.setter(writing.set_shape),  # type: ignore[attr-defined]
+    "flat": property(writing.flat_of, writing.set_flat),
+    "real": property(writing.real_of, writing.set_real),
+    "imag": property(writing.imag_of, writing.set_imag),
+}
+
 
 def _is_integer(x: Any) -> Any:
     return True if x.dtype.kind in "biu" else np.logical_and(np.isfinite(x), np.floor(x) == x)

@@ -21,7 +21,7 @@ from funcad.ir.trace import bind
 from funcad.ir.tracer import Tracer, concrete_value
 from funcad.numpy import elementwise, linear, logic
 from funcad.numpy.dispatch import function_of_tracer, ufunc_of_tracer
-from funcad.numpy.indexing import getitem, setitem
+from funcad.numpy.indexing import getitem
 from funcad.numpy.methods import attribute
 from funcad.numpy.promote import (
     as_array,
@@ -34,6 +34,7 @@ from funcad.numpy.promote import (
     same_aval,
     with_integer,
 )
+from funcad.numpy.writing import in_place, setitem
 from funcad.passes.program_keys import params_key
 from funcad.primitives import arithmetic, comparison, rounding
 from funcad.primitives.arithmetic import add_p, div_p, mul_p, neg_p, sub_p
@@ -417,9 +418,16 @@ _BINARY = {
     "lshift": lshift,
     "rshift": rshift,
 }
-METHODS: dict[str, Callable[..., Any]] = {  # of the class `Tracer`, which funcad/numpy/__init__.py puts there
+_UFUNCS = {  # whose rules of casting `x op= y` follows
+    **{name: getattr(np, name) for name in ("add", "matmul")},
+    **{"sub": np.subtract, "mul": np.multiply, "truediv": np.true_divide, "floordiv": np.floor_divide, "mod": np.remainder},
+    **{"pow": np.power, "and": np.bitwise_and, "or": np.bitwise_or, "xor": np.bitwise_xor},
+    **{"lshift": np.left_shift, "rshift": np.right_shift},
+}
+METHODS: dict[str, Any] = {  # of the class `Tracer`, which funcad/numpy/__init__.py puts there
     **{f"__{name}__": function for name, function in _BINARY.items()},
     **{f"__r{name}__": _reflected(function) for name, function in _BINARY.items()},
+    **{f"__i{name}__": in_place(_BINARY[name], ufunc) for name, ufunc in _UFUNCS.items()},
     **{f"__{function.__name__}__": function for function in (eq, ne, lt, le, gt, ge, neg, pos, invert, getitem, setitem)},
     "__abs__": absolute,
     "__round__": round_,

@@ -237,6 +237,8 @@ def let_numpy_broadcast(primitive: Any, x: Any, y: Any) -> Any:
         return None
     if type(x) is Tracer and x.aval.weak or type(y) is Tracer and y.aval.weak:
         return None
+    if type(x) is Tracer and not x.owner.level or type(y) is Tracer and not y.owner.level:
+        return None
     top = x.owner if type(x) is Tracer else y.owner
     if type(y) is Tracer and y.owner.level > top.level:
         top = y.owner

@@ -14,9 +14,10 @@ import numpy as np
 
 from funcad.errors import TracerIntegerConversionError
 from funcad.ir.aval import aval_of, shape_of
-from funcad.ir.tracer import Tracer, concrete_value
+from funcad.ir.tracer import Tracer, concrete_value, snapshot
 from funcad.numpy import indexing, logic
 from funcad.numpy.axes import array_of, axis_of, ravelled
+from funcad.numpy.destinations import destination
 from funcad.numpy.dispatch import implements, is_traced, refuse, where_am_i
 from funcad.numpy.joining import join
 from funcad.numpy.promote import promote_dtype, result_dtype
@@ -27,6 +28,7 @@ from funcad.primitives.conversion import convert, stop_gradient
 from funcad.primitives.placement import on_device_of
 from funcad.primitives.shape import broadcast_to
 from funcad.unjitted.strides import doubt
+from funcad.writes.boxes import assign
 
 _NO = np._NoValue
 
@@ -198,11 +200,12 @@ def _mesh(shape: tuple, index: Any, axis: int) -> tuple:
 
 @implements("put_along_axis", always=True)
 def put_along_axis(arr: Any, indices: Any, values: Any, axis: Any, *, inplace: bool = True) -> Any:
-    """`numpy.put_along_axis`, but with `inplace=False`, which is needed on traced values, it returns a new array."""
+    """`numpy.put_along_axis`, but with `inplace=False` it returns a new array."""
     if inplace:
         if not is_traced((arr, indices, values)):
             return np.put_along_axis(arr, indices, values, axis)
-        _refuse_writing("put_along_axis", "funcad.numpy.put_along_axis(a, indices, values, axis, inplace=False)")
+        x = destination(arr, "np.put_along_axis")
+        return assign(x, put_along_axis(snapshot(x), indices, values, axis, inplace=False))
     x, index = array_of(arr), array_of(indices)
     shape = shape_of(x)
     if axis is None:
@@ -211,8 +214,9 @@ def put_along_axis(arr: Any, indices: Any, values: Any, axis: Any, *, inplace: b
     return indexing.at(x)[_mesh(shape, index, axis_of(axis, len(shape)))].set(values)
 
 
+@implements("put", always=True)
 def put(a: Any, ind: Any, v: Any, mode: Any = None, *, inplace: bool = True) -> Any:
-    """`numpy.put`, but with `inplace=False`, which is needed on traced values, it returns a new array, as JAX's.
+    """`numpy.put`, but with `inplace=False` it returns a new array, as JAX's.
 
     >>> import numpy as np, funcad.numpy as fnp
     >>> fnp.put(np.zeros(4), [0, 2], [1.0, 2.0], inplace=False)
@@ -221,7 +225,8 @@ def put(a: Any, ind: Any, v: Any, mode: Any = None, *, inplace: bool = True) -> 
     if inplace:
         if not is_traced((a, ind, v)):
             return np.put(a, ind, v, mode or "raise")
-        _refuse_writing("put", "funcad.numpy.put(a, ind, v, inplace=False)")
+        x = destination(a, "np.put")
+        return assign(x, put(snapshot(x), ind, v, mode, inplace=False))
     x, index = array_of(a), ravelled(array_of(ind))
     n, size = aval_of(x).size, shape_of(index)[0]
     values = ravelled(array_of(v))
@@ -237,8 +242,9 @@ def put(a: Any, ind: Any, v: Any, mode: Any = None, *, inplace: bool = True) -> 
     return np.reshape(indexing.at(ravelled(x))[index].set(values), shape_of(x))
 
 
+@implements("place", always=True)
 def place(arr: Any, mask: Any, vals: Any, *, inplace: bool = True) -> Any:
-    """`numpy.place`, but with `inplace=False`, which is needed on traced values, it returns a new array, as JAX's.
+    """`numpy.place`, but with `inplace=False` it returns a new array, as JAX's.
 
     >>> import numpy as np, funcad.numpy as fnp
     >>> fnp.place(np.zeros(4), np.array([True, False, True, True]), [1.0, 2.0], inplace=False)
@@ -247,7 +253,8 @@ def place(arr: Any, mask: Any, vals: Any, *, inplace: bool = True) -> Any:
     if inplace:
         if not is_traced((arr, mask, vals)):
             return np.place(arr, mask, vals)
-        _refuse_writing("place", "funcad.numpy.place(a, mask, v, inplace=False)")
+        x = destination(arr, "np.place")
+        return assign(x, place(snapshot(x), mask, vals, inplace=False))
     x, held, values = array_of(arr), truth(array_of(mask)), ravelled(array_of(vals))
     if aval_of(held).size != aval_of(x).size:
         raise ValueError("place: mask and data must be the same size")
@@ -257,10 +264,6 @@ def place(arr: Any, mask: Any, vals: Any, *, inplace: bool = True) -> Any:
     count = np.cumsum(ravelled(held)) - 1  # the n-th element that is replaced gets the n-th value, round and round
     new = convert(take(values, np.remainder(np.maximum(count, 0), n)), aval_of(x).dtype)
     return where(np.reshape(held, shape_of(x)), np.reshape(new, shape_of(x)), x)
-
-
-def _refuse_writing(name: str, remedy: str) -> None:
-    raise TypeError(f"np.{name} writes into its argument, which traced values do not allow.\nRemedy: a = {remedy}.")
 
 
 # -- sorting

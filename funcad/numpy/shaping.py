@@ -9,8 +9,9 @@ import numpy as np
 from numpy.lib.array_utils import normalize_axis_tuple
 
 from funcad.ir.aval import aval_of, shape_of
-from funcad.ir.tracer import Tracer, has_value
+from funcad.ir.tracer import Tracer, has_value, snapshot
 from funcad.numpy.axes import array_of, axes_of, axis_of, expand, move, permute, ravelled, shape_argument
+from funcad.numpy.destinations import destination
 from funcad.numpy.dispatch import implements, is_traced, refuse
 from funcad.numpy.memory_order import in_order, is_fortran, order_of
 from funcad.numpy.reductions import sum_
@@ -21,6 +22,7 @@ from funcad.primitives.shape import broadcast_in_dim, full, pad_p, rev, slice_p
 from funcad.primitives.shape import broadcast_to as _broadcast_to
 from funcad.primitives.shape import reshape as _reshape
 from funcad.unjitted.strides import doubt
+from funcad.writes.boxes import assign
 
 _NO = np._NoValue
 
@@ -347,14 +349,12 @@ def triu(m: Any, k: int = 0) -> Any:
 
 @implements("fill_diagonal", always=True)
 def fill_diagonal(a: Any, val: Any, wrap: bool = False, *, inplace: bool = True) -> Any:
-    """`numpy.fill_diagonal`, but with `inplace=False`, which is needed on traced values, it returns a new array."""
+    """`numpy.fill_diagonal`, but with `inplace=False` it returns a new array."""
     if inplace:
         if not is_traced((a, val)):
             return np.fill_diagonal(a, val, wrap)
-        raise TypeError(
-            "np.fill_diagonal writes into its argument, which traced values do not allow.\n"
-            "Remedy: a = funcad.numpy.fill_diagonal(a, val, inplace=False)."
-        )
+        x = destination(a, "np.fill_diagonal")
+        return assign(x, fill_diagonal(snapshot(x), val, wrap, inplace=False))
     x = array_of(a)
     shape = shape_of(x)
     if wrap and len(shape) == 2 and shape[0] > shape[1] and shape_of(array_of(val)):

@@ -23,7 +23,7 @@ from funcad.ir.jaxpr import Equation, Jaxpr, Literal, Var
 from funcad.ir.primitive import Primitive, not_linear
 from funcad.ir.prune import prune, used_inputs
 from funcad.ir.trace import AbstractTrace, bind, trace_function
-from funcad.ir.tracer import Tracer
+from funcad.ir.tracer import Tracer, value_key
 from funcad.ir.types import AnyAval, Params, Value
 
 __all__ = ["unknown_outputs", "partial_eval", "partial_jaxpr", "split_jaxpr", "Halves", "in_halves", "drop_unused_residuals"]
@@ -207,15 +207,15 @@ def in_halves(
 
     def forward(*xs: Value) -> list[Value]:
         outs, out_nonzero, linear, residuals = run(xs)
-        inputs = {id(x): i for i, x in enumerate(xs)}
-        outputs = {id(o): i for i, o in enumerate(outs) if type(o) is Tracer}
+        inputs = {value_key(x): i for i, x in enumerate(xs)}
+        outputs = {value_key(o): i for i, o in enumerate(outs) if type(o) is Tracer}
         sources: list[tuple[str, Any]] = []
         new: list[Value] = []
         for r in residuals:
-            if id(r) in inputs:
-                sources.append(("in", inputs[id(r)]))
-            elif id(r) in outputs:
-                sources.append(("out", outputs[id(r)]))
+            if value_key(r) in inputs:
+                sources.append(("in", inputs[value_key(r)]))
+            elif value_key(r) in outputs:
+                sources.append(("out", outputs[value_key(r)]))
             elif type(r) is Tracer:
                 sources.append(("new", len(new)))
                 new.append(r)

@@ -23,12 +23,13 @@ from funcad.host.compute import compute
 from funcad.host.devices import NAMESPACES, namespace_of, on_device, resident
 from funcad.host.layout import ordinary
 from funcad.host.locks import SMALL, Locks, read_only, root_of
+from funcad.host.needs import call_user
 from funcad.host.state import state, tracing
 from funcad.host.user_warnings import restore_warnings, suppress_warnings
 from funcad.host.where import Source, user_source
 from funcad.ir.aval import Aval, aval_of, shape_of
-from funcad.ir.trace import Trace, bind, leaked, next_level, open_traces
-from funcad.ir.tracer import Tracer, concrete_value, tangent_of
+from funcad.ir.trace import Trace, bind, leaked, next_level, open_traces, plain_values
+from funcad.ir.tracer import Tracer, concrete_value, snapshot, tangent_of
 from funcad.masks.masked_rules import Masked, cleaned, masked_rule, owned, rule_of
 from funcad.masks.masks import Mask, mask_of
 from funcad.primitives.comparison import and_, select_p
@@ -103,7 +104,7 @@ def also_users(tangents: Sequence[Any], values: Sequence[Any]) -> None:
 class FollowingTrace(Trace):
     """Runs `jvp_step` as operations are recorded."""
 
-    __slots__ = ("linear", "protector", "moved", "tape", "recording", "doubtful", "turned", "masked")
+    __slots__ = ("linear", "protector", "moved", "tape", "recording", "doubtful", "turned", "masked", "arguments", "held")
 
     def __init__(self, name: str, linear: bool, protector: _Protector | None = None):
         self.level = next_level()
@@ -116,6 +117,8 @@ class FollowingTrace(Trace):
         self.turned = False
         self.masked = False  # has a tangent a mask? With `linear` none has
         self.recording: TangentTrace | None = None  # where the tangents of `linear` are recorded
+        self.held: Any = None  # see held.py
+        self.arguments: Sequence[Any] = ()  # the values that the function was called with
         self.doubtful: Any = _NOTHING  # ids of tracers whose strides may not be NumPy's, or their tangents with `linear`
 
     def open_recording(self) -> TangentTrace:
@@ -150,16 +153,16 @@ class FollowingTrace(Trace):
             if taken is not None or not primitive.passive:
                 self.tape = None
                 flush(tape, self.open_recording())
-        if ready is None and primitive.structural and self.linear and type(args[0].primal) is not Tracer:
+        if primitive.structural and self.linear and not primitive.multiple and type(args[0].primal) is not Tracer:
             t = tangent_of(args[0])
             if type(t) is Tracer and type(t.owner) is TangentTrace:  # no residuals, no arithmetic on tangents: the short way
-                out = bind(primitive, args[0].primal, **params)
+                out = bind(primitive, args[0].primal, **params) if ready is None else ready[0]
                 source = state.source or user_source()
                 aval = aval_of(out)
                 aval = Aval(aval.shape, aval.dtype)
                 t = t.owner.append(primitive, (t.variable,), params, aval, source)
                 if type(args[0].tangent) is list and keeps_operands(primitive, args, params):
-                    t = [t, (primitive, args, params, 0, None)]
+                    t = [t, (primitive, list(map(snapshot, args)), params, 0, None)]
                 return Tracer(self, None, out, t, source)
         primals, tangents = [], []
         nested = bool(open_traces)
@@ -217,7 +220,7 @@ class FollowingTrace(Trace):
                     restore_warnings(token)
                 if tangent is not None:
                     if self.turned and primitive.square is not None and keeps_operands(primitive, args, params):
-                        tangent = [tangent, (primitive, args, params, 0, shape)]
+                        tangent = [tangent, (primitive, list(map(snapshot, args)), params, 0, shape)]
                     result = Tracer(self, None, out, tangent, source)
                     if (self.doubtful or primitive.layout is None) and not self.linear:
                         return self._note_layout(primitive, args, result)
@@ -233,7 +236,7 @@ class FollowingTrace(Trace):
         for i, (p, t) in enumerate(zip(outs, touts)):
             if t is not None:
                 if asked and keeps_operands(primitive, args, params, i):
-                    t = [t, (primitive, args, params, i, None)]
+                    t = [t, (primitive, list(map(snapshot, args)), params, i, None)]
                 results.append(Tracer(self, None, p, t, source))
             else:
                 if type(p) is np.ndarray and p.ndim and any(p is q for q in primals):
@@ -308,7 +311,8 @@ class FollowingTrace(Trace):
 
 
 def _run(trace: FollowingTrace, f: Any, primals: Sequence[Any], tangents: Sequence[Any], source: Any) -> tuple[list, list]:
-    inputs = [p if t is None else Tracer(trace, None, p, t, source) for p, t in zip(primals, tangents)]
+    trace.arguments = primals
+    inputs = [snapshot(p) if t is None else Tracer(trace, None, snapshot(p), t, source) for p, t in zip(primals, tangents)]
     tape = trace.tape
     if tape is not None and tape.traced is not None:
         tape.traced += [x for x, t in zip(inputs, tangents) if t is not None]
@@ -319,8 +323,12 @@ def _run(trace: FollowingTrace, f: Any, primals: Sequence[Any], tangents: Sequen
             tracing.threads[thread] = {}
             if not tracing.ready:
                 tracing.prepare()
-        outs = f(*inputs)
+        outs = call_user(f, inputs)
         del inputs
+        if trace.held is not None:
+            outs = list(map(snapshot, outs))
+        if Tracer in map(type, outs):
+            outs = plain_values(outs)
         if tape is not None and tape.lifted:
             tape.outs = [o if type(o) is Tracer and o.owner is trace else None for o in outs]
         values, touts = [], []
@@ -339,12 +347,13 @@ def _run(trace: FollowingTrace, f: Any, primals: Sequence[Any], tangents: Sequen
         if outermost:
             tracing.threads.pop(thread, None)
         trace.closed = True
-        trace.doubtful = _NOTHING
+        trace.arguments, trace.doubtful, trace.held = (), _NOTHING, None
 
 
 def follow(f: Any, primals: Sequence[Any], tangents: Sequence[Any]) -> tuple[list[Any], list[Any]]:
     """Run `f(*values) -> list` on pairs of primals and tangents (None: zero)."""
-    return _run(FollowingTrace("jvp", linear=False), f, ordinary(primals), ordinary(tangents), user_source())
+    primals, tangents = ordinary(plain_values(primals)), ordinary(plain_values(tangents))
+    return _run(FollowingTrace("jvp", linear=False), f, primals, tangents, user_source())
 
 
 def linearize_following(
@@ -362,7 +371,7 @@ def linearize_following(
     structure was seen for the first time. `tape_for`, or `tape_for(outputs)`, is the kind of program: "tape" for the backward
     pass, "columns" of a Jacobian, or "" for none.
     """
-    primals = ordinary(primals)
+    primals = ordinary(plain_values(primals) if Tracer in map(type, primals) else primals)
     protector = _Protector(primals)
     trace = FollowingTrace(name, linear=True, protector=protector)
     source = user_source(4)

@@ -33,6 +33,8 @@ def with_value(x: Any, value: Any) -> Any:
     """The value; for a traced x (not an abstract one) the same tracer with this value behind it."""
     if type(x) is not Tracer:
         return value
+    if x.owner.settle is not None:
+        x.owner.settle(x)
     result = Tracer(x.owner, None, with_value(x.primal, value), x.tangent, x.source)
     tape = x.owner.tape
     if tape is not None and tape.traced is not None:

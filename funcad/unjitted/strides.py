@@ -18,7 +18,7 @@ from funcad.host.layout import contiguous, memory_axes, of_copy
 from funcad.ir.aval import Aval, aval_of
 from funcad.ir.jaxpr import Equation, Literal, Var
 from funcad.ir.trace import AbstractTrace
-from funcad.ir.tracer import Tracer, concrete_value
+from funcad.ir.tracer import Tracer, concrete_value, snapshot
 from funcad.transforms.partial import TangentTrace
 from funcad.unjitted.following import FollowingTrace
 from funcad.unjitted.tape import Tape
@@ -31,12 +31,13 @@ _made_like: dict[int, tuple[np.ndarray, Any]] = {}  # by id: arrays made like a 
 class Given:
     """The values that the inputs of a trace stand for (of `lanes`: the rows of values), and whose layout was asked for."""
 
-    __slots__ = ("values", "lanes", "asked")
+    __slots__ = ("values", "lanes", "asked", "commits")
 
     def __init__(self, values: Sequence[Any], lanes: Sequence[bool] | None = None):
         self.values = values
         self.lanes = lanes or [False] * len(values)
         self.asked: set[int] = set()
+        self.commits = False  # are writes into the inputs looked after by whoever runs the program?
 
     def stand_behind(self, trace: AbstractTrace, inputs: Sequence[Tracer]) -> None:
         """Tell a trace what its inputs stand for."""
@@ -62,6 +63,7 @@ def layout_of(x: Any, ask: bool = True) -> np.ndarray | None:
     value = concrete_value(x)
     if type(value) is Tracer:
         return _derived(value, ask)
+    x = snapshot(x) if type(x) is Tracer and x.owner.settle is not None else x
     if not _as_numpy_has_it(x):
         return None
     if type(value) is np.ndarray:

@@ -162,7 +162,7 @@ class Tape(Rows):
         result.primal = out
         result.tangent = row
         result.source = source
-        result.variable = result._aval = None
+        result.variable = result._aval = result.box = None
         return result
 
     def _with_integer(self, primitive: Any, operation: Callable[[Any, Any], Any], x: Any, y: Any) -> Any:
@@ -274,5 +274,3 @@ class Tape(Rows):
         out = run(p) if index is None else run(p, index)
         t = x.tangent
         return self._row(primitive, x, index, p, index, t, None, params, bits, None, out, type(out), index is None)
-
-

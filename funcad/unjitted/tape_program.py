@@ -17,7 +17,7 @@ from funcad.ir.aval import LiteralAval, aval_of
 from funcad.ir.jaxpr import Jaxpr, Var
 from funcad.ir.prune import prune
 from funcad.ir.trace import AbstractTrace
-from funcad.ir.tracer import Tracer
+from funcad.ir.tracer import Tracer, value_key
 from funcad.masks.masked_rules import push, rule_of
 from funcad.primitives.squares import keeps_operands
 from funcad.primitives.stack import lead
@@ -89,7 +89,7 @@ class LinearTrace(TangentTrace):
     __slots__ = ()
 
     def _capture(self, x: Any) -> tuple[Var, Any]:
-        entry = self.captured[id(x)] = Var(aval_of(x)), x
+        entry = self.captured[value_key(x)] = Var(aval_of(x)), x
         return entry
 
 

@@ -30,7 +30,7 @@ from funcad.host.state import state
 from funcad.host.where import internal, user_source
 from funcad.ir.aval import SCALAR_AVALS, aval_of
 from funcad.ir.trace import next_level
-from funcad.ir.tracer import Tracer, concrete_value
+from funcad.ir.tracer import Tracer, concrete_value, snapshot
 from funcad.passes.program_keys import params_key
 from funcad.primitives.arithmetic import add_p, integer_pow_p, mul_p, sub_p
 from funcad.unjitted.nested import can_lift
@@ -202,7 +202,7 @@ class Rows:
         result.primal = out
         result.tangent = row
         result.source = source
-        result.variable = result._aval = None
+        result.variable = result._aval = result.box = None
         return result
 
     def _many(self, primitive: Any, args: Sequence[Any], params: dict, shape: Any, known: tuple | None) -> Any:
@@ -261,7 +261,7 @@ class Rows:
         result.primal = out
         result.tangent = row
         result.source = source
-        result.variable = result._aval = None
+        result.variable = result._aval = result.box = None
         return result
 
     def _operands(self, primitive: Any, args: Sequence[Any], primals: Sequence[Any], tangents: Sequence[Any]) -> list[Any]:
@@ -327,7 +327,7 @@ class Rows:
         if self.traced is None:
             self.traced = []
             self.new = self._new_known
-        self.lifted = {**self.lifted, place: x}
+        self.lifted = {**self.lifted, place: snapshot(x)}
         return concrete_value(x)
 
     def _new_known(self, kind: Any) -> Tracer:

@@ -13,9 +13,9 @@ from funcad.control.associative import associative_scan
 from funcad.control.loops import fori_loop
 from funcad.control.loops import map as loop_map
 from funcad.control.scan import scan
+from funcad.diagnosis.check import check_jaxpr
 from funcad.errors import TracerBoolConversionError
 from funcad.ir.aval import Aval
-from funcad.ir.check import check_jaxpr
 from funcad.ir.primitive import Primitive
 from funcad.ir.trace import trace_function
 

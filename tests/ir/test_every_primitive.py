@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 
 from funcad import jit, jvp, linear_transpose, vjp, vmap
+from funcad.diagnosis.check import check_jaxpr
 from funcad.errors import FuncadError
 from funcad.ir.aval import aval_of, is_inexact
-from funcad.ir.check import check_jaxpr
 from funcad.ir.trace import trace_function
 from funcad.testing import _numeric, _pair
 from funcad.transforms.batch import batch_jaxpr

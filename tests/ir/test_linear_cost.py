@@ -13,8 +13,8 @@ import numpy as np
 import pytest
 
 from funcad import grad, jit, jvp, vmap
+from funcad.diagnosis.check import check_jaxpr
 from funcad.ir.aval import Aval
-from funcad.ir.check import check_jaxpr
 from funcad.ir.jaxpr import Jaxpr
 from funcad.ir.trace import trace_function
 from funcad.transforms.batch import batch_jaxpr

@@ -12,8 +12,8 @@ import pytest
 import funcad.control
 import funcad.custom
 import funcad.primitives
+from funcad.diagnosis.check import check_jaxpr
 from funcad.ir.aval import Aval, Stack, StackAval, is_inexact
-from funcad.ir.check import check_jaxpr
 from funcad.ir.interpret import eval_jaxpr
 from funcad.ir.primitive import Primitive
 from funcad.ir.trace import trace_function

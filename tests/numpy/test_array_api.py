@@ -372,7 +372,7 @@ def test_attributes_and_methods():
             x.to_device("moon")
         with pytest.raises(ValueError, match="stream"):
             x.to_device("cpu", stream=1)
-        y = x
+        y = x * 1.0
         y += 1.0
         y *= 2.0
         y /= 3.0
@@ -423,7 +423,7 @@ def test_arrays_have_what_numpys_have_or_say_why_not():
                 getattr(x, name)
             except AttributeError as error:
                 assert "traced" in str(error) and ":" in str(error), name
-        for name, args in (("sort", ()), ("fill", (0.0,)), ("put", (0, 1.0)), ("partition", (1,)), ("resize", (3,))):
+        for name, args in (("resize", (3,)), ("setflags", ())):
             with pytest.raises(TypeError, match="Remedy: "):
                 getattr(x, name)(*args)
         return x

@@ -12,8 +12,8 @@ import pytest
 import funcad
 from funcad import jit, scan
 from funcad.backends.interpreter import Program
+from funcad.diagnosis.check import check_jaxpr
 from funcad.ir.aval import Aval
-from funcad.ir.check import check_jaxpr
 from funcad.ir.jaxpr import Equation, Jaxpr, Literal, Var, literal_key, subjaxprs
 from funcad.ir.trace import trace_function
 from funcad.passes.algebra import algebra, fast_algebra, patterns_of

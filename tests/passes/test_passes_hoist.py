@@ -12,7 +12,7 @@ import funcad
 import funcad.numpy as fnp
 from funcad import tree
 from funcad.backends.interpreter import Program
-from funcad.ir.check import check_jaxpr
+from funcad.diagnosis.check import check_jaxpr
 from funcad.ir.jaxpr import Equation, Jaxpr
 from funcad.passes.dce import dce
 from funcad.passes.hoist import hoist

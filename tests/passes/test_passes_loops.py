@@ -12,7 +12,7 @@ import pytest
 import funcad
 from funcad import checkpoint, cond, grad, jit, scan, while_loop
 from funcad.backends.interpreter import Program
-from funcad.ir.check import check_jaxpr
+from funcad.diagnosis.check import check_jaxpr
 from funcad.ir.jaxpr import Equation, Jaxpr, subjaxprs
 from funcad.passes.cse import cse
 from funcad.passes.dce import dce

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from funcad.backends.interpreter import Program
+from funcad.diagnosis.check import check_jaxpr
 from funcad.ir.aval import Aval
-from funcad.ir.check import check_jaxpr
 from funcad.ir.jaxpr import Jaxpr, Literal
 from funcad.ir.prune import prune
 from funcad.ir.trace import trace_function

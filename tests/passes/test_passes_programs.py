@@ -13,8 +13,8 @@ import pytest
 import funcad
 from funcad import grad, jit, tree, value_and_grad, vmap
 from funcad.backends.interpreter import Program
+from funcad.diagnosis.check import check_jaxpr
 from funcad.ir.aval import Aval, aval_of, is_inexact
-from funcad.ir.check import check_jaxpr
 from funcad.ir.jaxpr import Jaxpr
 from funcad.ir.trace import trace_function
 from funcad.passes.algebra import algebra

@@ -11,7 +11,7 @@ import pytest
 import funcad
 from funcad import tree
 from funcad.backends.interpreter import Program
-from funcad.ir.check import check_jaxpr
+from funcad.diagnosis.check import check_jaxpr
 from funcad.ir.jaxpr import Jaxpr
 from funcad.passes.contract import contract
 from funcad.passes.cse import cse

@@ -3,8 +3,8 @@
 import numpy as np
 
 import funcad as fc
+from funcad.diagnosis.check import check_jaxpr
 from funcad.ir.aval import Aval
-from funcad.ir.check import check_jaxpr
 from funcad.ir.trace import trace_function
 from funcad.show.pretty import format_jaxpr
 

@@ -1,0 +1,44 @@
+"""Doors of the functions that make arrays: in a traced function that writes, they can be written with traced values."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from funcad.doors.asking import holds_traced, is_tracing
+from funcad.doors.codes import Answer
+from funcad.host.needs import needs_buffers
+from funcad.host.state import state
+from funcad.writes.plain import buffer
+
+__all__ = ["making", "making_of"]
+
+_FILLS = {"zeros": 0, "zeros_like": 0, "ones": 1, "ones_like": 1, "empty": 0, "empty_like": 0}
+
+
+def making(name: str, original: Callable[..., Any], traced: Callable[..., Any] | None = None) -> Answer:
+    """np.zeros and the like; `traced` answers where an argument is traced."""
+    fill = _FILLS.get(name.rpartition(".")[2])
+    empty = name.endswith(("empty", "empty_like"))
+
+    def is_for_us(args: tuple, kwargs: dict[str, Any]) -> bool:
+        if traced is not None and holds_traced(args, kwargs):
+            return True
+        return is_tracing() and state.function is not None and needs_buffers(state.function)
+
+    def own(*args: Any, **kwargs: Any) -> Any:
+        out = (original if traced is None or not holds_traced(args, kwargs) else traced)(*args, **kwargs)
+        if type(out) is not np.ndarray or not (state.function is not None and needs_buffers(state.function)):
+            return out
+        if empty and out.dtype.kind in "biufc":
+            out[...] = 0  # what is there differs from run to run, and a program is to be one
+        return buffer(out, fill)
+
+    return is_for_us, own
+
+
+def making_of(answer: Callable[[str, Callable[..., Any]], Answer]) -> Callable[[str, Callable[..., Any]], Answer]:
+    """The door of a function that makes an array of its argument, which may be traced."""
+    return lambda name, original: making(name, original, answer(name, original)[1])

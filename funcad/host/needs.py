@@ -1,0 +1,163 @@
+"""Which functions need buffers: those that write into arrays, or call functions that do.
+
+Idea: `np.zeros` gives a handle that can be written (plain.py) only where it may be. Whether a function writes is read off its
+code, and off the codes of the functions that it refers to by globals, closures, modules, methods and defaults. What cannot be
+seen so (a function found in a dict) is learned: a traced value was about to be written into a plain array, so the function is
+started again, with buffers, and from then on begins with them. Trap: it may be started again only if no traced array has been
+written by then.
+"""
+
+from __future__ import annotations
+
+import dis
+import functools
+import types
+import weakref
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+from funcad.errors import BufferNeeded
+from funcad.host.state import state
+from funcad.host.where import is_internal
+
+__all__ = ["call_user", "needs_buffers"]
+
+_WRITING_NAMES = frozenset(  # methods and functions that write into an array that they are given
+    "at copyto fill fill_diagonal itemset partition place put put_along_axis putmask setfield shuffle sort".split()
+)
+_WRITTEN_ATTRIBUTES = {"flat", "imag", "real", "shape"}
+_LIBRARIES = {"numpy", "scipy", "numba", "pandas", "funcad", "builtins"}
+_known: weakref.WeakKeyDictionary[Any, bool] = weakref.WeakKeyDictionary()
+_writing_codes: dict[types.CodeType, bool] = {}
+
+
+def call_user(f: Callable[..., Any], args: Sequence[Any]) -> Any:
+    """f(*args), started again if it turns out to need buffers."""
+    outer, state.function = state.function, f
+    writes = state.writes
+    try:
+        return f(*args)
+    except (BufferNeeded, ValueError) as error:  # NumPy raises a ValueError of its own, because of ours
+        if not isinstance(error, BufferNeeded) and not isinstance(error.__cause__, BufferNeeded):
+            raise
+        if state.writes != writes or needs_buffers(f):
+            raise
+        for user in _functions(f):
+            _remember(user, True)
+        return f(*args)
+    finally:
+        state.function = outer
+
+
+def needs_buffers(f: Any) -> bool:
+    """Does f write into arrays, or refer to what does?"""
+    if type(f) is types.FunctionType and is_internal(f.__code__.co_filename):  # around the user's
+        return any(map(needs_buffers, _held(f)))
+    try:
+        known = _known.get(f)
+    except TypeError:  # what cannot be hashed or weakly referred to is looked at each time
+        known = None
+    if known is None:
+        known = _writes(f, set())
+        _remember(f, known)
+    return known
+
+
+def _functions(f: Any) -> list[Any]:
+    """The user's functions behind one of funcad's."""
+    if type(f) is types.FunctionType and is_internal(f.__code__.co_filename):
+        return [user for held in _held(f) for user in _functions(held)]
+    return [f]
+
+
+def _held(f: types.FunctionType) -> list[Any]:
+    return [c.cell_contents for c in f.__closure__ or () if _is_full(c)]
+
+
+def _remember(f: Any, answer: bool) -> None:
+    try:
+        _known[f] = answer
+    except TypeError:
+        return
+
+
+def _writes(f: Any, seen: set[Any]) -> bool:
+    return any([_code_writes(code) for code in _codes(f, seen)])
+
+
+def _codes(found: Any, seen: set[Any]) -> Iterator[types.CodeType]:
+    """The codes of the functions that can be reached from an object that is a function or stands for one."""
+    todo = [found]
+    while todo:
+        f = todo.pop()
+        if id(f) in seen:
+            continue
+        seen.add(id(f))
+        kind = type(f)
+        if kind is types.FunctionType:
+            if is_internal(f.__code__.co_filename):
+                todo += _held(f)
+                continue
+            yield f.__code__
+            todo += _referred(f)
+        elif kind is types.MethodType:
+            todo += [f.__func__, *_methods(type(f.__self__), f.__func__)]
+        elif kind is functools.partial:
+            todo += [f.func, *f.args, *f.keywords.values()]
+        elif isinstance(f, type):
+            if f.__module__.partition(".")[0] not in _LIBRARIES:
+                todo += [v for v in vars(f).values() if type(v) is types.FunctionType]
+        elif callable(f) and kind.__module__.partition(".")[0] != "numba":
+            todo += [getattr(f, "__wrapped__", None), vars(kind).get("__call__")]
+
+
+def _referred(f: types.FunctionType) -> list[Any]:
+    """What a function refers to: by cells, defaults, globals, and attributes of modules among these."""
+    names = [name for code in _with_inner(f.__code__) for name in code.co_names]
+    found = _held(f)
+    found += [*(f.__defaults__ or ()), *(f.__kwdefaults__ or {}).values()]
+    found += [f.__globals__[name] for name in names if name in f.__globals__]
+    for module in [v for v in found if type(v) is types.ModuleType]:
+        if module.__name__.partition(".")[0] not in _LIBRARIES:
+            found += [vars(module)[name] for name in names if name in vars(module)]
+    return [v for v in found if callable(v)]
+
+
+def _methods(kind: type, function: Any) -> list[Any]:
+    """The methods that a method names, of its own object."""
+    names = function.__code__.co_names if type(function) is types.FunctionType else ()
+    return [v for v in [getattr(kind, name, None) for name in names] if type(v) is types.FunctionType]
+
+
+def _is_full(cell: Any) -> bool:
+    try:
+        return callable(cell.cell_contents)
+    except ValueError:  # not assigned yet
+        return False
+
+
+def _with_inner(code: types.CodeType) -> Iterator[types.CodeType]:
+    yield code
+    for c in code.co_consts:
+        if type(c) is types.CodeType:
+            yield from _with_inner(c)
+
+
+def _code_writes(code: types.CodeType) -> bool:
+    found = _writing_codes.get(code)
+    if found is None:
+        found = _writing_codes[code] = any(map(_one_writes, _with_inner(code)))
+    return found
+
+
+def _one_writes(code: types.CodeType) -> bool:
+    if not _WRITING_NAMES.isdisjoint(code.co_names):
+        return True
+    if any([type(c) is tuple and "out" in c for c in code.co_consts]):  # names of keyword arguments
+        return True
+    for op in dis.get_instructions(code):
+        if op.opname in ("STORE_SUBSCR", "STORE_SLICE") or op.opname == "BINARY_OP" and op.argrepr.endswith("="):
+            return True
+        if op.opname == "STORE_ATTR" and op.argval in _WRITTEN_ATTRIBUTES:
+            return True
+    return False

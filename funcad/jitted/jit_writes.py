@@ -1,0 +1,63 @@
+"""Jitted functions that write into their arguments: `jit(f)` means f, so the caller's arrays are written too.
+
+Idea: inside, a written argument names other values; the last of them is an output more, and when the program has succeeded it
+is copied into the caller's array (or assigned to the outer trace's). Invariant: an exception leaves the arguments as they were.
+Trap: where a written argument shares memory with another argument or a captured array, or cannot be written, the program would
+mean something else than f, so f itself runs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from funcad.api.border import own_memory
+from funcad.errors import TracerArrayConversionError
+from funcad.host.real_types import is_a
+from funcad.ir.aval import aval_of
+from funcad.ir.tracer import Tracer
+from funcad.jitted.jit_cache import Entry
+from funcad.writes.boxes import assign, root_of
+
+__all__ = ["commit", "may_commit"]
+
+
+def may_commit(entry: Entry, leaves: Sequence[Any]) -> bool:
+    """Does the program mean what f means for these arguments?"""
+    others = [*leaves, *entry.consts]
+    for i in entry.written:
+        x = leaves[i]
+        if type(x) is Tracer:
+            root = root_of(x)
+            if any([root_of(y) is root for k, y in enumerate(others) if k != i and type(y) is Tracer]):
+                return False
+        elif is_a(x, np.ndarray):
+            if not x.flags.writeable:
+                return False
+            if any([np.may_share_memory(x, y) for k, y in enumerate(others) if k != i and is_a(y, np.ndarray)]):
+                return False
+    return True
+
+
+def commit(
+    entry: Entry, leaves: Sequence[Any], inputs: Sequence[Any], outs: Sequence[Any], donated: frozenset[int], name: str
+) -> list[Any]:
+    """Write the new values into the arguments that were not donated; gives the function's own results."""
+    n = len(outs) - len(entry.written)
+    for i, value in zip(entry.written, outs[n:]):
+        x = leaves[i]
+        if type(x) is Tracer:
+            assign(x, value)
+        elif type(value) is Tracer:
+            raise TracerArrayConversionError(
+                f"jit of {name} writes a traced {aval_of(value)} into a plain NumPy array that it was given, which cannot hold "
+                "it.\nRemedy: K = np.array(K) inside the traced function makes a copy that can."
+            )
+        elif id(x) not in donated:
+            x[...] = value
+    results = own_memory(list(outs[:n]), inputs)
+    for k, i in entry.returned.items():
+        results[k] = leaves[i] if id(leaves[i]) not in donated else results[k]
+    return results

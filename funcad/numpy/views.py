@@ -1,0 +1,159 @@
+"""Views that functions give: where the elements of a view lie in its base, found by NumPy itself.
+
+Idea: a function that only selects or reorders elements is run by NumPy on the numbers of the base's elements; what comes out
+are their places. Places that are a lattice of the base (transposes, flips, pieces) are written by a basic index, all others
+(diagonals, reshapes of pieces) one by one. Trap: `reshape` and `ravel` give a view only if the base's memory order allows it.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from funcad.errors import WriteError
+from funcad.host.layout import memory_axes, of_reshape
+from funcad.host.where import user_source
+from funcad.ir.aval import aval_of, shape_of
+from funcad.ir.tracer import Tracer
+from funcad.numpy.indexing import at
+from funcad.primitives.shape import reshape, transpose
+from funcad.unjitted.strides import layout_of
+from funcad.writes.boxes import Step, linked
+
+__all__ = ["Reshaped", "Selection", "viewing"]
+
+
+class Selection(Step):
+    """What `function(base, *args, **kwargs)` of NumPy's gives, a view whatever the memory order; `part` if it gives several."""
+
+    __slots__ = ("function", "traced", "args", "kwargs", "part")
+
+    def __init__(self, function: Any, traced: Any, args: tuple = (), kwargs: dict | None = None, part: int | None = None):
+        self.function = function  # NumPy's
+        self.traced = traced  # that for traced values
+        self.args = args
+        self.kwargs = kwargs or {}
+        self.part = part
+
+    def look(self, base: Any) -> Any:
+        return self._of(self.traced, base)
+
+    def put(self, base: Any, value: Any) -> Any:
+        places = self._of(self.function, self._numbers(base))
+        if not places.flags.writeable:
+            raise ValueError("assignment destination is read-only")
+        return _placed(base, places, value)
+
+    def _of(self, function: Callable[..., Any], base: Any) -> Any:
+        found = function(base, *self.args, **self.kwargs)
+        return found if self.part is None else found[self.part]
+
+    def _numbers(self, base: Any) -> np.ndarray:
+        aval = aval_of(base)
+        return np.arange(aval.size).reshape(aval.shape)
+
+
+class Reshaped(Selection):
+    """`reshape` and `ravel`: a view if the memory order allows it."""
+
+    __slots__ = ()
+
+    def _numbers(self, base: Any) -> np.ndarray:
+        """As they would lie in the base's memory, for order="K" and "A"."""
+        numbers, layout = super()._numbers(base), layout_of(base)
+        if layout is None or numbers.ndim < 2:
+            return numbers
+        axes = memory_axes([layout])
+        return np.ascontiguousarray(numbers.transpose(axes)).transpose(np.argsort(axes))
+
+    def shares(self, base: Any) -> bool:
+        layout = layout_of(base)
+        if layout is None:
+            if len(shape_of(base)) < 2:
+                return True
+            source, name = user_source(), self.function.__name__
+            raise WriteError(
+                f"a write into {aval_of(base)}, or into its {name}{f' at {source}' if source is not None else ''}: whether "
+                f"NumPy gives a view or a copy there depends on the memory order, which is not known here.\n"
+                f"Remedy: x.{name}(...).copy(), or x.copy() before both."
+            )
+        order = self._order()
+        if order == "A":
+            order = "F" if layout.flags.f_contiguous and not layout.flags.c_contiguous else "C"
+        if order == "K":
+            layout = layout.transpose(memory_axes([layout]))
+        elif order == "F":
+            layout = layout.T
+        if self.function is np.ravel:
+            return layout.flags.c_contiguous
+        shape = self._of(np.reshape, super()._numbers(base)).shape
+        return np.may_share_memory(of_reshape(layout, shape=shape if order == "C" else shape[::-1]), layout)
+
+    def _order(self) -> str:
+        place = 0 if self.function is np.ravel else 1
+        return str(self.kwargs.get("order") or (self.args[place] if len(self.args) > place else "C")).upper()
+
+
+def viewing(function: Callable[..., Any], implementation: Callable[..., Any], step: type[Selection]) -> Callable[..., Any]:
+    """The implementation of a function of NumPy's whose traced results are views of its first argument."""
+
+    @functools.wraps(implementation)
+    def view(base: Any, *args: Any, **kwargs: Any) -> Any:
+        found = implementation(base, *args, **kwargs)
+        if type(base) is not Tracer:
+            return found
+        if type(found) is list or type(found) is tuple:
+            parts = [linked(x, base, step(function, implementation, args, kwargs, i)) for i, x in enumerate(found)]
+            return parts if type(found) is list else tuple(parts)
+        return linked(found, base, step(function, implementation, args, kwargs))
+
+    return view
+
+
+def _placed(base: Any, places: np.ndarray, value: Any) -> Any:
+    """The base's value with those of its elements replaced that are at these places, numbered in C's order."""
+    shape = shape_of(base)
+    if places.size == 0:
+        return base
+    if places.size == aval_of(base).size and np.array_equal(places.ravel(), np.arange(places.size)):
+        return reshape(value, shape=shape)
+    found = _lattice(places, shape)
+    if found is None:
+        flat = reshape(base, shape=(aval_of(base).size,))
+        return reshape(at(flat)[places.ravel()].set(reshape(value, shape=(places.size,))), shape=shape)
+    index, order = found
+    value = reshape(value, shape=tuple([n for n in places.shape if n > 1]))
+    return at(base)[index].set(transpose(value, perm=order))
+
+
+def _lattice(places: np.ndarray, shape: tuple[int, ...]) -> tuple[tuple, tuple] | None:
+    """`(index, order)` such that base[index] are the elements at these places, their axes of more than one element in order."""
+    strides, step = [0] * len(shape), 1
+    for axis in reversed(range(len(shape))):
+        strides[axis] = step
+        step *= shape[axis]
+    start = list(np.unravel_index(int(places.flat[0]), shape))
+    index: list[Any] = [int(i) for i in start]
+    axes = []
+    squeezed = places.squeeze()
+    for axis, n in enumerate(squeezed.shape):
+        second = squeezed[tuple([1 if i == axis else 0 for i in range(squeezed.ndim)])]
+        distance = int(second) - int(places.flat[0])
+        for own in sorted(range(len(shape)), key=lambda i: -strides[i]):
+            hop, rest = divmod(distance, strides[own])
+            last = int(start[own]) + hop * (n - 1)
+            if rest == 0 and hop and type(index[own]) is int and 0 <= last < shape[own]:
+                stop = last + (1 if hop > 0 else -1)
+                index[own] = slice(int(start[own]), None if stop < 0 else stop, hop)
+                axes.append(own)
+                break
+        else:
+            return None
+    order = tuple([axes.index(own) for own in sorted(axes)])
+    numbers = np.arange(step).reshape(shape)
+    if not np.array_equal(numbers[tuple(index)], squeezed.transpose(order)):
+        return None
+    return tuple(index), order

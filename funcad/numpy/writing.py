@@ -1,0 +1,214 @@
+"""NumPy's ways to write into an array, for traced ones: `x[i] = v`, `x += v`, `out=`, `np.copyto`, `x.sort()`, `np.add.at` ...
+
+Idea: each computes the array's new value by what funcad has for values, cast to the array's dtype as NumPy casts, and `assign`s
+it (boxes.py). What is computed before the write is computed from the old values, so overlapping reads and writes are as NumPy
+buffers them. Traps: `x[i] += v` is a read, an operation and a write, and the read of a basic index is a view; a plain NumPy
+array made out of funcad's sight cannot take a traced value, and says what to write.
+"""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from funcad.ir.aval import aval_of, shape_of
+from funcad.ir.tracer import Tracer, snapshot
+from funcad.numpy import elementwise
+from funcad.numpy.axes import array_of
+from funcad.numpy.destinations import destination, fitted, write_result
+from funcad.numpy.dispatch import implements
+from funcad.numpy.indexing import Index, store
+from funcad.numpy.views import Reshaped
+from funcad.primitives.comparison import select
+from funcad.primitives.conversion import imag_p, make_complex_p, real
+from funcad.primitives.shape import reshape
+from funcad.writes.boxes import Step, assign, check_write, is_array, linked
+
+__all__ = ["copyto", "fill", "in_place", "partition", "putmask", "setitem", "sort"]
+
+
+def setitem(x: Any, index: Any, value: Any) -> None:
+    """`x[index] = value`: NumPy's, for every index that NumPy takes."""
+    if not is_array(x):
+        kind = type(x.primal).__name__ if x.primal is not None else "numpy.float64"
+        raise TypeError(f"'{kind}' object does not support item assignment")
+    if type(value) is Tracer:
+        box = value.box
+        if box is not None and box.base is x and type(box.step) is Index and _same(box.step.index, index):
+            return  # the last step of `x[i] += v`: the view has written it
+    check_write(x)
+    store(x, index, value)
+
+
+def _same(index: Any, other: Any) -> bool:
+    if type(index) is tuple and type(other) is tuple:
+        return len(index) == len(other) and all(map(_same, index, other))
+    if type(index) is slice and type(other) is slice:
+        return all(map(_same, (index.start, index.stop, index.step), (other.start, other.stop, other.step)))
+    return index is other or type(index) is int and type(other) is int and index == other
+
+
+# -- operators
+
+
+def in_place(function: Callable[[Any, Any], Any], ufunc: Any) -> Callable[[Any, Any], Any]:
+    """The operator `x op= y` of the operator `x op y`: a number is rebound, an array written."""
+
+    def operator(x: Any, y: Any) -> Any:
+        out = function(x, y)
+        p = x.primal
+        if out is NotImplemented or (p is not None and type(p) is not np.ndarray and type(p) is not Tracer and x.box is None):
+            return out
+        if not is_array(x):
+            return out
+        write_result(x, out, ufunc, (x, y))
+        return x
+
+    return operator
+
+
+# -- functions
+
+
+@implements("copyto", always=True)
+def copyto(dst: Any, src: Any, casting: str = "same_kind", where: Any = True) -> None:
+    if not any([type(a) is Tracer for a in (dst, src, where)]):
+        return np.copyto(dst, src, casting=casting, where=where)  # type: ignore[arg-type]
+    x = destination(dst, "np.copyto")
+    value = fitted(x, src, casting)
+    assign(x, value if where is True else np.where(where, value, snapshot(x)))
+
+
+@implements("putmask", always=True)
+def putmask(a: Any, mask: Any, values: Any) -> None:
+    if not any([type(x) is Tracer for x in (a, mask, values)]):
+        return np.putmask(a, mask, values)
+    x, values = destination(a, "np.putmask"), array_of(values)
+    aval, size = aval_of(x), aval_of(values).size
+    values = reshape(values, shape=(size,))
+    values = reshape(values[np.arange(aval.size) % size], shape=aval.shape)
+    held = reshape(array_of(mask), shape=aval.shape)
+    assign(x, select(held if aval_of(held).dtype.kind == "b" else held != 0, fitted(x, values), snapshot(x)))
+
+
+def fill(x: Any, value: Any) -> None:
+    x = destination(x, "x.fill")
+    if shape_of(array_of(value)):
+        raise ValueError("Input object to FillWithScalar is not a scalar")
+    assign(x, fitted(x, value))
+
+
+def sort(x: Any, axis: int = -1, kind: Any = None, order: Any = None, **options: Any) -> None:
+    x = destination(x, "x.sort")
+    assign(x, np.sort(snapshot(x), axis, kind, order, **options))
+
+
+def partition(x: Any, kth: Any, axis: int = -1, kind: str = "introselect", order: Any = None) -> None:
+    x = destination(x, "x.partition")
+    assign(x, np.partition(snapshot(x), kth, axis, kind, order))
+
+
+# -- attributes
+
+
+class _RealPart(Step):
+    """The real part of a complex array."""
+
+    __slots__ = ()
+
+    def look(self, base: Any) -> Any:
+        return real(base)
+
+    def put(self, base: Any, value: Any) -> Any:
+        return make_complex_p(value, imag_p(base))
+
+
+class _ImaginaryPart(Step):
+    """The imaginary part of a complex array."""
+
+    __slots__ = ()
+
+    def look(self, base: Any) -> Any:
+        return imag_p(base)
+
+    def put(self, base: Any, value: Any) -> Any:
+        return make_complex_p(real(base), value)
+
+
+class _Same(Step):
+    """An array of another shape, or none, in the same memory."""
+
+    __slots__ = ("shape",)
+
+    def __init__(self, shape: Any):
+        self.shape = shape
+
+    def look(self, base: Any) -> Any:
+        return reshape(base, shape=self.shape)
+
+    def put(self, base: Any, value: Any) -> Any:
+        return reshape(value, shape=shape_of(base))
+
+
+def real_of(x: Any) -> Any:
+    """`x.real`, a view."""
+    if x.dtype.kind != "c":
+        return x
+    out = real(x)
+    return linked(out, x, _RealPart()) if is_array(x) else out
+
+
+def imag_of(x: Any) -> Any:
+    """`x.imag`, a view; of real numbers zeros that nobody can write."""
+    out = elementwise.imag(x)
+    return linked(out, x, _ImaginaryPart()) if x.dtype.kind == "c" and is_array(x) else out
+
+
+def set_real(x: Any, value: Any) -> None:
+    part = real_of(x)
+    assign(destination(part, "x.real = ..."), fitted(part, value))
+
+
+def set_imag(x: Any, value: Any) -> None:
+    if x.dtype.kind != "c":
+        raise TypeError("array does not have imaginary part to set")
+    part = imag_of(x)
+    assign(destination(part, "x.imag = ..."), fitted(part, value))
+
+
+def flat_of(x: Any) -> Any:
+    """`x.flat`: all elements in C's order, by which x is written too."""
+    return linked(reshape(snapshot(x), shape=(aval_of(x).size,)), x, _Same((aval_of(x).size,)))
+
+
+def set_flat(x: Any, value: Any) -> None:
+    values, size = array_of(value), aval_of(x).size
+    count = aval_of(values).size
+    values = reshape(values, shape=(count,))
+    assign(destination(x, "x.flat = ..."), reshape(fitted(flat_of(x), values[np.arange(size) % count]), shape=shape_of(x)))
+
+
+def set_shape(x: Any, shape: Any) -> None:
+    """`x.shape = s`: the same memory by another shape; AttributeError where NumPy would have to copy."""
+    target = np.empty(aval_of(x).shape, bool).reshape(shape).shape
+    step = Reshaped(np.reshape, np.reshape, (target,))
+    if not step.shares(x):
+        raise AttributeError(
+            "Incompatible shape for in-place modification. Use `.reshape()` to make a copy with the desired shape."
+        )
+    base, views = snapshot(x), x.box
+    base.box = views
+    for ref in views.views if views is not None else ():
+        view = ref()
+        if view is not None:
+            view.box.base = base
+    if views is not None and views.base is not None:
+        views.base.box.views.append(weakref.ref(base, views.base.box.views.remove))
+    x.box = None
+    shaped = linked(reshape(base, shape=target), base, _Same(target))
+    x.owner, x.variable, x.primal, x.tangent = shaped.owner, shaped.variable, shaped.primal, shaped.tangent
+    x._aval, x.box = None, shaped.box
+    base.box.views[-1] = weakref.ref(x, base.box.views.remove)

@@ -1,0 +1,111 @@
+"""Un-jitted writes in place: an array that has been written holds a buffer that nobody else has.
+
+Idea: recorders keep what they read, so a write would change it. Instead of copying at every write, the array copies at its
+first one; from then on it belongs to a `Held` trace in front of its own, where every operation on it arrives: what reads a part
+of it gets a copy of that part, and what keeps the whole of it ends the holding, so that the next write copies again. Writes
+themselves copy nothing. Invariant: the buffer, and in forward mode the buffer of its tangent, are in no row, residual or view.
+Trap: what keeps the handle itself would see later writes, so `snapshot` ends the holding too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from funcad.host.compute import compute
+from funcad.host.real_types import is_a
+from funcad.host.state import open_traces
+from funcad.ir.trace import Trace, bind
+from funcad.ir.tracer import Tracer
+from funcad.primitives.basic_indexing import basic_update_p, python_index
+from funcad.unjitted.following import FollowingTrace
+from funcad.unjitted.tape_plans import linear
+
+__all__ = ["Held", "write_in_place"]
+
+
+class Held(Trace):
+    """Where operations on arrays that hold their buffers arrive, before they are recorded in the arrays' own trace."""
+
+    __slots__ = ("trace",)
+
+    def __init__(self, trace: FollowingTrace):
+        self.trace = trace
+        self.level = trace.level + 0.5  # before the trace itself, where both are among the operands
+        self.name = trace.name
+
+    @property
+    def closed(self) -> bool:  # type: ignore[override]
+        return self.trace.closed
+
+    def settle(self, x: Tracer) -> None:
+        x.owner = self.trace
+
+    def record(
+        self, primitive: Any, args: Sequence[Any], params: dict, shape: tuple | None = None, known: tuple | None = None
+    ) -> Any:
+        trace = self.trace
+        traced = [a for a in args if type(a) is Tracer]
+        held = [a for a in traced if type(a.owner) is Held]
+        apart = any([a.owner is not self and a.owner is not trace or type(a.primal) is Tracer for a in traced])
+        for x in held:
+            x.owner = trace if type(x.owner) is Held else x.owner  # it may be there twice
+        if apart or len(held) != 1 or not linear(primitive) or primitive.multiple or known is not None or open_traces:
+            return bind(primitive, *args, **params) if shape is None else trace.record(primitive, args, params, shape, known)
+        (x,) = held
+        try:
+            out = compute(primitive, [a.primal if type(a) is Tracer else a for a in args], params)
+            if type(out) is np.ndarray and np.may_share_memory(out, x.primal):
+                out = out.copy(order="K")
+            result = trace.record(primitive, args, params, shape, (out,))
+            if not trace.linear and type(result) is Tracer:
+                _part(result, x)
+            return result
+        finally:
+            x.owner = self
+
+
+def _part(result: Tracer, x: Tracer) -> None:
+    """In forward mode: a tangent of its own, where it is a view of x's."""
+    t = result.tangent
+    if type(t) is np.ndarray and type(x.tangent) is np.ndarray and np.may_share_memory(t, x.tangent):
+        result.tangent = t.copy(order="K")
+
+
+def write_in_place(x: Tracer, index: tuple, value: Any) -> bool:
+    """`x[index] = value` of a value that fits, at a canonical basic index, if x has an array behind it that may be written."""
+    trace: Any = x.owner
+    first = type(trace) is not Held
+    if not first:
+        trace = trace.trace
+    p, u = x.primal, value
+    if type(trace) is not FollowingTrace or trace.closed or open_traces or type(p) is not np.ndarray or not p.ndim:
+        return False
+    tape = trace.tape
+    if tape is not None and tape.traced is not None:  # tracers of outer traces stand behind its values
+        return False
+    if type(u) is Tracer:
+        if type(u.owner) is Held:
+            u.owner.settle(u)
+        if u.owner is not trace:
+            return False
+        u = u.primal
+    if type(u) is Tracer:
+        return False
+    places = python_index(index)
+    t = value.tangent if type(value) is Tracer else None
+    if not first and type(x.tangent) is np.ndarray and (t is None or type(t) is np.ndarray or is_a(t, np.generic)):
+        p[places] = u
+        x.tangent[places] = 0 if t is None else t
+        return True
+    x.owner = trace
+    if first:
+        x.primal = p = np.array(p, order="K")
+    out = trace.record(basic_update_p, (x, value), {"index": index}, None, (p,))
+    p[places] = u
+    if trace.held is None:
+        trace.held = Held(trace)
+    x.tangent, x.source, x.owner = out.tangent, out.source, trace.held
+    return True

@@ -1,0 +1,216 @@
+"""Values that can be written: what a traced array knows of its memory.
+
+Idea: what the user holds is a handle that names a value. A write computes the new value, and the same handle names it from
+then on (`assign`), so that every alias sees it and the program stays pure. A view has a base and a step: `look` gives the
+view's value from the base's, `put` the base's from the view's. A written view writes its base, and a written base derives its
+living views anew, which it knows by weak references.
+
+Invariants: recorders keep snapshots of handles, never handles (`snapshot` of ir/tracer.py). An array belongs to the body (of
+jit, vmap, a loop) in which it was made: the body is traced once, so a write from an inner body raises. Traps: a value of rank 0
+is an array, and can be written, if it has a box or an array of rank 0 behind it; else it is a number. Whether a reshape is a
+view depends on how its base lies in memory, and is asked for when one of the two is written.
+"""
+
+from __future__ import annotations
+
+import weakref
+from typing import Any
+
+import numpy as np
+
+from funcad.errors import SharedMemoryError, WriteError
+from funcad.host.state import state
+from funcad.host.where import user_source
+from funcad.ir.aval import aval_of, shape_of
+from funcad.ir.trace import AbstractTrace
+from funcad.ir.tracer import Tracer, concrete_value, snapshot
+from funcad.primitives.basic_indexing import basic_update
+from funcad.unjitted.following import FollowingTrace, with_value
+
+__all__ = ["Box", "Step", "assign", "check_write", "is_array", "linked", "refresh", "root_of", "write"]
+
+
+class Step:
+    """How a view lies in its base. `look(base)`: the view's value; `put(base, value)`: the base's after a write of the view."""
+
+    __slots__ = ()
+
+    def look(self, base: Any) -> Any:
+        raise NotImplementedError
+
+    def put(self, base: Any, value: Any) -> Any:
+        raise NotImplementedError
+
+    def write(self, base: Tracer, value: Any, view: Tracer | None) -> None:
+        """The same of the base's handle; `view` is the one that is written."""
+        write(base, self.put(snapshot(base), value), view)
+
+    def shares(self, base: Any) -> bool:
+        """Is it a view of this base, or did NumPy have to copy?"""
+        return True
+
+
+class Box:
+    """The memory of a handle: its base and the step from there, if it is a view, and weak references to its own views.
+
+    Of a buffer (plain.py) also whether nobody else has the array behind it, what it was filled with, and where.
+    """
+
+    __slots__ = ("base", "step", "views", "own", "fill", "body")
+
+    def __init__(self, base: Any = None, step: Any = None):
+        self.base = base
+        self.step = step
+        self.views: list[weakref.ref] = []
+        self.own = False
+        self.fill: Any = None
+        self.body: float = 0  # the level of the body in which it was made
+
+
+def linked(view: Any, base: Tracer, step: Step) -> Any:
+    """`view`, a traced result, as a view of its base; a handle of its own if it is the base's."""
+    if type(view) is not Tracer:
+        return view
+    if view is base:
+        view = snapshot(view)
+    box = base.box
+    if box is None:
+        box = base.box = Box()
+    view.box = Box(base, step)
+    views = box.views
+    views.append(weakref.ref(view, views.remove))
+    return view
+
+
+def is_array(x: Tracer) -> bool:
+    """Is it an array, which can be written, and no number?"""
+    if x.shape or x.box is not None:
+        return True
+    value: Any = concrete_value(x)
+    if type(value) is not Tracer:
+        return type(value) is np.ndarray
+    given = value.owner.stands_for.get(value.variable)
+    if given is not None:
+        value.owner.asked = True
+    return type(given) is np.ndarray
+
+
+def root_of(x: Tracer) -> Tracer:
+    """The array whose memory x is or is a view of."""
+    while x.box is not None and x.box.base is not None and x.box.step.shares(x.box.base):
+        x = x.box.base
+    return x
+
+
+def assign(x: Tracer, value: Any) -> None:
+    """A write of the whole of x: from now on x names `value`, of its shape and dtype, and so do its aliases and views."""
+    check_write(x)
+    write(x, value)
+
+
+def check_write(x: Tracer) -> None:
+    """Raise if x cannot be written as in NumPy."""
+    root = root_of(x)
+    state.writes += 1
+    if state.abstract is not None:
+        _check_owner(x, root)
+    _check_arguments(x, root)
+
+
+def write(x: Tracer, value: Any, view: Tracer | None = None) -> None:
+    """`assign` without checks, through the steps of a view; `view` is the view of x that was written, if it was one."""
+    box = x.box
+    if box is not None and box.base is not None:
+        if box.step.shares(box.base):
+            box.step.write(box.base, value, x)
+        else:
+            _part(x)
+    _rebind(x, value)
+    if box is not None:
+        refresh(x, view)
+
+
+def _part(x: Tracer) -> None:
+    """x is no view after all."""
+    box = x.box
+    box.base.box.views[:] = [ref for ref in box.base.box.views if ref() is not x]
+    box.base = box.step = None
+
+
+def refresh(x: Tracer, written: Tracer | None) -> None:
+    """Derive the living views of x anew, but for the one that was written."""
+    for ref in list(x.box.views):
+        view = ref()
+        if view is None or view is written or view.box is None or view.box.base is not x:
+            continue
+        if view.box.step.shares(x):
+            _rebind(view, view.box.step.look(x))
+            refresh(view, None)
+        else:
+            _part(view)
+
+
+def _rebind(x: Tracer, value: Any) -> None:
+    if type(value) is not Tracer and not x.owner.level:
+        x.primal, x.box = np.array(value), x.box or Box()  # of a buffer
+        x.box.own, x.box.fill = True, None
+        return
+    if type(value) is not Tracer:
+        shape = shape_of(x)
+        value = basic_update(snapshot(x), value, tuple([(0, n, 1) for n in shape]))
+    value = _lying_as(x, value)
+    x.owner, x.variable, x.primal, x.tangent = value.owner, value.variable, value.primal, value.tangent
+    x.source, x._aval = value.source, None
+    trace = x.owner
+    if trace.settle is not None:
+        trace.settle(x)
+    if trace.tape is not None and trace.tape.traced is not None:
+        trace.tape.traced.append(x)
+
+
+def _lying_as(x: Tracer, value: Tracer) -> Tracer:
+    """The value as it lies in x's memory, whatever order it was computed in."""
+    old, new = x.primal, value.primal
+    if type(old) is np.ndarray and type(new) is np.ndarray and old.ndim > 1 and old.strides != new.strides:
+        like = np.empty_like(old)  # in order "K"
+        if like.strides != new.strides:
+            like[...] = new
+            return with_value(value, like)
+    return value
+
+
+def _check_owner(x: Tracer, root: Tracer) -> None:
+    body = state.abstract
+    if body is None or root.owner.level >= body.level or root.box is not None and root.box.body == body.level:
+        return
+    if any([made is root for made in body.hoisted]):
+        return
+    source = user_source()
+    raise WriteError(
+        f"a write into {aval_of(x)}{f' at {source}' if source is not None else ''}, which was made outside of the body that is "
+        f"being traced ({body.name}): the body is traced once, but its writes would have to happen each time it runs.\n"
+        "Remedy: pass the array to the body as an argument or carry, write a copy there, and return it."
+    )
+
+
+def _check_arguments(x: Tracer, root: Tracer) -> None:
+    """An argument that is written may share no memory with another argument, which would not see it."""
+    trace: Any = root.owner
+    if type(trace) is FollowingTrace:
+        if len(trace.arguments) < 2:
+            return
+        arrays, own = trace.arguments, concrete_value(root)
+    elif type(trace) is AbstractTrace and trace.given and not trace.given.commits and root.variable in trace.inputs:
+        arrays, own = trace.given.values, trace.given.values[trace.inputs.index(root.variable)]
+    else:
+        return
+    if type(own) is not np.ndarray:
+        return
+    shared = [a for a in map(concrete_value, arrays) if type(a) is np.ndarray and np.may_share_memory(a, own)]
+    if len(shared) > 1 and sum([np.shares_memory(a, own) for a in shared]) > 1:
+        source = user_source()
+        raise SharedMemoryError(
+            f"a write into {aval_of(x)}{f' at {source}' if source is not None else ''}, which shares memory with another "
+            f"argument of the function that {trace.name} traces: the other one would not see it.\n"
+            "Remedy: pass a copy, x.copy()."
+        )

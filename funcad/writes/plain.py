@@ -1,0 +1,104 @@
+"""Buffers: arrays that a traced function made and writes, before anything traced is in them.
+
+Idea: such an array is a handle of the trace `PLAIN`, below all others: an operation on plain handles alone is computed, and
+gives a plain handle, or a number; beside a traced value it counts as its array. A traced value that is written makes it a
+value of the other trace. Invariants: it belongs to no function, so it outlives traces; nobody else has the array behind a
+handle that is its `own`. Trap: what was filled with one number is recorded as that, not captured as an array.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from funcad.host.compute import compute
+from funcad.host.state import state
+from funcad.ir.aval import KINDS, aval_of
+from funcad.ir.trace import Trace, abstract_trace_of
+from funcad.ir.tracer import Tracer
+from funcad.primitives.shape import broadcast_in_dim_p
+from funcad.writes.boxes import Box, refresh
+
+__all__ = ["PLAIN", "buffer", "started", "write_plain"]
+
+
+class _Plain(Trace):
+    """Where operations on plain handles alone are computed."""
+
+    __slots__ = ()
+
+    def __init__(self) -> None:
+        self.level = 0
+        self.name = "NumPy"
+        self.closed = False
+
+    def value(self, x: Tracer) -> Any:
+        """The array as an operand that may be kept."""
+        self.settle(x)
+        return x.primal
+
+    def settle(self, x: Tracer) -> None:
+        if x.box is not None:
+            x.box.own, x.box.fill = False, None
+
+    def record(
+        self, primitive: Any, args: Sequence[Any], params: dict, shape: tuple | None = None, known: tuple | None = None
+    ) -> Any:
+        values = [a.primal if type(a) is Tracer else a for a in args]
+        out = compute(primitive, values, params) if known is None else known[0]
+        if primitive.multiple:
+            return [self._wrapped(o, values) for o in out]
+        return self._wrapped(out, values)
+
+    def _wrapped(self, out: Any, operands: Sequence[Any]) -> Any:
+        if type(out) is not np.ndarray:
+            return out
+        if any([type(v) is np.ndarray and np.may_share_memory(out, v) for v in operands]):
+            out = out.copy(order="K")
+        return buffer(out)
+
+
+PLAIN = _Plain()
+
+
+def buffer(array: np.ndarray, fill: Any = None) -> Any:
+    """A new array as a handle that can be written with traced values; `fill`: the number that it is full of."""
+    if array.dtype.kind not in KINDS or type(array) is not np.ndarray:
+        return array
+    x = Tracer(PLAIN, None, array)
+    x.box = box = Box()
+    box.own, box.fill = True, fill
+    box.body = 0 if state.abstract is None else state.abstract.level
+    return x
+
+
+def write_plain(x: Tracer, index: Any, value: Any, view: Tracer | None) -> bool:
+    """`x[index] = value` of a plain handle that is no view and a value that is not traced, by NumPy itself."""
+    value = value.primal if type(value) is Tracer and value.owner is PLAIN else value
+    if _traced(value) or _traced(index):
+        return False
+    box = x.box
+    if box is None:
+        box = x.box = Box()
+    if not box.own:
+        x.primal, box.own = x.primal.copy(order="K"), True
+    box.fill = None
+    x.primal[index] = value
+    refresh(x, view)
+    return True
+
+
+def _traced(x: Any) -> bool:
+    return type(x) is Tracer or type(x) in (list, tuple) and any(map(_traced, x))
+
+
+def started(x: Tracer, values: Sequence[Any]) -> Any:
+    """The value of a plain handle that traced `values` are about to be written into: in a program, what made it."""
+    fill = x.box.fill if x.box is not None else None
+    trace = abstract_trace_of([v for v in values if type(v) is Tracer])
+    if fill is None or trace is None or trace.closed:
+        return PLAIN.value(x)
+    aval = aval_of(x)
+    return trace.record(broadcast_in_dim_p, (aval.dtype.type(fill),), {"shape": aval.shape, "axes": ()})

@@ -1,0 +1,123 @@
+"""`jit(f)` writes into the arrays that it is given, as f does."""
+
+import numpy as np
+import pytest
+
+import funcad
+from funcad import grad, jit, vmap
+from funcad.errors import TracerArrayConversionError
+
+
+def add_and_double(a, b):
+    a += b
+    b *= 2.0
+    return a
+
+
+def test_arguments_are_written_and_returned():
+    f = jit(add_and_double)
+    for _ in range(3):  # the calls after the first find the program
+        x, y = np.arange(3.0), np.ones(3)
+        assert f(x, y) is x
+        assert x.tolist() == [1.0, 2.0, 3.0] and y.tolist() == [2.0, 2.0, 2.0]
+    assert f.cache_info().misses == 1
+
+
+@pytest.mark.parametrize("pair", [lambda z: (z, z), lambda z: (z[:3], z[1:]), lambda z: (z[::-1], z)])
+def test_shared_memory_is_shared(pair):
+    f, z, expected = jit(add_and_double), np.arange(4.0), np.arange(4.0)
+    f(np.arange(3.0), np.ones(3))
+    f(*pair(z))
+    add_and_double(*pair(expected))
+    np.testing.assert_array_equal(z, expected)
+
+    def outer(g, x):
+        z = x * 1.0
+        g(*pair(z))
+        return (z * z * z).sum()
+
+    x = np.array([1.0, 2.0, 3.0, 4.0])
+    gradient = np.array([(outer(add_and_double, x + 1e-6 * e) - outer(add_and_double, x - 1e-6 * e)) / 2e-6 for e in np.eye(4)])
+    for g in (f, add_and_double):
+        assert jit(lambda x, g=g: outer(g, x))(x) == outer(add_and_double, x)
+        np.testing.assert_allclose(grad(lambda x, g=g: outer(g, x))(x), gradient, rtol=1e-6)
+        np.testing.assert_allclose(jit(grad(lambda x, g=g: outer(g, x)))(x), gradient, rtol=1e-6)
+    assert vmap(lambda x: outer(f, x))(np.stack([x, x])).tolist() == [outer(add_and_double, x)] * 2
+
+
+def test_a_captured_array_that_shares_memory():
+    z = np.arange(4.0)
+
+    def f(a):
+        a += 1.0
+        return (a + z[1:3]).sum()
+
+    g = jit(f)
+    assert g(np.ones(2)) == 4.0 + 3.0
+    assert g(z[:2]) == 1.0 + 2.0 + 2.0 + 2.0
+    assert z.tolist() == [1.0, 2.0, 2.0, 3.0]
+
+
+def test_an_exception_leaves_the_arguments_as_they_were():
+    def fails(x):
+        raise KeyError("no")
+
+    def f(a):
+        a[0] = 5.0
+        return funcad.pure_callback(fails, funcad.ShapeDtypeStruct((), np.float64), a[1])
+
+    x = np.ones(3)
+    for _ in range(2):
+        with pytest.raises(KeyError):
+            jit(f)(x)
+    assert x.tolist() == [1.0, 1.0, 1.0]
+
+
+def test_arrays_that_cannot_be_written():
+    x = np.arange(3.0)
+    x.flags.writeable = False
+    with pytest.raises(ValueError, match="read-only"):
+        jit(add_and_double)(x, np.ones(3))
+    with pytest.raises(TracerArrayConversionError, match=r"K = np.array\(K\)"):
+        grad(lambda y: jit(add_and_double)(x, y).sum())(np.ones(3))
+    buffer = grad(lambda y: jit(add_and_double)(np.zeros(3), y).sum())
+    assert buffer(np.ones(3)).tolist() == [1.0, 1.0, 1.0]
+
+
+def test_orders_strides_and_dtypes():
+    def f(x):
+        y = x.reshape(-1)  # a view in C's order, a copy in Fortran's
+        y *= 2
+
+    g = jit(f)
+    for dtype in (np.float64, np.float32, np.int64, np.complex128):
+        base = np.arange(24).reshape(4, 6).astype(dtype)
+        for make in (lambda b: b.copy(), np.asfortranarray, lambda b: b.copy()[::2, 1::2], lambda b: b.copy()[::-1]):
+            x, expected = make(base), make(base)
+            g(x)
+            f(expected)
+            np.testing.assert_array_equal(x, expected)
+            assert x.dtype == dtype
+
+
+def test_donated_arrays_are_not_written_back():
+    f = jit(add_and_double, donate_argnums=0)
+    y = np.ones(3)
+    np.testing.assert_array_equal(f(np.arange(3.0), y), [1.0, 2.0, 3.0])
+    assert y.tolist() == [2.0, 2.0, 2.0]
+
+
+def test_pytrees_keywords_and_numbers():
+    def f(state, *, step, n):
+        state["w"] -= step * state["v"]
+        step += 1.0  # a number: NumPy rebinds the name
+        n -= 1
+        state["v"][...] = step
+        return n
+
+    state = {"w": np.ones(2), "v": np.ones(2)}
+    assert jit(f)(state, step=0.5, n=3) == 2
+    assert state["w"].tolist() == [0.5, 0.5] and state["v"].tolist() == [1.5, 1.5]
+    total = np.array(0.0)
+    jit(lambda a: a.__iadd__(1.0))(total)
+    assert total == 1.0
