@@ -334,7 +334,7 @@ def _run(trace: FollowingTrace, f: Any, primals: Sequence[Any], tangents: Sequen
     outermost = thread not in tracing.threads
     try:
         if outermost:
-            tracing.threads.add(thread)
+            tracing.threads[thread] = {}
             if not tracing.ready:
                 tracing.prepare()
         outs = call_user(trace, f, inputs, lambda: _inputs(trace, primals, tangents, source))
@@ -359,7 +359,7 @@ def _run(trace: FollowingTrace, f: Any, primals: Sequence[Any], tangents: Sequen
         return values, touts
     finally:
         if outermost:
-            tracing.threads.discard(thread)
+            tracing.threads.pop(thread, None)
         trace.closed = True
         trace.arguments, trace.doubtful, trace.held = (), _NOTHING, None
 

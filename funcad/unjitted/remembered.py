@@ -257,7 +257,10 @@ def _again(tape: Tape, found: _Call, operands: list[Any]) -> Any:
 
 
 def _watch(key: tuple, trace: Any, operands: list[Any], function: Callable[..., Any], args: Any, kwargs: Any) -> Any:
-    """Call the function, and remember what it wrote."""
+    """Call the function, and remember what it wrote; not if one object is a traced value's and a constant, which may differ."""
+    primals = {id(a.primal) for a in operands if type(a) is Tracer}
+    if not primals.isdisjoint([id(a) for a in _flat((*args, *kwargs.values())) if type(a) is not Tracer]):
+        return function(*args, **kwargs)
     tape = trace.tape
     n, doubtful, outer = len(tape.rows), trace.doubtful, type(tape)
     try:
