@@ -22,6 +22,8 @@ import types
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from funcad.configuration import config
 from funcad.doors.asking import is_tracing
 from funcad.doors.codes import Answer
@@ -35,7 +37,7 @@ __all__ = ["Door", "hang_modules", "lock", "take_down"]
 
 _FUNCAD = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
 _IMPORTING = "<frozen importlib._bootstrap>"
-_BUILTIN = types.BuiltinFunctionType
+_KINDS = (types.BuiltinFunctionType, type(np.copy))  # of functions that are pickled by name; the second is NumPy's own
 PATIENCE = 64  # accesses by threads that trace nothing, until the doors are taken down: between two gradients there may be one
 _in_vain = itertools.count(1)
 _OTHERS = {"numba", "pandas"}  # libraries that know what they ask for, beside NumPy and SciPy
@@ -171,7 +173,8 @@ def hang_modules(doors: dict[str, dict[str, Callable[[str, Callable[..., Any]], 
             _hung.append((module, _Kind(own.__name__, (own,), {**more, **entrances}), own))
     for module, with_doors, _ in _hung:
         module.__class__ = with_doors
-    copyreg.dispatch_table.setdefault(_BUILTIN, _reduce)
+    for kind in _KINDS:
+        copyreg.dispatch_table.setdefault(kind, _reduce)
 
 
 def take_down() -> None:
@@ -183,5 +186,6 @@ def take_down() -> None:
             return
         for module, _, own in _hung:
             module.__class__ = own
-        if copyreg.dispatch_table.get(_BUILTIN) is _reduce:
-            del copyreg.dispatch_table[_BUILTIN]
+        for kind in _KINDS:
+            if copyreg.dispatch_table.get(kind) is _reduce:
+                del copyreg.dispatch_table[kind]

@@ -17,6 +17,7 @@ import numpy as np
 from funcad.host.real_types import is_a
 from funcad.ir.aval import aval_of, dtype_of, shape_of
 from funcad.ir.tracer import Tracer, concrete_value, snapshot
+from funcad.numpy.aliases import aliased
 from funcad.numpy.index_modes import MODES, clipped, default_fill, spilled
 from funcad.numpy.index_plan import Plan, has_tracer, refuse, simple_index, slice_triple, unknown_count
 from funcad.numpy.promote import as_array, beside, strong
@@ -96,6 +97,7 @@ def _fits(x: Tracer, basic: tuple, value: Any) -> bool:
     return type(p) is x.primal.dtype.type and all([type(e) is int for e in basic])
 
 
+@aliased("view")
 def getitem(x: Any, index: Any) -> Any:
     """x[index] for every index that NumPy takes, differentiable in x.
 

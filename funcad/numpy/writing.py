@@ -194,7 +194,7 @@ def set_flat(x: Any, value: Any) -> None:
 def set_shape(x: Any, shape: Any) -> None:
     """`x.shape = s`: the same memory by another shape; AttributeError where NumPy would have to copy."""
     target = np.empty(aval_of(x).shape, bool).reshape(shape).shape
-    step = Reshaped(np.reshape, np.reshape, (target,))
+    step = Reshaped(np.reshape, np.reshape, (None, target), {}, 0, None)
     if not step.shares(x):
         raise AttributeError(
             "Incompatible shape for in-place modification. Use `.reshape()` to make a copy with the desired shape."

@@ -274,6 +274,14 @@ class FollowingTrace(Trace):
             self._doubt(traced)
         return traced
 
+    def again(self, x: Tracer) -> Tracer:
+        made = Tracer(self, None, x.primal, x.tangent, x.source)
+        if self.tape is not None and self.tape.traced is not None:
+            self.tape.traced.append(made)
+        if self.doubtful and not self.linear:
+            (self.doubtful.add if id(x) in self.doubtful else self.doubtful.discard)(id(made))
+        return made
+
     def _doubt(self, result: Any) -> None:
         if self.doubtful is _NOTHING:
             self.doubtful = set()
