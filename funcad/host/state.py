@@ -27,7 +27,8 @@ class _State(threading.local):
     batching: Any = None  # name of the axis that batch_eval is removing now
     jit_disabled: bool = False
     function: Any = None  # the user's, that is being traced: whether it needs buffers is asked of it (needs.py)
-    writes: int = 0  # how many writes into traced arrays there have been
+    trace: Any = None  # the one in which that function runs
+    writes: int = 0  # how many writes there have been into arrays of other traces
     scope: tuple = ()  # named_scope names
     debug_nans: bool = False
     debug_infs: bool = False

@@ -293,7 +293,7 @@ def trace_function(
             open_traces.add(trace.level)
         if given is not None:
             given.stand_behind(trace, tracers)
-        jaxpr, captured = trace.jaxpr(call_user(f, tracers))
+        jaxpr, captured = trace.jaxpr(call_user(trace, f, tracers, lambda: [Tracer(trace, v) for v in trace.inputs]))
         if trace.asked:
             jaxpr.memo["asked"] = True
         return jaxpr, captured

@@ -50,6 +50,10 @@ class Index(Step):
     def look(self, base: Any) -> Any:
         return read(base, self.index)
 
+    def lies(self, layout: np.ndarray) -> np.ndarray:
+        entries = self.index if type(self.index) is tuple else (self.index,)
+        return layout[tuple([0 if type(e) is Tracer else e for e in entries])]
+
     def write(self, base: Tracer, value: Any, view: Tracer | None) -> None:
         store(base, self.index, value, view)
 
@@ -102,8 +106,8 @@ def getitem(x: Any, index: Any) -> Any:
     """x[index] for every index that NumPy takes, differentiable in x.
 
     Shape, dtype and errors are NumPy's (IndexError out of bounds, also for computed indices in jitted programs, where JAX
-    clamps). Traced integers may be entries. Of a mask without a value, inside jit, elementwise functions of x[mask], its sums and
-    `x[mask] = ...` by the same mask work; what needs the number of elements raises TracerBoolConversionError.
+    clamps). Traced integers may be entries. Of a mask without a value, inside jit, elementwise functions of x[mask], its sums
+    and `x[mask] = ...` by the same mask work; what needs the number of elements raises TracerBoolConversionError.
 
     >>> import numpy as np, funcad
     >>> funcad.grad(lambda x: funcad.numpy.indexing.getitem(x, [0, 0]).sum())(np.ones(3))

@@ -53,6 +53,9 @@ class Selection(Step):
         numbers = self._numbers(base)
         return np.shares_memory(self._of(self.function, numbers), numbers)
 
+    def lies(self, layout: np.ndarray) -> np.ndarray:
+        return self._of(self.function, layout)
+
     def _of(self, function: Callable[..., Any], base: Any) -> Any:
         args = [base if i == self.place else a for i, a in enumerate(self.args)]
         found = function(*args, **self.kwargs)
@@ -87,21 +90,27 @@ class Reshaped(Selection):
                 f"NumPy gives a view or a copy there depends on the memory order, which is not known here.\n"
                 f"Remedy: x.{name}(...).copy(), or x.copy() before both."
             )
-        order = self._order()
-        if order == "A":
-            order = "F" if layout.flags.f_contiguous and not layout.flags.c_contiguous else "C"
-        if order == "K":
-            layout = layout.transpose(memory_axes([layout]))
-        elif order == "F":
-            layout = layout.T
         if self.function is np.ravel:
-            return layout.flags.c_contiguous
-        shape = self._of(np.reshape, super()._numbers(base)).shape
-        return np.may_share_memory(of_reshape(layout, shape=shape if order == "C" else shape[::-1]), layout)
+            return bool(self._turned(layout).flags.c_contiguous)
+        return np.may_share_memory(self.lies(layout), layout)
 
-    def _order(self) -> str:
+    def lies(self, layout: np.ndarray) -> np.ndarray:
+        turned = self._turned(layout)
+        if self.function is np.ravel:
+            return of_reshape(turned, shape=(layout.size,))
+        shape = self._of(np.reshape, np.empty(layout.shape, bool)).shape
+        if turned is layout:
+            return of_reshape(layout, shape=shape)
+        return of_reshape(turned, shape=shape[::-1]).T
+
+    def _turned(self, layout: np.ndarray) -> np.ndarray:
+        """With its axes in the order in which they are read."""
         place = 1 if self.function is np.ravel else 2
-        return str(self.kwargs.get("order") or (self.args[place] if len(self.args) > place else "C")).upper()
+        order = str(self.kwargs.get("order") or (self.args[place] if len(self.args) > place else "C")).upper()
+        if order == "K":
+            return layout.transpose(memory_axes([layout]))
+        fortran = order == "F" or order == "A" and layout.flags.f_contiguous and not layout.flags.c_contiguous
+        return layout.T if fortran else layout
 
 
 def viewing(function: Any, implementation: Callable[..., Any], alias: str) -> Callable[..., Any]:

@@ -318,9 +318,13 @@ class FollowingTrace(Trace):
         return result
 
 
+def _inputs(trace: FollowingTrace, primals: Sequence[Any], tangents: Sequence[Any], source: Any) -> list[Any]:
+    return [snapshot(p) if t is None else Tracer(trace, None, snapshot(p), t, source) for p, t in zip(primals, tangents)]
+
+
 def _run(trace: FollowingTrace, f: Any, primals: Sequence[Any], tangents: Sequence[Any], source: Any) -> tuple[list, list]:
     trace.arguments = primals
-    inputs = [snapshot(p) if t is None else Tracer(trace, None, snapshot(p), t, source) for p, t in zip(primals, tangents)]
+    inputs = _inputs(trace, primals, tangents, source)
     tape = trace.tape
     if tape is not None and tape.traced is not None:
         tape.traced += [x for x, t in zip(inputs, tangents) if t is not None]
@@ -331,7 +335,7 @@ def _run(trace: FollowingTrace, f: Any, primals: Sequence[Any], tangents: Sequen
             tracing.threads.add(thread)
             if not tracing.ready:
                 tracing.prepare()
-        outs = call_user(f, inputs)
+        outs = call_user(trace, f, inputs, lambda: _inputs(trace, primals, tangents, source))
         del inputs
         if trace.held is not None:
             outs = list(map(snapshot, outs))
