@@ -74,7 +74,7 @@ def mlp_with_buffers(x, sizes, w1, w2):
     return work
 
 
-@program(uniform(1, 8, 8, 1), normal(3, 3, 1, 2), normal(2), normal(2, 2, 2, 2), normal(2), normal(2, 3), normal(3), smooth=False)
+@program(uniform(1, 8, 8, 1), *[normal(*s) for s in ((3, 3, 1, 2), (2,), (2, 2, 2, 2), (2,), (2, 3), (3,))], smooth=False)
 def lenet(x, conv1, b1, conv2, b2, fc, b3):
     x = _maxpool2d(_relu(_conv2d(x, conv1) + b1))
     x = _relu(_conv2d(x, conv2) + b2)
