@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from funcad.errors import TracerBoolConversionError
+from funcad.host.locks import handed
 from funcad.host.real_types import is_a
 from funcad.ir.aval import aval_of
 from funcad.ir.tracer import Tracer, concrete_value
@@ -211,8 +212,8 @@ def round_(a: Any, decimals: int = 0, out: Any = None) -> Any:
     result = down(rint(up(a, scale)), scale)
     own = concrete_value(a)
     if type(result) is np.ndarray and type(own) is np.ndarray and own.ndim > 1:  # as NumPy lays it out
-        return np.asarray(result, order="F" if own.flags.fnc else "C")
-    return doubt(result)
+        result = np.asarray(result, order="F" if own.flags.fnc else "C")
+    return doubt(handed(result))
 
 
 @implements("fix")
@@ -231,7 +232,7 @@ def real(val: Any) -> Any:
 def imag(val: Any) -> Any:
     val = as_array(val)
     aval = aval_of(val)
-    return conversion.imag(val) if aval.dtype.kind == "c" else library(like=val).zeros(aval.shape, aval.dtype)[()]
+    return conversion.imag(val) if aval.dtype.kind == "c" else handed(library(like=val).zeros(aval.shape, aval.dtype)[()])
 
 
 @implements("angle")

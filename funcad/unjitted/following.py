@@ -22,7 +22,7 @@ import numpy as np
 from funcad.host.compute import compute
 from funcad.host.devices import NAMESPACES, namespace_of, on_device, resident
 from funcad.host.layout import ordinary
-from funcad.host.locks import SMALL, Locks, read_only, root_of
+from funcad.host.locks import SMALL, Locks, handed, read_only, root_of, was_handed
 from funcad.host.needs import call_user
 from funcad.host.state import state, tracing
 from funcad.host.user_warnings import restore_warnings, suppress_warnings
@@ -81,7 +81,7 @@ class _Protector:
         if type(array) is not np.ndarray or not self.is_users(array) or array.size == 0:
             return x
         compact = array[tuple([slice(None) if s else slice(1) for s in array.strides])]
-        if compact.nbytes <= SMALL:
+        if compact.nbytes <= SMALL or was_handed(array):
             return with_value(x, array.copy() if compact.size == array.size else np.broadcast_to(compact.copy(), array.shape))
         if self.locks is NO_LOCKS:
             self.locks = Locks()
@@ -241,6 +241,8 @@ class FollowingTrace(Trace):
             else:
                 if type(p) is np.ndarray and p.ndim and any(p is q for q in primals):
                     p = read_only(p)
+                elif type(p) is np.ndarray:
+                    handed(p)
                 results.append(p)
         if (self.doubtful or primitive.layout is None) and not self.linear:
             for result in results:
