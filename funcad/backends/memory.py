@@ -9,12 +9,14 @@ never written; a broadcast view is never a target.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from typing import Any
+from collections.abc import Container, Iterable, Sequence
+from typing import Any, NamedTuple
 
+from funcad.ir.aval import StackAval
 from funcad.ir.jaxpr import Var
+from funcad.ir.primitive import may_share
 
-__all__ = ["Storage", "Value", "writable_operand", "let_go", "deaths"]
+__all__ = ["Storage", "Value", "writable_operand", "let_go", "deaths", "Writes", "writes_elements", "writes_of"]
 
 
 class Storage:
@@ -83,3 +85,78 @@ def writable_operand(operands: Iterable[Value], dying: Iterable[Value], aval: An
             if storage.owned and storage.users <= dead:
                 return v
     return None
+
+
+class _Memory:
+    """What some variables of a program may share. `owned`: nobody outside the program sees it."""
+
+    __slots__ = ("owned", "users")
+
+    def __init__(self, owned: bool):
+        self.owned = owned
+        self.users: set[Var] = set()
+
+
+def writes_elements(equations: Iterable[Any]) -> bool:
+    """Is there a write that may go over its first operand?"""
+    return any([e.primitive.over is not None for e in equations])
+
+
+class Writes(NamedTuple):
+    """How a program writes elements of arrays: which equations over their first operand, and what they need for that."""
+
+    over: frozenset[int]
+    copied: frozenset[Var]  # views that are read after the array was written: they are copies
+    mine: tuple[bool, ...]  # of each output: does nobody else hold it?
+
+
+def writes_of(
+    inputs: Sequence[Var], equations: Sequence[Any], outputs: Sequence[Any], owned: Container[Var] | None = ()
+) -> Writes:
+    """The plan of a program that owns these inputs (None: all): writes go over what it owns and nobody reads any more."""
+    memory: dict[Var, tuple[_Memory, ...]] = {}
+    over, copied, views = set(), set(), set()
+
+    def lie(v: Var, places: Iterable[_Memory]) -> None:
+        memory[v] = tuple(places)
+        for place in memory[v]:
+            place.users.add(v)
+
+    keep = {o for o in outputs if type(o) is Var}
+    for v in inputs:
+        lie(v, [_Memory(owned is None or v in owned)])
+    for i, (equation, dead) in enumerate(zip(equations, deaths(equations, keep))):
+        primitive, atoms = equation.primitive, equation.inputs
+        read = list(dict.fromkeys([place for a in atoms if type(a) is Var for place in memory[a]]))
+        first = atoms[0] if primitive.over is not None else None
+        if type(first) is Var and first.aval.shape and first in dead and atoms.count(first) == 1:
+            (place, *more) = memory[first]
+            others = place.users - {first}
+            if not more and place.owned and others <= views and sum([v.aval.size for v in others]) <= first.aval.size // 2:
+                over.add(i)
+                copied |= others
+                views -= others
+                for v in others:
+                    place.users.discard(v)
+                    lie(v, [_Memory(True)])
+                lie(equation.outputs[0], [place])
+        shares = primitive.multiple or may_share(equation)
+        for v in equation.outputs:
+            if v in memory:
+                continue
+            if type(v.aval) is not StackAval and not v.aval.shape:
+                lie(v, [])  # a number
+            elif shares:
+                lie(v, read)
+                if not primitive.multiple and len(read) == 1 and v not in keep:
+                    views.add(v)
+            else:
+                lie(v, [_Memory(True)])
+        if primitive.multiple or shares and not primitive.free and primitive.adds is None:
+            for place in read:
+                place.owned = False  # who knows who has seen it
+        for v in dead:
+            for place in memory[v]:
+                place.users.discard(v)
+    mine = [type(o) is Var and outputs.count(o) == 1 and all([p.owned and p.users == {o} for p in memory[o]]) for o in outputs]
+    return Writes(frozenset(over), frozenset(copied), tuple(mine))

@@ -432,6 +432,8 @@ def _part(name: str) -> Callable[..., Any]:
 
 def _gather(w: Writer, equation: Equation, operands: list[Value]) -> Expression | None:
     x, *indices = operands
+    if not indices[0].aval.shape:  # the index of a row
+        return Expression(f"{x.text}[{', '.join([i.text for i in indices])}]", [x] if equation.outputs[0].aval.shape else ())
     if len(indices) != 1 or equation.params["batch_dims"] or not indices[0].aval.shape or w.np == "np":
         return None
     return Expression(f"{x.text}[{indices[0].text}]", fresh=True)
