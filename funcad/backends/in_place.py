@@ -76,7 +76,8 @@ def _written(e: Any, var: Var, found: Value, env: dict, rows: dict) -> bool:
 def _over(e: Any, equation: Equation, operands: list[Value], env: dict, dying: list[Value], rows: dict) -> bool:
     """Some elements of an array written: over the array if it dies, else in a copy."""
     (var,), (x, *others) = equation.outputs, operands
-    found = writable_operand([x], dying, var.aval) if equation.inputs.count(equation.inputs[0]) == 1 else None
+    shared = any([s in v.storages for v in others for s in x.storages])
+    found = None if shared else writable_operand([x], dying, var.aval)
     if found is not None:
         found = e.value(found.text, var.aval, found.storages, whole=True)
     elif e.frame is None and not (rows.get(var) and rows[var][0].whole):

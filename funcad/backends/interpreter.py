@@ -18,7 +18,7 @@ from typing import Any
 
 import numpy as np
 
-from funcad.backends.memory import writes_elements, writes_of
+from funcad.backends.memory import writes_elements, writes_of, written_carries
 from funcad.backends.straight import step_of, straight_line
 from funcad.host.devices import namespace_of, on_device, resident
 from funcad.host.forks import held_over_forks
@@ -29,7 +29,7 @@ from funcad.host.where import note_source
 from funcad.ir.aval import aval_of
 from funcad.ir.jaxpr import Jaxpr, Literal, Var
 
-__all__ = ["Program", "program_of", "counters", "compiling", "over_on_numpy"]
+__all__ = ["Program", "program_of", "counters", "compiling", "over_on_numpy", "program_of_turns"]
 
 compiling = threading.RLock()  # one program at a time, on every engine: threads that start together compile once
 held_over_forks(compiling)
@@ -46,7 +46,8 @@ class Program:
 
     __slots__ = ("jaxpr", "template", "calls", "outputs", "n_inputs", "runs", "function", "moving")
 
-    def __init__(self, jaxpr: Jaxpr):
+    def __init__(self, jaxpr: Jaxpr, owned: frozenset[Var] = frozenset()):
+        """`owned`: inputs that each run may write over."""
         counters["programs"] += 1
         self.jaxpr = jaxpr
         self.n_inputs = len(jaxpr.inputs)
@@ -63,7 +64,7 @@ class Program:
             return slots[atom]
 
         self.calls = []  # (equation, the call on NumPy, input slots, output slot or slots, several?, slots that die)
-        writes = writes_of(jaxpr.inputs, jaxpr.equations, jaxpr.outputs) if writes_elements(jaxpr.equations) else None
+        writes = writes_of(jaxpr.inputs, jaxpr.equations, jaxpr.outputs, owned) if writes_elements(jaxpr.equations) else None
         for i, (equation, dead) in enumerate(zip(jaxpr.equations, jaxpr.last_uses)):
             ins = tuple([slot(a) for a in equation.inputs])
             outs = tuple([slot(v) for v in equation.outputs])
@@ -246,6 +247,21 @@ def program_of(jaxpr: Jaxpr) -> Program:
             program = jaxpr.memo.get("program")
             if program is None:
                 program = jaxpr.memo["program"] = Program(jaxpr)
+    return program
+
+
+def program_of_turns(loop: Any, carry: list[Any]) -> Program | None:
+    """A program for the body of a loop that writes carries in place, if it can; the first of these are replaced by copies."""
+    places = [i for i, written in enumerate(written_carries(loop)) if written]
+    if not places or not all([type(carry[i]) is np.ndarray for i in places]):
+        return None
+    body, key = loop.body, ("turns", loop.n_consts)
+    program: Program | None = body.memo.get(key)
+    if program is None:
+        with compiling:
+            program = body.memo.setdefault(key, Program(body, frozenset([body.inputs[loop.n_consts + i] for i in places])))
+    for i in places:
+        carry[i] = np.array(carry[i], order="C")
     return program
 
 

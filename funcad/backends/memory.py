@@ -16,7 +16,8 @@ from funcad.ir.aval import StackAval
 from funcad.ir.jaxpr import Var
 from funcad.ir.primitive import may_share
 
-__all__ = ["Storage", "Value", "writable_operand", "let_go", "deaths", "Writes", "writes_elements", "writes_of"]
+__all__ = ["Storage", "Value", "writable_operand", "let_go", "deaths"]
+__all__ += ["Writes", "writes_elements", "writes_of", "written_carries"]
 
 
 class Storage:
@@ -88,12 +89,13 @@ def writable_operand(operands: Iterable[Value], dying: Iterable[Value], aval: An
 
 
 class _Memory:
-    """What some variables of a program may share. `owned`: nobody outside the program sees it."""
+    """What some variables of a program may share. `owned`: nobody outside sees it; `of`: the input that came in it."""
 
-    __slots__ = ("owned", "users")
+    __slots__ = ("owned", "users", "of")
 
-    def __init__(self, owned: bool):
+    def __init__(self, owned: bool, of: Var | None = None):
         self.owned = owned
+        self.of = of
         self.users: set[Var] = set()
 
 
@@ -107,7 +109,7 @@ class Writes(NamedTuple):
 
     over: frozenset[int]
     copied: frozenset[Var]  # views that are read after the array was written: they are copies
-    mine: tuple[bool, ...]  # of each output: does nobody else hold it?
+    through: tuple[Var | None, ...]  # of each output, the owned input in whose memory it lies, with nothing else in it
 
 
 def writes_of(
@@ -115,7 +117,8 @@ def writes_of(
 ) -> Writes:
     """The plan of a program that owns these inputs (None: all): writes go over what it owns and nobody reads any more."""
     memory: dict[Var, tuple[_Memory, ...]] = {}
-    over, copied, views = set(), set(), set()
+    over, copied, views = set(), set(), set()  # views: they see a part of the memory that one other value lies in
+    whole = set(inputs)  # these are all that there is in their memory
 
     def lie(v: Var, places: Iterable[_Memory]) -> None:
         memory[v] = tuple(places)
@@ -124,12 +127,12 @@ def writes_of(
 
     keep = {o for o in outputs if type(o) is Var}
     for v in inputs:
-        lie(v, [_Memory(owned is None or v in owned)])
+        lie(v, [_Memory(owned is None or v in owned, v)])
     for i, (equation, dead) in enumerate(zip(equations, deaths(equations, keep))):
         primitive, atoms = equation.primitive, equation.inputs
         read = list(dict.fromkeys([place for a in atoms if type(a) is Var for place in memory[a]]))
         first = atoms[0] if primitive.over is not None else None
-        if type(first) is Var and first.aval.shape and first in dead and atoms.count(first) == 1:
+        if first in whole and first in dead and first.aval.shape and atoms.count(first) == 1:
             (place, *more) = memory[first]
             others = place.users - {first}
             if not more and place.owned and others <= views and sum([v.aval.size for v in others]) <= first.aval.size // 2:
@@ -139,7 +142,9 @@ def writes_of(
                 for v in others:
                     place.users.discard(v)
                     lie(v, [_Memory(True)])
+                    whole.add(v)
                 lie(equation.outputs[0], [place])
+                whole.add(equation.outputs[0])
         shares = primitive.multiple or may_share(equation)
         for v in equation.outputs:
             if v in memory:
@@ -152,11 +157,29 @@ def writes_of(
                     views.add(v)
             else:
                 lie(v, [_Memory(True)])
+                whole.add(v)
         if primitive.multiple or shares and not primitive.free and primitive.adds is None:
             for place in read:
                 place.owned = False  # who knows who has seen it
         for v in dead:
             for place in memory[v]:
                 place.users.discard(v)
-    mine = [type(o) is Var and outputs.count(o) == 1 and all([p.owned and p.users == {o} for p in memory[o]]) for o in outputs]
-    return Writes(frozenset(over), frozenset(copied), tuple(mine))
+    through: list[Var | None] = []
+    for o in outputs:
+        places = memory[o] if type(o) is Var and outputs.count(o) == 1 else ()
+        alone = o in whole and len(places) == 1 and places[0].owned and places[0].users == {o}
+        through.append(places[0].of if alone and places[0].of is not o else None)
+    return Writes(frozenset(over), frozenset(copied), tuple(through))
+
+
+def written_carries(loop: Any) -> list[bool]:
+    """Of each carry of a loop, does its body only write elements of it, so that one array serves all turns?"""
+    body, n = loop.body, loop.n_consts
+    found: list[bool] | None = body.memo.get(("written", n))
+    if found is None:
+        ins = body.inputs[n : n + loop.n_carry]
+        through: Sequence[Var | None] = [None] * len(ins)
+        if writes_elements(body.equations):
+            through = writes_of(body.inputs, body.equations, body.outputs, ins).through
+        found = body.memo[("written", n)] = [o is v for v, o in zip(ins, through)]
+    return found

@@ -2,7 +2,8 @@
 
 A carry of rank 0 stays in registers. A carried array is a pointer: the body computes the next one into a second buffer, then
 the two change places; if the next carry is also an output of the step, it is computed into its row there and the pointer moves
-on to that row. Nothing is copied either way. Operands of products that do not change in a loop are put in order before it.
+on to that row. A carry of which the body only writes elements has one buffer, in which it does so. Nothing is copied either
+way. Operands of products that do not change in a loop are put in order before it.
 
 Long loops ask now and then whether Ctrl-C was pressed. Traps: the initial carry may be the user's array, so it is copied before
 a buffer of it is written; a while loop whose body hands values to a stack (its derivative needs them) is Unsupported.
@@ -15,6 +16,7 @@ from typing import Any
 
 import numpy as np
 
+from funcad.backends.memory import written_carries
 from funcad.backends.native import gemm
 from funcad.backends.native.emitter import Lane
 from funcad.backends.native.program_build import Build
@@ -68,18 +70,25 @@ class _Carry:
         self.start += [("ptr", now.pointer), ("ptr", then.pointer)]
         self.own.append((now, then))
 
+    def in_place(self, value: Any, place: View) -> None:
+        self.build.copy(value, place)
+        self.kinds.append("in place")
+        self.own.append((place,))
+
     def values(self, names: Sequence[str]) -> tuple[list[Any], list[View | None]]:
         """What the registers stand for: the carry, and where the next one is to be computed."""
         it = iter(names)
         found: list[Any] = []
         free: list[View | None] = []
-        for kind, first, aval in zip(self.kinds, self.first, self.avals):
+        for kind, first, aval, own in zip(self.kinds, self.first, self.avals, self.own):
             other = None
             if kind == "scalar":
                 parts = tuple([next(it) for _ in range(2 if aval.dtype.kind == "c" else 1)])
                 found.append(Lane(aval.dtype, parts))
             elif kind == "same":
                 found.append(first)
+            elif kind == "in place":
+                found.append(self.build.lent(own[0]))
             else:
                 found.append(View(next(it), aval.dtype, aval.shape, contiguous_strides(aval.shape)))
                 if kind == "buffers":
@@ -100,6 +109,8 @@ class _Carry:
                 if not same_place(out, free[i]):
                     build.copy(out, free[i])
                 names += [free[i].pointer, now[i].pointer]
+            elif kind == "in place" and not same_place(out, now[i]):
+                raise Unsupported("a carry that was to be written in place is read after it was written")
         return names
 
     def results(self, names: Sequence[str], rows: dict[int, View]) -> list[Any]:
@@ -111,6 +122,8 @@ class _Carry:
             elif self.kinds[i] == "row":
                 value = value._replace(buffers=(*self.own[i][0].buffers, *rows[i].buffers))
                 self.build.hold(rows[i])
+            elif self.kinds[i] == "in place":
+                value = self.own[i][0]
             elif self.kinds[i] == "buffers":
                 value = value._replace(buffers=(*self.own[i][0].buffers, *self.own[i][1].buffers))
             found.append(value)
@@ -118,11 +131,14 @@ class _Carry:
 
 
 def _carried(
-    build: Build, first: Sequence[Any], ins: Sequence[Var], outs: Sequence[Any], computed: Container, in_rows: Container
+    region: Region, loop: Loop | WhileLoop, first: Sequence[Any], body: Jaxpr, results: Sequence[Var], in_rows: Container
 ) -> tuple[_Carry, dict[Any, int]]:
     """The carry with its first values, and which of its buffers the body may compute an output into."""
+    build, outs, computed = region.build, body.outputs, _computed(body)
+    ins = body.inputs[loop.n_consts : loop.n_consts + loop.n_carry]
     carry = _Carry(build, first, [v.aval for v in ins])
     claimed: dict[Any, int] = {}
+    written = written_carries(loop)
     for i, (value, v, o) in enumerate(zip(first, ins, outs)):
         if not v.aval.shape:
             carry.scalar(value, v.aval)
@@ -130,6 +146,9 @@ def _carried(
             carry.constant(value)
         elif o in in_rows:
             carry.row(value)
+        elif written[i]:
+            place = region.target(results[i])
+            carry.in_place(value, place if place.contiguous else build.new(v.aval.dtype, v.aval.shape))
         else:
             carry.buffers(value, v.aval)
             if o in computed:
@@ -205,7 +224,7 @@ def _scan(region: Region, equation: Equation, values: list, *, loop: Loop) -> li
     build, body = region.build, prune(loop.body)
     consts, first, xs = loop.split(values)
     _checked([*consts, *first], body.inputs)
-    ins, outs = loop.carried(body.inputs), body.outputs
+    outs = body.outputs
     computed = _computed(body)
     ys = [region.target(v) for v in equation.outputs[n_carry:]]
     row_of: dict[Any, int] = {}  # variable -> the output that has it as its rows
@@ -213,7 +232,7 @@ def _scan(region: Region, equation: Equation, values: list, *, loop: Loop) -> li
         if o in computed and ys[j].contiguous and o not in row_of:
             row_of[o] = j
     xs_views = [build.hold(x) if type(x) is View else build.in_memory(x) for x in xs]
-    carry, claimed = _carried(build, first, ins, outs, computed, row_of)
+    carry, claimed = _carried(region, loop, first, body, equation.outputs, row_of)
     packed = _prepack(build, body, consts)
     f = build.f
     with f.loop(0, length, carried=carry.start, down=loop.reverse) as turn:
@@ -255,7 +274,7 @@ def _while(region: Region, equation: Equation, values: list, *, loop: WhileLoop)
     cond, body = prune(loop.cond), prune(loop.body)
     _checked([*cond_consts, *first], cond.inputs)
     _checked([*consts, *first], body.inputs)
-    carry, claimed = _carried(build, first, body.inputs[loop.n_consts :], body.outputs, _computed(body), ())
+    carry, claimed = _carried(region, loop, first, body, equation.outputs[1:], ())
     packed = _prepack(build, body, consts)
     head, inside, done = f.label("head"), f.label("body"), f.label("done")
     start = [("i64", "0"), *carry.start]
