@@ -64,7 +64,9 @@ class Program:
             return slots[atom]
 
         self.calls = []  # (equation, the call on NumPy, input slots, output slot or slots, several?, slots that die)
-        writes = writes_of(jaxpr.inputs, jaxpr.equations, jaxpr.outputs, owned) if writes_elements(jaxpr.equations) else None
+        writes = None
+        if writes_elements(jaxpr.equations):
+            writes = writes_of(jaxpr.inputs, jaxpr.equations, jaxpr.outputs, owned, inside=False)
         for i, (equation, dead) in enumerate(zip(jaxpr.equations, jaxpr.last_uses)):
             ins = tuple([slot(a) for a in equation.inputs])
             outs = tuple([slot(v) for v in equation.outputs])

@@ -15,9 +15,10 @@ from typing import Any, NamedTuple
 from funcad.ir.aval import StackAval
 from funcad.ir.jaxpr import Var
 from funcad.ir.primitive import may_share
+from funcad.primitives.fused import fused_p
 
 __all__ = ["Storage", "Value", "writable_operand", "let_go", "deaths"]
-__all__ += ["Writes", "writes_elements", "writes_of", "written_carries"]
+__all__ += ["Writes", "writes_elements", "handed_through", "writes_of", "written_carries"]
 
 
 class Storage:
@@ -100,8 +101,8 @@ class _Memory:
 
 
 def writes_elements(equations: Iterable[Any]) -> bool:
-    """Is there a write that may go over its first operand?"""
-    return any([e.primitive.over is not None for e in equations])
+    """Is there a write that may go over its first operand, or one in a loop or a branch?"""
+    return any([e.primitive.over is not None or e.primitive.multiple and bool(handed_through(e)) for e in equations])
 
 
 class Writes(NamedTuple):
@@ -113,9 +114,16 @@ class Writes(NamedTuple):
 
 
 def writes_of(
-    inputs: Sequence[Var], equations: Sequence[Any], outputs: Sequence[Any], owned: Container[Var] | None = ()
+    inputs: Sequence[Var],
+    equations: Sequence[Any],
+    outputs: Sequence[Any],
+    owned: Container[Var] | None = (),
+    inside: bool = True,
 ) -> Writes:
-    """The plan of a program that owns these inputs (None: all): writes go over what it owns and nobody reads any more."""
+    """The plan of a program that owns these inputs (None: all): writes go over what it owns and nobody reads any more.
+
+    `inside`: so do those in loops and branches, which are written out with the program.
+    """
     memory: dict[Var, tuple[_Memory, ...]] = {}
     over, copied, views = set(), set(), set()  # views: they see a part of the memory that one other value lies in
     whole = set(inputs)  # these are all that there is in their memory
@@ -130,6 +138,12 @@ def writes_of(
         lie(v, [_Memory(owned is None or v in owned, v)])
     for i, (equation, dead) in enumerate(zip(equations, deaths(equations, keep))):
         primitive, atoms = equation.primitive, equation.inputs
+        for k, j in (handed_through(equation) if inside and primitive.multiple else {}).items():
+            a, v = atoms[j], equation.outputs[k]
+            place, *more = memory[a] if a in whole and a in dead and atoms.count(a) == 1 else (_Memory(False),)
+            lie(v, [place if not more and place.owned and place.users == {a} else _Memory(True)])
+            whole.add(v)
+        handed = {place for v in equation.outputs if v in memory for place in memory[v]}
         read = list(dict.fromkeys([place for a in atoms if type(a) is Var for place in memory[a]]))
         first = atoms[0] if primitive.over is not None else None
         if first in whole and first in dead and first.aval.shape and atoms.count(first) == 1:
@@ -145,7 +159,8 @@ def writes_of(
                     whole.add(v)
                 lie(equation.outputs[0], [place])
                 whole.add(equation.outputs[0])
-        shares = primitive.multiple or may_share(equation)
+        read = [place for place in read if place not in handed]
+        shares = primitive is not fused_p and (primitive.multiple or may_share(equation))
         for v in equation.outputs:
             if v in memory:
                 continue
@@ -158,7 +173,7 @@ def writes_of(
             else:
                 lie(v, [_Memory(True)])
                 whole.add(v)
-        if primitive.multiple or shares and not primitive.free and primitive.adds is None:
+        if shares and not primitive.free and primitive.adds is None:
             for place in read:
                 place.owned = False  # who knows who has seen it
         for v in dead:
@@ -168,7 +183,7 @@ def writes_of(
     for o in outputs:
         places = memory[o] if type(o) is Var and outputs.count(o) == 1 else ()
         alone = o in whole and len(places) == 1 and places[0].owned and places[0].users == {o}
-        through.append(places[0].of if alone and places[0].of is not o else None)
+        through.append(places[0].of if alone else None)
     return Writes(frozenset(over), frozenset(copied), tuple(through))
 
 
@@ -181,5 +196,28 @@ def written_carries(loop: Any) -> list[bool]:
         through: Sequence[Var | None] = [None] * len(ins)
         if writes_elements(body.equations):
             through = writes_of(body.inputs, body.equations, body.outputs, ins).through
-        found = body.memo[("written", n)] = [o is v for v, o in zip(ins, through)]
+        found = body.memo[("written", n)] = [t is v and o is not v for v, t, o in zip(ins, through, body.outputs)]
+    return found
+
+
+def handed_through(equation: Any) -> dict[int, int]:
+    """Of a loop or a branch, the results that may lie in the memory of an operand, with elements written: its number."""
+    params, name = equation.params, equation.primitive.name
+    if name in ("scan", "while_loop"):
+        loop, after = params["loop"], int(name == "while_loop")
+        before = len(equation.inputs) - len(loop.body.inputs) + loop.n_consts
+        return {k + after: k + before for k, written in enumerate(written_carries(loop)) if written}
+    if name != "cond":
+        return {}
+    found = [_lies_in(branch) for branch in params["branches"]]
+    same = [ks[0] if len({*ks}) == 1 else None for ks in zip(*found)]
+    changed = lambda i, k: any([b.outputs[i] is not b.inputs[k] for b in params["branches"]])
+    return {i: k + 1 for i, k in enumerate(same) if k is not None and changed(i, k)}
+
+
+def _lies_in(branch: Any) -> list[int | None]:
+    found: list[int | None] | None = branch.memo.get("lies_in")
+    if found is None:
+        through = writes_of(branch.inputs, branch.equations, branch.outputs, None).through
+        found = branch.memo["lies_in"] = [None if v is None else branch.inputs.index(v) for v in through]
     return found

@@ -10,7 +10,7 @@ import pytest
 
 import funcad
 import funcad.numpy as fnp
-from funcad import fori_loop, grad, jit, jvp, lax, scan, vjp, while_loop
+from funcad import cond, fori_loop, grad, jit, jvp, lax, scan, vjp, while_loop
 from funcad.configuration import config
 
 ENGINES = ("interpreter", "numpy", "native")
@@ -25,7 +25,8 @@ class Choices:
         self.constant = self.rng.normal(size=SHAPE)
         self.steps = [self.step(int(self.rng.integers(3))) for _ in range(int(self.rng.integers(3, 10)))]
         self.length = int(self.rng.integers(0, 4))
-        self.body = [self.step(0) for _ in range(int(self.rng.integers(1, 4)))]
+        self.inner = [self.step(0) for _ in range(int(self.rng.integers(1, 4)))]
+        self.body = [self.step(-1) for _ in range(int(self.rng.integers(1, 4)))]
         self.kept = self.rng.integers(0, 4, size=3)
 
     def index(self, n: int) -> Any:
@@ -41,7 +42,7 @@ class Choices:
         rng = self.rng
         name = str(rng.choice(["set", "add", "mul", "scalar", "several", "window", "view", "sin", "total", "constant", "swap"]))
         if depth and rng.random() < 0.3:
-            name = str(rng.choice(["fori", "scan", "while"]))
+            name = str(rng.choice(["fori", "scan", "while"] if depth > 0 else ["branch", "nested"]))
         index = (self.index(SHAPE[0]), self.index(SHAPE[1]))
         several = rng.integers(-9, 9, size=int(rng.integers(0, 5)))
         return name, [index, several, rng.integers(0, 4, size=3).tolist(), float(rng.normal()), int(rng.integers(-3, 6))]
@@ -69,6 +70,11 @@ class Choices:
                 arrays[a] = self.constant
             elif name == "swap":
                 arrays[a], arrays[b] = y, x
+            elif name == "branch":
+                branches = [lambda *cs, n=n: tuple(self.run(self.inner[:n], list(cs), 1)) for n in (1, 3)]
+                arrays = list(cond(x[0, 0] > number, *branches, *arrays))
+            elif name == "nested":
+                arrays = list(fori_loop(0, 2, lambda k, cs: tuple(self.run(self.inner, list(cs), k)), tuple(arrays)))
             elif name == "fori":
                 arrays = list(fori_loop(0, self.length, lambda k, cs: tuple(self.run(self.body, list(cs), k)), tuple(arrays)))
             elif name == "scan":

@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from funcad.backends.memory import written_carries
+from funcad.backends.memory import handed_through
 from funcad.backends.native import gemm
 from funcad.backends.native.emitter import Lane
 from funcad.backends.native.program_build import Build
@@ -70,8 +70,7 @@ class _Carry:
         self.start += [("ptr", now.pointer), ("ptr", then.pointer)]
         self.own.append((now, then))
 
-    def in_place(self, value: Any, place: View) -> None:
-        self.build.copy(value, place)
+    def in_place(self, place: View) -> None:
         self.kinds.append("in place")
         self.own.append((place,))
 
@@ -131,14 +130,15 @@ class _Carry:
 
 
 def _carried(
-    region: Region, loop: Loop | WhileLoop, first: Sequence[Any], body: Jaxpr, results: Sequence[Var], in_rows: Container
+    region: Region, equation: Equation, loop: Loop | WhileLoop, first: Sequence[Any], body: Jaxpr, in_rows: Container
 ) -> tuple[_Carry, dict[Any, int]]:
     """The carry with its first values, and which of its buffers the body may compute an output into."""
     build, outs, computed = region.build, body.outputs, _computed(body)
     ins = body.inputs[loop.n_consts : loop.n_consts + loop.n_carry]
     carry = _Carry(build, first, [v.aval for v in ins])
     claimed: dict[Any, int] = {}
-    written = written_carries(loop)
+    written = handed_through(equation)
+    before = len(equation.outputs) - len(outs)  # a count
     for i, (value, v, o) in enumerate(zip(first, ins, outs)):
         if not v.aval.shape:
             carry.scalar(value, v.aval)
@@ -146,9 +146,14 @@ def _carried(
             carry.constant(value)
         elif o in in_rows:
             carry.row(value)
-        elif written[i]:
-            place = region.target(results[i])
-            carry.in_place(value, place if place.contiguous else build.new(v.aval.dtype, v.aval.shape))
+        elif before + i in written:
+            if region.writable(equation, value, written[before + i]):
+                carry.in_place(build.hold(value))
+                continue
+            place = region.target(equation.outputs[before + i])
+            place = place if place.contiguous else build.new(v.aval.dtype, v.aval.shape)
+            build.copy(value, place)
+            carry.in_place(place)
         else:
             carry.buffers(value, v.aval)
             if o in computed:
@@ -232,7 +237,7 @@ def _scan(region: Region, equation: Equation, values: list, *, loop: Loop) -> li
         if o in computed and ys[j].contiguous and o not in row_of:
             row_of[o] = j
     xs_views = [build.hold(x) if type(x) is View else build.in_memory(x) for x in xs]
-    carry, claimed = _carried(region, loop, first, body, equation.outputs, row_of)
+    carry, claimed = _carried(region, equation, loop, first, body, row_of)
     packed = _prepack(build, body, consts)
     f = build.f
     with f.loop(0, length, carried=carry.start, down=loop.reverse) as turn:
@@ -274,7 +279,7 @@ def _while(region: Region, equation: Equation, values: list, *, loop: WhileLoop)
     cond, body = prune(loop.cond), prune(loop.body)
     _checked([*cond_consts, *first], cond.inputs)
     _checked([*consts, *first], body.inputs)
-    carry, claimed = _carried(region, loop, first, body, equation.outputs[1:], ())
+    carry, claimed = _carried(region, equation, loop, first, body, ())
     packed = _prepack(build, body, consts)
     head, inside, done = f.label("head"), f.label("body"), f.label("done")
     start = [("i64", "0"), *carry.start]
@@ -314,7 +319,12 @@ def _cond(region: Region, equation: Equation, values: list, *, branches: tuple[J
     if index.dtype.kind == "f":
         raise Unsupported("a branch chosen by a float")
     wide = build.one.convert(index, np.dtype(np.int64)).name
-    targets = [region.target(v) if v.aval.shape else build.new(v.aval.dtype, ()) for v in equation.outputs]
+    handed = {k: j for k, j in handed_through(equation).items() if region.writable(equation, values[j], j)}
+    operands = [build.lent(v) if j in handed.values() else v for j, v in enumerate(operands, 1)]
+    targets = [
+        build.hold(values[handed[k]]) if k in handed else region.target(v) if v.aval.shape else build.new(v.aval.dtype, ())
+        for k, v in enumerate(equation.outputs)
+    ]
     done = f.label("done")
     last = len(branches) - 1
     chosen = [f.put(f"icmp sle i64 {wide}, {i}") for i in range(last)]  # here, where they come before every use
@@ -330,13 +340,15 @@ def _cond(region: Region, equation: Equation, values: list, *, branches: tuple[J
         with f._scope():
             computed = _computed(branch)
             places: dict[Any, View] = {}
-            for o, target in zip(branch.outputs, targets):
-                if o in computed and o.aval.shape:
+            for k, (o, target) in enumerate(zip(branch.outputs, targets)):
+                if o in computed and o.aval.shape and k not in handed:
                     places.setdefault(o, target)
             found = Region(build, branch, operands, places).run()
-            for value, o, target in zip(found, branch.outputs, targets):
+            for k, (value, o, target) in enumerate(zip(found, branch.outputs, targets)):
                 if o.aval.dtype != target.dtype:
                     raise Unsupported("branches that give different dtypes")
+                if k in handed and not same_place(value, target):
+                    raise Unsupported("an array that was to be written in place is read after it was written")
                 if not same_place(value, target):
                     build.copy(value, target)
                 build.drop(value)

@@ -77,9 +77,9 @@ class Region:
         found = self.targets.get(v)
         return self.build.new(v.aval.dtype, v.aval.shape) if found is None else self.build.hold(found)
 
-    def writable(self, equation: Equation, value: Any) -> bool:
-        """May the first operand's memory be written? Nobody else lies in it, and nobody reads it after this equation."""
-        x = equation.inputs[0]
+    def writable(self, equation: Equation, value: Any, place: int = 0) -> bool:
+        """May this operand's memory be written? Nobody else lies in it, and nobody reads it after this equation."""
+        x = equation.inputs[place]
         if type(value) is not View or not value.buffers or not value.contiguous:
             return False
         last = x in self.dying and equation.inputs.count(x) == 1
