@@ -163,10 +163,10 @@ def run(rounds: int) -> list[Row]:
     calls = {**jitted(funcad.grad(f), a), "numpy": by_hand}
     rows.append(row("tanh of a diagonal of 2,000, gradient", calls, rounds, Target("numpy", 5.0, 5.0)))
     rows.append(row("the same un-jitted", {"funcad": partial(funcad.grad(f), a), "numpy": by_hand}, rounds, None))
-    a = random.normal(size=(200, 200)) + 200 * numpy.eye(200)
+    a = random.normal(size=(100, 100)) + 100 * numpy.eye(100)
     h = lambda a: funcad.numpy.sum(factorised(funcad.numpy, own, a) ** 2)
     calls = {"funcad": partial(funcad.grad(h), a), "numpy": partial(factorised_by_hand, a)}
-    rows.append(row("LU of 200 x 200, gradient, un-jitted", calls, min(rounds, 3), Target("numpy", 10.0, 10.0)))
+    rows.append(row("LU of 100 x 100, gradient, un-jitted", calls, min(rounds, 3), Target("numpy", 10.0, 10.0)))
     return rows
 
 

@@ -260,3 +260,33 @@ def test_an_index_out_of_bounds_after_a_write_leaves_the_argument_alone() -> Non
                 with pytest.raises(IndexError):
                     compiled(x, 200)
                 assert compiled(x, 1)[1] == x[1] + 1.0 and x.tobytes() == X.tobytes()
+
+
+def test_derivatives_of_what_was_written() -> None:
+    """The second derivatives of both nestings, of batches and of bodies that are run again."""
+
+    def f(x: Any) -> Any:
+        y = fnp.at(x)[3].set(x[4] * x[5])
+        y = fori_loop(0, 6, lambda i, y: fnp.at(y)[i + 1].multiply(fnp.sin(y[i])), y)
+        y = fnp.at(y)[np.array([2, 2, 9])].add(lax.dynamic_slice(y, (x.size - 5,), (3,)))
+        return fnp.sum(y[::3] * y[1] * y[7]) + fnp.sum(y[10:14] ** 3)
+
+    v = np.cos(X)
+    hvp = lambda g: jvp(g, (X,), (v,))[1]
+    expected = hvp(grad(f))
+    step = 1e-6
+    np.testing.assert_allclose(expected, (grad(f)(X + step * v) - grad(f)(X - step * v)) / (2 * step), atol=1e-8)
+    again = funcad.checkpoint(f)
+    for engine in ENGINES:
+        with config.set(engine=engine):
+            for g in (grad(f), jit(grad(f)), grad(jit(f)), grad(again), jit(grad(again))):
+                for _ in range(3):
+                    np.testing.assert_allclose(hvp(g), expected, rtol=1e-10, atol=1e-12)
+            for g in (f, jit(f)):
+                other = grad(lambda x, g=g: fnp.sum(grad(g)(x) * v))
+                np.testing.assert_allclose(other(X), expected, rtol=1e-10, atol=1e-12)
+            rows = np.stack([X, v, X * v])
+            for _ in range(3):
+                found = funcad.vmap(grad(f))(rows)
+                np.testing.assert_allclose(found, [grad(f)(r) for r in rows], rtol=1e-10, atol=1e-12)
+            np.testing.assert_allclose(funcad.hessian(f)(X) @ v, expected, rtol=1e-10, atol=1e-10)
