@@ -162,6 +162,8 @@ def _scatter_over(xp: Any, out: Any, u: Any, *indices: Any, mode: str, batch_dim
         out[index] = getattr(xp, _UFUNCS[mode].__name__)(out[index], u)
     elif xp is np and out.ndim == 1:  # flat: NumPy 2's ufunc.at mistakes the strides of indices with several axes
         _UFUNCS[mode].at(out, np.reshape(index[0], -1), np.reshape(u, -1))
+    elif xp is np and not out.flags.c_contiguous:  # what follows writes in a flat view
+        out[...] = _scatter_over(xp, np.array(out, order="C"), u, *indices, mode=mode, batch_dims=batch_dims, unique=unique)
     else:
         dims, rest = out.shape[: len(index)], out.shape[len(index) :]
         rows, width = _rows(xp, index, dims).reshape(-1), _size(rest)
