@@ -27,7 +27,7 @@ from funcad.host.where import note_source
 from funcad.ir.aval import aval_of
 from funcad.ir.jaxpr import Jaxpr, Literal, Var
 
-__all__ = ["Program", "program_of", "counters", "compiling"]
+__all__ = ["Program", "program_of", "counters", "compiling", "on_numpy"]
 
 compiling = threading.RLock()  # one program at a time, on every engine: threads that start together compile once
 held_over_forks(compiling)
@@ -66,7 +66,8 @@ class Program:
             outs = tuple([slot(v) for v in equation.outputs])
             multiple = equation.primitive.multiple
             gone = tuple([slots[v] for v in dead])
-            self.calls.append((equation, _on_numpy(equation), ins, outs if multiple else outs[0], multiple, gone))
+            run = on_numpy(equation.primitive, [a.aval for a in equation.inputs], equation.params)
+            self.calls.append((equation, run, ins, outs if multiple else outs[0], multiple, gone))
         self.outputs = tuple([slot(o) for o in jaxpr.outputs])
         self.template = template
         self.runs = 0
@@ -182,11 +183,10 @@ class Program:
         return [slots[i] for i in self.outputs]
 
 
-def _on_numpy(equation: Any) -> Any:
-    """The operation as a function of NumPy arrays alone."""
-    primitive, params = equation.primitive, equation.params
+def on_numpy(primitive: Any, avals: Sequence[Any], params: dict[str, Any]) -> Any:
+    """The operation as a function of NumPy arrays of these avals alone."""
     if primitive.ready is not None:
-        return primitive.ready(*[a.aval for a in equation.inputs], **params)
+        return primitive.ready(*avals, **params)
     direct = getattr(primitive.impl, "on_numpy", None)
     return functools.partial(primitive.impl, np, **params) if direct is None or params else direct
 
