@@ -76,6 +76,12 @@ class _Watched(Tape):
             self.notes[id(self.rows[-1])] = x, y
         return out
 
+    def choice(self, mask: np.ndarray, x: Any, y: Any) -> Any:
+        out = super().choice(mask, x, y)
+        if out is not None:
+            self.notes[id(self.rows[-1])] = mask, x, y
+        return out
+
     def _row(self, primitive: Any, x: Any, y: Any, *rest: Any) -> Any:
         out = super()._row(primitive, x, y, *rest)
         self.notes[id(self.rows[-1])] = (x,) if len(rest) > _UNARY and rest[_UNARY] else (x, y)
