@@ -188,6 +188,8 @@ def on_numpy(primitive: Any, avals: Sequence[Any], params: dict[str, Any]) -> An
     if primitive.ready is not None:
         return primitive.ready(*avals, **params)
     direct = getattr(primitive.impl, "on_numpy", None)
+    if direct is None and any([a.shape for a in avals]):
+        direct = getattr(primitive.impl, "on_arrays", None)
     return functools.partial(primitive.impl, np, **params) if direct is None or params else direct
 
 

@@ -124,6 +124,10 @@ def _reshape_impl(xp: Any, x: Any, *, shape: tuple) -> Any:
     return xp.reshape(x, shape) if shape or xp is not np else np.reshape(x, shape)[()]
 
 
+def _reshape_ready(x: Aval, *, shape: tuple) -> Any:
+    return (lambda x: x.reshape(shape)) if shape and x.shape else partial(_reshape_impl, np, shape=shape)
+
+
 reshape_p = structural(
     "reshape",
     _reshape_impl,
@@ -131,6 +135,7 @@ reshape_p = structural(
     lambda ct, x, *, shape: reshape(ct, shape=x.shape),
     lambda size, x, *, shape: reshape(x, shape=(size, *shape)),
     silent=True,
+    ready=_reshape_ready,
     layout=of_reshape,
     reach="moves",
     free=True,
@@ -150,11 +155,12 @@ def reshape(x: Any, *, shape: tuple) -> Any:
 
 transpose_p = structural(
     "transpose",
-    lambda xp, x, *, perm: xp.transpose(x, perm),
+    lambda xp, x, *, perm: x.transpose(perm),
     lambda x, *, perm: Aval(tuple([x.shape[i] for i in perm]), x.dtype),
     lambda ct, x, *, perm: transpose(ct, perm=tuple(int(i) for i in np.argsort(perm))),
     lambda size, x, *, perm: transpose(x, perm=(0, *[i + 1 for i in perm])),
     silent=True,
+    ready=lambda x, *, perm: lambda x: x.transpose(perm),
     layout=lambda x, *, perm: x.transpose(perm),
     reach="moves",
     free=True,
@@ -215,6 +221,7 @@ concatenate_p = Primitive(
     transpose=_concatenate_transpose,
     batch=_concatenate_batch,
     square=_concatenate_square,
+    ready=lambda *avals, axis: lambda *xs: np.concatenate(xs, axis),
     reach="moves",
 )
 
@@ -252,6 +259,11 @@ def _slice_impl(xp: Any, x: Any, *, start: tuple, limit: tuple, strides: tuple |
     return x[_slice_index(start, limit, strides)]
 
 
+def _slice_ready(x: Aval, *, start: tuple, limit: tuple, strides: tuple | None) -> Any:
+    index = _slice_index(start, limit, strides)
+    return lambda x: x[index]
+
+
 slice_p = structural(
     "slice",
     _slice_impl,
@@ -259,6 +271,7 @@ slice_p = structural(
     _slice_transpose,
     _slice_batch,
     silent=True,
+    ready=_slice_ready,
     layout=partial(_slice_impl, np),
     reach="moves",
     free=True,
