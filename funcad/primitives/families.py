@@ -14,13 +14,13 @@ import numpy as np
 
 from funcad.host.layout import keep
 from funcad.host.real_types import is_a
-from funcad.ir.aval import Aval, LiteralAval, dtype_of, shape_of
+from funcad.ir.aval import Aval, LiteralAval, shape_of
 from funcad.ir.primitive import Primitive
 from funcad.ir.tracer import Tracer
 from funcad.primitives.array_formulas import implementation
 from funcad.primitives.squares import moved_square
 
-__all__ = ["elementwise", "structural", "SAME", "BOOL", "REAL", "sum_tangents", "avals_text", "align_batched", "beside"]
+__all__ = ["elementwise", "structural", "SAME", "BOOL", "REAL", "sum_tangents", "avals_text", "align_batched"]
 __all__ += ["native_order"]
 
 SAME = None
@@ -116,7 +116,6 @@ def _binary_jvp(first: Any, second: Any) -> Callable[..., Any]:
     return jvp
 
 
-_CONVERT: list[Any] = [None]  # `convert`, set by conversion.py
 _ADD: list[Any] = [None]  # the function `add`, set by arithmetic.py, where it is declared with the helper above
 
 
@@ -200,13 +199,6 @@ def elementwise(
 
 
 _BROADCAST: list[Any] = [None]  # `broadcast_in_dim`, set by shape.py
-
-
-def beside(x: Any, other: Any) -> Any:
-    """An operand for a rule that computes with it alone: a scalar whose value is not known takes the other operand's shape."""
-    if type(x) is not Tracer or x.shape or not shape_of(other):
-        return x
-    return _BROADCAST[0](_CONVERT[0](x, dtype_of(other)), shape=shape_of(other), axes=())
 
 
 def structural(

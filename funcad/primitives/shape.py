@@ -12,10 +12,12 @@ from typing import Any
 import numpy as np
 
 from funcad.host.layout import of_reshape
-from funcad.ir.aval import Aval, aval_of, shape_of
+from funcad.ir.aval import Aval, aval_of, dtype_of, shape_of
 from funcad.ir.primitive import Primitive, is_linear
+from funcad.ir.tracer import Tracer
 from funcad.primitives import families
 from funcad.primitives.arithmetic import square
+from funcad.primitives.conversion import convert
 from funcad.primitives.families import structural
 from funcad.primitives.reduction import reduce_sum
 from funcad.primitives.squares import exact_square
@@ -94,6 +96,13 @@ def broadcast_to(x: Any, shape: tuple) -> Any:
         return x
     offset = len(shape) - len(own)
     return broadcast_in_dim_p(x, shape=shape, axes=tuple(range(offset, len(shape))))
+
+
+def beside(x: Any, other: Any) -> Any:
+    """An operand for a rule that computes with it alone: a scalar whose value is not known takes the other operand's shape."""
+    if type(x) is not Tracer or x.shape or not shape_of(other):
+        return x
+    return broadcast_in_dim(convert(x, dtype_of(other)), shape=shape_of(other), axes=())
 
 
 def shape_of_two(a: tuple, b: tuple) -> tuple:
