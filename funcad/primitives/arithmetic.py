@@ -17,11 +17,11 @@ import numpy as np
 from funcad.ir.aval import Aval, dtype_of
 from funcad.ir.primitive import is_linear, not_linear
 from funcad.ir.tracer import Tracer
-from funcad.primitives import families
 from funcad.primitives.array_formulas import integer_power
 from funcad.primitives.comparison import eq, select, signbit
 from funcad.primitives.conversion import conj, convert, imag, real
-from funcad.primitives.families import REAL, elementwise
+from funcad.primitives.families import REAL, add, elementwise
+from funcad.primitives.families import add_p as add_p
 from funcad.primitives.python_operators import operator_impl, with_ufunc
 from funcad.primitives.squares import exact_square
 
@@ -33,16 +33,6 @@ neg_p = elementwise(
     emit=lambda e, x: e.neg(x),
     weak=True,
     square=lambda x: exact_square(x),
-    calm=True,
-)
-add_p = elementwise(
-    "add",
-    operator_impl(operator.add, np.add),
-    lambda tangents, out, x, y: add_tangents(*tangents),
-    transpose=lambda ct, x, y: [ct if is_linear(x) else None, ct if is_linear(y) else None],
-    emit=lambda e, x, y: e.add(x, y),
-    commutes="bits",  # except for which NaN comes out of two
-    weak=True,
     calm=True,
 )
 sub_p = elementwise(
@@ -100,10 +90,6 @@ def _div_transpose(ct: Any, x: Any, y: Any) -> list:
 
 
 # -- product rules as one linear equation where they can be: un-jitted gradients pay per recorded equation
-def add_tangents(tx: Any, ty: Any) -> Any:
-    return ty if tx is None else tx if ty is None else add(tx, ty)
-
-
 def _sub_tangents(tx: Any, ty: Any) -> Any:
     return neg(ty) if tx is None else tx if ty is None else sub(tx, ty)
 
@@ -306,7 +292,6 @@ nextafter_p = elementwise(
 
 for _p, _u in (
     (neg_p, np.negative),
-    (add_p, np.add),
     (sub_p, np.subtract),
     (mul_p, np.multiply),
     (div_p, np.true_divide),
@@ -318,10 +303,6 @@ abs_p.inplace = None  # the absolute value of complex numbers has another dtype
 
 def neg(x: Any) -> Any:
     return neg_p(x)
-
-
-def add(x: Any, y: Any) -> Any:
-    return add_p(x, y)
 
 
 def sub(x: Any, y: Any) -> Any:
@@ -405,6 +386,3 @@ def heaviside(x: Any, y: Any) -> Any:
 
 def nextafter(x: Any, y: Any) -> Any:
     return nextafter_p(x, y)
-
-
-families._ADD[0] = add

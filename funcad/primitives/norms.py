@@ -45,9 +45,6 @@ def scales(dtype: np.dtype) -> tuple[Any, Any, Any]:
 
 
 def _sum_of_squares(xp: Any, x: Any, axes: tuple) -> Any:
-    if xp is np and x.dtype.char in "fd" and len(axes) == x.ndim > 0:  # as NumPy's norm
-        flat = x.ravel("K")
-        return flat.dot(flat)
     s = x.real * x.real + x.imag * x.imag if x.dtype.kind == "c" else x * x
     if not axes:
         return s

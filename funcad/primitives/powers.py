@@ -11,10 +11,10 @@ import numpy as np
 
 from funcad.host.real_types import is_a
 from funcad.ir.aval import aval_of, dtype_of, shape_of
-from funcad.primitives.arithmetic import add, add_tangents, integer_pow, mul, sub
+from funcad.primitives.arithmetic import add, integer_pow, mul, sub
 from funcad.primitives.array_formulas import power
 from funcad.primitives.comparison import and_, eq, gt, select
-from funcad.primitives.families import elementwise
+from funcad.primitives.families import add_tangents, elementwise
 from funcad.primitives.python_operators import with_ufunc
 from funcad.primitives.shape import beside, broadcast_in_dim
 from funcad.primitives.transcendental import log
