@@ -305,3 +305,17 @@ def test_an_error_while_a_call_is_watched(monkeypatch: pytest.MonkeyPatch) -> No
     expected = np.repeat([[4.0], [3.0], [2.0], [1.0]], 3, axis=1)
     np.testing.assert_array_equal(funcad.grad(f)(X), expected)
     assert seen == [("Tape", None)]
+
+
+def test_the_lines_for_other_shapes_are_compiled_once() -> None:
+    """What is written for a call names no shapes: arrays that grow do not compile anew."""
+
+    def f(x: Any) -> Any:
+        return np.sum(np.clip(x, 0.7, 1.2)) + np.sum(np.diff(x)) + np.sum(np.concatenate([x, x]))
+
+    for n in (5, 6):
+        funcad.grad(f)(np.linspace(0.5, 1.5, n))
+    before = remembered._code.cache_info().misses
+    for n in range(101, 106):
+        funcad.grad(f)(np.linspace(0.5, 1.5, n))
+    assert remembered._code.cache_info().misses == before
