@@ -19,7 +19,7 @@ import numpy as np
 from funcad.backends import batches, in_place, places, py_loops, tiles
 from funcad.backends.buffers import LARGE, empty
 from funcad.backends.compositions import lowered, shortened
-from funcad.backends.interpreter import _on_numpy
+from funcad.backends.interpreter import on_numpy
 from funcad.backends.memory import Storage, Value, deaths, let_go, writable_operand, writes_elements, writes_of
 from funcad.backends.text import Block, Writer, dtype_text, shape_text
 from funcad.backends.text_rules import Call, Expression, broadcasts, text_of
@@ -274,7 +274,7 @@ class Emission:
         if result is not None:
             env[equation.outputs[0]] = self.assign(equation.outputs[0], result, operands, dying, rows)
             return
-        name = self.w.callee(equation, _on_numpy(equation))
+        name = self.w.callee(equation, on_numpy(equation.primitive, [a.aval for a in equation.inputs], equation.params))
         text = f"{name}({', '.join([v.text for v in operands])})"
         fresh = not may_share(equation)
         if not fresh and not primitive.free:

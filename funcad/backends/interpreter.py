@@ -29,7 +29,7 @@ from funcad.host.where import note_source
 from funcad.ir.aval import aval_of
 from funcad.ir.jaxpr import Jaxpr, Literal, Var
 
-__all__ = ["Program", "program_of", "counters", "compiling", "over_on_numpy", "program_of_turns"]
+__all__ = ["Program", "program_of", "counters", "compiling", "on_numpy", "over_on_numpy", "program_of_turns"]
 
 compiling = threading.RLock()  # one program at a time, on every engine: threads that start together compile once
 held_over_forks(compiling)
@@ -72,7 +72,10 @@ class Program:
             outs = tuple([slot(v) for v in equation.outputs])
             multiple = equation.primitive.multiple
             gone = tuple([slots[v] for v in dead])
-            call = over_on_numpy(equation) if writes is not None and i in writes.over else _on_numpy(equation)
+            if writes is not None and i in writes.over:
+                call = over_on_numpy(equation)
+            else:
+                call = on_numpy(equation.primitive, [a.aval for a in equation.inputs], equation.params)
             if writes is not None and not multiple and equation.outputs[0] in writes.copied:
                 call = _Copied(call)
             self.calls.append((equation, call, ins, outs if multiple else outs[0], multiple, gone))
@@ -191,12 +194,13 @@ class Program:
         return [slots[i] for i in self.outputs]
 
 
-def _on_numpy(equation: Any) -> Any:
-    """The operation as a function of NumPy arrays alone."""
-    primitive, params = equation.primitive, equation.params
+def on_numpy(primitive: Any, avals: Sequence[Any], params: dict[str, Any]) -> Any:
+    """The operation as a function of NumPy arrays of these avals alone."""
     if primitive.ready is not None:
-        return primitive.ready(*[a.aval for a in equation.inputs], **params)
+        return primitive.ready(*avals, **params)
     direct = getattr(primitive.impl, "on_numpy", None)
+    if direct is None and any([a.shape for a in avals]):
+        direct = getattr(primitive.impl, "on_arrays", None)
     return functools.partial(primitive.impl, np, **params) if direct is None or params else direct
 
 

@@ -21,7 +21,7 @@ from funcad.ir.aval import Aval
 from funcad.ir.jaxpr import Equation, Literal, Var
 from funcad.primitives.basic_indexing import python_index
 from funcad.primitives.comparison import select_p
-from funcad.primitives.contraction import _plan
+from funcad.primitives.products import dot_plan
 from funcad.primitives.shape import _slice_index
 
 __all__ = ["as_array", "Call", "Expression", "text_of", "OPERATORS", "broadcasts", "ufunc_name"]
@@ -248,7 +248,7 @@ def _dot_general(w: Writer, equation: Equation, operands: list[Value]) -> Call |
     x, y = operands
     if not x.aval.shape or not y.aval.shape:
         return None
-    plan = _plan(len(x.aval.shape), len(y.aval.shape), equation.params["dimension_numbers"])
+    plan = dot_plan(len(x.aval.shape), len(y.aval.shape), equation.params["dimension_numbers"])
     out = equation.outputs[0].aval
     if plan[0] == "flat":
         args = [f"{v.text}.T" if flipped else v.text for v, flipped in zip(operands, plan[1:])]

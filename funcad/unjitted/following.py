@@ -156,12 +156,12 @@ class FollowingTrace(Trace):
         if primitive.structural and self.linear and not primitive.multiple and type(args[0].primal) is not Tracer:
             t = tangent_of(args[0])
             if type(t) is Tracer and type(t.owner) is TangentTrace:  # no residuals, no arithmetic on tangents: the short way
-                out = bind(primitive, args[0].primal, **params) if ready is None else ready[0]
+                out = compute(primitive, (args[0].primal,), params) if ready is None else ready[0]
                 source = state.source or user_source()
                 aval = aval_of(out)
                 aval = Aval(aval.shape, aval.dtype)
                 t = t.owner.append(primitive, (t.variable,), params, aval, source)
-                if type(args[0].tangent) is list and keeps_operands(primitive, args, params):
+                if self.turned and keeps_operands(primitive, args, params):
                     t = [t, (primitive, list(map(snapshot, args)), params, 0, None)]
                 return Tracer(self, None, out, t, source)
         primals, tangents = [], []
