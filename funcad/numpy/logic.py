@@ -22,7 +22,6 @@ from funcad.numpy.promote import as_array, broadcast, promote, promote_dtype, re
 from funcad.primitives import comparison, conversion
 from funcad.primitives.shape import broadcast_to
 from funcad.unjitted.remembered import remembered
-from funcad.unjitted.tape import MAX_ROWS
 
 ANY = "biufc"
 INTEGER = "biu"
@@ -188,7 +187,7 @@ def _choice_on_tape(mask: Any, x: Any, y: Any) -> Any:
     if trace is None or trace.tape is None or type(mask) is not np.ndarray or mask.dtype.char != "?":
         return None
     tape, primals, tangents = trace.tape, [mask], [None]
-    if open_traces or 8 * mask.size > SMALL or len(tape.rows) >= MAX_ROWS:
+    if open_traces or 8 * mask.size > SMALL or len(tape.rows) >= tape.limit:
         return None
     for a in (x, y):
         traced = type(a) is Tracer

@@ -49,7 +49,7 @@ from funcad.primitives.stack import add_values, bools_aval, zero_value
 from funcad.transforms.partial import partial_eval
 
 __all__ = ["transpose_eval", "transpose_jaxpr"]
-__all__ += ["masked_transpose", "masked_transpose_jaxpr", "needs_of"]
+__all__ += ["masked_transpose", "masked_transpose_jaxpr", "needs_of", "transpose_with_masks"]
 
 
 class _Cotangents:
@@ -113,10 +113,10 @@ def transpose_eval(
     `values` has an entry per input (ignored where linear). The list is emptied, so that residuals can die early.
     `all_linear` promises that every equation has a linear input (a recorded tangent program).
     """
-    return _transpose(jaxpr, linear, values, cotangents, all_linear)
+    return transpose_with_masks(jaxpr, linear, values, cotangents, all_linear)
 
 
-def _transpose(
+def transpose_with_masks(
     jaxpr: Jaxpr,
     linear: Sequence[bool],
     values: list[Any],
@@ -254,7 +254,7 @@ def masked_transpose_jaxpr(
             values = [None if lin else next(known) for lin in linear]
             given = [None if k is None else next(rest) for k in kinds]
             bools = [mask_of(next(rest), k == WHOLE) if k else None for k in kinds]
-            pairs = _transpose(jaxpr, linear, values, given, False, bools, wanted)
+            pairs = transpose_with_masks(jaxpr, linear, values, given, False, bools, wanted)
             if every:
                 inputs = [v.aval for v, lin in zip(jaxpr.inputs, linear) if lin]
                 pairs = [_in_full(c, m, n, aval) for (c, m), n, aval in zip(pairs, wanted, inputs)]

@@ -28,7 +28,6 @@ from funcad.ir.tracer import Tracer
 from funcad.passes.program_keys import params_key
 from funcad.unjitted.nested import with_value
 from funcad.unjitted.tape import Tape
-from funcad.unjitted.tape_rows import MAX_ROWS
 
 __all__ = ["remembered"]
 
@@ -162,7 +161,7 @@ def remembered(function: Callable[..., Any], numbers: bool = False) -> Callable[
         found = _memo.get(known)
         if found is None:
             return _watch(known, trace, operands, function, args, kwargs)
-        if found is False or len(trace.tape.rows) + len(found.steps) > MAX_ROWS:
+        if found is False or len(trace.tape.rows) + len(found.steps) > trace.tape.limit:
             return function(*args, **kwargs)
         return _again(trace.tape, found, operands)
 
@@ -175,7 +174,7 @@ def remembered(function: Callable[..., Any], numbers: bool = False) -> Callable[
         found = _memo.get(known)
         if found is None:
             return _watch(known, trace, [x], function, (x,), {})
-        if found is False or len(tape.rows) + len(found.steps) > MAX_ROWS:
+        if found is False or len(tape.rows) + len(found.steps) > tape.limit:
             return function(x)
         return _again(tape, found, [x])
 
