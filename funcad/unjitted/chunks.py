@@ -35,7 +35,7 @@ from funcad.unjitted.tape_program import RESULT, LinearTrace, linear_program, re
 
 __all__ = ["CHUNKED", "Chunks", "chunks_of", "pull"]
 
-CHUNKED = 400  # rows, from which on a recording is cut
+CHUNKED = 256  # rows, from which on a recording is cut
 _MOST_KNOWN = 120_000  # rows of chunks that are known by their numbers: 250 bytes each
 
 
@@ -73,20 +73,27 @@ class Chunk:
             value = tape.values[i]
             array = type(value) is np.ndarray
             self.kinds.append((n < first, value.shape, value.dtype.char) if array else (n < first, type(value)))
-        self.known: tuple = (None, None)  # which cotangents were there, and the entry that was found
+        self.known: tuple = (None, None, ())  # which cotangents were there, and of what masks; the program; what it makes
         self.next: tuple[Chunk, ...] = ()
 
+    def numbers(self, first: int) -> dict[int, int]:
+        """Its inputs and rows numbered from 0 on."""
+        return {n: i for i, n in enumerate([*self.names, *range(first + self.start, first + self.stop)])}
+
+    def made(self, kinds: Sequence[Any]) -> list[tuple]:
+        """Of each cotangent that a program makes: its row, whose chunk, and what its mask is."""
+        return [(n, owner, kind) for n, owner, kind in zip(self.names, self.owners, kinds) if kind is not None]
+
     def local(self, first: int) -> Iterator[tuple]:
-        """Its steps, its inputs and rows numbered from 0 on."""
-        shift = len(self.names) - first - self.start
-        number = {n: i for i, n in enumerate(self.names)}
+        """Its steps, in these numbers."""
+        number = self.numbers(first)
         for primitive, bits, shape, *operands, kind in self.steps:
             new: list[Any] = []
             for a in operands:
                 if type(a) is int:
-                    new.append(number[a] if a in number else a + shift)
+                    new.append(number[a])
                 elif type(a) is tuple and a[0] is not None:
-                    new.append((number[a[0]] if a[0] in number else a[0] + shift, *a[1:]))
+                    new.append((number[a[0]], *a[1:]))
                 else:
                     new.append(a)
             yield primitive, bits, shape, *new, kind
@@ -162,46 +169,61 @@ def _end(tape: Any, i: int) -> int:
 def pull(tape: Any, given: Sequence[Any]) -> list[Any]:
     """Cotangents of the inputs (None: zero), for those `given` of the ends."""
     chunks, numbers = tape.found
-    first, rows, values, count = tape.first, list(tape.rows), list(tape.values), len(tape.inputs)
+    first, rows, values, n_inputs = tape.first, list(tape.rows), list(tape.values), len(tape.inputs)
     tape.forget()
-    pending: list[Any] = [{} for _ in chunks]
-    pending.append({})  # of the inputs, whose chunk is -1
+    cts: dict[int, Any] = {}  # by the numbers of the rows
+    kinds: dict[int, Kind] = {}  # of those that have masks
+    bools: dict[int, Any] = {}  # of those whose kinds do not say them
+    pending: list[Any] = [[] for _ in chunks]  # of each chunk, the rows that have cotangents
+    pending.append([])  # of the inputs, which belong to chunk -1
     stops = [c.stop for c in chunks]
     for n, ct in zip(numbers, given):
-        pending[bisect_right(stops, n - first) if n >= first else -1][n] = ct, 0, None
-    for i in range(len(chunks) - 1, -1, -1):
-        chunk = chunks[i]
-        here, mine, pending[i] = values[chunk.place :], pending[i], None
+        pending[bisect_right(stops, n - first) if n >= first else -1].append(n)
+        cts[n] = ct
+    for chunk in reversed(chunks):
+        mine = sorted(pending.pop(-2))
+        here = values[chunk.place :]
         del values[chunk.place :]
         if not mine or not chunk.names:  # nothing leads there, or on
             continue
-        names, owners, shift = chunk.names, chunk.owners, len(chunk.names) - first - chunk.start
-        cts = [(n + shift, *mine[n]) for n in sorted(mine)]
-        for k, (n, owner) in enumerate(zip(names, owners)):
-            begun = pending[owner].get(n)
-            if begun is not None:
-                cts.append((k, *begun))
-        del mine
         here[:0] = [values[place] for place in chunk.places]
-        pattern = [(n, kind) for n, _, kind, _ in cts]
-        known, found = chunk.known
-        if known != pattern:
-            key = "chunk", len(names), *chunk.kinds, *chunk.local(first), *pattern
-            found = cached(key, partial(_derived, chunk, first, rows, here, pattern))
+        there = [*mine, *[n for n in chunk.names if n in cts]]  # later chunks have begun the latter
+        marks = [kinds.get(n, 0) for n in there] if kinds else None
+        pattern, run, made = chunk.known
+        if pattern != (there, marks):
+            number = chunk.numbers(first)
+            local = [(number[n], mark) for n, mark in zip(there, marks or [0] * len(there))]
+            key = "chunk", len(chunk.names), *chunk.kinds, *chunk.local(first), *local
+            found = cached(key, partial(_derived, chunk, first, rows, here, local))
+            run = None
             if found is not UNSEEN and found:
-                chunk.known = pattern, found
-        if found is UNSEEN or found is False:
-            kinds, results = _by_rules(_Small(chunk, first, rows, here), cts)
+                run, made = found[0], chunk.made(found[1])
+                chunk.known = (there, marks), run, made
+        if run is None:
+            small = _Small(chunk, first, rows, here)
+            masks = [_mask(kinds.get(n, 0), shape_of(cts[n]), bools.get(n)) for n in there]
+            of_each, results = _by_rules(small, local, [cts[n] for n in there], masks)
+            made = chunk.made(of_each)
         else:
-            run, kinds = found
-            here += [ct for _, ct, _, _ in cts]
-            here += [bools for _, _, _, bools in cts if bools is not None]
+            here += [cts[n] for n in there]
+            if bools:
+                here += [bools[n] for n in there if n in bools]
             results = run(here)
-        outs = iter(results)
-        made = [(owner, n, kind, next(outs)) for n, owner, kind in zip(names, owners, kinds) if kind is not None]
-        for owner, n, kind, ct in made:
-            pending[owner][n] = ct, kind, next(outs) if kind and kind.bools is None else None
-    return [pending[-1][n][0] if n in pending[-1] else None for n in range(count)]
+        for n in mine:
+            del cts[n]
+        if kinds:
+            for n in there:
+                kinds.pop(n, None)
+                bools.pop(n, None)
+        for (n, owner, kind), ct in zip(made, results):
+            if n not in cts:
+                pending[owner].append(n)
+            cts[n] = ct
+            if kind:
+                kinds[n] = kind
+        if len(results) > len(made):
+            bools.update(zip([n for n, _, kind in made if kind and kind.bools is None], results[len(made) :]))
+    return [cts.get(n) for n in range(n_inputs)]
 
 
 class _Small:
@@ -247,8 +269,10 @@ def _derived(chunk: Chunk, first: int, rows: Sequence[Any], values: list[Any], p
         state.source = saved
 
 
-def _by_rules(tape: _Small, cts: Sequence[tuple]) -> tuple[list[Any], list[Any]]:
-    """What a program would give: kinds and results."""
+def _by_rules(
+    tape: _Small, pattern: Sequence[tuple], cts: Sequence[Any], masks: Sequence[Mask | None]
+) -> tuple[list[Any], list[Any]]:
+    """What a program would give: of each input what there is, and all that there is."""
     inner = LinearTrace("linearize")
     values, several = tape.values, []
     saved, token = state.source, suppress_warnings()
@@ -259,10 +283,9 @@ def _by_rules(tape: _Small, cts: Sequence[tuple]) -> tuple[list[Any], list[Any]]
             if step.primitive is not RESULT:
                 several = results_by(step, values, [None if n is None else tangents[n] for _, n in step.operands], rule_of)
             tangents.append(several[step.result - step.first])
-        cts = [c for c in cts if tangents[c[0]] is not None]
-        linear, residuals = inner.jaxpr([tangents[n] for n, _, _, _ in cts])
-        masks = [_mask(kind, shape_of(ct), bools) for _, ct, kind, bools in cts]
-        return _transposed(tape, linear, residuals, [ct for _, ct, _, _ in cts], masks)
+        there = [i for i, (n, _) in enumerate(pattern) if tangents[n] is not None]
+        linear, residuals = inner.jaxpr([tangents[pattern[i][0]] for i in there])
+        return _transposed(tape, linear, residuals, [cts[i] for i in there], [masks[i] for i in there])
     finally:
         inner.close()
         state.source = saved

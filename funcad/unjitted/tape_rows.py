@@ -324,7 +324,7 @@ class Rows:
     def has_room(self, n: int) -> bool:
         """Can it take n more rows? Each time that there are too many, it looks how large their arrays are."""
         if len(self.rows) + n > self.limit:
-            self.bytes += sum([v.nbytes for v in self.values[self.weighed :] if type(v) is np.ndarray])
+            self.bytes += sum({id(v): v.nbytes for v in self.values[self.weighed :] if type(v) is np.ndarray}.values())
             self.weighed = len(self.values)
             if self.bytes > MAX_BYTES:
                 return False
