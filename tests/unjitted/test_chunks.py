@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import gc
 import threading
+import weakref
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -434,3 +436,38 @@ def test_what_is_known_of_chunks_is_bounded(monkeypatch: pytest.MonkeyPatch) -> 
     for n in range(10, 60):
         np.testing.assert_allclose(grad(lambda x, n: newton(x, n) * n)(2.0, n), n * 0.5 / np.sqrt(2.0))
         assert structural._bytes[None] <= 100_000
+
+
+def test_programs_that_left_the_table_live_nowhere(monkeypatch: pytest.MonkeyPatch) -> None:
+    cut_finely(monkeypatch, 5)
+    made: list[Any] = []
+    derived = chunks._derived
+
+    class Run:  # in the place of the program, which has no weak references
+        def __init__(self, run: Any):
+            self.run, self.size = run, run.size
+
+        def __call__(self, values: list[Any]) -> Any:
+            return self.run(values)
+
+    def noted(*args: Any) -> Any:
+        run, kinds = derived(*args)
+        run = Run(run)
+        made.append(weakref.ref(run))
+        return run, kinds
+
+    monkeypatch.setattr(chunks, "_derived", noted)
+    monkeypatch.setattr(structural, "MAX_PROGRAMS", 20)
+
+    def f(x: Any, n: int) -> Any:
+        for i in range(20):
+            x = np.sin(x) * np.ones(n) + x[i % n]
+        return np.sum(x)
+
+    for n in range(1, 12):
+        for _ in range(3):
+            grad(f)(np.ones(n), n)
+    gc.collect()
+    alive = {id(r()) for r in made} - {id(None)}
+    assert len(made) > 20
+    assert alive <= {id(entry[0]) for entry in structural._table.values() if type(entry) is tuple}
