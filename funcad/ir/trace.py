@@ -26,10 +26,10 @@ from funcad.host.locks import Locks
 from funcad.host.needs import starts_again
 from funcad.host.state import open_traces, state, tracing
 from funcad.host.user_warnings import error_mode
-from funcad.host.where import user_source
+from funcad.host.where import Source, user_source
 from funcad.ir.aval import SCALAR_AVALS, Aval, LiteralAval, aval_of
 from funcad.ir.jaxpr import Equation, Jaxpr, Literal, Var, subjaxprs
-from funcad.ir.tracer import Tracer, array_type, concrete_value, origin, snapshot, value_key
+from funcad.ir.tracer import Tracer, array_type, concrete_value, snapshot, value_key
 from funcad.ir.types import AnyAval, Atom, Location, Params, Value
 
 if TYPE_CHECKING:
@@ -102,7 +102,8 @@ def plain_values(values: Sequence[Value]) -> list[Value]:
 
 
 def leaked(tracer: Tracer) -> UnexpectedTracerError:
-    return leaked_error(tracer.aval, tracer.owner.name, origin(tracer))
+    made_at = Source(*tracer.source) if tracer.source is not None else ""
+    return leaked_error(tracer.aval, tracer.owner.name, str(made_at))
 
 
 class Trace:
@@ -132,10 +133,7 @@ class Trace:
         return Tracer(self, x.variable, x.primal, x.tangent, x.source)
 
     def made_by(self, x: Tracer, look: bool = False) -> tuple[Primitive, Sequence[Value], Params, int] | None:
-        """(primitive, operands, params, which output) of what made a value of this trace, if the primitive has a `square`.
-
-        `look`: it only matters whether there is one.
-        """
+        """(primitive, operands, params, which output) of what made a value, if that has a `square`; `look`: is there one?"""
         return None
 
 

@@ -377,7 +377,9 @@ def _run(trace: FollowingTrace, f: Any, primals: Sequence[Any], tangents: Sequen
 
 def follow(f: Any, primals: Sequence[Any], tangents: Sequence[Any]) -> tuple[list[Any], list[Any]]:
     """Run `f(*values) -> list` on pairs of primals and tangents (None: zero)."""
-    primals, tangents = ordinary(plain_values(primals)), ordinary(plain_values(tangents))
+    if Tracer in map(type, primals):
+        primals, tangents = plain_values(primals), plain_values(tangents)
+    primals, tangents = ordinary(primals), ordinary(tangents)
     return _run(FollowingTrace("jvp", linear=False), f, primals, tangents, user_source())
 
 
