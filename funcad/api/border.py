@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from funcad import tree
-from funcad.errors import TangentMismatchError
+from funcad.errors import FuncadError, TangentMismatchError
 from funcad.host.devices import namespace_of
 from funcad.host.layout import ordinary
 from funcad.host.locks import root_of
@@ -101,6 +101,8 @@ def check_leaves(leaves: Sequence[Any], what: str, example: Any = None) -> None:
     for i, x in enumerate(leaves):
         try:
             aval_of(x)
+        except FuncadError:  # it says more than that x is no array
+            raise
         except TypeError as error:
             path = ""
             if example is not None:

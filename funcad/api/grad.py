@@ -38,6 +38,7 @@ from funcad.unjitted.following import linearize_following
 from funcad.unjitted.structural import pull
 from funcad.unjitted.tape import Tape
 from funcad.unjitted.tape_ends import pull as pull_tape
+from funcad.writes.plain import lent_to
 
 __all__ = ["grad", "value_and_grad"]
 
@@ -172,9 +173,10 @@ class _Gradient(Remade):
         selected = [args[i] for i in positions] + [kwargs[n] if i is None else args[i] for n, i in names]
         leaves, in_tree = tree.flatten(selected)
         plain = len(leaves) == len(selected) and all(map(operator.is_, leaves, selected))  # each argument is a leaf
-        rest, named = list(args), dict(kwargs)
 
         def flat(*xs: Any) -> list[Any]:
+            lent_args, lent_kwargs = lent_to(f, args, kwargs)
+            rest, named = list(lent_args), dict(lent_kwargs)
             values = xs if plain else in_tree.unflatten(xs)
             for i, v in zip(positions, values):
                 rest[i] = v
@@ -205,10 +207,15 @@ class _Gradient(Remade):
         """f as a function of the leaves of one argument that gives a list of outputs."""
         f = self.f
         box["n"] = 1
-        before, after = args[:position], args[position + 1 :]
+        alone = len(args) == 1 and not kwargs
 
         def flat(*xs: Any) -> list[Any]:
-            out = f(*before, xs[0] if in_tree is None else in_tree.unflatten(xs), *after, **kwargs)
+            x = xs[0] if in_tree is None else in_tree.unflatten(xs)
+            if alone:
+                out = f(x)
+            else:
+                others, named = lent_to(f, args, kwargs)
+                out = f(*others[:position], x, *others[position + 1 :], **named)
             self._check_output(out)
             return [out]
 

@@ -24,6 +24,7 @@ from funcad.ir.tracer import concrete_value
 from funcad.primitives.basic_indexing import static_slice
 from funcad.primitives.placement import each_on_device_of
 from funcad.primitives.shape import reshape
+from funcad.writes.plain import lent_to
 
 __all__ = ["jacfwd", "jacrev", "jacobian", "hessian", "hvp", "gnvp"]
 
@@ -98,10 +99,11 @@ def _selected(f: Callable[..., Any], argnums: Any, args: tuple, kwargs: dict, wh
     positions, single = normalize_argnums(argnums, len(args), what)
 
     def partial(*chosen: Any) -> Any:
-        full = list(args)
+        others, named = lent_to(f, args, kwargs)
+        full = list(others)
         for i, v in zip(positions, chosen):
             full[i] = v
-        return f(*full, **kwargs)
+        return f(*full, **named)
 
     functools.update_wrapper(partial, f)
     return partial, tuple(args[i] for i in positions), single

@@ -34,14 +34,19 @@ IN_MODULES: dict[str, dict[str, Maker]] = {
     "numpy": {
         **_all(array_of, "asarray asanyarray ascontiguousarray asfortranarray"),
         **_all(making_of(array_of), "array copy"),
-        **_all(making, "zeros empty ones full zeros_like empty_like ones_like full_like eye identity tri arange linspace"),
+        **_all(making, "zeros empty zeros_like empty_like ones_like full_like arange linspace"),
         "fromiter": fromiter,
     },
     "math": MATH,
 }
 
 IN_CODE: dict[str, dict[str, Maker]] = {
-    "numpy": {"full": by_name, "r_.__getitem__": joined, "vectorize.__call__": vectorized},
+    "numpy": {
+        **_all(making, "ones eye identity tri"),
+        "full": making_of(by_name),
+        "r_.__getitem__": joined,
+        "vectorize.__call__": vectorized,
+    },
     "pandas": {
         **_all(labelled(np.dot), "DataFrame.dot Series.dot"),
         **_all(labelled(lambda values, x: np.matmul(x, values)), "DataFrame.__rmatmul__ Series.__rmatmul__"),

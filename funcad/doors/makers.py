@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
 from typing import Any
 
@@ -11,6 +12,7 @@ from funcad.doors.asking import holds_traced, is_tracing
 from funcad.doors.codes import Answer
 from funcad.host.needs import needs_buffers
 from funcad.host.state import state
+from funcad.host.where import is_internal
 from funcad.writes.plain import buffer
 
 __all__ = ["making", "making_of"]
@@ -26,7 +28,9 @@ def making(name: str, original: Callable[..., Any], traced: Callable[..., Any] |
     def is_for_us(args: tuple, kwargs: dict[str, Any]) -> bool:
         if traced is not None and holds_traced(args, kwargs):
             return True
-        return is_tracing() and state.function is not None and needs_buffers(state.function)
+        if not is_tracing() or state.function is None or is_internal(sys._getframe(2).f_code.co_filename):
+            return False
+        return needs_buffers(state.function)
 
     def own(*args: Any, **kwargs: Any) -> Any:
         out = (original if traced is None or not holds_traced(args, kwargs) else traced)(*args, **kwargs)

@@ -23,6 +23,8 @@ from _thread import get_ident
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from funcad.configuration import config
 from funcad.doors.codes import Answer
 from funcad.host.state import tracing
@@ -31,11 +33,11 @@ from funcad.host.where import is_internal
 if TYPE_CHECKING:
     from types import FrameType
 
-__all__ = ["Door", "hang_modules", "lock", "take_down"]
+__all__ = ["Door", "hang_modules", "is_users", "lock", "take_down"]
 
 _FUNCAD = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
 _IMPORTING = "<frozen importlib._bootstrap>"
-_BUILTIN = types.BuiltinFunctionType
+_KINDS = (types.BuiltinFunctionType, type(np.copy))  # of functions that are pickled by name; the second is NumPy's own
 PATIENCE = 64  # accesses by threads that trace nothing, until the doors are taken down: between two gradients there may be one
 _in_vain = itertools.count(1)
 _asking: dict[str, bool] = {}  # file name -> is code there shown a door?
@@ -118,10 +120,7 @@ class Entrance:
         notes = tracing.threads.get(get_ident())
         if notes is not None:
             frame = sys._getframe(1)
-            asks = _asking.get(frame.f_code.co_filename)
-            if asks is None:
-                asks = _asking[frame.f_code.co_filename] = _is_users(frame)
-            if asks and config.doors and found is self.door.original and not _is_away(frame, notes):
+            if is_users(frame) and config.doors and found is self.door.original and not _is_away(frame, notes):
                 return self.door
             return found
         if next(_in_vain) % PATIENCE == 0 and not (tracing.threads and config.doors):
@@ -138,10 +137,14 @@ class Entrance:
             raise AttributeError(self.name) from None
 
 
-def _is_users(frame: FrameType) -> bool:
+def is_users(frame: FrameType) -> bool:
     """Is it no code of funcad itself, nor of a library that tells arrays from traced values?"""
-    library = str(frame.f_globals.get("__name__")).partition(".")[0]
-    return not is_internal(frame.f_code.co_filename) and library not in ("numba", "pandas")
+    filename = frame.f_code.co_filename
+    known = _asking.get(filename)
+    if known is None:
+        library = str(frame.f_globals.get("__name__")).partition(".")[0]
+        known = _asking[filename] = not is_internal(filename) and library not in ("numba", "pandas")
+    return known
 
 
 def _is_away(frame: FrameType | None, notes: dict[Any, Any]) -> bool:
@@ -185,7 +188,8 @@ def hang_modules(doors: dict[str, dict[str, Callable[[str, Callable[..., Any]], 
             _hung.append((module, _Kind(own.__name__, (own,), {**more, **entrances}), own))
     for module, with_doors, _ in _hung:
         module.__class__ = with_doors
-    copyreg.dispatch_table.setdefault(_BUILTIN, _reduce)
+    for kind in _KINDS:
+        copyreg.dispatch_table.setdefault(kind, _reduce)
 
 
 def take_down() -> None:
@@ -197,5 +201,6 @@ def take_down() -> None:
             return
         for module, _, own in _hung:
             module.__class__ = own
-        if copyreg.dispatch_table.get(_BUILTIN) is _reduce:
-            del copyreg.dispatch_table[_BUILTIN]
+        for kind in _KINDS:
+            if copyreg.dispatch_table.get(kind) is _reduce:
+                del copyreg.dispatch_table[kind]

@@ -3,8 +3,8 @@
 Idea: `np.zeros` gives a handle that can be written (plain.py) only where it may be. Whether a function writes is read off its
 code, and off the codes of the functions that it refers to by globals, closures, modules, methods and defaults. What cannot be
 seen so (a function found in a dict) is learned: a traced value was about to be written into a plain array, so the function is
-started again, with buffers, and from then on begins with them. Trap: it may be started again only if no traced array has been
-written by then.
+started again, with buffers, and from then on begins with them. Trap: it may be started again only if no array of an outer
+function has been written by then.
 """
 
 from __future__ import annotations
@@ -31,10 +31,10 @@ _known: weakref.WeakKeyDictionary[Any, bool] = weakref.WeakKeyDictionary()
 _writing_codes: dict[types.CodeType, bool] = {}
 
 
-def call_user(f: Callable[..., Any], args: Sequence[Any]) -> Any:
-    """f(*args), started again if it turns out to need buffers."""
-    outer, state.function = state.function, f
-    writes = state.writes
+def call_user(trace: object, f: Callable[..., Any], args: Sequence[Any], again: Callable[[], Sequence[Any]]) -> Any:
+    """f(*args), inside a trace of its own; started again, with `again()`, if it turns out to need buffers."""
+    outer, outer_trace, writes = state.function, state.trace, state.writes
+    state.function, state.trace = f, trace
     try:
         return f(*args)
     except (BufferNeeded, ValueError) as error:  # NumPy raises a ValueError of its own, because of ours
@@ -44,9 +44,9 @@ def call_user(f: Callable[..., Any], args: Sequence[Any]) -> Any:
             raise
         for user in _functions(f):
             _remember(user, True)
-        return f(*args)
+        return f(*again())
     finally:
-        state.function = outer
+        state.function, state.trace = outer, outer_trace
 
 
 def needs_buffers(f: Any) -> bool:
@@ -71,7 +71,7 @@ def _functions(f: Any) -> list[Any]:
 
 
 def _held(f: types.FunctionType) -> list[Any]:
-    return [c.cell_contents for c in f.__closure__ or () if _is_full(c)]
+    return [c.cell_contents for c in f.__closure__ or () if _is_full(c) and callable(c.cell_contents)]
 
 
 def _remember(f: Any, answer: bool) -> None:
@@ -114,12 +114,15 @@ def _codes(found: Any, seen: set[Any]) -> Iterator[types.CodeType]:
 def _referred(f: types.FunctionType) -> list[Any]:
     """What a function refers to: by cells, defaults, globals, and attributes of modules among these."""
     names = [name for code in _with_inner(f.__code__) for name in code.co_names]
-    found = _held(f)
+    found = [c.cell_contents for c in f.__closure__ or () if _is_full(c)]
     found += [*(f.__defaults__ or ()), *(f.__kwdefaults__ or {}).values()]
     found += [f.__globals__[name] for name in names if name in f.__globals__]
-    for module in [v for v in found if type(v) is types.ModuleType]:
-        if module.__name__.partition(".")[0] not in _LIBRARIES:
-            found += [vars(module)[name] for name in names if name in vars(module)]
+    for thing in list(found):
+        name = thing.__name__ if type(thing) is types.ModuleType else type(thing).__module__
+        if str(name).partition(".")[0] not in _LIBRARIES:
+            inside = getattr(thing, "__dict__", {})
+            found += [inside[name] for name in names if name in inside]
+            found += _methods(type(thing), f)
     return [v for v in found if callable(v)]
 
 
@@ -131,7 +134,8 @@ def _methods(kind: type, function: Any) -> list[Any]:
 
 def _is_full(cell: Any) -> bool:
     try:
-        return callable(cell.cell_contents)
+        cell.cell_contents  # noqa: B018
+        return True
     except ValueError:  # not assigned yet
         return False
 

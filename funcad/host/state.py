@@ -27,7 +27,8 @@ class _State(threading.local):
     batching: Any = None  # name of the axis that batch_eval is removing now
     jit_disabled: bool = False
     function: Any = None  # the user's, that is being traced: whether it needs buffers is asked of it (needs.py)
-    writes: int = 0  # how many writes into traced arrays there have been
+    trace: Any = None  # the one in which that function runs
+    writes: int = 0  # how many writes there have been into arrays of other traces
     scope: tuple = ()  # named_scope names
     debug_nans: bool = False
     debug_infs: bool = False
@@ -46,6 +47,21 @@ class _Tracing:
         self.threads: dict[int, dict] = {}  # identity -> what is noted until its outermost trace closes
         self.ready = True  # False: `prepare` is called when the next trace is opened
         self.prepare: Callable[[], None] = lambda: None
+
+    @contextmanager
+    def here(self) -> Iterator[None]:
+        """This thread runs a function of the user's on traced values. Where every microsecond counts, it is written out."""
+        thread = threading.get_ident()
+        outermost = thread not in self.threads
+        try:
+            if outermost:
+                self.threads[thread] = {}
+                if not self.ready:
+                    self.prepare()
+            yield
+        finally:
+            if outermost:
+                self.threads.pop(thread, None)
 
 
 tracing = _Tracing()

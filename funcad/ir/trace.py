@@ -123,6 +123,10 @@ class Trace:
     def record(self, primitive: Primitive, args: Sequence[Value], params: Params) -> Any:
         raise TypeError(f"{type(self).__name__} does not record")
 
+    def again(self, x: Tracer) -> Tracer:
+        """Another tracer of the same value, at no cost: the handle that a copy or a view gets."""
+        return Tracer(self, x.variable, x.primal, x.tangent, x.source)
+
     def made_by(self, x: Tracer, look: bool = False) -> tuple[Primitive, Sequence[Value], Params, int] | None:
         """(primitive, operands, params, which output) of what made a value of this trace, if the primitive has a `square`.
 
@@ -289,7 +293,7 @@ def trace_function(
             open_traces.add(trace.level)
         if given is not None:
             given.stand_behind(trace, tracers)
-        jaxpr, captured = trace.jaxpr(call_user(f, tracers))
+        jaxpr, captured = trace.jaxpr(call_user(trace, f, tracers, lambda: [Tracer(trace, v) for v in trace.inputs]))
         if trace.asked:
             jaxpr.memo["asked"] = True
         return jaxpr, captured

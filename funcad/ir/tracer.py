@@ -54,11 +54,7 @@ def snapshot(x: Value) -> Any:
         return x
     if x.owner.settle is not None:
         x.owner.settle(x)
-    result = Tracer(x.owner, x.variable, x.primal, x.tangent, x.source)
-    tape = x.owner.tape
-    if tape is not None and tape.traced is not None:  # it must know all its tracers (unjitted/nested.py)
-        tape.traced.append(result)
-    return result
+    return x.owner.again(x)
 
 
 def value_key(x: Value) -> object:
@@ -248,10 +244,10 @@ class Tracer(metaclass=Unseen):
         return f"Tracer<{self.aval} in {self.owner.name}{inner}>"
 
     def __copy__(self) -> Tracer:
-        return self
+        return self if self.aval.weak else self.owner.again(self)  # a copy of Python's number is that number
 
     def __deepcopy__(self, memo: object) -> Tracer:
-        return self
+        return self.__copy__()
 
     def __reduce__(self) -> tuple[object, ...]:
         if not self.owner.level:

@@ -10,6 +10,7 @@ import numpy as np
 from funcad.ir.aval import aval_of, dtype_of, shape_of
 from funcad.ir.tracer import Tracer, concrete_value
 from funcad.numpy import indexing
+from funcad.numpy.aliases import apart
 from funcad.numpy.axes import array_of, axis_of, move, ravelled
 from funcad.numpy.dispatch import implements
 from funcad.numpy.promote import as_array, beside, promote_dtype, result_dtype, strong
@@ -20,7 +21,7 @@ from funcad.primitives.shape import pad_p, reshape, rev
 _NO = np._NoValue
 
 
-@implements("diff", by_kind=True)
+@implements("diff", alias="same", by_kind=True)
 def diff(a: Any, n: int = 1, axis: int = -1, prepend: Any = _NO, append: Any = _NO) -> Any:
     x = array_of(a)
     if n == 0:
@@ -136,6 +137,7 @@ def trapezoid(y: Any, x: Any = None, dx: Any = 1.0, axis: int = -1) -> Any:
 
 
 @implements("unwrap", lift=True)
+@apart
 def unwrap(p: Any, discont: Any = None, axis: int = -1, *, period: float = 2 * math.pi) -> Any:
     """`numpy.unwrap` of floats; the corrections are locally constant, so the derivative is the identity."""
     x = array_of(p)
@@ -288,7 +290,7 @@ def _leading(a: Any) -> Any:
     return piece(x, int(places[0]) if len(places) else max(shape_of(x)[0] - 1, 0), shape_of(x)[0], 0)
 
 
-@implements("polyder")
+@implements("polyder", alias="same")
 def polyder(p: Any, m: int = 1) -> Any:
     p = array_of(p)
     for _ in range(int(m)):
@@ -297,7 +299,7 @@ def polyder(p: Any, m: int = 1) -> Any:
     return p
 
 
-@implements("polyint")
+@implements("polyint", alias="same")
 def polyint(p: Any, m: int = 1, k: Any = None) -> Any:
     p = array_of(p)
     m = int(m)

@@ -15,6 +15,7 @@ from funcad.host.real_types import is_a
 from funcad.host.state import state
 from funcad.ir.aval import aval_of, shape_of
 from funcad.ir.tracer import Tracer, concrete_value
+from funcad.numpy.aliases import aliased, fresh
 from funcad.numpy.axes import array_of, expand, shape_argument
 from funcad.numpy.dispatch import TABLE, implements, is_traced, where_am_i
 from funcad.numpy.joining import stack
@@ -64,6 +65,7 @@ def _nested(x: Any) -> Any:
 _array_of_lists = remembered(lambda object: array_of(_nested(object)))
 
 
+@aliased("same")
 def array(
     object: Any, dtype: Any = None, *, copy: Any = True, order: str = "K", subok: bool = False, ndmin: int = 0,
     device: Any = None, like: Any = None,
@@ -89,9 +91,12 @@ def array(
     if copy or order in "CF":
         x = laid_out(x, order)
     missing = ndmin - len(shape_of(x))
-    return expand(x, range(missing)) if missing > 0 else x
+    if missing > 0:
+        return expand(x, range(missing))
+    return fresh(x) if copy and x is object else x
 
 
+@aliased("same")
 def asarray(a: Any, dtype: Any = None, order: Any = None, *, device: Any = None, copy: Any = None, like: Any = None) -> Any:
     """`numpy.asarray`; a traced value is returned as it is (plain `np.asarray` refuses it).
 
@@ -109,6 +114,7 @@ def asarray(a: Any, dtype: Any = None, order: Any = None, *, device: Any = None,
     return array(a, dtype, copy=copy, order=order)
 
 
+@aliased("same")
 def asanyarray(a: Any, dtype: Any = None, order: Any = None, *, device: Any = None, copy: Any = None, like: Any = None) -> Any:
     """`numpy.asanyarray`; a traced value is returned as it is.
 
@@ -121,6 +127,7 @@ def asanyarray(a: Any, dtype: Any = None, order: Any = None, *, device: Any = No
     return asarray(a, dtype, order, device=device, copy=copy, like=like)
 
 
+@aliased("same")
 def ascontiguousarray(a: Any, dtype: Any = None, *, like: Any = None) -> Any:
     """`numpy.ascontiguousarray`; a traced value is returned as it is, with rank 1 at least.
 
@@ -131,6 +138,7 @@ def ascontiguousarray(a: Any, dtype: Any = None, *, like: Any = None) -> Any:
     return np.atleast_1d(asarray(a, dtype, "C", like=like))
 
 
+@aliased("same")
 def asfortranarray(a: Any, dtype: Any = None, *, like: Any = None) -> Any:
     """`numpy.asfortranarray`; a traced value is returned as it is, with rank 1 at least.
 
@@ -176,9 +184,7 @@ def empty(shape: Any, dtype: Any = None, order: str = "C", *, device: Any = None
     return library(device, like).empty(_size(shape), dtype, order)
 
 
-def eye(
-    N: Any, M: Any = None, k: Any = 0, dtype: Any = None, order: str = "C", *, device: Any = None, like: Any = None
-) -> Any:
+def eye(N: Any, M: Any = None, k: Any = 0, dtype: Any = None, order: str = "C", *, device: Any = None, like: Any = None) -> Any:
     """`numpy.eye`, with device= and like= (an array) to make it elsewhere.
 
     >>> import funcad
@@ -284,12 +290,13 @@ def _filled(xp: Any, x: Any, shape: tuple, value: Any, dtype: Any, order: Any) -
 
 @implements("copy")
 def copy(a: Any, order: str = "K", subok: bool = False) -> Any:
-    return laid_out(array_of(a), order_of(order, "CFAK", "K"))
+    return fresh(laid_out(array_of(a), order_of(order, "CFAK", "K")))
 
 
-@implements("astype")
+@implements("astype", alias="same")
 def astype(x: Any, dtype: Any, /, *, copy: bool = True, device: Any = None) -> Any:
-    return convert(array_of(x), np.dtype(dtype))
+    result = convert(array_of(x), np.dtype(dtype))
+    return fresh(result) if copy and result is x else result
 
 
 def arange(
@@ -391,7 +398,7 @@ def geomspace(start: Any, stop: Any, num: Any = 50, endpoint: bool = True, dtype
     return result if dtype is None else convert(result, np.dtype(dtype))
 
 
-@implements("meshgrid")
+@implements("meshgrid", alias="view")
 def meshgrid(*xi: Any, copy: bool = True, sparse: bool = False, indexing: str = "xy") -> tuple:
     if indexing not in ("xy", "ij"):
         raise ValueError("Valid values for `indexing` are 'xy' and 'ij'.")
@@ -419,6 +426,7 @@ def frompyfunc(func: Callable[..., Any], /, nin: int, nout: int, **options: Any)
     )
 
 
+@aliased("view")
 def ix_(*args: Any) -> tuple:
     """`numpy.ix_`; the positions may be traced."""
     n = len(args)

@@ -23,8 +23,10 @@ from funcad.host.devices import device_in_use, namespace_of
 from funcad.host.where import user_source
 from funcad.ir.aval import SCALAR_AVALS, aval_of
 from funcad.ir.tracer import Tracer
+from funcad.numpy.aliases import aliased
 from funcad.numpy.destinations import add_at, function_out, out_given, write_out
 from funcad.numpy.promote import as_array, overrides, promote_for, same_aval, strong, with_integer
+from funcad.numpy.views import viewing
 from funcad.primitives.placement import capture_as_inputs
 from funcad.primitives.shape import reshape
 from funcad.primitives.special_rules import ufunc_behind
@@ -36,6 +38,7 @@ __all__ = [
     "find",
     "lifted",
     "public_function",
+    "alias_of",
     "implements",
     "elementwise_ufunc",
     "checked_options",
@@ -138,15 +141,20 @@ def public_function(
 
 
 def implements(
-    *names: str, always: bool = False, lift: bool = False, by_kind: bool = False, numbers: bool = False
+    *names: str,
+    alias: str = "copy",
+    always: bool = False,
+    lift: bool = False,
+    by_kind: bool = False,
+    numbers: bool = False,
 ) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     """Decorate the implementation for traced arguments of `np.<name>`; gives the public function of the first name.
 
-    A name that this version of NumPy does not have is public all the same, computed by the implementation; `always` asks for
-    that too (functions that have an option more than NumPy's). `lift`: array arguments beside abstract ones are read by
-    reference (see `capture_as_inputs`), for functions made of several operations, some of them on those arguments alone.
-    `by_kind`: what it does depends on the kinds of its operands and on its options alone; with `numbers` plain floats are
-    operands (see unjitted/remembered.py).
+    `alias`: what NumPy's results share with the operands (see aliases.py, and `alias_of`). A name that this version of NumPy
+    does not have is public all the same, computed by the implementation; `always` asks for that too (functions that have an
+    option more than NumPy's). `lift`: array arguments beside abstract ones are read by reference (see `capture_as_inputs`), for
+    functions made of several operations, some of them on those arguments alone. `by_kind`: what it does depends on the kinds of
+    its operands and on its options alone; with `numbers` plain floats are operands (see unjitted/remembered.py).
     """
 
     def decorate(implementation: Callable[..., Any]) -> Callable[..., Any]:
@@ -154,6 +162,9 @@ def implements(
             implementation = lifted(implementation)
         if by_kind:
             implementation = remembered(implementation, numbers)
+        if alias != "copy":
+            implementation = viewing(_lookup(names[0]), implementation, alias)
+        implementation = aliased(alias)(implementation)
         for name in names:
             original = _lookup(name)
             if original is not None:
@@ -167,6 +178,12 @@ def implements(
         return public
 
     return decorate
+
+
+def alias_of(function: Any) -> str:
+    """What the results of a function of NumPy's or funcad's, or of a method of traced values, may share with its operands."""
+    found = function if hasattr(function, "alias") else TABLE.get(function) or _of_later_modules(function)
+    return getattr(found, "alias", "copy")
 
 
 # -- ufuncs

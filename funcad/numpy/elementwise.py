@@ -17,6 +17,7 @@ from funcad.host.real_types import is_a
 from funcad.ir.aval import aval_of
 from funcad.ir.tracer import Tracer, concrete_value
 from funcad.numpy import reductions
+from funcad.numpy.aliases import apart, fresh
 from funcad.numpy.axes import array_of
 from funcad.numpy.creation import library
 from funcad.numpy.dispatch import QUICK, checked_options, elementwise_ufunc, implements, refuse, where_am_i
@@ -35,7 +36,7 @@ subtract = elementwise_ufunc("subtract", arithmetic.sub, ARITHMETIC)
 multiply = elementwise_ufunc("multiply", arithmetic.product, ARITHMETIC, reduce=reductions.prod, accumulate=reductions.cumprod)
 divide = elementwise_ufunc("divide", arithmetic.div)
 negative = elementwise_ufunc("negative", arithmetic.neg, ARITHMETIC)
-positive = elementwise_ufunc("positive", lambda x: laid_out(x, "K"), ARITHMETIC)
+positive = elementwise_ufunc("positive", lambda x: fresh(laid_out(x, "K")), ARITHMETIC)
 floor_divide = elementwise_ufunc("floor_divide", rounding.floor_divide, REAL)
 remainder = elementwise_ufunc("remainder", rounding.mod, REAL)
 fmod = elementwise_ufunc("fmod", rounding.fmod, REAL)
@@ -108,7 +109,7 @@ degrees = elementwise_ufunc("degrees", _to_degrees, FLOAT)
 
 
 def conj_(x: Any) -> Any:
-    return conversion.conj(x) if aval_of(x).dtype.kind == "c" else laid_out(x, "K")
+    return conversion.conj(x) if aval_of(x).dtype.kind == "c" else fresh(laid_out(x, "K"))
 
 
 # -- powers
@@ -150,7 +151,7 @@ float_power = elementwise_ufunc("float_power", power_of, "", by_kind=False)
 # -- not ufuncs
 
 
-@implements("real_if_close")
+@implements("real_if_close", alias="same")
 def real_if_close(a: Any, tol: float = 100) -> Any:
     """`numpy.real_if_close`, where values are known: the dtype of the result depends on them."""
     x = array_of(a)
@@ -174,6 +175,7 @@ def sinc(x: Any) -> Any:
 
 
 @implements("clip", by_kind=True, numbers=True)
+@apart
 def clip(a: Any, a_min: Any = None, a_max: Any = None, out: Any = None, *, min: Any = None, max: Any = None) -> Any:
     """`numpy.clip`; the bounds are differentiable; where x equals one, each gets half the derivative (as `maximum`)."""
     refuse("np.clip", out=out)
@@ -199,7 +201,7 @@ def round_(a: Any, decimals: int = 0, out: Any = None) -> Any:
         if decimals < 0 and aval.dtype.kind != "b":
             scale = 10**-decimals
             return conversion.convert(arithmetic.mul(rounding.rint(arithmetic.div(a, scale)), float(scale)), aval.dtype)
-        return strong(a)
+        return fresh(strong(a))
     if decimals == 0:
         return rint(a)
     if aval.dtype.kind == "c":
@@ -219,13 +221,13 @@ def fix(x: Any, out: Any = None) -> Any:
     return trunc(x)
 
 
-@implements("real")
+@implements("real", alias="same")
 def real(val: Any) -> Any:
     val = as_array(val)
     return conversion.real(val) if aval_of(val).dtype.kind == "c" else val
 
 
-@implements("imag")
+@implements("imag", alias="view")
 def imag(val: Any) -> Any:
     val = as_array(val)
     aval = aval_of(val)
@@ -239,15 +241,15 @@ def angle(z: Any, deg: bool = False) -> Any:
     return doubt(rad2deg(result) if deg else result)
 
 
-@implements("nan_to_num")
+@implements("nan_to_num", alias="same")
 def nan_to_num(x: Any, copy: bool = True, nan: float = 0.0, posinf: Any = None, neginf: Any = None) -> Any:
     """`numpy.nan_to_num`; the derivative is 0 where a value is replaced. `copy=False` is refused on traced values."""
     if not copy:
-        refuse("np.nan_to_num", copy=copy)
+        refuse("np.nan_to_num", copy=False)
     x = strong(as_array(x))
     dtype = aval_of(x).dtype
     if dtype.kind in "biu":
-        return x
+        return fresh(x)
     if dtype.kind == "c":
         parts = [nan_to_num(part, True, nan, posinf, neginf) for part in (real(x), imag(x))]
         return conversion.make_complex(*promote(*parts))

@@ -15,6 +15,7 @@ import numpy as np
 
 from funcad.ir.aval import dtype_of, shape_of
 from funcad.ir.tracer import Tracer
+from funcad.numpy.aliases import fresh
 from funcad.numpy.axes import array_of, axes_of
 from funcad.numpy.creation import astype, library
 from funcad.numpy.dispatch import implements, refuse
@@ -150,8 +151,9 @@ def _last_axis(axes: Sequence[int], name: str) -> int:
 
 
 def complex_n(kind: str, a: Any, s: Any, axes: Any, norm: Any) -> Any:
-    x = floating(a)
-    return several_axes(kind, x, *shape_and_axes(x, s, axes), norm)
+    x = array_of(a)
+    sizes, axes = shape_and_axes(x, s, axes)
+    return several_axes(kind, floating(x), sizes, axes, norm) if axes else x
 
 
 def rfft_n(a: Any, s: Any, axes: Any, norm: Any) -> Any:
@@ -180,12 +182,12 @@ def _one(kind: str) -> Any:
     return implements(f"fft.{kind}")(transform)
 
 
-def _several(name: str, rule: Any, default: Any) -> Any:
+def _several(name: str, rule: Any, default: Any, alias: str = "copy") -> Any:
     def transform(a: Any, s: Any = None, axes: Any = default, norm: Any = None, out: Any = None) -> Any:
         refuse(f"np.fft.{name}", out=out)
         return rule(a, s, axes, norm)
 
-    return implements(f"fft.{name}")(transform)
+    return implements(f"fft.{name}", alias=alias)(transform)
 
 
 def _fft_n(a: Any, s: Any, axes: Any, norm: Any) -> Any:
@@ -197,9 +199,9 @@ def _ifft_n(a: Any, s: Any, axes: Any, norm: Any) -> Any:
 
 
 fft, ifft, rfft, irfft, hfft, ihfft = [_one(kind) for kind in ("fft", "ifft", "rfft", "irfft", "hfft", "ihfft")]
-fftn, ifftn = _several("fftn", _fft_n, None), _several("ifftn", _ifft_n, None)
+fftn, ifftn = _several("fftn", _fft_n, None, "same"), _several("ifftn", _ifft_n, None, "same")
 rfftn, irfftn = _several("rfftn", rfft_n, None), _several("irfftn", irfft_n, None)
-fft2, ifft2 = _several("fft2", _fft_n, (-2, -1)), _several("ifft2", _ifft_n, (-2, -1))
+fft2, ifft2 = _several("fft2", _fft_n, (-2, -1), "same"), _several("ifft2", _ifft_n, (-2, -1), "same")
 rfft2, irfft2 = _several("rfft2", rfft_n, (-2, -1)), _several("irfft2", irfft_n, (-2, -1))
 
 
@@ -211,7 +213,7 @@ def _shifts(x: Any, axes: Any, sign: int) -> Any:
     elif not isinstance(axes, (tuple, list)):
         axes = (operator.index(axes),)
     shifts = tuple([n // 2 if sign > 0 else -(n // 2) for n in [shape[a] for a in axes]])
-    return np.roll(x, shifts, tuple(axes)) if axes else x
+    return np.roll(x, shifts, tuple(axes)) if axes else fresh(x)
 
 
 @implements("fft.fftshift")

@@ -85,13 +85,13 @@ def _tally(places: Any, inside: Any, weights: Any, size: int, dtype: Any) -> Any
     return indexing.at(zeros)[places].add(convert(amounts, np.dtype(dtype)))
 
 
-@implements("histogram_bin_edges")
+@implements("histogram_bin_edges", alias="same")
 def histogram_bin_edges(a: Any, bins: Any = 10, range: Any = None, weights: Any = None) -> Any:
     """`numpy.histogram_bin_edges`; the edges of equal bins follow the minimum and maximum of the data, differentiably."""
     return _edges(np.reshape(array_of(a), (-1,)), bins, range, weights)
 
 
-@implements("histogram")
+@implements("histogram", alias="same")
 def histogram(a: Any, bins: Any = 10, range: Any = None, density: Any = None, weights: Any = None) -> tuple:
     """`numpy.histogram`; counts have no derivative, sums of weights have one with respect to them, edges as they are made."""
     x = np.reshape(array_of(a), (-1,))
@@ -106,7 +106,7 @@ def histogram(a: Any, bins: Any = 10, range: Any = None, density: Any = None, we
     return counts, edges
 
 
-@implements("histogramdd")
+@implements("histogramdd", alias="same")
 def histogramdd(sample: Any, bins: Any = 10, range: Any = None, density: Any = None, weights: Any = None) -> tuple:
     """`numpy.histogramdd`; derivatives as `histogram`."""
     if isinstance(sample, (list, tuple)):
@@ -140,7 +140,7 @@ def histogramdd(sample: Any, bins: Any = 10, range: Any = None, density: Any = N
     return counts, edges
 
 
-@implements("histogram2d")
+@implements("histogram2d", alias="same")
 def histogram2d(x: Any, y: Any, bins: Any = 10, range: Any = None, density: Any = None, weights: Any = None) -> tuple:
     """`numpy.histogram2d`; derivatives as `histogram`."""
     if shape_of(array_of(x)) != shape_of(array_of(y)):

@@ -299,8 +299,9 @@ def unknown_count(mask: Tracer) -> TracerBoolConversionError:
     where = user_source()
     return TracerBoolConversionError(
         f"a traced mask {mask.aval} was used as an index{f' at {where}' if where is not None else ''}: how many elements it "
-        f"selects is not known inside {mask.owner.name}.\nUse np.where(mask, x, 0); np.where(mask, v, x) instead of x[mask] = "
-        "v with one value per element; or pass the mask as a static or concrete value."
+        f"selects is not known inside {mask.owner.name}, and more was asked of them than elementwise functions, sums and "
+        "writes by the same mask.\nUse np.where(mask, x, 0); np.where(mask, v, x) instead of x[mask] = v with one value per "
+        "element; or pass the mask as a static or concrete value."
     )
 
 

@@ -17,9 +17,11 @@ import numpy as np
 from funcad.host.real_types import is_a
 from funcad.ir.aval import aval_of, dtype_of, shape_of
 from funcad.ir.tracer import Tracer, concrete_value, snapshot
+from funcad.numpy.aliases import aliased
 from funcad.numpy.index_modes import MODES, clipped, default_fill, spilled
 from funcad.numpy.index_plan import Plan, has_tracer, refuse, simple_index, slice_triple, unknown_count
 from funcad.numpy.promote import as_array, beside, strong
+from funcad.numpy.selections import Selected
 from funcad.primitives.arithmetic import add, div, mul, neg, pow
 from funcad.primitives.basic_indexing import basic_index_p, python_index
 from funcad.primitives.comparison import select
@@ -47,6 +49,10 @@ class Index(Step):
 
     def look(self, base: Any) -> Any:
         return read(base, self.index)
+
+    def lies(self, layout: np.ndarray) -> np.ndarray:
+        entries = self.index if type(self.index) is tuple else (self.index,)
+        return layout[tuple([0 if type(e) is Tracer else e for e in entries])]
 
     def write(self, base: Tracer, value: Any, view: Tracer | None) -> None:
         store(base, self.index, value, view)
@@ -95,11 +101,13 @@ def _fits(x: Tracer, basic: tuple, value: Any) -> bool:
     return type(p) is x.primal.dtype.type and all([type(e) is int for e in basic])
 
 
+@aliased("view")
 def getitem(x: Any, index: Any) -> Any:
     """x[index] for every index that NumPy takes, differentiable in x.
 
     Shape, dtype and errors are NumPy's (IndexError out of bounds, also for computed indices in jitted programs, where JAX
-    clamps). Traced integers may be entries; traced bool masks have no value inside jit and raise TracerBoolConversionError.
+    clamps). Traced integers may be entries. Of a mask without a value, inside jit, elementwise functions of x[mask], its sums
+    and `x[mask] = ...` by the same mask work; what needs the number of elements raises TracerBoolConversionError.
 
     >>> import numpy as np, funcad
     >>> funcad.grad(lambda x: funcad.numpy.indexing.getitem(x, [0, 0]).sum())(np.ones(3))
@@ -145,6 +153,8 @@ def read(x: Any, index: Any) -> Any:
     if not shape:
         x = strong(x)
     kind = type(index)
+    if kind is Tracer and _is_unknown_mask(index):
+        return Selected(x, index)
     if kind is int and shape:
         n = shape[0]
         if not -n <= index < n:
@@ -264,7 +274,7 @@ class at:
         self._x = strong(x) if type(x) is Tracer else x if hasattr(x, "dtype") else np.asarray(x)
 
     def __getitem__(self, index: Any) -> _Updater:
-        if type(index) is Tracer and index.dtype.kind == "b" and type(concrete_value(index)) is Tracer:
+        if type(index) is Tracer and _is_unknown_mask(index):
             return _MaskedUpdater(self._x, index)
         return _Updater(self._x, index)
 
@@ -447,8 +457,12 @@ class _Updater:
         return beside(values, self._x) if not aval.shape else values  # scalars follow x to its device
 
 
+def _is_unknown_mask(index: Tracer) -> bool:
+    return index.dtype.kind == "b" and bool(index.shape) and type(concrete_value(index)) is Tracer
+
+
 class _MaskedUpdater(_Updater):
-    """The elements of x where a traced mask holds. How many is not known, so values must be the same for all of them."""
+    """The elements of x where a traced mask holds. How many is not known: values are the same for all, or of the same mask."""
 
     __slots__ = ("_mask", "_traced")
 
@@ -461,7 +475,7 @@ class _MaskedUpdater(_Updater):
         self._mask = broadcast_in_dim(mask, shape=shape, axes=tuple(range(mask.ndim)))
 
     def get(self, **options: Any) -> Any:
-        raise unknown_count(self._traced)
+        return Selected(self._x, self._traced)
 
     @_with_mode
     def set(self, values: Any) -> Any:
@@ -476,6 +490,8 @@ class _MaskedUpdater(_Updater):
 
     def _values(self, values: Any) -> Any:
         shape = shape_of(self._x)
+        if type(values) is Selected:
+            return self._cast(values.elements(self._traced, shape[self._traced.ndim :]), shape)
         try:
             return broadcast_to(self._cast(values, shape[self._traced.ndim :]), shape)
         except ValueError:

@@ -11,6 +11,7 @@ from funcad.errors import TracerIntegerConversionError
 from funcad.ir.aval import aval_of, shape_of
 from funcad.ir.tracer import Tracer, concrete_value, has_value
 from funcad.numpy import indexing
+from funcad.numpy.aliases import apart
 from funcad.numpy.axes import array_of, axis_of, expand, move, ravelled, shape_argument
 from funcad.numpy.dispatch import implements, refuse, where_am_i
 from funcad.numpy.memory_order import laid_out
@@ -54,6 +55,7 @@ def sequence(arrays: Any, name: str) -> list[Any]:
 
 
 @implements("concatenate", "concat", by_kind=True)
+@apart
 def concatenate(arrays: Any, /, axis: Any = 0, out: Any = None, *, dtype: Any = None, casting: str = "same_kind") -> Any:
     refuse("np.concatenate", out=out)
     _default_casting("np.concatenate", casting)
@@ -125,6 +127,7 @@ def column_stack(tup: Any) -> Any:
 
 
 @implements("append", by_kind=True)
+@apart
 def append(arr: Any, values: Any, axis: Any = None) -> Any:
     if axis is None:
         return join([ravelled(array_of(arr)), ravelled(array_of(values))], 0)
@@ -159,7 +162,7 @@ def block(arrays: Any) -> Any:
 # -- splitting
 
 
-@implements("array_split")
+@implements("array_split", alias="view")
 def array_split(ary: Any, indices_or_sections: Any, axis: int = 0) -> list:
     x = array_of(ary)
     axis = axis_of(axis, len(shape_of(x)))
@@ -176,7 +179,7 @@ def array_split(ary: Any, indices_or_sections: Any, axis: int = 0) -> list:
     return [piece(x, a, b, axis) for a, b in zip(stops, stops[1:])]
 
 
-@implements("split")
+@implements("split", alias="view")
 def split(ary: Any, indices_or_sections: Any, axis: int = 0) -> list:
     x = array_of(ary)
     if not np.ndim(indices_or_sections):
@@ -193,22 +196,22 @@ def _directed(name: str, x: Any, sections: Any, axis: int, least: int) -> list:
     return split(x, sections, axis)
 
 
-@implements("hsplit")
+@implements("hsplit", alias="view")
 def hsplit(ary: Any, indices_or_sections: Any) -> list:
     return _directed("hsplit", ary, indices_or_sections, 1 if len(shape_of(array_of(ary))) > 1 else 0, 1)
 
 
-@implements("vsplit")
+@implements("vsplit", alias="view")
 def vsplit(ary: Any, indices_or_sections: Any) -> list:
     return _directed("vsplit", ary, indices_or_sections, 0, 2)
 
 
-@implements("dsplit")
+@implements("dsplit", alias="view")
 def dsplit(ary: Any, indices_or_sections: Any) -> list:
     return _directed("dsplit", ary, indices_or_sections, 2, 3)
 
 
-@implements("unstack")
+@implements("unstack", alias="view")
 def unstack(x: Any, /, *, axis: int = 0) -> tuple:
     x = array_of(x)
     if not shape_of(x):
@@ -286,6 +289,7 @@ def resize(a: Any, new_shape: Any) -> Any:
 
 
 @implements("roll", by_kind=True)
+@apart
 def roll(a: Any, shift: Any, axis: Any = None) -> Any:
     """`numpy.roll`; the shift may be traced."""
     x = array_of(a)
@@ -318,6 +322,7 @@ _STATISTICS: dict[str, Any] = {"maximum": np.max, "minimum": np.min, "mean": np.
 
 
 @implements("pad", by_kind=True)
+@apart
 def pad(array: Any, pad_width: Any, mode: Any = "constant", **kwargs: Any) -> Any:
     """`numpy.pad` with all modes but functions; "empty" pads with zeros."""
     x = array_of(array)

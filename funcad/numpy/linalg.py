@@ -317,7 +317,7 @@ def _residuals(a: Any, b: Any, x: Any, rank: Any) -> Any:
     return select(complete, total, float("nan"))
 
 
-@implements("linalg.matrix_power", by_kind=True)
+@implements("linalg.matrix_power", alias="same", by_kind=True)
 def matrix_power(a: Any, n: Any) -> Any:
     a = array_of(a)
     ndim = len(shape_of(a))

@@ -186,7 +186,7 @@ def vecmat(x1: Any, x2: Any, /, out: Any = None, *, dtype: Any = None) -> Any:
     return reshape(result, shape=(*shape_of(result)[:-2], shape_of(result)[-1]))
 
 
-@implements("einsum", by_kind=True)
+@implements("einsum", alias="view", by_kind=True)
 def einsum(
     *operands: Any, out: Any = None, dtype: Any = None, order: str = "K", casting: str = "safe", optimize: Any = False
 ) -> Any:

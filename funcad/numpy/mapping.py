@@ -122,7 +122,7 @@ def apply_along_axis(func1d: Callable[..., Any], axis: int, arr: Any, *args: Any
     return np.moveaxis(result, range(len(outer), len(outer) + len(inner)), range(axis, axis + len(inner)))
 
 
-@implements("apply_over_axes")
+@implements("apply_over_axes", alias="same")
 def apply_over_axes(func: Callable[..., Any], a: Any, axes: Any) -> Any:
     x = array_of(a)
     ndim = len(shape_of(x))

@@ -12,10 +12,11 @@ from typing import Any
 
 import numpy as np
 
-from funcad.host.devices import namespace_of
+from funcad.host.devices import device_in_use, namespace_of
 from funcad.host.real_types import is_a
 from funcad.ir.tracer import Tracer, concrete_value, plain_value
 from funcad.numpy import elementwise, indexing, joining, linear, reductions, searching, shaping, statistics, writing
+from funcad.numpy.aliases import aliased, apart, fresh
 from funcad.numpy.dispatch import where_am_i
 from funcad.numpy.memory_order import laid_out, order_of
 from funcad.primitives.conversion import convert
@@ -24,33 +25,44 @@ from funcad.primitives.placement import put
 __all__ = ["PROPERTIES", "attribute"]
 
 
+@aliased("same")
 def astype(x: Any, dtype: Any, order: str = "K", casting: Any = "unsafe", subok: bool = True, copy: bool = True) -> Any:
     """x in another dtype."""
     dtype = np.dtype(dtype)
     if not np.can_cast(x.dtype, dtype, casting):
         raise TypeError(f"Cannot cast array data from {x.dtype!r} to {dtype!r} according to the rule {casting!r}")
     order, result = order_of(order, "CFAK", "K"), convert(x, dtype)
-    return result if order == "K" and result is not x else laid_out(result, order)
+    result = result if order == "K" and result is not x else laid_out(result, order)
+    return fresh(result) if copy and result is x else result
 
 
+@aliased("view")
 def _reshape(x: Any, *shape: Any, order: str = "C", copy: Any = None) -> Any:
     if len(shape) == 1 and not is_a(shape[0], int) and hasattr(shape[0], "__iter__"):
         shape = shape[0]
     return shaping.reshape(x, shape) if order == "C" else shaping.reshape(x, shape, order=order)
 
 
+@aliased("view")
 def _transpose(x: Any, *axes: Any) -> Any:
     if len(axes) == 1 and (axes[0] is None or not hasattr(axes[0], "__index__")):
         axes = axes[0]
     return shaping.transpose(x, axes or None)
 
 
+@apart
 def _flatten(x: Any, order: str = "C") -> Any:
     return shaping.flattened(x, order, "flatten")
 
 
 def _copy(x: Any, order: str = "C") -> Any:
-    return laid_out(x, order_of(order, "CFAK", "C"))
+    return fresh(laid_out(x, order_of(order, "CFAK", "C")))
+
+
+@aliased("same")
+def _conjugate(x: Any) -> Any:
+    """Of real numbers, where NumPy's function makes a copy, the method gives the array itself."""
+    return elementwise.conjugate(x) if x.dtype.kind == "c" else x
 
 
 def _view(x: Any, *args: Any, **kwargs: Any) -> Any:
@@ -67,16 +79,21 @@ def _refused(name: str, remedy: str) -> Callable[..., Any]:
     return refuse
 
 
+@aliased("same")
 def _block_until_ready(x: Any) -> Any:
     return x
 
 
+@aliased("same")
 def _to_device(x: Any, device: Any, /, *, stream: Any = None) -> Any:
     if stream is not None:
         raise ValueError("x.to_device of a traced value takes no stream: it is moved when the program runs")
     name, _, number = str(device).partition(":")
     if name not in ("cpu", "cuda", "gpu", "cupy") or number and not number.isdigit():
         raise ValueError(f"Unsupported device: {device!r}; use 'cpu', 'cuda' or 'cuda:0'")
+    value = concrete_value(x)
+    if name == "cpu" and (not device_in_use() or type(value) is not Tracer and namespace_of((value,)) is np):
+        return x  # it is there
     return put(x, "cpu" if name == "cpu" else "cuda", int(number) if number else None)
 
 
@@ -102,8 +119,8 @@ METHODS: dict[str, Callable[..., Any]] = {
     "choose": searching.choose,
     "clip": elementwise.clip,
     "compress": lambda x, condition, axis=None: searching.compress(condition, x, axis),
-    "conj": elementwise.conjugate,
-    "conjugate": elementwise.conjugate,
+    "conj": _conjugate,
+    "conjugate": _conjugate,
     "copy": _copy,
     "cumprod": reductions.cumprod,
     "cumsum": reductions.cumsum,
@@ -146,7 +163,8 @@ METHODS: dict[str, Callable[..., Any]] = {
 
 def _for_traced(function: Callable[..., Any]) -> Callable[..., Any]:
     """The part of a public function that is for traced values."""
-    return function if is_a(getattr(function, "numpy_function", None), np.ufunc) else getattr(function, "__wrapped__", function)
+    public = hasattr(function, "numpy_function") and not is_a(function.numpy_function, np.ufunc)
+    return function.__wrapped__ if public else function  # type: ignore[attr-defined]
 
 
 METHODS = {name: _for_traced(method) for name, method in METHODS.items()}
@@ -172,6 +190,7 @@ PROPERTIES = {
     "real": property(writing.real_of, writing.set_real),
     "imag": property(writing.imag_of, writing.set_imag),
 }
+
 
 
 def _is_integer(x: Any) -> Any:

@@ -13,6 +13,7 @@ import numpy as np
 
 from funcad.host.real_types import is_a
 from funcad.ir.aval import dtype_of, shape_of
+from funcad.numpy.aliases import apart
 from funcad.numpy.axes import array_of
 from funcad.numpy.calculus import convolve
 from funcad.numpy.dispatch import implements
@@ -133,6 +134,7 @@ def poly(seq_of_zeros: Any) -> Any:
 
 
 @implements("polydiv", lift=True)
+@apart
 def polydiv(u: Any, v: Any) -> Any:
     """`numpy.polydiv`: (quotient, remainder); under jit and vmap the remainder has u's length, its leading zeros kept."""
     u, v = [np.atleast_1d(_inexact(x)) for x in (u, v)]

@@ -9,6 +9,7 @@ import numpy as np
 
 from funcad.ir.aval import aval_of, dtype_of, shape_of
 from funcad.ir.tracer import Tracer
+from funcad.numpy.aliases import fresh
 from funcad.numpy.axes import array_of, axes_of, axis_of, expand, ravelled, reduced_axes
 from funcad.numpy.dispatch import implements, refuse
 from funcad.numpy.promote import broadcast, promote
@@ -49,7 +50,7 @@ def masked(x: Any, where: Any, fill: Any) -> Any:
 
 def _finish(result: Any, x: Any, axes: tuple, keepdims: Any) -> Any:
     if keepdims is _NO or not keepdims or not axes:
-        return result
+        return fresh(result) if result is x else result
     return reshape(result, shape=tuple([1 if i in axes else n for i, n in enumerate(shape_of(x))]))
 
 

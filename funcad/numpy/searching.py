@@ -16,6 +16,7 @@ from funcad.errors import TracerIntegerConversionError
 from funcad.ir.aval import aval_of, shape_of
 from funcad.ir.tracer import Tracer, concrete_value, snapshot
 from funcad.numpy import indexing, logic
+from funcad.numpy.aliases import apart
 from funcad.numpy.axes import array_of, axis_of, ravelled
 from funcad.numpy.destinations import destination
 from funcad.numpy.dispatch import implements, is_traced, refuse, where_am_i
@@ -116,6 +117,7 @@ def _inside(x: Any, condition: Any) -> Any:
 
 
 @implements("choose")
+@apart
 def choose(a: Any, choices: Any, out: Any = None, mode: str = "raise") -> Any:
     refuse("np.choose", out=out)
     index, options = array_of(a), [array_of(c) for c in choices]

@@ -273,16 +273,20 @@ def isin(element: Any, test_elements: Any, assume_unique: bool = False, invert: 
     return np.logical_not(found) if invert else found
 
 
-@implements("trim_zeros")
+@implements("trim_zeros", alias="same")
 def trim_zeros(filt: Any, trim: str = "fb", axis: Any = None) -> Any:
     """`numpy.trim_zeros`, where values are known; the derivative of what is left goes to where it was."""
     x = array_of(filt)
     value = value_of(x, "np.trim_zeros", "trim outside jit and vmap, or take the part that is wanted: x[start:stop].")
     if trim.lower() not in ("fb", "bf", "f", "b"):
         raise ValueError(f"unexpected character(s) in `trim`: {trim!r}")
+    ndim = len(shape_of(x))
+    axes = axes_of(axis, ndim)
+    if not axes:
+        return x
     ends = []
     for i, (places, n) in enumerate(zip(np.nonzero(value), shape_of(x))):
-        if axis is not None and i not in axes_of(axis, len(shape_of(x))):
+        if i not in axes:
             ends.append(slice(None))
         elif not len(places):
             ends.append(slice(0, 0))

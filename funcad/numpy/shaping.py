@@ -47,7 +47,7 @@ def _shape_text(shape: tuple) -> str:
     return "(" + ",".join(map(str, shape)) + ("," if len(shape) == 1 else "") + ")"
 
 
-@implements("reshape", by_kind=True)
+@implements("reshape", alias="view", by_kind=True)
 def reshape(a: Any, /, shape: Any = None, order: str = "C", *, newshape: Any = None, copy: Any = None) -> Any:
     """`numpy.reshape`; `copy` makes no difference. `order="A"` needs a traced value whose memory order is known: an argument,
     a captured array, a view of these, what was computed from them element by element; otherwise TypeError."""
@@ -64,7 +64,7 @@ def reshape(a: Any, /, shape: Any = None, order: str = "C", *, newshape: Any = N
     return x if target == own.shape else _reshape(x, shape=target)
 
 
-@implements("ravel", by_kind=True)
+@implements("ravel", alias="view", by_kind=True)
 def ravel(a: Any, order: str = "C") -> Any:
     """`numpy.ravel`; order="K" and "A" need a traced value whose memory order is known, as in `reshape`."""
     return flattened(a, order, "ravel")
@@ -81,7 +81,7 @@ def flattened(a: Any, order: Any, what: str) -> Any:
     return x if len(shape_of(x)) == 1 else _reshape(x, shape=(aval_of(x).size,))
 
 
-@implements("transpose", "permute_dims", by_kind=True)
+@implements("transpose", "permute_dims", alias="view", by_kind=True)
 def transpose(a: Any, axes: Any = None) -> Any:
     x = array_of(a)
     ndim = len(shape_of(x))
@@ -96,7 +96,7 @@ def transpose(a: Any, axes: Any = None) -> Any:
 permute_dims = transpose
 
 
-@implements("matrix_transpose", "linalg.matrix_transpose", by_kind=True)
+@implements("matrix_transpose", "linalg.matrix_transpose", alias="view", by_kind=True)
 def matrix_transpose(x: Any, /) -> Any:
     x = array_of(x)
     if len(shape_of(x)) < 2:
@@ -104,7 +104,7 @@ def matrix_transpose(x: Any, /) -> Any:
     return swapaxes(x, -1, -2)
 
 
-@implements("swapaxes", by_kind=True)
+@implements("swapaxes", alias="view", by_kind=True)
 def swapaxes(a: Any, axis1: int, axis2: int) -> Any:
     x = array_of(a)
     ndim = len(shape_of(x))
@@ -114,7 +114,7 @@ def swapaxes(a: Any, axis1: int, axis2: int) -> Any:
     return permute(x, perm)
 
 
-@implements("moveaxis", by_kind=True)
+@implements("moveaxis", alias="view", by_kind=True)
 def moveaxis(a: Any, source: Any, destination: Any) -> Any:
     x = array_of(a)
     ndim = len(shape_of(x))
@@ -128,7 +128,7 @@ def moveaxis(a: Any, source: Any, destination: Any) -> Any:
     return permute(x, perm)
 
 
-@implements("rollaxis", by_kind=True)
+@implements("rollaxis", alias="view", by_kind=True)
 def rollaxis(a: Any, axis: int, start: int = 0) -> Any:
     x = array_of(a)
     ndim = len(shape_of(x))
@@ -139,14 +139,14 @@ def rollaxis(a: Any, axis: int, start: int = 0) -> Any:
     return move(x, axis, start - 1 if axis < start else start)
 
 
-@implements("expand_dims", by_kind=True)
+@implements("expand_dims", alias="view", by_kind=True)
 def expand_dims(a: Any, axis: Any) -> Any:
     x = array_of(a)
     axes = axis if isinstance(axis, (tuple, list)) else (axis,)
     return expand(x, normalize_axis_tuple(axes, len(axes) + len(shape_of(x))))
 
 
-@implements("squeeze", by_kind=True)
+@implements("squeeze", alias="same", by_kind=True)
 def squeeze(a: Any, axis: Any = None) -> Any:
     x = array_of(a)
     shape = shape_of(x)
@@ -175,22 +175,22 @@ def _several(arrays: Sequence[Any], ndim: int) -> Any:
     return results[0] if len(results) == 1 else results
 
 
-@implements("atleast_1d")
+@implements("atleast_1d", alias="same")
 def atleast_1d(*arys: Any) -> Any:
     return _several(arys, 1)
 
 
-@implements("atleast_2d")
+@implements("atleast_2d", alias="same")
 def atleast_2d(*arys: Any) -> Any:
     return _several(arys, 2)
 
 
-@implements("atleast_3d")
+@implements("atleast_3d", alias="same")
 def atleast_3d(*arys: Any) -> Any:
     return _several(arys, 3)
 
 
-@implements("broadcast_to", by_kind=True)
+@implements("broadcast_to", alias="view", by_kind=True)
 def broadcast_to(array: Any, shape: Any, subok: bool = False) -> Any:
     refuse("np.broadcast_to", subok=subok or None)
     x, shape = array_of(array), shape_argument(shape)
@@ -203,7 +203,7 @@ def broadcast_to(array: Any, shape: Any, subok: bool = False) -> Any:
     return _broadcast_to(x, shape)
 
 
-@implements("broadcast_arrays")
+@implements("broadcast_arrays", alias="same")
 def broadcast_arrays(*args: Any, subok: bool = False) -> tuple:
     refuse("np.broadcast_arrays", subok=subok or None)
     arrays = [array_of(a) for a in args]
@@ -214,28 +214,28 @@ def broadcast_arrays(*args: Any, subok: bool = False) -> tuple:
 # -- order along axes
 
 
-@implements("flip", by_kind=True)
+@implements("flip", alias="view", by_kind=True)
 def flip(m: Any, axis: Any = None) -> Any:
     x = array_of(m)
     axes = axes_of(axis, len(shape_of(x)))
     return rev(x, axes=axes) if axes else x
 
 
-@implements("fliplr", by_kind=True)
+@implements("fliplr", alias="view", by_kind=True)
 def fliplr(m: Any) -> Any:
     if len(shape_of(array_of(m))) < 2:
         raise ValueError("Input must be >= 2-d.")
     return flip(m, 1)
 
 
-@implements("flipud", by_kind=True)
+@implements("flipud", alias="view", by_kind=True)
 def flipud(m: Any) -> Any:
     if len(shape_of(array_of(m))) < 1:
         raise ValueError("Input must be >= 1-d.")
     return flip(m, 0)
 
 
-@implements("rot90", by_kind=True)
+@implements("rot90", alias="view", by_kind=True)
 def rot90(m: Any, k: int = 1, axes: Any = (0, 1)) -> Any:
     x = array_of(m)
     i, j = normalize_axis_tuple(axes, len(shape_of(x)))
@@ -279,12 +279,12 @@ def diagonal_of(x: Any, offset: int, axis1: int, axis2: int) -> Any:
     return doubt(found) if rest else found
 
 
-@implements("diagonal", by_kind=True)
+@implements("diagonal", alias="view", by_kind=True)
 def diagonal(a: Any, offset: int = 0, axis1: int = 0, axis2: int = 1) -> Any:
     return diagonal_of(array_of(a), offset, axis1, axis2)
 
 
-@implements("linalg.diagonal", by_kind=True)
+@implements("linalg.diagonal", alias="view", by_kind=True)
 def linalg_diagonal(x: Any, /, *, offset: int = 0) -> Any:
     return diagonal_of(array_of(x), offset, -2, -1)
 
@@ -300,7 +300,7 @@ def linalg_trace(x: Any, /, *, offset: int = 0, dtype: Any = None) -> Any:
     return trace(x, offset, -2, -1, dtype)
 
 
-@implements("diag", by_kind=True)
+@implements("diag", alias="view", by_kind=True)
 def diag(v: Any, k: int = 0) -> Any:
     x = array_of(v)
     shape = shape_of(x)

@@ -8,7 +8,8 @@ are their places. Places that are a lattice of the base (transposes, flips, piec
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable
+import inspect
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -17,7 +18,7 @@ from funcad.errors import WriteError
 from funcad.host.layout import memory_axes, of_reshape
 from funcad.host.where import user_source
 from funcad.ir.aval import aval_of, shape_of
-from funcad.ir.tracer import Tracer
+from funcad.ir.tracer import Tracer, snapshot
 from funcad.numpy.indexing import at
 from funcad.primitives.shape import reshape, transpose
 from funcad.unjitted.strides import layout_of
@@ -27,15 +28,16 @@ __all__ = ["Reshaped", "Selection", "viewing"]
 
 
 class Selection(Step):
-    """What `function(base, *args, **kwargs)` of NumPy's gives, a view whatever the memory order; `part` if it gives several."""
+    """What `function(*args, **kwargs)` of NumPy's gives with the base at one place of args; `part` if it gives several."""
 
-    __slots__ = ("function", "traced", "args", "kwargs", "part")
+    __slots__ = ("function", "traced", "args", "kwargs", "place", "part")
 
-    def __init__(self, function: Any, traced: Any, args: tuple = (), kwargs: dict | None = None, part: int | None = None):
+    def __init__(self, function: Any, traced: Any, args: Sequence[Any], kwargs: dict[str, Any], place: int, part: int | None):
         self.function = function  # NumPy's
         self.traced = traced  # that for traced values
-        self.args = args
-        self.kwargs = kwargs or {}
+        self.args = [None if i == place else a for i, a in enumerate(args)]
+        self.kwargs = kwargs
+        self.place = place
         self.part = part
 
     def look(self, base: Any) -> Any:
@@ -47,8 +49,16 @@ class Selection(Step):
             raise ValueError("assignment destination is read-only")
         return _placed(base, places, value)
 
+    def shares(self, base: Any) -> bool:
+        numbers = self._numbers(base)
+        return np.shares_memory(self._of(self.function, numbers), numbers)
+
+    def lies(self, layout: np.ndarray) -> np.ndarray:
+        return self._of(self.function, layout)
+
     def _of(self, function: Callable[..., Any], base: Any) -> Any:
-        found = function(base, *self.args, **self.kwargs)
+        args = [base if i == self.place else a for i, a in enumerate(self.args)]
+        found = function(*args, **self.kwargs)
         return found if self.part is None else found[self.part]
 
     def _numbers(self, base: Any) -> np.ndarray:
@@ -80,35 +90,52 @@ class Reshaped(Selection):
                 f"NumPy gives a view or a copy there depends on the memory order, which is not known here.\n"
                 f"Remedy: x.{name}(...).copy(), or x.copy() before both."
             )
-        order = self._order()
-        if order == "A":
-            order = "F" if layout.flags.f_contiguous and not layout.flags.c_contiguous else "C"
-        if order == "K":
-            layout = layout.transpose(memory_axes([layout]))
-        elif order == "F":
-            layout = layout.T
         if self.function is np.ravel:
-            return layout.flags.c_contiguous
-        shape = self._of(np.reshape, super()._numbers(base)).shape
-        return np.may_share_memory(of_reshape(layout, shape=shape if order == "C" else shape[::-1]), layout)
+            return bool(self._turned(layout).flags.c_contiguous)
+        return np.may_share_memory(self.lies(layout), layout)
 
-    def _order(self) -> str:
-        place = 0 if self.function is np.ravel else 1
-        return str(self.kwargs.get("order") or (self.args[place] if len(self.args) > place else "C")).upper()
+    def lies(self, layout: np.ndarray) -> np.ndarray:
+        turned = self._turned(layout)
+        if self.function is np.ravel:
+            return of_reshape(turned, shape=(layout.size,))
+        shape = self._of(np.reshape, np.empty(layout.shape, bool)).shape
+        if turned is layout:
+            return of_reshape(layout, shape=shape)
+        return of_reshape(turned, shape=shape[::-1]).T
+
+    def _turned(self, layout: np.ndarray) -> np.ndarray:
+        """With its axes in the order in which they are read."""
+        place = 1 if self.function is np.ravel else 2
+        order = str(self.kwargs.get("order") or (self.args[place] if len(self.args) > place else "C")).upper()
+        if order == "K":
+            return layout.transpose(memory_axes([layout]))
+        fortran = order == "F" or order == "A" and layout.flags.f_contiguous and not layout.flags.c_contiguous
+        return layout.T if fortran else layout
 
 
-def viewing(function: Callable[..., Any], implementation: Callable[..., Any], step: type[Selection]) -> Callable[..., Any]:
-    """The implementation of a function of NumPy's whose traced results are views of its first argument."""
+def viewing(function: Any, implementation: Callable[..., Any], alias: str) -> Callable[..., Any]:
+    """The implementation of a function of NumPy's whose traced results may be views of an argument."""
+    step = Reshaped if function in (np.reshape, np.ravel) else Selection
+    several = any([p.kind is p.VAR_POSITIONAL for p in inspect.signature(implementation).parameters.values()])
+
+    def one(found: Any, args: Sequence[Any], kwargs: dict[str, Any], part: int | None) -> Any:
+        places = [i for i, a in enumerate(args) if type(a) is Tracer]
+        own = any([found is args[i] for i in places])
+        if own and alias == "same":
+            return found
+        if len(places) != 1:
+            return snapshot(found) if own else found
+        return linked(found, args[places[0]], step(function, implementation, args, kwargs, places[0], part))
 
     @functools.wraps(implementation)
-    def view(base: Any, *args: Any, **kwargs: Any) -> Any:
-        found = implementation(base, *args, **kwargs)
-        if type(base) is not Tracer:
-            return found
-        if type(found) is list or type(found) is tuple:
-            parts = [linked(x, base, step(function, implementation, args, kwargs, i)) for i, x in enumerate(found)]
-            return parts if type(found) is list else tuple(parts)
-        return linked(found, base, step(function, implementation, args, kwargs))
+    def view(*args: Any, **kwargs: Any) -> Any:
+        found = implementation(*args, **kwargs)
+        kind = type(found)
+        if kind is not list and kind is not tuple:
+            return one(found, args, kwargs, None)
+        if several and len(found) == len(args):
+            return kind([one(x, (a,), kwargs, None) for x, a in zip(found, args)])
+        return kind([one(x, args, kwargs, i) for i, x in enumerate(found)])
 
     return view
 

@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from funcad.host.layout import of_reshape
 from funcad.ir.aval import aval_of, shape_of
 from funcad.ir.tracer import Tracer, snapshot
 from funcad.numpy import elementwise
@@ -122,6 +123,9 @@ class _RealPart(Step):
     def look(self, base: Any) -> Any:
         return real(base)
 
+    def lies(self, layout: np.ndarray) -> np.ndarray:
+        return layout.real
+
     def put(self, base: Any, value: Any) -> Any:
         return make_complex_p(value, imag_p(base))
 
@@ -133,6 +137,9 @@ class _ImaginaryPart(Step):
 
     def look(self, base: Any) -> Any:
         return imag_p(base)
+
+    def lies(self, layout: np.ndarray) -> np.ndarray:
+        return layout.imag
 
     def put(self, base: Any, value: Any) -> Any:
         return make_complex_p(real(base), value)
@@ -148,6 +155,9 @@ class _Same(Step):
 
     def look(self, base: Any) -> Any:
         return reshape(base, shape=self.shape)
+
+    def lies(self, layout: np.ndarray) -> np.ndarray:
+        return of_reshape(layout, shape=self.shape)
 
     def put(self, base: Any, value: Any) -> Any:
         return reshape(value, shape=shape_of(base))
@@ -194,7 +204,7 @@ def set_flat(x: Any, value: Any) -> None:
 def set_shape(x: Any, shape: Any) -> None:
     """`x.shape = s`: the same memory by another shape; AttributeError where NumPy would have to copy."""
     target = np.empty(aval_of(x).shape, bool).reshape(shape).shape
-    step = Reshaped(np.reshape, np.reshape, (target,))
+    step = Reshaped(np.reshape, np.reshape, (None, target), {}, 0, None)
     if not step.shares(x):
         raise AttributeError(
             "Incompatible shape for in-place modification. Use `.reshape()` to make a copy with the desired shape."

@@ -19,6 +19,7 @@ import numpy as np
 from funcad.errors import MissingRuleError
 from funcad.ir.aval import Aval, aval_of, dtype_of, shape_of
 from funcad.ir.primitive import Primitive, is_linear
+from funcad.ir.tracer import Tracer, has_value
 from funcad.primitives import families
 from funcad.primitives.arithmetic import add, div, mul
 from funcad.primitives.conversion import convert
@@ -120,8 +121,20 @@ gather_p = Primitive(
 )
 
 
+def _check_known(x: Any, indices: tuple, batch_dims: int) -> None:
+    """IndexError at the line where indices that have values are used, which may catch it, and not when the program runs."""
+    if type(x) is Tracer and not has_value(x):
+        for axis, index in enumerate(indices):
+            if type(index) is np.ndarray and index.size:
+                n = shape_of(x)[batch_dims + axis]
+                if index.min() < -n or index.max() >= n:
+                    bad = index[(index < -n) | (index >= n)].flat[0]
+                    raise IndexError(f"index {bad} is out of bounds for axis {axis} with size {n}")
+
+
 def gather(x: Any, *indices: Any, batch_dims: int = 0, unique: bool = False) -> Any:
     """x at integer index arrays of one shape; see the module's text."""
+    _check_known(x, indices, batch_dims)
     return gather_p(x, *indices, batch_dims=batch_dims, unique=unique)
 
 
@@ -303,6 +316,7 @@ def scatter(x: Any, updates: Any, *indices: Any, mode: str = "set", batch_dims: 
     """A copy of x with updates written at integer index arrays of one shape; see the module's text."""
     if mode not in ("set", *_UFUNCS):
         raise ValueError(f"scatter: mode must be 'set', 'add', 'mul', 'min' or 'max', got {mode!r}")
+    _check_known(x, indices, batch_dims)
     return scatter_p(x, updates, *indices, mode=mode, batch_dims=batch_dims, unique=unique)
 
 

@@ -274,6 +274,14 @@ class FollowingTrace(Trace):
             self._doubt(traced)
         return traced
 
+    def again(self, x: Tracer) -> Tracer:
+        made = Tracer(self, None, x.primal, x.tangent, x.source)
+        if self.tape is not None and self.tape.traced is not None:
+            self.tape.traced.append(made)
+        if self.doubtful and not self.linear:
+            (self.doubtful.add if id(x) in self.doubtful else self.doubtful.discard)(id(made))
+        return made
+
     def _doubt(self, result: Any) -> None:
         if self.doubtful is _NOTHING:
             self.doubtful = set()
@@ -310,9 +318,13 @@ class FollowingTrace(Trace):
         return result
 
 
+def _inputs(trace: FollowingTrace, primals: Sequence[Any], tangents: Sequence[Any], source: Any) -> list[Any]:
+    return [snapshot(p) if t is None else Tracer(trace, None, snapshot(p), t, source) for p, t in zip(primals, tangents)]
+
+
 def _run(trace: FollowingTrace, f: Any, primals: Sequence[Any], tangents: Sequence[Any], source: Any) -> tuple[list, list]:
     trace.arguments = primals
-    inputs = [snapshot(p) if t is None else Tracer(trace, None, snapshot(p), t, source) for p, t in zip(primals, tangents)]
+    inputs = _inputs(trace, primals, tangents, source)
     tape = trace.tape
     if tape is not None and tape.traced is not None:
         tape.traced += [x for x, t in zip(inputs, tangents) if t is not None]
@@ -323,7 +335,7 @@ def _run(trace: FollowingTrace, f: Any, primals: Sequence[Any], tangents: Sequen
             tracing.threads[thread] = {}
             if not tracing.ready:
                 tracing.prepare()
-        outs = call_user(f, inputs)
+        outs = call_user(trace, f, inputs, lambda: _inputs(trace, primals, tangents, source))
         del inputs
         if trace.held is not None:
             outs = list(map(snapshot, outs))

@@ -35,10 +35,11 @@ def with_value(x: Any, value: Any) -> Any:
         return value
     if x.owner.settle is not None:
         x.owner.settle(x)
-    result = Tracer(x.owner, None, with_value(x.primal, value), x.tangent, x.source)
-    tape = x.owner.tape
-    if tape is not None and tape.traced is not None:
-        tape.traced.append(result)
+    trace = x.owner
+    result = trace.again(x)
+    result.primal = with_value(x.primal, value)
+    if trace.doubtful and not trace.linear:
+        trace.doubtful.discard(id(result))  # it lies in memory as the value does
     return result
 
 

@@ -60,6 +60,11 @@ def layout_of(x: Any, ask: bool = True) -> np.ndarray | None:
 
     With `ask` a program that is being traced depends on the answer from now on.
     """
+    if type(x) is Tracer and x.box is not None:
+        if x.box.base is not None:
+            base = layout_of(x.box.base, ask)
+            return None if base is None else x.box.step.lies(base)
+        x = x if x.box.first is None else x.box.first
     value = concrete_value(x)
     if type(value) is Tracer:
         return _derived(value, ask)

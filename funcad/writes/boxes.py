@@ -45,6 +45,10 @@ class Step:
         """The same of the base's handle; `view` is the one that is written."""
         write(base, self.put(snapshot(base), value), view)
 
+    def lies(self, layout: np.ndarray) -> np.ndarray:
+        """How the view of a base with this layout lies in memory."""
+        raise NotImplementedError
+
     def shares(self, base: Any) -> bool:
         """Is it a view of this base, or did NumPy have to copy?"""
         return True
@@ -56,7 +60,7 @@ class Box:
     Of a buffer (plain.py) also whether nobody else has the array behind it, what it was filled with, and where.
     """
 
-    __slots__ = ("base", "step", "views", "own", "fill", "body")
+    __slots__ = ("base", "step", "views", "own", "fill", "body", "first")
 
     def __init__(self, base: Any = None, step: Any = None):
         self.base = base
@@ -65,6 +69,7 @@ class Box:
         self.own = False
         self.fill: Any = None
         self.body: float = 0  # the level of the body in which it was made
+        self.first: Any = None  # of an array that has been written: what it was before, which lay in the same memory
 
 
 def linked(view: Any, base: Tracer, step: Step) -> Any:
@@ -111,10 +116,23 @@ def assign(x: Tracer, value: Any) -> None:
 def check_write(x: Tracer) -> None:
     """Raise if x cannot be written as in NumPy."""
     root = root_of(x)
-    state.writes += 1
+    if root.owner is not state.trace and getattr(root.owner, "trace", None) is not state.trace:
+        state.writes += 1
     if state.abstract is not None:
         _check_owner(x, root)
     _check_arguments(x, root)
+    if len(shape_of(root)) > 1 and (root.box is None or root.box.first is None):
+        _keep_layout(root)
+
+
+def _keep_layout(x: Tracer) -> None:
+    """What is written stays where it is: how x lies in memory is asked of the value that it names now."""
+    primal: Any = x.primal
+    if type(primal) is np.ndarray:  # which would be kept
+        primal = np.lib.stride_tricks.as_strided(np.empty((), primal.dtype), primal.shape, primal.strides)
+    if x.box is None:
+        x.box = Box()
+    x.box.first = Tracer(x.owner, x.variable, primal, x.tangent, x.source)
 
 
 def write(x: Tracer, value: Any, view: Tracer | None = None) -> None:

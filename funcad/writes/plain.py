@@ -13,15 +13,18 @@ from typing import Any
 
 import numpy as np
 
+from funcad import tree
+from funcad.configuration import config
 from funcad.host.compute import compute
+from funcad.host.needs import needs_buffers
 from funcad.host.state import state
 from funcad.ir.aval import KINDS, aval_of
 from funcad.ir.trace import Trace, abstract_trace_of
-from funcad.ir.tracer import Tracer
+from funcad.ir.tracer import Tracer, snapshot
 from funcad.primitives.shape import broadcast_in_dim_p
 from funcad.writes.boxes import Box, refresh
 
-__all__ = ["PLAIN", "buffer", "started", "write_plain"]
+__all__ = ["PLAIN", "buffer", "lent", "lent_to", "started", "write_plain"]
 
 
 class _Plain(Trace):
@@ -38,6 +41,9 @@ class _Plain(Trace):
         """The array as an operand that may be kept."""
         self.settle(x)
         return x.primal
+
+    def again(self, x: Tracer) -> Tracer:
+        return lent(x.primal)
 
     def settle(self, x: Tracer) -> None:
         if x.box is not None:
@@ -63,14 +69,32 @@ class _Plain(Trace):
 PLAIN = _Plain()
 
 
-def buffer(array: np.ndarray, fill: Any = None) -> Any:
-    """A new array as a handle that can be written with traced values; `fill`: the number that it is full of."""
-    if array.dtype.kind not in KINDS or type(array) is not np.ndarray:
+def lent(array: Any) -> Any:
+    """An array that others have too as a handle that can be written with traced values: it is copied at its first write."""
+    if type(array) is Tracer:
+        return snapshot(array)
+    if type(array) is not np.ndarray or array.dtype.kind not in KINDS:
         return array
     x = Tracer(PLAIN, None, array)
-    x.box = box = Box()
-    box.own, box.fill = True, fill
-    box.body = 0 if state.abstract is None else state.abstract.level
+    x.box = Box()
+    x.box.body = 0 if state.abstract is None else state.abstract.level
+    return x
+
+
+def lent_to(f: Any, args: tuple, kwargs: dict[str, Any]) -> tuple[tuple, dict[str, Any]]:
+    """The arguments of a function that is not differentiated along them: its writes into them are its own, if it writes."""
+    if not config.doors or not needs_buffers(f):
+        return args, kwargs
+    leaves, structure = tree.flatten((args, kwargs))
+    found = structure.unflatten([lent(x) for x in leaves])
+    return found[0], found[1]
+
+
+def buffer(array: np.ndarray, fill: Any = None) -> Any:
+    """A new array as a handle that can be written with traced values; `fill`: the number that it is full of."""
+    x = lent(array)
+    if type(x) is Tracer:
+        x.box.own, x.box.fill = array.flags.writeable, fill
     return x
 
 

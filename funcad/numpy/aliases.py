@@ -1,0 +1,58 @@
+"""Which results are arrays of their own, and which are views of an operand or the operand itself: as NumPy has it.
+
+Idea: each public function says `alias="copy"`, `"view"` or `"same"`, the most that NumPy's function gives for some arguments:
+new memory, another array over the operand's memory, the operand's own object. Where a result is written, that tells what else
+is. Invariant: a result is the operand's own object exactly where NumPy's is. So a function that has nothing to do
+(`np.concatenate([x])`, `x.T` of one axis) gives a `fresh` object of the same value.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import numpy as np
+
+from funcad.ir.tracer import Tracer, snapshot
+
+__all__ = ["aliased", "apart", "fresh"]
+
+
+def fresh(x: Any) -> Any:
+    """The same value as another object: a tracer at no cost, an array that is not traced as a copy."""
+    return x.copy() if type(x) is np.ndarray else snapshot(x)
+
+
+def _among(x: Any, values: Iterable[Any]) -> bool:
+    for v in values:
+        if v is x or (type(v) is list or type(v) is tuple) and _among(x, v):
+            return True
+    return False
+
+
+def apart(implementation: Callable[..., Any]) -> Callable[..., Any]:
+    """Decorate an implementation that may have nothing to do: it never returns an operand's own object."""
+
+    def other(x: Any, args: tuple, kwargs: dict[str, Any]) -> Any:
+        kind = type(x)
+        if kind is Tracer or kind is np.ndarray:
+            return fresh(x) if _among(x, args) or kwargs and _among(x, kwargs.values()) else x
+        return kind([other(v, args, kwargs) for v in x]) if kind is list or kind is tuple else x
+
+    @functools.wraps(implementation)
+    def call(*args: Any, **kwargs: Any) -> Any:
+        return other(implementation(*args, **kwargs), args, kwargs)
+
+    return call
+
+
+def aliased(alias: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """Decorate an implementation by what its results share with its operands."""
+    assert alias in ("copy", "view", "same")
+
+    def decorate(implementation: Callable[..., Any]) -> Callable[..., Any]:
+        implementation.alias = alias  # type: ignore[attr-defined]
+        return implementation
+
+    return decorate

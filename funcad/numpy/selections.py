@@ -1,0 +1,216 @@
+"""What a mask selects while its values are not known: `x[mask]` inside jit, vmap and the bodies of loops.
+
+Idea: how many elements there are is not known, but where each of them stands is. So `Selected` keeps all elements beside the
+mask: it computes elementwise on all of them, adds up where the mask holds, and `x[mask] = selected` is a select. Whatever needs
+the elements closed up, or meets what another mask selects, raises `TracerBoolConversionError`. Invariant: elements that are
+not selected never come out; what is computed of them is discarded, so it does not warn.
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from funcad.host.where import user_source
+from funcad.ir.aval import aval_of, shape_of
+from funcad.ir.jaxpr import Equation, Literal, Var, literal_key
+from funcad.ir.tracer import Tracer, snapshot
+from funcad.numpy.index_plan import refuse, unknown_count
+from funcad.passes.program_keys import params_key
+from funcad.primitives.conversion import convert
+from funcad.primitives.shape import broadcast_in_dim
+
+__all__ = ["Selected"]
+
+_SUMS = ("sum", "prod", "mean", "var", "std", "any", "all")  # the reductions that take `where`
+_DEEPEST = 8  # steps back, in the comparison of two masks
+
+
+class Selected:
+    """The elements of an array where a traced mask holds."""
+
+    __slots__ = ("_all", "_mask")
+    __array_priority__ = 2000.0  # operators of traced values leave it to us
+
+    def __init__(self, x: Any, mask: Tracer):
+        shape = shape_of(x)
+        if mask.shape != shape[: mask.ndim]:
+            refuse(shape, mask, f"boolean index of shape {mask.shape} did not match the indexed array")
+        self._all = snapshot(x)
+        self._mask = snapshot(mask)
+
+    # -- what is known
+
+    @property
+    def dtype(self) -> np.dtype:
+        return aval_of(self._all).dtype
+
+    @property
+    def ndim(self) -> int:
+        return len(self._rest) + 1
+
+    @property
+    def size(self) -> Any:
+        """How many elements there are, a traced number."""
+        return np.sum(self._mask) * int(np.prod(self._rest, dtype=int))
+
+    @property
+    def _rest(self) -> tuple[int, ...]:
+        return shape_of(self._all)[self._mask.ndim :]
+
+    def elements(self, mask: Tracer, rest: tuple[int, ...]) -> Any:
+        """All elements, for who writes them where `mask` holds."""
+        if self._rest != rest or not _same(self._mask, mask):
+            raise unknown_count(mask)
+        return self._all
+
+    # -- elementwise
+
+    def _with(self, x: Any) -> Selected:
+        return Selected(x, self._mask)
+
+    def _operand(self, x: Any) -> Any:
+        """All elements of another operand: those of the same mask, or values that are the same for all that is selected."""
+        if type(x) is Selected:
+            return x.elements(self._mask, self._rest)
+        shape = np.shape(x)
+        if len(shape) == len(self._rest) + 1 and shape[0] == 1:
+            x, shape = x[0], shape[1:]
+        if len(shape) > len(self._rest):
+            raise unknown_count(self._mask)
+        np.broadcast_shapes(shape, self._rest)  # or NumPy's error
+        return x
+
+    def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **kwargs: Any) -> Any:
+        if method != "__call__" or not {"dtype", "casting"}.issuperset(kwargs):
+            raise unknown_count(self._mask)
+        operands = [self._operand(x) for x in inputs]
+        with np.errstate(all="ignore"):
+            out = ufunc(*operands, **kwargs)
+        return tuple(map(self._with, out)) if type(out) is tuple else self._with(out)
+
+    def __array_function__(self, function: Any, types: Any, args: Any, kwargs: Any) -> Any:
+        name = getattr(function, "__name__", "")
+        if name in _SUMS and args and args[0] is self:
+            return getattr(self, name)(*args[1:], **kwargs)
+        raise unknown_count(self._mask)
+
+    def astype(self, dtype: Any) -> Selected:
+        return self._with(self._all.astype(dtype))
+
+    def copy(self) -> Selected:
+        return self._with(self._all)
+
+    def conj(self) -> Selected:
+        return self._with(np.conj(self._all))
+
+    conjugate = conj
+
+    # -- added up
+
+    def _reduced(self, name: str, axis: Any = None, **options: Any) -> Any:
+        if axis not in (None, 0) or not {"dtype", "ddof"}.issuperset(options):
+            raise unknown_count(self._mask)
+        mask = self._mask
+        held = broadcast_in_dim(mask, shape=shape_of(self._all), axes=tuple(range(mask.ndim)))
+        axes = None if axis is None else tuple(range(mask.ndim))
+        with np.errstate(all="ignore"):
+            return getattr(np, name)(self._all, axis=axes, where=held, **options)
+
+    # -- what is not known
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        raise unknown_count(self._mask)
+
+    def _unknown(self, *args: Any, **kwargs: Any) -> Any:
+        raise unknown_count(self._mask)
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__") or not hasattr(np.ndarray, name):
+            raise AttributeError(f"what a traced mask selects has no attribute {name!r}")
+        raise unknown_count(self._mask)
+
+    def __repr__(self) -> str:
+        source = user_source()
+        return f"<elements of {aval_of(self._all)} that a traced mask selects{f', at {source}' if source is not None else ''}>"
+
+
+def _operator(ufunc: Any, reflected: bool) -> Callable[..., Any]:
+    def method(self: Selected, *others: Any) -> Any:
+        return self.__array_ufunc__(ufunc, "__call__", *((*others, self) if reflected else (self, *others)))
+
+    return method
+
+
+def _in_place(ufunc: Any) -> Callable[[Selected, Any], Selected]:
+    def method(self: Selected, other: Any) -> Selected:
+        out = self.__array_ufunc__(ufunc, "__call__", self, other)
+        if out.dtype != self.dtype and not np.can_cast(out.dtype, self.dtype, "same_kind"):
+            own = np.empty(0, self.dtype)
+            ufunc(own, np.empty(0, out.dtype), out=own)  # NumPy's TypeError
+        self._all = convert(out._all, self.dtype)
+        return self
+
+    return method
+
+
+def _reduction(name: str) -> Callable[..., Any]:
+    return lambda self, *args, **kwargs: self._reduced(name, *args, **kwargs)
+
+
+_OPERATORS = {
+    **{"add": np.add, "sub": np.subtract, "mul": np.multiply, "truediv": np.divide, "floordiv": np.floor_divide},
+    **{"mod": np.remainder, "pow": np.power, "and": np.bitwise_and, "or": np.bitwise_or, "xor": np.bitwise_xor},
+    **{"lshift": np.left_shift, "rshift": np.right_shift},
+}
+for _name, _ufunc in _OPERATORS.items():
+    setattr(Selected, f"__{_name}__", _operator(_ufunc, False))
+    setattr(Selected, f"__r{_name}__", _operator(_ufunc, True))
+    setattr(Selected, f"__i{_name}__", _in_place(_ufunc))
+for _name, _ufunc in {"lt": np.less, "le": np.less_equal, "gt": np.greater, "ge": np.greater_equal}.items():
+    setattr(Selected, f"__{_name}__", _operator(_ufunc, False))
+for _name, _ufunc in {"eq": np.equal, "ne": np.not_equal, "neg": np.negative, "pos": np.positive, "abs": np.absolute}.items():
+    setattr(Selected, f"__{_name}__", _operator(_ufunc, False))
+Selected.__invert__ = _operator(np.invert, False)  # type: ignore[attr-defined]
+Selected.__hash__ = None  # type: ignore[assignment]
+for _name in _SUMS:
+    setattr(Selected, _name, _reduction(_name))
+for _name in ("array", "bool", "complex", "float", "getitem", "index", "int", "iter", "len", "matmul", "rmatmul", "setitem"):
+    setattr(Selected, f"__{_name}__", Selected._unknown)
+
+
+# -- equal masks
+
+
+def _same(mask: Tracer, other: Tracer) -> bool:
+    """Are two masks one value, or computed in the same way from the same values?"""
+    if mask.owner is not other.owner or mask.variable is None:
+        return mask is other
+    return _equal(mask.owner.equations, mask.variable, other.variable, _DEEPEST)
+
+
+def _equal(equations: list[Equation], x: Any, y: Any, depth: int) -> bool:
+    if x is y:
+        return True
+    if type(x) is Literal and type(y) is Literal:
+        return x.aval == y.aval and literal_key(x.value) == literal_key(y.value)
+    if type(x) is not Var or type(y) is not Var or x.aval != y.aval or depth == 0:
+        return False
+    found = [next((e for e in reversed(equations) if operator.contains(e.outputs, v)), None) for v in (x, y)]
+    if found[0] is None or found[1] is None:
+        return False
+    a, b = found
+    key = params_key(a.params)
+    return (
+        a.primitive is b.primitive
+        and not a.primitive.effect
+        and a.outputs.index(x) == b.outputs.index(y)
+        and key is not None
+        and key == params_key(b.params)
+        and len(a.inputs) == len(b.inputs)
+        and all([_equal(equations, u, v, depth - 1) for u, v in zip(a.inputs, b.inputs)])
+    )

@@ -1,0 +1,200 @@
+"""`x[mask]` where the mask has no value: elementwise functions, sums and `x[mask] = ...` are NumPy's, all else says why not."""
+
+from __future__ import annotations
+
+import warnings
+
+import numpy as np
+import pytest
+
+from funcad import grad, jit, jvp, scan, vmap
+from funcad.errors import TracerBoolConversionError
+from funcad.numpy import at
+
+X = np.array([[-1.0, 0.5, 2.0], [0.25, -2.0, 0.0]])
+C = np.linspace(0.5, 3.0, 6).reshape(2, 3)
+
+
+def written_back(x, c):
+    m = x > 0.1
+    x[m] = x[m] ** 2 + c[m]
+    return x
+
+
+def mask_computed_twice(x, c):
+    x[x > 0] = x[x > 0] ** -1.5 * 2.0
+    return x
+
+
+def in_place(x, c):
+    x[x < 0.3] *= c[x < 0.3]
+    m = c > 1.0
+    x[m] -= 1.0
+    selected = x[m]
+    again = selected
+    selected += 5.0
+    return x, np.sum(again)
+
+
+def functions(x, c):
+    m = np.logical_and(x > 0, c > 0.6)
+    x[m] = np.sqrt(x[m]) + np.arctan2(x[m], c[m]) - np.where(True, 1.0, 2.0)
+    return x
+
+
+def sums(x, c):
+    m = x > 0
+    s = x[m]
+    return np.sum(s), s.mean(), np.prod(s * 2.0), s.var(), np.std(s, ddof=1), (s > 1).any(), np.all(s > 0), s.size, s.ndim
+
+
+def rows(x, c):
+    m = x[:, 0] < 0
+    x[m] = x[m] * np.array([1.0, 2.0, 3.0]) + np.ones((1, 3))
+    return x, x[m].sum(axis=0), c[m].sum(), c[m].size
+
+
+def operators(x, c):
+    m = x != 0
+    s = 1.0 / (3.0 - x[m]) + -abs(x[m]) % 0.7 - 2.0 // (c[m] + 1.0)
+    whole = x[m].astype(int)
+    x[m] = s * ((whole & 1) ^ 1) + (s > 0.2) - (s == 7.0) + ~whole
+    return x
+
+
+def integers(x, c):
+    k = x.astype(int)
+    k[k > 0] += 3
+    k[k < 0] <<= 1
+    return k, k[k != 0].mean()
+
+
+def by_at(x, c):
+    return at(x)[x > 0].add(c[x > 0]), at(x)[x > 0].apply(np.exp)
+
+
+def not_selected(x, c):
+    """Logarithms and quotients of what is not selected neither warn nor reach a derivative."""
+    m = x > 0
+    x[m] = np.log(x[m]) / np.sqrt(x[m])
+    return x
+
+
+FUNCTIONS = [written_back, mask_computed_twice, in_place, functions, sums, rows, operators, integers, by_at, not_selected]
+functions_of_masks = pytest.mark.parametrize("f", FUNCTIONS, ids=[f.__name__ for f in FUNCTIONS])
+
+
+def seen(f):
+    """What f gives, as a tuple, and its arguments afterwards."""
+
+    def run(x, c):
+        x, c = x * 1.0, c * 1.0
+        found = f(x, c)
+        return (*(found if isinstance(found, tuple) else (found,)), x, c)
+
+    return run
+
+
+def loss(f):
+    return lambda x, c: sum([np.sum(y * y) for y in seen(f)(x, c) if np.result_type(y).kind == "f"])
+
+
+def compare(found, expected):
+    assert len(found) == len(expected)
+    for a, b in zip(found, expected):
+        assert np.result_type(a) == np.result_type(b)
+        np.testing.assert_allclose(a, b, rtol=1e-12)
+
+
+@functions_of_masks
+def test_values(f):
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        expected = seen(f)(X, C)
+        compare(jit(seen(f))(X, C), expected)
+        lanes = vmap(seen(f))(np.stack([X, X + 0.1]), np.stack([C, C]))
+        compare([y[0] for y in lanes], expected)
+        compare([y[1] for y in lanes], seen(f)(X + 0.1, C))
+        turns = scan(lambda carry, x: (carry, seen(f)(x, C * 1.0 + 0.0 * x)), 0.0, np.stack([X, X - 0.1]))[1]
+        compare([y[1] for y in turns], seen(f)(X - 0.1, C))
+
+
+@functions_of_masks
+def test_derivatives(f):
+    expected = grad(loss(f), argnums=(0, 1))(X, C)  # the mask has a value there
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # sums and integers do not depend on all of it
+        compare(jit(grad(loss(f), argnums=(0, 1)))(X, C), expected)
+        compare(grad(jit(loss(f)), argnums=(0, 1))(X, C), expected)
+        compare([g[0] for g in vmap(grad(loss(f), argnums=(0, 1)))(X[None], C[None])], expected)
+        slope = jit(lambda x, c: jvp(loss(f), (x, c), (x, c))[1])(X, C)
+    np.testing.assert_allclose(slope, np.sum(expected[0] * X) + np.sum(expected[1] * C), rtol=1e-9)
+
+
+REFUSED = {
+    "returned": lambda x: x[x > 0],
+    "in a list": lambda x: [x, x[x > 0]],
+    "another mask": lambda x: x[x > 0] + x[x > 1],
+    "an array": lambda x: x[x > 0] + np.ones(3),
+    "sorted": lambda x: np.sort(x[x > 0]),
+    "an element": lambda x: x[x > 0][0],
+    "length": lambda x: len(x[x > 0]),
+    "shape": lambda x: np.zeros(x[x > 0].shape),
+    "largest": lambda x: x[x > 0].max(),
+    "dot": lambda x: np.dot(x[x > 0], x[x > 0]),
+    "matmul": lambda x: x[x > 0] @ x[x > 0],
+    "iterated": lambda x: sum(x[x > 0]),
+    "truth": lambda x: x if x[x > 0] else -x,
+    "size in a condition": lambda x: x if x[x > 0].size else -x,
+    "another axis": lambda x: x[x[:, 0] > 0].sum(axis=1),
+    "kept axes": lambda x: x[x > 0].sum(keepdims=True),
+    "written by another mask": lambda x: at(x)[x > 1].set(x[x > 0]),
+    "as an index": lambda x: x[x.astype(int)[x > 0]],
+    "to NumPy": lambda x: np.asarray(x[x > 0]),
+    "float": lambda x: float(x[x > 0]),
+    "written": lambda x: x[x > 0].__setitem__(0, 1.0),
+    "reduced by a ufunc": lambda x: np.add.reduce(x[x > 0]),
+}
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_what_needs_the_count_is_refused(name):
+    for run in (jit(REFUSED[name]), lambda x: vmap(REFUSED[name])(x[None])):
+        with pytest.raises(TracerBoolConversionError):
+            run(X * 1.0)
+
+
+def test_errors_are_numpys():
+    with pytest.raises(IndexError, match="boolean index did not match"):
+        jit(lambda x, m: x[m] + 1.0)(X, np.array([True, False, True]))
+    with pytest.raises(TypeError, match="same_kind"):
+        jit(in_place_of_integers)(np.arange(4))
+    with pytest.raises(AttributeError):
+        jit(lambda x: x[x > 0].no_such_thing)(X)
+
+
+def in_place_of_integers(k):
+    k[k > 1] += 0.5
+    return k
+
+
+def test_a_written_mask_is_another_one():
+    def f(x):
+        m = x > 0
+        before = x[m]
+        m[0] = True
+        return before + x[m]
+
+    with pytest.raises(TracerBoolConversionError):
+        jit(f)(X)
+
+
+def test_an_array_written_later_is_not_seen():
+    def f(x):
+        s = x[x > 0]
+        y = x > 0
+        x[...] = 5.0
+        x[y] = s * 2.0
+        return x
+
+    np.testing.assert_array_equal(jit(f)(X * 1.0), f(X * 1.0))

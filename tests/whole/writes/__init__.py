@@ -1,0 +1,1 @@
+"""Programs in plain NumPy that write into arrays, and what each of them must be under every transformation."""

@@ -1,0 +1,46 @@
+"""All programs, which transformations have an answer for each, and how one ended."""
+
+from __future__ import annotations
+
+import warnings
+
+from funcad.errors import TracerBoolConversionError, TracerIntegerConversionError
+from tests.whole.writes import counting, factorisations, fifteen, memory, networks, polyhedral, simulations, stencils
+from tests.whole.writes.program import Program
+from tests.whole.writes.transformations import ABSTRACT, TRANSFORMATIONS
+
+__all__ = ["applies", "outcome", "refused", "FAST"]
+
+FAST = ("jit", "grad", "jvp", "vmap")  # what is tested by default
+SECOND = ("grad_grad", "jvp_grad", "jit_grad_grad", "hessian")
+VALUES = ("jit", "jit_of_a_caller", "vmap", "jit_vmap", "scan")
+FILES = (polyhedral, factorisations, stencils, simulations, networks, counting, memory, fifteen)
+
+
+def applies(program: Program, transformation: str) -> bool:
+    """Whether there is a right answer."""
+    if transformation not in VALUES and not program.floating:
+        return False
+    if transformation == "hessian":
+        first = program.arrays[program.floating[0]]
+        return program.smooth and first.dtype.kind == "f" and first.size <= 16
+    return program.smooth or transformation not in SECOND
+
+
+def refused(program: Program, transformation: str) -> bool:
+    """Whether funcad says that it needs values which the trace does not have."""
+    return program.asks and transformation in ABSTRACT
+
+
+def outcome(program: Program, transformation: str) -> str | None:
+    """None if the program is right, else what went wrong, in a line."""
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            warnings.filterwarnings("ignore", "grad: the output of")  # some arguments are only written
+            TRANSFORMATIONS[transformation](program)
+    except Exception as error:  # all that can go wrong is what is asked for
+        if refused(program, transformation) and isinstance(error, (TracerBoolConversionError, TracerIntegerConversionError)):
+            return None
+        return f"{type(error).__name__}: " + " ".join(str(error).split())[:150]
+    return None
