@@ -24,6 +24,9 @@ from funcad.host.devices import NAMESPACES
 
 __all__ = ["Loops", "LoopArray", "wrap"]
 
+# NumPy's own, also while a trace is open: the library that this stands for does not call NumPy's functions
+_ascontiguousarray, _empty, _array, _asarray = np.ascontiguousarray, np.empty, np.array, np.asarray
+
 TYPES = {"d": "double", "f": "float", "?": "bool"}
 HEAD = r"""
 #include <cmath>
@@ -135,8 +138,8 @@ class Loops:
         if key not in self.compiled:
             return NotImplemented
         function, out_type = self.compiled[key]
-        arrays = [np.ascontiguousarray(a, dtype) for a in np.broadcast_arrays(*shown)]
-        out = np.empty(np.broadcast_shapes(*[np.shape(x) for x in shown]), out_type)
+        arrays = [_ascontiguousarray(a, dtype) for a in np.broadcast_arrays(*shown)]
+        out = _empty(np.broadcast_shapes(*[np.shape(x) for x in shown]), out_type)
         pointers = [ctypes.c_void_p(a.ctypes.data) for a in (*arrays, out)]
         function(ctypes.c_long(out.size), *pointers)
         return wrap(out)
@@ -173,14 +176,14 @@ class LoopArray(np.ndarray):
         return wrap(getattr(ufunc, method)(*plain, **kwargs))
 
     def get(self) -> np.ndarray:
-        return np.array(self.view(np.ndarray))
+        return _array(self.view(np.ndarray))
 
 
 def wrap(x: Any) -> Any:
     """Arrays, in lists and tuples too, become LoopArrays."""
     if isinstance(x, (tuple, list)):
         return type(x)([wrap(v) for v in x]) if not hasattr(x, "_fields") else type(x)(*map(wrap, x))
-    return np.asarray(x).view(LoopArray) if isinstance(x, (np.ndarray, np.generic)) else x
+    return _asarray(x).view(LoopArray) if isinstance(x, (np.ndarray, np.generic)) else x
 
 
 class _Namespace:
@@ -199,7 +202,7 @@ class _Namespace:
             if not hasattr(self._loops.theirs, name):
                 raise AttributeError(name)
             raise NotImplementedError(f"{self._prefix}{name} does not compile without CUDA's own functions")
-        found = getattr(self._module, name)
+        found = vars(self._module).get(name) or getattr(self._module, name)
         if isinstance(found, type(np)):
             return _Namespace(self._loops, found, f"{self._prefix}{name}.")
         if isinstance(found, type) or not callable(found):

@@ -24,6 +24,9 @@ from funcad.host.devices import NAMESPACES
 
 __all__ = ["xp", "DeviceArray", "registered", "to_device", "to_host"]
 
+# NumPy's own, also while a trace is open: the library that this stands for does not call NumPy's functions
+_array, _asarray, _zeros, _arange, _full = np.array, np.asarray, np.zeros, np.arange, np.full
+
 # Public functions of NumPy that CuPy 14 does not have.
 ABSENT = {
     "": set(
@@ -78,7 +81,7 @@ class DeviceArray:
     __hash__ = None  # type: ignore[assignment]
 
     def __init__(self, shape: Any, dtype: Any = float):
-        self._array = np.zeros(shape, dtype)
+        self._array = _zeros(shape, dtype)
 
     @property
     def shape(self) -> tuple:
@@ -214,7 +217,7 @@ for _name in "__neg__ __pos__ __abs__ __invert__ __eq__ __ne__ __lt__ __le__ __g
 def wrap(x: Any) -> Any:
     if issubclass(type(x), (np.ndarray, np.generic)):  # a traced value would say that it is an array
         result = DeviceArray.__new__(DeviceArray)
-        object.__setattr__(result, "_array", np.asarray(x))
+        object.__setattr__(result, "_array", _asarray(x))
         return result
     if isinstance(x, tuple):
         kind = [wrap(v) for v in x]
@@ -284,7 +287,7 @@ def _at(ufunc: Any, a: np.ndarray, index: Any, b: Any) -> None:
     """`ufunc.at` by atomic operations: of some dtypes, in no order that anyone knows (here the last first)."""
     if a.dtype.char not in _ATOMIC.get(ufunc.__name__, "ilqILQ"):
         raise TypeError(f"{ufunc.__name__}.at does not support {a.dtype}")
-    cells = np.arange(a.size).reshape(a.shape)[_wrapped(index, a)]
+    cells = _arange(a.size).reshape(a.shape)[_wrapped(index, a)]
     values = np.broadcast_to(b, cells.shape).reshape(-1)
     flat = a.reshape(-1).copy()
     ufunc.at(flat, cells.reshape(-1)[::-1], values[::-1])
@@ -316,7 +319,7 @@ def _left_behind(function: Any) -> Any:
             if _raising[-1] == "raise" and (a.ndim == 2 or function.__name__ != "solve"):
                 raise
         if a.ndim == 2:
-            return np.full(b[0].shape if b else a.shape, np.inf, a.dtype)
+            return _full(b[0].shape if b else a.shape, np.inf, a.dtype)
         return np.stack([solver(*parts, **options) for parts in zip(a, *b)])
 
     return solver
@@ -333,7 +336,8 @@ class _Module:
     def __getattr__(self, name: str) -> Any:
         if name in ABSENT.get(self._path, ()) or name.startswith("_"):
             raise AttributeError(f"module {self.__name__} has no attribute {name}")
-        found = getattr(self._module, name)
+        found = vars(self._module).get(name)  # NumPy's own: the library that this stands for does not ask NumPy
+        found = getattr(self._module, name) if found is None else found
         if isinstance(found, type(np)):
             return _Module(found, f"{self._path}.{name}" if self._path else name)
         if isinstance(found, type) or not callable(found):
@@ -349,7 +353,7 @@ class _Module:
         moved.append(x) if isinstance(x, np.ndarray) else None
         if type(x) is DeviceArray and dtype in (None, x.dtype):
             return x
-        return wrap(np.array(x._array if type(x) is DeviceArray else unwrap_all(x), dtype=dtype))
+        return wrap(_array(x._array if type(x) is DeviceArray else unwrap_all(x), dtype=dtype))
 
     @staticmethod
     def array(x: Any, dtype: Any = None, *, order: str = "C") -> DeviceArray:

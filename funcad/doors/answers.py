@@ -19,10 +19,11 @@ from funcad.doors.codes import Answer
 from funcad.errors import TracerBoolConversionError, TracerIntegerConversionError
 from funcad.ir.tracer import Tracer, has_value
 from funcad.numpy.dispatch import find
+from funcad.numpy.labelled import values_of
 
 Maker = Callable[[str, Callable[..., Any]], Answer]  # of a door's name and the original function
 
-__all__ = ["Maker", "array_of", "ours", "by_name", "calling", "fromiter", "vectorized", "joined", "odeint"]
+__all__ = ["Maker", "array_of", "ours", "by_name", "calling", "fromiter", "vectorized", "joined", "labelled", "odeint"]
 
 
 def ours(name: str) -> Callable[..., Any]:
@@ -108,6 +109,11 @@ def _odeint(
     rate = lambda y, t, *rest: array(func(t, y, *rest) if tfirst else func(y, t, *rest))
     y0 = np.atleast_1d(array(y0))
     return ours("scipy.integrate.odeint")(rate, y0, t, *args, **{k: v for k, v in options.items() if v is not None})
+
+
+def labelled(product: Callable[..., Any]) -> Maker:
+    """`frame @ x` and `x @ frame` of pandas: of its values."""
+    return lambda name, original: (holds_traced, lambda self, other: product(values_of(self), other))
 
 
 def odeint(name: str, original: Callable[..., Any]) -> Answer:

@@ -6,6 +6,8 @@ from _thread import get_ident
 from collections.abc import Iterable
 from typing import Any
 
+import numpy as np
+
 from funcad.configuration import config
 from funcad.host.state import tracing
 from funcad.ir.tracer import Tracer
@@ -27,6 +29,17 @@ def any_traced(values: Iterable[Any]) -> bool:
     return bool(nested) and any([any_traced(v) for v in values if type(v) in nested])
 
 
-def holds_traced(args: tuple, kwargs: dict[str, Any]) -> bool:
+_PLAIN = frozenset([float, int, bool, complex, str, type(None), np.ndarray, np.float64, np.int64])
+
+
+def _has_traced(values: Iterable[Any]) -> bool:
+    for a in values:
+        kind = type(a)
+        if kind is Tracer or kind not in _PLAIN and issubclass(kind, (list, tuple)) and any_traced(a):
+            return True
+    return False
+
+
+def holds_traced(args: Iterable[Any], kwargs: dict[str, Any]) -> bool:
     """Is an argument traced, where doors are open?"""
-    return bool(tracing.threads) and config.doors and (any_traced(args) or bool(kwargs) and any_traced(kwargs.values()))
+    return (_has_traced(args) or bool(kwargs) and _has_traced(kwargs.values())) and bool(tracing.threads) and config.doors

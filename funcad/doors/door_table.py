@@ -6,7 +6,9 @@ that is waited for, and the path in it. To add a door, add its name.
 
 from __future__ import annotations
 
-from funcad.doors.answers import Maker, array_of, by_name, calling, fromiter, joined, odeint, vectorized
+import numpy as np
+
+from funcad.doors.answers import Maker, array_of, by_name, calling, fromiter, joined, labelled, odeint, vectorized
 from funcad.doors.makers import making, making_of
 from funcad.doors.math_answers import MATH
 from funcad.doors.scipy_answers import (
@@ -44,6 +46,10 @@ IN_CODE: dict[str, dict[str, Maker]] = {
         "full": making_of(by_name),
         "r_.__getitem__": joined,
         "vectorize.__call__": vectorized,
+    },
+    "pandas": {
+        **_all(labelled(np.dot), "DataFrame.dot Series.dot"),
+        **_all(labelled(lambda values, x: np.matmul(x, values)), "DataFrame.__rmatmul__ Series.__rmatmul__"),
     },
     "scipy.fft": _all(by_name, "fftshift ifftshift"),
     "scipy.fft._backend": {"_ScipyBackend.__ua_function__": backend},

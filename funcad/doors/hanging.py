@@ -24,7 +24,7 @@ from funcad.numpy.dispatch import find
 
 __all__ = ["hang", "switched"]
 
-after_interrupts.append(lambda: tracing.threads.discard(get_ident()))  # Ctrl-C may come between a trace's last two lines
+after_interrupts.append(lambda: tracing.threads.pop(get_ident(), None))  # Ctrl-C may come between a trace's last two lines
 _done: set[str] = set()  # modules whose functions have their doors
 
 

@@ -19,13 +19,13 @@ import os
 import sys
 import threading
 import types
+from _thread import get_ident
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from funcad.configuration import config
-from funcad.doors.asking import is_tracing
 from funcad.doors.codes import Answer
 from funcad.host.state import tracing
 from funcad.host.where import is_internal
@@ -40,7 +40,7 @@ _IMPORTING = "<frozen importlib._bootstrap>"
 _KINDS = (types.BuiltinFunctionType, type(np.copy))  # of functions that are pickled by name; the second is NumPy's own
 PATIENCE = 64  # accesses by threads that trace nothing, until the doors are taken down: between two gradients there may be one
 _in_vain = itertools.count(1)
-_OTHERS = {"numba", "pandas"}  # libraries that know what they ask for, beside NumPy and SciPy
+_asking: dict[str, bool] = {}  # file name -> is code there shown a door?
 
 
 class _Module:
@@ -117,8 +117,15 @@ class Entrance:
             found = module.__dict__[self.name]
         except KeyError:
             raise AttributeError(f"module {module.__name__!r} has no attribute {self.name!r}") from None
-        if is_tracing():
-            return self.door if found is self.door.original and _has_use_for_it(sys._getframe(1)) else found
+        notes = tracing.threads.get(get_ident())
+        if notes is not None:
+            frame = sys._getframe(1)
+            asks = _asking.get(frame.f_code.co_filename)
+            if asks is None:
+                asks = _asking[frame.f_code.co_filename] = _is_users(frame)
+            if asks and config.doors and found is self.door.original and not _is_away(frame, notes):
+                return self.door
+            return found
         if next(_in_vain) % PATIENCE == 0 and not (tracing.threads and config.doors):
             take_down()
         return found
@@ -133,22 +140,29 @@ class Entrance:
             raise AttributeError(self.name) from None
 
 
-def _has_use_for_it(frame: FrameType | None) -> bool:
-    """Is it traced code that asks, no import, no compiler, no library that tells arrays from traced values, and not funcad?"""
-    if frame is not None and (is_internal(frame.f_code.co_filename) or _library(frame) in _OTHERS):
-        return False
+def _is_users(frame: FrameType) -> bool:
+    """Is it no code of funcad itself, nor of a library that tells arrays from traced values?"""
+    library = str(frame.f_globals.get("__name__")).partition(".")[0]
+    return not is_internal(frame.f_code.co_filename) and library not in ("numba", "pandas")
+
+
+def _is_away(frame: FrameType | None, notes: dict[Any, Any]) -> bool:
+    """Does the code run because a module is imported, or for numba's compiler?
+
+    The stack is searched when there are other modules than at the last search of this trace.
+    """
     numba = sys.modules.get("numba.core.compiler_lock")
     if numba is not None and numba.global_compiler_lock.is_locked():
+        return True
+    n = len(sys.modules)
+    if notes.get("modules") == n:
         return False
     while frame is not None and not frame.f_code.co_filename.startswith(_FUNCAD):
         if frame.f_code.co_filename == _IMPORTING:
-            return False
+            return True
         frame = frame.f_back
-    return True
-
-
-def _library(frame: FrameType) -> str:
-    return str(frame.f_globals.get("__name__")).partition(".")[0]
+    notes["modules"] = n
+    return False
 
 
 lock = threading.RLock()  # of whoever hangs doors or takes them down

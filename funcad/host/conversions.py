@@ -9,10 +9,12 @@ the tracer, which raises what these functions give.
 from __future__ import annotations
 
 from collections.abc import Callable
+from types import BuiltinFunctionType
 from typing import Any
 
 import numpy as np
 
+from funcad.configuration import config
 from funcad.errors import (
     BufferNeeded,
     TracerArrayConversionError,
@@ -21,7 +23,7 @@ from funcad.errors import (
     UnexpectedTracerError,
 )
 from funcad.host.real_types import is_a
-from funcad.host.where import caller, user_source
+from funcad.host.where import callee, caller, user_source
 
 __all__ = ["no_truth", "no_integer", "no_array", "no_hash", "no_aval", "leaked_error"]
 
@@ -31,15 +33,11 @@ _INDEX = (
     "program runs"
 )
 _REMEDIES = {
-    "float": "write np.sin(x) instead of math.sin(x) and keep x as it is instead of float(x)",
+    "float": "keep x as it is instead of float(x)",
     "complex": "keep x as it is instead of complex(x)",
     "item": "keep x as it is instead of x.item(): a rank-0 value works as a number",
     "tolist": "keep x as it is, or iterate over it, instead of x.tolist()",
-    "array": "write x or x.astype(dtype) instead of np.asarray(x) and np.float64(x), np.stack or funcad.numpy.array instead of "
-    "np.array of a list, funcad.numpy.take(a, x, 0) instead of a[x], funcad.numpy.full instead of np.full, "
-    "funcad.numpy.at(a)[i].set(x) instead of a[i] = x, a = a + x instead of a += x or out=a, and np.sin(x) or "
-    "funcad.pure_callback instead of a function that needs a real array; the length of np.arange(n) must be known when the "
-    "function is traced: make n a static argument, jit(..., static_argnums=...)",
+    "array": "call what needs a real array in funcad.pure_callback",
 }
 
 
@@ -89,19 +87,39 @@ def no_integer(how: str, what: Any, trace: str, offers: Callable[[str], bool]) -
     return TracerIntegerConversionError(f"{problem}.\n{remedy}.")
 
 
+def _of_call(how: str, called: str, function: Any) -> str:
+    """What to write instead of a function in C that was called with a traced value, if it is known which."""
+    if how not in ("float", "array"):
+        return ""
+    if isinstance(function, type) and issubclass(function, np.generic):
+        return f"write x.astype({called}) instead of {called}(x)"
+    if function is np.arange:
+        return "make n a static argument, jit(..., static_argnums=...): the length of np.arange(n) is needed when f is traced"
+    module = getattr(function, "__module__", None)
+    if module in ("math", "numpy") and isinstance(function, BuiltinFunctionType):
+        name = f"{module}.{function.__name__}"
+        if not config.doors:
+            return f"set funcad.config.doors to True, so that {name} takes traced values"
+        return f"import {module} and write {name}(x): a function that was imported by its name does not see traced values"
+    if not called or function is float or function is None and how == "float":
+        return ""
+    return f"call {called} in funcad.pure_callback: it needs a real array or number"
+
+
 def no_array(
     how: str, what: Any, reason: str, has_value: bool, offers: Callable[[str], bool]
 ) -> TracerArrayConversionError:
     """`how`: a key of `_REMEDIES`. With a value, the derivative may be given up."""
+    called, function = callee()
     spelled = {
-        "float": "float(x) or math.*",
+        "float": f"{called or 'float'}(x)",
         "complex": "complex(x)",
         "item": "x.item()",
         "tolist": "x.tolist()",
     }.get(how, "conversion to a NumPy array")
     library, names = caller()
     name = names[0].rpartition(".")[2] if names else ""
-    remedy = _of_scipy(names, offers) if library == "scipy" else _REMEDIES[how]
+    remedy = _of_scipy(names, offers) if library == "scipy" else _of_call(how, called, function) or _REMEDIES[how]
     if library == "subscript" and how == "array":
         remedy = _INDEX
     elif library == "numpy" and how == "array" and name[0] != "_" and offers(f"numpy.{name}"):

@@ -44,7 +44,7 @@ class _Tracing:
     __slots__ = ("threads", "ready", "prepare")
 
     def __init__(self) -> None:
-        self.threads: set[int] = set()  # their identities: a set's operations need no lock
+        self.threads: dict[int, dict] = {}  # identity -> what is noted until its outermost trace closes
         self.ready = True  # False: `prepare` is called when the next trace is opened
         self.prepare: Callable[[], None] = lambda: None
 

@@ -7,20 +7,22 @@ inherit the location of the equation they come from, through `state.source`.
 
 from __future__ import annotations
 
+import builtins
 import itertools
+import linecache
 import os
 import sys
 from collections.abc import Callable
 from opcode import opname
 from types import CodeType, FrameType, TracebackType
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from funcad.errors import TracerArrayConversionError, TracerIntegerConversionError
+from funcad.errors import BufferNeeded, TracerArrayConversionError, TracerIntegerConversionError
 from funcad.host.state import state
 
-__all__ = ["Source", "user_source", "caller", "strip_traceback", "for_user", "interrupted", "is_internal", "internal"]
+__all__ = ["Source", "user_source", "callee", "caller", "strip_traceback", "for_user", "interrupted", "is_internal", "internal"]
 __all__ += ["GENERATED", "note_source"]
 
 _PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
@@ -120,9 +122,35 @@ def caller() -> tuple[str, list[str]]:
     while frame is not None and is_internal(frame.f_code.co_filename):
         parts = itertools.takewhile(lambda part: part[:1] != "_", str(frame.f_globals.get("__name__")).split(".")[1:])
         library = "scipy" if frame.f_code.co_filename.startswith(_SCIPY) else "numpy"
-        found[library].insert(0, ".".join([*parts, frame.f_code.co_name]))
+        if not frame.f_code.co_filename.startswith("<frozen"):  # of a door, or an import
+            found[library].insert(0, ".".join([*parts, frame.f_code.co_name]))
         frame = frame.f_back
     return next(((library, names) for library, names in found.items() if names), ("", []))
+
+
+def callee() -> tuple[str, Any]:
+    """What the user's line calls that called into funcad, as it is written there ("np.float64"), and the object if it is known.
+
+    ("", None) where that is no call, or the source is not at hand.
+    """
+    frame: FrameType | None = sys._getframe(2)
+    while frame is not None and is_internal(frame.f_code.co_filename):
+        frame = frame.f_back
+    if frame is None:
+        return "", None
+    code = frame.f_code
+    line, end, start, stop = next(itertools.islice(code.co_positions(), frame.f_lasti // 2, None))
+    if line is None or line != end or start is None:
+        return "", None
+    text = linecache.getline(code.co_filename, line).encode()[start:stop].decode(errors="replace")
+    name, bracket, _ = text.partition("(")
+    parts = name.split(".")
+    if not bracket or not all([part.isidentifier() for part in parts]):
+        return "", None
+    found = frame.f_globals.get(parts[0], getattr(builtins, parts[0], None))
+    for part in parts[1:]:
+        found = getattr(found, part, None)
+    return name, found
 
 
 def strip_traceback(traceback: TracebackType | None) -> TracebackType | None:
@@ -184,6 +212,9 @@ def for_user(error: Exception) -> Exception:
                 "function is traced.\nRemedy: make the argument static, jit(..., static_argnums=...)."
             )
             error.__suppress_context__ = True
+    if type(error) is ValueError and isinstance(cause, BufferNeeded):  # NumPy's words for it say nothing
+        error, cause = cause, None
+        error.__suppress_context__ = True
     if type(error) is ValueError and type(cause) is TracerArrayConversionError:
         what, _, rest = str(cause).partition(" of a traced ")
         error = TracerArrayConversionError(

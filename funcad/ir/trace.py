@@ -281,7 +281,7 @@ def trace_function(
     outermost = thread not in tracing.threads
     try:
         if outermost:
-            tracing.threads.add(thread)
+            tracing.threads[thread] = {}
             if not tracing.ready:
                 tracing.prepare()
         tracers = trace.new_inputs(avals)
@@ -299,7 +299,7 @@ def trace_function(
         return jaxpr, captured
     finally:
         if outermost:
-            tracing.threads.discard(thread)
+            tracing.threads.pop(thread, None)
         state.staging, state.abstract = saved_staging, saved_abstract
         open_traces.discard(trace.level)
         trace.close()

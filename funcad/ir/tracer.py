@@ -136,7 +136,8 @@ class Tracer(metaclass=Unseen):
 
     # `owner` is the trace and `variable` the var: arrays have methods called trace and var
     __slots__ = ("owner", "variable", "primal", "tangent", "source", "_aval", "box", "__weakref__")
-    __array_priority__ = 1000.0
+    __array_priority__ = 1001.0  # pandas' own is 1000: it leaves operations to whoever has more
+    __pandas_priority__ = 5000.0
     namespace: Any = None  # the package funcad
 
     def __init__(self, trace: Any, var: Any, primal: Any = None, tangent: Any = None, source: Any = None):

@@ -20,6 +20,7 @@ from funcad.host.real_types import is_a
 from funcad.host.where import user_source
 from funcad.ir.aval import shape_of
 from funcad.ir.tracer import Tracer, concrete_value
+from funcad.numpy.labelled import is_labelled, values_of
 from funcad.numpy.promote import as_array
 from funcad.primitives.basic_indexing import basic_index_p, basic_update
 from funcad.primitives.placement import on_device_of
@@ -279,6 +280,8 @@ def _canonical(e: Any, shape: tuple, index: Any) -> Any:
         e = np.asarray(e)
         if not e.size:
             e = e.astype(np.intp)
+    elif is_labelled(kind):
+        e = values_of(e)
     elif not hasattr(e, "dtype"):
         if hasattr(e, "__index__"):
             return operator.index(e)

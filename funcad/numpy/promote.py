@@ -21,6 +21,7 @@ from funcad.host.state import state
 from funcad.ir.aval import KINDS, SCALAR_AVALS, aval_of
 from funcad.ir.trace import abstract_trace_of, bind
 from funcad.ir.tracer import Tracer, concrete_value
+from funcad.numpy.labelled import is_labelled, values_of
 from funcad.primitives.conversion import convert_p
 from funcad.primitives.placement import device_put_p, on_device_of
 from funcad.primitives.shape import broadcast_in_dim_p, shape_of_two
@@ -53,10 +54,11 @@ _PYTHON_VALUE = {"b": False, "i": 0, "f": 0.0, "c": 0j}
 def overrides(kind: type, method: str) -> bool:
     """Does a type have a say in what NumPy does with it, by `__array_ufunc__` or `__array_function__` of its own?
 
-    Other libraries' arrays, and subclasses of NumPy's with a meaning of their own; not traced values, nor a device's arrays.
+    Other libraries' arrays, and subclasses of NumPy's with a meaning of their own; not traced values, nor a device's arrays,
+    nor pandas' objects, which count for their values.
     """
     own = getattr(np.ndarray, method)
-    return getattr(kind, method, own) is not own and kind is not Tracer and not is_device(kind)
+    return getattr(kind, method, own) is not own and kind is not Tracer and not is_device(kind) and not is_labelled(kind)
 
 
 def is_operand(x: Any) -> bool:
@@ -70,7 +72,7 @@ def is_operand(x: Any) -> bool:
         return False
     if is_a(x, np.ndarray):
         return x.dtype.kind in KINDS
-    if kind in NAMESPACES or is_a(x, (int, float, complex)):
+    if kind in NAMESPACES or is_a(x, (int, float, complex)) or is_labelled(kind):
         return True
     return device_in_use() and namespace_of((x,)) is not np
 
@@ -84,6 +86,8 @@ def as_array(x: Any) -> Any:
         if any(type(v) is Tracer for v in _flat(x)):
             return Tracer.namespace.numpy.array(x)
         return np.asarray(x)
+    if is_labelled(kind):
+        return as_array(values_of(x))
     for number in (int, float, complex):
         if is_a(x, number):  # of a subclass, an enumeration's member say: only the number itself becomes a literal
             return number(x)

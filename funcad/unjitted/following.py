@@ -156,12 +156,12 @@ class FollowingTrace(Trace):
         if primitive.structural and self.linear and not primitive.multiple and type(args[0].primal) is not Tracer:
             t = tangent_of(args[0])
             if type(t) is Tracer and type(t.owner) is TangentTrace:  # no residuals, no arithmetic on tangents: the short way
-                out = bind(primitive, args[0].primal, **params) if ready is None else ready[0]
+                out = compute(primitive, (args[0].primal,), params) if ready is None else ready[0]
                 source = state.source or user_source()
                 aval = aval_of(out)
                 aval = Aval(aval.shape, aval.dtype)
                 t = t.owner.append(primitive, (t.variable,), params, aval, source)
-                if type(args[0].tangent) is list and keeps_operands(primitive, args, params):
+                if self.turned and keeps_operands(primitive, args, params):
                     t = [t, (primitive, list(map(snapshot, args)), params, 0, None)]
                 return Tracer(self, None, out, t, source)
         primals, tangents = [], []
@@ -334,7 +334,7 @@ def _run(trace: FollowingTrace, f: Any, primals: Sequence[Any], tangents: Sequen
     outermost = thread not in tracing.threads
     try:
         if outermost:
-            tracing.threads.add(thread)
+            tracing.threads[thread] = {}
             if not tracing.ready:
                 tracing.prepare()
         outs = call_user(trace, f, inputs, lambda: _inputs(trace, primals, tangents, source))
@@ -359,7 +359,7 @@ def _run(trace: FollowingTrace, f: Any, primals: Sequence[Any], tangents: Sequen
         return values, touts
     finally:
         if outermost:
-            tracing.threads.discard(thread)
+            tracing.threads.pop(thread, None)
         trace.closed = True
         trace.arguments, trace.doubtful, trace.held = (), _NOTHING, None
 

@@ -19,10 +19,11 @@ from funcad.host.user_warnings import deliver, enter, error_mode, pending, resto
 from funcad.host.where import internal, user_source
 from funcad.ir.tracer import Tracer
 from funcad.primitives.arithmetic import square_p
+from funcad.primitives.comparison import select_p
 from funcad.primitives.contraction import dot_general_p
 from funcad.primitives.shape import reshape_p
 from funcad.unjitted.tape_plans import NO_PLAN, plans, product_plan, reduction_plan, small_shape
-from funcad.unjitted.tape_rows import MAX_ROWS, Rows
+from funcad.unjitted.tape_rows import MAX_ROWS, NO_VALUE, Rows
 
 __all__ = ["Tape"]
 
@@ -31,7 +32,6 @@ _EXACT = 2**53  # integers up to here are floats
 _getframe = sys._getframe
 _float64, _matmul = np.float64, np.matmul
 _F64, _F32 = np.dtype(np.float64), np.dtype(np.float32)
-_matmul = np.matmul
 
 
 class Tape(Rows):
@@ -274,3 +274,36 @@ class Tape(Rows):
         out = run(p) if index is None else run(p, index)
         t = x.tangent
         return self._row(primitive, x, index, p, index, t, None, params, bits, None, out, type(out), index is None)
+
+    def choice(self, mask: np.ndarray, x: Any, y: Any) -> Any:
+        """`np.where` of a mask and float64s of its shape, or numbers that are not traced; None for everything else."""
+        shape = mask.shape
+        if open_traces or 8 * mask.size > SMALL or len(self.rows) >= MAX_ROWS or mask.dtype.char != "?":
+            return None
+        primals: list[Any] = [mask]
+        operands: list[Any] = [(None, shape, "?")]
+        new = [self._outside(mask, mask, select_p, NO_VALUE)]
+        for a in (x, y):
+            kind, p, number = type(a), a, None
+            if kind is Tracer:
+                p, row = a.primal, a.tangent
+                if a.owner is not self.trace or type(p) is not np.ndarray or p is primals[-1]:
+                    return None
+                number = row[0]
+            if type(p) is np.ndarray:
+                if p.dtype is not _F64 or p.shape != shape or p is primals[-1]:
+                    return None
+                if number is not None and row[1] is p:
+                    operands.append(number)
+                else:
+                    operands.append((number, shape, "d"))
+                    new.append(self._outside(p, a, select_p, NO_VALUE))
+            elif kind is float or kind is _float64:
+                operands.append(kind)
+                new.append(p)
+            else:
+                return None
+            primals.append(p)
+        out = np.where(*primals)
+        self.values += new
+        return self._written((select_p, None, None, *operands, np.ndarray), None, out, user_source(4), True)

@@ -249,46 +249,47 @@ class Rows:
         bits: bytes | None, shape: Any, out: Any, source: Any,
     ) -> Any:  # fmt: skip
         """`_row` of any number of operands."""
-        operands = self._operands(primitive, args, primals, tangents)
         kind = type(out)
-        held = out if kind is not np.ndarray or out.base is None and not any([out is p for p in primals]) else NO_VALUE
-        row = [self.first + len(self.rows), held, len(self.values), source, params or {}]
-        self.steps.append((primitive, bits, shape, *operands, kind))
+        own = kind is not np.ndarray or out.base is None and not any([out is p for p in primals])
+        step = primitive, bits, shape, *self._operands(primitive, args, primals, tangents), kind
+        return self._written(step, params, out, source, own)
+
+    def _written(self, step: tuple, params: dict | None, out: Any, source: Any, own: bool) -> Any:
+        """The traced result of a step; `own`: nobody can change it."""
+        row = [self.first + len(self.rows), out if own else NO_VALUE, len(self.values), source, params or {}]
+        self.steps.append(step)
         self.rows.append(row)
         self.values.append(out)
-        result = self.new(Tracer)
-        result.owner = self.trace
-        result.primal = out
-        result.tangent = row
-        result.source = source
-        result.variable = result._aval = result.box = None
-        return result
+        traced = self.new(Tracer)
+        traced.__init__(self.trace, None, out, row, source)
+        return traced
 
     def _operands(self, primitive: Any, args: Sequence[Any], primals: Sequence[Any], tangents: Sequence[Any]) -> list[Any]:
         """What a step says of its operands, which are written down if no row has them."""
         operands: list[Any] = []
         new: list[Any] = []
+        first: dict[int, int] = {}
         for i, p in enumerate(primals):
-            t = tangents[i]
+            t, given = tangents[i], args[i]
+            j = first.setdefault(id(p), i)
             if t is not None and t[1] is p:
                 operands.append(t[0])
                 continue
             number = None if t is None else t[0]
-            outer = t is None and type(args[i]) is Tracer
-            apart = outer or self.traced is not None
-            for j in range(i):
-                if primals[j] is p and (not apart or args[j] is args[i]):
-                    operands.append((number, j))
-                    break
+            outer = t is None and type(given) is Tracer
+            if j != i and (outer or self.traced is not None):
+                j = next((k for k in range(j, i) if primals[k] is p and args[k] is given), i)
+            if j != i:
+                operands.append((number, j))
+                continue
+            if type(p) is np.ndarray:
+                operands.append((number, p.shape, p.dtype.char))
+                new.append(self._outside(p, given, primitive, NO_VALUE))
             else:
-                if type(p) is np.ndarray:
-                    operands.append((number, p.shape, p.dtype.char))
-                    new.append(self._outside(p, args[i], primitive, NO_VALUE))
-                else:
-                    operands.append(type(p) if t is None else (number, type(p)))
-                    new.append(p)
-                if outer:
-                    self._lift(args[i], len(self.values) + len(new) - 1)
+                operands.append(type(p) if t is None else (number, type(p)))
+                new.append(p)
+            if outer:
+                self._lift(given, len(self.values) + len(new) - 1)
         self.values += new
         return operands
 

@@ -430,10 +430,10 @@ def test_the_table_has_what_funcad_has(name):
     assert set(missing) <= OF_NUMBERS
 
 
-def test_the_table_names_what_exists():
-    for module, doors in IN_CODE.items():
-        found = importlib.import_module(module)
-        for path, answer in doors.items():
-            assert python_function(find(found, path.split("."))) is not None, f"{module}.{path}"
-            if answer is by_name:
-                assert callable(find(funcad, f"{module}.{path}".split("."))), f"{module}.{path}"
+@pytest.mark.parametrize("module", IN_CODE)
+def test_the_table_names_what_exists(module):
+    found = pytest.importorskip(module)
+    for path, answer in IN_CODE[module].items():
+        assert python_function(find(found, path.split("."))) is not None, path
+        if answer is by_name:
+            assert callable(find(funcad, f"{module}.{path}".split("."))), path

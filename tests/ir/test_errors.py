@@ -1,14 +1,18 @@
 """The text of every message that a user can meet, word for word, and which builtin each class derives from."""
 
 import math
+from math import sin
 
 import numpy as np
 import pytest
+from numpy import array
 
 import funcad as fc
 from funcad import errors
 from funcad.primitives.arithmetic import add
 from tests import standin
+
+DRAWS = np.random.default_rng(0)
 
 
 def at(f, offset=0):
@@ -111,11 +115,26 @@ def test_functions_that_do_not_look_for_traced_values():
 @pytest.mark.parametrize(
     "convert, spelled, remedy",
     [
-        (float, "float(x) or math.*", "write np.sin(x) instead of math.sin(x) and keep x as it is instead of float(x)"),
+        (lambda x: float(x), "float(x)", "keep x as it is instead of float(x)"),
         (
-            math.sin,
-            "float(x) or math.*",
-            "write np.sin(x) instead of math.sin(x) and keep x as it is instead of float(x)",
+            lambda x: sin(x),
+            "sin(x)",
+            "import math and write math.sin(x): a function that was imported by its name does not see traced values",
+        ),
+        (
+            lambda x: array([x, x]),
+            "conversion to a NumPy array",
+            "import numpy and write numpy.array(x): a function that was imported by its name does not see traced values",
+        ),
+        (
+            lambda x: np.float64(x),
+            "conversion to a NumPy array",
+            "write x.astype(np.float64) instead of np.float64(x)",
+        ),
+        (
+            lambda x: DRAWS.normal(x),
+            "conversion to a NumPy array",
+            "call DRAWS.normal in funcad.pure_callback: it needs a real array or number",
         ),
         (complex, "complex(x)", "keep x as it is instead of complex(x)"),
         (lambda x: x.item(), "x.item()", "keep x as it is instead of x.item(): a rank-0 value works as a number"),
@@ -133,13 +152,20 @@ def test_array_conversion(convert, spelled, remedy):
     assert tail == f"Remedy: {remedy}; or take funcad.stop_gradient(x) first if no derivative is wanted."
 
 
+def test_with_doors_switched_off():
+    with fc.config.set(doors=False):
+        for f, name in [(lambda x: math.sin(x), "math.sin"), (lambda x: np.asarray(x), "numpy.asarray")]:
+            text = message(errors.TracerArrayConversionError, fc.jit(f), 1.0)
+            assert text.endswith(f"\nRemedy: set funcad.config.doors to True, so that {name} takes traced values.")
+
+
 def test_array_conversion_inside_jit():
     def f(x):
         return float(x)
 
     assert message(errors.TracerArrayConversionError, fc.jit(f), 1.0) == (
-        f"float(x) or math.* of a traced f64*[] at {at(f, 1)}: inside jit(f) it has no value.\n"
-        "Remedy: write np.sin(x) instead of math.sin(x) and keep x as it is instead of float(x)."
+        f"float(x) of a traced f64*[] at {at(f, 1)}: inside jit(f) it has no value.\n"
+        "Remedy: keep x as it is instead of float(x)."
     )
 
 

@@ -14,6 +14,7 @@ from enum import IntEnum
 
 import numpy as np
 import pytest
+from numpy import array as by_name
 
 import funcad as fc
 import funcad.numpy as fnp
@@ -287,7 +288,7 @@ def test_what_needs_real_memory_refuses(transform, x):
     def of(convert):
         return lambda v: (convert(v), v * 1.0)[1]
 
-    for convert in (np.asarray, np.array, np.float64, lambda v: np.array([v]), lambda v: np.asarray(v, float)):
+    for convert in (np.asarray, np.array, np.float64, lambda v: by_name([v]), lambda v: np.asarray(v, object)):
         with pytest.raises(fc.errors.TracerArrayConversionError, match="Remedy"):
             transform(of(convert))(x)
     for convert in (pickle.dumps, lambda v: pickle.dumps([v], 2), json.dumps, lambda v: json.dumps({"a": v}, indent=1)):

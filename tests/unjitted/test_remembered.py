@@ -11,6 +11,7 @@ import pytest
 import scipy.special
 
 import funcad
+import funcad.numpy as fnp
 from funcad.unjitted import remembered
 
 RNG = np.random.default_rng(3)
@@ -305,3 +306,31 @@ def test_an_error_while_a_call_is_watched(monkeypatch: pytest.MonkeyPatch) -> No
     expected = np.repeat([[4.0], [3.0], [2.0], [1.0]], 3, axis=1)
     np.testing.assert_array_equal(funcad.grad(f)(X), expected)
     assert seen == [("Tape", None)]
+
+
+def test_a_constant_that_is_the_first_argument() -> None:
+    """One object is the value of x in the first call and a constant in the function: the next x is another object."""
+    one = 1.0
+    funcad.grad(lambda x: fnp.array([x, one])[0] * np.exp(x))(one)
+    np.testing.assert_allclose(funcad.grad(lambda x: fnp.array([x, one]).sum() * np.exp(x))(0.0), 2.0)
+    number = np.float64(3.0)
+    f = funcad.grad(lambda x: fnp.array([x, number]).prod())
+    assert f(number) == 3.0 and f(np.float64(5.0)) == 3.0
+    array = np.array([1.0, 2.0])
+    g = funcad.grad(lambda x: np.sum(np.stack([x, np.exp(array)]) * np.stack([array, x])))
+    np.testing.assert_allclose(g(array), array + np.exp(array))
+    np.testing.assert_allclose(g(array + 5.0), array + np.exp(array))
+
+
+def test_the_lines_for_other_shapes_are_compiled_once() -> None:
+    """What is written for a call names no shapes: arrays that grow do not compile anew."""
+
+    def f(x: Any) -> Any:
+        return np.sum(np.clip(x, 0.7, 1.2)) + np.sum(np.diff(x)) + np.sum(np.concatenate([x, x]))
+
+    for n in (5, 6):
+        funcad.grad(f)(np.linspace(0.5, 1.5, n))
+    before = remembered._code.cache_info().misses
+    for n in range(101, 106):
+        funcad.grad(f)(np.linspace(0.5, 1.5, n))
+    assert remembered._code.cache_info().misses == before
