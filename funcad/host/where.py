@@ -19,7 +19,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from funcad.errors import TracerArrayConversionError, TracerIntegerConversionError
+from funcad.errors import BufferNeeded, TracerArrayConversionError, TracerIntegerConversionError
 from funcad.host.state import state
 
 __all__ = ["Source", "user_source", "callee", "caller", "strip_traceback", "for_user", "interrupted", "is_internal", "internal"]
@@ -212,6 +212,9 @@ def for_user(error: Exception) -> Exception:
                 "function is traced.\nRemedy: make the argument static, jit(..., static_argnums=...)."
             )
             error.__suppress_context__ = True
+    if type(error) is ValueError and isinstance(cause, BufferNeeded):  # NumPy's words for it say nothing
+        error, cause = cause, None
+        error.__suppress_context__ = True
     if type(error) is ValueError and type(cause) is TracerArrayConversionError:
         what, _, rest = str(cause).partition(" of a traced ")
         error = TracerArrayConversionError(

@@ -46,6 +46,7 @@ def commit(
 ) -> list[Any]:
     """Write the new values into the arguments that were not donated; gives the function's own results."""
     n = len(outs) - len(entry.written)
+    outs = own_memory(list(outs), inputs)  # before anything is written: a value may be what another argument still holds
     for i, value in zip(entry.written, outs[n:]):
         x = leaves[i]
         if type(x) is Tracer:
@@ -56,8 +57,10 @@ def commit(
                 "it.\nRemedy: K = np.array(K) inside the traced function makes a copy that can."
             )
         elif id(x) not in donated:
+            if x.shape != np.shape(value):  # x.shape = s was written
+                x.shape = np.shape(value)
             x[...] = value
-    results = own_memory(list(outs[:n]), inputs)
+    results = outs[:n]
     for k, i in entry.returned.items():
         results[k] = leaves[i] if id(leaves[i]) not in donated else results[k]
     return results

@@ -82,7 +82,8 @@ class Reshaped(Selection):
     def shares(self, base: Any) -> bool:
         layout = layout_of(base)
         if layout is None:
-            if len(shape_of(base)) < 2:
+            own = base.box is None or base.box.base is None  # and no piece of something larger
+            if len(shape_of(base)) < 2 and (own or self.function is not np.ravel):
                 return True
             source, name = user_source(), self.function.__name__
             raise WriteError(

@@ -163,6 +163,18 @@ class _Same(Step):
         return reshape(value, shape=shape_of(base))
 
 
+class _NoPart(Step):
+    """The imaginary part of an array of real numbers."""
+
+    __slots__ = ()
+
+    def look(self, base: Any) -> Any:
+        return elementwise.imag(base)
+
+    def put(self, base: Any, value: Any) -> Any:
+        raise ValueError("assignment destination is read-only")
+
+
 def real_of(x: Any) -> Any:
     """`x.real`, a view."""
     if x.dtype.kind != "c":
@@ -174,7 +186,11 @@ def real_of(x: Any) -> Any:
 def imag_of(x: Any) -> Any:
     """`x.imag`, a view; of real numbers zeros that nobody can write."""
     out = elementwise.imag(x)
-    return linked(out, x, _ImaginaryPart()) if x.dtype.kind == "c" and is_array(x) else out
+    if x.dtype.kind != "c" and type(out) is np.ndarray:
+        out.flags.writeable = False
+    elif is_array(x):
+        out = linked(out, x, _ImaginaryPart() if x.dtype.kind == "c" else _NoPart())
+    return out
 
 
 def set_real(x: Any, value: Any) -> None:

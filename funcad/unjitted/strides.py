@@ -89,6 +89,9 @@ def doubt(x: Any) -> Any:
         if inner.variable is not None:
             layouts_of(trace)[inner.variable] = None, {}
             break
+        if not trace.level:  # a buffer
+            inner.box.doubtful = True
+            break
         trace.doubtful = (*trace.doubtful, inner.tangent) if trace.linear else {*trace.doubtful, id(inner)}
         inner = inner.primal
     return x
@@ -216,6 +219,8 @@ def _made_plainly(x: Tracer) -> bool:
         return _in_tape(x.owner.tape, tangent)
     if type(tangent) is Tracer and type(tangent.owner) is TangentTrace:
         return _in_recording(tangent.owner, x.owner.doubtful, tangent.variable)
+    if not x.owner.level:  # a buffer
+        return x.box is None or not x.box.doubtful
     return type(x.owner) is FollowingTrace and not x.owner.linear and id(x) not in x.owner.doubtful
 
 

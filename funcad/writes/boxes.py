@@ -60,7 +60,7 @@ class Box:
     Of a buffer (plain.py) also whether nobody else has the array behind it, what it was filled with, and where.
     """
 
-    __slots__ = ("base", "step", "views", "own", "fill", "body", "first")
+    __slots__ = ("base", "step", "views", "own", "fill", "body", "first", "doubtful")
 
     def __init__(self, base: Any = None, step: Any = None):
         self.base = base
@@ -69,6 +69,7 @@ class Box:
         self.own = False
         self.fill: Any = None
         self.body: float = 0  # the level of the body in which it was made
+        self.doubtful = False  # of a buffer: may it lie in memory otherwise than NumPy's would?
         self.first: Any = None  # of an array that has been written: what it was before, which lay in the same memory
 
 
@@ -82,6 +83,7 @@ def linked(view: Any, base: Tracer, step: Step) -> Any:
     if box is None:
         box = base.box = Box()
     view.box = Box(base, step)
+    view.box.body = box.body
     views = box.views
     views.append(weakref.ref(view, views.remove))
     return view
@@ -134,7 +136,10 @@ def _keep_layout(x: Tracer) -> None:
         primal = np.lib.stride_tricks.as_strided(np.empty((), primal.dtype), primal.shape, primal.strides)
     if x.box is None:
         x.box = Box()
-    x.box.first = Tracer(x.owner, x.variable, primal, x.tangent, x.source)
+    x.box.first = first = Tracer(x.owner, x.variable, primal, x.tangent, x.source)
+    if x.box.doubtful:
+        first.box = Box()
+        first.box.doubtful = True
 
 
 def write(x: Tracer, value: Any, view: Tracer | None = None) -> None:

@@ -55,15 +55,19 @@ class _Plain(Trace):
         values = [a.primal if type(a) is Tracer else a for a in args]
         out = compute(primitive, values, params) if known is None else known[0]
         if primitive.multiple:
-            return [self._wrapped(o, values) for o in out]
-        return self._wrapped(out, values)
+            return [self._wrapped(o, values, args, primitive) for o in out]
+        return self._wrapped(out, values, args, primitive)
 
-    def _wrapped(self, out: Any, operands: Sequence[Any]) -> Any:
+    def _wrapped(self, out: Any, operands: Sequence[Any], args: Sequence[Any], primitive: Any) -> Any:
         if type(out) is not np.ndarray:
             return out
         if any([type(v) is np.ndarray and np.may_share_memory(out, v) for v in operands]):
             out = out.copy(order="K")
-        return buffer(out)
+        result = buffer(out)
+        if type(result) is Tracer:
+            odd = [type(a) is Tracer and a.box is not None and a.box.doubtful for a in args]
+            result.box.doubtful = primitive.layout is None or any(odd)
+        return result
 
 
 PLAIN = _Plain()

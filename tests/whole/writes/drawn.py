@@ -193,7 +193,7 @@ def without_lines(drawn: Drawn) -> Iterator[Drawn]:
 def programs(draw: Callable, least: int = 5, most: int = 16) -> Drawn:
     number = draw(st.integers(0, 2**16))
     rng = np.random.default_rng(number)
-    x, y = [rng.uniform(-1.0, 1.0, shape) for shape in draw(st.sampled_from(SHAPES))]
+    x, y = [np.array(rng.uniform(-1.0, 1.0, shape)) for shape in draw(st.sampled_from(SHAPES))]
     lines: list[str] = []
     names = ["x", "y"]
     fresh = 0

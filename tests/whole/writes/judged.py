@@ -59,7 +59,7 @@ class Judged:
         self.along = [rng.uniform(0.3, 1.0, z.shape) * rng.choice([-1.0, 1.0], z.shape) for z in (drawn.x, drawn.y)]
 
     def arguments(self, step: float = 0.0) -> list[np.ndarray]:
-        return [z + step * v for z, v in zip((self.drawn.x, self.drawn.y), self.along)]
+        return [np.array(z + step * v) for z, v in zip((self.drawn.x, self.drawn.y), self.along)]
 
     def seen(self, x: Any, y: Any) -> list[Any]:
         """What a caller sees: results, and the arguments afterwards."""
@@ -154,6 +154,8 @@ def _jvp(judged: Judged) -> str:
 
 @_check
 def _vmap(judged: Judged) -> str:
+    if not judged.drawn.y.ndim:
+        return KINK  # a lane of it is a number, which is not written
     steps = (0.0, 1e-3, -1e-3)
     xs, ys = [np.stack(zs) for zs in zip(*[judged.arguments(s) for s in steps])]
     found = funcad.vmap(judged.seen)(xs, ys)

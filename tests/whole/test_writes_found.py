@@ -1,0 +1,104 @@
+"""Writes that random programs found to be wrong once."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from funcad import grad, jit, jvp, vmap
+
+
+def exchanged(x, y):
+    x[...], y[...] = y.copy(), x.copy()
+
+
+def kept_copies(x, y):
+    before = x.flatten(), x.copy(), np.array(x), x.ravel().copy()
+    np.copyto(x, 0.5, where=x > 0.1)
+    return before
+
+
+def rotated(x, y):
+    first = x[0].copy()
+    x[0] = y[0]
+    y[0] = x[1]
+    x[1] = first
+
+
+def the_other_one(x, y):
+    x[...] = y
+    y *= 2.0
+
+
+def no_imaginary_part(x, y):
+    try:
+        x.imag[...] = 0.5
+    except ValueError:
+        x[...] = 0.25
+    return x.imag + y
+
+
+def ravel_of_a_diagonal(x, y):
+    piece = x * 2.0
+    diagonal = np.einsum("ii->i", piece)
+    apart, along = np.ravel(diagonal, order="F"), diagonal.reshape(-1)
+    diagonal[...] = 0.25
+    return piece, apart, along
+
+
+def reshaped_buffer(x, y):
+    b = np.zeros((2, 3))
+    b.reshape(-1)[4] = x[0, 0]
+    c = np.zeros((2, 3), order="F")
+    c.reshape(-1)[0] = y[0, 1]
+    c.T.reshape(-1)[1] = x[0, 1]
+    return b, c
+
+
+FOUND = [exchanged, kept_copies, rotated, the_other_one, no_imaginary_part, ravel_of_a_diagonal, reshaped_buffer]
+X, Y = np.array([[0.3, -0.5], [0.9, 0.2]]), np.array([[1.5, 0.4], [-0.7, 2.0]])
+
+
+def seen(f):
+    def run(x, y):
+        found = f(x, y)
+        return (*(() if found is None else found if isinstance(found, tuple) else (found,)), x, y)
+
+    return run
+
+
+@pytest.mark.parametrize("f", FOUND, ids=[f.__name__ for f in FOUND])
+def test_numpy_says_what_is_right(f) -> None:
+    expected = seen(f)(X.copy(), Y.copy())
+    compiled = jit(f)
+    for _ in range(3):
+        x, y = X.copy(), Y.copy()
+        seen_now = seen(compiled)(x, y)
+        for a, b in zip(seen_now, expected, strict=True):
+            np.testing.assert_array_equal(a, b)
+    for a, b in zip(vmap(seen(f))(X[None], Y[None]), expected, strict=True):
+        np.testing.assert_array_equal(a[0], b)
+    for a, b in zip(jvp(seen(f), (X, Y), (X, Y))[0], expected, strict=True):
+        np.testing.assert_array_equal(a, b)
+
+    def loss(x, y):
+        return sum([np.sum(np.sin(z) * (1.0 + k)) for k, z in enumerate(seen(f)(x, y))])
+
+    v, h = np.cos(np.arange(4.0)).reshape(2, 2), 1e-6
+    slope = (loss(X + h * v, Y - h * v) - loss(X - h * v, Y + h * v)) / (2 * h)
+    for gradient in (grad(loss, argnums=(0, 1)), jit(grad(loss, argnums=(0, 1)))):
+        gx, gy = gradient(X, Y)
+        np.testing.assert_allclose(np.sum(gx * v) - np.sum(gy * v), slope, rtol=1e-7, atol=1e-8)
+
+
+def test_a_shape_that_is_set_is_the_callers_too() -> None:
+    def flat(x):
+        x.shape = (-1,)
+        x[1] *= 3.0
+
+    for _ in range(2):
+        x, expected = X.copy(), X.copy()
+        jit(flat)(x)
+        flat(expected)
+        assert x.shape == expected.shape
+        np.testing.assert_array_equal(x, expected)
