@@ -19,6 +19,7 @@ from benchmarks import (
     w8_rnn,
     w9_vmap_grad,
     w10_hessian,
+    writes,
 )
 
 BENCHMARKS = {
@@ -39,6 +40,7 @@ BENCHMARKS = {
     "random_draws": random_draws.run,
     "real_programs": real_programs.run,
     "cliffs": cliffs.run,
+    "writes": writes.run,
 }
 
 if __name__ == "__main__":

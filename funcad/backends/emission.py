@@ -19,8 +19,8 @@ import numpy as np
 from funcad.backends import batches, in_place, places, py_loops, tiles
 from funcad.backends.buffers import LARGE, empty
 from funcad.backends.compositions import lowered, shortened
-from funcad.backends.interpreter import _on_numpy
-from funcad.backends.memory import Storage, Value, deaths, let_go, writable_operand
+from funcad.backends.interpreter import on_numpy
+from funcad.backends.memory import Storage, Value, deaths, let_go, writable_operand, writes_elements, writes_of
 from funcad.backends.text import Block, Writer, dtype_text, shape_text
 from funcad.backends.text_rules import Call, Expression, broadcasts, text_of
 from funcad.ir.aval import Aval
@@ -86,6 +86,7 @@ class Emission:
         self.positional = w.np == "np"  # `out` by position is quicker, by name it is easier to read
         self.settled: set[str] = set()  # texts of scalars that do not change while loops run
         self.lists = False  # may stacks be lists?
+        self.copied: set[Var] = set()  # views that are read after the array was written
         self.filled: set[str] = set()  # names of stacks with an entry for each turn of the loop that filled them
 
     # -- values
@@ -186,6 +187,8 @@ class Emission:
         keep = {o for o in outputs if type(o) is Var}
         lazy = self.unmade_broadcasts(equations, keep | set(rows))
         dying = deaths(equations, keep)
+        if writes_elements(equations):
+            self.copied |= writes_of(list(env), equations, outputs, None).copied
         read = keep.union(*[e.inputs for e in equations])
         self.store([v for v in env if v in rows], env, rows)
         for v in [v for v in env if v not in read]:
@@ -266,10 +269,12 @@ class Emission:
         if in_place.write(self, equation, operands, env, dying, rows):
             return
         result = text_of(self.w, equation, operands)
+        if type(result) is Expression and result.shares and equation.outputs[0] in self.copied:
+            result = Expression(f"{self.w.np}.array({result.text})", fresh=True)
         if result is not None:
             env[equation.outputs[0]] = self.assign(equation.outputs[0], result, operands, dying, rows)
             return
-        name = self.w.callee(equation, _on_numpy(equation))
+        name = self.w.callee(equation, on_numpy(equation.primitive, [a.aval for a in equation.inputs], equation.params))
         text = f"{name}({', '.join([v.text for v in operands])})"
         fresh = not may_share(equation)
         if not fresh and not primitive.free:
@@ -279,6 +284,8 @@ class Emission:
         if primitive.multiple:
             self.several(equation, text, env, rows, fresh, operands)
         else:
+            if not fresh and equation.outputs[0] in self.copied:
+                text, fresh = f"{self.w.np}.array({text})", True
             shares = () if fresh else operands
             result = Expression(text, shares, fresh=fresh, whole=fresh)
             env[equation.outputs[0]] = self.assign(equation.outputs[0], result, operands, dying, rows)

@@ -3,8 +3,9 @@
 np.where, np.concatenate of numbers and their like make a new array in each turn, and take longer to start than small arrays
 take to be written element by element. Here a choice is a copy and a masked copy, an array of numbers is one assignment per
 number, and a placement is zeros with the operand in them. A number in place of the masked elements of an array that dies is a
-masked copy everywhere. Invariant: the bits are those of the operation's own text. Trap: np.putmask repeats values that are too
-few, so only scalars and arrays of the full shape are given to it.
+masked copy everywhere, and what writes some elements of an array that dies writes them there: `a[i, 2:5] += v`. Invariant: the
+bits are those of the operation's own text. Trap: np.putmask repeats values that are too few, so only scalars and arrays of the
+full shape are given to it.
 """
 
 from __future__ import annotations
@@ -12,11 +13,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from funcad.backends.interpreter import over_on_numpy
 from funcad.backends.memory import Storage, Value, writable_operand
-from funcad.backends.text import index_text
+from funcad.backends.text import Writer, index_text
 from funcad.backends.text_rules import as_array
 from funcad.ir.jaxpr import Equation, Literal, Var
-from funcad.primitives.basic_indexing import python_index
+from funcad.primitives.basic_indexing import basic_add_p, basic_update_p, python_index
+from funcad.primitives.scatter import scatter_p
 
 __all__ = ["write", "unmade_reshapes"]
 
@@ -25,7 +28,8 @@ SMALL = 4096  # bytes up to which starting an operation costs more than its work
 
 def write(e: Any, equation: Equation, operands: list[Value], env: dict, dying: list[Value], rows: dict) -> bool:
     """Write the equation if it is one of these; `e` is the Emission."""
-    rule = (_IN_LOOPS if e.in_loop() else _ANYWHERE).get(equation.primitive.name)
+    rule = _over if equation.primitive.over is not None else None
+    rule = rule or (_IN_LOOPS if e.in_loop() else _ANYWHERE).get(equation.primitive.name)
     aval: Any = equation.outputs[0].aval if rule is not None else None
     if rule is None or not aval.shape or 0 in aval.shape or aval.dtype.kind not in "biufc":
         return False
@@ -67,6 +71,38 @@ def _written(e: Any, var: Var, found: Value, env: dict, rows: dict) -> bool:
             e.w.line(row.statement(found.text))
     env[var] = found
     return True
+
+
+def _over(e: Any, equation: Equation, operands: list[Value], env: dict, dying: list[Value], rows: dict) -> bool:
+    """Some elements of an array written: over the array if it dies, else in a copy."""
+    (var,), (x, *others) = equation.outputs, operands
+    shared = any([s in v.storages for v in others for s in x.storages])
+    found = None if shared else writable_operand([x], dying, var.aval)
+    if found is not None:
+        found = e.value(found.text, var.aval, found.storages, whole=True)
+    elif e.frame is None and not (rows.get(var) and rows[var][0].whole):
+        name = e.fresh_name(var)
+        e.w.line(f"{name} = {e.w.np}.array({x.text}{', order=' + repr('C') if len(x.aval.shape) > 1 else ''})")
+        found = e.value(name, var.aval, [Storage(True)], whole=True)
+    else:
+        found = _target(e, var, rows)
+        e.w.line(f"{found.text}[...] = {x.text}")
+    e.w.line(_statement(e.w, equation, found.text, [v.text for v in others]))
+    return _written(e, var, found, env, rows)
+
+
+def _statement(w: Writer, equation: Equation, target: str, others: list[str]) -> str:
+    """The line that writes elements of `target`."""
+    primitive, params = equation.primitive, equation.params
+    if primitive is basic_update_p or primitive is basic_add_p:
+        index = index_text(python_index(params["index"]))
+        return f"{target}[{index}] {'+=' if primitive is basic_add_p else '='} {others[0]}"
+    if primitive is scatter_p and not params["batch_dims"]:
+        assigned = {"set": "=", "add": "+=", "mul": "*="}.get(params["mode"])
+        if assigned == "=" or assigned is not None and not equation.inputs[2].aval.shape:
+            return f"{target}[{', '.join(others[1:])}] {assigned} {others[0]}"
+    name = w.callee(equation, over_on_numpy(equation), "over")
+    return f"{name}({', '.join([target, *others])})"
 
 
 def _select(e: Any, equation: Equation, operands: list[Value], env: dict, dying: list[Value], rows: dict) -> bool:

@@ -4,7 +4,8 @@ Idea: everything that can be decided once per program is (slots, literals, last 
 tracer in sight. Invariants: jitted programs never warn; a slot is cleared after its last use; with a device array among its
 arguments a program runs on the device as a whole: NumPy arrays, which only capturing can have brought in, are moved at the
 entry. In a program that moves arrays itself (`device_put`) each operation runs where its operands are. A donated slot may be
-written once its value is dead: only then is `out=` used, and only where the result has the operand's shape and dtype.
+written once its value is dead: only then is `out=` used, and only where the result has the operand's shape and dtype. An array
+that the program made itself and that dies at a write of some of its elements is written in place.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from typing import Any
 
 import numpy as np
 
+from funcad.backends.memory import writes_elements, writes_of, written_carries
 from funcad.backends.straight import step_of, straight_line
 from funcad.host.devices import namespace_of, on_device, resident
 from funcad.host.forks import held_over_forks
@@ -27,7 +29,7 @@ from funcad.host.where import note_source
 from funcad.ir.aval import aval_of
 from funcad.ir.jaxpr import Jaxpr, Literal, Var
 
-__all__ = ["Program", "program_of", "counters", "compiling"]
+__all__ = ["Program", "program_of", "counters", "compiling", "on_numpy", "over_on_numpy", "program_of_turns"]
 
 compiling = threading.RLock()  # one program at a time, on every engine: threads that start together compile once
 held_over_forks(compiling)
@@ -44,7 +46,8 @@ class Program:
 
     __slots__ = ("jaxpr", "template", "calls", "outputs", "n_inputs", "runs", "function", "moving")
 
-    def __init__(self, jaxpr: Jaxpr):
+    def __init__(self, jaxpr: Jaxpr, owned: frozenset[Var] = frozenset()):
+        """`owned`: inputs that each run may write over."""
         counters["programs"] += 1
         self.jaxpr = jaxpr
         self.n_inputs = len(jaxpr.inputs)
@@ -61,12 +64,21 @@ class Program:
             return slots[atom]
 
         self.calls = []  # (equation, the call on NumPy, input slots, output slot or slots, several?, slots that die)
-        for equation, dead in zip(jaxpr.equations, jaxpr.last_uses):
+        writes = None
+        if writes_elements(jaxpr.equations):
+            writes = writes_of(jaxpr.inputs, jaxpr.equations, jaxpr.outputs, owned, inside=False)
+        for i, (equation, dead) in enumerate(zip(jaxpr.equations, jaxpr.last_uses)):
             ins = tuple([slot(a) for a in equation.inputs])
             outs = tuple([slot(v) for v in equation.outputs])
             multiple = equation.primitive.multiple
             gone = tuple([slots[v] for v in dead])
-            self.calls.append((equation, _on_numpy(equation), ins, outs if multiple else outs[0], multiple, gone))
+            if writes is not None and i in writes.over:
+                call = over_on_numpy(equation)
+            else:
+                call = on_numpy(equation.primitive, [a.aval for a in equation.inputs], equation.params)
+            if writes is not None and not multiple and equation.outputs[0] in writes.copied:
+                call = _Copied(call)
+            self.calls.append((equation, call, ins, outs if multiple else outs[0], multiple, gone))
         self.outputs = tuple([slot(o) for o in jaxpr.outputs])
         self.template = template
         self.runs = 0
@@ -182,13 +194,31 @@ class Program:
         return [slots[i] for i in self.outputs]
 
 
-def _on_numpy(equation: Any) -> Any:
-    """The operation as a function of NumPy arrays alone."""
-    primitive, params = equation.primitive, equation.params
+def on_numpy(primitive: Any, avals: Sequence[Any], params: dict[str, Any]) -> Any:
+    """The operation as a function of NumPy arrays of these avals alone."""
     if primitive.ready is not None:
-        return primitive.ready(*[a.aval for a in equation.inputs], **params)
+        return primitive.ready(*avals, **params)
     direct = getattr(primitive.impl, "on_numpy", None)
+    if direct is None and any([a.shape for a in avals]):
+        direct = getattr(primitive.impl, "on_arrays", None)
     return functools.partial(primitive.impl, np, **params) if direct is None or params else direct
+
+
+class _Copied:
+    """A call whose result is copied."""
+
+    __slots__ = ("call",)
+
+    def __init__(self, call: Any):
+        self.call = call
+
+    def __call__(self, *operands: Any) -> Any:
+        return np.array(self.call(*operands))
+
+
+def over_on_numpy(equation: Any) -> Any:
+    """What writes elements of its first operand, as a function that does so in that array."""
+    return functools.partial(equation.primitive.over, np, **equation.params)
 
 
 def _call_anywhere(xp: Any, primitive: Any, values: list, params: dict) -> Any:
@@ -223,6 +253,21 @@ def program_of(jaxpr: Jaxpr) -> Program:
             program = jaxpr.memo.get("program")
             if program is None:
                 program = jaxpr.memo["program"] = Program(jaxpr)
+    return program
+
+
+def program_of_turns(loop: Any, carry: list[Any]) -> Program | None:
+    """A program for the body of a loop that writes carries in place, if it can; the first of these are replaced by copies."""
+    places = [i for i, written in enumerate(written_carries(loop)) if written]
+    if not places or not all([type(carry[i]) is np.ndarray for i in places]):
+        return None
+    body, key = loop.body, ("turns", loop.n_consts)
+    program: Program | None = body.memo.get(key)
+    if program is None:
+        with compiling:
+            program = body.memo.setdefault(key, Program(body, frozenset([body.inputs[loop.n_consts + i] for i in places])))
+    for i in places:
+        carry[i] = np.array(carry[i], order="C")
     return program
 
 

@@ -9,12 +9,16 @@ never written; a broadcast view is never a target.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from typing import Any
+from collections.abc import Container, Iterable, Sequence
+from typing import Any, NamedTuple
 
+from funcad.ir.aval import StackAval
 from funcad.ir.jaxpr import Var
+from funcad.ir.primitive import may_share
+from funcad.primitives.fused import fused_p
 
 __all__ = ["Storage", "Value", "writable_operand", "let_go", "deaths"]
+__all__ += ["Writes", "writes_elements", "handed_through", "writes_of", "written_carries"]
 
 
 class Storage:
@@ -83,3 +87,137 @@ def writable_operand(operands: Iterable[Value], dying: Iterable[Value], aval: An
             if storage.owned and storage.users <= dead:
                 return v
     return None
+
+
+class _Memory:
+    """What some variables of a program may share. `owned`: nobody outside sees it; `of`: the input that came in it."""
+
+    __slots__ = ("owned", "users", "of")
+
+    def __init__(self, owned: bool, of: Var | None = None):
+        self.owned = owned
+        self.of = of
+        self.users: set[Var] = set()
+
+
+def writes_elements(equations: Iterable[Any]) -> bool:
+    """Is there a write that may go over its first operand, or one in a loop or a branch?"""
+    return any([e.primitive.over is not None or e.primitive.multiple and bool(handed_through(e)) for e in equations])
+
+
+class Writes(NamedTuple):
+    """How a program writes elements of arrays: which equations over their first operand, and what they need for that."""
+
+    over: frozenset[int]
+    copied: frozenset[Var]  # views that are read after the array was written: they are copies
+    through: tuple[Var | None, ...]  # of each output, the owned input in whose memory it lies, with nothing else in it
+
+
+def writes_of(
+    inputs: Sequence[Var],
+    equations: Sequence[Any],
+    outputs: Sequence[Any],
+    owned: Container[Var] | None = (),
+    inside: bool = True,
+) -> Writes:
+    """The plan of a program that owns these inputs (None: all): writes go over what it owns and nobody reads any more.
+
+    `inside`: so do those in loops and branches, which are written out with the program.
+    """
+    memory: dict[Var, tuple[_Memory, ...]] = {}
+    over, copied, views = set(), set(), set()  # views: they see a part of the memory that one other value lies in
+    whole = set(inputs)  # these are all that there is in their memory
+
+    def lie(v: Var, places: Iterable[_Memory]) -> None:
+        memory[v] = tuple(places)
+        for place in memory[v]:
+            place.users.add(v)
+
+    keep = {o for o in outputs if type(o) is Var}
+    for v in inputs:
+        lie(v, [_Memory(owned is None or v in owned, v)])
+    for i, (equation, dead) in enumerate(zip(equations, deaths(equations, keep))):
+        primitive, atoms = equation.primitive, equation.inputs
+        for k, j in (handed_through(equation) if inside and primitive.multiple else {}).items():
+            a, v = atoms[j], equation.outputs[k]
+            place, *more = memory[a] if a in whole and a in dead and atoms.count(a) == 1 else (_Memory(False),)
+            lie(v, [place if not more and place.owned and place.users == {a} else _Memory(True)])
+            whole.add(v)
+        handed = {place for v in equation.outputs if v in memory for place in memory[v]}
+        read = list(dict.fromkeys([place for a in atoms if type(a) is Var for place in memory[a]]))
+        first = atoms[0] if primitive.over is not None else None
+        if first in whole and first in dead and first.aval.shape and atoms.count(first) == 1:
+            (place, *more) = memory[first]
+            others = place.users - {first}
+            if not more and place.owned and others <= views and sum([v.aval.size for v in others]) <= first.aval.size // 2:
+                over.add(i)
+                copied |= others
+                views -= others
+                for v in others:
+                    place.users.discard(v)
+                    lie(v, [_Memory(True)])
+                    whole.add(v)
+                lie(equation.outputs[0], [place])
+                whole.add(equation.outputs[0])
+        read = [place for place in read if place not in handed]
+        shares = primitive is not fused_p and (primitive.multiple or may_share(equation))
+        for v in equation.outputs:
+            if v in memory:
+                continue
+            if type(v.aval) is not StackAval and not v.aval.shape:
+                lie(v, [])  # a number
+            elif shares:
+                lie(v, read)
+                if not primitive.multiple and len(read) == 1 and v not in keep:
+                    views.add(v)
+            else:
+                lie(v, [_Memory(True)])
+                whole.add(v)
+        if shares and not primitive.free and primitive.adds is None:
+            for place in read:
+                place.owned = False  # who knows who has seen it
+        for v in dead:
+            for place in memory[v]:
+                place.users.discard(v)
+    through: list[Var | None] = []
+    for o in outputs:
+        places = memory[o] if type(o) is Var and outputs.count(o) == 1 else ()
+        alone = o in whole and len(places) == 1 and places[0].owned and places[0].users == {o}
+        through.append(places[0].of if alone else None)
+    return Writes(frozenset(over), frozenset(copied), tuple(through))
+
+
+def written_carries(loop: Any) -> list[bool]:
+    """Of each carry of a loop, does its body only write elements of it, so that one array serves all turns?"""
+    body, n = loop.body, loop.n_consts
+    found: list[bool] | None = body.memo.get(("written", n))
+    if found is None:
+        ins = body.inputs[n : n + loop.n_carry]
+        through: Sequence[Var | None] = [None] * len(ins)
+        if writes_elements(body.equations):
+            through = writes_of(body.inputs, body.equations, body.outputs, ins).through
+        found = body.memo[("written", n)] = [t is v and o is not v for v, t, o in zip(ins, through, body.outputs)]
+    return found
+
+
+def handed_through(equation: Any) -> dict[int, int]:
+    """Of a loop or a branch, the results that may lie in the memory of an operand, with elements written: its number."""
+    params, name = equation.params, equation.primitive.name
+    if name in ("scan", "while_loop"):
+        loop, after = params["loop"], int(name == "while_loop")
+        before = len(equation.inputs) - len(loop.body.inputs) + loop.n_consts
+        return {k + after: k + before for k, written in enumerate(written_carries(loop)) if written}
+    if name != "cond":
+        return {}
+    found = [_lies_in(branch) for branch in params["branches"]]
+    same = [ks[0] if len({*ks}) == 1 else None for ks in zip(*found)]
+    changed = lambda i, k: any([b.outputs[i] is not b.inputs[k] for b in params["branches"]])
+    return {i: k + 1 for i, k in enumerate(same) if k is not None and changed(i, k)}
+
+
+def _lies_in(branch: Any) -> list[int | None]:
+    found: list[int | None] | None = branch.memo.get("lies_in")
+    if found is None:
+        through = writes_of(branch.inputs, branch.equations, branch.outputs, None).through
+        found = branch.memo["lies_in"] = [None if v is None else branch.inputs.index(v) for v in through]
+    return found

@@ -6,9 +6,9 @@ write the next carry over the last one when that dies, otherwise it writes into 
 at the end of the turn. What a turn need not do is not in it: a scalar that no turn changes is made an array in front of the
 loop, for the ufuncs that read it, and what is collected of a carry as it comes in is copied afterwards from where it is
 collected as it goes out. Invariants: the buffer that a carry starts from is a copy, or memory that the program owns and nobody
-else sees; at the end of a turn every carry is in memory of its own, unless nobody writes into it. What goes on stacks is in
-stacks.py. Traps: a carry that is also a row of the output, or on a stack, must not be written again; a name is exchanged only
-with one whose array has the same shape and dtype.
+else sees (which a carry of which only elements are written takes over); at the end of a turn every carry is in memory of its
+own, unless nobody writes into it. What goes on stacks is in stacks.py. Traps: a carry that is also a row of the output, or on a
+stack, must not be written again; a name is exchanged only with one whose array has the same shape and dtype.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from collections.abc import Collection, Sequence
 from typing import Any
 
 from funcad.backends import stacks
-from funcad.backends.memory import Storage, Value
+from funcad.backends.memory import Storage, Value, handed_through, writable_operand
 from funcad.ir.aval import Aval
 from funcad.ir.jaxpr import Equation, Var
 from funcad.primitives.loop import Loop, WhileLoop
@@ -49,18 +49,28 @@ class _Carry:
 
 
 def _begin_carries(
-    e: Any, starts: list[Value], inner: Sequence[Var], outer: Sequence[Any], rows: dict[Var, str], handed: Collection[Var] = ()
+    e: Any,
+    starts: list[Value],
+    inner: Sequence[Var],
+    outer: Sequence[Any],
+    rows: dict[Var, str],
+    taken: Sequence[bool],
+    handed: Collection[Var] = (),
 ) -> list[_Carry]:
-    """The lines that set the carries up; `rows`: the rows that new carries are written to as well; `handed`: the carries whose
-    memory goes on a stack."""
+    """The lines that set the carries up; `rows`: the rows that new carries are written to as well; `taken`: whose memory is the
+    carry's from now on; `handed`: the carries whose memory goes on a stack."""
     w, carries = e.w, []
-    for start, v, o in zip(starts, inner, outer):
+    for start, v, o, take in zip(starts, inner, outer, taken):
         aval = v.aval if stacks.is_stack(v.aval) else Aval(v.aval.shape, v.aval.dtype, v.aval.weak)
         if o is v:
             carries.append(_Carry(start.text, aval, "fixed", start.storages, start))
             continue
-        name = w.name("c")
+        name = start.text if take else w.name("c")
         e.counts[name] += 1
+        if take:
+            e.release(start)
+            carries.append(_Carry(name, aval, "own", start.storages, start))
+            continue
         if not aval.shape:
             mode = "stack" if stacks.is_stack(aval) else "scalar"
             storages, text = list(start.storages), start.text
@@ -72,6 +82,17 @@ def _begin_carries(
         row = rows[o] if mode == "row" else ""
         carries.append(_Carry(name, aval, mode, storages, start, row))
     return carries
+
+
+def _taken(operands: Sequence[Value], dying: Sequence[Value], equation: Equation) -> dict[int, int]:
+    """The results that are written in the memory of an operand, which nobody else needs, by the operand's number."""
+    found = {}
+    for k, j in handed_through(equation).items():
+        v, aval = operands[j], equation.outputs[k].aval
+        alone = operands.count(v) == 1 and v.text.isidentifier() and all([s.scratch is None for s in v.storages])
+        if alone and writable_operand([v], [d for d in dying if d is v], aval) is v:
+            found[k] = j
+    return found
 
 
 def _copied(e: Any, v: Value, aval: Any) -> str:
@@ -131,7 +152,8 @@ def _final_carries(e: Any, carries: list[_Carry], ys: Sequence[Storage] = ()) ->
     found = []
     for c in carries:
         if c.mode == "own":
-            found.append(e.value(c.name, c.aval, [Storage(True)], whole=True))
+            taken = c.storages is c.start.storages
+            found.append(e.value(c.name, c.aval, c.storages if taken else [Storage(True)], whole=True))
         elif c.mode == "row":
             found.append(e.value(c.name, c.aval, [*c.start.storages, *ys]))
         else:
@@ -218,7 +240,8 @@ def _scan(e: Any, equation: Equation, operands: list[Value], env: dict, dying: l
         else:
             plain_stores.append((place, o))
     names = {o: places[0].text for o, places in row_lists.items() if o.aval.shape}
-    carries = _begin_carries(e, starts, carry_vars, outs, names, filling.handed)
+    taken = _taken(operands, dying, equation)
+    carries = _begin_carries(e, starts, carry_vars, outs, names, [k in taken for k in range(n_carry)], filling.handed)
     x_values = []
     for v, x in zip(loop.split(body.inputs)[2], xs):
         name = w.name("x")
@@ -301,7 +324,9 @@ def _while(e: Any, equation: Equation, operands: list[Value], env: dict, dying: 
     cond_consts, consts, starts = loop.split(operands)
     carry_vars, outs = body.inputs[loop.n_consts :], body.outputs[:n_carry]
     filling = stacks.Filling(e, equation.outputs[1 + n_carry :], body.outputs[n_carry:], carry_vars, outs)
-    carries = _begin_carries(e, starts, carry_vars, outs, filling.arrays, filling.handed)
+    taken = _taken(operands, dying, equation)
+    own = [k + 1 in taken for k in range(n_carry)]
+    carries = _begin_carries(e, starts, carry_vars, outs, filling.arrays, own, filling.handed)
     count = w.name("n")
     w.line(f"{count} = 0")
     with _Loop(e, [*cond_consts, *consts]):
@@ -342,9 +367,12 @@ def _cond(e: Any, equation: Equation, operands: list[Value], env: dict, dying: l
     branches = equation.params["branches"]
     w = e.w
     index, values = operands[0], operands[1:]
-    names = [e.fresh_name(v) for v in equation.outputs]
+    taken = _taken(operands, dying, equation)
+    names = [operands[taken[k]].text if k in taken else e.fresh_name(v) for k, v in enumerate(equation.outputs)]
     for name in names:
         e.counts[name] += 1
+    for j in taken.values():
+        e.release(operands[j])
     merged: list[list[Storage]] = [[] for _ in names]
     held: list[Value] = []  # until all branches are written, none of their memory is free
     e.depth += 1  # what dies in a branch is dropped after it
@@ -356,19 +384,26 @@ def _cond(e: Any, equation: Equation, operands: list[Value], env: dict, dying: l
         else:
             w.line("if True:")
         with w.within(w.inner()) as block:
-            found = e.program(branch, _read_only([e.alias(v) for v in values]))
-            if names:
-                w.line(f"{', '.join(names)} = {', '.join([v.text for v in found])}")
+            inner = [e.alias(v) for v in values]
+            _read_only([v for j, v in enumerate(inner, 1) if j not in taken.values()])
+            found = e.program(branch, inner)
+            texts = [_copied(e, v, v.aval) if k in taken else v.text for k, v in enumerate(found)]
+            pairs = [(name, text) for name, text, v in zip(names, texts, found) if name != v.text]
+            if pairs:
+                w.line(f"{', '.join([name for name, _ in pairs])} = {', '.join([text for _, text in pairs])}")
             if not block.lines():
                 w.line("pass")
             for storages, v in zip(merged, found):
                 storages += v.storages
-            held += [e.value(name, v.aval, v.storages) for name, v in zip(names, found)]
+            held += [e.value(name, v.aval, v.storages) for k, (name, v) in enumerate(zip(names, found)) if k not in taken]
             for v in found:
                 e.release(v)
             e.drop_none()
     e.depth -= 1
-    for v, name, storages in zip(equation.outputs, names, merged):
+    for k, (v, name, storages) in enumerate(zip(equation.outputs, names, merged)):
+        if k in taken:
+            env[v] = e.value(name, v.aval, operands[taken[k]].storages, whole=True)
+            continue
         env[v] = e.value(name, v.aval, storages or ([Storage(False)] if v.aval.shape or stacks.is_stack(v.aval) else []))
     for v in held:
         e.release(v)

@@ -147,7 +147,7 @@ def _module(
     for name, value in [*w.scope.items(), *zip(captured, consts)]:
         if value is Stack or type(value) in (Stack, StackAval):
             bundle.define(name, value)
-    callees = [f"    {name} = {_callee(bundle, equation)}" for name, equation in w.callees.items()]
+    callees = [f"    {name} = {_callee(bundle, *called)}" for name, called in w.callees.items()]
     definitions, large = _constants(captured, consts, beside)
     for name, value in w.scope.items():
         if name in w.spelled:
@@ -232,11 +232,11 @@ def _constants(names: list[str], consts: Sequence[Any], beside: bool) -> tuple[l
     return definitions, large
 
 
-def _callee(bundle: Bundle, equation: Any) -> str:
-    """The implementation of an operation, for this equation's parameters."""
+def _callee(bundle: Bundle, equation: Any, rule: str) -> str:
+    """The implementation of an operation, `impl` or `over`, for this equation's parameters."""
     primitive = equation.primitive
     try:
-        name = bundle.text(primitive.impl, f"{primitive.name}_impl")
+        name = bundle.text(getattr(primitive, rule), f"{primitive.name}_{rule}")
         params = [f"{key}={bundle.text(value, key)}" for key, value in equation.params.items()]
     except NotImplementedError:
         raise _refusal(equation) from None

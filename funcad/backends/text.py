@@ -69,7 +69,7 @@ class Writer:
         self.equation: Any = None
         self.scope: dict[str, Any] = {}
         self.spelled: dict[str, str] = {}  # named constants that text can define
-        self.callees: dict[str, Any] = {}  # name -> equation whose implementation it is
+        self.callees: dict[str, Any] = {}  # name -> equation whose implementation it is, and which of its primitive's that is
         self.functions: list[Block] = []  # written in front of the program
         self._taken: set[str] = set()
         self._count = 0
@@ -110,12 +110,12 @@ class Writer:
         self.scope[name] = value
         return name
 
-    def callee(self, equation: Any, function: Callable[..., Any]) -> str:
+    def callee(self, equation: Any, function: Callable[..., Any], rule: str = "impl") -> str:
         """The name of an operation that has no text of its own."""
         stem = re.sub(r"\W", "_", equation.primitive.name)
         name = self.reserve(f"call_{stem}" if not stem.isidentifier() or stem in ("and", "or", "not") else f"{stem}_")
         self.scope[name] = function
-        self.callees[name] = equation
+        self.callees[name] = equation, rule
         return name
 
     # -- lines

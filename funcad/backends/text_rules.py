@@ -21,7 +21,7 @@ from funcad.ir.aval import Aval
 from funcad.ir.jaxpr import Equation, Literal, Var
 from funcad.primitives.basic_indexing import python_index
 from funcad.primitives.comparison import select_p
-from funcad.primitives.contraction import _plan
+from funcad.primitives.products import dot_plan
 from funcad.primitives.shape import _slice_index
 
 __all__ = ["as_array", "Call", "Expression", "text_of", "OPERATORS", "broadcasts", "ufunc_name"]
@@ -97,6 +97,7 @@ _OTHERWISE = ("pow", "shift_left", "shift_right", "ldexp")  # a number beside an
 
 _SAFE = frozenset("neg add sub mul eq ne lt le gt ge".split())  # Python's operators never raise between ints, or floats
 
+FEW = 4096  # elements of a matrix that a product with a vector takes less time over than its call
 BY_BLAS = "fdFD"  # dtypes of which NumPy multiplies matrices by BLAS
 _KIND_RANK = {"b": 0, "u": 1, "i": 1, "f": 2, "c": 3}
 
@@ -247,7 +248,7 @@ def _dot_general(w: Writer, equation: Equation, operands: list[Value]) -> Call |
     x, y = operands
     if not x.aval.shape or not y.aval.shape:
         return None
-    plan = _plan(len(x.aval.shape), len(y.aval.shape), equation.params["dimension_numbers"])
+    plan = dot_plan(len(x.aval.shape), len(y.aval.shape), equation.params["dimension_numbers"])
     out = equation.outputs[0].aval
     if plan[0] == "flat":
         args = [f"{v.text}.T" if flipped else v.text for v, flipped in zip(operands, plan[1:])]
@@ -255,8 +256,9 @@ def _dot_general(w: Writer, equation: Equation, operands: list[Value]) -> Call |
             args = [y.text, x.text]  # a vector multiplies a matrix from its other side, too: no view is needed
         matrices = len(x.aval.shape) == len(y.aval.shape) == 2
         single = x.aval.size == 1 or y.aval.size == 1  # np.dot scales by a number, and 0 times NaN is 0 to it
-        method = "dot" if out.dtype.kind in "fc" and not single else ""
-        if x.aval.dtype.char in BY_BLAS and not single and not (matrices and x.text == y.text):
+        large = not matrices and max(x.aval.size, y.aval.size) > FEW  # np.dot would copy a matrix that is a part of another
+        method = "dot" if out.dtype.kind in "fc" and not single and not large else ""
+        if x.aval.dtype.char in BY_BLAS and not single and not large and not (matrices and x.text == y.text):
             quick = f"{w.np}.dot"  # the same product, called more quickly; it writes to contiguous memory only
             return Call(quick if matrices else f"{w.np}.matmul", args, alone=quick, method=method)
         return Call(f"{w.np}.matmul", args, operator="@", method=method)
@@ -432,6 +434,8 @@ def _part(name: str) -> Callable[..., Any]:
 
 def _gather(w: Writer, equation: Equation, operands: list[Value]) -> Expression | None:
     x, *indices = operands
+    if not indices[0].aval.shape:  # the index of a row
+        return Expression(f"{x.text}[{', '.join([i.text for i in indices])}]", [x] if equation.outputs[0].aval.shape else ())
     if len(indices) != 1 or equation.params["batch_dims"] or not indices[0].aval.shape or w.np == "np":
         return None
     return Expression(f"{x.text}[{indices[0].text}]", fresh=True)

@@ -27,7 +27,7 @@ from funcad.ir.aval import Aval, aval_of, is_inexact
 from funcad.ir.interpret import eval_jaxpr
 from funcad.ir.jaxpr import Jaxpr
 from funcad.ir.trace import trace_function
-from funcad.ir.tracer import Tracer, origin, tangent_of
+from funcad.ir.tracer import Tracer, origin, own_handles, tangent_of
 from funcad.masks.masked_rules import cleaned
 from funcad.unjitted.following import FollowingTrace
 
@@ -227,7 +227,7 @@ class Rule:
         if self.eager:
             try:
                 with user_code(self.env), lending(self.what) as lent:
-                    return list(self.function(*lent(values)))  # type: ignore[misc]
+                    return list(self.function(*lent(own_handles(values))))  # type: ignore[misc]
             except UnexpectedTracerError as error:
                 raise self._closed_over(error) from None
         jaxpr, consts, present = self.program()

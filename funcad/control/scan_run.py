@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from funcad.backends.engines import program_of
-from funcad.backends.interpreter import Program
+from funcad.backends.interpreter import Program, program_of_turns
 from funcad.control.rewire import memoised_on_body, stacked
 from funcad.host.locks import root_of
 from funcad.ir.aval import Stack, StackAval
@@ -68,7 +68,7 @@ def scan_in_python(xp: Any, args: Any, loop: Loop) -> list:
     body, n_carry, length = loop.body, loop.n_carry, loop.length
     counted, args = loop.counted(args)
     count = int(counted[0]) if length is None else length
-    consts, carry, xs = loop.split(args)
+    consts, carry, xs = map(list, loop.split(args))
     ys: list[Any] = []
     for o in body.outputs[n_carry:]:
         together = stacked(o.aval, length)
@@ -90,7 +90,8 @@ def scan_in_python(xp: Any, args: Any, loop: Loop) -> list:
                 for k, i in enumerate(chunk):
                     _write(ys, outs[n_carry + k * len(ys) : n_carry + (k + 1) * len(ys)], i, roots)
         start += step
-    with program_of(body).repeated(xp, count - start) as run:
+    program = program_of_turns(loop, carry) or program_of(body)
+    with program.repeated(xp, count - start) as run:
         for i in order[start:]:
             outs = run([*consts, *carry, *[_read(xp, x, i) for x in xs]])
             carry = outs[:n_carry]

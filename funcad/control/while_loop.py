@@ -17,6 +17,7 @@ import numpy as np
 
 from funcad.api.border import api, name_of, own_memory
 from funcad.backends.engines import loop_program, program_of
+from funcad.backends.interpreter import program_of_turns
 from funcad.control.backward_bodies import linear_operands, split_body
 from funcad.control.body import check_structure, jvp_body, linear_body, prepare, strengthened, trace_carry
 from funcad.control.call import compact, scatter
@@ -63,8 +64,8 @@ def _impl(xp: Any, *args: Any, loop: WhileLoop) -> list:
 
 def _in_python(loop: WhileLoop, args: Sequence[Any]) -> list:
     """The loop, a step at a time."""
-    cond_consts, consts, carry = loop.split(args)
-    test, step = program_of(loop.cond), program_of(loop.body)
+    cond_consts, consts, carry = map(list, loop.split(args))
+    test, step = program_of(loop.cond), program_of_turns(loop, carry) or program_of(loop.body)
     n_carry = len(carry)
     stacks = [Stack([], StackAval(strip_literal(o.aval))) for o in loop.body.outputs[n_carry:]]
     roots = roots_of(args) if stacks else set()

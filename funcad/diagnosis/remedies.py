@@ -21,7 +21,6 @@ from funcad.primitives.arithmetic import (
     hypot_p,
     integer_pow_p,
     mul_p,
-    pow_p,
     reciprocal_p,
     rsqrt_p,
     sign_p,
@@ -32,6 +31,7 @@ from funcad.primitives.arithmetic import (
 from funcad.primitives.conversion import convert_p, stop_gradient_p
 from funcad.primitives.eigen import eig_p, eigh_p, svd_p
 from funcad.primitives.linear_systems import cholesky_p, inv_p, slogdet_p, solve_p
+from funcad.primitives.powers import pow_p
 from funcad.primitives.reduction import argmax_p, argmin_p, reduce_sum_p
 from funcad.primitives.rounding import ceil_p, floor_divide_p, floor_p, rint_p, trunc_p
 from funcad.primitives.sorting import argsort_p, searchsorted_p

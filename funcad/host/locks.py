@@ -5,8 +5,9 @@ the trace is open; an array that a derivative keeps as a residual is copied when
 until the derivative dies. So NumPy raises at the user's line, instead of a gradient being silently wrong. Locks are counted
 per block of memory: of two views of one array, each locked by another derivative, neither becomes writeable before both are
 gone (NumPy allows no writeable view of a read-only array). Memory that something else than an array owns (a bytearray, ctypes,
-shared memory) has writers that no flag reaches: there the derivative keeps a copy. Rules and callbacks of the user's are lent
-read-only views.
+shared memory) has writers that no flag reaches: there the derivative keeps a copy; also of what un-jitted operations have
+`handed` to the user as plain arrays, whatever their size: masks, positions, `np.floor(x)` may be written as without funcad.
+Rules and callbacks of the user's are lent read-only views.
 
 Trap: a view that the user made *before* has its own writeable flag, which no lock on its base reaches, and NumPy cannot say
 whether there is one; and a user can make an array writeable again. So a derivative notes a sample of the elements that it
@@ -18,6 +19,7 @@ from __future__ import annotations
 
 import mmap
 import threading
+import weakref
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
@@ -26,7 +28,7 @@ import numpy as np
 from funcad.host.forks import held_over_forks
 from funcad.host.real_types import is_a
 
-__all__ = ["Locks", "PrivateMemory", "SMALL", "is_constant", "lending", "read_only", "root_of"]
+__all__ = ["Locks", "PrivateMemory", "SMALL", "handed", "is_constant", "lending", "read_only", "root_of", "was_handed"]
 
 SMALL = 64 * 1024
 
@@ -81,6 +83,23 @@ def root_of(x: np.ndarray) -> Any:
                 break
         x, base = base, base.base
     return x
+
+
+_handed: dict[int, weakref.ref] = {}  # by id: large arrays that a trace computed and gave to the user's code as they are
+
+
+def handed(x: Any) -> Any:
+    """x, a plain result of traced values (a mask, positions): the user may write into it, so who keeps it copies it."""
+    if type(x) is np.ndarray and x.nbytes > SMALL:
+        root = root_of(x)
+        key = id(root)
+        _handed[key] = weakref.ref(root, lambda _: _handed.pop(key, None))
+    return x
+
+
+def was_handed(x: np.ndarray) -> bool:
+    found = _handed.get(id(root := root_of(x)))
+    return found is not None and found() is root
 
 
 def is_constant(x: Any) -> bool:

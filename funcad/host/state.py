@@ -26,9 +26,7 @@ class _State(threading.local):
     axis_env: tuple = ()  # ((name, size, index), ...), innermost last
     batching: Any = None  # name of the axis that batch_eval is removing now
     jit_disabled: bool = False
-    function: Any = None  # the user's, that is being traced: whether it needs buffers is asked of it (needs.py)
-    trace: Any = None  # the one in which that function runs
-    writes: int = 0  # how many writes there have been into arrays of other traces
+    running: Any = None  # the trace whose function runs now
     scope: tuple = ()  # named_scope names
     debug_nans: bool = False
     debug_infs: bool = False

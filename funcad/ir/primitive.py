@@ -11,6 +11,11 @@ others have one value):
   inputs that are known; linear inputs arrive as `Undefined(aval)`, see `is_linear`.
 * `batch(size, args, batched, **params) -> (out, out_batched)`: the batch axis is axis 0 of every batched argument.
 * `emit(e, *operands, **params)`: code for one element, for every code generator. Having it *is* being fusible.
+* `over(xp, x, *operands, **params)`, for primitives whose result is their first operand with some elements written: does so
+  in x itself and returns it. Whoever calls it owns x (see backends/memory.py). `transpose_over` is `transpose` in an array ct
+  that nobody else holds: the first operand's cotangent is ct, written over, and the others share nothing with it.
+* `adds(ct, x, *operands, **params) -> (primitive, operands, params)`, for primitives that read elements of x: what adds the
+  cotangent that `transpose` gives to one that is there, which is the first operand of that primitive.
 * `square(*operands, **params)`: the square of the result in operations that have all derivatives, or None; `turns` says that
   the slope of the result turns at 0, so that the square is worth asking for. See primitives/squares.py.
 * `reach`: how elements of linear operands get to the result, by which structural zeros behind masks are found; `elementwise`
@@ -40,7 +45,7 @@ import numpy as np
 from funcad.errors import MissingRuleError
 from funcad.ir.jaxpr import Equation, Jaxpr, Var
 from funcad.ir.trace import bind
-from funcad.ir.types import Number
+from funcad.ir.types import Number, Params
 
 if TYPE_CHECKING:
     from typing_extensions import TypeIs
@@ -79,6 +84,7 @@ class Primitive:
     __slots__ = (
         *("name", "impl", "abstract_eval", "jvp", "transpose", "batch", "emit"),  # the rules that most have
         *("primal_and_jvp", "linearize", "partial_eval", "split"),  # of operations that call programs
+        *("over", "transpose_over", "adds"),  # of those that write or read elements of an array
         *("reach", "needs", "masked", "push", "takes_masks", "levels", "calm", "square", "turns"),  # structural zeros, squares
         *("multiple", "effect", "barrier", "structural", "silent", "passive", "collective", "moves", "layout"),
         *("ufunc", "inplace", "ready", "commutes", "reduction", "lowering", "may_share", "free", "label"),  # the computation
@@ -98,6 +104,9 @@ class Primitive:
         linearize: Callable[..., Any] | None = None,
         partial_eval: Callable[..., Any] | None = None,
         split: Callable[..., Any] | None = None,
+        over: Callable[..., Any] | None = None,
+        transpose_over: Callable[..., Any] | None = None,
+        adds: Callable[..., tuple[Primitive, tuple[Any, ...], Params]] | None = None,
         multiple: bool = False,
         effect: bool = False,
         barrier: bool = False,
@@ -132,6 +141,9 @@ class Primitive:
         self.transpose = transpose
         self.batch = batch
         self.emit = emit
+        self.over = over
+        self.transpose_over = transpose_over
+        self.adds = adds
         self.primal_and_jvp = primal_and_jvp
         self.linearize = linearize
         self.partial_eval = partial_eval

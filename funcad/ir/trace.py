@@ -19,11 +19,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from funcad.errors import UnexpectedTracerError
+from funcad.errors import BufferNeeded, UnexpectedTracerError
 from funcad.host.compute import compute
 from funcad.host.conversions import leaked_error
 from funcad.host.locks import Locks
-from funcad.host.needs import call_user
+from funcad.host.needs import starts_again
 from funcad.host.state import open_traces, state, tracing
 from funcad.host.user_warnings import error_mode
 from funcad.host.where import user_source
@@ -109,7 +109,11 @@ class Trace:
     """Somewhere operations are recorded."""
 
     level: float
-    __slots__ = ("level", "name", "closed")
+    function: Callable[..., object] | None
+    outer: Trace | None
+    foreign: bool
+    # while the user's function runs: which one, the trace around this one, and has an array of that been written?
+    __slots__ = ("level", "name", "closed", "function", "outer", "foreign")
     turned: bool = True  # may a value have been made whose square is known? Squares look here first
     settle: Callable[[Tracer], None] | None = None  # ends that a value is written in place (unjitted/held.py)
     tape: Any = None  # of a following trace: where common operations are written down instead of recorded
@@ -236,6 +240,7 @@ class AbstractTrace(Trace):
 
     def close(self) -> None:
         self.closed = True
+        self.function = self.outer = None
         self.stands_for = {}
         self.hoisted = []
         if self.layouts is not None:
@@ -277,11 +282,12 @@ def trace_function(
     if found is not np.ndarray:
         trace.array = found
     saved_staging, saved_abstract = state.staging, state.abstract
-    thread = get_ident()
-    outermost = thread not in tracing.threads
+    outer = state.running
+    trace.function, trace.outer, trace.foreign = f, outer, False
     try:
-        if outermost:
-            tracing.threads[thread] = {}
+        state.running = trace
+        if outer is None:
+            tracing.threads[get_ident()] = {}
             if not tracing.ready:
                 tracing.prepare()
         tracers = trace.new_inputs(avals)
@@ -293,13 +299,20 @@ def trace_function(
             open_traces.add(trace.level)
         if given is not None:
             given.stand_behind(trace, tracers)
-        jaxpr, captured = trace.jaxpr(call_user(trace, f, tracers, lambda: [Tracer(trace, v) for v in trace.inputs]))
+        try:
+            outs = f(*tracers)
+        except (BufferNeeded, ValueError) as error:
+            if not starts_again(trace, error):
+                raise
+            outs = f(*[Tracer(trace, v) for v in trace.inputs])
+        jaxpr, captured = trace.jaxpr(outs)
         if trace.asked:
             jaxpr.memo["asked"] = True
         return jaxpr, captured
     finally:
-        if outermost:
-            tracing.threads.pop(thread, None)
+        if outer is None:
+            tracing.threads.pop(get_ident(), None)
+        state.running = outer
         state.staging, state.abstract = saved_staging, saved_abstract
         open_traces.discard(trace.level)
         trace.close()

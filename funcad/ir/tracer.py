@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from numpy.typing import DTypeLike
 
 
-__all__ = ["Tracer", "snapshot", "value_key"]
+__all__ = ["Tracer", "own_handles", "snapshot", "value_key"]
 __all__ += ["tangent_of", "origin", "concrete_value", "array_type", "has_value", "carries_derivative", "plain_value"]
 
 
@@ -97,6 +97,11 @@ def _told(x: Tracer, how: str) -> Value:
             value.owner.reads(value, how)
         value = value.primal
     return value
+
+
+def own_handles(values: Sequence[Value]) -> list[Value]:
+    """The values with handles of their own, for a user's rule: what it writes is not what is kept, or its caller's."""
+    return list(map(snapshot, values))
 
 
 def plain_value(x: Tracer, how: str) -> Any:

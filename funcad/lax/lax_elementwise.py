@@ -26,7 +26,7 @@ from funcad.lax.lax_operands import (
     equal_shapes,
     operands,
 )
-from funcad.primitives import arithmetic, comparison, conversion, extrema, rounding, special, transcendental
+from funcad.primitives import arithmetic, comparison, conversion, extrema, powers, rounding, special, transcendental
 from funcad.primitives.shape import broadcast_in_dim
 
 
@@ -363,8 +363,8 @@ def pow(x: Any, y: Any) -> Any:
         if is_a(y, (int, np.integer)):
             return integer_pow(x, int(y))
         x, y = equal_shapes("pow", [x, conversion.convert(y, dtype_of(x))])
-        return arithmetic.pow(x, y)
-    return arithmetic.pow(*operands("pow", FLOAT, x, y))
+        return powers.pow(x, y)
+    return powers.pow(*operands("pow", FLOAT, x, y))
 
 
 def integer_pow(x: Any, y: int) -> Any:

@@ -19,7 +19,7 @@ from funcad.host.real_types import is_a
 from funcad.ir.aval import aval_of, dtype_of, shape_of
 from funcad.ir.tracer import Tracer, concrete_value
 from funcad.lax.lax_operands import ANY, axis_in, equal_dtypes
-from funcad.primitives import arithmetic, basic_indexing, comparison, extrema
+from funcad.primitives import arithmetic, basic_indexing, comparison, computed_slices, extrema
 from funcad.primitives.conversion import convert
 from funcad.primitives.reduction import reduce_all
 from funcad.primitives.scatter import gather as _gather
@@ -72,7 +72,7 @@ def dynamic_slice(
     starts = _starts("dynamic_slice", operand, start_indices, allow_negative_indices)
     sizes = tuple([n.__index__() for n in slice_sizes])
     _check_fits("dynamic_slice", operand, sizes)
-    return basic_indexing.dynamic_slice(operand, starts, sizes)
+    return computed_slices.dynamic_slice(operand, starts, sizes)
 
 
 def dynamic_update_slice(
@@ -86,7 +86,7 @@ def dynamic_update_slice(
     operand, update = equal_dtypes("dynamic_update_slice", ANY, (operand, update))
     starts = _starts("dynamic_update_slice", operand, start_indices, allow_negative_indices)
     _check_fits("dynamic_update_slice", operand, shape_of(update))
-    return basic_indexing.dynamic_update_slice(operand, update, starts)
+    return computed_slices.dynamic_update_slice(operand, update, starts)
 
 
 def _along(ndim: int, axis: int, start: Any) -> list[Any]:

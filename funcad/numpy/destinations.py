@@ -23,7 +23,7 @@ from funcad.primitives.conversion import convert, real
 from funcad.primitives.shape import broadcast_to, reshape
 from funcad.writes.boxes import assign, is_array
 
-__all__ = ["add_at", "destination", "fitted", "function_out", "out_given", "write_out", "write_result"]
+__all__ = ["add_at", "destination", "fitted", "function_out", "out_given", "with_out", "write_out", "write_result"]
 
 
 def _where() -> str:
@@ -150,6 +150,23 @@ def _place_of_out(implementation: Callable[..., Any]) -> int:
         if parameter.name == "out":
             return i
     return 1000
+
+
+def with_out(implementation: Callable[..., Any], name: str) -> Callable[..., Any]:
+    """The implementation of a function or method of NumPy's, called directly: what is given as `out` is written."""
+    place = _place_of_out(implementation)
+    if place == 1000:
+        return implementation
+
+    @functools.wraps(implementation)
+    def call(*args: Any, **kwargs: Any) -> Any:
+        if len(args) <= place and "out" not in kwargs:
+            return implementation(*args, **kwargs)
+        out, args, kwargs = out_given(implementation, args, kwargs)
+        result = implementation(*args, **kwargs)
+        return result if out is None else function_out(name, out, result)
+
+    return call
 
 
 def out_given(implementation: Callable[..., Any], args: Sequence[Any], kwargs: dict[str, Any]) -> tuple[Any, Sequence, dict]:

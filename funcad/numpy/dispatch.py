@@ -24,7 +24,7 @@ from funcad.host.where import user_source
 from funcad.ir.aval import SCALAR_AVALS, aval_of
 from funcad.ir.tracer import Tracer
 from funcad.numpy.aliases import aliased
-from funcad.numpy.destinations import add_at, function_out, out_given, write_out
+from funcad.numpy.destinations import add_at, function_out, out_given, with_out, write_out
 from funcad.numpy.promote import as_array, overrides, promote_for, same_aval, strong, with_integer
 from funcad.numpy.views import viewing
 from funcad.primitives.placement import capture_as_inputs
@@ -125,10 +125,12 @@ def public_function(
     The implementation also answers where the library has no such function (`original` or what `on_device` gives is None).
     """
 
+    traced = with_out(implementation, name)
+
     @functools.wraps(implementation)
     def public(*args: Any, **kwargs: Any) -> Any:
         if always or original is None or is_traced(args, kwargs):
-            return implementation(*args, **kwargs)
+            return traced(*args, **kwargs)
         if device_in_use():
             xp = namespace_of([b for a in (*args, *kwargs.values()) for b in (a if type(a) in (list, tuple) else (a,))])
             if xp is not np:

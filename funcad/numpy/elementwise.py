@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from funcad.errors import TracerBoolConversionError
+from funcad.host.locks import handed
 from funcad.host.real_types import is_a
 from funcad.ir.aval import aval_of
 from funcad.ir.tracer import Tracer, concrete_value
@@ -23,7 +24,7 @@ from funcad.numpy.creation import library
 from funcad.numpy.dispatch import QUICK, checked_options, elementwise_ufunc, implements, refuse, where_am_i
 from funcad.numpy.memory_order import laid_out
 from funcad.numpy.promote import as_array, broadcast, promote, promote_for, strong
-from funcad.primitives import arithmetic, comparison, conversion, extrema, mantissa, rounding, transcendental
+from funcad.primitives import arithmetic, comparison, conversion, extrema, mantissa, powers, rounding, transcendental
 from funcad.primitives.shape import broadcast_to
 from funcad.unjitted.strides import doubt
 
@@ -90,7 +91,7 @@ QUICK.update({p.ufunc: (p, None) for p in (arithmetic.sqrt_p, arithmetic.square_
 _OTHERS = (arithmetic.abs_p, extrema.maximum_p, extrema.minimum_p, transcendental.logaddexp_p, transcendental.arctan2_p)
 QUICK.update({p.ufunc: (p, p.ufunc) for p in _OTHERS})
 QUICK.update({np.add: (arithmetic.add_p, operator.add), np.subtract: (arithmetic.sub_p, operator.sub)})
-QUICK.update({np.power: (arithmetic.pow_p, operator.pow)})  # of constant exponents the operators know more
+QUICK.update({np.power: (powers.pow_p, operator.pow)})  # of constant exponents the operators know more
 QUICK.update({np.multiply: (arithmetic.mul_p, operator.mul), np.divide: (arithmetic.div_p, operator.truediv)})
 
 
@@ -130,7 +131,7 @@ def power_of(x: Any, y: Any) -> Any:
     n = exponent_of(y)
     kind = aval_of(x).dtype.kind
     if n is None or kind == "b":
-        return arithmetic.pow(x, y)
+        return powers.pow(x, y)
     if kind in "iu":
         if n < 0:
             raise ValueError("Integers to negative integer powers are not allowed.")
@@ -141,7 +142,7 @@ def power_of(x: Any, y: Any) -> Any:
         return arithmetic.sqrt(x)
     if n == int(n) if math.isfinite(n) and abs(n) < 2**31 else False:
         return arithmetic.integer_pow(x, int(n))
-    return arithmetic.pow(x, y)
+    return powers.pow(x, y)
 
 
 power = elementwise_ufunc("power", power_of, ARITHMETIC, by_kind=False)
@@ -211,8 +212,8 @@ def round_(a: Any, decimals: int = 0, out: Any = None) -> Any:
     result = down(rint(up(a, scale)), scale)
     own = concrete_value(a)
     if type(result) is np.ndarray and type(own) is np.ndarray and own.ndim > 1:  # as NumPy lays it out
-        return np.asarray(result, order="F" if own.flags.fnc else "C")
-    return doubt(result)
+        result = np.asarray(result, order="F" if own.flags.fnc else "C")
+    return doubt(handed(result))
 
 
 @implements("fix")
@@ -231,7 +232,7 @@ def real(val: Any) -> Any:
 def imag(val: Any) -> Any:
     val = as_array(val)
     aval = aval_of(val)
-    return conversion.imag(val) if aval.dtype.kind == "c" else library(like=val).zeros(aval.shape, aval.dtype)[()]
+    return conversion.imag(val) if aval.dtype.kind == "c" else handed(library(like=val).zeros(aval.shape, aval.dtype)[()])
 
 
 @implements("angle")

@@ -22,12 +22,13 @@ from funcad.numpy.index_modes import MODES, clipped, default_fill, spilled
 from funcad.numpy.index_plan import Plan, has_tracer, refuse, simple_index, slice_triple, unknown_count
 from funcad.numpy.promote import as_array, beside, strong
 from funcad.numpy.selections import Selected
-from funcad.primitives.arithmetic import add, div, mul, neg, pow
+from funcad.primitives.arithmetic import add, div, mul, neg
 from funcad.primitives.basic_indexing import basic_index_p, python_index
 from funcad.primitives.comparison import select
 from funcad.primitives.conversion import convert
 from funcad.primitives.extrema import maximum, minimum
 from funcad.primitives.placement import capture_as_inputs, on_device_of
+from funcad.primitives.powers import pow
 from funcad.primitives.scatter import gather, gather_p
 from funcad.primitives.shape import broadcast_in_dim, broadcast_to, reshape
 from funcad.unjitted.held import write_in_place

@@ -22,10 +22,11 @@ from funcad.numpy.axes import array_of, permute
 from funcad.numpy.dispatch import implements
 from funcad.numpy.linalg_operands import square, stack_of_matrices
 from funcad.primitives import eigen, factorizations, linear_systems, norms
-from funcad.primitives.arithmetic import abs_, div, mul, pow
+from funcad.primitives.arithmetic import abs_, div, mul
 from funcad.primitives.comparison import and_, isnan, ne, not_, select
 from funcad.primitives.conversion import convert
 from funcad.primitives.families import REAL
+from funcad.primitives.powers import pow
 from funcad.primitives.reduction import reduce_any, reduce_max, reduce_min, reduce_sum
 from funcad.primitives.shape import full, reshape
 

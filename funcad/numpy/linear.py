@@ -12,7 +12,7 @@ from funcad.ir.aval import aval_of, shape_of
 from funcad.ir.tracer import Tracer
 from funcad.numpy.axes import array_of, axis_of, expand, move, ravelled
 from funcad.numpy.dispatch import QUICK, implements, refuse
-from funcad.numpy.promote import let_numpy_broadcast, promote, promote_dtype, result_dtype, same_aval
+from funcad.numpy.promote import promote, promote_dtype, result_dtype, same_aval
 from funcad.primitives import arithmetic, contraction
 from funcad.primitives.conversion import conj
 from funcad.primitives.shape import broadcast_to, concatenate, reshape
@@ -116,10 +116,7 @@ def inner(a: Any, b: Any, /) -> Any:
 @implements("outer", by_kind=True)
 def outer(a: Any, b: Any, out: Any = None) -> Any:
     refuse("np.outer", out=out)
-    x, y = [ravelled(v) for v in _same_dtype(a, b)]
-    x, y = expand(x, (1,)), expand(y, (0,))
-    product = let_numpy_broadcast(arithmetic.mul_p, x, y)
-    return arithmetic.mul(*promote(x, y)) if product is None else product
+    return _contract(*[ravelled(v) for v in _same_dtype(a, b)], [], [])
 
 
 @implements("linalg.outer", by_kind=True)

@@ -8,10 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from funcad.host.locks import SMALL
 from funcad.host.real_types import is_a
-from funcad.host.state import open_traces
-from funcad.host.where import user_source
 from funcad.ir.aval import aval_of, shape_of
 from funcad.ir.tracer import Tracer
 from funcad.numpy import reductions
@@ -22,7 +19,6 @@ from funcad.numpy.promote import as_array, broadcast, promote, promote_dtype, re
 from funcad.primitives import comparison, conversion
 from funcad.primitives.shape import broadcast_to
 from funcad.unjitted.remembered import remembered
-from funcad.unjitted.tape import MAX_ROWS
 
 ANY = "biufc"
 INTEGER = "biu"
@@ -162,8 +158,12 @@ def array_equiv(a1: Any, a2: Any) -> Any:
 
 def choice(condition: Any, x: Any, y: Any) -> Any:
     """`np.where` with three arguments."""
-    out = _choice_on_tape(condition, x, y)
-    return _remembered_choice(condition, x, y) if out is None else out
+    trace = x.owner if type(x) is Tracer else y.owner if type(y) is Tracer else None
+    if trace is not None and trace.tape is not None and type(condition) is np.ndarray:
+        out = trace.tape.choice(condition, x, y)
+        if out is not None:
+            return out
+    return _remembered_choice(condition, x, y)
 
 
 def _choice(condition: Any, x: Any, y: Any) -> Any:
@@ -180,31 +180,6 @@ def _choice(condition: Any, x: Any, y: Any) -> Any:
 
 
 _remembered_choice = remembered(_choice, numbers=True)
-
-
-def _choice_on_tape(mask: Any, x: Any, y: Any) -> Any:
-    """The choice between float64s of the mask's shape, or numbers that are not traced, by the short way of a tape; or None."""
-    trace = x.owner if type(x) is Tracer else y.owner if type(y) is Tracer else None
-    if trace is None or trace.tape is None or type(mask) is not np.ndarray or mask.dtype.char != "?":
-        return None
-    tape, primals, tangents = trace.tape, [mask], [None]
-    if open_traces or 8 * mask.size > SMALL or len(tape.rows) >= MAX_ROWS:
-        return None
-    for a in (x, y):
-        traced = type(a) is Tracer
-        p = a.primal if traced else a
-        if type(p) is np.ndarray:
-            if p.dtype is not _FLOAT64 or p.shape != mask.shape or traced and a.owner is not trace:
-                return None
-        elif traced or type(p) is not float and type(p) is not np.float64:
-            return None
-        primals.append(p)
-        tangents.append(a.tangent if traced else None)
-    out = np.where(*primals)
-    return tape.wide_row(comparison.select_p, (mask, x, y), primals, tangents, None, None, None, out, user_source(3))
-
-
-_FLOAT64 = np.dtype(np.float64)
 
 
 # -- questions about shape and dtype, answered without a value

@@ -17,6 +17,7 @@ from funcad.host.real_types import is_a
 from funcad.ir.tracer import Tracer, concrete_value, plain_value
 from funcad.numpy import elementwise, indexing, joining, linear, reductions, searching, shaping, statistics, writing
 from funcad.numpy.aliases import aliased, apart, fresh
+from funcad.numpy.destinations import with_out
 from funcad.numpy.dispatch import where_am_i
 from funcad.numpy.memory_order import laid_out, order_of
 from funcad.primitives.conversion import convert
@@ -167,7 +168,7 @@ def _for_traced(function: Callable[..., Any]) -> Callable[..., Any]:
     return function.__wrapped__ if public else function  # type: ignore[attr-defined]
 
 
-METHODS = {name: _for_traced(method) for name, method in METHODS.items()}
+METHODS = {name: with_out(_for_traced(method), name) for name, method in METHODS.items()}
 
 
 def _device(x: Any) -> Any:
@@ -190,7 +191,6 @@ PROPERTIES = {
     "real": property(writing.real_of, writing.set_real),
     "imag": property(writing.imag_of, writing.set_imag),
 }
-
 
 
 def _is_integer(x: Any) -> Any:

@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from funcad.host.locks import handed
 from funcad.host.real_types import is_a
 from funcad.host.state import open_traces
 from funcad.ir.aval import aval_of, shape_of
@@ -37,7 +38,7 @@ from funcad.numpy.promote import (
 )
 from funcad.numpy.writing import in_place, setitem
 from funcad.passes.program_keys import params_key
-from funcad.primitives import arithmetic, comparison, rounding
+from funcad.primitives import arithmetic, comparison, powers, rounding
 from funcad.primitives.arithmetic import add_p, div_p, mul_p, neg_p, sub_p
 from funcad.primitives.conversion import convert, convert_p
 
@@ -174,7 +175,7 @@ def pow(x: Any, y: Any, modulo: Any = None) -> Any:
             return arithmetic.sqrt(x)
     elif type(y) is int and y == 2 and type(x) is Tracer and x.aval.dtype.kind == "b" and not x.aval.weak:
         return arithmetic.square(convert(x, np.dtype(np.int8)))  # NumPy squares, and the square of a bool is int8
-    return _loop(arithmetic.pow, np.power, x, y)
+    return _loop(powers.pow, np.power, x, y)
 
 
 def _power_on_tape(tape: Any, x: Any, y: Any) -> Any:
@@ -185,7 +186,7 @@ def _power_on_tape(tape: Any, x: Any, y: Any) -> Any:
             return None
         run, params, bits = _integer_power(n)
         return tape.unary(arithmetic.integer_pow_p, run, x, params, bits)
-    return None if type(y) is float and y == 0.5 else tape.binary(arithmetic.pow_p, operator.pow, x, y)
+    return None if type(y) is float and y == 0.5 else tape.binary(powers.pow_p, operator.pow, x, y)
 
 
 @functools.lru_cache(maxsize=256)
@@ -247,7 +248,7 @@ def _known(operation: Any, x: Any, y: Any) -> Any:
     for a in (p, q):
         if type(a) not in _COMPARED or type(a) is np.ndarray and a.dtype.kind != "f":
             return None
-    return operation(p, q)
+    return handed(operation(p, q))
 
 
 def _compare(function: Any, python: Any, x: Any, y: Any) -> Any:

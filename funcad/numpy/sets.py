@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from funcad.host.locks import handed
 from funcad.ir.aval import aval_of, shape_of
 from funcad.numpy import indexing
 from funcad.numpy.axes import array_of, axes_of, expand, ravelled
@@ -43,7 +44,7 @@ def _unique(
     find: Any = np.unique
     results = find(value, True, return_inverse, return_counts, axis, equal_nan=equal_nan, **options)
     x = array_of(ar)
-    chosen = take(ravelled(x) if axis is None else x, results[1], 0 if axis is None else axis)
+    chosen = take(ravelled(x) if axis is None else x, handed(results[1]), 0 if axis is None else axis)
     rest = results[1:] if return_index else results[2:]
     return (chosen, *rest) if rest else chosen
 

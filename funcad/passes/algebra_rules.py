@@ -21,7 +21,6 @@ from funcad.primitives.arithmetic import (
     mul,
     mul_add_p,
     neg,
-    pow_p,
     reciprocal,
     sqrt,
     square,
@@ -38,6 +37,7 @@ from funcad.primitives.comparison import (
 )
 from funcad.primitives.conversion import conj, imag, make_complex, real, stop_gradient_p
 from funcad.primitives.extrema import maximum, minimum
+from funcad.primitives.powers import pow_p
 from funcad.primitives.transcendental import exp, log, logistic
 
 __all__ = ["RULES", "Rule", "names_of", "same_values", "special_values"]

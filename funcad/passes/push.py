@@ -20,11 +20,11 @@ from typing import Any, NamedTuple
 from funcad.ir.aval import Aval, LiteralAval
 from funcad.ir.jaxpr import Equation, Jaxpr, Literal, Var
 from funcad.passes.rewrite import fits
-from funcad.primitives.arithmetic import pow_p
 from funcad.primitives.atoms import idempotent
 from funcad.primitives.basic_indexing import basic_index_p, basic_place_p
 from funcad.primitives.contraction import dot_general_p
 from funcad.primitives.conversion import stop_gradient_p
+from funcad.primitives.powers import pow_p
 from funcad.primitives.reduction import reduce_sum_p
 from funcad.primitives.shape import broadcast_in_dim_p, reshape_p, slice_p, transpose_p
 

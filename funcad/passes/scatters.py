@@ -14,19 +14,13 @@ from typing import Any
 from funcad.ir.jaxpr import Equation, Jaxpr, Literal, Var
 from funcad.passes.rewrite import Work, rewrite, uses_of
 from funcad.primitives.arithmetic import add_p, neg_p, sub_p
-from funcad.primitives.basic_indexing import (
-    basic_index_p,
-    basic_place_p,
-    basic_update_p,
-    dynamic_slice_p,
-    dynamic_update_slice_p,
-    place_sum_p,
-)
-from funcad.primitives.scatter import gather_p
+from funcad.primitives.basic_indexing import basic_add_p, basic_index_p, basic_place_p, basic_update_p, place_sum_p
+from funcad.primitives.computed_slices import dynamic_add_p, dynamic_slice_p, dynamic_update_slice_p
+from funcad.primitives.scatter import gather_p, scatter_p
 
 __all__ = ["scatters"]
 
-RELEVANT = frozenset([basic_place_p, dynamic_slice_p, dynamic_update_slice_p, gather_p])
+RELEVANT = frozenset([basic_place_p, dynamic_slice_p, dynamic_update_slice_p, dynamic_add_p, gather_p, scatter_p])
 
 
 def scatters(jaxpr: Jaxpr) -> Jaxpr:
@@ -103,26 +97,44 @@ def _slice(work: Work, equation: Equation, uses: dict[Any, int]) -> Any:
 def _update(work: Work, equation: Equation, uses: dict[Any, int]) -> Any:
     x, u, *starts = equation.inputs
     index = _known_starts(starts, u.aval.shape, x.aval.shape)
-    return None if index is None else work.add(basic_update_p, [x, u], {"index": index}, equation.source)
+    primitive = basic_add_p if equation.primitive is dynamic_add_p else basic_update_p
+    return None if index is None else work.add(primitive, [x, u], {"index": index}, equation.source)
 
 
-def _gather(work: Work, equation: Equation, uses: dict[Any, int]) -> Any:
-    x, *indices = equation.inputs
-    if equation.params["batch_dims"] or type(x) is not Var or not all([type(i) is Literal for i in indices]):
+def _known_place(indices: Any, shape: tuple, params: dict) -> tuple | None:
+    """The index of the row that literals name."""
+    if params["batch_dims"] or not all([type(i) is Literal for i in indices]):
         return None
-    shape, index = x.aval.shape, []
+    index = []
     for i, n in zip(indices, shape):
         place = int(i.value)
         if not -n <= place < n:  # raises when it runs
             return None
         index.append(place % n)
-    rest = [(0, n, 1) for n in shape[len(indices) :]]
-    return work.add(basic_index_p, [x], {"index": (*index, *rest)}, equation.source)
+    return *index, *[(0, n, 1) for n in shape[len(indices) :]]
+
+
+def _gather(work: Work, equation: Equation, uses: dict[Any, int]) -> Any:
+    x, *indices = equation.inputs
+    index = _known_place(indices, x.aval.shape, equation.params) if type(x) is Var else None
+    return None if index is None else work.add(basic_index_p, [x], {"index": index}, equation.source)
+
+
+_WRITES = {"set": basic_update_p, "add": basic_add_p}
+
+
+def _scatter(work: Work, equation: Equation, uses: dict[Any, int]) -> Any:
+    x, u, *indices = equation.inputs
+    primitive = _WRITES.get(equation.params["mode"])
+    index = _known_place(indices, x.aval.shape, equation.params) if primitive is not None else None
+    return None if index is None else work.add(primitive, [x, u], {"index": index}, equation.source)
 
 
 _RULES: dict[Any, Any] = {
     add_p: _add,
     dynamic_slice_p: _slice,
     dynamic_update_slice_p: _update,
+    dynamic_add_p: _update,
     gather_p: _gather,
+    scatter_p: _scatter,
 }

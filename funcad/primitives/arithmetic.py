@@ -14,15 +14,14 @@ from typing import Any
 
 import numpy as np
 
-from funcad.host.real_types import is_a
-from funcad.ir.aval import Aval, aval_of, dtype_of, shape_of
+from funcad.ir.aval import Aval, dtype_of
 from funcad.ir.primitive import is_linear, not_linear
 from funcad.ir.tracer import Tracer
-from funcad.primitives import families
-from funcad.primitives.array_formulas import integer_power, power
-from funcad.primitives.comparison import and_, eq, gt, select, signbit
+from funcad.primitives.array_formulas import integer_power
+from funcad.primitives.comparison import eq, select, signbit
 from funcad.primitives.conversion import conj, convert, imag, real
-from funcad.primitives.families import REAL, beside, elementwise
+from funcad.primitives.families import REAL, add, elementwise
+from funcad.primitives.families import add_p as add_p
 from funcad.primitives.python_operators import operator_impl, with_ufunc
 from funcad.primitives.squares import exact_square
 
@@ -34,16 +33,6 @@ neg_p = elementwise(
     emit=lambda e, x: e.neg(x),
     weak=True,
     square=lambda x: exact_square(x),
-    calm=True,
-)
-add_p = elementwise(
-    "add",
-    operator_impl(operator.add, np.add),
-    lambda tangents, out, x, y: _add_tangents(*tangents),
-    transpose=lambda ct, x, y: [ct if is_linear(x) else None, ct if is_linear(y) else None],
-    emit=lambda e, x, y: e.add(x, y),
-    commutes="bits",  # except for which NaN comes out of two
-    weak=True,
     calm=True,
 )
 sub_p = elementwise(
@@ -101,10 +90,6 @@ def _div_transpose(ct: Any, x: Any, y: Any) -> list:
 
 
 # -- product rules as one linear equation where they can be: un-jitted gradients pay per recorded equation
-def _add_tangents(tx: Any, ty: Any) -> Any:
-    return ty if tx is None else tx if ty is None else add(tx, ty)
-
-
 def _sub_tangents(tx: Any, ty: Any) -> Any:
     return neg(ty) if tx is None else tx if ty is None else sub(tx, ty)
 
@@ -159,51 +144,6 @@ div_p = elementwise(
     calm=True,
 )
 # -- powers
-def _is_scalar(x: Any) -> bool:
-    return is_a(x, (int, float, complex, np.generic))
-
-
-def _pow_tangents(tangents: Any, out: Any, x: Any, y: Any) -> Any:
-    tx, ty = tangents
-    if ty is None and _is_scalar(y) and y == 0:
-        return None
-    x, y = beside(x, y), beside(y, x)
-    if ty is None:
-        return mul(_slope_by_base(x, y, True), tx)
-    by_exponent = _slope_by_exponent(out, x, y)
-    if tx is ty and x is y:  # x**x: one slope, or its 0 would meet infinities at 0 in reverse mode
-        return mul(add(_slope_by_base(x, y, False), by_exponent), tx)
-    return _add_tangents(None if tx is None else mul(_slope_by_base(x, y, False), tx), mul(by_exponent, ty))
-
-
-def _grown(x: Any, other: Any) -> Any:
-    """A variable that stands for a literal, in the shape of the other operand: what is made of it is no literal any more."""
-    shape = shape_of(other)
-    return x if shape_of(x) == shape or shape_of(x) else families._BROADCAST[0](x, shape=shape, axes=())
-
-
-def _slope_by_base(x: Any, y: Any, constant: bool) -> Any:
-    if constant and _is_scalar(y):
-        return mul(y, pow(x, y - 1))
-    y = _grown(y, x)
-    safe = select(and_(eq(x, 0.0), eq(y, 0.0)), 1.0, x)  # 0 * 0**-1: the derivative of x**0 is 0 at 0, too
-    return mul(y, pow(safe, sub(y, 1.0)))
-
-
-def _slope_by_exponent(out: Any, x: Any, y: Any) -> Any:
-    """out * log(x); where 0**y is 0 that is flat in y, and 0 * -inf; at 0**0 the slope is -inf."""
-    if _is_scalar(x):  # the logarithm of a literal is a literal of the operands' dtype
-        scalar = dtype_of(out).type
-        return mul(out, select(gt(y, 0.0), scalar(0), scalar(-np.inf)) if x == 0 else np.log(scalar(x)))
-    x = _grown(x, y)
-    return mul(out, _LOG[0](select(and_(eq(x, 0.0), gt(y, 0.0)), 1.0, x)))
-
-
-_LOG: list[Any] = [None]  # the function `log`, set by transcendental.py
-
-pow_p = elementwise("pow", power, _pow_tangents, emit=lambda e, x, y: e.pow(x, y), weak=True)
-
-
 def _integer_pow_abstract(x: Aval, *, n: int) -> Aval:
     if n >= 0 or x.dtype.kind in "fc":
         return Aval(x.shape, x.dtype, x.weak)
@@ -352,11 +292,9 @@ nextafter_p = elementwise(
 
 for _p, _u in (
     (neg_p, np.negative),
-    (add_p, np.add),
     (sub_p, np.subtract),
     (mul_p, np.multiply),
     (div_p, np.true_divide),
-    (pow_p, np.power),
     (abs_p, np.absolute),
 ):
     with_ufunc(_p, _u)
@@ -365,10 +303,6 @@ abs_p.inplace = None  # the absolute value of complex numbers has another dtype
 
 def neg(x: Any) -> Any:
     return neg_p(x)
-
-
-def add(x: Any, y: Any) -> Any:
-    return add_p(x, y)
 
 
 def sub(x: Any, y: Any) -> Any:
@@ -381,23 +315,6 @@ def mul(x: Any, y: Any) -> Any:
 
 def div(x: Any, y: Any) -> Any:
     return div_p(x, y)
-
-
-def _integral(y: Any) -> int | None:
-    """The integer that a literal exponent is, if it is one."""
-    if not _is_scalar(y) or is_a(y, (bool, np.bool_)):
-        return None
-    if is_a(y, (complex, np.complexfloating)):
-        if y.imag != 0:
-            return None
-        y = y.real
-    return int(y) if abs(y) < 2**31 and int(y) == y else None
-
-
-def pow(x: Any, y: Any) -> Any:
-    """x**y; an integral literal exponent is a polynomial or its reciprocal, with safe derivatives at 0."""
-    n = None if _is_scalar(x) or aval_of(x).weak and not aval_of(y).weak else _integral(y)
-    return pow_p(x, y) if n is None else integer_pow(x, n)
 
 
 def integer_pow(x: Any, n: int) -> Any:
@@ -469,6 +386,3 @@ def heaviside(x: Any, y: Any) -> Any:
 
 def nextafter(x: Any, y: Any) -> Any:
     return nextafter_p(x, y)
-
-
-families._ADD[0] = add

@@ -1,13 +1,14 @@
-"""Indexing by known and by computed bounds: basic indices, dynamic slices; gather and scatter are next door (scatter.py).
+"""Indexing by known bounds; gather and scatter are next door (scatter.py), and so are slices at computed starts.
 
 `basic_index(x, index)` is one equation for everything that NumPy calls basic indexing. `index` is canonical: an int in [0, n),
 a triple (start, count, step) per axis that stays, None for a new axis; no Ellipsis, one entry per axis of x. Its transpose is
-`basic_place` (zeros but for the selected elements), of which `place_sum` adds up several; `basic_update` writes into a copy.
-`dynamic_slice` takes computed starts, which wrap once if negative and are then clamped so that the slice fits, as in JAX.
+`basic_place` (zeros but for the selected elements), of which `place_sum` adds up several. `basic_update` writes elements of a
+copy, and `basic_add` adds to them.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import lru_cache, partial
 from typing import Any
 
@@ -84,6 +85,7 @@ basic_index_p = structural(
     layout=partial(_index_impl, np),
     reach="moves",
     free=True,
+    adds=lambda ct, x, *, index: (basic_add_p, (ct,), {"index": index}),
 )
 basic_place_p = structural(  # zeros of a shape, with x at the index
     "basic_place",
@@ -199,7 +201,7 @@ stack_p = Primitive(
     "stack",
     _stack_impl,
     _stack_abstract,
-    jvp=lambda tangents, out, *xs, axis: stack_p(*_filled(tangents, xs), axis=axis),
+    jvp=lambda tangents, out, *xs, axis: stack_p(*filled(tangents, xs), axis=axis),
     transpose=_stack_transpose,
     batch=_stack_batch,
     square=_stack_square,
@@ -212,10 +214,24 @@ def basic_index(x: Any, index: tuple) -> Any:
     return basic_index_p(x, index=index)
 
 
-def _update_impl(xp: Any, x: Any, u: Any, *, index: tuple) -> Any:
-    out = fresh(xp, x)
-    out[python_index(index)] = u
-    return out[()] if xp is np and not out.ndim else out
+def _update_over(xp: Any, x: Any, u: Any, *, index: tuple) -> Any:
+    x[python_index(index)] = u
+    return x
+
+
+def _add_over(xp: Any, x: Any, u: Any, *, index: tuple) -> Any:
+    x[python_index(index)] += u
+    return x
+
+
+def written(over: Callable[..., Any]) -> Callable[..., Any]:
+    """The implementation of what writes over its first operand: into a copy."""
+
+    def impl(xp: Any, x: Any, *operands: Any, **params: Any) -> Any:
+        out = over(xp, fresh(xp, x), *operands, **params)
+        return out[()] if xp is np and not out.ndim else out
+
+    return impl
 
 
 def _update_abstract(x: Aval, u: Aval, *, index: tuple) -> Aval:
@@ -225,175 +241,77 @@ def _update_abstract(x: Aval, u: Aval, *, index: tuple) -> Aval:
     return Aval(x.shape, x.dtype)
 
 
-def _filled(tangents: Any, primals: Any) -> list:
+def filled(tangents: Any, primals: Any) -> list:
     return [zeros(aval_of(p)) if t is None else t for t, p in zip(tangents, primals)]
 
 
-def _known_aval(x: Any) -> Any:
+def known_aval(x: Any) -> Any:
     return x.aval if is_linear(x) else aval_of(x)
 
 
 def _update_transpose(ct: Any, x: Any, u: Any, *, index: tuple) -> list:
-    ct_x = basic_update(ct, zeros(_known_aval(u)), index) if is_linear(x) else None
-    return [ct_x, basic_index(ct, index) if is_linear(u) else None]
+    ct_u = basic_index(ct, index) if is_linear(u) else None  # read first, so that ct may be written over
+    return [basic_update(ct, zeros(known_aval(u)), index) if is_linear(x) else None, ct_u]
+
+
+def _update_transpose_over(ct: Any, x: Any, u: Any, *, index: tuple) -> list:
+    where = python_index(index)
+    ct_u = np.array(ct[where])[()] if is_linear(u) else None
+    ct[where] = 0
+    return [ct, ct_u]
+
+
+def _batched_write(primitive: Any) -> Callable[..., tuple[Any, bool]]:
+    def batch(size: int, args: Any, batched: Any, *, index: tuple) -> tuple[Any, bool]:
+        args = [a if b else broadcast_leading(a, size) for a, b in zip(args, batched)]
+        return primitive()(*args, index=_batched_index(size, index)), True
+
+    return batch
 
 
 basic_update_p = Primitive(
     "basic_update",
-    _update_impl,
+    written(_update_over),
     _update_abstract,
-    jvp=lambda tangents, out, x, u, *, index: basic_update(*_filled(tangents, (x, u)), index),
+    jvp=lambda tangents, out, x, u, *, index: basic_update(*filled(tangents, (x, u)), index),
     transpose=_update_transpose,
-    batch=lambda size, args, batched, *, index: (
-        basic_update(*[a if b else broadcast_leading(a, size) for a, b in zip(args, batched)], _batched_index(size, index)),
-        True,
-    ),
+    batch=_batched_write(lambda: basic_update_p),
     reach="picks",
+    over=_update_over,
+    transpose_over=_update_transpose_over,
 )
+
+
+def _add_jvp(tangents: Any, out: Any, x: Any, u: Any, *, index: tuple) -> Any:
+    tx, tu = tangents
+    if tx is None:
+        return basic_place_p(tu, index=index, shape=shape_of(x))
+    return tx if tu is None else basic_add_p(tx, tu, index=index)
+
+
+basic_add_p = Primitive(  # x with u added to the elements at a basic index
+    "basic_add",
+    written(_add_over),
+    _update_abstract,
+    jvp=_add_jvp,
+    transpose=lambda ct, x, u, *, index: [ct if is_linear(x) else None, basic_index(ct, index) if is_linear(u) else None],
+    batch=_batched_write(lambda: basic_add_p),
+    reach="picks",
+    over=_add_over,
+)
+
+
+def _slice_adds(ct: Any, x: Any, *, start: tuple, limit: tuple, strides: tuple | None) -> tuple:
+    steps = strides or (1,) * len(start)
+    return basic_add_p, (ct,), {"index": tuple(zip(start, shape_of(ct), steps))}
+
+
+slice_p.adds = _slice_adds  # here, because slices come before indices
 
 
 def basic_update(x: Any, update: Any, index: tuple) -> Any:
     """A copy of x in which the elements at a canonical basic index are those of `update`."""
     return basic_update_p(x, update, index=index)
-
-
-# -- dynamic slices
-
-
-def _window(xp: Any, starts: Any, sizes: tuple, shape: tuple) -> tuple:
-    if xp is not np and len(starts) > 1:  # from the device all in one go
-        starts = xp.stack([xp.asarray(s).astype(np.int64) for s in starts]).tolist()
-    window = []
-    for start, k, n in zip(starts, sizes, shape):
-        start = int(start)
-        start = min(max(start + n if start < 0 else start, 0), n - k)
-        window.append(slice(start, start + k))
-    return tuple(window)
-
-
-def _check_window(name: str, x: Aval, starts: tuple, sizes: tuple) -> None:
-    if len(starts) != len(x.shape) or len(sizes) != len(x.shape):
-        raise TypeError(f"{name}: needs one start and one size per axis of {x}, got {len(starts)} and {sizes}")
-    if any(s.shape != () or s.dtype.kind not in "iu" for s in starts):
-        raise TypeError(f"{name}: starts must be integer scalars, got {families.avals_text(starts)}")
-    if any(not 0 <= k <= n for k, n in zip(sizes, x.shape)):
-        raise TypeError(f"{name}: a slice of shape {sizes} does not fit into {x}")
-
-
-def _dynamic_slice_abstract(x: Aval, *starts: Aval, sizes: tuple) -> Aval:
-    _check_window("dynamic_slice", x, starts, sizes)
-    return Aval(sizes, x.dtype)
-
-
-def _window_indices_impl(xp: Any, *starts: Any, sizes: tuple, extents: tuple) -> list:
-    lanes = starts[0].ndim
-    indices = []
-    for axis, (start, k, n) in enumerate(zip(starts, sizes, extents)):
-        start = start.astype(np.int64)
-        start = xp.clip(xp.where(start < 0, start + n, start), 0, n - k).reshape(start.shape + (1,) * len(sizes))
-        offset = xp.arange(k).reshape((k,) + (1,) * (len(sizes) - axis - 1))
-        indices.append(xp.broadcast_to(start + offset, start.shape[:lanes] + sizes))
-    return indices
-
-
-def _window_indices_batch(size: int, starts: Any, batched: Any, **params: Any) -> tuple[list, list]:
-    starts = [s if b else broadcast_leading(s, size) for s, b in zip(starts, batched)]
-    return window_indices_p(*starts, **params), [True] * len(starts)
-
-
-# Index arrays of shape (*lanes, *sizes) that address slices whose starts, arrays of shape `lanes`, differ from lane to lane.
-window_indices_p = Primitive(
-    "window_indices",
-    _window_indices_impl,
-    lambda *starts, sizes, extents: [Aval(starts[0].shape + sizes, np.dtype(np.int64))] * len(starts),
-    batch=_window_indices_batch,
-    multiple=True,
-)
-
-
-def _window_indices(size: int, starts: Any, batched: Any, sizes: tuple, shape: tuple) -> list[Any]:
-    """Index arrays for the leading axes of a batch of windows, up to the last axis that is not taken whole."""
-    n = 1 + max((i for i, (k, m) in enumerate(zip(sizes, shape)) if k != m), default=0)
-    starts = [s if b else broadcast_leading(s, size) for s, b in zip(starts[:n], batched)]
-    return window_indices_p(*starts, sizes=sizes[:n], extents=shape[:n])
-
-
-def _dynamic_slice_batch(size: int, args: Any, batched: Any, *, sizes: tuple) -> tuple[Any, bool]:
-    x, *starts = args
-    if not any(batched[1:]):
-        return dynamic_slice(x, (0, *starts), (size, *sizes)), True
-    shape = shape_of(x)[1:] if batched[0] else shape_of(x)
-    indices = _window_indices(size, starts, batched[1:], sizes, shape)
-    return gather(x, *indices, batch_dims=int(batched[0]), unique=batched[0]), True
-
-
-def _dynamic_slice_transpose(ct: Any, x: Any, *starts: Any, sizes: tuple) -> list:
-    return [dynamic_update_slice(zeros(x.aval), ct, starts), *[None] * len(starts)]
-
-
-dynamic_slice_p = Primitive(
-    "dynamic_slice",
-    lambda xp, x, *starts, sizes: x[_window(xp, starts, sizes, x.shape)],
-    _dynamic_slice_abstract,
-    jvp=lambda tangents, out, x, *starts, sizes: dynamic_slice(tangents[0], starts, sizes),
-    transpose=_dynamic_slice_transpose,
-    batch=_dynamic_slice_batch,
-    reach="reads",
-    may_share=True,
-)
-
-
-def dynamic_slice(x: Any, starts: Any, sizes: tuple) -> Any:
-    """The window of shape `sizes` of x at computed starts (integer scalars), wrapped if negative, then clamped to fit."""
-    return dynamic_slice_p(x, *starts, sizes=tuple(sizes))
-
-
-def _dynamic_update_impl(xp: Any, x: Any, u: Any, *starts: Any) -> Any:
-    out = fresh(xp, x)
-    out[_window(xp, starts, u.shape, x.shape)] = u
-    return out[()] if xp is np and not out.ndim else out
-
-
-def _dynamic_update_abstract(x: Aval, u: Aval, *starts: Aval) -> Aval:
-    _check_window("dynamic_update_slice", x, starts, u.shape)
-    if u.dtype != x.dtype:
-        raise TypeError(f"dynamic_update_slice: operand and update must have equal dtypes, got {x}, {u}")
-    return Aval(x.shape, x.dtype)
-
-
-def _dynamic_update_jvp(tangents: Any, out: Any, x: Any, u: Any, *starts: Any) -> Any:
-    return dynamic_update_slice(*_filled(tangents[:2], (x, u)), starts)
-
-
-def _dynamic_update_transpose(ct: Any, x: Any, u: Any, *starts: Any) -> list:
-    aval = _known_aval(u)
-    ct_x = dynamic_update_slice(ct, zeros(aval), starts) if is_linear(x) else None
-    return [ct_x, dynamic_slice(ct, starts, aval.shape) if is_linear(u) else None, *[None] * len(starts)]
-
-
-def _dynamic_update_batch(size: int, args: Any, batched: Any) -> tuple[Any, bool]:
-    x, u = [a if b else broadcast_leading(a, size) for a, b in zip(args[:2], batched)]
-    starts = args[2:]
-    if not any(batched[2:]):
-        return dynamic_update_slice(x, u, (0, *starts)), True
-    indices = _window_indices(size, starts, batched[2:], shape_of(u)[1:], shape_of(x)[1:])
-    return scatter(x, u, *indices, batch_dims=1, unique=True), True
-
-
-dynamic_update_slice_p = Primitive(
-    "dynamic_update_slice",
-    _dynamic_update_impl,
-    _dynamic_update_abstract,
-    jvp=_dynamic_update_jvp,
-    transpose=_dynamic_update_transpose,
-    batch=_dynamic_update_batch,
-    reach="picks",
-)
-
-
-def dynamic_update_slice(x: Any, update: Any, starts: Any) -> Any:
-    """A copy of x with `update` written at computed starts, wrapped if negative, then clamped to fit."""
-    return dynamic_update_slice_p(x, update, *starts)
 
 
 def take_along(x: Any, indices: Any, axis: int, *, unique: bool = False) -> Any:

@@ -16,7 +16,6 @@ import numpy as np
 from funcad.host.layout import keep
 from funcad.ir.aval import Aval, LiteralAval
 from funcad.ir.primitive import Primitive, is_linear
-from funcad.primitives import families
 from funcad.primitives.array_formulas import choose
 from funcad.primitives.device_elements import logical
 from funcad.primitives.families import BOOL, align_batched, avals_text, elementwise
@@ -96,7 +95,7 @@ def _select_jvp(tangents: Sequence[Any], out: Any, pred: Any, on_true: Any, on_f
 
 
 def _select_batch(size: int, args: Sequence[Any], batched: Sequence[bool]) -> tuple[Any, bool]:
-    return select_p(*align_batched(size, args, batched, families._BROADCAST[0])), True
+    return select_p(*align_batched(size, args, batched)), True
 
 
 select_p = Primitive(

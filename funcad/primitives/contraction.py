@@ -14,7 +14,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import lru_cache, partial
-from math import prod
 from typing import Any
 
 import numpy as np
@@ -24,13 +23,12 @@ from funcad.ir.primitive import Primitive, is_linear, not_linear
 from funcad.primitives.arithmetic import add, mul
 from funcad.primitives.conversion import convert
 from funcad.primitives.families import avals_text, sum_tangents
+from funcad.primitives.products import Axes, dot_impl, dot_ready, free_axes, in_order, moved_or_none
 from funcad.primitives.reduction import reduce_sum
 from funcad.primitives.shape import broadcast_in_dim, reshape, slice_p, transpose
 from funcad.primitives.subscripts import canonical_einsum, fresh_letters
 
 __all__ = ["dot_general", "dot_general_p", "matmul", "einsum", "einsum_p", "canonical_einsum", "permute"]
-
-Axes = tuple[int, ...]
 
 
 def permute(x: Any, perm: Sequence[int]) -> Any:
@@ -46,105 +44,7 @@ def _inverse(perm: Sequence[int]) -> Axes:
     return tuple(result)
 
 
-def _free(ndim: int, *used: Axes) -> Axes:
-    taken = {a for axes in used for a in axes}
-    return tuple([i for i in range(ndim) if i not in taken])
-
-
 # ---- dot_general
-
-
-@lru_cache(maxsize=1024)
-def _plan(x_ndim: int, y_ndim: int, dimension_numbers: Any) -> Any:
-    """How to bring the operands to the form that matmul takes.
-
-    ("flat", tx, ty): vectors and matrices, transposed where flagged. ("outer", ...): nothing is summed. ("split", ...):
-    y's summed axes lie between free ones, no batch axes. ("general", perm, swap, ...): permute, merge groups, multiply.
-    """
-    (cx, cy), (bx, by) = dimension_numbers
-    fx, fy = _free(x_ndim, cx, bx), _free(y_ndim, cy, by)
-    if len(cx) == 1 and not bx and x_ndim <= 2 and y_ndim <= 2:
-        return ("flat", x_ndim == 2 and cx[0] == 0, y_ndim == 2 and cy[0] == 1)
-    if not cx:
-        return ("outer", _moved(bx + fx), _moved(by + fy), fx, fy, len(bx))
-    in_x, in_y = _in_order(cx, cy), _in_order(cy, cx)
-    if not bx:
-        for sx, sy in (in_x, (in_y[1], in_y[0])):
-            if sy == tuple(range(sy[0], sy[-1] + 1)) and 0 < sy[0] and sy[-1] < y_ndim - 1:
-                for flipped in (False, True):
-                    if ((*sx, *fx) if flipped else (*fx, *sx)) == tuple(range(x_ndim)):
-                        return ("split", flipped, len(sx), sy[0])
-    candidates = []
-    for sx, sy in (in_x, (in_y[1], in_y[0])):
-        for flip_x in (False, True):
-            for flip_y in (False, True):
-                px = bx + (sx + fx if flip_x else fx + sx)
-                py = by + (fy + sy if flip_y else sy + fy)
-                moved = (px != tuple(range(x_ndim))) + (py != tuple(range(y_ndim)))
-                candidates.append((moved, _moved(px), flip_x, _moved(py), flip_y))
-    moved, px, flip_x, py, flip_y = min(candidates, key=lambda c: c[0])
-    return ("general", px, flip_x, py, flip_y, len(bx), len(fx), len(cx), len(fy))
-
-
-def _moved(perm: Axes) -> Axes | None:
-    return None if perm == tuple(range(len(perm))) else perm
-
-
-def _in_order(first: Axes, second: Axes) -> tuple[Axes, Axes]:
-    """Both axis lists, ordered by the first."""
-    pairs = sorted(zip(first, second))
-    return tuple([a for a, _ in pairs]), tuple([b for _, b in pairs])
-
-
-def _matmul(xp: Any, x: Any, y: Any) -> Any:
-    if xp is np or x.dtype.kind != "b":
-        return xp.matmul(x, y)
-    return xp.matmul(x.astype(np.float32), y.astype(np.float32)) != 0
-
-
-def _dot_impl(xp: Any, x: Any, y: Any, *, dimension_numbers: Any) -> Any:
-    plan = _plan(x.ndim, y.ndim, dimension_numbers)
-    kind = plan[0]
-    if kind == "flat":
-        return _matmul(xp, x.T if plan[1] else x, y.T if plan[2] else y)
-    if kind == "outer":
-        _, px, py, fx, fy, n_batch = plan
-        x = x if px is None else x.transpose(px)
-        y = y if py is None else y.transpose(py)
-        y = y.reshape((*y.shape[:n_batch], *[1] * len(fx), *y.shape[n_batch:]))
-        return x.reshape((*x.shape, *[1] * len(fy))) * y
-    if kind == "split":
-        return _split_impl(xp, x, y, *plan[1:])
-    _, px, flip_x, py, flip_y, n_batch, n_x, n_sum, n_y = plan
-    x = x if px is None else x.transpose(px)
-    y = y if py is None else y.transpose(py)
-    batch = x.shape[:n_batch]
-    cut_x = n_batch + (n_sum if flip_x else n_x)
-    cut_y = n_batch + (n_y if flip_y else n_sum)
-    a, b = x.shape[n_batch:cut_x], x.shape[cut_x:]
-    c, d = y.shape[n_batch:cut_y], y.shape[cut_y:]
-    lead = (prod(batch),) if n_batch else ()
-    x = x.reshape((*lead, prod(a), prod(b)))
-    y = y.reshape((*lead, prod(c), prod(d)))
-    if flip_x:
-        x, a = x.swapaxes(-1, -2), b
-    if flip_y:
-        y, d = y.swapaxes(-1, -2), c
-    out = _matmul(xp, x, y).reshape((*batch, *a, *d))
-    return out if out.ndim else out[()]
-
-
-def _split_impl(xp: Any, x: Any, y: Any, flipped: bool, n_sum: int, first: int) -> Any:
-    """x's matrix times a stack of matrices, without copying y."""
-    cut = n_sum if flipped else x.ndim - n_sum
-    a, b = x.shape[:cut], x.shape[cut:]
-    x = x.reshape((prod(a), prod(b)))
-    if flipped:
-        x, a = x.T, b
-    before, after = y.shape[:first], y.shape[first + n_sum :]
-    out = _matmul(xp, x, y.reshape((prod(before), x.shape[1], prod(after)))).reshape((*before, *a, *after))
-    m, n = len(before), len(a)
-    return out.transpose((*range(m, m + n), *range(m), *range(m + n, out.ndim)))
 
 
 def _dot_abstract(x: Aval, y: Aval, *, dimension_numbers: Any) -> Aval:
@@ -167,7 +67,7 @@ def _dot_shape(x_shape: tuple, y_shape: tuple, dtype: np.dtype, dimension_number
                     f"dot_general: axis {i} of {x} and axis {j} of {y} are to be matched (dimension_numbers "
                     f"{dimension_numbers}), but they do not fit"
                 )
-    free_x, free_y = _free(x.ndim, cx, bx), _free(y.ndim, cy, by)
+    free_x, free_y = free_axes(x.ndim, cx, bx), free_axes(y.ndim, cy, by)
     return (*[x_shape[i] for i in bx + free_x], *[y_shape[i] for i in free_y])
 
 
@@ -204,15 +104,15 @@ def _transpose_plan(
     ndim: int, other_ndim: int, own_sum: Axes, sum_: Axes, own_batch: Axes, batch: Axes, last: bool
 ) -> tuple[Any, Axes | None]:
     """How the cotangent meets the other operand, and the axes' way back into the operand's order."""
-    own_free, free = _free(ndim, own_sum, own_batch), _free(other_ndim, sum_, batch)
+    own_free, free = free_axes(ndim, own_sum, own_batch), free_axes(other_ndim, sum_, batch)
     n = len(batch)
     start = n if last else n + len(own_free)
     matched = tuple(range(start, start + len(free)))
     leading = tuple(range(n))
-    result_sum = _in_order(sum_, own_sum)[1]  # the other's summed axes become free, in their own order
+    result_sum = in_order(sum_, own_sum)[1]  # the other's summed axes become free, in their own order
     if last:  # other first: (batch, summed, own free)
-        return ((free, matched), (batch, leading)), _moved(_inverse((*own_batch, *result_sum, *own_free)))
-    return ((matched, free), (leading, batch)), _moved(_inverse((*own_batch, *own_free, *result_sum)))
+        return ((free, matched), (batch, leading)), moved_or_none(_inverse((*own_batch, *result_sum, *own_free)))
+    return ((matched, free), (leading, batch)), moved_or_none(_inverse((*own_batch, *own_free, *result_sum)))
 
 
 def _shift(axes: Axes) -> Axes:
@@ -238,23 +138,13 @@ def _dot_batch(size: int, args: Any, batched: Any, *, dimension_numbers: Any) ->
     return permute(result, (at, *range(at), *range(at + 1, ndim))), True
 
 
-def _dot_ready(x: Aval, y: Aval, *, dimension_numbers: Any) -> Any:
-    """The plan looked up once; vectors and matrices go straight to `np.matmul`."""
-    plan = _plan(x.ndim, y.ndim, dimension_numbers)
-    if plan[0] != "flat":
-        return partial(_dot_impl, np, dimension_numbers=dimension_numbers)
-    if plan[1]:
-        return (lambda x, y: np.matmul(x.T, y.T)) if plan[2] else (lambda x, y: np.matmul(x.T, y))
-    return (lambda x, y: np.matmul(x, y.T)) if plan[2] else np.matmul
-
-
 def _outer(x: Any, y: Any, *, dimension_numbers: Any) -> Any:
     """A product in which nothing is summed, as an element operation."""
     (summed, _), (bx, by) = dimension_numbers
     sx, sy = shape_of(x), shape_of(y)
     if summed or not sx or not sy:
         return None
-    fx, fy = _free(len(sx), bx), _free(len(sy), by)
+    fx, fy = free_axes(len(sx), bx), free_axes(len(sy), by)
     n, m = len(bx), len(fx)
     shape = (*[sx[i] for i in (*bx, *fx)], *[sy[i] for i in fy])
     x, y = permute(x, (*bx, *fx)), permute(y, (*by, *fy))
@@ -266,7 +156,7 @@ def _outer(x: Any, y: Any, *, dimension_numbers: Any) -> Any:
 
 
 dot_general_p = Primitive(
-    "dot_general", _dot_impl, _dot_abstract, jvp=_dot_jvp, transpose=_dot_transpose, batch=_dot_batch, ready=_dot_ready,
+    "dot_general", dot_impl, _dot_abstract, jvp=_dot_jvp, transpose=_dot_transpose, batch=_dot_batch, ready=dot_ready,
     label="matmul", calm=True, lowering=_outer,
 )
 
@@ -351,7 +241,7 @@ def einsum_steps(subscripts: str, shapes: tuple) -> tuple:
     (result,) = left
     drop = tuple([k for k, c in enumerate(result) if c not in output])
     kept = [c for c in result if c in output]
-    return tuple(steps), drop, _moved(tuple([kept.index(c) for c in output]))
+    return tuple(steps), drop, moved_or_none(tuple([kept.index(c) for c in output]))
 
 
 def _pairwise(path: Sequence[tuple], count: int) -> list[tuple[int, int]]:
@@ -393,7 +283,7 @@ def _stepwise(xs: Sequence[Any], subscripts: str, total: Any, dot: Any) -> tuple
 
 def _einsum_impl(xp: Any, *xs: Any, subscripts: str) -> Any:
     total = lambda x, axes: x.sum(axis=axes, dtype=x.dtype.type) if axes else x
-    out, perm = _stepwise(xs, subscripts, total, partial(_dot_impl, xp))
+    out, perm = _stepwise(xs, subscripts, total, partial(dot_impl, xp))
     return out if perm is None else out.transpose(perm)
 
 

@@ -13,7 +13,6 @@ import numpy as np
 from funcad.host.layout import keep, native_dtype, of_copy, same
 from funcad.ir.aval import KINDS, Aval, aval_of, dtype_of
 from funcad.ir.primitive import Primitive, is_linear
-from funcad.primitives import families
 from funcad.primitives.families import REAL, elementwise, native_order
 from funcad.primitives.squares import moved_square
 
@@ -77,7 +76,6 @@ def convert(x: Any, dtype: np.dtype) -> Any:
     return convert_p(x, dtype=dtype)
 
 
-families._CONVERT[0] = convert
 stop_gradient_p: Primitive = Primitive(
     "stop_gradient",
     lambda xp, x: x,

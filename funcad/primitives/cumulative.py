@@ -34,7 +34,7 @@ def _flipped(x: Any, axis: int, reverse: bool) -> Any:
 
 
 def _aligned(size: int, args: Any, batched: Any) -> list:
-    return families.align_batched(size, args, batched, families._BROADCAST[0])
+    return families.align_batched(size, args, batched)
 
 
 def keep(t: Any, mask: Any) -> Any:

@@ -28,6 +28,7 @@ def operator_impl(python: Callable[..., Any], ufunc: np.ufunc, device: Any = Non
         except (ZeroDivisionError, OverflowError, ValueError, TypeError):
             return ufunc(*args) if xp is np else getattr(xp, name)(*args)
 
+    impl.on_arrays = python  # type: ignore[attr-defined]
     return impl
 
 

@@ -7,7 +7,6 @@ derivative of prod multiplies running products from both sides, so it is exact w
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import partial
 from math import prod
 from typing import Any
 
@@ -23,50 +22,12 @@ from funcad.primitives.comparison import eq, isnan, or_, select
 from funcad.primitives.conversion import convert
 from funcad.primitives.cumulative import cumprod, shift
 from funcad.primitives.extrema import maximum
-from funcad.primitives.families import REAL, structural
-
-
-def reduced_aval(x: Aval, axes: tuple, dtype: Any = None) -> Aval:
-    shape = tuple([n for i, n in enumerate(x.shape) if i not in axes])
-    return Aval(shape, x.dtype if dtype is None else dtype)
-
-
-def kept_axes(ndim: int, axes: tuple) -> tuple:
-    return tuple([i for i in range(ndim) if i not in axes])
+from funcad.primitives.families import REAL, broadcast_in_dim, kept_axes, reduce_sum, reduced_aval
+from funcad.primitives.families import reduce_sum_p as reduce_sum_p
 
 
 def _moved(axes: tuple) -> tuple:
     return tuple([a + 1 for a in axes])
-
-
-def _sum_impl(xp: Any, x: Any, *, axes: tuple) -> Any:
-    dtype = x.dtype
-    if xp is np:
-        return np.add.reduce(x, axis=axes, dtype=dtype.type) if axes else x  # the type: no byte order
-    return xp.sum(x, axis=axes, dtype=dtype) if axes else x
-
-
-def _sum_transpose(ct: Any, x: Aval, *, axes: tuple) -> Any:
-    return families._BROADCAST[0](ct, shape=x.shape, axes=kept_axes(len(x.shape), axes))
-
-
-reduce_sum_p = structural(
-    "reduce_sum",
-    _sum_impl,
-    lambda x, *, axes: reduced_aval(x, axes),
-    _sum_transpose,
-    lambda size, x, *, axes: reduce_sum(x, axes=tuple([a + 1 for a in axes])),
-    ready=lambda x, *, axes: partial(np.add.reduce, axis=axes, dtype=x.dtype),
-    layout=of_reduction,
-    reach="sums",
-    reduction=Reduction(np.add, 0),
-    label="reduce",
-)
-
-
-def reduce_sum(x: Any, *, axes: tuple) -> Any:
-    """Sum over axes in the operand's own dtype (the public `sum` converts small integers first)."""
-    return reduce_sum_p(x, axes=axes) if axes else x
 
 
 # CuPy folds by these functions; it does not reduce by other ufuncs
@@ -144,7 +105,7 @@ def reduce_prod(x: Any, *, axes: tuple) -> Any:
 
 def _copies(size: int, x: Any) -> Any:
     shape = shape_of(x)
-    return families._BROADCAST[0](x, shape=(size, *shape), axes=tuple(range(1, len(shape) + 1)))
+    return broadcast_in_dim(x, shape=(size, *shape), axes=tuple(range(1, len(shape) + 1)))
 
 
 def _kept(x: Any, axes: tuple) -> tuple:
@@ -174,7 +135,7 @@ def _tied_spread_impl(xp: Any, t: Any, x: Any, out: Any, *, axes: tuple) -> Any:
 
 # the same in operations that fuse
 def _spread_over(x: Any, shape: tuple, axes: tuple) -> Any:
-    return families._BROADCAST[0](x, shape=shape, axes=kept_axes(len(shape), axes))
+    return broadcast_in_dim(x, shape=shape, axes=kept_axes(len(shape), axes))
 
 
 def _counted(axes: tuple, *xs: Any) -> bool:

@@ -118,6 +118,7 @@ gather_p = Primitive(
     square=lambda *operands, **params: moved_square(gather_p)(*operands, **params),
     reach="reads",
     may_share=lambda x, *indices: not any([i.shape for i in indices]),  # then it is a basic index
+    adds=lambda ct, x, *indices, **where: (scatter_p, (ct, *indices), {"mode": "add", **where}),
 )
 
 
@@ -161,18 +162,23 @@ def _rows(xp: Any, indices: tuple, dims: tuple) -> Any:
     return total
 
 
-def _scatter_impl(xp: Any, x: Any, u: Any, *indices: Any, mode: str, batch_dims: int, unique: bool) -> Any:
-    out = fresh(xp, x)
+def _scatter_impl(xp: Any, x: Any, u: Any, *indices: Any, **params: Any) -> Any:
+    return _scatter_over(xp, fresh(xp, x), u, *indices, **params)
+
+
+def _scatter_over(xp: Any, out: Any, u: Any, *indices: Any, mode: str, batch_dims: int, unique: bool) -> Any:
     unique = _is_unique(indices, batch_dims, unique)
-    index = _full_index(xp, indices, x.shape[:batch_dims])
+    index = _full_index(xp, indices, out.shape[:batch_dims])
     if mode == "set" and (unique or xp is np):
         out[index] = u
     elif unique:
         out[index] = getattr(xp, _UFUNCS[mode].__name__)(out[index], u)
     elif xp is np and out.ndim == 1:  # flat: NumPy 2's ufunc.at mistakes the strides of indices with several axes
         _UFUNCS[mode].at(out, np.reshape(index[0], -1), np.reshape(u, -1))
+    elif xp is np and not out.flags.c_contiguous:  # what follows writes in a flat view
+        out[...] = _scatter_over(xp, np.array(out, order="C"), u, *indices, mode=mode, batch_dims=batch_dims, unique=unique)
     else:
-        dims, rest = x.shape[: len(index)], x.shape[len(index) :]
+        dims, rest = out.shape[: len(index)], out.shape[len(index) :]
         rows, width = _rows(xp, index, dims).reshape(-1), _size(rest)
         if xp is np:  # ufunc.at is quick on one axis only
             cells = rows if width == 1 else (rows[:, None] * width + np.arange(width)).reshape(-1)
@@ -260,14 +266,14 @@ def _scatter_transpose(ct: Any, x: Any, u: Any, *indices: Any, mode: str, batch_
     ct_x = ct_u = None
     if mode == "set":
         aval = u.aval if is_linear(u) else aval_of(u)
-        if is_linear(x):
-            ct_x = scatter(ct, zeros(aval), *indices, mode="set", **where)
-        if is_linear(u):
+        if is_linear(u):  # read first, so that ct may be written over
             ct_u = gather(ct, *indices, **where)
             if not _is_unique(indices, batch_dims, unique):
                 dims = shape_of(ct)[: batch_dims + len(indices)]
                 winners = is_last_p(*indices, dims=dims)
                 ct_u = keep(ct_u, broadcast_in_dim(winners, shape=aval.shape, axes=tuple(range(len(shape_of(winners))))))
+        if is_linear(x):
+            ct_x = scatter(ct, zeros(aval), *indices, mode="set", **where)
     elif mode == "add":
         ct_x = ct if is_linear(x) else None
         ct_u = gather(ct, *indices, **where) if is_linear(u) else None
@@ -281,6 +287,16 @@ def _scatter_transpose(ct: Any, x: Any, u: Any, *indices: Any, mode: str, batch_
             "use vjp, which goes through its derivative"
         )
     return [ct_x, ct_u, *[None] * len(indices)]
+
+
+def _scatter_transpose_over(ct: Any, x: Any, u: Any, *indices: Any, mode: str, batch_dims: int, unique: bool) -> list:
+    where = {"mode": mode, "batch_dims": batch_dims, "unique": unique}
+    if mode in ("min", "max"):
+        return _scatter_transpose(ct, x, u, *indices, **where)
+    ct_u = np.array(_scatter_transpose(ct, None, u, *indices, **where)[1])[()] if is_linear(u) else None  # a row may be a view
+    if mode != "add":
+        _scatter_over(np, ct, 0 if mode == "set" else u, *indices, **where)
+    return [ct, ct_u, *[None] * len(indices)]
 
 
 def _scatter_batch(size: int, args: Any, batched: Any, *, mode: str, batch_dims: int, unique: bool) -> tuple[Any, bool]:
@@ -309,6 +325,8 @@ scatter_p = Primitive(
     transpose=_scatter_transpose,
     batch=_scatter_batch,
     reach=lambda *, mode, **_: "picks" if mode in ("set", "add") else None,
+    over=_scatter_over,
+    transpose_over=_scatter_transpose_over,
 )
 
 

@@ -1,4 +1,4 @@
-"""Shape: broadcast_in_dim, reshape, transpose ... All are linear and structural.
+"""Shape: broadcast_in_dim, reshape, transpose ... All are linear and structural; the first two stand in families.py.
 
 `broadcast_in_dim(x, shape, axes)` puts axis i of x at `axes[i]` of the result (size 1 may grow); it is the only way in which
 an operand changes its shape to meet another. Its transpose is a sum over the axes that were added or grown.
@@ -11,74 +11,15 @@ from typing import Any
 
 import numpy as np
 
-from funcad.host.layout import of_reshape
-from funcad.ir.aval import Aval, aval_of, shape_of
+from funcad.ir.aval import Aval, aval_of, dtype_of, shape_of
 from funcad.ir.primitive import Primitive, is_linear
-from funcad.primitives import families
+from funcad.ir.tracer import Tracer
 from funcad.primitives.arithmetic import square
-from funcad.primitives.families import structural
-from funcad.primitives.reduction import reduce_sum
+from funcad.primitives.conversion import convert
+from funcad.primitives.families import avals_text, broadcast_in_dim, broadcast_in_dim_p, structural
+from funcad.primitives.families import reshape as reshape
+from funcad.primitives.families import reshape_p as reshape_p
 from funcad.primitives.squares import exact_square
-
-
-def _broadcast_impl(xp: Any, x: Any, *, shape: tuple, axes: tuple) -> Any:
-    if xp is not np:
-        x = xp.asarray(x)
-        inner = [1] * len(shape)
-        for axis, n in zip(axes, x.shape):
-            inner[axis] = n
-        return xp.broadcast_to(x.reshape(inner), shape)
-    if not shape:
-        return x
-    if type(x) is not np.ndarray:
-        x = np.asarray(x)
-    strides = [0] * len(shape)
-    for axis, n, s in zip(axes, x.shape, x.strides):
-        if n != 1 or shape[axis] == 1:
-            strides[axis] = s
-    view = np.lib.stride_tricks.as_strided(x, shape, strides) if not x.flags.c_contiguous else _strided(x, shape, strides)
-    view.flags.writeable = False
-    return view
-
-
-def _strided(x: np.ndarray, shape: tuple, strides: list) -> np.ndarray:
-    """`as_strided` for contiguous x, eight times quicker than `np.broadcast_to`."""
-    if x.size == 0:
-        return np.empty(shape, x.dtype)
-    return np.ndarray(shape, x.dtype, x, 0, strides)
-
-
-def _broadcast_abstract(x: Aval, *, shape: tuple, axes: tuple) -> Aval:
-    if len(axes) != len(x.shape) or any(n not in (1, shape[a]) for n, a in zip(x.shape, axes)):
-        raise ValueError(f"broadcast_in_dim: {x} does not broadcast to {shape} along axes {axes}")
-    return Aval(shape, x.dtype)
-
-
-def _broadcast_transpose(ct: Any, x: Aval, *, shape: tuple, axes: tuple) -> Any:
-    added = tuple(i for i in range(len(shape)) if i not in axes)
-    grown = tuple(a for n, a in zip(x.shape, axes) if n == 1 and shape[a] != 1)
-    ct = reduce_sum(ct, axes=tuple(sorted(added + grown)))
-    return reshape(ct, shape=x.shape) if grown else ct
-
-
-def _broadcast_batch(size: int, x: Any, *, shape: tuple, axes: tuple) -> Any:
-    return broadcast_in_dim(x, shape=(size, *shape), axes=(0, *[a + 1 for a in axes]))
-
-
-broadcast_in_dim_p = structural(
-    "broadcast_in_dim", _broadcast_impl, _broadcast_abstract, _broadcast_transpose, _broadcast_batch,
-    silent=True,
-    layout=lambda x, **params: _broadcast_impl(np, np.empty(()) if x is None else x, **params),
-    reach="sums",
-    free=True,
-)
-
-
-def broadcast_in_dim(x: Any, *, shape: tuple, axes: tuple) -> Any:
-    return broadcast_in_dim_p(x, shape=shape, axes=axes)
-
-
-families._BROADCAST[0] = broadcast_in_dim
 
 
 def broadcast_leading(x: Any, size: int) -> Any:
@@ -96,6 +37,13 @@ def broadcast_to(x: Any, shape: tuple) -> Any:
     return broadcast_in_dim_p(x, shape=shape, axes=tuple(range(offset, len(shape))))
 
 
+def beside(x: Any, other: Any) -> Any:
+    """An operand for a rule that computes with it alone: a scalar whose value is not known takes the other operand's shape."""
+    if type(x) is not Tracer or x.shape or not shape_of(other):
+        return x
+    return broadcast_in_dim(convert(x, dtype_of(other)), shape=shape_of(other), axes=())
+
+
 def shape_of_two(a: tuple, b: tuple) -> tuple:
     """`np.broadcast_shapes` without building arrays; the error of NumPy's operators where they do not fit."""
     first, second = a, b
@@ -111,50 +59,21 @@ def shape_of_two(a: tuple, b: tuple) -> tuple:
 
 def full(aval: Any, value: Any) -> Any:
     """A (read-only, stride-0) array filled with one value, in the aval's dtype."""
-    return _broadcast_impl(np, np.asarray(value, aval.dtype), shape=aval.shape, axes=())
+    return broadcast_in_dim_p.impl(np, np.asarray(value, aval.dtype), shape=aval.shape, axes=())
 
 
 def zeros(aval: Any) -> Any:
     return full(aval, 0)
 
 
-def _reshape_impl(xp: Any, x: Any, *, shape: tuple) -> Any:
-    if type(x) is np.ndarray:
-        return x.reshape(shape) if shape else x.reshape(shape)[()]
-    return xp.reshape(x, shape) if shape or xp is not np else np.reshape(x, shape)[()]
-
-
-reshape_p = structural(
-    "reshape",
-    _reshape_impl,
-    lambda x, *, shape: _reshape_abstract(x, shape),
-    lambda ct, x, *, shape: reshape(ct, shape=x.shape),
-    lambda size, x, *, shape: reshape(x, shape=(size, *shape)),
-    silent=True,
-    layout=of_reshape,
-    reach="moves",
-    free=True,
-)
-
-
-def _reshape_abstract(x: Aval, shape: tuple) -> Aval:
-    result = Aval(shape, x.dtype)
-    if result.size != x.size:
-        raise ValueError(f"cannot reshape array of size {x.size} into shape {shape}")
-    return result
-
-
-def reshape(x: Any, *, shape: tuple) -> Any:
-    return reshape_p(x, shape=shape)
-
-
 transpose_p = structural(
     "transpose",
-    lambda xp, x, *, perm: xp.transpose(x, perm),
+    lambda xp, x, *, perm: x.transpose(perm),
     lambda x, *, perm: Aval(tuple([x.shape[i] for i in perm]), x.dtype),
     lambda ct, x, *, perm: transpose(ct, perm=tuple(int(i) for i in np.argsort(perm))),
     lambda size, x, *, perm: transpose(x, perm=(0, *[i + 1 for i in perm])),
     silent=True,
+    ready=lambda x, *, perm: lambda x: x.transpose(perm),
     layout=lambda x, *, perm: x.transpose(perm),
     reach="moves",
     free=True,
@@ -169,9 +88,9 @@ def _concatenate_abstract(*avals: Aval, axis: int) -> Aval:
     first = avals[0]
     for a in avals:
         if a.dtype != first.dtype or len(a.shape) != len(first.shape):
-            raise TypeError(f"concatenate: operands must have equal dtypes and ranks, got {families.avals_text(avals)}")
+            raise TypeError(f"concatenate: operands must have equal dtypes and ranks, got {avals_text(avals)}")
         if any(n != m for i, (n, m) in enumerate(zip(a.shape, first.shape)) if i != axis):
-            raise ValueError(f"concatenate: operands may differ only along axis {axis}, got {families.avals_text(avals)}")
+            raise ValueError(f"concatenate: operands may differ only along axis {axis}, got {avals_text(avals)}")
     total = sum(a.shape[axis] for a in avals)
     return Aval((*first.shape[:axis], total, *first.shape[axis + 1 :]), first.dtype)
 
@@ -215,6 +134,7 @@ concatenate_p = Primitive(
     transpose=_concatenate_transpose,
     batch=_concatenate_batch,
     square=_concatenate_square,
+    ready=lambda *avals, axis: lambda *xs: np.concatenate(xs, axis),
     reach="moves",
 )
 
@@ -252,6 +172,11 @@ def _slice_impl(xp: Any, x: Any, *, start: tuple, limit: tuple, strides: tuple |
     return x[_slice_index(start, limit, strides)]
 
 
+def _slice_ready(x: Aval, *, start: tuple, limit: tuple, strides: tuple | None) -> Any:
+    index = _slice_index(start, limit, strides)
+    return lambda x: x[index]
+
+
 slice_p = structural(
     "slice",
     _slice_impl,
@@ -259,6 +184,7 @@ slice_p = structural(
     _slice_transpose,
     _slice_batch,
     silent=True,
+    ready=_slice_ready,
     layout=partial(_slice_impl, np),
     reach="moves",
     free=True,

@@ -17,7 +17,8 @@ from funcad.primitives import device_elements
 from funcad.primitives.arithmetic import abs_, add, div, mul, neg, sqrt, square, sub
 from funcad.primitives.comparison import eq, gt, lt, select
 from funcad.primitives.conversion import complex_dtype, convert
-from funcad.primitives.families import beside, elementwise
+from funcad.primitives.families import elementwise
+from funcad.primitives.shape import beside
 from funcad.primitives.special_gamma import static_order
 from funcad.primitives.special_rules import function_of, gauss, missing, numerical, ufunc
 from funcad.primitives.transcendental import cos, cosh, exp, sin, sinc

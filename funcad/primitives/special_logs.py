@@ -6,8 +6,9 @@ from math import inf
 from typing import Any
 
 from funcad.primitives import device_elements
-from funcad.primitives.arithmetic import abs_, add, div, hypot, mul, neg, pow, sign, square, sub
+from funcad.primitives.arithmetic import abs_, add, div, hypot, mul, neg, sign, square, sub
 from funcad.primitives.comparison import and_, eq, gt, le, select
+from funcad.primitives.powers import pow
 from funcad.primitives.special_rules import gauss, numerical, ratio, ufunc
 from funcad.primitives.transcendental import log, log1p, logistic, sin
 

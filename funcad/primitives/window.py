@@ -180,7 +180,7 @@ def _spread_impl(xp: Any, ct: Any, x: Any, out: Any, **params: Any) -> Any:
 
 def _tied(name: str, impl: Callable[..., Any], aval: Callable[..., Aval], other: Any, reach: str) -> Primitive:
     def batch(size: int, args: Any, batched: Any, **params: Any) -> tuple[Any, bool]:
-        return primitive(*align_batched(size, args, batched, families._BROADCAST[0]), **_batched(params)), True
+        return primitive(*align_batched(size, args, batched), **_batched(params)), True
 
     primitive = Primitive(
         name,

@@ -4,11 +4,10 @@ Idea: reverse mode is derived. jvp gives a linear program; here every linear equ
 output to its primitive's `transpose`. Equations without a linear input are run forwards first, by `partial_eval` (they occur
 inside bodies of checkpoint and of custom rules). A missing transpose raises, naming the primitive.
 
-Invariants: a residual is dropped as soon as the last equation that reads it (the first in program order) has been transposed;
-cotangents are added in place only into a buffer that the accumulator itself allocated, never into one that a rule returned
-(it may be an alias). Convention for complex numbers: transposition is real-linear and does not conjugate, as in JAX:
-the cotangent of z under `mul(z, c)` is `ct * c`. So for f: C -> R, `grad(f)(z)` is df/dx - i df/dy; descend along its
-conjugate.
+Invariant: a residual is dropped as soon as the last equation that reads it (the first in program order) has been transposed;
+what is written in place is in cotangents.py. Convention for complex numbers: transposition is real-linear and does not
+conjugate, as in JAX: the cotangent of z under `mul(z, c)` is `ct * c`. So for f: C -> R, `grad(f)(z)` is df/dx - i df/dy;
+descend along its conjugate.
 """
 
 from __future__ import annotations
@@ -23,7 +22,7 @@ from funcad.errors import MissingRuleError
 from funcad.host.state import state
 from funcad.host.user_warnings import restore_warnings, suppress_warnings
 from funcad.host.where import note_source
-from funcad.ir.aval import Aval, StackAval, shape_of
+from funcad.ir.aval import Aval, StackAval
 from funcad.ir.jaxpr import Equation, Jaxpr, Literal, Var
 from funcad.ir.primitive import is_linear
 from funcad.ir.prune import prune
@@ -37,7 +36,6 @@ from funcad.masks.masks import (
     begins,
     clean,
     constant,
-    either,
     handed_on,
     is_followed,
     kinds_of,
@@ -45,50 +43,12 @@ from funcad.masks.masks import (
     needed,
     transposed,
 )
-from funcad.primitives.stack import add_values, bools_aval, zero_value
+from funcad.primitives.stack import bools_aval, zero_value
+from funcad.transforms.cotangents import Cotangents
 from funcad.transforms.partial import partial_eval
 
 __all__ = ["transpose_eval", "transpose_jaxpr"]
-__all__ += ["masked_transpose", "masked_transpose_jaxpr", "needs_of"]
-
-
-class _Cotangents:
-    """Cotangents by variable; knows which buffers are its own, and their masks, if they have any."""
-
-    __slots__ = ("values", "own", "masks")
-
-    def __init__(self) -> None:
-        self.values: dict[Atom, Value] = {}
-        self.own: set[Atom] = set()
-        self.masks: dict[Atom, Mask] = {}
-
-    def accumulate(self, atom: Atom, ct: Value, mask: Mask | None = None) -> None:
-        old = self.values.get(atom)
-        if old is None:
-            self.values[atom] = ct
-            if mask is not None:
-                self.masks[atom] = mask
-            return
-        if mask is not None or atom in self.masks:
-            own = self.masks.pop(atom, None)
-            cleaned = clean(old, own)
-            if cleaned is not old:
-                old = cleaned
-                self.own.discard(atom)
-            ct, mask = clean(ct, mask), either(own, mask, shape_of(ct))
-            if mask is not None:
-                self.masks[atom] = mask
-        if atom in self.own and type(old) is np.ndarray and type(ct) is np.ndarray and old.dtype == ct.dtype:
-            np.add(old, ct, out=old)
-        else:
-            total = self.values[atom] = add_values(old, ct)
-            if type(total) is np.ndarray and total.ndim:
-                self.own.add(atom)
-
-    def pop(self, atom: Atom) -> Cotangent:
-        if self.own:
-            self.own.discard(atom)
-        return self.values.pop(atom, None)
+__all__ += ["masked_transpose", "masked_transpose_jaxpr", "needs_of", "transpose_with_masks"]
 
 
 def _first_uses(equations: Sequence[Equation], variables: Container[object]) -> list[list[Atom]]:
@@ -113,10 +73,10 @@ def transpose_eval(
     `values` has an entry per input (ignored where linear). The list is emptied, so that residuals can die early.
     `all_linear` promises that every equation has a linear input (a recorded tangent program).
     """
-    return _transpose(jaxpr, linear, values, cotangents, all_linear)
+    return transpose_with_masks(jaxpr, linear, values, cotangents, all_linear)
 
 
-def _transpose(
+def transpose_with_masks(
     jaxpr: Jaxpr,
     linear: Sequence[bool],
     values: list[Any],
@@ -133,7 +93,7 @@ def _transpose(
         backward: Sequence[Equation] = jaxpr.equations
     else:
         backward = partial_eval(jaxpr, known, set(inputs))
-    cts = _Cotangents()
+    cts = Cotangents()
     deaths: Iterable[Iterable[Atom]] = reversed(_first_uses(backward, known)) if known else itertools.repeat(())
     saved = state.source
     token = suppress_warnings()
@@ -151,17 +111,24 @@ def _transpose(
         for equation, dead in zip(reversed(backward), deaths):
             primitive, atoms, params, outputs, source = equation
             state.source = source or saved
+            mine = False
             if primitive.multiple:
                 ct: Any = [cts.pop(v) for v in outputs]
                 ct = None if all([c is None for c in ct]) else ct
             else:
-                ct = cts.pop(outputs[0])
+                ct, mine = cts.take(outputs[0]) if primitive.transpose_over is not None else (cts.pop(outputs[0]), False)
             if ct is not None:
                 if primitive.transpose is None:
                     raise _missing(equation)
                 operands: Any = [a.value if type(a) is Literal else known.get(a, a) for a in atoms]
                 given = [masks.pop(v, None) for v in outputs] if masks else ()
-                if need is not None and (any(given) or primitive.reach not in CALM or primitive.masked is not None):
+                mask = given[0] if given else None
+                reads: int | None = None
+                if primitive.transpose_over is not None and cts.write(equation, operands, ct, mine, mask, need or {}):
+                    pass
+                elif primitive.adds is not None and (reads := cts.read(equation, operands, ct, mask)) is None:
+                    pass
+                elif need is not None and (any(given) or primitive.reach not in CALM or primitive.masked is not None):
                     given = given or [None] * len(outputs)
                     for atom, x, (c, m) in zip(atoms, operands, transposed(equation, operands, ct, given, need, at_once)):
                         if type(x) is Var and c is not None:
@@ -170,6 +137,8 @@ def _transpose(
                     for atom, x, c in zip(atoms, operands, primitive.transpose(ct, *operands, **params)):
                         if type(x) is Var and c is not None:
                             cts.accumulate(atom, c)
+                if reads is not None:
+                    cts.was_read(operands[0], reads)
             for v in dead:
                 del known[v]
             operands = ct = x = c = None  # or the residual and the cotangent would live through the next equation
@@ -254,7 +223,7 @@ def masked_transpose_jaxpr(
             values = [None if lin else next(known) for lin in linear]
             given = [None if k is None else next(rest) for k in kinds]
             bools = [mask_of(next(rest), k == WHOLE) if k else None for k in kinds]
-            pairs = _transpose(jaxpr, linear, values, given, False, bools, wanted)
+            pairs = transpose_with_masks(jaxpr, linear, values, given, False, bools, wanted)
             if every:
                 inputs = [v.aval for v, lin in zip(jaxpr.inputs, linear) if lin]
                 pairs = [_in_full(c, m, n, aval) for (c, m), n, aval in zip(pairs, wanted, inputs)]

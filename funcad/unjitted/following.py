@@ -19,11 +19,12 @@ from typing import Any
 
 import numpy as np
 
+from funcad.errors import BufferNeeded
 from funcad.host.compute import compute
 from funcad.host.devices import NAMESPACES, namespace_of, on_device, resident
 from funcad.host.layout import ordinary
-from funcad.host.locks import SMALL, Locks, read_only, root_of
-from funcad.host.needs import call_user
+from funcad.host.locks import SMALL, Locks, handed, read_only, root_of, was_handed
+from funcad.host.needs import starts_again
 from funcad.host.state import state, tracing
 from funcad.host.user_warnings import restore_warnings, suppress_warnings
 from funcad.host.where import Source, user_source
@@ -81,7 +82,7 @@ class _Protector:
         if type(array) is not np.ndarray or not self.is_users(array) or array.size == 0:
             return x
         compact = array[tuple([slice(None) if s else slice(1) for s in array.strides])]
-        if compact.nbytes <= SMALL:
+        if compact.nbytes <= SMALL or was_handed(array):
             return with_value(x, array.copy() if compact.size == array.size else np.broadcast_to(compact.copy(), array.shape))
         if self.locks is NO_LOCKS:
             self.locks = Locks()
@@ -156,12 +157,12 @@ class FollowingTrace(Trace):
         if primitive.structural and self.linear and not primitive.multiple and type(args[0].primal) is not Tracer:
             t = tangent_of(args[0])
             if type(t) is Tracer and type(t.owner) is TangentTrace:  # no residuals, no arithmetic on tangents: the short way
-                out = bind(primitive, args[0].primal, **params) if ready is None else ready[0]
+                out = compute(primitive, (args[0].primal,), params) if ready is None else ready[0]
                 source = state.source or user_source()
                 aval = aval_of(out)
                 aval = Aval(aval.shape, aval.dtype)
                 t = t.owner.append(primitive, (t.variable,), params, aval, source)
-                if type(args[0].tangent) is list and keeps_operands(primitive, args, params):
+                if self.turned and keeps_operands(primitive, args, params):
                     t = [t, (primitive, list(map(snapshot, args)), params, 0, None)]
                 return Tracer(self, None, out, t, source)
         primals, tangents = [], []
@@ -241,6 +242,8 @@ class FollowingTrace(Trace):
             else:
                 if type(p) is np.ndarray and p.ndim and any(p is q for q in primals):
                     p = read_only(p)
+                elif type(p) is np.ndarray:
+                    handed(p)
                 results.append(p)
         if (self.doubtful or primitive.layout is None) and not self.linear:
             for result in results:
@@ -319,7 +322,9 @@ class FollowingTrace(Trace):
 
 
 def _inputs(trace: FollowingTrace, primals: Sequence[Any], tangents: Sequence[Any], source: Any) -> list[Any]:
-    return [snapshot(p) if t is None else Tracer(trace, None, snapshot(p), t, source) for p, t in zip(primals, tangents)]
+    if Tracer in map(type, primals):
+        primals = list(map(snapshot, primals))
+    return [p if t is None else Tracer(trace, None, p, t, source) for p, t in zip(primals, tangents)]
 
 
 def _run(trace: FollowingTrace, f: Any, primals: Sequence[Any], tangents: Sequence[Any], source: Any) -> tuple[list, list]:
@@ -328,19 +333,23 @@ def _run(trace: FollowingTrace, f: Any, primals: Sequence[Any], tangents: Sequen
     tape = trace.tape
     if tape is not None and tape.traced is not None:
         tape.traced += [x for x, t in zip(inputs, tangents) if t is not None]
-    thread = get_ident()
-    outermost = thread not in tracing.threads
+    outer = state.running
+    trace.function, trace.outer, trace.foreign = f, outer, False
     try:
-        if outermost:
-            tracing.threads[thread] = {}
+        state.running = trace
+        if outer is None:
+            tracing.threads[get_ident()] = {}
             if not tracing.ready:
                 tracing.prepare()
-        outs = call_user(trace, f, inputs, lambda: _inputs(trace, primals, tangents, source))
+        try:
+            outs = f(*inputs)
+        except (BufferNeeded, ValueError) as error:
+            if not starts_again(trace, error):
+                raise
+            outs = f(*_inputs(trace, primals, tangents, source))
         del inputs
         if trace.held is not None:
             outs = list(map(snapshot, outs))
-        if Tracer in map(type, outs):
-            outs = plain_values(outs)
         if tape is not None and tape.lifted:
             tape.outs = [o if type(o) is Tracer and o.owner is trace else None for o in outs]
         values, touts = [], []
@@ -350,16 +359,20 @@ def _run(trace: FollowingTrace, f: Any, primals: Sequence[Any], tangents: Sequen
                 if o.owner is trace:
                     o, t = o.primal, o.tangent
                     t = cleaned(t[0] if type(t) is list and len(t) < 3 else t)  # longer lists are rows of a tape
+                elif not o.owner.level:
+                    (o,) = plain_values([o])
                 elif o.owner.closed:
                     raise leaked(o)
             values.append(o)
             touts.append(t)
         return values, touts
     finally:
-        if outermost:
-            tracing.threads.pop(thread, None)
+        if outer is None:
+            tracing.threads.pop(get_ident(), None)
+        state.running = outer
         trace.closed = True
-        trace.arguments, trace.doubtful, trace.held = (), _NOTHING, None
+        trace.function = trace.outer = trace.held = None
+        trace.arguments, trace.doubtful = (), _NOTHING
 
 
 def follow(f: Any, primals: Sequence[Any], tangents: Sequence[Any]) -> tuple[list[Any], list[Any]]:

@@ -15,20 +15,21 @@ all other options are known by their values.
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 
+from funcad.backends.interpreter import on_numpy
 from funcad.host.locks import SMALL
 from funcad.host.state import open_traces, state
 from funcad.host.user_warnings import deliver, pending, restore_warnings, warn_at_user_line
-from funcad.host.where import user_source
+from funcad.host.where import GENERATED, user_source
+from funcad.ir.aval import aval_of
 from funcad.ir.tracer import Tracer
 from funcad.passes.program_keys import params_key
 from funcad.unjitted.nested import with_value
 from funcad.unjitted.tape import Tape
-from funcad.unjitted.tape_rows import MAX_ROWS
 
 __all__ = ["remembered"]
 
@@ -43,25 +44,23 @@ _memo: dict[tuple, Any] = {}  # kinds of operands -> _Call, or False where it ca
 
 
 class _Step(NamedTuple):
-    """A row that is to be written: its operands are places among operands, strong operands, constants and results.
+    """A row that is to be written: its operands have places among operands, strong operands, constants and results.
 
     A step that is `free` writes no row: it computes what has no derivative.
     """
 
     primitive: Any
-    run: Callable[..., Any]
+    operands: Sequence[Any]
     params: dict
     bits: bytes | None
     shape: Any
-    operands: Any
+    places: Any
     free: bool
 
 
 class _Call(NamedTuple):
-    steps: list[_Step]
-    single: bool  # one row of one operand
-    strong: list[int]  # operands, Python floats, that are needed as NumPy's
-    constants: list[Any]
+    rows: int
+    again: Callable[[Tape, Sequence[Any]], Any]  # writes them
 
 
 class _Watched(Tape):
@@ -74,6 +73,12 @@ class _Watched(Tape):
         out = super().binary(primitive, operation, x, y)
         if len(self.rows) > n:
             self.notes[id(self.rows[-1])] = x, y
+        return out
+
+    def choice(self, mask: np.ndarray, x: Any, y: Any) -> Any:
+        out = super().choice(mask, x, y)
+        if out is not None:
+            self.notes[id(self.rows[-1])] = mask, x, y
         return out
 
     def _row(self, primitive: Any, x: Any, y: Any, *rest: Any) -> Any:
@@ -95,14 +100,20 @@ def remembered(function: Callable[..., Any], numbers: bool = False) -> Callable[
 
     @functools.wraps(function)
     def call(*args: Any, **kwargs: Any) -> Any:
-        if len(args) == 1 and not kwargs and type(args[0]) is Tracer:  # the common case without a loop
-            return of_one(args[0])
         key: list[Any] = [function]
         operands: list[Any] = []
         trace: Any = None
         items: Any = args
-        if args and (type(args[0]) is list or type(args[0]) is tuple or type(args[-1]) is tuple):
-            items = _flat(args)
+        if args:
+            head = args[0]
+            kind = type(head)
+            if len(args) == 1 and (kind is list or kind is tuple):
+                key += kind, len(head)
+                items = head
+            elif len(args) == 1 and kind is Tracer and not kwargs:  # the common case without a loop
+                return of_one(head)
+            elif kind is list or kind is tuple or type(args[-1]) is tuple:
+                items = _flat(args)
         for a in items:
             kind = type(a)
             if kind is Tracer:
@@ -113,20 +124,18 @@ def remembered(function: Callable[..., Any], numbers: bool = False) -> Callable[
                 p = a.primal
                 kind = type(p)
                 if kind is np.ndarray:
-                    dtype = p.dtype
-                    if p.nbytes > SMALL or not dtype.isnative:
+                    if p.nbytes > SMALL:
                         return function(*args, **kwargs)
-                    key += p.shape, dtype.char
+                    key += p.shape, p.dtype
                 elif kind in _FLOATS:
                     key += "traced", kind
                 else:
                     return function(*args, **kwargs)
                 operands.append(a)
             elif kind is np.ndarray:
-                dtype = a.dtype
-                if a.nbytes > SMALL or not dtype.isnative:
+                if a.nbytes > SMALL:
                     return function(*args, **kwargs)
-                key += "array", a.shape, dtype.char
+                key += "array", a.shape, a.dtype
                 operands.append(a)
             elif kind in _FLOATS:
                 key.append(kind)
@@ -162,98 +171,80 @@ def remembered(function: Callable[..., Any], numbers: bool = False) -> Callable[
         found = _memo.get(known)
         if found is None:
             return _watch(known, trace, operands, function, args, kwargs)
-        if found is False or len(trace.tape.rows) + len(found.steps) > MAX_ROWS:
+        if found is False or len(trace.tape.rows) + found.rows > trace.tape.limit:
             return function(*args, **kwargs)
-        return _again(trace.tape, found, operands)
+        return found.again(trace.tape, operands)
 
     def of_one(x: Tracer) -> Any:
         trace, p = x.owner, x.primal
         tape = trace.tape
-        if tape is None or open_traces or type(p) is not np.ndarray or p.nbytes > SMALL or not p.dtype.isnative:
+        if tape is None or open_traces or type(p) is not np.ndarray or p.nbytes > SMALL:
             return function(x)
-        known = function, p.shape, p.dtype.char, trace.turned
+        known = function, p.shape, p.dtype, trace.turned
         found = _memo.get(known)
         if found is None:
             return _watch(known, trace, [x], function, (x,), {})
-        if found is False or len(tape.rows) + len(found.steps) > MAX_ROWS:
+        if found is False or len(tape.rows) + found.rows > tape.limit:
             return function(x)
-        return _again(tape, found, [x])
+        return found.again(tape, (x,))
 
     return call
 
 
-def _flat(args: Sequence[Any]) -> Iterator[Any]:
+def _flat(args: Sequence[Any]) -> list[Any]:
     """The arguments, and those in lists and tuples among them, each list announced by its type and length."""
+    found: list[Any] = []
     for a in args:
         if type(a) is list or type(a) is tuple:
-            yield type(a)
-            yield len(a)
-            yield from a
+            found += (type(a), len(a), *a)
         else:
-            yield a
+            found.append(a)
+    return found
 
 
-def _again(tape: Tape, found: _Call, operands: list[Any]) -> Any:
-    """Write the rows of a call that is remembered."""
-    steps, single, strong, constants = found
-    values = operands
-    if strong:
-        weak = [operands[i] for i in strong]
-        values = [*values, *[with_value(a, np.float64(a.primal)) for a in weak]]
-    if constants:
-        values = [*values, *constants]
-    q: Any
-    source = user_source(3)
-    if single:  # the common case without a loop
-        primitive, run, params, bits, shape, places, _ = steps[0]
-        x = values[places[0]]
-        p, q = x.primal, None
-        if primitive.turns:
-            tape.trace.turned = True
-        token = None if primitive.silent else tape._enter()
-        try:
-            out = run(p)
-        finally:
-            if token is not None:
-                restore_warnings(token)
-                if pending:
-                    deliver(primitive, (p,))
-        return tape._row(primitive, x, None, p, None, x.tangent, None, params, bits, shape, out, type(out), True, source)
-    for primitive, run, params, bits, shape, places, free in steps:
-        n = len(places)
-        x = values[places[0]]
-        p, tx = (x.primal, x.tangent) if type(x) is Tracer else (x, None)
-        if n == 1:
-            y = q = ty = None
+def _written(steps: Sequence[_Step], operands: Sequence[Any], strong: Sequence[int], constants: Sequence[Any]) -> Callable:
+    """A function of a tape and of operands of the same kinds that writes these rows: as lines of Python, without a look."""
+    scope: dict[str, Any] = {"user_source": user_source, "restore_warnings": restore_warnings, "pending": pending}
+    scope |= {"deliver": deliver, "with_value": with_value, "float64": np.float64}
+    scope |= {f"c{i}": c for i, c in enumerate(constants)}
+    names = [(f"x{k}", f"p{k}", f"t{k}") if type(a) is Tracer else (f"x{k}", f"x{k}", "None") for k, a in enumerate(operands)]
+    lines = ["def again(tape, operands):", " source = user_source(3)", f" {''.join([f'{x}, ' for x, *_ in names])}= operands"]
+    lines += [f" {p}, {t} = {x}.primal, {x}.tangent" for x, p, t in names if p != x]
+    for i, k in enumerate(strong):
+        lines += [f" s{i} = with_value(x{k}, float64(p{k}))", f" q{i} = s{i}.primal"]
+        names.append((f"s{i}", f"q{i}", f"t{k}"))
+    names += [(f"c{i}", f"c{i}", "None") for i in range(len(constants))]
+    for i, (primitive, given, params, bits, shape, places, free) in enumerate(steps):
+        run = on_numpy(primitive, list(map(aval_of, given)), params)
+        scope |= {f"primitive{i}": primitive, f"run{i}": run, f"params{i}": params, f"bits{i}": bits, f"shape{i}": shape}
+        xs, ps, ts = zip(*[names[place] for place in places])
+        operation = f"o{i} = run{i}({', '.join(ps)})"
+        if primitive.silent:
+            lines.append(f" {operation}")
         else:
-            y = values[places[1]]
-            q, ty = (y.primal, y.tangent) if type(y) is Tracer else (y, None)
-        if primitive.turns and not free:
-            tape.trace.turned = True
-        token = None if primitive.silent else tape._enter()
-        try:
-            if n < 3:
-                out = run(p) if n == 1 else run(p, q)
-            else:
-                given = [values[i] for i in places]
-                primals = [a.primal if type(a) is Tracer else a for a in given]
-                out = run(*primals)
-        finally:
-            if token is not None:
-                restore_warnings(token)
-                if pending:
-                    deliver(primitive, (p, q) if n < 3 else primals)
+            lines += [" token = tape._enter()", " try:", f"  {operation}", " finally:", "  if token is not None:"]
+            lines += ["   restore_warnings(token)", "   if pending:", f"    deliver(primitive{i}, ({', '.join(ps)},))"]
         if free:
-            result = out
-        elif n < 3:
-            result = tape._row(primitive, x, y, p, q, tx, ty, params, bits, shape, out, type(out), n == 1, source)
+            names.append((f"o{i}", f"o{i}", "None"))
+            continue
+        if primitive.turns:
+            lines.append(" tape.trace.turned = True")
+        about = f"params{i}, bits{i}, shape{i}, o{i}"
+        if len(places) < 3:
+            two = [", ".join(pair if len(places) == 2 else (*pair, "None")) for pair in (xs, ps, ts)]
+            lines.append(f" r{i} = tape._row(primitive{i}, {', '.join(two)}, {about}, type(o{i}), {len(places) == 1}, source)")
         else:
-            tangents = [a.tangent if type(a) is Tracer else None for a in given]
-            result = tape.wide_row(primitive, given, primals, tangents, params, bits, shape, out, source)
-        if len(steps) == 1:
-            return result
-        values = [*values, result]
-    return result
+            three = [f"({', '.join(each)})" for each in (xs, ps, ts)]
+            lines.append(f" r{i} = tape.wide_row(primitive{i}, {', '.join(three)}, {about}, source)")
+        names.append((f"r{i}", f"o{i}", f"r{i}.tangent"))
+    lines.append(f" return {names[-1][0]}")
+    exec(_code("\n".join(lines)), scope)
+    return scope["again"]
+
+
+@functools.lru_cache(_MOST)
+def _code(text: str) -> Any:  # the same for all shapes
+    return compile(text, GENERATED, "exec")
 
 
 def _watch(key: tuple, trace: Any, operands: list[Any], function: Callable[..., Any], args: Any, kwargs: Any) -> Any:
@@ -307,17 +298,18 @@ def _call_of(tape: Any, n: int, operands: list[Any], result: Any) -> Any:
     for row, (primitive, bits, shape, *_) in zip(rows, tape.steps[n:]):
         if id(row) not in tape.notes:
             return False
-        places = [reading.place(x) for x in tape.notes[id(row)]]
+        given = tape.notes[id(row)]
+        places = [reading.place(x) for x in given]
         if None in places:
             return False
-        reading.add(primitive, row[4], bits, shape, places, False, row)
+        reading.add(_Step(primitive, given, row[4] or {}, bits, shape, places, False), row)
     firsts = {id(a): k for k, a in reversed(list(enumerate(operands)))}
     if not reading.used.issuperset(firsts.values()):
         return False
     start = {"operand": 0, "strong": len(operands), "constant": len(operands) + len(reading.strong)}
     start["result"] = start["constant"] + len(reading.constants)
-    steps = [s._replace(operands=tuple([start[where] + k for where, k in s.operands])) for s in reading.steps]
-    return _Call(steps, len(steps) == 1 and len(steps[0].operands) == 1, reading.strong, reading.constants)
+    steps = [s._replace(places=[start[where] + k for where, k in s.places]) for s in reading.steps]
+    return _Call(len(rows), _written(steps, operands, reading.strong, reading.constants))
 
 
 class _Reading:
@@ -335,13 +327,12 @@ class _Reading:
         traced = [(a, k) for k, a in enumerate(operands) if type(a) is Tracer]
         self.values: dict[int, tuple[str, int]] = {id(a.primal): ("operand", k) for a, k in traced}
 
-    def add(self, primitive: Any, params: Any, bits: Any, shape: Any, places: Any, free: bool, what: Any) -> tuple[str, int]:
-        plain = getattr(primitive.impl, "on_numpy", None)
-        run = plain if plain is not None and not params else functools.partial(primitive.impl, np, **(params or {}))
+    def add(self, step: _Step, what: Any) -> tuple[str, int]:
+        """Take a step that writes the row `what`, or computes that, if it is free."""
         place = self.made[id(what)] = "result", len(self.steps)
-        if not free:
+        if not step.free:
             self.values[id(self.tape.values[what[2]])] = place
-        self.steps.append(_Step(primitive, run, params, bits, shape, places, free))
+        self.steps.append(step)
         return place
 
     def place(self, x: Any) -> tuple[str, int] | None:
@@ -380,4 +371,4 @@ class _Reading:
             if place is None:
                 return None
             places.append(place)
-        return self.add(primitive, params, None, None, places, True, x)
+        return self.add(_Step(primitive, args, params, None, None, places, True), x)

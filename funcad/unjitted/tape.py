@@ -19,10 +19,11 @@ from funcad.host.user_warnings import deliver, enter, error_mode, pending, resto
 from funcad.host.where import internal, user_source
 from funcad.ir.tracer import Tracer
 from funcad.primitives.arithmetic import square_p
+from funcad.primitives.comparison import select_p
 from funcad.primitives.contraction import dot_general_p
 from funcad.primitives.shape import reshape_p
 from funcad.unjitted.tape_plans import NO_PLAN, plans, product_plan, reduction_plan, small_shape
-from funcad.unjitted.tape_rows import MAX_ROWS, Rows
+from funcad.unjitted.tape_rows import NO_VALUE, Rows
 
 __all__ = ["Tape"]
 
@@ -31,7 +32,6 @@ _EXACT = 2**53  # integers up to here are floats
 _getframe = sys._getframe
 _float64, _matmul = np.float64, np.matmul
 _F64, _F32 = np.dtype(np.float64), np.dtype(np.float32)
-_matmul = np.matmul
 
 
 class Tape(Rows):
@@ -49,7 +49,7 @@ class Tape(Rows):
     def binary(self, primitive: Any, operation: Callable[[Any, Any], Any], x: Any, y: Any) -> Any:
         """+ - * / ** and the like of floats, or arrays of one float dtype: the traced result; None for everything else."""
         rows = self.rows
-        if open_traces or len(rows) >= MAX_ROWS:
+        if open_traces or len(rows) >= self.limit:
             return None
         trace = self.trace
         tx = ty = shape = None
@@ -175,7 +175,7 @@ class Tape(Rows):
 
     def product(self, x: Any, y: Any) -> Any:
         """The product of float vectors or matrices that fit, traced ones small: the traced result; None for everything else."""
-        if open_traces or len(self.rows) >= MAX_ROWS:
+        if open_traces or len(self.rows) >= self.limit:
             return None
         trace = self.trace
         tx = ty = None
@@ -217,7 +217,7 @@ class Tape(Rows):
         if type(p) is not np.ndarray or axis is not None and type(axis) is not int and type(axis) is not tuple:
             return None
         plan = plans.get((primitive, p.shape, axis)) or reduction_plan(primitive, p.shape, axis)
-        if plan is NO_PLAN or open_traces or len(self.rows) + 1 >= MAX_ROWS:
+        if plan is NO_PLAN or open_traces or len(self.rows) + 1 >= self.limit:
             return None
         if (p.dtype is not _F64 and p.dtype is not _F32) or p.nbytes > SMALL:
             return None
@@ -241,7 +241,7 @@ class Tape(Rows):
 
     def unary(self, primitive: Any, ufunc: Any, x: Tracer, params: Any = None, bits: Any = None) -> Any:
         """A ufunc of a float, or of an array of floats: the traced result; None for everything else."""
-        if open_traces or len(self.rows) >= MAX_ROWS:
+        if open_traces or len(self.rows) >= self.limit:
             return None
         p = x.primal
         kind = type(p)
@@ -266,7 +266,7 @@ class Tape(Rows):
     def moved(self, x: Tracer, plan: tuple, index: np.ndarray | None = None) -> Any:
         """What only moves the elements of an array, by a `moving_plan` for its shape or by an index; None for all else."""
         p = x.primal
-        if open_traces or p.nbytes > SMALL or not p.dtype.isnative or len(self.rows) >= MAX_ROWS:
+        if open_traces or p.nbytes > SMALL or not p.dtype.isnative or len(self.rows) >= self.limit:
             return None
         primitive, run, params, bits = plan
         if index is not None and index.size * p.nbytes > SMALL * len(p):
@@ -274,3 +274,36 @@ class Tape(Rows):
         out = run(p) if index is None else run(p, index)
         t = x.tangent
         return self._row(primitive, x, index, p, index, t, None, params, bits, None, out, type(out), index is None)
+
+    def choice(self, mask: np.ndarray, x: Any, y: Any) -> Any:
+        """`np.where` of a mask and float64s of its shape, or numbers that are not traced; None for everything else."""
+        shape = mask.shape
+        if open_traces or 8 * mask.size > SMALL or len(self.rows) >= self.limit or mask.dtype.char != "?":
+            return None
+        primals: list[Any] = [mask]
+        operands: list[Any] = [(None, shape, "?")]
+        new = [self._outside(mask, mask, select_p, NO_VALUE)]
+        for a in (x, y):
+            kind, p, number = type(a), a, None
+            if kind is Tracer:
+                p, row = a.primal, a.tangent
+                if a.owner is not self.trace or type(p) is not np.ndarray or p is primals[-1]:
+                    return None
+                number = row[0]
+            if type(p) is np.ndarray:
+                if p.dtype is not _F64 or p.shape != shape or p is primals[-1]:
+                    return None
+                if number is not None and row[1] is p:
+                    operands.append(number)
+                else:
+                    operands.append((number, shape, "d"))
+                    new.append(self._outside(p, a, select_p, NO_VALUE))
+            elif kind is float or kind is _float64:
+                operands.append(kind)
+                new.append(p)
+            else:
+                return None
+            primals.append(p)
+        out = np.where(*primals)
+        self.values += new
+        return self._written((select_p, None, None, *operands, np.ndarray), None, out, user_source(4), True)

@@ -40,7 +40,8 @@ from funcad.unjitted.tape_program import INNER, RESULT, gives_tangent
 
 __all__ = ["FLOATING", "MAX_ROWS", "NO_VALUE", "Rows"]
 
-MAX_ROWS = 12_000  # a program for more would fill the table of programs
+MAX_ROWS = 12_000  # a program for more would fill the table of programs; chunks of more have their own (chunks.py)
+MAX_BYTES = 64 << 20  # of arrays, beyond which there are no more rows than that: rules may keep less
 _SILENT = frozenset([add_p, sub_p, mul_p])
 FLOATING = frozenset([kind for kind, aval in SCALAR_AVALS.items() if aval.dtype.kind in "fc"])
 NO_VALUE: Any = object()  # in a row, of a result that somebody could change
@@ -54,7 +55,7 @@ class Rows:
 
     __slots__ = (
         *("trace", "level", "protector", "inputs", "first", "rows", "key", "steps", "values", "found"),
-        *("mode", "user_line_mode", "lifted", "traced", "new", "outs", "notes", "outside"),
+        *("mode", "user_line_mode", "lifted", "traced", "new", "outs", "notes", "outside", "limit", "weighed", "bytes"),
     )
 
     def __init__(self, trace: Any, protector: Any, primals: Sequence[Any], differentiated: Sequence[bool]):
@@ -71,7 +72,9 @@ class Rows:
         self.values: list[Any] = []  # inputs of the backward program: inputs, operands from outside, and results
         self.steps: list[tuple] = []
         self.key: list[Any] = []  # of the inputs; with the steps, and the ends, it is the key of the program
-        self.found: Any = None  # the compiled program
+        self.found: Any = None  # the compiled program, or the recording cut into chunks
+        self.limit = MAX_ROWS
+        self.weighed = self.bytes = 0  # how many values, and their bytes
         self.mode = self.user_line_mode = None  # of warnings, see host/user_warnings.py
         self.outside: Outside | None = None
         self.notes: Any = None  # of the operands that rows were asked for with, see remembered.py
@@ -100,7 +103,7 @@ class Rows:
 
         `known` is `(out,)` if the result was computed before.
         """
-        if len(self.rows) >= MAX_ROWS:
+        if len(self.rows) >= self.limit and not self.has_room(1):
             return None
         trace = self.trace
         x = p = args[0]
@@ -249,46 +252,47 @@ class Rows:
         bits: bytes | None, shape: Any, out: Any, source: Any,
     ) -> Any:  # fmt: skip
         """`_row` of any number of operands."""
-        operands = self._operands(primitive, args, primals, tangents)
         kind = type(out)
-        held = out if kind is not np.ndarray or out.base is None and not any([out is p for p in primals]) else NO_VALUE
-        row = [self.first + len(self.rows), held, len(self.values), source, params or {}]
-        self.steps.append((primitive, bits, shape, *operands, kind))
+        own = kind is not np.ndarray or out.base is None and not any([out is p for p in primals])
+        step = primitive, bits, shape, *self._operands(primitive, args, primals, tangents), kind
+        return self._written(step, params, out, source, own)
+
+    def _written(self, step: tuple, params: dict | None, out: Any, source: Any, own: bool) -> Any:
+        """The traced result of a step; `own`: nobody can change it."""
+        row = [self.first + len(self.rows), out if own else NO_VALUE, len(self.values), source, params or {}]
+        self.steps.append(step)
         self.rows.append(row)
         self.values.append(out)
-        result = self.new(Tracer)
-        result.owner = self.trace
-        result.primal = out
-        result.tangent = row
-        result.source = source
-        result.variable = result._aval = result.box = None
-        return result
+        traced = self.new(Tracer)
+        traced.__init__(self.trace, None, out, row, source)
+        return traced
 
     def _operands(self, primitive: Any, args: Sequence[Any], primals: Sequence[Any], tangents: Sequence[Any]) -> list[Any]:
         """What a step says of its operands, which are written down if no row has them."""
         operands: list[Any] = []
         new: list[Any] = []
+        first: dict[int, int] = {}
         for i, p in enumerate(primals):
-            t = tangents[i]
+            t, given = tangents[i], args[i]
+            j = first.setdefault(id(p), i)
             if t is not None and t[1] is p:
                 operands.append(t[0])
                 continue
             number = None if t is None else t[0]
-            outer = t is None and type(args[i]) is Tracer
-            apart = outer or self.traced is not None
-            for j in range(i):
-                if primals[j] is p and (not apart or args[j] is args[i]):
-                    operands.append((number, j))
-                    break
+            outer = t is None and type(given) is Tracer
+            if j != i and (outer or self.traced is not None):
+                j = next((k for k in range(j, i) if primals[k] is p and args[k] is given), i)
+            if j != i:
+                operands.append((number, j))
+                continue
+            if type(p) is np.ndarray:
+                operands.append((number, p.shape, p.dtype.char))
+                new.append(self._outside(p, given, primitive, NO_VALUE))
             else:
-                if type(p) is np.ndarray:
-                    operands.append((number, p.shape, p.dtype.char))
-                    new.append(self._outside(p, args[i], primitive, NO_VALUE))
-                else:
-                    operands.append(type(p) if t is None else (number, type(p)))
-                    new.append(p)
-                if outer:
-                    self._lift(args[i], len(self.values) + len(new) - 1)
+                operands.append(type(p) if t is None else (number, type(p)))
+                new.append(p)
+            if outer:
+                self._lift(given, len(self.values) + len(new) - 1)
         self.values += new
         return operands
 
@@ -319,8 +323,14 @@ class Rows:
         return results
 
     def has_room(self, n: int) -> bool:
-        """Can it take n more rows?"""
-        return len(self.rows) + n <= MAX_ROWS
+        """Can it take n more rows? Each time that there are too many, it looks how large their arrays are."""
+        if len(self.rows) + n > self.limit:
+            self.bytes += sum({id(v): v.nbytes for v in self.values[self.weighed :] if type(v) is np.ndarray}.values())
+            self.weighed = len(self.values)
+            if self.bytes > MAX_BYTES:
+                return False
+            self.limit += MAX_ROWS
+        return True
 
     def _lift(self, x: Tracer, place: int) -> Any:
         """The array or number behind a tracer of an outer trace, which is written down at this place."""

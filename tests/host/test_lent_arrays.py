@@ -168,3 +168,68 @@ def test_what_fwd_keeps_of_an_array_that_it_refers_to_stays(n: int) -> None:
     assert np.array_equal(pullback(np.ones(n))[0], np.ones(n))
     del pullback
     w[:] = 5.0
+
+
+def in_place(r: Any, ct: Any) -> tuple:
+    r *= 2.0
+    return (r * ct,)
+
+
+TWICE: dict[str, Callable[[Any, np.ndarray], list[Any]]] = {
+    "jit of grad": lambda f, x: [funcad.jit(funcad.grad(lambda y: f(y).sum()))(x) for _ in range(2)],
+    "grad of jit": lambda f, x: [funcad.grad(funcad.jit(lambda y: f(y).sum()))(x) for _ in range(2)],
+    "one jitted gradient": lambda f, x: [g(x) for g in [funcad.jit(funcad.grad(lambda y: f(y).sum()))] for _ in range(2)],
+    "pullbacks under jit": lambda f, x: funcad.jit(lambda y: [p(np.ones(3))[0] for p in [funcad.vjp(f, y)[1]] * 2])(x),
+    "pullback of jit": lambda f, x: [p(np.ones(3))[0] for p in [funcad.vjp(funcad.jit(f), x)[1]] * 2],
+    "lanes": lambda f, x: list(funcad.vmap(funcad.grad(lambda y: f(y).sum()))(np.stack([x, x]))),
+    "pullbacks in a loop": lambda f, x: list(funcad.scan(lambda c, _: (c, funcad.vjp(f, c)[1](np.ones(3))[0]), x, None, 2)[1]),
+}
+
+
+@pytest.mark.parametrize("how", TWICE)
+def test_a_bwd_that_writes_means_the_same_each_time(how: str) -> None:
+    """Traced residuals have no memory that lasts from one call to the next."""
+    x = X.copy()
+    for found in TWICE[how](rule_of_vjp(lambda a: (2.0 * a, a), in_place), x):
+        assert np.array_equal(found, 2.0 * X)
+    assert np.array_equal(x, X)
+
+
+def test_a_pullback_that_raised_can_be_called_again() -> None:
+    writes = [True, False]
+
+    def bwd(r: np.ndarray, ct: np.ndarray) -> tuple:
+        return in_place(r, ct) if writes.pop(0) else (2.0 * r * ct,)
+
+    _, pullback = funcad.vjp(rule_of_vjp(lambda a: (2.0 * a, 3.0 * a), bwd), X)
+    with pytest.raises(ValueError, match="read-only"):
+        pullback(np.ones(3))
+    assert np.array_equal(pullback(np.ones(3))[0], 6.0 * X)
+
+
+def test_rules_get_traced_values_under_names_of_their_own() -> None:
+    """What they write is then neither the caller's value nor what is kept for the next call."""
+    held: list[Any] = []
+
+    def fwd(x: Any) -> tuple:
+        held.append(x)
+        kept = 1.0 * x
+        held.append(kept)
+        return 2.0 * x, kept
+
+    def bwd(r: Any, ct: Any) -> tuple:
+        held.extend((r, ct))
+        return (r * ct,)
+
+    def jvp(primals: tuple, tangents: tuple) -> tuple:
+        held.extend((*primals, *tangents))
+        return 2.0 * primals[0], 2.0 * tangents[0]
+
+    def f(x: Any) -> Any:
+        ct, pullback = 1.0 * x, funcad.vjp(rule_of_vjp(fwd, bwd), x)[1]
+        funcad.jvp(rule_of_jvp(jvp), (x,), (ct,))
+        held.extend((x, ct))
+        return pullback(ct)[0] + pullback(ct)[0]
+
+    assert np.array_equal(funcad.jit(f)(X), 2.0 * X * X)
+    assert len(held) == 10 and len(set(map(id, held))) == 10

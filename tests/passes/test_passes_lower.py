@@ -18,7 +18,8 @@ from funcad.passes.lower import is_written_out, lower
 from funcad.passes.scatters import scatters
 from funcad.primitives import activation as act
 from funcad.primitives.arithmetic import add, exact_pow_p, mul, root
-from funcad.primitives.basic_indexing import basic_place_p, dynamic_slice_p, dynamic_update_slice_p
+from funcad.primitives.basic_indexing import basic_place_p
+from funcad.primitives.computed_slices import dynamic_slice_p, dynamic_update_slice_p
 from funcad.primitives.contraction import dot_general_p, einsum_p
 from funcad.primitives.norms import norm
 from funcad.primitives.reduction import tied_mean_p, tied_spread_p

@@ -7,6 +7,7 @@ import numpy as np
 from funcad.primitives import arithmetic as a
 from funcad.primitives import extrema as x
 from funcad.primitives import mantissa as m
+from funcad.primitives import powers as p
 from funcad.primitives import rounding as r
 from tests.specs import spec
 
@@ -62,8 +63,8 @@ SPECS = [
         r.fmod_p, r.fmod, [*BINARY, (INTEGERS, DIVISORS)], reference=np.fmod, dtypes=("f4",), jax=lambda j: j.numpy.fmod
     ),
     spec(
-        a.pow_p,
-        a.pow,
+        p.pow_p,
+        p.pow,
         [(POSITIVE, OTHER), (POSITIVE, 1.7), (2.5, OTHER), (np.float64(1.3), np.float64(-0.7)), (COMPLEX, OTHER_COMPLEX)],
         reference=np.power,
         dtypes=("f4",),

@@ -3,6 +3,7 @@
 import numpy as np
 
 from funcad.primitives import basic_indexing as ix
+from funcad.primitives import computed_slices as cs
 from funcad.primitives import scatter as sc
 from tests.specs import spec
 
@@ -58,15 +59,21 @@ SPECS = [
          reference=lambda x, y: np.append(x, 0.0) + np.append(0.0, y)),
     spec(ix.basic_update_p, ix.basic_update, [two((4, 3), (1, 3))], params={"index": MIXED}),
     spec(ix.basic_update_p, ix.basic_update, [(np.array(1.0), np.array(2.0))], params={"index": ()}, reference=lambda x, u: u),
-    spec(ix.dynamic_slice_p, lambda x, i, j, sizes: ix.dynamic_slice(x, (i, j), sizes),
+    spec(ix.basic_add_p, ix.basic_add_p, [two((4, 3), (1, 3))], params={"index": MIXED}, dtypes=("f4", "c16"),
+         reference=lambda x, u: x + ix.basic_place_p.impl(np, u, index=MIXED, shape=(4, 3))),
+    spec(ix.basic_add_p, ix.basic_add_p, [(np.array(1.0), np.array(2.0))], params={"index": ()}, reference=lambda x, u: x + u),
+    spec(cs.dynamic_slice_p, lambda x, i, j, sizes: cs.dynamic_slice(x, (i, j), sizes),
          [lambda rng: (rng.normal(size=(4, 3)), np.array(3), np.array(-1))], params={"sizes": (2, 1)},
          reference=lambda x, i, j: x[2:4, 2:3], jax=lambda k: lambda x, i, j: k.lax.dynamic_slice(x, (i, j), (2, 1))),
-    spec(ix.dynamic_slice_p, lambda x, i: ix.dynamic_slice(x, (i, 0), (2, 3)),
+    spec(cs.dynamic_slice_p, lambda x, i: cs.dynamic_slice(x, (i, 0), (2, 3)),
          [lambda rng: (rng.normal(size=(4, 3)), np.array(1))], reference=lambda x, i: x[1:3]),
-    spec(ix.dynamic_update_slice_p, lambda x, u, i, j: ix.dynamic_update_slice(x, u, (i, j)),
+    spec(cs.dynamic_update_slice_p, lambda x, u, i, j: cs.dynamic_update_slice(x, u, (i, j)),
          [lambda rng: (rng.normal(size=(4, 3)), rng.normal(size=(2, 1)), np.array(-1), np.array(7))],
          jax=lambda k: lambda x, u, i, j: k.lax.dynamic_update_slice(x, u, (i, j))),
-    spec(ix.window_indices_p, lambda i, j: ix.window_indices_p(i, j, sizes=(2, 1), extents=(4, 3)),
+    spec(cs.dynamic_add_p, cs.dynamic_add_p,
+         [lambda rng: (rng.normal(size=(4, 3)), rng.normal(size=(2, 1)), np.array(-1), np.array(7))], dtypes=("f4", "c16"),
+         reference=lambda x, u, i, j: x + np.pad(u, ((2, 0), (2, 0)))),
+    spec(cs.window_indices_p, lambda i, j: cs.window_indices_p(i, j, sizes=(2, 1), extents=(4, 3)),
          [(np.array([-9, -2, 0, 9]), np.array([0, 1, 2, 3]))], order=0,
          reference=lambda i, j: [np.array([[[0], [1]], [[2], [3]], [[0], [1]], [[2], [3]]]),
                                  np.array([[[0], [0]], [[1], [1]], [[2], [2]], [[2], [2]]])]),

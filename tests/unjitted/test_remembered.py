@@ -320,3 +320,17 @@ def test_a_constant_that_is_the_first_argument() -> None:
     g = funcad.grad(lambda x: np.sum(np.stack([x, np.exp(array)]) * np.stack([array, x])))
     np.testing.assert_allclose(g(array), array + np.exp(array))
     np.testing.assert_allclose(g(array + 5.0), array + np.exp(array))
+
+
+def test_the_lines_for_other_shapes_are_compiled_once() -> None:
+    """What is written for a call names no shapes: arrays that grow do not compile anew."""
+
+    def f(x: Any) -> Any:
+        return np.sum(np.clip(x, 0.7, 1.2)) + np.sum(np.diff(x)) + np.sum(np.concatenate([x, x]))
+
+    for n in (5, 6):
+        funcad.grad(f)(np.linspace(0.5, 1.5, n))
+    before = remembered._code.cache_info().misses
+    for n in range(101, 106):
+        funcad.grad(f)(np.linspace(0.5, 1.5, n))
+    assert remembered._code.cache_info().misses == before

@@ -2,7 +2,8 @@
 
 A carry of rank 0 stays in registers. A carried array is a pointer: the body computes the next one into a second buffer, then
 the two change places; if the next carry is also an output of the step, it is computed into its row there and the pointer moves
-on to that row. Nothing is copied either way. Operands of products that do not change in a loop are put in order before it.
+on to that row. A carry of which the body only writes elements has one buffer, in which it does so. Nothing is copied either
+way. Operands of products that do not change in a loop are put in order before it.
 
 Long loops ask now and then whether Ctrl-C was pressed. Traps: the initial carry may be the user's array, so it is copied before
 a buffer of it is written; a while loop whose body hands values to a stack (its derivative needs them) is Unsupported.
@@ -15,6 +16,7 @@ from typing import Any
 
 import numpy as np
 
+from funcad.backends.memory import handed_through
 from funcad.backends.native import gemm
 from funcad.backends.native.emitter import Lane
 from funcad.backends.native.program_build import Build
@@ -68,18 +70,24 @@ class _Carry:
         self.start += [("ptr", now.pointer), ("ptr", then.pointer)]
         self.own.append((now, then))
 
+    def in_place(self, place: View) -> None:
+        self.kinds.append("in place")
+        self.own.append((place,))
+
     def values(self, names: Sequence[str]) -> tuple[list[Any], list[View | None]]:
         """What the registers stand for: the carry, and where the next one is to be computed."""
         it = iter(names)
         found: list[Any] = []
         free: list[View | None] = []
-        for kind, first, aval in zip(self.kinds, self.first, self.avals):
+        for kind, first, aval, own in zip(self.kinds, self.first, self.avals, self.own):
             other = None
             if kind == "scalar":
                 parts = tuple([next(it) for _ in range(2 if aval.dtype.kind == "c" else 1)])
                 found.append(Lane(aval.dtype, parts))
             elif kind == "same":
                 found.append(first)
+            elif kind == "in place":
+                found.append(self.build.lent(own[0]))
             else:
                 found.append(View(next(it), aval.dtype, aval.shape, contiguous_strides(aval.shape)))
                 if kind == "buffers":
@@ -100,6 +108,8 @@ class _Carry:
                 if not same_place(out, free[i]):
                     build.copy(out, free[i])
                 names += [free[i].pointer, now[i].pointer]
+            elif kind == "in place" and not same_place(out, now[i]):
+                raise Unsupported("a carry that was to be written in place is read after it was written")
         return names
 
     def results(self, names: Sequence[str], rows: dict[int, View]) -> list[Any]:
@@ -111,6 +121,8 @@ class _Carry:
             elif self.kinds[i] == "row":
                 value = value._replace(buffers=(*self.own[i][0].buffers, *rows[i].buffers))
                 self.build.hold(rows[i])
+            elif self.kinds[i] == "in place":
+                value = self.own[i][0]
             elif self.kinds[i] == "buffers":
                 value = value._replace(buffers=(*self.own[i][0].buffers, *self.own[i][1].buffers))
             found.append(value)
@@ -118,11 +130,15 @@ class _Carry:
 
 
 def _carried(
-    build: Build, first: Sequence[Any], ins: Sequence[Var], outs: Sequence[Any], computed: Container, in_rows: Container
+    region: Region, equation: Equation, loop: Loop | WhileLoop, first: Sequence[Any], body: Jaxpr, in_rows: Container
 ) -> tuple[_Carry, dict[Any, int]]:
     """The carry with its first values, and which of its buffers the body may compute an output into."""
+    build, outs, computed = region.build, body.outputs, _computed(body)
+    ins = body.inputs[loop.n_consts : loop.n_consts + loop.n_carry]
     carry = _Carry(build, first, [v.aval for v in ins])
     claimed: dict[Any, int] = {}
+    written = handed_through(equation)
+    before = len(equation.outputs) - len(outs)  # a count
     for i, (value, v, o) in enumerate(zip(first, ins, outs)):
         if not v.aval.shape:
             carry.scalar(value, v.aval)
@@ -130,6 +146,14 @@ def _carried(
             carry.constant(value)
         elif o in in_rows:
             carry.row(value)
+        elif before + i in written:
+            if region.writable(equation, value, written[before + i]):
+                carry.in_place(build.hold(value))
+                continue
+            place = region.target(equation.outputs[before + i])
+            place = place if place.contiguous else build.new(v.aval.dtype, v.aval.shape)
+            build.copy(value, place)
+            carry.in_place(place)
         else:
             carry.buffers(value, v.aval)
             if o in computed:
@@ -205,7 +229,7 @@ def _scan(region: Region, equation: Equation, values: list, *, loop: Loop) -> li
     build, body = region.build, prune(loop.body)
     consts, first, xs = loop.split(values)
     _checked([*consts, *first], body.inputs)
-    ins, outs = loop.carried(body.inputs), body.outputs
+    outs = body.outputs
     computed = _computed(body)
     ys = [region.target(v) for v in equation.outputs[n_carry:]]
     row_of: dict[Any, int] = {}  # variable -> the output that has it as its rows
@@ -213,7 +237,7 @@ def _scan(region: Region, equation: Equation, values: list, *, loop: Loop) -> li
         if o in computed and ys[j].contiguous and o not in row_of:
             row_of[o] = j
     xs_views = [build.hold(x) if type(x) is View else build.in_memory(x) for x in xs]
-    carry, claimed = _carried(build, first, ins, outs, computed, row_of)
+    carry, claimed = _carried(region, equation, loop, first, body, row_of)
     packed = _prepack(build, body, consts)
     f = build.f
     with f.loop(0, length, carried=carry.start, down=loop.reverse) as turn:
@@ -255,7 +279,7 @@ def _while(region: Region, equation: Equation, values: list, *, loop: WhileLoop)
     cond, body = prune(loop.cond), prune(loop.body)
     _checked([*cond_consts, *first], cond.inputs)
     _checked([*consts, *first], body.inputs)
-    carry, claimed = _carried(build, first, body.inputs[loop.n_consts :], body.outputs, _computed(body), ())
+    carry, claimed = _carried(region, equation, loop, first, body, ())
     packed = _prepack(build, body, consts)
     head, inside, done = f.label("head"), f.label("body"), f.label("done")
     start = [("i64", "0"), *carry.start]
@@ -295,7 +319,12 @@ def _cond(region: Region, equation: Equation, values: list, *, branches: tuple[J
     if index.dtype.kind == "f":
         raise Unsupported("a branch chosen by a float")
     wide = build.one.convert(index, np.dtype(np.int64)).name
-    targets = [region.target(v) if v.aval.shape else build.new(v.aval.dtype, ()) for v in equation.outputs]
+    handed = {k: j for k, j in handed_through(equation).items() if region.writable(equation, values[j], j)}
+    operands = [build.lent(v) if j in handed.values() else v for j, v in enumerate(operands, 1)]
+    targets = [
+        build.hold(values[handed[k]]) if k in handed else region.target(v) if v.aval.shape else build.new(v.aval.dtype, ())
+        for k, v in enumerate(equation.outputs)
+    ]
     done = f.label("done")
     last = len(branches) - 1
     chosen = [f.put(f"icmp sle i64 {wide}, {i}") for i in range(last)]  # here, where they come before every use
@@ -311,13 +340,15 @@ def _cond(region: Region, equation: Equation, values: list, *, branches: tuple[J
         with f._scope():
             computed = _computed(branch)
             places: dict[Any, View] = {}
-            for o, target in zip(branch.outputs, targets):
-                if o in computed and o.aval.shape:
+            for k, (o, target) in enumerate(zip(branch.outputs, targets)):
+                if o in computed and o.aval.shape and k not in handed:
                     places.setdefault(o, target)
             found = Region(build, branch, operands, places).run()
-            for value, o, target in zip(found, branch.outputs, targets):
+            for k, (value, o, target) in enumerate(zip(found, branch.outputs, targets)):
                 if o.aval.dtype != target.dtype:
                     raise Unsupported("branches that give different dtypes")
+                if k in handed and not same_place(value, target):
+                    raise Unsupported("an array that was to be written in place is read after it was written")
                 if not same_place(value, target):
                     build.copy(value, target)
                 build.drop(value)

@@ -21,6 +21,7 @@ from typing import Any
 import numpy as np
 
 from funcad.backends.interpreter import program_of
+from funcad.backends.memory import written_carries
 from funcad.backends.native import llvm_loops, program_rules, wrapper
 from funcad.backends.native.gemm import compiled_product
 from funcad.backends.native.ir import Function, Module
@@ -34,7 +35,7 @@ from funcad.backends.native.wrapper import Given, Wanted
 from funcad.ir.aval import Aval, LiteralAval
 from funcad.ir.jaxpr import Jaxpr, Literal, Var, subjaxprs
 from funcad.ir.prune import prune
-from funcad.primitives.loop import Loop
+from funcad.primitives.loop import Loop, WhileLoop
 
 __all__ = ["NativeProgram", "compile_program", "program_text", "program_rules"]
 
@@ -160,14 +161,19 @@ def _has_while(jaxpr: Jaxpr) -> bool:
 
 
 def _stacked(jaxpr: Jaxpr) -> int:
-    """Bytes of what the program's loops read and fill row by row."""
-    total = 0
+    """Bytes of what the program's loops read and fill row by row, and of the carries of which they only write elements."""
+    arrays = set()
     for equation in jaxpr.equations:
-        if equation.primitive.name == "scan":
-            loop: Loop = equation.params["loop"]
-            for v in {*loop.split(loop.counted(equation.inputs)[1])[2], *equation.outputs[loop.n_carry :]}:
-                total += prod(v.aval.shape) * v.aval.dtype.itemsize
-    return total
+        if equation.primitive.name in ("scan", "while_loop"):
+            loop: Loop | WhileLoop = equation.params["loop"]
+            results: Sequence[Any] = equation.outputs
+            if isinstance(loop, Loop):
+                _, first, xs = loop.split(loop.counted(equation.inputs)[1])
+                arrays |= {*xs, *results[loop.n_carry :]}
+            else:
+                first, results = loop.split(equation.inputs)[2], results[1:]
+            arrays |= {v for pair, is_written in zip(zip(first, results), written_carries(loop)) if is_written for v in pair}
+    return sum([prod(v.aval.shape) * v.aval.dtype.itemsize for v in arrays])
 
 
 def _interface(jaxpr: Jaxpr) -> tuple[list[Given], list[Wanted]]:

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from funcad.backends.native.emitter import Emitter, Lane
-from funcad.backends.native.program_values import Arena, Splat, View, contiguous_strides
+from funcad.backends.native.program_values import Arena, Buffer, Splat, View, contiguous_strides
 from funcad.backends.native.target import lanes_of
 
 __all__ = ["Build", "merged_axes"]
@@ -66,6 +66,10 @@ class Build:
                 buffer.users -= 1
                 if buffer.users == 0:
                     self.arena.give(buffer)
+
+    def lent(self, view: View) -> View:
+        """The same memory for a value that may be written over when it is its last user."""
+        return view._replace(buffers=(Buffer(0, 0),))
 
     # -- values
     def pointer(self, view: View) -> str:

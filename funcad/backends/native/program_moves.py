@@ -13,7 +13,8 @@ from funcad.backends.native.emitter import Lane
 from funcad.backends.native.program_build import Build
 from funcad.backends.native.program_values import Splat, View, indexed
 
-__all__ = ["concatenate", "place", "place_sum", "update", "window", "gather", "scatter", "roll", "fill", "dynamic_update"]
+__all__ = ["concatenate", "place", "place_sum", "update", "add", "window", "gather", "scatter", "roll", "fill"]
+__all__ += ["dynamic_update"]
 
 
 MAX_CELLS = 27  # parts of a result of `place_sum` that are written one by one
@@ -90,8 +91,7 @@ def _place_one_by_one(build: Build, xs: Sequence[Any], indices: Sequence[Any], t
             common.append((places[0] if places else 0, len(places), step))
         fill(build, indexed(target, common), complex(-0.0, -0.0) if target.dtype.kind == "c" else -0.0)
     for x, index in zip(xs, indices):
-        where = indexed(target, index)
-        build.nest(where.shape, [where, _in_shape(x, where.shape)], [where], lambda e, v: [e.add(*v)], exact=True)
+        add(build, x, indexed(target, index))
 
 
 def _box(index: Sequence[Any]) -> list[tuple[int, int]] | None:
@@ -122,10 +122,14 @@ def _within(x: Any, index: Sequence[Any], cell: Sequence[tuple[int, int]]) -> An
     return indexed(x, own)
 
 
-def update(build: Build, x: Any, u: Any, index: Sequence[Any], target: View) -> None:
-    build.copy(x, target)
+def update(build: Build, u: Any, index: Sequence[Any], target: View) -> None:
     where = indexed(target, index)
     build.copy(_in_shape(u, where.shape), where)
+
+
+def add(build: Build, u: Any, where: View) -> None:
+    """Add to elements that are there."""
+    build.nest(where.shape, [where, _in_shape(u, where.shape)], [where], lambda e, v: [e.add(*v)], exact=True)
 
 
 def _in_shape(x: Any, shape: tuple) -> Any:
@@ -203,9 +207,8 @@ def gather(build: Build, x: View, indices: Sequence[Any], batch_dims: int, targe
     return None
 
 
-def scatter(build: Build, x: Any, u: Any, indices: Sequence[Any], mode: str, batch_dims: int, target: View) -> None:
-    """A copy of x in `target` with updates written or accumulated one after the other, so repeated indices count in order."""
-    build.copy(x, target)
+def scatter(build: Build, u: Any, indices: Sequence[Any], mode: str, batch_dims: int, target: View) -> None:
+    """Updates written or accumulated in `target` one after the other, so repeated indices count in order."""
     shape = _shape(indices[0])
     if type(u) is Lane:
         u = Splat(u, u.dtype, ())
@@ -226,7 +229,6 @@ def scatter(build: Build, x: Any, u: Any, indices: Sequence[Any], mode: str, bat
             build.nest(where.shape, [where, own], [where], lambda e, v: [getattr(e, method)(*v)], exact=True)
 
 
-def dynamic_update(build: Build, x: Any, u: Any, starts: Sequence[Any], target: View) -> None:
-    build.copy(x, target)
+def dynamic_update(build: Build, u: Any, starts: Sequence[Any], target: View) -> None:
     shape = () if type(u) is Lane else u.shape
     build.copy(u, window(build, target, starts, shape))

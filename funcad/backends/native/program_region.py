@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from funcad.backends.memory import writes_elements, writes_of
 from funcad.backends.native.emitter import Emitter, Lane, operand_dtypes
 from funcad.backends.native.program_build import MAX_LINES, Build
 from funcad.backends.native.program_schedule import COMPLEX_PARTS, Step, is_elementwise, schedule
@@ -34,6 +35,9 @@ class Region:
         self.jaxpr = jaxpr
         self.env: dict[Var, Any] = {}
         self.targets = dict(targets or {})
+        self.dying: Sequence[Var] = ()  # with the equation that is being written
+        writes = writes_elements(jaxpr.equations)
+        self.copied = writes_of(jaxpr.inputs, jaxpr.equations, jaxpr.outputs, None).copied if writes else frozenset()
         for equation in reversed(jaxpr.equations):  # what is reshaped into a target is computed there
             target = self.targets.get(equation.outputs[0]) if len(equation.outputs) == 1 else None
             if target is not None and equation.primitive.name == "reshape" and target.contiguous:
@@ -48,6 +52,7 @@ class Region:
     def run(self) -> list[Any]:
         build = self.build
         for step in schedule(self.jaxpr):
+            self.dying = step.dead
             if step.shape is None:
                 self._one(step.equations[0])
             else:
@@ -71,6 +76,14 @@ class Region:
         """Where the elements of a variable are to be computed."""
         found = self.targets.get(v)
         return self.build.new(v.aval.dtype, v.aval.shape) if found is None else self.build.hold(found)
+
+    def writable(self, equation: Equation, value: Any, place: int = 0) -> bool:
+        """May this operand's memory be written? Nobody else lies in it, and nobody reads it after this equation."""
+        x = equation.inputs[place]
+        if type(value) is not View or not value.buffers or not value.contiguous:
+            return False
+        last = x in self.dying and equation.inputs.count(x) == 1
+        return last and all([buffer.users == 1 for buffer in value.buffers])
 
     # -- elementwise
     def _group(self, step: Step) -> None:
@@ -101,6 +114,10 @@ class Region:
             outs = [python_number(self.build, equation, own) if weak else element(self.build.one, equation, own)]
         else:
             raise Unsupported(f"{name} has no native code")
+        if self.copied and equation.outputs[0] in self.copied and type(outs[0]) is View:
+            view = outs[0]
+            outs = [self.build.in_order(view)]
+            self.build.drop(view)
         self.env.update(zip(equation.outputs, outs, strict=True))
 
 

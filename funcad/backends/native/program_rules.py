@@ -154,9 +154,28 @@ def _place_sum(region: Region, equation: Equation, values: list, *, indices: tup
     return _into(region, equation, lambda t: program_moves.place_sum(region.build, values, indices, t))
 
 
+def _written(region: Region, equation: Equation, values: list, write: Callable[[View], Any]) -> list:
+    """The first operand with some elements written: in its own memory if nobody else needs it, else in a copy."""
+    x = values[0]
+    if region.writable(equation, x):
+        write(x)
+        return [region.build.hold(x)]
+
+    def anew(target: View) -> None:
+        region.build.copy(x, target)
+        write(target)
+
+    return _into(region, equation, anew)
+
+
 @rule("basic_update")
 def _update(region: Region, equation: Equation, values: list, *, index: tuple) -> list:
-    return _into(region, equation, lambda t: program_moves.update(region.build, values[0], values[1], index, t))
+    return _written(region, equation, values, lambda t: program_moves.update(region.build, values[1], index, t))
+
+
+@rule("basic_add")
+def _add(region: Region, equation: Equation, values: list, *, index: tuple) -> list:
+    return _written(region, equation, values, lambda t: program_moves.add(region.build, values[1], indexed(t, index)))
 
 
 @rule("roll")
@@ -192,8 +211,16 @@ def _dynamic_slice(region: Region, equation: Equation, values: list, *, sizes: t
 
 @rule("dynamic_update_slice")
 def _dynamic_update(region: Region, equation: Equation, values: list) -> list:
-    x, u, *starts = values
-    return _into(region, equation, lambda t: program_moves.dynamic_update(region.build, x, u, starts, t))
+    _, u, *starts = values
+    return _written(region, equation, values, lambda t: program_moves.dynamic_update(region.build, u, starts, t))
+
+
+@rule("dynamic_add")
+def _dynamic_add(region: Region, equation: Equation, values: list) -> list:
+    _, u, *starts = values
+    build, shape = region.build, equation.inputs[1].aval.shape
+    window = lambda t: program_moves.window(build, t, starts, shape)
+    return _written(region, equation, values, lambda t: program_moves.add(build, u, window(t)))
 
 
 @rule("gather")
@@ -212,10 +239,10 @@ def _gather(region: Region, equation: Equation, values: list, *, batch_dims: int
 
 @rule("scatter")
 def _scatter(region: Region, equation: Equation, values: list, *, mode: str, batch_dims: int, unique: bool) -> list:
-    x, u, *indices = values
+    _, u, *indices = values
     build = region.build
     indices = [i if type(i) is Lane else build.in_memory(i) for i in indices]
-    outs = _into(region, equation, lambda t: program_moves.scatter(build, x, u, indices, mode, batch_dims, t))
+    outs = _written(region, equation, values, lambda t: program_moves.scatter(build, u, indices, mode, batch_dims, t))
     for view in indices:
         build.drop(view)
     return outs

@@ -2,6 +2,7 @@
 
 Elementwise equations of one shape wait in a group until something outside the group needs one of their results; then the
 group becomes one loop. Since programs have no effects here, an equation may be moved behind everything that does not read it.
+Trap: a group that reads an array must not wait until elements of it have been written, or that could not be done in place.
 """
 
 from __future__ import annotations
@@ -9,7 +10,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
+from funcad.backends.memory import writes_elements
 from funcad.ir.jaxpr import Equation, Jaxpr, Var
+from funcad.ir.primitive import may_share
 
 __all__ = ["COMPLEX_PARTS", "Step", "is_elementwise", "schedule"]
 
@@ -40,6 +43,8 @@ def schedule(jaxpr: Jaxpr) -> list[Step]:
     groups: list[tuple[list[Equation], Any]] = []
     waiting: dict[tuple, list[Equation]] = {}
     where: dict[Var, tuple] = {}
+    base: dict[Any, Any] = {}  # of views: what they are views of
+    writes = writes_elements(jaxpr.equations)
 
     def flush(shape: tuple) -> None:
         equations = waiting.pop(shape)
@@ -54,6 +59,13 @@ def schedule(jaxpr: Jaxpr) -> list[Step]:
         for other in dict.fromkeys([where[v] for v in equation.inputs if type(v) is Var and v in where]):
             if other != shape:
                 flush(other)
+        if writes and not equation.primitive.multiple and may_share(equation):
+            base[equation.outputs[0]] = base.get(equation.inputs[0], equation.inputs[0])
+        if equation.primitive.over is not None:
+            written = base.get(equation.inputs[0], equation.inputs[0])
+            for other, group in list(waiting.items()):
+                if any([base.get(a, a) is written for e in group for a in e.inputs]):
+                    flush(other)
         if shape is None:
             groups.append(([equation], None))
         else:

@@ -21,7 +21,7 @@ ALIGNMENT = 64
 
 
 class Buffer:
-    """A piece of the arena; `users` counts the live values that lie in it."""
+    """A piece of the arena; `users` counts the live values that lie in it. Of size 0: memory that others give back."""
 
     __slots__ = ("offset", "size", "users")
 
@@ -52,6 +52,8 @@ class Arena:
         return Buffer(self.size - size, size)
 
     def give(self, buffer: Buffer) -> None:
+        if not buffer.size:
+            return
         holes = sorted([*self._free, (buffer.offset, buffer.size)])
         merged = [holes[0]]
         for offset, size in holes[1:]:

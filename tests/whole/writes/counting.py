@@ -25,7 +25,7 @@ def azimint_naive(data, radius, bins):
     return out
 
 
-@program(uniform(12), uniform(12), 4)
+@program(uniform(12), uniform(12), 4, smooth=False)
 def azimint_hist(data, radius, bins):
     cells = _cells(radius, 0.0, 1.0, bins)
     counts, sums = np.zeros(bins), np.zeros(bins)

@@ -243,7 +243,7 @@ def jacobi_eigenvalues(a, sweeps):
     return vectors
 
 
-@program(symmetric(5), uniform(5), 3)
+@program(symmetric(5), uniform(5), 2)
 def lanczos(a, start, steps):
     basis = np.zeros((steps + 1, len(start)))
     alpha, beta = np.zeros(steps), np.zeros(steps + 1)

@@ -56,7 +56,7 @@ def softmax_in_place(x):
     x /= np.sum(x, axis=-1, keepdims=True)
 
 
-@program(normal(2, 3), normal(3, 4), normal(4), normal(4, 4), normal(4), normal(4, 2), normal(2))
+@program(normal(2, 3), normal(3, 4), normal(4), normal(4, 4), normal(4), normal(4, 2), normal(2), smooth=False)
 def mlp(x, w1, b1, w2, b2, w3, b3):
     x = _relu(x @ w1 + b1)
     x = _relu(x @ w2 + b2)
@@ -74,7 +74,7 @@ def mlp_with_buffers(x, sizes, w1, w2):
     return work
 
 
-@program(uniform(1, 8, 8, 1), normal(3, 3, 1, 2), normal(2), normal(2, 2, 2, 2), normal(2), normal(2, 3), normal(3))
+@program(uniform(1, 8, 8, 1), *[normal(*s) for s in ((3, 3, 1, 2), (2,), (2, 2, 2, 2), (2,), (2, 3), (3,))], smooth=False)
 def lenet(x, conv1, b1, conv2, b2, fc, b3):
     x = _maxpool2d(_relu(_conv2d(x, conv1) + b1))
     x = _relu(_conv2d(x, conv2) + b2)
@@ -83,7 +83,7 @@ def lenet(x, conv1, b1, conv2, b2, fc, b3):
     return x @ fc + b3
 
 
-@program(uniform(2, 2, 3, 2), normal(1, 1, 2, 3), normal(3, 3, 3, 3), normal(1, 1, 3, 2))
+@program(uniform(2, 2, 3, 2), normal(1, 1, 2, 3), normal(3, 3, 3, 3), normal(1, 1, 3, 2), smooth=False)
 def resnet(x, conv1, conv2, conv3):
     padded = np.zeros((x.shape[0], x.shape[1] + 2, x.shape[2] + 2, conv1.shape[3]))
     padded[:, 1:-1, 1:-1, :] = _conv2d(x, conv1)
@@ -211,7 +211,7 @@ def graph_convolution(features, edges, weights):
     np.add.at(messages, edges[:, 1], features[edges[:, 0]])
     np.add.at(degree, edges[:, 1], 1.0)
     messages /= np.maximum(degree, 1.0)[:, None]
-    np.dot(messages, weights, out=features)
+    features[:] = messages @ weights
 
 
 @program(normal(6), 3)

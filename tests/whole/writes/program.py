@@ -45,10 +45,16 @@ class Program(NamedTuple):
         """Which of them have derivatives."""
         return [i for i, x in enumerate(self.arrays) if x.dtype.kind in "fc"]
 
-    def call(self, *arrays: Any) -> Any:
-        """The program on these arrays, which it may write into, and on its other arguments."""
-        left = iter(arrays)
-        return self.function(*[next(left) if isinstance(x, np.ndarray) else x for x in self.sample])
+    @property
+    def call(self) -> Callable[..., Any]:
+        """The program as a function of the traced arguments alone, which it may write into."""
+        function, sample = self.function, self.sample
+
+        def call(*arrays: Any) -> Any:
+            left = iter(arrays)
+            return function(*[next(left) if isinstance(x, np.ndarray) else x for x in sample])
+
+        return call
 
 
 def program(*sample: Any, smooth: bool = True, asks: bool = False, single: bool = False) -> Callable[[Callable], Callable]:

@@ -131,7 +131,7 @@ class Reference:
             corners = [(a, b) for a in (h, -h) for b in (h, -h)]
             return sum([np.sign(a * b) * loss(*self.moved([(a, u), (b, v)])) for a, b in corners]) / (4 * h * h)
 
-        h = 4e-3
+        h = 2e-3
         return float((4 * mixed(h / 2) - mixed(h)) / 3)
 
 

@@ -20,8 +20,8 @@ def _accelerations(acc, pos, mass, softening):
 @program(uniform(3, 1), normal(3, 3), normal(3, 3), 2, 0.05)
 def nbody(mass, pos, vel, steps, dt):
     vel -= np.mean(mass * vel, axis=0) / np.mean(mass)
-    acc = np.ndarray((3, 3))
-    energy = np.ndarray(steps + 1)
+    acc = np.empty((3, 3))
+    energy = np.empty(steps + 1)
     _accelerations(acc, pos, mass, 0.1)
     energy[0] = 0.5 * np.sum(mass * vel**2)
     for i in range(steps):

@@ -105,8 +105,8 @@ def hdiff(field, out, coefficient):
 def vadv(stage, con, u, position, tendency):
     """Vertical advection: a tridiagonal system per column, level by level."""
     levels = u.shape[-1]
-    c, d = np.ndarray(u.shape), np.ndarray(u.shape)
-    column = np.ndarray(u.shape[:2])
+    c, d = np.empty(u.shape), np.empty(u.shape)
+    column = np.empty(u.shape[:2])
     for k in range(levels - 1):
         flow = 0.25 * (con[1:, :, k + 1] + con[:-1, :, k + 1])
         upper = flow * 0.5

@@ -182,9 +182,11 @@ def jvp(program: Program) -> None:
         arrays = lane(program, 0)
         rest = {i: x for i, x in enumerate(arrays) if i not in program.floating}
 
-        def run(*floating: Any, copying=copying, rest=rest) -> list[Any]:
+        whole = seen(program, copying)
+
+        def run(*floating: Any, whole=whole, rest=rest) -> list[Any]:
             left = iter(floating)
-            return seen(program, copying)(*[rest[i].copy() if i in rest else next(left) for i in range(len(program.arrays))])
+            return whole(*[np.array(rest[i]) if i in rest else next(left) for i in range(len(program.arrays))])
 
         primals = tuple([arrays[i] for i in program.floating])
         values, tangents = funcad.jvp(run, primals, tuple(point.along()))
@@ -252,11 +254,11 @@ def _curvature(program: Program, gradient_of: Callable, forward: bool) -> None:
     arrays = lane(program, 0)
     floating = [arrays[i] for i in program.floating]
     along, across = direction(floating), direction(floating, seed=1)
+    whole, active = _losses(program, GIVEN), program.floating
 
     def loss(*xs: Any) -> Any:
         left = iter(xs)
-        given = [next(left) if i in program.floating else x.copy() for i, x in enumerate(arrays)]
-        return _losses(program, GIVEN)(*given)
+        return whole(*[next(left) if i in active else np.array(x) for i, x in enumerate(arrays)])
 
     def slope(*xs: Any) -> Any:
         gradients = funcad.grad(loss, argnums=tuple(range(len(floating))))(*xs)
@@ -293,8 +295,10 @@ def hessian(program: Program) -> None:
     arrays = lane(program, 0)
     first = program.floating[0]
 
+    whole = _losses(program, GIVEN)
+
     def loss(x: Any) -> Any:
-        return _losses(program, GIVEN)(*[x if i == first else y.copy() for i, y in enumerate(arrays)])
+        return whole(*[x if i == first else np.array(y) for i, y in enumerate(arrays)])
 
     n = arrays[first].size
     found = np.reshape(funcad.hessian(loss)(arrays[first]), (n, n))
