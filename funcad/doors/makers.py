@@ -28,14 +28,16 @@ def _wanted(code: CodeType | None = None) -> bool:
 
 def making(name: str, original: Callable[..., Any], traced: Callable[..., Any] | None = None) -> Answer:
     """np.zeros and the like; `traced` answers where an argument is traced."""
-    fill = _FILLS.get(name.rpartition(".")[2])
+    own_name = name.rpartition(".")[2]
+    fill = _FILLS.get(own_name)
     empty = name.endswith(("empty", "empty_like"))
 
     def is_for_us(args: tuple, kwargs: dict[str, Any]) -> bool:
         if traced is not None and holds_traced(args, kwargs):
             return True
         code = sys._getframe(2).f_code
-        return is_tracing() and not is_internal(code.co_filename) and _wanted(code)
+        named = own_name in code.co_names  # otherwise compiled code calls, which has no frame
+        return named and is_tracing() and not is_internal(code.co_filename) and _wanted(code)
 
     def own(*args: Any, **kwargs: Any) -> Any:
         out = (original if traced is None or not holds_traced(args, kwargs) else traced)(*args, **kwargs)

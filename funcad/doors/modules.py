@@ -120,7 +120,8 @@ class Entrance:
         notes = tracing.threads.get(get_ident())
         if notes is not None:
             frame = sys._getframe(1)
-            if is_users(frame) and config.doors and found is self.door.original and not _is_away(frame, notes):
+            wanted = is_users(frame) and config.doors and found is self.door.original and _asks(frame)
+            if wanted and not _is_away(frame, notes):
                 return self.door
             return found
         if next(_in_vain) % PATIENCE == 0 and not (tracing.threads and config.doors):
@@ -145,6 +146,18 @@ def is_users(frame: FrameType) -> bool:
         library = str(frame.f_globals.get("__name__")).partition(".")[0]
         known = _asking[filename] = not is_internal(filename) and library not in ("numba", "pandas")
     return known
+
+
+_ASKING = frozenset([opmap[name] for name in ("LOAD_ATTR", "LOAD_METHOD", "IMPORT_FROM") if name in opmap])
+_codes: weakref.WeakKeyDictionary[CodeType, bytes] = weakref.WeakKeyDictionary()  # Python makes the bytes at each request
+
+
+def _asks(frame: FrameType) -> bool:
+    """Does this line ask for a name? Otherwise compiled code that it calls does, as numpy.random's, which has no frame."""
+    text = _codes.get(frame.f_code)
+    if text is None:
+        text = _codes[frame.f_code] = frame.f_code.co_code
+    return text[frame.f_lasti] in _ASKING
 
 
 def _is_away(frame: FrameType | None, notes: dict[Any, Any]) -> bool:

@@ -141,6 +141,7 @@ class Cotangents:
             ct, mine = cleaned, mine and cleaned is ct
             fixed = mask is None or mask.bools.fixed
             bools, small, *_ = transpose_over(bools, x, u, *rest, **params)
+            small = None if small is None else np.asarray(small, bool)  # where a place is written twice it was multiplied
             mask_x = _mask(bools, fixed) if need.get(x, 0) == EVERY else None
             mask_u = None if mask is None or small is None else _mask(small, fixed)
         in_place = mine and type(ct) is np.ndarray

@@ -14,7 +14,6 @@ I = np.array([[3, -4, 7], [1, 2, -6]])
 M = np.array([[True, False, True], [False, True, True]])
 EMPTY = np.zeros((0, 3))
 
-HANDED = "NumPy does not hand this function over to traced values: funcad.numpy's own is needed"
 SIZE = "the shape of the result depends on values"
 
 CASES = [
@@ -26,18 +25,18 @@ CASES = [
     case("numpy.tri", 3, 4, -1),
     case("numpy.arange", 1, 9, 2),
     case("numpy.indices", (2, 3)),
-    case("numpy.full", (2, 3), 1.5, missing={"plain": HANDED}),
-    case("numpy.full", (2, 3), np.array([1.0, 2.0, 3.0]), missing={"plain": HANDED}),
+    case("numpy.full", (2, 3), 1.5),
+    case("numpy.full", (2, 3), np.array([1.0, 2.0, 3.0])),
     case("numpy.full_like", X, 0.5),
     *[case(f"numpy.{n}", X) for n in "zeros_like ones_like".split()],
     *[case(f"numpy.{n}", I, kwargs={"dtype": float}) for n in "zeros_like ones_like".split()],
     case("numpy.empty_like", np.zeros((0, 2))),
-    case("numpy.array", X, missing={"plain": HANDED}),
-    case("numpy.array", [1.5, X[0, 1], 2.5], missing={"plain": HANDED}),
-    case("numpy.array", X, kwargs={"ndmin": 3}, missing={"plain": HANDED}),
-    case("numpy.asarray", [X, Y], missing={"plain": HANDED}),
-    case("numpy.asarray", X, missing={"plain": HANDED}),
-    *[case(f"numpy.{n}", X, missing={"plain": HANDED}) for n in "asanyarray ascontiguousarray asfortranarray".split()],
+    case("numpy.array", X),
+    case("numpy.array", [1.5, X[0, 1], 2.5]),
+    case("numpy.array", X, kwargs={"ndmin": 3}),
+    case("numpy.asarray", [X, Y]),
+    case("numpy.asarray", X),
+    *[case(f"numpy.{n}", X) for n in "asanyarray ascontiguousarray asfortranarray".split()],
     case("numpy.copy", X),
     case("numpy.astype", X, np.float32, tolerance=1e-2, agreement=1e-6),
     case("numpy.astype", X, np.complex128),
@@ -132,11 +131,11 @@ CASES = [
     case("numpy.trim_zeros", np.array([0.0, 0.0, 1.5, 0.0, 2.5, 0.0]), nondiff=(0,), missing={"jit": SIZE, "vmap": SIZE}),
     case("numpy.trim_zeros", V, missing={"jit": SIZE, "vmap": SIZE}),
     case("numpy.trim_zeros", np.array([0, 1, 0, 2, 0]), "f", missing={"jit": SIZE, "vmap": SIZE}),
-    case("numpy.r_", V, 1.5, call=lambda r, x, y: r[x, y, 2.5, 0:3], missing={"plain": HANDED}),
-    case("numpy.r_", X, Y, call=lambda r, x, y: r["-1", x, y], missing={"plain": HANDED}),
-    case("numpy.r_", V, call=lambda r, x: r["0,2", x, x], missing={"plain": HANDED}),
-    case("numpy.c_", V, V * 2.0, call=lambda c, x, y: c[x, y], missing={"plain": HANDED}),
-    case("numpy.c_", X, X[:, 0], call=lambda c, x, y: c[x, y], missing={"plain": HANDED}),
+    case("numpy.r_", V, 1.5, call=lambda r, x, y: r[x, y, 2.5, 0:3]),
+    case("numpy.r_", X, Y, call=lambda r, x, y: r["-1", x, y]),
+    case("numpy.r_", V, call=lambda r, x: r["0,2", x, x]),
+    case("numpy.c_", V, V * 2.0, call=lambda c, x, y: c[x, y]),
+    case("numpy.c_", X, X[:, 0], call=lambda c, x, y: c[x, y]),
     # rearranging
     case("numpy.reshape", X, (3, 2)),
     case("numpy.reshape", X, (-1,), kwargs={"order": "F"}),
