@@ -35,7 +35,7 @@ from funcad.unjitted.held import write_in_place
 from funcad.unjitted.remembered import remembered
 from funcad.unjitted.tape_plans import moving_plan
 from funcad.writes.boxes import Step, linked, refresh, write
-from funcad.writes.plain import PLAIN, started, write_plain
+from funcad.writes.plain import PLAIN, lent, started, write_plain
 
 __all__ = ["Index", "at", "getitem", "read", "store"]
 
@@ -115,14 +115,20 @@ def getitem(x: Any, index: Any) -> Any:
     array([2., 0., 0.])
     """
     out = read(x, index)
+    if type(out) is not Tracer and type(x) is Tracer and x.owner is PLAIN and _has_ellipsis(index) and _is_basic(index):
+        out = lent(np.array(out))  # of rank 0
     if type(out) is not Tracer or type(x) is not Tracer:
         return out
     p, kind = out.primal, type(index)
     if p.ndim if type(p) is np.ndarray else out.shape if p is None or type(p) is Tracer else ():
         basic = kind is int or kind is slice or _is_basic(index)
     else:  # of rank 0: a number, unless there is an ellipsis
-        basic = index is Ellipsis or kind is tuple and any([e is Ellipsis for e in index]) and _is_basic(index)
+        basic = _has_ellipsis(index) and _is_basic(index)
     return linked(out, x, Index(index)) if basic else out
+
+
+def _has_ellipsis(index: Any) -> bool:
+    return index is Ellipsis or type(index) is tuple and any([e is Ellipsis for e in index])
 
 
 def _is_basic(index: Any) -> bool:

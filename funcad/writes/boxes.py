@@ -198,7 +198,7 @@ def _lying_as(x: Tracer, value: Tracer) -> Tracer:
         like = np.empty_like(old)  # in order "K"
         if like.strides != new.strides:
             like[...] = new
-            return with_value(value, like)
+            return with_value(value, like) if value.owner.level else Tracer(value.owner, None, like)
     return value
 
 

@@ -55,7 +55,52 @@ def reshaped_buffer(x, y):
     return b, c
 
 
-FOUND = [exchanged, kept_copies, rotated, the_other_one, no_imaginary_part, ravel_of_a_diagonal, reshaped_buffer]
+def view_of_the_same_kind(x, y):
+    z = x.view()
+    z[0] = y[1]
+    z.shape = (4,)
+    z[3] *= 2.0
+    return z
+
+
+def doubt_before_layout(x, y):
+    made = np.diag(x[0])
+    flat = x.reshape(-1)
+    flat[1] = y[0, 1]
+    return made, x.ravel(order="K")
+
+
+def rank_0_views(x, y):
+    a = np.zeros(())
+    b = a[...]
+    c = b.view()
+    c += x[0, 1]
+    v = np.ones(3)
+    w = v[1, ...]
+    w *= y[0, 0]
+    return a, b, v
+
+
+def a_buffer_like_a_transpose(x, y):
+    product = np.outer(x[0], y[0])
+    ones = np.ones_like(product.T)
+    np.fill_diagonal(ones, 2.0)
+    return product * ones
+
+
+FOUND = [
+    a_buffer_like_a_transpose,
+    doubt_before_layout,
+    rank_0_views,
+    view_of_the_same_kind,
+    exchanged,
+    kept_copies,
+    rotated,
+    the_other_one,
+    no_imaginary_part,
+    ravel_of_a_diagonal,
+    reshaped_buffer,
+]
 X, Y = np.array([[0.3, -0.5], [0.9, 0.2]]), np.array([[1.5, 0.4], [-0.7, 2.0]])
 
 
