@@ -23,11 +23,12 @@ from funcad.api.border import check_tangents, float0, name_of, zeros_for
 from funcad.errors import CustomRuleClosureError, UnexpectedTracerError
 from funcad.host.locks import lending
 from funcad.host.state import setting, state
+from funcad.host.where import Source
 from funcad.ir.aval import Aval, aval_of, is_inexact
 from funcad.ir.interpret import eval_jaxpr
 from funcad.ir.jaxpr import Jaxpr
 from funcad.ir.trace import trace_function
-from funcad.ir.tracer import Tracer, origin, own_handles, tangent_of
+from funcad.ir.tracer import Tracer, snapshot, tangent_of
 from funcad.masks.masked_rules import cleaned
 from funcad.unjitted.following import FollowingTrace
 
@@ -126,7 +127,7 @@ def _variable_of(functions: Sequence[Any], wanted: Callable[[Tracer], bool]) -> 
 def _closure_error(what: str, functions: Sequence[Any], tracer: Tracer) -> CustomRuleClosureError:
     name = _variable_of(functions, lambda t: t is tracer) or _variable_of(functions, lambda t: t.owner is tracer.owner)
     variable = f"the variable {name!r}" if name else "a value"
-    made = f", made at {origin(tracer)}" if tracer.source is not None else ""
+    made = f", made at {Source(*tracer.source)}" if tracer.source is not None else ""
     return CustomRuleClosureError(
         f"{what} closes over {variable}, which is being traced ({tracer.aval} in {tracer.owner.name}{made}): "
         "the derivative with respect to it would be lost.\n"
@@ -227,7 +228,7 @@ class Rule:
         if self.eager:
             try:
                 with user_code(self.env), lending(self.what) as lent:
-                    return list(self.function(*lent(own_handles(values))))  # type: ignore[misc]
+                    return list(self.function(*lent(list(map(snapshot, values)))))  # type: ignore[misc]
             except UnexpectedTracerError as error:
                 raise self._closed_over(error) from None
         jaxpr, consts, present = self.program()

@@ -35,7 +35,7 @@ from funcad.ir.aval import is_inexact
 from funcad.ir.jaxpr import Jaxpr
 from funcad.ir.primitive import Primitive
 from funcad.ir.trace import trace_function
-from funcad.ir.tracer import own_handles
+from funcad.ir.tracer import snapshot
 from funcad.primitives.arithmetic import add
 from funcad.transforms.batch import batch_jaxpr
 
@@ -122,7 +122,7 @@ def jvp_on_values(call: Call, user_rule: Any, primals: Sequence[Any], tangents: 
     ts = call.tangents(primals, tangents)
     with user_code(state.axis_env), np.errstate(all="ignore"):
         with lending(f"the jvp rule of {call.name}") as lent:
-            outs, touts, out_tree = call.run_jvp(user_rule, lent(own_handles(primals)), lent(own_handles(ts)))
+            outs, touts, out_tree = call.run_jvp(user_rule, lent(list(map(snapshot, primals))), lent(list(map(snapshot, ts))))
     refuse_foreign(f"jvp rule of {call.name}", [user_rule], [*primals, *ts], [*outs, *touts])
     return outs, touts, out_tree
 

@@ -39,7 +39,7 @@ from funcad.host.state import state
 from funcad.ir.aval import Aval, aval_of, is_inexact
 from funcad.ir.jaxpr import Jaxpr
 from funcad.ir.primitive import Primitive
-from funcad.ir.tracer import Tracer, own_handles
+from funcad.ir.tracer import Tracer, snapshot
 from funcad.transforms.batch import batch_jaxpr
 from funcad.unjitted.following import also_users
 
@@ -310,7 +310,7 @@ def _follow(linear_mode: bool) -> Callable[..., tuple[list, list]]:
             return outs, touts
         info = _Forward()
         with user_code(state.axis_env), lending(f"fwd of {call.name}") as lent:
-            outs, residuals = _run_fwd(call, fwd, lent(own_handles(primals)), info)
+            outs, residuals = _run_fwd(call, fwd, lent(list(map(snapshot, primals))), info)
         refuse_foreign(f"fwd of {call.name}", [fwd], primals, [*outs, *residuals])
         store.tree = info.out_tree
         also_users(tangents, residuals)

@@ -26,7 +26,7 @@ from funcad.ir.interpret import eval_jaxpr
 from funcad.ir.jaxpr import Jaxpr
 from funcad.ir.primitive import Primitive
 from funcad.ir.trace import trace_function
-from funcad.ir.tracer import has_value, own_handles
+from funcad.ir.tracer import has_value, snapshot
 from funcad.primitives.shape import broadcast_leading, zeros
 from funcad.transforms.jvp import jvp_eval, jvp_jaxpr
 from funcad.unjitted.following import follow
@@ -55,7 +55,7 @@ class _Rule:
 
     def __call__(self, size: int, batched: Sequence[bool], values: Sequence[Any]) -> tuple[list[Any], list[bool]]:
         with user_code(self.env), lending(repr(self)) as lent:
-            return self.run(size, batched, lent(own_handles(values)))
+            return self.run(size, batched, lent(list(map(snapshot, values))))
 
 
 def _user_rule(name: str, rule: Any, in_tree: Any, out_tree: Any) -> _Rule:

@@ -18,13 +18,21 @@ from funcad.configuration import config
 from funcad.doors.codes import hang_code, python_function, restore_codes
 from funcad.doors.door_table import IN_CODE, IN_MODULES
 from funcad.doors.modules import hang_modules, lock, take_down
-from funcad.host.state import tracing
+from funcad.host.state import state, tracing
 from funcad.host.where import after_interrupts
 from funcad.numpy.dispatch import find
 
 __all__ = ["hang", "switched"]
 
-after_interrupts.append(lambda: tracing.threads.pop(get_ident(), None))  # Ctrl-C may come between a trace's last two lines
+
+
+def _recover() -> None:
+    """Ctrl-C may come between a trace's last lines."""
+    state.running = None
+    tracing.threads.pop(get_ident(), None)
+
+
+after_interrupts.append(_recover)
 _done: set[str] = set()  # modules whose functions have their doors
 
 

@@ -20,6 +20,11 @@ __all__ = ["making", "making_of"]
 _FILLS = {"zeros": 0, "zeros_like": 0, "ones": 1, "ones_like": 1, "empty": 0, "empty_like": 0}
 
 
+def _wanted() -> bool:
+    """Does the function that runs need buffers?"""
+    return state.running is not None and needs_buffers(state.running.function)
+
+
 def making(name: str, original: Callable[..., Any], traced: Callable[..., Any] | None = None) -> Answer:
     """np.zeros and the like; `traced` answers where an argument is traced."""
     fill = _FILLS.get(name.rpartition(".")[2])
@@ -28,13 +33,13 @@ def making(name: str, original: Callable[..., Any], traced: Callable[..., Any] |
     def is_for_us(args: tuple, kwargs: dict[str, Any]) -> bool:
         if traced is not None and holds_traced(args, kwargs):
             return True
-        if not is_tracing() or state.function is None or is_internal(sys._getframe(2).f_code.co_filename):
+        if not is_tracing() or is_internal(sys._getframe(2).f_code.co_filename):
             return False
-        return needs_buffers(state.function)
+        return _wanted()
 
     def own(*args: Any, **kwargs: Any) -> Any:
         out = (original if traced is None or not holds_traced(args, kwargs) else traced)(*args, **kwargs)
-        if type(out) is not np.ndarray or not (state.function is not None and needs_buffers(state.function)):
+        if type(out) is not np.ndarray or not _wanted():
             return out
         if empty and out.dtype.kind in "biufc":
             out[...] = 0  # what is there differs from run to run, and a program is to be one

@@ -15,8 +15,11 @@ from funcad.doors.answers import Maker, ours
 from funcad.doors.asking import holds_traced
 from funcad.doors.codes import Answer
 from funcad.ir.tracer import Tracer, concrete_value
+from funcad.primitives.conversion import convert, convert_p
 
 __all__ = ["MATH"]
+
+_DOUBLE = np.dtype(float)
 
 
 def _number(x: Any, name: str) -> Any:
@@ -24,10 +27,19 @@ def _number(x: Any, name: str) -> Any:
     if type(x) is not Tracer:
         return x
     aval = x.aval
-    if aval.size != 1 or aval.dtype.kind == "c":
-        what = "complex" if aval.dtype.kind == "c" else f"an array of shape {aval.shape}"
-        raise TypeError(f"{name}: must be real number, not {what}")
-    return np.reshape(x, ()) if aval.shape else x
+    if aval.dtype.kind == "c":
+        raise TypeError(f"{name.rpartition('.')[2]}: must be real number, not complex")
+    if aval.shape:
+        float(np.ones(aval.shape))  # raises what NumPy says of such an array
+        x = np.reshape(x, ())
+    return x if aval.dtype == _DOUBLE else convert(x, _DOUBLE)
+
+
+def _as_python(x: Any) -> Any:
+    """A result as one of Python's floats: it adapts to the dtype of what it meets."""
+    if type(x) is tuple:
+        return tuple([_as_python(v) for v in x])
+    return convert_p(x, dtype=_DOUBLE, weak=True) if type(x) is Tracer and x.dtype.kind == "f" else x
 
 
 def _checked(formula: Callable[..., Any]) -> Maker:
@@ -39,7 +51,7 @@ def _checked(formula: Callable[..., Any]) -> Maker:
             values = [concrete_value(x) for x in numbers]
             if Tracer not in map(type, values):
                 original(*values)
-            return formula(*numbers)
+            return _as_python(formula(*numbers))
 
         return holds_traced, own
 

@@ -33,7 +33,7 @@ from funcad.host.where import is_internal
 if TYPE_CHECKING:
     from types import FrameType
 
-__all__ = ["Door", "hang_modules", "lock", "take_down"]
+__all__ = ["Door", "hang_modules", "is_users", "lock", "take_down"]
 
 _FUNCAD = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
 _IMPORTING = "<frozen importlib._bootstrap>"
@@ -120,10 +120,7 @@ class Entrance:
         notes = tracing.threads.get(get_ident())
         if notes is not None:
             frame = sys._getframe(1)
-            asks = _asking.get(frame.f_code.co_filename)
-            if asks is None:
-                asks = _asking[frame.f_code.co_filename] = _is_users(frame)
-            if asks and config.doors and found is self.door.original and not _is_away(frame, notes):
+            if is_users(frame) and config.doors and found is self.door.original and not _is_away(frame, notes):
                 return self.door
             return found
         if next(_in_vain) % PATIENCE == 0 and not (tracing.threads and config.doors):
@@ -140,10 +137,14 @@ class Entrance:
             raise AttributeError(self.name) from None
 
 
-def _is_users(frame: FrameType) -> bool:
+def is_users(frame: FrameType) -> bool:
     """Is it no code of funcad itself, nor of a library that tells arrays from traced values?"""
-    library = str(frame.f_globals.get("__name__")).partition(".")[0]
-    return not is_internal(frame.f_code.co_filename) and library not in ("numba", "pandas")
+    filename = frame.f_code.co_filename
+    known = _asking.get(filename)
+    if known is None:
+        library = str(frame.f_globals.get("__name__")).partition(".")[0]
+        known = _asking[filename] = not is_internal(filename) and library not in ("numba", "pandas")
+    return known
 
 
 def _is_away(frame: FrameType | None, notes: dict[Any, Any]) -> bool:

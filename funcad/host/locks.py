@@ -256,4 +256,5 @@ class Locks:
                     record.restore()
 
     def __del__(self) -> None:
-        self.release()
+        if hasattr(self, "held"):  # an interrupt may come before the first line of `__init__`
+            self.release()

@@ -13,14 +13,13 @@ import dis
 import functools
 import types
 import weakref
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator
 from typing import Any
 
 from funcad.errors import BufferNeeded
-from funcad.host.state import state
 from funcad.host.where import is_internal
 
-__all__ = ["call_user", "needs_buffers"]
+__all__ = ["needs_buffers", "starts_again"]
 
 _WRITING_NAMES = frozenset(  # methods and functions that write into an array that they are given
     "at copyto fill fill_diagonal itemset partition place put put_along_axis putmask setfield shuffle sort".split()
@@ -31,22 +30,15 @@ _known: weakref.WeakKeyDictionary[Any, bool] = weakref.WeakKeyDictionary()
 _writing_codes: dict[types.CodeType, bool] = {}
 
 
-def call_user(trace: object, f: Callable[..., Any], args: Sequence[Any], again: Callable[[], Sequence[Any]]) -> Any:
-    """f(*args), inside a trace of its own; started again, with `again()`, if it turns out to need buffers."""
-    outer, outer_trace, writes = state.function, state.trace, state.writes
-    state.function, state.trace = f, trace
-    try:
-        return f(*args)
-    except (BufferNeeded, ValueError) as error:  # NumPy raises a ValueError of its own, because of ours
-        if not isinstance(error, BufferNeeded) and not isinstance(error.__cause__, BufferNeeded):
-            raise
-        if state.writes != writes or needs_buffers(f):
-            raise
-        for user in _functions(f):
-            _remember(user, True)
-        return f(*again())
-    finally:
-        state.function, state.trace = outer, outer_trace
+def starts_again(trace: Any, error: Exception) -> bool:
+    """Is the function of this trace to be started again, because it turned out that it needs buffers?"""
+    if not isinstance(error, BufferNeeded) and not isinstance(error.__cause__, BufferNeeded):
+        return False  # NumPy raises a ValueError of its own, because of ours
+    if trace.foreign or needs_buffers(trace.function):
+        return False
+    for user in _functions(trace.function):
+        _remember(user, True)
+    return True
 
 
 def needs_buffers(f: Any) -> bool:

@@ -26,9 +26,7 @@ class _State(threading.local):
     axis_env: tuple = ()  # ((name, size, index), ...), innermost last
     batching: Any = None  # name of the axis that batch_eval is removing now
     jit_disabled: bool = False
-    function: Any = None  # the user's, that is being traced: whether it needs buffers is asked of it (needs.py)
-    trace: Any = None  # the one in which that function runs
-    writes: int = 0  # how many writes there have been into arrays of other traces
+    running: Any = None  # the trace whose function runs now
     scope: tuple = ()  # named_scope names
     debug_nans: bool = False
     debug_infs: bool = False
@@ -47,6 +45,21 @@ class _Tracing:
         self.threads: dict[int, dict] = {}  # identity -> what is noted until its outermost trace closes
         self.ready = True  # False: `prepare` is called when the next trace is opened
         self.prepare: Callable[[], None] = lambda: None
+
+    @contextmanager
+    def here(self) -> Iterator[None]:
+        """This thread runs a function of the user's on traced values. Where every microsecond counts, it is written out."""
+        thread = threading.get_ident()
+        outermost = thread not in self.threads
+        try:
+            if outermost:
+                self.threads[thread] = {}
+                if not self.ready:
+                    self.prepare()
+            yield
+        finally:
+            if outermost:
+                self.threads.pop(thread, None)
 
 
 tracing = _Tracing()

@@ -19,17 +19,17 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from funcad.errors import UnexpectedTracerError
+from funcad.errors import BufferNeeded, UnexpectedTracerError
 from funcad.host.compute import compute
 from funcad.host.conversions import leaked_error
 from funcad.host.locks import Locks
-from funcad.host.needs import call_user
+from funcad.host.needs import starts_again
 from funcad.host.state import open_traces, state, tracing
 from funcad.host.user_warnings import error_mode
-from funcad.host.where import user_source
+from funcad.host.where import Source, user_source
 from funcad.ir.aval import SCALAR_AVALS, Aval, LiteralAval, aval_of
 from funcad.ir.jaxpr import Equation, Jaxpr, Literal, Var, subjaxprs
-from funcad.ir.tracer import Tracer, array_type, concrete_value, origin, snapshot, value_key
+from funcad.ir.tracer import Tracer, array_type, concrete_value, snapshot, value_key
 from funcad.ir.types import AnyAval, Atom, Location, Params, Value
 
 if TYPE_CHECKING:
@@ -102,14 +102,19 @@ def plain_values(values: Sequence[Value]) -> list[Value]:
 
 
 def leaked(tracer: Tracer) -> UnexpectedTracerError:
-    return leaked_error(tracer.aval, tracer.owner.name, origin(tracer))
+    made_at = Source(*tracer.source) if tracer.source is not None else ""
+    return leaked_error(tracer.aval, tracer.owner.name, str(made_at))
 
 
 class Trace:
     """Somewhere operations are recorded."""
 
     level: float
-    __slots__ = ("level", "name", "closed")
+    function: Callable[..., object] | None
+    outer: Trace | None
+    foreign: bool
+    # while the user's function runs: which one, the trace around this one, and has an array of that been written?
+    __slots__ = ("level", "name", "closed", "function", "outer", "foreign")
     turned: bool = True  # may a value have been made whose square is known? Squares look here first
     settle: Callable[[Tracer], None] | None = None  # ends that a value is written in place (unjitted/held.py)
     tape: Any = None  # of a following trace: where common operations are written down instead of recorded
@@ -128,10 +133,7 @@ class Trace:
         return Tracer(self, x.variable, x.primal, x.tangent, x.source)
 
     def made_by(self, x: Tracer, look: bool = False) -> tuple[Primitive, Sequence[Value], Params, int] | None:
-        """(primitive, operands, params, which output) of what made a value of this trace, if the primitive has a `square`.
-
-        `look`: it only matters whether there is one.
-        """
+        """(primitive, operands, params, which output) of what made a value, if that has a `square`; `look`: is there one?"""
         return None
 
 
@@ -236,6 +238,7 @@ class AbstractTrace(Trace):
 
     def close(self) -> None:
         self.closed = True
+        self.function = self.outer = None
         self.stands_for = {}
         self.hoisted = []
         if self.layouts is not None:
@@ -277,11 +280,12 @@ def trace_function(
     if found is not np.ndarray:
         trace.array = found
     saved_staging, saved_abstract = state.staging, state.abstract
-    thread = get_ident()
-    outermost = thread not in tracing.threads
+    outer = state.running
+    trace.function, trace.outer, trace.foreign = f, outer, False
     try:
-        if outermost:
-            tracing.threads[thread] = {}
+        state.running = trace
+        if outer is None:
+            tracing.threads[get_ident()] = {}
             if not tracing.ready:
                 tracing.prepare()
         tracers = trace.new_inputs(avals)
@@ -293,13 +297,20 @@ def trace_function(
             open_traces.add(trace.level)
         if given is not None:
             given.stand_behind(trace, tracers)
-        jaxpr, captured = trace.jaxpr(call_user(trace, f, tracers, lambda: [Tracer(trace, v) for v in trace.inputs]))
+        try:
+            outs = f(*tracers)
+        except (BufferNeeded, ValueError) as error:
+            if not starts_again(trace, error):
+                raise
+            outs = f(*[Tracer(trace, v) for v in trace.inputs])
+        jaxpr, captured = trace.jaxpr(outs)
         if trace.asked:
             jaxpr.memo["asked"] = True
         return jaxpr, captured
     finally:
-        if outermost:
-            tracing.threads.pop(thread, None)
+        if outer is None:
+            tracing.threads.pop(get_ident(), None)
+        state.running = outer
         state.staging, state.abstract = saved_staging, saved_abstract
         open_traces.discard(trace.level)
         trace.close()

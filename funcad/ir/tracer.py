@@ -20,7 +20,6 @@ import numpy as np
 from funcad.host.conversions import no_array, no_hash, no_integer, no_truth
 from funcad.host.devices import device_in_use, is_device
 from funcad.host.real_types import Length, Unseen, kind_of
-from funcad.host.where import Source
 from funcad.ir.aval import Aval, aval_of
 from funcad.ir.types import AnyAval, Value
 
@@ -28,18 +27,13 @@ if TYPE_CHECKING:
     from numpy.typing import DTypeLike
 
 
-__all__ = ["Tracer", "own_handles", "snapshot", "value_key"]
-__all__ += ["tangent_of", "origin", "concrete_value", "array_type", "has_value", "carries_derivative", "plain_value"]
+__all__ = ["Tracer", "snapshot", "value_key", "tangent_of"]
+__all__ += ["concrete_value", "array_type", "has_value", "carries_derivative", "plain_value"]
 
 
 def has_value(x: Value) -> bool:
     """Is there an array behind x (x is no tracer, or one whose primals end in an array)?"""
     return type(concrete_value(x)) is not Tracer
-
-
-def origin(x: Tracer) -> str:
-    """Where it was made, to be read; empty if that is not known."""
-    return str(Source(*x.source)) if x.source is not None else ""
 
 
 def tangent_of(x: Tracer) -> Any:
@@ -97,11 +91,6 @@ def _told(x: Tracer, how: str) -> Value:
             value.owner.reads(value, how)
         value = value.primal
     return value
-
-
-def own_handles(values: Sequence[Value]) -> list[Value]:
-    """The values with handles of their own, for a user's rule: what it writes is not what is kept, or its caller's."""
-    return list(map(snapshot, values))
 
 
 def plain_value(x: Tracer, how: str) -> Any:

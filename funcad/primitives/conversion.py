@@ -21,10 +21,10 @@ _PYTHON = {"b": bool, "i": int, "f": float, "c": complex}
 
 def _convert_impl(xp: Any, x: Any, *, dtype: np.dtype, weak: bool = False) -> Any:
     own = getattr(x, "dtype", None)  # not to be compared as it is: None == np.dtype(float)
+    if weak and not getattr(x, "shape", ()):
+        return _PYTHON[dtype.kind](x)
     if own is not None and own == dtype:
         return x
-    if weak and own is None:
-        return _PYTHON[dtype.kind](x)
     if dtype.kind != "c" and (type(x) is complex or own is not None and own.kind == "c"):
         x = x.real if dtype.kind != "b" else x != 0
     if own is not None:
@@ -46,7 +46,7 @@ def _convert_batch(size: int, args: Any, batched: Any, *, dtype: np.dtype, weak:
     return convert_p(args[0], dtype=dtype), True
 
 
-convert_p: Primitive = Primitive(  # weak: from one kind of Python scalar to another
+convert_p: Primitive = Primitive(  # weak: to one of Python's scalars, as `math` gives them
     "convert",
     _convert_impl,
     lambda x, *, dtype, weak=False: Aval(x.shape, dtype, weak),

@@ -48,7 +48,7 @@ from funcad.transforms.cotangents import Cotangents
 from funcad.transforms.partial import partial_eval
 
 __all__ = ["transpose_eval", "transpose_jaxpr"]
-__all__ += ["masked_transpose", "masked_transpose_jaxpr", "needs_of"]
+__all__ += ["masked_transpose", "masked_transpose_jaxpr", "needs_of", "transpose_with_masks"]
 
 
 def _first_uses(equations: Sequence[Equation], variables: Container[object]) -> list[list[Atom]]:
@@ -73,10 +73,10 @@ def transpose_eval(
     `values` has an entry per input (ignored where linear). The list is emptied, so that residuals can die early.
     `all_linear` promises that every equation has a linear input (a recorded tangent program).
     """
-    return _transpose(jaxpr, linear, values, cotangents, all_linear)
+    return transpose_with_masks(jaxpr, linear, values, cotangents, all_linear)
 
 
-def _transpose(
+def transpose_with_masks(
     jaxpr: Jaxpr,
     linear: Sequence[bool],
     values: list[Any],
@@ -223,7 +223,7 @@ def masked_transpose_jaxpr(
             values = [None if lin else next(known) for lin in linear]
             given = [None if k is None else next(rest) for k in kinds]
             bools = [mask_of(next(rest), k == WHOLE) if k else None for k in kinds]
-            pairs = _transpose(jaxpr, linear, values, given, False, bools, wanted)
+            pairs = transpose_with_masks(jaxpr, linear, values, given, False, bools, wanted)
             if every:
                 inputs = [v.aval for v, lin in zip(jaxpr.inputs, linear) if lin]
                 pairs = [_in_full(c, m, n, aval) for (c, m), n, aval in zip(pairs, wanted, inputs)]

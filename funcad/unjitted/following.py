@@ -19,11 +19,12 @@ from typing import Any
 
 import numpy as np
 
+from funcad.errors import BufferNeeded
 from funcad.host.compute import compute
 from funcad.host.devices import NAMESPACES, namespace_of, on_device, resident
 from funcad.host.layout import ordinary
 from funcad.host.locks import SMALL, Locks, handed, read_only, root_of, was_handed
-from funcad.host.needs import call_user
+from funcad.host.needs import starts_again
 from funcad.host.state import state, tracing
 from funcad.host.user_warnings import restore_warnings, suppress_warnings
 from funcad.host.where import Source, user_source
@@ -321,7 +322,9 @@ class FollowingTrace(Trace):
 
 
 def _inputs(trace: FollowingTrace, primals: Sequence[Any], tangents: Sequence[Any], source: Any) -> list[Any]:
-    return [snapshot(p) if t is None else Tracer(trace, None, snapshot(p), t, source) for p, t in zip(primals, tangents)]
+    if Tracer in map(type, primals):
+        primals = list(map(snapshot, primals))
+    return [p if t is None else Tracer(trace, None, p, t, source) for p, t in zip(primals, tangents)]
 
 
 def _run(trace: FollowingTrace, f: Any, primals: Sequence[Any], tangents: Sequence[Any], source: Any) -> tuple[list, list]:
@@ -330,19 +333,23 @@ def _run(trace: FollowingTrace, f: Any, primals: Sequence[Any], tangents: Sequen
     tape = trace.tape
     if tape is not None and tape.traced is not None:
         tape.traced += [x for x, t in zip(inputs, tangents) if t is not None]
-    thread = get_ident()
-    outermost = thread not in tracing.threads
+    outer = state.running
+    trace.function, trace.outer, trace.foreign = f, outer, False
     try:
-        if outermost:
-            tracing.threads[thread] = {}
+        state.running = trace
+        if outer is None:
+            tracing.threads[get_ident()] = {}
             if not tracing.ready:
                 tracing.prepare()
-        outs = call_user(trace, f, inputs, lambda: _inputs(trace, primals, tangents, source))
+        try:
+            outs = f(*inputs)
+        except (BufferNeeded, ValueError) as error:
+            if not starts_again(trace, error):
+                raise
+            outs = f(*_inputs(trace, primals, tangents, source))
         del inputs
         if trace.held is not None:
             outs = list(map(snapshot, outs))
-        if Tracer in map(type, outs):
-            outs = plain_values(outs)
         if tape is not None and tape.lifted:
             tape.outs = [o if type(o) is Tracer and o.owner is trace else None for o in outs]
         values, touts = [], []
@@ -352,21 +359,27 @@ def _run(trace: FollowingTrace, f: Any, primals: Sequence[Any], tangents: Sequen
                 if o.owner is trace:
                     o, t = o.primal, o.tangent
                     t = cleaned(t[0] if type(t) is list and len(t) < 3 else t)  # longer lists are rows of a tape
+                elif not o.owner.level:
+                    (o,) = plain_values([o])
                 elif o.owner.closed:
                     raise leaked(o)
             values.append(o)
             touts.append(t)
         return values, touts
     finally:
-        if outermost:
-            tracing.threads.pop(thread, None)
+        if outer is None:
+            tracing.threads.pop(get_ident(), None)
+        state.running = outer
         trace.closed = True
-        trace.arguments, trace.doubtful, trace.held = (), _NOTHING, None
+        trace.function = trace.outer = trace.held = None
+        trace.arguments, trace.doubtful = (), _NOTHING
 
 
 def follow(f: Any, primals: Sequence[Any], tangents: Sequence[Any]) -> tuple[list[Any], list[Any]]:
     """Run `f(*values) -> list` on pairs of primals and tangents (None: zero)."""
-    primals, tangents = ordinary(plain_values(primals)), ordinary(plain_values(tangents))
+    if Tracer in map(type, primals):
+        primals, tangents = plain_values(primals), plain_values(tangents)
+    primals, tangents = ordinary(primals), ordinary(tangents)
     return _run(FollowingTrace("jvp", linear=False), f, primals, tangents, user_source())
 
 

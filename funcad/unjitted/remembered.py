@@ -30,7 +30,6 @@ from funcad.ir.tracer import Tracer
 from funcad.passes.program_keys import params_key
 from funcad.unjitted.nested import with_value
 from funcad.unjitted.tape import Tape
-from funcad.unjitted.tape_rows import MAX_ROWS
 
 __all__ = ["remembered"]
 
@@ -172,7 +171,7 @@ def remembered(function: Callable[..., Any], numbers: bool = False) -> Callable[
         found = _memo.get(known)
         if found is None:
             return _watch(known, trace, operands, function, args, kwargs)
-        if found is False or len(trace.tape.rows) + found.rows > MAX_ROWS:
+        if found is False or len(trace.tape.rows) + found.rows > trace.tape.limit:
             return function(*args, **kwargs)
         return found.again(trace.tape, operands)
 
@@ -185,7 +184,7 @@ def remembered(function: Callable[..., Any], numbers: bool = False) -> Callable[
         found = _memo.get(known)
         if found is None:
             return _watch(known, trace, [x], function, (x,), {})
-        if found is False or len(tape.rows) + found.rows > MAX_ROWS:
+        if found is False or len(tape.rows) + found.rows > tape.limit:
             return function(x)
         return found.again(tape, (x,))
 

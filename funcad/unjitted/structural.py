@@ -30,7 +30,7 @@ from funcad.transforms.transpose import transpose_eval
 
 __all__ = ["pull", "cached", "compiled", "UNSEEN", "compile_with", "forget", "forgetting"]
 
-MAX_PROGRAMS = 256  # the entry that was not used for longest goes first
+MAX_PROGRAMS = 1024  # the entry that was not used for longest goes first
 MAX_BYTES = 64 << 20  # of keys and programs, roughly
 KEY_BYTES = 200  # of an element of a key
 LONG = 1000  # elements of a key from which on a structure is rather one of many: as the steps of a solver that adapts them
@@ -40,7 +40,7 @@ _table: dict[tuple, Any] = {}  # key -> the number of sights until now, (run, ..
 _bytes: dict[tuple | None, int] = {None: 0}  # of each entry; None: of all
 _guard = threading.RLock()  # re-entrant: what the collector finalises meanwhile may take gradients
 held_over_forks(_guard)
-_forgetting: list[Callable[[], None]] = []  # of those who remember an entry by other means
+_forgetting: list[Callable[[], None]] = []  # of those who remember entries by other means
 _compile: list[Callable[[Jaxpr], Callable[[list], list]]] = []
 
 
@@ -63,7 +63,7 @@ def forget() -> None:
 
 
 def forgetting(done: Callable[[], None]) -> None:
-    """`done()` is called whenever the table is emptied."""
+    """`done()` is called whenever the table is emptied, or a program leaves it."""
     _forgetting.append(done)
 
 
@@ -104,7 +104,9 @@ def cached(key: tuple, derive: Callable[[], Any]) -> Any:
         _bytes[key] = size
         while len(_table) > 1 and (len(_table) > MAX_PROGRAMS or _bytes[None] > MAX_BYTES):
             oldest = next(iter(_table))
-            del _table[oldest]
+            if type(_table.pop(oldest)) is tuple:  # a program, which nobody else may keep
+                for done in _forgetting:
+                    done()
             _bytes[None] -= _bytes.pop(oldest)
     return UNSEEN if seen else entry
 

@@ -23,7 +23,7 @@ from funcad.primitives.comparison import select_p
 from funcad.primitives.contraction import dot_general_p
 from funcad.primitives.shape import reshape_p
 from funcad.unjitted.tape_plans import NO_PLAN, plans, product_plan, reduction_plan, small_shape
-from funcad.unjitted.tape_rows import MAX_ROWS, NO_VALUE, Rows
+from funcad.unjitted.tape_rows import NO_VALUE, Rows
 
 __all__ = ["Tape"]
 
@@ -49,7 +49,7 @@ class Tape(Rows):
     def binary(self, primitive: Any, operation: Callable[[Any, Any], Any], x: Any, y: Any) -> Any:
         """+ - * / ** and the like of floats, or arrays of one float dtype: the traced result; None for everything else."""
         rows = self.rows
-        if open_traces or len(rows) >= MAX_ROWS:
+        if open_traces or len(rows) >= self.limit:
             return None
         trace = self.trace
         tx = ty = shape = None
@@ -175,7 +175,7 @@ class Tape(Rows):
 
     def product(self, x: Any, y: Any) -> Any:
         """The product of float vectors or matrices that fit, traced ones small: the traced result; None for everything else."""
-        if open_traces or len(self.rows) >= MAX_ROWS:
+        if open_traces or len(self.rows) >= self.limit:
             return None
         trace = self.trace
         tx = ty = None
@@ -217,7 +217,7 @@ class Tape(Rows):
         if type(p) is not np.ndarray or axis is not None and type(axis) is not int and type(axis) is not tuple:
             return None
         plan = plans.get((primitive, p.shape, axis)) or reduction_plan(primitive, p.shape, axis)
-        if plan is NO_PLAN or open_traces or len(self.rows) + 1 >= MAX_ROWS:
+        if plan is NO_PLAN or open_traces or len(self.rows) + 1 >= self.limit:
             return None
         if (p.dtype is not _F64 and p.dtype is not _F32) or p.nbytes > SMALL:
             return None
@@ -241,7 +241,7 @@ class Tape(Rows):
 
     def unary(self, primitive: Any, ufunc: Any, x: Tracer, params: Any = None, bits: Any = None) -> Any:
         """A ufunc of a float, or of an array of floats: the traced result; None for everything else."""
-        if open_traces or len(self.rows) >= MAX_ROWS:
+        if open_traces or len(self.rows) >= self.limit:
             return None
         p = x.primal
         kind = type(p)
@@ -266,7 +266,7 @@ class Tape(Rows):
     def moved(self, x: Tracer, plan: tuple, index: np.ndarray | None = None) -> Any:
         """What only moves the elements of an array, by a `moving_plan` for its shape or by an index; None for all else."""
         p = x.primal
-        if open_traces or p.nbytes > SMALL or not p.dtype.isnative or len(self.rows) >= MAX_ROWS:
+        if open_traces or p.nbytes > SMALL or not p.dtype.isnative or len(self.rows) >= self.limit:
             return None
         primitive, run, params, bits = plan
         if index is not None and index.size * p.nbytes > SMALL * len(p):
@@ -278,7 +278,7 @@ class Tape(Rows):
     def choice(self, mask: np.ndarray, x: Any, y: Any) -> Any:
         """`np.where` of a mask and float64s of its shape, or numbers that are not traced; None for everything else."""
         shape = mask.shape
-        if open_traces or 8 * mask.size > SMALL or len(self.rows) >= MAX_ROWS or mask.dtype.char != "?":
+        if open_traces or 8 * mask.size > SMALL or len(self.rows) >= self.limit or mask.dtype.char != "?":
             return None
         primals: list[Any] = [mask]
         operands: list[Any] = [(None, shape, "?")]

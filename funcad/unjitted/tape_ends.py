@@ -19,11 +19,12 @@ from funcad.ir.aval import aval_of
 from funcad.ir.trace import AbstractTrace
 from funcad.ir.tracer import Tracer
 from funcad.masks.masked_rules import rule_of
-from funcad.unjitted import nested
+from funcad.unjitted import chunks, nested
 from funcad.unjitted.nested import with_value
 from funcad.unjitted.structural import UNSEEN, cached, forgetting
 from funcad.unjitted.tape import Tape
 from funcad.unjitted.tape_program import RESULT, derive, derive_columns, maker, results_by, wiring
+from funcad.unjitted.tape_rows import MAX_ROWS
 
 __all__ = ["bind_known", "find", "flush", "pull"]
 
@@ -83,6 +84,11 @@ def find(tape: Tape, ends: Sequence[Any], how: str) -> bool:
     """Is there a program for these rows and the tangents `ends` of the differentiated outputs? Otherwise `flush`."""
     if not tape.rows or not ends or not how:
         return False
+    if len(tape.rows) >= chunks.CHUNKED and how == "tape" and len(ends) == 1 and not tape.lifted:
+        tape.found = chunks.chunks_of(tape, ends)
+        return True
+    if len(tape.rows) > MAX_ROWS:
+        return False
     key = [how, *tape.key, len(tape.inputs), *tape.steps]
     key += [row[0] for row in ends]
     derived = _DERIVED[how]
@@ -121,6 +127,8 @@ def pull(tape: Tape, given: Sequence[Any], outs: list[Any]) -> Sequence[Any]:
 
     Of `outs`, the results of the function, those that outer traces trace become so.
     """
+    if type(tape.found) is chunks.Chunks:
+        return chunks.pull(tape, given)
     run, nonzero = tape.found[0], tape.found[1]
     if tape.lifted:
         return nested.pull(tape, given, outs)

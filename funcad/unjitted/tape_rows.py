@@ -40,7 +40,8 @@ from funcad.unjitted.tape_program import INNER, RESULT, gives_tangent
 
 __all__ = ["FLOATING", "MAX_ROWS", "NO_VALUE", "Rows"]
 
-MAX_ROWS = 12_000  # a program for more would fill the table of programs
+MAX_ROWS = 12_000  # a program for more would fill the table of programs; chunks of more have their own (chunks.py)
+MAX_BYTES = 64 << 20  # of arrays, beyond which there are no more rows than that: rules may keep less
 _SILENT = frozenset([add_p, sub_p, mul_p])
 FLOATING = frozenset([kind for kind, aval in SCALAR_AVALS.items() if aval.dtype.kind in "fc"])
 NO_VALUE: Any = object()  # in a row, of a result that somebody could change
@@ -54,7 +55,7 @@ class Rows:
 
     __slots__ = (
         *("trace", "level", "protector", "inputs", "first", "rows", "key", "steps", "values", "found"),
-        *("mode", "user_line_mode", "lifted", "traced", "new", "outs", "notes", "outside"),
+        *("mode", "user_line_mode", "lifted", "traced", "new", "outs", "notes", "outside", "limit", "weighed", "bytes"),
     )
 
     def __init__(self, trace: Any, protector: Any, primals: Sequence[Any], differentiated: Sequence[bool]):
@@ -71,7 +72,9 @@ class Rows:
         self.values: list[Any] = []  # inputs of the backward program: inputs, operands from outside, and results
         self.steps: list[tuple] = []
         self.key: list[Any] = []  # of the inputs; with the steps, and the ends, it is the key of the program
-        self.found: Any = None  # the compiled program
+        self.found: Any = None  # the compiled program, or the recording cut into chunks
+        self.limit = MAX_ROWS
+        self.weighed = self.bytes = 0  # how many values, and their bytes
         self.mode = self.user_line_mode = None  # of warnings, see host/user_warnings.py
         self.outside: Outside | None = None
         self.notes: Any = None  # of the operands that rows were asked for with, see remembered.py
@@ -100,7 +103,7 @@ class Rows:
 
         `known` is `(out,)` if the result was computed before.
         """
-        if len(self.rows) >= MAX_ROWS:
+        if len(self.rows) >= self.limit and not self.has_room(1):
             return None
         trace = self.trace
         x = p = args[0]
@@ -320,8 +323,14 @@ class Rows:
         return results
 
     def has_room(self, n: int) -> bool:
-        """Can it take n more rows?"""
-        return len(self.rows) + n <= MAX_ROWS
+        """Can it take n more rows? Each time that there are too many, it looks how large their arrays are."""
+        if len(self.rows) + n > self.limit:
+            self.bytes += sum({id(v): v.nbytes for v in self.values[self.weighed :] if type(v) is np.ndarray}.values())
+            self.weighed = len(self.values)
+            if self.bytes > MAX_BYTES:
+                return False
+            self.limit += MAX_ROWS
+        return True
 
     def _lift(self, x: Tracer, place: int) -> Any:
         """The array or number behind a tracer of an outer trace, which is written down at this place."""

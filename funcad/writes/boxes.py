@@ -118,8 +118,10 @@ def assign(x: Tracer, value: Any) -> None:
 def check_write(x: Tracer) -> None:
     """Raise if x cannot be written as in NumPy."""
     root = root_of(x)
-    if root.owner is not state.trace and getattr(root.owner, "trace", None) is not state.trace:
-        state.writes += 1
+    trace, own = state.running, getattr(root.owner, "trace", root.owner)
+    while trace is not None and trace is not own:
+        trace.foreign = True
+        trace = trace.outer
     if state.abstract is not None:
         _check_owner(x, root)
     _check_arguments(x, root)

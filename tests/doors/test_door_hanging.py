@@ -220,6 +220,35 @@ def test_many_threads_that_come_and_go():
     assert wrong == [] and not tracing.threads
 
 
+def test_every_way_to_run_a_traced_function():
+    f = lambda x: np.array([x, 2.0]).sum() * math.exp(x)
+    g = lambda x: np.asarray(x) * math.cos(0.0)
+    slope = 2 * math.e + 2 * math.e
+    np.testing.assert_allclose(
+        [
+            funcad.grad(f)(1.0),
+            funcad.jvp(f, (1.0,), (1.0,))[1],
+            funcad.linearize(f, 1.0)[1](1.0),
+            funcad.vjp(f, 1.0)[1](1.0)[0],
+            funcad.jacfwd(f)(1.0),
+            funcad.jacrev(f)(1.0),
+            funcad.jit(funcad.grad(f))(1.0),
+            funcad.grad(funcad.jit(f))(1.0),
+            funcad.grad(funcad.checkpoint(f))(1.0),
+            funcad.vmap(funcad.grad(f))(np.ones(1))[0],
+            funcad.grad(lambda x: funcad.cond(x > 0, f, lambda x: x, x))(1.0),
+            funcad.grad(lambda x: funcad.scan(lambda c, _: (f(x), None), 0.0 * x, None, length=1)[0])(1.0),
+        ],
+        slope,
+    )
+    assert funcad.grad(lambda x: funcad.fori_loop(0, 3, lambda i, c: g(c), x))(1.0) == 1.0
+    np.testing.assert_allclose(funcad.hessian(f)(1.0), 2 * math.e + 4 * math.e - math.e)
+    np.testing.assert_allclose(funcad.grad(funcad.grad(f))(1.0), 5 * math.e)
+    assert "math" not in str(funcad.make_jaxpr(f)(1.0)) and funcad.eval_shape(f, 1.0).shape == ()
+    assert "gradient finite" in str(funcad.debug.doctor(f)(1.0))
+    assert not tracing.threads
+
+
 def test_generators_that_outlive_or_hold_a_trace():
     def parts(x):
         yield np.array([x, x]).sum()

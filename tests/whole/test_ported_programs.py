@@ -432,18 +432,16 @@ def test_a_computed_index_into_a_plain_array_names_take(program: Callable[..., A
 
 
 def test_other_conversions_do_not_speak_of_indices() -> None:
-    for program in (lambda x: np.asarray(x), lambda x: np.r_[x, 1.0]):
-        with pytest.raises(TracerArrayConversionError, match=r"Remedy: write x or x.astype[\s\S]*stop_gradient"):
-            funcad.grad(lambda x, f=program: f(x).sum())(np.ones(2))
-    with pytest.raises(TracerArrayConversionError, match=r"instead of a function that needs a real array; the length"):
-        funcad.jit(lambda x: np.asarray(x))(1.0)
+    with pytest.raises(TracerArrayConversionError, match=r"Remedy: write x.astype\(np.float64\) instead[\s\S]*stop_gradient"):
+        funcad.grad(lambda x: np.float64(x).sum())(np.ones(2))
+    with pytest.raises(TracerArrayConversionError, match=r"Remedy: make n a static argument"):
+        funcad.jit(lambda n: np.arange(n).sum())(3.0)
 
 
 @pytest.mark.parametrize(
     ("name", "program"),
     [
         ("take", lambda f, x: f(np.arange(3.0), np.argmax(x), 0) * x[0]),
-        ("full", lambda f, x: f((2,), x[0])),
         ("sum", lambda f, x: f([x[0] ** 2, x[1]])),
         ("max", lambda f, x: f([x[0], x[1]])),
     ],
@@ -468,7 +466,8 @@ def test_rules_of_a_function_with_any_number_of_arguments() -> None:
 
 
 def test_scipy_called_with_traced_values_names_funcads_own() -> None:
-    with pytest.raises(TracerArrayConversionError, match=r"call funcad\.scipy\.linalg\.expm, which takes traced"):
+    remedy = r"call funcad\.scipy\.linalg\.expm, which takes traced"
+    with funcad.config.set(doors=False), pytest.raises(TracerArrayConversionError, match=remedy):
         funcad.grad(lambda x: scipy.linalg.expm(x * np.eye(2)).sum())(1.0)
 
 

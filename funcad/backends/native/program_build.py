@@ -2,7 +2,8 @@
 
 `nest` is the one loop over elements: axes are merged where all arrays allow it, the last one runs over vectors. Idea for its
 end: the last vector is moved back so that it ends with the row (some elements are computed twice), which needs no masks and no
-second copy of the code. Hence the invariant that a result never lies in the memory of an operand of the same loop.
+second copy of the code. Hence the invariant that a result never lies in the memory of an operand of the same loop, except where
+each element is computed once (`exact`), with a second loop for the end.
 """
 
 from __future__ import annotations
@@ -155,17 +156,13 @@ class Build:
         lanes = 1
         while 2 * lanes <= min(extent, lanes_of(self.host, [v.dtype for v in (*inputs, *outputs)])):
             lanes *= 2
-        if exact:
-            while extent % lanes:
-                lanes //= 2
-        e = self.emitter(lanes)
         with self.over(axes[:-1]) as indices:
             shifted = [
                 self.moved(v, [(name, axis[1][k]) for name, axis in zip(indices, axes)]) for k, v in enumerate(views)
             ]
             strides = axes[-1][1] if axes else (0,) * len(views)
 
-            def at(index: str) -> None:
+            def at(e: Emitter, index: str) -> None:
                 loaded: list[Any] = []
                 there = iter(zip(shifted, strides))
                 for value in inputs:
@@ -179,14 +176,19 @@ class Build:
                     e.store(lane, self.pointer(view), where, stride)
 
             if extent == lanes:
-                at("0")
+                at(self.emitter(lanes), "0")
                 return
-            with self.f.loop(0, extent, lanes) as loop:
+            rest = extent % lanes if exact else 0
+            with self.f.loop(0, extent - rest, lanes) as loop:
                 index = loop.index
-                if extent % lanes:
+                if extent % lanes and not exact:
                     index = self.least(index, extent - lanes)
-                at(index)
+                at(self.emitter(lanes), index)
                 loop.next()
+            if rest:
+                with self.f.loop(extent - rest, extent) as loop:
+                    at(self.one, loop.index)
+                    loop.next()
 
     def _load(self, e: Emitter, view: View, index: str, stride: int) -> Lane:
         where = index if stride == 1 else self.sum_of([(index, stride)])

@@ -1,0 +1,322 @@
+"""Chunks: the rows of a long recording go backwards piece by piece, each piece by a program that is found by its own key.
+
+Idea: a program of all rows is found again only if all is the same, and takes long to derive. So a recording of many rows is
+cut (see chunk_cuts.py), and a chunk is a small tape: what it takes of earlier rows are its inputs, numbered in the order of
+their first use, so that the turns of a loop have one key, wherever they stand. Of cotangents of its rows its program makes
+those of its inputs. An input whose cotangent later chunks have begun is a result too, so that sums are added in the order in
+which one program would add them. A chunk that comes for the first time, or has no program, goes by the rules of its rows.
+
+Invariants: a key says which cotangents are there, and what their masks are: a mask crosses the border as it is, its bools as
+one more input, or in the key where shapes and parameters alone decide them. So there is no NaN that one program would not give.
+Limits: a recording within another transform (nested.py), or for the columns of a Jacobian, is one program or none. Trap: what
+is remembered of chunks by the numbers that their rows have goes when a program leaves the table, or it would keep it.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Iterator, Sequence
+from functools import partial
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from funcad.host.state import state
+from funcad.host.user_warnings import restore_warnings, suppress_warnings
+from funcad.host.where import Source, user_source
+from funcad.ir.aval import Aval, aval_of, shape_of
+from funcad.ir.prune import prune
+from funcad.ir.trace import AbstractTrace
+from funcad.masks.masks import EVERY, LazyBools, Mask
+from funcad.transforms.transpose import transpose_with_masks
+from funcad.unjitted.chunk_cuts import cuts, line_of
+from funcad.unjitted.structural import UNSEEN, cached, compiled, forgetting
+from funcad.unjitted.tape_program import RESULT, LinearTrace, linear_program, results_by, rule_of, wiring
+
+__all__ = ["CHUNKED", "Chunks", "chunks_of", "pull"]
+
+CHUNKED = 256  # rows, from which on a recording is cut
+_MOST_KNOWN = 120_000  # rows of chunks that are known by their numbers: 250 bytes each
+
+
+class Kind(NamedTuple):
+    """Of the mask of a cotangent that crosses a border: as in `Mask`, and the bools where they are known."""
+
+    whole: bool
+    dirty: int
+    bools: bytes | None
+
+
+class Chunk:
+    """Some rows, as numbered in a recording, and where in it are the values that they need."""
+
+    __slots__ = ("steps", "start", "stop", "place", "names", "places", "owners", "kinds", "known", "next")
+
+    def __init__(self, tape: Any, start: int, stop: int, place: int, ends: Sequence[int]):
+        self.steps = tape.steps[start:stop]
+        self.start = start
+        self.stop = stop
+        self.place = place  # of the first of its values
+        first = tape.first
+        names: dict[int, None] = {}
+        for _, _, _, *operands, _ in self.steps:
+            for a in operands:
+                n = a[0] if type(a) is tuple else a
+                if type(n) is int and n < first + start:
+                    names[n] = None
+        self.names = list(names)  # the numbers of its inputs
+        inner = [tape.rows[n - first][2] if n >= first else tape.inputs[n][2] for n in names]
+        self.places = inner
+        self.owners = [bisect_right(ends, n - first) if n >= first else -1 for n in names]  # the chunks that made them
+        self.kinds = []
+        for n, i in zip(names, inner):
+            value = tape.values[i]
+            array = type(value) is np.ndarray
+            self.kinds.append((n < first, value.shape, value.dtype.char) if array else (n < first, type(value)))
+        self.known: tuple = (None, None, ())  # which cotangents were there, and of what masks; the program; what it makes
+        self.next: tuple[Chunk, ...] = ()
+
+    def numbers(self, first: int) -> dict[int, int]:
+        """Its inputs and rows numbered from 0 on."""
+        return {n: i for i, n in enumerate([*self.names, *range(first + self.start, first + self.stop)])}
+
+    def made(self, kinds: Sequence[Any]) -> list[tuple]:
+        """Of each cotangent that a program makes: its row, whose chunk, and what its mask is."""
+        return [(n, owner, kind) for n, owner, kind in zip(self.names, self.owners, kinds) if kind is not None]
+
+    def local(self, first: int) -> Iterator[tuple]:
+        """Its steps, in these numbers."""
+        number = self.numbers(first)
+        for primitive, bits, shape, *operands, kind in self.steps:
+            new: list[Any] = []
+            for a in operands:
+                if type(a) is int:
+                    new.append(number[a])
+                elif type(a) is tuple and a[0] is not None:
+                    new.append((number[a[0]], *a[1:]))
+                else:
+                    new.append(a)
+            yield primitive, bits, shape, *new, kind
+
+
+class Chunks(NamedTuple):
+    """A recording that was cut, and the rows whose cotangents are given."""
+
+    chunks: list[Chunk]
+    ends: list[int]
+
+
+_roots: dict[tuple, list] = {}  # kinds of inputs -> [what was found last, chunks that began]
+_known = [0]  # rows in `_roots`
+
+
+def _forget() -> None:
+    _roots.clear()
+    _known[0] = 0
+
+
+forgetting(_forget)
+
+
+def chunks_of(tape: Any, ends: Sequence[Any]) -> Chunks:
+    """The recording, cut."""
+    steps, key = tape.steps, (len(tape.inputs), *tape.key)
+    numbers = [row[0] for row in ends]
+    n = len(steps)
+    root = _roots.get(key)
+    if root is not None:
+        last: list[Chunk] = root[0]  # once: other threads put theirs there
+        if last and last[-1].stop == n and all([steps[c.start : c.stop] == c.steps for c in last]):
+            return Chunks(last, numbers)
+    else:
+        root = _roots[key] = [[], ()]
+    found: list[Chunk] = []
+    stops: list[int] = []
+    children: Any = root[1]
+    start, place = 0, len(tape.inputs)
+    for stop in cuts([line_of(row[3]) for row in tape.rows]):
+        while stop < n and steps[stop][0] is RESULT:
+            stop += 1
+        if stop <= start:
+            continue
+        here = steps[start:stop]
+        chunk = next((c for c in children if c.stop == stop and c.steps == here), None)
+        if chunk is None:
+            chunk = Chunk(tape, start, stop, place, stops)
+            if _known[0] + stop - start > _MOST_KNOWN:
+                _forget()
+            _known[0] += stop - start
+            if found:
+                found[-1].next = (chunk, *children[:3])
+            else:
+                root[1] = (chunk, *children[:3])
+        found.append(chunk)
+        children, start = chunk.next, stop
+        stops.append(stop)
+        place = _end(tape, stop - 1)
+    root[0] = found
+    return Chunks(found, numbers)
+
+
+def _end(tape: Any, i: int) -> int:
+    """Where the values of the operation of this row end."""
+    while tape.steps[i][0] is RESULT:
+        i -= 1
+    kind, place = tape.steps[i][-1], tape.rows[i][2]
+    return place + 1 if type(kind) is not tuple else place - kind[1][0] + len(kind[0])
+
+
+def pull(tape: Any, given: Sequence[Any]) -> list[Any]:
+    """Cotangents of the inputs (None: zero), for those `given` of the ends."""
+    chunks, numbers = tape.found
+    first, rows, values, n_inputs = tape.first, list(tape.rows), list(tape.values), len(tape.inputs)
+    tape.forget()
+    cts: dict[int, Any] = {}  # by the numbers of the rows
+    kinds: dict[int, Kind] = {}  # of those that have masks
+    bools: dict[int, Any] = {}  # of those whose kinds do not say them
+    pending: list[Any] = [[] for _ in chunks]  # of each chunk, the rows that have cotangents
+    pending.append([])  # of the inputs, which belong to chunk -1
+    stops = [c.stop for c in chunks]
+    for n, ct in zip(numbers, given):
+        pending[bisect_right(stops, n - first) if n >= first else -1].append(n)
+        cts[n] = ct
+    for chunk in reversed(chunks):
+        mine = sorted(pending.pop(-2))
+        here = values[chunk.place :]
+        del values[chunk.place :]
+        if not mine or not chunk.names:  # nothing leads there, or on
+            continue
+        here[:0] = [values[place] for place in chunk.places]
+        there = [*mine, *[n for n in chunk.names if n in cts]]  # later chunks have begun the latter
+        marks = [kinds.get(n, 0) for n in there] if kinds else None
+        pattern, run, made = chunk.known
+        if pattern != (there, marks):
+            number = chunk.numbers(first)
+            local = [(number[n], mark) for n, mark in zip(there, marks or [0] * len(there))]
+            key = "chunk", len(chunk.names), *chunk.kinds, *chunk.local(first), *local
+            found = cached(key, partial(_derived, chunk, first, rows, here, local))
+            run = None
+            if found is not UNSEEN and found:
+                run, made = found[0], chunk.made(found[1])
+                chunk.known = (there, marks), run, made
+        if run is None:
+            small = _Small(chunk, first, rows, here)
+            masks = [_mask(kinds.get(n, 0), shape_of(cts[n]), bools.get(n)) for n in there]
+            of_each, results = _by_rules(small, local, [cts[n] for n in there], masks)
+            made = chunk.made(of_each)
+        else:
+            here += [cts[n] for n in there]
+            if bools:
+                here += [bools[n] for n in there if n in bools]
+            results = run(here)
+        for n in mine:
+            del cts[n]
+        if kinds:
+            for n in there:
+                kinds.pop(n, None)
+                bools.pop(n, None)
+        for (n, owner, kind), ct in zip(made, results):
+            if n not in cts:
+                pending[owner].append(n)
+            cts[n] = ct
+            if kind:
+                kinds[n] = kind
+        if len(results) > len(made):
+            bools.update(zip([n for n, _, kind in made if kind and kind.bools is None], results[len(made) :]))
+    return [cts.get(n) for n in range(n_inputs)]
+
+
+class _Small:
+    """A chunk as a tape of its own; `values` are those of its inputs, and its own."""
+
+    __slots__ = ("inputs", "rows", "steps", "values", "first", "wanted")
+
+    def __init__(self, chunk: Chunk, first: int, rows: Sequence[Any], values: list[Any]):
+        n = self.first = len(chunk.names)
+        self.inputs = [[i, None, i] for i in range(n)]
+        self.rows = [
+            [n + i, None, row[2] - chunk.place + n, row[3], row[4]] for i, row in enumerate(rows[chunk.start : chunk.stop])
+        ]
+        self.steps = list(chunk.local(first))
+        self.values = values
+        self.wanted = [0 if k[0] else EVERY for k in chunk.kinds]  # of the recording's inputs nobody needs a mask
+
+
+def _derived(chunk: Chunk, first: int, rows: Sequence[Any], values: list[Any], pattern: Sequence[tuple]) -> Any:
+    """(run, of each input: None without a cotangent, else as `kinds` in the pattern); False if there is no program.
+
+    Inputs of the program: the values, the cotangents in the pattern, bools of their masks.
+    """
+    tape = _Small(chunk, first, rows, values)
+    saved, state.source = state.source, state.source or user_source()  # programs of this kind have no lines
+    outer = AbstractTrace("the backward pass")
+    try:
+        linear, residuals = linear_program(tape, [(n,) for n, _ in pattern], outer)
+        seeds = [outer.new_input(o.aval) for o in linear.outputs]
+        masks: list[Mask | None] = []
+        for (_, kind), o in zip(pattern, linear.outputs):
+            bools = None
+            if kind and kind.bools is None:
+                bools = outer.new_input(Aval(() if kind.whole else o.aval.shape, np.dtype(bool)))
+            masks.append(_mask(kind, o.aval.shape, bools))
+        kinds, outs = _transposed(tape, linear, residuals, seeds, masks)
+        derived, consts = outer.jaxpr(outs)
+        return compiled(prune(derived), consts), kinds
+    except Exception:  # a rule that needs values: by the rules, and what is truly wrong is raised there
+        return False
+    finally:
+        outer.close()
+        state.source = saved
+
+
+def _by_rules(
+    tape: _Small, pattern: Sequence[tuple], cts: Sequence[Any], masks: Sequence[Mask | None]
+) -> tuple[list[Any], list[Any]]:
+    """What a program would give: of each input what there is, and all that there is."""
+    inner = LinearTrace("linearize")
+    values, several = tape.values, []
+    saved, token = state.source, suppress_warnings()
+    try:
+        tangents: list[Any] = [inner.new_input(aval_of(v).update()) for v in values[: tape.first]]
+        for row, step in zip(tape.rows, wiring(tape)):
+            state.source = row[3] and Source(*row[3])
+            if step.primitive is not RESULT:
+                several = results_by(step, values, [None if n is None else tangents[n] for _, n in step.operands], rule_of)
+            tangents.append(several[step.result - step.first])
+        there = [i for i, (n, _) in enumerate(pattern) if tangents[n] is not None]
+        linear, residuals = inner.jaxpr([tangents[pattern[i][0]] for i in there])
+        return _transposed(tape, linear, residuals, [cts[i] for i in there], [masks[i] for i in there])
+    finally:
+        inner.close()
+        state.source = saved
+        restore_warnings(token)
+
+
+def _transposed(
+    tape: _Small, linear: Any, residuals: list[Any], cts: Sequence[Any], masks: Sequence[Mask | None]
+) -> tuple[list[Any], list[Any]]:
+    """Of each input what there is of its cotangent; then all that there is."""
+    n = len(tape.wanted)
+    flags = [False] * len(residuals) + [True] * n
+    pairs = transpose_with_masks(linear, flags, [*residuals, *[None] * n], cts, True, masks, tape.wanted)
+    kinds: list[Any] = []
+    found: list[Any] = []
+    for ct, mask in pairs:
+        kind: Any = None if ct is None else 0
+        if ct is not None and mask is not None:
+            bools = mask.bools.get(() if mask.whole else shape_of(ct))
+            fixed = mask.bools.fixed and (type(bools) is np.ndarray or type(bools) is np.bool_)
+            if not (fixed and bools.all()):
+                kind = Kind(mask.whole, mask.dirty, bools.tobytes() if fixed else None)
+                if not fixed:
+                    found.append(bools)
+        kinds.append(kind)
+    return kinds, [*[ct for ct, _ in pairs if ct is not None], *found]
+
+
+def _mask(kind: Any, shape: tuple, bools: Any) -> Mask | None:
+    if not kind:
+        return None
+    if kind.bools is not None:
+        bools = np.frombuffer(kind.bools, np.bool_).reshape(() if kind.whole else shape)
+    return Mask(LazyBools(lambda: bools, fixed=kind.bools is not None), kind.whole, kind.dirty)
