@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from funcad import grad, jit, jvp, vmap
+from funcad.errors import WriteError
 
 
 def exchanged(x, y):
@@ -88,7 +89,15 @@ def a_buffer_like_a_transpose(x, y):
     return product * ones
 
 
+def wide_numbers(x, y):
+    v, w = np.ravel(x[0], order="F"), np.ravel(x[:, 1])
+    np.multiply(y[0, 0], 0.5, x[0])
+    np.copyto(x[:, 1], y[1, 1])
+    return v, w
+
+
 FOUND = [
+    wide_numbers,
     a_buffer_like_a_transpose,
     doubt_before_layout,
     rank_0_views,
@@ -147,3 +156,18 @@ def test_a_shape_that_is_set_is_the_callers_too() -> None:
         flat(expected)
         assert x.shape == expected.shape
         np.testing.assert_array_equal(x, expected)
+
+
+def test_an_order_that_is_not_known_raises() -> None:
+    """Whether np.ascontiguousarray copies depends on how NumPy lays out what it is given."""
+
+    def f(x, made):
+        product = x[[1, 0]] if made else x * 2.0
+        other = np.ascontiguousarray(product)
+        product[0] = 7.0
+        return other
+
+    np.testing.assert_array_equal(jit(f, static_argnums=1)(X, False), f(X, False))
+    np.testing.assert_array_equal(grad(lambda x: np.sum(f(x, False)))(X), [[0.0, 0.0], [2.0, 2.0]])
+    with pytest.raises(WriteError, match="whether NumPy copies there"):
+        jit(f, static_argnums=1)(X, True)
