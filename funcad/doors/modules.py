@@ -19,8 +19,11 @@ import os
 import sys
 import threading
 import types
+import weakref
 from _thread import get_ident
 from collections.abc import Callable
+from opcode import opmap
+from types import CodeType
 from typing import TYPE_CHECKING, Any
 
 import numpy as np

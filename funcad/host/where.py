@@ -214,7 +214,6 @@ def for_user(error: Exception) -> Exception:
             error.__suppress_context__ = True
     if type(error) is ValueError and isinstance(cause, BufferNeeded):  # NumPy's words for it say nothing
         error, cause = cause, None
-        error.__suppress_context__ = True
     if type(error) is ValueError and type(cause) is TracerArrayConversionError:
         what, _, rest = str(cause).partition(" of a traced ")
         error = TracerArrayConversionError(

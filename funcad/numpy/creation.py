@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from funcad.errors import WriteError
 from funcad.host.devices import device_in_use, namespace_of
 from funcad.host.locks import handed
 from funcad.host.real_types import is_a
@@ -26,7 +27,8 @@ from funcad.primitives.conversion import convert
 from funcad.primitives.placement import cupy_module
 from funcad.primitives.shape import broadcast_in_dim, broadcast_to, reshape
 from funcad.unjitted.remembered import remembered
-from funcad.unjitted.strides import doubt, lies_like
+from funcad.unjitted.strides import doubt, layout_of, lies_like
+from funcad.writes.boxes import Step, linked
 
 __all__ = ["array", "asarray"]
 
@@ -63,6 +65,20 @@ def _nested(x: Any) -> Any:
     return x
 
 
+class _Doubtful(Step):
+    """From an array to what NumPy gives in another memory order: itself if it lies so, which is not known."""
+
+    __slots__ = ()
+
+    def shares(self, base: Any) -> bool:
+        raise WriteError(
+            f"a write into {aval_of(base)}, or into what np.asarray(x, order=...), np.ascontiguousarray(x) or "
+            f"np.asfortranarray(x) gave{where_am_i()}: whether NumPy copies there depends on the memory order, which is not "
+            "known here.\n"
+            "Remedy: x.copy(order=...), which always copies."
+        )
+
+
 _array_of_lists = remembered(lambda object: array_of(_nested(object)))
 
 
@@ -90,7 +106,9 @@ def array(
     x = x if dtype is None else convert(x, np.dtype(dtype))
     order = order_of(order, "CFAK", "K")
     if copy or order in "CF":
-        x = laid_out(x, order)
+        made = laid_out(x, order)
+        doubtful = not copy and made is not x and x is object and layout_of(x, ask=False) is None
+        x = linked(made, x, _Doubtful()) if doubtful else made
     missing = ndmin - len(shape_of(x))
     if missing > 0:
         return expand(x, range(missing))

@@ -27,7 +27,18 @@ from funcad.primitives.placement import on_device_of
 from funcad.primitives.scatter import gather, scatter
 from funcad.primitives.shape import broadcast_to, transpose
 
-__all__ = ["Plan", "canonical_entries", "counted_axes", "has_tracer", "simple_index", "slice_triple", "refuse", "unknown_count"]
+__all__ = [
+    "Plan",
+    "canonical_entries",
+    "counted_axes",
+    "has_ellipsis",
+    "has_tracer",
+    "is_basic",
+    "simple_index",
+    "slice_triple",
+    "refuse",
+    "unknown_count",
+]
 
 _BASIC = (int, slice, type(None), type(Ellipsis))
 
@@ -293,6 +304,22 @@ def _canonical(e: Any, shape: tuple, index: Any) -> Any:
     if e.dtype.kind not in "iu":
         refuse(shape, index, "arrays used as indices must be of integer (or boolean) type")
     return e if e.ndim else int(e)
+
+
+def has_ellipsis(index: Any) -> bool:
+    return index is Ellipsis or type(index) is tuple and any([e is Ellipsis for e in index])
+
+
+def is_basic(index: Any) -> bool:
+    """Does NumPy give a view?"""
+    entries = index if type(index) is tuple else (index,)
+    return all([e is None or e is Ellipsis or type(e) is slice or _is_integer(e) for e in entries])
+
+
+def _is_integer(e: Any) -> bool:
+    if type(e) is Tracer:
+        return not e.shape and e.dtype.kind in "iu"
+    return is_a(e, (int, np.integer)) and not is_a(e, (bool, np.bool_))
 
 
 def unknown_count(mask: Tracer) -> TracerBoolConversionError:

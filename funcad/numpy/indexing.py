@@ -14,12 +14,11 @@ from typing import Any
 
 import numpy as np
 
-from funcad.host.real_types import is_a
 from funcad.ir.aval import aval_of, dtype_of, shape_of
 from funcad.ir.tracer import Tracer, concrete_value, snapshot
 from funcad.numpy.aliases import aliased
 from funcad.numpy.index_modes import MODES, clipped, default_fill, spilled
-from funcad.numpy.index_plan import Plan, has_tracer, refuse, simple_index, slice_triple, unknown_count
+from funcad.numpy.index_plan import Plan, has_ellipsis, has_tracer, is_basic, refuse, simple_index, slice_triple, unknown_count
 from funcad.numpy.promote import as_array, beside, strong
 from funcad.numpy.selections import Selected
 from funcad.primitives.arithmetic import add, div, mul, neg
@@ -35,7 +34,7 @@ from funcad.unjitted.held import write_in_place
 from funcad.unjitted.remembered import remembered
 from funcad.unjitted.tape_plans import moving_plan
 from funcad.writes.boxes import Step, linked, refresh, write
-from funcad.writes.plain import PLAIN, started, write_plain
+from funcad.writes.plain import PLAIN, lent, started, write_plain
 
 __all__ = ["Index", "at", "getitem", "read", "store"]
 
@@ -115,26 +114,16 @@ def getitem(x: Any, index: Any) -> Any:
     array([2., 0., 0.])
     """
     out = read(x, index)
+    if type(out) is not Tracer and type(x) is Tracer and x.owner is PLAIN and has_ellipsis(index) and is_basic(index):
+        out = lent(np.array(out))  # of rank 0
     if type(out) is not Tracer or type(x) is not Tracer:
         return out
     p, kind = out.primal, type(index)
     if p.ndim if type(p) is np.ndarray else out.shape if p is None or type(p) is Tracer else ():
-        basic = kind is int or kind is slice or _is_basic(index)
+        basic = kind is int or kind is slice or is_basic(index)
     else:  # of rank 0: a number, unless there is an ellipsis
-        basic = index is Ellipsis or kind is tuple and any([e is Ellipsis for e in index]) and _is_basic(index)
+        basic = has_ellipsis(index) and is_basic(index)
     return linked(out, x, Index(index)) if basic else out
-
-
-def _is_basic(index: Any) -> bool:
-    """Does NumPy give a view?"""
-    entries = index if type(index) is tuple else (index,)
-    return all([e is None or e is Ellipsis or type(e) is slice or _is_integer(e) for e in entries])
-
-
-def _is_integer(e: Any) -> bool:
-    if type(e) is Tracer:
-        return not e.shape and e.dtype.kind in "iu"
-    return is_a(e, (int, np.integer)) and not is_a(e, (bool, np.bool_))
 
 
 def read(x: Any, index: Any) -> Any:

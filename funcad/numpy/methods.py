@@ -67,6 +67,8 @@ def _conjugate(x: Any) -> Any:
 
 
 def _view(x: Any, *args: Any, **kwargs: Any) -> Any:
+    if not args and not kwargs:
+        return indexing.getitem(x, ...)
     raise TypeError(
         f"x.view() of a traced value{where_am_i()}: a traced value has no memory.\n"
         "Remedy: x.astype(dtype) converts; funcad.lax.bitcast_convert_type(x, dtype) reinterprets the bits."

@@ -145,7 +145,7 @@ def _derived(x: Tracer, ask: bool) -> np.ndarray | None:
 
 
 def _derive(trace: Any, wanted: Var, known: dict[Var, Any]) -> None:
-    if trace.inputs and trace.inputs[0] not in known:
+    if trace.inputs and trace.inputs[-1] not in known:  # `doubt` may have come before
         for i, v in enumerate(trace.inputs):
             known[v] = (trace.given.layout(i, False) if trace.given is not None else None), {i: None}
     for v, value in reversed(trace.captured.values()):

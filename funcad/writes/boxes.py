@@ -125,7 +125,7 @@ def check_write(x: Tracer) -> None:
     if state.abstract is not None:
         _check_owner(x, root)
     _check_arguments(x, root)
-    if len(shape_of(root)) > 1 and (root.box is None or root.box.first is None):
+    if shape_of(root) and (root.box is None or root.box.first is None):
         _keep_layout(root)
 
 
@@ -196,11 +196,11 @@ def _rebind(x: Tracer, value: Any) -> None:
 def _lying_as(x: Tracer, value: Tracer) -> Tracer:
     """The value as it lies in x's memory, whatever order it was computed in."""
     old, new = x.primal, value.primal
-    if type(old) is np.ndarray and type(new) is np.ndarray and old.ndim > 1 and old.strides != new.strides:
+    if type(old) is np.ndarray and type(new) is np.ndarray and old.ndim and old.strides != new.strides:
         like = np.empty_like(old)  # in order "K"
         if like.strides != new.strides:
             like[...] = new
-            return with_value(value, like)
+            return with_value(value, like) if value.owner.level else Tracer(value.owner, None, like)
     return value
 
 

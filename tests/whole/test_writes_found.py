@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from funcad import grad, jit, jvp, vmap
+from funcad.errors import WriteError
 
 
 def exchanged(x, y):
@@ -55,7 +56,60 @@ def reshaped_buffer(x, y):
     return b, c
 
 
-FOUND = [exchanged, kept_copies, rotated, the_other_one, no_imaginary_part, ravel_of_a_diagonal, reshaped_buffer]
+def view_of_the_same_kind(x, y):
+    z = x.view()
+    z[0] = y[1]
+    z.shape = (4,)
+    z[3] *= 2.0
+    return z
+
+
+def doubt_before_layout(x, y):
+    made = np.diag(x[0])
+    flat = x.reshape(-1)
+    flat[1] = y[0, 1]
+    return made, x.ravel(order="K")
+
+
+def rank_0_views(x, y):
+    a = np.zeros(())
+    b = a[...]
+    c = b.view()
+    c += x[0, 1]
+    v = np.ones(3)
+    w = v[1, ...]
+    w *= y[0, 0]
+    return a, b, v
+
+
+def a_buffer_like_a_transpose(x, y):
+    product = np.outer(x[0], y[0])
+    ones = np.ones_like(product.T)
+    np.fill_diagonal(ones, 2.0)
+    return product * ones
+
+
+def wide_numbers(x, y):
+    v, w = np.ravel(x[0], order="F"), np.ravel(x[:, 1])
+    np.multiply(y[0, 0], 0.5, x[0])
+    np.copyto(x[:, 1], y[1, 1])
+    return v, w
+
+
+FOUND = [
+    wide_numbers,
+    a_buffer_like_a_transpose,
+    doubt_before_layout,
+    rank_0_views,
+    view_of_the_same_kind,
+    exchanged,
+    kept_copies,
+    rotated,
+    the_other_one,
+    no_imaginary_part,
+    ravel_of_a_diagonal,
+    reshaped_buffer,
+]
 X, Y = np.array([[0.3, -0.5], [0.9, 0.2]]), np.array([[1.5, 0.4], [-0.7, 2.0]])
 
 
@@ -102,3 +156,18 @@ def test_a_shape_that_is_set_is_the_callers_too() -> None:
         flat(expected)
         assert x.shape == expected.shape
         np.testing.assert_array_equal(x, expected)
+
+
+def test_an_order_that_is_not_known_raises() -> None:
+    """Whether np.ascontiguousarray copies depends on how NumPy lays out what it is given."""
+
+    def f(x, made):
+        product = x[[1, 0]] if made else x * 2.0
+        other = np.ascontiguousarray(product)
+        product[0] = 7.0
+        return other
+
+    np.testing.assert_array_equal(jit(f, static_argnums=1)(X, False), f(X, False))
+    np.testing.assert_array_equal(grad(lambda x: np.sum(f(x, False)))(X), [[0.0, 0.0], [2.0, 2.0]])
+    with pytest.raises(WriteError, match="whether NumPy copies there"):
+        jit(f, static_argnums=1)(X, True)

@@ -41,7 +41,7 @@ MADE = _items("""
     {u}.copy()  +{u}  np.array({u})  {u}.flatten()  np.concatenate([{u}, {u}])  {u}.astype(float)  np.zeros({u}.shape)
     np.zeros_like({u})  np.ones(4)  np.full((3,), 0.5)  np.zeros(())  np.array(0.0)  np.zeros((2, 3), order='F')
     np.arange(4.0)  np.eye(3)  np.cumsum({u}, axis=0)  np.tile({u}, 2)  np.repeat({u}, 2)  np.outer({u}, {w})
-    np.ones_like({u}.T)  np.full_like({u}, 0.25)  np.stack([{u}, {u}])  np.diag({u})  np.tril({u})  np.empty(0)
+    np.ones_like({u}.T)  np.full_like({u}, 0.25)  np.stack([{u}, {u}])  np.diag({u})  np.tril({u})
     np.pad({u}, 1)  np.linspace(0.0, 1.0, 3)  {u}.copy(order='F')  np.take({u}, [1, 0], axis=0)
 """)
 VALUES = _items("""
