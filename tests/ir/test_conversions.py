@@ -18,6 +18,7 @@ import funcad.numpy as fnp
 from funcad.errors import TracerArrayConversionError, TracerBoolConversionError, TracerIntegerConversionError
 
 A = np.zeros(3)
+SQUARE = np.eye(2)
 CUT = TracerArrayConversionError
 
 
@@ -41,6 +42,17 @@ def assign_complex(x):
 
 def add_in_place(x):
     a = np.zeros(3)
+    a += x
+    return a.sum()
+
+
+def assign_outside(x):
+    A[0] = x
+    return A.sum()
+
+
+def add_outside(x):
+    a = A
     a += x
     return a.sum()
 
@@ -90,11 +102,13 @@ SPELLINGS = [
     ("np.vectorize", lambda x: np.vectorize(lambda v: v * 2)(x), 2.0),
     ("np.frompyfunc", lambda x: np.frompyfunc(lambda v: v * 2, 1, 1)(x), TypeError),
     ("object array", lambda x: (np.array([1.0, 2.0], dtype=object) * x).sum(), TypeError),
-    ("a[i] = x", assign, CUT),
-    ("a[:] = x", assign_slice, CUT),
-    ("complex a[i] = x", assign_complex, CUT),
-    ("a.fill(x)", fill, CUT),
-    ("a += x", add_in_place, CUT),
+    ("a[i] = x", assign, 1.0),
+    ("a[:] = x", assign_slice, 3.0),
+    ("complex a[i] = x", assign_complex, 1.0),
+    ("a.fill(x)", fill, 3.0),
+    ("a += x", add_in_place, 3.0),
+    ("a[i] = x of an array from outside", assign_outside, CUT),
+    ("a += x of an array from outside", add_outside, CUT),
     ("scalar += x", add_to_scalar, 1.0),
     ("out=", lambda x: np.sin(x, out=A[:1]), CUT),
     ("sum out=", lambda x: np.sum(x, out=A[:1]), CUT),
@@ -103,7 +117,7 @@ SPELLINGS = [
     ("np.put", lambda x: np.put(A, [0], x), CUT),
     ("np.place", lambda x: np.place(A, [True] * 3, x), CUT),
     ("np.putmask", lambda x: np.putmask(A, [True] * 3, x), CUT),
-    ("np.fill_diagonal", lambda x: np.fill_diagonal(np.eye(2), x), CUT),
+    ("np.fill_diagonal", lambda x: np.fill_diagonal(SQUARE, x), CUT),
     ("np.sum of a list", lambda x: np.sum([x, x]), CUT),
     ("np.sin of a list", lambda x: np.sin([x, x]).sum(), CUT),
     ("np.stack of a list", lambda x: np.stack([x, x]).sum(), 2.0),
@@ -188,8 +202,8 @@ def test_allowed_after_stop_gradient(f):
 def test_remedies_name_the_spelling():
     for f, remedy in [
         (lambda x: float(x), "keep x as it is"),
-        (assign, "funcad.numpy.at(a)[i].set(x)"),
-        (add_in_place, "K = np.array(K)"),
+        (assign_outside, "K = np.array(K)"),
+        (add_outside, "K = np.array(K)"),
         (lambda x: np.add.at(A, [0], x), "funcad.numpy.at(K)[indices].add(values)"),
         (lambda x: x.item(), "keep x as it is instead of x.item()"),
         (lambda x: np.sin(x, out=A), "use the result, y = np.sin("),
