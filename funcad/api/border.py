@@ -20,7 +20,7 @@ from funcad.host.layout import ordinary
 from funcad.host.locks import root_of
 from funcad.host.where import for_user, interrupted
 from funcad.ir.aval import FLOAT0, SCALAR_AVALS, Aval, aval_of, is_inexact
-from funcad.ir.trace import stage_constants
+from funcad.ir.trace import plain_values, stage_constants
 from funcad.ir.tracer import Tracer, concrete_value
 from funcad.primitives.conversion import convert_p
 from funcad.primitives.placement import capture_as_inputs, on_device_of
@@ -29,6 +29,7 @@ __all__ = [
     "api",
     "float0",
     "flat_function",
+    "flat_values",
     "check_leaves",
     "own_memory",
     "unshared",
@@ -79,6 +80,12 @@ class OutTree:
         self.tree: Any = None
 
 
+def flat_values(value: Any) -> tuple[list[Any], Any]:
+    """The leaves and the structure of what a user's function was given or gave, with the arrays behind buffers."""
+    leaves, structure = tree.flatten(value)
+    return (plain_values(leaves) if Tracer in map(type, leaves) else leaves), structure
+
+
 def flat_function(f: Callable[..., Any], in_tree: Any, store: OutTree, output_of: str = "") -> Callable[..., list]:
     """`flat(*leaves) -> leaves` for `f(*args, **kwargs)` whose `(args, kwargs)` has structure `in_tree`.
 
@@ -88,7 +95,7 @@ def flat_function(f: Callable[..., Any], in_tree: Any, store: OutTree, output_of
     def flat(*leaves: Any) -> list[Any]:
         args, kwargs = in_tree.unflatten(leaves)
         result = f(*args, **kwargs)
-        out, store.tree = tree.flatten(result)
+        out, store.tree = flat_values(result)
         if output_of:
             check_leaves(out, f"{output_of}: output", result)
         return out
@@ -174,7 +181,7 @@ def unaliased(result: Any, given: Sequence[Any], f: Any) -> Any:
                 break
         else:
             return result
-    leaves, structure = tree.flatten(result)
+    leaves, structure = flat_values(result)
     if np.ndarray not in map(type, leaves):
         return result
     outs = unshared(leaves, tree.leaves(foreign))
@@ -209,8 +216,8 @@ def check_tangents(
 
     Scalar tangents are moved to where the primals are, or the arrays in `beside`.
     """
-    p_leaves, p_tree = tree.flatten(primals)
-    t_leaves, t_tree = tree.flatten(tangents)
+    p_leaves, p_tree = flat_values(primals)
+    t_leaves, t_tree = flat_values(tangents)
     if p_tree != t_tree:
         raise TangentMismatchError(
             f"{what}: {tangent_name} must have the structure of {primal_name}.\n"

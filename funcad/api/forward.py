@@ -8,7 +8,6 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from funcad import tree
 from funcad.api.border import (
     AbstractOutput,
     OutTree,
@@ -16,6 +15,7 @@ from funcad.api.border import (
     check_leaves,
     check_tangents,
     flat_function,
+    flat_values,
     name_of,
     own_memory,
     tangent_aval,
@@ -61,7 +61,7 @@ def jvp(f: Callable[..., Any], primals: Sequence[Any], tangents: Sequence[Any], 
     g = with_aux(f, has_aux, box)
 
     def flat(*leaves: Any) -> list[Any]:
-        out, store.tree = tree.flatten(g(*in_tree.unflatten(leaves)))
+        out, store.tree = flat_values(g(*in_tree.unflatten(leaves)))
         return out
 
     outs, touts = follow(flat, p_leaves, t_leaves)
@@ -122,7 +122,7 @@ def linear_transpose(f: Callable[..., Any], *primals: Any) -> Callable[[Any], tu
     >>> transposed(np.array([1.0, 2.0]))
     (array([3., 6.]),)
     """
-    leaves, in_tree = tree.flatten((primals, {}))
+    leaves, in_tree = flat_values((primals, {}))
     for x in leaves:
         if not is_inexact(aval_of(x)):
             raise NonDifferentiableInputError(f"linear_transpose: arguments must be float or complex, got {aval_of(x)}")

@@ -9,8 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
-from funcad import tree
-from funcad.api.border import OutTree, check_leaves, flat_function, name_of, own_memory, with_aux
+from funcad.api.border import OutTree, check_leaves, flat_function, flat_values, name_of, own_memory, with_aux
 from funcad.host.locks import Locks
 from funcad.ir.aval import aval_of, is_inexact
 from funcad.unjitted import tape_ends
@@ -53,7 +52,7 @@ def linearized(
     tape_for: str | Callable[[Sequence[Any]], str] = "",
 ) -> Linearized:
     """`tape_for` says what the tape is to find, see `linearize_following`."""
-    leaves, in_tree = tree.flatten((tuple(primals), {}))
+    leaves, in_tree = flat_values((tuple(primals), {}))
     check_leaves(leaves, f"{name}: argument", primals)
     differentiable = [is_inexact(aval_of(x)) for x in leaves]
     store = OutTree()

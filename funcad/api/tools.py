@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from funcad import tree
-from funcad.api.border import OutTree, api, check_leaves, flat_function, name_of
+from funcad.api.border import OutTree, api, check_leaves, flat_function, flat_values, name_of
 from funcad.api.pickling import Transformed
 from funcad.host.layout import native_dtype
 from funcad.host.real_types import is_a
@@ -125,7 +125,7 @@ class ClosedJaxpr:
 def _traced(f: Callable[..., Any], what: str, statics: Sequence[int], args: tuple, kwargs: dict) -> tuple[Jaxpr, list, Any]:
     fixed = {i % len(args) for i in statics if -len(args) <= i < len(args)}
     dynamic = tuple([a for i, a in enumerate(args) if i not in fixed])
-    leaves, in_tree = tree.flatten((dynamic, kwargs))
+    leaves, in_tree = flat_values((dynamic, kwargs))
     check_leaves(leaves, f"{what} of {name_of(f)}: argument", (dynamic, kwargs))
 
     def merged(*values: Any, **named: Any) -> Any:

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from funcad import tree
-from funcad.api.border import check_leaves
+from funcad.api.border import check_leaves, flat_values
 from funcad.control.call import call, scatter
 from funcad.control.rewire import (
     coerce,
@@ -112,7 +112,7 @@ def trace_carry(
 
 def prepare(what: str, value: Any, name: str) -> tuple[list[Any], Any]:
     """The leaves and the structure of an operand, checked."""
-    leaves, structure = tree.flatten(value)
+    leaves, structure = flat_values(value)
     check_leaves(leaves, f"{what}: {name}", value)
     return ordinary(leaves), structure
 

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from funcad import tree
-from funcad.api.border import api, check_leaves, name_of
+from funcad.api.border import api, check_leaves, flat_values, name_of
 from funcad.errors import TreeMismatchError
 from funcad.ir.aval import Aval, aval_of
 from funcad.primitives.host import VMAP_METHODS, HostCall, io_callback_p, pure_callback_p
@@ -17,9 +17,9 @@ __all__ = ["pure_callback", "io_callback"]
 def _host_call(what: str, callback: Callable[..., Any], result_shape_dtypes: Any, args: tuple, kwargs: dict) -> tuple:
     """(HostCall, operands, structure of the result)."""
     name = name_of(callback)
-    leaves, in_tree = tree.flatten((args, kwargs))
+    leaves, in_tree = flat_values((args, kwargs))
     check_leaves(leaves, f"{what} of {name}: argument", (args, kwargs))
-    declared, out_tree = tree.flatten(result_shape_dtypes)
+    declared, out_tree = flat_values(result_shape_dtypes)
     check_leaves(declared, f"{what} of {name}: result_shape_dtypes", result_shape_dtypes)
     avals = [Aval(a.shape, a.dtype) for a in map(aval_of, declared)]
     labels = [f"{what} of {name}: result{tree.keystr(path)}" for path in out_tree.paths()]

@@ -17,7 +17,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 from funcad import tree
-from funcad.api.border import OutTree, api, check_leaves, flat_function, name_of, positional_names, unaliased
+from funcad.api.border import OutTree, api, check_leaves, flat_function, flat_values, name_of, positional_names, unaliased
 from funcad.api.pickling import Transformed
 from funcad.backends.engines import run_jaxpr
 from funcad.control.call import call_p, compact, partial_call, scatter, square_of, turning
@@ -334,7 +334,7 @@ def checkpoint(
         fixed = {i % n for i in nums if -n <= i < n}
         dynamic = tuple([a for i, a in enumerate(args) if i not in fixed])
         keywords = {k: v for k, v in kwargs.items() if k not in names}
-        leaves, in_tree = tree.flatten((dynamic, keywords))
+        leaves, in_tree = flat_values((dynamic, keywords))
         if not any(type(x) is Tracer for x in leaves) and not closes_over_tracer(fun):
             return unaliased(fun(*args, **kwargs), leaves, fun)
         check_leaves(leaves, f"checkpoint of {name_of(fun)}: argument", (dynamic, keywords))
@@ -358,7 +358,7 @@ remat = checkpoint
 
 def saved_residuals(f: Callable[..., Any], *args: Any, **kwargs: Any) -> list[tuple[Any, str]]:
     """(aval, where it comes from) of every value that reverse mode keeps from the forward pass of f."""
-    leaves, in_tree = tree.flatten((args, kwargs))
+    leaves, in_tree = flat_values((args, kwargs))
     check_leaves(leaves, f"saved_residuals of {name_of(f)}: argument", (args, kwargs))
     store = OutTree()
     flat, avals = flat_function(f, in_tree, store), [aval_of(x) for x in leaves]

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 from funcad import tree
-from funcad.api.border import OutTree, api, check_leaves, flat_function, name_of
+from funcad.api.border import OutTree, api, check_leaves, flat_function, flat_values, name_of
 from funcad.ir.aval import aval_of
 from funcad.ir.interpret import eval_jaxpr
 from funcad.ir.trace import trace_function
@@ -31,7 +31,7 @@ def closure_convert(fun: Callable[..., Any], *example_args: Any) -> tuple[Callab
     >>> float(funcad.grad(f)(2.0))
     3.0
     """
-    leaves, in_tree = tree.flatten((example_args, {}))
+    leaves, in_tree = flat_values((example_args, {}))
     check_leaves(leaves, f"closure_convert of {name_of(fun)}: argument", example_args)
     store = OutTree()
     avals = [aval_of(x) for x in leaves]
@@ -51,7 +51,7 @@ def closure_convert(fun: Callable[..., Any], *example_args: Any) -> tuple[Callab
                 f"{name_of(fun)}, converted by closure_convert, takes {n_args} argument(s) and the {len(values)} value(s) that "
                 f"closure_convert returned; got {len(args)}"
             )
-        given, given_tree = tree.flatten((args[:n_args], {}))
+        given, given_tree = flat_values((args[:n_args], {}))
         if given_tree != in_tree:
             raise TypeError(
                 f"{name_of(fun)}, converted by closure_convert: "

@@ -7,8 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from funcad import tree
-from funcad.api.border import api, name_of, own_memory
+from funcad.api.border import api, flat_values, name_of, own_memory
 from funcad.api.vmap import vmap
 from funcad.control.body import check_structure, prepare
 from funcad.control.scan import check_unroll, run_scan
@@ -119,11 +118,11 @@ def map(f: Callable[[Any], Any], xs: Any, *, batch_size: int | None = None) -> A
         out = run_scan(
             "map", lambda carry, x: (carry, vmap(f)(x)), (), structure.unflatten(chunks), None, False, 1, staging=False
         )[1]
-        parts, out_tree = tree.flatten(out)
+        parts, out_tree = flat_values(out)
         results.append([reshape(y, shape=(whole, *shape_of(y)[2:])) for y in parts])
     if whole < n:
         rest = [static_slice(x, whole, n) for x in leaves]
-        parts, out_tree = tree.flatten(vmap(f)(structure.unflatten(rest)))
+        parts, out_tree = flat_values(vmap(f)(structure.unflatten(rest)))
         results.append(parts)
     joined = results[0] if len(results) == 1 else [concatenate(pair, axis=0) for pair in zip(*results)]
     return out_tree.unflatten(own_memory(joined, leaves))

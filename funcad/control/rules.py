@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 
 from funcad import tree
-from funcad.api.border import check_tangents, float0, name_of, zeros_for
+from funcad.api.border import check_tangents, flat_values, float0, name_of, zeros_for
 from funcad.errors import CustomRuleClosureError, UnexpectedTracerError
 from funcad.host.locks import lending
 from funcad.host.state import setting, state
@@ -319,7 +319,7 @@ class Call:
         self.nondiff = target.nondiff(len(args))
         self.args = args
         dynamic = [a for i, a in enumerate(args) if i not in self.nondiff]
-        self.leaves, self.in_tree = tree.flatten(dynamic)
+        self.leaves, self.in_tree = flat_values(dynamic)
         for i in self.nondiff:
             for leaf in tree.leaves(args[i]):
                 if type(leaf) is Tracer:
@@ -371,7 +371,7 @@ class Call:
                 "Remedy: return f(*primals), tangent."
             )
         out, tangent = result
-        outs, out_tree = tree.flatten(out)
+        outs, out_tree = flat_values(out)
         parts = out_tree.parts_of(tangent, "output_tangent", "output")
         given = out_tree.unflatten([zeros_for(o) if p is None else p for o, p in zip(outs, parts)])
         _, checked, _ = check_tangents(out, given, what, "output", "output_tangent")

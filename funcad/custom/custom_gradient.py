@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 from funcad import tree
-from funcad.api.border import OutTree, api, name_of
+from funcad.api.border import OutTree, api, flat_values, name_of
 from funcad.custom.custom_vjp import custom_vjp
 from funcad.ir.aval import Aval, aval_of
 from funcad.ir.interpret import eval_jaxpr
@@ -53,14 +53,14 @@ def custom_gradient(fun: Callable[..., Any]) -> custom_vjp:
 
     def fwd(*args: Any) -> tuple[Any, Any]:
         out, pullback = fun(*args)
-        outs, out_tree = tree.flatten(out)
+        outs, out_tree = flat_values(out)
         store = OutTree()
 
         def flat(*cts: Any) -> list[Any]:
             result = pullback(out_tree.unflatten(cts))
             if len(args) == 1 and not (isinstance(result, tuple) and len(result) == 1):
                 result = (result,)
-            leaves, store.tree = tree.flatten(tuple(result))
+            leaves, store.tree = flat_values(tuple(result))
             return leaves
 
         avals = [Aval(aval_of(o).shape, aval_of(o).dtype) for o in outs]

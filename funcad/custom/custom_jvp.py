@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from funcad import tree
-from funcad.api.border import OutTree, api, dress_as, float0, name_of, unaliased, zeros_for
+from funcad.api.border import OutTree, api, dress_as, flat_values, float0, name_of, unaliased, zeros_for
 from funcad.api.pickling import Remade, with_rules
 from funcad.backends.engines import run_jaxpr
 from funcad.control.rules import (
@@ -51,7 +51,7 @@ def traced_body(call: Call) -> tuple[Jaxpr, list[Any], Any]:
     f = call.target.f
 
     def flat(*leaves: Any) -> list[Any]:
-        out, store.tree = tree.flatten(f(*call.merged(leaves)))
+        out, store.tree = flat_values(f(*call.merged(leaves)))
         return out
 
     what = f"{call.target.kind} function {call.name}"

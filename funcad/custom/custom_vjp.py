@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 
 from funcad import tree
-from funcad.api.border import OutTree, api, check_leaves, check_tangents, dress_as, float0, name_of, zeros_for
+from funcad.api.border import OutTree, api, check_leaves, check_tangents, dress_as, flat_values, float0, name_of, zeros_for
 from funcad.api.pickling import Remade, with_rules
 from funcad.backends.engines import run_jaxpr
 from funcad.control.rules import Call, Rule, Target, is_following, recorder, refuse_foreign, shown, user_code
@@ -108,10 +108,10 @@ def _run_fwd(call: Call, fwd: Any, leaves: Sequence[Any], info: _Forward) -> tup
             f"fwd of {call.name} must return a pair (output, residuals); it returned {shown(result)}.\n"
             "Remedy: return f(x), residuals; residuals may be any pytree, or None."
         )
-    outs, info.out_tree = tree.flatten(result[0])
+    outs, info.out_tree = flat_values(result[0])
     check_leaves(outs, f"fwd of {call.name}: output", result[0])
     info.out_avals = [aval_of(o) for o in outs]
-    residuals, info.residual_tree = tree.flatten(result[1])
+    residuals, info.residual_tree = flat_values(result[1])
     info.template = [_ARRAY if _is_array(r) else r for r in residuals]
     return outs, [r for r in residuals if _is_array(r)]
 

@@ -13,7 +13,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from funcad import tree
-from funcad.api.border import OutTree, api, dress_as, flat_function, name_of, unaliased
+from funcad.api.border import OutTree, api, dress_as, flat_function, flat_values, name_of, unaliased
 from funcad.api.pickling import Remade, with_rules
 from funcad.backends.engines import run_jaxpr
 from funcad.control.call import call_p, compact, partial_call, scatter
@@ -63,7 +63,7 @@ def _user_rule(name: str, rule: Any, in_tree: Any, out_tree: Any) -> _Rule:
         result = rule(size, list(in_tree.unflatten(batched)), *in_tree.unflatten(values))
         if not (isinstance(result, (tuple, list)) and len(result) == 2):
             raise TypeError(f"the vmap rule of {name} must return a pair (output, out_batched); it returned {result!r:.80}")
-        outs, found = tree.flatten(result[0])
+        outs, found = flat_values(result[0])
         if found != out_tree:
             difference = tree.describe_difference(found, out_tree, "the rule's output", "the function's output")
             raise AxesMismatchError(f"the vmap rule of {name} must return what the function returns: {difference}")
@@ -195,7 +195,7 @@ class custom_vmap(Remade):
 @api
 def _call(target: Target, rule: Any, args: tuple, kwargs: dict) -> Any:
     args = target.positional(args, kwargs)
-    leaves, args_tree = tree.flatten(args)
+    leaves, args_tree = flat_values(args)
     if all(has_value(x) for x in leaves):  # nothing that vmap could be mapping
         return unaliased(target.f(*args), args, target.f)
     store = OutTree()

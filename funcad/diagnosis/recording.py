@@ -21,7 +21,7 @@ import numpy as np
 
 from funcad.backends.interpreter import strong
 from funcad.host.real_types import is_a
-from funcad.host.state import state, tracing
+from funcad.host.state import setting, state, tracing
 from funcad.host.where import Source, is_internal, user_source
 from funcad.ir.aval import Aval, StackAval, aval_of
 from funcad.ir.interpret import eval_jaxpr
@@ -317,7 +317,8 @@ def follow(run: Recording, f: Callable[..., Sequence[Any]], leaves: Sequence[Any
     run.gradients = [None] * len(inputs)
     try:
         tangents, seeds = [], []
-        with tracing.here():
+        trace.function, trace.outer, trace.foreign = f, state.running, False
+        with tracing.here(), setting(running=trace):
             outs = f(*inputs)
         for o in outs:
             own = type(o) is Tracer and o.owner is trace

@@ -3,7 +3,7 @@
 Idea: `f.__code__` is exchanged for five lines that call funcad's function where an argument is traced, and otherwise a second
 function object that has the original code. So it does not matter who imported f by name, and when; `pickle`, `is` and
 `inspect.signature` find the function they knew. The exchange lasts: SciPy's functions take microseconds at least, and asking
-costs a quarter of one.
+costs a quarter of one while a thread traces, and less while none does.
 
 Trap: `warnings.warn(..., stacklevel=2)` in the original must still name its caller's line. When it counts, Python skips
 frames of the import system, which it knows by the words "importlib" and "_bootstrap" in the name of the file: hence `_FILE`.
@@ -15,6 +15,8 @@ import types
 from collections.abc import Callable
 from typing import Any
 
+from funcad.host.state import tracing
+
 __all__ = ["hang_code", "restore_codes", "python_function"]
 
 # of a door: is a call for us, and who answers it
@@ -23,8 +25,8 @@ Answer = tuple[Callable[[tuple, dict[str, Any]], bool], Callable[..., Any]]
 _SOURCE = """
 def outer({cells}):
     def door(*_args, **_kwargs):
-        _is_for_us, _own, _original = "is_for_us", "own", "original"
-        if _is_for_us(_args, _kwargs):
+        _threads, _is_for_us, _own, _original = "threads", "is_for_us", "own", "original"
+        if _threads and _is_for_us(_args, _kwargs):
             return _own(*_args, **_kwargs)
         return _original(*_args, **_kwargs)
         {cells}
@@ -51,7 +53,7 @@ def _code(f: types.FunctionType, values: dict[str, Any]) -> types.CodeType:
     code = _constants(_constants(compile(text, _FILE, "exec"), "outer"), "door")
     constants = []
     for c in code.co_consts:
-        constants.append(tuple([values[n] for n in c]) if type(c) is tuple else c)  # from which the three are unpacked
+        constants.append(tuple([values[n] for n in c]) if type(c) is tuple else c)  # from which they are unpacked
     return code.replace(co_consts=tuple(constants), co_name=old.co_name, co_qualname=old.co_qualname)
 
 
@@ -66,7 +68,7 @@ def hang_code(f: types.FunctionType, answer: Callable[[Callable[..., Any]], Answ
     annotations = "__annotate__" if hasattr(f, "__annotate__") else "__annotations__"  # Python 3.14 makes them when asked
     setattr(original, annotations, getattr(f, annotations))
     is_for_us, own = answer(original)
-    code = _code(f, {"is_for_us": is_for_us, "own": own, "original": original})
+    code = _code(f, {"threads": tracing.threads, "is_for_us": is_for_us, "own": own, "original": original})
     _originals[f] = original
     if "__wrapped__" not in f.__dict__:
         f.__wrapped__ = original  # type: ignore[attr-defined]

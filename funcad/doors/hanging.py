@@ -25,7 +25,6 @@ from funcad.numpy.dispatch import find
 __all__ = ["hang", "switched"]
 
 
-
 def _recover() -> None:
     """Ctrl-C may come between a trace's last lines."""
     state.running = None

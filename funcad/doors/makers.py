@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
+from types import CodeType
 from typing import Any
 
 import numpy as np
@@ -20,9 +21,9 @@ __all__ = ["making", "making_of"]
 _FILLS = {"zeros": 0, "zeros_like": 0, "ones": 1, "ones_like": 1, "empty": 0, "empty_like": 0}
 
 
-def _wanted() -> bool:
-    """Does the function that runs need buffers?"""
-    return state.running is not None and needs_buffers(state.running.function)
+def _wanted(code: CodeType | None = None) -> bool:
+    """Does the function that runs need buffers, and is this code its own or that of a function which it refers to?"""
+    return state.running is not None and needs_buffers(state.running.function, code)
 
 
 def making(name: str, original: Callable[..., Any], traced: Callable[..., Any] | None = None) -> Answer:
@@ -33,9 +34,8 @@ def making(name: str, original: Callable[..., Any], traced: Callable[..., Any] |
     def is_for_us(args: tuple, kwargs: dict[str, Any]) -> bool:
         if traced is not None and holds_traced(args, kwargs):
             return True
-        if not is_tracing() or is_internal(sys._getframe(2).f_code.co_filename):
-            return False
-        return _wanted()
+        code = sys._getframe(2).f_code
+        return is_tracing() and not is_internal(code.co_filename) and _wanted(code)
 
     def own(*args: Any, **kwargs: Any) -> Any:
         out = (original if traced is None or not holds_traced(args, kwargs) else traced)(*args, **kwargs)

@@ -26,7 +26,8 @@ _WRITING_NAMES = frozenset(  # methods and functions that write into an array th
 )
 _WRITTEN_ATTRIBUTES = {"flat", "imag", "real", "shape"}
 _LIBRARIES = {"numpy", "scipy", "numba", "pandas", "funcad", "builtins"}
-_known: weakref.WeakKeyDictionary[Any, bool] = weakref.WeakKeyDictionary()
+_known: weakref.WeakKeyDictionary[Any, frozenset[types.CodeType]] = weakref.WeakKeyDictionary()  # none if none writes
+_learned: weakref.WeakSet[Any] = weakref.WeakSet()
 _writing_codes: dict[types.CodeType, bool] = {}
 
 
@@ -34,25 +35,28 @@ def starts_again(trace: Any, error: Exception) -> bool:
     """Is the function of this trace to be started again, because it turned out that it needs buffers?"""
     if not isinstance(error, BufferNeeded) and not isinstance(error.__cause__, BufferNeeded):
         return False  # NumPy raises a ValueError of its own, because of ours
-    if trace.foreign or needs_buffers(trace.function):
+    users = _functions(trace.function)
+    if trace.foreign or any([user in _learned for user in users]):
         return False
-    for user in _functions(trace.function):
-        _remember(user, True)
+    _learned.update(users)
     return True
 
 
-def needs_buffers(f: Any) -> bool:
-    """Does f write into arrays, or refer to what does?"""
+def needs_buffers(f: Any, code: types.CodeType | None = None) -> bool:
+    """Does f write into arrays, or refer to what does? Of code: is it f's, or of a function that f refers to?"""
     if type(f) is types.FunctionType and is_internal(f.__code__.co_filename):  # around the user's
-        return any(map(needs_buffers, _held(f)))
+        return any([needs_buffers(held, code) for held in _held(f)])
     try:
+        if f in _learned:
+            return True
         known = _known.get(f)
     except TypeError:  # what cannot be hashed or weakly referred to is looked at each time
         known = None
     if known is None:
-        known = _writes(f, set())
+        known = frozenset([inner for c in _codes(f, set()) for inner in _with_inner(c)])
+        known = known if any(map(_code_writes, known)) else frozenset()
         _remember(f, known)
-    return known
+    return bool(known) if code is None else code in known
 
 
 def _functions(f: Any) -> list[Any]:
@@ -66,15 +70,11 @@ def _held(f: types.FunctionType) -> list[Any]:
     return [c.cell_contents for c in f.__closure__ or () if _is_full(c) and callable(c.cell_contents)]
 
 
-def _remember(f: Any, answer: bool) -> None:
+def _remember(f: Any, codes: frozenset[types.CodeType]) -> None:
     try:
-        _known[f] = answer
+        _known[f] = codes
     except TypeError:
         return
-
-
-def _writes(f: Any, seen: set[Any]) -> bool:
-    return any([_code_writes(code) for code in _codes(f, seen)])
 
 
 def _codes(found: Any, seen: set[Any]) -> Iterator[types.CodeType]:

@@ -61,9 +61,9 @@ def layout_of(x: Any, ask: bool = True) -> np.ndarray | None:
     With `ask` a program that is being traced depends on the answer from now on.
     """
     if type(x) is Tracer and x.box is not None:
-        if x.box.base is not None:
-            base = layout_of(x.box.base, ask)
-            return None if base is None else x.box.step.lies(base)
+        base = None if x.box.base is None else layout_of(x.box.base, ask)
+        if base is not None and x.box.step.shares(x.box.base):  # of a copy, the layout would be read
+            return x.box.step.lies(base)
         x = x if x.box.first is None else x.box.first
     value = concrete_value(x)
     if type(value) is Tracer:
@@ -145,7 +145,7 @@ def _derived(x: Tracer, ask: bool) -> np.ndarray | None:
 
 
 def _derive(trace: Any, wanted: Var, known: dict[Var, Any]) -> None:
-    if trace.inputs and trace.inputs[-1] not in known:  # `doubt` may have come before
+    if trace.inputs and trace.inputs[0] not in known:
         for i, v in enumerate(trace.inputs):
             known[v] = (trace.given.layout(i, False) if trace.given is not None else None), {i: None}
     for v, value in reversed(trace.captured.values()):
