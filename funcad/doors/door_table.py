@@ -34,7 +34,7 @@ IN_MODULES: dict[str, dict[str, Maker]] = {
     "numpy": {
         **_all(array_of, "asarray asanyarray ascontiguousarray asfortranarray"),
         **_all(making_of(array_of), "array copy"),
-        **_all(making, "zeros empty zeros_like empty_like ones_like full_like"),
+        **_all(making, "zeros empty zeros_like empty_like ones_like full_like ndarray"),
         "fromiter": fromiter,
     },
     "math": MATH,

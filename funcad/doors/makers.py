@@ -18,7 +18,7 @@ from funcad.writes.plain import buffer
 
 __all__ = ["making", "making_of"]
 
-_FILLS = {"zeros": 0, "zeros_like": 0, "ones": 1, "ones_like": 1, "empty": 0, "empty_like": 0}
+_FILLS = {"ndarray": 0, "zeros": 0, "zeros_like": 0, "ones": 1, "ones_like": 1, "empty": 0, "empty_like": 0}
 
 
 def _wanted(code: CodeType | None = None) -> bool:
@@ -30,12 +30,14 @@ def making(name: str, original: Callable[..., Any], traced: Callable[..., Any] |
     """np.zeros and the like; `traced` answers where an argument is traced."""
     own_name = name.rpartition(".")[2]
     fill = _FILLS.get(own_name)
-    empty = name.endswith(("empty", "empty_like"))
+    empty = name.endswith(("empty", "empty_like", "ndarray"))
 
     def is_for_us(args: tuple, kwargs: dict[str, Any]) -> bool:
         if traced is not None and holds_traced(args, kwargs):
             return True
         code = sys._getframe(2).f_code
+        if own_name == "ndarray" and (len(args) > 2 or not kwargs.keys() <= {"shape", "dtype"}):
+            return False  # of somebody's memory
         named = own_name in code.co_names  # otherwise compiled code calls, which has no frame
         return named and is_tracing() and not is_internal(code.co_filename) and _wanted(code)
 

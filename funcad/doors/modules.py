@@ -11,6 +11,7 @@ must numba's compiler see one; a door that was kept all the same goes on working
 from __future__ import annotations
 
 import copyreg
+import dis
 import functools
 import importlib
 import itertools
@@ -108,7 +109,7 @@ class Door:
 
 
 class Entrance:
-    """The property behind a name of a module that has a door."""
+    """The property behind a name of a module that has a door; that of a type is for calls alone, `isinstance` gets the type."""
 
     def __init__(self, name: str, door: Door):
         self.name, self.door = name, door
@@ -123,8 +124,10 @@ class Entrance:
         notes = tracing.threads.get(get_ident())
         if notes is not None:
             frame = sys._getframe(1)
-            wanted = is_users(frame) and config.doors and found is self.door.original and _asks(frame)
-            if wanted and not _is_away(frame, notes):
+            wanted = is_users(frame) and config.doors and found is self.door.original
+            if wanted and isinstance(found, type):
+                wanted = frame.f_lasti in _called(frame.f_code, self.name)
+            if wanted and _asks(frame) and not _is_away(frame, notes):
                 return self.door
             return found
         if next(_in_vain) % PATIENCE == 0 and not (tracing.threads and config.doors):
@@ -153,6 +156,20 @@ def is_users(frame: FrameType) -> bool:
 
 _ASKING = frozenset([opmap[name] for name in ("LOAD_ATTR", "LOAD_METHOD", "IMPORT_FROM") if name in opmap])
 _codes: weakref.WeakKeyDictionary[CodeType, bytes] = weakref.WeakKeyDictionary()  # Python makes the bytes at each request
+
+
+@functools.lru_cache(1024)
+def _called(code: CodeType, name: str) -> frozenset[int]:
+    """Where the code asks for that attribute in order to call it: Python pushes NULL before what is called, or behind it."""
+    steps = [i for i in dis.get_instructions(code) if i.opname != "EXTENDED_ARG"]
+    found = []
+    for i, step in enumerate(steps):
+        if step.opname in ("LOAD_ATTR", "LOAD_METHOD") and step.argval == name:
+            before, far, after = steps[i - 1], steps[i - 2] if i > 1 else None, steps[i + 1]
+            pushed = before.opname == "LOAD_GLOBAL" and bool((before.arg or 0) & 1) or after.opname == "PUSH_NULL"
+            if pushed or step.opname == "LOAD_METHOD" or far is not None and far.opname == "PUSH_NULL":
+                found.append(step.offset)
+    return frozenset(found)
 
 
 def _asks(frame: FrameType) -> bool:

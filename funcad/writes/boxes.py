@@ -60,7 +60,7 @@ class Box:
     Of a buffer (plain.py) also whether nobody else has the array behind it, what it was filled with, and where.
     """
 
-    __slots__ = ("base", "step", "views", "own", "fill", "body", "first", "doubtful")
+    __slots__ = ("base", "step", "views", "own", "fill", "body", "made", "first", "doubtful")
 
     def __init__(self, base: Any = None, step: Any = None):
         self.base = base
@@ -70,6 +70,7 @@ class Box:
         self.fill: Any = None
         self.body: float = 0  # the level of the body in which it was made
         self.doubtful = False  # of a buffer: may it lie in memory otherwise than NumPy's would?
+        self.made: float = 0  # the level of the trace whose function made it
         self.first: Any = None  # of an array that has been written: what it was before, which lay in the same memory
 
 
@@ -118,8 +119,8 @@ def assign(x: Tracer, value: Any) -> None:
 def check_write(x: Tracer) -> None:
     """Raise if x cannot be written as in NumPy."""
     root = root_of(x)
-    trace, own = state.running, getattr(root.owner, "trace", root.owner)
-    while trace is not None and trace is not own:
+    trace, own = state.running, root.owner.level if root.owner.level else root.box.made
+    while trace is not None and trace.level != int(own):  # that in front of a trace is half a level higher
         trace.foreign = True
         trace = trace.outer
     if state.abstract is not None:

@@ -82,6 +82,7 @@ def lent(array: Any) -> Any:
     x = Tracer(PLAIN, None, array)
     x.box = Box()
     x.box.body = 0 if state.abstract is None else state.abstract.level
+    x.box.made = 0 if state.running is None else state.running.level
     return x
 
 

@@ -68,7 +68,7 @@ def test_numpy_gives_a_reference(program: Program) -> None:
 
 def test_there_are_enough_of_them() -> None:
     assert len(PROGRAMS) > 150
-    assert sum([p.asks for p in PROGRAMS]) < 10 and len(PENDING) < 2
+    assert sum([p.asks for p in PROGRAMS]) < 10 and len(PENDING) < 3
     assert sum([not p.floating for p in PROGRAMS]) < 8
 
 

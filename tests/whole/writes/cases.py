@@ -12,8 +12,9 @@ from tests.whole.writes.transformations import ABSTRACT, TRANSFORMATIONS
 __all__ = ["applies", "outcome", "refused", "FAST", "PENDING"]
 
 FAST = ("jit", "jit_of_a_caller", "vmap", "scan", "grad", "jvp", "jit_grad", "grad_jit")  # what is tested by default
-# What does not hold yet: un-jitted, what np.floor(x) gives is a plain array, which takes no traced value (np.array(c) does).
-PENDING = {"masks_after_use"}
+# What does not hold yet. Un-jitted, what np.floor(x) gives is a plain array, which takes no traced value (np.array(c) does);
+# and a mask of a cotangent is no mask where x[i] **= 2 follows many views.
+PENDING = {"masks_after_use", "views_of_many_kinds"}
 SECOND = ("grad_grad", "jvp_grad", "jit_grad_grad", "hessian")
 VALUES = ("jit", "jit_of_a_caller", "vmap", "jit_vmap", "scan")
 FILES = (polyhedral, factorisations, stencils, simulations, networks, counting, memory, fifteen)
