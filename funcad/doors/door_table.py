@@ -34,7 +34,7 @@ IN_MODULES: dict[str, dict[str, Maker]] = {
     "numpy": {
         **_all(array_of, "asarray asanyarray ascontiguousarray asfortranarray"),
         **_all(making_of(array_of), "array copy"),
-        **_all(making, "zeros empty zeros_like empty_like ones_like full_like ndarray"),
+        **_all(making, "zeros empty zeros_like empty_like ones_like full_like ndarray arange linspace"),
         "fromiter": fromiter,
     },
     "math": MATH,
@@ -42,7 +42,7 @@ IN_MODULES: dict[str, dict[str, Maker]] = {
 
 IN_CODE: dict[str, dict[str, Maker]] = {
     "numpy": {
-        **_all(making, "ones eye identity"),
+        **_all(making, "ones eye identity tri"),
         "full": making_of(by_name),
         "r_.__getitem__": joined,
         "vectorize.__call__": vectorized,

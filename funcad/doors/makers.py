@@ -21,9 +21,12 @@ __all__ = ["making", "making_of"]
 _FILLS = {"ndarray": 0, "zeros": 0, "zeros_like": 0, "ones": 1, "ones_like": 1, "empty": 0, "empty_like": 0}
 
 
-def _wanted(code: CodeType | None = None) -> bool:
+_SELDOM = {"arange", "linspace", "tri"}  # seldom written, and often handed to compiled code: only where that was learned
+
+
+def _wanted(code: CodeType | None = None, learned: bool = False) -> bool:
     """Does the function that runs need buffers, and is this code its own or that of a function which it refers to?"""
-    return state.running is not None and needs_buffers(state.running.function, code)
+    return state.running is not None and needs_buffers(state.running.function, code, learned)
 
 
 def making(name: str, original: Callable[..., Any], traced: Callable[..., Any] | None = None) -> Answer:
@@ -39,7 +42,7 @@ def making(name: str, original: Callable[..., Any], traced: Callable[..., Any] |
         if own_name == "ndarray" and (len(args) > 2 or not kwargs.keys() <= {"shape", "dtype"}):
             return False  # of somebody's memory
         named = own_name in code.co_names  # otherwise compiled code calls, which has no frame
-        return named and is_tracing() and not is_internal(code.co_filename) and _wanted(code)
+        return named and is_tracing() and not is_internal(code.co_filename) and _wanted(code, own_name in _SELDOM)
 
     def own(*args: Any, **kwargs: Any) -> Any:
         out = (original if traced is None or not holds_traced(args, kwargs) else traced)(*args, **kwargs)
@@ -49,6 +52,7 @@ def making(name: str, original: Callable[..., Any], traced: Callable[..., Any] |
             out[...] = 0  # what is there differs from run to run, and a program is to be one
         return buffer(out, fill)
 
+    is_for_us.makes = True  # type: ignore[attr-defined]
     return is_for_us, own
 
 

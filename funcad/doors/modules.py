@@ -81,6 +81,7 @@ class Door:
     def __init__(self, original: Any, answer: Answer):
         self.original = original
         self.is_for_us, self.own = answer
+        self.makes = getattr(self.is_for_us, "makes", False)  # does it answer without a traced argument, too?
         functools.update_wrapper(self, original)
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
@@ -127,7 +128,7 @@ class Entrance:
             wanted = is_users(frame) and config.doors and found is self.door.original
             if wanted and isinstance(found, type):
                 wanted = frame.f_lasti in _called(frame.f_code, self.name)
-            if wanted and _asks(frame) and not _is_away(frame, notes):
+            if wanted and (not self.door.makes or _asks(frame)) and not _is_away(frame, notes):
                 return self.door
             return found
         if next(_in_vain) % PATIENCE == 0 and not (tracing.threads and config.doors):

@@ -42,13 +42,16 @@ def starts_again(trace: Any, error: Exception) -> bool:
     return True
 
 
-def needs_buffers(f: Any, code: types.CodeType | None = None) -> bool:
-    """Does f write into arrays, or refer to what does? Of code: is it f's, or of a function that f refers to?"""
+def needs_buffers(f: Any, code: types.CodeType | None = None, learned: bool = False) -> bool:
+    """Does f write into arrays, or refer to what does? Of code: is it f's, or of a function that f refers to?
+
+    `learned`: was it started again?
+    """
     if type(f) is types.FunctionType and is_internal(f.__code__.co_filename):  # around the user's
-        return any([needs_buffers(held, code) for held in _held(f)])
+        return any([needs_buffers(held, code, learned) for held in _held(f)])
     try:
-        if f in _learned:
-            return True
+        if learned or f in _learned:
+            return f in _learned
         known = _known.get(f)
     except TypeError:  # what cannot be hashed or weakly referred to is looked at each time
         known = None

@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import warnings
 
-from funcad.errors import TracerBoolConversionError, TracerIntegerConversionError
+from funcad.errors import TracerArrayConversionError, TracerBoolConversionError, TracerIntegerConversionError
 from tests.whole.writes import counting, factorisations, fifteen, memory, networks, polyhedral, simulations, stencils
 from tests.whole.writes.program import Program
 from tests.whole.writes.transformations import ABSTRACT, TRANSFORMATIONS
 
-__all__ = ["applies", "outcome", "refused", "FAST", "PENDING"]
+__all__ = ["applies", "outcome", "refused", "FAST", "PENDING", "REFUSALS"]
+
+REFUSALS = (TracerBoolConversionError, TracerIntegerConversionError, TracerArrayConversionError)  # the last: plain[mask]
 
 FAST = ("jit", "jit_of_a_caller", "vmap", "scan", "grad", "jvp", "jit_grad", "grad_jit")  # what is tested by default
-# What does not hold yet. Un-jitted, what np.floor(x) gives is a plain array, which takes no traced value (np.array(c) does);
-# and a mask of a cotangent is no mask where x[i] **= 2 follows many views.
-PENDING = {"masks_after_use", "views_of_many_kinds"}
+# What does not hold yet. Un-jitted, what np.floor(x) gives is a plain array, which takes no traced value (np.array(c) does).
+# The value of layout_intermediate jumps with the memory order, which differences of copies of arrays in other orders meet.
+PENDING = {"masks_after_use", "layout_intermediate"}
 SECOND = ("grad_grad", "jvp_grad", "jit_grad_grad", "hessian")
 VALUES = ("jit", "jit_of_a_caller", "vmap", "jit_vmap", "scan")
 FILES = (polyhedral, factorisations, stencils, simulations, networks, counting, memory, fifteen)
@@ -43,7 +45,7 @@ def outcome(program: Program, transformation: str) -> str | None:
             warnings.filterwarnings("ignore", "grad: the output of")  # some arguments are only written
             TRANSFORMATIONS[transformation](program)
     except Exception as error:  # all that can go wrong is what is asked for
-        if refused(program, transformation) and isinstance(error, (TracerBoolConversionError, TracerIntegerConversionError)):
+        if refused(program, transformation) and type(error) in REFUSALS:
             return None
         return f"{type(error).__name__}: " + " ".join(str(error).split())[:150]
     return None
