@@ -80,6 +80,8 @@ class Reshaped(Selection):
         return np.ascontiguousarray(numbers.transpose(axes)).transpose(np.argsort(axes))
 
     def shares(self, base: Any) -> bool:
+        if not shape_of(base):
+            return True
         layout = layout_of(base)
         if layout is None:
             own = base.box is None or base.box.base is None  # and no piece of something larger

@@ -185,6 +185,8 @@ def _rebind(x: Tracer, value: Any) -> None:
         shape = shape_of(x)
         value = basic_update(snapshot(x), value, tuple([(0, n, 1) for n in shape]))
     value = _lying_as(x, value)
+    if x.box is None and not shape_of(x):
+        x.box = Box()  # it stays an array, of rank 0, and does not become a number
     x.owner, x.variable, x.primal, x.tangent = value.owner, value.variable, value.primal, value.tangent
     x.source, x._aval = value.source, None
     trace = x.owner

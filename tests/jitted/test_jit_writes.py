@@ -121,3 +121,18 @@ def test_pytrees_keywords_and_numbers():
     total = np.array(0.0)
     jit(lambda a: a.__iadd__(1.0))(total)
     assert total == 1.0
+
+
+def test_an_array_of_rank_0_stays_one():
+    def f(x, y):
+        y.fill(x[0])
+        np.maximum(y, 2.0, out=y)
+        y *= 3.0
+        v = y.reshape(1)
+        v += x[1]
+        return y
+
+    x, y, expected = np.array([1.0, 0.5]), np.array(7.0), np.array(7.0)
+    f(x, expected)
+    assert jit(f)(x, y) is y and y == expected == 6.5
+    assert grad(lambda x: f(x, np.array(0.0)) * 1.0)(x).tolist() == [0.0, 1.0]
