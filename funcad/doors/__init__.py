@@ -16,9 +16,11 @@ arguments first. Code that runs while a module is imported, numba's compiler and
 
 from funcad.configuration import listeners as _listeners
 from funcad.doors.hanging import hang as _hang
+from funcad.doors.hanging import hang_learned as _hang_learned
 from funcad.doors.hanging import switched as _switched
 from funcad.host.state import tracing as _tracing
 
 _listeners["doors"] = _switched
 _tracing.prepare = _hang
+_tracing.learned = _hang_learned
 _tracing.ready = False

@@ -23,7 +23,7 @@ from funcad.doors.scipy_answers import (
     unsparse,
 )
 
-__all__ = ["IN_CODE", "IN_MODULES"]
+__all__ = ["IN_CODE", "IN_MODULES", "LEARNED"]
 
 
 def _all(answer: Maker, *names: str) -> dict[str, Maker]:
@@ -34,10 +34,14 @@ IN_MODULES: dict[str, dict[str, Maker]] = {
     "numpy": {
         **_all(array_of, "asarray asanyarray ascontiguousarray asfortranarray"),
         **_all(making_of(array_of), "array copy"),
-        **_all(making, "zeros empty zeros_like empty_like ones_like full_like ndarray arange linspace"),
+        **_all(making, "zeros empty zeros_like empty_like ones_like full_like arange linspace"),
         "fromiter": fromiter,
     },
     "math": MATH,
+}
+
+LEARNED: dict[str, dict[str, Maker]] = {  # hung when a function has needed it: everybody asks for np.ndarray all the time
+    "numpy": {"ndarray": making},
 }
 
 IN_CODE: dict[str, dict[str, Maker]] = {

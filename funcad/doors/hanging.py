@@ -16,13 +16,13 @@ from typing import Any
 
 from funcad.configuration import config
 from funcad.doors.codes import hang_code, python_function, restore_codes
-from funcad.doors.door_table import IN_CODE, IN_MODULES
-from funcad.doors.modules import hang_modules, lock, take_down
+from funcad.doors.door_table import IN_CODE, IN_MODULES, LEARNED
+from funcad.doors.modules import hang_modules, hang_more, lock, take_down
 from funcad.host.state import state, tracing
 from funcad.host.where import after_interrupts
 from funcad.numpy.dispatch import find
 
-__all__ = ["hang", "switched"]
+__all__ = ["hang", "hang_learned", "switched"]
 
 
 def _recover() -> None:
@@ -76,6 +76,13 @@ def _hang_first() -> None:
         module = sys.modules.get(name)
         if name not in _done and module is not None and not getattr(module.__spec__, "_initializing", False):
             _hang_codes(name, module)
+
+
+def hang_learned() -> None:
+    """A function was found to need them."""
+    with lock:
+        if config.doors:
+            hang_more(LEARNED)
 
 
 def hang() -> None:

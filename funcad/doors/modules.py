@@ -37,7 +37,7 @@ from funcad.host.where import is_internal
 if TYPE_CHECKING:
     from types import FrameType
 
-__all__ = ["Door", "hang_modules", "is_users", "lock", "take_down"]
+__all__ = ["Door", "hang_modules", "hang_more", "is_users", "lock", "take_down"]
 
 _FUNCAD = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
 _IMPORTING = "<frozen importlib._bootstrap>"
@@ -224,6 +224,15 @@ def hang_modules(doors: dict[str, dict[str, Callable[[str, Callable[..., Any]], 
         module.__class__ = with_doors
     for kind in _KINDS:
         copyreg.dispatch_table.setdefault(kind, _reduce)
+
+
+def hang_more(doors: dict[str, dict[str, Callable[[str, Callable[..., Any]], Answer]]]) -> None:
+    """More doors in the modules that have some; to be called under the lock."""
+    for module, with_doors, _ in _hung:
+        for n, maker in doors.get(module.__name__, {}).items():
+            if n not in vars(with_doors):
+                original = module.__dict__[n]
+                setattr(with_doors, n, Entrance(n, Door(original, maker(f"{module.__name__}.{n}", original))))
 
 
 def take_down() -> None:

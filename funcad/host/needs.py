@@ -17,6 +17,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from funcad.errors import BufferNeeded
+from funcad.host.state import tracing
 from funcad.host.where import is_internal
 
 __all__ = ["needs_buffers", "starts_again"]
@@ -39,6 +40,8 @@ def starts_again(trace: Any, error: Exception) -> bool:
     if trace.foreign or any([user in _learned for user in users]):
         return False
     _learned.update(users)
+    if any(["ndarray" in code.co_names for user in users for code in _codes(user, set())]):
+        tracing.learned()
     return True
 
 

@@ -39,12 +39,13 @@ class _State(threading.local):
 class _Tracing:
     """The threads in which a function of the user's runs on traced values, and what is made ready before it does."""
 
-    __slots__ = ("threads", "ready", "prepare")
+    __slots__ = ("threads", "ready", "prepare", "learned")
 
     def __init__(self) -> None:
         self.threads: dict[int, dict] = {}  # identity -> what is noted until its outermost trace closes
         self.ready = True  # False: `prepare` is called when the next trace is opened
         self.prepare: Callable[[], None] = lambda: None
+        self.learned: Callable[[], None] = lambda: None  # is called when a function that calls np.ndarray is started again
 
     @contextmanager
     def here(self) -> Iterator[None]:
