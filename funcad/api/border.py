@@ -216,8 +216,8 @@ def check_tangents(
 
     Scalar tangents are moved to where the primals are, or the arrays in `beside`.
     """
-    p_leaves, p_tree = flat_values(primals)
-    t_leaves, t_tree = flat_values(tangents)
+    p_leaves, p_tree = tree.flatten(primals)
+    t_leaves, t_tree = tree.flatten(tangents)
     if p_tree != t_tree:
         raise TangentMismatchError(
             f"{what}: {tangent_name} must have the structure of {primal_name}.\n"
