@@ -107,8 +107,13 @@ def array(
     order = order_of(order, "CFAK", "K")
     if copy or order in "CF":
         made = laid_out(x, order)
-        doubtful = not copy and made is not x and x is object and layout_of(x, ask=False) is None
-        x = linked(made, x, _Doubtful()) if doubtful else made
+        if not copy and x is object:
+            own = layout_of(x)
+            if own is None and (made is not x or x.box is not None and x.box.base is not None):
+                made = linked(made, x, _Doubtful())
+            elif own is not None and made is x and not (own.flags.c_contiguous if order == "C" else own.flags.f_contiguous):
+                made = fresh(x)  # one axis, but in steps
+        x = made
     missing = ndmin - len(shape_of(x))
     if missing > 0:
         return expand(x, range(missing))
