@@ -15,13 +15,19 @@ from typing import Any
 import numpy as np
 
 from funcad.ir.tracer import Tracer, snapshot
+from funcad.writes.boxes import Box
 
 __all__ = ["aliased", "apart", "fresh"]
 
 
 def fresh(x: Any) -> Any:
     """The same value as another object: a tracer at no cost, an array that is not traced as a copy."""
-    return x.copy() if type(x) is np.ndarray else snapshot(x)
+    if type(x) is not Tracer:
+        return x.copy() if type(x) is np.ndarray else x
+    made = snapshot(x)
+    if x.box is not None and made.box is None and not x.shape:
+        made.box = Box()  # of an array of rank 0: it is one, too
+    return made
 
 
 def _among(x: Any, values: Iterable[Any]) -> bool:

@@ -89,6 +89,8 @@ def putmask(a: Any, mask: Any, values: Any) -> None:
         return np.putmask(a, mask, values)
     x, values = destination(a, "np.putmask"), array_of(values)
     aval, size = aval_of(x), aval_of(values).size
+    if not size:
+        return
     values = reshape(values, shape=(size,))
     values = reshape(values[np.arange(aval.size) % size], shape=aval.shape)
     held = reshape(array_of(mask), shape=aval.shape)

@@ -31,6 +31,8 @@ class _Plain(Trace):
     """Where operations on plain handles alone are computed."""
 
     __slots__ = ()
+    doubtful: Any = ()  # how they lie in memory is known
+    linear = False
 
     def __init__(self) -> None:
         self.level = 0

@@ -136,3 +136,20 @@ def test_an_array_of_rank_0_stays_one():
     f(x, expected)
     assert jit(f)(x, y) is y and y == expected == 6.5
     assert grad(lambda x: f(x, np.array(0.0)) * 1.0)(x).tolist() == [0.0, 1.0]
+
+
+def test_copies_of_rank_0_and_arrays_made_like_others():
+    def f(x, y):
+        np.maximum(y, x[0], out=y)
+        v = y.copy()
+        v[...] = 0.25 * y
+        np.add.at(v, (), 1.0)
+        like = np.full_like(np.expand_dims(x, -1), 0.25).copy(order="F")
+        like[0] = y
+        np.putmask(x, x > 0, x[:0])  # no values: nothing is written
+        return v * 1.0, like
+
+    x, y, expected = np.array([1.0, 2.0]), np.array(0.5), np.array(0.5)
+    for found, wanted in zip(jit(f)(x, y), f(x, expected)):
+        np.testing.assert_array_equal(found, wanted)
+    assert y == expected == 1.0 and x.tolist() == [1.0, 2.0]
