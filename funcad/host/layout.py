@@ -16,7 +16,7 @@ import numpy as np
 from funcad.host.real_types import is_a
 
 __all__ = ["contiguous", "keep", "memory_axes", "of_copy", "of_reduction", "of_reshape", "same"]
-__all__ += ["native_dtype", "ordinary"]
+__all__ += ["native_dtype", "ordinary", "view_of_reshape"]
 
 _BEFORE_2_1 = np.lib.NumpyVersion(np.__version__) < "2.1.0"  # reshape has no copy=
 
@@ -79,6 +79,12 @@ def of_reduction(layout: np.ndarray, *, axes: tuple[int, ...], **params: Any) ->
 
 def of_reshape(layout: np.ndarray, *, shape: tuple[int, ...]) -> np.ndarray:
     """A view where NumPy gives one, else a new array."""
+    found = view_of_reshape(layout, shape)
+    return contiguous(shape, layout.dtype) if found is None else found
+
+
+def view_of_reshape(layout: np.ndarray, shape: tuple[int, ...]) -> np.ndarray | None:
+    """The view, None if NumPy would have to copy. Whether memory is shared cannot be asked: there is none behind a layout."""
     try:
         if _BEFORE_2_1:
             view = layout.view()
@@ -86,7 +92,7 @@ def of_reshape(layout: np.ndarray, *, shape: tuple[int, ...]) -> np.ndarray:
             return view
         return np.reshape(layout, shape, copy=False)
     except (AttributeError, ValueError):  # it would have to copy
-        return contiguous(shape, layout.dtype)
+        return None
 
 
 def native_dtype(dtype: Any) -> np.dtype:

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from funcad.errors import WriteError
-from funcad.host.layout import memory_axes, of_reshape
+from funcad.host.layout import memory_axes, of_reshape, view_of_reshape
 from funcad.host.where import user_source
 from funcad.ir.aval import aval_of, shape_of
 from funcad.ir.tracer import Tracer, snapshot
@@ -95,7 +95,9 @@ class Reshaped(Selection):
             )
         if self.function is np.ravel:
             return bool(self._turned(layout).flags.c_contiguous)
-        return np.may_share_memory(self.lies(layout), layout)
+        shape = self._of(np.reshape, np.empty(layout.shape, bool)).shape
+        turned = self._turned(layout)
+        return view_of_reshape(turned, shape if turned is layout else shape[::-1]) is not None
 
     def lies(self, layout: np.ndarray) -> np.ndarray:
         turned = self._turned(layout)

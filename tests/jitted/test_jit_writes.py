@@ -6,6 +6,7 @@ import pytest
 import funcad
 from funcad import grad, jit, vmap
 from funcad.errors import TracerArrayConversionError
+from funcad.host.layout import contiguous, view_of_reshape
 
 
 def add_and_double(a, b):
@@ -153,3 +154,10 @@ def test_copies_of_rank_0_and_arrays_made_like_others():
     for found, wanted in zip(jit(f)(x, y), f(x, expected)):
         np.testing.assert_array_equal(found, wanted)
     assert y == expected == 1.0 and x.tolist() == [1.0, 2.0]
+
+
+def test_whether_a_reshape_is_a_view_is_not_asked_of_memory():
+    """Layouts have none: the addresses that they seem to cover may be anybody's."""
+    fortran = contiguous((2, 3), np.dtype(float), (1, 0))
+    assert view_of_reshape(fortran, (6,)) is None and view_of_reshape(fortran.T, (6,)) is not None
+    assert view_of_reshape(contiguous((2, 3), np.dtype(float)), (3, 2)) is not None
