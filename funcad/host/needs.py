@@ -28,7 +28,7 @@ _WRITING_NAMES = frozenset(  # methods and functions that write into an array th
 _WRITTEN_ATTRIBUTES = {"flat", "imag", "real", "shape"}
 _LIBRARIES = {"numpy", "scipy", "numba", "pandas", "funcad", "builtins"}
 _known: weakref.WeakKeyDictionary[Any, frozenset[types.CodeType]] = weakref.WeakKeyDictionary()  # none if none writes
-_learned: weakref.WeakSet[Any] = weakref.WeakSet()
+_learned: set[Any] = set()  # codes, which functions and methods made anew share, or types of callable objects
 _writing_codes: dict[types.CodeType, bool] = {}
 
 
@@ -37,9 +37,10 @@ def starts_again(trace: Any, error: Exception) -> bool:
     if not isinstance(error, BufferNeeded) and not isinstance(error.__cause__, BufferNeeded):
         return False  # NumPy raises a ValueError of its own, because of ours
     users = _functions(trace.function)
-    if trace.foreign or any([user in _learned for user in users]):
+    marks = {_mark(user) for user in users}
+    if trace.foreign or marks <= _learned:
         return False
-    _learned.update(users)
+    _learned.update(marks)
     if any(["ndarray" in code.co_names for user in users for code in _codes(user, set())]):
         tracing.learned()
     return True
@@ -53,8 +54,8 @@ def needs_buffers(f: Any, code: types.CodeType | None = None, learned: bool = Fa
     if type(f) is types.FunctionType and is_internal(f.__code__.co_filename):  # around the user's
         return any([needs_buffers(held, code, learned) for held in _held(f)])
     try:
-        if learned or f in _learned:
-            return f in _learned
+        if learned or _mark(f) in _learned:
+            return _mark(f) in _learned
         known = _known.get(f)
     except TypeError:  # what cannot be hashed or weakly referred to is looked at each time
         known = None
@@ -70,6 +71,13 @@ def _functions(f: Any) -> list[Any]:
     if type(f) is types.FunctionType and is_internal(f.__code__.co_filename):
         return [user for held in _held(f) for user in _functions(held)]
     return [f]
+
+
+def _mark(f: Any) -> Any:
+    """By what a function is known again."""
+    while type(f) is functools.partial or hasattr(f, "__wrapped__"):
+        f = f.func if type(f) is functools.partial else f.__wrapped__
+    return getattr(getattr(f, "__func__", f), "__code__", type(f))
 
 
 def _held(f: types.FunctionType) -> list[Any]:

@@ -224,6 +224,8 @@ def _check_owner(x: Tracer, root: Tracer) -> None:
 def _check_arguments(x: Tracer, root: Tracer) -> None:
     """An argument that is written may share no memory with another argument, which would not see it."""
     trace: Any = root.owner
+    if not trace.level and not root.box.own and type(state.running) is FollowingTrace:  # lent by the caller
+        trace = state.running
     if type(trace) is FollowingTrace:
         if len(trace.arguments) < 2:
             return

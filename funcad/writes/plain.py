@@ -22,6 +22,7 @@ from funcad.ir.aval import KINDS, aval_of
 from funcad.ir.trace import Trace, abstract_trace_of
 from funcad.ir.tracer import Tracer, snapshot
 from funcad.primitives.shape import broadcast_in_dim_p
+from funcad.unjitted.following import FollowingTrace
 from funcad.writes.boxes import Box, refresh
 
 __all__ = ["PLAIN", "buffer", "lent", "lent_to", "started", "write_plain"]
@@ -93,6 +94,14 @@ def lent_to(f: Any, args: tuple, kwargs: dict[str, Any]) -> tuple[tuple, dict[st
     if not config.doors or not needs_buffers(f):
         return args, kwargs
     leaves, structure = tree.flatten((args, kwargs))
+    trace = state.running
+    if type(trace) is FollowingTrace:
+        others = list(leaves)  # which may share memory with those along which it is differentiated
+        for known in trace.arguments:
+            place = next((i for i, x in enumerate(others) if x is known), None)
+            if place is not None:
+                del others[place]
+        trace.arguments = [*trace.arguments, *others]
     found = structure.unflatten([lent(x) for x in leaves])
     return found[0], found[1]
 

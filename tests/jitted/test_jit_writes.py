@@ -5,7 +5,7 @@ import pytest
 
 import funcad
 from funcad import grad, jit, vmap
-from funcad.errors import TracerArrayConversionError
+from funcad.errors import SharedMemoryError, TracerArrayConversionError
 from funcad.host.layout import contiguous, view_of_reshape
 
 
@@ -161,3 +161,13 @@ def test_whether_a_reshape_is_a_view_is_not_asked_of_memory():
     fortran = contiguous((2, 3), np.dtype(float), (1, 0))
     assert view_of_reshape(fortran, (6,)) is None and view_of_reshape(fortran.T, (6,)) is not None
     assert view_of_reshape(contiguous((2, 3), np.dtype(float)), (3, 2)) is not None
+
+
+def test_arguments_that_are_not_differentiated_may_not_share_what_is_written():
+    x = np.arange(1.0, 5.0)
+    for i in (0, 1):
+        with pytest.raises(SharedMemoryError, match="pass a copy"):
+            grad(lambda a, b: (add_and_double(a, b) * b).sum(), argnums=i)(x[:3], x[1:])
+        separate = grad(lambda a, b: (add_and_double(a, b) * b).sum(), argnums=i)(x[:3].copy(), x[1:].copy())
+        np.testing.assert_array_equal(separate, 2 * x[1:] if i == 0 else 2 * x[:3] + 4 * x[1:])
+    assert x.tolist() == [1.0, 2.0, 3.0, 4.0]
