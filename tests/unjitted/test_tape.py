@@ -13,6 +13,7 @@ import pytest
 import funcad as fc
 from funcad import grad, value_and_grad
 from funcad.backends.interpreter import counters
+from funcad.errors import SharedMemoryError
 from funcad.unjitted import following, structural, tape, tape_rows
 from tests.agreement import same_bits
 
@@ -171,7 +172,10 @@ def test_buffers_that_change_while_the_function_runs(monkeypatch: pytest.MonkeyP
 
     for _ in range(4):
         x = np.array([1.0, 2.0])
-        np.testing.assert_array_equal(grad(g)(x, x), [6.0, 6.0])
+        np.testing.assert_array_equal(grad(g)(x, x.copy()), [6.0, 6.0])
+        with pytest.raises(SharedMemoryError, match="pass a copy"):
+            grad(g)(x, x)
+        np.testing.assert_array_equal(x, [1.0, 2.0])
 
 
 def test_operations_without_rows_and_large_arrays(monkeypatch: pytest.MonkeyPatch) -> None:
