@@ -21,7 +21,7 @@ from funcad.backends.native.target import lanes_of
 
 __all__ = ["Build", "merged_axes"]
 
-MAX_LINES = 6000  # of code in one program: about 0.25 s of compilation
+MAX_LINES = 20_000  # of code in one program: about a second of compilation, once for all processes (cache.py)
 
 
 class Build:
