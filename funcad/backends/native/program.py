@@ -23,13 +23,13 @@ import numpy as np
 
 from funcad.backends.interpreter import program_of
 from funcad.backends.memory import written_carries
-from funcad.backends.native import llvm_loops, program_rules, wrapper
-from funcad.backends.native.gemm import compiled_product
+from funcad.backends.native import llvm_loops, matrix_rules, program_rules, wrapper
 from funcad.backends.native.ir import Function, Module
 from funcad.backends.native.program_build import Build
 from funcad.backends.native.program_cost import work_of
 from funcad.backends.native.program_region import Region
 from funcad.backends.native.program_values import Splat, View, contiguous_strides
+from funcad.backends.native.shared_functions import compiled_function
 from funcad.backends.native.target import compile_module, host
 from funcad.backends.native.unsupported import Unsupported
 from funcad.backends.native.wrapper import Given, Wanted
@@ -38,7 +38,7 @@ from funcad.ir.jaxpr import Jaxpr, Literal, Var, subjaxprs
 from funcad.ir.prune import prune
 from funcad.primitives.loop import Loop, WhileLoop
 
-__all__ = ["NativeProgram", "compile_program", "program_text", "program_rules"]
+__all__ = ["NativeProgram", "compile_program", "program_text", "matrix_rules", "program_rules"]
 
 WORK = 1e6  # nanoseconds outside loops
 MAX_ORDERS = 4  # memory orders of arguments that are remembered
@@ -67,7 +67,7 @@ class NativeProgram:
             raise Unsupported(f"it needs {arena_bytes - stacked} bytes of working memory, more than {wrapper.KEPT_ARENA}")
         text = module.text()
         self.lines, self.arena_bytes = text.count("\n"), arena_bytes
-        helpers = [compiled_product(name, dtype) for name, dtype in build.helpers]
+        helpers = [compiled_function(name, dtype) for name, dtype in build.helpers]
         compiled = compile_module(text, ["program"])
         unlock = work_of(self.jaxpr).nanoseconds > LOCKED or _has_while(self.jaxpr)
         kept = [compiled, self.jaxpr]
