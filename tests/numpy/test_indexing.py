@@ -394,7 +394,7 @@ def test_updates_by_a_traced_mask(operation):
 
 def test_traced_slice_bounds_are_refused():
     with pytest.raises(TracerIntegerConversionError, match="dynamic_slice"):
-        funcad.jit(lambda x, i: getitem(x, slice(i, None)))(np.ones(3), 1)
+        funcad.jit(lambda x, i: getitem(x, slice(i, None)), guards=False)(np.ones(3), 1)
 
 
 @pytest.mark.parametrize("index", [0, [0, 2, 2], (slice(None), [0, 1]), np.arange(4) > 1, (slice(1, 3), 0)], ids=str)
