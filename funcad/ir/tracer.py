@@ -114,10 +114,13 @@ def asked(x: Value, how: str) -> Value:
     return x.owner.recorder.answer(x, how)
 
 
-def _shown(x: Tracer) -> Value:
+def _shown(x: Value) -> Value:
     """`concrete_value`, for a text."""
     value = concrete_value(x)
-    return value if type(value) is not Tracer or value.owner.recorder is None else value.owner.recorder.shown(value)
+    if type(value) is not Tracer or value.owner.recorder is None:
+        return value
+    shown: Value = value.owner.recorder.shown(value)
+    return value if shown is value else _shown(shown)
 
 
 def _offers(name: str) -> bool:

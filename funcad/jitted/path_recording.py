@@ -213,11 +213,16 @@ class Recorder:
                 equation = equations[self._ran]
                 self._ran += 1  # whatever comes: it is never run twice
                 self.had_effects = self.had_effects or equation_has_effects(equation)
+                outputs = [self._name(v) for v in equation.outputs]
+                lost = [a for a in equation.inputs if type(a) is Var and self._name(a) in self.failed] if self.failed else ()
+                if lost:  # recorded before it was known that there is no such value
+                    self.failed.update([(v, self.failed[self._name(lost[0])]) for v in outputs])
+                    continue
                 try:
-                    self._run(equation, [self._name(v) for v in equation.outputs])
+                    self._run(equation, outputs)
                 except Exception as error:
                     self.whole, self._node = False, None  # what follows, if the user catches it, is no known segment
-                    self.failed.update([(self._name(v), error) for v in equation.outputs])
+                    self.failed.update([(v, error) for v in outputs])
                     raise
         finally:
             restore_warnings(token)
