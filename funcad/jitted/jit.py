@@ -41,6 +41,7 @@ from funcad.jitted.jit_parameters import check_parameters, check_placement, indi
 from funcad.jitted.jit_writes import commit, may_commit
 from funcad.jitted.path_entries import entry_with_paths, successors
 from funcad.jitted.path_recording import Recorder
+from funcad.jitted.path_report import PathsExplanation, one_program, path_taken
 from funcad.jitted.paths import Attempt
 from funcad.passes.program_keys import value_key
 from funcad.primitives.placement import capture_as_inputs
@@ -133,7 +134,7 @@ class Jitted(Remade):
     @api
     def lower(self, *args: Any, **kwargs: Any) -> Lowered:
         """The traced program for these arguments (ShapeDtypeStructs will do), without running it."""
-        _, entry, _ = self._core.traced(args, kwargs)
+        entry = self._core.program("lower", args, kwargs)
         return Lowered(entry, name_of(self._core.f))
 
     @api
@@ -149,7 +150,7 @@ class Jitted(Remade):
         >>> module["run"](np.zeros(3))
         [array([0., 0., 0.])]
         """
-        _, entry, _ = self._core.traced(args, kwargs)
+        entry = self._core.program("source", args, kwargs)
         return source_text(entry, self._core.argument_names(args), name_of(self._core.f))
 
     @api
@@ -162,7 +163,7 @@ class Jitted(Remade):
         ...     [os.path.basename(p) for p in paths]
         ['double.py']
         """
-        _, entry, _ = self._core.traced(args, kwargs)
+        entry = self._core.program("export", args, kwargs)
         return exported(path, entry, self._core.argument_names(args), name_of(self._core.f))
 
     @api
@@ -177,6 +178,8 @@ class Jitted(Remade):
         ('numpy', [['neg', 'exp', 'mul']])
         """
         leaves, entry, _ = self._core.traced(args, kwargs)
+        if entry.paths is not None:
+            return PathsExplanation(entry, name_of(self._core.f))
         return explained(entry, leaves, name_of(self._core.f))
 
     @api
@@ -192,6 +195,7 @@ class Jitted(Remade):
         (True, True)
         """
         leaves, entry, _ = self._core.traced(args, kwargs)
+        entry = path_taken(entry, leaves, name_of(self._core.f))
         return profiled(entry, leaves, name_of(self._core.f))
 
     def cache_info(self) -> CacheInfo:
@@ -392,6 +396,10 @@ class _Core:
                     elif report is not None:
                         report(f"jit of {name_of(self.f)}: the program is not kept, because it captured traced values")
         return leaves, entry, key
+
+    def program(self, what: str, args: tuple, kwargs: dict) -> Entry:
+        """The one program of a signature, for `what`."""
+        return one_program(self.traced(args, kwargs)[1], what, name_of(self.f))
 
     def _trace(self, args: tuple, kwargs: dict, in_tree: Any, avals: list, leaves: list, result: list | None) -> Entry:
         counters["traces"] += 1

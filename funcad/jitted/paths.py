@@ -190,9 +190,8 @@ class Paths:
         trie = self.trie
         if not known or trie.has_effects or trie.cuts or trie.written or state.abstract is not None:
             return self.record(leaves, donated=donated, keep=known)
-        first = trie.prepare()
-        end = self._go(first, [*ends, *(first.consts if first is not None else ())], bool(state.checked) or device_in_use())
-        if type(end) is not Step:
+        end = self.known_end(ends)
+        if end is None:
             return self.record(leaves, donated=donated)
         leaf: Any = end.leaf
         leaf.visits += 1
@@ -200,6 +199,14 @@ class Paths:
         program, consts = trie.whole(end.node)
         outs = call_of(program, [*consts, *leaves], self.name)
         return leaf.out_tree.unflatten(own_memory(outs, [*consts, *leaves]))
+
+    def known_end(self, leaves: Sequence[Any]) -> Step | None:
+        """Where the path of these arguments ends, if it is known."""
+        first = self.trie.prepare()
+        if first is None:
+            return None
+        end = self._go(first, [*leaves, *first.consts], bool(state.checked) or device_in_use())
+        return end if type(end) is Step else None
 
     # -- recording
 
