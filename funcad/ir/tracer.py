@@ -96,8 +96,9 @@ def _told(x: Tracer, how: str) -> Value:
 def plain_value(x: Tracer, how: str) -> Any:
     """The value, if nothing is lost by leaving the trace."""
     value = concrete_value(x)
-    if type(value) is Tracer and how not in ("array", "tolist") and not carries_derivative(x):
-        value = asked(value, how)
+    whole = how == "tolist" or how == "array" and (x.aval.shape or x.aval.dtype.kind not in "biu")
+    if type(value) is Tracer and not whole and not carries_derivative(x):
+        value = asked(value, "item" if how == "array" else how)
     if carries_derivative(x):
         reason = "it carries a derivative, which would silently be lost"
     elif type(value) is Tracer:

@@ -39,7 +39,7 @@ from funcad.jitted.jit_inspect import Lowered, explained, exported, profiled, so
 from funcad.jitted.jit_misses import report_miss, reporter
 from funcad.jitted.jit_parameters import check_parameters, check_placement, indices, names, resolve
 from funcad.jitted.jit_writes import commit, may_commit
-from funcad.jitted.path_entries import entry_with_paths, successors
+from funcad.jitted.path_entries import closed_up, entry_with_paths, successors
 from funcad.jitted.path_recording import Recorder
 from funcad.jitted.path_report import PathsExplanation, one_program, path_taken
 from funcad.jitted.paths import Attempt
@@ -428,7 +428,7 @@ class _Core:
 
         def full(*dynamic: Any, **keywords: Any) -> Any:
             arguments, keywords = merged(dynamic, keywords)
-            return f(*arguments, **keywords)
+            return closed_up(f(*arguments, **keywords))
 
         return functools.partial(Attempt.of, full, merged, in_tree, f"jit of {name_of(f)}")
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from funcad import tree
 from funcad.api.border import name_of
 from funcad.ir.jaxpr import Jaxpr, Literal
 from funcad.ir.tracer import Tracer
@@ -17,7 +18,7 @@ from funcad.jitted.path_recording import Recorder
 from funcad.jitted.paths import Attempt, Paths
 from funcad.unjitted.strides import Given
 
-__all__ = ["entry_with_paths", "successors"]
+__all__ = ["closed_up", "entry_with_paths", "successors"]
 
 
 def _without_program(numbers: bool) -> Jaxpr:
@@ -46,6 +47,14 @@ def entry_with_paths(
     entry.paths = paths
     result.append(paths.take(recorder, first, consts, numbers, donated, True))
     return entry
+
+
+def closed_up(result: Any) -> Any:
+    """A result with arrays in the place of what traced masks select (numpy/selections.py)."""
+    leaves, structure = tree.flatten(result)
+    if not any([hasattr(type(x), "closed_up") for x in leaves]):
+        return result
+    return structure.unflatten([x.closed_up() if hasattr(type(x), "closed_up") else x for x in leaves])
 
 
 def successors(core: Any, key: Signature, entry: Entry) -> None:
