@@ -11,6 +11,7 @@ __all__ = [
     "TracerArrayConversionError",
     "BufferNeeded",
     "TracerIntegerConversionError",
+    "PathError",
     "UnexpectedTracerError",
     "WriteError",
     "SharedMemoryError",
@@ -65,6 +66,15 @@ class TracerIntegerConversionError(FuncadError, TypeError):
 
     Example: `jit(lambda n: np.zeros(n))(3)`.
     Remedy: mark the argument static (`static_argnums`), or use `funcad.numpy.take` for indexing.
+    """
+
+
+class PathError(FuncadError, RuntimeError):
+    """A jitted function whose `if` and `while` decide by values did not repeat what it had done for the same answers.
+
+    Cause: it depends on something that is no argument; or its one program was asked for, and it has several.
+    Example: `jit(lambda x: x * random.random() if x > 0 else x)`, called with 1.0 and with -1.0.
+    Remedy: pass what it depends on as an argument.
     """
 
 

@@ -119,6 +119,7 @@ class Trace:
     settle: Callable[[Tracer], None] | None = None  # ends that a value is written in place (unjitted/held.py)
     tape: Any = None  # of a following trace: where common operations are written down instead of recorded
     reads: Callable[[Tracer, str], None] | None = None  # is told what Python's control flow reads, and how
+    recorder: Any = None  # who runs what was recorded when Python asks for a value (jitted/path_recording.py)
 
     def __init__(self, name: str):
         self.level = next(_levels)
@@ -142,7 +143,7 @@ class AbstractTrace(Trace):
 
     __slots__ = (
         *("equations", "captured", "inputs", "locks", "protect", "mode", "modes", "array", "stands_for", "asked"),
-        *("given", "layouts", "makers", "n_makers", "hoisted"),
+        *("given", "layouts", "makers", "n_makers", "hoisted", "recorder"),
     )
 
     def __init__(self, name: str, protect: Callable[[Value], Value] | None = None, with_modes: bool = False):
@@ -159,6 +160,7 @@ class AbstractTrace(Trace):
         self.layouts: Any = None  # of variables whose memory order was asked for (unjitted/strides.py)
         self.makers: dict[Var, Equation] = {}  # of the first `n_makers` equations, for `made_by`
         self.n_makers = 0
+        self.recorder = None
         self.hoisted: list[Value] = []  # values of outer traces that were made here: they may be written here
         self.locks = Locks()
         self.protect = protect or self.locks.guard  # keeps a captured array safe; Locks: until the trace closes
@@ -243,7 +245,7 @@ class AbstractTrace(Trace):
         self.hoisted = []
         if self.layouts is not None:
             self.layouts.close()
-        self.given = self.layouts = None
+        self.given = self.layouts = self.recorder = None
         self.locks.release()
 
     def jaxpr(self, outputs: Sequence[Value]) -> tuple[Jaxpr, list[Value]]:

@@ -89,6 +89,7 @@ class Entry:
     """One traced program."""
 
     __slots__ = ("jaxpr", "consts", "in_tree", "out_tree", "runs", "write_at", "asked", "answers", "written", "returned")
+    __slots__ += ("paths",)
 
     def __init__(self, jaxpr: Jaxpr, consts: list, in_tree: Any, out_tree: Any, given: Given, writes: Writes | None = None):
         self.jaxpr = jaxpr
@@ -100,6 +101,7 @@ class Entry:
         self.asked = tuple(sorted(given.asked))  # the leaves whose strides the program depends on
         asks = self.asked or "asked" in jaxpr.memo
         self.answers = self._answers(given.values, "asked" in jaxpr.memo) if asks else None
+        self.paths: Any = None  # in the place of one program, if the function asked for values (paths.py)
         self.runs = 0  # calls that asked the cache
         self.write_at = 2  # the run at which a call of its own is written, see jit_call.py
 

@@ -94,7 +94,7 @@ class _Writer:
     def __init__(self, entry: Entry, program: Any):
         self.entry = entry
         self.fast = getattr(program, "fast", None) if not entry.asked else None  # which compares no strides
-        self.may_get_fast = self.fast is None and hasattr(program, "fast") and not entry.asked
+        self.may_get_fast = self.fast is None and hasattr(program, "fast") and not entry.asked and entry.paths is None
         self.asked = dict(zip(entry.asked, entry.answers.strides if entry.answers else ()))
         self.numbers = entry.answers is not None and entry.answers.numbers is not None
         self.count = 0  # of leaves
@@ -258,6 +258,8 @@ class _Writer:
 
     def results(self) -> tuple[str, str, list[str]]:
         """The expression of the result, the outputs' names, and how to see that one of them needs `own_memory`."""
+        if self.entry.paths is not None:  # a result of its own structure, which shares memory with nothing
+            return "_o0", "_o0", []
         avals = self.entry.jaxpr.out_avals
         names = [f"_o{i}" for i in range(len(avals))]
         checks = []
