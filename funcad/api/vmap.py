@@ -11,6 +11,7 @@ import numpy as np
 from funcad import tree
 from funcad.api.border import OutTree, api, check_leaves, flat_function, name_of, own_memory
 from funcad.api.pickling import Transformed
+from funcad.api.split_batch import Asked, Trial, asks, learn, may_split, run_split
 from funcad.errors import AxesMismatchError
 from funcad.host.layout import ordinary
 from funcad.host.real_types import is_a
@@ -133,14 +134,7 @@ def _mapped_size(f: Any, leaves: list, axes: list, axis_size: int | None, exampl
 def _run(f: Any, in_tree: Any, out_axes: Any, axis_name: Any, leaves: list, batched: list, size: int) -> Any:
     store = OutTree()
     flat = flat_function(f, in_tree, store, f"vmap of {name_of(f)}")
-    avals = [aval_of(x).unbatched() if b else aval_of(x) for x, b in zip(leaves, batched)]
-    consts: list[Any] = []
-    if axis_name is None:
-        jaxpr, consts = trace_function(flat, avals, name="vmap", with_modes=True, given=Given(leaves, batched))
-        consts = capture_as_inputs(on_device_of(consts, leaves), leaves)
-        outs, out_batched = batch_eval(jaxpr, size, [*consts, *leaves], [False] * len(consts) + batched)
-    else:
-        outs, out_batched, consts = _run_named(flat, avals, axis_name, leaves, batched, size)
+    outs, out_batched, consts = _outs(f, flat, store, axis_name, leaves, batched, size)
     axes = tree.flatten_axes("out_axes", store.tree, out_axes)
     result = []
     for i, (x, b, a) in enumerate(zip(outs, out_batched, axes)):
@@ -148,7 +142,46 @@ def _run(f: Any, in_tree: Any, out_axes: Any, axis_name: Any, leaves: list, batc
     return store.tree.unflatten(own_memory(result, [*consts, *leaves]))
 
 
-def _run_named(flat: Any, avals: list, axis_name: Any, leaves: list, batched: list, size: int) -> tuple[list, list, list]:
+def _outs(
+    f: Any, flat: Any, store: OutTree, axis_name: Any, leaves: list, batched: list, size: int
+) -> tuple[list, list, list]:
+    """Results of f, which of them are batched, and what it captured.
+
+    f is traced without values; where Python's control flow asks for one, or an operation raises for some lanes, it runs again
+    with values (split_batch.py). Nothing has happened by then.
+    """
+    if may_split(leaves):
+        if not asks(f):
+            trial = Trial()
+            try:
+                return _traced(flat, axis_name, leaves, batched, size, trial)
+            except Asked:
+                pass
+            except Exception:
+                if not trial.repeatable:
+                    raise
+            learn(f)
+        return (*run_split(f, flat, store, leaves, batched, size, axis_name), [])
+    return _traced(flat, axis_name, leaves, batched, size, None)
+
+
+def _traced(
+    flat: Any, axis_name: Any, leaves: list, batched: list, size: int, trial: Trial | None
+) -> tuple[list, list, list]:
+    avals = [aval_of(x).unbatched() if b else aval_of(x) for x, b in zip(leaves, batched)]
+    if axis_name is not None:
+        return _run_named(flat, avals, axis_name, leaves, batched, size, trial)
+    answer = None if trial is None else trial.ask
+    jaxpr, consts = trace_function(flat, avals, name="vmap", with_modes=True, given=Given(leaves, batched), answer=answer)
+    if trial is not None:
+        trial.ends(jaxpr)
+    consts = capture_as_inputs(on_device_of(consts, leaves), leaves)
+    return (*batch_eval(jaxpr, size, [*consts, *leaves], [False] * len(consts) + batched), consts)
+
+
+def _run_named(
+    flat: Any, avals: list, axis_name: Any, leaves: list, batched: list, size: int, trial: Trial | None
+) -> tuple[list, list, list]:
     """With a named axis, the index within the axis is a hidden batched input."""
     index = np.arange(size)
     outer = state.axis_env
@@ -158,7 +191,10 @@ def _run_named(flat: Any, avals: list, axis_name: Any, leaves: list, batched: li
             return flat(*xs)
 
     given = Given([index, *leaves], [True, *batched])
-    jaxpr, consts = trace_function(with_index, [Aval((), index.dtype), *avals], name="vmap", with_modes=True, given=given)
+    answer = None if trial is None else trial.ask
+    jaxpr, consts = trace_function(with_index, [Aval((), index.dtype), *avals], name="vmap", with_modes=True, given=given, answer=answer)
+    if trial is not None:
+        trial.ends(jaxpr)
     with setting(batching=axis_name):
         consts = capture_as_inputs(on_device_of([*consts, index], leaves), leaves)
         return (*batch_eval(jaxpr, size, [*consts, *leaves], [False] * (len(consts) - 1) + [True] + batched), consts)

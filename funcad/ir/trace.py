@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from funcad.ir.primitive import Primitive
 
 __all__ = ["bind", "open_traces", "Trace", "AbstractTrace", "next_level", "trace_function", "leaked", "abstract_trace_of"]
-__all__ += ["any_tracer", "plain_values", "stage_constants"]
+__all__ += ["any_tracer", "plain_values", "stage_constants", "run_in"]
 
 _levels = itertools.count(1)
 next_level = _levels.__next__
@@ -119,6 +119,7 @@ class Trace:
     settle: Callable[[Tracer], None] | None = None  # ends that a value is written in place (unjitted/held.py)
     tape: Any = None  # of a following trace: where common operations are written down instead of recorded
     reads: Callable[[Tracer, str], None] | None = None  # is told what Python's control flow reads, and how
+    answer: Callable[[Tracer, str], Any] | None = None  # of an abstract trace: the value that Python's control flow asks for
 
     def __init__(self, name: str):
         self.level = next(_levels)
@@ -142,13 +143,14 @@ class AbstractTrace(Trace):
 
     __slots__ = (
         *("equations", "captured", "inputs", "locks", "protect", "mode", "modes", "array", "stands_for", "asked"),
-        *("given", "layouts", "makers", "n_makers", "hoisted"),
+        *("given", "layouts", "makers", "n_makers", "hoisted", "answer"),
     )
 
     def __init__(self, name: str, protect: Callable[[Value], Value] | None = None, with_modes: bool = False):
         super().__init__(name)
         self.modes: dict[int, Any] | None = {} if with_modes else None  # of equations written in another errstate than ...
         self.mode = error_mode() if with_modes else None  # ... that in which the trace was opened
+        self.answer = None
         self.array: type = np.ndarray if state.abstract is None else state.abstract.array  # what its values stand for
         self.stands_for: dict[Var, Value | None] = {}  # inputs of rank 0 -> a NumPy scalar, or an array of rank 0
         self.asked = False  # did somebody ask which of the two?
@@ -171,6 +173,10 @@ class AbstractTrace(Trace):
     def new_inputs(self, avals: Sequence[AnyAval]) -> list[Tracer]:
         source = user_source()
         return [self.new_input(a, source) for a in avals]
+
+    def same_inputs(self) -> list[Tracer]:
+        """The inputs as they were, for a function that is started again."""
+        return [Tracer(self, v) for v in self.inputs]
 
     def atom(self, x: Any) -> Atom:
         """The variable or literal that stands for x in this program."""
@@ -238,7 +244,7 @@ class AbstractTrace(Trace):
 
     def close(self) -> None:
         self.closed = True
-        self.function = self.outer = None
+        self.function = self.outer = self.answer = None
         self.stands_for = {}
         self.hoisted = []
         if self.layouts is not None:
@@ -266,6 +272,7 @@ def trace_function(
     with_modes: bool = False,
     given: Any = None,
     beside: Sequence[Value] = (),
+    answer: Callable[[Tracer, str], Any] | None = None,
 ) -> tuple[Jaxpr, list[Value]]:
     """Trace `f(*tracers) -> list of values` into `(jaxpr, captured)`; the captured values are the leading inputs.
 
@@ -276,9 +283,31 @@ def trace_function(
     "asked" in its memo.
     """
     trace = AbstractTrace(name, with_modes=with_modes)
+    trace.answer = answer
     found = array_type(beside if given is None else given.values)
     if found is not np.ndarray:
         trace.array = found
+
+    def recorded(outs: Sequence[Value]) -> tuple[Jaxpr, list[Value]]:
+        jaxpr, captured = trace.jaxpr(outs)
+        if trace.asked:
+            jaxpr.memo["asked"] = True
+        return jaxpr, captured
+
+    return run_in(trace, f, avals, recorded, staging=staging, abstract=abstract, given=given)
+
+
+def run_in(
+    trace: AbstractTrace,
+    f: Callable[..., Sequence[Value]],
+    avals: Sequence[AnyAval],
+    finish: Callable[[Sequence[Value]], Any],
+    *,
+    staging: bool = False,
+    abstract: bool = True,
+    given: Any = None,
+) -> Any:
+    """`finish(f(*tracers))`: f runs on new inputs of the trace, which is open until then; see `trace_function`."""
     saved_staging, saved_abstract = state.staging, state.abstract
     outer = state.running
     trace.function, trace.outer, trace.foreign = f, outer, False
@@ -302,11 +331,8 @@ def trace_function(
         except (BufferNeeded, ValueError) as error:
             if not starts_again(trace, error):
                 raise
-            outs = f(*[Tracer(trace, v) for v in trace.inputs])
-        jaxpr, captured = trace.jaxpr(outs)
-        if trace.asked:
-            jaxpr.memo["asked"] = True
-        return jaxpr, captured
+            outs = f(*trace.same_inputs())
+        return finish(outs)
     finally:
         if outer is None:
             tracing.threads.pop(get_ident(), None)

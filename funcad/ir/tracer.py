@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 
 __all__ = ["Tracer", "snapshot", "value_key", "tangent_of"]
-__all__ += ["concrete_value", "array_type", "has_value", "carries_derivative", "plain_value"]
+__all__ += ["concrete_value", "array_type", "has_value", "carries_derivative", "plain_value", "unknown"]
 
 
 def has_value(x: Value) -> bool:
@@ -103,6 +103,13 @@ def plain_value(x: Tracer, how: str) -> Any:
     else:
         return value
     raise no_array(how, x.aval, reason, type(value) is not Tracer, _offers)
+
+
+def unknown(x: Tracer, how: str) -> Exception:
+    """For Python's control flow, which asked for a value that there is not."""
+    if how == "bool()":
+        return no_truth(x.aval, x.owner.name, _offers)
+    return no_integer(how, x.aval, x.owner.name, _offers)
 
 
 def _offers(name: str) -> bool:
@@ -193,7 +200,9 @@ class Tracer(metaclass=Unseen):
     def __bool__(self) -> bool:
         value = _told(self, "bool()")
         if type(value) is Tracer:
-            raise no_truth(value.aval, value.owner.name, _offers)
+            if value.owner.answer is None:
+                raise unknown(value, "bool()")
+            value = value.owner.answer(value, "bool()")
         return bool(value)
 
     def __int__(self) -> int:
@@ -205,7 +214,9 @@ class Tracer(metaclass=Unseen):
     def _integer(self, how: str) -> Any:
         value = _told(self, how)
         if type(value) is Tracer:
-            raise no_integer(how, value.aval, value.owner.name, _offers)
+            if value.owner.answer is None:
+                raise unknown(value, how)
+            return value.owner.answer(value, how)
         return value
 
     def __float__(self) -> float:
