@@ -1,6 +1,6 @@
 """The trace of un-jitted vmap that has values: each operation runs at once, on the lanes that have agreed so far.
 
-Idea: a tracer stands for one lane, as while a program is recorded, and holds the values of all lanes (`_Held`), which the
+Idea: a tracer stands for one lane, as while a program is recorded, and holds the values of all lanes (`_Values`), which the
 batching rules compute at the user's line. When Python asks for a value (`if`, `while`, `int()`, an index, a size), the lanes
 that agree on the answer go on, and the others are left to the work list (split_batch.py), which runs the function anew for
 them. What was computed before holds the values of more lanes and is cut when it is used again.
@@ -20,19 +20,20 @@ import numpy as np
 from funcad.errors import FuncadError, LanesError
 from funcad.host.devices import namespace_of
 from funcad.host.state import open_traces, state
-from funcad.host.where import user_source
+from funcad.host.where import caller
 from funcad.ir.aval import SCALAR_AVALS, Aval, LiteralAval, Stack, aval_of
 from funcad.ir.jaxpr import Equation, Var, equation_axis_names, equation_has_effects
 from funcad.ir.trace import AbstractTrace
-from funcad.ir.tracer import Tracer, concrete_value, snapshot, unknown
+from funcad.ir.tracer import Tracer, asked, concrete_value, snapshot
 from funcad.primitives.scatter import gather
 from funcad.primitives.squares import keeps_operands
 from funcad.primitives.stack import map_entries
 from funcad.transforms.batch import batch_step
 from funcad.unjitted.strides import layouts_of
 
-__all__ = ["LaneTrace", "Leave", "at_lanes"]
+__all__ = ["LaneTrace", "Leave", "at_lanes", "is_stored"]
 
+_OPERATION = 20.0  # microseconds, see `LaneTrace._count`
 _MANY = 4096  # equations that are remembered, for who asks how a value lies in memory
 
 
@@ -43,7 +44,7 @@ class Leave(BaseException):
         self.trace = trace
 
 
-class _Held:
+class _Values:
     """What a tracer stands for: the values of the lanes that there were after `step` splits; None: the same for all lanes."""
 
     __slots__ = ("value", "step", "made")
@@ -52,16 +53,6 @@ class _Held:
         self.value = value
         self.step = step
         self.made = made  # what made it, for `made_by`
-
-
-class _Known(Var):
-    """The variable of a value from outside."""
-
-    __slots__ = ("value",)
-
-    def __init__(self, aval: Any, value: Any):
-        super().__init__(aval)
-        self.value = value
 
 
 def at_lanes(x: Any, lanes: np.ndarray) -> Any:
@@ -76,7 +67,7 @@ def at_lanes(x: Any, lanes: np.ndarray) -> Any:
 class LaneTrace(AbstractTrace):
     """One run of the function, on the lanes numbered `lanes`; `work` is told what it leaves."""
 
-    __slots__ = ("work", "lanes", "kept", "left", "values", "mapped", "axis_name", "log", "logged", "around")
+    __slots__ = ("work", "lanes", "kept", "left", "values", "mapped", "axis_name", "log", "logged", "around", "spent", "alone")
 
     def __init__(self, work: Any, lanes: np.ndarray, values: Sequence[Any], mapped: Sequence[bool], log: Sequence[tuple] = ()):
         super().__init__("vmap")
@@ -89,28 +80,35 @@ class LaneTrace(AbstractTrace):
         self.axis_name: Any = work.axis_name
         self.log = list(log)  # (lanes, results) of each collective before the split that these lanes come from
         self.logged = 0
+        self.spent = self.alone = 0.0
         self.around = state.abstract, state.staging, state.axis_env  # how it is outside
-        self.answer = self.ask
+        self.recorder = self
 
     def new_inputs(self, avals: Sequence[Any]) -> list[Tracer]:
         tracers = super().new_inputs(avals)
         for tracer, x, mapped in zip(tracers, self.values, self.mapped):
-            tracer.primal = _Held(x, 0 if mapped else None)
+            tracer.primal = _Values(x, 0 if mapped else None)
         return tracers
 
     def same_inputs(self) -> list[Tracer]:
         tracers = super().same_inputs()
         for tracer, x, mapped in zip(tracers, self.values, self.mapped):
-            tracer.primal = _Held(x, 0 if mapped else None)
+            tracer.primal = _Values(x, 0 if mapped else None)
         return tracers
 
     def atom(self, x: Any) -> Any:
+        """What comes from outside is not captured: its value is used at once."""
         if type(x) in SCALAR_AVALS or type(x) is Tracer and (x.owner is self or not x.owner.level or x.owner.closed):
             return super().atom(x)
         aval = aval_of(x)
-        known = _Known(Aval(aval.shape, aval.dtype, aval.weak) if type(aval) is LiteralAval else aval, snapshot(x))
-        layouts_of(self)[known] = _layout(x, aval), {}
-        return known
+        variable = Var(Aval(aval.shape, aval.dtype, aval.weak) if type(aval) is LiteralAval else aval)
+        layouts_of(self)[variable] = _layout(x, aval), {}
+        return variable
+
+    def capture(self, x: Any) -> Tracer:
+        tracer = super().capture(x)
+        tracer.primal = _Values(self.protect(x), None)  # derivatives may keep it
+        return tracer
 
     # -- operations
 
@@ -118,9 +116,7 @@ class LaneTrace(AbstractTrace):
         """The value of an operand, and whether it has one row for each lane."""
         if type(x) is not Tracer or x.owner is not self:
             return x, False
-        held = x.primal
-        if held is None:
-            return x.variable.value, False  # a `_Known`
+        held: _Values = x.primal
         if held.step is None:
             return held.value, False
         if held.step < len(self.kept):
@@ -138,24 +134,35 @@ class LaneTrace(AbstractTrace):
         equation: Equation = self.equations[-1]
         if len(self.equations) > _MANY:
             del self.equations[: _MANY // 2]
-        if equation_has_effects(equation):
+        if primitive.effect or primitive.multiple and equation_has_effects(equation):
             self.work.meets_effect(equation)
         saved = state.source
         if saved is None:
-            state.source = equation.source or user_source()
+            state.source = equation.source
         try:
             outs, batched = self._outs(equation, args)
         finally:
             state.source = saved
         step = len(self.kept)
+        captured = [a for a in args if type(a) is np.ndarray]
         for i, (result, out, b) in enumerate(zip(results, outs, batched)):
-            if type(out) is np.ndarray and any([type(a) is np.ndarray and np.may_share_memory(a, out) for a in args]):
+            if captured and type(out) is np.ndarray and any([np.may_share_memory(a, out) for a in captured]):
                 out = out.copy(order="K")  # the user may write into what was captured
             made = None
             if primitive.square is not None and keeps_operands(primitive, args, params, i):
-                made = primitive, [snapshot(a) for a in args], params, i
-            result.primal = _Held(out, step if b else None, made)
+                made = primitive, [self.protect(snapshot(a)) for a in args], params, i
+            result.primal = _Values(out, step if b else None, made)
+            self._count(result.variable.aval)
         return traced
+
+    def _count(self, aval: Any) -> None:
+        """What an operation costs here, and in plain Python on one lane, in about a microsecond."""
+        elements = aval.size / 1000
+        self.spent += _OPERATION + elements * len(self.lanes)
+        if state.running is not self:  # it is differentiated
+            self.alone += _OPERATION / 3
+        else:
+            self.alone += elements + (1.0 if aval.shape else 0.2)
 
     def _outs(self, equation: Equation, args: Sequence[Any]) -> tuple[list[Any], list[bool]]:
         if self.axis_name is not None and self.axis_name in equation_axis_names(equation):
@@ -185,8 +192,8 @@ class LaneTrace(AbstractTrace):
         if len(self.lanes) < self.work.size:
             raise LanesError(
                 f"{name} over the axis {self.axis_name!r} of vmap was reached by {len(self.lanes)} of {self.work.size} lanes "
-                "only: Python's control flow took the others elsewhere, so there is no value for all of them.\nRemedy: call the "
-                "collective before the lanes part, or choose between the values with np.where or funcad.cond."
+                "only: Python's control flow took the others elsewhere, so there is no value for all of them.\nRemedy: call "
+                "the collective before the lanes part, or choose between the values with np.where or funcad.cond."
             )
         operands, mapped = zip(*map(self.held, args)) if args else ((), ())
         outs, batched = self.outside(
@@ -210,48 +217,57 @@ class LaneTrace(AbstractTrace):
             open_traces.add(self.level)
 
     def made_by(self, x: Tracer, look: bool = False) -> tuple[Any, Sequence[Any], dict, int] | None:
-        return None if self.closed or x.primal is None else x.primal.made
+        return None if self.closed else x.primal.made
 
     # -- where lanes part
 
-    def ask(self, x: Tracer, how: str) -> Any:
+    def shown(self, x: Tracer) -> Any:
+        return x  # a text does not make lanes part
+
+    def answer(self, x: Tracer, how: str) -> Any:
         """The value of x for Python's control flow, once all lanes that are here agree on it."""
+        if is_stored(how):
+            return x
         if self.left:
             raise Leave(self)
         value, mapped = self.held(x)
         if not mapped:
-            return value
-        rows = _comparable(self._rows(value, x, how), how, x.aval.shape)
-        if not len(rows):
-            raise unknown(x, how)
+            return asked(concrete_value(value), how)
+        rows = self._rows(value, how)
+        if rows is None or not len(rows):
+            return x  # there is no value, as nobody knows it
+        rows = _comparable(rows, how, x.aval.shape)
         groups = _groups(rows)
-        if len(groups) > 1:
+        self.spent += _OPERATION / 4
+        if groups:
             self._split(groups)
             rows = rows[self.kept[-1]]
+        elif self.work.runs_plainly(len(rows), self):
+            self._leave()
         return rows[0]
 
-    def _rows(self, value: Any, x: Tracer, how: str) -> np.ndarray:
-        """An array of lanes as NumPy's; lanes of outer vmaps that have other rows part."""
-        value = concrete_value(value)
-        if type(value) is not Tracer:
-            return value if namespace_of([value]) is np else value.get()
-        outer = value.owner
-        if type(outer) is not LaneTrace:
-            raise unknown(x, how)
-        return np.asarray(outer.ask(value, how))
+    def _rows(self, value: Any, how: str) -> np.ndarray | None:
+        """An array of lanes as NumPy's, if it is known; lanes of outer vmaps that have other rows part."""
+        value = asked(concrete_value(value), "rows")
+        if type(value) is Tracer:
+            return None
+        return np.asarray(value) if namespace_of([value]) is np else value.get()
 
-    def _split(self, groups: list[np.ndarray], stay: int | None = None) -> None:
+    def _split(self, groups: list[np.ndarray]) -> None:
         """The largest group goes on, if it is worth its while; the others are run later."""
-        stay = int(np.argmax([len(g) for g in groups])) if stay is None else stay
+        stay = max(range(len(groups)), key=lambda i: len(groups[i]))
         for i, group in enumerate(groups):
             if i != stay:
-                self.work.add(self.lanes[group], self.log)
-        if self.work.runs_plainly(len(groups[stay])):
-            self.work.add(self.lanes[groups[stay]], self.log)
-            self.left = True
-            raise Leave(self)
+                self.work.add(self.lanes[group], self)
         self.lanes = self.lanes[groups[stay]]
         self.kept.append(groups[stay])
+        if self.work.runs_plainly(len(self.lanes), self):
+            self._leave()
+
+    def _leave(self) -> None:
+        self.work.add(self.lanes, self)
+        self.left = True
+        raise Leave(self)
 
     def _split_by_error(self, equation: Equation, operands: Sequence[Any], mapped: Sequence[bool], error: Exception) -> None:
         """An operation raised: the lanes that do go one way, the others another; it returns where it does not raise."""
@@ -273,8 +289,7 @@ class LaneTrace(AbstractTrace):
             raise error
         kinds: dict[tuple, list[int]] = {}
         for i in range(len(self.lanes)):
-            found = raised.get(i)
-            kinds.setdefault(() if found is None else (type(found), str(found)), []).append(i)
+            kinds.setdefault((type(raised[i]), str(raised[i])) if i in raised else (), []).append(i)
         groups = [np.array(rows) for rows in kinds.values()]
         if len(groups) > 1:
             self._split(groups)
@@ -288,6 +303,11 @@ class LaneTrace(AbstractTrace):
 _AGAIN = "the function does not do the same when it is run again, so its lanes cannot be told apart."
 
 
+def is_stored(how: str) -> bool:
+    """Is the number asked for because it is written into a plain array? Then the array must become a buffer."""
+    return how in ("float", "complex") and caller()[0] == "store"
+
+
 def _layout(x: Any, aval: Any) -> Any:
     """How a value from outside lies in memory; of one of an outer trace that is not asked."""
     if type(x) is np.ndarray:
@@ -297,7 +317,7 @@ def _layout(x: Any, aval: Any) -> Any:
 
 def _comparable(rows: np.ndarray, how: str, shape: tuple) -> np.ndarray:
     """What Python makes of each lane, for the lanes to agree on."""
-    if how == "bool()" and (np.prod(shape, dtype=int) == 1 or not shape):
+    if how == "bool()" and rows.dtype.kind != "b" and (not shape or set(shape) == {1}):
         return rows.astype(bool)
     if how == "int()" and rows.dtype.kind == "f":
         return np.trunc(rows)
@@ -305,11 +325,15 @@ def _comparable(rows: np.ndarray, how: str, shape: tuple) -> np.ndarray:
 
 
 def _groups(rows: np.ndarray) -> list[np.ndarray]:
-    """The places of equal rows."""
+    """The places of equal rows; none if all are equal."""
+    if rows.ndim == 1 and rows.dtype.kind == "b":
+        n = np.count_nonzero(rows)
+        return [np.flatnonzero(rows), np.flatnonzero(~rows)] if 0 < n < len(rows) else []
     flat = np.ascontiguousarray(rows).reshape(len(rows), -1)
     if not flat.shape[1] or (flat == flat[0]).all():
-        return [np.arange(len(rows))]
+        return []
     keys = flat[:, 0] if flat.shape[1] == 1 else flat.view(np.dtype((np.void, flat.dtype.itemsize * flat.shape[1])))[:, 0]
     _, kinds = np.unique(keys, return_inverse=True)
     order = np.argsort(kinds, kind="stable")
-    return np.split(order, np.flatnonzero(np.diff(kinds[order])) + 1)
+    groups = np.split(order, np.flatnonzero(np.diff(kinds[order])) + 1)
+    return groups if len(groups) > 1 else []

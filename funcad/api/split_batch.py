@@ -21,8 +21,8 @@ import numpy as np
 
 from funcad import tree
 from funcad.api.border import OutTree, name_of
-from funcad.api.lane_trace import LaneTrace, Leave, at_lanes
-from funcad.errors import LanesError, TreeMismatchError
+from funcad.api.lane_trace import LaneTrace, Leave, at_lanes, is_stored
+from funcad.errors import FuncadError, LanesError, TreeMismatchError
 from funcad.host.devices import namespace_of
 from funcad.host.locks import read_only
 from funcad.host.needs import marks_of, needs_buffers
@@ -40,7 +40,8 @@ from funcad.writes.plain import lent_to
 
 __all__ = ["Asked", "Trial", "asks", "learn", "may_split", "run_split"]
 
-FEW = 12  # lanes for which a loop over plain numbers takes less time than a batch
+FEW = 64  # lanes that may run in a loop at once
+MANY_RUNS = 16
 
 _asking: set[Any] = set()  # codes of functions that have asked for a value: they are not traced without values again
 
@@ -58,7 +59,12 @@ class Trial:
         self.asked = False
         self.repeatable = False
 
-    def ask(self, x: Tracer, how: str) -> Any:
+    def shown(self, x: Tracer) -> Any:
+        return x
+
+    def answer(self, x: Tracer, how: str) -> Any:
+        if is_stored(how):
+            return x
         self.asked = True
         raise Asked
 
@@ -125,7 +131,7 @@ class _Part:
 class _Work:
     """The lanes of one call, which run in parts."""
 
-    __slots__ = ("f", "flat", "store", "leaves", "mapped", "size", "axis_name", "todo", "parts", "failed", "plain")
+    __slots__ = ("f", "flat", "store", "leaves", "mapped", "size", "axis_name", "todo", "parts", "failed", "plain", "runs")
 
     def __init__(
         self, f: Any, flat: Any, store: OutTree, leaves: Sequence[Any], mapped: Sequence[bool], size: int, axis_name: Any
@@ -137,19 +143,30 @@ class _Work:
         self.mapped = mapped
         self.size = size
         self.axis_name = axis_name
-        self.todo: list[tuple[np.ndarray, Sequence[tuple]]] = []
+        self.todo: list[tuple[np.ndarray, Sequence[tuple], float]] = []
         self.parts: list[_Part] = []
         self.failed: tuple[int, Exception] | None = None  # the first lane that raised
+        self.runs = 0  # of batches
         self.plain = not any([type(x) is Tracer for x in leaves])
 
     # -- what a run tells
 
-    def add(self, lanes: np.ndarray, log: Sequence[tuple]) -> None:
-        self.todo.append((lanes, list(log)))
+    def add(self, lanes: np.ndarray, trace: LaneTrace) -> None:
+        self.todo.append((lanes, list(trace.log), trace.spent / max(trace.alone, 1e-9)))
 
-    def runs_plainly(self, n: int) -> bool:
-        """Do so many lanes run one by one?"""
-        return self.axis_name is None and n < (FEW if self.plain else 2)
+    def runs_plainly(self, n: int, trace: LaneTrace) -> bool:
+        """Do the lanes that a run goes on with leave it, to run one by one?"""
+        return self._loops(n, trace.spent / max(trace.alone, 1e-9))
+
+    def _loops(self, n: int, gain: float) -> bool:
+        """Is a loop over n lanes faster than a batch, whose operations cost as much as those of `gain` lanes?
+
+        A few more runs cost next to nothing, so many lanes are a loop only where there are many ways through the function.
+        """
+        if self.axis_name is not None or state.checked:  # plain numbers are not checked for NaN
+            return False
+        most = FEW if self.size <= FEW else 2 * self.runs * max(1, self.runs // MANY_RUNS)
+        return n == 1 or n <= most and n < gain and self.plain
 
     def meets_effect(self, equation: Equation | None = None) -> None:
         if self.axis_name is not None:
@@ -164,13 +181,13 @@ class _Work:
     # -- running
 
     def run(self) -> None:
-        self.todo = [(np.arange(self.size), ())]
+        self.todo = [(np.arange(self.size), (), 0.0)]
         with setting(before_effect=self.meets_effect):
             while self.todo:
-                lanes, log = self.todo.pop()
+                lanes, log, gain = self.todo.pop()
                 if self.failed is not None:
                     lanes = lanes[lanes < self.failed[0]]
-                if len(lanes) and self.runs_plainly(len(lanes)):
+                if len(lanes) and self._loops(len(lanes), gain):
                     self._run_alone(lanes)
                 elif len(lanes) or not self.size:
                     self._run_together(lanes, log)
@@ -191,6 +208,7 @@ class _Work:
                 return
 
     def _run_together(self, lanes: np.ndarray, log: Sequence[tuple]) -> None:
+        self.runs += 1
         values: list[Any] = [*self.leaves]
         mapped = [*self.mapped]
         if len(lanes) < self.size:
@@ -211,6 +229,8 @@ class _Work:
         except Leave as leave:
             if leave.trace is not trace:
                 raise
+        except FuncadError:
+            raise
         except Exception as error:
             if self.axis_name is None:
                 self._run_alone(trace.lanes)
@@ -232,9 +252,13 @@ class _Work:
 
     def _lane(self, lane: int) -> _Part:
         """The function called on one lane, as Python calls it."""
-        writes = needs_buffers(self.f)
-        leaves = [_one(x, lane) if m else x for x, m in zip(self.leaves, self.mapped)]
-        leaves = [x if m or type(x) is not np.ndarray else x.copy() if writes else read_only(x) for x, m in zip(leaves, self.mapped)]
+        writes, leaves = needs_buffers(self.f), []
+        for x, mapped in zip(self.leaves, self.mapped):
+            if mapped:
+                x = _one(x, lane)
+            elif type(x) is np.ndarray:
+                x = x.copy() if writes else read_only(x)
+            leaves.append(x)
         if writes and state.running is not None:
             leaves = list(lent_to(self.f, tuple(leaves), {})[0])
         outs = self.flat(*leaves)

@@ -12,7 +12,7 @@ from funcad import tree
 from funcad.api.border import OutTree, api, check_leaves, flat_function, name_of, own_memory
 from funcad.api.pickling import Transformed
 from funcad.api.split_batch import Asked, Trial, asks, learn, may_split, run_split
-from funcad.errors import AxesMismatchError
+from funcad.errors import AxesMismatchError, FuncadError
 from funcad.host.layout import ordinary
 from funcad.host.real_types import is_a
 from funcad.host.state import setting, state
@@ -50,8 +50,15 @@ def vmap(
     `in_axes`: an int, None (not mapped), or a tuple with one entry per argument, each a pytree prefix of ints and None;
     keyword arguments are mapped over axis 0. `out_axes`: likewise for the output; None is allowed where the output does not
     depend on a mapped value. `axis_name` lets collectives (`psum`, ...) work over the mapped axis. `axis_size` is needed
-    only if nothing is mapped. `chunk_size` maps that many examples at a time, to bound memory. Inside, f is traced: Python
-    `if` on values raises TracerBoolConversionError. Sizes that differ raise AxesMismatchError naming the paths.
+    only if nothing is mapped. `chunk_size` maps that many examples at a time, to bound memory. Sizes that differ raise
+    AxesMismatchError naming the paths.
+
+    Outside jit, Python's `if`, `while`, `int(x)`, `range(n)`, `float(x)` and `try` see the values: where examples disagree, the
+    batch is split, and f runs once for each way through it; an example that is alone runs as plain Python. All examples must
+    return one structure (else TreeMismatchError) of the same shapes (else LanesError); a collective needs all of them (else
+    LanesError). With such control flow, effects (`debug.print`, `io_callback`) happen example by example, in order, while
+    Python's own side effects happen once for each run of f. In jit, `if` on values raises TracerBoolConversionError.
+    JAX raises in both.
 
     >>> import numpy as np, funcad
     >>> funcad.vmap(lambda x, y: x @ y, in_axes=(0, None))(np.eye(2), np.array([3.0, 4.0]))
@@ -156,11 +163,12 @@ def _outs(
             try:
                 return _traced(flat, axis_name, leaves, batched, size, trial)
             except Asked:
-                pass
+                learn(f)
+            except FuncadError:
+                raise
             except Exception:
                 if not trial.repeatable:
                     raise
-            learn(f)
         return (*run_split(f, flat, store, leaves, batched, size, axis_name), [])
     return _traced(flat, axis_name, leaves, batched, size, None)
 
@@ -171,8 +179,7 @@ def _traced(
     avals = [aval_of(x).unbatched() if b else aval_of(x) for x, b in zip(leaves, batched)]
     if axis_name is not None:
         return _run_named(flat, avals, axis_name, leaves, batched, size, trial)
-    answer = None if trial is None else trial.ask
-    jaxpr, consts = trace_function(flat, avals, name="vmap", with_modes=True, given=Given(leaves, batched), answer=answer)
+    jaxpr, consts = trace_function(flat, avals, name="vmap", with_modes=True, given=Given(leaves, batched), recorder=trial)
     if trial is not None:
         trial.ends(jaxpr)
     consts = capture_as_inputs(on_device_of(consts, leaves), leaves)
@@ -191,8 +198,8 @@ def _run_named(
             return flat(*xs)
 
     given = Given([index, *leaves], [True, *batched])
-    answer = None if trial is None else trial.ask
-    jaxpr, consts = trace_function(with_index, [Aval((), index.dtype), *avals], name="vmap", with_modes=True, given=given, answer=answer)
+    avals = [Aval((), index.dtype), *avals]
+    jaxpr, consts = trace_function(with_index, avals, name="vmap", with_modes=True, given=given, recorder=trial)
     if trial is not None:
         trial.ends(jaxpr)
     with setting(batching=axis_name):

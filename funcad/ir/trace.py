@@ -15,7 +15,7 @@ from __future__ import annotations
 import itertools
 from _thread import get_ident
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
@@ -42,6 +42,7 @@ _levels = itertools.count(1)
 next_level = _levels.__next__
 _new_tuple = tuple.__new__
 _new_object = object.__new__
+_Made = TypeVar("_Made")
 
 
 def bind(primitive: Primitive, *args: Value, **params: Any) -> Any:
@@ -119,7 +120,7 @@ class Trace:
     settle: Callable[[Tracer], None] | None = None  # ends that a value is written in place (unjitted/held.py)
     tape: Any = None  # of a following trace: where common operations are written down instead of recorded
     reads: Callable[[Tracer, str], None] | None = None  # is told what Python's control flow reads, and how
-    answer: Callable[[Tracer, str], Any] | None = None  # of an abstract trace: the value that Python's control flow asks for
+    recorder: Any = None  # who runs what was recorded when Python asks for a value (jitted/recording.py)
 
     def __init__(self, name: str):
         self.level = next(_levels)
@@ -143,14 +144,13 @@ class AbstractTrace(Trace):
 
     __slots__ = (
         *("equations", "captured", "inputs", "locks", "protect", "mode", "modes", "array", "stands_for", "asked"),
-        *("given", "layouts", "makers", "n_makers", "hoisted", "answer"),
+        *("given", "layouts", "makers", "n_makers", "hoisted", "recorder"),
     )
 
     def __init__(self, name: str, protect: Callable[[Value], Value] | None = None, with_modes: bool = False):
         super().__init__(name)
         self.modes: dict[int, Any] | None = {} if with_modes else None  # of equations written in another errstate than ...
         self.mode = error_mode() if with_modes else None  # ... that in which the trace was opened
-        self.answer = None
         self.array: type = np.ndarray if state.abstract is None else state.abstract.array  # what its values stand for
         self.stands_for: dict[Var, Value | None] = {}  # inputs of rank 0 -> a NumPy scalar, or an array of rank 0
         self.asked = False  # did somebody ask which of the two?
@@ -161,6 +161,7 @@ class AbstractTrace(Trace):
         self.layouts: Any = None  # of variables whose memory order was asked for (unjitted/strides.py)
         self.makers: dict[Var, Equation] = {}  # of the first `n_makers` equations, for `made_by`
         self.n_makers = 0
+        self.recorder = None
         self.hoisted: list[Value] = []  # values of outer traces that were made here: they may be written here
         self.locks = Locks()
         self.protect = protect or self.locks.guard  # keeps a captured array safe; Locks: until the trace closes
@@ -197,6 +198,10 @@ class AbstractTrace(Trace):
         if entry is None:
             entry = self._capture(snapshot(x))
         return entry[0]
+
+    def capture(self, x: Value) -> Tracer:
+        """x, a value from outside, as one of this trace's."""
+        return Tracer(self, self.atom(x))
 
     def _capture(self, x: Value) -> tuple[Var, Value]:
         aval, value = aval_of(x), self.protect(x)
@@ -244,12 +249,12 @@ class AbstractTrace(Trace):
 
     def close(self) -> None:
         self.closed = True
-        self.function = self.outer = self.answer = None
+        self.function = self.outer = None
         self.stands_for = {}
         self.hoisted = []
         if self.layouts is not None:
             self.layouts.close()
-        self.given = self.layouts = None
+        self.given = self.layouts = self.recorder = None
         self.locks.release()
 
     def jaxpr(self, outputs: Sequence[Value]) -> tuple[Jaxpr, list[Value]]:
@@ -272,7 +277,7 @@ def trace_function(
     with_modes: bool = False,
     given: Any = None,
     beside: Sequence[Value] = (),
-    answer: Callable[[Tracer, str], Any] | None = None,
+    recorder: object = None,
 ) -> tuple[Jaxpr, list[Value]]:
     """Trace `f(*tracers) -> list of values` into `(jaxpr, captured)`; the captured values are the leading inputs.
 
@@ -283,7 +288,7 @@ def trace_function(
     "asked" in its memo.
     """
     trace = AbstractTrace(name, with_modes=with_modes)
-    trace.answer = answer
+    trace.recorder = recorder
     found = array_type(beside if given is None else given.values)
     if found is not np.ndarray:
         trace.array = found
@@ -301,12 +306,12 @@ def run_in(
     trace: AbstractTrace,
     f: Callable[..., Sequence[Value]],
     avals: Sequence[AnyAval],
-    finish: Callable[[Sequence[Value]], Any],
+    finish: Callable[[Sequence[Value]], _Made],
     *,
     staging: bool = False,
     abstract: bool = True,
     given: Any = None,
-) -> Any:
+) -> _Made:
     """`finish(f(*tracers))`: f runs on new inputs of the trace, which is open until then; see `trace_function`."""
     saved_staging, saved_abstract = state.staging, state.abstract
     outer = state.running

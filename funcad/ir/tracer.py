@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 
 __all__ = ["Tracer", "snapshot", "value_key", "tangent_of"]
-__all__ += ["concrete_value", "array_type", "has_value", "carries_derivative", "plain_value", "unknown"]
+__all__ += ["asked", "concrete_value", "array_type", "has_value", "carries_derivative", "plain_value"]
 
 
 def has_value(x: Value) -> bool:
@@ -96,6 +96,8 @@ def _told(x: Tracer, how: str) -> Value:
 def plain_value(x: Tracer, how: str) -> Any:
     """The value, if nothing is lost by leaving the trace."""
     value = concrete_value(x)
+    if type(value) is Tracer and how not in ("array", "tolist") and not carries_derivative(x):
+        value = asked(value, how)
     if carries_derivative(x):
         reason = "it carries a derivative, which would silently be lost"
     elif type(value) is Tracer:
@@ -105,11 +107,17 @@ def plain_value(x: Tracer, how: str) -> Any:
     raise no_array(how, x.aval, reason, type(value) is not Tracer, _offers)
 
 
-def unknown(x: Tracer, how: str) -> Exception:
-    """For Python's control flow, which asked for a value that there is not."""
-    if how == "bool()":
-        return no_truth(x.aval, x.owner.name, _offers)
-    return no_integer(how, x.aval, x.owner.name, _offers)
+def asked(x: Value, how: str) -> Value:
+    """The value that Python's control flow asks for, if x is a tracer whose trace can tell (its `recorder`); else x."""
+    if type(x) is not Tracer or x.owner.recorder is None:
+        return x
+    return x.owner.recorder.answer(x, how)
+
+
+def _shown(x: Tracer) -> Value:
+    """`concrete_value`, for a text."""
+    value = concrete_value(x)
+    return value if type(value) is not Tracer or value.owner.recorder is None else value.owner.recorder.shown(value)
 
 
 def _offers(name: str) -> bool:
@@ -198,11 +206,9 @@ class Tracer(metaclass=Unseen):
 
     # -- reading the value
     def __bool__(self) -> bool:
-        value = _told(self, "bool()")
+        value = asked(_told(self, "bool()"), "bool()")
         if type(value) is Tracer:
-            if value.owner.answer is None:
-                raise unknown(value, "bool()")
-            value = value.owner.answer(value, "bool()")
+            raise no_truth(value.aval, value.owner.name, _offers)
         return bool(value)
 
     def __int__(self) -> int:
@@ -212,11 +218,9 @@ class Tracer(metaclass=Unseen):
         return operator.index(self._integer("an index"))
 
     def _integer(self, how: str) -> Any:
-        value = _told(self, how)
+        value = asked(_told(self, how), how)
         if type(value) is Tracer:
-            if value.owner.answer is None:
-                raise unknown(value, how)
-            return value.owner.answer(value, how)
+            raise no_integer(how, value.aval, value.owner.name, _offers)
         return value
 
     def __float__(self) -> float:
@@ -236,15 +240,15 @@ class Tracer(metaclass=Unseen):
         return int(self)
 
     def __format__(self, spec: str) -> str:
-        value = concrete_value(self)
+        value = _shown(self)
         return format(value, spec) if type(value) is not Tracer else repr(value)
 
     def __str__(self) -> str:
-        value = concrete_value(self)
+        value = _shown(self)
         return str(value) if type(value) is not Tracer else repr(value)
 
     def __repr__(self) -> str:
-        value = concrete_value(self)
+        value = _shown(self)
         inner = f", value={value!r}" if type(value) is not Tracer else ""
         return f"Tracer<{self.aval} in {self.owner.name}{inner}>"
 
