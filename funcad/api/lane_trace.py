@@ -87,13 +87,13 @@ class LaneTrace(AbstractTrace):
     def new_inputs(self, avals: Sequence[Any]) -> list[Tracer]:
         tracers = super().new_inputs(avals)
         for tracer, x, mapped in zip(tracers, self.values, self.mapped):
-            tracer.primal = _Values(x, 0 if mapped else None)
+            tracer.tangent = _Values(x, 0 if mapped else None)
         return tracers
 
     def same_inputs(self) -> list[Tracer]:
         tracers = super().same_inputs()
         for tracer, x, mapped in zip(tracers, self.values, self.mapped):
-            tracer.primal = _Values(x, 0 if mapped else None)
+            tracer.tangent = _Values(x, 0 if mapped else None)
         return tracers
 
     def atom(self, x: Any) -> Any:
@@ -107,7 +107,7 @@ class LaneTrace(AbstractTrace):
 
     def capture(self, x: Any) -> Tracer:
         tracer = super().capture(x)
-        tracer.primal = _Values(self.protect(x), None)  # derivatives may keep it
+        tracer.tangent = _Values(self.protect(x), None)  # derivatives may keep it
         return tracer
 
     # -- operations
@@ -116,7 +116,7 @@ class LaneTrace(AbstractTrace):
         """The value of an operand, and whether it has one row for each lane."""
         if type(x) is not Tracer or x.owner is not self:
             return x, False
-        held: _Values = x.primal
+        held: _Values = x.tangent
         if held.step is None:
             return held.value, False
         if held.step < len(self.kept):
@@ -151,7 +151,7 @@ class LaneTrace(AbstractTrace):
             made = None
             if primitive.square is not None and keeps_operands(primitive, args, params, i):
                 made = primitive, [self.protect(snapshot(a)) for a in args], params, i
-            result.primal = _Values(out, step if b else None, made)
+            result.tangent = _Values(out, step if b else None, made)
             self._count(result.variable.aval)
         return traced
 
@@ -217,7 +217,7 @@ class LaneTrace(AbstractTrace):
             open_traces.add(self.level)
 
     def made_by(self, x: Tracer, look: bool = False) -> tuple[Any, Sequence[Any], dict, int] | None:
-        return None if self.closed else x.primal.made
+        return None if self.closed else x.tangent.made
 
     # -- where lanes part
 
