@@ -20,6 +20,7 @@ __all__ = [
     "NonDifferentiableInputError",
     "MissingRuleError",
     "AxesMismatchError",
+    "LanesError",
     "TreeMismatchError",
     "TreeDepthError",
     "UnboundAxisNameError",
@@ -143,6 +144,15 @@ class AxesMismatchError(FuncadError, ValueError):
 
     Example: `vmap(np.add)(np.ones(2), np.ones(3))`.
     Remedy: `in_axes=None` for what is not mapped; one int or None per argument, or per leaf.
+    """
+
+
+class LanesError(FuncadError, ValueError):
+    """Python's control flow took the lanes of an un-jitted `vmap` apart where they must stay together.
+
+    Cause: a collective was reached by some lanes only, or lanes returned arrays of different shapes.
+    Example: `vmap(lambda n: np.zeros(int(n)))(np.array([1, 2]))`.
+    Remedy: choose with `np.where` or `funcad.cond`; return arrays of one shape, padded to the longest.
     """
 
 

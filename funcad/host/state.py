@@ -27,6 +27,7 @@ class _State(threading.local):
     batching: Any = None  # name of the axis that batch_eval is removing now
     jit_disabled: bool = False
     running: Any = None  # the trace whose function runs now
+    before_effect: Any = None  # is called before an effect happens: by whom effects must not happen yet (api/lanes.py)
     scope: tuple = ()  # named_scope names
     debug_nans: bool = False
     debug_infs: bool = False

@@ -21,6 +21,7 @@ from funcad.errors import MissingRuleError
 from funcad.host.devices import namespace_of
 from funcad.host.locks import lending, read_only
 from funcad.host.real_types import is_a
+from funcad.host.state import state
 from funcad.ir.aval import Aval
 from funcad.ir.primitive import Primitive
 from funcad.primitives.shape import broadcast_leading
@@ -112,9 +113,15 @@ def _lane_by_lane(primitive_of: Callable[[], Primitive]) -> Callable[..., tuple[
     return batch
 
 
+def _effect(xp: Any, *args: Any, call: HostCall) -> list[Any]:
+    if state.before_effect is not None:
+        state.before_effect()
+    return _on_device(xp, call(*args))
+
+
 debug_callback_p = Primitive(
     "debug_callback",
-    lambda xp, *args, call: _on_device(xp, call(*args)),
+    _effect,
     lambda *avals, call: list(call.avals),
     batch=_lane_by_lane(lambda: debug_callback_p),
     multiple=True,
@@ -131,7 +138,7 @@ def debug_callback(call: HostCall, *operands: Any) -> None:
 
 io_callback_p = Primitive(
     "io_callback",
-    lambda xp, *args, call: _on_device(xp, call(*args)),
+    _effect,
     lambda *avals, call: list(call.avals),
     batch=_lane_by_lane(lambda: io_callback_p),
     multiple=True,

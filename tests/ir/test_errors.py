@@ -39,6 +39,7 @@ def message(kind, f, *args):
         ("NonDifferentiableInputError", TypeError),
         ("MissingRuleError", NotImplementedError),
         ("AxesMismatchError", ValueError),
+        ("LanesError", ValueError),
         ("TreeMismatchError", ValueError),
         ("TreeDepthError", RecursionError),
         ("UnboundAxisNameError", NameError),

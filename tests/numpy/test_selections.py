@@ -159,7 +159,7 @@ REFUSED = {
 
 @pytest.mark.parametrize("name", REFUSED)
 def test_what_needs_the_count_is_refused(name):
-    for run in (jit(REFUSED[name], guards=False), lambda x: vmap(REFUSED[name])(x[None])):
+    for run in (jit(REFUSED[name], guards=False), jit(lambda x: vmap(REFUSED[name])(x[None]))):
         with pytest.raises(TracerBoolConversionError):
             run(X * 1.0)
 

@@ -158,7 +158,7 @@ def test_jit_and_vmap_say_what_to_write_instead() -> None:
         return x if x > 0 else -x
 
     plain = partial(jit, guards=False)
-    for transformed, arg in ((plain(f), 1.0), (vmap(f), X), (plain(grad(f)), 1.0), (grad(plain(f)), 1.0)):
+    for transformed, arg in ((plain(f), 1.0), (jit(vmap(f)), X), (plain(grad(f)), 1.0), (grad(plain(f)), 1.0)):
         with pytest.raises(TracerBoolConversionError, match="np.where"):
             transformed(arg)
     with pytest.raises(TracerIntegerConversionError, match="static_argnums"):

@@ -25,7 +25,7 @@ from funcad.backends.interpreter import program_of
 from funcad.backends.memory import written_carries
 from funcad.backends.native import llvm_loops, matrix_rules, program_rules, wrapper
 from funcad.backends.native.ir import Function, Module
-from funcad.backends.native.program_build import Build
+from funcad.backends.native.program_build import MAX_LINES, PER_EQUATION, Build, too_long
 from funcad.backends.native.program_cost import work_of
 from funcad.backends.native.program_region import Region
 from funcad.backends.native.program_values import Splat, View, contiguous_strides
@@ -182,6 +182,8 @@ def _interface(jaxpr: Jaxpr) -> tuple[list[Given], list[Wanted]]:
     work = work_of(jaxpr)
     if work.outside > max(WORK, work.nanoseconds - work.outside):
         raise Unsupported(f"it takes about {work.outside / 1e6:.1f} ms outside loops: kernels of groups serve it better")
+    if work.equations * PER_EQUATION > MAX_LINES:
+        raise too_long()
     given = [Given(*_kind(v.aval)) for v in jaxpr.inputs]
     wanted: list[Wanted] = []
     places = {v: i for i, v in enumerate(jaxpr.inputs)}

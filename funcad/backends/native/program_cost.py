@@ -28,10 +28,11 @@ def instructions(equation: Any) -> int:
 
 
 class Work(NamedTuple):
-    """Time in total, and the part of it that is not in loops."""
+    """Time in total, the part of it that is not in loops, and the number of equations."""
 
     nanoseconds: float
     outside: float
+    equations: int
 
 
 def work_of(jaxpr: Jaxpr) -> Work:
@@ -39,6 +40,7 @@ def work_of(jaxpr: Jaxpr) -> Work:
     found = jaxpr.memo.get("native_work")
     if found is None:
         total = outside = 0.0
+        count = 0
         for equation in jaxpr.equations:
             inner = [work_of(j) for j in subjaxprs(equation.params)]
             if inner:
@@ -46,10 +48,11 @@ def work_of(jaxpr: Jaxpr) -> Work:
                 trips = 1 if loop is None else WHILE_TRIPS if loop.length is None else max(loop.length, 1)
                 total += trips * sum(w.nanoseconds for w in inner)
                 outside += 0.0 if loop is not None else sum(w.outside for w in inner)
+                count += sum(w.equations for w in inner)
                 continue
             own = _of(equation)
-            total, outside = total + own, outside + own
-        found = jaxpr.memo["native_work"] = Work(total, outside)
+            total, outside, count = total + own, outside + own, count + 1
+        found = jaxpr.memo["native_work"] = Work(total, outside, count)
     return found
 
 
