@@ -12,7 +12,6 @@ dead function had captured are free at once.
 from __future__ import annotations
 
 import functools
-import inspect
 import weakref
 from collections.abc import Callable, Sequence
 from types import FunctionType
@@ -26,8 +25,7 @@ from funcad.api.pickling import Remade
 from funcad.backends.engines import program_of
 from funcad.backends.interpreter import counters
 from funcad.control.call import call_of
-from funcad.errors import PlacementError
-from funcad.host.devices import NAMESPACES, device_in_use
+from funcad.host.devices import device_in_use
 from funcad.host.layout import ordinary
 from funcad.host.state import setting, state
 from funcad.host.where import for_user, interrupted
@@ -39,7 +37,9 @@ from funcad.jitted.jit_cache import MAX_PROGRAMS, CacheInfo, Entry, Signature, W
 from funcad.jitted.jit_call import specialised_call
 from funcad.jitted.jit_inspect import Lowered, explained, exported, profiled, source_text
 from funcad.jitted.jit_misses import report_miss, reporter
+from funcad.jitted.jit_options import check_parameters, check_placement, indices, names, resolve
 from funcad.jitted.jit_writes import commit, may_commit
+from funcad.jitted.watched import look
 from funcad.passes.program_keys import value_key
 from funcad.primitives.placement import capture_as_inputs
 from funcad.unjitted.strides import Given
@@ -59,16 +59,6 @@ def disable_jit() -> Any:
     2.0
     """
     return setting(jit_disabled=True)
-
-
-def _indices(value: Any) -> tuple[int, ...]:
-    if value is None:
-        return ()
-    return tuple(value) if isinstance(value, (tuple, list, range)) else (value,)
-
-
-def _names(value: Any) -> tuple[str, ...]:
-    return () if value is None else (value,) if isinstance(value, str) else tuple(value)
 
 
 @api
@@ -232,9 +222,9 @@ class _Core:
         fast_math: bool,
     ):
         positional = positional_names(f)
-        self.static_nums, self.static_names = _resolve(_indices(static_argnums), _names(static_argnames), positional)
-        self.donate_nums, self.donate_names = _resolve(_indices(donate_argnums), _names(donate_argnames), positional)
-        _check_parameters(
+        self.static_nums, self.static_names = resolve(indices(static_argnums), names(static_argnames), positional)
+        self.donate_nums, self.donate_names = resolve(indices(donate_argnums), names(donate_argnames), positional)
+        check_parameters(
             f,
             static_argnums=static_argnums,
             static_argnames=static_argnames,
@@ -274,7 +264,7 @@ class _Core:
     def _call(self, args: tuple, kwargs: dict) -> Any:
         leaves, entry, key = self.traced(args, kwargs)
         if device_in_use():
-            _check_placement(leaves, self.f)
+            check_placement(leaves, self.f)
         inputs = [*entry.consts, *leaves]
         if entry.written:
             return self._write_back(args, kwargs, entry, inputs)
@@ -315,7 +305,7 @@ class _Core:
         def is_static(where: Any) -> bool:
             return where in self.static_names if isinstance(where, str) else self._is_static(where, n)
 
-        call = specialised_call(entry, args, kwargs, is_static, program_of(entry.jaxpr), self.cache.tick)
+        call = specialised_call(entry, args, kwargs, is_static, program_of(entry.jaxpr), self.cache.tick, self.f)
         if call is None:
             entry.write_at = NEVER
             return
@@ -359,13 +349,13 @@ class _Core:
         shapes = tuple([(a.shape, a.dtype, a.weak) for a in avals])
         key = Signature(in_tree, shapes, statics, self.programs, axes, state.default_device, array_type(leaves))
         try:
-            key, entry = self.cache.get(key, leaves)
+            key, entry = self.cache.get(key, leaves, self.f)
         except TypeError:
             self._refuse_unhashable(args, kwargs)
             raise
         if entry is None:
             with self.cache.turn():
-                key, entry = self.cache.find(key, leaves)
+                key, entry = self.cache.find(key, leaves, self.f)
                 if entry is None:
                     report = reporter()
                     if report is not None:
@@ -389,12 +379,15 @@ class _Core:
             merged = [a if self._is_static(i, len(args)) else next(it) for i, a in enumerate(args)]
             return f(*merged, **{k: keywords.get(k, v) for k, v in kwargs.items()})
 
+        found = look(f, self._static_values(args, kwargs))
         writes = Writes()
         flat = writes.noting(flat_function(full, in_tree, store, f"jit of {name_of(self.f)}"))
         jaxpr, consts = trace_function(flat, avals, name=f"jit({name_of(self.f)})", given=given)
         if self.fast_math:
             jaxpr.memo["fast_math"] = True  # read by the passes
-        return Entry(jaxpr, consts, in_tree, store.tree, given, writes)
+        entry = Entry(jaxpr, consts, in_tree, store.tree, given, writes)
+        entry.watched = found.settle(f, self.cache.moved)
+        return entry
 
     def argument_names(self, args: tuple) -> list[str]:
         """Names of the positional arguments that are not static."""
@@ -414,10 +407,12 @@ class _Core:
         dynamic = tuple([a for i, a in enumerate(args) if not self._is_static(i, n)])
         return (statics, named), dynamic, {k: v for k, v in kwargs.items() if k not in self.static_names}
 
-    def _refuse_unhashable(self, args: tuple, kwargs: dict) -> None:
+    def _static_values(self, args: tuple, kwargs: dict) -> list[tuple[str, Any]]:
         values = [(f"argument {i}", a) for i, a in enumerate(args) if self._is_static(i, len(args))]
-        values += [(f"argument {k!r}", v) for k, v in kwargs.items() if k in self.static_names]
-        for label, value in values:
+        return values + [(f"argument {k!r}", v) for k, v in kwargs.items() if k in self.static_names]
+
+    def _refuse_unhashable(self, args: tuple, kwargs: dict) -> None:
+        for label, value in self._static_values(args, kwargs):
             try:
                 hash(value)
             except TypeError:
@@ -444,49 +439,6 @@ class _Core:
                 if sum(y is x for y in inputs) == 1 and not any(np.may_share_memory(x, y) for y in others):
                     ids.add(id(x))
         return frozenset(ids)
-
-
-def _resolve(nums: tuple, names: tuple, positional: tuple) -> tuple[tuple, tuple]:
-    """Numbers and names of the same arguments, each completed from the other."""
-    all_nums = (*nums, *[positional.index(n) for n in names if n in positional and positional.index(n) not in nums])
-    all_names = (
-        *names,
-        *[positional[i] for i in nums if -len(positional) <= i < len(positional) and positional[i] not in names],
-    )
-    return all_nums, all_names
-
-
-def _check_parameters(f: Any, **options: Any) -> None:
-    """ValueError if an option names a parameter that f has not; what has no signature is not checked."""
-    if all([given is None for given in options.values()]):
-        return
-    try:
-        parameters = inspect.signature(f).parameters.values()
-    except (ValueError, TypeError):
-        return
-    kinds = {p.kind for p in parameters}
-    n = len([p for p in parameters if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)])
-    known = {p.name for p in parameters if p.kind in (p.POSITIONAL_OR_KEYWORD, p.KEYWORD_ONLY)}
-    for option, given in options.items():
-        if option.endswith("names"):
-            wrong: list[Any] = [k for k in _names(given) if k not in known and inspect.Parameter.VAR_KEYWORD not in kinds]
-            has = f"its parameters are {', '.join(sorted(known)) or 'none'}"
-        else:
-            wrong = [i for i in _indices(given) if not -n <= i < n and inspect.Parameter.VAR_POSITIONAL not in kinds]
-            has = f"it takes {n} positional argument{'' if n == 1 else 's'}"
-        if wrong:
-            raise ValueError(f"jit of {name_of(f)}: {option} names {', '.join(map(repr, wrong))}, which it has not: {has}.")
-
-
-def _check_placement(leaves: list, f: Any) -> None:
-    device = [x for x in leaves if type(x) in NAMESPACES]
-    host = [x for x in leaves if type(x) is np.ndarray and x.ndim]
-    if device and host:
-        raise PlacementError(
-            f"jit of {name_of(f)} got a NumPy array of shape {host[0].shape} and dtype {host[0].dtype} together with a "
-            f"{NAMESPACES[type(device[0])].__name__} array of shape {device[0].shape} and dtype {device[0].dtype}.\n"
-            "Move one of them: funcad.device_put(x) puts a NumPy array on the GPU, funcad.device_get(x) brings it back."
-        )
 
 
 def _written(owner: Jitted, without: Entry) -> list[Any]:
