@@ -14,10 +14,9 @@ import numpy as np
 import pytest
 
 import funcad
-from funcad import grad, hvp, jit, vmap
+from funcad import grad, hvp, jit
 from funcad.jitted import watched
-from tests.jitted.captured_cases import CASES, X, Options, Slots, check, module
-
+from tests.jitted.captured_cases import CASES, Options, Slots, X, check, module
 
 
 @pytest.mark.parametrize("name", CASES)
