@@ -66,15 +66,13 @@ def reads_of(code: types.CodeType) -> Reads:
     return Reads(**{name: frozenset(names) for name, names in found.items()})
 
 
-def stores_attribute(code: types.CodeType, name: str) -> int | None:
-    """The line where the code stores that attribute."""
-    line = None
+def stores_attribute(code: types.CodeType, name: str) -> tuple[types.CodeType, int] | None:
+    """Where the code stores that attribute."""
     for op in dis.get_instructions(code):
-        line = op.positions.lineno if op.positions is not None else line
         if op.opname == "STORE_ATTR" and op.argval == name:
-            return line
+            return code, op.offset
     inner = [stores_attribute(c, name) for c in code.co_consts if type(c) is types.CodeType]
-    return next((n for n in inner if n is not None), None)
+    return next((found for found in inner if found is not None), None)
 
 
 @functools.lru_cache(maxsize=4096)

@@ -39,6 +39,7 @@ from funcad.jitted.jit_inspect import Lowered, explained, exported, profiled, so
 from funcad.jitted.jit_misses import report_miss, reporter
 from funcad.jitted.jit_options import check_parameters, check_placement, indices, names, resolve
 from funcad.jitted.jit_writes import commit, may_commit
+from funcad.jitted.left_behind import arguments_kept, nothing_left
 from funcad.jitted.watched import look
 from funcad.passes.program_keys import value_key
 from funcad.primitives.placement import capture_as_inputs
@@ -372,17 +373,20 @@ class _Core:
         store = OutTree()
         given = Given(leaves)
         given.commits = True  # see jit_writes.py
-        f = self.f
+        f, name = self.f, f"jit of {name_of(self.f)}"
+        found = look(f, self._static_values(args, kwargs))
 
         def full(*dynamic: Any, **keywords: Any) -> Any:
             it = iter(dynamic)
             merged = [a if self._is_static(i, len(args)) else next(it) for i, a in enumerate(args)]
-            return f(*merged, **{k: keywords.get(k, v) for k, v in kwargs.items()})
+            named = {k: keywords.get(k, v) for k, v in kwargs.items()}
+            with arguments_kept(found, [*dynamic, *named.values()], name):
+                return f(*merged, **named)
 
-        found = look(f, self._static_values(args, kwargs))
         writes = Writes()
-        flat = writes.noting(flat_function(full, in_tree, store, f"jit of {name_of(self.f)}"))
-        jaxpr, consts = trace_function(flat, avals, name=f"jit({name_of(self.f)})", given=given)
+        flat = writes.noting(flat_function(full, in_tree, store, name))
+        with nothing_left(found, name):
+            jaxpr, consts = trace_function(flat, avals, name=f"jit({name_of(self.f)})", given=given)
         if self.fast_math:
             jaxpr.memo["fast_math"] = True  # read by the passes
         entry = Entry(jaxpr, consts, in_tree, store.tree, given, writes)

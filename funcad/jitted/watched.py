@@ -18,6 +18,7 @@ import builtins
 import collections
 import enum
 import functools
+import random
 import sys
 import types
 import weakref
@@ -39,6 +40,7 @@ MOST_WATCHES = 2000
 _LISTS = (list, tuple, collections.deque)
 _NOT_READ = frozenset("__init__ __new__ __repr__ __str__ __eq__ __hash__ __del__ __init_subclass__ __class_getitem__".split())
 _RECORDS = (types.SimpleNamespace,)  # told by their class and the attributes that are read, as dataclasses are
+_GENERATORS = (np.random.Generator, np.random.BitGenerator, np.random.RandomState, random.Random)
 _WHOLE = frozenset(["asdict", "astuple", "fields", "vars", "__dict__"])  # whoever says so reads all attributes
 _LEADING = ("__getattr__", "__getitem__", "__call__")  # methods that read attributes of names which no code of the user's says
 
@@ -101,6 +103,8 @@ class Found:
             self.live: dict[int, tuple[Watch, Any]] = {}  # objects and containers by identity; they live while f is traced
             self.holders: dict[Watch, object] = {}  # of globals and cells: which one it is
             self.own: set[object] = set()  # those that the functions found store themselves
+            self.stored: list[tuple[str, Any, frozenset[str]]] = []  # the same: where they are
+            self.codes: list[types.CodeType] = []
             self.reads.clear()
             self.todo: collections.deque[tuple[Watch, Any]] = collections.deque()
             self.on_the_way(Watch(None, "root", None, ""), f)
@@ -219,8 +223,14 @@ class Found:
         self.mentioned |= reads.attributes | reads.globals
         table = f.__globals__
         names = self.on_the_way(Watch(w, "attribute", "__globals__", ""))
-        self.own.update([(id(table), name) for name in reads.stored_globals])
-        self.own.update([id(cell) for name, cell in closure if name in reads.stored_cells])
+        self.codes.append(f.__code__)
+        if reads.stored_globals:
+            self.own.update([(id(table), name) for name in reads.stored_globals])
+            self.stored.append(("global", table, reads.stored_globals))
+        for name, cell in closure:
+            if name in reads.stored_cells:
+                self.own.add(id(cell))
+                self.stored.append((f"closure variable {name}", cell, frozenset()))
         for name in sorted(reads.globals):
             if name in table:
                 x = table[name]
@@ -316,6 +326,28 @@ class Found:
             self.on_the_way(Watch(w, "base", at, label), raw)
         elif first and not hidden and not hasattr(type(raw), "__get__"):
             self.step(w, "attribute", at[1], raw, label) if of is None else self.step(of, "attribute", at[1], raw, label)
+
+    # -- what may be left behind, see left_behind.py
+    def objects(self) -> list[tuple[str, Any]]:
+        """The objects and containers of the user's, whose attributes and items may be stored."""
+        found = []
+        for w, x in self.live.values():
+            kind = type(x)
+            if kind in (list, dict, set) or self.stored_attributes and not is_library(kind) and not issubclass(kind, type):
+                found.append((w.label.removeprefix("global ").removeprefix("closure variable ") or "the function", x))
+        return found
+
+    def stores(self) -> list[tuple[str, Any, frozenset[str]]]:
+        return self.stored
+
+    def generators(self) -> list[tuple[str, Any]]:
+        """Random generators that are held, or methods of such."""
+        found = []
+        for w, x in self.live.values():
+            x = getattr(x, "__self__", x) if type(x) in (types.BuiltinFunctionType, types.MethodType) else x
+            if isinstance(x, _GENERATORS):
+                found.append((w.label, x))
+        return found
 
     # -- after the trace
     def settle(self, f: Any, moved: set[str]) -> Watched | None:
