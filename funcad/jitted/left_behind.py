@@ -13,7 +13,7 @@ what they like.
 
 from __future__ import annotations
 
-import random
+import importlib
 import types
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -174,20 +174,16 @@ def _stored(label: str, attribute: Any, is_object: bool, found: Found, name: str
 # -- random generators
 
 
-def _of_numpy(holder: Any) -> tuple[Callable[[], Any], Callable[[Any], None]]:
-    return lambda: holder.state, lambda state: setattr(holder, "state", state)
-
-
 def _state_of(x: Any) -> tuple[Callable[[], Any], Callable[[Any], None], Any] | None:
     """How to read and write a generator's state, and what it is."""
-    if isinstance(x, np.random.Generator):
-        read, write = _of_numpy(x.bit_generator)
-    elif isinstance(x, np.random.BitGenerator):
-        read, write = _of_numpy(x)
-    elif isinstance(x, np.random.RandomState):
+    numpy, python = np.random, importlib.import_module("random")
+    if isinstance(x, (numpy.Generator, numpy.BitGenerator)):
+        bits = x.bit_generator if isinstance(x, numpy.Generator) else x
+        read, write = lambda: bits.state, lambda state: setattr(bits, "state", state)
+    elif isinstance(x, numpy.RandomState):
         read, write = lambda: x.get_state(legacy=False), x.set_state
-    elif isinstance(x, random.Random) and not isinstance(x, random.SystemRandom):
-        read, write = lambda: random.Random.getstate(x), lambda state: random.Random.setstate(x, state)
+    elif isinstance(x, python.Random) and not isinstance(x, python.SystemRandom):
+        read, write = lambda: python.Random.getstate(x), lambda state: python.Random.setstate(x, state)
     else:
         return None
     return read, write, read()
@@ -197,9 +193,10 @@ def _generators(found: Found) -> Iterator[tuple[str, Any]]:
     for label, x in found.generators():
         yield label, _state_of(x)
     if not _SPEAKING.isdisjoint(found.mentioned):
-        whole = lambda: np.random.get_state(legacy=False)
-        yield "the generator of numpy.random", (whole, np.random.set_state, whole())
-        yield "the generator of Python's random module", (random.getstate, random.setstate, random.getstate())
+        numpy, python = np.random, importlib.import_module("random")
+        whole = lambda: numpy.get_state(legacy=False)
+        yield "the generator of numpy.random", (whole, numpy.set_state, whole())
+        yield "the generator of Python's random module", (python.getstate, python.setstate, python.getstate())
 
 
 def _same(a: Any, b: Any) -> bool:

@@ -18,7 +18,6 @@ import builtins
 import collections
 import enum
 import functools
-import random
 import sys
 import types
 import weakref
@@ -40,7 +39,7 @@ MOST_WATCHES = 2000
 _LISTS = (list, tuple, collections.deque)
 _NOT_READ = frozenset("__init__ __new__ __repr__ __str__ __eq__ __hash__ __del__ __init_subclass__ __class_getitem__".split())
 _RECORDS = (types.SimpleNamespace,)  # told by their class and the attributes that are read, as dataclasses are
-_GENERATORS = (np.random.Generator, np.random.BitGenerator, np.random.RandomState, random.Random)
+_DRAWING = ("numpy.random", "random")  # modules of generators
 _WHOLE = frozenset(["asdict", "astuple", "fields", "vars", "__dict__"])  # whoever says so reads all attributes
 _LEADING = ("__getattr__", "__getitem__", "__call__")  # methods that read attributes of names which no code of the user's says
 
@@ -345,7 +344,7 @@ class Found:
         found = []
         for w, x in self.live.values():
             x = getattr(x, "__self__", x) if type(x) in (types.BuiltinFunctionType, types.MethodType) else x
-            if isinstance(x, _GENERATORS):
+            if any([str(base.__module__).startswith(_DRAWING) for base in type(x).__mro__]):
                 found.append((w.label, x))
         return found
 
