@@ -3,10 +3,10 @@
 Idea: the signature is the structure of the arguments, the avals of their leaves, the static values and the axis environment.
 A `Jitted` object is called through its slot `__call__`: at first that is `_Core.enter`, which flattens the arguments and asks
 the cache (jit_cache.py); for signatures that come again, calls of their own are put before it (jit_call.py). Captured NumPy
-arrays are read by reference at every call; what Python computed from them while tracing is frozen. A trace that captured
-tracers is not cached: they belong to one call. Inside an abstract trace the call is recorded as one equation (or spliced, with
-`inline`). Trap: the written calls refer to the core and the core only weakly to the `Jitted` object, so that arrays which a
-dead function had captured are free at once.
+arrays are read by reference at every call; what else f reads beside its arguments is compared at every call (watched.py).
+A trace that captured tracers is not cached: they belong to one call. Inside an abstract trace the call is recorded as one
+equation (or spliced, with `inline`). Trap: the written calls refer to the core and the core only weakly to the `Jitted`
+object, so that arrays which a dead function had captured are free at once.
 """
 
 from __future__ import annotations
@@ -80,10 +80,13 @@ def jit(
     other argument; use them no more. That saves memory for large arrays; small programs that are one native function make new
     arrays all the same. `inline=True` splices the program into an enclosing one. With `fast_math=True` the compiler may use
     laws that hold for real numbers only: NaN, infinities, signed zeros, overflow and the last digits may differ. Inside, values
-    are abstract: `if x > 0` raises TracerBoolConversionError. NumPy arrays that f captures are read by reference at every call;
-    what Python computed from them while tracing is frozen. Jitted programs never warn. Also a decorator, with or without
-    options. Methods: `lower(*args)`, `explain(*args)`, `profile(*args)`, `source(*args)`, `export(path, *args)`,
-    `cache_info()`, `clear_cache()`. Jitted functions pickle if f does: by name, without the programs.
+    are abstract: `if x > 0` raises TracerBoolConversionError. What f reads beside its arguments is as fresh as in f: where a
+    closure variable, global, default or attribute has changed, f is traced again, and a number that keeps changing becomes an
+    input. Contents of NumPy arrays are read at every call, but what Python itself made of them while tracing (`if w[0] > 0`)
+    stays. `np.random.normal(size=3)` and its like draw anew at each call; other generators raise, and so does `self.x = y` of a
+    traced y. Jitted programs never warn. Also a decorator, with or without options. Methods: `lower(*args)`, `explain(*args)`,
+    `profile(*args)`, `source(*args)`, `export(path, *args)`, `cache_info()`, `clear_cache()`. Jitted functions pickle if f
+    does: by name, without the programs.
 
     >>> import numpy as np, funcad
     >>> @funcad.jit
@@ -131,7 +134,7 @@ class Jitted(Remade):
     @api
     def lower(self, *args: Any, **kwargs: Any) -> Lowered:
         """The traced program for these arguments (ShapeDtypeStructs will do), without running it."""
-        _, entry, _ = self._core.traced(args, kwargs)
+        _, entry = self._core.as_of_now(args, kwargs)
         return Lowered(entry, name_of(self._core.f))
 
     @api
@@ -147,7 +150,7 @@ class Jitted(Remade):
         >>> module["run"](np.zeros(3))
         [array([0., 0., 0.])]
         """
-        _, entry, _ = self._core.traced(args, kwargs)
+        _, entry = self._core.as_of_now(args, kwargs)
         return source_text(entry, self._core.argument_names(args), name_of(self._core.f))
 
     @api
@@ -160,7 +163,7 @@ class Jitted(Remade):
         ...     [os.path.basename(p) for p in paths]
         ['double.py']
         """
-        _, entry, _ = self._core.traced(args, kwargs)
+        _, entry = self._core.as_of_now(args, kwargs)
         return exported(path, entry, self._core.argument_names(args), name_of(self._core.f))
 
     @api
@@ -174,7 +177,7 @@ class Jitted(Remade):
         >>> found.engine, [group["operations"] for group in found.groups]
         ('numpy', [['neg', 'exp', 'mul']])
         """
-        leaves, entry, _ = self._core.traced(args, kwargs)
+        leaves, entry = self._core.as_of_now(args, kwargs)
         return explained(entry, leaves, name_of(self._core.f))
 
     @api
@@ -189,7 +192,7 @@ class Jitted(Remade):
         >>> found.seconds > 0, "dot_general" in [line.what for line in found.equations]
         (True, True)
         """
-        leaves, entry, _ = self._core.traced(args, kwargs)
+        leaves, entry = self._core.as_of_now(args, kwargs)
         return profiled(entry, leaves, name_of(self._core.f))
 
     def cache_info(self) -> CacheInfo:
@@ -266,7 +269,7 @@ class _Core:
         leaves, entry, key = self.traced(args, kwargs)
         if device_in_use():
             check_placement(leaves, self.f)
-        inputs = [*entry.consts, *leaves]
+        inputs = [*entry.captured(self.f), *leaves]
         if entry.written:
             return self._write_back(args, kwargs, entry, inputs)
         if any_tracer(inputs):
@@ -361,6 +364,7 @@ class _Core:
                     report = reporter()
                     if report is not None:
                         report_miss(report, self.cache, key, self.f, self.argument_names(args))
+                    self.cache.note_changes(key, self.f)
                     entry = self._trace(args, kwargs, in_tree, avals, leaves)
                     if not any_tracer(entry.consts):
                         self.cache.put(key, entry)
@@ -368,29 +372,44 @@ class _Core:
                         report(f"jit of {name_of(self.f)}: the program is not kept, because it captured traced values")
         return leaves, entry, key
 
+    def as_of_now(self, args: tuple, kwargs: dict) -> tuple[list, Entry]:
+        """The leaves and the program, to be looked at, with the captured values of now."""
+        leaves, entry, _ = self.traced(args, kwargs)
+        return leaves, entry.as_of_now(self.f)
+
     def _trace(self, args: tuple, kwargs: dict, in_tree: Any, avals: list, leaves: list) -> Entry:
+        while numbers := self.cache.inputs():
+            try:
+                return self._traced_with(numbers, args, kwargs, in_tree, avals, leaves)
+            except Exception:  # Python needs the value of one of them, or the function fails in any case
+                self.cache.refuse(numbers)
+        return self._traced_with(numbers, args, kwargs, in_tree, avals, leaves)
+
+    def _traced_with(self, numbers: set[str], args: tuple, kwargs: dict, in_tree: Any, avals: list, leaves: list) -> Entry:
         counters["traces"] += 1
         store = OutTree()
         given = Given(leaves)
         given.commits = True  # see jit_writes.py
         f, name = self.f, f"jit of {name_of(self.f)}"
         found = look(f, self._static_values(args, kwargs))
+        made = found.substitutes(f, numbers)
 
         def full(*dynamic: Any, **keywords: Any) -> Any:
             it = iter(dynamic)
             merged = [a if self._is_static(i, len(args)) else next(it) for i, a in enumerate(args)]
             named = {k: keywords.get(k, v) for k, v in kwargs.items()}
             with arguments_kept(found, [*dynamic, *named.values()], name):
-                return f(*merged, **named)
+                return (made.function() if numbers else f)(*merged, **named)  # f is found in this cell by host/needs.py
 
         writes = Writes()
         flat = writes.noting(flat_function(full, in_tree, store, name))
-        with nothing_left(found, name):
+        with nothing_left(found, name), setting(unread=state.unread):
             jaxpr, consts = trace_function(flat, avals, name=f"jit({name_of(self.f)})", given=given)
         if self.fast_math:
             jaxpr.memo["fast_math"] = True  # read by the passes
         entry = Entry(jaxpr, consts, in_tree, store.tree, given, writes)
-        entry.watched = found.settle(f, self.cache.moved)
+        entry.watched = made.checked(found.settle(f, self.cache.moved))
+        self.cache.proven |= numbers
         return entry
 
     def argument_names(self, args: tuple) -> list[str]:

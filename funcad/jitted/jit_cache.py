@@ -9,13 +9,14 @@ without asking the cache (see jit_call.py) registers in `users` and is told to s
 
 from __future__ import annotations
 
+import copy
 import itertools
 import os
 import sys
 import threading
 import time
 import weakref
-from collections import OrderedDict
+from collections import Counter, OrderedDict
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, NamedTuple
@@ -109,6 +110,21 @@ class Entry:
         self.runs = 0  # calls that asked the cache
         self.write_at = 2  # the run at which a call of its own is written, see jit_call.py
 
+    def captured(self, f: Any) -> list:
+        """The captured values, with the numbers that f reads now."""
+        if self.watched is None or not self.watched.inputs:
+            return self.consts
+        n = self.watched.inputs
+        return [*(self.watched.holds(f) or self.consts[:n]), *self.consts[n:]]
+
+    def as_of_now(self, f: Any) -> Entry:
+        """This program with the numbers that f reads now."""
+        if self.watched is None or not self.watched.inputs:
+            return self
+        found = copy.copy(self)
+        found.consts = self.captured(f)
+        return found
+
     def _answers(self, leaves: Sequence[Any], numbers: bool) -> Answers:
         layouts = [layout_of(leaves[i]) for i in self.asked]
         strides = tuple([None if x is None else x.strides for x in layouts])
@@ -123,11 +139,14 @@ class Entry:
 class Cache:
     """Programs of one function, by signature."""
 
-    __slots__ = ("entries", "misses", "lock", "tracing", "tracer", "users", "tick", "_ticks_read", "advised", "moved")
-    __slots__ += ("__weakref__",)
+    __slots__ = ("entries", "misses", "lock", "tracing", "tracer", "users", "tick", "_ticks_read", "advised")
+    __slots__ += ("moved", "changes", "concrete", "proven", "__weakref__")
 
     def __init__(self) -> None:
         self.entries: OrderedDict[Signature, Entry] = OrderedDict()
+        self.changes: Counter[str] = Counter()  # how often numbers changed that programs read
+        self.concrete: set[str] = set()  # of these: Python needs their values
+        self.proven: set[str] = set()  # of these: they were inputs
         self.moved: set[str] = set()  # what changed while a function was traced, see watched.py
         self.users: weakref.WeakSet[Any] = weakref.WeakSet()
         self.advised = False  # has explain_cache_misses advised on the number of shapes?
@@ -182,6 +201,20 @@ class Cache:
                 self.tick()
                 self.entries.move_to_end(key)
             return key, entry
+
+    def note_changes(self, key: Signature, f: Any) -> None:
+        """Before a trace: which numbers changed that the program before read."""
+        before = self.entries.get(key._replace(answers=key.answers[:-1])) if key.answers[-1:] == (CHANGED,) else None
+        if before is not None and before.watched is not None:
+            self.changes.update(before.watched.changed_numbers(f))
+
+    def inputs(self) -> set[str]:
+        """The numbers that have changed so often that they are to be inputs of programs."""
+        return {label for label, n in self.changes.items() if n >= 2} - self.concrete
+
+    def refuse(self, numbers: set[str]) -> None:
+        """A trace with these as inputs failed: those that never were inputs are none from now on, or all."""
+        self.concrete |= numbers - self.proven or numbers
 
     def put(self, key: Signature, entry: Entry) -> None:
         with self.lock:

@@ -117,7 +117,7 @@ class _Writer:
         self.structure: list[str] = []  # comparisons of containers and statics
         if entry.watched is not None:
             self.scope.update(_holds=entry.watched.holds, _f=f)
-            self.structure.append("_holds(_f)")
+            self.structure.append("(_p := _holds(_f))")
         self.leaves: list[str] = []  # comparisons of leaves
         self.inputs: list[str] = []  # names of the program's inputs
         self.arrays: list[tuple[str, Any]] = []  # (name, (shape, dtype)) of those that are arrays
@@ -133,7 +133,9 @@ class _Writer:
         return name
 
     def text(self, args: tuple, kwargs: dict, is_static: Callable[[Any], bool]) -> str:
-        for x in self.entry.consts:
+        n = self.entry.watched.inputs if self.entry.watched is not None else 0
+        self.inputs += [f"_p[{i}]" for i in range(n)]
+        for x in self.entry.consts[n:]:
             if type(x) is not np.ndarray and type(x) not in SCALAR_AVALS:
                 raise _Unsuited
             self.inputs.append(self.constant(x))

@@ -62,6 +62,7 @@ CHECKS: dict[str, tuple[Callable[[Any, Any], bool], str]] = {
     "is": (lambda x, known: x is known, "{x} is {k}"),
     "ref": (lambda x, known: known() is x, "{k}() is {x}"),
     "scalar": (lambda x, known: x is known or same_scalar(x, known), "({x} is {k} or _same_scalar({x}, {k}))"),
+    "number": (lambda x, known: type(x) is known, "type({x}) is {k}"),  # an input of the program
     "code": (lambda x, known: x.__code__ is known, "{x}.__code__ is {k}"),
     "class": (lambda x, known: known() is type(x), "{k}() is type({x})"),
     "items": (lambda x, known: type(x) is known[0] and len(x) == known[1], "(type({x}) is {k}[0] and len({x}) == {k}[1])"),
@@ -139,8 +140,8 @@ def shown(x: Any) -> str:
     return f"a {type(x).__name__}"
 
 
-def written_out(watches: Sequence[Watch]) -> Callable[[Any], bool]:
-    """`holds(f)`: is everything as it was found?"""
+def written_out(watches: Sequence[Watch]) -> Callable[[Any], Any]:
+    """`holds(f)`: is everything as it was found? Where numbers are inputs, these are returned."""
     scope: dict[str, Any] = {"_same_scalar": same_scalar, "_same_elements": same_elements, "_M": MISSING}
     scope.update(_hidden=object.__getattribute__, _entry=dict.__getitem__)
     names: dict[int, str] = {}
@@ -155,9 +156,12 @@ def written_out(watches: Sequence[Watch]) -> Callable[[Any], bool]:
             lines.append(f"        if {x} is not {names[id(w.known)]}: return False")
         elif w.check is not None:
             lines.append(f"        if not {CHECKS[w.check][1].format(x=x, k=f'k{i}')}: return False")
-    lines += ["    except Exception:", "        return False", "    return True"]  # deleted, or of another kind than it was
+    inputs = "".join([f"{names[id(w)]}, " for w in watches if w.check == "number"])
+    inputs = inputs and f"({inputs})"
+    lines += ["    except Exception:", "        return False"]  # deleted, or of another kind than it was
+    lines.append(f"    return {inputs or True}")
     exec(_compiled("\n".join(lines)), scope)
-    holds: Callable[[Any], bool] = scope.pop("_holds")
+    holds: Callable[[Any], Any] = scope.pop("_holds")
     return holds
 
 

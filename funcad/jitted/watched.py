@@ -6,8 +6,8 @@ reads. So no order of attributes, alias or loop needs to be understood; a little
 by type and bits, containers of up to 64 scalars by content, functions of the user's by code, other objects by identity.
 
 Invariants: nothing of the user's runs: no property, no `__eq__`, no `__getattr__`. Values are taken before the trace, and what
-f changed itself while it was traced is not watched: names that it stores, attributes that it stores and changed, containers
-whose content changed. What somebody else changed meanwhile stays, with the value of before, so that the next call traces
+f changed itself while it was traced is not watched: names that it stores, attributes that it stores and changed, items that
+changed. What somebody else changed meanwhile stays, with the value of before, so that the next call traces
 again; if that happens twice, f changes it by ways that cannot be seen. Traps: of functions, classes and modules of libraries
 nothing is watched; arrays are watched by identity, their contents are inputs of the program (see jit.py).
 """
@@ -28,6 +28,7 @@ import numpy as np
 
 from funcad.ir.tracer import Tracer
 from funcad.jitted.code_reads import Reads, is_library, reads_of
+from funcad.jitted.substitutes import TELLING, Substitutes, is_number
 from funcad.jitted.watch_steps import MISSING, Watch, evaluated, is_scalar, reference, shown, written_out
 from funcad.passes.program_keys import value_key
 
@@ -47,18 +48,24 @@ _LEADING = ("__getattr__", "__getitem__", "__call__")  # methods that read attri
 class Watched:
     """What a program depends on beside its arguments."""
 
-    __slots__ = ("watches", "_holds")
+    __slots__ = ("watches", "inputs", "_holds")
 
     def __init__(self, watches: list[Watch]):
         self.watches = watches
-        self._holds: Callable[[Any], bool] | None = None
+        self.inputs = len([w for w in watches if w.check == "number"])  # the first captured values of the program
+        self._holds: Callable[[Any], Any] | None = None
 
     @property
-    def holds(self) -> Callable[[Any], bool]:
-        """`holds(f)`: is everything as it was when f was traced?"""
+    def holds(self) -> Callable[[Any], Any]:
+        """`holds(f)`: is everything as it was when f was traced? The scalars that are inputs, if there are some."""
         if self._holds is None:
             self._holds = written_out(self.watches)
         return self._holds
+
+    def changed_numbers(self, f: Any) -> set[str]:
+        """Labels of the numbers that are others now."""
+        found = evaluated(self.watches, f)
+        return {w.label for w, x, holds in found if not holds and w.check == "scalar" and is_number(x) and is_number(w.known)}
 
     def changes(self, f: Any) -> list[str]:
         """What changed, for people."""
@@ -278,7 +285,7 @@ class Found:
         kind, inside = type(x), dict_of(x)
         leading = is_library(kind) and any([type(_raw(kind, m)) is types.FunctionType for m in _LEADING])
         leading = leading or not _WHOLE.isdisjoint(self.mentioned)
-        step = "attribute" if kind.__getattribute__ is object.__getattribute__ else "hidden"
+        step = "hidden" if type(_raw(kind, "__getattribute__")) is types.FunctionType else "attribute"
         for name in [n for n in inside if type(n) is str and n.isidentifier() and (leading or n in self.names)]:
             if not hasattr(type(_raw(kind, name)), "__set__"):
                 self.step(w, step, name, inside[name], f"{w.label}.{name}")
@@ -348,16 +355,28 @@ class Found:
                 found.append((w.label, x))
         return found
 
+    def substitutes(self, f: Any, labels: set[str]) -> Substitutes:
+        """What makes f anew, with the numbers of these labels as inputs, which are watched by their types from now on."""
+        if not TELLING.isdisjoint(self.mentioned):
+            labels = set()
+        chosen = [w for w in self.watches if w.check == "scalar" and w.label in labels and is_number(w.known)]
+        made = Substitutes(f, self.watches, chosen, lambda x: self.live.get(id(x), (None, None))[0])
+        for w in chosen:
+            w.check, w.known = "number", type(w.known)
+        return made
+
     # -- after the trace
     def settle(self, f: Any, moved: set[str]) -> Watched | None:
         """What to compare from now on; None if there is nothing. `moved`: labels of what changed before without f's code."""
         dropped = {id(w) for w, holder in self.holders.items() if holder in self.own}
+        globals_ = set(map(id, self.holders))
         for w, _, holds in evaluated(self.watches, f):
             if holds:
                 continue
-            content = w if w.check in ("items", "keys", "set") else w.parent
-            if content is not None and content.check in ("items", "keys", "set"):
-                dropped.add(id(content))
+            if w.check in ("items", "keys", "sized"):
+                w.check = None  # f changed which items there are; those that it left as they were are watched
+            elif w.check == "set" or w.step in ("item", "entry") and id(w) not in globals_:
+                dropped.add(id(w))
             elif w.step in ("attribute", "hidden", "get") and w.key in self.stored_attributes or w.label in moved:
                 dropped.add(id(w))
             else:

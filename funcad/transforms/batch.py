@@ -32,7 +32,8 @@ def batch_step(
     if named and primitive.collective is not None and _acts_on(params, state.batching):
         return primitive.collective(size, args, batched, **params)
     if not named and not any(batched):
-        _refuse_fresh(primitive, size, params)
+        if primitive.effect or primitive.multiple:
+            _refuse_fresh(primitive, size, params)
         out = bind(primitive, *args, **params)
         return (out, [False] * len(out)) if primitive.multiple else ([out], [False])
     if primitive.batch is None:

@@ -21,7 +21,7 @@ def module(text: str, **names: Any) -> Any:
     """A module of the user's with that text."""
     made = types.ModuleType("users_module")
     made.__dict__.update(np=np, funcad=funcad, **names)
-    exec(text, made.__dict__)
+    exec(compile(text, __file__, "exec", dont_inherit=True), made.__dict__)
     return made
 
 
