@@ -82,9 +82,18 @@ class PathError(FuncadError, RuntimeError):
 class UnexpectedTracerError(FuncadError, RuntimeError):
     """A traced value was used after the function that it belongs to had returned.
 
-    Cause: it was stored in a global, an attribute or a default argument.
+    Cause: it was stored in a global, an attribute or a default argument. Where `jit` sees it, it raises when tracing ends.
     Example: `saved = []; jit(lambda x: saved.append(x))(1.0); saved[0] + 1`.
     Remedy: return the value from the function instead of storing it.
+    """
+
+
+class RandomStateError(FuncadError, RuntimeError):
+    """A random generator was drawn from while a jitted function was traced, or in a way that has no meaning there.
+
+    Cause: the numbers would be the same at every call.
+    Example: `rng = np.random.default_rng(0); jit(lambda x: x + rng.normal())(1.0)`.
+    Remedy: pass the numbers as an argument, or draw with `funcad.random` and a key, or with `np.random.normal` itself.
     """
 
 

@@ -260,7 +260,7 @@ class _Work:
                 x = x.copy() if writes else read_only(x)
             leaves.append(x)
         if writes and state.running is not None:
-            leaves = list(lent_to(self.f, tuple(leaves), {})[0])
+            leaves = lent_to(self.f, leaves, {})[0]
         outs = self.flat(*leaves)
         return _Part(lane, outs, [False] * len(outs), self.store.tree)
 

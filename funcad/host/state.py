@@ -34,6 +34,7 @@ class _State(threading.local):
     checked: Any = None  # how operations run while one of these two is set: checked(primitive, xp, args, params)
     debug_checks: bool = False
     default_device: str = "cpu"
+    unread: tuple = ()  # variables that stand for Python's numbers, of which f must not make texts (jitted/substitutes.py)
     explain_misses: Any = None  # whom explain_cache_misses tells
 
 

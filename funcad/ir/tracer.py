@@ -20,6 +20,7 @@ import numpy as np
 from funcad.host.conversions import no_array, no_hash, no_integer, no_truth
 from funcad.host.devices import device_in_use, is_device
 from funcad.host.real_types import Length, Unseen, kind_of
+from funcad.host.state import state
 from funcad.ir.aval import Aval, aval_of
 from funcad.ir.types import AnyAval, Value
 
@@ -253,6 +254,8 @@ class Tracer(metaclass=Unseen):
 
     def __repr__(self) -> str:
         value = _shown(self)
+        if state.unread and type(value) is Tracer and value.variable in state.unread:
+            raise no_array("str", value.aval, "it stands for a number", False, _offers)
         inner = f", value={value!r}" if type(value) is not Tracer else ""
         return f"Tracer<{self.aval} in {self.owner.name}{inner}>"
 

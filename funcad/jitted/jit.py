@@ -3,10 +3,10 @@
 Idea: the signature is the structure of the arguments, the avals of their leaves, the static values and the axis environment.
 A `Jitted` object is called through its slot `__call__`: at first that is `_Core.enter`, which flattens the arguments and asks
 the cache (jit_cache.py); for signatures that come again, calls of their own are put before it (jit_call.py). Captured NumPy
-arrays are read by reference at every call; what Python computed from them while tracing is frozen. A trace that captured
-tracers is not cached: they belong to one call. Inside an abstract trace the call is recorded as one equation (or spliced, with
-`inline`). Trap: the written calls refer to the core and the core only weakly to the `Jitted` object, so that arrays which a
-dead function had captured are free at once.
+arrays are read by reference at every call; what else f reads beside its arguments is compared at every call (watched.py).
+A trace that captured tracers is not cached: they belong to one call. Inside an abstract trace the call is recorded as one
+equation (or spliced, with `inline`). Trap: the written calls refer to the core and the core only weakly to the `Jitted`
+object, so that arrays which a dead function had captured are free at once.
 """
 
 from __future__ import annotations
@@ -33,16 +33,16 @@ from funcad.ir.aval import aval_of
 from funcad.ir.interpret import eval_jaxpr
 from funcad.ir.trace import any_tracer, plain_values, trace_function
 from funcad.ir.tracer import Tracer, array_type
+from funcad.jitted.attempts import Attempts
 from funcad.jitted.jit_cache import MAX_PROGRAMS, CacheInfo, Entry, Signature, cache_for
 from funcad.jitted.jit_call import specialised_call
 from funcad.jitted.jit_inspect import Lowered, explained, exported, profiled, source_text
 from funcad.jitted.jit_misses import report_miss, reporter
 from funcad.jitted.jit_parameters import check_parameters, check_placement, indices, names, resolve
 from funcad.jitted.jit_writes import commit, may_commit
-from funcad.jitted.path_entries import closed_up, entry_with_paths, successors
+from funcad.jitted.path_entries import entry_with_paths, successors
 from funcad.jitted.path_recording import Recorder
 from funcad.jitted.path_report import PathsExplanation, one_program, path_taken
-from funcad.jitted.paths import Attempt
 from funcad.passes.program_keys import value_key
 from funcad.primitives.placement import capture_as_inputs
 
@@ -82,10 +82,13 @@ def jit(
     other argument; use them no more. That saves memory for large arrays; small programs that are one native function make new
     arrays all the same. `inline=True` splices the program into an enclosing one. With `fast_math=True` the compiler may use
     laws that hold for real numbers only: NaN, infinities, signed zeros, overflow and the last digits may differ. Inside, values
-    are abstract: `if x > 0` raises TracerBoolConversionError. NumPy arrays that f captures are read by reference at every call;
-    what Python computed from them while tracing is frozen. Jitted programs never warn. Also a decorator, with or without
-    options. Methods: `lower(*args)`, `explain(*args)`, `profile(*args)`, `source(*args)`, `export(path, *args)`,
-    `cache_info()`, `clear_cache()`. Jitted functions pickle if f does: by name, without the programs.
+    are abstract: `if x > 0` raises TracerBoolConversionError. What f reads beside its arguments is as fresh as in f: where a
+    closure variable, global, default or attribute has changed, f is traced again, and a number that keeps changing becomes an
+    input. Contents of NumPy arrays are read at every call, but what Python itself made of them while tracing (`if w[0] > 0`)
+    stays. `np.random.normal(size=3)` and its like draw anew at each call; other generators raise, and so does `self.x = y` of a
+    traced y. Jitted programs never warn. Also a decorator, with or without options. Methods: `lower(*args)`, `explain(*args)`,
+    `profile(*args)`, `source(*args)`, `export(path, *args)`, `cache_info()`, `clear_cache()`. Jitted functions pickle if f
+    does: by name, without the programs.
 
     >>> import numpy as np, funcad
     >>> @funcad.jit
@@ -180,6 +183,7 @@ class Jitted(Remade):
         leaves, entry, _ = self._core.traced(args, kwargs)
         if entry.paths is not None:
             return PathsExplanation(entry, name_of(self._core.f))
+        entry = entry.as_of_now(self._core.f)
         return explained(entry, leaves, name_of(self._core.f))
 
     @api
@@ -195,7 +199,7 @@ class Jitted(Remade):
         (True, True)
         """
         leaves, entry, _ = self._core.traced(args, kwargs)
-        entry = path_taken(entry, leaves, name_of(self._core.f))
+        entry = path_taken(entry.as_of_now(self._core.f), leaves, name_of(self._core.f))
         return profiled(entry, leaves, name_of(self._core.f))
 
     def cache_info(self) -> CacheInfo:
@@ -255,8 +259,7 @@ class _Core:
             "fast_math": self.fast_math,
             "guards": self.guards,
         }
-        # the options that make other programs:
-        self.programs = (self.static_nums, self.static_names, self.fast_math, self.guards)
+        self.programs = (self.static_nums, self.static_names, self.fast_math, self.guards)  # what makes other programs
         self.cache = cache_for(f)
         self.owner: Any = None
 
@@ -281,7 +284,7 @@ class _Core:
             check_placement(leaves, self.f)
         if entry.paths is not None:
             return self._along(args, kwargs, leaves, entry, key)
-        inputs = [*entry.consts, *leaves]
+        inputs = [*entry.captured(self.f), *leaves]
         if entry.written:
             return self._write_back(args, kwargs, entry, inputs)
         if any_tracer(inputs):
@@ -328,10 +331,10 @@ class _Core:
         n = len(args)
 
         def is_static(where: Any) -> bool:
-            return where in self.static_names if isinstance(where, str) else self._is_static(where, n)
+            return where in self.static_names if isinstance(where, str) else self.is_static(where, n)
 
         program = program_of(entry.jaxpr) if entry.paths is None else entry.paths
-        call = specialised_call(entry, args, kwargs, is_static, program, self.cache.tick)
+        call = specialised_call(entry, args, kwargs, is_static, program, self.cache.tick, self.f)
         if call is None:
             entry.write_at = NEVER
             return
@@ -378,17 +381,18 @@ class _Core:
         shapes = tuple([(a.shape, a.dtype, a.weak) for a in avals])
         key = Signature(in_tree, shapes, statics, self.programs, axes, state.default_device, array_type(leaves))
         try:
-            key, entry = self.cache.get(key, leaves)
+            key, entry = self.cache.get(key, leaves, self.f)
         except TypeError:
             self._refuse_unhashable(args, kwargs)
             raise
         if entry is None:
             with self.cache.turn():
-                key, entry = self.cache.find(key, leaves)
+                key, entry = self.cache.find(key, leaves, self.f)
                 if entry is None:
                     report = reporter()
                     if report is not None:
                         report_miss(report, self.cache, key, self.f, self.argument_names(args))
+                    self.cache.note_changes(key, self.f)
                     entry = self._trace(args, kwargs, in_tree, avals, leaves, result)
                     if not any_tracer(entry.consts):
                         self.cache.put(key, entry)
@@ -398,62 +402,62 @@ class _Core:
         return leaves, entry, key
 
     def program(self, what: str, args: tuple, kwargs: dict) -> Entry:
-        """The one program of a signature, for `what`."""
-        return one_program(self.traced(args, kwargs)[1], what, name_of(self.f))
+        """The one program of a signature, for `what`, with the captured values of now."""
+        return one_program(self.traced(args, kwargs)[1], what, name_of(self.f)).as_of_now(self.f)
 
     def _trace(self, args: tuple, kwargs: dict, in_tree: Any, avals: list, leaves: list, result: list | None) -> Entry:
+        while numbers := self.cache.inputs():
+            try:
+                return self._traced_with(numbers, args, kwargs, in_tree, avals, leaves, None)
+            except Exception:  # Python needs the value of one of them, or the function fails in any case
+                self.cache.refuse(numbers)
+        return self._traced_with(numbers, args, kwargs, in_tree, avals, leaves, result)
+
+    def _traced_with(
+        self, numbers: set[str], args: tuple, kwargs: dict, in_tree: Any, avals: list, leaves: list, result: list | None
+    ) -> Entry:
         counters["traces"] += 1
-        attempt = self._attempts(args, kwargs, in_tree)
+        attempt = Attempts(self, args, kwargs, in_tree, numbers)
         first = attempt(leaves)
         recorder = Recorder(leaves) if self.guards and result is not None else None
         flat = first.flat if recorder is None else recorder.watching(first.flat)
-        jaxpr, consts = trace_function(flat, avals, name=f"jit({name_of(self.f)})", given=first.given)
+        with first.looked_after():
+            jaxpr, consts = trace_function(flat, avals, name=f"jit({name_of(self.f)})", given=first.given)
         if recorder is not None and recorder.started:
             donated = self._donated_ids(args, kwargs)
-            return entry_with_paths(self, attempt, first, recorder, (jaxpr, consts), donated, result)
-        if self.fast_math:
-            jaxpr.memo["fast_math"] = True  # read by the passes
-        return Entry(jaxpr, consts, in_tree, first.store.tree, first.given, first.writes)
-
-    def _attempts(self, args: tuple, kwargs: dict, in_tree: Any) -> Callable[[Any], Attempt]:
-        """What makes flat functions of the leaves; of the arguments it keeps those that are static."""
-        f, n = self.f, len(args)
-        positions = [(self._is_static(i, n), a if self._is_static(i, n) else None) for i, a in enumerate(args)]
-        named = {k: v if k in self.static_names else None for k, v in kwargs.items()}
-
-        def merged(dynamic: Any, keywords: dict) -> tuple[tuple, dict]:
-            it = iter(dynamic)
-            whole = tuple([a if static else next(it) for static, a in positions])
-            return whole, {k: keywords.get(k, v) for k, v in named.items()}
-
-        def full(*dynamic: Any, **keywords: Any) -> Any:
-            arguments, keywords = merged(dynamic, keywords)
-            return closed_up(f(*arguments, **keywords))
-
-        return functools.partial(Attempt.of, full, merged, in_tree, f"jit of {name_of(f)}")
+            entry = entry_with_paths(self, attempt, first, recorder, (jaxpr, consts), donated, result)
+        else:
+            if self.fast_math:
+                jaxpr.memo["fast_math"] = True  # read by the passes
+            entry = Entry(jaxpr, consts, in_tree, first.store.tree, first.given, first.writes)
+        entry.watched = first.settle(self.f, self.cache.moved)
+        self.cache.proven |= numbers
+        return entry
 
     def argument_names(self, args: tuple) -> list[str]:
         """Names of the positional arguments that are not static."""
         names = positional_names(self.f)
         n = len(args)
-        return [names[i] if i < len(names) else f"argument {i}" for i in range(n) if not self._is_static(i, n)]
+        return [names[i] if i < len(names) else f"argument {i}" for i in range(n) if not self.is_static(i, n)]
 
-    def _is_static(self, i: int, n: int) -> bool:
+    def is_static(self, i: int, n: int) -> bool:
         return i in self.static_nums or i - n in self.static_nums
 
     def _split(self, args: tuple, kwargs: dict) -> tuple[Any, tuple, dict]:
         if not self.static_nums and not self.static_names:
             return None, args, kwargs
         n = len(args)
-        statics = tuple([value_key(a) for i, a in enumerate(args) if self._is_static(i, n)])
+        statics = tuple([value_key(a) for i, a in enumerate(args) if self.is_static(i, n)])
         named = tuple([(k, value_key(v)) for k, v in sorted(kwargs.items()) if k in self.static_names])
-        dynamic = tuple([a for i, a in enumerate(args) if not self._is_static(i, n)])
+        dynamic = tuple([a for i, a in enumerate(args) if not self.is_static(i, n)])
         return (statics, named), dynamic, {k: v for k, v in kwargs.items() if k not in self.static_names}
 
+    def static_values(self, args: tuple, kwargs: dict) -> list[tuple[str, Any]]:
+        values = [(f"argument {i}", a) for i, a in enumerate(args) if self.is_static(i, len(args))]
+        return values + [(f"argument {k!r}", v) for k, v in kwargs.items() if k in self.static_names]
+
     def _refuse_unhashable(self, args: tuple, kwargs: dict) -> None:
-        values = [(f"argument {i}", a) for i, a in enumerate(args) if self._is_static(i, len(args))]
-        values += [(f"argument {k!r}", v) for k, v in kwargs.items() if k in self.static_names]
-        for label, value in values:
+        for label, value in self.static_values(args, kwargs):
             try:
                 hash(value)
             except TypeError:

@@ -9,16 +9,16 @@ from __future__ import annotations
 
 from typing import Any
 
-from funcad import tree
 from funcad.api.border import name_of
 from funcad.ir.jaxpr import Jaxpr, Literal
 from funcad.ir.tracer import Tracer
+from funcad.jitted.attempts import Attempt
 from funcad.jitted.jit_cache import Entry, Signature
 from funcad.jitted.path_recording import Recorder
-from funcad.jitted.paths import Attempt, Paths
+from funcad.jitted.paths import Paths
 from funcad.unjitted.strides import Given
 
-__all__ = ["closed_up", "entry_with_paths", "successors"]
+__all__ = ["entry_with_paths", "successors"]
 
 
 def _without_program(numbers: bool) -> Jaxpr:
@@ -49,14 +49,6 @@ def entry_with_paths(
     return entry
 
 
-def closed_up(result: Any) -> Any:
-    """A result with arrays in the place of what traced masks select (numpy/selections.py)."""
-    leaves, structure = tree.flatten(result)
-    if not any([hasattr(type(x), "closed_up") for x in leaves]):
-        return result
-    return structure.unflatten([x.closed_up() if hasattr(type(x), "closed_up") else x for x in leaves])
-
-
 def successors(core: Any, key: Signature, entry: Entry) -> None:
     """Let an entry that is in the cache have successors."""
     paths = entry.paths
@@ -68,6 +60,7 @@ def successors(core: Any, key: Signature, entry: Entry) -> None:
         numbers = numbers or paths.numbers
         successor = Entry(_without_program(numbers), [], entry.in_tree, None, given)
         successor.paths = Paths(paths.name, core.f, paths.attempt, given, numbers, core.fast_math)
+        successor.watched = entry.watched
         core.cache.put(key, successor)
         successors(core, key, successor)
         core.upgrade(entry)

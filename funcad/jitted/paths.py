@@ -14,11 +14,11 @@ for a while.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
-from funcad.api.border import OutTree, flat_function, own_memory, unaliased
+from funcad.api.border import own_memory, unaliased
 from funcad.backends.interpreter import counters
 from funcad.configuration import config
 from funcad.control.call import call_of
@@ -29,47 +29,20 @@ from funcad.ir.aval import aval_of, shape_of
 from funcad.ir.jaxpr import Var
 from funcad.ir.trace import any_tracer, trace_function
 from funcad.ir.tracer import concrete_value
-from funcad.jitted.jit_cache import Writes
+from funcad.jitted.attempts import Attempt, Attempts
 from funcad.jitted.jit_writes import commit, may_commit
 from funcad.jitted.path_recording import ANSWERS, Recorder
 from funcad.jitted.path_segments import Leaf, Node
 from funcad.jitted.path_trie import Step, Trie
 from funcad.unjitted.strides import Given
 
-__all__ = ["Attempt", "Paths"]
+__all__ = ["Paths"]
 
 UNKNOWN = 12  # calls along unknown paths, nearly all of the last ones: from then on the function itself is called for a while
 PROBES = 4  # calls after that which look whether paths come again
 FIRST_REST = 256  # calls of the function itself, twice as many each time
 LONGEST_REST = 65_536
 _Missed = tuple  # (the last step, its values, did its segment run?)
-
-
-class Attempt(NamedTuple):
-    """One run of a flat function on tracers, and what it notes."""
-
-    flat: Callable[..., list]
-    store: Any  # of the output's structure
-    writes: Any
-    given: Given
-    in_tree: Any
-    merged: Callable[[tuple, dict], tuple[tuple, dict]]  # puts the static arguments beside the others
-
-    @classmethod
-    def of(cls, full: Callable[..., Any], merged: Any, in_tree: Any, title: str, leaves: Sequence[Any]) -> Attempt:
-        store, writes, given = OutTree(), Writes(), Given(leaves)
-        given.commits = True  # see jit_writes.py
-        return cls(writes.noting(flat_function(full, in_tree, store, title)), store, writes, given, in_tree, merged)
-
-    def arguments(self, leaves: Sequence[Any]) -> tuple[tuple, dict]:
-        """The function's own, of these leaves."""
-        return self.merged(*self.in_tree.unflatten(leaves))
-
-    def leaf(self, outputs: Sequence[Any], consts: list[Any]) -> Leaf:
-        leaf = Leaf(outputs)
-        leaf.out_tree, leaf.consts = self.store.tree, consts
-        leaf.written, leaf.returned = tuple(self.writes.written), self.writes.returned
-        return leaf
 
 
 class Paths:
@@ -81,7 +54,7 @@ class Paths:
     fast = None  # as a program that a written call runs, see jit_call.py
 
     def __init__(
-        self, name: str, function: Any, attempt: Callable[[Any], Attempt], given: Given, numbers: bool, fast_math: bool
+        self, name: str, function: Any, attempt: Attempts, given: Given, numbers: bool, fast_math: bool
     ):
         """`attempt(leaves)`: one run of the flat function that jit traces."""
         self.name = name
@@ -101,11 +74,8 @@ class Paths:
     def consume(self, leaves: list[Any]) -> list[Any]:
         """A written call: its one output is the function's result."""
         if self.rest or self.trie.written:
-            return [self.call(leaves, *self.attempt_arguments(leaves))]
+            return [self.call(leaves, *self.attempt.arguments(leaves))]
         return [self.run(leaves)]
-
-    def attempt_arguments(self, leaves: Sequence[Any]) -> tuple[tuple, dict]:
-        return self.attempt(leaves).arguments(leaves)
 
     def call(self, leaves: Sequence[Any], args: tuple, kwargs: dict, donated: frozenset[int] = frozenset()) -> Any:
         """The function's result for a call of its signature."""
@@ -223,9 +193,10 @@ class Paths:
         attempt = self.attempt(leaves)
         recorder = Recorder(leaves, self.trie.inputs or None, self.trie.root, chain, env)
         try:
-            jaxpr, consts = trace_function(
-                recorder.watching(attempt.flat), [aval_of(x) for x in leaves], name=f"jit({self.name})", given=attempt.given
-            )
+            with attempt.looked_after():
+                jaxpr, consts = trace_function(
+                    recorder.watching(attempt.flat), [aval_of(x) for x in leaves], name=f"jit({self.name})", given=attempt.given
+                )
         except Exception as error:
             if keep and recorder.started:
                 self._count(self._keep_raised(recorder, error))
@@ -249,7 +220,7 @@ class Paths:
                     "argument or a captured array, and it has had effects.\n"
                     "Remedy: pass a copy, or call the function without jit."
                 )
-            args, kwargs = attempt.arguments(leaves)
+            args, kwargs = self.attempt.arguments(leaves)
             return self.function(*args, **kwargs)
         if keep and recorder.whole and not any_tracer(consts):
             if not attempt.given.asked <= self.asked or numbers > self.numbers:

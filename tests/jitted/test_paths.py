@@ -212,18 +212,26 @@ def test_what_an_operation_raises_can_be_caught():
 
 
 def test_what_is_no_argument_is_found_out():
-    scale = [1.0]
+    def of(scale):
+        @fc.jit
+        def f(x):
+            y = x * scale()
+            return y if y > 0 else -y
 
-    @fc.jit
-    def f(x):
-        y = x * scale[0]
-        return y if y > 0 else -y
+        return f
 
+    scales = iter([1.0, 2.0, 2.0, 2.0])
+    f = of(lambda: next(scales))
     assert f(1.0) == 1.0
-    scale[0] = 2.0
     with pytest.raises(PathError, match="no argument"):
         f(-1.0)
     f.clear_cache()
+    assert f(-1.0) == 2.0
+
+    scale = [1.0]
+    f = of(lambda: scale[0])  # what can be seen is compared at every call
+    assert f(1.0) == 1.0
+    scale[0] = 2.0
     assert f(-1.0) == 2.0
 
 
