@@ -118,10 +118,12 @@ class Cache:
     """Programs of one function, by signature."""
 
     __slots__ = ("entries", "misses", "lock", "tracing", "tracer", "users", "tick", "_ticks_read", "advised", "__weakref__")
+    __slots__ += ("sizes",)
 
     def __init__(self) -> None:
         self.entries: OrderedDict[Signature, Entry] = OrderedDict()
         self.users: weakref.WeakSet[Any] = weakref.WeakSet()
+        self.sizes: dict[Any, Any] = {}  # families of programs that differ in sizes, see backends/sizes.py
         self.advised = False  # has explain_cache_misses advised on the number of shapes?
         self.tracer: int | None = None  # the thread that holds `tracing`
         self.renew_locks()
@@ -169,6 +171,7 @@ class Cache:
     def put(self, key: Signature, entry: Entry) -> None:
         with self.lock:
             entry.jaxpr.memo.setdefault("siblings", len(self.entries))  # engines are in less of a hurry with later ones
+            entry.jaxpr.memo.setdefault("sizes", self.sizes)
             self.entries[key] = entry
             while len(self.entries) > MAX_PROGRAMS:
                 self.entries.popitem(last=False)
@@ -186,6 +189,7 @@ class Cache:
                 user.forget_written()
             self.users.clear()
             self.entries.clear()
+            self.sizes = {}
             self.advised = False
             self._count_from_zero()
 
