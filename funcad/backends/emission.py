@@ -87,7 +87,6 @@ class Emission:
         self.settled: set[str] = set()  # texts of scalars that do not change while loops run
         self.lists = False  # may stacks be lists?
         self.copied: set[Var] = set()  # views that are read after the array was written
-        self.tiled = False  # do groups run tile by tile?
         self.filled: set[str] = set()  # names of stacks with an entry for each turn of the loop that filled them
 
     # -- values
@@ -222,10 +221,8 @@ class Emission:
                 name = self.w.constant("kernel_", kernel)
                 self.several(equation, f"{name}({', '.join([v.text for v in operands])})", env, rows, True, operands, over)
             elif equation.params["kind"] == "batch" and batches.write(self, equation, operands, env, rows):
-                self.tiled = True
-            elif tiles.write(self, equation, operands, env, dying, rows):
-                self.tiled = True
-            else:
+                return
+            elif not tiles.write(self, equation, operands, env, dying, rows):
                 self.inline(equation.params["jaxpr"], equation, operands, env, dying, rows)
         elif primitive.name in _CALLS:
             self.inline(equation.params["jaxpr"], equation, operands, env, dying, rows)

@@ -128,24 +128,41 @@ class Compiled(Program):
 
     def _compile(self) -> Callable[[list[Any]], list[Any]]:
         native = self.engine != "numpy" and _later("native.target").available()
-        if native and self.jaxpr.memo.get("siblings", 0) >= TIER_UP_SIGNATURES and estimate(self.jaxpr) < AT_ONCE:
-            self.runs_until_native = TIER_UP_RUNS
-        elif native and self._whole():
+        if native and self.jaxpr.memo.get("siblings", 0) >= TIER_UP_SIGNATURES:
+            self.runs_until_native = self._patience()
+        if native and not self.runs_until_native:
             made["compiled"] += 1
-            return self.native  # type: ignore[no-any-return]
-        kernels = self._native_kernels() if native and not self.runs_until_native else None
-        member = None if kernels else _later("sizes").member_of(self.jaxpr)
+            if not self._whole():
+                self._in_groups()
+            return self.function  # type: ignore[no-any-return]
+        member = _later("sizes").member_of(self.jaxpr)
         self.generated = member and member.taken_over()
         if self.generated is None:
             made["compiled"] += 1
-            self.generated = _later("generate").generate(self.fused, kernels)
+            self.generated = _later("generate").generate(self.fused)
             if member is not None:
                 member.learn(self.generated)
         else:
             made["taken over"] += 1
-            self.runs_until_native = self.runs_until_native and TIER_UP_RUNS_OF_SIZES
+            if self.runs_until_native == TIER_UP_RUNS:
+                self.runs_until_native = TIER_UP_RUNS_OF_SIZES
         self.quiet = self.generated.quiet
         return self.generated.function  # type: ignore[no-any-return]
+
+    def _patience(self) -> int:
+        """How many runs native code can wait for, so that what is lost by then is about what compiling costs."""
+        if estimate(self.jaxpr) < AT_ONCE:
+            return TIER_UP_RUNS
+        work = _later("native.program_cost").work_of(self.jaxpr)
+        if work.nanoseconds > work.outside:  # loops are far slower in Python
+            return 0
+        return int(TIER_UP_RUNS * min(1.0, _later("native.program").WORK / max(work.outside, 1.0)))
+
+    def _in_groups(self) -> None:
+        """Generated Python with native code for its groups."""
+        self.generated = _later("generate").generate(self.fused, self._native_kernels())
+        self.quiet = self.generated.quiet
+        self.function = self.generated.function
 
     def _whole(self) -> bool:
         """Native code for the whole program, if it can be had."""
@@ -167,7 +184,8 @@ class Compiled(Program):
             with compiling:
                 if self.native is None:
                     made["compiled"] += 1
-                    self._whole()
+                    if not self._whole():
+                        self._in_groups()
 
     def _donating(self, positions: frozenset[int]) -> Callable[[list], list]:
         function = self.donating.get(positions)

@@ -2,14 +2,18 @@
 
 Idea: two programs of one function are of one *family* if they apply the same operations, wired alike, and all their numbers
 (extents, integer and float parameters, literals) stand in the same order, 0, 1 and 2 among them. So no comparison that a pass
-or a writer made between two of them comes out otherwise, none becomes equal to another, and none becomes 0 or 1. The texts of
-the first two members are laid beside each other: a number that differs must follow from the numbers of the programs (one of
-them, a multiple, a reciprocal, a sum, difference or product). The third member is compiled, too, and compared with what was
-foretold of it; from the fourth on the text is taken over with its numbers filled in. What does not fit is compiled by itself.
+or a writer made between two of them comes out otherwise; none becomes equal to another, or 0 or 1; and no literal becomes
+an integer, or a power of two, by which division is exact. A single integer that is no extent, as an exponent, must be equal.
+The texts of the first three members are laid beside each other: a number that differs must follow in all of them by one law
+from the numbers of the programs (be one of them, a multiple, a quotient, a sum, difference or product). From the fourth on the
+text is taken over with its numbers filled in. What does not fit is compiled by itself. A writer may choose by the size of
+arrays which of two ways is quicker: each such form of a text is learnt for itself, and the one whose members are the nearest
+is taken, which is right for every member and quick for its neighbours; numbers that were the same in all that it was learnt
+from must be so again.
 
 Invariants: a program is always traced, and its own numbers are filled in, so a literal such as log2(n) need not be understood.
-Where several laws explain a number, they must agree on the new one. Traps: how tiles are cut depends on sizes in other ways, so
-groups that run tile by tile are left alone; what an operation made ready for its shapes (a callee) is made anew.
+Where several laws explain a number, they must agree on the new one. Trap: what an operation made ready for its shapes (a
+callee) is made anew.
 """
 
 from __future__ import annotations
@@ -32,8 +36,11 @@ from funcad.ir.jaxpr import Equation, Jaxpr, Literal, Var, literal_key
 __all__ = ["Member", "member_of"]
 
 MOST_FAMILIES = 64  # of one function
-PROBES = 3  # members that are compiled: two to learn from, one to check
+PROBES = 3  # members of a form that are compiled before its text is taken over: two would follow a law by chance
+MOST_KNOWN = 6  # members of a form that are learnt from: some where the laws of three did not agree
+FORMS = 4  # of one family
 _LANDMARKS = (0, 1, 2)
+_TINY, _HUGE = 1e-30, 1e30  # other floats must be equal: near the ends of a dtype's range, laws of arithmetic fail
 _MULTIPLES = (1, 2, 0.5, -1)
 
 Values = Sequence[Any]  # the different numbers of a program, sorted
@@ -48,15 +55,13 @@ class _Unlike(Exception):
 
 
 class Family:
-    """What is known of programs that differ in numbers only."""
+    """Programs that differ in numbers only, by the forms that their texts have."""
 
-    __slots__ = ("known", "template", "members", "closed")
+    __slots__ = ("compiled", "templates")
 
     def __init__(self) -> None:
-        self.known: list[tuple[Values, Generated]] = []
-        self.template: Template | None = None
-        self.members = 0  # that were compiled
-        self.closed = False  # their texts differ in other ways
+        self.compiled: dict[Any, list[tuple[Values, Generated]]] = {}
+        self.templates: dict[Any, Template] = {}
 
 
 class Member:
@@ -69,28 +74,28 @@ class Member:
         self.values = values
 
     def taken_over(self) -> Generated | None:
-        """The text of the family with the numbers of this program."""
-        family = self.family
-        if family.template is None or family.closed or family.members < PROBES:
-            return None
-        return family.template.filled(self.values)
+        """The text of the family with the numbers of this program, in the form of the members that are the nearest."""
+        templates = [t for t in self.family.templates.values() if all([self.values[i] == x for i, x in t.fixed])]
+        return min(templates, key=self._distance).filled(self.values) if templates else None
+
+    def _distance(self, template: Template) -> float:
+        return min([sum([abs(x - y) / (abs(x) + abs(y) + 1) for x, y in zip(self.values, m)]) for m in template.members])
 
     def learn(self, generated: Generated) -> None:
-        """Note what this program, which is not like another one's, was compiled to."""
-        family = self.family
-        if family.closed or family.members >= PROBES:
+        """Note what this program was compiled to, since it could not take over another one's text."""
+        compiled, templates = self.family.compiled, self.family.templates
+        form = (_NUMBER.sub(_form, generated.text), frozenset(generated.scope))
+        if form not in compiled and len(compiled) == FORMS:
             return
-        family.members += 1
-        family.closed = generated.tiled
-        try:
-            if family.template is not None:
-                family.closed = family.closed or not family.template.foretells(self.values, generated)
-            elif family.known:
-                family.template = Template(family.known.pop(), (self.values, generated))
-            elif not family.closed:
-                family.known.append((self.values, generated))
-        except _Unlike:
-            family.closed = True
+        known = compiled.setdefault(form, [])
+        if len(known) == MOST_KNOWN:
+            return
+        known.append((self.values, generated))
+        if len(known) >= PROBES:
+            try:
+                templates[form] = Template(known)
+            except _Unlike:
+                templates.pop(form, None)
 
 
 def member_of(jaxpr: Jaxpr) -> Member | None:
@@ -127,13 +132,18 @@ def _read(jaxpr: Jaxpr, parts: list[Any], numbers: list[Any]) -> None:
             if type(a) is Literal:
                 parts.append(a.aval.weak)
                 _read_value(a.value, parts, numbers)
+                if a.aval.dtype.kind in "iuf" and math.isfinite(a.value):
+                    parts += (a.value == int(a.value), abs(math.frexp(a.value)[0]) == 0.5)
             else:
                 parts.append(places[a])
-        if params:
-            _read_value(params, parts, numbers)
         for v in outputs:
             places[v] = len(places)
             _read_value(v.aval, parts, numbers)
+        if int in map(type, params.values()):  # an exponent, which decides on operations, is no extent
+            extents = {n for a in (*atoms, *outputs) for n in a.aval.shape}
+            parts += [x for x in params.values() if type(x) is int and x not in extents]
+        if params:
+            _read_value(params, parts, numbers)
     for o in jaxpr.outputs:
         if type(o) is Var:
             parts.append(places[o])
@@ -143,7 +153,7 @@ def _read(jaxpr: Jaxpr, parts: list[Any], numbers: list[Any]) -> None:
 
 def _read_value(value: Any, parts: list[Any], numbers: list[Any]) -> None:
     kind = type(value)
-    if kind is int or (kind is float and value and math.isfinite(value)):
+    if kind is int or kind is float and _TINY < abs(value) < _HUGE:
         parts.append(kind)
         numbers.append(value)
     elif kind is Aval:
@@ -167,7 +177,7 @@ def _read_value(value: Any, parts: list[Any], numbers: list[Any]) -> None:
     elif kind is StackAval:
         parts.append(StackAval)
         _read_value(value.element, parts, numbers)
-    elif is_a(value, (np.integer, np.floating)) and value and value.dtype.itemsize <= 8 and np.isfinite(value):
+    elif is_a(value, (np.integer, np.floating)) and value.dtype.itemsize <= 8 and _TINY < abs(value.item()) < _HUGE:
         parts.append(value.dtype)
         numbers.append(value.item())
     elif is_a(value, (bool, float, complex, np.generic)):
@@ -184,24 +194,20 @@ _NUMBER = re.compile(r"('[^']*'|\"[^\"]*\"|(?<![\w.])\d+(?:\.\d*)?(?:e[+-]?\d+)?
 class Template:
     """A text with places for numbers, and the laws by which they follow from the numbers of a program."""
 
-    __slots__ = ("code", "text", "pieces", "laws", "given", "owners", "names", "callees")
+    __slots__ = ("code", "text", "laws", "given", "owners", "members", "fixed")
 
-    def __init__(self, one: tuple[Values, Generated], other: tuple[Values, Generated]):
-        (values, first), (others, second) = one, other
-        seen = _Pair(values, others)
-        pieces, again = _NUMBER.split(first.text), _NUMBER.split(second.text)
-        if len(pieces) != len(again) or first.scope.keys() != second.scope.keys():
-            raise _Unlike
-        self.names: list[tuple[str, int]] = []  # of the numbers that differ, and where they stand
+    def __init__(self, known: Sequence[tuple[Values, Generated]]):
+        self.members = [values for values, _ in known]
+        seen = _Laws(self.members)
+        self.fixed = [(i, x) for i, x in enumerate(self.members[0]) if i not in seen.places]
+        programs = [generated for _, generated in known]
+        first = programs[0]
+        pieces, *others = [_NUMBER.split(generated.text) for generated in programs]
         self.laws: dict[str, Law] = {}
-        self.callees: dict[str, Law] = {}  # the equations of what is made ready for shapes
-        for i, (x, y) in enumerate(zip(pieces, again)):
-            if x != y:
-                if i % 2 == 0 or x[0] in "'\"":
-                    raise _Unlike
+        for i, same in enumerate(zip(pieces, *others)):
+            if len(set(same)) > 1:
                 name = f"size_{i}"
-                self.laws[name] = seen.law(_number(x), _number(y))
-                self.names.append((name, i))
+                self.laws[name] = seen.law(*map(_number, same))
                 pieces[i] = name
         self.given: dict[str, Any] = {}  # what the text names and what is the same for all
         for name, x in first.scope.items():
@@ -209,14 +215,13 @@ class Template:
                 raise _Unlike
             if name == "__builtins__" or type(x) is FunctionType and x.__globals__ is first.scope:
                 continue
-            y = second.scope[name]
-            if x is y:
+            if all([generated.scope[name] is x for generated in programs]):
                 self.given[name] = x
             elif name in first.callees:
-                self.callees[name] = seen.callee(first.callees[name], second.callees.get(name))
+                self.laws[name] = seen.callee(*[generated.callees[name] for generated in programs])
             else:
-                self.laws[name] = seen.law(x, y)
-        self.pieces, self.text = pieces, "".join(pieces)
+                self.laws[name] = seen.law(*[generated.scope[name] for generated in programs])
+        self.text = "".join(pieces)
         self.code: CodeType = compile(self.text, GENERATED, "exec")
         self.owners = first.owners
 
@@ -226,127 +231,99 @@ class Template:
         try:
             for name, law in self.laws.items():
                 scope[name] = law(values)
-            for name, law in self.callees.items():
-                scope[name] = _made_ready(*law(values))
         except _Unlike:
             return None
         exec(self.code, scope)
         return Generated(scope["run"], self.text, self.owners, scope)
 
-    def foretells(self, values: Values, generated: Generated) -> bool:
-        """Is this what was compiled for these numbers?"""
-        filled = self.filled(values)
-        if filled is None:
-            return False
-        pieces = list(self.pieces)
-        for name, i in self.names:
-            pieces[i] = repr(filled.scope[name])
-        if "".join(pieces) != generated.text:
-            return False
-        numbers = [name for name, _ in self.names]
-        for name in {*self.given, *self.laws}.difference(numbers):
-            if name not in generated.scope or not _alike(filled.scope[name], generated.scope[name]):
-                return False
-        for name, law in self.callees.items():
-            equation, rule = generated.callees[name]
-            found = (equation.primitive, rule, tuple([a.aval for a in equation.inputs]), equation.params)
-            if law(values) != found:
-                return False
-        return True
 
-
-def _made_ready(primitive: Any, rule: str, avals: tuple, params: dict[str, Any]) -> Any:
-    """What the text of the NumPy engine calls for an equation."""
-    if rule == "over":
-        return over_on_numpy(Equation(primitive, (), params, ()))
-    return on_numpy(primitive, avals, params)
+def _form(found: re.Match[str]) -> str:
+    return found[0] if found[0][0] in "'\"" else "#"
 
 
 def _number(text: str) -> Any:
     return int(text) if text.isdigit() else float(text)
 
 
-def _alike(x: Any, y: Any) -> bool:
-    """Are two constants of texts the same?"""
-    if x is y or type(x) is not type(y):
-        return x is y
-    if type(x) is np.ndarray:
-        return x.dtype == y.dtype and x.shape == y.shape and x.tobytes() == y.tobytes()
-    return bool(literal_key(x) == literal_key(y)) if is_a(x, (np.generic, int, float)) else bool(x == y)
-
-
 # ---------------------------------------------------------------- laws
 
 
-class _Pair:
-    """The numbers of two programs, and what follows from them in both."""
+class _Laws:
+    """The numbers of several programs, and what follows from them in all of these."""
 
-    def __init__(self, values: Values, others: Values):
-        self.values = values
-        self.others = others
-        self.places = [i for i, (x, y) in enumerate(zip(values, others)) if x != y]
-        self.factors = [*_MULTIPLES, *[x for x, y in zip(values, others) if x == y and x not in _MULTIPLES and x]]
+    def __init__(self, members: Sequence[Values]):
+        self.columns = list(zip(*members))  # of each number, what it is in each program
+        self.places = [i for i, column in enumerate(self.columns) if len(set(column)) > 1]
+        constants = [column[0] for column in self.columns if len(set(column)) == 1]
+        self.factors = [*_MULTIPLES, *[x for x in constants if x not in _MULTIPLES and x]]
 
-    def law(self, x: Any, y: Any) -> Law:
-        """How a part of a program follows from its numbers; _Unlike if it does not."""
+    def law(self, *xs: Any) -> Law:
+        """How a part of a program follows from its numbers, if it was these in those programs; _Unlike if it does not."""
+        x = xs[0]
         kind = type(x)
-        if x is y:
+        if all([y is x for y in xs]):
             return lambda values: x
-        if kind is not type(y):
+        if any([type(y) is not kind for y in xs]):
             raise _Unlike
         if kind is int or kind is float:
-            return self._number(x, y, kind)
-        if is_a(x, (np.integer, np.floating)) and x.dtype == y.dtype:
-            return self._number(x, y, kind)
-        if kind is np.ndarray and x.dtype == y.dtype and x.ndim == y.ndim:
-            return self._array(x, y)
-        if isinstance(x, tuple) and kind.__eq__ is tuple.__eq__ and len(x) == len(y):
-            laws = [self.law(a, b) for a, b in zip(x, y)]
+            return self._number(xs, kind)
+        if is_a(x, (np.integer, np.floating)):
+            return self._number(xs, kind)
+        if kind is np.ndarray:
+            return self._array(xs)
+        if isinstance(x, tuple) and kind.__eq__ is tuple.__eq__ and len(set(map(len, xs))) == 1:
+            laws = [self.law(*parts) for parts in zip(*xs)]
             make = kind._make if hasattr(kind, "_make") else kind
             return lambda values: make([law(values) for law in laws])
-        if kind is dict and list(x) == list(y):
-            named = {name: self.law(x[name], y[name]) for name in x}
+        if kind is dict and all([list(y) == list(x) for y in xs]):
+            named = {name: self.law(*[y[name] for y in xs]) for name in x}
             return lambda values: {name: law(values) for name, law in named.items()}
         if kind is slice:
-            ends = self.law((x.start, x.stop, x.step), (y.start, y.stop, y.step))
+            ends = self.law(*[(y.start, y.stop, y.step) for y in xs])
             return lambda values: slice(*ends(values))
-        if kind is Aval and (x.dtype, x.weak) == (y.dtype, y.weak):
-            shape = self.law(x.shape, y.shape)
+        if kind is Aval and len({(y.dtype, y.weak) for y in xs}) == 1:
+            shape = self.law(*[y.shape for y in xs])
             return lambda values: Aval(shape(values), x.dtype, x.weak)
-        if isinstance(x, Jaxpr) or not (isinstance(x, np.dtype) or is_a(x, (str, bool, bytes))) or x != y:
-            raise _Unlike
-        return lambda values: x
-
-    def callee(self, called: Any, other: Any) -> Law:
-        """The (primitive, rule, avals, parameters) of an operation that is made ready for its shapes."""
-        (equation, rule), (again, other_rule) = called, other or (None, None)
-        if other_rule != rule or again.primitive is not equation.primitive:
-            raise _Unlike
-        avals = self.law(tuple([a.aval for a in equation.inputs]), tuple([a.aval for a in again.inputs]))
-        params = self.law(equation.params, again.params)
-        return lambda values: (equation.primitive, rule, avals(values), params(values))
-
-    def _array(self, x: np.ndarray, y: np.ndarray) -> Law:
-        """A constant array: the same in both, or full of one number."""
-        writeable = x.flags.writeable
-        if x.shape == y.shape and x.tobytes() == y.tobytes():
+        if (isinstance(x, np.dtype) or is_a(x, (str, bool, bytes))) and all([y == x for y in xs]):
             return lambda values: x
-        if not x.size or not y.size or (x != x.flat[0]).any() or (y != y.flat[0]).any():
+        raise _Unlike
+
+    def callee(self, *called: Any) -> Law:
+        """An operation made ready for its shapes."""
+        equations = [equation for equation, _ in called]
+        primitive, rule = equations[0].primitive, called[0][1]
+        if any([equation.primitive is not primitive or r != rule for equation, r in called]):
             raise _Unlike
-        shape, fill = self.law(x.shape, y.shape), self.law(x.dtype.type(x.flat[0]), y.dtype.type(y.flat[0]))
+        params = self.law(*[equation.params for equation in equations])
+        if rule == "over":
+            return lambda values: over_on_numpy(Equation(primitive, (), params(values), ()))
+        avals = self.law(*[tuple([a.aval for a in equation.inputs]) for equation in equations])
+        return lambda values: on_numpy(primitive, avals(values), params(values))
+
+    def _array(self, xs: Sequence[np.ndarray]) -> Law:
+        """A constant array: the same in all, or full of one number."""
+        x = xs[0]
+        if len({y.dtype for y in xs}) > 1 or len({y.ndim for y in xs}) > 1:
+            raise _Unlike
+        if all([y.shape == x.shape and y.tobytes() == x.tobytes() for y in xs]):
+            return lambda values: x
+        if any([not y.size or (y != y.flat[0]).any() for y in xs]):
+            raise _Unlike
+        shape, fill = self.law(*[y.shape for y in xs]), self.law(*[y.dtype.type(y.flat[0]) for y in xs])
 
         def full(values: Values) -> np.ndarray:
             array = np.full(shape(values), fill(values), x.dtype)
-            array.flags.writeable = writeable
+            array.flags.writeable = x.flags.writeable
             return array
 
         return full
 
-    def _number(self, x: Any, y: Any, kind: Any) -> Law:
-        if literal_key(x) == literal_key(y):
-            return lambda values: x
-        whole = not is_a(x, (float, np.floating))
-        laws = self._laws(x, y, kind, whole)
+    def _number(self, xs: Sequence[Any], kind: Any) -> Law:
+        if len({literal_key(x) for x in xs}) == 1:
+            return lambda values: xs[0]
+        whole = not is_a(xs[0], (float, np.floating))
+        laws = self._whole_laws(xs) if whole else self._laws(xs, kind)
+        laws += [lambda v, i=i: v[i] for i in self.places if self.columns[i] == tuple(xs)]
         if not laws:
             raise _Unlike
 
@@ -359,34 +336,43 @@ class _Pair:
 
         return number
 
-    def _laws(self, x: Any, y: Any, kind: Any, whole: bool) -> list[Law]:
-        """Ways to compute x from the one numbers and y from the others."""
+    def _whole_laws(self, xs: Sequence[Any]) -> list[Law]:
+        """Ways to compute these integers."""
+        found: list[Law] = []
+
+        def is_law(compute: Callable[..., Any], *places: int) -> bool:
+            return all([x == compute(*row) for x, *row in zip(xs, *[self.columns[i] for i in places])])
+
+        x = int(xs[0])
+        for i in self.places:
+            s = self.columns[i][0]
+            if type(s) is not int:
+                continue
+            if x != s and is_law(lambda s, k=x - s: s + k, i):
+                found.append(lambda v, i=i, k=x - s: v[i] + k)
+            if is_law(lambda s, k=x + s: k - s, i):
+                found.append(lambda v, i=i, k=x + s: k - v[i])
+            if s and x != s and x % s == 0 and is_law(lambda s, k=x // s: s * k, i):
+                found.append(lambda v, i=i, k=x // s: v[i] * k)
+            for j in self.places:
+                if j <= i and is_law(lambda s, t: s + t, i, j):
+                    found.append(lambda v, i=i, j=j: v[i] + v[j])
+                if j <= i and is_law(lambda s, t: s * t, i, j):
+                    found.append(lambda v, i=i, j=j: v[i] * v[j])
+                if j < i and is_law(lambda s, t: s - t, i, j):
+                    found.append(lambda v, i=i, j=j: v[i] - v[j])
+        return found
+
+    def _laws(self, xs: Sequence[Any], kind: Any) -> list[Law]:
+        """Ways to compute these floats: multiples, and what was divided by a number, in either order of the rounding."""
         found: list[Law] = []
         for i in self.places:
-            s, t = self.values[i], self.others[i]
-            if s == x and t == y:
-                found.append(lambda v, i=i: v[i])
-            if whole and type(s) is int:
-                if x - s == y - t != 0:
-                    found.append(lambda v, i=i, k=int(x - s): v[i] + k)
-                if x + s == y + t:
-                    found.append(lambda v, i=i, k=int(x + s): k - v[i])
-                if s and x != s and x % s == 0 and t * (x // s) == y:
-                    found.append(lambda v, i=i, k=int(x // s): v[i] * k)
-                for j in self.places:
-                    a, b = self.values[j], self.others[j]
-                    if j <= i and s + a == x and t + b == y:
-                        found.append(lambda v, i=i, j=j: v[i] + v[j])
-                    if j < i and s - a == x and t - b == y:
-                        found.append(lambda v, i=i, j=j: v[i] - v[j])
-                    if j <= i and s * a == x and t * b == y:
-                        found.append(lambda v, i=i, j=j: v[i] * v[j])
-            elif not whole:
-                for c in self.factors:
-                    if c != 1 and kind(s * c) == x and kind(t * c) == y:
-                        found.append(lambda v, i=i, c=c: v[i] * c)
-                    if s and t and kind(c / s) == x and kind(c / t) == y:
-                        found.append(lambda v, i=i, c=c: c / v[i])
-                    if s and t and c != 1 and kind(c * (1 / s)) == x and kind(c * (1 / t)) == y:
-                        found.append(lambda v, i=i, c=c: c * (1 / v[i]))
+            column = self.columns[i]
+            for c in self.factors:
+                if c != 1 and all([kind(s * c) == x for x, s in zip(xs, column)]):
+                    found.append(lambda v, i=i, c=c: v[i] * c)
+                if 0 not in column and all([kind(c / s) == x for x, s in zip(xs, column)]):
+                    found.append(lambda v, i=i, c=c: c / v[i])
+                if 0 not in column and c != 1 and all([kind(c * (1 / s)) == x for x, s in zip(xs, column)]):
+                    found.append(lambda v, i=i, c=c: c * (1 / v[i]))
         return found

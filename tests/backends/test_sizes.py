@@ -194,6 +194,32 @@ def test_literals_are_those_of_the_size(count):
                 np.testing.assert_allclose(f(arrays(n, 3)), np.sum(np.tanh(arrays(n, 3)) * count(n)), rtol=1e-12)
 
 
+EXPONENTS = [[3, 3, 3, 3], [5, 7, 9, 11], [101, 103, 105, 107], [0.3, 0.7, 0.2, 0.9], [3.5, 4.5, 5.5, 6.5]]
+
+
+@pytest.mark.parametrize("known", EXPONENTS)
+def test_exponents_decide_on_operations(known):
+    def f(x, k):
+        return np.sum(x**k), np.sum((-x) ** int(k)), fc.grad(lambda x: np.sum(x**k))(x)
+
+    jitted = fc.jit(f, static_argnums=1)
+    with fc.config.set(engine="numpy"):
+        for n, k in [*zip((30, 40, 50, 60), known), *itertools.product((45, 55), (3, 4, 5, 6, 104, 0.5, 1.5, 3.0, 4.0, -2, 1))]:
+            x = np.linspace(0.9, 1.1, n)
+            for _ in range(3):
+                for a, b in zip(jitted(x, k), f(x, k)):
+                    np.testing.assert_allclose(a, b, rtol=1e-10, atol=1e-12)
+
+
+def test_divisions_keep_their_bits():
+    f = fc.jit(lambda x: x / x.shape[0] + np.sin(x))
+    with fc.config.set(engine="numpy"):
+        for n in (16, 32, 64, 128, 17, 33, 49, 100, 256, 77):
+            x = np.linspace(0.1, 7.7, n)
+            for _ in range(3):
+                np.testing.assert_array_equal(f(x) - np.sin(x), x / n + np.sin(x) - np.sin(x))
+
+
 def test_an_index_that_is_out_of_bounds_in_a_small_array_raises_there():
     f = fc.jit(lambda x, i: x[np.arange(10) + i][0] * np.sum(x))
     with fc.config.set(engine="numpy"):
@@ -230,22 +256,23 @@ def generated(text, **scope):
     return Generated(scope["run"], text, {}, scope)
 
 
-def foretold(first, second, third):
-    """What the third program is taken to be; each is (numbers, text, scope)."""
+def foretold(*programs):
+    """The program that is taken over for the numbers that come last; those before are (numbers, text, scope)."""
+    *known, values = programs
     family = sizes.Family()
-    for numbers, text, scope in (first, second):
+    for numbers, text, scope in known:
         sizes.Member(family, numbers).learn(generated(text, **scope))
-    return None if family.template is None or family.closed else family.template.filled(third)
+    return sizes.Member(family, values).taken_over()
 
 
-@pytest.mark.parametrize(
-    "law",
-    [lambda n: n, lambda n: 3 * n, lambda n: n - 1, lambda n: n + 7, lambda n: 1.0 / n, lambda n: 2.0 / n, lambda n: 5.0 * n]
-    + [lambda n: n * n, lambda n: 1000 - n, lambda n: np.full(n, 2.0), lambda n: np.float32(1.0 / n), lambda n: (n, 4)]
-    + [lambda n: slice(0, n), lambda n: {"shape": (n, n)}],
-)
+FOUND = [lambda n: n, lambda n: 3 * n, lambda n: n - 1, lambda n: n + 7, lambda n: 1.0 / n, lambda n: 2.0 / n]
+FOUND += [lambda n: 5.0 * n, lambda n: n * n, lambda n: 1000 - n, lambda n: np.full(n, 2.0), lambda n: np.float32(1.0 / n)]
+FOUND += [lambda n: (n, 4), lambda n: slice(0, n), lambda n: {"shape": (n, n)}]
+
+
+@pytest.mark.parametrize("law", FOUND)
 def test_laws_that_are_found(law):
-    programs = [([0, 1, 2, 5, n, 1000], "k", {"k": law(n)}) for n in (17, 40)]
+    programs = [([0, 1, 2, 5, n, 1000], "k", {"k": law(n)}) for n in (17, 40, 101)]
     for n in (6, 23, 999):
         found = foretold(*programs, [0, 1, 2, 5, n, 1000]).function([])
         assert type(found) is type(law(n))
@@ -260,30 +287,35 @@ NO_LAWS = [lambda n: n**3, lambda n: n // 3, math.log2, lambda n: np.arange(n), 
 
 @pytest.mark.parametrize("law", NO_LAWS)
 def test_what_follows_no_law_is_left_alone(law):
-    programs = [([0, 1, 2, n, 1000], "k", {"k": law(n)}) for n in (17, 40)]
+    programs = [([0, 1, 2, n, 1000], "k", {"k": law(n)}) for n in (17, 40, 101)]
     assert foretold(*programs, [0, 1, 2, 23, 1000]) is None
 
 
 def test_laws_that_disagree_are_not_trusted():
-    first, second = ([0, 1, 2, 10, 20], "k", {"k": 20}), ([0, 1, 2, 12, 24], "k", {"k": 24})
-    assert foretold(first, second, [0, 1, 2, 15, 30]).function([]) == 30  # twice the one, or the other
-    assert foretold(first, second, [0, 1, 2, 15, 31]) is None
+    known = [([0, 1, 2, n, 2 * n], "k", {"k": 2 * n}) for n in (10, 12, 14)]
+    assert foretold(*known, [0, 1, 2, 15, 30]).function([]) == 30  # twice the one, or the other
+    assert foretold(*known, [0, 1, 2, 15, 31]) is None
+    deciding = ([0, 1, 2, 15, 31], "k", {"k": 31})
+    assert foretold(*known, deciding, [0, 1, 2, 16, 37]).function([]) == 37
 
 
-def test_a_third_program_that_is_not_as_foretold_closes_the_family():
+def test_two_programs_are_not_enough():
     def rounded(n):
-        return (n + 15) // 16 * 16
+        return ([0, 1, 2, n], f"{(n + 15) // 16 * 16} + values[0]", {})
 
-    def learnt(ns):
-        family = sizes.Family()
-        for n in ns:
-            member = sizes.Member(family, [0, 1, 2, n])
-            assert member.taken_over() is None
-            member.learn(generated(f"{rounded(n)} + values[0]"))
-        return sizes.Member(family, [0, 1, 2, 80]).taken_over()
+    assert foretold(rounded(32), rounded(48), [0, 1, 2, 80]) is None
+    assert foretold(rounded(32), rounded(48), rounded(17), [0, 1, 2, 80]) is None
+    assert foretold(rounded(32), rounded(48), rounded(64), [0, 1, 2, 80]).function([1]) == 81
 
-    assert learnt([32, 48, 17]) is None
-    assert learnt([32, 48, 64]).function([1]) == 81
+
+def test_the_form_of_the_nearest_members_is_taken():
+    def chosen(n):
+        return ([0, 1, 2, n], f"{n} + abs(7)" if n < 50 else f"abs(7) + {n}", {})
+
+    known = [chosen(n) for n in (10, 90, 20, 80, 30, 100)]
+    for n in (12, 95):
+        found = foretold(*known, [0, 1, 2, n])
+        assert found.function([]) == n + 7 and found.text.endswith("+ abs(7)") is (n < 50)
 
 
 def test_order_keeps_families_apart():
