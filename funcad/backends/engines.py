@@ -33,6 +33,7 @@ __all__ = ["program_of", "run_jaxpr", "loop_program", "estimate", "made", "Compi
 COLD = 1  # runs that the reference makes
 TIER_UP_SIGNATURES = 1  # of one function, after which a small program must run TIER_UP_RUNS times to become native as a whole:
 TIER_UP_RUNS = 30  # that takes tens of milliseconds, which a last, smaller batch or shapes that change all the time do not earn
+FEW_RUNS = 5  # fewer are not waited for
 TIER_UP_RUNS_OF_SIZES = 300  # where sizes come and go, so that texts are shared (sizes.py)
 LONG_LOOP = 20_000  # equations that an un-jitted loop would run in Python, from which on it is compiled at once
 AT_ONCE = 2e-3  # seconds of estimated work from which a program is compiled at its first run
@@ -156,7 +157,8 @@ class Compiled(Program):
         work = _later("native.program_cost").work_of(self.jaxpr)
         if work.nanoseconds > work.outside:  # loops are far slower in Python
             return 0
-        return int(TIER_UP_RUNS * min(1.0, _later("native.program").WORK / max(work.outside, 1.0)))
+        runs = int(TIER_UP_RUNS * min(1.0, _later("native.program").WORK / max(work.outside, 1.0)))
+        return runs if runs >= FEW_RUNS else 0
 
     def _in_groups(self) -> None:
         """Generated Python with native code for its groups."""

@@ -318,6 +318,24 @@ def test_the_form_of_the_nearest_members_is_taken():
         assert found.function([]) == n + 7 and found.text.endswith("+ abs(7)") is (n < 50)
 
 
+def test_larger_programs_of_new_sizes_wait_for_native_code():
+    pytest.importorskip("llvmlite")
+    from funcad.backends.native import target
+
+    if not target.available():
+        pytest.skip("no native engine")
+    f = fc.jit(lambda x: np.sum(np.tanh(x @ W) ** 2))
+    with fc.config.set(engine="auto"):
+        f(arrays(600)), f(arrays(600))
+        for n in (400, 2000):  # native as a whole, and in groups
+            assert "native code is made after" in f.explain(arrays(n)).why
+            for _ in range(35):
+                np.testing.assert_allclose(f(arrays(n)), np.sum(np.tanh(arrays(n) @ W) ** 2), rtol=1e-10)
+            found = f.explain(arrays(n))
+            assert "after" not in found.why and "native" in {found.engine, *[group["engine"] for group in found.groups]}
+        assert "native code is made" not in f.explain(fc.ShapeDtypeStruct((1_000_000, 64), np.float64)).why  # earned at once
+
+
 def test_order_keeps_families_apart():
     def family(n, scale):
         f = fc.jit(lambda x: np.sum(x[:, :8] * scale(n)))  # 8 and 9 are extents too
