@@ -73,6 +73,7 @@ LAZY = {"scipy", "cupy", "cupyx", "llvmlite", "mpi4py"}  # heavy or optional: im
 NAMED = {  # the other imports inside functions, with their reasons
     ("host/user_warnings.py", "numpy._core.umath"): "a private name of NumPy's, which another version may not have",
     ("tree/containers.py", "dataclasses"): "it loads inspect, and whoever has a dataclass has loaded it",
+    ("tree/objects.py", "dataclasses"): "it loads inspect, and whoever has a dataclass has loaded it",
     ("tree/containers.py", "annotationlib"): "Python 3.14 has it, which alone needs it",
     ("debug.py", "pdb"): "a debugger is loaded when somebody debugs",
 }

@@ -24,6 +24,8 @@ from funcad.ir.trace import plain_values, stage_constants
 from funcad.ir.tracer import Tracer, concrete_value
 from funcad.primitives.conversion import convert_p
 from funcad.primitives.placement import capture_as_inputs, on_device_of
+from funcad.tree.functions import changed_object
+from funcad.tree.objects import is_static, registering
 
 __all__ = [
     "api",
@@ -98,24 +100,46 @@ def flat_function(f: Callable[..., Any], in_tree: Any, store: OutTree, output_of
         out, store.tree = flat_values(result)
         if output_of:
             check_leaves(out, f"{output_of}: output", result)
+            changed = changed_object(in_tree, (args, kwargs), leaves, result)
+            if changed:
+                raise TypeError(
+                    f"{output_of}: the function changed an argument and did not return it: {changed} It works on a copy, so "
+                    "the caller's would stay as it is.\nRemedy: return the object, or a new one."
+                )
         return out
 
     return flat
 
 
-def check_leaves(leaves: Sequence[Any], what: str, example: Any = None) -> None:
-    """Every leaf must be an array or a number."""
+def check_leaves(leaves: Sequence[Any], what: str, example: Any = None, names: Sequence[str] | None = None) -> None:
+    """Every leaf must be an array or a number; `names`: of positional arguments, where static ones are another way."""
     for i, x in enumerate(leaves):
         try:
             aval_of(x)
         except FuncadError:  # it says more than that x is no array
             raise
         except TypeError as error:
-            path = ""
-            if example is not None:
-                paths = tree.flatten_with_path(example)[0]
-                path = f" at {tree.keystr(paths[i][0])}" if i < len(paths) and paths[i][0] else ""
-            raise TypeError(f"{what}{path}: {error}") from None
+            paths = [] if example is None else tree.flatten_with_path(example)[0]
+            steps = paths[i][0] if i < len(paths) else ()
+            path = f" at {tree.keystr(steps)}" if steps else ""
+            raise TypeError(f"{what}{path}: {error}{_other_ways(x, steps, names)}") from None
+
+
+def _other_ways(x: Any, steps: tuple[Any, ...], names: Sequence[str] | None) -> str:
+    """How x, which was refused, can be handed over all the same."""
+    lines = registering(x)
+    if lines:
+        return f"\nRemedy: make its class a pytree, so that its arrays are seen:\n{lines}"
+    if names is None or not is_static(x):
+        return ""
+    if len(steps) > 2:
+        return (
+            "\nRemedy: pass it as an argument of its own, named by jit(..., static_argnames=...); or put it into a field of a "
+            "dataclass or a SimpleNamespace, where it is part of the structure."
+        )
+    name = steps[1].key if steps[0].idx else names[steps[1].idx]
+    given = f"static_argnames={name!r}" if name.isidentifier() else "static_argnums=..."
+    return f"\nRemedy: jit(..., {given}) makes it part of the signature; it must be hashable."
 
 
 def zeros_for(x: Any) -> Any:

@@ -281,8 +281,11 @@ class _Gradient(Remade):
                 raise
             kind = aval.dtype.kind
             if kind in "biu" and not self.allow_int:
-                path = tree.keystr(tree.flatten_with_path(selected)[0][i][0][1:])
+                steps = tree.flatten_with_path(selected)[0][i][0][1:]
+                path = tree.keystr(steps)
                 remedy = f"pass {float(x)!r} instead of {x!r}" if is_a(x, (int, bool)) else "convert it with .astype(float)"
+                if any([type(step) is tree.GetAttrKey for step in steps]):
+                    remedy += "; or make the field static, field(metadata={'static': True})"
                 raise NonDifferentiableInputError(
                     f"grad of {name_of(self.f)}: the argument{' at ' + path if path else ''} is {aval}, and integers and bools "
                     f"have no derivative.\nRemedy: {remedy}; or allow_int=True for float0 zeros."

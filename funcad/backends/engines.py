@@ -28,15 +28,18 @@ from funcad.ir.aval import Aval, StackAval, aval_of
 from funcad.ir.jaxpr import Equation, Jaxpr, Var, subjaxprs
 from funcad.primitives.loop import Loop, WhileLoop
 
-__all__ = ["program_of", "run_jaxpr", "loop_program", "estimate", "Compiled"]
+__all__ = ["program_of", "run_jaxpr", "loop_program", "estimate", "made", "Compiled"]
 
 COLD = 1  # runs that the reference makes
 TIER_UP_SIGNATURES = 1  # of one function, after which a small program must run TIER_UP_RUNS times to become native as a whole:
 TIER_UP_RUNS = 30  # that takes tens of milliseconds, which a last, smaller batch or shapes that change all the time do not earn
+FEW_RUNS = 5  # fewer are not waited for
+TIER_UP_RUNS_OF_SIZES = 300  # where sizes come and go, so that texts are shared (sizes.py)
 LONG_LOOP = 20_000  # equations that an un-jitted loop would run in Python, from which on it is compiled at once
 AT_ONCE = 2e-3  # seconds of estimated work from which a program is compiled at its first run
 BUDGET = 0.5  # seconds of compilation after which the groups of a long program stay with NumPy,
 EARNED = 20  # unless so many runs take longer than that
+made = {"compiled": 0, "taken over": 0}  # programs that were compiled, or took over the text of another size: for the tests
 _SECONDS = {"flops": 5e-10, "transcendentals": 5e-9, "bytes accessed": 2e-10}
 
 
@@ -48,7 +51,7 @@ class Compiled(Program):
     """A program that compiles itself with one engine when that pays."""
 
     __slots__ = (
-        *("engine", "fast", "optimized", "fused", "generated", "native"),
+        *("engine", "fast", "_optimized", "_fused", "generated", "native"),
         *("kernels", "reasons", "quiet", "donating", "runs_until_native"),
     )
 
@@ -56,8 +59,8 @@ class Compiled(Program):
         super().__init__(jaxpr)
         self.engine = engine
         self.fast: Any = None  # native builtin: leaves in, results out, NotImplemented for operands of another kind
-        self.optimized: Jaxpr | None = None  # after the passes
-        self.fused: Jaxpr | None = None  # with groups
+        self._optimized: Jaxpr | None = None
+        self._fused: Jaxpr | None = None
         self.generated: Any = None  # the NumPy engine's program
         self.native: Any = None  # the whole as native code
         self.kernels: dict[Jaxpr, Any] = {}  # the native code of groups, by their programs
@@ -110,18 +113,58 @@ class Compiled(Program):
                     self.function = self._compile()
         return self.function  # type: ignore[no-any-return]
 
+    @property
+    def optimized(self) -> Jaxpr:
+        """The program after the passes."""
+        if self._optimized is None:
+            self._optimized = importlib.import_module("funcad.passes.aliased_outputs").pipeline_end(self.jaxpr)
+        return self._optimized
+
+    @property
+    def fused(self) -> Jaxpr:
+        """The same with groups."""
+        if self._fused is None:
+            self._fused = importlib.import_module("funcad.passes.example_loops").grouped(self.optimized)
+        return self._fused
+
     def _compile(self) -> Callable[[list[Any]], list[Any]]:
-        self.optimized = importlib.import_module("funcad.passes.aliased_outputs").pipeline_end(self.jaxpr)
         native = self.engine != "numpy" and _later("native.target").available()
-        if native and self.jaxpr.memo.get("siblings", 0) >= TIER_UP_SIGNATURES and estimate(self.jaxpr) < AT_ONCE:
-            self.runs_until_native = TIER_UP_RUNS
-        elif native and self._whole():
-            return self.native  # type: ignore[no-any-return]
-        self.fused = importlib.import_module("funcad.passes.example_loops").grouped(self.optimized)
-        kernels = self._native_kernels() if native and not self.runs_until_native else None
-        self.generated = _later("generate").generate(self.fused, kernels)
+        if native and self.jaxpr.memo.get("siblings", 0) >= TIER_UP_SIGNATURES:
+            self.runs_until_native = self._patience()
+        if native and not self.runs_until_native:
+            made["compiled"] += 1
+            if not self._whole():
+                self._in_groups()
+            return self.function  # type: ignore[no-any-return]
+        member = _later("sizes").member_of(self.jaxpr)
+        self.generated = member and member.taken_over()
+        if self.generated is None:
+            made["compiled"] += 1
+            self.generated = _later("generate").generate(self.fused)
+            if member is not None:
+                member.learn(self.generated)
+        else:
+            made["taken over"] += 1
+            if self.runs_until_native == TIER_UP_RUNS:
+                self.runs_until_native = TIER_UP_RUNS_OF_SIZES
         self.quiet = self.generated.quiet
         return self.generated.function  # type: ignore[no-any-return]
+
+    def _patience(self) -> int:
+        """How many runs native code can wait for, so that what is lost by then is about what compiling costs."""
+        if estimate(self.jaxpr) < AT_ONCE:
+            return TIER_UP_RUNS
+        work = _later("native.program_cost").work_of(self.jaxpr)
+        if work.nanoseconds > work.outside:  # loops are far slower in Python
+            return 0
+        runs = int(TIER_UP_RUNS * min(1.0, _later("native.program").WORK / max(work.outside, 1.0)))
+        return runs if runs >= FEW_RUNS else 0
+
+    def _in_groups(self) -> None:
+        """Generated Python with native code for its groups."""
+        self.generated = _later("generate").generate(self.fused, self._native_kernels())
+        self.quiet = self.generated.quiet
+        self.function = self.generated.function
 
     def _whole(self) -> bool:
         """Native code for the whole program, if it can be had."""
@@ -142,7 +185,9 @@ class Compiled(Program):
         if not self.runs_until_native:
             with compiling:
                 if self.native is None:
-                    self._whole()
+                    made["compiled"] += 1
+                    if not self._whole():
+                        self._in_groups()
 
     def _donating(self, positions: frozenset[int]) -> Callable[[list], list]:
         function = self.donating.get(positions)

@@ -62,6 +62,8 @@ class Explanation:
         assert program.fused is not None
         self._walk(program.fused, program, "")
         self.why = self._why_numpy()
+        if program.runs_until_native:
+            self.why += f"; native code is made after {program.runs_until_native} more runs of this size"
 
     def _walk(self, jaxpr: Jaxpr, program: Compiled, inside: str) -> None:
         for equation in jaxpr.equations:

@@ -29,15 +29,17 @@ __all__ = ["generate", "Generated"]
 class Generated:
     """A program as Python: `function(values) -> outputs` empties the list of values; `text` is what runs.
 
+    `callees`: what was made ready for the shapes of an equation, by name.
     `quiet`: the function gives no floating-point warnings of its own accord. `note(error)` names the user's line in an error
     that the function raised.
     """
 
-    __slots__ = ("function", "text", "owners", "scope", "quiet")
+    __slots__ = ("function", "text", "owners", "scope", "quiet", "callees")
 
     def __init__(
         self, function: Callable[[list], list], text: str, owners: dict[int, Equation], scope: dict, quiet: bool = False
     ):
+        self.callees: dict[str, Any] = {}
         self.function = function
         self.text = text
         self.owners = owners
@@ -119,4 +121,6 @@ def _written(jaxpr: Jaxpr, kernels: Callable[[Equation], Any] | None, donated: C
     outputs = e.program(jaxpr, inputs)
     w.line(f"return [{', '.join([v.text for v in outputs])}]")
     function, text, owners = compile_text(w, ["def run(values):"], "run")
-    return Generated(function, text, owners, w.scope)
+    generated = Generated(function, text, owners, w.scope)
+    generated.callees = w.callees
+    return generated

@@ -375,7 +375,7 @@ class _Core:
             try:
                 avals.append(aval_of(x))
             except TypeError:
-                check_leaves(leaves, f"jit of {name_of(self.f)}: argument", (dynamic, keywords))
+                check_leaves(leaves, f"jit of {name_of(self.f)}: argument", (dynamic, keywords), self.argument_names(args))
         leaves = ordinary(plain_values(leaves) if Tracer in map(type, leaves) else leaves)
         axes = state.axis_env and tuple([(name, size) for name, size, _ in state.axis_env])
         shapes = tuple([(a.shape, a.dtype, a.weak) for a in avals])

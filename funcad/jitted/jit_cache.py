@@ -141,7 +141,7 @@ class Cache:
     """Programs of one function, by signature."""
 
     __slots__ = ("entries", "misses", "lock", "tracing", "tracer", "users", "tick", "_ticks_read", "advised")
-    __slots__ += ("moved", "changes", "concrete", "proven", "__weakref__")
+    __slots__ += ("moved", "changes", "concrete", "proven", "sizes", "__weakref__")
 
     def __init__(self) -> None:
         self.entries: OrderedDict[Signature, Entry] = OrderedDict()
@@ -150,6 +150,7 @@ class Cache:
         self.proven: set[str] = set()  # of these: they were inputs
         self.moved: set[str] = set()  # what changed while a function was traced, see watched.py
         self.users: weakref.WeakSet[Any] = weakref.WeakSet()
+        self.sizes: dict[Any, Any] = {}  # families of programs that differ in sizes, see backends/sizes.py
         self.advised = False  # has explain_cache_misses advised on the number of shapes?
         self.tracer: int | None = None  # the thread that holds `tracing`
         self.renew_locks()
@@ -220,6 +221,7 @@ class Cache:
     def put(self, key: Signature, entry: Entry) -> None:
         with self.lock:
             entry.jaxpr.memo.setdefault("siblings", len(self.entries))  # engines are in less of a hurry with later ones
+            entry.jaxpr.memo.setdefault("sizes", self.sizes)
             self.entries[key] = entry
             self.entries.move_to_end(key)
             while len(self.entries) > MAX_PROGRAMS:
@@ -238,6 +240,7 @@ class Cache:
                 user.forget_written()
             self.users.clear()
             self.entries.clear()
+            self.sizes = {}
             self.advised = False
             self._count_from_zero()
 

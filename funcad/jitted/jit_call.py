@@ -32,6 +32,7 @@ from funcad.ir.aval import SCALAR_AVALS
 from funcad.ir.trace import open_traces
 from funcad.jitted.jit_cache import Entry
 from funcad.tree.containers import DICT, LIST, NAMED_TUPLE, NONE, TUPLE
+from funcad.tree.objects import OBJECT, STATIC
 from funcad.tree.treedef import LEAF
 
 __all__ = ["specialised_call"]
@@ -187,6 +188,15 @@ class _Writer:
                 raise _Unsuited
             steps = [f"{name}.get({key!r}, _M)" for key in part._meta]
             items = [value[key] for key in part._meta]
+        elif kind is STATIC:
+            if type(value) in (str, int):
+                return self.static(name, value)
+            if type(value) is set:  # the same one may have other items by then
+                raise _Unsuited
+            self.structure.append(f"{name} is {self.constant(value)}")
+            return
+        elif kind is OBJECT:
+            return self.attributes(name, part, value)
         elif kind in (TUPLE, LIST, NAMED_TUPLE):
             steps = [f"{name}[{i}]" for i in range(len(children))]
             items = list(value)
@@ -196,6 +206,23 @@ class _Writer:
         self.structure.append(f"type({name}) is {own} and len({name}) == {len(children)}")
         for step, child, item in zip(steps, children, items):
             self.compare(self.part(step), child, item)
+
+    def attributes(self, name: str, part: Any, value: Any) -> None:
+        """Comparisons of an object that needs no registration."""
+        cls, names = part._meta
+        self.structure.append(f"type({name}) is {self.constant(cls)}")
+        held = getattr(value, "__dict__", None)
+        if held is None:
+            steps = [f"getattr({name}, {field!r}, _M)" for field in names]
+        else:
+            if held.keys() != set(names):
+                raise _Unsuited
+            inside = self.part(f"{name}.__dict__")
+            self.structure.append(f"len({inside}) == {len(names)}")
+            steps = [f"{inside}.get({field!r}, _M)" for field in names]
+        items = held or {field: object.__getattribute__(value, field) for field in names}
+        for step, child, field in zip(steps, part._children, names):
+            self.compare(self.part(step), child, items[field])
 
     def part(self, step: str) -> str:
         """A name for a part of a container."""

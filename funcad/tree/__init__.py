@@ -4,9 +4,21 @@ Every transform takes functions of nested containers (a dict of parameters, a na
 lists of arrays. `flatten` goes from one to the other, `unflatten` comes back, and a `TreeDef` is what remains of a tree
 when its leaves are taken out.
 
-Containers are list, tuple, dict, OrderedDict, defaultdict, named tuples, None (a container without leaves) and the
-classes registered here; anything else is a leaf. The keys of a dict are sorted, or keep their order of insertion where
-they cannot be compared. Names and signatures are those of `jax.tree` and `jax.tree_util`.
+Containers are list, tuple, dict, OrderedDict, defaultdict, named tuples, None (a container without leaves), the classes
+registered here, and objects with fields: dataclasses, attrs objects and SimpleNamespace; anything else is a leaf. The keys of
+a dict are sorted, or keep their order of insertion where they cannot be compared. In the fields of an object, and in a named
+tuple that holds arrays or numbers too, what can hold no array (a string, a function; in objects also a bool) has no leaf: it is
+part of the structure, compared by value. Other Python numbers are leaves; `field(metadata={'static': True})` makes a field part
+of the structure. Names and signatures are those of `jax.tree` and `jax.tree_util`.
+
+>>> from dataclasses import dataclass
+>>> from funcad import tree
+>>> @dataclass
+... class Layer:
+...     w: float
+...     act: str = 'relu'
+>>> tree.map(lambda x: 2 * x, Layer(1.5))
+Layer(w=3.0, act='relu')
 """
 
 from funcad.tree.containers import DictKey as DictKey

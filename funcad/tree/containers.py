@@ -2,7 +2,7 @@
 
 A container is recognised by its exact type, so a subclass of dict is a leaf until it is registered. All that funcad
 knows of a class is one `Kind`; `KINDS` holds the built-in ones and the registered ones. Named tuples need no
-registration and share one kind, whose meta is their class.
+registration and share one kind, whose meta is their class; so do the objects of objects.py, which has `kind_of`.
 """
 
 from __future__ import annotations
@@ -194,14 +194,6 @@ KINDS: dict[type, Kind] = {kind.cls: kind for kind in (TUPLE, LIST, DICT, ORDERE
 # Types that have turned out to be leaves, as many as MOST_REMEMBERED: `flatten` asks here first.
 LEAF_TYPES: set[type] = {bool, int, float, complex, str}
 MOST_REMEMBERED = 512
-
-
-def kind_of(cls: type) -> Kind | None:
-    """The kind of a class; None if its instances are leaves."""
-    kind = KINDS.get(cls)
-    if kind is None and issubclass(cls, tuple) and hasattr(cls, "_fields"):
-        return NAMED_TUPLE
-    return kind
 
 
 # ---------------------------------------------------------------- registration

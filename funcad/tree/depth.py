@@ -10,7 +10,8 @@ from __future__ import annotations
 import sys
 
 from funcad.errors import TreeDepthError
-from funcad.tree.containers import keystr, kind_of
+from funcad.tree.containers import keystr
+from funcad.tree.objects import kind_of
 
 TYPE_CHECKING = False  # type checkers read it as True; typing.TYPE_CHECKING would cost an import
 if TYPE_CHECKING:

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import builtins
 import functools
+from collections import deque
+from itertools import islice
 
 from funcad.errors import TreeMismatchError
-from funcad.tree.containers import keystr, kind_of
+from funcad.tree.containers import keystr
+from funcad.tree.objects import OBJECT, kind_of
 from funcad.tree.treedef import LEAF, TUPLE, TreeDef, describe_difference, flatten
 
 TYPE_CHECKING = False  # type checkers read it as True; typing.TYPE_CHECKING would cost an import
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterable, Iterator
     from typing import Any
 
     from funcad.tree.containers import KeyPath
@@ -176,6 +179,35 @@ def broadcast(prefix_tree: Any, full_tree: Any, is_leaf: IsLeaf = None) -> Any:
     return structure(full_tree).unflatten(spread)
 
 
+def changed_object(treedef: TreeDef, tree: Any, leaves: Iterable[Any], result: Any) -> str:
+    """What is new in an object of `tree`, which `treedef` and `leaves` had made; empty if they all are as they were.
+
+    It looks at objects that need no registration only, and not at those that are part of `result`.
+    """
+    for node, part, own in _objects(treedef, tree, iter(leaves)):
+        values, found = flatten(part)
+        new = [keystr(path) for path, x, y in zip(node.paths(), values, own) if x is not y] if found == node else [""]
+        if new and not builtins.any([part is other for _, other, _ in _objects(structure(result), result, None)]):
+            name = type(part).__name__
+            said = describe_difference(found, node, name, f"the given {name}")
+            return said or f"{name}{new[0]} is another value."
+    return ""
+
+
+def _objects(node: TreeDef, tree: Any, leaves: Iterator[Any] | None) -> Iterator[tuple[TreeDef, Any, list[Any]]]:
+    """The outermost objects of a tree, with their structures and leaves; a part of another structure is left out."""
+    kind = node._kind
+    if kind is OBJECT and kind_of(type(tree)) is OBJECT:
+        yield node, tree, [] if leaves is None else list(islice(leaves, node.num_leaves))
+        return
+    parts = kind.open(tree)[0] if kind is not None and kind_of(type(tree)) is kind else ()
+    if len(parts) == len(node._children) > 0:
+        for child, part in zip(node._children, parts):
+            yield from _objects(child, part, leaves)
+    elif leaves is not None:
+        deque(islice(leaves, node.num_leaves), 0)
+
+
 # ---------------------------------------------------------------- one level of a tree
 
 
@@ -190,7 +222,7 @@ def all_leaves(iterable: Iterable[Any], is_leaf: IsLeaf = None) -> bool:
 
 
 def is_tree_node(typ: type) -> bool:
-    """Whether instances of the class are containers: built in, registered, or named tuples.
+    """Whether instances of the class are containers: built in, registered, named tuples or objects with fields.
 
     >>> from funcad import tree
     >>> tree.is_tree_node(dict), tree.is_tree_node(float)

@@ -7,7 +7,7 @@ prepared TreeDefs (`_TUPLES`, `_LISTS`, `_DICTS`), so that flattening them is on
 
 from __future__ import annotations
 
-from itertools import islice
+from itertools import islice, repeat
 
 from funcad.errors import TreeMismatchError
 from funcad.tree.containers import (
@@ -24,9 +24,9 @@ from funcad.tree.containers import (
     GetAttrKey,
     Kind,
     keystr,
-    kind_of,
 )
 from funcad.tree.depth import structure_too_deep, tree_too_deep
+from funcad.tree.objects import DATA_TYPES, OBJECT, STATIC, Static, is_static, kind_of, marked_fields
 
 TYPE_CHECKING = False  # type checkers read it as True; typing.TYPE_CHECKING would cost an import
 if TYPE_CHECKING:
@@ -130,7 +130,7 @@ class TreeDef:
             return True
         kind = kind_of(type(tree))
         if kind is None or kind is not self._kind:
-            return False
+            return self._kind is STATIC and kind is None and _same_meta(STATIC, self._meta, Static(tree))
         children, meta, _ = kind.open(tree)
         if len(children) != len(self._children) or not _same_meta(kind, self._meta, meta):
             return False
@@ -201,11 +201,13 @@ def _text(node: TreeDef) -> str:
         items = ", ".join([f"{key!r}: {child}" for key, child in zip(_dict_keys(node), children)])
         factory = f"{getattr(meta[0], '__name__', meta[0])}, " if kind is DEFAULT_DICT else ""
         return f"{{{items}}}" if kind is DICT else f"{kind.cls.__name__}({factory}{{{items}}})"
+    if kind is STATIC:
+        return _short(repr(meta))
     keys = node._child_keys()
     named = all(isinstance(key, GetAttrKey) for key in keys)
     parts = [f"{key.name}={child}" for key, child in zip(keys, children)] if named else children
-    if kind is NAMED_TUPLE:
-        return f"{meta.__name__}({', '.join(parts)})"
+    if kind is NAMED_TUPLE or kind is OBJECT:
+        return f"{_class(node).__name__}({', '.join(parts)})"
     if kind.fields:
         return f"{kind.cls.__name__}({', '.join(parts + _field_texts(kind, meta))})"
     return f"{kind.cls.__name__}{'' if meta is None else f'[{_short(repr(meta))}]'}({', '.join(parts)})"
@@ -236,6 +238,8 @@ _LISTS = [TreeDef(LIST, None, (LEAF,) * n) for n in range(_SMALL)]
 # Only keys that are str: 1 and True are equal but not the same.
 _DICTS: dict[tuple[Any, ...], tuple[tuple[str, ...], TreeDef]] = {}
 _all_leaf_types = LEAF_TYPES.issuperset
+_all_data_types = DATA_TYPES.issuperset
+_OWN_KINDS = (TUPLE, LIST, DICT, ORDERED_DICT, DEFAULT_DICT, NONE, NAMED_TUPLE, OBJECT)
 
 
 def flatten(tree: Any, is_leaf: IsLeaf = None) -> tuple[list[Any], TreeDef]:
@@ -271,8 +275,13 @@ def _flatten_into(leaves: list[Any], tree: Any, is_leaf: IsLeaf) -> TreeDef:
         if _all_leaf_types(map(type, values)):
             leaves += values
             return known[1]
-    kind = KINDS.get(cls) or kind_of(cls)
+    kind = KINDS.get(cls)
     if kind is None:
+        kind = kind_of(cls)
+        if kind is NAMED_TUPLE:
+            return _tuple_into(leaves, tree, is_leaf)
+        if kind is OBJECT:
+            return _object_into(leaves, tree, OBJECT, is_leaf, False)
         leaves.append(tree)
         if len(LEAF_TYPES) < MOST_REMEMBERED:
             LEAF_TYPES.add(cls)
@@ -282,6 +291,60 @@ def _flatten_into(leaves: list[Any], tree: Any, is_leaf: IsLeaf) -> TreeDef:
     if cls is dict and node._flat and len(_DICTS) < MOST_REMEMBERED and all(type(key) is str for key in meta):
         _DICTS[tuple(tree)] = meta, node
     return node
+
+
+def _tuple_into(leaves: list[Any], tree: Any, is_leaf: IsLeaf) -> TreeDef:
+    """A named tuple: what could be static data is so beside arrays and numbers; alone it is a tree of labels, as in JAX."""
+    start = len(leaves)
+    taken: list[Any] = []
+    stops = is_leaf and (lambda part: is_leaf(part) and (taken.append(part) or True))  # type: ignore[func-returns-value]
+    node = TreeDef(NAMED_TUPLE, type(tree), tuple([_flatten_into(leaves, part, stops) for part in tree]))
+    own = leaves[start:]
+    if _all_data_types(map(type, own)):
+        return node
+    labels = [type(x) is not bool and is_static(x) and not any([x is part for part in taken]) for x in own]
+    if all(labels) or not any(labels):
+        return node
+    leaves[start:] = []
+    return _without_labels(leaves, node, iter(zip(own, labels)))
+
+
+def _without_labels(leaves: list[Any], node: TreeDef, own: Iterator[tuple[Any, bool]]) -> TreeDef:
+    """The structure with its labels as parts of it, the other leaves appended; what was registered keeps its leaves."""
+    if node is LEAF:
+        x, is_label = next(own)
+        if is_label:
+            return TreeDef(STATIC, Static(x), ())
+        leaves.append(x)
+        return LEAF
+    if node._kind not in _OWN_KINDS:
+        leaves += [x for x, _ in islice(own, node._num_leaves)]
+        return node
+    return TreeDef(node._kind, node._meta, tuple([_without_labels(leaves, c, own) for c in node._children]), node._keys)
+
+
+def _object_into(leaves: list[Any], tree: Any, kind: Kind, is_leaf: IsLeaf, marked: bool) -> TreeDef:
+    """An object, or a container in one: leaves that are static data are parts of the structure; `marked`: all leaves."""
+    parts, meta, keys = kind.open(tree)
+    if kind not in _OWN_KINDS and not marked:
+        return TreeDef(kind, meta, tuple([_flatten_into(leaves, part, is_leaf) for part in parts]), keys)
+    static = marked_fields(meta[0]) if kind is OBJECT else ()
+    nodes = []
+    for part, name in zip(parts, meta[1] if static else repeat(None)):
+        cls = type(part)
+        if is_leaf is not None and is_leaf(part):
+            leaves.append(part)
+            nodes.append(LEAF)
+            continue
+        inner = None if cls in LEAF_TYPES else kind_of(cls)
+        if inner is not None:
+            nodes.append(_object_into(leaves, part, inner, is_leaf, marked or name in static))
+        elif marked or name in static or is_static(part):
+            nodes.append(TreeDef(STATIC, Static(part), ()))
+        else:
+            leaves.append(part)
+            nodes.append(LEAF)
+    return TreeDef(kind, meta, tuple(nodes), keys)
 
 
 def flatten_axes(name: str, treedef: TreeDef, axes_tree: Any) -> list[Any]:
@@ -382,10 +445,12 @@ def _what(node: TreeDef, other: TreeDef) -> str:
     if kind in (DICT, ORDERED_DICT, DEFAULT_DICT):
         keys = _dict_keys(node)
         return f"{_a(kind.cls)} {'with the ' + _listed('key', keys) if keys else 'without keys'}"
-    if kind is NAMED_TUPLE:
-        return _a(node._meta, other._meta)
-    if kind is not other._kind:
-        return _a(kind.cls, other._kind and other._kind.cls)
+    if kind is STATIC:
+        return _short(repr(node._meta))
+    if kind is not other._kind or _class(node) is not _class(other):
+        return _a(_class(node), other._kind and _class(other))
+    if kind is OBJECT:
+        return f"{_a(_class(node))} {'with the ' + _listed('field', node._meta[1]) if node._meta[1] else 'without fields'}"
     if _same_meta(kind, node._meta, other._meta):
         number = len(node._children)
         return f"{_a(kind.cls)} with {number} {'child' if number == 1 else 'children'}"
@@ -393,6 +458,12 @@ def _what(node: TreeDef, other: TreeDef) -> str:
         theirs = _field_texts(kind, other._meta)
         return f"{_a(kind.cls)} with {', '.join([t for t in _field_texts(kind, node._meta) if t not in theirs])}"
     return f"{_a(kind.cls)} with the static data {_short(repr(node._meta))}"
+
+
+def _class(node: TreeDef) -> type:
+    kind = node._kind
+    cls: type = node._meta if kind is NAMED_TUPLE else node._meta[0] if kind is OBJECT else kind.cls  # type: ignore[union-attr]
+    return cls
 
 
 def _dict_keys(node: TreeDef) -> tuple[Any, ...]:

@@ -287,7 +287,8 @@ def test_arguments_that_are_not_arrays():
         "grad: argument at [0]['a']: expected an array or a number, got str: 'text'"
     )
     assert message(TypeError, fc.jit(lambda x: x), object) == (
-        f"jit of <lambda>: argument at [0][0]: expected an array or a number, got type: {object!r}"
+        f"jit of <lambda>: argument at [0][0]: expected an array or a number, got type: {object!r}\n"
+        "Remedy: jit(..., static_argnames='x') makes it part of the signature; it must be hashable."
     )
     assert message(TypeError, fc.vmap(lambda x: x), np.array(["a"])) == (
         "vmap of <lambda>: argument at [0][0]: funcad computes with bool, int, float and complex arrays; got dtype <U1"
