@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from functools import cache
 from typing import Any, NamedTuple
 
 import numpy as np
 
 import funcad
 from funcad import tree
-from tests.whole.control.program import PROGRAMS, Program, fresh
+from tests.whole.control.program import Program, fresh
 
 __all__ = ["End", "ended", "same", "plain", "Recorder", "loss_of", "slopes", "by_differences", "curved", "lane", "stacked"]
 __all__ += ["directions", "close", "has_slopes", "curvature"]
@@ -56,16 +55,18 @@ def ended(f: Callable[..., Any], args: tuple, recorder: Recorder) -> End:
     return End(value, error, given, recorder.take())
 
 
-@cache
-def _plain(name: str, k: int, as_lane: bool) -> End:
-    program = next(p for p in PROGRAMS if p.name == name)
-    recorder = Recorder()
-    return ended(program.call(recorder.note), lane(program, k) if as_lane else program.inputs[k], recorder)
+def _once(program: Program, what: str, k: int, as_lane: bool, make: Callable[[tuple], Any]) -> Any:
+    """What `make` gives for input number k (`as_lane`: taken out of the stack of all, so that numbers are NumPy's), kept."""
+    key = what, k, as_lane
+    if key not in program.known:
+        program.known[key] = make(lane(program, k) if as_lane else fresh(program.inputs[k]))
+    return program.known[key]
 
 
 def plain(program: Program, k: int, as_lane: bool = False) -> End:
-    """What plain Python makes of input number k (`as_lane`: taken out of the stack of all, so that numbers are NumPy's)."""
-    return _plain(program.name, k, as_lane)
+    """What plain Python makes of an input."""
+    recorder = Recorder()
+    return _once(program, "plain", k, as_lane, lambda args: ended(program.call(recorder.note), args, recorder))
 
 
 def stacked(program: Program, which: list[int]) -> tuple:
@@ -134,17 +135,11 @@ def has_slopes(program: Program) -> bool:
     return bool(program.floating) and any([np.result_type(x).kind == "f" for x in results])
 
 
-@cache
-def _slopes(name: str, k: int, as_lane: bool) -> End:
-    program = next(p for p in PROGRAMS if p.name == name)
-    recorder = Recorder()
-    gradient = funcad.grad(loss_of(program.call(recorder.debug)), argnums=program.floating)
-    return ended(gradient, lane(program, k) if as_lane else program.inputs[k], recorder)
-
-
 def slopes(program: Program, k: int, as_lane: bool = False) -> End:
     """funcad's own gradient, un-jitted, which differences confirm."""
-    return _slopes(program.name, k, as_lane)
+    recorder = Recorder()
+    gradient = funcad.grad(loss_of(program.call(recorder.debug)), argnums=program.floating)
+    return _once(program, "slopes", k, as_lane, lambda args: ended(gradient, args, recorder))
 
 
 def directions(program: Program, seed: int) -> tuple:
@@ -187,13 +182,8 @@ def curved(f: Callable[..., Any], rest: tuple, program: Program, forward: bool) 
     return funcad.grad(lambda *xs: funcad.jvp(loss, xs, v)[1], argnums=every)
 
 
-@cache
-def _curvature(name: str, k: int) -> Any:
-    program = next(p for p in PROGRAMS if p.name == name)
-    args = fresh(program.inputs[k])
-    return curved(program.call(Recorder().debug), args, program, forward=True)(*[args[i] for i in program.floating])
-
-
 def curvature(program: Program, k: int) -> Any:
     """funcad's own, un-jitted."""
-    return _curvature(program.name, k)
+    f = program.call(Recorder().debug)
+    make = lambda args: curved(f, args, program, forward=True)(*[args[i] for i in program.floating])
+    return _once(program, "curvature", k, False, make)

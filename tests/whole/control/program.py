@@ -36,6 +36,7 @@ class Program(NamedTuple):
     apart: tuple[int, ...]
     ragged: bool
     speaks: bool
+    known: dict  # what has been worked out about it
 
     @property
     def floating(self) -> tuple[int, ...]:
@@ -68,7 +69,7 @@ def program(
     def register(function: Callable) -> Callable:
         assert all([function.__name__ != p.name for p in PROGRAMS]), function.__name__
         assert len(inputs) > 1, "one input takes one way"
-        PROGRAMS.append(Program(function.__name__, function, inputs, apart, ragged, speaks))
+        PROGRAMS.append(Program(function.__name__, function, inputs, apart, ragged, speaks, {}))
         return function
 
     return register
