@@ -283,13 +283,16 @@ def vmap_of_vmap(program: Program) -> None:
 
 @_transformation()
 def jit_vmap(program: Program) -> None:
-    """Right where the lanes need no answers from Python, else the error of a trace without values."""
+    """Right where no lane needs an answer of its own, else the error of a trace without values.
+
+    What catches NumPy's own errors meets them when the program runs, which is too late.
+    """
     f = program.call(Recorder().debug)
     compiled = funcad.jit(funcad.vmap(f))
     which = _right(program)
     try:
         found = compiled(*stacked(program, which))
-    except REFUSALS:
+    except (*REFUSALS, np.linalg.LinAlgError):
         return
     close(found, _stack([plain(program, k, as_lane=True).value for k in which]), "jit of vmap")
 
