@@ -11,6 +11,7 @@ __all__ = [
     "TracerArrayConversionError",
     "BufferNeeded",
     "TracerIntegerConversionError",
+    "PathError",
     "UnexpectedTracerError",
     "WriteError",
     "SharedMemoryError",
@@ -19,6 +20,7 @@ __all__ = [
     "NonDifferentiableInputError",
     "MissingRuleError",
     "AxesMismatchError",
+    "LanesError",
     "TreeMismatchError",
     "TreeDepthError",
     "UnboundAxisNameError",
@@ -68,12 +70,30 @@ class TracerIntegerConversionError(FuncadError, TypeError):
     """
 
 
+class PathError(FuncadError, RuntimeError):
+    """A jitted function whose `if` and `while` decide by values did not repeat what it had done for the same answers.
+
+    Cause: it depends on something that is no argument; or its one program was asked for, and it has several.
+    Example: `jit(lambda x: x * random.random() if x > 0 else x)`, called with 1.0 and with -1.0.
+    Remedy: pass what it depends on as an argument.
+    """
+
+
 class UnexpectedTracerError(FuncadError, RuntimeError):
     """A traced value was used after the function that it belongs to had returned.
 
-    Cause: it was stored in a global, an attribute or a default argument.
+    Cause: it was stored in a global, an attribute or a default argument. Where `jit` sees it, it raises when tracing ends.
     Example: `saved = []; jit(lambda x: saved.append(x))(1.0); saved[0] + 1`.
     Remedy: return the value from the function instead of storing it.
+    """
+
+
+class RandomStateError(FuncadError, RuntimeError):
+    """A random generator was drawn from while a jitted function was traced, or in a way that has no meaning there.
+
+    Cause: the numbers would be the same at every call.
+    Example: `rng = np.random.default_rng(0); jit(lambda x: x + rng.normal())(1.0)`.
+    Remedy: pass the numbers as an argument, or draw with `funcad.random` and a key, or with `np.random.normal` itself.
     """
 
 
@@ -133,6 +153,15 @@ class AxesMismatchError(FuncadError, ValueError):
 
     Example: `vmap(np.add)(np.ones(2), np.ones(3))`.
     Remedy: `in_axes=None` for what is not mapped; one int or None per argument, or per leaf.
+    """
+
+
+class LanesError(FuncadError, ValueError):
+    """Python's control flow took the lanes of an un-jitted `vmap` apart where they must stay together.
+
+    Cause: a collective was reached by some lanes only, or lanes returned arrays of different shapes.
+    Example: `vmap(lambda n: np.zeros(int(n)))(np.array([1, 2]))`.
+    Remedy: choose with `np.where` or `funcad.cond`; return arrays of one shape, padded to the longest.
     """
 
 

@@ -67,7 +67,9 @@ def test_python_control_flow_on_values() -> None:
     assert grad(f)(2.0) == 4.0
     assert grad(f)(0.5) == np.cos(0.5)
     with pytest.raises(TracerBoolConversionError):
-        jit(f)(2.0)
+        jit(f, guards=False)(2.0)
+    for x in (2.0, 0.5, 2.0, 0.5):
+        assert jit(f)(x) == f(x) and jit(grad(f))(x) == grad(jit(f))(x) == grad(f)(x)
     with pytest.raises(TracerArrayConversionError):
         grad(lambda x: float(x))(1.0)
     assert grad(lambda x: math.sin(x))(1.0) == math.cos(1.0)

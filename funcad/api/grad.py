@@ -175,8 +175,11 @@ class _Gradient(Remade):
         plain = len(leaves) == len(selected) and all(map(operator.is_, leaves, selected))  # each argument is a leaf
 
         def flat(*xs: Any) -> list[Any]:
-            lent_args, lent_kwargs = lent_to(f, args, kwargs)
-            rest, named = list(lent_args), dict(lent_kwargs)
+            rest, named = list(args), dict(kwargs)
+            for i in (*positions, *[position for _, position in names if position is not None]):
+                rest[i] = None
+            named.update([(name, None) for name, position in names if position is None])
+            rest, named = lent_to(f, rest, named)
             values = xs if plain else in_tree.unflatten(xs)
             for i, v in zip(positions, values):
                 rest[i] = v
@@ -214,7 +217,7 @@ class _Gradient(Remade):
             if alone:
                 out = f(x)
             else:
-                others, named = lent_to(f, args, kwargs)
+                others, named = lent_to(f, [*args[:position], None, *args[position + 1 :]], kwargs)
                 out = f(*others[:position], x, *others[position + 1 :], **named)
             self._check_output(out)
             return [out]

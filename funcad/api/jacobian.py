@@ -99,8 +99,7 @@ def _selected(f: Callable[..., Any], argnums: Any, args: tuple, kwargs: dict, wh
     positions, single = normalize_argnums(argnums, len(args), what)
 
     def partial(*chosen: Any) -> Any:
-        others, named = lent_to(f, args, kwargs)
-        full = list(others)
+        full, named = lent_to(f, [None if i in positions else a for i, a in enumerate(args)], kwargs)
         for i, v in zip(positions, chosen):
             full[i] = v
         return f(*full, **named)

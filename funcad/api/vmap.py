@@ -11,7 +11,8 @@ import numpy as np
 from funcad import tree
 from funcad.api.border import OutTree, api, check_leaves, flat_function, name_of, own_memory
 from funcad.api.pickling import Transformed
-from funcad.errors import AxesMismatchError
+from funcad.api.split_batch import Asked, Trial, asks, learn, may_split, run_split
+from funcad.errors import AxesMismatchError, FuncadError
 from funcad.host.layout import ordinary
 from funcad.host.real_types import is_a
 from funcad.host.state import setting, state
@@ -49,8 +50,15 @@ def vmap(
     `in_axes`: an int, None (not mapped), or a tuple with one entry per argument, each a pytree prefix of ints and None;
     keyword arguments are mapped over axis 0. `out_axes`: likewise for the output; None is allowed where the output does not
     depend on a mapped value. `axis_name` lets collectives (`psum`, ...) work over the mapped axis. `axis_size` is needed
-    only if nothing is mapped. `chunk_size` maps that many examples at a time, to bound memory. Inside, f is traced: Python
-    `if` on values raises TracerBoolConversionError. Sizes that differ raise AxesMismatchError naming the paths.
+    only if nothing is mapped. `chunk_size` maps that many examples at a time, to bound memory. Sizes that differ raise
+    AxesMismatchError naming the paths.
+
+    Outside jit, Python's `if`, `while`, `int(x)`, `range(n)`, `float(x)` and `try` see the values: where examples disagree, the
+    batch is split, and f runs once for each way through it; an example that is alone runs as plain Python. All examples must
+    return one structure (else TreeMismatchError) of the same shapes (else LanesError); a collective needs all of them (else
+    LanesError). With such control flow, effects (`debug.print`, `io_callback`) happen example by example, in order, while
+    Python's own side effects happen once for each run of f. In jit, `if` on values raises TracerBoolConversionError.
+    JAX raises in both.
 
     >>> import numpy as np, funcad
     >>> funcad.vmap(lambda x, y: x @ y, in_axes=(0, None))(np.eye(2), np.array([3.0, 4.0]))
@@ -133,14 +141,7 @@ def _mapped_size(f: Any, leaves: list, axes: list, axis_size: int | None, exampl
 def _run(f: Any, in_tree: Any, out_axes: Any, axis_name: Any, leaves: list, batched: list, size: int) -> Any:
     store = OutTree()
     flat = flat_function(f, in_tree, store, f"vmap of {name_of(f)}")
-    avals = [aval_of(x).unbatched() if b else aval_of(x) for x, b in zip(leaves, batched)]
-    consts: list[Any] = []
-    if axis_name is None:
-        jaxpr, consts = trace_function(flat, avals, name="vmap", with_modes=True, given=Given(leaves, batched))
-        consts = capture_as_inputs(on_device_of(consts, leaves), leaves)
-        outs, out_batched = batch_eval(jaxpr, size, [*consts, *leaves], [False] * len(consts) + batched)
-    else:
-        outs, out_batched, consts = _run_named(flat, avals, axis_name, leaves, batched, size)
+    outs, out_batched, consts = _outs(f, flat, store, axis_name, leaves, batched, size)
     axes = tree.flatten_axes("out_axes", store.tree, out_axes)
     result = []
     for i, (x, b, a) in enumerate(zip(outs, out_batched, axes)):
@@ -148,7 +149,46 @@ def _run(f: Any, in_tree: Any, out_axes: Any, axis_name: Any, leaves: list, batc
     return store.tree.unflatten(own_memory(result, [*consts, *leaves]))
 
 
-def _run_named(flat: Any, avals: list, axis_name: Any, leaves: list, batched: list, size: int) -> tuple[list, list, list]:
+def _outs(
+    f: Any, flat: Any, store: OutTree, axis_name: Any, leaves: list, batched: list, size: int
+) -> tuple[list, list, list]:
+    """Results of f, which of them are batched, and what it captured.
+
+    f is traced without values; where Python's control flow asks for one, or an operation raises for some lanes, it runs again
+    with values (split_batch.py). Nothing has happened by then.
+    """
+    if may_split(leaves):
+        if not asks(f):
+            trial = Trial()
+            try:
+                return _traced(flat, axis_name, leaves, batched, size, trial)
+            except Asked:
+                learn(f)
+            except FuncadError:
+                raise
+            except Exception:
+                if not trial.repeatable:
+                    raise
+        return (*run_split(f, flat, store, leaves, batched, size, axis_name), [])
+    return _traced(flat, axis_name, leaves, batched, size, None)
+
+
+def _traced(
+    flat: Any, axis_name: Any, leaves: list, batched: list, size: int, trial: Trial | None
+) -> tuple[list, list, list]:
+    avals = [aval_of(x).unbatched() if b else aval_of(x) for x, b in zip(leaves, batched)]
+    if axis_name is not None:
+        return _run_named(flat, avals, axis_name, leaves, batched, size, trial)
+    jaxpr, consts = trace_function(flat, avals, name="vmap", with_modes=True, given=Given(leaves, batched), recorder=trial)
+    if trial is not None:
+        trial.ends(jaxpr)
+    consts = capture_as_inputs(on_device_of(consts, leaves), leaves)
+    return (*batch_eval(jaxpr, size, [*consts, *leaves], [False] * len(consts) + batched), consts)
+
+
+def _run_named(
+    flat: Any, avals: list, axis_name: Any, leaves: list, batched: list, size: int, trial: Trial | None
+) -> tuple[list, list, list]:
     """With a named axis, the index within the axis is a hidden batched input."""
     index = np.arange(size)
     outer = state.axis_env
@@ -158,7 +198,10 @@ def _run_named(flat: Any, avals: list, axis_name: Any, leaves: list, batched: li
             return flat(*xs)
 
     given = Given([index, *leaves], [True, *batched])
-    jaxpr, consts = trace_function(with_index, [Aval((), index.dtype), *avals], name="vmap", with_modes=True, given=given)
+    avals = [Aval((), index.dtype), *avals]
+    jaxpr, consts = trace_function(with_index, avals, name="vmap", with_modes=True, given=given, recorder=trial)
+    if trial is not None:
+        trial.ends(jaxpr)
     with setting(batching=axis_name):
         consts = capture_as_inputs(on_device_of([*consts, index], leaves), leaves)
         return (*batch_eval(jaxpr, size, [*consts, *leaves], [False] * (len(consts) - 1) + [True] + batched), consts)

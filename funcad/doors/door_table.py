@@ -9,6 +9,7 @@ from __future__ import annotations
 import numpy as np
 
 from funcad.doors.answers import Maker, array_of, by_name, calling, fromiter, joined, labelled, odeint, vectorized
+from funcad.doors.draws import drawing, unseeded
 from funcad.doors.makers import making, making_of
 from funcad.doors.math_answers import MATH
 from funcad.doors.scipy_answers import (
@@ -38,6 +39,17 @@ IN_MODULES: dict[str, dict[str, Maker]] = {
         "fromiter": fromiter,
     },
     "math": MATH,
+    "numpy.random": {
+        **_all(
+            drawing,
+            "beta binomial bytes chisquare choice dirichlet exponential f gamma geometric gumbel hypergeometric laplace",
+            "logistic lognormal logseries multinomial multivariate_normal negative_binomial noncentral_chisquare noncentral_f",
+            "normal pareto permutation poisson power rand randint randn random random_integers random_sample ranf rayleigh",
+            "sample standard_cauchy standard_exponential standard_gamma standard_normal standard_t triangular uniform vonmises",
+            "wald weibull zipf",
+        ),
+        **_all(unseeded, "default_rng RandomState"),
+    },
 }
 
 LEARNED: dict[str, dict[str, Maker]] = {  # hung when a function has needed it: everybody asks for np.ndarray all the time

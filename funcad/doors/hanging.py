@@ -47,7 +47,7 @@ class _Arrivals(importlib.abc.MetaPathFinder):
     """Sees modules of the table being imported."""
 
     def find_spec(self, name: str, path: Sequence[str] | None, target: ModuleType | None = None) -> ModuleSpec | None:
-        if name not in IN_CODE or name in _done or not config.doors:
+        if name not in IN_CODE and name not in IN_MODULES or name in _done or not config.doors:
             return None
         specs = [f.find_spec(name, path, target) for f in sys.meta_path if f is not self and hasattr(f, "find_spec")]
         spec = next((s for s in specs if s is not None), None)
@@ -59,7 +59,11 @@ class _Arrivals(importlib.abc.MetaPathFinder):
                 del loader.exec_module
                 execute(module)
                 with lock:
-                    _hang_codes(name, module)
+                    if name in IN_CODE:
+                        _hang_codes(name, module)
+                    tracing.ready = False
+                    if name in IN_MODULES and tracing.threads:
+                        hang_modules({name: IN_MODULES[name]})
 
             loader.exec_module = exec_module
         return spec

@@ -211,9 +211,10 @@ def _reduce(f: Any) -> Any:
 
 def hang_modules(doors: dict[str, dict[str, Callable[[str, Callable[..., Any]], Answer]]]) -> None:
     """`doors`: module -> name -> who answers. What is there is hung; to be called under the lock."""
-    if not _hung:
-        for name, answers in doors.items():
-            module = sys.modules[name]
+    known = {module.__name__ for module, _, _ in _hung}
+    for name, answers in doors.items():
+        module = sys.modules.get(name)
+        if module is not None and name not in known and not getattr(module.__spec__, "_initializing", False):
             found = {n: (module.__dict__[n], maker) for n, maker in answers.items() if n in module.__dict__}
             entrances = {n: Entrance(n, Door(f, maker(f"{name}.{n}", f))) for n, (f, maker) in found.items()}
             _originals.update([id(e.door.original) for e in entrances.values()])

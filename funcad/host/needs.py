@@ -20,7 +20,7 @@ from funcad.errors import BufferNeeded
 from funcad.host.state import tracing
 from funcad.host.where import is_internal
 
-__all__ = ["needs_buffers", "starts_again"]
+__all__ = ["marks_of", "needs_buffers", "starts_again"]
 
 _WRITING_NAMES = frozenset(  # methods and functions that write into an array that they are given
     "at copyto fill fill_diagonal itemset partition place put put_along_axis putmask setfield shuffle sort".split()
@@ -36,8 +36,7 @@ def starts_again(trace: Any, error: Exception) -> bool:
     """Is the function of this trace to be started again, because it turned out that it needs buffers?"""
     if not isinstance(error, BufferNeeded) and not isinstance(error.__cause__, BufferNeeded):
         return False  # NumPy raises a ValueError of its own, because of ours
-    users = _functions(trace.function)
-    marks = {_mark(user) for user in users}
+    users, marks = _functions(trace.function), marks_of(trace.function)
     if trace.foreign or marks <= _learned:
         return False
     _learned.update(marks)
@@ -64,6 +63,11 @@ def needs_buffers(f: Any, code: types.CodeType | None = None, learned: bool = Fa
         known = known if any(map(_code_writes, known)) else frozenset()
         _remember(f, known)
     return bool(known) if code is None else code in known
+
+
+def marks_of(f: Any) -> set[Any]:
+    """By what the user's functions behind f are known again."""
+    return {_mark(user) for user in _functions(f)}
 
 
 def _functions(f: Any) -> list[Any]:

@@ -27,12 +27,14 @@ class _State(threading.local):
     batching: Any = None  # name of the axis that batch_eval is removing now
     jit_disabled: bool = False
     running: Any = None  # the trace whose function runs now
+    before_effect: Any = None  # is called before an effect happens: by whom effects must not happen yet (api/lanes.py)
     scope: tuple = ()  # named_scope names
     debug_nans: bool = False
     debug_infs: bool = False
     checked: Any = None  # how operations run while one of these two is set: checked(primitive, xp, args, params)
     debug_checks: bool = False
     default_device: str = "cpu"
+    unread: tuple = ()  # variables that stand for Python's numbers, of which f must not make texts (jitted/substitutes.py)
     explain_misses: Any = None  # whom explain_cache_misses tells
 
 

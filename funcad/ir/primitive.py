@@ -86,7 +86,7 @@ class Primitive:
         *("primal_and_jvp", "linearize", "partial_eval", "split"),  # of operations that call programs
         *("over", "transpose_over", "adds"),  # of those that write or read elements of an array
         *("reach", "needs", "masked", "push", "takes_masks", "levels", "calm", "square", "turns"),  # structural zeros, squares
-        *("multiple", "effect", "barrier", "structural", "silent", "passive", "collective", "moves", "layout"),
+        *("multiple", "effect", "fresh", "barrier", "structural", "silent", "passive", "collective", "moves", "layout"),
         *("ufunc", "inplace", "ready", "commutes", "reduction", "lowering", "may_share", "free", "label"),  # the computation
     )
 
@@ -109,6 +109,7 @@ class Primitive:
         adds: Callable[..., tuple[Primitive, tuple[Any, ...], Params]] | None = None,
         multiple: bool = False,
         effect: bool = False,
+        fresh: bool = False,
         barrier: bool = False,
         ufunc: np.ufunc | None = None,
         collective: Callable[..., Any] | None = None,
@@ -150,6 +151,7 @@ class Primitive:
         self.split = split
         self.multiple = multiple
         self.effect = effect  # never removed, duplicated or reordered
+        self.fresh = fresh  # an effect whose results differ from run to run: vmap asks its rule though no operand is mapped
         self.barrier = barrier  # CSE and inlining stop here (checkpoint)
         self.ufunc = ufunc  # the NumPy ufunc that computes it, if there is one
         self.collective = collective  # batch rule over the named axis that is being removed

@@ -15,7 +15,7 @@ from __future__ import annotations
 import itertools
 from _thread import get_ident
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
@@ -36,12 +36,13 @@ if TYPE_CHECKING:
     from funcad.ir.primitive import Primitive
 
 __all__ = ["bind", "open_traces", "Trace", "AbstractTrace", "next_level", "trace_function", "leaked", "abstract_trace_of"]
-__all__ += ["any_tracer", "plain_values", "stage_constants"]
+__all__ += ["any_tracer", "plain_values", "stage_constants", "run_in"]
 
 _levels = itertools.count(1)
 next_level = _levels.__next__
 _new_tuple = tuple.__new__
 _new_object = object.__new__
+_Made = TypeVar("_Made")
 
 
 def bind(primitive: Primitive, *args: Value, **params: Any) -> Any:
@@ -119,6 +120,7 @@ class Trace:
     settle: Callable[[Tracer], None] | None = None  # ends that a value is written in place (unjitted/held.py)
     tape: Any = None  # of a following trace: where common operations are written down instead of recorded
     reads: Callable[[Tracer, str], None] | None = None  # is told what Python's control flow reads, and how
+    recorder: Any = None  # who runs what was recorded when Python asks for a value (jitted/path_recording.py)
 
     def __init__(self, name: str):
         self.level = next(_levels)
@@ -142,7 +144,7 @@ class AbstractTrace(Trace):
 
     __slots__ = (
         *("equations", "captured", "inputs", "locks", "protect", "mode", "modes", "array", "stands_for", "asked"),
-        *("given", "layouts", "makers", "n_makers", "hoisted"),
+        *("given", "layouts", "makers", "n_makers", "hoisted", "recorder"),
     )
 
     def __init__(self, name: str, protect: Callable[[Value], Value] | None = None, with_modes: bool = False):
@@ -159,6 +161,7 @@ class AbstractTrace(Trace):
         self.layouts: Any = None  # of variables whose memory order was asked for (unjitted/strides.py)
         self.makers: dict[Var, Equation] = {}  # of the first `n_makers` equations, for `made_by`
         self.n_makers = 0
+        self.recorder = None
         self.hoisted: list[Value] = []  # values of outer traces that were made here: they may be written here
         self.locks = Locks()
         self.protect = protect or self.locks.guard  # keeps a captured array safe; Locks: until the trace closes
@@ -171,6 +174,10 @@ class AbstractTrace(Trace):
     def new_inputs(self, avals: Sequence[AnyAval]) -> list[Tracer]:
         source = user_source()
         return [self.new_input(a, source) for a in avals]
+
+    def same_inputs(self) -> list[Tracer]:
+        """The inputs as they were, for a function that is started again."""
+        return [Tracer(self, v) for v in self.inputs]
 
     def atom(self, x: Any) -> Atom:
         """The variable or literal that stands for x in this program."""
@@ -191,6 +198,10 @@ class AbstractTrace(Trace):
         if entry is None:
             entry = self._capture(snapshot(x))
         return entry[0]
+
+    def capture(self, x: Value) -> Tracer:
+        """x, a value from outside, as one of this trace's."""
+        return Tracer(self, self.atom(x))
 
     def _capture(self, x: Value) -> tuple[Var, Value]:
         aval, value = aval_of(x), self.protect(x)
@@ -243,7 +254,7 @@ class AbstractTrace(Trace):
         self.hoisted = []
         if self.layouts is not None:
             self.layouts.close()
-        self.given = self.layouts = None
+        self.given = self.layouts = self.recorder = None
         self.locks.release()
 
     def jaxpr(self, outputs: Sequence[Value]) -> tuple[Jaxpr, list[Value]]:
@@ -266,6 +277,7 @@ def trace_function(
     with_modes: bool = False,
     given: Any = None,
     beside: Sequence[Value] = (),
+    recorder: object = None,
 ) -> tuple[Jaxpr, list[Value]]:
     """Trace `f(*tracers) -> list of values` into `(jaxpr, captured)`; the captured values are the leading inputs.
 
@@ -276,9 +288,31 @@ def trace_function(
     "asked" in its memo.
     """
     trace = AbstractTrace(name, with_modes=with_modes)
+    trace.recorder = recorder
     found = array_type(beside if given is None else given.values)
     if found is not np.ndarray:
         trace.array = found
+
+    def recorded(outs: Sequence[Value]) -> tuple[Jaxpr, list[Value]]:
+        jaxpr, captured = trace.jaxpr(outs)
+        if trace.asked:
+            jaxpr.memo["asked"] = True
+        return jaxpr, captured
+
+    return run_in(trace, f, avals, recorded, staging=staging, abstract=abstract, given=given)
+
+
+def run_in(
+    trace: AbstractTrace,
+    f: Callable[..., Sequence[Value]],
+    avals: Sequence[AnyAval],
+    finish: Callable[[Sequence[Value]], _Made],
+    *,
+    staging: bool = False,
+    abstract: bool = True,
+    given: Any = None,
+) -> _Made:
+    """`finish(f(*tracers))`: f runs on new inputs of the trace, which is open until then; see `trace_function`."""
     saved_staging, saved_abstract = state.staging, state.abstract
     outer = state.running
     trace.function, trace.outer, trace.foreign = f, outer, False
@@ -302,11 +336,8 @@ def trace_function(
         except (BufferNeeded, ValueError) as error:
             if not starts_again(trace, error):
                 raise
-            outs = f(*[Tracer(trace, v) for v in trace.inputs])
-        jaxpr, captured = trace.jaxpr(outs)
-        if trace.asked:
-            jaxpr.memo["asked"] = True
-        return jaxpr, captured
+            outs = f(*trace.same_inputs())
+        return finish(outs)
     finally:
         if outer is None:
             tracing.threads.pop(get_ident(), None)

@@ -20,6 +20,7 @@ import numpy as np
 from funcad.host.conversions import no_array, no_hash, no_integer, no_truth
 from funcad.host.devices import device_in_use, is_device
 from funcad.host.real_types import Length, Unseen, kind_of
+from funcad.host.state import state
 from funcad.ir.aval import Aval, aval_of
 from funcad.ir.types import AnyAval, Value
 
@@ -28,7 +29,7 @@ if TYPE_CHECKING:
 
 
 __all__ = ["Tracer", "snapshot", "value_key", "tangent_of"]
-__all__ += ["concrete_value", "array_type", "has_value", "carries_derivative", "plain_value"]
+__all__ += ["asked", "concrete_value", "array_type", "has_value", "carries_derivative", "plain_value"]
 
 
 def has_value(x: Value) -> bool:
@@ -96,6 +97,9 @@ def _told(x: Tracer, how: str) -> Value:
 def plain_value(x: Tracer, how: str) -> Any:
     """The value, if nothing is lost by leaving the trace."""
     value = concrete_value(x)
+    whole = how == "tolist" or how == "array" and (x.aval.shape or x.aval.dtype.kind not in "biu")
+    if type(value) is Tracer and not whole and not carries_derivative(x):
+        value = asked(value, "item" if how == "array" else how)
     if carries_derivative(x):
         reason = "it carries a derivative, which would silently be lost"
     elif type(value) is Tracer:
@@ -103,6 +107,22 @@ def plain_value(x: Tracer, how: str) -> Any:
     else:
         return value
     raise no_array(how, x.aval, reason, type(value) is not Tracer, _offers)
+
+
+def asked(x: Value, how: str) -> Value:
+    """The value that Python's control flow asks for, if the trace can tell (jitted/path_recording.py); else x itself."""
+    if type(x) is not Tracer or x.owner.recorder is None:
+        return x
+    return x.owner.recorder.answer(x, how)
+
+
+def _shown(x: Value) -> Value:
+    """`concrete_value`, for a text."""
+    value = concrete_value(x)
+    if type(value) is not Tracer or value.owner.recorder is None:
+        return value
+    shown: Value = value.owner.recorder.shown(value)
+    return value if shown is value else _shown(shown)
 
 
 def _offers(name: str) -> bool:
@@ -191,7 +211,7 @@ class Tracer(metaclass=Unseen):
 
     # -- reading the value
     def __bool__(self) -> bool:
-        value = _told(self, "bool()")
+        value = asked(_told(self, "bool()"), "bool()")
         if type(value) is Tracer:
             raise no_truth(value.aval, value.owner.name, _offers)
         return bool(value)
@@ -203,7 +223,7 @@ class Tracer(metaclass=Unseen):
         return operator.index(self._integer("an index"))
 
     def _integer(self, how: str) -> Any:
-        value = _told(self, how)
+        value = asked(_told(self, how), how)
         if type(value) is Tracer:
             raise no_integer(how, value.aval, value.owner.name, _offers)
         return value
@@ -225,15 +245,17 @@ class Tracer(metaclass=Unseen):
         return int(self)
 
     def __format__(self, spec: str) -> str:
-        value = concrete_value(self)
+        value = _shown(self)
         return format(value, spec) if type(value) is not Tracer else repr(value)
 
     def __str__(self) -> str:
-        value = concrete_value(self)
+        value = _shown(self)
         return str(value) if type(value) is not Tracer else repr(value)
 
     def __repr__(self) -> str:
-        value = concrete_value(self)
+        value = _shown(self)
+        if state.unread and type(value) is Tracer and value.variable in state.unread:
+            raise no_array("str", value.aval, "it stands for a number", False, _offers)
         inner = f", value={value!r}" if type(value) is not Tracer else ""
         return f"Tracer<{self.aval} in {self.owner.name}{inner}>"
 

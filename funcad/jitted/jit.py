@@ -3,16 +3,15 @@
 Idea: the signature is the structure of the arguments, the avals of their leaves, the static values and the axis environment.
 A `Jitted` object is called through its slot `__call__`: at first that is `_Core.enter`, which flattens the arguments and asks
 the cache (jit_cache.py); for signatures that come again, calls of their own are put before it (jit_call.py). Captured NumPy
-arrays are read by reference at every call; what Python computed from them while tracing is frozen. A trace that captured
-tracers is not cached: they belong to one call. Inside an abstract trace the call is recorded as one equation (or spliced, with
-`inline`). Trap: the written calls refer to the core and the core only weakly to the `Jitted` object, so that arrays which a
-dead function had captured are free at once.
+arrays are read by reference at every call; what else f reads beside its arguments is compared at every call (watched.py).
+A trace that captured tracers is not cached: they belong to one call. Inside an abstract trace the call is recorded as one
+equation (or spliced, with `inline`). Trap: the written calls refer to the core and the core only weakly to the `Jitted`
+object, so that arrays which a dead function had captured are free at once.
 """
 
 from __future__ import annotations
 
 import functools
-import inspect
 import weakref
 from collections.abc import Callable, Sequence
 from types import FunctionType
@@ -21,13 +20,12 @@ from typing import Any
 import numpy as np
 
 from funcad import tree
-from funcad.api.border import OutTree, api, check_leaves, dress_as, flat_function, name_of, own_memory, positional_names
+from funcad.api.border import api, check_leaves, dress_as, name_of, own_memory, positional_names
 from funcad.api.pickling import Remade
 from funcad.backends.engines import program_of
 from funcad.backends.interpreter import counters
 from funcad.control.call import call_of
-from funcad.errors import PlacementError
-from funcad.host.devices import NAMESPACES, device_in_use
+from funcad.host.devices import device_in_use
 from funcad.host.layout import ordinary
 from funcad.host.state import setting, state
 from funcad.host.where import for_user, interrupted
@@ -35,14 +33,18 @@ from funcad.ir.aval import aval_of
 from funcad.ir.interpret import eval_jaxpr
 from funcad.ir.trace import any_tracer, plain_values, trace_function
 from funcad.ir.tracer import Tracer, array_type
-from funcad.jitted.jit_cache import MAX_PROGRAMS, CacheInfo, Entry, Signature, Writes, cache_for
+from funcad.jitted.attempts import Attempts
+from funcad.jitted.jit_cache import MAX_PROGRAMS, CacheInfo, Entry, Signature, cache_for
 from funcad.jitted.jit_call import specialised_call
 from funcad.jitted.jit_inspect import Lowered, explained, exported, profiled, source_text
 from funcad.jitted.jit_misses import report_miss, reporter
+from funcad.jitted.jit_parameters import check_parameters, check_placement, indices, names, resolve
 from funcad.jitted.jit_writes import commit, may_commit
+from funcad.jitted.path_entries import entry_with_paths, successors
+from funcad.jitted.path_recording import Recorder
+from funcad.jitted.path_report import PathsExplanation, one_program, path_taken
 from funcad.passes.program_keys import value_key
 from funcad.primitives.placement import capture_as_inputs
-from funcad.unjitted.strides import Given
 
 __all__ = ["jit", "Jitted", "disable_jit"]
 
@@ -61,16 +63,6 @@ def disable_jit() -> Any:
     return setting(jit_disabled=True)
 
 
-def _indices(value: Any) -> tuple[int, ...]:
-    if value is None:
-        return ()
-    return tuple(value) if isinstance(value, (tuple, list, range)) else (value,)
-
-
-def _names(value: Any) -> tuple[str, ...]:
-    return () if value is None else (value,) if isinstance(value, str) else tuple(value)
-
-
 @api
 def jit(
     f: Callable[..., Any] | None = None,
@@ -81,6 +73,7 @@ def jit(
     donate_argnames: str | Sequence[str] | None = None,
     inline: bool = False,
     fast_math: bool = False,
+    guards: bool = True,
 ) -> Any:
     """Trace f once per signature (structure, shapes, dtypes, statics) and run the program from then on.
 
@@ -89,10 +82,13 @@ def jit(
     other argument; use them no more. That saves memory for large arrays; small programs that are one native function make new
     arrays all the same. `inline=True` splices the program into an enclosing one. With `fast_math=True` the compiler may use
     laws that hold for real numbers only: NaN, infinities, signed zeros, overflow and the last digits may differ. Inside, values
-    are abstract: `if x > 0` raises TracerBoolConversionError. NumPy arrays that f captures are read by reference at every call;
-    what Python computed from them while tracing is frozen. Jitted programs never warn. Also a decorator, with or without
-    options. Methods: `lower(*args)`, `explain(*args)`, `profile(*args)`, `source(*args)`, `export(path, *args)`,
-    `cache_info()`, `clear_cache()`. Jitted functions pickle if f does: by name, without the programs.
+    are abstract: `if x > 0` raises TracerBoolConversionError. What f reads beside its arguments is as fresh as in f: where a
+    closure variable, global, default or attribute has changed, f is traced again, and a number that keeps changing becomes an
+    input. Contents of NumPy arrays are read at every call, but what Python itself made of them while tracing (`if w[0] > 0`)
+    stays. `np.random.normal(size=3)` and its like draw anew at each call; other generators raise, and so does `self.x = y` of a
+    traced y. Jitted programs never warn. Also a decorator, with or without options. Methods: `lower(*args)`, `explain(*args)`,
+    `profile(*args)`, `source(*args)`, `export(path, *args)`, `cache_info()`, `clear_cache()`. Jitted functions pickle if f
+    does: by name, without the programs.
 
     >>> import numpy as np, funcad
     >>> @funcad.jit
@@ -108,6 +104,7 @@ def jit(
         "donate_argnames": donate_argnames,
         "inline": inline,
         "fast_math": fast_math,
+        "guards": guards,
     }
     if f is None:
         return functools.partial(jit, **options)
@@ -140,7 +137,7 @@ class Jitted(Remade):
     @api
     def lower(self, *args: Any, **kwargs: Any) -> Lowered:
         """The traced program for these arguments (ShapeDtypeStructs will do), without running it."""
-        _, entry, _ = self._core.traced(args, kwargs)
+        entry = self._core.program("lower", args, kwargs)
         return Lowered(entry, name_of(self._core.f))
 
     @api
@@ -156,7 +153,7 @@ class Jitted(Remade):
         >>> module["run"](np.zeros(3))
         [array([0., 0., 0.])]
         """
-        _, entry, _ = self._core.traced(args, kwargs)
+        entry = self._core.program("source", args, kwargs)
         return source_text(entry, self._core.argument_names(args), name_of(self._core.f))
 
     @api
@@ -169,7 +166,7 @@ class Jitted(Remade):
         ...     [os.path.basename(p) for p in paths]
         ['double.py']
         """
-        _, entry, _ = self._core.traced(args, kwargs)
+        entry = self._core.program("export", args, kwargs)
         return exported(path, entry, self._core.argument_names(args), name_of(self._core.f))
 
     @api
@@ -184,6 +181,9 @@ class Jitted(Remade):
         ('numpy', [['neg', 'exp', 'mul']])
         """
         leaves, entry, _ = self._core.traced(args, kwargs)
+        if entry.paths is not None:
+            return PathsExplanation(entry, name_of(self._core.f))
+        entry = entry.as_of_now(self._core.f)
         return explained(entry, leaves, name_of(self._core.f))
 
     @api
@@ -199,6 +199,7 @@ class Jitted(Remade):
         (True, True)
         """
         leaves, entry, _ = self._core.traced(args, kwargs)
+        entry = path_taken(entry.as_of_now(self._core.f), leaves, name_of(self._core.f))
         return profiled(entry, leaves, name_of(self._core.f))
 
     def cache_info(self) -> CacheInfo:
@@ -214,7 +215,7 @@ class Jitted(Remade):
 class _Core:
     """A function with jit's options: finds the program of a call, traces it if there is none, and runs it."""
 
-    __slots__ = ("f", "options", "inline", "fast_math", "cache", "owner", "programs", "__weakref__") + (
+    __slots__ = ("f", "options", "inline", "fast_math", "guards", "cache", "owner", "programs", "__weakref__") + (
         "static_nums",
         "static_names",
         "donate_nums",
@@ -230,11 +231,12 @@ class _Core:
         donate_argnames: Any,
         inline: bool,
         fast_math: bool,
+        guards: bool,
     ):
         positional = positional_names(f)
-        self.static_nums, self.static_names = _resolve(_indices(static_argnums), _names(static_argnames), positional)
-        self.donate_nums, self.donate_names = _resolve(_indices(donate_argnums), _names(donate_argnames), positional)
-        _check_parameters(
+        self.static_nums, self.static_names = resolve(indices(static_argnums), names(static_argnames), positional)
+        self.donate_nums, self.donate_names = resolve(indices(donate_argnums), names(donate_argnames), positional)
+        check_parameters(
             f,
             static_argnums=static_argnums,
             static_argnames=static_argnames,
@@ -247,6 +249,7 @@ class _Core:
         self.f = f
         self.inline = bool(inline)
         self.fast_math = bool(fast_math)
+        self.guards = bool(guards)
         self.options = {
             "static_argnums": self.static_nums,
             "static_argnames": self.static_names,
@@ -254,8 +257,9 @@ class _Core:
             "donate_argnames": self.donate_names,
             "inline": self.inline,
             "fast_math": self.fast_math,
+            "guards": self.guards,
         }
-        self.programs = (self.static_nums, self.static_names, self.fast_math)  # the options that make other programs
+        self.programs = (self.static_nums, self.static_names, self.fast_math, self.guards)  # what makes other programs
         self.cache = cache_for(f)
         self.owner: Any = None
 
@@ -272,10 +276,15 @@ class _Core:
             raise
 
     def _call(self, args: tuple, kwargs: dict) -> Any:
-        leaves, entry, key = self.traced(args, kwargs)
+        result: list[Any] = []
+        leaves, entry, key = self.traced(args, kwargs, result)
+        if result:
+            return result[0]
         if device_in_use():
-            _check_placement(leaves, self.f)
-        inputs = [*entry.consts, *leaves]
+            check_placement(leaves, self.f)
+        if entry.paths is not None:
+            return self._along(args, kwargs, leaves, entry, key)
+        inputs = [*entry.captured(self.f), *leaves]
         if entry.written:
             return self._write_back(args, kwargs, entry, inputs)
         if any_tracer(inputs):
@@ -292,6 +301,15 @@ class _Core:
         outs = call_of(entry.jaxpr, inputs, name_of(self.f))
         return entry.out_tree.unflatten(own_memory(outs, inputs))
 
+    def _along(self, args: tuple, kwargs: dict, leaves: list, entry: Entry, key: Signature) -> Any:
+        """A call of a function that has guards."""
+        donated = self._donated_ids(args, kwargs)
+        if not any_tracer(leaves) and not donated:
+            entry.runs += 1
+            if entry.runs == entry.write_at:
+                self._write(key, entry, args, kwargs)
+        return entry.paths.call(leaves, args, kwargs, donated)
+
     def _write_back(self, args: tuple, kwargs: dict, entry: Entry, inputs: list) -> Any:
         """A call of a function that writes into its arguments: committed when the program has succeeded."""
         _, dynamic, keywords = self._split(args, kwargs)
@@ -299,8 +317,8 @@ class _Core:
         if not may_commit(entry, leaves):
             return self.f(*args, **kwargs)
         outs = call_of(entry.jaxpr, inputs, name_of(self.f))
-        donated = map(id, tree.leaves(self._chosen(args, kwargs)))
-        return entry.out_tree.unflatten(commit(entry, leaves, inputs, outs, frozenset(donated), name_of(self.f)))
+        donated = self._donated_ids(args, kwargs)
+        return entry.out_tree.unflatten(commit(entry, leaves, inputs, outs, donated, name_of(self.f)))
 
     # -- calls written out for one signature
     def _write(self, key: Signature, entry: Entry, args: tuple, kwargs: dict) -> None:
@@ -313,16 +331,17 @@ class _Core:
         n = len(args)
 
         def is_static(where: Any) -> bool:
-            return where in self.static_names if isinstance(where, str) else self._is_static(where, n)
+            return where in self.static_names if isinstance(where, str) else self.is_static(where, n)
 
-        call = specialised_call(entry, args, kwargs, is_static, program_of(entry.jaxpr), self.cache.tick)
+        program = program_of(entry.jaxpr) if entry.paths is None else entry.paths
+        call = specialised_call(entry, args, kwargs, is_static, program, self.cache.tick, self.f)
         if call is None:
             entry.write_at = NEVER
             return
-        call.__globals__.update(_entry=entry, _upgrade=functools.partial(self._upgrade, entry))
+        call.__globals__.update(_entry=entry, _upgrade=functools.partial(self.upgrade, entry))
         self.cache.use(self, key, entry, lambda: self._link([call, *_written(owner, entry)][:MOST_WRITTEN], owner))
 
-    def _upgrade(self, entry: Entry) -> None:
+    def upgrade(self, entry: Entry) -> None:
         """The program has got faster means: let the next call of the signature be written anew."""
         owner = self.owner()
         if owner is not None:
@@ -344,8 +363,11 @@ class _Core:
             owner.__call__ = self.enter
 
     # -- programs
-    def traced(self, args: tuple, kwargs: dict) -> tuple[list, Entry, Signature]:
-        """The leaves of a call, its program, traced if need be, and its signature."""
+    def traced(self, args: tuple, kwargs: dict, result: list | None = None) -> tuple[list, Entry, Signature]:
+        """The leaves of a call, its program, traced if need be, and its signature.
+
+        `result` is given if it is a call: where tracing needs values, it runs the function, and puts there what that gave.
+        """
         statics, dynamic, keywords = self._split(args, kwargs)
         leaves, in_tree = tree.flatten((dynamic, keywords))
         avals = []
@@ -359,65 +381,83 @@ class _Core:
         shapes = tuple([(a.shape, a.dtype, a.weak) for a in avals])
         key = Signature(in_tree, shapes, statics, self.programs, axes, state.default_device, array_type(leaves))
         try:
-            key, entry = self.cache.get(key, leaves)
+            key, entry = self.cache.get(key, leaves, self.f)
         except TypeError:
             self._refuse_unhashable(args, kwargs)
             raise
         if entry is None:
             with self.cache.turn():
-                key, entry = self.cache.find(key, leaves)
+                key, entry = self.cache.find(key, leaves, self.f)
                 if entry is None:
                     report = reporter()
                     if report is not None:
                         report_miss(report, self.cache, key, self.f, self.argument_names(args))
-                    entry = self._trace(args, kwargs, in_tree, avals, leaves)
+                    self.cache.note_changes(key, self.f)
+                    entry = self._trace(args, kwargs, in_tree, avals, leaves, result)
                     if not any_tracer(entry.consts):
                         self.cache.put(key, entry)
+                        successors(self, key, entry)
                     elif report is not None:
                         report(f"jit of {name_of(self.f)}: the program is not kept, because it captured traced values")
         return leaves, entry, key
 
-    def _trace(self, args: tuple, kwargs: dict, in_tree: Any, avals: list, leaves: list) -> Entry:
+    def program(self, what: str, args: tuple, kwargs: dict) -> Entry:
+        """The one program of a signature, for `what`, with the captured values of now."""
+        return one_program(self.traced(args, kwargs)[1], what, name_of(self.f)).as_of_now(self.f)
+
+    def _trace(self, args: tuple, kwargs: dict, in_tree: Any, avals: list, leaves: list, result: list | None) -> Entry:
+        while numbers := self.cache.inputs():
+            try:
+                return self._traced_with(numbers, args, kwargs, in_tree, avals, leaves, None)
+            except Exception:  # Python needs the value of one of them, or the function fails in any case
+                self.cache.refuse(numbers)
+        return self._traced_with(numbers, args, kwargs, in_tree, avals, leaves, result)
+
+    def _traced_with(
+        self, numbers: set[str], args: tuple, kwargs: dict, in_tree: Any, avals: list, leaves: list, result: list | None
+    ) -> Entry:
         counters["traces"] += 1
-        store = OutTree()
-        given = Given(leaves)
-        given.commits = True  # see jit_writes.py
-        f = self.f
-
-        def full(*dynamic: Any, **keywords: Any) -> Any:
-            it = iter(dynamic)
-            merged = [a if self._is_static(i, len(args)) else next(it) for i, a in enumerate(args)]
-            return f(*merged, **{k: keywords.get(k, v) for k, v in kwargs.items()})
-
-        writes = Writes()
-        flat = writes.noting(flat_function(full, in_tree, store, f"jit of {name_of(self.f)}"))
-        jaxpr, consts = trace_function(flat, avals, name=f"jit({name_of(self.f)})", given=given)
-        if self.fast_math:
-            jaxpr.memo["fast_math"] = True  # read by the passes
-        return Entry(jaxpr, consts, in_tree, store.tree, given, writes)
+        attempt = Attempts(self, args, kwargs, in_tree, numbers)
+        first = attempt(leaves)
+        recorder = Recorder(leaves) if self.guards and result is not None else None
+        flat = first.flat if recorder is None else recorder.watching(first.flat)
+        with first.looked_after():
+            jaxpr, consts = trace_function(flat, avals, name=f"jit({name_of(self.f)})", given=first.given)
+        if recorder is not None and recorder.started:
+            donated = self._donated_ids(args, kwargs)
+            entry = entry_with_paths(self, attempt, first, recorder, (jaxpr, consts), donated, result)
+        else:
+            if self.fast_math:
+                jaxpr.memo["fast_math"] = True  # read by the passes
+            entry = Entry(jaxpr, consts, in_tree, first.store.tree, first.given, first.writes)
+        entry.watched = first.settle(self.f, self.cache.moved)
+        self.cache.proven |= numbers
+        return entry
 
     def argument_names(self, args: tuple) -> list[str]:
         """Names of the positional arguments that are not static."""
         names = positional_names(self.f)
         n = len(args)
-        return [names[i] if i < len(names) else f"argument {i}" for i in range(n) if not self._is_static(i, n)]
+        return [names[i] if i < len(names) else f"argument {i}" for i in range(n) if not self.is_static(i, n)]
 
-    def _is_static(self, i: int, n: int) -> bool:
+    def is_static(self, i: int, n: int) -> bool:
         return i in self.static_nums or i - n in self.static_nums
 
     def _split(self, args: tuple, kwargs: dict) -> tuple[Any, tuple, dict]:
         if not self.static_nums and not self.static_names:
             return None, args, kwargs
         n = len(args)
-        statics = tuple([value_key(a) for i, a in enumerate(args) if self._is_static(i, n)])
+        statics = tuple([value_key(a) for i, a in enumerate(args) if self.is_static(i, n)])
         named = tuple([(k, value_key(v)) for k, v in sorted(kwargs.items()) if k in self.static_names])
-        dynamic = tuple([a for i, a in enumerate(args) if not self._is_static(i, n)])
+        dynamic = tuple([a for i, a in enumerate(args) if not self.is_static(i, n)])
         return (statics, named), dynamic, {k: v for k, v in kwargs.items() if k not in self.static_names}
 
+    def static_values(self, args: tuple, kwargs: dict) -> list[tuple[str, Any]]:
+        values = [(f"argument {i}", a) for i, a in enumerate(args) if self.is_static(i, len(args))]
+        return values + [(f"argument {k!r}", v) for k, v in kwargs.items() if k in self.static_names]
+
     def _refuse_unhashable(self, args: tuple, kwargs: dict) -> None:
-        values = [(f"argument {i}", a) for i, a in enumerate(args) if self._is_static(i, len(args))]
-        values += [(f"argument {k!r}", v) for k, v in kwargs.items() if k in self.static_names]
-        for label, value in values:
+        for label, value in self.static_values(args, kwargs):
             try:
                 hash(value)
             except TypeError:
@@ -433,6 +473,9 @@ class _Core:
         chosen = [a for i, a in enumerate(args) if i in self.donate_nums or i - n in self.donate_nums]
         return chosen + [v for k, v in kwargs.items() if k in self.donate_names]
 
+    def _donated_ids(self, args: tuple, kwargs: dict) -> frozenset[int]:
+        return frozenset(map(id, tree.leaves(self._chosen(args, kwargs))))
+
     def _donated(self, args: tuple, kwargs: dict, inputs: list) -> frozenset[int]:
         """Ids of the donated buffers that may really be written."""
         buffers = [x for x in tree.leaves(self._chosen(args, kwargs)) if type(x) is np.ndarray]
@@ -444,49 +487,6 @@ class _Core:
                 if sum(y is x for y in inputs) == 1 and not any(np.may_share_memory(x, y) for y in others):
                     ids.add(id(x))
         return frozenset(ids)
-
-
-def _resolve(nums: tuple, names: tuple, positional: tuple) -> tuple[tuple, tuple]:
-    """Numbers and names of the same arguments, each completed from the other."""
-    all_nums = (*nums, *[positional.index(n) for n in names if n in positional and positional.index(n) not in nums])
-    all_names = (
-        *names,
-        *[positional[i] for i in nums if -len(positional) <= i < len(positional) and positional[i] not in names],
-    )
-    return all_nums, all_names
-
-
-def _check_parameters(f: Any, **options: Any) -> None:
-    """ValueError if an option names a parameter that f has not; what has no signature is not checked."""
-    if all([given is None for given in options.values()]):
-        return
-    try:
-        parameters = inspect.signature(f).parameters.values()
-    except (ValueError, TypeError):
-        return
-    kinds = {p.kind for p in parameters}
-    n = len([p for p in parameters if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)])
-    known = {p.name for p in parameters if p.kind in (p.POSITIONAL_OR_KEYWORD, p.KEYWORD_ONLY)}
-    for option, given in options.items():
-        if option.endswith("names"):
-            wrong: list[Any] = [k for k in _names(given) if k not in known and inspect.Parameter.VAR_KEYWORD not in kinds]
-            has = f"its parameters are {', '.join(sorted(known)) or 'none'}"
-        else:
-            wrong = [i for i in _indices(given) if not -n <= i < n and inspect.Parameter.VAR_POSITIONAL not in kinds]
-            has = f"it takes {n} positional argument{'' if n == 1 else 's'}"
-        if wrong:
-            raise ValueError(f"jit of {name_of(f)}: {option} names {', '.join(map(repr, wrong))}, which it has not: {has}.")
-
-
-def _check_placement(leaves: list, f: Any) -> None:
-    device = [x for x in leaves if type(x) in NAMESPACES]
-    host = [x for x in leaves if type(x) is np.ndarray and x.ndim]
-    if device and host:
-        raise PlacementError(
-            f"jit of {name_of(f)} got a NumPy array of shape {host[0].shape} and dtype {host[0].dtype} together with a "
-            f"{NAMESPACES[type(device[0])].__name__} array of shape {device[0].shape} and dtype {device[0].dtype}.\n"
-            "Move one of them: funcad.device_put(x) puts a NumPy array on the GPU, funcad.device_get(x) brings it back."
-        )
 
 
 def _written(owner: Jitted, without: Entry) -> list[Any]:

@@ -9,13 +9,14 @@ without asking the cache (see jit_call.py) registers in `users` and is told to s
 
 from __future__ import annotations
 
+import copy
 import itertools
 import os
 import sys
 import threading
 import time
 import weakref
-from collections import OrderedDict
+from collections import Counter, OrderedDict
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, NamedTuple
@@ -24,14 +25,17 @@ import numpy as np
 
 from funcad.control.rewire import forget_interned
 from funcad.ir.jaxpr import Jaxpr
+from funcad.jitted.watched import Watched
 from funcad.unjitted.strides import Given, layout_of
 from funcad.unjitted.structural import forget
 
-__all__ = ["Cache", "CacheInfo", "Entry", "Signature", "Writes", "cache_for", "clear_caches", "MAX_PROGRAMS"]
+__all__ = ["Cache", "CacheInfo", "Entry", "Signature", "Writes", "cache_for", "clear_caches", "CHANGED", "MAX_PROGRAMS"]
 
 MAX_PROGRAMS = 256  # per function; the least recently used goes first
 STALLED_AFTER = 1.0  # seconds without a step of the thread that traces, after which others stop waiting for it
 POLL = 0.05
+MOST_STATES = 16  # programs of one signature for different values of what the function reads beside its arguments
+CHANGED = "changed"  # among a signature's answers: what the program before it read has changed
 
 
 class CacheInfo(NamedTuple):
@@ -89,6 +93,8 @@ class Entry:
     """One traced program."""
 
     __slots__ = ("jaxpr", "consts", "in_tree", "out_tree", "runs", "write_at", "asked", "answers", "written", "returned")
+    __slots__ += ("paths", "watched")
+    watched: Watched | None  # what it depends on beside the arguments
 
     def __init__(self, jaxpr: Jaxpr, consts: list, in_tree: Any, out_tree: Any, given: Given, writes: Writes | None = None):
         self.jaxpr = jaxpr
@@ -100,8 +106,25 @@ class Entry:
         self.asked = tuple(sorted(given.asked))  # the leaves whose strides the program depends on
         asks = self.asked or "asked" in jaxpr.memo
         self.answers = self._answers(given.values, "asked" in jaxpr.memo) if asks else None
+        self.paths: Any = None  # in the place of one program, if the function asked for values (paths.py)
+        self.watched = None
         self.runs = 0  # calls that asked the cache
         self.write_at = 2  # the run at which a call of its own is written, see jit_call.py
+
+    def captured(self, f: Any) -> list:
+        """The captured values, with the numbers that f reads now."""
+        if self.watched is None or not self.watched.inputs:
+            return self.consts
+        n = self.watched.inputs
+        return [*(self.watched.holds(f) or self.consts[:n]), *self.consts[n:]]
+
+    def as_of_now(self, f: Any) -> Entry:
+        """This program with the numbers that f reads now."""
+        if self.watched is None or not self.watched.inputs:
+            return self
+        found = copy.copy(self)
+        found.consts = self.captured(f)
+        return found
 
     def _answers(self, leaves: Sequence[Any], numbers: bool) -> Answers:
         layouts = [layout_of(leaves[i]) for i in self.asked]
@@ -117,10 +140,15 @@ class Entry:
 class Cache:
     """Programs of one function, by signature."""
 
-    __slots__ = ("entries", "misses", "lock", "tracing", "tracer", "users", "tick", "_ticks_read", "advised", "__weakref__")
+    __slots__ = ("entries", "misses", "lock", "tracing", "tracer", "users", "tick", "_ticks_read", "advised")
+    __slots__ += ("moved", "changes", "concrete", "proven", "__weakref__")
 
     def __init__(self) -> None:
         self.entries: OrderedDict[Signature, Entry] = OrderedDict()
+        self.changes: Counter[str] = Counter()  # how often numbers changed that programs read
+        self.concrete: set[str] = set()  # of these: Python needs their values
+        self.proven: set[str] = set()  # of these: they were inputs
+        self.moved: set[str] = set()  # what changed while a function was traced, see watched.py
         self.users: weakref.WeakSet[Any] = weakref.WeakSet()
         self.advised = False  # has explain_cache_misses advised on the number of shapes?
         self.tracer: int | None = None  # the thread that holds `tracing`
@@ -145,20 +173,29 @@ class Cache:
             self._ticks_read += 1
             return hits
 
-    def find(self, key: Signature, leaves: list) -> tuple[Signature, Entry | None]:
-        """The program of a call and its key, to which belongs what programs of the same avals asked and were told."""
-        entry = self.entries.get(key)
+    def find(self, key: Signature, leaves: list, f: Any) -> tuple[Signature, Entry | None]:
+        """The program of a call and its key, to which belongs what programs of the same avals asked and were told.
+
+        Programs for other values of what f reads beside its arguments come one after the other.
+        """
+        key = key._replace(answers=()) if key.answers else key
+        entry, changed = self.entries.get(key), []
         while entry is not None:
-            answers = entry.answers_for(leaves)
+            answers: Answers | str | None = entry.answers_for(leaves)
             if answers == entry.answers:
-                break
+                if entry.watched is None or entry.watched.holds(f):
+                    break
+                changed.append(key)
+                answers = CHANGED
             key = key._replace(answers=(*key.answers, answers))
             entry = self.entries.get(key)
+        if entry is None and len(changed) >= MOST_STATES:
+            key = next(k for k in self.entries if k in changed)  # the place of the one that was not used for longest
         return key, entry
 
-    def get(self, key: Signature, leaves: list) -> tuple[Signature, Entry | None]:
+    def get(self, key: Signature, leaves: list, f: Any) -> tuple[Signature, Entry | None]:
         with self.lock:
-            key, entry = self.find(key, leaves)
+            key, entry = self.find(key, leaves, f)
             if entry is None:
                 self.misses += 1
             else:
@@ -166,10 +203,25 @@ class Cache:
                 self.entries.move_to_end(key)
             return key, entry
 
+    def note_changes(self, key: Signature, f: Any) -> None:
+        """Before a trace: which numbers changed that the program before read."""
+        before = self.entries.get(key._replace(answers=key.answers[:-1])) if key.answers[-1:] == (CHANGED,) else None
+        if before is not None and before.watched is not None:
+            self.changes.update(before.watched.changed_numbers(f))
+
+    def inputs(self) -> set[str]:
+        """The numbers that have changed so often that they are to be inputs of programs."""
+        return {label for label, n in self.changes.items() if n >= 2} - self.concrete
+
+    def refuse(self, numbers: set[str]) -> None:
+        """A trace with these as inputs failed: those that never were inputs are none from now on, or all."""
+        self.concrete |= numbers - self.proven or numbers
+
     def put(self, key: Signature, entry: Entry) -> None:
         with self.lock:
             entry.jaxpr.memo.setdefault("siblings", len(self.entries))  # engines are in less of a hurry with later ones
             self.entries[key] = entry
+            self.entries.move_to_end(key)
             while len(self.entries) > MAX_PROGRAMS:
                 self.entries.popitem(last=False)
 

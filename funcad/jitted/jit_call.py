@@ -46,13 +46,15 @@ class _Unsuited(Exception):
     """This signature takes the general way."""
 
 
-def specialised_call(entry: Entry, args: tuple, kwargs: dict, is_static: Callable[[Any], bool], program: Any, tick: Any) -> Any:
+def specialised_call(
+    entry: Entry, args: tuple, kwargs: dict, is_static: Callable[[Any], bool], program: Any, tick: Any, f: Any
+) -> Any:
     """A function for calls like `f(*args, **kwargs)`, or None if their kind is not provided for.
 
     `is_static` tells of a position or a keyword whether its argument is static. Two of the function's globals are to be set:
     `_next_call`, where calls go that do not fit, and `_upgrade`, which is called when the program has got a `fast`.
     """
-    writer = _Writer(entry, program)
+    writer = _Writer(entry, program, f)
     try:
         text = writer.text(args, kwargs, is_static)
     except _Unsuited:
@@ -91,10 +93,10 @@ def _clash(outputs: tuple, inputs: tuple) -> bool:
 class _Writer:
     """The text of one call and the scope that it runs in."""
 
-    def __init__(self, entry: Entry, program: Any):
+    def __init__(self, entry: Entry, program: Any, f: Any):
         self.entry = entry
         self.fast = getattr(program, "fast", None) if not entry.asked else None  # which compares no strides
-        self.may_get_fast = self.fast is None and hasattr(program, "fast") and not entry.asked
+        self.may_get_fast = self.fast is None and hasattr(program, "fast") and not entry.asked and entry.paths is None
         self.asked = dict(zip(entry.asked, entry.answers.strides if entry.answers else ()))
         self.numbers = entry.answers is not None and entry.answers.numbers is not None
         self.count = 0  # of leaves
@@ -113,6 +115,9 @@ class _Writer:
             "_consume": program.consume,
         }
         self.structure: list[str] = []  # comparisons of containers and statics
+        if entry.watched is not None:
+            self.scope.update(_holds=entry.watched.holds, _f=f)
+            self.structure.append("(_p := _holds(_f))")
         self.leaves: list[str] = []  # comparisons of leaves
         self.inputs: list[str] = []  # names of the program's inputs
         self.arrays: list[tuple[str, Any]] = []  # (name, (shape, dtype)) of those that are arrays
@@ -128,7 +133,9 @@ class _Writer:
         return name
 
     def text(self, args: tuple, kwargs: dict, is_static: Callable[[Any], bool]) -> str:
-        for x in self.entry.consts:
+        n = self.entry.watched.inputs if self.entry.watched is not None else 0
+        self.inputs += [f"_p[{i}]" for i in range(n)]
+        for x in self.entry.consts[n:]:
             if type(x) is not np.ndarray and type(x) not in SCALAR_AVALS:
                 raise _Unsuited
             self.inputs.append(self.constant(x))
@@ -258,6 +265,8 @@ class _Writer:
 
     def results(self) -> tuple[str, str, list[str]]:
         """The expression of the result, the outputs' names, and how to see that one of them needs `own_memory`."""
+        if self.entry.paths is not None:  # a result of its own structure, which shares memory with nothing
+            return "_o0", "_o0", []
         avals = self.entry.jaxpr.out_avals
         names = [f"_o{i}" for i in range(len(avals))]
         checks = []

@@ -16,7 +16,7 @@ from funcad.configuration import config
 from funcad.host.state import setting, state
 from funcad.host.where import user_source
 from funcad.ir.aval import Aval
-from funcad.jitted.jit_cache import Cache, Signature
+from funcad.jitted.jit_cache import CHANGED, Cache, Signature
 from funcad.jitted.jit_inspect import labels_of
 from funcad.tree import describe_difference
 
@@ -65,6 +65,10 @@ def report_miss(report: Callable[[str], Any], cache: Cache, key: Signature, f: A
         return
     found = [list(_differences(key, other, names)) for other in known]
     nearest = min(found, key=lambda differences: sum([distance for distance, _ in differences]))
+    if key.answers[-1:] == (CHANGED,):
+        before = cache.entries.get(key._replace(answers=key.answers[:-1]))
+        if before is not None and before.watched is not None:
+            nearest += [(1, text) for text in before.watched.changes(f)]
     count = "" if len(known) == 1 else f", beside the nearest of {len(known)} programs"
     report("\n".join([f"jit of {name_of(f)}: traced again{where}{count}", *[f"  {text}" for _, text in nearest]]))
     if not cache.advised and _shapes(key, known) >= MANY_SHAPES:
@@ -100,7 +104,7 @@ def _differences(new: Signature, old: Signature, names: Sequence[str]) -> Iterat
         yield 1, f"named axes around the call: {dict(new.axes) or 'none'}, before {dict(old.axes) or 'none'}"
     if new.device != old.device:
         yield 1, f"default_device: {new.device}, before {old.device}"
-    last, before = [s.answers[-1] if s.answers else None for s in (new, old)]
+    last, before = [next((a for a in reversed(s.answers) if a != CHANGED), None) for s in (new, old)]
     if last is not None and (before is None or last.strides != before.strides) and last.strides:
         yield 1, "the memory order of arguments, which the function asks for (order='K' or 'A'), is another than before"
     if last is not None and last.numbers is not None and (before is None or last.numbers != before.numbers):

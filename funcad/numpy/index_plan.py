@@ -38,6 +38,8 @@ __all__ = [
     "slice_triple",
     "refuse",
     "unknown_count",
+    "can_count",
+    "count_of",
 ]
 
 _BASIC = (int, slice, type(None), type(Ellipsis))
@@ -320,6 +322,17 @@ def _is_integer(e: Any) -> bool:
     if type(e) is Tracer:
         return not e.shape and e.dtype.kind in "iu"
     return is_a(e, (int, np.integer)) and not is_a(e, (bool, np.bool_))
+
+
+def can_count(x: Any) -> bool:
+    """Has x no value, but a trace that can run to find out how many elements are selected (jit's, see path_recording.py)?"""
+    value = concrete_value(x)
+    return type(value) is Tracer and value.owner.recorder is not None
+
+
+def count_of(mask: Any) -> int:
+    """How many elements are not zero, asked of the trace: a guard, on which the path depends from here on."""
+    return operator.index(np.count_nonzero(mask))
 
 
 def unknown_count(mask: Tracer) -> TracerBoolConversionError:

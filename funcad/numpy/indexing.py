@@ -15,12 +15,12 @@ from typing import Any
 import numpy as np
 
 from funcad.ir.aval import aval_of, dtype_of, shape_of
-from funcad.ir.tracer import Tracer, concrete_value, snapshot
+from funcad.ir.tracer import Tracer, snapshot
 from funcad.numpy.aliases import aliased
 from funcad.numpy.index_modes import MODES, clipped, default_fill, spilled
-from funcad.numpy.index_plan import Plan, has_ellipsis, has_tracer, is_basic, refuse, simple_index, slice_triple, unknown_count
+from funcad.numpy.index_plan import Plan, can_count, has_ellipsis, has_tracer, is_basic, refuse, simple_index, slice_triple
 from funcad.numpy.promote import as_array, beside, strong
-from funcad.numpy.selections import Selected
+from funcad.numpy.selections import Selected, is_unknown_mask, selected_places, with_places
 from funcad.primitives.arithmetic import add, div, mul, neg
 from funcad.primitives.basic_indexing import basic_index_p, python_index
 from funcad.primitives.comparison import select
@@ -143,7 +143,7 @@ def read(x: Any, index: Any) -> Any:
     if not shape:
         x = strong(x)
     kind = type(index)
-    if kind is Tracer and _is_unknown_mask(index):
+    if kind is Tracer and is_unknown_mask(index):
         return Selected(x, index)
     if kind is int and shape:
         n = shape[0]
@@ -156,6 +156,7 @@ def read(x: Any, index: Any) -> Any:
         basic = simple_index(shape, index)
         if basic is not None:
             return basic_index_p(x, index=basic)
+        index = with_places(index)
     arrays = _leading_arrays(shape, index) if kind is np.ndarray or kind is list or kind is tuple else None
     if arrays is not None:
         return _gathered(x, kind is np.ndarray and index.dtype.kind == "b", *on_device_of(arrays, (x,)))
@@ -264,7 +265,7 @@ class at:
         self._x = strong(x) if type(x) is Tracer else x if hasattr(x, "dtype") else np.asarray(x)
 
     def __getitem__(self, index: Any) -> _Updater:
-        if type(index) is Tracer and _is_unknown_mask(index):
+        if type(index) is Tracer and is_unknown_mask(index):
             return _MaskedUpdater(self._x, index)
         return _Updater(self._x, index)
 
@@ -447,10 +448,6 @@ class _Updater:
         return beside(values, self._x) if not aval.shape else values  # scalars follow x to its device
 
 
-def _is_unknown_mask(index: Tracer) -> bool:
-    return index.dtype.kind == "b" and bool(index.shape) and type(concrete_value(index)) is Tracer
-
-
 class _MaskedUpdater(_Updater):
     """The elements of x where a traced mask holds. How many is not known: values are the same for all, or of the same mask."""
 
@@ -481,8 +478,11 @@ class _MaskedUpdater(_Updater):
     def _values(self, values: Any) -> Any:
         shape = shape_of(self._x)
         if type(values) is Selected:
+            if can_count(self._traced) and not values.is_of(self._traced):
+                return self._values(values.closed_up())
             return self._cast(values.elements(self._traced, shape[self._traced.ndim :]), shape)
         try:
             return broadcast_to(self._cast(values, shape[self._traced.ndim :]), shape)
         except ValueError:
-            raise unknown_count(self._traced) from None
+            places = selected_places(self._traced)  # as many values as the mask selects, closed up
+            return _Updater(broadcast_to(self._cast(0, ()), shape), places).set(values)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Sequence
 from typing import Any
 
@@ -14,6 +15,7 @@ from funcad.numpy import indexing
 from funcad.numpy.aliases import apart
 from funcad.numpy.axes import array_of, axis_of, expand, move, ravelled, shape_argument
 from funcad.numpy.dispatch import implements, refuse, where_am_i
+from funcad.numpy.index_plan import can_count
 from funcad.numpy.memory_order import laid_out
 from funcad.numpy.promote import beside, promote_dtype, result_dtype
 from funcad.numpy.shaping import atleast_1d, atleast_2d, atleast_3d, piece
@@ -262,6 +264,9 @@ def _repeat(a: Any, repeats: Any, axis: Any = None) -> Any:
         x, axis = ravelled(x), 0
     shape = shape_of(x)
     axis = axis_of(axis, len(shape))
+    if can_count(repeats):
+        total = operator.index(np.sum(np.broadcast_to(repeats, (shape[axis],)) if shape_of(repeats) in ((), (1,)) else repeats))
+        return repeat(x, repeats, axis, total_repeat_length=total)
     if type(repeats) is Tracer and not has_value(repeats):
         raise TracerIntegerConversionError(
             f"np.repeat was called with repeats without values{where_am_i()}: the result's shape depends on them.\nRemedy: "

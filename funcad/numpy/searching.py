@@ -20,6 +20,7 @@ from funcad.numpy.aliases import apart
 from funcad.numpy.axes import array_of, axis_of, ravelled
 from funcad.numpy.destinations import destination
 from funcad.numpy.dispatch import implements, is_traced, refuse, where_am_i
+from funcad.numpy.index_plan import can_count, count_of
 from funcad.numpy.joining import join
 from funcad.numpy.promote import promote_dtype, result_dtype
 from funcad.numpy.reductions import truth
@@ -34,10 +35,10 @@ from funcad.writes.boxes import assign
 _NO = np._NoValue
 
 
-def value_of(x: Any, name: str, remedy: str) -> Any:
-    """The value behind x, or an error: the result's shape depends on it."""
+def value_of(x: Any, name: str, remedy: str, counting: bool = False) -> Any:
+    """The value behind x, or an error: the result's shape depends on it. `counting`: what can be counted will do."""
     value = concrete_value(x)
-    if type(value) is Tracer:
+    if type(value) is Tracer and not (counting and can_count(value)):
         raise TracerIntegerConversionError(
             f"the shape of {name}'s result depends on the values of a traced {value.aval}{where_am_i()}, but inside "
             f"{value.owner.name} it has no value.\nRemedy: {remedy}"
@@ -137,13 +138,13 @@ def choose(a: Any, choices: Any, out: Any = None, mode: str = "raise") -> Any:
 @implements("compress")
 def compress(condition: Any, a: Any, axis: Any = None, out: Any = None) -> Any:
     refuse("np.compress", out=out)
-    mask = value_of(condition, "np.compress", "np.where(condition, x, fill) keeps the shape.")
+    mask = value_of(condition, "np.compress", "np.where(condition, x, fill) keeps the shape.", True)
     return take(a, np.flatnonzero(mask), axis)
 
 
 @implements("extract")
 def extract(condition: Any, arr: Any) -> Any:
-    mask = value_of(condition, "np.extract", "np.where(condition, x, fill) keeps the shape.")
+    mask = value_of(condition, "np.extract", "np.where(condition, x, fill) keeps the shape.", True)
     return take(arr, np.flatnonzero(mask))
 
 
@@ -392,16 +393,20 @@ _MASK_REMEDY = (
 
 @implements("nonzero")
 def _nonzero(a: Any) -> tuple:
+    if can_count(a):
+        return nonzero(a, size=count_of(a))
     return np.nonzero(value_of(a, "np.nonzero", _MASK_REMEDY.format(name="nonzero")))
 
 
 @implements("flatnonzero")
 def _flatnonzero(a: Any) -> Any:
-    return np.flatnonzero(value_of(a, "np.flatnonzero", _MASK_REMEDY.format(name="flatnonzero")))
+    return _nonzero(ravelled(array_of(value_of(a, "np.flatnonzero", _MASK_REMEDY.format(name="flatnonzero"), True))))[0]
 
 
 @implements("argwhere")
 def _argwhere(a: Any) -> Any:
+    if can_count(a):
+        return argwhere(a, size=count_of(a))
     return np.argwhere(value_of(a, "np.argwhere", _MASK_REMEDY.format(name="argwhere")))
 
 
@@ -474,9 +479,9 @@ def bincount(x: Any, /, weights: Any = None, minlength: int = 0, *, length: int 
     if length is None and not is_traced((x, weights)):
         return np.bincount(x, weights, minlength)  # a device's library answers for its arrays
     if length is None:
-        positions = value_of(x, "np.bincount", "funcad.numpy.bincount(x, length=n) with a known n.")
+        positions = value_of(x, "np.bincount", "funcad.numpy.bincount(x, length=n) with a known n.", True)
         positions = positions if hasattr(positions, "shape") else np.asarray(positions)
-        if weights is None:
+        if weights is None and type(positions) is not Tracer:
             return np.bincount(positions, minlength=minlength)
         if positions.size and positions.min() < 0:
             raise ValueError("'list' argument must have no negative elements")

@@ -2,7 +2,8 @@
 
 Idea: how many elements there are is not known, but where each of them stands is. So `Selected` keeps all elements beside the
 mask: it computes elementwise on all of them, adds up where the mask holds, and `x[mask] = selected` is a select. Whatever needs
-the elements closed up, or meets what another mask selects, raises `TracerBoolConversionError`. Invariant: elements that are
+the elements closed up, or meets what another mask selects, raises `TracerBoolConversionError`; under jit with guards, which
+can ask how many there are, they are closed up then (`closed_up`). Invariant: elements that are
 not selected never come out; what is computed of them is discarded, so it does not warn.
 """
 
@@ -14,19 +15,37 @@ from typing import Any
 
 import numpy as np
 
+from funcad.errors import TracerBoolConversionError
 from funcad.host.where import user_source
 from funcad.ir.aval import aval_of, shape_of
 from funcad.ir.jaxpr import Equation, Literal, Var, literal_key
-from funcad.ir.tracer import Tracer, snapshot
-from funcad.numpy.index_plan import refuse, unknown_count
+from funcad.ir.tracer import Tracer, concrete_value, snapshot
+from funcad.numpy.index_plan import can_count, refuse, unknown_count
 from funcad.passes.program_keys import params_key
 from funcad.primitives.conversion import convert
 from funcad.primitives.shape import broadcast_in_dim
 
-__all__ = ["Selected"]
+__all__ = ["Selected", "is_unknown_mask", "selected_places", "with_places"]
 
 _SUMS = ("sum", "prod", "mean", "var", "std", "any", "all")  # the reductions that take `where`
 _DEEPEST = 8  # steps back, in the comparison of two masks
+
+
+def is_unknown_mask(index: Tracer) -> bool:
+    return index.dtype.kind == "b" and bool(index.shape) and type(concrete_value(index)) is Tracer
+
+
+def selected_places(mask: Tracer) -> tuple:
+    """The indices that a mask without a value selects, if they can be counted."""
+    if not can_count(mask):
+        raise unknown_count(mask)
+    return np.nonzero(mask)
+
+
+def with_places(index: tuple) -> tuple:
+    """An index with places instead of masks without values, where these can be counted."""
+    parts = [np.nonzero(e) if type(e) is Tracer and is_unknown_mask(e) and can_count(e) else (e,) for e in index]
+    return tuple([i for part in parts for i in part])
 
 
 class Selected:
@@ -41,6 +60,16 @@ class Selected:
             refuse(shape, mask, f"boolean index of shape {mask.shape} did not match the indexed array")
         self._all = snapshot(x)
         self._mask = snapshot(mask)
+
+    # -- closed up
+
+    def closed_up(self) -> Any:
+        """The elements as an array of its own: the path depends on how many there are."""
+        return self._all[selected_places(self._mask)]
+
+    def is_of(self, mask: Tracer) -> bool:
+        """Does the same mask select?"""
+        return _same(self._mask, mask)
 
     # -- what is known
 
@@ -85,6 +114,14 @@ class Selected:
         return x
 
     def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **kwargs: Any) -> Any:
+        try:
+            return self._elementwise(ufunc, method, *inputs, **kwargs)
+        except TracerBoolConversionError:
+            if not can_count(self._mask):
+                raise
+            return getattr(ufunc, method)(*map(_closed, inputs), **kwargs)
+
+    def _elementwise(self, ufunc: Any, method: str, *inputs: Any, **kwargs: Any) -> Any:
         if method != "__call__" or not {"dtype", "casting"}.issuperset(kwargs):
             raise unknown_count(self._mask)
         operands = [self._operand(x) for x in inputs]
@@ -96,7 +133,7 @@ class Selected:
         name = getattr(function, "__name__", "")
         if name in _SUMS and args and args[0] is self:
             return getattr(self, name)(*args[1:], **kwargs)
-        raise unknown_count(self._mask)
+        return function(*_closed(args), **{k: _closed(v) for k, v in kwargs.items()})
 
     def astype(self, dtype: Any) -> Selected:
         return self._with(self._all.astype(dtype))
@@ -113,7 +150,7 @@ class Selected:
 
     def _reduced(self, name: str, axis: Any = None, **options: Any) -> Any:
         if axis not in (None, 0) or not {"dtype", "ddof"}.issuperset(options):
-            raise unknown_count(self._mask)
+            return getattr(np, name)(self.closed_up(), axis=axis, **options)
         mask = self._mask
         held = broadcast_in_dim(mask, shape=shape_of(self._all), axes=tuple(range(mask.ndim)))
         axes = None if axis is None else tuple(range(mask.ndim))
@@ -124,7 +161,7 @@ class Selected:
 
     @property
     def shape(self) -> tuple[int, ...]:
-        raise unknown_count(self._mask)
+        return shape_of(self.closed_up())
 
     def _unknown(self, *args: Any, **kwargs: Any) -> Any:
         raise unknown_count(self._mask)
@@ -132,11 +169,22 @@ class Selected:
     def __getattr__(self, name: str) -> Any:
         if name.startswith("__") or not hasattr(np.ndarray, name):
             raise AttributeError(f"what a traced mask selects has no attribute {name!r}")
-        raise unknown_count(self._mask)
+        return getattr(self.closed_up(), name)
 
     def __repr__(self) -> str:
         source = user_source()
         return f"<elements of {aval_of(self._all)} that a traced mask selects{f', at {source}' if source is not None else ''}>"
+
+
+def _closed(x: Any) -> Any:
+    """An argument with arrays in the place of what masks select."""
+    if type(x) is Selected:
+        return x.closed_up()
+    return type(x)(map(_closed, x)) if type(x) in (list, tuple) else x
+
+
+def _of_array(name: str) -> Callable[..., Any]:
+    return lambda self, *args: getattr(self.closed_up(), name)(*map(_closed, args))
 
 
 def _operator(ufunc: Any, reflected: bool) -> Callable[..., Any]:
@@ -179,7 +227,9 @@ Selected.__invert__ = _operator(np.invert, False)  # type: ignore[attr-defined]
 Selected.__hash__ = None  # type: ignore[assignment]
 for _name in _SUMS:
     setattr(Selected, _name, _reduction(_name))
-for _name in ("array", "bool", "complex", "float", "getitem", "index", "int", "iter", "len", "matmul", "rmatmul", "setitem"):
+for _name in ("bool", "complex", "float", "getitem", "index", "int", "iter", "len", "matmul", "rmatmul"):
+    setattr(Selected, f"__{_name}__", _of_array(f"__{_name}__"))
+for _name in ("array", "setitem"):  # a write would be lost: x[mask] is another array at each time
     setattr(Selected, f"__{_name}__", Selected._unknown)
 
 

@@ -17,6 +17,7 @@ from funcad.ir.aval import aval_of, shape_of
 from funcad.numpy import indexing
 from funcad.numpy.axes import array_of, axes_of, expand, ravelled
 from funcad.numpy.dispatch import implements
+from funcad.numpy.index_plan import can_count, count_of
 from funcad.numpy.joining import join
 from funcad.numpy.searching import kept_positions, ramp_like, take, value_of
 from funcad.primitives.conversion import convert
@@ -40,6 +41,9 @@ def _unique(
     equal_nan: bool = True,
     **options: Any,
 ) -> Any:
+    if axis is None and can_count(ar):
+        size = count_of(_sorted_first(ar, equal_nan)[2])
+        return unique(ar, return_index, return_inverse, return_counts, equal_nan=equal_nan, size=size)
     value = _value(ar, "unique")
     find: Any = np.unique
     results = find(value, True, return_inverse, return_counts, axis, equal_nan=equal_nan, **options)
@@ -180,6 +184,8 @@ def _both(name: str, ar1: Any, ar2: Any, **options: Any) -> Any:
 
 @implements("union1d")
 def _union1d(ar1: Any, ar2: Any) -> Any:
+    if can_count(ar1) or can_count(ar2):
+        return _unique(join([ravelled(array_of(a)) for a in (ar1, ar2)], 0))
     return _both("union1d", ar1, ar2)
 
 
@@ -197,6 +203,8 @@ def union1d(ar1: Any, ar2: Any, *, size: int | None = None, fill_value: Any = No
 
 @implements("intersect1d")
 def _intersect1d(ar1: Any, ar2: Any, assume_unique: bool = False, return_indices: bool = False) -> Any:
+    if not return_indices and (can_count(ar1) or can_count(ar2)):
+        return _selected(ar1, ar1, ar2, None, None, lambda in1, in2: in2)
     if not return_indices:
         return _both("intersect1d", ar1, ar2, assume_unique=assume_unique)
     xs = [ravelled(array_of(a)) for a in (ar1, ar2)]
@@ -229,6 +237,8 @@ def intersect1d(
 
 @implements("setdiff1d")
 def _setdiff1d(ar1: Any, ar2: Any, assume_unique: bool = False) -> Any:
+    if can_count(ar1) or can_count(ar2):
+        return _selected(ar1, ar1, ar2, None, 0, lambda in1, in2: np.logical_not(in2))
     return _both("setdiff1d", ar1, ar2, assume_unique=assume_unique)
 
 
@@ -246,6 +256,8 @@ def setdiff1d(ar1: Any, ar2: Any, assume_unique: bool = False, *, size: int | No
 
 @implements("setxor1d")
 def _setxor1d(ar1: Any, ar2: Any, assume_unique: bool = False) -> Any:
+    if can_count(ar1) or can_count(ar2):
+        return _selected(join([ravelled(array_of(a)) for a in (ar1, ar2)], 0), ar1, ar2, None, None, np.logical_xor)
     return _both("setxor1d", ar1, ar2, assume_unique=assume_unique)
 
 
@@ -262,9 +274,10 @@ def setxor1d(ar1: Any, ar2: Any, assume_unique: bool = False, *, size: int | Non
     return _selected(both, ar1, ar2, size, fill_value, np.logical_xor)
 
 
-def _selected(source: Any, ar1: Any, ar2: Any, size: int, fill_value: Any, choose: Any) -> Any:
+def _selected(source: Any, ar1: Any, ar2: Any, size: int | None, fill_value: Any, choose: Any) -> Any:
     x, _, first = _sorted_first(source)
-    return _sized(x, np.logical_and(first, choose(isin(x, ar1), isin(x, ar2))), size, fill_value)
+    keep = np.logical_and(first, choose(isin(x, ar1), isin(x, ar2)))
+    return _sized(x, keep, count_of(keep) if size is None else size, fill_value)
 
 
 @implements("isin")

@@ -17,7 +17,7 @@ import numpy as np
 
 from funcad.host.real_types import is_a
 from funcad.host.where import GENERATED
-from funcad.primitives.atoms import BITWISE, TRUTHS, UFUNCS, Formula, formula
+from funcad.primitives.atoms import BITWISE, SCIPY, TRUTHS, UFUNCS, Formula, formula
 from funcad.primitives.python_operators import operator_impl
 
 __all__ = ["choose", "implementation", "integer_power", "power"]
@@ -128,6 +128,8 @@ def _compiled(emit: Callable[..., Any], params: tuple, keywords: tuple[str, ...]
 def _written(formula: Formula, names: list[str]) -> list[str]:
     lines: list[str] = []
     computed = formula.computed
+    if not SCIPY.isdisjoint(computed):
+        raise AttributeError(f"an `emit` asks for {', '.join(SCIPY & set(computed))}, no atom that others are composed of")
     if len(computed) > 1 and all([name in UFUNCS or name == "select" for name in computed]):
         first, *others = names
         alike = "".join([f" and type({x}) is ndarray and {x}.shape == {first}.shape" for x in others])

@@ -3,8 +3,9 @@
 Idea: `emit` says the one formula of an element by calling methods of a writer (`e.mul(t, e.exp(x))`). Here the writer writes
 nothing: it records the calls, each once. Whoever has to guess what a program costs adds up atoms, with a price list
 of its own engine, and knows a new operation as soon as it is declared. Invariant: the list of atoms is closed; each is a ufunc
-of NumPy's, or one of `select`, `convert`, `const` and `integer_pow`, a power whose exponent is known. Trap: operations that
-work element by element, but have no formula (special functions), count as one elementary function.
+of NumPy's, or one of `select`, `convert`, `const` and `integer_pow`, a power whose exponent is known, or one of the ufuncs of
+SciPy's for which the native engine has code; those are operations of their own and no part of a composition. Trap: operations
+that work element by element, but have no formula (most special functions), count as one elementary function.
 """
 
 from __future__ import annotations
@@ -35,12 +36,13 @@ UFUNCS: dict[str, np.ufunc] = {
     "arctanh": np.arctanh,
 }  # fmt: skip
 _NAMES = {ufunc: name for name, ufunc in UFUNCS.items()}
-ATOMS = frozenset([*UFUNCS, "select", "convert", "const", "integer_pow"])
+SCIPY = frozenset(["erf", "erfc"])
+ATOMS = frozenset([*UFUNCS, *SCIPY, "select", "convert", "const", "integer_pow"])
 BITWISE = frozenset(["and_", "or_", "xor", "not_"])  # of bools and of integers
 _READ = {"const": 0, "convert": 1, "integer_pow": 1}  # how many operands are values; of all others, all are
 TRUTHS = frozenset([name for name, ufunc in UFUNCS.items() if {loop[-1] for loop in ufunc.types} <= {"?", "O"}])
 ELEMENTARY = frozenset([name for name in UFUNCS if name[:3] in ("exp", "log", "sin", "cos", "tan", "arc")])
-ELEMENTARY = ELEMENTARY - {name for name in UFUNCS if name.startswith("logical")} | {"pow", "cbrt", "hypot"}
+ELEMENTARY = ELEMENTARY - {name for name in UFUNCS if name.startswith("logical")} | {"pow", "cbrt", "hypot"} | SCIPY
 
 
 class Call(NamedTuple):

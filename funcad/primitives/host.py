@@ -13,19 +13,21 @@ reuses must not change a program's values. Un-jitted it runs in the user's own `
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy as np
 
-from funcad.errors import MissingRuleError
+from funcad.errors import MissingRuleError, RandomStateError
 from funcad.host.devices import namespace_of
 from funcad.host.locks import lending, read_only
 from funcad.host.real_types import is_a
+from funcad.host.state import state
 from funcad.ir.aval import Aval
 from funcad.ir.primitive import Primitive
 from funcad.primitives.shape import broadcast_leading
 
 __all__ = ["HostCall", "debug_callback", "debug_callback_p", "pure_callback_p", "io_callback_p", "VMAP_METHODS"]
+__all__ += ["random_draw_p"]
 
 VMAP_METHODS = (None, "sequential", "expand_dims", "broadcast_all")
 _PYTHON_KINDS = {bool: "b", int: "biufc", float: "fc", complex: "c"}
@@ -112,9 +114,15 @@ def _lane_by_lane(primitive_of: Callable[[], Primitive]) -> Callable[..., tuple[
     return batch
 
 
+def _effect(xp: Any, *args: Any, call: HostCall) -> list[Any]:
+    if state.before_effect is not None:
+        state.before_effect()
+    return _on_device(xp, call(*args))
+
+
 debug_callback_p = Primitive(
     "debug_callback",
-    lambda xp, *args, call: _on_device(xp, call(*args)),
+    _effect,
     lambda *avals, call: list(call.avals),
     batch=_lane_by_lane(lambda: debug_callback_p),
     multiple=True,
@@ -131,13 +139,32 @@ def debug_callback(call: HostCall, *operands: Any) -> None:
 
 io_callback_p = Primitive(
     "io_callback",
-    lambda xp, *args, call: _on_device(xp, call(*args)),
+    _effect,
     lambda *avals, call: list(call.avals),
     batch=_lane_by_lane(lambda: io_callback_p),
     multiple=True,
     effect=True,
     silent=True,
     may_share=True,
+)
+
+
+def _no_lanes(size: int, args: Sequence[Any], batched: Sequence[bool], *, call: HostCall) -> NoReturn:
+    raise RandomStateError(
+        f"{call.name} inside vmap: NumPy's generator gives one number after the other, and examples that run at once have "
+        "no order.\nRemedy: draw for all examples outside and map over the numbers; or use funcad.random with keys."
+    )
+
+
+random_draw_p = Primitive(
+    "random_draw",
+    lambda xp, *, call: _on_device(xp, call()),
+    lambda *, call: list(call.avals),
+    batch=_no_lanes,
+    multiple=True,
+    effect=True,
+    fresh=True,
+    silent=True,
 )
 
 

@@ -110,4 +110,4 @@ def capture_as_inputs(values: Sequence[Any], beside: Sequence[Any]) -> list[Any]
     trace = abstract_trace_of(beside)
     if trace is None:
         return list(values)
-    return [Tracer(trace, trace.atom(x)) if type(x) is np.ndarray or type(x) in NAMESPACES else x for x in values]
+    return [trace.capture(x) if type(x) is np.ndarray or type(x) in NAMESPACES else x for x in values]

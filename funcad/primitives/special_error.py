@@ -39,8 +39,8 @@ def _dawsn_slope(out: Any, x: Any) -> Any:
     return near if dtype_of(x).kind == "c" else select(gt(abs_(x), 20.0), mul(0.5, _far_slope(x, 1.0)), near)
 
 
-erf_p = ufunc("erf", lambda t, out, x: mul(mul(2 / _SQRT_PI, exp(neg(square(x)))), t))
-erfc_p = ufunc("erfc", lambda t, out, x: mul(mul(-2 / _SQRT_PI, exp(neg(square(x)))), t))
+erf_p = ufunc("erf", lambda t, out, x: mul(mul(2 / _SQRT_PI, exp(neg(square(x)))), t), emit=lambda e, x: e.erf(x))
+erfc_p = ufunc("erfc", lambda t, out, x: mul(mul(-2 / _SQRT_PI, exp(neg(square(x)))), t), emit=lambda e, x: e.erfc(x))
 erfcx_p = ufunc("erfcx", lambda t, out, x: mul(_erfcx_slope(out, x), t))
 erfi_p = ufunc("erfi", lambda t, out, x: mul(mul(2 / _SQRT_PI, exp(square(x))), t))
 erfinv_p = ufunc("erfinv", lambda t, out, x: mul(mul(_SQRT_PI / 2, exp(square(out))), t))

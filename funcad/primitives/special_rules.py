@@ -75,10 +75,16 @@ def scipy_impl(name: str, which: int | None = None, device: Callable[..., Any] |
 
 
 def ufunc(
-    name: str, *jvp: Any, transpose: Any = None, of: str | None = None, which: int | None = None, device: Any = None
+    name: str,
+    *jvp: Any,
+    transpose: Any = None,
+    of: str | None = None,
+    which: int | None = None,
+    device: Any = None,
+    emit: Callable[..., Any] | None = None,
 ) -> Primitive:
-    """scipy.special's function of that name (or of the name `of`), with a rule per operand."""
-    return elementwise(name, scipy_impl(of or name, which, device), jvp, transpose=transpose)
+    """scipy.special's function of that name (or of the name `of`), with a rule per operand; with `emit`, it is an atom."""
+    return elementwise(name, scipy_impl(of or name, which, device), jvp, transpose=transpose, emit=emit)
 
 
 def missing(name: str, argument: str) -> Callable[..., Any]:

@@ -16,7 +16,7 @@ from funcad.host.state import state
 from funcad.host.user_warnings import enter, restore_warnings
 from funcad.ir.aval import aval_of
 from funcad.ir.interpret import walk
-from funcad.ir.jaxpr import Equation, Jaxpr, equation_axis_names
+from funcad.ir.jaxpr import Equation, Jaxpr, equation_axis_names, subjaxprs
 from funcad.ir.primitive import Primitive
 from funcad.ir.trace import bind, stage_constants, trace_function
 from funcad.ir.types import Params, Value
@@ -32,6 +32,8 @@ def batch_step(
     if named and primitive.collective is not None and _acts_on(params, state.batching):
         return primitive.collective(size, args, batched, **params)
     if not named and not any(batched):
+        if primitive.effect or primitive.multiple:
+            _refuse_fresh(primitive, size, params)
         out = bind(primitive, *args, **params)
         return (out, [False] * len(out)) if primitive.multiple else ([out], [False])
     if primitive.batch is None:
@@ -42,6 +44,14 @@ def batch_step(
         )
     out, out_batched = primitive.batch(size, args, batched, **params)
     return (out, out_batched) if primitive.multiple else ([out], [out_batched])
+
+
+def _refuse_fresh(primitive: Primitive, size: int, params: Params) -> None:
+    """All examples would share what is drawn once."""
+    if primitive.fresh and primitive.batch is not None:
+        primitive.batch(size, (), (), **params)
+    for e in [e for jaxpr in subjaxprs(params) if jaxpr.has_effects for e in jaxpr.equations]:
+        _refuse_fresh(e.primitive, size, e.params)
 
 
 def _acts_on(params: Params, name: Hashable) -> bool:

@@ -25,6 +25,7 @@ from funcad.unjitted.tape import Tape
 
 __all__ = ["Given", "doubt", "layout_of", "layouts_of", "lies_like"]
 
+_UNKNOWN: tuple = None, {}  # also of what was made so long ago that its equation is gone (api/lane_trace.py)
 _made_like: dict[int, tuple[np.ndarray, Any]] = {}  # by id: arrays made like a value without an array, and that value
 
 
@@ -100,7 +101,7 @@ def doubt(x: Any) -> Any:
 def lies_like(array: np.ndarray, x: Tracer) -> np.ndarray:
     """The array, which was made like x while x had no value: known as long as x is being traced."""
     value: Any = concrete_value(x)
-    if type(value.owner) is AbstractTrace:
+    if isinstance(value.owner, AbstractTrace):
         _made_like[id(array)] = array, value
         layouts_of(value.owner).made.append(id(array))
     return array
@@ -134,7 +135,7 @@ def _derived(x: Tracer, ask: bool) -> np.ndarray | None:
     known = layouts_of(trace)
     if x.variable not in known:
         _derive(trace, x.variable, known)
-    layout, sources = known[x.variable]
+    layout, sources = known.get(x.variable, _UNKNOWN)
     if ask and layout is not None:
         for place, value in sources.items():
             if type(place) is int:
@@ -175,9 +176,9 @@ def _derive(trace: Any, wanted: Var, known: dict[Var, Any]) -> None:
 
 def _resolved(v: Var, known: dict[Var, Any]) -> tuple:
     """What is known of a variable: of an array that was made like another variable, that it lies like a copy of it."""
-    entry = known[v]
+    entry = known.get(v, _UNKNOWN)
     if type(entry) is Var:
-        layout, sources = known[entry]
+        layout, sources = known.get(entry, _UNKNOWN)
         entry = known[v] = None if layout is None else of_copy(layout), sources
     return entry
 

@@ -230,7 +230,7 @@ def _check_arguments(x: Tracer, root: Tracer) -> None:
         if len(trace.arguments) < 2:
             return
         arrays, own = trace.arguments, concrete_value(root)
-    elif type(trace) is AbstractTrace and trace.given and not trace.given.commits and root.variable in trace.inputs:
+    elif isinstance(trace, AbstractTrace) and trace.given and not trace.given.commits and root.variable in trace.inputs:
         arrays, own = trace.given.values, trace.given.values[trace.inputs.index(root.variable)]
     else:
         return

@@ -89,19 +89,14 @@ def lent(array: Any) -> Any:
     return x
 
 
-def lent_to(f: Any, args: tuple, kwargs: dict[str, Any]) -> tuple[tuple, dict[str, Any]]:
-    """The arguments of a function that is not differentiated along them: its writes into them are its own, if it writes."""
+def lent_to(f: Any, args: list, kwargs: dict[str, Any]) -> tuple[list, dict[str, Any]]:
+    """The arguments along which a function is not differentiated: its writes into them are its own, if it writes."""
     if not config.doors or not needs_buffers(f):
         return args, kwargs
     leaves, structure = tree.flatten((args, kwargs))
     trace = state.running
-    if type(trace) is FollowingTrace:
-        others = list(leaves)  # which may share memory with those along which it is differentiated
-        for known in trace.arguments:
-            place = next((i for i, x in enumerate(others) if x is known), None)
-            if place is not None:
-                del others[place]
-        trace.arguments = [*trace.arguments, *others]
+    if type(trace) is FollowingTrace:  # they may share memory with those along which it is differentiated
+        trace.arguments = [*trace.arguments, *leaves]
     found = structure.unflatten([lent(x) for x in leaves])
     return found[0], found[1]
 

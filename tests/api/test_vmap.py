@@ -98,9 +98,9 @@ def test_nested_with_every_transform():
     np.testing.assert_allclose(fc.jit(fc.vmap(fc.vmap(fc.grad(fc.jit(f)), (None, 0)), (0, None)))(X, Y.T), expected)
 
 
-def test_values_have_no_truth_inside():
+def test_values_have_no_truth_inside_jit():
     with pytest.raises(fc.errors.TracerBoolConversionError, match="inside vmap"):
-        fc.vmap(lambda x: x if x > 0 else -x)(np.ones(3))
+        fc.jit(fc.vmap(lambda x: x if x > 0 else -x))(np.ones(3))
 
 
 def test_results_belong_to_the_user():

@@ -152,6 +152,7 @@ def test_a_long_program_on_small_arrays_does_not_compile_for_long(monkeypatch):
     monkeypatch.setattr(engines, "EARNED", 0.0)
 
     def f(x):
+        x = np.sort(x)  # which has no native code: the groups have
         for i in range(300):
             x = np.sin(x) + i * 1e-3
         return x

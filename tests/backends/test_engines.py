@@ -87,6 +87,9 @@ def scale_of(jaxpr: Jaxpr, values: Sequence[Any]) -> float:
         "mean",
         "fft",
         "solve",
+        "inv",
+        "det",
+        "cholesky",
         "linear",
         "logsumexp",
     )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import itertools
+import math
 import pkgutil
 import platform
 from typing import Any
@@ -18,7 +19,7 @@ from funcad.backends.native import ir, target
 from funcad.backends.native.emitter import Emitter, Lane, Unsupported, operand_dtypes
 from funcad.ir.primitive import Primitive
 from funcad.primitives.arithmetic import mul_p
-from funcad.primitives.atoms import ELEMENTARY, UFUNCS, formula
+from funcad.primitives.atoms import ELEMENTARY, SCIPY, UFUNCS, formula
 from tests.native_lanes import Kernels, equation_of, kernel
 from tests.specs import all_specs
 
@@ -107,6 +108,8 @@ def operands_of(primitive: Primitive, dtype: np.dtype) -> list[np.dtype]:
 def reference(primitive: Primitive, arrays: list[np.ndarray], params: dict[str, Any]) -> np.ndarray | None:
     """What NumPy computes, None where it refuses."""
     with np.errstate(all="ignore"):
+        if primitive.name in SCIPY and arrays[0].dtype.kind == "f":  # SciPy's own errors are larger, and grow in the tail
+            return np.array([getattr(math, primitive.name)(x) for x in arrays[0]]).astype(arrays[0].dtype)
         try:
             return np.asarray(primitive.impl(np, *arrays, **params))
         except (TypeError, ValueError, AttributeError, OverflowError):

@@ -85,9 +85,9 @@ def test_unhashable_static_says_what_to_do():
         f(1.0, [1])
 
 
-def test_python_control_flow_inside_is_refused():
+def test_without_guards_python_control_flow_inside_is_refused():
     with pytest.raises(fc.errors.TracerBoolConversionError, match="Use np.where"):
-        fc.jit(lambda x: x if x > 0 else -x)(1.0)
+        fc.jit(lambda x: x if x > 0 else -x, guards=False)(1.0)
 
 
 def test_reuse_after_an_error():
@@ -214,9 +214,9 @@ def test_second_calls_of_transformed_jits_trace_and_compile_nothing():
 
 def test_disable_jit():
     with fc.disable_jit():
-        assert fc.jit(lambda x: x if x > 0 else -x)(-2.0) == 2.0
+        assert fc.jit(lambda x: x if x > 0 else -x, guards=False)(-2.0) == 2.0
     with pytest.raises(TypeError):
-        fc.jit(lambda x: x if x > 0 else -x)(-2.0)
+        fc.jit(lambda x: x if x > 0 else -x, guards=False)(-2.0)
 
 
 def test_decorators_and_methods():

@@ -383,7 +383,7 @@ def test_updates_by_a_traced_mask(operation):
             np.testing.assert_allclose(funcad.jit(lambda x, m, v=v: getattr(at(x)[m], operation)(v))(x, mask), known)
             gradient = funcad.grad(lambda x, m, v=v: total(getattr(at(x)[m], operation)(v)))
             np.testing.assert_allclose(funcad.jit(gradient)(x, mask), gradient(x, mask))
-    per_element = funcad.jit(lambda x, m: at(x)[m].set(np.arange(4.0)))
+    per_element = funcad.jit(lambda x, m: at(x)[m].set(np.arange(4.0)), guards=False)
     with pytest.raises(TracerBoolConversionError, match=r"np.where\(mask, v, x\)"):
         per_element(x, x > 2)
     applied = funcad.jit(lambda x, m: at(x)[m].apply(np.exp))(x, x > 2)
@@ -394,7 +394,7 @@ def test_updates_by_a_traced_mask(operation):
 
 def test_traced_slice_bounds_are_refused():
     with pytest.raises(TracerIntegerConversionError, match="dynamic_slice"):
-        funcad.jit(lambda x, i: getitem(x, slice(i, None)))(np.ones(3), 1)
+        funcad.jit(lambda x, i: getitem(x, slice(i, None)), guards=False)(np.ones(3), 1)
 
 
 @pytest.mark.parametrize("index", [0, [0, 2, 2], (slice(None), [0, 1]), np.arange(4) > 1, (slice(1, 3), 0)], ids=str)

@@ -60,7 +60,7 @@ def test_which() -> None:
     names = {p.name for p in COMPOSITES}
     assert names >= set("logistic softplus safe_log clamp tanh_linear mul_add turn log_cosh attains rooted".split())
     assert {p.name for p in PRIMITIVES if p.emit is not None and p.ufunc is None} - names == {
-        "select", "convert", "integer_pow", "stop_gradient",
+        "select", "convert", "integer_pow", "stop_gradient", "erf", "erfc",
     }  # fmt: skip
 
 
@@ -125,8 +125,10 @@ def test_an_operation_needs_no_implementation() -> None:
     same(named(np, x, scale=2.0), x * 2.0)
     assert np.signbit(named(np, np.ones(2), scale=-0.0)).all()
     assert np.isnan(implementation(lambda e, x: e.add(x, e.const(float("nan"))))(np, x)).all()
-    with pytest.raises(AttributeError, match="'erf', which is no atom"):
-        elementwise("bad", emit=lambda e, x: e.erf(x))
+    with pytest.raises(AttributeError, match="'gamma', which is no atom"):
+        elementwise("bad", emit=lambda e, x: e.gamma(x))
+    with pytest.raises(AttributeError, match="erf, no atom that others are composed of"):
+        elementwise("bad", emit=lambda e, x: e.add(e.erf(x), e.const(1.0)))
 
 
 def test_writers_are_tables_of_atoms() -> None:

@@ -3,8 +3,7 @@
 `matrix_product` computes blocks of rows times a few vectors of columns in registers; its left operand may be strided in any way
 (a transposed one costs nothing), its right operand must have unit stride along the columns; panels of it are copied into one
 piece where there are many rows, since lines at equal distances push each other out of the first cache. `row_products` needs
-unit stride along the summed axis of both: a matrix times a vector, or a transposed right operand of few rows. Sizes are
-arguments, so one function of either kind per dtype is compiled per process; programs find its address in their plan. What fits
+unit stride along the summed axis of both: a matrix times a vector, or a transposed right operand of few rows. What fits
 neither is put in order first; before a loop, if the operand does not change in it. Sums may be contracted (fma), as BLAS does:
 the bound of a contraction holds, not bitwise equality.
 """
@@ -17,46 +16,26 @@ from typing import Any
 import numpy as np
 
 from funcad.backends.native.emitter import Emitter
-from funcad.backends.native.ir import Function, Module
+from funcad.backends.native.ir import Module
 from funcad.backends.native.program_build import Build, merged_axes
 from funcad.backends.native.program_reduce import reduce
 from funcad.backends.native.program_values import Splat, View, spread, transposed
-from funcad.backends.native.target import compile_module, host, lanes_of
+from funcad.backends.native.shared_functions import address, fma, new_function, rounded, shared
+from funcad.backends.native.target import lanes_of
 
-__all__ = ["dot", "packs", "pack", "key_of", "compiled_product"]
+__all__ = ["dot", "packs", "pack", "key_of"]
 
 DEPTH = 64  # of the summed axis that is gone through at once, so that blocks of both operands stay in the first cache
 MANY = 24  # rows from which on it pays to copy a panel of the right operand into one piece
 FEW = 4  # rows of a product that is made of products of rows, rather than copying a transposed operand
 
 
-def _fma(f: Function, e: Emitter, kind: str, a: str, b: str, c: str) -> str:
-    vector = e.vector(kind)
-    return f.intrinsic(f"llvm.fmuladd.{e.suffix(kind)}", vector, (vector, a), (vector, b), (vector, c))
-
-
-def _address(f: Function, kind: str, pointer: str, *terms: tuple[str, Any]) -> str:
-    for name, stride in terms:
-        index = name if stride == 1 else f.put(f"mul i64 {name}, {stride}")
-        pointer = f.put(f"getelementptr {kind}, ptr {pointer}, i64 {index}")
-    return pointer
-
-
-def _function(module: Module, parameters: str) -> Function:
-    pairs = [(kind, name) for kind, name in (p.split(" ") for p in parameters.split(", "))]
-    return Function(module, "product", pairs, "void", "nounwind")
-
-
-def _rounded(f: Function, name: str, step: int) -> str:
-    """The greatest multiple of a power of two that is not above."""
-    return f.put(f"and i64 {name}, {-step}")
-
-
-def _matrix_product(host: Any, dtype: np.dtype) -> str:
-    """The module of `product(m, n, k, a, a_row, a_k, b, b_k, c, c_row)`: c = a @ b."""
+@shared
+def matrix_product(host: Any, dtype: np.dtype) -> str:
+    """The module of `matrix_product(m, n, k, a, a_row, a_k, b, b_k, c, c_row)`: c = a @ b."""
     module = Module()
     parameters = "i64 %m, i64 %n, i64 %k, ptr %a, i64 %a_row, i64 %a_k, ptr %b, i64 %b_k, ptr %c, i64 %c_row"
-    f = _function(module, parameters)
+    f = new_function(module, "matrix_product", parameters)
     lanes = lanes_of(host, [dtype])
     e, kind = Emitter(f, lanes, host), "double" if dtype.itemsize == 8 else "float"
     vector = e.vector(kind)
@@ -64,12 +43,12 @@ def _matrix_product(host: Any, dtype: np.dtype) -> str:
     size = dtype.itemsize
 
     def block(i: str, j: str, rows: int, columns: int, mask: str | None, right: str, step: str) -> None:
-        left = [_address(f, kind, "%a", (i, "%a_row"), (k0, "%a_k"))]
+        left = [address(f, kind, "%a", (i, "%a_row"), (k0, "%a_k"))]
         for _ in range(rows - 1):
-            left.append(_address(f, kind, left[-1], ("%a_row", 1)))
-        out = [_address(f, kind, "%c", (i, "%c_row"), (j, 1))]
+            left.append(address(f, kind, left[-1], ("%a_row", 1)))
+        out = [address(f, kind, "%c", (i, "%c_row"), (j, 1))]
         for _ in range(rows - 1):
-            out.append(_address(f, kind, out[-1], ("%c_row", 1)))
+            out.append(address(f, kind, out[-1], ("%c_row", 1)))
         start = []
         for r in range(rows):
             for v in range(columns):
@@ -80,17 +59,17 @@ def _matrix_product(host: Any, dtype: np.dtype) -> str:
             b = [e.load(dtype, row, str(v * lanes), mask=mask).name for v in range(columns)]
             found = []
             for r in range(rows):
-                x = f.load(f"load {kind}, ptr {_address(f, kind, left[r], (at, 1))}, align {size}")
+                x = f.load(f"load {kind}, ptr {address(f, kind, left[r], (at, 1))}, align {size}")
                 x = e.broadcast(kind, x)
-                found += [_fma(f, e, kind, x, b[v], sums[r * columns + v]) for v in range(columns)]
-            loop.next(f.put(f"add i64 {at}, %a_k"), _address(f, kind, row, (step, 1)), *found)
+                found += [fma(f, e, kind, x, b[v], sums[r * columns + v]) for v in range(columns)]
+            loop.next(f.put(f"add i64 {at}, %a_k"), address(f, kind, row, (step, 1)), *found)
         for r in range(rows):
             for v in range(columns):
                 lane = e.literal(0, dtype)._replace(parts=(loop.results[2 + r * columns + v],))
                 e.store(lane, out[r], str(v * lanes), mask=mask)
 
     def all_rows(j: str, columns: int, mask: str | None, *rest: str) -> None:
-        whole = _rounded(f, "%m", high)
+        whole = rounded(f, "%m", high)
         with f.loop(0, whole, high) as rows:
             block(rows.index, j, high, columns, mask, *rest)
             rows.next()
@@ -108,15 +87,15 @@ def _matrix_product(host: Any, dtype: np.dtype) -> str:
         depth = f.put(f"select i1 {f.put(f'icmp slt i64 {left}, {DEPTH}')}, i64 {left}, i64 {DEPTH}")
         first = f.put(f"icmp eq i64 {k0}, 0")
         with f.loop(0, blocks, wide * lanes) as columns:
-            right = _address(f, kind, "%b", (k0, "%b_k"), (columns.index, 1))
+            right = address(f, kind, "%b", (k0, "%b_k"), (columns.index, 1))
             f.do(f"store ptr {right}, ptr {place}")
             f.do(f"store i64 %b_k, ptr {stride}")
             with f.when(many):
                 with f.loop(0, depth) as rows:
-                    source = _address(f, kind, right, (rows.index, "%b_k"))
+                    source = address(f, kind, right, (rows.index, "%b_k"))
                     for v in range(wide):
                         lane = e.load(dtype, source, str(v * lanes))
-                        e.store(lane, _address(f, kind, panel, (rows.index, wide * lanes)), str(v * lanes))
+                        e.store(lane, address(f, kind, panel, (rows.index, wide * lanes)), str(v * lanes))
                     rows.next()
                 f.do(f"store ptr {panel}, ptr {place}")
                 f.do(f"store i64 {wide * lanes}, ptr {stride}")
@@ -124,7 +103,7 @@ def _matrix_product(host: Any, dtype: np.dtype) -> str:
             columns.next()
         with f.loop(blocks, "%n", lanes) as columns:
             mask = e.mask(f.put(f"sub i64 %n, {columns.index}"))
-            right = _address(f, kind, "%b", (k0, "%b_k"), (columns.index, 1))
+            right = address(f, kind, "%b", (k0, "%b_k"), (columns.index, 1))
             all_rows(columns.index, 1, mask, right, "%b_k")
             columns.next()
         deep.next()
@@ -133,33 +112,34 @@ def _matrix_product(host: Any, dtype: np.dtype) -> str:
     return module.text()
 
 
-def _row_products(host: Any, dtype: np.dtype) -> str:
-    """The module of `product(m, n, k, a, a_row, b, b_row, c, c_row, c_column)`: c[i, j] = sum of a[i, :] * b[j, :]."""
+@shared
+def row_products(host: Any, dtype: np.dtype) -> str:
+    """The module of `row_products(m, n, k, a, a_row, b, b_row, c, c_row, c_column)`: c[i, j] = sum of a[i, :] * b[j, :]."""
     module = Module()
     parameters = "i64 %m, i64 %n, i64 %k, ptr %a, i64 %a_row, ptr %b, i64 %b_row, ptr %c, i64 %c_row, i64 %c_column"
-    f = _function(module, parameters)
+    f = new_function(module, "row_products", parameters)
     lanes = lanes_of(host, [dtype])
     e, one, kind = Emitter(f, lanes, host), Emitter(f, 1, host), "double" if dtype.itemsize == 8 else "float"
     vector, high = e.vector(kind), 4
-    whole = _rounded(f, "%k", lanes)
+    whole = rounded(f, "%k", lanes)
     mask = e.mask(f.put(f"sub i64 %k, {whole}"))
 
     def block(i: str, j: str, rows: int) -> None:
-        left = [_address(f, kind, "%a", (i, "%a_row"))]
+        left = [address(f, kind, "%a", (i, "%a_row"))]
         for _ in range(rows - 1):
-            left.append(_address(f, kind, left[-1], ("%a_row", 1)))
-        right = _address(f, kind, "%b", (j, "%b_row"))
+            left.append(address(f, kind, left[-1], ("%a_row", 1)))
+        right = address(f, kind, "%b", (j, "%b_row"))
         with f.loop(0, whole, lanes, carried=[(vector, "zeroinitializer")] * rows) as loop:
             x = e.load(dtype, right, loop.index).name
-            loop.next(*[_fma(f, e, kind, e.load(dtype, p, loop.index).name, x, s) for p, s in zip(left, loop.values)])
+            loop.next(*[fma(f, e, kind, e.load(dtype, p, loop.index).name, x, s) for p, s in zip(left, loop.values)])
         x = e.load(dtype, right, whole, mask=mask).name
         for r in range(rows):
-            total = _fma(f, e, kind, e.load(dtype, left[r], whole, mask=mask).name, x, loop.results[r])
+            total = fma(f, e, kind, e.load(dtype, left[r], whole, mask=mask).name, x, loop.results[r])
             lane = e.horizontal("add", e.literal(0, dtype)._replace(parts=(total,)))
             row = i if r == 0 else f.put(f"add i64 {i}, {r}")
-            one.store(lane, _address(f, kind, "%c", (row, "%c_row"), (j, "%c_column")), "0")
+            one.store(lane, address(f, kind, "%c", (row, "%c_row"), (j, "%c_column")), "0")
 
-    blocks = _rounded(f, "%m", high)
+    blocks = rounded(f, "%m", high)
     with f.loop(0, "%n") as columns:
         with f.loop(0, blocks, high) as rows:
             block(rows.index, columns.index, high)
@@ -171,19 +151,6 @@ def _row_products(host: Any, dtype: np.dtype) -> str:
     f.do("ret void")
     module.add(f)
     return module.text()
-
-
-_WRITTEN = {"matrix_product": _matrix_product, "row_products": _row_products}
-_compiled: dict[tuple, Any] = {}  # the functions are few: each is compiled once per process and kept
-
-
-def compiled_product(name: str, dtype: np.dtype) -> tuple[Any, int]:
-    """The code of a product function, and its address."""
-    key = (host(), name, dtype)
-    code = _compiled.get(key)
-    if code is None:
-        code = _compiled[key] = compile_module(_WRITTEN[name](key[0], dtype), ["product"])
-    return code, code.address["product"]
 
 
 # ---------------------------------------------------------------- dot_general

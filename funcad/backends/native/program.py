@@ -5,8 +5,9 @@
     program.fast(*values)                # a built-in: one object, or a tuple; NotImplemented for values of another kind
 
 What is compiled as a whole: there are no effects, every operation has native code, and outside loops the program takes at most
-WORK nanoseconds (or as long as its loops take), and ARENA bytes of working memory besides the arrays that loops read or fill
-row by row; larger programs are better off with fused kernels, which use all cores. How often a loop runs does not matter.
+WORK nanoseconds (or as long as its loops take), and as much working memory as a plan keeps between calls, besides the arrays
+that loops read or fill row by row; larger programs are better off with fused kernels, which use all cores. How often a loop
+runs does not matter; how much code there is to compile does (program_build.py).
 
 Invariants: results are fresh arrays, or the argument itself where the program passes one through; a program that cannot finish
 as NumPy would (an index out of bounds) is run again by the reference, which raises NumPy's error at the user's line.
@@ -22,13 +23,13 @@ import numpy as np
 
 from funcad.backends.interpreter import program_of
 from funcad.backends.memory import written_carries
-from funcad.backends.native import llvm_loops, program_rules, wrapper
-from funcad.backends.native.gemm import compiled_product
+from funcad.backends.native import llvm_loops, matrix_rules, program_rules, wrapper
 from funcad.backends.native.ir import Function, Module
-from funcad.backends.native.program_build import Build
+from funcad.backends.native.program_build import MAX_LINES, PER_EQUATION, Build, too_long
 from funcad.backends.native.program_cost import work_of
 from funcad.backends.native.program_region import Region
 from funcad.backends.native.program_values import Splat, View, contiguous_strides
+from funcad.backends.native.shared_functions import compiled_function
 from funcad.backends.native.target import compile_module, host
 from funcad.backends.native.unsupported import Unsupported
 from funcad.backends.native.wrapper import Given, Wanted
@@ -37,11 +38,9 @@ from funcad.ir.jaxpr import Jaxpr, Literal, Var, subjaxprs
 from funcad.ir.prune import prune
 from funcad.primitives.loop import Loop, WhileLoop
 
-__all__ = ["NativeProgram", "compile_program", "program_text", "program_rules"]
+__all__ = ["NativeProgram", "compile_program", "program_text", "matrix_rules", "program_rules"]
 
 WORK = 1e6  # nanoseconds outside loops
-ARENA = 1 << 20  # bytes
-EQUATIONS = 500
 MAX_ORDERS = 4  # memory orders of arguments that are remembered
 LOCKED = 50_000  # nanoseconds up to which other Python threads wait
 PYTHON_KINDS = {"f": "float", "i": "int", "b": "bool", "c": "complex"}
@@ -64,11 +63,11 @@ class NativeProgram:
         """Code for arguments in these memory orders."""
         module, build = _written(self.jaxpr, given, self.wanted)
         arena_bytes, stacked = build.arena.size, _stacked(self.jaxpr)
-        if arena_bytes - stacked > ARENA:
-            raise Unsupported(f"it needs {arena_bytes - stacked} bytes of working memory, more than {ARENA}")
+        if arena_bytes - stacked > wrapper.KEPT_ARENA:
+            raise Unsupported(f"it needs {arena_bytes - stacked} bytes of working memory, more than {wrapper.KEPT_ARENA}")
         text = module.text()
         self.lines, self.arena_bytes = text.count("\n"), arena_bytes
-        helpers = [compiled_product(name, dtype) for name, dtype in build.helpers]
+        helpers = [compiled_function(name, dtype) for name, dtype in build.helpers]
         compiled = compile_module(text, ["program"])
         unlock = work_of(self.jaxpr).nanoseconds > LOCKED or _has_while(self.jaxpr)
         kept = [compiled, self.jaxpr]
@@ -177,14 +176,14 @@ def _stacked(jaxpr: Jaxpr) -> int:
 
 
 def _interface(jaxpr: Jaxpr) -> tuple[list[Given], list[Wanted]]:
-    """What goes in and what comes out; Unsupported for what is no array or number, and for programs that are too large."""
+    """What goes in and what comes out; Unsupported for what is no array or number, and for programs with too much work."""
     if jaxpr.has_effects:
         raise Unsupported("it has effects")
     work = work_of(jaxpr)
     if work.outside > max(WORK, work.nanoseconds - work.outside):
         raise Unsupported(f"it takes about {work.outside / 1e6:.1f} ms outside loops: kernels of groups serve it better")
-    if work.equations > EQUATIONS:
-        raise Unsupported(f"it has {work.equations} equations, more than {EQUATIONS}")
+    if work.equations * PER_EQUATION > MAX_LINES:
+        raise too_long()
     given = [Given(*_kind(v.aval)) for v in jaxpr.inputs]
     wanted: list[Wanted] = []
     places = {v: i for i, v in enumerate(jaxpr.inputs)}

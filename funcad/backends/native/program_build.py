@@ -18,10 +18,16 @@ import numpy as np
 from funcad.backends.native.emitter import Emitter, Lane
 from funcad.backends.native.program_values import Arena, Buffer, Splat, View, contiguous_strides
 from funcad.backends.native.target import lanes_of
+from funcad.backends.native.unsupported import Unsupported
 
-__all__ = ["Build", "merged_axes"]
+__all__ = ["Build", "merged_axes", "too_long"]
 
-MAX_LINES = 6000  # of code in one program: about 0.25 s of compilation
+MAX_LINES = 20_000  # of code in one program: about a second of compilation, once for all processes (cache.py)
+PER_EQUATION = 3  # lines, at least, of most
+
+
+def too_long() -> Unsupported:
+    return Unsupported(f"the program would take more than {MAX_LINES} lines of code")
 
 
 class Build:

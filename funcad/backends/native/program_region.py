@@ -14,7 +14,7 @@ import numpy as np
 
 from funcad.backends.memory import writes_elements, writes_of
 from funcad.backends.native.emitter import Emitter, Lane, operand_dtypes
-from funcad.backends.native.program_build import MAX_LINES, Build
+from funcad.backends.native.program_build import MAX_LINES, Build, too_long
 from funcad.backends.native.program_schedule import COMPLEX_PARTS, Step, is_elementwise, schedule
 from funcad.backends.native.program_values import View, reshaped
 from funcad.backends.native.unsupported import Unsupported
@@ -60,7 +60,7 @@ class Region:
             for v in step.dead:
                 build.drop(self.env.pop(v))
             if len(build.f.lines) > MAX_LINES:
-                raise Unsupported(f"the program would take more than {MAX_LINES} lines of code")
+                raise too_long()
         outputs = [build.hold(self.read(o)) for o in self.jaxpr.outputs]
         for value in self.env.values():
             build.drop(value)

@@ -1,0 +1,334 @@
+"""Un-jitted vmap of functions whose control flow depends on values: the batch is split where its lanes disagree.
+
+Idea: the function runs on all lanes at once (lane_trace.py) until Python asks for a value on which they differ. The largest
+group goes on; the others come on a work list and run the function from its start, each as a batch of its own: what they do
+there is what they did before. So there are as many runs as there are different ways through the function. A lane that is
+alone, or has so few companions that a loop is faster, runs as plain Python, and so do the lanes of a run that raised, in
+order: the exception and its message are those of the first lane that raises. As soon as an effect is met (a print, a
+callback), all lanes run one after the other from their start, as in a loop: nothing has happened before.
+
+Invariants: operations that run again are pure; what is not (collectives, which need the lanes that have left) is taken over.
+Traps: Python's own side effects in the function happen once for each run; the results of a run are those of its lanes alone,
+so their last bits may be others than in a larger batch.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from funcad import tree
+from funcad.api.border import OutTree, name_of
+from funcad.api.lane_trace import LaneTrace, Leave, at_lanes, is_stored
+from funcad.errors import FuncadError, LanesError, TreeMismatchError
+from funcad.host.devices import namespace_of
+from funcad.host.locks import read_only
+from funcad.host.needs import marks_of, needs_buffers
+from funcad.host.state import setting, state
+from funcad.ir.aval import aval_of, shape_of
+from funcad.ir.jaxpr import Equation, Jaxpr
+from funcad.ir.trace import abstract_trace_of, run_in
+from funcad.ir.tracer import Tracer
+from funcad.primitives.basic_indexing import basic_index
+from funcad.primitives.conversion import convert
+from funcad.primitives.scatter import gather
+from funcad.primitives.shape import broadcast_leading, concatenate
+from funcad.unjitted.strides import Given
+from funcad.writes.plain import lent_to
+
+__all__ = ["Asked", "Trial", "asks", "learn", "may_split", "run_split"]
+
+FEW = 64  # lanes that may run in a loop at once
+MANY_RUNS = 16
+
+_asking: set[Any] = set()  # codes of functions that have asked for a value: they are not traced without values again
+
+
+class Asked(BaseException):
+    """Ends that a function is traced without values."""
+
+
+class Trial:
+    """The attempt to trace a function without values; `repeatable`: it has ended, and may be made again with values."""
+
+    __slots__ = ("asked", "repeatable")
+
+    def __init__(self) -> None:
+        self.asked = False
+        self.repeatable = False
+
+    def shown(self, x: Tracer) -> Any:
+        return x
+
+    def answer(self, x: Tracer, how: str) -> Any:
+        if is_stored(how):
+            return x
+        self.asked = True
+        raise Asked
+
+    def ends(self, jaxpr: Jaxpr) -> None:
+        if self.asked:  # and the function caught what was raised
+            raise Asked
+        self.repeatable = not jaxpr.has_effects
+
+
+def may_split(leaves: Sequence[Any]) -> bool:
+    """Are there values behind the arguments, in the end?"""
+    trace = abstract_trace_of(leaves)
+    return trace is None or type(trace) is LaneTrace
+
+
+def asks(f: Any) -> bool:
+    """Is f to run with values at once? What runs inside of such a function does as well: it must do the same each time."""
+    return type(state.abstract) is LaneTrace or not _asking.isdisjoint(marks_of(f))
+
+
+def learn(f: Any) -> None:
+    _asking.update(marks_of(f))
+
+
+def run_split(
+    f: Any,
+    flat: Callable[..., list],
+    store: OutTree,
+    leaves: Sequence[Any],
+    mapped: Sequence[bool],
+    size: int,
+    axis_name: Any,
+) -> tuple[list[Any], list[bool]]:
+    """What `flat` gives for all lanes, and which of its results have one row for each lane."""
+    work = _Work(f, flat, store, leaves, mapped, size, axis_name)
+    try:
+        work.run()
+    except _OneByOne as found:
+        if found.work is not work:
+            raise
+        work.run_one_by_one()
+    return work.joined()
+
+
+class _OneByOne(BaseException):
+    """An effect was met: it may only happen in the order of the lanes."""
+
+    def __init__(self, work: _Work):
+        self.work = work
+
+
+class _Part:
+    """What some lanes gave: `lanes` are their numbers, or the number of a lane that ran alone."""
+
+    __slots__ = ("lanes", "outs", "mapped", "tree")
+
+    def __init__(self, lanes: Any, outs: list[Any], mapped: list[bool], tree: Any):
+        self.lanes = lanes
+        self.outs = outs
+        self.mapped = mapped
+        self.tree = tree
+
+
+class _Work:
+    """The lanes of one call, which run in parts."""
+
+    __slots__ = ("f", "flat", "store", "leaves", "mapped", "size", "axis_name", "todo", "parts", "failed", "plain", "runs")
+
+    def __init__(
+        self, f: Any, flat: Any, store: OutTree, leaves: Sequence[Any], mapped: Sequence[bool], size: int, axis_name: Any
+    ):
+        self.f = f
+        self.flat = flat
+        self.store = store
+        self.leaves = leaves
+        self.mapped = mapped
+        self.size = size
+        self.axis_name = axis_name
+        self.todo: list[tuple[np.ndarray, Sequence[tuple], float]] = []
+        self.parts: list[_Part] = []
+        self.failed: tuple[int, Exception] | None = None  # the first lane that raised
+        self.runs = 0  # of batches
+        self.plain = not any([type(x) is Tracer for x in leaves])
+
+    # -- what a run tells
+
+    def add(self, lanes: np.ndarray, trace: LaneTrace) -> None:
+        self.todo.append((lanes, list(trace.log), trace.spent / max(trace.alone, 1e-9)))
+
+    def runs_plainly(self, n: int, trace: LaneTrace) -> bool:
+        """Do the lanes that a run goes on with leave it, to run one by one?"""
+        return self._loops(n, trace.spent / max(trace.alone, 1e-9))
+
+    def _loops(self, n: int, gain: float) -> bool:
+        """Is a loop over n lanes faster than a batch, whose operations cost as much as those of `gain` lanes?
+
+        A few more runs cost next to nothing, so many lanes are a loop only where there are many ways through the function.
+        """
+        if self.axis_name is not None or state.checked:  # plain numbers are not checked for NaN
+            return False
+        most = FEW if self.size <= FEW else 2 * self.runs * max(1, self.runs // MANY_RUNS)
+        return n == 1 or n <= most and n < gain and self.plain
+
+    def meets_effect(self, equation: Equation | None = None) -> None:
+        if self.axis_name is not None:
+            name = equation.primitive.name if equation is not None else "a callback"
+            raise LanesError(
+                f"vmap of {name_of(self.f)}: {name} happens for one lane after the other, but the function's control flow "
+                f"depends on values and the axis {self.axis_name!r} keeps the lanes together.\nRemedy: leave the effect or the "
+                "axis name out, or choose with np.where or funcad.cond instead of Python's if."
+            )
+        raise _OneByOne(self)
+
+    # -- running
+
+    def run(self) -> None:
+        self.todo = [(np.arange(self.size), (), 0.0)]
+        with setting(before_effect=self.meets_effect):
+            while self.todo:
+                lanes, log, gain = self.todo.pop()
+                if self.failed is not None:
+                    lanes = lanes[lanes < self.failed[0]]
+                if len(lanes) and self._loops(len(lanes), gain):
+                    self._run_alone(lanes)
+                elif len(lanes) or not self.size:
+                    self._run_together(lanes, log)
+        if self.failed is not None:
+            raise self.failed[1]
+
+    def run_one_by_one(self) -> None:
+        self.parts, self.failed = [], None
+        for lane in range(self.size):
+            self.parts.append(self._lane(lane))
+
+    def _run_alone(self, lanes: np.ndarray) -> None:
+        for lane in lanes.tolist():
+            try:
+                self.parts.append(self._lane(lane))
+            except Exception as error:
+                self.failed = lane, error
+                return
+
+    def _run_together(self, lanes: np.ndarray, log: Sequence[tuple]) -> None:
+        self.runs += 1
+        values: list[Any] = [*self.leaves]
+        mapped = [*self.mapped]
+        if len(lanes) < self.size:
+            values = [at_lanes(x, lanes) if m else x for x, m in zip(values, mapped)]
+        if self.axis_name is not None:  # the index within the axis is a hidden argument
+            values, mapped = [lanes, *values], [True, *mapped]
+        avals = [aval_of(x).unbatched() if m else aval_of(x) for x, m in zip(values, mapped)]
+        trace = LaneTrace(self, lanes, values, mapped, log)
+
+        def finish(outs: Sequence[Any]) -> None:
+            if trace.left:  # and somebody caught that
+                return
+            found = [trace.held(x) for x in outs]
+            self.parts.append(_Part(trace.lanes, [x for x, _ in found], [m for _, m in found], self.store.tree))
+
+        try:
+            run_in(trace, self._named, avals, finish, given=Given(values, mapped))
+        except Leave as leave:
+            if leave.trace is not trace:
+                raise
+        except FuncadError:
+            raise
+        except Exception as error:
+            if self.axis_name is None:
+                self._run_alone(trace.lanes)
+            elif self.failed is None or trace.lanes[0] < self.failed[0]:
+                self.failed = int(trace.lanes[0]), error
+
+    @property
+    def _named(self) -> Callable[..., list]:
+        """The function, with the axis's name bound."""
+        if self.axis_name is None:
+            return self.flat
+        outer = state.axis_env
+
+        def with_index(i: Any, *leaves: Any) -> list[Any]:
+            with setting(axis_env=(*outer, (self.axis_name, self.size, i))):
+                return self.flat(*leaves)
+
+        return with_index
+
+    def _lane(self, lane: int) -> _Part:
+        """The function called on one lane, as Python calls it."""
+        writes, leaves = needs_buffers(self.f), []
+        for x, mapped in zip(self.leaves, self.mapped):
+            if mapped:
+                x = _one(x, lane)
+            elif type(x) is np.ndarray:
+                x = x.copy() if writes else read_only(x)
+            leaves.append(x)
+        if writes and state.running is not None:
+            leaves = lent_to(self.f, leaves, {})[0]
+        outs = self.flat(*leaves)
+        return _Part(lane, outs, [False] * len(outs), self.store.tree)
+
+    # -- results
+
+    def joined(self) -> tuple[list[Any], list[bool]]:
+        first = self.parts[0]
+        self.store.tree = first.tree
+        if len(self.parts) == 1 and type(first.lanes) is np.ndarray and len(first.lanes) == self.size:
+            return first.outs, first.mapped
+        for part in self.parts:
+            if part.tree != first.tree:
+                one, other = _lane_name(first), _lane_name(part)
+                raise TreeMismatchError(
+                    f"vmap of {name_of(self.f)}: its lanes returned different structures.\n"
+                    + tree.describe_difference(first.tree, part.tree, f"the output of lane {one}", f"that of lane {other}")
+                )
+        columns = range(len(first.outs))
+        return [self._column(i) for i in columns], [True for _ in columns]
+
+    def _column(self, i: int) -> Any:
+        parts = [(p.lanes, p.outs[i], p.mapped[i]) for p in self.parts]
+        shapes = [shape_of(x)[1:] if m else shape_of(x) for _, x, m in parts]
+        for part, shape in zip(self.parts, shapes):
+            if shape != shapes[0]:
+                first = self.parts[0]
+                path = tree.keystr(tree.flatten_with_path(first.tree.unflatten(range(len(first.outs))))[0][i][0])
+                raise LanesError(
+                    f"vmap of {name_of(self.f)}: its lanes returned arrays of different shapes{' at ' + path if path else ''}: "
+                    f"{shapes[0]} in lane {_lane_name(first)}, {shape} in lane {_lane_name(part)}.\n"
+                    "Remedy: return arrays of one shape, padded to the longest."
+                )
+        dtype = _common_dtype([x for _, x, _ in parts])
+        if any([type(x) is Tracer for _, x, _ in parts]):
+            return self._concatenated(parts, dtype)
+        xp: Any = namespace_of([x for _, x, _ in parts])
+        out = xp.empty((self.size, *shapes[0]), dtype)
+        for lanes, x, _ in parts:
+            out[lanes] = x
+        return out
+
+    def _concatenated(self, parts: Sequence[tuple], dtype: np.dtype) -> Any:
+        """Traced results: the rows one behind the other, then in the order of the lanes."""
+        rows = []
+        for lanes, x, mapped in parts:
+            n = len(lanes) if type(lanes) is np.ndarray else 1
+            x = convert(x, dtype) if aval_of(x).dtype != dtype or aval_of(x).weak else x
+            rows.append(x if mapped else broadcast_leading(x, n))
+        order = np.argsort(np.concatenate([np.atleast_1d(lanes) for lanes, _, _ in parts]))
+        found = rows[0] if len(rows) == 1 else concatenate(rows, axis=0)
+        return found if (order[:-1] < order[1:]).all() else gather(found, order, unique=True)
+
+
+def _one(x: Any, lane: int) -> Any:
+    """One lane of x, in memory of its own."""
+    if type(x) is Tracer:
+        return basic_index(x, (lane,))
+    found = x[lane]
+    return found.copy() if type(found) is np.ndarray else found
+
+
+def _lane_name(part: _Part) -> int:
+    return int(part.lanes if type(part.lanes) is int else part.lanes[0])
+
+
+def _common_dtype(values: Sequence[Any]) -> np.dtype:
+    """Of the results of all lanes; Python's numbers adapt."""
+    avals = [aval_of(x) for x in values]
+    strong = {a.dtype for a in avals if not a.weak}
+    weak: set[Any] = {{"b": False, "i": 0, "f": 0.0, "c": 0j}[a.dtype.kind] for a in avals if a.weak}
+    return np.result_type(*strong, *weak) if strong else np.result_type(*[np.asarray(x) for x in weak])

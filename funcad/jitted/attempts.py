@@ -1,0 +1,102 @@
+"""What jit traces: a function of the leaves of its arguments, which notes what it did beside computing.
+
+Idea: an attempt is one run of the user's function on tracers. It is looked after: what the function may read beside its
+arguments was taken before (watched.py), what it leaves behind in objects is found afterwards (left_behind.py), writes into
+arguments are noted, and the structure of the result. A function with guards is attempted once for each of its paths.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any, NamedTuple
+
+from funcad import tree
+from funcad.api.border import OutTree, flat_function, name_of
+from funcad.host.state import setting, state
+from funcad.jitted.jit_cache import Writes
+from funcad.jitted.left_behind import arguments_kept, nothing_left
+from funcad.jitted.path_segments import Leaf
+from funcad.jitted.substitutes import Substitutes
+from funcad.jitted.watched import Found, Watched, look
+from funcad.unjitted.strides import Given
+
+__all__ = ["Attempt", "Attempts"]
+
+
+class Attempt(NamedTuple):
+    """One run of a flat function on tracers, and what it notes."""
+
+    flat: Callable[..., list]
+    store: Any  # of the output's structure
+    writes: Any
+    given: Given
+    in_tree: Any
+    title: str
+    found: Found  # what the function may read beside its arguments
+    made: Substitutes  # the function with the numbers that are inputs
+
+    @contextmanager
+    def looked_after(self) -> Iterator[None]:
+        """A `with` block in which the flat function is traced."""
+        with nothing_left(self.found, self.title), setting(unread=state.unread):
+            yield
+
+    def settle(self, f: Any, moved: set[str]) -> Watched | None:
+        """What the program depends on, once it is traced."""
+        return self.made.checked(self.found.settle(f, moved))
+
+    def leaf(self, outputs: Sequence[Any], consts: list[Any]) -> Leaf:
+        leaf = Leaf(outputs)
+        leaf.out_tree, leaf.consts = self.store.tree, consts
+        leaf.written, leaf.returned = tuple(self.writes.written), self.writes.returned
+        return leaf
+
+
+class Attempts:
+    """What makes attempts of a call of a jitted function; of the call's arguments it keeps those that are static.
+
+    `numbers`: labels of what the function reads beside its arguments that is to be an input.
+    """
+
+    __slots__ = ("f", "title", "numbers", "in_tree", "positions", "named", "statics")
+
+    def __init__(self, core: Any, args: tuple, kwargs: dict, in_tree: Any, numbers: set[str]):
+        self.f, self.title, self.numbers, self.in_tree = core.f, f"jit of {name_of(core.f)}", numbers, in_tree
+        chosen = [core.is_static(i, len(args)) for i in range(len(args))]
+        self.positions = [(static, a if static else None) for static, a in zip(chosen, args)]
+        self.named = {k: v if k in core.static_names else None for k, v in kwargs.items()}
+        self.statics = core.static_values(args, kwargs)
+
+    def merged(self, dynamic: Any, keywords: dict) -> tuple[tuple, dict]:
+        """The static arguments beside the others."""
+        it = iter(dynamic)
+        whole = tuple([a if static else next(it) for static, a in self.positions])
+        return whole, {k: keywords.get(k, v) for k, v in self.named.items()}
+
+    def arguments(self, leaves: Sequence[Any]) -> tuple[tuple, dict]:
+        """The function's own, of these leaves."""
+        return self.merged(*self.in_tree.unflatten(leaves))
+
+    def __call__(self, leaves: Sequence[Any]) -> Attempt:
+        f, found = self.f, look(self.f, self.statics)
+        made = found.substitutes(f, self.numbers)
+
+        def full(*dynamic: Any, **keywords: Any) -> Any:
+            arguments, keywords = self.merged(dynamic, keywords)
+            with arguments_kept(found, [*dynamic, *keywords.values()], self.title):
+                result = (made.function() if self.numbers else f)(*arguments, **keywords)
+                return _closed_up(result)  # f is found in this cell by host/needs.py
+
+        store, writes, given = OutTree(), Writes(), Given(leaves)
+        given.commits = True  # see jit_writes.py
+        flat = writes.noting(flat_function(full, self.in_tree, store, self.title))
+        return Attempt(flat, store, writes, given, self.in_tree, self.title, found, made)
+
+
+def _closed_up(result: Any) -> Any:
+    """A result with arrays in the place of what traced masks select (numpy/selections.py)."""
+    leaves, structure = tree.flatten(result)
+    if not any([hasattr(type(x), "closed_up") for x in leaves]):
+        return result
+    return structure.unflatten([x.closed_up() if hasattr(type(x), "closed_up") else x for x in leaves])

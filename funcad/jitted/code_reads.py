@@ -1,0 +1,96 @@
+"""Which names a function reads and stores, read off its bytecode.
+
+Idea: `dis` names the globals, closure cells and attributes of a code object and of those nested in it; facts are kept by code,
+which functions made anew share. Attributes are names only: which objects they are read of is for watched.py to find.
+
+Trap: Python 3.11, 3.12 and 3.13 differ in opcodes (LOAD_METHOD is a part of LOAD_ATTR from 3.12 on), not in `argval`.
+"""
+
+from __future__ import annotations
+
+import builtins
+import dis
+import functools
+import sys
+import types
+from typing import Any, NamedTuple
+
+from funcad.host.where import is_internal
+
+__all__ = ["Reads", "is_library", "reads_of", "stores_attribute"]
+
+_ATTRIBUTES = frozenset(["LOAD_ATTR", "LOAD_METHOD", "LOAD_SUPER_ATTR", "IMPORT_FROM"])
+_ASKING = frozenset(["getattr", "hasattr", "attrgetter", "vars", "__dict__"])  # whose names are strings
+_LIBRARIES = frozenset(["numpy", "scipy", "numba", "pandas", "funcad", "builtins", *sys.stdlib_module_names])
+_INSTALLED = ("site-packages", "dist-packages")
+
+
+class Reads(NamedTuple):
+    """The names in a code and in the codes nested in it."""
+
+    globals: frozenset[str]
+    attributes: frozenset[str]
+    asked: frozenset[str]  # strings that `getattr` or `hasattr` may be given
+    imports: frozenset[str]
+    stored_globals: frozenset[str]
+    stored_cells: frozenset[str]
+    stored_attributes: frozenset[str]
+
+
+@functools.lru_cache(maxsize=4096)
+def reads_of(code: types.CodeType) -> Reads:
+    found: dict[str, set[str]] = {name: set() for name in Reads._fields}
+    strings: set[str] = set()
+    for op in dis.get_instructions(code):
+        name = op.opname
+        if name == "LOAD_GLOBAL" or name == "LOAD_NAME":
+            found["globals"].add(op.argval)
+        elif name in _ATTRIBUTES:
+            found["attributes"].add(op.argval)
+        elif name in ("STORE_GLOBAL", "DELETE_GLOBAL"):
+            found["stored_globals"].add(op.argval)
+        elif name in ("STORE_DEREF", "DELETE_DEREF"):
+            found["stored_cells"].add(op.argval)
+        elif name in ("STORE_ATTR", "DELETE_ATTR"):
+            found["stored_attributes"].add(op.argval)
+        elif name == "IMPORT_NAME":
+            found["imports"].add(op.argval)
+        elif type(op.argval) is str and op.argval.isidentifier():
+            strings.add(op.argval)
+    if not _ASKING.isdisjoint(found["globals"] | found["attributes"]):
+        found["asked"] = strings
+    for inner in code.co_consts:
+        if type(inner) is types.CodeType:
+            for name, more in reads_of(inner)._asdict().items():
+                found[name] |= more
+    return Reads(**{name: frozenset(names) for name, names in found.items()})
+
+
+def stores_attribute(code: types.CodeType, name: str) -> tuple[types.CodeType, int] | None:
+    """Where the code stores that attribute."""
+    for op in dis.get_instructions(code):
+        if op.opname == "STORE_ATTR" and op.argval == name:
+            return code, op.offset
+    inner = [stores_attribute(c, name) for c in code.co_consts if type(c) is types.CodeType]
+    return next((found for found in inner if found is not None), None)
+
+
+@functools.lru_cache(maxsize=4096)
+def _library_module(name: str) -> bool:
+    top = name.partition(".")[0]
+    if top in _LIBRARIES:
+        return True
+    file = str(getattr(sys.modules.get(top), "__file__", None) or "")
+    return any([part in file for part in _INSTALLED])
+
+
+def is_library(found: Any) -> bool:
+    """Is a function, a class or a module a part of Python or of an installed package, rather than the user's?"""
+    kind = type(found)
+    if kind is types.FunctionType:
+        return is_internal(found.__code__.co_filename) or _library_module(str(found.__globals__.get("__name__", "")))
+    if kind is types.ModuleType or issubclass(kind, types.ModuleType):
+        return _library_module(found.__name__)
+    if issubclass(kind, type):
+        return _library_module(str(type.__dict__["__module__"].__get__(found)))
+    return kind is types.BuiltinFunctionType or getattr(builtins, getattr(found, "__name__", ""), None) is found

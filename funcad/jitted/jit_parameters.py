@@ -1,0 +1,71 @@
+"""The options of `jit` that name parameters, and where arguments may lie: what is checked before anything is traced.
+
+Idea: an argument can be named by its position or by its name; each option is completed to both, so that a call may give it
+either way. What f has not raises when `jit` is called. Trap: what has no signature (many builtins) is not checked.
+"""
+
+from __future__ import annotations
+
+import inspect
+from typing import Any
+
+import numpy as np
+
+from funcad.api.border import name_of
+from funcad.errors import PlacementError
+from funcad.host.devices import NAMESPACES
+
+__all__ = ["check_parameters", "check_placement", "indices", "names", "resolve"]
+
+
+def indices(value: Any) -> tuple[int, ...]:
+    if value is None:
+        return ()
+    return tuple(value) if isinstance(value, (tuple, list, range)) else (value,)
+
+
+def names(value: Any) -> tuple[str, ...]:
+    return () if value is None else (value,) if isinstance(value, str) else tuple(value)
+
+
+def resolve(nums: tuple, named: tuple, positional: tuple) -> tuple[tuple, tuple]:
+    """Numbers and names of the same arguments, each completed from the other."""
+    all_nums = (*nums, *[positional.index(n) for n in named if n in positional and positional.index(n) not in nums])
+    all_names = (
+        *named,
+        *[positional[i] for i in nums if -len(positional) <= i < len(positional) and positional[i] not in named],
+    )
+    return all_nums, all_names
+
+
+def check_parameters(f: Any, **options: Any) -> None:
+    """ValueError if an option names a parameter that f has not; what has no signature is not checked."""
+    if all([given is None for given in options.values()]):
+        return
+    try:
+        parameters = inspect.signature(f).parameters.values()
+    except (ValueError, TypeError):
+        return
+    kinds = {p.kind for p in parameters}
+    n = len([p for p in parameters if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)])
+    known = {p.name for p in parameters if p.kind in (p.POSITIONAL_OR_KEYWORD, p.KEYWORD_ONLY)}
+    for option, given in options.items():
+        if option.endswith("names"):
+            wrong: list[Any] = [k for k in names(given) if k not in known and inspect.Parameter.VAR_KEYWORD not in kinds]
+            has = f"its parameters are {', '.join(sorted(known)) or 'none'}"
+        else:
+            wrong = [i for i in indices(given) if not -n <= i < n and inspect.Parameter.VAR_POSITIONAL not in kinds]
+            has = f"it takes {n} positional argument{'' if n == 1 else 's'}"
+        if wrong:
+            raise ValueError(f"jit of {name_of(f)}: {option} names {', '.join(map(repr, wrong))}, which it has not: {has}.")
+
+
+def check_placement(leaves: list, f: Any) -> None:
+    device = [x for x in leaves if type(x) in NAMESPACES]
+    host = [x for x in leaves if type(x) is np.ndarray and x.ndim]
+    if device and host:
+        raise PlacementError(
+            f"jit of {name_of(f)} got a NumPy array of shape {host[0].shape} and dtype {host[0].dtype} together with a "
+            f"{NAMESPACES[type(device[0])].__name__} array of shape {device[0].shape} and dtype {device[0].dtype}.\n"
+            "Move one of them: funcad.device_put(x) puts a NumPy array on the GPU, funcad.device_get(x) brings it back."
+        )

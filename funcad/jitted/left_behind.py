@@ -1,0 +1,213 @@
+"""What a traced function left behind: traced values in objects of the user's, and random generators that moved.
+
+Idea: before a jitted function is traced, the objects and containers that it can reach (watched.py) and the states of generators
+are noted; afterwards they are looked at again. A traced value that was stored in an attribute, a container, a global or a
+closure cell means nothing once the trace has ended, and a number that was drawn while tracing would be the same at every call:
+both raise, naming what it is and the remedy. What held the traced value holds again what it held before, also where the
+function itself failed.
+
+Traps: a state of NumPy's takes 40 microseconds to read, so the module-level generators are looked at only where some code that
+can be reached speaks of them, and another thread may draw from them. Containers that the function made itself may hold
+what they like.
+"""
+
+from __future__ import annotations
+
+import importlib
+import types
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+
+from funcad.errors import RandomStateError, UnexpectedTracerError
+from funcad.host.real_types import is_a
+from funcad.host.where import Source
+from funcad.ir.tracer import Tracer
+from funcad.jitted.code_reads import stores_attribute
+from funcad.jitted.watched import Found, dict_of
+
+__all__ = ["arguments_kept", "nothing_left"]
+
+_SPEAKING = frozenset(["random", "rvs", "shuffle"])  # of the module-level generators
+LONGEST = 10_000  # containers with more items are not looked into
+_DEEP = 3  # containers in containers
+
+
+@contextmanager
+def nothing_left(found: Found, name: str) -> Iterator[None]:
+    """A `with` block in which a function is traced, that was looked at before."""
+    kept = [_Kept(label, x) for label, x in found.objects() if _length(x) <= LONGEST]
+    kept += [_Kept(label, table, names) for label, table, names in found.stores()]
+    generators = [(label, *state) for label, state in _generators(found) if state is not None]
+    try:
+        yield
+    except BaseException:
+        for k in kept:
+            k.restore(k.traced())
+        raise
+    problem = None
+    for k in kept:
+        names = k.traced()
+        if names and problem is None:
+            problem = _stored(k.label_of(names[0]), names[0], k.is_object, found, name)
+        k.restore(names)
+    if problem is not None:
+        raise problem
+    for label, read, write, before in generators:
+        if not _same(read(), before):
+            write(before)
+            raise _moved(label, name)
+
+
+@contextmanager
+def arguments_kept(found: Found, values: Iterator[Any] | list[Any], name: str) -> Iterator[None]:
+    """A `with` block in which f runs on arguments that were put together for it: what it stores in them is lost with them."""
+    objects = [x for x in values if type(x) is not Tracer and dict_of(x)] if found.stored_attributes else []
+    kept = [_Kept("an argument", x) for x in objects]
+    yield
+    for k in kept:
+        for n, v in k.items().items():
+            if type(v) is Tracer and v is not k.before.get(n) and n in found.stored_attributes:
+                raise _stored(k.label_of(n), n, True, found, name)
+
+
+def _length(x: Any) -> int:
+    return len(x) if type(x) in (list, dict, set) else 0
+
+
+def _holds_traced(x: Any, deep: int = _DEEP) -> bool:
+    """Is it a traced value whose trace has ended, or a container of one?"""
+    if type(x) is Tracer:
+        return bool(x.owner.level and x.owner.closed)
+    if not deep or type(x) not in (list, tuple, dict, set) or len(x) > LONGEST:
+        return False
+    return any([_holds_traced(v, deep - 1) for v in (x.values() if type(x) is dict else x)])
+
+
+class _Kept:
+    """An object or a container, as it was."""
+
+    def __init__(self, label: str, x: Any, names: frozenset[str] | None = None):
+        self.label, self.x = label, x
+        self.is_object = type(x) not in (list, set, dict) and names is None
+        self.names = names
+        self.before = self.items()
+
+    def items(self) -> dict[Any, Any]:
+        x = self.x
+        if type(x) is types.CellType:
+            return {None: x.cell_contents} if _is_full(x) else {}
+        if type(x) in (list, set):
+            return dict(enumerate(x))
+        if type(x) is dict:
+            return dict(x) if self.names is None else {n: x[n] for n in self.names if n in x}
+        return {**dict_of(x), **dict(_slots(x))}
+
+    def traced(self) -> list[Any]:
+        """Where there is a traced value now that was not there before."""
+        missing = object()
+        return [k for k, v in self.items().items() if v is not self.before.get(k, missing) and _holds_traced(v)]
+
+    def label_of(self, name: Any) -> str:
+        if self.is_object and type(self.x) is not types.CellType:
+            return f"{self.label}.{name}"
+        if self.names is not None:
+            return f"{self.label} {name}"
+        return self.label if type(self.x) in (set, types.CellType) else f"{self.label}[{name!r:.40}]"
+
+    def restore(self, names: list[Any]) -> None:
+        x = self.x
+        if type(x) in (list, set) and names:
+            x.clear()
+            (x.extend if type(x) is list else x.update)(self.before.values())
+            return
+        for n in names:
+            if type(x) is types.CellType:
+                if n in self.before:
+                    x.cell_contents = self.before[n]
+                else:
+                    del x.cell_contents
+            elif type(x) is dict:
+                if n in self.before:
+                    x[n] = self.before[n]
+                else:
+                    del x[n]
+            elif n in self.before:
+                object.__setattr__(x, n, self.before[n])
+            else:
+                object.__delattr__(x, n)
+
+
+def _is_full(cell: types.CellType) -> bool:
+    try:
+        cell.cell_contents  # noqa: B018
+        return True
+    except ValueError:  # not assigned yet
+        return False
+
+
+def _slots(x: Any) -> Iterator[tuple[str, Any]]:
+    for base in type(x).__mro__:
+        for name, raw in base.__dict__.items():
+            if type(raw) is types.MemberDescriptorType:
+                try:
+                    yield name, raw.__get__(x)
+                except AttributeError:  # not assigned yet
+                    continue
+
+
+def _stored(label: str, attribute: Any, is_object: bool, found: Found, name: str) -> UnexpectedTracerError:
+    where = ""
+    for code in found.codes if is_object else ():
+        offset = stores_attribute(code, attribute)
+        if offset is not None:
+            where = f" at {Source(*offset)}"
+            break
+    return UnexpectedTracerError(
+        f"{name} stored a traced value in {label}{where}; it would mean nothing after tracing, and no later call would store "
+        "anything.\nRemedy: return the value, and store it outside of the jitted function: `self.x = step(self.x)`."
+    )
+
+
+# -- random generators
+
+
+def _state_of(x: Any) -> tuple[Callable[[], Any], Callable[[Any], None], Any] | None:
+    """How to read and write a generator's state, and what it is."""
+    numpy, python = np.random, importlib.import_module("random")
+    if isinstance(x, (numpy.Generator, numpy.BitGenerator)):
+        bits = x.bit_generator if isinstance(x, numpy.Generator) else x
+        read, write = lambda: bits.state, lambda state: setattr(bits, "state", state)
+    elif isinstance(x, numpy.RandomState):
+        read, write = lambda: x.get_state(legacy=False), x.set_state
+    elif isinstance(x, python.Random) and not isinstance(x, python.SystemRandom):
+        read, write = lambda: python.Random.getstate(x), lambda state: python.Random.setstate(x, state)
+    else:
+        return None
+    return read, write, read()
+
+
+def _generators(found: Found) -> Iterator[tuple[str, Any]]:
+    for label, x in found.generators():
+        yield label, _state_of(x)
+    if not _SPEAKING.isdisjoint(found.mentioned):
+        numpy, python = np.random, importlib.import_module("random")
+        whole = lambda: numpy.get_state(legacy=False)
+        yield "the generator of numpy.random", (whole, numpy.set_state, whole())
+        yield "the generator of Python's random module", (python.getstate, python.setstate, python.getstate())
+
+
+def _same(a: Any, b: Any) -> bool:
+    if isinstance(a, dict):
+        return a.keys() == b.keys() and all([_same(a[k], b[k]) for k in a])
+    return bool(np.array_equal(a, b)) if is_a(a, np.ndarray) else bool(a == b)
+
+
+def _moved(label: str, name: str) -> RandomStateError:
+    return RandomStateError(
+        f"{name} drew from {label} while it was traced: every call of the program would get these same numbers.\n"
+        "Remedy: draw outside and pass the numbers as an argument; or use funcad.random with a key that is an argument; or the "
+        "functions of numpy.random itself, as np.random.normal(size=3), which are drawn anew at each call."
+    )

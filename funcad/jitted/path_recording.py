@@ -1,0 +1,369 @@
+"""Recording: a trace that runs while Python waits for a value.
+
+Idea: a trace of jit's stays a trace until Python asks one of its values for a truth, an integer or a number. That is a
+*guard*: what was recorded since the last one runs now, the answer is read off and noted, and Python goes on. So the path is
+the right one from the start, effects happen once and in order, and what the user's own code raises is raised from values.
+
+What has run in this call before Python started (compiled segments up to an answer that nobody knew) is handed over as a `chain`
+of guards with their answers, and the values in `env`: Python repeats the chain, nothing of it runs again, and what it records
+there must be what was recorded before. Values of the chain that were not kept are computed when somebody reads them; what has
+effects is always kept.
+
+Invariants: variables of one path are *canonical*, those of the first recording that came by; `names` leads from the variables
+of this trace to them. `env` is keyed by canonical variables. Values may be arrays or the tracers of traces around the call:
+then an operation runs by being recorded there, and a guard asks the outer value, which knows what a guard means to it. Trap:
+operations run as if the trace were not open, so `state` is put back for them.
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from funcad.errors import BufferNeeded, PathError
+from funcad.host.real_types import is_a
+from funcad.host.state import state
+from funcad.host.user_warnings import restore_warnings, suppress_warnings
+from funcad.host.where import note_source, user_source
+from funcad.ir.aval import aval_of
+from funcad.ir.jaxpr import Equation, Jaxpr, Literal, Var, equation_has_effects, literal_key
+from funcad.ir.trace import bind
+from funcad.ir.tracer import Tracer, plain_value
+from funcad.jitted.path_segments import Leaf, Node
+from funcad.passes.program_keys import program_key
+
+__all__ = ["ANSWERS", "Recorder"]
+
+
+def _number(how: str) -> Callable[[Any], Any]:
+    def number(value: Any) -> Any:
+        if type(value) is Tracer:
+            value = plain_value(value, how)
+        return np.asarray(value).item() if np.size(value) != 1 else value[()] if type(value) is np.ndarray else value
+
+    return number
+
+
+def _bits(value: Any) -> Any:
+    return literal_key(value.reshape(())[()] if type(value) is np.ndarray else value)
+
+
+# how Python asks -> (the answer of a value, the key of an answer among the children of a node)
+ANSWERS: dict[str, tuple[Callable[[Any], Any], Callable[[Any], Any]]] = {
+    "bool()": (bool, bool),
+    "int()": (int, int),
+    "an index": (operator.index, operator.index),
+    "float": (_number("float"), _bits),
+    "complex": (_number("complex"), _bits),
+    "item": (_number("item"), _bits),
+}
+
+
+class Recorder:
+    """One run of the user's function with values behind its trace."""
+
+    def __init__(
+        self,
+        leaves: Sequence[Any],
+        inputs: Sequence[Var] | None = None,
+        root: Node | None = None,
+        chain: Sequence[tuple[Node, Any, Any]] = (),
+        env: dict[Var, Any] | None = None,
+    ):
+        self.leaves = leaves
+        self.inputs = inputs  # canonical variables of the leaves; of the first recording they are the trace's own
+        self.chain = list(chain)  # (node, key, answer) of the guards that have been answered
+        self.env: dict[Var, Any] = env or {}
+        self.root = root
+        self.started = False  # did Python ask for a value?
+        self.whole = True  # can the path be told by its guards alone? Not if the user caught what an operation raised
+        self.anew = False  # was the function started again, so that older paths are not like this one?
+        self.leaf: Node | None = None
+        self.outs: list[Any] = []
+        self.failed: dict[Var, Exception] = {}
+        self._outside = (state.abstract, state.staging, state.running)
+        self._trace: Any = None
+        self.had_effects = bool(chain) and any([node.has_effects for node, _, _ in chain])
+        self._begin()
+
+    def _begin(self) -> None:
+        self._names: dict[Var, Var] = {}
+        self._place = 0  # how many guards Python has come to
+        self._node = self.root  # the known segment that is being recorded, if it is known
+        self._start = self._done = self._ran = 0  # equations: where the segment starts, compared, run
+        self._consts_start = self._consts = 0
+
+    @property
+    def complete(self) -> bool:
+        """Has Python come to all the guards that were answered before?"""
+        return self._place == len(self.chain)
+
+    # -- while Python runs
+
+    def watching(self, flat: Callable[..., list]) -> Callable[..., list]:
+        """The flat function, whose trace asks here for values."""
+
+        def run(*tracers: Any) -> list:
+            trace = state.running
+            if self._trace is not None:
+                self._start_again(trace)
+            self._trace = trace
+            trace.recorder = self
+            try:
+                outs = flat(*tracers)
+            except Exception as error:
+                if self.started and not isinstance(error, BufferNeeded) and not isinstance(error.__cause__, BufferNeeded):
+                    self._catch_up()  # what comes before the error happens before it
+                raise
+            if self.started:
+                self._finish(outs)
+            elif self.root is not None:
+                raise self._other()
+            return outs
+
+        return run
+
+    def _start_again(self, trace: Any) -> None:
+        """The function was started again because it needs buffers; what it records is another program from now on."""
+        if self.had_effects:
+            raise PathError(
+                "a function was to be started again, with buffers that can be written, after it had effects.\n"
+                "Remedy: call it again."
+            )
+        self.chain, self.env, self.root, self.started, self.anew = [], {}, None, False, True
+        self._begin()
+        self._start = self._done = self._ran = len(trace.equations)
+        self._consts_start = self._consts = len(trace.captured)
+
+    def answer(self, x: Tracer, how: str) -> Any:
+        """What Python asked of a value of the trace: a guard."""
+        self._begin_guards()
+        source = state.source or user_source(3)
+        node = self._catch_up()
+        guard = self._name(x.variable)
+        if self._place < len(self.chain):
+            node, key, answer = self.chain[self._place]
+            self._check_end(node, guard, how)
+        else:
+            value = self._value(guard)
+            answer = ANSWERS[how][0](value)
+            key = ANSWERS[how][1](answer)
+            if node is not None:
+                self._check_end(node, guard, how)
+            else:
+                node = self._new_node()
+                node.guard, node.kind, node.source = guard, how, source
+            self.chain.append((node, key, answer))
+        self._place += 1
+        self._node = node.children.get(key)
+        if self._node is not None and self._node.leaf is not None and self._node.leaf.raises:
+            self._node = None
+        self._start = self._done
+        self._consts_start = self._consts
+        return answer
+
+    def shown(self, x: Tracer) -> Any:
+        """The value behind x, for a text: no guard, because what is printed decides nothing."""
+        if not self.started:
+            return x
+        self._catch_up()
+        return self._value(self._name(x.variable))
+
+    def _begin_guards(self) -> None:
+        if self.started:
+            return
+        self.started = True
+        trace = self._trace
+        if self.inputs is None:
+            self.inputs = tuple(trace.inputs)
+        self._names.update(zip(trace.inputs, self.inputs))
+        self.env.update(zip(self.inputs, self.leaves))
+        for node, _, _ in self.chain:
+            self.env.update(node.consts)
+
+    # -- segments
+
+    def _catch_up(self) -> Node | None:
+        """Compare what was recorded with the known segment, if there is one, and run it, if it has not run; gives that."""
+        known = self.chain[self._place][0] if self._place < len(self.chain) else self._node
+        trace = self._trace
+        if known is not None:
+            self._compare(known)
+        else:
+            for v, value in list(trace.captured.values())[self._consts :]:
+                self.env[v] = value
+            self._consts = len(trace.captured)
+            self._done = len(trace.equations)
+        if self._place < len(self.chain):
+            self._ran = self._done
+        else:
+            self._run_to(self._done)
+        return known
+
+    def _run_to(self, end: int) -> None:
+        saved = state.abstract, state.staging, state.running, state.source
+        state.abstract, state.staging, state.running = self._outside
+        equations = self._trace.equations
+        token = suppress_warnings()
+        try:
+            while self._ran < end:
+                equation = equations[self._ran]
+                self._ran += 1  # whatever comes: it is never run twice
+                self.had_effects = self.had_effects or equation_has_effects(equation)
+                outputs = [self._name(v) for v in equation.outputs]
+                lost = [a for a in equation.inputs if type(a) is Var and self._name(a) in self.failed] if self.failed else ()
+                if lost:  # recorded before it was known that there is no such value
+                    self.failed.update([(v, self.failed[self._name(lost[0])]) for v in outputs])
+                    continue
+                try:
+                    self._run(equation, outputs)
+                except Exception as error:
+                    self.whole, self._node = False, None  # what follows, if the user catches it, is no known segment
+                    self.failed.update([(v, error) for v in outputs])
+                    raise
+        finally:
+            restore_warnings(token)
+            state.abstract, state.staging, state.running, state.source = saved
+
+    def _run(self, equation: Equation, outputs: Sequence[Var]) -> None:
+        primitive, atoms, params, _, source = equation
+        operands = [a.value if type(a) is Literal else self._value(self._name(a)) for a in atoms]
+        state.source = source
+        try:
+            out = bind(primitive, *operands, **params)
+        except Exception as error:
+            note_source(error, source)
+            raise
+        self.env.update(zip(outputs, out if primitive.multiple else [out]))
+
+    def _name(self, v: Var) -> Var:
+        return self._names.get(v, v)
+
+    def _value(self, v: Var) -> Any:
+        """The value of a canonical variable; what ran compiled and was not kept is computed now."""
+        if v not in self.env:
+            if v in self.failed:
+                raise self.failed[v]
+            makers = {o: e for node, _, _ in self.chain for e in node.equations for o in e.outputs}
+            todo = [v]
+            while todo:
+                equation = makers[todo[-1]]
+                missing = [a for a in equation.inputs if type(a) is Var and a not in self.env]
+                if missing:
+                    todo += missing
+                    continue
+                todo.pop()
+                saved = state.source
+                try:
+                    self._run(equation, equation.outputs)
+                finally:
+                    state.source = saved
+        return self.env[v]
+
+    def _canonical(self, atom: Any) -> Any:
+        return atom if type(atom) is Literal else self._names.get(atom, atom)
+
+    def _new_node(self) -> Node:
+        trace = self._trace
+        names = self._names
+        equations = [
+            e._replace(inputs=tuple([a if type(a) is Literal else names.get(a, a) for a in e.inputs]))
+            for e in trace.equations[self._start : self._done]
+        ]
+        consts = list(trace.captured.values())[self._consts_start : self._consts]
+        return Node(equations, consts)
+
+    def _finish(self, outs: Sequence[Any]) -> None:
+        """The function has returned."""
+        atoms = [self._trace.atom(o) for o in outs]
+        node = self._catch_up()
+        if not self.complete or node is not None and (node.leaf is None or self._done - self._start != len(node.equations)):
+            raise self._other()
+        atoms = [self._canonical(a) for a in atoms]
+        self.outs = [a.value if type(a) is Literal else self._value(a) for a in atoms]
+        if node is None:
+            node = self._new_node()
+            node.leaf = Leaf(atoms)
+        self.leaf = node
+
+    # -- is it what was recorded before?
+
+    def _compare(self, node: Node) -> None:
+        trace = self._trace
+        found = list(trace.captured.values())
+        while self._consts < len(found):
+            i = self._consts - self._consts_start
+            v, value = found[self._consts]
+            if i >= len(node.consts) or not _same_array(value, node.consts[i][1]):
+                raise self._other()
+            self._names[v] = node.consts[i][0]
+            self.env.setdefault(*node.consts[i])
+            self._consts += 1
+        equations = trace.equations
+        while self._done < len(equations):
+            i = self._done - self._start
+            if i >= len(node.equations) or not self._equal(equations[self._done], node.equations[i]):
+                raise self._other(equations[self._done])
+            self._names.update(zip(equations[self._done].outputs, node.equations[i].outputs))
+            self._done += 1
+
+    def _check_end(self, node: Node, guard: Var, how: str) -> None:
+        if self._done - self._start != len(node.equations) or node.guard is not guard or node.kind != how:
+            raise self._other()
+
+    def _equal(self, new: Equation, old: Equation) -> bool:
+        return (
+            new.primitive is old.primitive
+            and len(new.inputs) == len(old.inputs)
+            and all([self._equal_atoms(a, b) for a, b in zip(new.inputs, old.inputs)])
+            and [v.aval for v in new.outputs] == [v.aval for v in old.outputs]
+            and new.params.keys() == old.params.keys()
+            and all([_equal_params(v, old.params[k]) for k, v in new.params.items()])
+        )
+
+    def _equal_atoms(self, new: Any, old: Any) -> bool:
+        if type(new) is Literal:
+            return type(old) is Literal and literal_key(new.value) == literal_key(old.value)
+        return self._names.get(new) is old
+
+    def _other(self, equation: Equation | None = None) -> PathError:
+        source = equation.source if equation is not None else user_source()
+        where = f" at {source}" if source is not None else ""
+        return PathError(
+            f"a jitted function did something else than in an earlier call{where}, though all values that it asked for were "
+            "the same: it depends on something that is no argument (random numbers, a counter, the time, a list that grows).\n"
+            "Remedy: pass it as an argument, or call jit(..., guards=False) and use np.where, funcad.cond or funcad.while_loop."
+        )
+
+
+def _same_array(new: Any, old: Any) -> bool:
+    if new is old or type(new) is Tracer or type(old) is Tracer:
+        return new is old
+    if aval_of(new) != aval_of(old):
+        return False
+    return bool(np.array_equal(new, old) or np.asarray(new).tobytes() == np.asarray(old).tobytes())
+
+
+def _equal_params(new: Any, old: Any) -> bool:
+    """Parameters of two recordings; callables are made anew at each."""
+    if new is old:
+        return True
+    if type(new) is not type(old):
+        return False
+    if type(new) is Jaxpr:
+        try:
+            return _program(new) == _program(old)
+        except TypeError:
+            return len(new.equations) == len(old.equations)
+    if isinstance(new, tuple):
+        return len(new) == len(old) and all(map(_equal_params, new, old))
+    if is_a(new, (bool, int, float, complex, str, np.generic, np.dtype)):
+        return literal_key(new) == literal_key(old) if is_a(new, (float, complex, np.generic)) else bool(new == old)
+    return True
+
+
+def _program(jaxpr: Jaxpr) -> Any:
+    return program_key(jaxpr, _program)

@@ -1,0 +1,129 @@
+"""What a jitted function with guards tells of its paths: `explain`, `profile`, and why there is no one program to show.
+
+Idea: a path is told by what Python asked, where, and the answer; a loop asks the same again and again, which is counted.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from funcad.errors import PathError
+from funcad.ir.trace import any_tracer
+from funcad.jitted.jit_cache import Entry
+from funcad.jitted.path_segments import Leaf, Node
+
+__all__ = ["PathsExplanation", "one_program", "path_taken"]
+
+MOST_SHOWN = 20
+
+
+class Condition(NamedTuple):
+    """What Python asked at a line of the user's, how often in a row, and the answer."""
+
+    source: Any
+    kind: str  # "bool()", "int()", "an index", "float", ...
+    answer: Any
+    times: int
+
+    def __str__(self) -> str:
+        times = f", {self.times} times" if self.times > 1 else ""
+        return f"{self.kind} is {self.answer!r}{times} at {self.source}"
+
+
+class Path(NamedTuple):
+    """One path: its conditions, in order, how often it was taken, and the name of the error if it raises one."""
+
+    conditions: list[Condition]
+    taken: int
+    raises: str
+
+
+class PathsExplanation:
+    """The paths of a jitted function for one signature, those taken most often first: `.paths`, `.segments`."""
+
+    def __init__(self, entry: Entry, name: str):
+        trie = entry.paths.trie
+        self.name = name
+        with trie.lock:
+            self.segments = len(trie.segments)
+            leaves = list(_leaves(trie.root)) if trie.root is not None else []
+            self.paths = sorted([_path(node, leaf) for node, leaf in leaves], key=lambda path: -path.taken)
+        self.recorded = entry.paths.unknown
+
+    def __str__(self) -> str:
+        n = len(self.paths)
+        lines = [f"jit of {self.name}: {n} path{'' if n == 1 else 's'} of {self.segments} different segments"]
+        for i, path in enumerate(self.paths[:MOST_SHOWN]):
+            end = f", raises {path.raises}" if path.raises else ""
+            lines.append(f"path {i + 1}, taken {path.taken} time{'' if path.taken == 1 else 's'}{end}:")
+            lines += [f"  {condition}" for condition in path.conditions]
+        if n > MOST_SHOWN:
+            lines.append(f"and {n - MOST_SHOWN} more")
+        return "\n".join(lines)
+
+    __repr__ = __str__
+
+
+def _leaves(root: Node) -> Iterator[tuple[Node, Leaf]]:
+    todo = [root]
+    while todo:
+        node = todo.pop()
+        if node.leaf is not None:
+            yield node, node.leaf
+        todo += node.children.values()
+
+
+def _path(node: Node, leaf: Leaf) -> Path:
+    asked = []
+    while node.parent is not None:
+        before = node.parent
+        asked.append((before.source, before.kind, next(key for key, child in before.children.items() if child is node)))
+        node = before
+    asked.reverse()
+    conditions = [Condition(*what, len(list(group))) for what, group in itertools.groupby(asked)]
+    return Path([c._replace(answer=_number(c.answer)) for c in conditions], leaf.visits, leaf.raises)
+
+
+def _number(key: Any) -> Any:
+    """The number that a key of bits stands for (`literal_key`)."""
+    if type(key) is not tuple or type(key[1]) is not bytes:
+        return key[1] if type(key) is tuple else key
+    kind, bits = key
+    if type(kind) is str:
+        return np.frombuffer(bits, kind)[0]
+    value = complex(np.frombuffer(bits, np.complex128)[0])
+    return value.real if kind is float else value
+
+
+def one_program(entry: Entry, what: str, name: str) -> Entry:
+    """The entry, or an error if it holds paths."""
+    if entry.paths is None:
+        return entry
+    found = PathsExplanation(entry, name)
+    asked = next((f" ({path.conditions[0].source})" for path in found.paths if path.conditions), "")
+    n = len(found.paths)
+    raise PathError(
+        f"{what} of jit of {name}: there is no one program, because its Python asks for values{asked}; {n} "
+        f"path{' is' if n == 1 else 's are'} known, which explain(...) lists.\nRemedy: np.where, funcad.cond or "
+        "funcad.while_loop in the place of `if` and `while`, or static arguments; jit(..., guards=False) finds the places."
+    )
+
+
+def path_taken(entry: Entry, leaves: Sequence[Any], name: str) -> Entry:
+    """The path of these arguments as an entry of one program, to be looked at."""
+    paths = entry.paths
+    if paths is None:
+        return entry
+    end = None if any_tracer(leaves) or paths.trie.has_effects else paths.known_end(leaves)
+    if end is None:
+        raise PathError(
+            f"profile of jit of {name}: the path of these arguments is not known yet, or has effects.\n"
+            "Remedy: call it with them first; take the effects away."
+        )
+    jaxpr, consts = paths.trie.whole(end.node)
+    found = Entry(jaxpr, consts, entry.in_tree, end.leaf.out_tree, paths.attempt(leaves).given)
+    return found

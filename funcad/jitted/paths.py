@@ -1,0 +1,285 @@
+"""Paths: how a jitted function is called whose Python decides by values.
+
+Idea: the paths of one signature are a trie of segments (path_trie.py). A call goes along it: a segment's compiled program runs,
+its guard is read, the answer leads to the next segment. At an answer that was never met Python starts again from the top,
+recording (path_recording.py), with what has run handed over, and the new path joins the trie. Under derivatives that follow the
+call outside jit, the path is found on the primals, and then runs as one program.
+
+Invariant: nothing of a call runs twice, because it may have effects. Traps: a path that raises is recorded at each visit, so
+that the user's message is made of values; what an operation raises is raised by recording too, inside the user's `try`. What is
+not kept, because there are too many paths, runs by recording, which is slow; so if most calls do, the function itself is called
+for a while.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from funcad.api.border import own_memory, unaliased
+from funcad.backends.interpreter import counters
+from funcad.configuration import config
+from funcad.control.call import call_of
+from funcad.errors import SharedMemoryError
+from funcad.host.devices import device_in_use
+from funcad.host.state import state
+from funcad.ir.aval import aval_of, shape_of
+from funcad.ir.jaxpr import Var
+from funcad.ir.trace import any_tracer, trace_function
+from funcad.ir.tracer import concrete_value
+from funcad.jitted.attempts import Attempt, Attempts
+from funcad.jitted.jit_writes import commit, may_commit
+from funcad.jitted.path_recording import ANSWERS, Recorder
+from funcad.jitted.path_segments import Leaf, Node
+from funcad.jitted.path_trie import Step, Trie
+from funcad.unjitted.strides import Given
+
+__all__ = ["Paths"]
+
+UNKNOWN = 12  # calls along unknown paths, nearly all of the last ones: from then on the function itself is called for a while
+PROBES = 4  # calls after that which look whether paths come again
+FIRST_REST = 256  # calls of the function itself, twice as many each time
+LONGEST_REST = 65_536
+_Missed = tuple  # (the last step, its values, did its segment run?)
+
+
+class Paths:
+    """The paths of one signature."""
+
+    __slots__ = ("name", "function", "attempt", "trie", "asked", "numbers", "outgrown")
+    __slots__ += ("hits", "unknown", "rest", "_next_rest", "_since")
+
+    fast = None  # as a program that a written call runs, see jit_call.py
+
+    def __init__(
+        self, name: str, function: Any, attempt: Attempts, given: Given, numbers: bool, fast_math: bool
+    ):
+        """`attempt(leaves)`: one run of the flat function that jit traces."""
+        self.name = name
+        self.function = function
+        self.attempt = attempt
+        self.trie = Trie(fast_math)
+        self.asked = set(given.asked)  # leaves whose strides some path depends on
+        self.numbers = numbers  # does one depend on which leaves are arrays of rank 0?
+        self.outgrown: Callable[[Given, bool], None] = lambda given, numbers: None  # makes room for paths that ask more
+        self.hits = self.unknown = 0  # calls along known paths, along others
+        self.rest = 0  # calls for which the function itself is still called
+        self._next_rest = FIRST_REST
+        self._since = (0, 0)
+
+    # -- calls
+
+    def consume(self, leaves: list[Any]) -> list[Any]:
+        """A written call: its one output is the function's result."""
+        if self.rest or self.trie.written:
+            return [self.call(leaves, *self.attempt.arguments(leaves))]
+        return [self.run(leaves)]
+
+    def call(self, leaves: Sequence[Any], args: tuple, kwargs: dict, donated: frozenset[int] = frozenset()) -> Any:
+        """The function's result for a call of its signature."""
+        if any_tracer(leaves) or state.abstract is not None and self.trie.has_effects:
+            return self._under_traces(leaves, donated)
+        if self.rest:
+            self.rest -= 1
+            return self.plainly(args, kwargs)
+        if self.trie.written and not may_commit(self.trie, leaves):  # type: ignore[arg-type]
+            return self.function(*args, **kwargs)
+        return self.run(leaves, donated)
+
+    def plainly(self, args: tuple, kwargs: dict) -> Any:
+        """The function itself, un-jitted."""
+        return unaliased(self.function(*args, **kwargs), [*args, *kwargs.values()], self.function)
+
+    def run(self, leaves: Sequence[Any], donated: frozenset[int] = frozenset()) -> Any:
+        """The same where no leaf is traced and none of the written ones shares memory."""
+        step = self.trie.first
+        if step is None or self.trie.engine is not config.engine:
+            step = self.trie.prepare()
+        values = [*leaves, *step.consts] if step is not None else []
+        end = self._go(step, values, bool(state.checked) or device_in_use())
+        if type(end) is not Step:
+            return self.record(leaves, *_taken_over(end, values), donated=donated)
+        leaf: Any = end.leaf
+        leaf.visits += 1
+        self.hits += 1
+        if end.alone >= 0:
+            out = values[end.alone]
+            if type(out) is not np.ndarray or _is_own(out, values):
+                return out
+        return self._result(leaf, [x if i < 0 else values[i] for i, x in end.outputs], leaves, donated)
+
+    def _result(self, leaf: Leaf, outs: list[Any], leaves: Sequence[Any], donated: frozenset[int]) -> Any:
+        inputs = [*leaf.consts, *leaves]
+        if leaf.written:
+            outs = commit(leaf, leaves, inputs, outs, donated, self.name)  # type: ignore[arg-type]
+        else:
+            outs = own_memory(outs, inputs)
+        return leaf.out_tree.unflatten(outs)
+
+    def _go(self, step: Any, values: list[Any], careful: bool) -> Step | _Missed:
+        """Along known segments to the last step; or where it came to something unknown: (that step, did its segment run?)."""
+        if step is None:
+            return None, False
+        while True:
+            program = step.program
+            if program is not None:
+                try:
+                    fast = step.native.fast
+                    if careful:
+                        values += program.run([*step.take(values), *step.extra])
+                    else:
+                        out = fast(*step.take(values), *step.extra) if fast is not None else NotImplemented
+                        if out is NotImplemented:
+                            values += program.consume([*step.take(values), *step.extra])
+                        elif step.single:
+                            values.append(out)
+                        else:
+                            values += out
+                except Exception:
+                    if step.node.has_effects:
+                        raise
+                    return step, False  # Python, recording, meets the error where it may be caught
+            if step.leaf is not None:
+                return step  # type: ignore[no-any-return]
+            try:
+                following = step.next[step.key(values[step.at])]
+            except Exception:  # an answer that is not there yet, or what asked raises
+                following = self.trie.following(step, values)
+                if following is None:
+                    return step, True
+            step = following
+
+    # -- calls with traced values
+
+    def _under_traces(self, leaves: Sequence[Any], donated: frozenset[int]) -> Any:
+        """In a program that is being traced the function is recorded there; under derivatives its path is one program."""
+        ends = [concrete_value(x) for x in leaves]
+        known = not any_tracer(ends) and all([shape_of(a) == shape_of(x) for a, x in zip(ends, leaves)])
+        trie = self.trie
+        if not known or trie.has_effects or trie.cuts or trie.written or state.abstract is not None:
+            return self.record(leaves, donated=donated, keep=known)
+        end = self.known_end(ends)
+        if end is None:
+            return self.record(leaves, donated=donated)
+        leaf: Any = end.leaf
+        leaf.visits += 1
+        self.hits += 1
+        program, consts = trie.whole(end.node)
+        outs = call_of(program, [*consts, *leaves], self.name)
+        return leaf.out_tree.unflatten(own_memory(outs, [*consts, *leaves]))
+
+    def known_end(self, leaves: Sequence[Any]) -> Step | None:
+        """Where the path of these arguments ends, if it is known."""
+        first = self.trie.prepare()
+        if first is None:
+            return None
+        end = self._go(first, [*leaves, *first.consts], bool(state.checked) or device_in_use())
+        return end if type(end) is Step else None
+
+    # -- recording
+
+    def record(
+        self,
+        leaves: Sequence[Any],
+        chain: Sequence[Any] = (),
+        env: dict[Var, Any] | None = None,
+        donated: frozenset[int] = frozenset(),
+        keep: bool = True,
+    ) -> Any:
+        """Run Python on a trace of these values, after what is handed over, and keep the path."""
+        counters["traces"] += 1
+        attempt = self.attempt(leaves)
+        recorder = Recorder(leaves, self.trie.inputs or None, self.trie.root, chain, env)
+        try:
+            with attempt.looked_after():
+                jaxpr, consts = trace_function(
+                    recorder.watching(attempt.flat), [aval_of(x) for x in leaves], name=f"jit({self.name})", given=attempt.given
+                )
+        except Exception as error:
+            if keep and recorder.started:
+                self._count(self._keep_raised(recorder, error))
+            raise
+        if not recorder.started:  # started again with buffers, it asks for nothing
+            outs = call_of(jaxpr, [*consts, *leaves], self.name)
+            return self._result(attempt.leaf(jaxpr.outputs, consts), outs, leaves, donated)
+        return self.take(recorder, attempt, consts, "asked" in jaxpr.memo, donated, keep)
+
+    def take(
+        self, recorder: Recorder, attempt: Attempt, consts: list[Any], numbers: bool, donated: frozenset[int], keep: bool
+    ) -> Any:
+        """The result of a recording that has ended, whose path is kept."""
+        node: Any = recorder.leaf
+        leaf = attempt.leaf(node.leaf.outputs, consts)
+        leaves = recorder.leaves
+        if leaf.written and not may_commit(leaf, leaves):  # type: ignore[arg-type]
+            if recorder.had_effects:
+                raise SharedMemoryError(
+                    f"jit of {self.name} writes into an argument that cannot be written, or that shares memory with another "
+                    "argument or a captured array, and it has had effects.\n"
+                    "Remedy: pass a copy, or call the function without jit."
+                )
+            args, kwargs = self.attempt.arguments(leaves)
+            return self.function(*args, **kwargs)
+        if keep and recorder.whole and not any_tracer(consts):
+            if not attempt.given.asked <= self.asked or numbers > self.numbers:
+                self.outgrown(attempt.given, numbers)
+            else:
+                known = node.leaf.out_tree is not None
+                if not known:
+                    node.leaf = leaf
+                self._count(known or self.trie.keep(recorder, node))
+        return self._result(leaf, list(recorder.outs), leaves, donated)
+
+    def _keep_raised(self, recorder: Recorder, error: Exception) -> bool:
+        if not recorder.whole or not recorder.chain or not recorder.complete:
+            return False
+        node, key, _ = recorder.chain[-1]
+        known = node.children.get(key)
+        if known is not None:
+            if known.leaf is not None and known.leaf.raises:
+                known.leaf.visits += 1
+                return True
+            return False
+        return self.trie.keep(recorder, Node((), (), Leaf((), type(error).__name__)))
+
+    def _count(self, known: bool) -> None:
+        """After a call that was recorded: is it worth while to go on?"""
+        if known:
+            self.hits += 1
+            return
+        self.unknown += 1
+        hits, unknown = self.hits - self._since[0], self.unknown - self._since[1]
+        if hits > unknown // 3:
+            self._since = self.hits, self.unknown
+        elif unknown >= (UNKNOWN if self._next_rest == FIRST_REST else PROBES):
+            self._since = self.hits, self.unknown
+            self.rest = self._next_rest
+            self._next_rest = min(2 * self._next_rest, LONGEST_REST)
+
+
+def _is_own(x: np.ndarray, values: Sequence[Any]) -> bool:
+    """May the caller have this array, which is the result?"""
+    return x.base is None and x.flags.writeable and x.ndim > 0 and sum([v is x for v in values]) == 1
+
+
+def _taken_over(missed: _Missed, values: list[Any]) -> tuple[list, dict]:
+    """The guards that have been answered, and the values that are there."""
+    step, ran = missed
+    chain: list[Any] = []
+    env: dict[Var, Any] = {}
+    key: Any = None
+    if step is not None:
+        try:
+            key = step.key(values[step.at]) if ran else None
+        except Exception:  # the guard itself raises, as Python will see
+            ran = False
+        if not ran:
+            key, step = step.via, step.parent
+    while step is not None:
+        chain.append((step.node, key, ANSWERS[step.node.kind][0](values[step.at])))
+        env.update(zip(step.outs, values[step.start : step.start + step.size]))
+        key, step = step.via, step.parent
+    chain.reverse()
+    return chain, env

@@ -1,0 +1,445 @@
+"""What a traced function read from closures, globals, defaults and attributes: found before the trace, compared at every call.
+
+Idea: bytecode says which names f reads (code_reads.py). From f, its globals, cells, defaults, and the objects that these hold
+are walked: an attribute is watched where an object that can be reached has one of a name which some code that can be reached
+reads. So no order of attributes, alias or loop needs to be understood; a little more is watched than is read. Scalars are told
+by type and bits, containers of up to 64 scalars by content, functions of the user's by code, other objects by identity.
+
+Invariants: nothing of the user's runs: no property, no `__eq__`, no `__getattr__`. Values are taken before the trace, and what
+f changed itself while it was traced is not watched: names that it stores, attributes that it stores and changed, items that
+changed. What somebody else changed meanwhile stays, with the value of before, so that the next call traces
+again; if that happens twice, f changes it by ways that cannot be seen. Traps: of functions, classes and modules of libraries
+nothing is watched; arrays are watched by identity, their contents are inputs of the program (see jit.py).
+"""
+
+from __future__ import annotations
+
+import builtins
+import collections
+import enum
+import functools
+import sys
+import types
+import weakref
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
+
+import numpy as np
+
+from funcad.ir.tracer import Tracer
+from funcad.jitted.code_reads import Reads, is_library, reads_of
+from funcad.jitted.substitutes import TELLING, Substitutes, is_number
+from funcad.jitted.watch_steps import MISSING, Watch, evaluated, is_scalar, reference, shown, written_out
+from funcad.passes.program_keys import value_key
+
+__all__ = ["Found", "Watched", "look"]
+
+MOST_SCALARS = 64  # in a container that is watched by content
+MOST_ITEMS = 256  # in a container whose items are looked at
+MOST_WATCHES = 2000
+_LISTS = (list, tuple, collections.deque)
+_NOT_READ = frozenset("__init__ __new__ __repr__ __str__ __eq__ __hash__ __del__ __init_subclass__ __class_getitem__".split())
+_RECORDS = (types.SimpleNamespace,)  # told by their class and the attributes that are read, as dataclasses are
+_DRAWING = ("numpy.random", "random")  # modules of generators
+_WHOLE = frozenset(["asdict", "astuple", "fields", "vars", "__dict__"])  # whoever says so reads all attributes
+_LEADING = ("__getattr__", "__getitem__", "__call__")  # methods that read attributes of names which no code of the user's says
+
+
+class Watched:
+    """What a program depends on beside its arguments."""
+
+    __slots__ = ("watches", "inputs", "_holds")
+
+    def __init__(self, watches: list[Watch]):
+        self.watches = watches
+        self.inputs = len([w for w in watches if w.check == "number"])  # the first captured values of the program
+        self._holds: Callable[[Any], Any] | None = None
+
+    @property
+    def holds(self) -> Callable[[Any], Any]:
+        """`holds(f)`: is everything as it was when f was traced? The scalars that are inputs, if there are some."""
+        if self._holds is None:
+            self._holds = written_out(self.watches)
+        return self._holds
+
+    def changed_numbers(self, f: Any) -> set[str]:
+        """Labels of the numbers that are others now."""
+        found = evaluated(self.watches, f)
+        return {w.label for w, x, holds in found if not holds and w.check == "scalar" and is_number(x) and is_number(w.known)}
+
+    def changes(self, f: Any) -> list[str]:
+        """What changed, for people."""
+        return [f"{w.label}: {shown(x)}, before {_known(w)}" for w, x, holds in evaluated(self.watches, f) if not holds]
+
+
+def _known(w: Watch) -> str:
+    if w.check == "items":
+        return f"a {w.known[0].__name__} of {w.known[1]}"
+    if w.check in ("keys", "set"):
+        return f"a {w.known[0].__name__} of {len(w.known[1])}"
+    return "another function" if w.check == "code" else "another object" if w.check in ("ref", "class") else shown(w.known)
+
+
+def _is_plain_key(key: Any) -> bool:
+    return is_scalar(key) or type(key) is tuple and all(map(_is_plain_key, key)) or type(key).__eq__ is object.__eq__
+
+
+def dict_of(x: Any) -> dict[str, Any]:
+    """The attributes of an instance; {} if it has none."""
+    try:
+        found = object.__getattribute__(x, "__dict__")
+    except AttributeError:
+        return {}
+    return found if type(found) is dict else {}
+
+
+class Found:
+    """A walk from a function over what it may read."""
+
+    def __init__(self, f: Any, constants: Iterable[tuple[str, Any]]):
+        self.names: set[str] = set()
+        self.asked: set[str] = set()
+        self.mentioned: set[str] = set()
+        self.reads: list[Reads] = []
+        self.stored_attributes: set[str] = set()
+        constants = list(constants)
+        while True:
+            before = len(self.names) + len(self.asked)
+            self.watches: list[Watch] = []
+            self.live: dict[int, tuple[Watch, Any]] = {}  # objects and containers by identity; they live while f is traced
+            self.holders: dict[Watch, object] = {}  # of globals and cells: which one it is
+            self.own: set[object] = set()  # those that the functions found store themselves
+            self.stored: list[tuple[str, Any, frozenset[str]]] = []  # the same: where they are
+            self.codes: list[types.CodeType] = []
+            self.reads.clear()
+            self.todo: collections.deque[tuple[Watch, Any]] = collections.deque()
+            self.on_the_way(Watch(None, "root", None, ""), f)
+            for label, x in constants:
+                if not is_scalar(x):
+                    self.on_the_way(Watch(None, "constant", x, label), x)
+            while self.todo and len(self.watches) < MOST_WATCHES:
+                self.expand(*self.todo.popleft())
+            if len(self.names) + len(self.asked) == before:
+                break
+        self.stored_attributes = {name for reads in self.reads for name in reads.stored_attributes}
+
+    # -- one value
+    def on_the_way(self, w: Watch, x: Any = None) -> Watch:
+        """Without a comparison: it cannot change, or what is found behind it tells."""
+        self.watches.append(w)
+        if x is not None and id(x) not in self.live:
+            self.live[id(x)] = (w, x)
+            self.todo.append((w, x))
+        return w
+
+    def step(self, parent: Watch, step: str, key: Any, x: Any, label: str, check: str | None = None) -> None:
+        """A value that may change."""
+        w = Watch(parent, step, key, label)
+        if is_scalar(x):
+            w.check, w.known = "scalar", x
+            self.watches.append(w)
+            return
+        kind = type(x)
+        if kind is Tracer:
+            return
+        if id(x) in self.live:
+            w.check, w.known = "alias", self.live[id(x)][0]
+            self.watches.append(w)
+            return
+        if kind is types.FunctionType and not is_library(x):
+            w.check, w.known = "code", x.__code__
+        elif _is_list(kind):
+            self._items(w, x)
+        elif issubclass(kind, dict):
+            self._keys(w, x)
+        elif kind in (set, frozenset) and len(x) <= MOST_SCALARS and all(map(is_scalar, x)):
+            w.check, w.known = "set", (kind, {value_key(v) for v in x})
+        elif kind in (types.MethodType, functools.partial):  # made anew at each access
+            w.check, w.known = "class", weakref.ref(kind)
+        elif kind in _RECORDS or _raw(kind, "__dataclass_fields__") is not None:
+            w.check, w.known = "class", weakref.ref(kind)
+        else:
+            w.check, w.known = reference(x)
+        self.on_the_way(w, x)
+
+    def _items(self, w: Watch, x: Any) -> None:
+        w.check, w.known = ("sized", (x, len(x))) if _is_long(x) else ("items", (type(x), len(x)))
+
+    def _keys(self, w: Watch, x: Any) -> None:
+        keys = [*dict.keys(x)]
+        if type(x).__iter__ not in (dict.__iter__, collections.OrderedDict.__iter__) or not all(map(_is_plain_key, keys)):
+            w.check, w.known = reference(x)
+        elif _is_long(x.values()):
+            w.check, w.known = "sized", (x, len(x))
+        else:
+            w.check, w.known = "keys", (type(x), keys)
+
+    # -- what is behind it
+    def expand(self, w: Watch, x: Any) -> None:
+        kind = type(x)
+        if kind is types.FunctionType:
+            self._function(w, x)
+        elif kind is types.MethodType:
+            if w.parent is None:
+                self.on_the_way(Watch(w, "attribute", "__self__", "self"), x.__self__)
+                self.on_the_way(Watch(w, "attribute", "__func__", ""), x.__func__)
+            else:
+                self.step(w, "attribute", "__self__", x.__self__, f"{w.label}.__self__")
+                self.step(w, "attribute", "__func__", x.__func__, w.label)
+        elif kind is functools.partial:
+            for name in ("func", "args", "keywords"):
+                self.step(w, "attribute", name, getattr(x, name), f"{w.label}.{name}".removeprefix("."))
+        elif _is_list(kind):
+            for i, v in enumerate(x) if not _is_long(x) else ():
+                self.step(w, "item", i, v, f"{w.label}[{i}]")
+        elif issubclass(kind, dict):
+            self._dict(w, x)
+        elif issubclass(kind, types.ModuleType):
+            self._module(w, x)
+        elif issubclass(kind, type):
+            if not is_library(x) and not issubclass(x, enum.Enum):
+                self._class(w, x, None, {})
+        elif kind.__module__.partition(".")[0] == "funcad":
+            self._ours(w, x)
+        elif kind.__module__.partition(".")[0] != "numpy" and not issubclass(kind, (enum.Enum, np.ndarray)):
+            self._object(w, x)
+
+    def _dict(self, w: Watch, x: dict) -> None:
+        plain = type(x).__getitem__ is dict.__getitem__
+        if not _is_long(x.values()):
+            for k, v in dict.items(x):
+                if _is_plain_key(k):
+                    self.step(w, "item" if plain else "entry", k, v, f"{w.label}[{k!r:.40}]")
+        if type(x) is not dict and dict_of(x):
+            self._object(w, x)
+
+    def _function(self, w: Watch, f: types.FunctionType) -> None:
+        closure = list(zip(f.__code__.co_freevars, f.__closure__ or ()))
+        cells = self.on_the_way(Watch(w, "attribute", "__closure__", "")) if closure else w
+        if is_library(f):
+            for i, (_, cell) in enumerate(closure):
+                x = _content(cell)
+                if callable(x) and str(f.__globals__.get("__name__")).partition(".")[0] == "funcad":
+                    self.on_the_way(Watch(cells, "cell", i, w.label), x)
+            return
+        reads = reads_of(f.__code__)
+        self.reads.append(reads)
+        self.names |= reads.attributes | reads.asked
+        self.asked |= reads.asked
+        self.mentioned |= reads.attributes | reads.globals
+        table = f.__globals__
+        names = self.on_the_way(Watch(w, "attribute", "__globals__", ""))
+        self.codes.append(f.__code__)
+        if reads.stored_globals:
+            self.own.update([(id(table), name) for name in reads.stored_globals])
+            self.stored.append(("global", table, reads.stored_globals))
+        for name, cell in closure:
+            if name in reads.stored_cells:
+                self.own.add(id(cell))
+                self.stored.append((f"closure variable {name}", cell, frozenset()))
+        for name in sorted(reads.globals):
+            if name in table:
+                x = table[name]
+                if issubclass(type(x), types.ModuleType):
+                    if not is_library(x):
+                        self.on_the_way(Watch(names, "item", name, name), x)
+                elif not _is_imported(x, name):
+                    self.step(names, "item", name, x, f"global {name}")
+                    self.holders[self.watches[-1]] = (id(table), name)
+            elif not hasattr(builtins, name):
+                self.watches.append(Watch(names, "get", name, f"global {name}", "is", MISSING))
+        for i, (name, cell) in enumerate(closure):
+            x = _content(cell)
+            if x is not MISSING and name != "__class__":
+                self.step(cells, "cell", i, x, f"closure variable {name}")
+                self.holders[self.watches[-1]] = id(cell)
+        for attribute in ("__defaults__", "__kwdefaults__"):
+            if getattr(f, attribute):
+                self.step(w, "attribute", attribute, getattr(f, attribute), f"defaults of {f.__name__}")
+        for name in reads.imports:
+            if name in sys.modules and not is_library(sys.modules[name]):
+                modules = self.on_the_way(Watch(None, "constant", sys.modules, ""))
+                self.on_the_way(Watch(modules, "item", name, name), sys.modules[name])
+
+    def _module(self, w: Watch, x: types.ModuleType) -> None:
+        if not is_library(x):
+            names = self.on_the_way(Watch(w, "attribute", "__dict__", ""))
+            for name in sorted(self.names & vars(x).keys()):
+                v = vars(x)[name]
+                if issubclass(type(v), types.ModuleType):
+                    if not is_library(v):
+                        self.on_the_way(Watch(names, "item", name, f"{w.label}.{name}"), v)
+                elif not _is_imported(v, name):
+                    self.step(names, "item", name, v, f"{w.label}.{name}")
+                    self.holders[self.watches[-1]] = (id(vars(x)), name)
+
+    def _ours(self, w: Watch, x: Any) -> None:
+        """The functions of the user's in a function that a transform returned."""
+        slots = [n for c in type(x).__mro__ for n in c.__dict__.get("__slots__", ()) if n[:2] != "__" and hasattr(x, n)]
+        for name in [*dict_of(x), *slots]:
+            v = getattr(x, name)
+            if callable(v) and (name == "__wrapped__" or name[:2] != "__") and type(v) is not weakref.ref:
+                self.on_the_way(Watch(w, "attribute", name, w.label), v)
+
+    def _object(self, w: Watch, x: Any) -> None:
+        kind, inside = type(x), dict_of(x)
+        leading = is_library(kind) and any([type(_raw(kind, m)) is types.FunctionType for m in _LEADING])
+        leading = leading or not _WHOLE.isdisjoint(self.mentioned)
+        step = "hidden" if type(_raw(kind, "__getattribute__")) is types.FunctionType else "attribute"
+        for name in [n for n in inside if type(n) is str and n.isidentifier() and (leading or n in self.names)]:
+            if not hasattr(type(_raw(kind, name)), "__set__"):
+                self.step(w, step, name, inside[name], f"{w.label}.{name}")
+        if not is_library(kind):
+            self._class(self.on_the_way(Watch(w, "type", None, w.label)), kind, w, inside)
+            for name in self.asked - inside.keys():
+                if _raw(kind, name) is None and kind.__dictoffset__:
+                    own = self.on_the_way(Watch(w, "hidden", "__dict__", ""))
+                    self.watches.append(Watch(own, "get", name, f"{w.label}.{name}", "is", MISSING))
+
+    def _class(self, w: Watch, kind: type, of: Watch | None, inside: dict[str, Any]) -> None:
+        """Attributes of a class, read of it or of an instance, `of`, that has those of `inside` itself."""
+        done: set[str] = set()
+        for i, base in enumerate(kind.__mro__):
+            if base is object or is_library(base):
+                continue
+            for name, raw in list(base.__dict__.items()):
+                special = name[:2] == "__" == name[-2:] and (of is None or name not in _NOT_READ)
+                if name not in self.names and not (special and type(raw) is types.FunctionType):
+                    continue
+                first = name not in done
+                done.add(name)
+                self._class_attribute(w, (i, name), raw, first, of, name in inside, special)
+
+    def _class_attribute(self, w: Watch, at: Any, raw: Any, first: bool, of: Watch | None, hidden: bool, special: bool) -> None:
+        label = f"{w.label}.{at[1]}"
+        way, key = ("attribute", at[1]) if first else ("base", at)
+        if type(raw) is types.FunctionType:
+            if special:
+                self.on_the_way(Watch(w, way, key, label), raw)
+            else:
+                self.step(w, way, key, raw, label)
+        elif type(raw) in (property, functools.cached_property, staticmethod, classmethod):
+            inner = "fget" if type(raw) is property else "func" if type(raw) is functools.cached_property else "__func__"
+            found = getattr(raw, inner)
+            if type(found) is types.FunctionType:
+                self.on_the_way(Watch(self.on_the_way(Watch(w, "base", at, "")), "attribute", inner, label), found)
+        elif type(raw) is types.MemberDescriptorType:
+            if of is not None and first:
+                x = _content_of(raw, self.live, of)
+                if x is not MISSING:
+                    self.step(of, "attribute", at[1], x, label)
+        elif type(raw).__module__.partition(".")[0] == "funcad":
+            self.on_the_way(Watch(w, "base", at, label), raw)
+        elif first and not hidden and not hasattr(type(raw), "__get__"):
+            self.step(w, "attribute", at[1], raw, label) if of is None else self.step(of, "attribute", at[1], raw, label)
+
+    # -- what may be left behind, see left_behind.py
+    def objects(self) -> list[tuple[str, Any]]:
+        """The objects and containers of the user's, whose attributes and items may be stored."""
+        found = []
+        for w, x in self.live.values():
+            kind = type(x)
+            if kind in (list, dict, set) or self.stored_attributes and not is_library(kind) and not issubclass(kind, type):
+                found.append((w.label.removeprefix("global ").removeprefix("closure variable ") or "the function", x))
+        return found
+
+    def stores(self) -> list[tuple[str, Any, frozenset[str]]]:
+        return self.stored
+
+    def generators(self) -> list[tuple[str, Any]]:
+        """Random generators that are held, or methods of such."""
+        found = []
+        for w, x in self.live.values():
+            x = getattr(x, "__self__", x) if type(x) in (types.BuiltinFunctionType, types.MethodType) else x
+            if any([str(base.__module__).startswith(_DRAWING) for base in type(x).__mro__]):
+                found.append((w.label, x))
+        return found
+
+    def substitutes(self, f: Any, labels: set[str]) -> Substitutes:
+        """What makes f anew, with the numbers of these labels as inputs, which are watched by their types from now on."""
+        if not TELLING.isdisjoint(self.mentioned):
+            labels = set()
+        chosen = [w for w in self.watches if w.check == "scalar" and w.label in labels and is_number(w.known)]
+        made = Substitutes(f, self.watches, chosen, lambda x: self.live.get(id(x), (None, None))[0])
+        for w in chosen:
+            w.check, w.known = "number", type(w.known)
+        return made
+
+    # -- after the trace
+    def settle(self, f: Any, moved: set[str]) -> Watched | None:
+        """What to compare from now on; None if there is nothing. `moved`: labels of what changed before without f's code."""
+        dropped = {id(w) for w, holder in self.holders.items() if holder in self.own}
+        globals_ = set(map(id, self.holders))
+        for w, _, holds in evaluated(self.watches, f):
+            if holds:
+                continue
+            if w.check in ("items", "keys", "sized"):
+                w.check = None  # f changed which items there are; those that it left as they were are watched
+            elif w.check == "set" or w.step in ("item", "entry") and id(w) not in globals_:
+                dropped.add(id(w))
+            elif w.step in ("attribute", "hidden", "get") and w.key in self.stored_attributes or w.label in moved:
+                dropped.add(id(w))
+            else:
+                moved.add(w.label)
+        for w in self.watches:  # parents come first
+            if w.parent is not None and id(w.parent) in dropped:
+                dropped.add(id(w))
+        needed: set[int] = set()
+        for w in reversed(self.watches):
+            if id(w) not in dropped and (w.check is not None or id(w) in needed):
+                needed.update([id(w), id(w.parent)])
+                if w.check == "alias":
+                    if id(w.known) in dropped:
+                        w.check = None
+                    else:
+                        needed.add(id(w.known))
+        kept = [w for w in self.watches if id(w) in needed and id(w) not in dropped]
+        self.live, self.todo = {}, []
+        return Watched(kept) if any([w.check is not None for w in kept]) else None
+
+
+def _content(cell: Any) -> Any:
+    try:
+        return cell.cell_contents
+    except ValueError:  # not assigned yet
+        return MISSING
+
+
+def _content_of(slot: Any, live: dict[int, tuple[Watch, Any]], of: Watch) -> Any:
+    x = next((value for w, value in live.values() if w is of), MISSING)
+    try:
+        return slot.__get__(x)
+    except AttributeError:  # not assigned yet
+        return MISSING
+
+
+def _raw(kind: type, name: str) -> Any:
+    """What a class has under a name, as it stands there; None if nothing."""
+    for base in kind.__mro__:
+        if name in base.__dict__:
+            return base.__dict__[name]
+    return None
+
+
+def _is_list(kind: type) -> bool:
+    """A list, a tuple, a deque, or a class of the user's that reads its items as these do."""
+    own = next((c for c in _LISTS if issubclass(kind, c)), None)
+    return own is not None and all([getattr(kind, m) is getattr(own, m) for m in ("__getitem__", "__len__", "__iter__")])
+
+
+def _is_long(items: Any) -> bool:
+    return len(items) > MOST_ITEMS or sum(map(is_scalar, items)) > MOST_SCALARS
+
+
+def _is_imported(x: Any, name: str) -> bool:
+    """Is it a library's function or class, under its own name?"""
+    kind = type(x)
+    if kind.__module__.partition(".")[0] == "numpy":
+        return getattr(x, "__name__", None) == name
+    is_code = kind in (types.FunctionType, types.BuiltinFunctionType) or issubclass(kind, type)
+    return is_code and x.__name__ == name and is_library(x)
+
+
+def look(f: Any, constants: Sequence[tuple[str, Any]]) -> Found:
+    """What f may read, as it is before f is traced; constants: the static arguments, with what to call them."""
+    return Found(f, constants)

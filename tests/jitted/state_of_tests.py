@@ -1,0 +1,3 @@
+"""A module with a name that tests change."""
+
+scale = 2.0
