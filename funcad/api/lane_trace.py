@@ -68,6 +68,7 @@ class LaneTrace(AbstractTrace):
     """One run of the function, on the lanes numbered `lanes`; `work` is told what it leaves."""
 
     __slots__ = ("work", "lanes", "kept", "left", "values", "mapped", "axis_name", "log", "logged", "around", "spent", "alone")
+    arrays = True  # a number may be asked for as an array of rank 0, by np.arange(n)
 
     def __init__(self, work: Any, lanes: np.ndarray, values: Sequence[Any], mapped: Sequence[bool], log: Sequence[tuple] = ()):
         super().__init__("vmap")
@@ -305,7 +306,7 @@ _AGAIN = "the function does not do the same when it is run again, so its lanes c
 
 def is_stored(how: str) -> bool:
     """Is the number asked for because it is written into a plain array? Then the array must become a buffer."""
-    return how in ("float", "complex") and caller()[0] == "store"
+    return how in ("float", "complex", "array") and caller()[0] == "store"
 
 
 def _layout(x: Any, aval: Any) -> Any:

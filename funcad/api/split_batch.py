@@ -38,7 +38,7 @@ from funcad.primitives.shape import broadcast_leading, concatenate
 from funcad.unjitted.strides import Given
 from funcad.writes.plain import lent_to
 
-__all__ = ["Asked", "Trial", "asks", "learn", "may_split", "run_split"]
+__all__ = ["Asked", "Trial", "asks", "learn", "may_split", "outer_trial", "run_split"]
 
 FEW = 64  # lanes that may run in a loop at once
 MANY_RUNS = 16
@@ -47,13 +47,17 @@ _asking: set[Any] = set()  # codes of functions that have asked for a value: the
 
 
 class Asked(BaseException):
-    """Ends that a function is traced without values."""
+    """Ends that a function is traced without values, as `trial`."""
+
+    def __init__(self, trial: Trial):
+        self.trial = trial
 
 
 class Trial:
     """The attempt to trace a function without values; `repeatable`: it has ended, and may be made again with values."""
 
     __slots__ = ("asked", "repeatable")
+    arrays = True  # see `LaneTrace.arrays`
 
     def __init__(self) -> None:
         self.asked = False
@@ -66,12 +70,20 @@ class Trial:
         if is_stored(how):
             return x
         self.asked = True
-        raise Asked
+        raise Asked(self)
 
     def ends(self, jaxpr: Jaxpr) -> None:
+        """The program has been traced, and will run."""
         if self.asked:  # and the function caught what was raised
-            raise Asked
+            raise Asked(self)
         self.repeatable = not jaxpr.has_effects
+
+
+def outer_trial(leaves: Sequence[Any]) -> Trial | None:
+    """Of values that have none yet: the attempt that they belong to, if they are those of an un-jitted vmap around this one."""
+    trace = abstract_trace_of(leaves)
+    found = None if trace is None else trace.recorder
+    return found if type(found) is Trial else None
 
 
 def may_split(leaves: Sequence[Any]) -> bool:
@@ -317,7 +329,7 @@ class _Work:
 def _one(x: Any, lane: int) -> Any:
     """One lane of x, in memory of its own."""
     if type(x) is Tracer:
-        return basic_index(x, (lane,))
+        return basic_index(x, (lane, *[(0, n, 1) for n in shape_of(x)[1:]]))
     found = x[lane]
     return found.copy() if type(found) is np.ndarray else found
 

@@ -96,8 +96,10 @@ def _told(x: Tracer, how: str) -> Value:
 def plain_value(x: Tracer, how: str) -> Any:
     """The value, if nothing is lost by leaving the trace."""
     value = concrete_value(x)
-    if type(value) is Tracer and how not in ("array", "tolist") and not carries_derivative(x):
-        value = asked(value, how)
+    if type(value) is Tracer and not carries_derivative(x):
+        arrays = not value.shape and getattr(value.owner.recorder, "arrays", False)
+        if arrays or how not in ("array", "tolist"):
+            value = asked(value, how)
     if carries_derivative(x):
         reason = "it carries a derivative, which would silently be lost"
     elif type(value) is Tracer:

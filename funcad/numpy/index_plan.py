@@ -21,6 +21,7 @@ from funcad.host.where import user_source
 from funcad.ir.aval import shape_of
 from funcad.ir.tracer import Tracer, concrete_value
 from funcad.numpy.labelled import is_labelled, values_of
+from funcad.numpy.lane_masks import counted
 from funcad.numpy.promote import as_array
 from funcad.primitives.basic_indexing import basic_index_p, basic_update
 from funcad.primitives.placement import on_device_of
@@ -323,6 +324,7 @@ def _is_integer(e: Any) -> bool:
 
 
 def unknown_count(mask: Tracer) -> TracerBoolConversionError:
+    counted(mask)  # a vmap that traces without values starts again with values
     where = user_source()
     return TracerBoolConversionError(
         f"a traced mask {mask.aval} was used as an index{f' at {where}' if where is not None else ''}: how many elements it "

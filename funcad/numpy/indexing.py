@@ -15,10 +15,11 @@ from typing import Any
 import numpy as np
 
 from funcad.ir.aval import aval_of, dtype_of, shape_of
-from funcad.ir.tracer import Tracer, concrete_value, snapshot
+from funcad.ir.tracer import Tracer, snapshot
 from funcad.numpy.aliases import aliased
 from funcad.numpy.index_modes import MODES, clipped, default_fill, spilled
 from funcad.numpy.index_plan import Plan, has_ellipsis, has_tracer, is_basic, refuse, simple_index, slice_triple, unknown_count
+from funcad.numpy.lane_masks import is_unknown, of_lanes, with_places
 from funcad.numpy.promote import as_array, beside, strong
 from funcad.numpy.selections import Selected
 from funcad.primitives.arithmetic import add, div, mul, neg
@@ -143,8 +144,10 @@ def read(x: Any, index: Any) -> Any:
     if not shape:
         x = strong(x)
     kind = type(index)
-    if kind is Tracer and _is_unknown_mask(index):
-        return Selected(x, index)
+    if kind is Tracer and is_unknown(index):
+        return x[np.nonzero(index)] if of_lanes(index) else Selected(x, index)
+    if kind is tuple:
+        index = with_places(index)
     if kind is int and shape:
         n = shape[0]
         if not -n <= index < n:
@@ -264,7 +267,7 @@ class at:
         self._x = strong(x) if type(x) is Tracer else x if hasattr(x, "dtype") else np.asarray(x)
 
     def __getitem__(self, index: Any) -> _Updater:
-        if type(index) is Tracer and _is_unknown_mask(index):
+        if type(index) is Tracer and is_unknown(index):
             return _MaskedUpdater(self._x, index)
         return _Updater(self._x, index)
 
@@ -447,10 +450,6 @@ class _Updater:
         return beside(values, self._x) if not aval.shape else values  # scalars follow x to its device
 
 
-def _is_unknown_mask(index: Tracer) -> bool:
-    return index.dtype.kind == "b" and bool(index.shape) and type(concrete_value(index)) is Tracer
-
-
 class _MaskedUpdater(_Updater):
     """The elements of x where a traced mask holds. How many is not known: values are the same for all, or of the same mask."""
 
@@ -469,6 +468,8 @@ class _MaskedUpdater(_Updater):
 
     @_with_mode
     def set(self, values: Any) -> Any:
+        if of_lanes(self._traced) and np.ndim(values) > self._x.ndim - self._traced.ndim:  # one for each that holds
+            return at(self._x)[np.nonzero(self._traced)].set(values)
         return select(self._mask, self._values(values), self._x)
 
     def _combine(self, values: Any, mode: str, f: Callable[..., Any]) -> Any:

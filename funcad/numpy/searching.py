@@ -21,6 +21,7 @@ from funcad.numpy.axes import array_of, axis_of, ravelled
 from funcad.numpy.destinations import destination
 from funcad.numpy.dispatch import implements, is_traced, refuse, where_am_i
 from funcad.numpy.joining import join
+from funcad.numpy.lane_masks import countable, counted
 from funcad.numpy.promote import promote_dtype, result_dtype
 from funcad.numpy.reductions import truth
 from funcad.primitives import sorting
@@ -32,6 +33,7 @@ from funcad.unjitted.strides import doubt
 from funcad.writes.boxes import assign
 
 _NO = np._NoValue
+_KEEPS_SHAPE = "np.where(condition, x, fill) keeps the shape."
 
 
 def value_of(x: Any, name: str, remedy: str) -> Any:
@@ -137,13 +139,13 @@ def choose(a: Any, choices: Any, out: Any = None, mode: str = "raise") -> Any:
 @implements("compress")
 def compress(condition: Any, a: Any, axis: Any = None, out: Any = None) -> Any:
     refuse("np.compress", out=out)
-    mask = value_of(condition, "np.compress", "np.where(condition, x, fill) keeps the shape.")
+    mask = condition if countable(condition) else value_of(condition, "np.compress", _KEEPS_SHAPE)
     return take(a, np.flatnonzero(mask), axis)
 
 
 @implements("extract")
 def extract(condition: Any, arr: Any) -> Any:
-    mask = value_of(condition, "np.extract", "np.where(condition, x, fill) keeps the shape.")
+    mask = condition if countable(condition) else value_of(condition, "np.extract", _KEEPS_SHAPE)
     return take(arr, np.flatnonzero(mask))
 
 
@@ -384,25 +386,27 @@ def digitize(x: Any, bins: Any, right: bool = False) -> Any:
 # -- positions, which depend on values
 
 
-_MASK_REMEDY = (
-    "np.where(mask, x, fill) keeps the shape; funcad.numpy.{name}(..., size=n) says how many there are at most; or work "
-    "outside jit and vmap."
-)
+def _mask(a: Any, name: str) -> Any:
+    remedy = f"np.where(mask, x, fill) keeps the shape; funcad.numpy.{name}(..., size=n) says how many there are at most"
+    return value_of(a, f"np.{name}", f"{remedy}; or work outside jit and vmap.")
 
 
 @implements("nonzero")
 def _nonzero(a: Any) -> tuple:
-    return np.nonzero(value_of(a, "np.nonzero", _MASK_REMEDY.format(name="nonzero")))
+    n = counted(a)
+    return np.nonzero(_mask(a, "nonzero")) if n is None else nonzero(a, size=n)
 
 
 @implements("flatnonzero")
 def _flatnonzero(a: Any) -> Any:
-    return np.flatnonzero(value_of(a, "np.flatnonzero", _MASK_REMEDY.format(name="flatnonzero")))
+    n = counted(a)
+    return np.flatnonzero(_mask(a, "flatnonzero")) if n is None else flatnonzero(a, size=n)
 
 
 @implements("argwhere")
 def _argwhere(a: Any) -> Any:
-    return np.argwhere(value_of(a, "np.argwhere", _MASK_REMEDY.format(name="argwhere")))
+    n = counted(a)
+    return np.argwhere(_mask(a, "argwhere")) if n is None else argwhere(a, size=n)
 
 
 def kept_positions(keep: Any, size: int) -> tuple[Any, Any]:

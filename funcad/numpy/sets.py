@@ -18,6 +18,7 @@ from funcad.numpy import indexing
 from funcad.numpy.axes import array_of, axes_of, expand, ravelled
 from funcad.numpy.dispatch import implements
 from funcad.numpy.joining import join
+from funcad.numpy.lane_masks import countable, counted
 from funcad.numpy.searching import kept_positions, ramp_like, take, value_of
 from funcad.primitives.conversion import convert
 from funcad.primitives.placement import on_device_of
@@ -40,6 +41,9 @@ def _unique(
     equal_nan: bool = True,
     **options: Any,
 ) -> Any:
+    if axis is None and countable(ar):
+        size = counted(_sorted_first(ar, equal_nan)[2])
+        return unique(ar, return_index, return_inverse, return_counts, equal_nan=equal_nan, size=size)
     value = _value(ar, "unique")
     find: Any = np.unique
     results = find(value, True, return_inverse, return_counts, axis, equal_nan=equal_nan, **options)
