@@ -25,6 +25,7 @@ from funcad.ir.aval import SCALAR_AVALS, Aval, LiteralAval, Stack, aval_of
 from funcad.ir.jaxpr import Equation, Var, equation_axis_names, equation_has_effects
 from funcad.ir.trace import AbstractTrace
 from funcad.ir.tracer import Tracer, asked, concrete_value, snapshot
+from funcad.primitives.placement import on_device_of
 from funcad.primitives.scatter import gather
 from funcad.primitives.squares import keeps_operands
 from funcad.primitives.stack import map_entries
@@ -61,7 +62,7 @@ def at_lanes(x: Any, lanes: np.ndarray) -> Any:
         return map_entries(lambda entry: at_lanes(entry, lanes), x.aval, x)
     if type(x) is np.ndarray:
         return x[lanes]
-    return gather(x, lanes, unique=True)
+    return gather(x, *on_device_of([lanes], [x]), unique=True)
 
 
 class LaneTrace(AbstractTrace):

@@ -23,7 +23,7 @@ from funcad import tree
 from funcad.api.border import OutTree, name_of
 from funcad.api.lane_trace import LaneTrace, Leave, at_lanes, is_stored
 from funcad.errors import FuncadError, LanesError, TreeMismatchError
-from funcad.host.devices import namespace_of
+from funcad.host.devices import namespace_of, on_device
 from funcad.host.locks import read_only
 from funcad.host.needs import marks_of, needs_buffers
 from funcad.host.state import setting, state
@@ -143,7 +143,7 @@ class _Part:
 class _Work:
     """The lanes of one call, which run in parts."""
 
-    __slots__ = ("f", "flat", "store", "leaves", "mapped", "size", "axis_name", "todo", "parts", "failed", "plain", "runs")
+    __slots__ = ("f", "flat", "store", "leaves", "mapped", "size", "axis_name", "todo", "parts", "failed", "plain", "runs", "alone")
 
     def __init__(
         self, f: Any, flat: Any, store: OutTree, leaves: Sequence[Any], mapped: Sequence[bool], size: int, axis_name: Any
@@ -158,6 +158,8 @@ class _Work:
         self.todo: list[tuple[np.ndarray, Sequence[tuple], float]] = []
         self.parts: list[_Part] = []
         self.failed: tuple[int, Exception] | None = None  # the first lane that raised
+        # plain Python knows no names of axes, checks no numbers for NaN, and leaves a device's arrays to their library
+        self.alone = axis_name is None and not state.checked and not on_device(leaves)
         self.runs = 0  # of batches
         self.plain = not any([type(x) is Tracer for x in leaves])
 
@@ -175,7 +177,7 @@ class _Work:
 
         A few more runs cost next to nothing, so many lanes are a loop only where there are many ways through the function.
         """
-        if self.axis_name is not None or state.checked:  # plain numbers are not checked for NaN
+        if not self.alone:
             return False
         most = FEW if self.size <= FEW else 2 * self.runs * max(1, self.runs // MANY_RUNS)
         return n == 1 or n <= most and n < gain and self.plain
@@ -244,7 +246,7 @@ class _Work:
         except FuncadError:
             raise
         except Exception as error:
-            if self.axis_name is None:
+            if self.alone:
                 self._run_alone(trace.lanes)
             elif self.failed is None or trace.lanes[0] < self.failed[0]:
                 self.failed = int(trace.lanes[0]), error
