@@ -21,7 +21,7 @@ from typing import Any, NamedTuple
 from funcad import config
 
 ROUND_SECONDS = 0.02
-PEERS = ("funcad numpy", "numpy", "autograd", "jax", "torch", "torch.compile", "numexpr", "numba")  # the columns
+PEERS = ("funcad numpy", "numpy", "autograd", "jax", "torch", "torch.compile", "numexpr", "numba", "un-jitted")  # the columns
 ENGINES = ("native", "numpy")  # funcad's: the second needs NumPy only, and is the column "funcad numpy"
 UNITS = {"s": ((1.0, "s"), (1e-3, "ms"), (1e-6, "us"), (1e-9, "ns")), "activations": ((1.0, "activations"),)}
 
@@ -188,7 +188,7 @@ def plot(rows: Iterable[Row], path: str) -> bool:
 def versions() -> str:
     """Python, NumPy and the peers: the versions measured, and the peers that are missing."""
     found = [f"Python {platform.python_version()}"]
-    for name in (*PEERS[1:5], *PEERS[6:], "llvmlite"):
+    for name in (*PEERS[1:5], "numexpr", "numba", "llvmlite"):
         try:
             found.append(f"{name} {metadata.version(name)}")
         except metadata.PackageNotFoundError:

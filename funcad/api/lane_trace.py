@@ -25,6 +25,7 @@ from funcad.ir.aval import SCALAR_AVALS, Aval, LiteralAval, Stack, aval_of
 from funcad.ir.jaxpr import Equation, Var, equation_axis_names, equation_has_effects
 from funcad.ir.trace import AbstractTrace
 from funcad.ir.tracer import Tracer, asked, concrete_value, snapshot
+from funcad.primitives.placement import on_device_of
 from funcad.primitives.scatter import gather
 from funcad.primitives.squares import keeps_operands
 from funcad.primitives.stack import map_entries
@@ -61,13 +62,14 @@ def at_lanes(x: Any, lanes: np.ndarray) -> Any:
         return map_entries(lambda entry: at_lanes(entry, lanes), x.aval, x)
     if type(x) is np.ndarray:
         return x[lanes]
-    return gather(x, lanes, unique=True)
+    return gather(x, *on_device_of([lanes], [x]), unique=True)
 
 
 class LaneTrace(AbstractTrace):
     """One run of the function, on the lanes numbered `lanes`; `work` is told what it leaves."""
 
     __slots__ = ("work", "lanes", "kept", "left", "values", "mapped", "axis_name", "log", "logged", "around", "spent", "alone")
+    arrays = True  # a number may be asked for as an array of rank 0, by np.arange(n)
 
     def __init__(self, work: Any, lanes: np.ndarray, values: Sequence[Any], mapped: Sequence[bool], log: Sequence[tuple] = ()):
         super().__init__("vmap")
@@ -305,7 +307,7 @@ _AGAIN = "the function does not do the same when it is run again, so its lanes c
 
 def is_stored(how: str) -> bool:
     """Is the number asked for because it is written into a plain array? Then the array must become a buffer."""
-    return how in ("float", "complex") and caller()[0] == "store"
+    return how in ("float", "complex", "array") and caller()[0] == "store"
 
 
 def _layout(x: Any, aval: Any) -> Any:

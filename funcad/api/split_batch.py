@@ -23,7 +23,7 @@ from funcad import tree
 from funcad.api.border import OutTree, name_of
 from funcad.api.lane_trace import LaneTrace, Leave, at_lanes, is_stored
 from funcad.errors import FuncadError, LanesError, TreeMismatchError
-from funcad.host.devices import namespace_of
+from funcad.host.devices import namespace_of, on_device
 from funcad.host.locks import read_only
 from funcad.host.needs import marks_of, needs_buffers
 from funcad.host.state import setting, state
@@ -38,7 +38,7 @@ from funcad.primitives.shape import broadcast_leading, concatenate
 from funcad.unjitted.strides import Given
 from funcad.writes.plain import lent_to
 
-__all__ = ["Asked", "Trial", "asks", "learn", "may_split", "run_split"]
+__all__ = ["Asked", "Trial", "asks", "learn", "may_split", "outer_trial", "run_split"]
 
 FEW = 64  # lanes that may run in a loop at once
 MANY_RUNS = 16
@@ -47,13 +47,17 @@ _asking: set[Any] = set()  # codes of functions that have asked for a value: the
 
 
 class Asked(BaseException):
-    """Ends that a function is traced without values."""
+    """Ends that a function is traced without values, as `trial`."""
+
+    def __init__(self, trial: Trial):
+        self.trial = trial
 
 
 class Trial:
     """The attempt to trace a function without values; `repeatable`: it has ended, and may be made again with values."""
 
     __slots__ = ("asked", "repeatable")
+    arrays = True  # see `LaneTrace.arrays`
 
     def __init__(self) -> None:
         self.asked = False
@@ -66,12 +70,20 @@ class Trial:
         if is_stored(how):
             return x
         self.asked = True
-        raise Asked
+        raise Asked(self)
 
     def ends(self, jaxpr: Jaxpr) -> None:
+        """The program has been traced, and will run."""
         if self.asked:  # and the function caught what was raised
-            raise Asked
+            raise Asked(self)
         self.repeatable = not jaxpr.has_effects
+
+
+def outer_trial(leaves: Sequence[Any]) -> Trial | None:
+    """Of values that have none yet: the attempt that they belong to, if they are those of an un-jitted vmap around this one."""
+    trace = abstract_trace_of(leaves)
+    found = None if trace is None else trace.recorder
+    return found if type(found) is Trial else None
 
 
 def may_split(leaves: Sequence[Any]) -> bool:
@@ -131,7 +143,7 @@ class _Part:
 class _Work:
     """The lanes of one call, which run in parts."""
 
-    __slots__ = ("f", "flat", "store", "leaves", "mapped", "size", "axis_name", "todo", "parts", "failed", "plain", "runs")
+    __slots__ = ("f", "flat", "store", "leaves", "mapped", "size", "axis_name", "todo", "parts", "failed", "plain", "runs", "alone")
 
     def __init__(
         self, f: Any, flat: Any, store: OutTree, leaves: Sequence[Any], mapped: Sequence[bool], size: int, axis_name: Any
@@ -146,6 +158,8 @@ class _Work:
         self.todo: list[tuple[np.ndarray, Sequence[tuple], float]] = []
         self.parts: list[_Part] = []
         self.failed: tuple[int, Exception] | None = None  # the first lane that raised
+        # plain Python knows no names of axes, checks no numbers for NaN, and leaves a device's arrays to their library
+        self.alone = axis_name is None and not state.checked and not on_device(leaves)
         self.runs = 0  # of batches
         self.plain = not any([type(x) is Tracer for x in leaves])
 
@@ -163,7 +177,7 @@ class _Work:
 
         A few more runs cost next to nothing, so many lanes are a loop only where there are many ways through the function.
         """
-        if self.axis_name is not None or state.checked:  # plain numbers are not checked for NaN
+        if not self.alone:
             return False
         most = FEW if self.size <= FEW else 2 * self.runs * max(1, self.runs // MANY_RUNS)
         return n == 1 or n <= most and n < gain and self.plain
@@ -232,7 +246,7 @@ class _Work:
         except FuncadError:
             raise
         except Exception as error:
-            if self.axis_name is None:
+            if self.alone:
                 self._run_alone(trace.lanes)
             elif self.failed is None or trace.lanes[0] < self.failed[0]:
                 self.failed = int(trace.lanes[0]), error
@@ -317,7 +331,7 @@ class _Work:
 def _one(x: Any, lane: int) -> Any:
     """One lane of x, in memory of its own."""
     if type(x) is Tracer:
-        return basic_index(x, (lane,))
+        return basic_index(x, (lane, *[(0, n, 1) for n in shape_of(x)[1:]]))
     found = x[lane]
     return found.copy() if type(found) is np.ndarray else found
 

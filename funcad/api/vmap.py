@@ -11,12 +11,13 @@ import numpy as np
 from funcad import tree
 from funcad.api.border import OutTree, api, check_leaves, flat_function, name_of, own_memory
 from funcad.api.pickling import Transformed
-from funcad.api.split_batch import Asked, Trial, asks, learn, may_split, run_split
+from funcad.api.split_batch import Asked, Trial, asks, learn, may_split, outer_trial, run_split
 from funcad.errors import AxesMismatchError, FuncadError
 from funcad.host.layout import ordinary
 from funcad.host.real_types import is_a
 from funcad.host.state import setting, state
 from funcad.ir.aval import Aval, aval_of
+from funcad.ir.jaxpr import Jaxpr
 from funcad.ir.trace import plain_values, trace_function
 from funcad.primitives.basic_indexing import static_slice
 from funcad.primitives.placement import capture_as_inputs, on_device_of
@@ -157,37 +158,38 @@ def _outs(
     f is traced without values; where Python's control flow asks for one, or an operation raises for some lanes, it runs again
     with values (split_batch.py). Nothing has happened by then.
     """
-    if may_split(leaves):
-        if not asks(f):
-            trial = Trial()
-            try:
-                return _traced(flat, axis_name, leaves, batched, size, trial)
-            except Asked:
-                learn(f)
-            except FuncadError:
+    if not may_split(leaves):
+        return _traced(flat, axis_name, leaves, batched, size, outer_trial(leaves), lambda jaxpr: None)
+    if not asks(f):
+        trial = Trial()
+        try:
+            return _traced(flat, axis_name, leaves, batched, size, trial, trial.ends)
+        except Asked as asked:
+            if asked.trial is not trial:
                 raise
-            except Exception:
-                if not trial.repeatable:
-                    raise
-        return (*run_split(f, flat, store, leaves, batched, size, axis_name), [])
-    return _traced(flat, axis_name, leaves, batched, size, None)
+            learn(f)
+        except FuncadError:
+            raise
+        except Exception:
+            if not trial.repeatable:
+                raise
+    return (*run_split(f, flat, store, leaves, batched, size, axis_name), [])
 
 
 def _traced(
-    flat: Any, axis_name: Any, leaves: list, batched: list, size: int, trial: Trial | None
+    flat: Any, axis_name: Any, leaves: list, batched: list, size: int, trial: Trial | None, ends: Callable[[Jaxpr], None]
 ) -> tuple[list, list, list]:
     avals = [aval_of(x).unbatched() if b else aval_of(x) for x, b in zip(leaves, batched)]
     if axis_name is not None:
-        return _run_named(flat, avals, axis_name, leaves, batched, size, trial)
+        return _run_named(flat, avals, axis_name, leaves, batched, size, trial, ends)
     jaxpr, consts = trace_function(flat, avals, name="vmap", with_modes=True, given=Given(leaves, batched), recorder=trial)
-    if trial is not None:
-        trial.ends(jaxpr)
+    ends(jaxpr)
     consts = capture_as_inputs(on_device_of(consts, leaves), leaves)
     return (*batch_eval(jaxpr, size, [*consts, *leaves], [False] * len(consts) + batched), consts)
 
 
 def _run_named(
-    flat: Any, avals: list, axis_name: Any, leaves: list, batched: list, size: int, trial: Trial | None
+    flat: Any, avals: list, axis_name: Any, leaves: list, batched: list, size: int, trial: Any, ends: Callable[[Jaxpr], None]
 ) -> tuple[list, list, list]:
     """With a named axis, the index within the axis is a hidden batched input."""
     index = np.arange(size)
@@ -200,8 +202,7 @@ def _run_named(
     given = Given([index, *leaves], [True, *batched])
     avals = [Aval((), index.dtype), *avals]
     jaxpr, consts = trace_function(with_index, avals, name="vmap", with_modes=True, given=given, recorder=trial)
-    if trial is not None:
-        trial.ends(jaxpr)
+    ends(jaxpr)
     with setting(batching=axis_name):
         consts = capture_as_inputs(on_device_of([*consts, index], leaves), leaves)
         return (*batch_eval(jaxpr, size, [*consts, *leaves], [False] * (len(consts) - 1) + [True] + batched), consts)

@@ -1,0 +1,48 @@
+"""All programs, which transformations have an answer for each, and how one ended."""
+
+from __future__ import annotations
+
+import warnings
+
+from tests.whole.control import discrete, language, models, searches, solvers, spoken
+from tests.whole.control.judged import has_slopes
+from tests.whole.control.program import PROGRAMS, Program
+from tests.whole.control.transformations import LANES, SLOPES, TRANSFORMATIONS
+
+__all__ = ["applies", "outcome", "FAST", "PROGRAMS"]
+
+FILES = (solvers, searches, models, discrete, language, spoken)
+FAST = (
+    "jit",
+    "jit_is_warm",
+    "jit_without_guards",
+    "grad_jit",
+    "jit_grad",
+    "vmap",
+    "vmap_raises",
+    "vmap_grad",
+)  # what is tested by default
+
+
+LATE = ("jvp_jit", "hvp", "vmap_jit", "vmap_grad_jit")  # what NumPy raises comes out of the compiled program
+
+
+def applies(program: Program, transformation: str) -> bool:
+    """Whether there is a right answer."""
+    if transformation in LANES and program.ragged:
+        return False
+    if transformation in LATE and program.catches:
+        return False
+    return transformation not in SLOPES or has_slopes(program)
+
+
+def outcome(program: Program, transformation: str) -> str | None:
+    """None if the program is right, else what went wrong, in a line."""
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            warnings.filterwarnings("ignore", "grad: the output of")  # some ways return a number of Python's own
+            TRANSFORMATIONS[transformation](program)
+    except Exception as error:  # all that can go wrong is what is asked for
+        return f"{type(error).__name__}: " + " ".join(str(error).split())[:250]
+    return None
