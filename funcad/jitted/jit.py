@@ -269,7 +269,10 @@ class _Core:
         leaves, entry, key = self.traced(args, kwargs)
         if device_in_use():
             check_placement(leaves, self.f)
-        inputs = [*entry.captured(self.f), *leaves]
+        captured = entry.captured(self.f)
+        if captured is None:
+            return self._call(args, kwargs)
+        inputs = [*captured, *leaves]
         if entry.written:
             return self._write_back(args, kwargs, entry, inputs)
         if any_tracer(inputs):

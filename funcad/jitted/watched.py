@@ -169,7 +169,7 @@ class Found:
         keys = [*dict.keys(x)]
         if type(x).__iter__ not in (dict.__iter__, collections.OrderedDict.__iter__) or not all(map(_is_plain_key, keys)):
             w.check, w.known = reference(x)
-        elif _is_long(x.values()):
+        elif _is_long(dict.values(x)):
             w.check, w.known = "sized", (x, len(x))
         else:
             w.check, w.known = "keys", (type(x), keys)
@@ -206,7 +206,7 @@ class Found:
 
     def _dict(self, w: Watch, x: dict) -> None:
         plain = type(x).__getitem__ is dict.__getitem__
-        if not _is_long(x.values()):
+        if not _is_long(dict.values(x)):
             for k, v in dict.items(x):
                 if _is_plain_key(k):
                     self.step(w, "item" if plain else "entry", k, v, f"{w.label}[{k!r:.40}]")
