@@ -411,7 +411,7 @@ class _Core:
         if self.fast_math:
             jaxpr.memo["fast_math"] = True  # read by the passes
         entry = Entry(jaxpr, consts, in_tree, store.tree, given, writes)
-        entry.watched = made.checked(found.settle(f, self.cache.moved))
+        entry.watched = made.checked(found.settle(f, self.cache.moved), jaxpr)
         self.cache.proven |= numbers
         return entry
 
