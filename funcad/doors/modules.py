@@ -168,7 +168,8 @@ def _called(code: CodeType, name: str) -> frozenset[int]:
         if step.opname in ("LOAD_ATTR", "LOAD_METHOD") and step.argval == name:
             before, far, after = steps[i - 1], steps[i - 2] if i > 1 else None, steps[i + 1]
             pushed = before.opname == "LOAD_GLOBAL" and bool((before.arg or 0) & 1) or after.opname == "PUSH_NULL"
-            if pushed or step.opname == "LOAD_METHOD" or far is not None and far.opname == "PUSH_NULL":
+            method = step.opname == "LOAD_METHOD" or sys.version_info >= (3, 12) and bool((step.arg or 0) & 1)
+            if pushed or method or far is not None and far.opname == "PUSH_NULL":
                 found.append(step.offset)
     return frozenset(found)
 

@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 from funcad import tree
 from funcad.api.border import OutTree, flat_function, name_of
 from funcad.host.state import setting, state
+from funcad.ir.jaxpr import Jaxpr
 from funcad.jitted.jit_cache import Writes
 from funcad.jitted.left_behind import arguments_kept, nothing_left
 from funcad.jitted.path_segments import Leaf
@@ -42,9 +43,9 @@ class Attempt(NamedTuple):
         with nothing_left(self.found, self.title), setting(unread=state.unread):
             yield
 
-    def settle(self, f: Any, moved: set[str]) -> Watched | None:
+    def settle(self, f: Any, moved: set[str], jaxpr: Jaxpr) -> Watched | None:
         """What the program depends on, once it is traced."""
-        return self.made.checked(self.found.settle(f, moved))
+        return self.made.checked(self.found.settle(f, moved), jaxpr)
 
     def leaf(self, outputs: Sequence[Any], consts: list[Any]) -> Leaf:
         leaf = Leaf(outputs)

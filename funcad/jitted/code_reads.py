@@ -17,8 +17,9 @@ from typing import Any, NamedTuple
 
 from funcad.host.where import is_internal
 
-__all__ = ["Reads", "is_library", "reads_of", "stores_attribute"]
+__all__ = ["MISSING", "Reads", "content", "is_library", "reads_of", "stores_attribute"]
 
+MISSING: Any = object()
 _ATTRIBUTES = frozenset(["LOAD_ATTR", "LOAD_METHOD", "LOAD_SUPER_ATTR", "IMPORT_FROM"])
 _ASKING = frozenset(["getattr", "hasattr", "attrgetter", "vars", "__dict__"])  # whose names are strings
 _LIBRARIES = frozenset(["numpy", "scipy", "numba", "pandas", "funcad", "builtins", *sys.stdlib_module_names])
@@ -73,6 +74,14 @@ def stores_attribute(code: types.CodeType, name: str) -> tuple[types.CodeType, i
             return code, op.offset
     inner = [stores_attribute(c, name) for c in code.co_consts if type(c) is types.CodeType]
     return next((found for found in inner if found is not None), None)
+
+
+def content(cell: Any) -> Any:
+    """Of a closure cell; MISSING if it is not assigned yet."""
+    try:
+        return cell.cell_contents
+    except ValueError:
+        return MISSING
 
 
 @functools.lru_cache(maxsize=4096)

@@ -236,13 +236,8 @@ class _Core:
         positional = positional_names(f)
         self.static_nums, self.static_names = resolve(indices(static_argnums), names(static_argnames), positional)
         self.donate_nums, self.donate_names = resolve(indices(donate_argnums), names(donate_argnames), positional)
-        check_parameters(
-            f,
-            static_argnums=static_argnums,
-            static_argnames=static_argnames,
-            donate_argnums=donate_argnums,
-            donate_argnames=donate_argnames,
-        )
+        static = {"static_argnums": static_argnums, "static_argnames": static_argnames}
+        check_parameters(f, **static, donate_argnums=donate_argnums, donate_argnames=donate_argnames)
         both = set(self.static_nums) & set(self.donate_nums) or set(self.static_names) & set(self.donate_names)
         if both:
             raise ValueError(f"jit: {both} is both static and donated; a static value has no buffer")
@@ -284,7 +279,10 @@ class _Core:
             check_placement(leaves, self.f)
         if entry.paths is not None:
             return self._along(args, kwargs, leaves, entry, key)
-        inputs = [*entry.captured(self.f), *leaves]
+        captured = entry.captured(self.f)
+        if captured is None:
+            return self._call(args, kwargs)
+        inputs = [*captured, *leaves]
         if entry.written:
             return self._write_back(args, kwargs, entry, inputs)
         if any_tracer(inputs):
@@ -430,7 +428,7 @@ class _Core:
             if self.fast_math:
                 jaxpr.memo["fast_math"] = True  # read by the passes
             entry = Entry(jaxpr, consts, in_tree, first.store.tree, first.given, first.writes)
-        entry.watched = first.settle(self.f, self.cache.moved)
+        entry.watched = first.settle(self.f, self.cache.moved, jaxpr)
         self.cache.proven |= numbers
         return entry
 

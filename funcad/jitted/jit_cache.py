@@ -111,19 +111,19 @@ class Entry:
         self.runs = 0  # calls that asked the cache
         self.write_at = 2  # the run at which a call of its own is written, see jit_call.py
 
-    def captured(self, f: Any) -> list:
-        """The captured values, with the numbers that f reads now."""
+    def captured(self, f: Any) -> list | None:
+        """The captured values, with the numbers that f reads now; None if what is watched has changed meanwhile."""
         if self.watched is None or not self.watched.inputs:
             return self.consts
-        n = self.watched.inputs
-        return [*(self.watched.holds(f) or self.consts[:n]), *self.consts[n:]]
+        numbers = self.watched.holds(f)
+        return [*numbers, *self.consts[self.watched.inputs :]] if numbers else None
 
     def as_of_now(self, f: Any) -> Entry:
         """This program with the numbers that f reads now."""
         if self.watched is None or not self.watched.inputs:
             return self
         found = copy.copy(self)
-        found.consts = self.captured(f)
+        found.consts = self.captured(f) or self.consts
         return found
 
     def _answers(self, leaves: Sequence[Any], numbers: bool) -> Answers:
@@ -242,6 +242,8 @@ class Cache:
             self.entries.clear()
             self.sizes = {}
             self.advised = False
+            for seen in (self.moved, self.changes, self.concrete, self.proven):
+                seen.clear()
             self._count_from_zero()
 
     @contextmanager

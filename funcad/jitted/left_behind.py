@@ -25,7 +25,7 @@ from funcad.errors import RandomStateError, UnexpectedTracerError
 from funcad.host.real_types import is_a
 from funcad.host.where import Source
 from funcad.ir.tracer import Tracer
-from funcad.jitted.code_reads import stores_attribute
+from funcad.jitted.code_reads import MISSING, content, stores_attribute
 from funcad.jitted.watched import Found, dict_of
 
 __all__ = ["arguments_kept", "nothing_left"]
@@ -98,7 +98,7 @@ class _Kept:
     def items(self) -> dict[Any, Any]:
         x = self.x
         if type(x) is types.CellType:
-            return {None: x.cell_contents} if _is_full(x) else {}
+            return {None: content(x)} if content(x) is not MISSING else {}
         if type(x) in (list, set):
             return dict(enumerate(x))
         if type(x) is dict:
@@ -107,8 +107,7 @@ class _Kept:
 
     def traced(self) -> list[Any]:
         """Where there is a traced value now that was not there before."""
-        missing = object()
-        return [k for k, v in self.items().items() if v is not self.before.get(k, missing) and _holds_traced(v)]
+        return [k for k, v in self.items().items() if v is not self.before.get(k, MISSING) and _holds_traced(v)]
 
     def label_of(self, name: Any) -> str:
         if self.is_object and type(self.x) is not types.CellType:
@@ -138,14 +137,6 @@ class _Kept:
                 object.__setattr__(x, n, self.before[n])
             else:
                 object.__delattr__(x, n)
-
-
-def _is_full(cell: types.CellType) -> bool:
-    try:
-        cell.cell_contents  # noqa: B018
-        return True
-    except ValueError:  # not assigned yet
-        return False
 
 
 def _slots(x: Any) -> Iterator[tuple[str, Any]]:

@@ -6,7 +6,8 @@ its end; what is not on the way is shared. The scalars are read again at every c
 passes them.
 
 Traps: what f would change in a copy would be lost, so the copies are looked at afterwards; and where no copy can be made (a
-class, an object with slots), or Python needs the scalar's value (`range(n)`, a shape), f is traced with it, as with any other.
+class, an object with slots), a callback or a custom rule would go on using one, or Python needs the scalar's value (`range(n)`,
+a shape), f is traced with it, as with any other value.
 """
 
 from __future__ import annotations
@@ -23,10 +24,12 @@ from funcad.api.pickling import Remade
 from funcad.host.real_types import is_a
 from funcad.host.state import state
 from funcad.ir.aval import Aval, aval_of
-from funcad.ir.jaxpr import Var
+from funcad.ir.jaxpr import Jaxpr, Var, subjaxprs
 from funcad.ir.trace import AbstractTrace
 from funcad.ir.tracer import Tracer
+from funcad.jitted.code_reads import content, is_library
 from funcad.jitted.watch_steps import Watch, evaluated
+from funcad.primitives.host import HostCall
 
 __all__ = ["TELLING", "Substitutes", "Unsuited", "is_number"]
 
@@ -77,8 +80,10 @@ class Substitutes:
             state.unread += (variable,)
         return self.rebuilt(self.root)
 
-    def checked(self, watched: Any) -> Any:
-        """What is watched, if the copies are as they were made and all of the numbers could be kept."""
+    def checked(self, watched: Any, jaxpr: Jaxpr) -> Any:
+        """What is watched, if the copies are as they were made, no program keeps one, and all of the numbers could be kept."""
+        if self.chosen and _keeps_functions(jaxpr):
+            raise Unsuited
         same = all([len(now := _items(x)) == len(before) and all(map(operator.is_, now, before)) for x, before in self.copies])
         if not same or (watched.inputs if watched is not None else 0) != len(self.chosen):
             raise Unsuited
@@ -145,6 +150,24 @@ class Substitutes:
             raise Unsuited
         self.copies.append((made, _items(made)))
         return made
+
+
+def _keeps_functions(jaxpr: Jaxpr) -> bool:
+    """Does it call functions of the user's when it runs or is differentiated (callbacks, custom rules)?"""
+    for e in jaxpr.equations:
+        if not e.primitive.fresh and any(map(_calls, e.params.values())) or any(map(_keeps_functions, subjaxprs(e.params))):
+            return True
+    return False
+
+
+def _calls(x: Any) -> bool:
+    if type(x) in (tuple, list):
+        return any(map(_calls, x))
+    if type(x) is HostCall:
+        return _calls(x.function)
+    if type(x) is types.FunctionType and is_library(x):
+        return any([_calls(content(cell)) for cell in x.__closure__ or ()])
+    return type(x).__module__.startswith("funcad.custom") or callable(x) and not isinstance(x, type) and not is_library(x)
 
 
 def _is_plain(kind: type) -> bool:

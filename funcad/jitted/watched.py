@@ -27,9 +27,9 @@ from typing import Any
 import numpy as np
 
 from funcad.ir.tracer import Tracer
-from funcad.jitted.code_reads import Reads, is_library, reads_of
+from funcad.jitted.code_reads import MISSING, Reads, content, is_library, reads_of
 from funcad.jitted.substitutes import TELLING, Substitutes, is_number
-from funcad.jitted.watch_steps import MISSING, Watch, evaluated, is_scalar, reference, shown, written_out
+from funcad.jitted.watch_steps import Watch, evaluated, is_scalar, reference, shown, written_out
 from funcad.passes.program_keys import value_key
 
 __all__ = ["Found", "Watched", "look"]
@@ -169,7 +169,7 @@ class Found:
         keys = [*dict.keys(x)]
         if type(x).__iter__ not in (dict.__iter__, collections.OrderedDict.__iter__) or not all(map(_is_plain_key, keys)):
             w.check, w.known = reference(x)
-        elif _is_long(x.values()):
+        elif _is_long(dict.values(x)):
             w.check, w.known = "sized", (x, len(x))
         else:
             w.check, w.known = "keys", (type(x), keys)
@@ -206,7 +206,7 @@ class Found:
 
     def _dict(self, w: Watch, x: dict) -> None:
         plain = type(x).__getitem__ is dict.__getitem__
-        if not _is_long(x.values()):
+        if not _is_long(dict.values(x)):
             for k, v in dict.items(x):
                 if _is_plain_key(k):
                     self.step(w, "item" if plain else "entry", k, v, f"{w.label}[{k!r:.40}]")
@@ -218,7 +218,7 @@ class Found:
         cells = self.on_the_way(Watch(w, "attribute", "__closure__", "")) if closure else w
         if is_library(f):
             for i, (_, cell) in enumerate(closure):
-                x = _content(cell)
+                x = content(cell)
                 if callable(x) and str(f.__globals__.get("__name__")).partition(".")[0] == "funcad":
                     self.on_the_way(Watch(cells, "cell", i, w.label), x)
             return
@@ -249,7 +249,7 @@ class Found:
             elif not hasattr(builtins, name):
                 self.watches.append(Watch(names, "get", name, f"global {name}", "is", MISSING))
         for i, (name, cell) in enumerate(closure):
-            x = _content(cell)
+            x = content(cell)
             if x is not MISSING and name != "__class__":
                 self.step(cells, "cell", i, x, f"closure variable {name}")
                 self.holders[self.watches[-1]] = id(cell)
@@ -396,13 +396,6 @@ class Found:
         kept = [w for w in self.watches if id(w) in needed and id(w) not in dropped]
         self.live, self.todo = {}, []
         return Watched(kept) if any([w.check is not None for w in kept]) else None
-
-
-def _content(cell: Any) -> Any:
-    try:
-        return cell.cell_contents
-    except ValueError:  # not assigned yet
-        return MISSING
 
 
 def _content_of(slot: Any, live: dict[int, tuple[Watch, Any]], of: Watch) -> Any:

@@ -285,3 +285,38 @@ def test_no_more_than_a_bounded_number_is_watched() -> None:
         chain = Node(chain, float(i))
     found = watched.look(lambda x: x * chain.next.scale, ())  # type: ignore[union-attr]
     assert len(found.watches) <= watched.MOST_WATCHES + 10
+
+
+class Hostile:
+    """Whatever one asks of it raises."""
+
+    def _raise(self, *args: Any) -> Any:
+        raise RuntimeError("the user's")
+
+    __getattr__ = __eq__ = __hash__ = __bool__ = __len__ = __iter__ = __getitem__ = _raise  # type: ignore[assignment]
+
+
+class HostileList(list):
+    __len__ = __iter__ = __eq__ = __getitem__ = Hostile._raise  # type: ignore[assignment]
+
+
+class HostileDict(dict):
+    __len__ = __iter__ = __eq__ = __getitem__ = keys = values = items = Hostile._raise  # type: ignore[assignment]
+
+
+@pytest.mark.parametrize("kind", [Hostile, HostileList, HostileDict])
+def test_nothing_of_the_users_is_called(kind: type) -> None:
+    made = module("def f(x):\n    thing\n    return x * 2", thing=kind())
+    program = jit(made.f)
+    check(program, made.f, X)
+    made.thing = kind()
+    check(program, made.f, X)
+    assert program.cache_info().misses == 2
+
+
+def test_a_container_that_the_function_changes_is_watched_where_it_does_not() -> None:
+    made = module("t = {'k': 1.0, 'n': 0}\ndef f(x):\n    t['n'] += 1\n    t['new'] = 1\n    return x * t['k']")
+    program = jit(made.f)
+    check(program, made.f, X)
+    made.t["k"] = 2.0
+    check(program, made.f, X)

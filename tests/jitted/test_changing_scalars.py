@@ -89,6 +89,13 @@ WATCHED: dict[str, tuple[str, Callable[[Any, Any], Any]]] = {
     "if": ("def f(x):\n    return x if k > 3 else 2 * x", _set),
     "shape": ("def f(x):\n    return np.zeros(int(k)) + x[0]", _set),
     "text": ("def f(x):\n    return x * len(f'{k:.3f}')", _set),
+    "callback": ("def f(x):\n    return funcad.pure_callback(lambda v: v * k, x, x)", _set),
+    "custom rule": (
+        "@funcad.custom_vjp\ndef h(v):\n    return v * k\n"
+        "h.defvjp(lambda v: (v * k, None), lambda kept, g: (g * k,))\n"
+        "def f(x):\n    return funcad.grad(funcad.jit(lambda v: np.sum(h(v))))(x)",
+        _set,
+    ),
     "class": ("def f(x):\n    return x * Model.rate", lambda made, v: setattr(made.Model, "rate", v)),
     "type": ("def f(x):\n    return x * {float: 2, int: 3}[type(k)]", _set),
     "kept in a container": ("def f(x):\n    table['b'] = 1\n    table['a'].append(2.0)\n    return x * table['a'][0]",
@@ -144,6 +151,30 @@ def test_transforms_of_it() -> None:
         np.testing.assert_allclose(funcad.hvp(program, (X,), (X,))[1], funcad.hvp(made.f, (X,), (X,))[1])
         np.testing.assert_allclose(vmap(program)(X[None]), [made.f(X)])
     assert program.cache_info().misses <= 3
+
+
+def test_a_rule_that_runs_later() -> None:
+    made = module(
+        "k = 1.0\n@funcad.custom_vjp\ndef h(v):\n    return v * k\n"
+        "h.defvjp(lambda v: (v * k, None), lambda kept, g: (g * k,))\ndef f(x):\n    return np.sum(h(x))"
+    )
+    program = jit(made.f)
+    for i in range(6):
+        made.k = 0.5 + i
+        np.testing.assert_allclose(program(X), made.f(X))
+        np.testing.assert_allclose(grad(program)(X), made.k * np.ones(3))
+
+
+def test_loops_with_a_changing_number() -> None:
+    made = module(
+        "k = 1.0\ndef turn(v):\n    return v * k\n"
+        "def f(x):\n    n, y = funcad.lax.while_loop(lambda c: c[0] < k, lambda c: (c[0] + 1, turn(c[1])), (0.0, x))\n"
+        "    return y + funcad.checkpoint(turn)(x) + funcad.lax.cond(k > 2, turn, np.sin, x)"
+    )
+    program = jit(made.f)
+    for i in range(6):
+        made.k = 0.5 + i
+        np.testing.assert_allclose(program(X), made.f(X))
 
 
 def test_what_shows_a_program_shows_the_numbers_of_now() -> None:
