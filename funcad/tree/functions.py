@@ -184,7 +184,7 @@ def changed_object(treedef: TreeDef, tree: Any, leaves: Iterable[Any], result: A
 
     It looks at objects that need no registration only, and not at those that are part of `result`.
     """
-    for node, part, own in _objects(treedef, tree, iter(leaves)):
+    for node, part, own in _objects(treedef, tree, iter(leaves)) if _has_object(treedef) else ():
         values, found = flatten(part)
         new = [keystr(path) for path, x, y in zip(node.paths(), values, own) if x is not y] if found == node else [""]
         if new and not builtins.any([part is other for _, other, _ in _objects(structure(result), result, None)]):
@@ -192,6 +192,10 @@ def changed_object(treedef: TreeDef, tree: Any, leaves: Iterable[Any], result: A
             said = describe_difference(found, node, name, f"the given {name}")
             return said or f"{name}{new[0]} is another value."
     return ""
+
+
+def _has_object(node: TreeDef) -> bool:
+    return node._kind is OBJECT or not node._flat and True in map(_has_object, node._children)
 
 
 def _objects(node: TreeDef, tree: Any, leaves: Iterator[Any] | None) -> Iterator[tuple[TreeDef, Any, list[Any]]]:
