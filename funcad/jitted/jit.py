@@ -438,6 +438,10 @@ class _Core:
         n = len(args)
         return [names[i] if i < len(names) else f"argument {i}" for i in range(n) if not self._is_static(i, n)]
 
+    def leaves_of(self, args: tuple, kwargs: dict) -> list:
+        """What is not static, as programs take it."""
+        return ordinary(tree.leaves(self._split(args, kwargs)[1:]))
+
     def _is_static(self, i: int, n: int) -> bool:
         return i in self.static_nums or i - n in self.static_nums
 
