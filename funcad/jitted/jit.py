@@ -37,7 +37,7 @@ from funcad.jitted.jit_cache import MAX_PROGRAMS, CacheInfo, Entry, Signature, c
 from funcad.jitted.jit_call import specialised_call
 from funcad.jitted.jit_inspect import Lowered, explained, exported, profiled, source_text
 from funcad.jitted.jit_misses import report_miss, reporter
-from funcad.jitted.jit_parameters import check_parameters, check_placement, indices, names, resolve
+from funcad.jitted.jit_parameters import check_parameters, check_placement, indices, names, refuse_unhashable, resolve
 from funcad.jitted.jit_writes import commit, may_commit
 from funcad.jitted.path_entries import closed_up, entry_with_paths, successors
 from funcad.jitted.path_recording import Recorder
@@ -81,11 +81,14 @@ def jit(
     Buffers of donated arguments may be overwritten if they are writeable, contiguous, own their data and share memory with no
     other argument; use them no more. That saves memory for large arrays; small programs that are one native function make new
     arrays all the same. `inline=True` splices the program into an enclosing one. With `fast_math=True` the compiler may use
-    laws that hold for real numbers only: NaN, infinities, signed zeros, overflow and the last digits may differ. Inside, values
-    are abstract: `if x > 0` raises TracerBoolConversionError. NumPy arrays that f captures are read by reference at every call;
-    what Python computed from them while tracing is frozen. Jitted programs never warn. Also a decorator, with or without
-    options. Methods: `lower(*args)`, `explain(*args)`, `profile(*args)`, `source(*args)`, `export(path, *args)`,
-    `cache_info()`, `clear_cache()`. Jitted functions pickle if f does: by name, without the programs.
+    laws that hold for real numbers only: NaN, infinities, signed zeros, overflow and the last digits may differ. Where
+    Python asks for a value (`if x > 0`, `while`, `range(n)`, the size of `x[mask]`), the program has *paths*: each is found by
+    running f, and compiled when it comes again. Effects happen once, errors are f's own. Paths that never repeat run un-jitted
+    after a while. With `guards=False`, in bodies of loops and in vmap that raises TracerBoolConversionError. NumPy arrays that
+    f captures are read by reference at every call; what Python computed from them while tracing is frozen. Jitted programs
+    never warn. Also a decorator, with or without options. Methods: `lower(*args)`, `explain(*args)`, `profile(*args)`,
+    `source(*args)`, `export(path, *args)`, `cache_info()`, `clear_cache()`. Jitted functions pickle if f does: by name, without
+    the programs.
 
     >>> import numpy as np, funcad
     >>> @funcad.jit
@@ -93,6 +96,9 @@ def jit(
     ...     return np.sqrt(np.sum(x * x))
     >>> float(norm(np.array([3.0, 4.0])))
     5.0
+    >>> relu = funcad.jit(lambda x: x if x > 0 else 0.0)
+    >>> relu(2.0), relu(-2.0)
+    (2.0, 0.0)
     """
     options = {
         "static_argnums": static_argnums,
@@ -457,15 +463,7 @@ class _Core:
     def _refuse_unhashable(self, args: tuple, kwargs: dict) -> None:
         values = [(f"argument {i}", a) for i, a in enumerate(args) if self._is_static(i, len(args))]
         values += [(f"argument {k!r}", v) for k, v in kwargs.items() if k in self.static_names]
-        for label, value in values:
-            try:
-                hash(value)
-            except TypeError:
-                raise TypeError(
-                    f"jit of {name_of(self.f)}: static {label} is a {type(value).__name__}, which is not hashable.\n"
-                    "Static values are part of the signature: use a tuple instead of a list, "
-                    "or pass arrays as ordinary arguments."
-                ) from None
+        refuse_unhashable(values, name_of(self.f))
 
     def _chosen(self, args: tuple, kwargs: dict) -> list:
         """The donated arguments."""

@@ -104,7 +104,7 @@ class Paths:
         """A written call: its one output is the function's result."""
         if self.rest_until or self.trie.written:
             return [self.call(leaves, *self.attempt_arguments(leaves))]
-        return [self.run(leaves)]
+        return [self.run(leaves, frozenset(), self.trie.on_device)]  # a written call is not taken under debug_nans
 
     def attempt_arguments(self, leaves: Sequence[Any]) -> tuple[tuple, dict]:
         return self.attempt(leaves).arguments(leaves)
@@ -119,7 +119,7 @@ class Paths:
             self.rest_until = 0.0
         if self.trie.written and not may_commit(self.trie, leaves):  # type: ignore[arg-type]
             return self.function(*args, **kwargs)
-        return self.run(leaves, donated)
+        return self.run(leaves, donated, bool(state.checked) or device_in_use())
 
     def plainly(self, args: tuple, kwargs: dict) -> Any:
         """The function itself, un-jitted."""
@@ -134,13 +134,14 @@ class Paths:
             restore_warnings(token)
         return unaliased(result, [*args, *kwargs.values()], self.function)
 
-    def run(self, leaves: Sequence[Any], donated: frozenset[int] = frozenset()) -> Any:
-        """The same where no leaf is traced and none of the written ones shares memory."""
-        step = self.trie.first
-        if step is None or self.trie.engine is not config.engine:
-            step = self.trie.prepare()
+    def run(self, leaves: Sequence[Any], donated: frozenset[int], careful: bool) -> Any:
+        """The same where no leaf is traced and none of the written ones shares memory; `careful`: programs look at operands."""
+        trie = self.trie
+        step = trie.first
+        if step is None or trie.engine is not config.engine:
+            step = trie.prepare()
         values = [*leaves, *step.consts] if step is not None else []
-        end = self._go(step, values, bool(state.checked) or device_in_use())
+        end = self._go(step, values, careful)
         if type(end) is not Step:
             return self.record(leaves, *_taken_over(end, values), donated=donated)
         leaf: Any = end.leaf
