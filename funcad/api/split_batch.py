@@ -143,8 +143,9 @@ class _Part:
 class _Work:
     """The lanes of one call, which run in parts."""
 
-    __slots__ = ("f", "flat", "store", "leaves", "mapped", "size", "axis_name")
-    __slots__ += ("todo", "parts", "failed", "plain", "runs", "alone")
+    __slots__ = ("f", "flat", "store", "leaves", "mapped", "size", "axis_name") + (
+        *("todo", "parts", "failed", "plain", "runs", "alone"),
+    )
 
     def __init__(
         self, f: Any, flat: Any, store: OutTree, leaves: Sequence[Any], mapped: Sequence[bool], size: int, axis_name: Any

@@ -19,6 +19,7 @@ from funcad.doors.codes import Answer
 from funcad.errors import TracerBoolConversionError, TracerIntegerConversionError
 from funcad.ir.tracer import Tracer, has_value
 from funcad.numpy.dispatch import find
+from funcad.numpy.index_plan import can_count
 from funcad.numpy.labelled import values_of
 
 Maker = Callable[[str, Callable[..., Any]], Answer]  # of a door's name and the original function
@@ -160,7 +161,7 @@ def vectorized(name: str, original: Callable[..., Any]) -> Answer:
         try:
             return ours("numpy.vectorize")(self.pyfunc, **options)(*args, **kwargs)
         except (TracerBoolConversionError, TracerIntegerConversionError):
-            if self.signature is not None or not all(has_value(x) for x in (*args, *kwargs.values())):
+            if self.signature is not None or not all(has_value(x) or can_count(x) for x in (*args, *kwargs.values())):
                 raise
         return _one_by_one(self, args, kwargs)
 

@@ -38,7 +38,7 @@ from funcad.jitted.jit_cache import MAX_PROGRAMS, CacheInfo, Entry, Signature, c
 from funcad.jitted.jit_call import specialised_call
 from funcad.jitted.jit_inspect import Lowered, explained, exported, profiled, source_text
 from funcad.jitted.jit_misses import report_miss, reporter
-from funcad.jitted.jit_parameters import check_parameters, check_placement, indices, names, resolve
+from funcad.jitted.jit_parameters import check_parameters, check_placement, indices, names, refuse_unhashable, resolve
 from funcad.jitted.jit_writes import commit, may_commit
 from funcad.jitted.path_entries import entry_with_paths, successors
 from funcad.jitted.path_recording import Recorder
@@ -81,14 +81,18 @@ def jit(
     Buffers of donated arguments may be overwritten if they are writeable, contiguous, own their data and share memory with no
     other argument; use them no more. That saves memory for large arrays; small programs that are one native function make new
     arrays all the same. `inline=True` splices the program into an enclosing one. With `fast_math=True` the compiler may use
-    laws that hold for real numbers only: NaN, infinities, signed zeros, overflow and the last digits may differ. Inside, values
-    are abstract: `if x > 0` raises TracerBoolConversionError. What f reads beside its arguments is as fresh as in f: where a
-    closure variable, global, default or attribute has changed, f is traced again, and a number that keeps changing becomes an
-    input. Contents of NumPy arrays are read at every call, but what Python itself made of them while tracing (`if w[0] > 0`)
-    stays. `np.random.normal(size=3)` and its like draw anew at each call; other generators raise, and so does `self.x = y` of a
-    traced y. Jitted programs never warn. Also a decorator, with or without options. Methods: `lower(*args)`, `explain(*args)`,
-    `profile(*args)`, `source(*args)`, `export(path, *args)`, `cache_info()`, `clear_cache()`. Jitted functions pickle if f
-    does: by name, without the programs.
+    laws that hold for real numbers only: NaN, infinities, signed zeros, overflow and the last digits may differ.
+
+    Where Python asks for a value (`if x > 0`, `while`, `range(n)`, the size of `x[mask]`), the program has *paths*: each is
+    found by running f, and compiled when it comes again. Effects happen once, errors are f's own. Paths that never repeat
+    run un-jitted after a while. With `guards=False`, in bodies of loops and in vmap that raises TracerBoolConversionError.
+
+    What f reads beside its arguments is as fresh as in f: where a closure variable, global, default or attribute has changed,
+    f is traced again, and a number that keeps changing becomes an input. Contents of NumPy arrays are read at every call.
+    `np.random.normal(size=3)` and its like draw anew at each call; other generators raise, and so does `self.x = y` of a
+    traced y. Jitted programs never warn. Also a decorator, with or without options. Methods: `lower(*args)`,
+    `explain(*args)`, `profile(*args)`, `source(*args)`, `export(path, *args)`, `cache_info()`, `clear_cache()`. Jitted
+    functions pickle if f does: by name, without the programs.
 
     >>> import numpy as np, funcad
     >>> @funcad.jit
@@ -96,6 +100,9 @@ def jit(
     ...     return np.sqrt(np.sum(x * x))
     >>> float(norm(np.array([3.0, 4.0])))
     5.0
+    >>> relu = funcad.jit(lambda x: x if x > 0 else 0.0)
+    >>> relu(2.0), relu(-2.0)
+    (2.0, 0.0)
     """
     options = {
         "static_argnums": static_argnums,
@@ -310,8 +317,7 @@ class _Core:
 
     def _write_back(self, args: tuple, kwargs: dict, entry: Entry, inputs: list) -> Any:
         """A call of a function that writes into its arguments: committed when the program has succeeded."""
-        _, dynamic, keywords = self._split(args, kwargs)
-        leaves = tree.leaves((dynamic, keywords))
+        leaves = tree.leaves(self._split(args, kwargs)[1:])
         if not may_commit(entry, leaves):
             return self.f(*args, **kwargs)
         outs = call_of(entry.jaxpr, inputs, name_of(self.f))
@@ -438,6 +444,10 @@ class _Core:
         n = len(args)
         return [names[i] if i < len(names) else f"argument {i}" for i in range(n) if not self.is_static(i, n)]
 
+    def leaves_of(self, args: tuple, kwargs: dict) -> list:
+        """What is not static, as programs take it."""
+        return ordinary(tree.leaves(self._split(args, kwargs)[1:]))
+
     def is_static(self, i: int, n: int) -> bool:
         return i in self.static_nums or i - n in self.static_nums
 
@@ -455,15 +465,7 @@ class _Core:
         return values + [(f"argument {k!r}", v) for k, v in kwargs.items() if k in self.static_names]
 
     def _refuse_unhashable(self, args: tuple, kwargs: dict) -> None:
-        for label, value in self.static_values(args, kwargs):
-            try:
-                hash(value)
-            except TypeError:
-                raise TypeError(
-                    f"jit of {name_of(self.f)}: static {label} is a {type(value).__name__}, which is not hashable.\n"
-                    "Static values are part of the signature: use a tuple instead of a list, "
-                    "or pass arrays as ordinary arguments."
-                ) from None
+        refuse_unhashable(self.static_values(args, kwargs), name_of(self.f))
 
     def _chosen(self, args: tuple, kwargs: dict) -> list:
         """The donated arguments."""

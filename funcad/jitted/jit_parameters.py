@@ -15,7 +15,7 @@ from funcad.api.border import name_of
 from funcad.errors import PlacementError
 from funcad.host.devices import NAMESPACES
 
-__all__ = ["check_parameters", "check_placement", "indices", "names", "resolve"]
+__all__ = ["check_parameters", "check_placement", "indices", "names", "refuse_unhashable", "resolve"]
 
 
 def indices(value: Any) -> tuple[int, ...]:
@@ -69,3 +69,16 @@ def check_placement(leaves: list, f: Any) -> None:
             f"{NAMESPACES[type(device[0])].__name__} array of shape {device[0].shape} and dtype {device[0].dtype}.\n"
             "Move one of them: funcad.device_put(x) puts a NumPy array on the GPU, funcad.device_get(x) brings it back."
         )
+
+
+def refuse_unhashable(values: list[tuple[str, Any]], name: str) -> None:
+    """TypeError for the static values, with their labels, that cannot be part of a signature."""
+    for label, value in values:
+        try:
+            hash(value)
+        except TypeError:
+            raise TypeError(
+                f"jit of {name}: static {label} is a {type(value).__name__}, which is not hashable.\n"
+                "Static values are part of the signature: use a tuple instead of a list, "
+                "or pass arrays as ordinary arguments."
+            ) from None

@@ -7,10 +7,12 @@ which asks that too, with paths of its own: a thread that has found the older en
 
 from __future__ import annotations
 
+from time import perf_counter
 from typing import Any
 
-from funcad.api.border import name_of
+from funcad.host.where import for_user, interrupted
 from funcad.ir.jaxpr import Jaxpr, Literal
+from funcad.ir.trace import open_traces
 from funcad.ir.tracer import Tracer
 from funcad.jitted.attempts import Attempt
 from funcad.jitted.jit_cache import Entry, Signature
@@ -41,7 +43,7 @@ def entry_with_paths(
     """The entry of a function that asked for values in its first call, whose result is put into `result`."""
     jaxpr, consts = traced
     numbers = "asked" in jaxpr.memo
-    paths = Paths(name_of(core.f), core.f, attempt, first.given, numbers, core.fast_math)
+    paths = Paths(core, attempt, first.given, numbers)
     kept = [x for x in consts if type(x) is Tracer]  # then it is not kept: they belong to this call
     entry = Entry(_without_program(numbers), kept, first.in_tree, None, first.given)
     entry.paths = paths
@@ -59,10 +61,41 @@ def successors(core: Any, key: Signature, entry: Entry) -> None:
         given.asked |= paths.asked
         numbers = numbers or paths.numbers
         successor = Entry(_without_program(numbers), [], entry.in_tree, None, given)
-        successor.paths = Paths(paths.name, core.f, paths.attempt, given, numbers, core.fast_math)
+        successor.paths = Paths(core, paths.attempt, given, numbers)
         successor.watched = entry.watched
         core.cache.put(key, successor)
         successors(core, key, successor)
         core.upgrade(entry)
 
     paths.outgrown = outgrown
+    paths.at_rest = Resting(core, entry).begin
+
+
+class Resting:
+    """Calls of the function itself, as long as its paths do not repeat: nothing is flattened or looked up."""
+
+    __slots__ = ("core", "entry")
+
+    def __init__(self, core: Any, entry: Entry):
+        self.core = core
+        self.entry = entry
+
+    def begin(self) -> None:
+        owner, cache = self.core.owner(), self.core.cache
+        if owner is not None and len(cache.entries) == 1:  # else other signatures would rest, too
+            with cache.lock:
+                cache.users.add(self.core)
+                owner.__call__ = self.call
+
+    def call(self, /, *args: Any, **kwargs: Any) -> Any:
+        paths = self.entry.paths
+        if open_traces or perf_counter() > paths.rest_until:
+            self.core.upgrade(self.entry)
+            return self.core.enter(*args, **kwargs)
+        try:
+            return paths.plainly(args, kwargs)
+        except Exception as error:
+            raise for_user(error)  # noqa: B904 the same error
+        except BaseException:
+            interrupted()
+            raise

@@ -17,6 +17,7 @@ from operator import itemgetter
 from typing import Any
 
 from funcad.configuration import config
+from funcad.host.devices import on_device
 from funcad.ir.jaxpr import Jaxpr, Literal, Var, equation_has_effects
 from funcad.jitted.path_recording import ANSWERS, Recorder
 from funcad.jitted.path_segments import Leaf, Node, Segments
@@ -59,8 +60,8 @@ def _taker(places: Sequence[int]) -> Callable[[list], Sequence[Any]]:
 class Trie:
     """The known paths of one signature."""
 
-    __slots__ = ("inputs", "root", "lock", "segments", "has_effects", "cuts", "written", "consts", "_n_nodes", "_home", "_read")
-    __slots__ += ("_places", "_steps", "first", "_generation", "engine")
+    __slots__ = ("inputs", "root", "lock", "segments", "has_effects", "cuts", "written", "consts")
+    __slots__ += ("on_device", "_n_nodes", "_home", "_read", "_places", "_steps", "first", "_generation", "engine")
 
     def __init__(self, fast_math: bool):
         self.inputs: tuple[Var, ...] = ()
@@ -71,6 +72,7 @@ class Trie:
         self.cuts = False  # does Python ask for numbers, which have no derivative?
         self.written: frozenset[int] = frozenset()  # leaves that some path writes
         self.consts: list[Any] = []
+        self.on_device = False  # are some of them there?
         self._n_nodes = 0
         self._home: dict[Var, Node] = {}
         self._read: set[Var] = set()  # variables that are read outside their segment
@@ -130,6 +132,7 @@ class Trie:
         for v, value in node.consts:
             self._places[v] = len(self.inputs) + len(self.consts)
             self.consts.append(value)
+            self.on_device = self.on_device or on_device([value])
             stale = self.first is not None
         for v in [*node.reads, *node.ends]:
             home = self._home.get(v)

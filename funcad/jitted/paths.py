@@ -14,17 +14,19 @@ for a while.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from time import perf_counter
 from typing import Any
 
 import numpy as np
 
-from funcad.api.border import own_memory, unaliased
+from funcad.api.border import name_of, own_memory, unaliased
 from funcad.backends.interpreter import counters
 from funcad.configuration import config
 from funcad.control.call import call_of
 from funcad.errors import SharedMemoryError
 from funcad.host.devices import device_in_use
 from funcad.host.state import state
+from funcad.host.user_warnings import restore_warnings, suppress_warnings
 from funcad.ir.aval import aval_of, shape_of
 from funcad.ir.jaxpr import Var
 from funcad.ir.trace import any_tracer, trace_function
@@ -38,67 +40,78 @@ from funcad.unjitted.strides import Given
 
 __all__ = ["Paths"]
 
-UNKNOWN = 12  # calls along unknown paths, nearly all of the last ones: from then on the function itself is called for a while
-PROBES = 4  # calls after that which look whether paths come again
-FIRST_REST = 256  # calls of the function itself, twice as many each time
-LONGEST_REST = 65_536
+UNKNOWN = 12  # calls along unknown paths, nearly all of the last ones: from then on the function itself is called for a while,
+REST = 8  # so many times as long as it took to record these;
+PROBES = 3  # then so many calls look whether paths come again
 _Missed = tuple  # (the last step, its values, did its segment run?)
 
 
 class Paths:
     """The paths of one signature."""
 
-    __slots__ = ("name", "function", "attempt", "trie", "asked", "numbers", "outgrown")
-    __slots__ += ("hits", "unknown", "rest", "_next_rest", "_since")
+    __slots__ = ("name", "function", "attempt", "leaves_of", "trie", "asked", "numbers", "outgrown")
+    __slots__ += ("hits", "unknown", "rest_until", "at_rest", "_rested", "_since", "_begun", "_spent")
 
     fast = None  # as a program that a written call runs, see jit_call.py
 
-    def __init__(
-        self, name: str, function: Any, attempt: Attempts, given: Given, numbers: bool, fast_math: bool
-    ):
+    def __init__(self, core: Any, attempt: Attempts, given: Given, numbers: bool):
         """`attempt(leaves)`: one run of the flat function that jit traces."""
-        self.name = name
-        self.function = function
+        self.name = name_of(core.f)
+        self.function = core.f
         self.attempt = attempt
-        self.trie = Trie(fast_math)
+        self.leaves_of: Callable[[tuple, dict], list] = core.leaves_of
+        self.trie = Trie(core.fast_math)
         self.asked = set(given.asked)  # leaves whose strides some path depends on
         self.numbers = numbers  # does one depend on which leaves are arrays of rank 0?
         self.outgrown: Callable[[Given, bool], None] = lambda given, numbers: None  # makes room for paths that ask more
         self.hits = self.unknown = 0  # calls along known paths, along others
-        self.rest = 0  # calls for which the function itself is still called
-        self._next_rest = FIRST_REST
+        self.rest_until = 0.0  # by the clock, the function itself is called
+        self.at_rest: Callable[[], None] = lambda: None  # is told when a rest begins
+        self._rested = False
         self._since = (0, 0)
+        self._begun = self._spent = 0.0  # when the last recording began, the time that those of unknown paths took
 
     # -- calls
 
     def consume(self, leaves: list[Any]) -> list[Any]:
         """A written call: its one output is the function's result."""
-        if self.rest or self.trie.written:
+        if self.rest_until or self.trie.written:
             return [self.call(leaves, *self.attempt.arguments(leaves))]
-        return [self.run(leaves)]
+        return [self.run(leaves, frozenset(), self.trie.on_device)]  # a written call is not taken under debug_nans
 
     def call(self, leaves: Sequence[Any], args: tuple, kwargs: dict, donated: frozenset[int] = frozenset()) -> Any:
         """The function's result for a call of its signature."""
         if any_tracer(leaves) or state.abstract is not None and self.trie.has_effects:
             return self._under_traces(leaves, donated)
-        if self.rest:
-            self.rest -= 1
-            return self.plainly(args, kwargs)
+        if self.rest_until:
+            if perf_counter() < self.rest_until and not self.trie.written:
+                return self.plainly(args, kwargs)
+            self.rest_until = 0.0
         if self.trie.written and not may_commit(self.trie, leaves):  # type: ignore[arg-type]
             return self.function(*args, **kwargs)
-        return self.run(leaves, donated)
+        return self.run(leaves, donated, bool(state.checked) or device_in_use())
 
     def plainly(self, args: tuple, kwargs: dict) -> Any:
         """The function itself, un-jitted."""
-        return unaliased(self.function(*args, **kwargs), [*args, *kwargs.values()], self.function)
+        token = suppress_warnings()
+        try:
+            result = self.function(*args, **kwargs)
+        except (ZeroDivisionError, OverflowError):  # of Python's numbers, where programs give inf or wrap around
+            if self.trie.has_effects:
+                raise
+            return self.record(self.leaves_of(args, kwargs))
+        finally:
+            restore_warnings(token)
+        return unaliased(result, [*args, *kwargs.values()], self.function)
 
-    def run(self, leaves: Sequence[Any], donated: frozenset[int] = frozenset()) -> Any:
-        """The same where no leaf is traced and none of the written ones shares memory."""
-        step = self.trie.first
-        if step is None or self.trie.engine is not config.engine:
-            step = self.trie.prepare()
+    def run(self, leaves: Sequence[Any], donated: frozenset[int], careful: bool) -> Any:
+        """The same where no leaf is traced and none of the written ones shares memory; `careful`: programs look at operands."""
+        trie = self.trie
+        step = trie.first
+        if step is None or trie.engine is not config.engine:
+            step = trie.prepare()
         values = [*leaves, *step.consts] if step is not None else []
-        end = self._go(step, values, bool(state.checked) or device_in_use())
+        end = self._go(step, values, careful)
         if type(end) is not Step:
             return self.record(leaves, *_taken_over(end, values), donated=donated)
         leaf: Any = end.leaf
@@ -190,6 +203,7 @@ class Paths:
     ) -> Any:
         """Run Python on a trace of these values, after what is handed over, and keep the path."""
         counters["traces"] += 1
+        self._begun = perf_counter()
         attempt = self.attempt(leaves)
         recorder = Recorder(leaves, self.trie.inputs or None, self.trie.root, chain, env)
         try:
@@ -250,13 +264,16 @@ class Paths:
             self.hits += 1
             return
         self.unknown += 1
+        now = perf_counter()
+        self._spent += now - self._begun
         hits, unknown = self.hits - self._since[0], self.unknown - self._since[1]
         if hits > unknown // 3:
             self._since = self.hits, self.unknown
-        elif unknown >= (UNKNOWN if self._next_rest == FIRST_REST else PROBES):
+        elif unknown >= (PROBES if self._rested else UNKNOWN):
             self._since = self.hits, self.unknown
-            self.rest = self._next_rest
-            self._next_rest = min(2 * self._next_rest, LONGEST_REST)
+            self._rested = True
+            self.rest_until, self._spent = now + REST * self._spent, 0.0
+            self.at_rest()
 
 
 def _is_own(x: np.ndarray, values: Sequence[Any]) -> bool:
