@@ -22,6 +22,7 @@ from funcad.errors import (
     TracerIntegerConversionError,
     UnexpectedTracerError,
 )
+from funcad.host.needs import missed
 from funcad.host.real_types import is_a
 from funcad.host.where import callee, caller, user_source
 
@@ -129,7 +130,8 @@ def no_array(
     if has_value:
         remedy += "; or take funcad.stop_gradient(x) first if no derivative is wanted"
     if library == "store":
-        return BufferNeeded(f"a traced {what} was written into a plain NumPy array{_where()}: {reason}.\nRemedy: {remedy}.")
+        error = f"a traced {what} was written into a plain NumPy array{_where()}: {reason}.\nRemedy: {remedy}."
+        return missed(BufferNeeded(error))
     return TracerArrayConversionError(f"{spelled} of a traced {what}{_where()}: {reason}.\nRemedy: {remedy}.")
 
 

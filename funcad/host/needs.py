@@ -17,10 +17,11 @@ from collections.abc import Iterator
 from typing import Any
 
 from funcad.errors import BufferNeeded
-from funcad.host.state import tracing
-from funcad.host.where import is_internal
+from funcad.host.locks import SMALL, handed, read_only
+from funcad.host.state import state, tracing
+from funcad.host.where import is_internal, is_locked
 
-__all__ = ["needs_buffers", "starts_again"]
+__all__ = ["given", "missed", "needs_buffers", "starts_again"]
 
 _WRITING_NAMES = frozenset(  # methods and functions that write into an array that they are given
     "at copyto fill fill_diagonal itemset partition place put put_along_axis putmask setfield shuffle sort".split()
@@ -34,13 +35,14 @@ _writing_codes: dict[types.CodeType, bool] = {}
 
 def starts_again(trace: Any, error: Exception) -> bool:
     """Is the function of this trace to be started again, because it turned out that it needs buffers?"""
-    if not isinstance(error, BufferNeeded) and not isinstance(error.__cause__, BufferNeeded):
+    if not isinstance(error, BufferNeeded) and not isinstance(error.__cause__, BufferNeeded) and not is_locked(error):
         return False  # NumPy raises a ValueError of its own, because of ours
     users = _functions(trace.function)
     marks = {_mark(user) for user in users}
     if trace.foreign or marks <= _learned:
         return False
     _learned.update(marks)
+    trace.lends, trace.missed = True, None
     if any(["ndarray" in code.co_names for user in users for code in _codes(user, set())]):
         tracing.learned()
     return True
@@ -64,6 +66,30 @@ def needs_buffers(f: Any, code: types.CodeType | None = None, learned: bool = Fa
         known = known if any(map(_code_writes, known)) else frozenset()
         _remember(f, known)
     return bool(known) if code is None else code in known
+
+
+def missed(error: BufferNeeded) -> BufferNeeded:
+    """The error, which is raised when the function ends, too: whoever wrote `except TypeError` did not mean it."""
+    if state.running is not None:
+        state.running.missed = error
+    return error
+
+
+def given(x: Any, own: bool = True) -> Any:
+    """x, a plain result of traced values (a mask, positions, whole parts), as the user's code gets it.
+
+    In a function that was started again it can be written with traced values. `own=False`: it is the operand's own array, of
+    which a function that writes gets a copy.
+    """
+    trace = state.running
+    if not own:
+        copied = x.nbytes <= SMALL or trace is not None and needs_buffers(trace.function)
+        x = x.copy(order="K") if copied else read_only(x)
+    if trace is None or trace.lends is False:
+        return handed(x)
+    if trace.lends is None:
+        trace.lends = needs_buffers(trace.function, None, True)
+    return tracing.lend(x) if trace.lends else handed(x)
 
 
 def _functions(f: Any) -> list[Any]:

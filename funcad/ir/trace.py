@@ -113,8 +113,11 @@ class Trace:
     function: Callable[..., object] | None
     outer: Trace | None
     foreign: bool
-    # while the user's function runs: which one, the trace around this one, and has an array of that been written?
-    __slots__ = ("level", "name", "closed", "function", "outer", "foreign")
+    lends: bool | None
+    missed: BufferNeeded | None
+    # while the user's function runs: which one, the trace around this one, has an array of that been written, are its plain
+    # results to be written with traced values (None: not known yet), and the error if some were and could not
+    __slots__ = ("level", "name", "closed", "function", "outer", "foreign", "lends", "missed")
     turned: bool = True  # may a value have been made whose square is known? Squares look here first
     settle: Callable[[Tracer], None] | None = None  # ends that a value is written in place (unjitted/held.py)
     tape: Any = None  # of a following trace: where common operations are written down instead of recorded
@@ -281,7 +284,7 @@ def trace_function(
         trace.array = found
     saved_staging, saved_abstract = state.staging, state.abstract
     outer = state.running
-    trace.function, trace.outer, trace.foreign = f, outer, False
+    trace.function, trace.outer, trace.foreign, trace.lends, trace.missed = f, outer, False, None, None
     try:
         state.running = trace
         if outer is None:
@@ -299,10 +302,14 @@ def trace_function(
             given.stand_behind(trace, tracers)
         try:
             outs = f(*tracers)
+            if trace.missed is not None:
+                raise trace.missed
         except (BufferNeeded, ValueError) as error:
             if not starts_again(trace, error):
                 raise
             outs = f(*[Tracer(trace, v) for v in trace.inputs])
+            if trace.missed is not None:
+                raise trace.missed from None
         jaxpr, captured = trace.jaxpr(outs)
         if trace.asked:
             jaxpr.memo["asked"] = True

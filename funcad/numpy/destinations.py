@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from funcad.errors import BufferNeeded
+from funcad.host.needs import missed
 from funcad.host.where import user_source
 from funcad.ir.aval import aval_of
 from funcad.ir.tracer import Tracer, snapshot
@@ -34,10 +35,11 @@ def _where() -> str:
 def destination(x: Any, what: str, instead: str = "") -> Tracer:
     """x, which is about to be written with traced values, or the error that says why it cannot be; `instead`: a remedy."""
     if type(x) is not Tracer:
-        raise BufferNeeded(
+        error = (
             f"{what} writes a traced value{_where()} into a plain NumPy array, which cannot hold it.\n"
             f"Remedy: K = np.array(K) inside the traced function makes a copy that can{instead}."
         )
+        raise missed(BufferNeeded(error))
     if not is_array(x):
         raise TypeError(f"{what} writes into a number{_where()}: NumPy's scalars cannot be written.")
     return x

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from funcad.errors import TracerIntegerConversionError
+from funcad.host.needs import given
 from funcad.ir.aval import aval_of, shape_of
 from funcad.ir.tracer import Tracer, concrete_value, snapshot
 from funcad.numpy import indexing, logic
@@ -392,17 +393,17 @@ _MASK_REMEDY = (
 
 @implements("nonzero")
 def _nonzero(a: Any) -> tuple:
-    return np.nonzero(value_of(a, "np.nonzero", _MASK_REMEDY.format(name="nonzero")))
+    return tuple(map(given, np.nonzero(value_of(a, "np.nonzero", _MASK_REMEDY.format(name="nonzero")))))
 
 
 @implements("flatnonzero")
 def _flatnonzero(a: Any) -> Any:
-    return np.flatnonzero(value_of(a, "np.flatnonzero", _MASK_REMEDY.format(name="flatnonzero")))
+    return given(np.flatnonzero(value_of(a, "np.flatnonzero", _MASK_REMEDY.format(name="flatnonzero"))))
 
 
 @implements("argwhere")
 def _argwhere(a: Any) -> Any:
-    return np.argwhere(value_of(a, "np.argwhere", _MASK_REMEDY.format(name="argwhere")))
+    return given(np.argwhere(value_of(a, "np.argwhere", _MASK_REMEDY.format(name="argwhere"))))
 
 
 def kept_positions(keep: Any, size: int) -> tuple[Any, Any]:

@@ -17,7 +17,7 @@ from funcad import tree
 from funcad.configuration import config
 from funcad.host.compute import compute
 from funcad.host.needs import needs_buffers
-from funcad.host.state import state
+from funcad.host.state import state, tracing
 from funcad.ir.aval import KINDS, aval_of
 from funcad.ir.trace import Trace, abstract_trace_of
 from funcad.ir.tracer import Tracer, snapshot
@@ -87,6 +87,9 @@ def lent(array: Any) -> Any:
     x.box.body = 0 if state.abstract is None else state.abstract.level
     x.box.made = 0 if state.running is None else state.running.level
     return x
+
+
+tracing.lend = lent
 
 
 def lent_to(f: Any, args: tuple, kwargs: dict[str, Any]) -> tuple[tuple, dict[str, Any]]:
