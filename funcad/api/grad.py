@@ -175,7 +175,7 @@ class _Gradient(Remade):
         plain = len(leaves) == len(selected) and all(map(operator.is_, leaves, selected))  # each argument is a leaf
 
         def flat(*xs: Any) -> list[Any]:
-            lent_args, lent_kwargs = lent_to(f, args, kwargs)
+            lent_args, lent_kwargs = lent_to(f, args, kwargs, [*positions, *[i for _, i in names]], [n for n, _ in names])
             rest, named = list(lent_args), dict(lent_kwargs)
             values = xs if plain else in_tree.unflatten(xs)
             for i, v in zip(positions, values):
@@ -214,7 +214,7 @@ class _Gradient(Remade):
             if alone:
                 out = f(x)
             else:
-                others, named = lent_to(f, args, kwargs)
+                others, named = lent_to(f, args, kwargs, (position,))
                 out = f(*others[:position], x, *others[position + 1 :], **named)
             self._check_output(out)
             return [out]

@@ -99,7 +99,7 @@ def _selected(f: Callable[..., Any], argnums: Any, args: tuple, kwargs: dict, wh
     positions, single = normalize_argnums(argnums, len(args), what)
 
     def partial(*chosen: Any) -> Any:
-        others, named = lent_to(f, args, kwargs)
+        others, named = lent_to(f, args, kwargs, positions)
         full = list(others)
         for i, v in zip(positions, chosen):
             full[i] = v

@@ -142,11 +142,12 @@ def no_hash(what: Any) -> TypeError:
     )
 
 
-def leaked_error(what: Any, trace: str, made_at: str) -> UnexpectedTracerError:
+def leaked_error(what: Any, trace: str, made_at: str, has_value: bool) -> UnexpectedTracerError:
     made = f" It was made at {made_at}." if made_at else ""
     return UnexpectedTracerError(
         f"a traced {what} was used after the function that it belongs to ({trace}) had returned."
-        f"{made}\nReturn the value from the function instead of keeping it in a global, an attribute or a closure."
+        f"{made}\nReturn the value from the function instead of keeping it in a global, an attribute or a closure"
+        f"{'; np.asarray(x) and float(x) give its value' if has_value else ''}."
     )
 
 

@@ -83,7 +83,7 @@ def given(x: Any, own: bool = True) -> Any:
     """
     trace = state.running
     if not own:
-        copied = x.nbytes <= SMALL or trace is not None and needs_buffers(trace.function)
+        copied = x.nbytes <= SMALL or not x.flags.forc or trace is not None and needs_buffers(trace.function)
         x = x.copy(order="K") if copied else read_only(x)
     if trace is None or trace.lends is False:
         return handed(x)

@@ -19,17 +19,16 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from funcad.errors import BufferNeeded, UnexpectedTracerError
+from funcad.errors import BufferNeeded
 from funcad.host.compute import compute
-from funcad.host.conversions import leaked_error
 from funcad.host.locks import Locks
 from funcad.host.needs import starts_again
 from funcad.host.state import open_traces, state, tracing
 from funcad.host.user_warnings import error_mode
-from funcad.host.where import Source, user_source
+from funcad.host.where import user_source
 from funcad.ir.aval import SCALAR_AVALS, Aval, LiteralAval, aval_of
 from funcad.ir.jaxpr import Equation, Jaxpr, Literal, Var, subjaxprs
-from funcad.ir.tracer import Tracer, array_type, concrete_value, snapshot, value_key
+from funcad.ir.tracer import Tracer, array_type, concrete_value, leaked, snapshot, value_key
 from funcad.ir.types import AnyAval, Atom, Location, Params, Value
 
 if TYPE_CHECKING:
@@ -99,11 +98,6 @@ def _axis_trace(primitive: Primitive, params: Params) -> AbstractTrace | None:
 def plain_values(values: Sequence[Value]) -> list[Value]:
     """The values, with the arrays behind buffers (writes/plain.py) in their place."""
     return [x.owner.value(x) if type(x) is Tracer and not x.owner.level else x for x in values]
-
-
-def leaked(tracer: Tracer) -> UnexpectedTracerError:
-    made_at = Source(*tracer.source) if tracer.source is not None else ""
-    return leaked_error(tracer.aval, tracer.owner.name, str(made_at))
 
 
 class Trace:

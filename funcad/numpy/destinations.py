@@ -9,22 +9,25 @@ from __future__ import annotations
 import functools
 import inspect
 from collections.abc import Callable, Sequence
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 
 from funcad.errors import BufferNeeded
 from funcad.host.needs import missed
+from funcad.host.user_warnings import deliver, restore_warnings, warn_at_user_line
 from funcad.host.where import user_source
-from funcad.ir.aval import aval_of
-from funcad.ir.tracer import Tracer, snapshot
+from funcad.ir.aval import aval_of, shape_of
+from funcad.ir.tracer import Tracer, concrete_value, snapshot
 from funcad.numpy.axes import array_of
 from funcad.numpy.indexing import at
 from funcad.primitives.conversion import convert, real
 from funcad.primitives.shape import broadcast_to, reshape
 from funcad.writes.boxes import assign, is_array
 
-__all__ = ["add_at", "destination", "fitted", "function_out", "out_given", "with_out", "write_out", "write_result"]
+__all__ = ["add_at", "destination", "fitted", "function_out", "out_given", "warn_where", "with_out", "write_out"]
+__all__ += ["write_result"]
 
 
 def _where() -> str:
@@ -99,6 +102,20 @@ def write_out(ufunc: Any, inputs: Sequence[Any], out: Any, where: Any, casting: 
         write_result(x, value, ufunc, inputs, casting)
         written.append(x)
     return written[0] if len(written) == 1 else tuple(written)
+
+
+def warn_where(ufunc: Any, inputs: Sequence[Any], where: Any, options: dict[str, Any]) -> None:
+    """NumPy's warnings of the elements where the mask holds, if there are values; of the others it gives none."""
+    values = [concrete_value(a) for a in (*inputs, where)]
+    if any([type(v) is Tracer or np.shape(v) != shape_of(a) for v, a in zip(values, (*inputs, where))]):
+        return
+    token = warn_at_user_line()
+    try:
+        ufunc(*values[:-1], where=values[-1], out=None, **options)
+    finally:
+        if token is not None:
+            restore_warnings(token)
+            deliver(SimpleNamespace(ufunc=ufunc, label=ufunc.__name__), values[:-1])
 
 
 def function_out(name: str, out: Any, value: Any) -> Any:

@@ -92,19 +92,20 @@ def lent(array: Any) -> Any:
 tracing.lend = lent
 
 
-def lent_to(f: Any, args: tuple, kwargs: dict[str, Any]) -> tuple[tuple, dict[str, Any]]:
-    """The arguments of a function that is not differentiated along them: its writes into them are its own, if it writes."""
+def lent_to(
+    f: Any, args: tuple, kwargs: dict[str, Any], positions: Sequence[int | None], names: Sequence[str] = ()
+) -> tuple[tuple, dict[str, Any]]:
+    """The arguments of a function, of which it is differentiated along those at `positions` or with `names`.
+
+    If it writes, its writes into the others are its own.
+    """
     if not config.doors or not needs_buffers(f):
         return args, kwargs
     leaves, structure = tree.flatten((args, kwargs))
     trace = state.running
     if type(trace) is FollowingTrace:
-        others = list(leaves)  # which may share memory with those along which it is differentiated
-        for known in trace.arguments:
-            place = next((i for i, x in enumerate(others) if x is known), None)
-            if place is not None:
-                del others[place]
-        trace.arguments = [*trace.arguments, *others]
+        others = [x for i, x in enumerate(args) if i not in positions], [x for n, x in kwargs.items() if n not in names]
+        trace.arguments = [*trace.arguments, *tree.leaves(others)]  # they may share memory with those
     found = structure.unflatten([lent(x) for x in leaves])
     return found[0], found[1]
 
