@@ -10,7 +10,7 @@ import numpy as np
 
 from funcad.doors.answers import Maker, array_of, by_name, calling, fromiter, joined, labelled, odeint, vectorized
 from funcad.doors.makers import making, making_of
-from funcad.doors.math_answers import MATH
+from funcad.doors.math_answers import CMATH, MATH
 from funcad.doors.scipy_answers import (
     backend,
     distribution,
@@ -38,6 +38,7 @@ IN_MODULES: dict[str, dict[str, Maker]] = {
         "fromiter": fromiter,
     },
     "math": MATH,
+    "cmath": CMATH,
 }
 
 LEARNED: dict[str, dict[str, Maker]] = {  # hung when a function has needed it: everybody asks for np.ndarray all the time

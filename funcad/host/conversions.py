@@ -24,7 +24,8 @@ from funcad.errors import (
 )
 from funcad.host.needs import missed
 from funcad.host.real_types import is_a
-from funcad.host.where import callee, caller, user_source
+from funcad.host.state import tracing
+from funcad.host.where import callee, caller, user_source, users_call
 
 __all__ = ["no_truth", "no_integer", "no_array", "no_hash", "no_aval", "leaked_error"]
 
@@ -130,9 +131,13 @@ def no_array(
     if has_value:
         remedy += "; or take funcad.stop_gradient(x) first if no derivative is wanted"
     if library == "store":
-        error = f"a traced {what} was written into a plain NumPy array{_where()}: {reason}.\nRemedy: {remedy}."
-        return missed(BufferNeeded(error))
-    return TracerArrayConversionError(f"{spelled} of a traced {what}{_where()}: {reason}.\nRemedy: {remedy}.")
+        text = f"a traced {what} was written into a plain NumPy array{_where()}: {reason}.\nRemedy: {remedy}."
+        return missed(BufferNeeded(text))
+    error = TracerArrayConversionError(f"{spelled} of a traced {what}{_where()}: {reason}.\nRemedy: {remedy}.")
+    if how == "array" and tracing.threads and tracing.learned(users_call()):  # from now on that function takes traced values
+        error.learned = True
+        missed(error)
+    return error
 
 
 def no_hash(what: Any) -> TypeError:

@@ -16,7 +16,9 @@ import weakref
 from collections.abc import Iterator
 from typing import Any
 
-from funcad.errors import BufferNeeded
+import numpy as np
+
+from funcad.errors import BufferNeeded, TracerArrayConversionError
 from funcad.host.locks import SMALL, handed, read_only
 from funcad.host.state import state, tracing
 from funcad.host.where import is_internal, is_locked
@@ -35,6 +37,10 @@ _writing_codes: dict[types.CodeType, bool] = {}
 
 def starts_again(trace: Any, error: Exception) -> bool:
     """Is the function of this trace to be started again, because it turned out that it needs buffers?"""
+    first = error if isinstance(error, TracerArrayConversionError) else error.__cause__
+    if isinstance(first, TracerArrayConversionError) and first.learned and not trace.foreign:
+        first.learned, trace.missed = False, None
+        return True
     if not isinstance(error, BufferNeeded) and not isinstance(error.__cause__, BufferNeeded) and not is_locked(error):
         return False  # NumPy raises a ValueError of its own, because of ours
     users = _functions(trace.function)
@@ -44,7 +50,7 @@ def starts_again(trace: Any, error: Exception) -> bool:
     _learned.update(marks)
     trace.lends, trace.missed = True, None
     if any(["ndarray" in code.co_names for user in users for code in _codes(user, set())]):
-        tracing.learned()
+        tracing.learned(np.ndarray)
     return True
 
 
@@ -68,7 +74,7 @@ def needs_buffers(f: Any, code: types.CodeType | None = None, learned: bool = Fa
     return bool(known) if code is None else code in known
 
 
-def missed(error: BufferNeeded) -> BufferNeeded:
+def missed(error: TracerArrayConversionError) -> TracerArrayConversionError:
     """The error, which is raised when the function ends, too: whoever wrote `except TypeError` did not mean it."""
     if state.running is not None:
         state.running.missed = error

@@ -22,8 +22,8 @@ import numpy as np
 from funcad.errors import BufferNeeded, TracerArrayConversionError, TracerIntegerConversionError
 from funcad.host.state import state
 
-__all__ = ["Source", "user_source", "callee", "caller", "strip_traceback", "for_user", "interrupted", "is_internal", "internal"]
-__all__ += ["GENERATED", "is_locked", "note_source"]
+__all__ = ["Source", "user_source", "users_call", "callee", "caller", "strip_traceback", "for_user"]
+__all__ += ["GENERATED", "interrupted", "is_internal", "internal", "is_locked", "note_source"]
 
 _PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
 _NUMPY = os.path.dirname(os.path.abspath(np.__file__)) + os.sep
@@ -151,6 +151,17 @@ def callee() -> tuple[str, Any]:
     for part in parts[1:]:
         found = getattr(found, part, None)
     return name, found
+
+
+def users_call() -> Any:
+    """The function that the user's code called, from which ours was called: the code of one in Python, or the object."""
+    frame: FrameType | None = sys._getframe(2)
+    found = None
+    while frame is not None and is_internal(frame.f_code.co_filename):
+        if not frame.f_code.co_filename.startswith(_PACKAGE):
+            found = frame.f_code
+        frame = frame.f_back
+    return callee()[1] if found is None else found
 
 
 def strip_traceback(traceback: TracebackType | None) -> TracebackType | None:

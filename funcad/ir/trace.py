@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from funcad.errors import BufferNeeded
+from funcad.errors import TracerArrayConversionError
 from funcad.host.compute import compute
 from funcad.host.locks import Locks
 from funcad.host.needs import starts_again
@@ -108,7 +108,7 @@ class Trace:
     outer: Trace | None
     foreign: bool
     lends: bool | None
-    missed: BufferNeeded | None
+    missed: TracerArrayConversionError | None
     # while the user's function runs: which one, the trace around this one, has an array of that been written, are its plain
     # results to be written with traced values (None: not known yet), and the error if some were and could not
     __slots__ = ("level", "name", "closed", "function", "outer", "foreign", "lends", "missed")
@@ -294,16 +294,16 @@ def trace_function(
             open_traces.add(trace.level)
         if given is not None:
             given.stand_behind(trace, tracers)
-        try:
-            outs = f(*tracers)
-            if trace.missed is not None:
+        while True:
+            try:
+                outs = f(*tracers)
+                if trace.missed is None:
+                    break
                 raise trace.missed
-        except (BufferNeeded, ValueError) as error:
-            if not starts_again(trace, error):
-                raise
-            outs = f(*[Tracer(trace, v) for v in trace.inputs])
-            if trace.missed is not None:
-                raise trace.missed from None
+            except (TracerArrayConversionError, ValueError) as error:
+                if not starts_again(trace, error):
+                    raise
+            tracers = [Tracer(trace, v) for v in trace.inputs]
         jaxpr, captured = trace.jaxpr(outs)
         if trace.asked:
             jaxpr.memo["asked"] = True

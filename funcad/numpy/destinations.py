@@ -153,7 +153,9 @@ def add_at(ufunc: Any, x: Any, index: Any, *values: Any) -> None:
         )
     updater = at(snapshot(x))[index]
     own = aval_of(x).dtype
-    given = [array_of(v) for v in values]
+    given, shape = [array_of(v) for v in values], updater.shape()
+    if shape is not None and any([len(shape_of(v)) > len(shape) for v in given]):
+        raise ValueError("array is not broadcastable to correct shape")
     result = ufunc(np.empty(0, own), *[np.empty(0, aval_of(v).dtype) for v in given]).dtype
     if not np.can_cast(result, own, "same_kind"):
         ufunc.at(np.empty(1, own), [0], *[np.ones(1, aval_of(v).dtype) for v in given])  # NumPy's TypeError

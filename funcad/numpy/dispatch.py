@@ -50,6 +50,7 @@ __all__ = [
     "is_traced",
     "refuse",
     "where_am_i",
+    "whole_table",
 ]
 
 TABLE: dict[Any, Callable[..., Any]] = {}
@@ -457,6 +458,13 @@ def _accumulate(ufunc: Any, implementation: Any, array: Any, axis: int = 0, dtyp
 
 # Modules that `import funcad` does not load: they are when a function of NumPy's is called that is not in the table yet.
 LATER = tuple([f"funcad.numpy.{n}" for n in ("linalg", "fft", "polynomials", "histograms", "sets", "bit_patterns", "bessel")])
+
+
+def whole_table() -> dict[Any, Callable[..., Any]]:
+    """The table, when all modules are there that have a part of it."""
+    for name in LATER:
+        importlib.import_module(name)
+    return TABLE
 
 
 def _of_later_modules(function: Any) -> Callable[..., Any] | None:

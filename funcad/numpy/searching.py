@@ -18,7 +18,7 @@ from funcad.ir.aval import aval_of, shape_of
 from funcad.ir.tracer import Tracer, concrete_value, snapshot
 from funcad.numpy import indexing, logic
 from funcad.numpy.aliases import apart
-from funcad.numpy.axes import array_of, axis_of, ravelled
+from funcad.numpy.axes import array_of, axis_of, check_kth, ravelled
 from funcad.numpy.destinations import destination
 from funcad.numpy.dispatch import implements, is_traced, refuse, where_am_i
 from funcad.numpy.joining import join
@@ -327,6 +327,7 @@ def argsort(a: Any, axis: Any = -1, kind: Any = None, order: Any = None, *, stab
 def partition(a: Any, kth: Any, axis: Any = -1, kind: str = "introselect", order: Any = None) -> Any:
     """`numpy.partition`; a full sort, which is one of the allowed answers."""
     refuse("np.partition", order=order)
+    check_kth(a, kth, axis)
     return sort(a, axis)
 
 
@@ -334,6 +335,7 @@ def partition(a: Any, kth: Any, axis: Any = -1, kind: str = "introselect", order
 def argpartition(a: Any, kth: Any, axis: Any = -1, kind: str = "introselect", order: Any = None) -> Any:
     """`numpy.argpartition`; the order of a full sort, which is one of the allowed answers."""
     refuse("np.argpartition", order=order)
+    check_kth(a, kth, axis)
     return argsort(a, axis)
 
 

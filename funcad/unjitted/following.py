@@ -19,7 +19,7 @@ from typing import Any
 
 import numpy as np
 
-from funcad.errors import BufferNeeded
+from funcad.errors import TracerArrayConversionError
 from funcad.host.compute import compute
 from funcad.host.devices import NAMESPACES, namespace_of, on_device, resident
 from funcad.host.layout import ordinary
@@ -340,16 +340,16 @@ def _run(trace: FollowingTrace, f: Any, primals: Sequence[Any], tangents: Sequen
             tracing.threads[get_ident()] = {}
             if not tracing.ready:
                 tracing.prepare()
-        try:
-            outs = f(*inputs)
-            if trace.missed is not None:
+        while True:
+            try:
+                outs = f(*inputs)
+                if trace.missed is None:
+                    break
                 raise trace.missed
-        except (BufferNeeded, ValueError) as error:
-            if not starts_again(trace, error):
-                raise
-            outs = f(*_inputs(trace, primals, tangents, source))
-            if trace.missed is not None:
-                raise trace.missed from None
+            except (TracerArrayConversionError, ValueError) as error:
+                if not starts_again(trace, error):
+                    raise
+            inputs = _inputs(trace, primals, tangents, source)
         del inputs
         if trace.held is not None:
             outs = list(map(snapshot, outs))
