@@ -52,6 +52,8 @@ class TracerArrayConversionError(FuncadError, TypeError):
     Remedy: the NumPy function instead (`np.sin(x)`), `funcad.numpy.at(a)[i].set(x)`, or `stop_gradient(x)` first.
     """
 
+    learned = False  # is there a remedy now, if the function is started again?
+
 
 class BufferNeeded(TracerArrayConversionError):
     """A traced value was about to be written into a plain NumPy array.

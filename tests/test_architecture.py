@@ -60,12 +60,12 @@ LEVELS = {
 }
 OTHER = 17  # further modules directly under funcad/: users of everything below
 LINES = {  # of a folder, at most: what is to be read first. A commit that raises a number says why
-    "host": 1470,  # what serves every operation and knows nothing of programs: much of it stood in ir/
-    "ir": 1356,  # who answers Python's control flow (a trace's `recorder`); a function is run in a trace of any kind (run_in)
+    "host": 1540,  # what serves every operation and knows nothing of programs; who needs buffers
+    "ir": 1380,  # who answers Python's control flow (a trace's `recorder`); a function is run in a trace of any kind (run_in)
     "masks": 920,  # masks of stacks, and short ways for the common cases
     "show": 310,
     "transforms": 962,  # vmap refuses what would be drawn once for all examples
-    "unjitted": 3230,  # writes in place (held.py), chunks, np.where; another handle of a value knows what the first one knew
+    "unjitted": 3260,  # writes in place (held.py), chunks, np.where; another handle of a value knows what the first one knew
 }
 # modules whose names are those of NumPy, SciPy, JAX or autograd; all other file names are unique
 PUBLIC = {"fft", "linalg", "special", "signal", "optimizers", "tracer", "stats", "integrate", "__init__"}

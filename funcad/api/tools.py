@@ -212,7 +212,8 @@ class named_scope(ContextDecorator):
 def stop_gradient(x: Any) -> Any:
     """x, whose derivative is zero from here on; x may be a pytree, whose other leaves pass unchanged.
 
-    Outside jit and vmap the result is no longer traced, so `float(stop_gradient(x))` works. As jax.lax.stop_gradient.
+    Outside jit and vmap the result is no longer traced, so `float(stop_gradient(x))` works. Arrays are copies, so what is
+    written into the one is not in the other. As jax.lax.stop_gradient.
 
     >>> import numpy as np, funcad
     >>> float(funcad.grad(lambda x: x * funcad.stop_gradient(x))(3.0))
@@ -222,6 +223,8 @@ def stop_gradient(x: Any) -> Any:
 
 
 def _stopped(x: Any) -> Any:
+    if type(x) is np.ndarray:  # so that what is written into the one is not in the other, as it is where x is traced
+        return x.copy(order="K")
     return stop_gradient_p(x) if type(x) is Tracer else x
 
 

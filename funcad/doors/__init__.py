@@ -11,6 +11,9 @@ array`, `pickle`, `functools.partial` and numba work there as without funcad. It
 down after some accesses while no thread traces. Functions in Python keep their identity for good: their code looks at the
 arguments first. Code that runs while a module is imported, numba's compiler and funcad itself get the originals at all times.
 
+NumPy's own functions find traced arrays, but not those in lists: `np.sum([x, y])` fails once; then its door is hung, and the
+function of the user's started again.
+
 `funcad.config.doors = False` switches it off.
 """
 

@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from funcad.doors.asking import any_traced, holds_traced, is_tracing
+from funcad.doors.asking import any_traced, holds_traced, is_tracing, lists_traced
 from funcad.doors.codes import Answer
 from funcad.errors import TracerBoolConversionError, TracerIntegerConversionError
 from funcad.ir.tracer import Tracer, has_value
@@ -24,7 +24,8 @@ from funcad.numpy.labelled import values_of
 
 Maker = Callable[[str, Callable[..., Any]], Answer]  # of a door's name and the original function
 
-__all__ = ["Maker", "array_of", "ours", "by_name", "calling", "fromiter", "vectorized", "joined", "labelled", "odeint"]
+__all__ = ["Maker", "array_of", "of_lists", "ours", "by_name", "calling", "fromiter", "vectorized", "joined", "labelled"]
+__all__ += ["odeint"]
 
 
 def ours(name: str) -> Callable[..., Any]:
@@ -56,6 +57,11 @@ def array_of(name: str, original: Callable[..., Any]) -> Answer:
 
 def by_name(name: str, original: Callable[..., Any]) -> Answer:
     return holds_traced, lambda *args, **kwargs: ours(name)(*args, **kwargs)
+
+
+def of_lists(name: str, original: Callable[..., Any]) -> Answer:
+    """A function that finds traced arrays by itself, but not in lists: hung where that was met."""
+    return lists_traced, lambda *args, **kwargs: ours(name)(*args, **kwargs)
 
 
 class _Traced(BaseException):

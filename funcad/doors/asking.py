@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from _thread import get_ident
 from collections.abc import Iterable
 from typing import Any
@@ -10,9 +11,10 @@ import numpy as np
 
 from funcad.configuration import config
 from funcad.host.state import tracing
+from funcad.host.where import is_internal
 from funcad.ir.tracer import Tracer
 
-__all__ = ["is_tracing", "holds_traced", "any_traced"]
+__all__ = ["is_tracing", "holds_traced", "lists_traced", "any_traced"]
 
 
 def is_tracing() -> bool:
@@ -38,6 +40,14 @@ def _has_traced(values: Iterable[Any]) -> bool:
         if kind is Tracer or kind not in _PLAIN and issubclass(kind, (list, tuple)) and any_traced(a):
             return True
     return False
+
+
+def lists_traced(args: Iterable[Any], kwargs: dict[str, Any]) -> bool:
+    """Does the user call, with a traced value in a list or tuple among the arguments, where NumPy does not look for one?"""
+    lists = [a for a in (*args, *kwargs.values()) if type(a) not in _PLAIN and type(a) is not Tracer]
+    if not (_has_traced(lists) and bool(tracing.threads) and config.doors):
+        return False
+    return not is_internal(sys._getframe(2).f_code.co_filename)  # the frame between is the door's
 
 
 def holds_traced(args: Iterable[Any], kwargs: dict[str, Any]) -> bool:

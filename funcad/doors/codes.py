@@ -17,7 +17,7 @@ from typing import Any
 
 from funcad.host.state import tracing
 
-__all__ = ["hang_code", "restore_codes", "python_function"]
+__all__ = ["hang_code", "is_door", "restore_codes", "python_function"]
 
 # of a door: is a call for us, and who answers it
 Answer = tuple[Callable[[tuple, dict[str, Any]], bool], Callable[..., Any]]
@@ -73,6 +73,11 @@ def hang_code(f: types.FunctionType, answer: Callable[[Callable[..., Any]], Answ
     if "__wrapped__" not in f.__dict__:
         f.__wrapped__ = original  # type: ignore[attr-defined]
     f.__code__ = code
+
+
+def is_door(found: Any) -> bool:
+    """Has the function in Python behind it a door?"""
+    return python_function(found) in _originals
 
 
 def restore_codes() -> None:

@@ -11,7 +11,7 @@ import numpy as np
 from funcad.doors.answers import Maker, array_of, by_name, calling, fromiter, joined, labelled, odeint, vectorized
 from funcad.doors.draws import drawing, unseeded
 from funcad.doors.makers import making, making_of
-from funcad.doors.math_answers import MATH
+from funcad.doors.math_answers import CMATH, MATH
 from funcad.doors.scipy_answers import (
     backend,
     distribution,
@@ -39,6 +39,7 @@ IN_MODULES: dict[str, dict[str, Maker]] = {
         "fromiter": fromiter,
     },
     "math": MATH,
+    "cmath": CMATH,
     "numpy.random": {
         **_all(
             drawing,

@@ -14,13 +14,16 @@ from importlib.machinery import ModuleSpec
 from types import ModuleType
 from typing import Any
 
+import numpy as np
+
 from funcad.configuration import config
-from funcad.doors.codes import hang_code, python_function, restore_codes
+from funcad.doors.answers import of_lists
+from funcad.doors.codes import hang_code, is_door, python_function, restore_codes
 from funcad.doors.door_table import IN_CODE, IN_MODULES, LEARNED
 from funcad.doors.modules import hang_modules, hang_more, lock, take_down
 from funcad.host.state import state, tracing
 from funcad.host.where import after_interrupts
-from funcad.numpy.dispatch import find
+from funcad.numpy.dispatch import find, whole_table
 
 __all__ = ["hang", "hang_learned", "switched"]
 
@@ -82,11 +85,26 @@ def _hang_first() -> None:
             _hang_codes(name, module)
 
 
-def hang_learned() -> None:
-    """A function was found to need them."""
+def hang_learned(found: Any) -> bool:
+    """A function of the user's was found to need a door: of np.ndarray, or of this function of NumPy's, or its code.
+
+    Was it not there yet? Then it helps to start again.
+    """
     with lock:
-        if config.doors:
-            hang_more(LEARNED)
+        if not config.doors:
+            return False
+        if found is np.ndarray:
+            return hang_more(LEARNED)
+        named = [f for f in whole_table() if f is found or getattr(python_function(f), "__code__", None) is found]
+        function = named[0] if named else None
+        name = f"{getattr(function, '__module__', None) or 'numpy'}.{getattr(function, '__name__', '')}"
+        if function is None or find(np, name.split(".")[1:]) is not function or is_door(function):
+            return False
+        code = python_function(function)
+        if code is None:
+            return hang_more({"numpy": {name.removeprefix("numpy."): of_lists}})
+        hang_code(code, lambda original: of_lists(name, original))
+        return True
 
 
 def hang() -> None:

@@ -1,10 +1,11 @@
-"""`math` on traced numbers: NumPy's functions, with the errors of Python's where the value is known.
+"""`math` and `cmath` on traced numbers: NumPy's functions, with the errors of Python's where the value is known.
 
 A function that gives no float (`isnan`, `floor`) reads the value if there is one.
 """
 
 from __future__ import annotations
 
+import cmath
 import functools
 from collections.abc import Callable
 from typing import Any
@@ -17,29 +18,32 @@ from funcad.doors.codes import Answer
 from funcad.ir.tracer import Tracer, concrete_value
 from funcad.primitives.conversion import convert, convert_p
 
-__all__ = ["MATH"]
+__all__ = ["CMATH", "MATH"]
 
-_DOUBLE = np.dtype(float)
+_DOUBLE, _COMPLEX = np.dtype(float), np.dtype(complex)
 
 
 def _number(x: Any, name: str) -> Any:
-    """x as the double that `math` would make of it."""
+    """x as the double that `math` would make of it, or the complex number of `cmath`."""
     if type(x) is not Tracer:
         return x
     aval = x.aval
-    if aval.dtype.kind == "c":
+    dtype = _COMPLEX if name.startswith("cmath.") and not name.endswith(".rect") else _DOUBLE
+    if aval.dtype.kind == "c" and dtype is _DOUBLE:
         raise TypeError(f"{name.rpartition('.')[2]}: must be real number, not complex")
     if aval.shape:
-        float(np.ones(aval.shape))  # raises what NumPy says of such an array
+        (float if dtype is _DOUBLE else complex)(np.ones(aval.shape))  # raises what NumPy says of such an array
         x = np.reshape(x, ())
-    return x if aval.dtype == _DOUBLE else convert(x, _DOUBLE)
+    return x if aval.dtype == dtype else convert(x, dtype)
 
 
 def _as_python(x: Any) -> Any:
-    """A result as one of Python's floats: it adapts to the dtype of what it meets."""
+    """A result as one of Python's numbers: it adapts to the dtype of what it meets."""
     if type(x) is tuple:
         return tuple([_as_python(v) for v in x])
-    return convert_p(x, dtype=_DOUBLE, weak=True) if type(x) is Tracer and x.dtype.kind == "f" else x
+    if type(x) is not Tracer or x.dtype.kind not in "fc":
+        return x
+    return convert_p(x, dtype=_DOUBLE if x.dtype.kind == "f" else _COMPLEX, weak=True)
 
 
 def _checked(formula: Callable[..., Any]) -> Maker:
@@ -128,4 +132,15 @@ MATH: dict[str, Maker] = {
     "prod": _of_sequences(_product),
     "sumprod": _of_sequences(np.dot),
     "dist": _of_sequences(lambda p, q: np.sqrt(np.sum((p - q) ** 2))),
+}
+CMATH: dict[str, Maker] = {
+    **{name: _checked(getattr(np, name)) for name in vars(cmath) if name in _SAME.split() and hasattr(np, name)},
+    "log": _checked(_log),
+    "phase": _checked(np.angle),
+    "polar": _checked(lambda z: (np.abs(z), np.angle(z))),
+    "rect": _checked(lambda r, phi: r * (np.cos(phi) + 1j * np.sin(phi))),
+    "isfinite": _read(np.isfinite),
+    "isinf": _read(np.isinf),
+    "isnan": _read(np.isnan),
+    "isclose": _read(_close),
 }

@@ -110,7 +110,7 @@ class Door:
 
 
 class Entrance:
-    """The property behind a name of a module that has a door; that of a type is for calls alone, `isinstance` gets the type."""
+    """The property behind a name of a module that has a door; that of a type or ufunc is for calls alone."""
 
     def __init__(self, name: str, door: Door):
         self.name, self.door = name, door
@@ -126,7 +126,7 @@ class Entrance:
         if notes is not None:
             frame = sys._getframe(1)
             wanted = is_users(frame) and config.doors and found is self.door.original
-            if wanted and isinstance(found, type):
+            if wanted and isinstance(found, (type, np.ufunc)):
                 wanted = frame.f_lasti in _called(frame.f_code, self.name)
             if wanted and (not self.door.makes or _asks(frame)) and not _is_away(frame, notes):
                 return self.door
@@ -228,13 +228,17 @@ def hang_modules(doors: dict[str, dict[str, Callable[[str, Callable[..., Any]], 
         copyreg.dispatch_table.setdefault(kind, _reduce)
 
 
-def hang_more(doors: dict[str, dict[str, Callable[[str, Callable[..., Any]], Answer]]]) -> None:
-    """More doors in the modules that have some; to be called under the lock."""
+def hang_more(doors: dict[str, dict[str, Callable[[str, Callable[..., Any]], Answer]]]) -> bool:
+    """More doors in the modules that have some; to be called under the lock. Was one missing?"""
+    missing = False
     for module, with_doors, _ in _hung:
         for n, maker in doors.get(module.__name__, {}).items():
-            if n not in vars(with_doors):
+            if n not in vars(with_doors) and n in module.__dict__:
+                missing = True
                 original = module.__dict__[n]
                 setattr(with_doors, n, Entrance(n, Door(original, maker(f"{module.__name__}.{n}", original))))
+                _originals.add(id(original))
+    return missing
 
 
 def take_down() -> None:

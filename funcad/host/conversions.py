@@ -22,8 +22,10 @@ from funcad.errors import (
     TracerIntegerConversionError,
     UnexpectedTracerError,
 )
+from funcad.host.needs import missed
 from funcad.host.real_types import is_a
-from funcad.host.where import callee, caller, user_source
+from funcad.host.state import tracing
+from funcad.host.where import callee, caller, user_source, users_call
 
 __all__ = ["no_truth", "no_integer", "no_array", "no_hash", "no_aval", "leaked_error"]
 
@@ -129,8 +131,13 @@ def no_array(
     if has_value:
         remedy += "; or take funcad.stop_gradient(x) first if no derivative is wanted"
     if library == "store":
-        return BufferNeeded(f"a traced {what} was written into a plain NumPy array{_where()}: {reason}.\nRemedy: {remedy}.")
-    return TracerArrayConversionError(f"{spelled} of a traced {what}{_where()}: {reason}.\nRemedy: {remedy}.")
+        text = f"a traced {what} was written into a plain NumPy array{_where()}: {reason}.\nRemedy: {remedy}."
+        return missed(BufferNeeded(text))
+    error = TracerArrayConversionError(f"{spelled} of a traced {what}{_where()}: {reason}.\nRemedy: {remedy}.")
+    if how == "array" and tracing.threads and tracing.learned(users_call()):  # from now on that function takes traced values
+        error.learned = True
+        missed(error)
+    return error
 
 
 def no_hash(what: Any) -> TypeError:
@@ -140,11 +147,12 @@ def no_hash(what: Any) -> TypeError:
     )
 
 
-def leaked_error(what: Any, trace: str, made_at: str) -> UnexpectedTracerError:
+def leaked_error(what: Any, trace: str, made_at: str, has_value: bool) -> UnexpectedTracerError:
     made = f" It was made at {made_at}." if made_at else ""
     return UnexpectedTracerError(
         f"a traced {what} was used after the function that it belongs to ({trace}) had returned."
-        f"{made}\nReturn the value from the function instead of keeping it in a global, an attribute or a closure."
+        f"{made}\nReturn the value from the function instead of keeping it in a global, an attribute or a closure"
+        f"{'; np.asarray(x) and float(x) give its value' if has_value else ''}."
     )
 
 

@@ -16,11 +16,14 @@ import weakref
 from collections.abc import Iterator
 from typing import Any
 
-from funcad.errors import BufferNeeded
-from funcad.host.state import tracing
-from funcad.host.where import is_internal
+import numpy as np
 
-__all__ = ["marks_of", "needs_buffers", "starts_again"]
+from funcad.errors import BufferNeeded, TracerArrayConversionError
+from funcad.host.locks import SMALL, handed, read_only
+from funcad.host.state import state, tracing
+from funcad.host.where import is_internal, is_locked
+
+__all__ = ["given", "marks_of", "missed", "needs_buffers", "starts_again"]
 
 _WRITING_NAMES = frozenset(  # methods and functions that write into an array that they are given
     "at copyto fill fill_diagonal itemset partition place put put_along_axis putmask setfield shuffle sort".split()
@@ -34,14 +37,19 @@ _writing_codes: dict[types.CodeType, bool] = {}
 
 def starts_again(trace: Any, error: Exception) -> bool:
     """Is the function of this trace to be started again, because it turned out that it needs buffers?"""
-    if not isinstance(error, BufferNeeded) and not isinstance(error.__cause__, BufferNeeded):
+    first = error if isinstance(error, TracerArrayConversionError) else error.__cause__
+    if isinstance(first, TracerArrayConversionError) and first.learned and not trace.foreign:
+        first.learned, trace.missed = False, None
+        return True
+    if not isinstance(error, BufferNeeded) and not isinstance(error.__cause__, BufferNeeded) and not is_locked(error):
         return False  # NumPy raises a ValueError of its own, because of ours
     users, marks = _functions(trace.function), marks_of(trace.function)
     if trace.foreign or marks <= _learned:
         return False
     _learned.update(marks)
+    trace.lends, trace.missed = True, None
     if any(["ndarray" in code.co_names for user in users for code in _codes(user, set())]):
-        tracing.learned()
+        tracing.learned(np.ndarray)
     return True
 
 
@@ -68,6 +76,30 @@ def needs_buffers(f: Any, code: types.CodeType | None = None, learned: bool = Fa
 def marks_of(f: Any) -> set[Any]:
     """By what the user's functions behind f are known again."""
     return {_mark(user) for user in _functions(f)}
+
+
+def missed(error: TracerArrayConversionError) -> TracerArrayConversionError:
+    """The error, which is raised when the function ends, too: whoever wrote `except TypeError` did not mean it."""
+    if state.running is not None:
+        state.running.missed = error
+    return error
+
+
+def given(x: Any, own: bool = True) -> Any:
+    """x, a plain result of traced values (a mask, positions, whole parts), as the user's code gets it.
+
+    In a function that was started again it can be written with traced values. `own=False`: it is the operand's own array, of
+    which a function that writes gets a copy.
+    """
+    trace = state.running
+    if not own:
+        copied = x.nbytes <= SMALL or not x.flags.forc or trace is not None and needs_buffers(trace.function)
+        x = x.copy(order="K") if copied else read_only(x)
+    if trace is None or trace.lends is False:
+        return handed(x)
+    if trace.lends is None:
+        trace.lends = needs_buffers(trace.function, None, True)
+    return tracing.lend(x) if trace.lends else handed(x)
 
 
 def _functions(f: Any) -> list[Any]:

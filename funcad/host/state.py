@@ -41,13 +41,14 @@ class _State(threading.local):
 class _Tracing:
     """The threads in which a function of the user's runs on traced values, and what is made ready before it does."""
 
-    __slots__ = ("threads", "ready", "prepare", "learned")
+    __slots__ = ("threads", "ready", "prepare", "learned", "lend")
 
     def __init__(self) -> None:
         self.threads: dict[int, dict] = {}  # identity -> what is noted until its outermost trace closes
         self.ready = True  # False: `prepare` is called when the next trace is opened
         self.prepare: Callable[[], None] = lambda: None
-        self.learned: Callable[[], None] = lambda: None  # is called when a function that calls np.ndarray is started again
+        self.learned: Callable[[Any], bool] = lambda found: False  # hangs a door that a function turned out to need, if it can
+        self.lend: Callable[[Any], Any] = lambda x: x  # makes an array one that can be written with traced values
 
     @contextmanager
     def here(self) -> Iterator[None]:

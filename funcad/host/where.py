@@ -22,8 +22,8 @@ import numpy as np
 from funcad.errors import BufferNeeded, TracerArrayConversionError, TracerIntegerConversionError
 from funcad.host.state import state
 
-__all__ = ["Source", "user_source", "callee", "caller", "strip_traceback", "for_user", "interrupted", "is_internal", "internal"]
-__all__ += ["GENERATED", "note_source"]
+__all__ = ["Source", "user_source", "users_call", "callee", "caller", "strip_traceback", "for_user"]
+__all__ += ["GENERATED", "interrupted", "is_internal", "internal", "is_locked", "note_source"]
 
 _PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
 _NUMPY = os.path.dirname(os.path.abspath(np.__file__)) + os.sep
@@ -153,6 +153,17 @@ def callee() -> tuple[str, Any]:
     return name, found
 
 
+def users_call() -> Any:
+    """The function that the user's code called, from which ours was called: the code of one in Python, or the object."""
+    frame: FrameType | None = sys._getframe(2)
+    found = None
+    while frame is not None and is_internal(frame.f_code.co_filename):
+        if not frame.f_code.co_filename.startswith(_PACKAGE):
+            found = frame.f_code
+        frame = frame.f_back
+    return callee()[1] if found is None else found
+
+
 def strip_traceback(traceback: TracebackType | None) -> TracebackType | None:
     """The traceback without funcad's frames; unchanged if FUNCAD_TRACEBACK=full or if nothing of the user's is in it."""
     if os.environ.get("FUNCAD_TRACEBACK") == "full":
@@ -184,6 +195,7 @@ def note_source(error: BaseException, source: Source | None) -> None:
         error.add_note(f"funcad: while running an operation written at {source}")
 
 
+_READ_ONLY = ("assignment destination is read-only", "output array is read-only")  # in NumPy's words
 after_interrupts: list[Callable[[], None]] = []  # whoever else may be left in the middle
 
 
@@ -192,6 +204,11 @@ def interrupted() -> None:
     state.source = None
     for recover in after_interrupts:
         recover()
+
+
+def is_locked(error: BaseException) -> bool:
+    """Does NumPy say that an array cannot be written? It does so before it looks at the value."""
+    return isinstance(error, ValueError) and str(error) in _READ_ONLY
 
 
 def for_user(error: Exception) -> Exception:
@@ -203,6 +220,11 @@ def for_user(error: Exception) -> Exception:
     if str(error) == "Result from function call is not a proper array of floats.":  # MINPACK prints the error that it met
         error.add_note(
             "Remedy, if the function depends on traced values: call funcad.scipy.optimize.root, least_squares or curve_fit."
+        )
+    if is_locked(error) and not hasattr(error, "__notes__"):
+        error.add_note(
+            "While a function is traced, arrays that were made without traced values and have been read cannot be written.\n"
+            "Remedy: K = np.array(K) inside the traced function makes a copy that can be written, with traced values too."
         )
     if type(error) is TypeError and str(error).startswith("expected a sequence of integers"):
         got = str(error).rpartition(", got ")[2]

@@ -19,17 +19,16 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
-from funcad.errors import BufferNeeded, UnexpectedTracerError
+from funcad.errors import TracerArrayConversionError
 from funcad.host.compute import compute
-from funcad.host.conversions import leaked_error
 from funcad.host.locks import Locks
 from funcad.host.needs import starts_again
 from funcad.host.state import open_traces, state, tracing
 from funcad.host.user_warnings import error_mode
-from funcad.host.where import Source, user_source
+from funcad.host.where import user_source
 from funcad.ir.aval import SCALAR_AVALS, Aval, LiteralAval, aval_of
 from funcad.ir.jaxpr import Equation, Jaxpr, Literal, Var, subjaxprs
-from funcad.ir.tracer import Tracer, array_type, concrete_value, snapshot, value_key
+from funcad.ir.tracer import Tracer, array_type, concrete_value, leaked, snapshot, value_key
 from funcad.ir.types import AnyAval, Atom, Location, Params, Value
 
 if TYPE_CHECKING:
@@ -102,11 +101,6 @@ def plain_values(values: Sequence[Value]) -> list[Value]:
     return [x.owner.value(x) if type(x) is Tracer and not x.owner.level else x for x in values]
 
 
-def leaked(tracer: Tracer) -> UnexpectedTracerError:
-    made_at = Source(*tracer.source) if tracer.source is not None else ""
-    return leaked_error(tracer.aval, tracer.owner.name, str(made_at))
-
-
 class Trace:
     """Somewhere operations are recorded."""
 
@@ -114,8 +108,11 @@ class Trace:
     function: Callable[..., object] | None
     outer: Trace | None
     foreign: bool
-    # while the user's function runs: which one, the trace around this one, and has an array of that been written?
-    __slots__ = ("level", "name", "closed", "function", "outer", "foreign")
+    lends: bool | None
+    missed: TracerArrayConversionError | None
+    # while the user's function runs: which one, the trace around this one, has an array of that been written, are its plain
+    # results to be written with traced values (None: not known yet), and the error if some were and could not
+    __slots__ = ("level", "name", "closed", "function", "outer", "foreign", "lends", "missed")
     turned: bool = True  # may a value have been made whose square is known? Squares look here first
     settle: Callable[[Tracer], None] | None = None  # ends that a value is written in place (unjitted/held.py)
     tape: Any = None  # of a following trace: where common operations are written down instead of recorded
@@ -315,7 +312,7 @@ def run_in(
     """`finish(f(*tracers))`: f runs on new inputs of the trace, which is open until then; see `trace_function`."""
     saved_staging, saved_abstract = state.staging, state.abstract
     outer = state.running
-    trace.function, trace.outer, trace.foreign = f, outer, False
+    trace.function, trace.outer, trace.foreign, trace.lends, trace.missed = f, outer, False, None, None
     try:
         state.running = trace
         if outer is None:
@@ -331,12 +328,16 @@ def run_in(
             open_traces.add(trace.level)
         if given is not None:
             given.stand_behind(trace, tracers)
-        try:
-            outs = f(*tracers)
-        except (BufferNeeded, ValueError) as error:
-            if not starts_again(trace, error):
-                raise
-            outs = f(*trace.same_inputs())
+        while True:
+            try:
+                outs = f(*tracers)
+                if trace.missed is None:
+                    break
+                raise trace.missed
+            except (TracerArrayConversionError, ValueError) as error:
+                if not starts_again(trace, error):
+                    raise
+            tracers = trace.same_inputs()
         return finish(outs)
     finally:
         if outer is None:

@@ -17,10 +17,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from funcad.host.conversions import no_array, no_hash, no_integer, no_truth
+from funcad.errors import UnexpectedTracerError
+from funcad.host.conversions import leaked_error, no_array, no_hash, no_integer, no_truth
 from funcad.host.devices import device_in_use, is_device
 from funcad.host.real_types import Length, Unseen, kind_of
 from funcad.host.state import state
+from funcad.host.where import Source
 from funcad.ir.aval import Aval, aval_of
 from funcad.ir.types import AnyAval, Value
 
@@ -29,7 +31,7 @@ if TYPE_CHECKING:
 
 
 __all__ = ["Tracer", "snapshot", "value_key", "tangent_of"]
-__all__ += ["asked", "concrete_value", "array_type", "has_value", "carries_derivative", "plain_value"]
+__all__ += ["asked", "concrete_value", "array_type", "has_value", "carries_derivative", "leaked", "plain_value"]
 
 
 def has_value(x: Value) -> bool:
@@ -60,8 +62,9 @@ def value_key(x: Value) -> object:
 
 
 def carries_derivative(x: Value) -> bool:
+    """Does one lead to x, of a function that still runs, or ran inside one that still runs?"""
     while type(x) is Tracer and x.variable is None:
-        if x.tangent is not None:
+        if x.tangent is not None and not (x.owner.closed and state.running is None):
             return True
         x = x.primal
     return False
@@ -94,6 +97,11 @@ def _told(x: Tracer, how: str) -> Value:
     return value
 
 
+def leaked(x: Tracer) -> UnexpectedTracerError:
+    made_at = Source(*x.source) if x.source is not None else ""
+    return leaked_error(x.aval, x.owner.name, str(made_at), has_value(x))
+
+
 def plain_value(x: Tracer, how: str) -> Any:
     """The value, if nothing is lost by leaving the trace."""
     value = concrete_value(x)
@@ -103,6 +111,8 @@ def plain_value(x: Tracer, how: str) -> Any:
     if carries_derivative(x):
         reason = "it carries a derivative, which would silently be lost"
     elif type(value) is Tracer:
+        if value.owner.closed:
+            raise leaked(x)
         reason = f"inside {value.owner.name} it has no value"
     else:
         return value
@@ -235,7 +245,7 @@ class Tracer(metaclass=Unseen):
         return complex(plain_value(self, "complex"))
 
     def __array__(self, dtype: DTypeLike | None = None, copy: bool | None = None) -> np.ndarray:
-        own = not self.owner.level and copy is None  # a buffer that will be written
+        own = (not self.owner.level or self.owner.closed) and copy is None  # a buffer that will be written, or a residual
         return np.array(plain_value(self, "array"), dtype=dtype, copy=True if own else copy)
 
     def __hash__(self) -> int:

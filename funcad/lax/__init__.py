@@ -6,6 +6,7 @@ recorded. Differences from JAX are said at each function; the common ones: posit
 is shared equally among tied elements, and a Python number adapts to the dtype of the array beside it.
 """
 
+from funcad.api.tools import stop_gradient as stop_gradient
 from funcad.control.associative import associative_scan as associative_scan
 from funcad.control.cond import cond as cond
 from funcad.control.cond import switch as switch
@@ -187,4 +188,3 @@ from funcad.primitives.collective import ppermute as ppermute
 from funcad.primitives.collective import pshuffle as pshuffle
 from funcad.primitives.collective import psum as psum
 from funcad.primitives.collective import psum_scatter as psum_scatter
-from funcad.primitives.conversion import stop_gradient as stop_gradient

@@ -17,6 +17,7 @@ from funcad.primitives.shape import reshape, transpose
 
 __all__ = [
     "axis_of",
+    "check_kth",
     "axes_of",
     "reduced_axes",
     "shape_argument",
@@ -97,3 +98,11 @@ def merge_axes(x: Any, axes: tuple[int, ...]) -> tuple[Any, int, Callable[[Any],
     one = reshape(transpose(x, perm=perm), shape=(*moved[: len(kept)], prod(moved[len(kept) :])))
     inverse = tuple([perm.index(i) for i in range(len(shape))])
     return one, len(kept), lambda y: transpose(reshape(y, shape=moved), perm=inverse)
+
+
+def check_kth(a: Any, kth: Any, axis: Any) -> None:
+    """Of np.partition: NumPy's error if there is no such position along the axis."""
+    aval = aval_of(array_of(a))
+    n = aval.size if axis is None or not aval.shape else aval.shape[axis_of(axis, len(aval.shape))]
+    if n and not np.all((np.asarray(kth) >= -n) & (np.asarray(kth) < n)):
+        np.partition(np.empty(n), kth)

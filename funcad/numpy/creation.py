@@ -12,7 +12,7 @@ import numpy as np
 
 from funcad.errors import WriteError
 from funcad.host.devices import device_in_use, namespace_of
-from funcad.host.locks import handed
+from funcad.host.needs import given
 from funcad.host.real_types import is_a
 from funcad.host.state import state
 from funcad.ir.aval import aval_of, shape_of
@@ -307,8 +307,8 @@ def _filled(xp: Any, x: Any, shape: tuple, value: Any, dtype: Any, order: Any) -
     order = order_of(order, "CFAK", "K")
     like = concrete_value(x)
     if xp is np and order in "KA" and type(like) is np.ndarray and not like.flags.c_contiguous and shape == like.shape:
-        return handed(np.full_like(like, value, dtype=dtype, order=order))
-    made = handed(xp.full(shape, value, dtype=dtype, order="F" if order == "F" else "C"))
+        return given(np.full_like(like, value, dtype=dtype, order=order))
+    made = given(xp.full(shape, value, dtype=dtype, order="F" if order == "F" else "C"))
     return lies_like(made, x) if xp is np and order in "KA" and type(like) is Tracer and len(shape) > 1 else made
 
 

@@ -9,21 +9,25 @@ from __future__ import annotations
 import functools
 import inspect
 from collections.abc import Callable, Sequence
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 
 from funcad.errors import BufferNeeded
+from funcad.host.needs import missed
+from funcad.host.user_warnings import deliver, restore_warnings, warn_at_user_line
 from funcad.host.where import user_source
-from funcad.ir.aval import aval_of
-from funcad.ir.tracer import Tracer, snapshot
+from funcad.ir.aval import aval_of, shape_of
+from funcad.ir.tracer import Tracer, concrete_value, snapshot
 from funcad.numpy.axes import array_of
 from funcad.numpy.indexing import at
 from funcad.primitives.conversion import convert, real
 from funcad.primitives.shape import broadcast_to, reshape
 from funcad.writes.boxes import assign, is_array
 
-__all__ = ["add_at", "destination", "fitted", "function_out", "out_given", "with_out", "write_out", "write_result"]
+__all__ = ["add_at", "destination", "fitted", "function_out", "out_given", "warn_where", "with_out", "write_out"]
+__all__ += ["write_result"]
 
 
 def _where() -> str:
@@ -34,10 +38,11 @@ def _where() -> str:
 def destination(x: Any, what: str, instead: str = "") -> Tracer:
     """x, which is about to be written with traced values, or the error that says why it cannot be; `instead`: a remedy."""
     if type(x) is not Tracer:
-        raise BufferNeeded(
+        error = (
             f"{what} writes a traced value{_where()} into a plain NumPy array, which cannot hold it.\n"
             f"Remedy: K = np.array(K) inside the traced function makes a copy that can{instead}."
         )
+        raise missed(BufferNeeded(error))
     if not is_array(x):
         raise TypeError(f"{what} writes into a number{_where()}: NumPy's scalars cannot be written.")
     return x
@@ -99,6 +104,20 @@ def write_out(ufunc: Any, inputs: Sequence[Any], out: Any, where: Any, casting: 
     return written[0] if len(written) == 1 else tuple(written)
 
 
+def warn_where(ufunc: Any, inputs: Sequence[Any], where: Any, options: dict[str, Any]) -> None:
+    """NumPy's warnings of the elements where the mask holds, if there are values; of the others it gives none."""
+    values = [concrete_value(a) for a in (*inputs, where)]
+    if any([type(v) is Tracer or np.shape(v) != shape_of(a) for v, a in zip(values, (*inputs, where))]):
+        return
+    token = warn_at_user_line()
+    try:
+        ufunc(*values[:-1], where=values[-1], out=None, **options)
+    finally:
+        if token is not None:
+            restore_warnings(token)
+            deliver(SimpleNamespace(ufunc=ufunc, label=ufunc.__name__), values[:-1])
+
+
 def function_out(name: str, out: Any, value: Any) -> Any:
     """`out` after a function of NumPy's that is no ufunc has written its result."""
     x = destination(out[0] if type(out) is tuple else out, f"np.{name}(..., out=)", f"; or use the result, y = np.{name}(...)")
@@ -134,7 +153,9 @@ def add_at(ufunc: Any, x: Any, index: Any, *values: Any) -> None:
         )
     updater = at(snapshot(x))[index]
     own = aval_of(x).dtype
-    given = [array_of(v) for v in values]
+    given, shape = [array_of(v) for v in values], updater.shape()
+    if shape is not None and any([len(shape_of(v)) > len(shape) for v in given]):
+        raise ValueError("array is not broadcastable to correct shape")
     result = ufunc(np.empty(0, own), *[np.empty(0, aval_of(v).dtype) for v in given]).dtype
     if not np.can_cast(result, own, "same_kind"):
         ufunc.at(np.empty(1, own), [0], *[np.ones(1, aval_of(v).dtype) for v in given])  # NumPy's TypeError

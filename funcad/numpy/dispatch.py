@@ -20,11 +20,12 @@ import numpy as np
 
 from funcad.errors import TracerArrayConversionError
 from funcad.host.devices import device_in_use, namespace_of
+from funcad.host.user_warnings import restore_warnings, suppress_warnings
 from funcad.host.where import user_source
 from funcad.ir.aval import SCALAR_AVALS, aval_of
 from funcad.ir.tracer import Tracer
 from funcad.numpy.aliases import aliased
-from funcad.numpy.destinations import add_at, function_out, out_given, with_out, write_out
+from funcad.numpy.destinations import add_at, function_out, out_given, warn_where, with_out, write_out
 from funcad.numpy.promote import as_array, overrides, promote_for, same_aval, strong, with_integer
 from funcad.numpy.views import viewing
 from funcad.primitives.placement import capture_as_inputs
@@ -49,6 +50,7 @@ __all__ = [
     "is_traced",
     "refuse",
     "where_am_i",
+    "whole_table",
 ]
 
 TABLE: dict[Any, Callable[..., Any]] = {}
@@ -319,7 +321,16 @@ def _with_options(ufunc: Any, implementation: Callable[..., Any], inputs: Sequen
         return implementation(*inputs, **checked_options(ufunc, inputs, options))
     operands = inputs[: ufunc.nin]
     where, casting = options.pop("where", True), options.pop("casting", "same_kind")
-    result = implementation(*operands, **checked_options(ufunc, operands, options))
+    chosen = checked_options(ufunc, operands, options)
+    if where is True:
+        result = implementation(*operands, **chosen)
+    else:
+        warn_where(ufunc, operands, where, options)
+        token = suppress_warnings()
+        try:
+            result = implementation(*operands, **chosen)
+        finally:
+            restore_warnings(token)
     return write_out(ufunc, operands, out, where, casting, result)
 
 
@@ -447,6 +458,13 @@ def _accumulate(ufunc: Any, implementation: Any, array: Any, axis: int = 0, dtyp
 
 # Modules that `import funcad` does not load: they are when a function of NumPy's is called that is not in the table yet.
 LATER = tuple([f"funcad.numpy.{n}" for n in ("linalg", "fft", "polynomials", "histograms", "sets", "bit_patterns", "bessel")])
+
+
+def whole_table() -> dict[Any, Callable[..., Any]]:
+    """The table, when all modules are there that have a part of it."""
+    for name in LATER:
+        importlib.import_module(name)
+    return TABLE
 
 
 def _of_later_modules(function: Any) -> Callable[..., Any] | None:

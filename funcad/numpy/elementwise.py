@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from funcad.errors import TracerBoolConversionError
-from funcad.host.locks import handed
+from funcad.host.needs import given
 from funcad.host.real_types import is_a
 from funcad.ir.aval import aval_of
 from funcad.ir.tracer import Tracer, concrete_value
@@ -213,7 +213,7 @@ def round_(a: Any, decimals: int = 0, out: Any = None) -> Any:
     own = concrete_value(a)
     if type(result) is np.ndarray and type(own) is np.ndarray and own.ndim > 1:  # as NumPy lays it out
         result = np.asarray(result, order="F" if own.flags.fnc else "C")
-    return doubt(handed(result))
+    return doubt(given(result))
 
 
 @implements("fix")
@@ -232,7 +232,7 @@ def real(val: Any) -> Any:
 def imag(val: Any) -> Any:
     val = as_array(val)
     aval = aval_of(val)
-    return conversion.imag(val) if aval.dtype.kind == "c" else handed(library(like=val).zeros(aval.shape, aval.dtype)[()])
+    return conversion.imag(val) if aval.dtype.kind == "c" else given(library(like=val).zeros(aval.shape, aval.dtype)[()])
 
 
 @implements("angle")

@@ -414,7 +414,14 @@ class _Updater:
 
     def _values(self, values: Any) -> Any:
         """The values in x's dtype and in the shape of the elements."""
-        return self._cast(values, self._plan.shape)
+        shape, index = self._plan.shape, self._index if type(self._index) is tuple else (self._index,)
+        if not shape and np.ndim(values) and not any([i is Ellipsis for i in index]):
+            np.empty(1)[0] = np.zeros(np.shape(values))  # NumPy's error: an element takes no array
+        return self._cast(values, shape)
+
+    def shape(self) -> tuple | None:
+        """Of the elements, if that is known."""
+        return self._plan.shape
 
     def _cast(self, values: Any, shape: tuple) -> Any:
         values = as_array(values)
@@ -460,6 +467,9 @@ class _MaskedUpdater(_Updater):
         self._x = x
         self._traced = mask
         self._mask = broadcast_in_dim(mask, shape=shape, axes=tuple(range(mask.ndim)))
+
+    def shape(self) -> tuple | None:
+        return None
 
     def get(self, **options: Any) -> Any:
         return Selected(self._x, self._traced)

@@ -194,6 +194,9 @@ def einsum(
     refuse("np.einsum", out=out, casting=None if casting == "safe" else casting)
     subscripts, arrays = contraction.canonical_einsum(*_spelled(operands))
     arrays = _same_dtype(*arrays, dtype=dtype)
+    for term, x in zip(subscripts.split("->")[0].split(","), arrays):
+        if len(set(term)) < len(term) and len(set(zip(term, shape_of(x)))) > len(set(term)):
+            np.einsum(term, np.broadcast_to(0.0, shape_of(x)))  # NumPy's error: here 1 does not stand for any length
     if len(arrays) < 3 or is_a(optimize, bool) or optimize == "greedy":
         return contraction.einsum(subscripts, *arrays)
     find: Any = np.einsum_path

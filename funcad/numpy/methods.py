@@ -159,7 +159,7 @@ METHODS: dict[str, Callable[..., Any]] = {
     "partition": writing.partition,
     "fill": writing.fill,
     "put": searching.put,
-    "resize": _refused("resize", "y = np.resize(x, shape)"),
+    "resize": _refused("resize", "y = np.resize(x, shape), which repeats x where x.resize pads with zeros"),
     "setflags": _refused("setflags", "leave it out"),
 }
 

@@ -13,11 +13,12 @@ from typing import Any
 import numpy as np
 
 from funcad.errors import TracerIntegerConversionError
+from funcad.host.needs import given
 from funcad.ir.aval import aval_of, shape_of
 from funcad.ir.tracer import Tracer, concrete_value, snapshot
 from funcad.numpy import indexing, logic
 from funcad.numpy.aliases import apart
-from funcad.numpy.axes import array_of, axis_of, ravelled
+from funcad.numpy.axes import array_of, axis_of, check_kth, ravelled
 from funcad.numpy.destinations import destination
 from funcad.numpy.dispatch import implements, is_traced, refuse, where_am_i
 from funcad.numpy.index_plan import can_count, count_of
@@ -327,6 +328,7 @@ def argsort(a: Any, axis: Any = -1, kind: Any = None, order: Any = None, *, stab
 def partition(a: Any, kth: Any, axis: Any = -1, kind: str = "introselect", order: Any = None) -> Any:
     """`numpy.partition`; a full sort, which is one of the allowed answers."""
     refuse("np.partition", order=order)
+    check_kth(a, kth, axis)
     return sort(a, axis)
 
 
@@ -334,6 +336,7 @@ def partition(a: Any, kth: Any, axis: Any = -1, kind: str = "introselect", order
 def argpartition(a: Any, kth: Any, axis: Any = -1, kind: str = "introselect", order: Any = None) -> Any:
     """`numpy.argpartition`; the order of a full sort, which is one of the allowed answers."""
     refuse("np.argpartition", order=order)
+    check_kth(a, kth, axis)
     return argsort(a, axis)
 
 
@@ -395,7 +398,7 @@ _MASK_REMEDY = (
 def _nonzero(a: Any) -> tuple:
     if can_count(a):
         return nonzero(a, size=count_of(a))
-    return np.nonzero(value_of(a, "np.nonzero", _MASK_REMEDY.format(name="nonzero")))
+    return tuple(map(given, np.nonzero(value_of(a, "np.nonzero", _MASK_REMEDY.format(name="nonzero")))))
 
 
 @implements("flatnonzero")
@@ -407,7 +410,7 @@ def _flatnonzero(a: Any) -> Any:
 def _argwhere(a: Any) -> Any:
     if can_count(a):
         return argwhere(a, size=count_of(a))
-    return np.argwhere(value_of(a, "np.argwhere", _MASK_REMEDY.format(name="argwhere")))
+    return given(np.argwhere(value_of(a, "np.argwhere", _MASK_REMEDY.format(name="argwhere"))))
 
 
 def kept_positions(keep: Any, size: int) -> tuple[Any, Any]:

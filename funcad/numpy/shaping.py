@@ -330,6 +330,8 @@ def _matrix(m: Any) -> Any:
     x = array_of(m)
     if len(shape_of(x)) == 1:
         x = _broadcast_to(x, shape_of(x) * 2)
+    if not shape_of(x):
+        np.tril(0.0)  # NumPy's error
     return x
 
 

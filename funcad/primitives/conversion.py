@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from funcad.host.layout import keep, native_dtype, of_copy, same
+from funcad.host.layout import keep, native_dtype, of_copy
 from funcad.ir.aval import KINDS, Aval, aval_of, dtype_of
 from funcad.ir.primitive import Primitive, is_linear
 from funcad.primitives.families import REAL, elementwise, native_order
@@ -83,7 +83,7 @@ stop_gradient_p: Primitive = Primitive(
     jvp=lambda tangents, out, x: None,
     batch=lambda size, args, batched: (stop_gradient_p(args[0]), True),
     emit=lambda e, x: x,
-    layout=same,
+    layout=keep,  # the public function gives a copy
     may_share=True,
     passive=True,
 )

@@ -19,12 +19,12 @@ from typing import Any
 
 import numpy as np
 
-from funcad.errors import BufferNeeded
+from funcad.errors import TracerArrayConversionError
 from funcad.host.compute import compute
 from funcad.host.devices import NAMESPACES, namespace_of, on_device, resident
 from funcad.host.layout import ordinary
 from funcad.host.locks import SMALL, Locks, handed, read_only, root_of, was_handed
-from funcad.host.needs import starts_again
+from funcad.host.needs import given, starts_again
 from funcad.host.state import state, tracing
 from funcad.host.user_warnings import restore_warnings, suppress_warnings
 from funcad.host.where import Source, user_source
@@ -150,7 +150,7 @@ class FollowingTrace(Trace):
                     return taken
                 ready = taken or known
             if taken is not None and len(taken) == 2:  # it gives no tangent for such operands: the tape goes on
-                return taken[0]
+                return given(taken[0]) if state.source is None else taken[0]
             if taken is not None or not primitive.passive:
                 self.tape = None
                 flush(tape, self.open_recording())
@@ -240,10 +240,9 @@ class FollowingTrace(Trace):
                     t = [t, (primitive, list(map(snapshot, args)), params, i, None)]
                 results.append(Tracer(self, None, p, t, source))
             else:
-                if type(p) is np.ndarray and p.ndim and any(p is q for q in primals):
-                    p = read_only(p)
-                elif type(p) is np.ndarray:
-                    handed(p)
+                if type(p) is np.ndarray:
+                    own = not any([p is q for q in primals])
+                    p = given(p, own) if saved is None else handed(p) if own else read_only(p)
                 results.append(p)
         if (self.doubtful or primitive.layout is None) and not self.linear:
             for result in results:
@@ -334,19 +333,23 @@ def _run(trace: FollowingTrace, f: Any, primals: Sequence[Any], tangents: Sequen
     if tape is not None and tape.traced is not None:
         tape.traced += [x for x, t in zip(inputs, tangents) if t is not None]
     outer = state.running
-    trace.function, trace.outer, trace.foreign = f, outer, False
+    trace.function, trace.outer, trace.foreign, trace.lends, trace.missed = f, outer, False, None, None
     try:
         state.running = trace
         if outer is None:
             tracing.threads[get_ident()] = {}
             if not tracing.ready:
                 tracing.prepare()
-        try:
-            outs = f(*inputs)
-        except (BufferNeeded, ValueError) as error:
-            if not starts_again(trace, error):
-                raise
-            outs = f(*_inputs(trace, primals, tangents, source))
+        while True:
+            try:
+                outs = f(*inputs)
+                if trace.missed is None:
+                    break
+                raise trace.missed
+            except (TracerArrayConversionError, ValueError) as error:
+                if not starts_again(trace, error):
+                    raise
+            inputs = _inputs(trace, primals, tangents, source)
         del inputs
         if trace.held is not None:
             outs = list(map(snapshot, outs))

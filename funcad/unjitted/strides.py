@@ -23,7 +23,7 @@ from funcad.transforms.partial import TangentTrace
 from funcad.unjitted.following import FollowingTrace
 from funcad.unjitted.tape import Tape
 
-__all__ = ["Given", "doubt", "layout_of", "layouts_of", "lies_like"]
+__all__ = ["Given", "doubt", "layout_of", "layouts_of", "lies_like", "made_like", "stand_in"]
 
 _UNKNOWN: tuple = None, {}  # also of what was made so long ago that its equation is gone (api/lane_trace.py)
 _made_like: dict[int, tuple[np.ndarray, Any]] = {}  # by id: arrays made like a value without an array, and that value
@@ -69,11 +69,13 @@ def layout_of(x: Any, ask: bool = True) -> np.ndarray | None:
     value = concrete_value(x)
     if type(value) is Tracer:
         return _derived(value, ask)
-    x = snapshot(x) if type(x) is Tracer and x.owner.settle is not None else x
+    x = snapshot(x) if type(x) is Tracer and x.owner.level and x.owner.settle is not None else x
     if not _as_numpy_has_it(x):
         return None
     if type(value) is np.ndarray:
-        return value
+        like = made_like(value)
+        layout = value if like is None else layout_of(like, ask)
+        return layout if like is None or layout is None else contiguous(value.shape, value.dtype, memory_axes([layout]))
     aval = aval_of(value)
     if not isinstance(aval, Aval):
         return None
@@ -98,13 +100,25 @@ def doubt(x: Any) -> Any:
     return x
 
 
-def lies_like(array: np.ndarray, x: Tracer) -> np.ndarray:
+def lies_like(made: Any, x: Tracer) -> Any:
     """The array, which was made like x while x had no value: known as long as x is being traced."""
     value: Any = concrete_value(x)
+    array: Any = concrete_value(made)
     if isinstance(value.owner, AbstractTrace):
         _made_like[id(array)] = array, value
         layouts_of(value.owner).made.append(id(array))
-    return array
+    return made
+
+
+def made_like(array: Any) -> Any:
+    """The value without an array that this one was made like, or None."""
+    return _made_like.get(id(array), (None, None))[1]
+
+
+def stand_in(array: np.ndarray) -> np.ndarray:
+    """Of the same strides and next to no memory, for questions for the memory order alone."""
+    made, like = np.lib.stride_tricks.as_strided(np.empty((), array.dtype), array.shape, array.strides), made_like(array)
+    return made if like is None else lies_like(made, like)
 
 
 # -- values of abstract traces

@@ -26,6 +26,7 @@ from funcad.ir.trace import AbstractTrace
 from funcad.ir.tracer import Tracer, concrete_value, snapshot
 from funcad.primitives.basic_indexing import basic_update
 from funcad.unjitted.following import FollowingTrace, with_value
+from funcad.unjitted.strides import stand_in
 
 __all__ = ["Box", "Step", "assign", "check_write", "is_array", "linked", "refresh", "root_of", "write"]
 
@@ -43,7 +44,10 @@ class Step:
 
     def write(self, base: Tracer, value: Any, view: Tracer | None) -> None:
         """The same of the base's handle; `view` is the one that is written."""
-        write(base, self.put(snapshot(base), value), view)
+        now, box = snapshot(base), base.box
+        now.box = Box(box.base, box.step)  # for questions for the memory order
+        now.box.first, now.box.doubtful = box.first, box.doubtful
+        write(base, self.put(now, value), view)
 
     def lies(self, layout: np.ndarray) -> np.ndarray:
         """How the view of a base with this layout lies in memory."""
@@ -75,11 +79,14 @@ class Box:
 
 
 def linked(view: Any, base: Tracer, step: Step) -> Any:
-    """`view`, a traced result, as a view of its base; a handle of its own if it is the base's."""
+    """`view`, a traced result, as a view of its base; a handle of its own if it is the base's. Of a number there are none."""
     if type(view) is not Tracer:
         return view
     if view is base:
         view = snapshot(view)
+    if not is_array(base):
+        view.box = Box()
+        return view
     box = base.box
     if box is None:
         box = base.box = Box()
@@ -134,7 +141,7 @@ def _keep_layout(x: Tracer) -> None:
     """What is written stays where it is: how x lies in memory is asked of the value that it names now."""
     primal: Any = x.primal
     if type(primal) is np.ndarray:  # which would be kept
-        primal = np.lib.stride_tricks.as_strided(np.empty((), primal.dtype), primal.shape, primal.strides)
+        primal = stand_in(primal)
     if x.box is None:
         x.box = Box()
     x.box.first = first = Tracer(x.owner, x.variable, primal, x.tangent, x.source)

@@ -17,12 +17,13 @@ from funcad import tree
 from funcad.configuration import config
 from funcad.host.compute import compute
 from funcad.host.needs import needs_buffers
-from funcad.host.state import state
+from funcad.host.state import state, tracing
 from funcad.ir.aval import KINDS, aval_of
 from funcad.ir.trace import Trace, abstract_trace_of
 from funcad.ir.tracer import Tracer, snapshot
 from funcad.primitives.shape import broadcast_in_dim_p
 from funcad.unjitted.following import FollowingTrace
+from funcad.unjitted.strides import made_like
 from funcad.writes.boxes import Box, refresh
 
 __all__ = ["PLAIN", "buffer", "lent", "lent_to", "started", "write_plain"]
@@ -68,7 +69,8 @@ class _Plain(Trace):
             out = out.copy(order="K")
         result = buffer(out)
         if type(result) is Tracer:
-            odd = [type(a) is Tracer and a.box is not None and a.box.doubtful for a in args]
+            boxed = [a for a in args if type(a) is Tracer and a.box is not None]
+            odd = [a.box.doubtful or made_like(a.primal) is not None for a in boxed]
             result.box.doubtful = primitive.layout is None or any(odd)
         return result
 
@@ -87,6 +89,9 @@ def lent(array: Any) -> Any:
     x.box.body = 0 if state.abstract is None else state.abstract.level
     x.box.made = 0 if state.running is None else state.running.level
     return x
+
+
+tracing.lend = lent
 
 
 def lent_to(f: Any, args: list, kwargs: dict[str, Any]) -> tuple[list, dict[str, Any]]:
@@ -133,7 +138,8 @@ def started(x: Tracer, values: Sequence[Any]) -> Any:
     """The value of a plain handle that traced `values` are about to be written into: in a program, what made it."""
     fill = x.box.fill if x.box is not None else None
     trace = abstract_trace_of([v for v in values if type(v) is Tracer])
-    if fill is None or trace is None or trace.closed:
+    known = x.primal.flags.c_contiguous and made_like(x.primal) is None  # as the program's own would lie in memory
+    if fill is None or trace is None or trace.closed or not known:
         return PLAIN.value(x)
     aval = aval_of(x)
     return trace.record(broadcast_in_dim_p, (aval.dtype.type(fill),), {"shape": aval.shape, "axes": ()})

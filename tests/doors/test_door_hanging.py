@@ -32,7 +32,7 @@ from funcad.errors import TracerArrayConversionError
 from funcad.host.state import tracing
 from funcad.numpy.dispatch import find
 
-ORIGINALS = {(m, n): vars(sys.modules[m])[n] for m, names in IN_MODULES.items() for n in names if n in vars(sys.modules[m])}
+ORIGINALS = {(m, n): f for m, names in IN_MODULES.items() for n, f in vars(importlib.import_module(m)).items() if n in names}
 
 
 def in_thread(f):

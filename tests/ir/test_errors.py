@@ -183,7 +183,8 @@ def test_leaked_tracer(transform):
     name = {fc.jit: "jit(f)", fc.vmap: "vmap", fc.grad: "grad"}[transform]
     assert message(errors.UnexpectedTracerError, lambda: saved[0] + 1.0) == (
         f"a traced f64[] was used after the function that it belongs to ({name}) had returned. It was made at {at(f, 1)}.\n"
-        "Return the value from the function instead of keeping it in a global, an attribute or a closure."
+        "Return the value from the function instead of keeping it in a global, an attribute or a closure"
+        f"{'; np.asarray(x) and float(x) give its value' if transform is fc.grad else ''}."
     )
     assert message(errors.UnexpectedTracerError, fc.jit(lambda x: saved[0]), 1.0).startswith(
         "a traced f64[] was used after"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from funcad import grad, jit, jvp, vmap
+from funcad import grad, hessian, jacfwd, jacrev, jit, jvp, vmap
 from funcad.errors import WriteError
 
 
@@ -171,3 +171,33 @@ def test_an_order_that_is_not_known_raises() -> None:
     np.testing.assert_array_equal(grad(lambda x: np.sum(f(x, False)))(X), [[0.0, 0.0], [2.0, 2.0]])
     with pytest.raises(WriteError, match="whether NumPy copies there"):
         jit(f, static_argnums=1)(X, True)
+
+
+@pytest.mark.parametrize("second", [hessian, lambda f: jacfwd(jacrev(f)), lambda f: jacrev(jacfwd(f))])
+@pytest.mark.parametrize("argnums", [0, 1])
+def test_hessians_of_what_writes_its_arguments(second, argnums):
+    """An argument is no second argument of the function that writes it, though two traces know it."""
+
+    def f(x, y):
+        x[0] = x[1] * x[0]
+        y *= x
+        return np.sum(x * x * x) + np.sum(y * y)
+
+    g = second(f) if argnums == 0 else second(lambda x, y: f(y, x))
+    x, y = np.array([1.0, 2.0, 3.0]), np.array([0.5, 0.25, 2.0])
+    found = g(*((x, y) if argnums == 0 else (y, x)))
+    if argnums == 1:
+        found = second(lambda y: f(x.copy(), y))(y)
+        np.testing.assert_allclose(found, np.diag(2.0 * np.array([4.0, 4.0, 9.0])))
+    else:
+        first = 2.0 * y * y
+        np.testing.assert_allclose(
+            found,
+            [
+                [48.0 + 4.0 * first[0], 36.0 + 4.0 * first[0], 0.0],
+                [36.0 + 4.0 * first[0], 24.0 + first[0] + first[1], 0.0],
+                [0.0, 0.0, 18.0 + first[2]],
+            ],
+        )
+    np.testing.assert_array_equal(x, [1.0, 2.0, 3.0])
+    np.testing.assert_array_equal(y, [0.5, 0.25, 2.0])

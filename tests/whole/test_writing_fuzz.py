@@ -1,12 +1,15 @@
 """Random programs with writes, views and aliases: plain NumPy's values, arguments afterwards, errors and slopes, or an error.
 
-`python -m tests.whole.writes.survey 2000` draws others, and makes those small that are wrong.
+By default 40 programs; `pytest -m slow` draws FUNCAD_WRITES_PROGRAMS (2,000) others, in 40 parts for the shards of CI.
+`python -m tests.whole.writes.survey 2000` makes those small that are wrong.
 """
 
 from __future__ import annotations
 
+import os
 from collections import Counter
 
+import pytest
 from hypothesis import HealthCheck, given, settings
 
 from tests.whole.writes.drawn import Drawn, programs
@@ -31,3 +34,14 @@ def fuzz(examples: int, seeded: bool) -> Counter[str]:
 def test_some_programs() -> None:
     ends = fuzz(40, seeded=True)
     assert ends["right"] > 0.8 * ends.total(), ends
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("part", range(40))
+def test_many_programs(part: int) -> None:
+    """Drawn anew each time; FUNCAD_SLOW_SHARD=k/n takes the k-th of n shares of the parts."""
+    shard, shards = map(int, os.environ.get("FUNCAD_SLOW_SHARD", "1/1").split("/"))
+    if part % shards != shard - 1:
+        pytest.skip("of another shard")
+    ends = fuzz(int(os.environ.get("FUNCAD_WRITES_PROGRAMS", "2000")) // 40, seeded=False)
+    assert ends["right"] > 0.7 * ends.total(), ends

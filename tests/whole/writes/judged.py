@@ -71,6 +71,7 @@ class Judged:
 
     def plain(self, step: float = 0.0) -> list[Any]:
         x, y = self.arguments(step)
+        assert self.drawn.error is None, f"NumPy raises {self.drawn.error}, funcad does not"
         return [np.array(z) for z in self.seen(x, y)]
 
     def slopes(self) -> tuple[np.ndarray, np.ndarray]:
