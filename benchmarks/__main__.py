@@ -1,6 +1,7 @@
 """`python -m benchmarks [name ...]`: run the benchmarks, print a table of each, and the ratios beside their targets."""
 
 from benchmarks import (
+    batch_sizes,
     cliffs,
     compile_times,
     control,
@@ -35,6 +36,7 @@ BENCHMARKS = {
     "w10_hessian": w10_hessian.run,
     "w11_startup": startup.run,
     "compile_times": compile_times.run,
+    "batch_sizes": batch_sizes.run,
     "tracing": tracing.run,
     "memory": memory.run,
     "control": control.run,

@@ -195,7 +195,7 @@ def changed_object(treedef: TreeDef, tree: Any, leaves: Iterable[Any], result: A
 
 
 def _has_object(node: TreeDef) -> bool:
-    return node._kind is OBJECT or not node._flat and True in map(_has_object, node._children)
+    return node._kind is OBJECT or not node._flat and True in [_has_object(child) for child in node._children]
 
 
 def _objects(node: TreeDef, tree: Any, leaves: Iterator[Any] | None) -> Iterator[tuple[TreeDef, Any, list[Any]]]:

@@ -17,7 +17,7 @@ import types
 import weakref
 from enum import Enum
 
-from funcad.tree.containers import KINDS, MOST_REMEMBERED, NAMED_TUPLE, GetAttrKey, Kind
+from funcad.tree.containers import KINDS, LEAF_TYPES, MOST_REMEMBERED, NAMED_TUPLE, GetAttrKey, Kind
 
 TYPE_CHECKING = False  # type checkers read it as True; typing.TYPE_CHECKING would cost an import
 if TYPE_CHECKING:
@@ -217,7 +217,7 @@ def _fields(cls: type) -> _Fields:
 def kind_of(cls: type) -> Kind | None:
     """The kind of a class; None if its instances are leaves."""
     kind = KINDS.get(cls)
-    if kind is None:
+    if kind is None and cls not in LEAF_TYPES:
         if issubclass(cls, tuple) and hasattr(cls, "_fields"):
             return NAMED_TUPLE
         if _is_object(cls):
