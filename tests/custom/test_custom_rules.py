@@ -106,7 +106,7 @@ def test_every_nesting(use, wrapper):
 def counted():
     """A function whose derivative by jvp is 10, by vjp 20."""
     calls = dict.fromkeys(("f", "jvp", "fwd", "bwd"), 0)
-    get, put = calls.__getitem__, calls.__setitem__  # out of jit's sight: rules run after the trace, and would change what f reads
+    get, put = calls.__getitem__, calls.__setitem__  # out of jit's sight: rules run later
 
     def note(name, value):
         put(name, get(name) + 1)
