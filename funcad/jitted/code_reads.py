@@ -36,14 +36,19 @@ class Reads(NamedTuple):
     stored_globals: frozenset[str]
     stored_cells: frozenset[str]
     stored_attributes: frozenset[str]
+    stored_items: frozenset[str]  # keys of `d["k"] = v` and `d["k"] += v`
 
 
 @functools.lru_cache(maxsize=4096)
 def reads_of(code: types.CodeType) -> Reads:
     found: dict[str, set[str]] = {name: set() for name in Reads._fields}
     strings: set[str] = set()
+    ops: list[dis.Instruction] = []
     for op in dis.get_instructions(code):
+        ops.append(op)
         name = op.opname
+        if name == "STORE_SUBSCR":
+            found["stored_items"].update(_stored_key(ops))
         if name == "LOAD_GLOBAL" or name == "LOAD_NAME":
             found["globals"].add(op.argval)
         elif name in _ATTRIBUTES:
@@ -65,6 +70,14 @@ def reads_of(code: types.CodeType) -> Reads:
             for name, more in reads_of(inner)._asdict().items():
                 found[name] |= more
     return Reads(**{name: frozenset(names) for name, names in found.items()})
+
+
+def _stored_key(ops: list[dis.Instruction]) -> list[str]:
+    """The key of the last instruction, which stores an item, where it is a constant."""
+    at = len(ops) - 2
+    if ops[at].opname != "LOAD_CONST":  # of `d["k"] += v`, the key is copied before the item is read
+        at = next((i - 1 for i in range(at, 0, -1) if ops[i].opname == "COPY" and ops[i - 1].opname == "LOAD_CONST"), at)
+    return [ops[at].argval] if ops[at].opname == "LOAD_CONST" and type(ops[at].argval) is str else []
 
 
 def stores_attribute(code: types.CodeType, name: str) -> tuple[types.CodeType, int] | None:

@@ -370,6 +370,8 @@ class Found:
         """What to compare from now on; None if there is nothing. `moved`: labels of what changed before without f's code."""
         dropped = {id(w) for w, holder in self.holders.items() if holder in self.own}
         globals_ = set(map(id, self.holders))
+        items = {key for reads in self.reads for key in reads.stored_items}  # rules may run after the trace
+        dropped |= {id(w) for w in self.watches if w.step in ("item", "entry") and w.key in items and id(w) not in globals_}
         for w, _, holds in evaluated(self.watches, f):
             if holds:
                 continue

@@ -106,9 +106,10 @@ def test_every_nesting(use, wrapper):
 def counted():
     """A function whose derivative by jvp is 10, by vjp 20."""
     calls = dict.fromkeys(("f", "jvp", "fwd", "bwd"), 0)
+    get, put = calls.__getitem__, calls.__setitem__  # out of jit's sight: rules run later
 
     def note(name, value):
-        calls[name] += 1
+        put(name, get(name) + 1)
         return value
 
     f = fc.custom_vjp(lambda x: note("f", x * 1.0))

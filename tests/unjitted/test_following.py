@@ -426,10 +426,11 @@ def test_captured_arrays_while_jit_traces() -> None:
 @pytest.mark.parametrize("transform", [grad, jit, lambda f: vmap(f, axis_size=2, in_axes=None)], ids=["grad", "jit", "vmap"])
 def test_leaked_tracers(transform: Callable[..., Any]) -> None:
     kept = []
+    keep = kept.append  # jit raises where it sees that a traced value is stored
 
     def f(x):
         y = x * 2.0
-        kept.append(y)
+        keep(y)
         return y
 
     transform(f)(1.0)
