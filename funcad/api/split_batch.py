@@ -143,7 +143,10 @@ class _Part:
 class _Work:
     """The lanes of one call, which run in parts."""
 
-    __slots__ = ("f", "flat", "store", "leaves", "mapped", "size", "axis_name", "todo", "parts", "failed", "plain", "runs", "alone")
+    __slots__ = (
+        *("f", "flat", "store", "leaves", "mapped", "size", "axis_name"),
+        *("todo", "parts", "failed", "runs", "plain", "alone", "writes"),
+    )
 
     def __init__(
         self, f: Any, flat: Any, store: OutTree, leaves: Sequence[Any], mapped: Sequence[bool], size: int, axis_name: Any
@@ -160,6 +163,7 @@ class _Work:
         self.failed: tuple[int, Exception] | None = None  # the first lane that raised
         # plain Python knows no names of axes, checks no numbers for NaN, and leaves a device's arrays to their library
         self.alone = axis_name is None and not state.checked and not on_device(leaves)
+        self.writes: bool | None = None  # does f write into arrays? None: not looked yet
         self.runs = 0  # of batches
         self.plain = not any([type(x) is Tracer for x in leaves])
 
@@ -266,7 +270,9 @@ class _Work:
 
     def _lane(self, lane: int) -> _Part:
         """The function called on one lane, as Python calls it."""
-        writes, leaves = needs_buffers(self.f), []
+        if self.writes is None:
+            self.writes = needs_buffers(self.f)
+        writes, leaves = self.writes, []
         for x, mapped in zip(self.leaves, self.mapped):
             if mapped:
                 x = _one(x, lane)

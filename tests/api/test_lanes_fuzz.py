@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 import funcad as fc
 
-_TESTS = ["{a} > {b}", "{a} < {c}", "{a} > {b} and {b} < 1.0", "not {a} > {b} or {a} < {c}", "int({a}) % 2 == 0", "{c} < {a} < 2"]
+_TESTS = ["{a} > {b}", "{a} < {c}", "{a} > {b} and {b} < 1.0", "not {a} > {b} or {a} < {c}", "int({a}) % 2 == 0"]
 _VALUES = ["{a} + {b}", "{a} * 0.5", "{a} - {b} * {c}", "np.sin({a})", "{a} * {b}", "{a} / (1.5 + {b} * {b})", "-{a}", "{c}"]
 _NAMES = ["x", "y", "z"]
 
