@@ -175,7 +175,7 @@ class LaneTrace(AbstractTrace):
         except FuncadError:
             raise
         except Exception as error:
-            if not any(mapped) or len(self.lanes) == 1:
+            if not any(mapped) or len(self.lanes) == 1 or "rule" in equation.params:  # custom_vmap's: it is of whole batches
                 raise
             self._split_by_error(equation, operands, mapped, error)
         operands, mapped = zip(*map(self.held, args))

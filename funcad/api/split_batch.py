@@ -3,8 +3,8 @@
 Idea: the function runs on all lanes at once (lane_trace.py) until Python asks for a value on which they differ. The largest
 group goes on; the others come on a work list and run the function from its start, each as a batch of its own: what they do
 there is what they did before. So there are as many runs as there are different ways through the function. A lane that is
-alone, or has so few companions that a loop is faster, runs as plain Python, and so do the lanes of a run that raised, in
-order: the exception and its message are those of the first lane that raises. As soon as an effect is met (a print, a
+alone, or has so few companions that a loop is faster, runs as plain Python, and so does the first lane of a run that raised,
+for the exception and its message to be those of the lane. As soon as an effect is met (a print, a
 callback), all lanes run one after the other from their start, as in a loop: nothing has happened before.
 
 Invariants: operations that run again are pure; what is not (collectives, which need the lanes that have left) is taken over.
@@ -187,6 +187,8 @@ class _Work:
         return n == 1 or n <= most and n < gain and self.plain
 
     def meets_effect(self, equation: Equation | None = None) -> None:
+        if not self.size:
+            return
         if self.axis_name is not None:
             name = equation.primitive.name if equation is not None else "a callback"
             raise LanesError(
@@ -250,10 +252,19 @@ class _Work:
         except FuncadError:
             raise
         except Exception as error:
-            if self.alone:
-                self._run_alone(trace.lanes)
-            elif self.failed is None or trace.lanes[0] < self.failed[0]:
-                self.failed = int(trace.lanes[0]), error
+            self._fail(int(trace.lanes[0]), error)
+
+    def _fail(self, lane: int, error: Exception) -> None:
+        """A run raised: so does its first lane, if plain Python raises there, in its own words (an error of a batching rule
+        has no other)."""
+        if self.failed is not None and self.failed[0] <= lane:
+            return
+        if self.alone:
+            try:
+                self._lane(lane)
+            except Exception as found:
+                error = found
+        self.failed = lane, error
 
     @property
     def _named(self) -> Callable[..., list]:
