@@ -2,7 +2,7 @@
 
 `python -m benchmarks.lanes` prints the table of RESULTS_LANES.md. JAX's programs are written with its own control flow, since
 its vmap raises at Python's; its times are those of compiled programs, the first call left out. Where JAX is not installed its
-column is empty.
+column is empty. Time is the processor's, so that an interruption does not count.
 """
 
 from __future__ import annotations
@@ -79,9 +79,9 @@ def milliseconds(f: Callable[[], Any], repeats: int) -> float:
     f()
     taken = []
     for _ in range(repeats):
-        start = time.perf_counter()
+        start = time.process_time()
         f()
-        taken.append(time.perf_counter() - start)
+        taken.append(time.process_time() - start)
     return 1e3 * float(np.median(taken))
 
 

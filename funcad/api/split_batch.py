@@ -20,14 +20,14 @@ from typing import Any
 import numpy as np
 
 from funcad import tree
-from funcad.api.border import OutTree, name_of
+from funcad.api.border import OutTree, check_leaves, flat_values, name_of
 from funcad.api.lane_trace import LaneTrace, Leave, at_lanes, is_stored
 from funcad.errors import FuncadError, LanesError, TreeMismatchError
 from funcad.host.devices import namespace_of, on_device
 from funcad.host.locks import read_only
 from funcad.host.needs import marks_of, needs_buffers
 from funcad.host.state import setting, state
-from funcad.ir.aval import aval_of, shape_of
+from funcad.ir.aval import SCALAR_AVALS, aval_of, shape_of
 from funcad.ir.jaxpr import Equation, Jaxpr
 from funcad.ir.trace import abstract_trace_of, run_in
 from funcad.ir.tracer import Tracer
@@ -43,6 +43,7 @@ __all__ = ["Asked", "Trial", "asks", "learn", "may_split", "outer_trial", "run_s
 FEW = 64  # lanes that may run in a loop at once
 MANY_RUNS = 16
 
+_NUMBER = tree.structure(0.0)
 _asking: set[Any] = set()  # codes of functions that have asked for a value: they are not traced without values again
 
 
@@ -103,6 +104,7 @@ def learn(f: Any) -> None:
 
 def run_split(
     f: Any,
+    in_tree: Any,
     flat: Callable[..., list],
     store: OutTree,
     leaves: Sequence[Any],
@@ -112,6 +114,7 @@ def run_split(
 ) -> tuple[list[Any], list[bool]]:
     """What `flat` gives for all lanes, and which of its results have one row for each lane."""
     work = _Work(f, flat, store, leaves, mapped, size, axis_name)
+    work.direct = in_tree == tree.structure(((0,) * len(leaves), {}))
     try:
         work.run()
     except _OneByOne as found:
@@ -145,7 +148,7 @@ class _Work:
 
     __slots__ = (
         *("f", "flat", "store", "leaves", "mapped", "size", "axis_name"),
-        *("todo", "parts", "failed", "runs", "plain", "alone", "writes"),
+        *("todo", "parts", "failed", "runs", "plain", "alone", "writes", "direct"),
     )
 
     def __init__(
@@ -163,6 +166,7 @@ class _Work:
         self.failed: tuple[int, Exception] | None = None  # the first lane that raised
         # plain Python knows no names of axes, checks no numbers for NaN, and leaves a device's arrays to their library
         self.alone = axis_name is None and not state.checked and not on_device(leaves)
+        self.direct = False  # are the leaves the arguments?
         self.writes: bool | None = None  # does f write into arrays? None: not looked yet
         self.runs = 0  # of batches
         self.plain = not any([type(x) is Tracer for x in leaves])
@@ -292,6 +296,13 @@ class _Work:
             leaves.append(x)
         if writes and state.running is not None:
             leaves = list(lent_to(self.f, tuple(leaves), {})[0])
+        if self.direct:
+            result = self.f(*leaves)
+            if type(result) in SCALAR_AVALS:  # the common case, at a glance
+                return _Part(lane, [result], [False], _NUMBER)
+            flat = flat_values(result)
+            check_leaves(flat[0], f"vmap of {name_of(self.f)}: output", result)
+            return _Part(lane, flat[0], [False] * len(flat[0]), flat[1])
         outs = self.flat(*leaves)
         return _Part(lane, outs, [False] * len(outs), self.store.tree)
 
