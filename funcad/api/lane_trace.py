@@ -175,7 +175,8 @@ class LaneTrace(AbstractTrace):
         except FuncadError:
             raise
         except Exception as error:
-            if not any(mapped) or len(self.lanes) == 1:
+            of_rule = equation.primitive.name == "custom_vmap_call"  # a rule of the user's for whole batches
+            if not any(mapped) or len(self.lanes) == 1 or of_rule:
                 raise
             self._split_by_error(equation, operands, mapped, error)
         operands, mapped = zip(*map(self.held, args))

@@ -3,8 +3,8 @@
 Idea: the function runs on all lanes at once (lane_trace.py) until Python asks for a value on which they differ. The largest
 group goes on; the others come on a work list and run the function from its start, each as a batch of its own: what they do
 there is what they did before. So there are as many runs as there are different ways through the function. A lane that is
-alone, or has so few companions that a loop is faster, runs as plain Python, and so do the lanes of a run that raised, in
-order: the exception and its message are those of the first lane that raises. As soon as an effect is met (a print, a
+alone, or has so few companions that a loop is faster, runs as plain Python, and so does the first lane of a run that raised,
+for the exception and its message to be those of the lane. As soon as an effect is met (a print, a
 callback), all lanes run one after the other from their start, as in a loop: nothing has happened before.
 
 Invariants: operations that run again are pure; what is not (collectives, which need the lanes that have left) is taken over.
@@ -20,14 +20,14 @@ from typing import Any
 import numpy as np
 
 from funcad import tree
-from funcad.api.border import OutTree, name_of
+from funcad.api.border import OutTree, check_leaves, flat_values, name_of
 from funcad.api.lane_trace import LaneTrace, Leave, at_lanes, is_stored
 from funcad.errors import FuncadError, LanesError, TreeMismatchError
 from funcad.host.devices import namespace_of, on_device
 from funcad.host.locks import read_only
 from funcad.host.needs import marks_of, needs_buffers
 from funcad.host.state import setting, state
-from funcad.ir.aval import aval_of, shape_of
+from funcad.ir.aval import SCALAR_AVALS, aval_of, shape_of
 from funcad.ir.jaxpr import Equation, Jaxpr
 from funcad.ir.trace import abstract_trace_of, run_in
 from funcad.ir.tracer import Tracer
@@ -43,6 +43,7 @@ __all__ = ["Asked", "Trial", "asks", "learn", "may_split", "outer_trial", "run_s
 FEW = 64  # lanes that may run in a loop at once
 MANY_RUNS = 16
 
+_NUMBER = tree.structure(0.0)
 _asking: set[Any] = set()  # codes of functions that have asked for a value: they are not traced without values again
 
 
@@ -103,6 +104,7 @@ def learn(f: Any) -> None:
 
 def run_split(
     f: Any,
+    in_tree: Any,
     flat: Callable[..., list],
     store: OutTree,
     leaves: Sequence[Any],
@@ -112,6 +114,7 @@ def run_split(
 ) -> tuple[list[Any], list[bool]]:
     """What `flat` gives for all lanes, and which of its results have one row for each lane."""
     work = _Work(f, flat, store, leaves, mapped, size, axis_name)
+    work.direct = in_tree == tree.structure(((0,) * len(leaves), {}))
     try:
         work.run()
     except _OneByOne as found:
@@ -143,8 +146,9 @@ class _Part:
 class _Work:
     """The lanes of one call, which run in parts."""
 
-    __slots__ = ("f", "flat", "store", "leaves", "mapped", "size", "axis_name") + (
-        *("todo", "parts", "failed", "plain", "runs", "alone"),
+    __slots__ = (
+        *("f", "flat", "store", "leaves", "mapped", "size", "axis_name"),
+        *("todo", "parts", "failed", "runs", "plain", "alone", "writes", "direct"),
     )
 
     def __init__(
@@ -162,6 +166,8 @@ class _Work:
         self.failed: tuple[int, Exception] | None = None  # the first lane that raised
         # plain Python knows no names of axes, checks no numbers for NaN, and leaves a device's arrays to their library
         self.alone = axis_name is None and not state.checked and not on_device(leaves)
+        self.direct = False  # are the leaves the arguments?
+        self.writes: bool | None = None  # does f write into arrays? None: not looked yet
         self.runs = 0  # of batches
         self.plain = not any([type(x) is Tracer for x in leaves])
 
@@ -185,6 +191,8 @@ class _Work:
         return n == 1 or n <= most and n < gain and self.plain
 
     def meets_effect(self, equation: Equation | None = None) -> None:
+        if not self.size:
+            return
         if self.axis_name is not None:
             name = equation.primitive.name if equation is not None else "a callback"
             raise LanesError(
@@ -248,10 +256,19 @@ class _Work:
         except FuncadError:
             raise
         except Exception as error:
-            if self.alone:
-                self._run_alone(trace.lanes)
-            elif self.failed is None or trace.lanes[0] < self.failed[0]:
-                self.failed = int(trace.lanes[0]), error
+            self._fail(int(trace.lanes[0]), error)
+
+    def _fail(self, lane: int, error: Exception) -> None:
+        """A run raised: so does its first lane, if plain Python raises there, in its own words (an error of a batching rule
+        has no other)."""
+        if self.failed is not None and self.failed[0] <= lane:
+            return
+        if self.alone:
+            try:
+                self._lane(lane)
+            except Exception as found:
+                error = found
+        self.failed = lane, error
 
     @property
     def _named(self) -> Callable[..., list]:
@@ -268,7 +285,9 @@ class _Work:
 
     def _lane(self, lane: int) -> _Part:
         """The function called on one lane, as Python calls it."""
-        writes, leaves = needs_buffers(self.f), []
+        if self.writes is None:
+            self.writes = needs_buffers(self.f)
+        writes, leaves = self.writes, []
         for x, mapped in zip(self.leaves, self.mapped):
             if mapped:
                 x = _one(x, lane)
@@ -277,6 +296,13 @@ class _Work:
             leaves.append(x)
         if writes and state.running is not None:
             leaves = lent_to(self.f, leaves, {})[0]
+        if self.direct:
+            result = self.f(*leaves)
+            if type(result) in SCALAR_AVALS:  # the common case, at a glance
+                return _Part(lane, [result], [False], _NUMBER)
+            flat = flat_values(result)
+            check_leaves(flat[0], f"vmap of {name_of(self.f)}: output", result)
+            return _Part(lane, flat[0], [False] * len(flat[0]), flat[1])
         outs = self.flat(*leaves)
         return _Part(lane, outs, [False] * len(outs), self.store.tree)
 

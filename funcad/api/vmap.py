@@ -142,7 +142,7 @@ def _mapped_size(f: Any, leaves: list, axes: list, axis_size: int | None, exampl
 def _run(f: Any, in_tree: Any, out_axes: Any, axis_name: Any, leaves: list, batched: list, size: int) -> Any:
     store = OutTree()
     flat = flat_function(f, in_tree, store, f"vmap of {name_of(f)}")
-    outs, out_batched, consts = _outs(f, flat, store, axis_name, leaves, batched, size)
+    outs, out_batched, consts = _outs(f, in_tree, flat, store, axis_name, leaves, batched, size)
     axes = tree.flatten_axes("out_axes", store.tree, out_axes)
     result = []
     for i, (x, b, a) in enumerate(zip(outs, out_batched, axes)):
@@ -151,7 +151,7 @@ def _run(f: Any, in_tree: Any, out_axes: Any, axis_name: Any, leaves: list, batc
 
 
 def _outs(
-    f: Any, flat: Any, store: OutTree, axis_name: Any, leaves: list, batched: list, size: int
+    f: Any, in_tree: Any, flat: Any, store: OutTree, axis_name: Any, leaves: list, batched: list, size: int
 ) -> tuple[list, list, list]:
     """Results of f, which of them are batched, and what it captured.
 
@@ -173,7 +173,7 @@ def _outs(
         except Exception:
             if not trial.repeatable:
                 raise
-    return (*run_split(f, flat, store, leaves, batched, size, axis_name), [])
+    return (*run_split(f, in_tree, flat, store, leaves, batched, size, axis_name), [])
 
 
 def _traced(
