@@ -61,7 +61,7 @@ LEVELS = {
 OTHER = 17  # further modules directly under funcad/: users of everything below
 LINES = {  # of a folder, at most: what is to be read first. A commit that raises a number says why
     "host": 1470,  # what serves every operation and knows nothing of programs: much of it stood in ir/
-    "ir": 1320,  # a trace may be asked for values while it records
+    "ir": 1330,  # a trace may be asked for values while it records
     "masks": 920,  # masks of stacks, and short ways for the common cases
     "show": 310,
     "transforms": 950,
