@@ -70,6 +70,8 @@ def _of_scipy(names: list[str], offers: Callable[[str], bool]) -> str:
 def no_truth(what: Any, trace: str, offers: Callable[[str], bool]) -> TracerBoolConversionError:
     library, names = caller()
     remedy = f"Remedy: {_of_scipy(names, offers)}" if library == "scipy" else _BRANCH
+    if trace.startswith("jit(") and library != "scipy":  # of guards=False, or a program that is asked for without values
+        remedy += ", or call jit without guards=False, on values"
     return TracerBoolConversionError(
         f"the truth of a traced {what} was asked for{_where()}, but inside {trace} it has no value.\n{remedy}."
     )

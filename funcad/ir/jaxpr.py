@@ -173,7 +173,8 @@ def _equation_moves(equation: Equation) -> frozenset[str]:
 
 
 def equation_has_effects(equation: Equation) -> bool:
-    return equation.primitive.effect or any(j.has_effects for j in subjaxprs(equation.params))
+    primitive, _, params, _, _ = equation
+    return primitive.effect or (primitive.multiple and any(j.has_effects for j in subjaxprs(params)))
 
 
 def subjaxprs(params: Params) -> Iterator[Jaxpr]:

@@ -105,9 +105,11 @@ def leaked(x: Tracer) -> UnexpectedTracerError:
 def plain_value(x: Tracer, how: str) -> Any:
     """The value, if nothing is lost by leaving the trace."""
     value = concrete_value(x)
-    whole = how == "tolist" or how == "array" and (x.aval.shape or x.aval.dtype.kind not in "biu")
-    if type(value) is Tracer and not whole and not carries_derivative(x):
-        value = asked(value, "item" if how == "array" else how)
+    if type(value) is Tracer and not carries_derivative(x):
+        if how == "array" and not x.aval.shape and x.aval.dtype.kind in "biu":  # of NumPy's functions that need a number
+            value = asked(value, "item")
+        elif how not in ("array", "tolist"):
+            value = asked(value, how)
     if carries_derivative(x):
         reason = "it carries a derivative, which would silently be lost"
     elif type(value) is Tracer:
@@ -119,11 +121,9 @@ def plain_value(x: Tracer, how: str) -> Any:
     raise no_array(how, x.aval, reason, type(value) is not Tracer, _offers)
 
 
-def asked(x: Value, how: str) -> Value:
+def asked(x: Tracer, how: str) -> Value:
     """The value that Python's control flow asks for, if the trace can tell (jitted/path_recording.py); else x itself."""
-    if type(x) is not Tracer or x.owner.recorder is None:
-        return x
-    return x.owner.recorder.answer(x, how)
+    return x if x.owner.recorder is None else x.owner.recorder.answer(x, how)
 
 
 def _shown(x: Value) -> Value:
@@ -221,7 +221,9 @@ class Tracer(metaclass=Unseen):
 
     # -- reading the value
     def __bool__(self) -> bool:
-        value = asked(_told(self, "bool()"), "bool()")
+        value = _told(self, "bool()")
+        if type(value) is Tracer:
+            value = asked(value, "bool()")
         if type(value) is Tracer:
             raise no_truth(value.aval, value.owner.name, _offers)
         return bool(value)
@@ -233,7 +235,9 @@ class Tracer(metaclass=Unseen):
         return operator.index(self._integer("an index"))
 
     def _integer(self, how: str) -> Any:
-        value = asked(_told(self, how), how)
+        value = _told(self, how)
+        if type(value) is Tracer:
+            value = asked(value, how)
         if type(value) is Tracer:
             raise no_integer(how, value.aval, value.owner.name, _offers)
         return value

@@ -161,6 +161,9 @@ class Cache:
         self.lock = threading.RLock()
         self.tracing = threading.RLock()
         self.tracer = None
+        for entry in self.entries.values():
+            if entry.paths is not None:
+                entry.paths.trie.lock = threading.RLock()
 
     def _count_from_zero(self) -> None:
         self.misses = 0

@@ -244,6 +244,8 @@ class Paths:
                 if not known:
                     node.leaf = leaf
                 self._count(known or self.trie.keep(recorder, node))
+        elif keep:
+            self._count(False)
         return self._result(leaf, list(recorder.outs), leaves, donated)
 
     def _keep_raised(self, recorder: Recorder, error: Exception) -> bool:

@@ -62,7 +62,7 @@ def test_bool_conversion():
     assert message(errors.TracerBoolConversionError, fc.jit(f, guards=False), 1.0) == (
         f"the truth of a traced bool*[] was asked for at {at(f, 1)}, but inside jit(f) it has no value.\n"
         "Use np.where(condition, a, b), funcad.cond or funcad.while_loop; or pass the argument that decides as static "
-        "(jit(..., static_argnums=...))."
+        "(jit(..., static_argnums=...)), or call jit without guards=False, on values."
     )
 
 
