@@ -5,21 +5,20 @@
 
 from __future__ import annotations
 
+from collections import Counter
+
 import pytest
 
 from tests.whole.control.drawn import drawn, program_of, smaller, source_of, ways
-from tests.whole.control.survey import RIGHT, judged
+from tests.whole.control.survey import CHECKS, RIGHT, judged
 
-SEEDS = range(20)
+SEEDS, MORE = range(12), range(1000, 1400)
 
 
 @pytest.mark.parametrize("seed", SEEDS)
 def test_drawn_programs_take_several_ways(seed: int) -> None:
-    """And have the slopes that differences have."""
-    d = drawn(seed)
-    found = ways(d)
+    found = ways(drawn(seed))
     assert found is not None and len(set(found)) > 1
-    assert judged(program_of(d), "grad") == RIGHT
 
 
 def test_programs_are_made_small() -> None:
@@ -27,3 +26,17 @@ def test_programs_are_made_small() -> None:
     seed = next(s for s in range(100) if "say('a', s)" in source_of(drawn(s).nodes))
     small = smaller(drawn(seed), lambda d: "say('a', s)" in source_of(d.nodes))
     assert len(small.nodes) == 1 and small.nodes[0] == "say('a', s)" and len(small.inputs) == 1
+
+
+@pytest.mark.parametrize("check", CHECKS)
+@pytest.mark.parametrize("seeds", [SEEDS, pytest.param(MORE, marks=pytest.mark.slow)], ids=["some", "more"])
+def test_random_programs(check: str, seeds: range) -> None:
+    """What cannot be done is said to be so, and that is rare."""
+    ends: Counter[str] = Counter()
+    for seed in seeds:
+        try:
+            ends[judged(program_of(drawn(seed)), check)] += 1
+        except AssertionError as error:
+            raise AssertionError(f"seed {seed}\n{drawn(seed)}") from error
+    least = 0.3 if check == "grad_of_sum_of_vmap" else 0.9  # many write into a lane: see PENDING in control/cases.py
+    assert ends[RIGHT] > least * ends.total(), ends

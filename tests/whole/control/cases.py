@@ -9,15 +9,36 @@ from tests.whole.control.judged import has_slopes
 from tests.whole.control.program import PROGRAMS, Program
 from tests.whole.control.transformations import LANES, SLOPES, TRANSFORMATIONS
 
-__all__ = ["applies", "outcome", "FAST", "PROGRAMS"]
+__all__ = ["applies", "outcome", "FAST", "PENDING", "PROGRAMS"]
 
 FILES = (solvers, searches, models, discrete, language, spoken)
-FAST = ("jit", "jit_without_guards", "grad_jit", "jit_grad", "vmap", "vmap_raises", "vmap_grad")  # what is tested by default
+FAST = (
+    "jit",
+    "jit_is_warm",
+    "jit_without_guards",
+    "grad_jit",
+    "jit_grad",
+    "vmap",
+    "vmap_raises",
+    "vmap_grad",
+)  # what is tested by default
+
+
+LATE = ("jvp_jit", "hvp", "vmap_jit", "vmap_grad_jit")  # what NumPy raises comes out of the compiled program
+
+# What does not hold yet: a lane alone is a view of its batch, which is an argument of the gradient, and so may not be written.
+PENDING = {
+    (p, t)
+    for p in ("insertion_sort", "pivoting_determinant", "writes_on_one_way", "write_then_raise")
+    for t in ("grad_of_sum_of_vmap", "second_order_of_vmap")
+}
 
 
 def applies(program: Program, transformation: str) -> bool:
     """Whether there is a right answer."""
     if transformation in LANES and program.ragged:
+        return False
+    if transformation in LATE and program.catches:
         return False
     return transformation not in SLOPES or has_slopes(program)
 

@@ -66,7 +66,7 @@ NUMBERS = _items("""
     0.3  -0.4  1.0  x  y  s  t  s  t  v[0]  v[-1]  w[1]  v[k % 3]  w[m % 3]  np.sum(v)  np.max(w)  np.sin({a})  np.tanh({a})
     ({a} + {b})  ({a} - {b})  {a} * {b}  {a} / (2.0 + {b} ** 2)  0.1 * k  ({a} if {c} else {b})  abs({a})  max({a}, {b})
     min({a}, 0.7)  folded({a})  sum([z for z in v if z > {a}])  np.sum(w[w > {a}])  [s, t, x][k % 3]  np.cos({a} * k)
-    sum(halves({a}), 0.0)  checked({a})  ({c} and {a} or {b})  np.where({a} > 0, {a}, {b})  len(v[v > {a}]) * 0.25
+    sum(halves({a}), 0.0)  checked({a})  ({c} and {a} or {b})  np.where({a} > 0, {a}, {b})[()]  len(v[v > {a}]) * 0.25
 """)
 WHOLE = _items("""
     0  1  2  n  k  m  k + 1  m + 1  (k * 3 + 1) % 5  n % 3  k - m  int(np.floor(2.5 * {a}))  int(np.argmax(v))  np.sum(v > {a})
@@ -174,7 +174,7 @@ def program_of(d: Drawn) -> Program:
     space: dict[str, Any] = {"np": np, "__name__": "drawn_programs"}
     exec(compile(_HELPERS, "<helpers of drawn programs>", "exec"), space)
     exec(compile(source, name, "exec"), space)
-    return Program(name, space["f"], d.inputs, (), False, True, {})
+    return Program(name, space["f"], d.inputs, (), True, False, False, True, {})
 
 
 _EXPECTED = (ValueError, KeyError, AssertionError)

@@ -53,7 +53,14 @@ def early_return(x, i):
     return 0.5 * x[0]
 
 
-@program((np.eye(2) * 2.0,), (np.zeros((2, 2)),), (np.array([[1.0, 2.0], [2.0, 4.0]]),), (np.array([[1.0, 2.0], [3.0, 4.0]]),))
+@program(
+    (np.eye(2) * 2.0,),
+    (np.zeros((2, 2)),),
+    (np.array([[1.0, 2.0], [2.0, 4.0]]),),
+    (np.array([[1.0, 2.0], [3.0, 4.0]]),),
+    asks=False,
+    catches=True,
+)
 def singular_or_not(a):
     try:
         return np.linalg.inv(a)[0, 0]
@@ -61,7 +68,14 @@ def singular_or_not(a):
         return -1.0 + 0.0 * a[0, 0]
 
 
-@program((np.eye(2),), (-np.eye(2),), (np.array([[2.0, 1.0], [1.0, 3.0]]),), (np.array([[1.0, 2.0], [2.0, 1.0]]),))
+@program(
+    (np.eye(2),),
+    (-np.eye(2),),
+    (np.array([[2.0, 1.0], [1.0, 3.0]]),),
+    (np.array([[1.0, 2.0], [2.0, 1.0]]),),
+    asks=False,
+    catches=True,
+)
 def cholesky_with_jitter(a):
     a = 0.5 * (a + a.T)
     jitter = 0.0
@@ -292,7 +306,7 @@ def closures_that_count(x, n):
     return x, count
 
 
-@program((np.array([[1.0, 2.0], [3.0, 4.0]]),), (np.array([[1.0, 2.0], [2.0, 4.0]]),), (np.zeros((2, 2)),))
+@program((np.array([[1.0, 2.0], [3.0, 4.0]]),), (np.array([[1.0, 2.0], [2.0, 4.0]]),), (np.zeros((2, 2)),), asks=False)
 def error_of_numpy(a):
     return np.linalg.solve(a, np.ones(2))
 

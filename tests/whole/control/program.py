@@ -26,6 +26,8 @@ class Program(NamedTuple):
 
     apart: inputs whose way is taken at one point only, or where the slope of the way is not the function's (what a bisection
     gives is made of brackets), so that differences show something else.
+    asks: Python asks it for values, so that a trace without values refuses it.
+    catches: it catches NumPy's own errors. A compiled program raises them when it runs, which is too late to be caught.
     ragged: inputs give results of different shapes, which no batch can hold.
     speaks: the first argument is a function to be called with a value, an effect.
     """
@@ -34,6 +36,8 @@ class Program(NamedTuple):
     function: Callable[..., Any]
     inputs: tuple[tuple, ...]
     apart: tuple[int, ...]
+    asks: bool
+    catches: bool
     ragged: bool
     speaks: bool
     known: dict  # what has been worked out about it
@@ -64,12 +68,17 @@ def draws(number: int, *shape: int, low: float = 0.0, high: float = 1.0) -> np.n
 
 
 def program(
-    *inputs: tuple, apart: tuple[int, ...] = (), ragged: bool = False, speaks: bool = False
+    *inputs: tuple,
+    apart: tuple[int, ...] = (),
+    asks: bool = True,
+    catches: bool = False,
+    ragged: bool = False,
+    speaks: bool = False,
 ) -> Callable[[Callable], Callable]:
     def register(function: Callable) -> Callable:
         assert all([function.__name__ != p.name for p in PROGRAMS]), function.__name__
         assert len(inputs) > 1, "one input takes one way"
-        PROGRAMS.append(Program(function.__name__, function, inputs, apart, ragged, speaks, {}))
+        PROGRAMS.append(Program(function.__name__, function, inputs, apart, asks, catches, ragged, speaks, {}))
         return function
 
     return register

@@ -64,5 +64,5 @@ if __name__ == "__main__":
     parser.add_argument("programs", type=int)
     parser.add_argument("checks", nargs="*", default=CHECKS)
     parser.add_argument("--from", type=int, default=0, dest="first")
-    options = parser.parse_args()
+    options = parser.parse_intermixed_args()
     survey(range(options.first, options.first + options.programs), options.checks)

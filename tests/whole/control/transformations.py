@@ -14,6 +14,7 @@ import funcad
 from funcad import tree
 from funcad.errors import TracerArrayConversionError, TracerBoolConversionError, TracerIntegerConversionError
 from tests.whole.control.judged import (
+    End,
     Recorder,
     by_differences,
     close,
@@ -68,7 +69,7 @@ def jit(program: Program) -> None:
     recorder = Recorder()
     compiled = funcad.jit(program.call(recorder.debug))
     for turn, k in enumerate(_orders(program)):
-        same(ended(compiled, program.inputs[k], recorder), plain(program, k), f"call {turn}, input {k}")
+        _same_or_late(program, ended(compiled, program.inputs[k], recorder), plain(program, k), f"call {turn}, input {k}")
 
 
 @_transformation()
@@ -80,7 +81,7 @@ def jit_in_each_order(program: Program) -> None:
         others = [k for k in range(len(program.inputs)) if k != first]
         for turn, k in enumerate([first, first, *others, first, *others[::-1], *others, first]):
             found = ended(compiled, program.inputs[k], recorder)
-            same(found, plain(program, k), f"from input {first}, call {turn}, input {k}")
+            _same_or_late(program, found, plain(program, k), f"from input {first}, call {turn}, input {k}")
 
 
 @_transformation()
@@ -89,27 +90,56 @@ def jit_inside_jit(program: Program) -> None:
     inner = funcad.jit(program.call(recorder.debug))
     outer = funcad.jit(lambda *args: inner(*args))
     for turn, k in enumerate(_short(program)):
-        same(ended(outer, program.inputs[k], recorder), plain(program, k), f"call {turn}, input {k}")
+        _same_or_late(program, ended(outer, program.inputs[k], recorder), plain(program, k), f"call {turn}, input {k}")
+
+
+@_transformation()
+def jit_is_warm(program: Program) -> None:
+    """A way that has been met is no longer run by Python."""
+    recorder, runs = Recorder(), []
+    f = program.call(recorder.debug)
+
+    def counted(*args: Any) -> Any:
+        runs.append(1)
+        return f(*args)
+
+    compiled = funcad.jit(counted)
+    for _ in range(6):  # compiled code rounds in its own way, and may so meet a way of its own
+        runs.clear()
+        for k in range(len(program.inputs)):
+            if plain(program, k).error is None:
+                ended(compiled, program.inputs[k], recorder)
+    assert not runs, f"Python ran {len(runs)} times more"
 
 
 @_transformation()
 def jit_without_guards(program: Program) -> None:
-    """The error of a trace without values, for each input: nothing is said, nothing written."""
+    """The error of a trace without values, where values are asked for: nothing is said, nothing written."""
     recorder = Recorder()
     compiled = funcad.jit(program.call(recorder.debug), guards=False)
     for k, args in enumerate(program.inputs):
         found = ended(compiled, args, recorder)
+        if not program.asks:
+            _same_or_late(program, found, plain(program, k), f"input {k}")
+            continue
         if type(found.error) not in REFUSALS:
             raise AssertionError(f"input {k}: {found.error!r}, {found.value}") from found.error
         close(found.arguments, args, "an argument was written")
         assert not found.said
 
 
+def _same_or_late(program: Program, found: End, expected: End, what: str, values: bool = True) -> bool:
+    """Whether it is the same: an error of NumPy's that the program wants to catch may come when it runs."""
+    if program.catches and isinstance(found.error, np.linalg.LinAlgError):
+        return False
+    same(found, expected, what, values)
+    return True
+
+
 def _same_slopes(program: Program, gradient: Callable[..., Any], recorder: Recorder) -> None:
     for turn, k in enumerate(_short(program)):
         found, expected = ended(gradient, program.inputs[k], recorder), slopes(program, k)
-        same(found, expected, f"call {turn}, input {k}", values=False)
-        if found.error is None:
+        if _same_or_late(program, found, expected, f"call {turn}, input {k}", values=False) and found.error is None:
             close(found.value, expected.value, f"call {turn}, input {k}", rtol=1e-7)
             close(found.arguments, program.inputs[k], "grad wrote into its caller's arrays")
 

@@ -102,7 +102,7 @@ def _grad(loss: Callable, program: Program) -> Callable[..., tuple]:
 # ---------------------------------------------------------------- values
 
 
-@_transformation(abstract=True)
+@_transformation(abstract=False)
 def jit(program: Program) -> None:
     """Values, and the caller's arrays afterwards; all layouts through one function; an argument that is returned is itself."""
     compiled = funcad.jit(program.call)
@@ -118,7 +118,7 @@ def jit(program: Program) -> None:
                     assert (a is given) == (b is own), "an argument is returned as another object"
 
 
-@_transformation(abstract=True)
+@_transformation(abstract=False)
 def jit_of_a_caller(program: Program) -> None:
     """A jitted function that copies its arguments and has the copies written into."""
     compiled = funcad.jit(seen(program, COPYING))
@@ -128,7 +128,7 @@ def jit_of_a_caller(program: Program) -> None:
         _unchanged(arrays, program, k)
 
 
-@_transformation(abstract=True)
+@_transformation(abstract=False)
 def vmap(program: Program) -> None:
     for copying in (COPYING, GIVEN):
         stacked = _stacked(program)
@@ -195,7 +195,7 @@ def jvp(program: Program) -> None:
         _unchanged(arrays, program)
 
 
-@_transformation(abstract=True)
+@_transformation(abstract=False)
 def jit_grad(program: Program) -> None:
     for copying in (COPYING, GIVEN):
         compiled = funcad.jit(_grad(_losses(program, copying), program))
@@ -205,7 +205,7 @@ def jit_grad(program: Program) -> None:
             _unchanged(arrays, program, k)
 
 
-@_transformation(abstract=True)
+@_transformation(abstract=False)
 def grad_jit(program: Program) -> None:
     """The kernel is compiled, its caller is differentiated: writes come out of the compiled program."""
     for copying in (COPYING, GIVEN):
@@ -214,13 +214,20 @@ def grad_jit(program: Program) -> None:
             _same_slope(gradient(*lane(program, k)), reference(program.name, k), copying, f"call {k}, copying {copying}")
 
 
-@_transformation(abstract=True)
+def _same_slopes_of_lanes(program: Program, wrapped: Callable[[Callable], Callable]) -> None:
+    found = wrapped(funcad.vmap(_grad(_losses(program, GIVEN), program)))(*_stacked(program))
+    for k in range(LANES):
+        _same_slope([g[k] for g in found], reference(program.name, k), GIVEN, f"lane {k}")
+
+
+@_transformation(abstract=False)
 def vmap_grad(program: Program) -> None:
-    gradient = _grad(_losses(program, GIVEN), program)
-    for mapped in (funcad.vmap(gradient), funcad.jit(funcad.vmap(gradient))):
-        found = mapped(*_stacked(program))
-        for k in range(LANES):
-            _same_slope([g[k] for g in found], reference(program.name, k), GIVEN, f"lane {k}")
+    _same_slopes_of_lanes(program, lambda f: f)
+
+
+@_transformation(abstract=True)
+def jit_vmap_grad(program: Program) -> None:
+    _same_slopes_of_lanes(program, funcad.jit)
 
 
 @_transformation(abstract=True)
@@ -284,7 +291,7 @@ def jvp_grad(program: Program) -> None:
     _curvature(program, lambda f: f, forward=True)
 
 
-@_transformation(abstract=True)
+@_transformation(abstract=False)
 def jit_grad_grad(program: Program) -> None:
     _curvature(program, funcad.jit, forward=False)
 
