@@ -257,7 +257,7 @@ def of(case: Case, rounds: int) -> list[Row]:
         rows.append(timed(f"{name}: {what}", calls, rounds, target))
 
     jitted = funcad.jit(f)
-    row("value, jit", {"funcad": lambda: jitted(x), "numpy": lambda: f(x), "jax": waited(value, x)}, Target("numpy", None, 1.0))
+    row("value, jit", {"funcad": lambda: jitted(x), "numpy": lambda: f(x), "jax": waited(value, x)})
     if case.slopes:
         plain, outer, inner = funcad.grad(f), funcad.jit(funcad.grad(f)), funcad.grad(jitted)
         calls = {"un-jitted": lambda: plain(x), "numpy": lambda: f(x), "jax": waited(slope, x)}

@@ -14,6 +14,8 @@ __all__ = ["applies", "outcome", "refused", "FAST", "REFUSALS"]
 REFUSALS = (TracerBoolConversionError, TracerIntegerConversionError, TracerArrayConversionError)  # the last: plain[mask]
 
 FAST = ("jit", "jit_of_a_caller", "vmap", "scan", "grad", "jvp", "jit_grad", "grad_jit")  # what is tested by default
+WHOLE = {"mandelbrot2"}  # it asks for a whole array, plain[mask], where jit and vmap answer for numbers and counts only
+GUARDED = ("jit", "jit_of_a_caller", "vmap", "jit_grad", "grad_jit", "jit_grad_grad", "vmap_grad")
 SECOND = ("grad_grad", "jvp_grad", "jit_grad_grad", "hessian")
 VALUES = ("jit", "jit_of_a_caller", "vmap", "jit_vmap", "scan")
 FILES = (polyhedral, factorisations, stencils, simulations, networks, counting, memory, fifteen)
@@ -31,7 +33,7 @@ def applies(program: Program, transformation: str) -> bool:
 
 def refused(program: Program, transformation: str) -> bool:
     """Whether funcad says that it needs values which the trace does not have."""
-    return program.asks and transformation in ABSTRACT
+    return program.asks and (transformation in ABSTRACT or program.name in WHOLE and transformation in GUARDED)
 
 
 def outcome(program: Program, transformation: str) -> str | None:
