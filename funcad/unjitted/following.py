@@ -297,10 +297,10 @@ class FollowingTrace(Trace):
         made = None
         if len(tangent) == 2:
             made = tangent[1]
-        elif self.tape is not None and len(tangent) == 5:
+        elif self.tape is not None and len(tangent) > 3:
             if self.tape.notes is not None:
                 self.tape.notes["looked"] = True
-            made = maker_of(self.tape, tangent)
+            made = tangent[5] if len(tangent) > 5 else maker_of(self.tape, tangent)
         if made is None or look:
             return made
         primitive, operands, params, i, shape = made

@@ -23,7 +23,7 @@ from funcad.unjitted import chunks, nested
 from funcad.unjitted.nested import with_value
 from funcad.unjitted.structural import UNSEEN, cached, forgetting
 from funcad.unjitted.tape import Tape
-from funcad.unjitted.tape_program import RESULT, derive, derive_columns, maker, results_by, wiring
+from funcad.unjitted.tape_program import RESULT, SPLIT, derive, derive_columns, maker, results_by, wiring
 from funcad.unjitted.tape_rows import MAX_ROWS
 
 __all__ = ["bind_known", "find", "flush", "pull"]
@@ -65,7 +65,7 @@ def flush(tape: Tape, recording: AbstractTrace) -> None:
                     primals = [p if x is None else with_value(x, p) for p, x in zip(primals, above)]
                     out = bind_known(step.primitive, primals, step.params, step.shape, out)
                 given = [None if n is None else rows[n][0] for _, n in step.operands]
-                made = maker(tape, step.primitive, step.operands, primals, step.params, step.shape)
+                made = row[5:] or maker(tape, step.primitive, step.operands, primals, step.params, step.shape)
                 tangents = results_by(step, values, given, rule_of, primals, out)
                 results = out if several else [out]
             i = step.result - step.first
@@ -94,7 +94,7 @@ def find(tape: Tape, ends: Sequence[Any], how: str) -> bool:
     derived = _DERIVED[how]
     if tape.lifted:
         kind, derived = nested.kind_of(tape, how)
-        if derived is None:
+        if derived is None or any([step[0] is SPLIT for step in tape.steps]):
             return False
         how = kind[0]
         key[:1] = kind
