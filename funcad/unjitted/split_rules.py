@@ -23,8 +23,7 @@ from funcad.host.locks import SMALL
 from funcad.host.state import state
 from funcad.host.where import user_source
 from funcad.ir.aval import aval_of
-from funcad.ir.interpret import eval_jaxpr
-from funcad.ir.jaxpr import Equation, Jaxpr, Var
+from funcad.ir.jaxpr import Equation, Jaxpr, Literal, Var
 from funcad.ir.prune import prune
 from funcad.ir.trace import AbstractTrace
 from funcad.ir.tracer import Tracer
@@ -83,8 +82,15 @@ class Split:
         self.many = len(sources)
 
     def tangents(self, kept: Sequence[Any], ts: Sequence[Any]) -> list[Any]:
-        """Of the results that have tangents."""
-        return eval_jaxpr(self.rest, [*kept, *ts])
+        """Of the results that have tangents, recorded where `ts` are."""
+        trace, source, rest = ts[0].owner, state.source or user_source(), self.rest
+        atoms: dict[Atom, Any] = dict(zip(rest.inputs, [*map(trace.atom, kept), *[t.variable for t in ts]]))
+        for primitive, inputs, params, outputs, _ in rest.equations:
+            new = tuple([Var(v.aval) for v in outputs])
+            given = tuple([a if type(a) is Literal else atoms[a] for a in inputs])
+            trace.equations.append(Equation(primitive, given, params, new, source))
+            atoms.update(zip(outputs, new))
+        return [Tracer(trace, atoms[o], None, None, source) for o in rest.outputs]
 
 
 def split_of(

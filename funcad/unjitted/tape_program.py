@@ -24,12 +24,13 @@ from funcad.primitives.squares import keeps_operands
 from funcad.primitives.stack import lead
 from funcad.transforms.batch import batch_eval
 from funcad.transforms.jvp import jvp_eval
-from funcad.transforms.partial import TangentTrace
+from funcad.transforms.partial import TangentTrace, drop_unused_residuals
 from funcad.transforms.transpose import transpose_eval
 from funcad.unjitted.structural import compiled
 
-__all__ = ["INNER", "RESULT", "SPLIT", "LinearTrace", "Step", "backward", "derive", "derive_columns", "gives_tangent"]
-__all__ += ["input_like", "linear_program", "maker", "maker_of", "ready", "results_by", "rule_of", "tangents_by", "wiring"]
+__all__ = ["INNER", "RESULT", "SPLIT", "LinearTrace", "Step", "backward", "derive", "derive_columns", "derive_linear"]
+__all__ += ["gives_tangent", "input_like", "linear_program", "maker", "maker_of", "ready", "results_by", "rule_of"]
+__all__ += ["tangents_by", "wiring"]
 
 
 def maker_of(tape: Any, row: list) -> Any:
@@ -230,6 +231,33 @@ def derive(tape: Any, ends: Sequence[Any]) -> Any:
     """(run, which inputs get a cotangent)."""
     jaxpr, consts, nonzero = backward(tape, ends)
     return ready(tape, jaxpr, consts), nonzero
+
+
+def derive_linear(tape: Any, ends: Sequence[Any]) -> Any:
+    """(run, tangent program, where its leading inputs are): places in `values`, or ~i of the i-th result of `run(values)`."""
+    outer = AbstractTrace("the backward pass")
+    try:
+        linear, residuals = linear_program(tape, ends, outer)
+        linear, residuals = drop_unused_residuals(prune(linear), residuals)
+        places: dict[Any, int] = {v: i for i, v in enumerate(outer.inputs)}
+        computed: list[Any] = []
+        for x in residuals:
+            if type(x) is not Tracer or x.variable not in places:
+                if aval_of(x).weak:  # an engine would give it a dtype that counts
+                    return False
+                computed.append(x)
+        derived, consts = outer.jaxpr(computed)
+    finally:
+        outer.close()
+    k, sources = 0, []
+    for x in residuals:
+        place = places.get(x.variable) if type(x) is Tracer else None
+        sources.append(~k if place is None else place)
+        k += place is None
+    equations = tuple([e._replace(source=None) for e in linear.equations])
+    found = Jaxpr(linear.inputs, equations, linear.outputs)
+    found.memo["of rows"] = True
+    return ready(tape, prune(derived), consts), found, sources
 
 
 def ready(tape: Any, jaxpr: Jaxpr, consts: list[Any]) -> Any:
