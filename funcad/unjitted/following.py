@@ -154,17 +154,6 @@ class FollowingTrace(Trace):
             if taken is not None or not primitive.passive:
                 self.tape = None
                 flush(tape, self.open_recording())
-        if primitive.structural and self.linear and not primitive.multiple and type(args[0].primal) is not Tracer:
-            t = tangent_of(args[0])
-            if type(t) is Tracer and type(t.owner) is TangentTrace:  # no residuals, no arithmetic on tangents: the short way
-                out = compute(primitive, (args[0].primal,), params) if ready is None else ready[0]
-                source = state.source or user_source()
-                aval = aval_of(out)
-                aval = Aval(aval.shape, aval.dtype)
-                t = t.owner.append(primitive, (t.variable,), params, aval, source)
-                if self.turned and keeps_operands(primitive, args, params):
-                    t = [t, (primitive, list(map(snapshot, args)), params, 0, None)]
-                return Tracer(self, None, out, t, source)
         primals, tangents = [], []
         nested = bool(open_traces)
         if primitive.turns:

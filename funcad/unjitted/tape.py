@@ -284,15 +284,18 @@ class Tape(Rows):
             return self._of_large(primitive, (x,), (p,), (x.tangent,), params or {}, bits, None, out)
         return self._row(primitive, x, None, p, None, x.tangent, None, params, bits, None, out, type(out), True)
 
-    def moved(self, x: Tracer, plan: tuple, index: np.ndarray | None = None) -> Any:
-        """What only moves the elements of an array, by a `moving_plan` for its shape or by an index; None for all else."""
+    def moved(self, x: Tracer, plan: tuple, index: Any = None) -> Any:
+        """What only moves the elements of an array, by a `moving_plan` for its shape or by an index; None for all else.
+
+        An index that is a number is an operand of the row alone: the plan knows it.
+        """
         p = x.primal
         if open_traces or p.nbytes > SMALL or not p.dtype.isnative or len(self.rows) >= self.limit:
             return None
         primitive, run, params, bits = plan
-        if index is not None and index.size * p.nbytes > SMALL * len(p):
+        if type(index) is np.ndarray and index.size * p.nbytes > SMALL * len(p):
             return None
-        out = run(p) if index is None else run(p, index)
+        out = run(p, index) if type(index) is np.ndarray else run(p)
         t = x.tangent
         return self._row(primitive, x, index, p, index, t, None, params, bits, None, out, type(out), index is None)
 

@@ -1,15 +1,16 @@
-"""The tape: un-jitted `grad` of small values writes down what was done, and asks what it means for the derivative later.
+"""The tape: un-jitted reverse mode writes down what was done, and asks what it means for the derivative later.
 
-Idea: a gradient in a loop does the same operations at every step. So for common operations on scalars and small arrays the
-following trace runs the primal and adds a row to the tape: primitive, operands, result. At the end the rows' key finds the
+Idea: a gradient in a loop does the same operations at every step. So the following trace runs the
+primal and adds a row to the tape: primitive, operands, result. At the end the rows' key finds the
 backward program of an earlier call, compiled, which computes everything else: no jvp rule runs, nothing is recorded. If there
 is none, the rules of the rows run, in order, on the values that the rows hold, as if they had run at once (`flush` of
 tape_ends.py); that happens too when an operation comes that has no row, and from then on rules run at once.
 
 Invariants: until then the tangent of a result is the row itself, whose first element is its number; `flush` leaves in it the
 tangent that the rule gave (`tangent_of` reads it). An array that the user can still write is copied when the derivative needs
-its values, at the moment of use, once if it has not changed; rows hold nothing larger than 64 KiB, so that no large
-intermediate lives longer than its residual would, but for large factors from outside, which are locked. The key tells apart
+its values, at the moment of use, once if it has not changed. Of operations on arrays above 64 KiB rows hold no operands and
+no results, but what their rules keep (split_rules.py), so that no large intermediate lives longer than its residual would;
+large arrays from outside are locked. The key tells apart
 all that a rule may look at: primitives, parameters by their bits, wiring, types, shapes and dtypes, but no values: only
 primitives whose rules give a tangent whatever the values are have rows. Traps: two operands that are one object are one input
 of the program, since rules look (`x * x`); but two, if one of them alone belongs to the tape and there are outer tangents
