@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from funcad.backends.backward_programs import broadcast_scalars
+from funcad.backends.backward_programs import BYTES, broadcast_scalars
 from funcad.host.locks import SMALL
 from funcad.ir.aval import LiteralAval, aval_of
 from funcad.ir.jaxpr import Jaxpr, Var
@@ -257,7 +257,9 @@ def derive_linear(tape: Any, ends: Sequence[Any]) -> Any:
     equations = tuple([e._replace(source=None) for e in linear.equations])
     found = Jaxpr(linear.inputs, equations, linear.outputs)
     found.memo["of rows"] = True
-    return ready(tape, prune(derived), consts), found, sources
+    run = ready(tape, prune(derived), consts)
+    run.size += BYTES * len(equations)
+    return run, found, sources
 
 
 def ready(tape: Any, jaxpr: Jaxpr, consts: list[Any]) -> Any:

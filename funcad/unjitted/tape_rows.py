@@ -1,18 +1,18 @@
 """The tape: un-jitted reverse mode writes down what was done, and asks what it means for the derivative later.
 
-Idea: a gradient in a loop does the same operations at every step. So the following trace runs the
-primal and adds a row to the tape: primitive, operands, result. At the end the rows' key finds the
-backward program of an earlier call, compiled, which computes everything else: no jvp rule runs, nothing is recorded. If there
-is none, the rules of the rows run, in order, on the values that the rows hold, as if they had run at once (`flush` of
-tape_ends.py); that happens too when an operation comes that has no row, and from then on rules run at once.
+Idea: a gradient in a loop does the same operations at every step. So the following trace runs the primal and adds a row to
+the tape: primitive, operands, result. At the end the rows' key finds the backward program of an earlier call, compiled, which
+computes everything else: no jvp rule runs, nothing is recorded. If there is none, the rules of the rows run, in order, on the
+values that the rows hold, as if they had run at once (`flush` of tape_ends.py); that happens too when an operation comes that
+has no row, and from then on rules run at once.
 
 Invariants: until then the tangent of a result is the row itself, whose first element is its number; `flush` leaves in it the
 tangent that the rule gave (`tangent_of` reads it). An array that the user can still write is copied when the derivative needs
 its values, at the moment of use, once if it has not changed. Of operations on arrays above 64 KiB rows hold no operands and
 no results, but what their rules keep (split_rules.py), so that no large intermediate lives longer than its residual would;
-large arrays from outside are locked. The key tells apart
-all that a rule may look at: primitives, parameters by their bits, wiring, types, shapes and dtypes, but no values: only
-primitives whose rules give a tangent whatever the values are have rows. Traps: two operands that are one object are one input
+large arrays from outside are locked. The key tells apart all that a rule may look at: primitives, parameters by their bits,
+wiring, types, shapes and dtypes, but no values: only primitives whose rules give a tangent whatever the values are have rows.
+Traps: two operands that are one object are one input
 of the program, since rules look (`x * x`); but two, if one of them alone belongs to the tape and there are outer tangents
 (nested.py).
 """
@@ -71,14 +71,15 @@ class Rows:
         self.trace = trace
         self.level = next_level()  # of the trace of the tangent program, if one is needed
         self.protector = protector
-        # A row is [number, its result if nobody can change it, where that is in `values`, source, parameters]. That of an
-        # input ends after the place; `flush` leaves the tangent alone. A step says the same in terms that can be a part of
-        # the key: (primitive, bits of the parameters, shape, first operand, second, type of the result). An operand is the
-        # number of its row if it is that row's result; (number or None, i) if it is the i-th operand again; else what comes
-        # next in `values`: (number or None, shape, dtype) of an array, (number, type) or type of a scalar.
+        # A row is [number, its result if nobody can change it, where that is in `values`, source, parameters], and of a
+        # large array what made it, if that has a square. That of an input ends after the place; `flush` leaves the tangent
+        # alone. A step says the same in terms that can be a part of the key: (primitive, bits of the parameters, shape, first
+        # operand, second, type of the result). An operand is the number of its row if it is that row's result; (number or
+        # None, i) if it is the i-th operand again; else what comes next in `values`: (number or None, shape, dtype) of an
+        # array, (number, type) or type of a scalar.
         self.inputs: list[list] = []
         self.rows: list[list] = []
-        self.values: list[Any] = []  # inputs of the backward program: inputs, operands from outside, and results
+        self.values: list[Any] = []  # inputs of the backward program: inputs, operands from outside or what is kept, results
         self.steps: list[tuple] = []
         self.key: list[Any] = []  # of the inputs; with the steps, and the ends, it is the key of the program
         self.found: Any = None  # the compiled program, or the recording cut into chunks
