@@ -49,21 +49,21 @@ def linearized(
     primals: Sequence[Any],
     has_aux: bool,
     name: str,
-    tape_for: str | Callable[[Sequence[Any]], str] = "",
+    kind: str | Callable[[Sequence[Any]], str] = "linear",
 ) -> Linearized:
-    """`tape_for` says what the tape is to find, see `linearize_following`."""
+    """`kind` says what is wanted, see `linearize_following`."""
     leaves, in_tree = flat_values((tuple(primals), {}))
     check_leaves(leaves, f"{name}: argument", primals)
     differentiable = [is_inexact(aval_of(x)) for x in leaves]
     store = OutTree()
     box: dict[str, Any] = {}
     flat = flat_function(with_aux(f, has_aux, box), in_tree, store)
-    outs, nonzero, jaxpr, residuals, locks = linearize_following(flat, leaves, differentiable, name, box, tape_for)
+    outs, nonzero, jaxpr, residuals, locks = linearize_following(flat, leaves, differentiable, name, box, kind)
     n, results = box.get("n", len(outs)), None
     check_leaves(outs[:n], f"{name}: output of {name_of(f)}")
     if type(jaxpr) is Tape:
         locks.check()
-        results = list(tape_ends.pull(jaxpr, [] if tape_for == "columns" else [seed_of(outs[0])], outs))
+        results = list(tape_ends.pull(jaxpr, [] if kind == "columns" else [seed_of(outs[0])], outs))
         locks.release()
     outs = own_memory(outs, leaves + residuals)
     out_tree, aux = store.tree, []

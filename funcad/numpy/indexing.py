@@ -30,6 +30,7 @@ from funcad.primitives.placement import capture_as_inputs, on_device_of
 from funcad.primitives.powers import pow
 from funcad.primitives.scatter import gather, gather_p
 from funcad.primitives.shape import broadcast_in_dim, broadcast_to, reshape
+from funcad.unjitted.chunks import CHUNKED
 from funcad.unjitted.held import write_in_place
 from funcad.unjitted.remembered import remembered
 from funcad.unjitted.tape_plans import moving_plan
@@ -132,7 +133,14 @@ def read(x: Any, index: Any) -> Any:
         tape = x.owner.tape
         if tape is not None and type(x.primal) is np.ndarray:
             plan = _basic_plan(x.primal.shape, index)
-            out = _taken(tape, x, index) if plan is None else tape.moved(x, plan)
+            if plan is None:
+                out = _taken(tape, x, index)
+            elif type(index) in _INTEGERS and len(tape.rows) >= CHUNKED:  # in a loop, whose turns are alike but for the number
+                out = tape.moved(x, (gather_p, plan[1], *_ELEMENT), np.int64(index))
+                if out is None:
+                    out = gather_p(x, np.int64(index), batch_dims=0, unique=True)
+            else:
+                out = tape.moved(x, plan)
             if out is not None:
                 return out
     elif not has_tracer(index):
@@ -172,6 +180,8 @@ def _taking_plan(unique: bool) -> tuple:
 
 
 _TAKEN = _taking_plan(False), _taking_plan(True)
+_ELEMENT = _TAKEN[True][2:]
+_INTEGERS = frozenset([int, np.int64])
 
 
 def _taken(tape: Any, x: Tracer, index: Any) -> Any:

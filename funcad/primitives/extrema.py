@@ -11,8 +11,9 @@ from typing import Any
 
 import numpy as np
 
+from funcad.ir.tracer import Tracer
 from funcad.primitives.arithmetic import mul
-from funcad.primitives.comparison import and_, eq, ge, gt, isnan, lt, ne, or_, select
+from funcad.primitives.comparison import and_, eq, ge, gt, isnan, lt, ne, not_, or_, select
 from funcad.primitives.families import elementwise
 
 
@@ -21,21 +22,26 @@ def _share(t: Any, out: Any, wins: Any, loses: Any) -> Any:
 
     A mask and a weight: its transpose is no longer than itself. Where there are values, they say what is not needed.
     """
-    if type(wins) in _KNOWN and type(loses) in _KNOWN and _is_true(wins | loses):
+    if _everywhere(or_, wins, loses):
         return select(loses, 0.0, t)
     undefined, kind = isnan(out), out.dtype.type
     if not issubclass(kind, np.floating):
         return select(wins, t, select(loses, 0.0, mul(select(undefined, out, 0.5), t)))
-    tied = kind(0.5) if type(undefined) in _KNOWN and _is_true(~undefined) else select(undefined, out, kind(0.5))
+    tied = kind(0.5) if _everywhere(not_, undefined) else select(undefined, out, kind(0.5))
     return mul(select(loses, 0.0, t), select(wins, kind(1.0), tied))
 
 
 _KNOWN = frozenset([np.ndarray, np.bool_, bool])
 
 
-def _is_true(known: Any) -> bool:
-    """Everywhere?"""
-    return bool(known.all()) if type(known) is np.ndarray else bool(known)
+def _everywhere(condition: Any, *of: Any) -> bool:
+    """Does the condition hold everywhere? False where nobody can say."""
+    traced = [x for x in of if type(x) not in _KNOWN]
+    if not traced:
+        known = condition(*of)
+        return bool(known.all()) if type(known) is np.ndarray else bool(known)
+    decide = traced[0].owner.decide if type(traced[0]) is Tracer else None
+    return decide is not None and decide(condition(*of))
 
 
 maximum_p = elementwise(

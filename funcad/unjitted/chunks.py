@@ -30,8 +30,8 @@ from funcad.ir.trace import AbstractTrace
 from funcad.masks.masks import EVERY, LazyBools, Mask
 from funcad.transforms.transpose import transpose_with_masks
 from funcad.unjitted.chunk_cuts import cuts, line_of
-from funcad.unjitted.structural import UNSEEN, cached, compiled, forgetting
-from funcad.unjitted.tape_program import RESULT, LinearTrace, linear_program, results_by, rule_of, wiring
+from funcad.unjitted.structural import UNSEEN, cached, forgetting
+from funcad.unjitted.tape_program import RESULT, LinearTrace, linear_program, ready, results_by, rule_of, wiring
 
 __all__ = ["CHUNKED", "Chunks", "chunks_of", "pull"]
 
@@ -261,7 +261,7 @@ def _derived(chunk: Chunk, first: int, rows: Sequence[Any], values: list[Any], p
             masks.append(_mask(kind, o.aval.shape, bools))
         kinds, outs = _transposed(tape, linear, residuals, seeds, masks)
         derived, consts = outer.jaxpr(outs)
-        return compiled(prune(derived), consts), kinds
+        return ready(tape, prune(derived), consts), kinds
     except Exception:  # a rule that needs values: by the rules, and what is truly wrong is raised there
         return False
     finally:

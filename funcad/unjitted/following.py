@@ -42,7 +42,7 @@ from funcad.transforms.partial import TangentTrace
 from funcad.unjitted.nested import can_lift, with_value
 from funcad.unjitted.structural import UNSEEN
 from funcad.unjitted.tape import Tape
-from funcad.unjitted.tape_ends import bind_known, find, flush
+from funcad.unjitted.tape_ends import bind_known, find, flush, linear_of
 from funcad.unjitted.tape_plans import has_rows
 from funcad.unjitted.tape_program import maker_of
 
@@ -154,17 +154,6 @@ class FollowingTrace(Trace):
             if taken is not None or not primitive.passive:
                 self.tape = None
                 flush(tape, self.open_recording())
-        if primitive.structural and self.linear and not primitive.multiple and type(args[0].primal) is not Tracer:
-            t = tangent_of(args[0])
-            if type(t) is Tracer and type(t.owner) is TangentTrace:  # no residuals, no arithmetic on tangents: the short way
-                out = compute(primitive, (args[0].primal,), params) if ready is None else ready[0]
-                source = state.source or user_source()
-                aval = aval_of(out)
-                aval = Aval(aval.shape, aval.dtype)
-                t = t.owner.append(primitive, (t.variable,), params, aval, source)
-                if self.turned and keeps_operands(primitive, args, params):
-                    t = [t, (primitive, list(map(snapshot, args)), params, 0, None)]
-                return Tracer(self, None, out, t, source)
         primals, tangents = [], []
         nested = bool(open_traces)
         if primitive.turns:
@@ -296,10 +285,10 @@ class FollowingTrace(Trace):
         made = None
         if len(tangent) == 2:
             made = tangent[1]
-        elif self.tape is not None and len(tangent) == 5:
+        elif self.tape is not None and len(tangent) > 3:
             if self.tape.notes is not None:
                 self.tape.notes["looked"] = True
-            made = maker_of(self.tape, tangent)
+            made = tangent[5] if len(tangent) > 5 else maker_of(self.tape, tangent)
         if made is None or look:
             return made
         primitive, operands, params, i, shape = made
@@ -392,14 +381,13 @@ def linearize_following(
     differentiated: Sequence[bool],
     name: str,
     box: dict[str, Any],
-    tape_for: str | Callable[[Sequence[Any]], str] = "",
+    kind: str | Callable[[Sequence[Any]], str] = "linear",
 ) -> tuple[list[Any], list[bool], Any, list[Any], Locks]:
     """Run f once and record its tangent program: (outputs, out_nonzero, linear jaxpr, residuals, locks).
 
-    If f puts "n" into `box`, only its first n outputs are differentiated; the others are auxiliary, of any type. With
-    `tape_for` a `Tape` that has found a program may come in place of the linear jaxpr, or "once" in `box` says that the
-    structure was seen for the first time. `tape_for`, or `tape_for(outputs)`, is the kind of program: "tape" for the backward
-    pass, "columns" of a Jacobian, or "" for none.
+    If f puts "n" into `box`, only its first n outputs are differentiated; the others are auxiliary, of any type. `kind`, or
+    `kind(outputs)`, is what is wanted: "linear", or in place of the linear jaxpr a `Tape` that has found a program of the
+    backward pass ("tape"), or of the "columns" of a Jacobian. "once" in `box`: it was seen for the first time.
     """
     primals = ordinary(plain_values(primals) if Tracer in map(type, primals) else primals)
     protector = _Protector(primals)
@@ -408,7 +396,7 @@ def linearize_following(
     tangents: list[Any] = []
     tape = None
     outer = Tracer in map(type, primals)
-    if tape_for and not (open_traces or on_device(primals)) and (not outer or all(map(can_lift, primals))):
+    if not (open_traces or on_device(primals)) and (not outer or all(map(can_lift, primals))):
         tape = trace.tape = Tape(trace, protector, primals, differentiated)
         primals = list(map(concrete_value, primals)) if outer else primals
         rows = iter(tape.inputs)
@@ -423,8 +411,10 @@ def linearize_following(
         protector.args = outs
         del touts[box.get("n", len(touts)) :]
         if tape is not None and trace.tape is tape:
-            how = tape_for if type(tape_for) is str else tape_for(outs[: box.get("n", len(outs))])  # type: ignore[operator]
+            how = kind if type(kind) is str else kind(outs[: box.get("n", len(outs))])  # type: ignore[operator]
             if find(tape, [t for t in touts if t is not None], how):
+                if how == "linear":
+                    return outs, [t is not None for t in touts], *linear_of(tape), protector.locks
                 return outs, [t is not None for t in touts], tape, [], protector.locks
             if tape.found is UNSEEN:
                 box["once"] = True

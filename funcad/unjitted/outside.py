@@ -7,6 +7,7 @@ contents are the same; a large one is made read-only until the derivative dies (
 from __future__ import annotations
 
 from typing import Any
+from weakref import ref
 
 import numpy as np
 
@@ -14,6 +15,7 @@ from funcad.host.locks import SMALL
 
 __all__ = ["COPIED", "Outside"]
 
+_NOTHING = lambda: None, None
 COPIED = 2048  # bytes: below, the tape makes a copy at each use, which costs less than to look for one
 
 
@@ -24,19 +26,23 @@ class Outside:
 
     def __init__(self, protector: Any):
         self.protector = protector
-        self.kept: dict[int, tuple] = {}  # by id, the array, which stays alive, and what is kept of it
+        self.kept: dict[int, tuple] = {}  # by id, a reference to the array, and what is kept of it
 
     def keep(self, x: np.ndarray) -> np.ndarray:
-        found, kept = self.kept.get(id(x), (None, None))
+        found, kept = self.kept.get(id(x), _NOTHING)
+        again = found() is x and kept.shape == x.shape and kept.dtype == x.dtype
         if x.nbytes > SMALL:
-            if found is x:
-                return x
+            if again:
+                return kept
             self.protector.args = (x,)
             kept = self.protector(x)
-            if kept is x:
-                self.kept[id(x)] = x, x
+            self.protector.args = ()
+            if kept is not x:
+                return kept
+            kept = x.view()  # which keeps its shape, whatever becomes of x's
+        elif again and kept.tobytes() == x.tobytes():
             return kept
-        if found is not x or kept.shape != x.shape or kept.dtype != x.dtype or kept.tobytes() != x.tobytes():
+        else:
             kept = x.copy()
-            self.kept[id(x)] = x, kept
+        self.kept[id(x)] = ref(x), kept
         return kept

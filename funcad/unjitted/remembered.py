@@ -217,7 +217,11 @@ def _written(steps: Sequence[_Step], operands: Sequence[Any], strong: Sequence[i
     for i, (primitive, given, params, bits, shape, places, free) in enumerate(steps):
         run = on_numpy(primitive, list(map(aval_of, given)), params)
         scope |= {f"primitive{i}": primitive, f"run{i}": run, f"params{i}": params, f"bits{i}": bits, f"shape{i}": shape}
-        xs, ps, ts = zip(*[names[place] for place in places])
+        xs, ps, ts = map(list, zip(*[names[place] for place in places]))
+        for k, x in enumerate(given):
+            if shape is not None and type(x) is Tracer and type(x.primal) is float:  # rules ask for its shape
+                lines.append(f" n{i}_{k} = float64({ps[k]})")
+                ps[k] = f"n{i}_{k}"
         operation = f"o{i} = run{i}({', '.join(ps)})"
         if primitive.silent:
             lines.append(f" {operation}")

@@ -72,7 +72,14 @@ def pull(jaxpr: Jaxpr, residuals: list[Any], cotangents: Sequence[Any], once: bo
 
     `once`: the table is left alone, because the program comes here for the first and last time.
     """
-    key, literals = (None, []) if once else _key(jaxpr, residuals, cotangents)
+    key: tuple | None = None
+    literals: list[Any] = []
+    if once:
+        pass
+    elif "of rows" in jaxpr.memo:
+        key, literals = _key_of_rows(jaxpr, residuals, cotangents)
+    else:
+        key, literals = _key(jaxpr, residuals, cotangents)
     entry: Any = False if key is None else cached(key, lambda: _derive(jaxpr, len(residuals), cotangents))
     if entry is UNSEEN or entry is False:
         n = len(jaxpr.inputs) - len(residuals)
@@ -142,6 +149,17 @@ def _key(jaxpr: Jaxpr, residuals: Sequence[Any], cotangents: Sequence[Any]) -> t
         return None, []
 
 
+def _key_of_rows(jaxpr: Jaxpr, residuals: Sequence[Any], cotangents: Sequence[Any]) -> tuple[tuple | None, list[Any]]:
+    """The same of a program that was derived from a tape (tape_ends.py), which is itself found again."""
+    if state.axis_env or state.checked:
+        return None, []
+    for x in (*residuals, *cotangents):
+        if x is not None and type(x) is not np.ndarray and type(x) not in SCALAR_AVALS:
+            return None, []
+    literals = [a.value for e in jaxpr.equations for a in e.inputs if type(a) is Literal]
+    return ("pull", jaxpr, *[c is None for c in cotangents]), literals
+
+
 def _derive(jaxpr: Jaxpr, n: int, cotangents: Sequence[Any]) -> Any:
     """(run, which linear inputs get a cotangent): the transposed program, whose inputs are residuals, literals, cotangents."""
     known, linear = jaxpr.inputs[:n], jaxpr.inputs[n:]
@@ -157,8 +175,8 @@ def _derive(jaxpr: Jaxpr, n: int, cotangents: Sequence[Any]) -> Any:
     general = Jaxpr((*known, *literals, *linear), equations, jaxpr.outputs)
     trace = AbstractTrace("the backward pass")
     try:
-        values: list[Any] = [trace.new_input(v.aval) for v in known]
-        for v in literals:
+        values: list[Any] = []
+        for v in (*known, *literals):
             trace.inputs.append(v)
             values.append(Tracer(trace, v))
         cts = [None if c is None else trace.new_input(_strong(c)) for c in cotangents]

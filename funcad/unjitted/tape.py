@@ -83,6 +83,7 @@ class Tape(Rows):
             if kind is complex:  # where NumPy's power is NaN
                 return None
         else:
+            large = False
             if kp is np.ndarray and kq is np.ndarray:
                 dtype = p.dtype
                 if q.dtype is not dtype:
@@ -92,14 +93,14 @@ class Tape(Rows):
                     shape = small_shape(shape, q.shape)
                     if shape is None:
                         return None
-                elif p.nbytes > SMALL:
-                    return None
                 else:
                     shape = None
+                    large = p.nbytes > SMALL
             else:
                 array, number, t = (p, kq, ty) if kp is np.ndarray else (q, kp, tx)
-                if type(array) is not np.ndarray or array.nbytes > SMALL:
+                if type(array) is not np.ndarray:
                     return self._with_integer(primitive, operation, x, y)
+                large = array.nbytes > SMALL
                 dtype = array.dtype
                 if number is not float and (number is not _float64 or dtype is not _F64):
                     return self._with_integer(primitive, operation, x, y)
@@ -110,7 +111,7 @@ class Tape(Rows):
                     shape = array.shape
                     if number is float:  # rules ask for its shape
                         p, q = (p, _float64(q)) if array is p else (_float64(p), q)
-            if dtype is not _F64 and dtype is not _F32:
+            if dtype is not _F64 and dtype is not _F32 or large and (self.lifted or state.checked):
                 return None
             mode = error_mode()
             token = enter(self.user_line_mode) if mode is self.mode and self.user_line_mode is not None else self._enter()
@@ -121,6 +122,8 @@ class Tape(Rows):
                     restore_warnings(token)
                     if pending:
                         deliver(primitive, (p, q))
+            if large:
+                return self._of_large(primitive, (x, y), (p, q), (tx, ty), {}, None, shape, out)
             return self._row(primitive, x, y, p, q, tx, ty, None, None, shape, out, np.ndarray)
         # as `_row`, for scalars, without a call
         values = self.values
@@ -164,6 +167,15 @@ class Tape(Rows):
         result.source = source
         result.variable = result._aval = result.box = None
         return result
+
+    def _of_large(
+        self, primitive: Any, args: tuple, primals: tuple, rows: tuple, params: dict, bits: Any, shape: Any, out: Any
+    ) -> Any:
+        """The traced result of an operation on a large array that has been computed."""
+        if primitive.turns:
+            self.trace.turned = True
+        found = self.large_row(primitive, args, primals, rows, params, bits, shape, out, user_source(4))
+        return found if type(found) is Tracer else self.trace.record(primitive, args, params, shape, (out,))
 
     def _with_integer(self, primitive: Any, operation: Callable[[Any, Any], Any], x: Any, y: Any) -> Any:
         """`binary`, where an operand is a Python integer that is a float, too."""
@@ -219,7 +231,8 @@ class Tape(Rows):
         plan = plans.get((primitive, p.shape, axis)) or reduction_plan(primitive, p.shape, axis)
         if plan is NO_PLAN or open_traces or len(self.rows) + 1 >= self.limit:
             return None
-        if (p.dtype is not _F64 and p.dtype is not _F32) or p.nbytes > SMALL:
+        large = p.nbytes > SMALL
+        if (p.dtype is not _F64 and p.dtype is not _F32) or large and (self.lifted or state.checked):
             return None
         run, params, bits, kept, kept_bits = plan
         mode = error_mode()
@@ -231,10 +244,13 @@ class Tape(Rows):
                 restore_warnings(token)
                 if pending:
                     deliver(primitive, (p,))
-        t = self._row(primitive, x, None, p, None, x.tangent, None, params, bits, None, out, type(out), True)
+        if large:
+            t = self._of_large(primitive, (x,), (p,), (x.tangent,), params, bits, None, out)
+        else:
+            t = self._row(primitive, x, None, p, None, x.tangent, None, params, bits, None, out, type(out), True)
         if not keepdims:
             return t
-        if type(out) is not np.ndarray:
+        if large or type(out) is not np.ndarray:
             return reshape_p(t, **kept)
         wide, row, source = out.reshape(kept["shape"]), t.tangent, t.source
         return self._row(reshape_p, t, None, out, None, row, None, kept, kept_bits, None, wide, np.ndarray, True, source)
@@ -244,9 +260,12 @@ class Tape(Rows):
         if open_traces or len(self.rows) >= self.limit:
             return None
         p = x.primal
-        kind = type(p)
+        kind, large = type(p), False
         if kind is np.ndarray:
-            if (p.dtype is not _F64 and p.dtype is not _F32) or p.nbytes > SMALL:
+            if p.dtype is not _F64 and p.dtype is not _F32:
+                return None
+            large = p.nbytes > SMALL
+            if large and (self.lifted or state.checked):
                 return None
         elif kind is not np.float64 and kind is not float:
             return None
@@ -261,17 +280,22 @@ class Tape(Rows):
                 restore_warnings(token)
                 if pending:
                     deliver(primitive, (p,))
+        if large:
+            return self._of_large(primitive, (x,), (p,), (x.tangent,), params or {}, bits, None, out)
         return self._row(primitive, x, None, p, None, x.tangent, None, params, bits, None, out, type(out), True)
 
-    def moved(self, x: Tracer, plan: tuple, index: np.ndarray | None = None) -> Any:
-        """What only moves the elements of an array, by a `moving_plan` for its shape or by an index; None for all else."""
+    def moved(self, x: Tracer, plan: tuple, index: Any = None) -> Any:
+        """What only moves the elements of an array, by a `moving_plan` for its shape or by an index; None for all else.
+
+        An index that is a number is an operand of the row alone: the plan knows it.
+        """
         p = x.primal
         if open_traces or p.nbytes > SMALL or not p.dtype.isnative or len(self.rows) >= self.limit:
             return None
         primitive, run, params, bits = plan
-        if index is not None and index.size * p.nbytes > SMALL * len(p):
+        if type(index) is np.ndarray and index.size * p.nbytes > SMALL * len(p):
             return None
-        out = run(p) if index is None else run(p, index)
+        out = run(p, index) if type(index) is np.ndarray else run(p)
         t = x.tangent
         return self._row(primitive, x, index, p, index, t, None, params, bits, None, out, type(out), index is None)
 

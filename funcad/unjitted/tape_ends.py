@@ -16,17 +16,18 @@ from funcad.host.state import state
 from funcad.host.user_warnings import restore_warnings, suppress_warnings
 from funcad.host.where import Source, user_source
 from funcad.ir.aval import aval_of
+from funcad.ir.jaxpr import Jaxpr
 from funcad.ir.trace import AbstractTrace
 from funcad.ir.tracer import Tracer
 from funcad.masks.masked_rules import rule_of
 from funcad.unjitted import chunks, nested
 from funcad.unjitted.nested import with_value
-from funcad.unjitted.structural import UNSEEN, cached, forgetting
+from funcad.unjitted.structural import MAX_EQUATIONS, UNSEEN, cached, forgetting
 from funcad.unjitted.tape import Tape
-from funcad.unjitted.tape_program import RESULT, derive, derive_columns, maker, results_by, wiring
+from funcad.unjitted.tape_program import RESULT, SPLIT, derive, derive_columns, derive_linear, maker, results_by, wiring
 from funcad.unjitted.tape_rows import MAX_ROWS
 
-__all__ = ["bind_known", "find", "flush", "pull"]
+__all__ = ["bind_known", "find", "flush", "linear_of", "pull"]
 
 _NEVER = None, None
 _last: dict[str, tuple] = {}  # kind -> the key that was found last, and its program: a loop finds it without hashing
@@ -65,7 +66,7 @@ def flush(tape: Tape, recording: AbstractTrace) -> None:
                     primals = [p if x is None else with_value(x, p) for p, x in zip(primals, above)]
                     out = bind_known(step.primitive, primals, step.params, step.shape, out)
                 given = [None if n is None else rows[n][0] for _, n in step.operands]
-                made = maker(tape, step.primitive, step.operands, primals, step.params, step.shape)
+                made = row[5:] or maker(tape, step.primitive, step.operands, primals, step.params, step.shape)
                 tangents = results_by(step, values, given, rule_of, primals, out)
                 results = out if several else [out]
             i = step.result - step.first
@@ -87,14 +88,14 @@ def find(tape: Tape, ends: Sequence[Any], how: str) -> bool:
     if len(tape.rows) >= chunks.CHUNKED and how == "tape" and len(ends) == 1 and not tape.lifted:
         tape.found = chunks.chunks_of(tape, ends)
         return True
-    if len(tape.rows) > MAX_ROWS:
+    if len(tape.rows) > (MAX_EQUATIONS if how == "linear" else MAX_ROWS):
         return False
     key = [how, *tape.key, len(tape.inputs), *tape.steps]
     key += [row[0] for row in ends]
     derived = _DERIVED[how]
     if tape.lifted:
         kind, derived = nested.kind_of(tape, how)
-        if derived is None:
+        if derived is None or any([step[0] is SPLIT for step in tape.steps]):
             return False
         how = kind[0]
         key[:1] = kind
@@ -109,7 +110,7 @@ def find(tape: Tape, ends: Sequence[Any], how: str) -> bool:
     return True
 
 
-_DERIVED: dict[str, Callable[..., Any]] = {"tape": derive, "columns": derive_columns}
+_DERIVED: dict[str, Callable[..., Any]] = {"tape": derive, "columns": derive_columns, "linear": derive_linear}
 
 
 def _checked(derived: Callable[..., Any], tape: Tape, ends: Sequence[Any]) -> Any:
@@ -138,3 +139,12 @@ def pull(tape: Tape, given: Sequence[Any], outs: list[Any]) -> Sequence[Any]:
         return run(values)
     outputs = iter(run(values))
     return [next(outputs) if z else None for z in nonzero]
+
+
+def linear_of(tape: Tape) -> tuple[Jaxpr, list[Any]]:
+    """What was found of kind "linear": the tangent program, and its leading inputs."""
+    run, linear, sources = tape.found
+    computed = run(list(tape.values)) if min(sources, default=0) < 0 else ()
+    residuals = [tape.values[i] if i >= 0 else computed[~i] for i in sources]
+    tape.forget()
+    return linear, residuals

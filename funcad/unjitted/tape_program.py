@@ -12,10 +12,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from funcad.backends.backward_programs import broadcast_scalars
+from funcad.backends.backward_programs import BYTES, broadcast_scalars
+from funcad.host.locks import SMALL
 from funcad.ir.aval import LiteralAval, aval_of
 from funcad.ir.jaxpr import Jaxpr, Var
-from funcad.ir.prune import prune
+from funcad.ir.prune import prune, used_inputs
 from funcad.ir.trace import AbstractTrace
 from funcad.ir.tracer import Tracer, value_key
 from funcad.masks.masked_rules import push, rule_of
@@ -23,12 +24,13 @@ from funcad.primitives.squares import keeps_operands
 from funcad.primitives.stack import lead
 from funcad.transforms.batch import batch_eval
 from funcad.transforms.jvp import jvp_eval
-from funcad.transforms.partial import TangentTrace
+from funcad.transforms.partial import TangentTrace, drop_unused_residuals
 from funcad.transforms.transpose import transpose_eval
 from funcad.unjitted.structural import compiled
 
-__all__ = ["INNER", "RESULT", "LinearTrace", "Step", "backward", "derive", "derive_columns", "gives_tangent"]
-__all__ += ["input_like", "linear_program", "maker", "maker_of", "results_by", "rule_of", "tangents_by", "wiring"]
+__all__ = ["INNER", "RESULT", "SPLIT", "LinearTrace", "Step", "backward", "derive", "derive_columns", "derive_linear"]
+__all__ += ["gives_tangent", "input_like", "linear_program", "maker", "maker_of", "ready", "results_by", "rule_of"]
+__all__ += ["tangents_by", "wiring"]
 
 
 def maker_of(tape: Any, row: list) -> Any:
@@ -57,10 +59,12 @@ def _may_turn(tape: Any, step: tuple) -> bool:
         if step[0].turns:
             return True
         found = [a[0] if type(a) is tuple else a for a in step[3:-1]]
-        numbers = [n for n in found if type(n) is int and n >= tape.first]
+        numbers = [n - tape.first for n in found if type(n) is int and n >= tape.first]
+        if any([len(tape.rows[n]) > 5 for n in numbers]):  # of a large array: it is known
+            return True
         if len(numbers) != 1:  # two are looked at by the fact itself
-            return any([tape.steps[n - tape.first][0].square is not None for n in numbers])
-        step = tape.steps[numbers[0] - tape.first]
+            return any([tape.steps[n][0].square is not None for n in numbers])
+        step = tape.steps[numbers[0]]
     return False
 
 
@@ -94,14 +98,15 @@ class LinearTrace(TangentTrace):
 
 
 class Mark:
-    """In the place of a primitive: `RESULT`, one more result of the step before; `INNER`, an inner gradient (nested.py)."""
+    """In the place of a primitive: `RESULT`, one more result of the step before; `INNER`, an inner gradient (nested.py);
+    `SPLIT`, a rule of which what it keeps has been computed (split_rules.py)."""
 
     __slots__ = ()
     square = layout = None
     multiple = True
 
 
-RESULT, INNER = Mark(), Mark()
+RESULT, INNER, SPLIT = Mark(), Mark(), Mark()
 
 
 class Step(NamedTuple):
@@ -114,7 +119,7 @@ class Step(NamedTuple):
     params: dict
     first: int  # where the operation's first result is
     many: int  # how many it has
-    inner: Any  # of `INNER`: what it is
+    inner: Any  # of `INNER` and `SPLIT`: what it is
 
 
 def wiring(tape: Any) -> list[Step]:
@@ -133,6 +138,11 @@ def wiring(tape: Any) -> list[Step]:
             inner = bits
             operands += [(free + place, n) for place, n in zip(inner.lifted, steps)]
             free += inner.n_values
+        elif primitive is SPLIT:
+            inner = bits
+            operands += [(free + i, None) for i in range(inner.many)]
+            operands += [(places[n], n) for n in steps]
+            free += inner.many
         else:
             for a in steps:
                 if type(a) is int:
@@ -170,6 +180,9 @@ def results_by(
         return [None] * step.many
     if step.primitive is INNER:
         return step.inner.tangents(values[step.first - step.inner.n_values : step.first], ts, rule)
+    if step.primitive is SPLIT:
+        n = step.inner.many
+        return step.inner.tangents(values[step.first - n : step.first], ts[n:])
     if not primals:
         primals = [values[place] for place, _ in step.operands]
         out = list(values[step.first : step.first + step.many]) if step.primitive.multiple else values[step.result]
@@ -217,7 +230,60 @@ def backward(tape: Any, ends: Sequence[Any]) -> tuple[Jaxpr, list[Any], list[boo
 def derive(tape: Any, ends: Sequence[Any]) -> Any:
     """(run, which inputs get a cotangent)."""
     jaxpr, consts, nonzero = backward(tape, ends)
-    return compiled(jaxpr, consts), nonzero
+    return ready(tape, jaxpr, consts), nonzero
+
+
+def derive_linear(tape: Any, ends: Sequence[Any]) -> Any:
+    """(run, tangent program, where its leading inputs are): places in `values`, or ~i of the i-th result of `run(values)`."""
+    outer = AbstractTrace("the backward pass")
+    try:
+        linear, residuals = linear_program(tape, ends, outer)
+        linear, residuals = drop_unused_residuals(prune(linear), residuals)
+        places: dict[Any, int] = {v: i for i, v in enumerate(outer.inputs)}
+        computed: list[Any] = []
+        for x in residuals:
+            if type(x) is not Tracer or x.variable not in places:
+                if aval_of(x).weak:  # an engine would give it a dtype that counts
+                    return False
+                computed.append(x)
+        derived, consts = outer.jaxpr(computed)
+    finally:
+        outer.close()
+    k, sources = 0, []
+    for x in residuals:
+        place = places.get(x.variable) if type(x) is Tracer else None
+        sources.append(~k if place is None else place)
+        k += place is None
+    equations = tuple([e._replace(source=None) for e in linear.equations])
+    found = Jaxpr(linear.inputs, equations, linear.outputs)
+    found.memo["of rows"] = True
+    run = ready(tape, prune(derived), consts)
+    run.size += BYTES * len(equations)
+    return run, found, sources
+
+
+def ready(tape: Any, jaxpr: Jaxpr, consts: list[Any]) -> Any:
+    """`compiled`; what represents large arrays that are not kept does not get to the program."""
+    if not any([type(v) is np.ndarray and v.nbytes > SMALL for v in tape.values]):
+        return compiled(jaxpr, consts)
+    n = len(consts)
+    places = [i for i, used in enumerate(used_inputs(jaxpr)[n:]) if used]
+    inputs = (*jaxpr.inputs[:n], *[jaxpr.inputs[n + i] for i in places])
+    return _Picking(compiled(Jaxpr(inputs, jaxpr.equations, jaxpr.outputs), consts), places)
+
+
+class _Picking:
+    __slots__ = ("run", "places", "size")
+
+    def __init__(self, run: Any, places: list[int]):
+        self.run = run
+        self.places = places
+        self.size = run.size
+
+    def __call__(self, values: list[Any]) -> list[Any]:
+        picked = [values[i] for i in self.places]
+        values.clear()
+        return self.run(picked)
 
 
 def derive_columns(tape: Any, ends: Sequence[Any]) -> Any:

@@ -1,17 +1,18 @@
-"""The tape: un-jitted `grad` of small values writes down what was done, and asks what it means for the derivative later.
+"""The tape: un-jitted reverse mode writes down what was done, and asks what it means for the derivative later.
 
-Idea: a gradient in a loop does the same operations at every step. So for common operations on scalars and small arrays the
-following trace runs the primal and adds a row to the tape: primitive, operands, result. At the end the rows' key finds the
-backward program of an earlier call, compiled, which computes everything else: no jvp rule runs, nothing is recorded. If there
-is none, the rules of the rows run, in order, on the values that the rows hold, as if they had run at once (`flush` of
-tape_ends.py); that happens too when an operation comes that has no row, and from then on rules run at once.
+Idea: a gradient in a loop does the same operations at every step. So the following trace runs the primal and adds a row to
+the tape: primitive, operands, result. At the end the rows' key finds the backward program of an earlier call, compiled, which
+computes everything else: no jvp rule runs, nothing is recorded. If there is none, the rules of the rows run, in order, on the
+values that the rows hold, as if they had run at once (`flush` of tape_ends.py); that happens too when an operation comes that
+has no row, and from then on rules run at once.
 
 Invariants: until then the tangent of a result is the row itself, whose first element is its number; `flush` leaves in it the
 tangent that the rule gave (`tangent_of` reads it). An array that the user can still write is copied when the derivative needs
-its values, at the moment of use, once if it has not changed; rows hold nothing larger than 64 KiB, so that no large
-intermediate lives longer than its residual would, but for large factors from outside, which are locked. The key tells apart
-all that a rule may look at: primitives, parameters by their bits, wiring, types, shapes and dtypes, but no values: only
-primitives whose rules give a tangent whatever the values are have rows. Traps: two operands that are one object are one input
+its values, at the moment of use, once if it has not changed. Of operations on arrays above 64 KiB rows hold no operands and
+no results, but what their rules keep (split_rules.py), so that no large intermediate lives longer than its residual would;
+large arrays from outside are locked. The key tells apart all that a rule may look at: primitives, parameters by their bits,
+wiring, types, shapes and dtypes, but no values: only primitives whose rules give a tangent whatever the values are have rows.
+Traps: two operands that are one object are one input
 of the program, since rules look (`x * x`); but two, if one of them alone belongs to the tape and there are outer tangents
 (nested.py).
 """
@@ -33,6 +34,7 @@ from funcad.ir.trace import next_level
 from funcad.ir.tracer import Tracer, concrete_value, snapshot
 from funcad.passes.program_keys import params_key
 from funcad.primitives.arithmetic import add_p, integer_pow_p, mul_p, sub_p
+from funcad.unjitted.large_rows import NO_VALUE, LargeRows
 from funcad.unjitted.nested import can_lift
 from funcad.unjitted.outside import COPIED, Outside
 from funcad.unjitted.tape_plans import BILINEAR, linear
@@ -44,13 +46,12 @@ MAX_ROWS = 12_000  # a program for more would fill the table of programs; chunks
 MAX_BYTES = 64 << 20  # of arrays, beyond which there are no more rows than that: rules may keep less
 _SILENT = frozenset([add_p, sub_p, mul_p])
 FLOATING = frozenset([kind for kind, aval in SCALAR_AVALS.items() if aval.dtype.kind in "fc"])
-NO_VALUE: Any = object()  # in a row, of a result that somebody could change
 _NOTHING: Mapping[int, Any] = {}
 _new_object: Any = object.__new__
 _getframe = sys._getframe
 
 
-class Rows:
+class Rows(LargeRows):
     """Rows of one un-jitted gradient that `trace` runs."""
 
     __slots__ = (
@@ -62,14 +63,15 @@ class Rows:
         self.trace = trace
         self.level = next_level()  # of the trace of the tangent program, if one is needed
         self.protector = protector
-        # A row is [number, its result if nobody can change it, where that is in `values`, source, parameters]. That of an
-        # input ends after the place; `flush` leaves the tangent alone. A step says the same in terms that can be a part of
-        # the key: (primitive, bits of the parameters, shape, first operand, second, type of the result). An operand is the
-        # number of its row if it is that row's result; (number or None, i) if it is the i-th operand again; else what comes
-        # next in `values`: (number or None, shape, dtype) of an array, (number, type) or type of a scalar.
+        # A row is [number, its result if nobody can change it, where that is in `values`, source, parameters], and of a
+        # large array what made it, if that has a square. That of an input ends after the place; `flush` leaves the tangent
+        # alone. A step says the same in terms that can be a part of the key: (primitive, bits of the parameters, shape, first
+        # operand, second, type of the result). An operand is the number of its row if it is that row's result; (number or
+        # None, i) if it is the i-th operand again; else what comes next in `values`: (number or None, shape, dtype) of an
+        # array, (number, type) or type of a scalar.
         self.inputs: list[list] = []
         self.rows: list[list] = []
-        self.values: list[Any] = []  # inputs of the backward program: inputs, operands from outside, and results
+        self.values: list[Any] = []  # inputs of the backward program: inputs, operands from outside or what is kept, results
         self.steps: list[tuple] = []
         self.key: list[Any] = []  # of the inputs; with the steps, and the ends, it is the key of the program
         self.found: Any = None  # the compiled program, or the recording cut into chunks
@@ -114,7 +116,7 @@ class Rows:
             p, tx = x.primal, x.tangent
         if type(p) is np.ndarray:
             if p.nbytes > SMALL or not p.dtype.isnative:
-                return None
+                return self.large(primitive, args, params, shape, known)
         elif type(p) not in SCALAR_AVALS:
             return None
         unary = len(args) == 1
@@ -128,7 +130,7 @@ class Rows:
                 q, ty = y.primal, y.tangent
             if type(q) is np.ndarray:
                 if q.nbytes > SMALL or not q.dtype.isnative:
-                    return None
+                    return self.large(primitive, args, params, shape, known)
             elif type(q) not in SCALAR_AVALS:
                 return None
         bits = None
@@ -145,7 +147,9 @@ class Rows:
         else:
             out = compute(primitive, (p,) if unary else (p, q), params)
         kind = type(out)
-        if out.nbytes > SMALL or out.dtype.kind not in "fc" if kind is np.ndarray else kind not in FLOATING:
+        if kind is np.ndarray and out.nbytes > SMALL:
+            return self.large(primitive, args, params, shape, (out,))
+        if out.dtype.kind not in "fc" if kind is np.ndarray else kind not in FLOATING:
             return (out,)
         gives: Any = primitive.calm or linear(primitive)
         if not gives:
@@ -226,7 +230,7 @@ class Rows:
                 else:
                     return None
             if p.nbytes > SMALL or not p.dtype.isnative if type(p) is np.ndarray else type(p) not in SCALAR_AVALS:
-                return None
+                return self.large(primitive, args, params, shape, known)
             primals.append(p)
             tangents.append(t)
         if primitive.turns:
@@ -234,7 +238,9 @@ class Rows:
         out = compute(primitive, primals, params) if known is None else known[0]
         outs = out if primitive.multiple else [out]
         for o in outs:
-            if o.nbytes > SMALL or o.dtype.kind not in "fc" if type(o) is np.ndarray else type(o) not in FLOATING:
+            if type(o) is np.ndarray and o.nbytes > SMALL:
+                return self.large(primitive, args, params, shape, (out,))
+            if o.dtype.kind not in "fc" if type(o) is np.ndarray else type(o) not in FLOATING:
                 return (out,)
         outer = [t is None and type(x) is Tracer for x, t in zip(args, tangents)]
         gives = linear(primitive) or gives_tangent(primitive, primals, tangents, out, params, bits, shape)
@@ -347,7 +353,7 @@ class Rows:
 
     def _outside(self, x: np.ndarray, given: Any, primitive: Any, other: Any) -> np.ndarray:
         """An array that no row made, as the derivative may keep it."""
-        if linear(primitive) or other is None and primitive in BILINEAR:
+        if primitive is not None and (linear(primitive) or other is None and primitive in BILINEAR):
             return x
         mine = type(given) is Tracer and given.owner is self.trace and given.tangent[0] >= self.first  # ... < first: an input
         if mine and not self.protector.is_users(x):

@@ -334,3 +334,15 @@ def test_the_lines_for_other_shapes_are_compiled_once() -> None:
     for n in range(101, 106):
         funcad.grad(f)(np.linspace(0.5, 1.5, n))
     assert remembered._code.cache_info().misses == before
+
+
+def test_a_number_beside_an_array_has_a_shape() -> None:
+    """Rules ask for it: the number is NumPy's in a row that is written again, too."""
+    x, y = np.array([[-1.3, 0.4, 2.1], [0.2, 0.3, -2.0]]), np.array([0.5, -3.0])
+    for f in (lambda x, low, high: np.sum(x.clip(low, high)), lambda x, low, high: np.sum(np.clip(x, low, high) * y[0])):
+        factor = f(np.ones(1), 0.0, 2.0)
+        for _ in range(3):
+            for g in (funcad.grad(f, argnums=(0, 1, 2)), lambda *a, f=f: funcad.vjp(f, *a)[1](1.0)):
+                inside, low, high = g(x, -1.0, 1.0)
+                np.testing.assert_array_equal(inside, np.array([[0.0, 1.0, 0.0], [1.0, 1.0, 0.0]]) * factor)
+                assert (low, high) == (2.0 * factor, 1.0 * factor)

@@ -1,0 +1,101 @@
+"""Un-jitted loops that read `x[i]`: their turns are alike but for the number, so they share the programs of their chunks."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import funcad
+from funcad.unjitted import structural
+
+RNG = np.random.default_rng(11)
+N = 400
+
+
+def chain(x: Any) -> Any:
+    s = 0.1
+    for i in range(1, N):
+        s = np.sin(s) * 0.9 + x[i] * s * 0.1 - x[i - 1]
+    return s
+
+
+def backwards(x: Any) -> Any:
+    s = 0.1
+    for i in range(1, N):
+        s = np.sin(s) * 0.9 + x[-i] * s * 0.1 + x[np.int64(i)]
+    return s
+
+
+def repeated(x: Any) -> Any:
+    s = 0.1
+    for i in range(N):
+        s = np.sin(s) * 0.9 + x[i % 3] ** 2 * 0.1
+    return s
+
+
+def of_rows(x: Any) -> Any:
+    s = np.zeros(2)
+    for i in range(N // 2):
+        s = np.tanh(s * 0.9 + x.reshape(-1, 2)[i] * 0.3)
+    return np.sum(s)
+
+
+def squared(x: Any) -> Any:
+    """Of absolute values, the squares are known exactly."""
+    y, s = np.abs(x), 0.1
+    for i in range(N):
+        s = s * 0.9 + y[i] ** 2
+    return s
+
+
+@pytest.mark.parametrize("f", [chain, backwards, repeated, of_rows, squared])
+def test_gradients(f: Any) -> None:
+    x = RNG.normal(size=N)
+    x[::7] = 0.0
+    expected = funcad.jit(funcad.grad(f))(x)
+    structural.forget()
+    for _ in range(4):
+        np.testing.assert_allclose(funcad.grad(f)(x), expected, rtol=1e-11, atol=1e-12)
+    assert len(structural._table) < 16, "turns of one loop have programs of their own"
+    v = RNG.normal(size=N)
+    np.testing.assert_allclose(funcad.vjp(f, x)[1](2.0)[0], 2.0 * expected, rtol=1e-11, atol=1e-12)
+    if f is not squared:
+        product = funcad.jit(lambda x: funcad.hvp(f, (x,), (v,)))(x)
+        np.testing.assert_allclose(funcad.hvp(f, (x,), (v,)), product, rtol=1e-8, atol=1e-10)
+
+
+def test_bounds_are_numpys() -> None:
+    caught = []
+
+    def f(x: Any) -> Any:
+        s = 0.1
+        for i in range(N + 2):
+            try:
+                s = np.sin(s) * 0.9 + x[i]
+            except IndexError as error:
+                caught.append(str(error))
+        return s
+
+    funcad.grad(f)(RNG.normal(size=N))
+    with pytest.raises(IndexError) as numpys:
+        np.zeros(N)[N]
+    assert len(caught) == 2 and caught[0] == str(numpys.value)
+
+
+def test_large_arrays() -> None:
+    x = RNG.normal(size=20_000)
+    expected = np.zeros(20_000)
+    expected[:N] = 2.0 * x[:N] + np.cos(x[:N])
+
+    def f(x: Any) -> Any:
+        s = 0.0
+        for i in range(N):
+            s = s + x[i] * x[i] + np.sin(x[i])
+        return s
+
+    structural.forget()
+    for _ in range(3):
+        np.testing.assert_allclose(funcad.grad(f)(x), expected, rtol=1e-12)
+    assert len(structural._table) < 16
