@@ -40,7 +40,7 @@ __all__ = [
     "unknown_count",
 ]
 
-_BASIC = (int, slice, type(None), type(Ellipsis))
+_BASIC = frozenset([int, slice, type(None), type(Ellipsis)])
 
 
 def has_tracer(index: Any) -> bool:
@@ -312,8 +312,10 @@ def has_ellipsis(index: Any) -> bool:
 
 def is_basic(index: Any) -> bool:
     """Does NumPy give a view?"""
-    entries = index if type(index) is tuple else (index,)
-    return all([e is None or e is Ellipsis or type(e) is slice or _is_integer(e) for e in entries])
+    for e in index if type(index) is tuple else (index,):
+        if type(e) not in _BASIC and not _is_integer(e):
+            return False
+    return True
 
 
 def _is_integer(e: Any) -> bool:

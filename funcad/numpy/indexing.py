@@ -118,9 +118,9 @@ def getitem(x: Any, index: Any) -> Any:
         out = lent(np.array(out))  # of rank 0
     if type(out) is not Tracer or type(x) is not Tracer:
         return out
-    p, kind = out.primal, type(index)
+    p = out.primal
     if p.ndim if type(p) is np.ndarray else out.shape if p is None or type(p) is Tracer else ():
-        basic = kind is int or kind is slice or is_basic(index)
+        basic = is_basic(index)
     else:  # of rank 0: a number, unless there is an ellipsis
         basic = has_ellipsis(index) and is_basic(index)
     return linked(out, x, Index(index)) if basic else out

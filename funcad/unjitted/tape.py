@@ -30,7 +30,7 @@ __all__ = ["Tape"]
 _SAME = (None, 0)
 _EXACT = 2**53  # integers up to here are floats
 _getframe = sys._getframe
-_float64, _matmul = np.float64, np.matmul
+_float64, _matmul, _ndarray = np.float64, np.matmul, np.ndarray
 _F64, _F32 = np.dtype(np.float64), np.dtype(np.float32)
 
 
@@ -83,7 +83,7 @@ class Tape(Rows):
             if kind is complex:  # where NumPy's power is NaN
                 return None
         else:
-            if kp is np.ndarray and kq is np.ndarray:
+            if kp is _ndarray and kq is _ndarray:
                 dtype = p.dtype
                 if q.dtype is not dtype:
                     return None
@@ -97,8 +97,8 @@ class Tape(Rows):
                 else:
                     shape = None
             else:
-                array, number, t = (p, kq, ty) if kp is np.ndarray else (q, kp, tx)
-                if type(array) is not np.ndarray or array.nbytes > SMALL:
+                array, number, t = (p, kq, ty) if kp is _ndarray else (q, kp, tx)
+                if type(array) is not _ndarray or array.nbytes > SMALL:
                     return self._with_integer(primitive, operation, x, y)
                 dtype = array.dtype
                 if number is not float and (number is not _float64 or dtype is not _F64):
@@ -121,7 +121,7 @@ class Tape(Rows):
                     restore_warnings(token)
                     if pending:
                         deliver(primitive, (p, q))
-            return self._row(primitive, x, y, p, q, tx, ty, None, None, shape, out, np.ndarray)
+            return self._row(primitive, x, y, p, q, tx, ty, None, None, shape, out, _ndarray)
         # as `_row`, for scalars, without a call
         values = self.values
         a: Any
@@ -188,7 +188,7 @@ class Tape(Rows):
             if y.owner is not trace:
                 return None
             q, ty = y.primal, y.tangent
-        if type(p) is not np.ndarray or type(q) is not np.ndarray:
+        if type(p) is not _ndarray or type(q) is not _ndarray:
             return None
         dtype = p.dtype
         if dtype is not q.dtype or (dtype is not _F64 and dtype is not _F32):
@@ -214,7 +214,7 @@ class Tape(Rows):
     def reduction(self, primitive: Any, x: Tracer, axis: Any, keepdims: bool) -> Any:
         """A sum or an extremum of an array of floats over one axis or all: the traced result; None for everything else."""
         p = x.primal
-        if type(p) is not np.ndarray or axis is not None and type(axis) is not int and type(axis) is not tuple:
+        if type(p) is not _ndarray or axis is not None and type(axis) is not int and type(axis) is not tuple:
             return None
         plan = plans.get((primitive, p.shape, axis)) or reduction_plan(primitive, p.shape, axis)
         if plan is NO_PLAN or open_traces or len(self.rows) + 1 >= self.limit:
@@ -234,10 +234,10 @@ class Tape(Rows):
         t = self._row(primitive, x, None, p, None, x.tangent, None, params, bits, None, out, type(out), True)
         if not keepdims:
             return t
-        if type(out) is not np.ndarray:
+        if type(out) is not _ndarray:
             return reshape_p(t, **kept)
         wide, row, source = out.reshape(kept["shape"]), t.tangent, t.source
-        return self._row(reshape_p, t, None, out, None, row, None, kept, kept_bits, None, wide, np.ndarray, True, source)
+        return self._row(reshape_p, t, None, out, None, row, None, kept, kept_bits, None, wide, _ndarray, True, source)
 
     def unary(self, primitive: Any, ufunc: Any, x: Tracer, params: Any = None, bits: Any = None) -> Any:
         """A ufunc of a float, or of an array of floats: the traced result; None for everything else."""
@@ -245,7 +245,7 @@ class Tape(Rows):
             return None
         p = x.primal
         kind = type(p)
-        if kind is np.ndarray:
+        if kind is _ndarray:
             if (p.dtype is not _F64 and p.dtype is not _F32) or p.nbytes > SMALL:
                 return None
         elif kind is not np.float64 and kind is not float:
@@ -287,10 +287,10 @@ class Tape(Rows):
             kind, p, number = type(a), a, None
             if kind is Tracer:
                 p, row = a.primal, a.tangent
-                if a.owner is not self.trace or type(p) is not np.ndarray or p is primals[-1]:
+                if a.owner is not self.trace or type(p) is not _ndarray or p is primals[-1]:
                     return None
                 number = row[0]
-            if type(p) is np.ndarray:
+            if type(p) is _ndarray:
                 if p.dtype is not _F64 or p.shape != shape or p is primals[-1]:
                     return None
                 if number is not None and row[1] is p:
@@ -306,4 +306,4 @@ class Tape(Rows):
             primals.append(p)
         out = np.where(*primals)
         self.values += new
-        return self._written((select_p, None, None, *operands, np.ndarray), None, out, user_source(4), True)
+        return self._written((select_p, None, None, *operands, _ndarray), None, out, user_source(4), True)

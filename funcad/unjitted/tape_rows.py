@@ -47,7 +47,7 @@ FLOATING = frozenset([kind for kind, aval in SCALAR_AVALS.items() if aval.dtype.
 NO_VALUE: Any = object()  # in a row, of a result that somebody could change
 _NOTHING: Mapping[int, Any] = {}
 _new_object: Any = object.__new__
-_getframe = sys._getframe
+_getframe, _ndarray = sys._getframe, np.ndarray
 
 
 class Rows:
@@ -88,7 +88,7 @@ class Rows:
                 if type(p) is Tracer:
                     p = self._lift(p, n)
                 held = p
-                if type(p) is np.ndarray:
+                if type(p) is _ndarray:
                     held = NO_VALUE
                     self.key += (p.shape, p.dtype.char)
                 else:
@@ -112,7 +112,7 @@ class Rows:
             if x.owner is not trace:
                 return self._many(primitive, args, params, shape, known)
             p, tx = x.primal, x.tangent
-        if type(p) is np.ndarray:
+        if type(p) is _ndarray:
             if p.nbytes > SMALL or not p.dtype.isnative:
                 return None
         elif type(p) not in SCALAR_AVALS:
@@ -126,7 +126,7 @@ class Rows:
                 if y.owner is not trace:
                     return self._many(primitive, args, params, shape, known)
                 q, ty = y.primal, y.tangent
-            if type(q) is np.ndarray:
+            if type(q) is _ndarray:
                 if q.nbytes > SMALL or not q.dtype.isnative:
                     return None
             elif type(q) not in SCALAR_AVALS:
@@ -145,7 +145,7 @@ class Rows:
         else:
             out = compute(primitive, (p,) if unary else (p, q), params)
         kind = type(out)
-        if out.nbytes > SMALL or out.dtype.kind not in "fc" if kind is np.ndarray else kind not in FLOATING:
+        if out.nbytes > SMALL or out.dtype.kind not in "fc" if kind is _ndarray else kind not in FLOATING:
             return (out,)
         gives: Any = primitive.calm or linear(primitive)
         if not gives:
@@ -165,7 +165,7 @@ class Rows:
         b: Any = None
         if tx is not None and tx[1] is p:
             a = tx[0]
-        elif type(p) is np.ndarray:
+        elif type(p) is _ndarray:
             a = (tx and tx[0], p.shape, p.dtype.char)
             values.append(self._outside(p, x, primitive, ty))
         else:
@@ -176,7 +176,7 @@ class Rows:
                 b = ty[0]
             elif q is p and (self.traced is None or tx is ty):
                 b = (ty and ty[0], 0)
-            elif type(q) is np.ndarray:
+            elif type(q) is _ndarray:
                 b = (ty and ty[0], q.shape, q.dtype.char)
                 values.append(self._outside(q, y, primitive, tx))
             else:
@@ -194,7 +194,7 @@ class Rows:
                 source = code, frame.f_lasti, state.scope
             else:
                 source = user_source(4)
-        held = out if kind is not np.ndarray or out.base is None and out is not p else NO_VALUE
+        held = out if kind is not _ndarray or out.base is None and out is not p else NO_VALUE
         rows = self.rows
         row = [self.first + len(rows), held, len(values), source, params]
         self.steps.append((primitive, bits, shape, a, b, kind))
@@ -225,7 +225,7 @@ class Rows:
                     p = concrete_value(p)
                 else:
                     return None
-            if p.nbytes > SMALL or not p.dtype.isnative if type(p) is np.ndarray else type(p) not in SCALAR_AVALS:
+            if p.nbytes > SMALL or not p.dtype.isnative if type(p) is _ndarray else type(p) not in SCALAR_AVALS:
                 return None
             primals.append(p)
             tangents.append(t)
@@ -234,7 +234,7 @@ class Rows:
         out = compute(primitive, primals, params) if known is None else known[0]
         outs = out if primitive.multiple else [out]
         for o in outs:
-            if o.nbytes > SMALL or o.dtype.kind not in "fc" if type(o) is np.ndarray else type(o) not in FLOATING:
+            if o.nbytes > SMALL or o.dtype.kind not in "fc" if type(o) is _ndarray else type(o) not in FLOATING:
                 return (out,)
         outer = [t is None and type(x) is Tracer for x, t in zip(args, tangents)]
         gives = linear(primitive) or gives_tangent(primitive, primals, tangents, out, params, bits, shape)
@@ -253,7 +253,7 @@ class Rows:
     ) -> Any:  # fmt: skip
         """`_row` of any number of operands."""
         kind = type(out)
-        own = kind is not np.ndarray or out.base is None and not any([out is p for p in primals])
+        own = kind is not _ndarray or out.base is None and not any([out is p for p in primals])
         step = primitive, bits, shape, *self._operands(primitive, args, primals, tangents), kind
         return self._written(step, params, out, source, own)
 
@@ -285,7 +285,7 @@ class Rows:
             if j != i:
                 operands.append((number, j))
                 continue
-            if type(p) is np.ndarray:
+            if type(p) is _ndarray:
                 operands.append((number, p.shape, p.dtype.char))
                 new.append(self._outside(p, given, primitive, NO_VALUE))
             else:
@@ -312,7 +312,7 @@ class Rows:
         for i in which or (0,):
             out = outs[i]
             held = (
-                out if type(out) is not np.ndarray or out.base is None and not any([out is p for p in operands]) else NO_VALUE
+                out if type(out) is not _ndarray or out.base is None and not any([out is p for p in operands]) else NO_VALUE
             )
             row = [self.first + len(self.rows), held, start + i, source, params]
             self.steps.append((*step, kind))
@@ -325,7 +325,7 @@ class Rows:
     def has_room(self, n: int) -> bool:
         """Can it take n more rows? Each time that there are too many, it looks how large their arrays are."""
         if len(self.rows) + n > self.limit:
-            self.bytes += sum({id(v): v.nbytes for v in self.values[self.weighed :] if type(v) is np.ndarray}.values())
+            self.bytes += sum({id(v): v.nbytes for v in self.values[self.weighed :] if type(v) is _ndarray}.values())
             self.weighed = len(self.values)
             if self.bytes > MAX_BYTES:
                 return False
