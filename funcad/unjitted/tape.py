@@ -19,11 +19,12 @@ from funcad.host.user_warnings import deliver, enter, error_mode, pending, resto
 from funcad.host.where import internal, user_source
 from funcad.ir.tracer import Tracer
 from funcad.primitives.arithmetic import square_p
+from funcad.primitives.basic_indexing import basic_index_p
 from funcad.primitives.comparison import select_p
 from funcad.primitives.contraction import dot_general_p
 from funcad.primitives.shape import reshape_p
 from funcad.unjitted.tape_plans import NO_PLAN, plans, product_plan, reduction_plan, small_shape
-from funcad.unjitted.tape_rows import NO_VALUE, Rows
+from funcad.unjitted.tape_rows import LARGEST, NO_VALUE, Rows
 
 __all__ = ["Tape"]
 
@@ -266,12 +267,14 @@ class Tape(Rows):
     def moved(self, x: Tracer, plan: tuple, index: np.ndarray | None = None) -> Any:
         """What only moves the elements of an array, by a `moving_plan` for its shape or by an index; None for all else."""
         p = x.primal
-        if open_traces or p.nbytes > SMALL or not p.dtype.isnative or len(self.rows) >= self.limit:
+        if open_traces or p.nbytes > LARGEST or not p.dtype.isnative or len(self.rows) >= self.limit:
             return None
         primitive, run, params, bits = plan
         if index is not None and index.size * p.nbytes > SMALL * len(p):
             return None
         out = run(p) if index is None else run(p, index)
+        if p.nbytes > SMALL and (out.nbytes > SMALL or primitive is not basic_index_p):
+            return None
         t = x.tangent
         return self._row(primitive, x, index, p, index, t, None, params, bits, None, out, type(out), index is None)
 

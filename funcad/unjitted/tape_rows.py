@@ -38,9 +38,10 @@ from funcad.unjitted.outside import COPIED, Outside
 from funcad.unjitted.tape_plans import BILINEAR, linear
 from funcad.unjitted.tape_program import INNER, RESULT, gives_tangent
 
-__all__ = ["FLOATING", "MAX_ROWS", "NO_VALUE", "Rows"]
+__all__ = ["FLOATING", "LARGEST", "MAX_ROWS", "NO_VALUE", "Rows"]
 
 MAX_ROWS = 12_000  # a program for more would fill the table of programs; chunks of more have their own (chunks.py)
+LARGEST = 1 << 20  # bytes of an array of which parts are read and written by rows: chunks pass on the cotangent of all of it
 MAX_BYTES = 64 << 20  # of arrays, beyond which there are no more rows than that: rules may keep less
 _SILENT = frozenset([add_p, sub_p, mul_p])
 FLOATING = frozenset([kind for kind, aval in SCALAR_AVALS.items() if aval.dtype.kind in "fc"])
