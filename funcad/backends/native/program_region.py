@@ -17,7 +17,7 @@ from funcad.backends.memory import handed_through, writes_elements, writes_of
 from funcad.backends.native.emitter import Emitter, Lane, operand_dtypes
 from funcad.backends.native.program_build import MAX_LINES, Build
 from funcad.backends.native.program_schedule import COMPLEX_PARTS, Step, is_elementwise, schedule
-from funcad.backends.native.program_values import View, reshaped, same_place
+from funcad.backends.native.program_values import View, reshaped
 from funcad.backends.native.unsupported import Unsupported
 from funcad.ir.jaxpr import Equation, Jaxpr, Literal, Var
 
@@ -39,33 +39,27 @@ class Region:
         self.dying: Sequence[Var] = ()  # with the equation that is being written
         writes = writes_elements(jaxpr.equations)
         self.copied = writes_of(jaxpr.inputs, jaxpr.equations, jaxpr.outputs, None).copied if writes else frozenset()
-        if self.targets:
-            self._hand_back()
+        for equation in reversed(jaxpr.equations):  # what is reshaped into a target is computed there
+            target = self.targets.get(equation.outputs[0]) if len(equation.outputs) == 1 else None
+            if target is not None and equation.primitive.name == "reshape" and target.contiguous:
+                shape = equation.inputs[0].aval.shape
+                if shape and equation.inputs[0] not in jaxpr.inputs:
+                    self.targets.setdefault(equation.inputs[0], reshaped(target, shape))
         for v, value in zip(jaxpr.inputs, values, strict=True):
             if type(value) is View and not value.shape:
                 value = build.lane(value)  # read once, here: this place comes before every use
             self.env[v] = build.hold(value)
 
-    def _hand_back(self) -> None:
-        """What is reshaped into a target is computed there, and what ends where a target is computed, in the same place."""
+    def hand_back(self) -> None:
+        """What a loop goes on to write in a target is computed there, if nobody else reads it. Nobody may read the targets yet."""
         uses = Counter([a for e in self.jaxpr.equations for a in e.inputs if type(a) is Var])
         uses.update([o for o in (*self.jaxpr.inputs, *self.jaxpr.outputs) if type(o) is Var])
         for equation in reversed(self.jaxpr.equations):
-            through = {} if equation.primitive.name == "cond" else handed_through(equation)  # branches may still read theirs
-            for i, v in enumerate(equation.outputs):
-                target = self.targets.get(v)
-                if target is None or not target.contiguous:
-                    continue
-                if equation.primitive.name == "reshape":
-                    shape = equation.inputs[0].aval.shape
-                    if shape and equation.inputs[0] not in self.jaxpr.inputs:
-                        self.targets.setdefault(equation.inputs[0], reshaped(target, shape))
-                    continue
-                ending = equation.inputs if is_elementwise(equation) else [equation.inputs[through[i]]] if i in through else []
-                for a in ending:
-                    if type(a) is Var and uses[a] == 1 and a.aval == v.aval and a not in self.targets:
-                        self.targets[a] = target
-                        break
+            if equation.primitive.name in ("scan", "while_loop"):
+                for i, j in handed_through(equation).items():
+                    v, x = equation.outputs[i], equation.inputs[j]
+                    if v in self.targets and type(x) is Var and uses[x] == 1 and x.aval == v.aval and x not in self.targets:
+                        self.targets[x] = self.targets[v]
 
     def run(self) -> list[Any]:
         build = self.build
@@ -116,9 +110,7 @@ class Region:
                 own[equation.outputs[0]] = element(e, equation, own)
             return [own[v] for v in outs]
 
-        given = [self.env[v] for v in ins]
-        exact = any([same_place(x, place) for x in given for place in places])
-        build.nest(step.shape or (), given, places, body, exact)
+        build.nest(step.shape or (), [self.env[v] for v in ins], places, body)
         self.env.update(zip(outs, places))
         for v in (v for e in step.equations for v in e.outputs if v not in self.env):
             self.env[v] = None  # it lived in registers only
