@@ -51,7 +51,7 @@ class Region:
             self.env[v] = build.hold(value)
 
     def hand_back(self) -> None:
-        """What a loop goes on to write in a target is computed there, if nobody else reads it. Nobody may read the targets yet."""
+        """What a loop goes on to write in a target is computed there, if nobody else reads it; nobody reads targets yet."""
         uses = Counter([a for e in self.jaxpr.equations for a in e.inputs if type(a) is Var])
         uses.update([o for o in (*self.jaxpr.inputs, *self.jaxpr.outputs) if type(o) is Var])
         for equation in reversed(self.jaxpr.equations):
