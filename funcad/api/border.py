@@ -166,25 +166,23 @@ def own_memory(values: list[Any], foreign: Sequence[Any] = ()) -> list[Any]:
 
 def unshared(values: Sequence[Any], foreign: Sequence[Any] = ()) -> list[Any]:
     """Results for the user: arrays that are writeable and share no memory with each other or with `foreign` arrays."""
-    if np.ndarray not in map(type, values):
+    ndarray = np.ndarray
+    if ndarray not in map(type, values):
         return list(values)
     roots = set()
     for a in foreign:
         if type(a) is Tracer:
             a = concrete_value(a)
-        if type(a) is np.ndarray:
+        if type(a) is ndarray:
             roots.add(id(a if a.base is None else root_of(a)))
     result = []
     for x in values:
-        if type(x) is np.ndarray:
+        if type(x) is ndarray:
             root = x if x.base is None else root_of(x)
-            if not x.flags.writeable or id(root) in roots:
-                x = x.copy()
-                root = x
-            elif not x.ndim:
-                x = x[()]
+            if id(root) in roots or not x.flags.writeable:
+                x = root = x.copy()
             roots.add(id(root))
-            if type(x) is np.ndarray and not x.ndim:
+            if not x.ndim:
                 x = x[()]
         result.append(x)
     return result
@@ -260,6 +258,8 @@ def _path(example: Any, i: int) -> str:
 
 
 def _checked_tangent(p: Any, t: Any, what: str, path: Callable[[], str], primal_name: str, tangent_name: str) -> Any:
+    if type(p) is type(t) is np.ndarray and p.dtype is t.dtype and p.shape == t.shape and p.dtype.kind in "fc":
+        return t
     aval = aval_of(p)
     if not is_inexact(aval):
         dtype = getattr(t, "dtype", None)

@@ -69,8 +69,9 @@ def jvp(f: Callable[..., Any], primals: Sequence[Any], tangents: Sequence[Any], 
     n = box.get("n", len(outs))
     check_leaves(outs[:n], f"jvp: output of {name_of(f)}")
     touts = each_on_device_of([zeros_for(o) if t is None else t for o, t in zip(outs[:n], touts)], outs[:n])
-    outs = own_memory(outs, p_leaves)
-    touts = own_memory(touts, [*p_leaves, *[t for t in t_leaves if t is not None], *outs])
+    count = len(outs)
+    both = own_memory([*outs, *touts], [*p_leaves, *t_leaves])
+    outs, touts = both[:count], both[count:]
     if not has_aux:
         return store.tree.unflatten(outs), store.tree.unflatten(touts)
     out_tree, _ = store.tree.children()

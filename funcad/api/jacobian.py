@@ -97,6 +97,8 @@ def _with_zeros(columns: list[Any], nonzero: Sequence[bool], outs: Sequence[Any]
 
 def _selected(f: Callable[..., Any], argnums: Any, args: tuple, kwargs: dict, what: str) -> tuple[Any, Any, bool]:
     positions, single = normalize_argnums(argnums, len(args), what)
+    if len(positions) == len(args) == 1 and not kwargs:
+        return f, args, single
 
     def partial(*chosen: Any) -> Any:
         full, named = lent_to(f, [None if i in positions else a for i, a in enumerate(args)], kwargs)

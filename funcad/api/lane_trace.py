@@ -235,7 +235,8 @@ class LaneTrace(AbstractTrace):
             raise Leave(self)
         value, mapped = self.held(x)
         if not mapped:
-            return asked(concrete_value(value), how)
+            value = concrete_value(value)
+            return asked(value, how) if type(value) is Tracer else value
         rows = self._rows(value, how)
         if rows is None or not len(rows):
             return x  # there is no value, as nobody knows it
@@ -251,9 +252,11 @@ class LaneTrace(AbstractTrace):
 
     def _rows(self, value: Any, how: str) -> np.ndarray | None:
         """An array of lanes as NumPy's, if it is known; lanes of outer vmaps that have other rows part."""
-        value = asked(concrete_value(value), "rows")
+        value = concrete_value(value)
         if type(value) is Tracer:
-            return None
+            value = asked(value, "rows")
+            if type(value) is Tracer:
+                return None
         return np.asarray(value) if namespace_of([value]) is np else value.get()
 
     def _split(self, groups: list[np.ndarray]) -> None:

@@ -103,8 +103,9 @@ def _sort_in() -> None:
 
 
 def _rounded(size: int) -> int:
-    """The size of a block for so many bytes: in whole huge pages one serves arrays of about the same size, too."""
-    return -(-size // PAGE) * PAGE if size >= HUGE and hasattr(mmap, "MADV_HUGEPAGE") else size
+    """The size of a block for so many bytes, in eighths of it or huge pages: one serves arrays of about the same size, too."""
+    step = PAGE if size >= HUGE and hasattr(mmap, "MADV_HUGEPAGE") else 1 << size.bit_length() - 4
+    return -(-size // step) * step
 
 
 def _new_block(size: int) -> Any:

@@ -12,12 +12,14 @@ from itertools import product
 from typing import Any
 
 from funcad.backends.memory import Storage, Value
+from funcad.backends.text import dtype_text, shape_text
 from funcad.ir.aval import Aval
 from funcad.ir.jaxpr import Equation
 
 __all__ = ["write"]
 
 MOST = 8  # boxes, beyond which the lines take longer than what they save
+MANY = 1 << 20  # bytes: zeros for so many come from the system, which clears what is touched, when it is
 
 
 def write(e: Any, equation: Equation, operands: list[Value], env: dict, rows: dict) -> bool:
@@ -33,9 +35,14 @@ def write(e: Any, equation: Equation, operands: list[Value], env: dict, rows: di
         return False
     wanted = rows.get(var, [])
     direct = bool(wanted) and wanted[0].whole
-    target, storage = (wanted[0].text, Storage(False)) if direct else _memory(e, var.aval)
-    zero = var.aval.dtype.kind in "fc"
+    aval: Any = var.aval
+    sparse = not direct and e.frame is None and aval.size * aval.dtype.itemsize >= MANY
+    sparse = sparse and 8 * sum([v.aval.size for v in operands]) <= aval.size
+    target, storage = (wanted[0].text, Storage(False)) if direct else _memory(e, aval, sparse)
+    zero = aval.dtype.kind in "fc"
     for box, sources in boxes:
+        if sparse and not sources:
+            continue
         texts = [operands[k].text + (f"[{', '.join(part)}]" if part else "") for k, part in sources]
         if not box or len(box) == len(params["shape"]) and not [part for part in box if ":" in part]:
             box = [*box, "..."]  # an array, not an element
@@ -46,12 +53,13 @@ def write(e: Any, equation: Equation, operands: list[Value], env: dict, rows: di
     return True
 
 
-def _memory(e: Any, aval: Aval) -> tuple[str, Storage]:
+def _memory(e: Any, aval: Aval, zeros: bool) -> tuple[str, Storage]:
     found: tuple[str, Storage] | None = e.scratch(aval)
     if found is not None:
         return found
     name = e.w.name()
-    e.w.line(f"{name} = {e.empty(aval.shape, aval.dtype)}")
+    fresh = f"np.zeros({shape_text(aval.shape)}, {dtype_text(e.w, aval.dtype)})" if zeros else e.empty(aval.shape, aval.dtype)
+    e.w.line(f"{name} = {fresh}")
     return name, Storage(True)
 
 

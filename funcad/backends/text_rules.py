@@ -16,9 +16,11 @@ from typing import Any
 import numpy as np
 
 from funcad.backends.memory import Value
+from funcad.backends.scalars import TEXTS
 from funcad.backends.text import Writer, dtype_text, index_text, shape_text
 from funcad.ir.aval import Aval
 from funcad.ir.jaxpr import Equation, Literal, Var
+from funcad.primitives.atoms import formula_of
 from funcad.primitives.basic_indexing import python_index
 from funcad.primitives.comparison import select_p
 from funcad.primitives.products import dot_plan
@@ -26,7 +28,8 @@ from funcad.primitives.shape import _slice_index
 
 __all__ = ["as_array", "Call", "Expression", "text_of", "OPERATORS", "broadcasts", "ufunc_name"]
 
-
+_FLOAT64 = np.dtype(np.float64)
+_ARITHMETIC = frozenset(["const", "neg", "add", "sub", "mul", "div"])
 KEYWORD_ONLY = ("maximum", "minimum", "reduce")  # of these `out` is not the next parameter, or by name only
 
 
@@ -125,9 +128,25 @@ def text_of(w: Writer, equation: Equation, operands: list[Value]) -> Call | Expr
         return _ufunc(w, equation, operands, name)
     reduction = primitive.reduction
     rule = RULES.get(primitive.name) if reduction is None else _reduction(reduction.ufunc.__name__)
+    if rule is None and not aval.shape and primitive.emit is not None and not equation.params:
+        return _formula(w, equation, operands)
     if rule is None or not isinstance(aval, Aval) or not all([isinstance(v.aval, Aval) for v in operands]):
         return None
     return rule(w, equation, operands)
+
+
+def _formula(w: Writer, equation: Equation, operands: list[Value]) -> Expression | None:
+    """What operators alone compute of numbers is quicker than a call of the implementation."""
+    if any([v.aval.dtype != _FLOAT64 or v.aval.weak for v in [*operands, equation.outputs[0]]]):
+        return None
+    formula = formula_of(equation)
+    texts = dict(enumerate([v.text for v in operands], -len(operands)))
+    if any([a >= 0 for a in formula.read_often()]) or not _ARITHMETIC.issuperset([call.name for call in formula.calls]):
+        return None
+    for i, call in enumerate(formula.calls):
+        own = [texts[a] for a in call.reads]
+        texts[i] = w.literal(float(call.told[0])) if call.name == "const" else f"({TEXTS[call.name].format(*own)})"
+    return Expression(texts[formula.result])
 
 
 def _ufunc(w: Writer, equation: Equation, operands: list[Value], name: str) -> Call | None:

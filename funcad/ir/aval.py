@@ -22,6 +22,7 @@ __all__ = ["Aval", "LiteralAval", "StackAval", "Stack", "aval_of", "is_inexact",
 __all__ += ["KINDS", "FLOAT0", "SCALAR_AVALS"]
 
 KINDS = "biufc"
+_FLOAT64 = np.dtype(np.float64)
 FLOAT0 = np.dtype([("float0", np.void, 0)])  # of the tangents of integers and bools at the borders: passes through, as data
 _SHORT = {"b": "bool", "V": "float0", "i": "i", "u": "u", "f": "f", "c": "c"}
 
@@ -147,7 +148,7 @@ def aval_of(x: Any) -> AnyAval:
     kind = type(x)
     if kind is np.ndarray:
         dtype = x.dtype
-        if dtype.kind not in KINDS and dtype != FLOAT0:
+        if dtype is not _FLOAT64 and dtype.kind not in KINDS and dtype != FLOAT0:
             raise no_aval(x)
         return Aval(x.shape, dtype if dtype.isnative else dtype.newbyteorder("="))
     aval = SCALAR_AVALS.get(kind)

@@ -47,18 +47,16 @@ _Made = TypeVar("_Made")
 def bind(primitive: Primitive, *args: Value, **params: Any) -> Any:
     """Apply a primitive: compute now, or record in the trace that the arguments belong to."""
     top: Trace | None = None
-    plain: Trace | None = None
+    mixed = False  # are there buffers among values of other traces?
     for a in args:
-        if type(a) is Tracer:
-            trace = a.owner
-            if not trace.level:
-                plain = trace
-            elif top is None or trace.level > top.level:
-                top = trace
-    if plain is not None:
-        if top is None:
-            return plain.record(primitive, args, params)
+        if type(a) is Tracer and a.owner is not top:
+            mixed = top is not None and (mixed or not top.level or not a.owner.level)
+            if top is None or a.owner.level > top.level:
+                top = a.owner
+    if mixed:
         args = tuple(plain_values(args))
+    elif top is not None and not top.level:
+        return top.record(primitive, args, params)
     if not open_traces:  # nobody's trace is open in any thread: nothing to look up
         return compute(primitive, args, params) if top is None else top.record(primitive, args, params)
     if state.axis_env:

@@ -29,7 +29,7 @@ from funcad.ir.types import AnyAval, Value
 if TYPE_CHECKING:
     from numpy.typing import DTypeLike
 
-
+_NUMBERS = frozenset([float, np.float64])
 __all__ = ["Tracer", "snapshot", "value_key", "tangent_of"]
 __all__ += ["asked", "concrete_value", "array_type", "has_value", "carries_derivative", "leaked", "plain_value"]
 
@@ -47,7 +47,7 @@ def tangent_of(x: Tracer) -> Any:
 
 def snapshot(x: Value) -> Any:
     """The value that a traced x names now, by a tracer that no write changes: what recorders keep is never the user's own."""
-    if type(x) is not Tracer:
+    if type(x) is not Tracer or type(x.primal) in _NUMBERS and x.box is None:  # a number is never written
         return x
     if x.owner.settle is not None:
         x.owner.settle(x)

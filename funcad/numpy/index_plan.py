@@ -42,7 +42,7 @@ __all__ = [
     "count_of",
 ]
 
-_BASIC = (int, slice, type(None), type(Ellipsis))
+_BASIC = frozenset([int, slice, type(None), type(Ellipsis)])
 
 
 def has_tracer(index: Any) -> bool:
@@ -70,15 +70,19 @@ def slice_triple(entry: slice, n: int) -> tuple[int, int, int]:
 
 def simple_index(shape: tuple, index: tuple) -> tuple | None:
     """The canonical index of plain ints within bounds and slices; None if there is anything else."""
-    basic: list[Any] = [(0, n, 1) for n in shape]
-    for axis, e in enumerate(index):
-        n = shape[axis]
-        if type(e) is slice:
-            basic[axis] = slice_triple(e, n)
-        elif type(e) is int and -n <= e < n:
-            basic[axis] = e % n
-        else:
+    basic: list[Any] = []
+    for n, e in zip(shape, index):
+        if type(e) is int and -n <= e < n:
+            basic.append(e if e >= 0 else e + n)
+        elif type(e) is not slice:
             return None
+        elif e.step is None and type(e.stop) is int and (e.start is None or type(e.start) is int):
+            start, stop, _ = e.indices(n)
+            basic.append((start, stop - start if stop > start else 0, 1))
+        else:
+            basic.append(slice_triple(e, n))
+    if len(basic) < len(shape):
+        basic += [(0, n, 1) for n in shape[len(basic) :]]
     return tuple(basic)
 
 
@@ -309,13 +313,18 @@ def _canonical(e: Any, shape: tuple, index: Any) -> Any:
 
 
 def has_ellipsis(index: Any) -> bool:
-    return index is Ellipsis or type(index) is tuple and any([e is Ellipsis for e in index])
+    for e in index if type(index) is tuple else (index,):
+        if e is Ellipsis:
+            return True
+    return False
 
 
 def is_basic(index: Any) -> bool:
     """Does NumPy give a view?"""
-    entries = index if type(index) is tuple else (index,)
-    return all([e is None or e is Ellipsis or type(e) is slice or _is_integer(e) for e in entries])
+    for e in index if type(index) is tuple else (index,):
+        if type(e) not in _BASIC and not _is_integer(e):
+            return False
+    return True
 
 
 def _is_integer(e: Any) -> bool:

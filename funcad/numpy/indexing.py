@@ -31,13 +31,13 @@ from funcad.primitives.powers import pow
 from funcad.primitives.scatter import gather, gather_p
 from funcad.primitives.shape import broadcast_in_dim, broadcast_to, reshape
 from funcad.unjitted.chunks import CHUNKED
-from funcad.unjitted.held import write_in_place
+from funcad.unjitted.held import Held, write_in_place
 from funcad.unjitted.remembered import remembered
 from funcad.unjitted.tape_plans import moving_plan
 from funcad.writes.boxes import Step, linked, refresh, write
 from funcad.writes.plain import PLAIN, lent, started, write_plain
 
-__all__ = ["Index", "at", "getitem", "read", "store"]
+__all__ = ["Index", "at", "getitem", "read", "store", "stored"]
 
 
 class Index(Step):
@@ -57,6 +57,15 @@ class Index(Step):
 
     def write(self, base: Tracer, value: Any, view: Tracer | None) -> None:
         store(base, self.index, value, view)
+
+
+def stored(x: Tracer, index: Any, value: Any) -> bool:
+    """`x[index] = value` of an array that holds its buffer, if a row of the tape is all that is to be written down."""
+    basic = _canonical_basic(x.primal.shape, index)
+    done = basic is not None and _fits(x, basic, value) and x.owner.write(x, index, basic, value)
+    if done and x.box is not None:
+        refresh(x, None)
+    return done
 
 
 def store(x: Tracer, index: Any, value: Any, view: Tracer | None = None) -> None:
@@ -86,7 +95,7 @@ def _canonical_basic(shape: tuple, index: Any) -> tuple | None:
         index = (index,)
     elif kind is not tuple and index is not Ellipsis and index is not None:
         return None
-    if type(index) is tuple and len(index) == len(shape):
+    if type(index) is tuple and len(index) <= len(shape):
         found = simple_index(shape, index)
         if found is not None:
             return found
@@ -119,9 +128,9 @@ def getitem(x: Any, index: Any) -> Any:
         out = lent(np.array(out))  # of rank 0
     if type(out) is not Tracer or type(x) is not Tracer:
         return out
-    p, kind = out.primal, type(index)
+    p = out.primal
     if p.ndim if type(p) is np.ndarray else out.shape if p is None or type(p) is Tracer else ():
-        basic = kind is int or kind is slice or is_basic(index)
+        basic = is_basic(index)
     else:  # of rank 0: a number, unless there is an ellipsis
         basic = has_ellipsis(index) and is_basic(index)
     return linked(out, x, Index(index)) if basic else out
@@ -130,6 +139,10 @@ def getitem(x: Any, index: Any) -> Any:
 def read(x: Any, index: Any) -> Any:
     """`getitem`, of which nobody asks whether it is a view."""
     if type(x) is Tracer:
+        if type(x.owner) is Held and (basic := _canonical_basic(x.primal.shape, index)) is not None:
+            out = x.owner.read(x, index, basic)
+            if out is not None:
+                return out
         tape = x.owner.tape
         if tape is not None and type(x.primal) is np.ndarray:
             plan = _basic_plan(x.primal.shape, index)
@@ -248,9 +261,6 @@ def _basic_plan(shape: tuple, index: Any) -> tuple | None:
 
 
 _PLAIN_BOUNDS = frozenset([int, type(None)])
-
-
-# -- functional updates
 
 
 class at:

@@ -21,11 +21,12 @@ from funcad.numpy import elementwise
 from funcad.numpy.axes import array_of
 from funcad.numpy.destinations import destination, fitted, write_result
 from funcad.numpy.dispatch import implements
-from funcad.numpy.indexing import Index, store
+from funcad.numpy.indexing import Index, store, stored
 from funcad.numpy.views import Reshaped
 from funcad.primitives.comparison import select
 from funcad.primitives.conversion import imag_p, make_complex_p, real
 from funcad.primitives.shape import reshape
+from funcad.unjitted.held import Held
 from funcad.writes.boxes import Step, assign, check_write, is_array, linked
 
 __all__ = ["copyto", "fill", "in_place", "partition", "putmask", "setitem", "sort"]
@@ -40,6 +41,8 @@ def setitem(x: Any, index: Any, value: Any) -> None:
         box = value.box
         if box is not None and box.base is x and type(box.step) is Index and _same(box.step.index, index):
             return  # the last step of `x[i] += v`: the view has written it
+    if type(x.owner) is Held and stored(x, index, value):
+        return
     check_write(x)
     store(x, index, value)
 

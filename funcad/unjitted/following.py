@@ -115,7 +115,7 @@ class FollowingTrace(Trace):
         self.protector = protector
         self.moved: dict[int, tuple[Any, Any]] = {}
         self.tape: Tape | None = None
-        self.turned = False
+        self.turned = self.foreign = False
         self.masked = False  # has a tangent a mask? With `linear` none has
         self.recording: TangentTrace | None = None  # where the tangents of `linear` are recorded
         self.held: Any = None  # see held.py
@@ -310,19 +310,20 @@ class FollowingTrace(Trace):
 
 
 def _inputs(trace: FollowingTrace, primals: Sequence[Any], tangents: Sequence[Any], source: Any) -> list[Any]:
-    if Tracer in map(type, primals):
-        primals = list(map(snapshot, primals))
-    return [p if t is None else Tracer(trace, None, p, t, source) for p, t in zip(primals, tangents)]
+    inputs = []
+    for p, t in zip(primals, tangents):
+        p = snapshot(p) if type(p) is Tracer else p
+        inputs.append(p if t is None else Tracer(trace, None, p, t, source))
+    return inputs
 
 
 def _run(trace: FollowingTrace, f: Any, primals: Sequence[Any], tangents: Sequence[Any], source: Any) -> tuple[list, list]:
-    trace.arguments = primals
     inputs = _inputs(trace, primals, tangents, source)
     tape = trace.tape
     if tape is not None and tape.traced is not None:
         tape.traced += [x for x, t in zip(inputs, tangents) if t is not None]
-    outer = state.running
-    trace.function, trace.outer, trace.foreign, trace.lends, trace.missed = f, outer, False, None, None
+    outer = trace.outer = state.running
+    trace.function, trace.arguments, trace.foreign, trace.lends, trace.missed = f, primals, False, None, None
     try:
         state.running = trace
         if outer is None:
@@ -350,7 +351,8 @@ def _run(trace: FollowingTrace, f: Any, primals: Sequence[Any], tangents: Sequen
             if type(o) is Tracer:
                 if o.owner is trace:
                     o, t = o.primal, o.tangent
-                    t = cleaned(t[0] if type(t) is list and len(t) < 3 else t)  # longer lists are rows of a tape
+                    if type(t) is not np.ndarray:
+                        t = cleaned(t[0] if type(t) is list and len(t) < 3 else t)  # longer lists are rows of a tape
                 elif not o.owner.level:
                     (o,) = plain_values([o])
                 elif o.owner.closed:
@@ -371,8 +373,7 @@ def follow(f: Any, primals: Sequence[Any], tangents: Sequence[Any]) -> tuple[lis
     """Run `f(*values) -> list` on pairs of primals and tangents (None: zero)."""
     if Tracer in map(type, primals):
         primals, tangents = plain_values(primals), plain_values(tangents)
-    primals, tangents = ordinary(primals), ordinary(tangents)
-    return _run(FollowingTrace("jvp", linear=False), f, primals, tangents, user_source())
+    return _run(FollowingTrace("jvp", linear=False), f, ordinary(primals), ordinary(tangents), user_source())
 
 
 def linearize_following(

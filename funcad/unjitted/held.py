@@ -15,13 +15,15 @@ from typing import Any
 import numpy as np
 
 from funcad.host.compute import compute
+from funcad.host.locks import SMALL
 from funcad.host.real_types import is_a
-from funcad.host.state import open_traces
+from funcad.host.state import open_traces, state
 from funcad.ir.trace import Trace, bind
 from funcad.ir.tracer import Tracer
-from funcad.primitives.basic_indexing import basic_update_p, python_index
+from funcad.primitives.basic_indexing import basic_index_p, basic_update_p, python_index
 from funcad.unjitted.following import FollowingTrace
 from funcad.unjitted.tape_plans import linear
+from funcad.unjitted.tape_rows import LARGEST
 
 __all__ = ["Held", "write_in_place"]
 
@@ -42,6 +44,44 @@ class Held(Trace):
 
     def settle(self, x: Tracer) -> None:
         x.owner = self.trace
+
+    def _open_tape(self) -> Any:
+        """The tape, where rows can be written at once."""
+        tape = self.trace.tape
+        if tape is None or open_traces or tape.traced is not None or self.trace.closed:
+            return None
+        return tape if len(tape.rows) < tape.limit or tape.has_room(1) else None
+
+    def read(self, x: Tracer, index: Any, basic: tuple) -> Any:
+        """`x[index]`, whose canonical form is `basic`, by a row of the tape; None where that cannot be."""
+        tape = self._open_tape()
+        if tape is None:
+            return None
+        p = x.primal
+        out = p[index]
+        if type(out) is np.ndarray:
+            if out.nbytes > SMALL:
+                return None
+            out = out.copy(order="K")
+        params = {"index": basic}
+        return tape._row(basic_index_p, x, None, p, None, x.tangent, None, params, basic, None, out, type(out), True)
+
+    def write(self, x: Tracer, index: Any, basic: tuple, value: Any) -> bool:
+        """`x[index] = value`, of the elements' shape and dtype, by a row of the tape; False where that cannot be."""
+        tape = self._open_tape()
+        t, u = None, value
+        if type(value) is Tracer:
+            if value.owner is not self.trace:
+                return False
+            t, u = value.tangent, value.primal
+        if tape is None or state.running is not self.trace or x.box is not None and x.box.base is not None:
+            return False
+        p = x.primal
+        row = tape._row(basic_update_p, x, value, p, u, x.tangent, t, {"index": basic}, basic, None, p, np.ndarray).tangent
+        row[1] = p  # nobody can change it before the holding ends
+        p[index] = u
+        x.tangent, x.source = row, row[3]
+        return True
 
     def record(
         self, primitive: Any, args: Sequence[Any], params: dict, shape: tuple | None = None, known: tuple | None = None
@@ -101,11 +141,14 @@ def write_in_place(x: Tracer, index: tuple, value: Any) -> bool:
         x.tangent[places] = 0 if t is None else t
         return True
     x.owner = trace
-    if first:
-        x.primal = p = np.array(p, order="K")
-    out = trace.record(basic_update_p, (x, value), {"index": index}, None, (p,))
-    p[places] = u
     if trace.held is None:
         trace.held = Held(trace)
+    if first:
+        x.primal = p = np.array(p, order="K")
+        if p.nbytes <= LARGEST and trace.held.write(x, places, index, value):
+            x.owner = trace.held
+            return True
+    out = trace.record(basic_update_p, (x, value), {"index": index}, None, (p,))
+    p[places] = u
     x.tangent, x.source, x.owner = out.tangent, out.source, trace.held
     return True

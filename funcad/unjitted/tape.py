@@ -19,18 +19,19 @@ from funcad.host.user_warnings import deliver, enter, error_mode, pending, resto
 from funcad.host.where import internal, user_source
 from funcad.ir.tracer import Tracer
 from funcad.primitives.arithmetic import square_p
+from funcad.primitives.basic_indexing import basic_index_p
 from funcad.primitives.comparison import select_p
 from funcad.primitives.contraction import dot_general_p
 from funcad.primitives.shape import reshape_p
 from funcad.unjitted.tape_plans import NO_PLAN, plans, product_plan, reduction_plan, small_shape
-from funcad.unjitted.tape_rows import NO_VALUE, Rows
+from funcad.unjitted.tape_rows import LARGEST, NO_VALUE, Rows
 
 __all__ = ["Tape"]
 
 _SAME = (None, 0)
 _EXACT = 2**53  # integers up to here are floats
 _getframe = sys._getframe
-_float64, _matmul = np.float64, np.matmul
+_float64, _matmul, _ndarray = np.float64, np.matmul, np.ndarray
 _F64, _F32 = np.dtype(np.float64), np.dtype(np.float32)
 
 
@@ -200,7 +201,7 @@ class Tape(Rows):
             if y.owner is not trace:
                 return None
             q, ty = y.primal, y.tangent
-        if type(p) is not np.ndarray or type(q) is not np.ndarray:
+        if type(p) is not _ndarray or type(q) is not _ndarray:
             return None
         dtype = p.dtype
         if dtype is not q.dtype or (dtype is not _F64 and dtype is not _F32):
@@ -226,7 +227,7 @@ class Tape(Rows):
     def reduction(self, primitive: Any, x: Tracer, axis: Any, keepdims: bool) -> Any:
         """A sum or an extremum of an array of floats over one axis or all: the traced result; None for everything else."""
         p = x.primal
-        if type(p) is not np.ndarray or axis is not None and type(axis) is not int and type(axis) is not tuple:
+        if type(p) is not _ndarray or axis is not None and type(axis) is not int and type(axis) is not tuple:
             return None
         plan = plans.get((primitive, p.shape, axis)) or reduction_plan(primitive, p.shape, axis)
         if plan is NO_PLAN or open_traces or len(self.rows) + 1 >= self.limit:
@@ -253,7 +254,7 @@ class Tape(Rows):
         if large or type(out) is not np.ndarray:
             return reshape_p(t, **kept)
         wide, row, source = out.reshape(kept["shape"]), t.tangent, t.source
-        return self._row(reshape_p, t, None, out, None, row, None, kept, kept_bits, None, wide, np.ndarray, True, source)
+        return self._row(reshape_p, t, None, out, None, row, None, kept, kept_bits, None, wide, _ndarray, True, source)
 
     def unary(self, primitive: Any, ufunc: Any, x: Tracer, params: Any = None, bits: Any = None) -> Any:
         """A ufunc of a float, or of an array of floats: the traced result; None for everything else."""
@@ -290,12 +291,14 @@ class Tape(Rows):
         An index that is a number is an operand of the row alone: the plan knows it.
         """
         p = x.primal
-        if open_traces or p.nbytes > SMALL or not p.dtype.isnative or len(self.rows) >= self.limit:
+        if open_traces or p.nbytes > LARGEST or not p.dtype.isnative or len(self.rows) >= self.limit:
             return None
         primitive, run, params, bits = plan
         if type(index) is np.ndarray and index.size * p.nbytes > SMALL * len(p):
             return None
         out = run(p, index) if type(index) is np.ndarray else run(p)
+        if p.nbytes > SMALL and (out.nbytes > SMALL or primitive is not basic_index_p):
+            return None
         t = x.tangent
         return self._row(primitive, x, index, p, index, t, None, params, bits, None, out, type(out), index is None)
 
@@ -311,10 +314,10 @@ class Tape(Rows):
             kind, p, number = type(a), a, None
             if kind is Tracer:
                 p, row = a.primal, a.tangent
-                if a.owner is not self.trace or type(p) is not np.ndarray or p is primals[-1]:
+                if a.owner is not self.trace or type(p) is not _ndarray or p is primals[-1]:
                     return None
                 number = row[0]
-            if type(p) is np.ndarray:
+            if type(p) is _ndarray:
                 if p.dtype is not _F64 or p.shape != shape or p is primals[-1]:
                     return None
                 if number is not None and row[1] is p:
@@ -330,4 +333,4 @@ class Tape(Rows):
             primals.append(p)
         out = np.where(*primals)
         self.values += new
-        return self._written((select_p, None, None, *operands, np.ndarray), None, out, user_source(4), True)
+        return self._written((select_p, None, None, *operands, _ndarray), None, out, user_source(4), True)

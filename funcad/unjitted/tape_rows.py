@@ -40,15 +40,16 @@ from funcad.unjitted.outside import COPIED, Outside
 from funcad.unjitted.tape_plans import BILINEAR, linear
 from funcad.unjitted.tape_program import INNER, RESULT, gives_tangent
 
-__all__ = ["FLOATING", "MAX_ROWS", "NO_VALUE", "Rows"]
+__all__ = ["FLOATING", "LARGEST", "MAX_ROWS", "NO_VALUE", "Rows"]
 
 MAX_ROWS = 12_000  # a program for more would fill the table of programs; chunks of more have their own (chunks.py)
+LARGEST = 1 << 20  # bytes of an array of which parts are read and written by rows: chunks pass on the cotangent of all of it
 MAX_BYTES = 64 << 20  # of arrays, beyond which there are no more rows than that: rules may keep less
 _SILENT = frozenset([add_p, sub_p, mul_p])
 FLOATING = frozenset([kind for kind, aval in SCALAR_AVALS.items() if aval.dtype.kind in "fc"])
 _NOTHING: Mapping[int, Any] = {}
 _new_object: Any = object.__new__
-_getframe = sys._getframe
+_getframe, _ndarray = sys._getframe, np.ndarray
 
 
 class Rows(LargeRows):
@@ -90,7 +91,7 @@ class Rows(LargeRows):
                 if type(p) is Tracer:
                     p = self._lift(p, n)
                 held = p
-                if type(p) is np.ndarray:
+                if type(p) is _ndarray:
                     held = NO_VALUE
                     self.key += (p.shape, p.dtype.char)
                 else:
@@ -114,7 +115,7 @@ class Rows(LargeRows):
             if x.owner is not trace:
                 return self._many(primitive, args, params, shape, known)
             p, tx = x.primal, x.tangent
-        if type(p) is np.ndarray:
+        if type(p) is _ndarray:
             if p.nbytes > SMALL or not p.dtype.isnative:
                 return self.large(primitive, args, params, shape, known)
         elif type(p) not in SCALAR_AVALS:
@@ -128,7 +129,7 @@ class Rows(LargeRows):
                 if y.owner is not trace:
                     return self._many(primitive, args, params, shape, known)
                 q, ty = y.primal, y.tangent
-            if type(q) is np.ndarray:
+            if type(q) is _ndarray:
                 if q.nbytes > SMALL or not q.dtype.isnative:
                     return self.large(primitive, args, params, shape, known)
             elif type(q) not in SCALAR_AVALS:
@@ -169,7 +170,7 @@ class Rows(LargeRows):
         b: Any = None
         if tx is not None and tx[1] is p:
             a = tx[0]
-        elif type(p) is np.ndarray:
+        elif type(p) is _ndarray:
             a = (tx and tx[0], p.shape, p.dtype.char)
             values.append(self._outside(p, x, primitive, ty))
         else:
@@ -180,7 +181,7 @@ class Rows(LargeRows):
                 b = ty[0]
             elif q is p and (self.traced is None or tx is ty):
                 b = (ty and ty[0], 0)
-            elif type(q) is np.ndarray:
+            elif type(q) is _ndarray:
                 b = (ty and ty[0], q.shape, q.dtype.char)
                 values.append(self._outside(q, y, primitive, tx))
             else:
@@ -198,7 +199,7 @@ class Rows(LargeRows):
                 source = code, frame.f_lasti, state.scope
             else:
                 source = user_source(4)
-        held = out if kind is not np.ndarray or out.base is None and out is not p else NO_VALUE
+        held = out if kind is not _ndarray or out.base is None and out is not p else NO_VALUE
         rows = self.rows
         row = [self.first + len(rows), held, len(values), source, params]
         self.steps.append((primitive, bits, shape, a, b, kind))
@@ -259,7 +260,7 @@ class Rows(LargeRows):
     ) -> Any:  # fmt: skip
         """`_row` of any number of operands."""
         kind = type(out)
-        own = kind is not np.ndarray or out.base is None and not any([out is p for p in primals])
+        own = kind is not _ndarray or out.base is None and not any([out is p for p in primals])
         step = primitive, bits, shape, *self._operands(primitive, args, primals, tangents), kind
         return self._written(step, params, out, source, own)
 
@@ -291,7 +292,7 @@ class Rows(LargeRows):
             if j != i:
                 operands.append((number, j))
                 continue
-            if type(p) is np.ndarray:
+            if type(p) is _ndarray:
                 operands.append((number, p.shape, p.dtype.char))
                 new.append(self._outside(p, given, primitive, NO_VALUE))
             else:
@@ -318,7 +319,7 @@ class Rows(LargeRows):
         for i in which or (0,):
             out = outs[i]
             held = (
-                out if type(out) is not np.ndarray or out.base is None and not any([out is p for p in operands]) else NO_VALUE
+                out if type(out) is not _ndarray or out.base is None and not any([out is p for p in operands]) else NO_VALUE
             )
             row = [self.first + len(self.rows), held, start + i, source, params]
             self.steps.append((*step, kind))
@@ -331,7 +332,7 @@ class Rows(LargeRows):
     def has_room(self, n: int) -> bool:
         """Can it take n more rows? Each time that there are too many, it looks how large their arrays are."""
         if len(self.rows) + n > self.limit:
-            self.bytes += sum({id(v): v.nbytes for v in self.values[self.weighed :] if type(v) is np.ndarray}.values())
+            self.bytes += sum({id(v): v.nbytes for v in self.values[self.weighed :] if type(v) is _ndarray}.values())
             self.weighed = len(self.values)
             if self.bytes > MAX_BYTES:
                 return False

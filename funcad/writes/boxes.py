@@ -83,17 +83,16 @@ def linked(view: Any, base: Tracer, step: Step) -> Any:
     if type(view) is not Tracer:
         return view
     if view is base:
-        view = snapshot(view)
+        view = base.owner.again(snapshot(view))
     if not is_array(base):
         view.box = Box()
         return view
     box = base.box
     if box is None:
         box = base.box = Box()
-    view.box = Box(base, step)
-    view.box.body = box.body
-    views = box.views
-    views.append(weakref.ref(view, views.remove))
+    view.box = own = Box(base, step)
+    own.body = box.body
+    box.views.append(weakref.ref(view, box.views.remove))
     return view
 
 

@@ -22,7 +22,7 @@ from funcad.backends.native.emitter import Lane
 from funcad.backends.native.program_build import Build
 from funcad.backends.native.program_cost import work_of
 from funcad.backends.native.program_region import Region, rule
-from funcad.backends.native.program_values import View, contiguous_strides, transposed
+from funcad.backends.native.program_values import View, contiguous_strides, same_place, transposed
 from funcad.backends.native.unsupported import Unsupported
 from funcad.ir.aval import StackAval
 from funcad.ir.jaxpr import Equation, Jaxpr, Var
@@ -152,17 +152,14 @@ def _carried(
                 continue
             place = region.target(equation.outputs[before + i])
             place = place if place.contiguous else build.new(v.aval.dtype, v.aval.shape)
-            build.copy(value, place)
+            if not same_place(value, place):
+                build.copy(value, place)
             carry.in_place(place)
         else:
             carry.buffers(value, v.aval)
             if o in computed:
                 claimed.setdefault(o, i)
     return carry, claimed
-
-
-def same_place(a: Any, b: View) -> bool:
-    return type(a) is View and (a.pointer, a.offset, a.strides) == (b.pointer, b.offset, b.strides)
 
 
 def _computed(jaxpr: Jaxpr) -> set[Any]:

@@ -237,6 +237,7 @@ def _written(jaxpr: Jaxpr, given: Sequence[Given], wanted: Sequence[Wanted]) -> 
         if w.kind not in ("argument", "again", "constant")
     }
     region = Region(build, jaxpr, values, {o: view for o, view in results.items() if o.aval.shape})
+    region.hand_back()
     outputs = dict(zip(jaxpr.outputs, region.run()))
     for o, view in results.items():
         value = outputs[o]

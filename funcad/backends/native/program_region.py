@@ -7,12 +7,13 @@ is Unsupported. Trap: a target must not be memory that the region still reads.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 
-from funcad.backends.memory import writes_elements, writes_of
+from funcad.backends.memory import handed_through, writes_elements, writes_of
 from funcad.backends.native.emitter import Emitter, Lane, operand_dtypes
 from funcad.backends.native.program_build import MAX_LINES, Build, too_long
 from funcad.backends.native.program_schedule import COMPLEX_PARTS, Step, is_elementwise, schedule
@@ -48,6 +49,17 @@ class Region:
             if type(value) is View and not value.shape:
                 value = build.lane(value)  # read once, here: this place comes before every use
             self.env[v] = build.hold(value)
+
+    def hand_back(self) -> None:
+        """What a loop goes on to write in a target is computed there, if nobody else reads it; nobody reads targets yet."""
+        uses = Counter([a for e in self.jaxpr.equations for a in e.inputs if type(a) is Var])
+        uses.update([o for o in (*self.jaxpr.inputs, *self.jaxpr.outputs) if type(o) is Var])
+        for equation in reversed(self.jaxpr.equations):
+            if equation.primitive.name in ("scan", "while_loop"):
+                for i, j in handed_through(equation).items():
+                    v, x = equation.outputs[i], equation.inputs[j]
+                    if v in self.targets and type(x) is Var and uses[x] == 1 and x.aval == v.aval and x not in self.targets:
+                        self.targets[x] = self.targets[v]
 
     def run(self) -> list[Any]:
         build = self.build

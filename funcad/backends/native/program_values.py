@@ -15,7 +15,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-__all__ = ["Arena", "Buffer", "Splat", "View", "contiguous_strides", "indexed", "reshaped", "spread", "transposed"]
+__all__ = ["Arena", "Buffer", "Splat", "View", "contiguous_strides", "indexed", "reshaped", "same_place"]
+__all__ += ["spread", "transposed"]
 
 ALIGNMENT = 64
 
@@ -166,3 +167,7 @@ def reshaped(x: Any, shape: tuple) -> Any:
             step *= shape[new[b]]
         i, j = i + 1, j + 1
     return x._replace(shape=shape, strides=tuple(strides))
+
+
+def same_place(a: Any, b: View) -> bool:
+    return type(a) is View and (a.pointer, a.offset, a.strides) == (b.pointer, b.offset, b.strides)
