@@ -38,7 +38,7 @@ class FuncadError(Exception):
 class TracerBoolConversionError(FuncadError, TypeError):
     """A Python `if`, `while`, `and` or `assert` asked for the truth of a value that does not exist yet.
 
-    Cause: inside jit, vmap, scan, cond, while_loop and checkpoint, functions are traced with abstract values.
+    Cause: inside jit, scan, cond, while_loop and checkpoint, functions are traced with abstract values.
     Example: `jit(lambda x: x if x > 0 else -x)(1.0)`.
     Remedy: `np.where`, `funcad.cond`, `funcad.while_loop`, or `static_argnums` for values that are known.
     """

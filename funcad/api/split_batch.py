@@ -89,13 +89,15 @@ def outer_trial(leaves: Sequence[Any]) -> Trial | None:
 
 def may_split(leaves: Sequence[Any]) -> bool:
     """Are there values behind the arguments, in the end?"""
+    if Tracer not in map(type, leaves):
+        return True
     trace = abstract_trace_of(leaves)
     return trace is None or type(trace) is LaneTrace
 
 
 def asks(f: Any) -> bool:
     """Is f to run with values at once? What runs inside of such a function does as well: it must do the same each time."""
-    return type(state.abstract) is LaneTrace or not _asking.isdisjoint(marks_of(f))
+    return type(state.abstract) is LaneTrace or bool(_asking) and not _asking.isdisjoint(marks_of(f))
 
 
 def learn(f: Any) -> None:
