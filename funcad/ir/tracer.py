@@ -121,9 +121,9 @@ def plain_value(x: Tracer, how: str) -> Any:
     raise no_array(how, x.aval, reason, type(value) is not Tracer, _offers)
 
 
-def asked(x: Tracer, how: str) -> Value:
+def asked(x: Value, how: str) -> Value:
     """The value that Python's control flow asks for, if the trace can tell (jitted/path_recording.py); else x itself."""
-    return x if x.owner.recorder is None else x.owner.recorder.answer(x, how)
+    return x if type(x) is not Tracer or x.owner.recorder is None else x.owner.recorder.answer(x, how)
 
 
 def _shown(x: Value) -> Value:
