@@ -243,12 +243,14 @@ from funcad.numpy.reductions import (
     ptp as ptp,
     sum_ as sum,
 )
+from funcad.numpy.choosing import choose as choose
+from funcad.numpy.choosing import piecewise as piecewise
+from funcad.numpy.choosing import select as select
 from funcad.numpy.searching import (
     argpartition as argpartition,
     argsort as argsort,
     argwhere as argwhere,
     bincount as bincount,
-    choose as choose,
     compress as compress,
     digitize as digitize,
     extract as extract,
@@ -256,12 +258,10 @@ from funcad.numpy.searching import (
     lexsort as lexsort,
     nonzero as nonzero,
     partition as partition,
-    piecewise as piecewise,
     place as place,
     put as put,
     put_along_axis as put_along_axis,
     searchsorted as searchsorted,
-    select as select,
     sort as sort,
     sort_complex as sort_complex,
     take as take,

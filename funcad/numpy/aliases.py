@@ -15,9 +15,9 @@ from typing import Any
 import numpy as np
 
 from funcad.ir.tracer import Tracer, snapshot
-from funcad.writes.boxes import Box
+from funcad.writes.boxes import Box, is_array
 
-__all__ = ["aliased", "apart", "fresh"]
+__all__ = ["aliased", "apart", "arrays", "as_array_of_rank_0", "fresh", "numbers"]
 
 
 def fresh(x: Any) -> Any:
@@ -28,6 +28,39 @@ def fresh(x: Any) -> Any:
     if x.box is not None and made.box is None and not x.shape:
         made.box = Box()  # of an array of rank 0: it is one, too
     return made
+
+
+def as_array_of_rank_0(x: Any) -> Any:
+    """What is traced and has rank 0 as an array, which can be written; all else as it is."""
+    if type(x) is not Tracer or x.shape or is_array(x):
+        return x
+    made = snapshot(x)
+    made.box = Box()
+    return made
+
+
+def arrays(implementation: Callable[..., Any]) -> Callable[..., Any]:
+    """Decorate an implementation of what gives arrays in NumPy, and never numbers: of rank 0 they can be written, too."""
+
+    @functools.wraps(implementation)
+    def call(*args: Any, **kwargs: Any) -> Any:
+        return as_array_of_rank_0(implementation(*args, **kwargs))
+
+    return call
+
+
+def numbers(implementation: Callable[..., Any]) -> Callable[..., Any]:
+    """Decorate an implementation of what gives numbers in NumPy, and never arrays of rank 0."""
+
+    @functools.wraps(implementation)
+    def call(*args: Any, **kwargs: Any) -> Any:
+        out = implementation(*args, **kwargs)
+        if type(out) is Tracer and not out.shape and out.box is not None:
+            out = snapshot(out)
+            out.box = None
+        return out
+
+    return call
 
 
 def _among(x: Any, values: Iterable[Any]) -> bool:

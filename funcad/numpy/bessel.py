@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from funcad.ir.aval import aval_of
+from funcad.numpy.aliases import arrays
 from funcad.numpy.axes import array_of
 from funcad.numpy.dispatch import implements
 from funcad.primitives import special
@@ -14,6 +15,7 @@ from funcad.primitives.conversion import convert
 
 
 @implements("i0")
+@arrays
 def i0(x: Any) -> Any:
     x = array_of(x)
     kind = aval_of(x).dtype.kind

@@ -10,7 +10,7 @@ import numpy as np
 from funcad.ir.aval import aval_of, dtype_of, shape_of
 from funcad.ir.tracer import Tracer, concrete_value
 from funcad.numpy import indexing
-from funcad.numpy.aliases import apart
+from funcad.numpy.aliases import apart, numbers
 from funcad.numpy.axes import array_of, axis_of, move, ravelled
 from funcad.numpy.dispatch import implements
 from funcad.numpy.promote import as_array, beside, promote_dtype, result_dtype, strong
@@ -159,6 +159,7 @@ def unwrap(p: Any, discont: Any = None, axis: int = -1, *, period: float = 2 * m
 
 
 @implements("interp", lift=True)
+@numbers
 def interp(x: Any, xp: Any, fp: Any, left: Any = None, right: Any = None, period: Any = None) -> Any:
     """`numpy.interp`, differentiable in x, xp and fp (with the slope of the right-hand piece at the nodes)."""
     x, nodes, values = array_of(x), array_of(xp), array_of(fp)

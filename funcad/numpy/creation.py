@@ -17,7 +17,7 @@ from funcad.host.real_types import is_a
 from funcad.host.state import state
 from funcad.ir.aval import aval_of, shape_of
 from funcad.ir.tracer import Tracer, concrete_value
-from funcad.numpy.aliases import aliased, fresh
+from funcad.numpy.aliases import aliased, as_array_of_rank_0, fresh
 from funcad.numpy.axes import array_of, expand, shape_argument
 from funcad.numpy.dispatch import TABLE, implements, is_traced, where_am_i
 from funcad.numpy.joining import stack
@@ -117,7 +117,7 @@ def array(
     missing = ndmin - len(shape_of(x))
     if missing > 0:
         return expand(x, range(missing))
-    return fresh(x) if copy and x is object else x
+    return as_array_of_rank_0(fresh(x) if copy and x is object else x)
 
 
 @aliased("same")
@@ -314,7 +314,7 @@ def _filled(xp: Any, x: Any, shape: tuple, value: Any, dtype: Any, order: Any) -
 
 @implements("copy")
 def copy(a: Any, order: str = "K", subok: bool = False) -> Any:
-    return fresh(laid_out(array_of(a), order_of(order, "CFAK", "K")))
+    return as_array_of_rank_0(fresh(laid_out(array_of(a), order_of(order, "CFAK", "K"))))
 
 
 @implements("astype", alias="same")

@@ -18,7 +18,7 @@ from funcad.host.real_types import is_a
 from funcad.ir.aval import aval_of
 from funcad.ir.tracer import Tracer, concrete_value
 from funcad.numpy import reductions
-from funcad.numpy.aliases import apart, fresh
+from funcad.numpy.aliases import apart, arrays, fresh, numbers
 from funcad.numpy.axes import array_of
 from funcad.numpy.creation import library
 from funcad.numpy.dispatch import QUICK, checked_options, elementwise_ufunc, implements, refuse, where_am_i
@@ -153,6 +153,7 @@ float_power = elementwise_ufunc("float_power", power_of, "", by_kind=False)
 
 
 @implements("real_if_close", alias="same")
+@arrays
 def real_if_close(a: Any, tol: float = 100) -> Any:
     """`numpy.real_if_close`, where values are known: the dtype of the result depends on them."""
     x = array_of(a)
@@ -243,6 +244,7 @@ def angle(z: Any, deg: bool = False) -> Any:
 
 
 @implements("nan_to_num", alias="same")
+@numbers
 def nan_to_num(x: Any, copy: bool = True, nan: float = 0.0, posinf: Any = None, neginf: Any = None) -> Any:
     """`numpy.nan_to_num`; the derivative is 0 where a value is replaced. `copy=False` is refused on traced values."""
     if not copy:

@@ -12,7 +12,7 @@ from funcad.errors import TracerIntegerConversionError
 from funcad.ir.aval import aval_of, shape_of
 from funcad.ir.tracer import Tracer, concrete_value, has_value
 from funcad.numpy import indexing
-from funcad.numpy.aliases import apart
+from funcad.numpy.aliases import apart, arrays
 from funcad.numpy.axes import array_of, axis_of, expand, move, ravelled, shape_argument
 from funcad.numpy.dispatch import implements, refuse, where_am_i
 from funcad.numpy.index_plan import can_count
@@ -137,6 +137,7 @@ def append(arr: Any, values: Any, axis: Any = None) -> Any:
 
 
 @implements("block")
+@arrays
 def block(arrays: Any) -> Any:
     """`numpy.block`: nested lists, the innermost joined along the last axis."""
 
@@ -294,6 +295,7 @@ def resize(a: Any, new_shape: Any) -> Any:
 
 
 @implements("roll", by_kind=True)
+@arrays
 @apart
 def roll(a: Any, shift: Any, axis: Any = None) -> Any:
     """`numpy.roll`; the shift may be traced."""

@@ -10,6 +10,7 @@ import numpy as np
 from funcad.host.real_types import is_a
 from funcad.ir.aval import aval_of, shape_of
 from funcad.ir.tracer import Tracer
+from funcad.numpy.aliases import arrays
 from funcad.numpy.axes import array_of, axis_of, expand, move, ravelled
 from funcad.numpy.dispatch import QUICK, implements, refuse
 from funcad.numpy.promote import promote, promote_dtype, result_dtype, same_aval
@@ -127,6 +128,7 @@ def linalg_outer(x1: Any, x2: Any, /) -> Any:
 
 
 @implements("tensordot", "linalg.tensordot", by_kind=True)
+@arrays
 def tensordot(a: Any, b: Any, axes: Any = 2) -> Any:
     x, y = _same_dtype(a, b)
     nx, ny = len(shape_of(x)), len(shape_of(y))

@@ -15,7 +15,7 @@ import numpy as np
 from funcad.host.devices import device_in_use, namespace_of
 from funcad.host.real_types import is_a
 from funcad.ir.tracer import Tracer, concrete_value, plain_value
-from funcad.numpy import elementwise, indexing, joining, linear, reductions, searching, shaping, statistics, writing
+from funcad.numpy import choosing, elementwise, indexing, joining, linear, reductions, searching, shaping, statistics, writing
 from funcad.numpy.aliases import aliased, apart, fresh
 from funcad.numpy.destinations import with_out
 from funcad.numpy.dispatch import where_am_i
@@ -119,7 +119,7 @@ METHODS: dict[str, Callable[..., Any]] = {
     "argsort": searching.argsort,
     "astype": astype,
     "block_until_ready": _block_until_ready,
-    "choose": searching.choose,
+    "choose": choosing.choose,
     "clip": elementwise.clip,
     "compress": lambda x, condition, axis=None: searching.compress(condition, x, axis),
     "conj": _conjugate,

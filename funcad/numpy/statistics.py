@@ -15,8 +15,8 @@ from funcad.ir.tracer import Tracer
 from funcad.numpy import indexing
 from funcad.numpy.axes import array_of, axes_of, expand, permute
 from funcad.numpy.dispatch import implements, refuse
+from funcad.numpy.logic import choice as _where
 from funcad.numpy.reductions import counted, float_of, mean, sum_, truth, variance_in_one
-from funcad.numpy.searching import where as _where
 from funcad.primitives import arithmetic, comparison, sorting
 from funcad.primitives.basic_indexing import take_along
 from funcad.primitives.conversion import conj, convert, real
