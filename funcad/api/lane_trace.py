@@ -20,7 +20,7 @@ import numpy as np
 from funcad.errors import FuncadError, LanesError
 from funcad.host.devices import namespace_of
 from funcad.host.state import open_traces, state
-from funcad.host.where import caller
+from funcad.host.where import is_stored
 from funcad.ir.aval import SCALAR_AVALS, Aval, LiteralAval, Stack, aval_of
 from funcad.ir.jaxpr import Equation, Var, equation_axis_names, equation_has_effects
 from funcad.ir.trace import AbstractTrace
@@ -32,7 +32,7 @@ from funcad.primitives.stack import map_entries
 from funcad.transforms.batch import batch_step
 from funcad.unjitted.strides import layouts_of
 
-__all__ = ["LaneTrace", "Leave", "at_lanes", "is_stored"]
+__all__ = ["LaneTrace", "Leave", "at_lanes"]
 
 _OPERATION = 20.0  # microseconds, see `LaneTrace._count`
 _MANY = 4096  # equations that are remembered, for who asks how a value lies in memory
@@ -307,11 +307,6 @@ class LaneTrace(AbstractTrace):
 
 
 _AGAIN = "the function does not do the same when it is run again, so its lanes cannot be told apart."
-
-
-def is_stored(how: str) -> bool:
-    """Is the number asked for because it is written into a plain array? Then the array must become a buffer."""
-    return how in ("float", "complex", "array") and caller()[0] == "store"
 
 
 def _layout(x: Any, aval: Any) -> Any:

@@ -21,12 +21,13 @@ import numpy as np
 
 from funcad import tree
 from funcad.api.border import OutTree, check_leaves, flat_values, name_of
-from funcad.api.lane_trace import LaneTrace, Leave, at_lanes, is_stored
+from funcad.api.lane_trace import LaneTrace, Leave, at_lanes
 from funcad.errors import FuncadError, LanesError, TreeMismatchError
 from funcad.host.devices import namespace_of, on_device
 from funcad.host.locks import read_only
 from funcad.host.needs import marks_of, needs_buffers
 from funcad.host.state import setting, state
+from funcad.host.where import is_stored
 from funcad.ir.aval import SCALAR_AVALS, aval_of, shape_of
 from funcad.ir.jaxpr import Equation, Jaxpr
 from funcad.ir.trace import abstract_trace_of, run_in

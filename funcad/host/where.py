@@ -23,7 +23,7 @@ from funcad.errors import BufferNeeded, TracerArrayConversionError, TracerIntege
 from funcad.host.state import state
 
 __all__ = ["Source", "user_source", "users_call", "callee", "caller", "strip_traceback", "for_user"]
-__all__ += ["GENERATED", "interrupted", "is_internal", "internal", "is_locked", "note_source"]
+__all__ += ["GENERATED", "interrupted", "is_internal", "internal", "is_locked", "is_stored", "note_source"]
 
 _PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
 _NUMPY = os.path.dirname(os.path.abspath(np.__file__)) + os.sep
@@ -126,6 +126,11 @@ def caller() -> tuple[str, list[str]]:
             found[library].insert(0, ".".join([*parts, frame.f_code.co_name]))
         frame = frame.f_back
     return next(((library, names) for library, names in found.items() if names), ("", []))
+
+
+def is_stored(how: str) -> bool:
+    """Is the number asked for because it is written into a plain array? Then the array must become a buffer."""
+    return how in ("float", "complex", "array") and caller()[0] == "store"
 
 
 def callee() -> tuple[str, Any]:

@@ -27,7 +27,7 @@ from funcad.errors import BufferNeeded, PathError
 from funcad.host.real_types import is_a
 from funcad.host.state import state
 from funcad.host.user_warnings import restore_warnings, suppress_warnings
-from funcad.host.where import note_source, user_source
+from funcad.host.where import is_stored, note_source, user_source
 from funcad.ir.aval import aval_of
 from funcad.ir.jaxpr import Equation, Jaxpr, Literal, Var, equation_has_effects, literal_key
 from funcad.ir.trace import bind
@@ -140,6 +140,8 @@ class Recorder:
 
     def answer(self, x: Tracer, how: str) -> Any:
         """What Python asked of a value of the trace: a guard."""
+        if is_stored(how):
+            return x
         self._begin_guards()
         source = state.source or user_source(3)
         node = self._catch_up()

@@ -10,7 +10,14 @@ import pytest
 
 import funcad as fc
 from funcad.backends.interpreter import counters
-from funcad.errors import NanError, PathError, SharedMemoryError, TracerArrayConversionError, TracerBoolConversionError
+from funcad.errors import (
+    BufferNeeded,
+    NanError,
+    PathError,
+    SharedMemoryError,
+    TracerArrayConversionError,
+    TracerBoolConversionError,
+)
 from funcad.jitted import path_trie, paths
 
 
@@ -294,19 +301,42 @@ def test_strides_that_only_one_path_asks_for():
 
 
 def test_buffers_learned_in_the_middle():
-    table = {"zeros": np.zeros}
+    def of(zeros):
+        @fc.jit
+        def f(x):
+            b = zeros(3)
+            if x > 0:
+                b[0] = x
+            else:
+                b[1] = x
+            return b
+
+        return f
+
+    f = of(lambda n: np.zeros(n))
+    for v in (1.0, -1.0, 2.0, -3.0, 1.0):
+        np.testing.assert_array_equal(f(v), [v, 0.0, 0.0] if v > 0 else [0.0, v, 0.0])
+    for _ in range(2):
+        with pytest.raises(BufferNeeded, match="K = np.array"):  # NumPy's own, which nobody can exchange any more
+            of(np.zeros)(1.0)
+
+
+def test_an_array_from_outside_is_not_written():
+    """A path would write it when it is recorded, and never again."""
+    outside = np.zeros(3)
 
     @fc.jit
     def f(x):
-        b = table["zeros"](3)
         if x > 0:
-            b[0] = x
-        else:
-            b[1] = x
-        return b
+            outside[1] = x * 2.0
+        return np.sum(outside)
 
-    for v in (1.0, -1.0, 2.0, -3.0, 1.0):
-        np.testing.assert_array_equal(f(v), [v, 0.0, 0.0] if v > 0 else [0.0, v, 0.0])
+    assert f(-1.0) == 0.0
+    for _ in range(3):
+        with pytest.raises(BufferNeeded, match="K = np.array"):
+            f(1.0)
+        assert f(-1.0) == 0.0
+    np.testing.assert_array_equal(outside, np.zeros(3))
 
 
 def test_written_arguments_that_share_memory():
