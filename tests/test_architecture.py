@@ -61,10 +61,10 @@ LEVELS = {
 OTHER = 17  # further modules directly under funcad/: users of everything below
 LINES = {  # of a folder, at most: what is to be read first. A commit that raises a number says why
     "host": 1540,  # what serves every operation and knows nothing of programs; who needs buffers
-    "ir": 1380,  # who answers Python's control flow (a trace's `recorder`); a function is run in a trace of any kind (run_in)
+    "ir": 1300,
     "masks": 920,  # masks of stacks, and short ways for the common cases
     "show": 310,
-    "transforms": 962,  # vmap refuses what would be drawn once for all examples
+    "transforms": 950,
     "unjitted": 3860,  # rows of large arrays (split_rules.py), writes in place (held.py) by rows, chunks, np.where, handles
 }
 # modules whose names are those of NumPy, SciPy, JAX or autograd; all other file names are unique

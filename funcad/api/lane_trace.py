@@ -17,6 +17,7 @@ from typing import Any
 
 import numpy as np
 
+from funcad.api.python_values import asked
 from funcad.errors import FuncadError, LanesError
 from funcad.host.devices import namespace_of
 from funcad.host.state import open_traces, state
@@ -24,7 +25,7 @@ from funcad.host.where import is_stored
 from funcad.ir.aval import SCALAR_AVALS, Aval, LiteralAval, Stack, aval_of
 from funcad.ir.jaxpr import Equation, Var, equation_axis_names, equation_has_effects
 from funcad.ir.trace import AbstractTrace
-from funcad.ir.tracer import Tracer, asked, concrete_value, snapshot
+from funcad.ir.tracer import Tracer, concrete_value, snapshot
 from funcad.primitives.placement import on_device_of
 from funcad.primitives.scatter import gather
 from funcad.primitives.squares import keeps_operands

@@ -23,6 +23,7 @@ from typing import Any
 
 import numpy as np
 
+from funcad.api.python_values import plain_value
 from funcad.errors import BufferNeeded, PathError
 from funcad.host.real_types import is_a
 from funcad.host.state import state
@@ -31,7 +32,7 @@ from funcad.host.where import is_stored, note_source, user_source
 from funcad.ir.aval import aval_of
 from funcad.ir.jaxpr import Equation, Jaxpr, Literal, Var, equation_has_effects, literal_key
 from funcad.ir.trace import bind
-from funcad.ir.tracer import Tracer, plain_value
+from funcad.ir.tracer import Tracer
 from funcad.jitted.path_segments import Leaf, Node
 from funcad.passes.program_keys import program_key
 

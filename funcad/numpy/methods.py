@@ -12,9 +12,10 @@ from typing import Any
 
 import numpy as np
 
+from funcad.api.python_values import plain_value
 from funcad.host.devices import device_in_use, namespace_of
 from funcad.host.real_types import is_a
-from funcad.ir.tracer import Tracer, concrete_value, plain_value
+from funcad.ir.tracer import Tracer, concrete_value
 from funcad.numpy import choosing, elementwise, indexing, joining, linear, reductions, searching, shaping, statistics, writing
 from funcad.numpy.aliases import aliased, apart, fresh
 from funcad.numpy.destinations import with_out

@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from funcad.api.python_values import CONVERSIONS
 from funcad.host.needs import given
 from funcad.host.real_types import is_a
 from funcad.host.state import open_traces
@@ -432,6 +433,7 @@ METHODS: dict[str, Any] = {  # of the class `Tracer`, which funcad/numpy/__init_
     **{f"__r{name}__": _reflected(function) for name, function in _BINARY.items()},
     **{f"__i{name}__": in_place(_BINARY[name], ufunc) for name, ufunc in _UFUNCS.items()},
     **{f"__{function.__name__}__": function for function in (eq, ne, lt, le, gt, ge, neg, pos, invert, getitem, setitem)},
+    **CONVERSIONS,
     "__abs__": absolute,
     "__round__": round_,
     "__contains__": contains,

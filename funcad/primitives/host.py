@@ -23,11 +23,12 @@ from funcad.host.locks import lending, read_only
 from funcad.host.real_types import is_a
 from funcad.host.state import state
 from funcad.ir.aval import Aval
+from funcad.ir.jaxpr import subjaxprs
 from funcad.ir.primitive import Primitive
 from funcad.primitives.shape import broadcast_leading
 
 __all__ = ["HostCall", "debug_callback", "debug_callback_p", "pure_callback_p", "io_callback_p", "VMAP_METHODS"]
-__all__ += ["random_draw_p"]
+__all__ += ["random_draw_p", "refuse_fresh"]
 
 VMAP_METHODS = (None, "sequential", "expand_dims", "broadcast_all")
 _PYTHON_KINDS = {bool: "b", int: "biufc", float: "fc", complex: "c"}
@@ -195,3 +196,11 @@ pure_callback_p = Primitive(
     silent=True,
     may_share=True,
 )
+
+
+def refuse_fresh(primitive: Primitive, size: int, params: dict[str, Any]) -> None:
+    """All examples would share what is drawn once."""
+    if primitive.fresh and primitive.batch is not None:
+        primitive.batch(size, (), (), **params)
+    for e in [e for jaxpr in subjaxprs(params) if jaxpr.has_effects for e in jaxpr.equations]:
+        refuse_fresh(e.primitive, size, e.params)

@@ -9,17 +9,18 @@ on an unbatched value acts on `size` equal copies.
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Sequence
 
 from funcad.errors import MissingRuleError
 from funcad.host.state import state
 from funcad.host.user_warnings import enter, restore_warnings
 from funcad.ir.aval import aval_of
 from funcad.ir.interpret import walk
-from funcad.ir.jaxpr import Equation, Jaxpr, equation_axis_names, subjaxprs
+from funcad.ir.jaxpr import Equation, Jaxpr, equation_axis_names
 from funcad.ir.primitive import Primitive
 from funcad.ir.trace import bind, stage_constants, trace_function
 from funcad.ir.types import Params, Value
+from funcad.primitives.host import refuse_fresh
 from funcad.primitives.stack import lead
 
 __all__ = ["batch_eval", "batch_jaxpr", "batch_step"]
@@ -28,12 +29,12 @@ __all__ = ["batch_eval", "batch_jaxpr", "batch_step"]
 def batch_step(
     primitive: Primitive, size: int, args: Sequence[Value], batched: Sequence[bool], params: Params, named: bool
 ) -> tuple[list[Value], list[bool]]:
-    """Outputs of one operation on batched arguments, and which of them are batched."""
-    if named and primitive.collective is not None and _acts_on(params, state.batching):
+    """Outputs of one operation on batched arguments, and which are batched. `named`: it mentions the axis that is removed."""
+    if named and primitive.collective is not None:
         return primitive.collective(size, args, batched, **params)
     if not named and not any(batched):
         if primitive.effect or primitive.multiple:
-            _refuse_fresh(primitive, size, params)
+            refuse_fresh(primitive, size, params)
         out = bind(primitive, *args, **params)
         return (out, [False] * len(out)) if primitive.multiple else ([out], [False])
     if primitive.batch is None:
@@ -44,19 +45,6 @@ def batch_step(
         )
     out, out_batched = primitive.batch(size, args, batched, **params)
     return (out, out_batched) if primitive.multiple else ([out], [out_batched])
-
-
-def _refuse_fresh(primitive: Primitive, size: int, params: Params) -> None:
-    """All examples would share what is drawn once."""
-    if primitive.fresh and primitive.batch is not None:
-        primitive.batch(size, (), (), **params)
-    for e in [e for jaxpr in subjaxprs(params) if jaxpr.has_effects for e in jaxpr.equations]:
-        _refuse_fresh(e.primitive, size, e.params)
-
-
-def _acts_on(params: Params, name: Hashable) -> bool:
-    names = params.get("axis_name")
-    return name in names if isinstance(names, tuple) else name == names
 
 
 def batch_eval(jaxpr: Jaxpr, size: int, args: Sequence[Value], batched: Sequence[bool]) -> tuple[list[Value], list[bool]]:
