@@ -85,8 +85,9 @@ class Attempts:
 
         def full(*dynamic: Any, **keywords: Any) -> Any:
             arguments, keywords = self.merged(dynamic, keywords)
-            with arguments_kept(found, [*dynamic, *keywords.values()], self.title):
+            with arguments_kept(found, [*dynamic, *keywords.values()], self.title) as results:
                 result = (made.function() if self.numbers else f)(*arguments, **keywords)
+                results.append(result)
                 return _closed_up(result)  # f is found in this cell by host/needs.py
 
         store, writes, given = OutTree(), Writes(), Given(leaves)

@@ -62,15 +62,26 @@ def nothing_left(found: Found, name: str) -> Iterator[None]:
 
 
 @contextmanager
-def arguments_kept(found: Found, values: Iterator[Any] | list[Any], name: str) -> Iterator[None]:
-    """A `with` block in which f runs on arguments that were put together for it: what it stores in them is lost with them."""
+def arguments_kept(found: Found, values: Iterator[Any] | list[Any], name: str) -> Iterator[list[Any]]:
+    """A `with` block in which f runs on arguments that were put together for it: what it stores in them is lost with them.
+
+    It gives a list for f's result: an argument that is returned keeps what was stored.
+    """
     objects = [x for x in values if type(x) is not Tracer and dict_of(x)] if found.stored_attributes else []
     kept = [_Kept("an argument", x) for x in objects]
-    yield
+    results: list[Any] = []
+    yield results
     for k in kept:
-        for n, v in k.items().items():
+        for n, v in k.items().items() if not _holds(results, k.x) else ():
             if type(v) is Tracer and v is not k.before.get(n) and n in found.stored_attributes:
                 raise _stored(k.label_of(n), n, True, found, name)
+
+
+def _holds(x: Any, wanted: Any) -> bool:
+    """Is it in a container, or in one inside?"""
+    if type(x) not in (list, tuple, dict):
+        return x is wanted
+    return any([_holds(v, wanted) for v in (x.values() if type(x) is dict else x)])
 
 
 def _length(x: Any) -> int:

@@ -340,6 +340,8 @@ def _nonzero(a: Any) -> tuple:
 
 @implements("flatnonzero")
 def _flatnonzero(a: Any) -> Any:
+    if not can_count(a):
+        return given(np.flatnonzero(value_of(a, "np.flatnonzero", _MASK_REMEDY.format(name="flatnonzero"))))
     return _nonzero(ravelled(array_of(value_of(a, "np.flatnonzero", _MASK_REMEDY.format(name="flatnonzero"), True))))[0]
 
 

@@ -1,7 +1,7 @@
 """What a function of NumPy's wrote on a tape for operands of some kinds is written again, without asking the function.
 
 Idea: most of what an un-jitted operation costs is the question what it amounts to: promotion, axes, shapes, which primitive
-with which parameters. For a function declared `by_kind` the answer depends on types, shapes, dtypes and options alone. So the
+with which parameters. For a function declared `by_kind` the answer depends on types, shapes, strides, dtypes, options. So the
 first call is watched: the rows that it wrote, and which operand of the call, earlier row or constant each of their operands
 was. Later calls with operands of the same kinds run the primitives and write the rows.
 
@@ -126,7 +126,7 @@ def remembered(function: Callable[..., Any], numbers: bool = False) -> Callable[
                 if kind is np.ndarray:
                     if p.nbytes > SMALL:
                         return function(*args, **kwargs)
-                    key += p.shape, p.dtype
+                    key += p.shape, p.strides, p.dtype
                 elif kind in _FLOATS:
                     key += "traced", kind
                 else:
@@ -135,7 +135,7 @@ def remembered(function: Callable[..., Any], numbers: bool = False) -> Callable[
             elif kind is np.ndarray:
                 if a.nbytes > SMALL:
                     return function(*args, **kwargs)
-                key += "array", a.shape, a.dtype
+                key += "array", a.shape, a.strides, a.dtype
                 operands.append(a)
             elif kind in _FLOATS:
                 key.append(kind)
@@ -180,7 +180,7 @@ def remembered(function: Callable[..., Any], numbers: bool = False) -> Callable[
         tape = trace.tape
         if tape is None or open_traces or type(p) is not np.ndarray or p.nbytes > SMALL:
             return function(x)
-        known = function, p.shape, p.dtype, trace.turned
+        known = function, p.shape, p.strides, p.dtype, trace.turned
         found = _memo.get(known)
         if found is None:
             return _watch(known, trace, [x], function, (x,), {})

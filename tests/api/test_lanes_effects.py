@@ -30,13 +30,6 @@ def put(x):
     return x
 
 
-def own(x):
-    y = x[x > 0]
-    if len(y):
-        y[0] = 3.0
-    return y.sum()
-
-
 SIZES = {
     "length": lambda x: len(x[x > 0]),
     "sum": lambda x: np.sum(x[x > 0]),
@@ -53,7 +46,6 @@ SIZES = {
     "a mask beside a slice": lambda x: x.reshape(2, 3)[:, x[:3] > 0].sum(),
     "a mask of a matrix": lambda x: x.reshape(2, 3)[x.reshape(2, 3) > 0].sum() * len(x[x < 0]),
     "written by a mask": put,
-    "writes into what was selected": own,
     "closed up": lambda x: np.concatenate([x[x > 0], x[x <= 0]]),
     "a list's index": lambda x: [1.0, 2.0, 3.0][int(abs(x[0]))],
     "a slice": lambda x: x[: int(abs(x[0])) + 1].sum(),

@@ -248,10 +248,8 @@ def test_an_argument_that_is_changed_and_not_returned():
         return p.w
 
     p = SimpleNamespace(w=np.ones(2), act="tanh")
-    assert message(fc.jit(forgets), p) == (
-        "jit of forgets: the function changed an argument and did not return it: SimpleNamespace.w is another value. It works "
-        "on a copy, so the caller's would stay as it is.\nRemedy: return the object, or a new one."
-    )
+    text = message(fc.jit(forgets), p)
+    assert text.startswith("jit of forgets stored a traced value in an argument.w at ") and "Remedy: return the value" in text
     text = message(fc.jit(lambda ps: renames(ps[0])), [p])
     assert "SimpleNamespace.act is 'relu', but the given SimpleNamespace.act is 'tanh'." in text
     np.testing.assert_array_equal(fc.jit(keeps)(p)["p"].w, [2.0, 2.0])
