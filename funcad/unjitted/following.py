@@ -187,6 +187,7 @@ class FollowingTrace(Trace):
                     touts = (rule_of if self.linear else masked_rule)(primitive, primals, tangents, outs, params)
                 finally:
                     restore_warnings(token)
+                self.masked = self.masked or any([type(t) is Masked for t in touts])
             elif primitive.multiple or primitive.jvp is None:
                 outs, touts = jvp_step(primitive, primals, tangents, params, self.linear)
                 self.masked = self.masked or any([type(t) is Masked for t in touts])

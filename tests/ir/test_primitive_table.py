@@ -35,6 +35,8 @@ COVERED_BY_PROGRAMS = set(
     all_gather all_to_all psum_scatter""".split()
 )
 
+DRAWS = {"random_draw"}  # whose results differ from run to run: tests/jitted/test_random_draws.py
+
 # Rules that a primitive does without although it would seem to need them: (primitive, rule) -> reason. Not listed: jvp of
 # primitives whose results are all integer or bool (they have no derivative), transpose of primitives that are linear in no
 # argument (reverse mode transposes what their jvp is made of).
@@ -68,7 +70,7 @@ def every_primitive() -> dict[str, Primitive]:
 def test_every_primitive_is_in_the_table() -> None:
     known = every_primitive()
     covered = {p.name for s in SPECS for p in s.primitives}
-    missing = sorted(set(known) - covered - COVERED_BY_PROGRAMS)
+    missing = sorted(set(known) - covered - COVERED_BY_PROGRAMS - DRAWS)
     assert not missing, f"primitives without a line in tests/specs: {missing}"
     stale = sorted(COVERED_BY_PROGRAMS - set(known))
     assert not stale, f"COVERED_BY_PROGRAMS names primitives that do not exist: {stale}"

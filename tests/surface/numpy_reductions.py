@@ -85,7 +85,6 @@ CASES = [
         "numpy.bincount",
         np.array([0, 2, 1, 2]),
         V[:4],
-        missing={"jit": "the length of the result depends on values", "vmap": "the length of the result depends on values"},
     ),
     case(
         "numpy.bincount",
