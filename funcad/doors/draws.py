@@ -16,6 +16,7 @@ from typing import Any
 
 import numpy as np
 
+from funcad import tree
 from funcad.doors.asking import holds_traced, is_tracing
 from funcad.doors.codes import Answer
 from funcad.errors import RandomStateError
@@ -23,6 +24,7 @@ from funcad.host.real_types import is_a
 from funcad.host.state import state
 from funcad.host.where import user_source
 from funcad.ir.aval import Aval
+from funcad.ir.trace import plain_values
 from funcad.primitives.host import HostCall, random_draw_p
 
 __all__ = ["drawing", "unseeded"]
@@ -49,6 +51,8 @@ def drawing(name: str, original: Callable[..., Any]) -> Answer:
     short = name.rpartition(".")[2]
 
     def own(*args: Any, **kwargs: Any) -> Any:
+        leaves, structure = tree.flatten((args, kwargs))
+        args, kwargs = structure.unflatten(plain_values(leaves))  # of buffers, the arrays
         if holds_traced(args, kwargs):
             raise RandomStateError(
                 f"{name} got a traced parameter at {user_source()}: NumPy would need its value, and its derivative would be "

@@ -22,10 +22,11 @@ from funcad.ir.aval import shape_of
 from funcad.ir.tracer import Tracer, concrete_value
 from funcad.numpy.labelled import is_labelled, values_of
 from funcad.numpy.promote import as_array
-from funcad.primitives.basic_indexing import basic_index_p, basic_update
+from funcad.primitives.basic_indexing import basic_index_p, basic_update, python_index
 from funcad.primitives.placement import on_device_of
 from funcad.primitives.scatter import gather, scatter
 from funcad.primitives.shape import broadcast_to, transpose
+from funcad.unjitted.tape_plans import moving_plan
 
 __all__ = [
     "Plan",
@@ -364,3 +365,61 @@ def _traced_entry(e: Tracer, shape: tuple, index: Any) -> Any:
     if aval.dtype.kind not in "iu":
         refuse(shape, index, "arrays used as indices must be of integer (or boolean) type")
     return e
+
+
+# -- plans for tapes
+
+
+def leading_arrays(shape: tuple, index: Any) -> tuple | None:
+    """The arrays of integers, of one shape, by which the leading axes are addressed; None if there is anything else."""
+    if type(index) is list:
+        if not index or not shape or not all([type(i) is int for i in index]):
+            return None
+        index = np.asarray(index)
+    if type(index) is np.ndarray:
+        if index.dtype.kind == "b" and index.ndim:
+            return index.nonzero() if index.shape == shape[: index.ndim] else None
+        index = (index,)
+    if not 0 < len(index) <= len(shape) or type(index[0]) is not np.ndarray or not index[0].ndim:
+        return None
+    first = index[0].shape
+    return index if all([type(e) is np.ndarray and e.shape == first and e.dtype.kind in "iu" for e in index]) else None
+
+
+_PLAIN_BOUNDS = frozenset([int, type(None)])
+_basic_plans: dict[tuple, tuple] = {}
+_MOST_PLANS = 4096
+
+
+def basic_plan(shape: tuple, index: Any) -> tuple | None:
+    """How a tape reads a basic index of an array of this shape; None for other indices and those out of bounds."""
+    kind = type(index)
+    if kind is int or kind is np.int64:
+        key: Any = shape, index
+    elif kind is slice:
+        key = shape, kind, index.start, index.stop, index.step
+        if not _PLAIN_BOUNDS.issuperset(map(type, key[2:])):
+            return None
+    elif kind is tuple:
+        parts: list[Any] = [shape, kind]
+        for e in index:
+            of = type(e)
+            if of is int or of is np.int64 or e is None or e is Ellipsis:
+                parts.append(e)
+            elif of is slice and _PLAIN_BOUNDS.issuperset((type(e.start), type(e.stop), type(e.step))):
+                parts.append((e.start, e.stop, e.step))
+            else:
+                return None
+        key = tuple(parts)
+    else:
+        return None
+    plan = _basic_plans.get(key)
+    if plan is None:
+        try:
+            basic = Plan(shape, index).basic
+        except IndexError:  # raised anew by the general way
+            return None
+        if len(_basic_plans) >= _MOST_PLANS:
+            _basic_plans.clear()
+        plan = _basic_plans[key] = moving_plan(basic_index_p, operator.itemgetter(python_index(basic)), {"index": basic})
+    return plan

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import functools
 import itertools
-import operator
 from collections.abc import Callable
 from typing import Any
 
@@ -18,11 +17,22 @@ from funcad.ir.aval import aval_of, dtype_of, shape_of
 from funcad.ir.tracer import Tracer, snapshot
 from funcad.numpy.aliases import aliased
 from funcad.numpy.index_modes import MODES, clipped, default_fill, spilled
-from funcad.numpy.index_plan import Plan, can_count, has_ellipsis, has_tracer, is_basic, refuse, simple_index, slice_triple
+from funcad.numpy.index_plan import (
+    Plan,
+    basic_plan,
+    can_count,
+    has_ellipsis,
+    has_tracer,
+    is_basic,
+    leading_arrays,
+    refuse,
+    simple_index,
+    slice_triple,
+)
 from funcad.numpy.promote import as_array, beside, strong
 from funcad.numpy.selections import Selected, is_unknown_mask, selected_places, with_places
 from funcad.primitives.arithmetic import add, div, mul, neg
-from funcad.primitives.basic_indexing import basic_index_p, python_index
+from funcad.primitives.basic_indexing import basic_index_p
 from funcad.primitives.comparison import select
 from funcad.primitives.conversion import convert
 from funcad.primitives.extrema import maximum, minimum
@@ -99,7 +109,7 @@ def _canonical_basic(shape: tuple, index: Any) -> tuple | None:
         found = simple_index(shape, index)
         if found is not None:
             return found
-    plan = _basic_plan(shape, index)
+    plan = basic_plan(shape, index)
     return None if plan is None else plan[2]["index"]
 
 
@@ -145,7 +155,7 @@ def read(x: Any, index: Any) -> Any:
                 return out
         tape = x.owner.tape
         if tape is not None and type(x.primal) is np.ndarray:
-            plan = _basic_plan(x.primal.shape, index)
+            plan = basic_plan(x.primal.shape, index)
             if plan is None:
                 out = _taken(tape, x, index)
             elif type(index) in _INTEGERS and len(tape.rows) >= CHUNKED:  # in a loop, whose turns are alike but for the number
@@ -178,7 +188,7 @@ def read(x: Any, index: Any) -> Any:
         if basic is not None:
             return basic_index_p(x, index=basic)
         index = with_places(index)
-    arrays = _leading_arrays(shape, index) if kind is np.ndarray or kind is list or kind is tuple else None
+    arrays = leading_arrays(shape, index) if kind is np.ndarray or kind is list or kind is tuple else None
     if arrays is not None:
         return _gathered(x, kind is np.ndarray and index.dtype.kind == "b", *on_device_of(arrays, (x,)))
     return Plan(shape, index).get(x)
@@ -200,67 +210,10 @@ _INTEGERS = frozenset([int, np.int64])
 def _taken(tape: Any, x: Tracer, index: Any) -> Any:
     """The elements along the first axis at an array of integers or bools, by the short way of a tape; None for all else."""
     shape = x.primal.shape
-    arrays = _leading_arrays(shape, index) if type(index) is np.ndarray or type(index) is list else None
+    arrays = leading_arrays(shape, index) if type(index) is np.ndarray or type(index) is list else None
     if arrays is None or len(arrays) != 1:
         return None
     return tape.moved(x, _TAKEN[type(index) is np.ndarray and index.dtype.kind == "b"], arrays[0])
-
-
-def _leading_arrays(shape: tuple, index: Any) -> tuple | None:
-    """The arrays of integers, of one shape, by which the leading axes are addressed; None if there is anything else."""
-    if type(index) is list:
-        if not index or not shape or not all([type(i) is int for i in index]):
-            return None
-        index = np.asarray(index)
-    if type(index) is np.ndarray:
-        if index.dtype.kind == "b" and index.ndim:
-            return index.nonzero() if index.shape == shape[: index.ndim] else None
-        index = (index,)
-    if not 0 < len(index) <= len(shape) or type(index[0]) is not np.ndarray or not index[0].ndim:
-        return None
-    first = index[0].shape
-    return index if all([type(e) is np.ndarray and e.shape == first and e.dtype.kind in "iu" for e in index]) else None
-
-
-_basic_plans: dict[tuple, tuple] = {}
-_MOST_PLANS = 4096
-
-
-def _basic_plan(shape: tuple, index: Any) -> tuple | None:
-    """How a tape reads a basic index of an array of this shape; None for other indices and those out of bounds."""
-    kind = type(index)
-    if kind is int or kind is np.int64:
-        key: Any = shape, index
-    elif kind is slice:
-        key = shape, kind, index.start, index.stop, index.step
-        if not _PLAIN_BOUNDS.issuperset(map(type, key[2:])):
-            return None
-    elif kind is tuple:
-        parts: list[Any] = [shape, kind]
-        for e in index:
-            of = type(e)
-            if of is int or of is np.int64 or e is None or e is Ellipsis:
-                parts.append(e)
-            elif of is slice and _PLAIN_BOUNDS.issuperset((type(e.start), type(e.stop), type(e.step))):
-                parts.append((e.start, e.stop, e.step))
-            else:
-                return None
-        key = tuple(parts)
-    else:
-        return None
-    plan = _basic_plans.get(key)
-    if plan is None:
-        try:
-            basic = Plan(shape, index).basic
-        except IndexError:  # raised anew by the general way
-            return None
-        if len(_basic_plans) >= _MOST_PLANS:
-            _basic_plans.clear()
-        plan = _basic_plans[key] = moving_plan(basic_index_p, operator.itemgetter(python_index(basic)), {"index": basic})
-    return plan
-
-
-_PLAIN_BOUNDS = frozenset([int, type(None)])
 
 
 class at:
