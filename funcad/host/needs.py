@@ -113,7 +113,9 @@ def _mark(f: Any) -> Any:
     """By what a function is known again."""
     while type(f) is functools.partial or hasattr(f, "__wrapped__"):
         f = f.func if type(f) is functools.partial else f.__wrapped__
-    return getattr(getattr(f, "__func__", f), "__code__", type(f))
+    kind = type(f)
+    is_theirs = issubclass(kind, type) or kind.__module__.partition(".")[0] in _LIBRARIES  # one of NumPy's is no other
+    return getattr(getattr(f, "__func__", f), "__code__", f if is_theirs else kind)
 
 
 def _held(f: types.FunctionType) -> list[Any]:
