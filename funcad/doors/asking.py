@@ -42,10 +42,24 @@ def _has_traced(values: Iterable[Any]) -> bool:
     return False
 
 
+def _others_answer(values: Iterable[Any]) -> bool:
+    """Is there an object of somebody else's, in lists and tuples too, which answers for NumPy's functions?"""
+    for a in values:
+        kind = type(a)
+        if kind is list or kind is tuple:
+            if _others_answer(a):
+                return True
+        elif kind is not Tracer and kind not in _PLAIN and hasattr(kind, "__array_function__"):
+            return True
+    return False
+
+
 def lists_traced(args: Iterable[Any], kwargs: dict[str, Any]) -> bool:
     """Does the user call, with a traced value in a list or tuple among the arguments, where NumPy does not look for one?"""
     lists = [a for a in (*args, *kwargs.values()) if type(a) not in _PLAIN and type(a) is not Tracer]
     if not (_has_traced(lists) and bool(tracing.threads) and config.doors):
+        return False
+    if _others_answer(lists):  # NumPy asks them
         return False
     return not is_internal(sys._getframe(2).f_code.co_filename)  # the frame between is the door's
 
