@@ -47,9 +47,16 @@ def timed(step, n):
     ready(step(params, examples[:n], labels[:n]))
     return time.process_time() - start
 
-def new_size(known, sizes):
+def gradient_of_jit():
+    return jax.value_and_grad(jax.jit(function(np)))
+
+def lanes_of_jit():
+    loss = function(np)
+    return jax.vmap(jax.jit(lambda params, x, y: loss(params, x[None], y[None])), in_axes=(None, 0, 0))
+
+def new_size(known, sizes, made=stepper):
     '''What the first three calls of each size take over three calls of it later, after calls of the sizes that are known.'''
-    step = stepper()
+    step = made()
     for n in known:
         for _ in range(4):
             timed(step, n)
@@ -87,6 +94,8 @@ gc.freeze()  # or each collection looks at all of the library
 print(json.dumps({
     "a new size among small ones (12 to 60), first three calls": new_size((32, 40, 50, 20, 25), range(33, 46, 2)),
     "a new size among large ones (150 to 250), first three calls": new_size((200, 210, 220, 180, 150), range(185, 240, 8)),
+    "the same of value_and_grad(jit(loss)), small": new_size((32, 40, 50, 20, 25), range(33, 46, 2), gradient_of_jit),
+    "the same of vmap(jit(loss of an example)), small": new_size((32, 40, 50, 20, 25), range(33, 46, 2), lanes_of_jit),
     "the first epoch, 15 batches of 64 and one of 40": epoch(1),
     "the first 50 epochs": epoch(50),
     "100 batches of sizes from 12 to 60": any_sizes(),

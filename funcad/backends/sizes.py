@@ -57,21 +57,24 @@ class _Unlike(Exception):
 class Family:
     """Programs that differ in numbers only, by the forms that their texts have."""
 
-    __slots__ = ("compiled", "templates")
+    __slots__ = ("members", "compiled", "templates")
 
     def __init__(self) -> None:
+        self.members = 0
         self.compiled: dict[Any, list[tuple[Values, Generated]]] = {}
         self.templates: dict[Any, Template] = {}
 
 
 class Member:
-    """A program in its family."""
+    """A program in its family; `elder` is how many came before it."""
 
-    __slots__ = ("family", "values")
+    __slots__ = ("family", "values", "elder")
 
     def __init__(self, family: Family, values: Values):
         self.family = family
         self.values = values
+        self.elder = family.members
+        family.members += 1
 
     def taken_over(self) -> Generated | None:
         """The text of the family with the numbers of this program, in the form of the members that are the nearest."""

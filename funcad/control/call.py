@@ -30,6 +30,7 @@ from funcad.unjitted.structural import compile_with
 __all__ = ["call_p", "call", "scatter", "compact", "partial_call", "turning", "square_of", "call_of"]
 
 compile_with(Backward)
+COMPILED_AS = ("fast_math", "siblings", "sizes")  # what holds for the programs derived from one, too
 
 
 def compact(values: Sequence[Any]) -> tuple[list[Any], tuple[bool, ...]]:
@@ -44,9 +45,11 @@ def scatter(values: Sequence[Any], mask: Sequence[bool]) -> list[Any]:
 
 
 def call(jaxpr: Jaxpr, *args: Any, name: str = "call", of: Jaxpr | None = None) -> list[Any]:
-    """Call a program; one derived from `of` is compiled with `fast_math` if that is."""
-    if of is not None and "fast_math" in of.memo:
-        jaxpr.memo["fast_math"] = True
+    """Call a program; one derived from `of` is compiled as that is."""
+    if of is not None:
+        for option in COMPILED_AS:
+            if option in of.memo:
+                jaxpr.memo.setdefault(option, of.memo[option])
     return call_p(*args, jaxpr=jaxpr, name=name)
 
 

@@ -185,6 +185,45 @@ def test_a_new_size_compiles_nothing(engine):
         assert compiled_by(step, 300) == 1  # on the other side of 64
 
 
+DERIVED = {
+    "grad": (fc.grad, lambda f: f, mlp),
+    "jvp": (lambda f: lambda x: fc.jvp(f, (x,), (x,))[1], lambda f: lambda x: fc.jvp(f, (x,), (x,))[1], mlp),
+    "vmap": (fc.vmap, fc.vmap, lambda row: np.sum(np.tanh(row @ W[: row.shape[0]] + 0.5) ** 2)),
+    "vmap of grad": (lambda f: fc.vmap(fc.grad(f)), fc.vmap, lambda row: np.sum(np.tanh(row @ W[: row.shape[0]] + 0.5) ** 2)),
+    "grad of a scan": (fc.grad, lambda f: f, scanned),
+}
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.parametrize("kind", DERIVED)
+def test_programs_derived_from_a_jitted_one_compile_nothing_for_a_new_size(kind, engine):
+    transform, around, f = DERIVED[kind]
+    inside = fc.grad(f) if kind == "vmap of grad" else f
+    transformed, plain = around(fc.jit(inside)) if around is fc.vmap else transform(fc.jit(f)), transform(f)
+    with fc.config.set(engine=engine):
+        for n in (40, 50, 33, 45, 35):
+            for _ in range(4):
+                transformed(arrays(n))
+        expected = {n: plain(arrays(n)) for n in (37, 49, 44)}
+        before = made["compiled"]
+        for n in expected:
+            for _ in range(4):
+                same(transformed(arrays(n)), expected[n], False)
+        assert made["compiled"] == before
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.parametrize("f", [mlp, slices, scaled, reshaped, joined, rolled, taken], ids=lambda f: f.__name__)
+def test_derived_programs_of_every_size(f, engine):
+    jitted, pushed = fc.jit(f), lambda g, x: fc.jvp(g, (x,), (np.cos(x),))[1]
+    with fc.config.set(engine=engine):
+        for n in SIZES[:18]:
+            x = arrays(n)
+            expected = fc.grad(f)(x), pushed(f, x)
+            for _ in range(3):
+                same((fc.grad(jitted)(x), pushed(jitted, x)), expected, False)
+
+
 @pytest.mark.parametrize("count", [lambda n: math.log2(n), lambda n: 1.0 / n, lambda n: n // 7, lambda n: n * n, float])
 def test_literals_are_those_of_the_size(count):
     f = fc.jit(lambda x: np.sum(np.tanh(x) * count(x.shape[0])))
