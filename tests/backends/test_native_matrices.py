@@ -42,7 +42,7 @@ def check(f: Any, *args: Any) -> None:
     found = compile_program(optimize(lowered.jaxpr))(list(values))
     for x, y in zip(found, expected, strict=True):
         assert type(x) is type(y) and x.dtype == y.dtype and np.shape(x) == np.shape(y)
-        scale = np.max(np.abs(y), initial=1e-30, where=np.isfinite(y))
+        scale = max(float(np.max(np.abs(y), initial=0.0, where=np.isfinite(y))), 1e-30)
         tolerance = 2e-9 if x.dtype == np.float64 else 2e-3
         np.testing.assert_allclose(x / scale, y / scale, rtol=tolerance, atol=tolerance)
     for x, y in zip(values, before):
@@ -138,8 +138,8 @@ def test_nothing_in_them() -> None:
     check(np.linalg.solve, np.zeros((4, 0, 0)), np.zeros((4, 0, 2)))
 
 
-def test_large_and_complex_ones_are_lapacks() -> None:
-    for a, reason in ((positive(40, 40), "LAPACK"), (positive(9, 70, 70), "LAPACK"), (positive(3, 3) * 1j, "complex")):
+def test_very_large_and_complex_ones_are_left_to_numpy() -> None:
+    for a, reason in ((np.eye(400), "all cores"), (positive(3, 3) * 1j, "complex")):
         with pytest.raises(Unsupported, match=reason):
             compile_program(optimize(funcad.jit(np.linalg.cholesky).lower(a).jaxpr))
     check(np.linalg.cholesky, positive(9, 40, 40))

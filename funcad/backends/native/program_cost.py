@@ -18,6 +18,11 @@ __all__ = ["Work", "instructions", "work_of"]
 PER_ELEMENT = 0.25  # that is read or written; an instruction per element takes as long
 PER_PRODUCT = 0.1  # one multiplication and addition of a contraction
 WHILE_TRIPS = 10  # nobody knows
+FACTORS = {  # multiplications that make them of matrices of n rows, per n**3
+    **dict.fromkeys(("det", "slogdet", "log_abs_det", "lu"), 1 / 3),
+    **dict.fromkeys(("cholesky", "triangular_inverse"), 1 / 6),
+    **{"inv": 1.0, "solve": 1 / 3, "triangular_solve": 0.0, "factored_solve": 0.0},
+}
 INSTRUCTIONS = {atom: 25 if atom in ELEMENTARY else 1 for atom in ATOMS}  # of arithmetic, per vector
 INSTRUCTIONS.update(dict.fromkeys(("div", "sqrt", "mod", "floor_divide", "reciprocal", "fmod", "integer_pow"), 5))
 
@@ -51,7 +56,8 @@ def work_of(jaxpr: Jaxpr) -> Work:
                 count += sum(w.equations for w in inner)
                 continue
             own = _of(equation)
-            total, outside, count = total + own, outside + own, count + 1
+            total, count = total + own, count + 1
+            outside += 0.0 if equation.primitive.name in FACTORS else own  # no kernel of a group serves them
         found = jaxpr.memo["native_work"] = Work(total, outside, count)
     return found
 
@@ -64,5 +70,9 @@ def _of(equation: Any) -> float:
     if primitive.name == "dot_general":
         (cx, _), _ = equation.params["dimension_numbers"]
         return 10.0 + PER_PRODUCT * size * prod([equation.inputs[0].aval.shape[i] for i in cx])
+    if primitive.name in FACTORS:
+        shape = equation.inputs[0].aval.shape
+        solved = size * shape[-1] if "solve" in primitive.name else 0
+        return 10.0 + PER_PRODUCT * (FACTORS[primitive.name] * prod(shape) * shape[-1] + solved)
     read = sum(prod(a.aval.shape) for a in equation.inputs)
     return 1.0 + PER_ELEMENT * (max(size, read) + size * max(instructions(equation) - 1, 0))

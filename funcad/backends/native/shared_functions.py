@@ -16,9 +16,10 @@ from funcad.backends.native.emitter import Emitter
 from funcad.backends.native.ir import Function, Module
 from funcad.backends.native.target import compile_module, host
 
-__all__ = ["address", "compiled_function", "fma", "new_function", "rounded", "shared"]
+__all__ = ["address", "compiled_function", "fma", "found", "new_function", "rounded", "shared"]
 
 _WRITTEN: dict[str, Callable[[Any, np.dtype], str]] = {}
+_FOUND: dict[str, Callable[[np.dtype], tuple[Any, int]]] = {}
 _compiled: dict[tuple, Any] = {}  # the functions are few: each is compiled once per process and kept
 
 
@@ -28,8 +29,16 @@ def shared(write: Callable[[Any, np.dtype], str]) -> Callable[[Any, np.dtype], s
     return write
 
 
+def found(find: Callable[[np.dtype], tuple[Any, int]]) -> Callable[[np.dtype], tuple[Any, int]]:
+    """Register what finds, for a dtype, something that is in this process already: what keeps it alive, and its address."""
+    _FOUND[find.__name__] = find
+    return find
+
+
 def compiled_function(name: str, dtype: np.dtype) -> tuple[Any, int]:
     """The code of a shared function, and its address."""
+    if name in _FOUND:
+        return _FOUND[name](dtype)
     key = (host(), name, dtype)
     code = _compiled.get(key)
     if code is None:

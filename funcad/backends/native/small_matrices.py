@@ -20,10 +20,10 @@ from funcad.backends.native.ir import Module
 from funcad.backends.native.shared_functions import address, fma, new_function, rounded, shared
 from funcad.backends.native.target import lanes_of
 
-__all__: list[str] = []  # they are found by their names
+__all__ = ["Rows", "function_of_rows"]  # the functions are found by their names
 
 
-class _Rows:
+class Rows:
     """A function under construction that works on rows of matrices.
 
     Of one matrix, numbers are scalars and rows are gone along by vectors. With `lanes`, the function works on as many matrices
@@ -136,34 +136,38 @@ class _Rows:
         return total if self.one is self.e else self.e.horizontal("add", Lane(self.dtype, (total,))).name
 
 
-def _small(name: str, parameters: str) -> Callable[[Callable[[_Rows], str]], Callable[[_Rows], str]]:
-    """Register a function of one matrix by its name, and of as many as a vector has lanes by its name and "_lanes".
+def function_of_rows(name: str, parameters: str, lanes: bool, write: Callable[[Rows], str]) -> None:
+    """Register a function of matrices, whose result is a status: 0, in one of the lanes, says that there is none.
 
-    Its result is a status: 0, in one of the lanes, says that there is none. Into `status` it writes one for each lane.
+    Into `status` it writes one for each lane.
     """
 
-    def register(write: Callable[[_Rows], str]) -> Callable[[_Rows], str]:
-        for lanes in (False, True):
-            own = f"{name}_lanes" if lanes else name
+    def text(host: Any, dtype: np.dtype) -> str:
+        w = Rows(host, dtype, name, f"{parameters}, ptr %status", lanes)
+        status = write(w)
+        w.f.do(f"store {w.count} {status}, ptr %status, align 8")
+        none = w.any(w.f.put(f"icmp eq {w.count} {status}, {w.integer('0')}"))
+        w.f.do(f"ret i64 {w.f.put(f'select i1 {none}, i64 0, i64 1')}")
+        w.module.add(w.f)
+        return w.module.text()
 
-            def text(host: Any, dtype: np.dtype, lanes: bool = lanes, own: str = own) -> str:
-                w = _Rows(host, dtype, own, f"{parameters}, ptr %status", lanes)
-                status = write(w)
-                w.f.do(f"store {w.count} {status}, ptr %status, align 8")
-                none = w.any(w.f.put(f"icmp eq {w.count} {status}, {w.integer('0')}"))
-                w.f.do(f"ret i64 {w.f.put(f'select i1 {none}, i64 0, i64 1')}")
-                w.module.add(w.f)
-                return w.module.text()
+    text.__name__ = name
+    shared(text)
 
-            text.__name__ = own
-            shared(text)
+
+def _small(name: str, parameters: str) -> Callable[[Callable[[Rows], str]], Callable[[Rows], str]]:
+    """Register a function of one matrix by its name, and of as many as a vector has lanes by its name and "_lanes"."""
+
+    def register(write: Callable[[Rows], str]) -> Callable[[Rows], str]:
+        function_of_rows(name, parameters, False, write)
+        function_of_rows(f"{name}_lanes", parameters, True, write)
         return write
 
     return register
 
 
 @_small("eliminate", "i64 %n, i64 %k, ptr %a, ptr %b")
-def _eliminate(w: _Rows) -> str:
+def _eliminate(w: Rows) -> str:
     """An upper triangle in the place of a (n, n), b (n, k) taken along.
 
     The status is the sign that exchanging rows gives the determinant, 0 if a is singular.
@@ -201,7 +205,7 @@ def _eliminate(w: _Rows) -> str:
 
 
 @_small("substitute", "i64 %n, i64 %k, ptr %a, i64 %a_row, i64 %a_column, ptr %b, i64 %upper, i64 %unit")
-def _substitute(w: _Rows) -> str:
+def _substitute(w: Rows) -> str:
     """The solution of a triangular system in the place of b (n, k).
 
     Of a (n, n) one triangle is read; with `unit` its diagonal is taken as 1. The status is 0 if the diagonal holds a 0.
@@ -229,7 +233,7 @@ def _substitute(w: _Rows) -> str:
 
 
 @_small("factor", "i64 %n, ptr %a, ptr %c")
-def _factor(w: _Rows) -> str:
+def _factor(w: Rows) -> str:
     """The lower Cholesky factor of a in c; the status is 0 if a is not positive definite."""
     f = w.f
     with f.loop(0, "%n", carried=[(w.count, w.integer("1"))]) as rows:
@@ -250,7 +254,7 @@ def _factor(w: _Rows) -> str:
 
 
 @_small("identity", "i64 %n, ptr %b")
-def _identity(w: _Rows) -> str:
+def _identity(w: Rows) -> str:
     with w.f.loop(0, "%n") as rows:
         with w.f.loop(0, "%n") as columns:
             here = w.f.put(f"icmp eq i64 {rows.index}, {columns.index}")
@@ -262,7 +266,7 @@ def _identity(w: _Rows) -> str:
 
 
 @_small("spoil", "i64 %count, ptr %b")
-def _spoil(w: _Rows) -> str:
+def _spoil(w: Rows) -> str:
     """NaN in the place of matrices whose status is 0."""
     status = w.f.load(f"load {w.count}, ptr %status, align 8")
     none = w.f.put(f"icmp eq {w.count} {status}, {w.integer('0')}")
@@ -272,8 +276,34 @@ def _spoil(w: _Rows) -> str:
     return status
 
 
+def _order_of_pivots(w: Rows) -> str:
+    """The order of m rows after the first ones have changed places with those named by int32 pivots; 0 if one is no row."""
+    f = w.f
+
+    def place(row: str, array: str = "%order") -> str:
+        return f.put(f"getelementptr i32, ptr {array}, i64 {row}")
+
+    with f.loop(0, "%m") as rows:
+        f.do(f"store i32 {f.put(f'trunc i64 {rows.index} to i32')}, ptr {place(rows.index)}")
+        rows.next()
+    with f.loop(0, "%count", carried=[("i64", "1")]) as rows:
+        pivot = f.load(f"load i32, ptr {place(rows.index, '%pivots')}")
+        other = f.put(f"sext i32 {pivot} to i64")
+        is_row = f.put(f"icmp ult i64 {other}, %m")
+        with f.when(is_row):
+            here, there = place(rows.index), place(other)
+            x, y = f.load(f"load i32, ptr {here}"), f.load(f"load i32, ptr {there}")
+            f.do(f"store i32 {y}, ptr {here}")
+            f.do(f"store i32 {x}, ptr {there}")
+        rows.next(f.put(f"select i1 {is_row}, i64 {rows.values[0]}, i64 0"))
+    return rows.results[0]
+
+
+function_of_rows("order_of_pivots", "i64 %m, i64 %count, ptr %pivots, ptr %order", False, _order_of_pivots)
+
+
 @_small("determinant", "i64 %n, ptr %a, ptr %sign, ptr %logarithm, ptr %whole")
-def _determinant(w: _Rows) -> str:
+def _determinant(w: Rows) -> str:
     """The determinant of a triangle that `eliminate` left, with its status: sign, logarithm, and what NumPy makes of them."""
     f = w.f
     status = f.load(f"load {w.count}, ptr %status, align 8")
@@ -296,7 +326,7 @@ def _moving(name: str) -> Callable[[Any, np.dtype], str]:
     """What writes `gather_lanes(count, x, y)`, y[i, j] being number i of matrix j of x, or `scatter_lanes`, the reverse."""
 
     def text(host: Any, dtype: np.dtype) -> str:
-        w = _Rows(host, dtype, name, "i64 %count, ptr %x, ptr %y", True)
+        w = Rows(host, dtype, name, "i64 %count, ptr %x, ptr %y", True)
         element, lanes = w.e.element(dtype), w.e.lanes
         with w.f.loop(0, "%count") as loop:
             start = w.f.put(f"getelementptr {element}, ptr %x, i64 {loop.index}")
@@ -322,7 +352,7 @@ def keep_triangle(host: Any, dtype: np.dtype) -> str:
     """The module of `keep_triangle(m, n, x, y, upper, diagonal)`: a triangle of x (m, n) in y, its diagonal times a number."""
     number = "double" if dtype.itemsize == 8 else "float"
     parameters = f"i64 %m, i64 %n, ptr %x, ptr %y, i64 %upper, {number} %diagonal"
-    w = _Rows(host, dtype, "keep_triangle", parameters, False)
+    w = Rows(host, dtype, "keep_triangle", parameters, False)
     f, kind = w.f, w.kind
     upper = f.put("icmp ne i64 %upper, 0")
     with f.loop(0, "%m") as rows:

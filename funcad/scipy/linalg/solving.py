@@ -16,14 +16,13 @@ from funcad.primitives.arithmetic import div
 from funcad.primitives.banded import banded_solve, hermitian_band
 from funcad.primitives.basic_indexing import take_along
 from funcad.primitives.comparison import select
-from funcad.primitives.conversion import convert
 from funcad.primitives.factorizations import columns, rows, unit_lower_p
 from funcad.primitives.factorizations import lu as lu_factors
 from funcad.primitives.linear_systems import in_columns, mH, mT, triangle
 from funcad.primitives.placement import capture_as_inputs
 from funcad.primitives.reduction import reduce_sum
+from funcad.primitives.scatter import scatter
 from funcad.primitives.shape import broadcast_in_dim, broadcast_to, concatenate, reshape
-from funcad.primitives.sorting import argsort
 from funcad.primitives.triangular import pivot_permutation, triangular_solve
 from funcad.scipy.door import implements
 from funcad.scipy.linalg.matrix_operands import (
@@ -176,11 +175,18 @@ def lu_solve(lu_and_piv: Any, b: Any, trans: Any = 0, overwrite_b: bool = False,
         lu_ = conjugated(lu_) if op == 2 else lu_
         y = triangular_solve(lu_, b, transposed=True)
         y = triangular_solve(lu_, y, lower=True, transposed=True, unit_diagonal=True)
-        x = _reordered(y, argsort(order, axis=len(shape_of(order)) - 1), shape)
+        x = _reordered(y, _inverse(order), shape)
     else:
         y = triangular_solve(lu_, _reordered(b, order, shape), lower=True, unit_diagonal=True)
         x = triangular_solve(lu_, y)
     return as_given(x, vector)
+
+
+def _inverse(permutation: Any) -> Any:
+    """The permutations that undo these, along the last axis."""
+    shape, dtype = shape_of(permutation), dtype_of(permutation)
+    places = broadcast_to(constant(np.arange(shape[-1], dtype=dtype), permutation), shape)
+    return scatter(places, places, permutation, batch_dims=len(shape) - 1, unique=True)
 
 
 def _reordered(x: Any, order: Any, shape: tuple) -> Any:
@@ -208,7 +214,7 @@ def lu(
     upper = triangle(rows(packed, 0, k), lower=False)
     left = columns(packed, 0, k)
     left = unit_lower_p(left)
-    back = convert(argsort(permutation, axis=len(lead)), dtype_of(permutation))
+    back = _inverse(permutation)
     if permute_l:
         return _reordered(left, back, shape_of(left)), upper
     if p_indices:
