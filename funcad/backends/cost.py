@@ -36,7 +36,7 @@ def _bytes(atom: Any) -> float:
 def _equation_cost(equation: Any) -> dict[str, float]:
     inner = [cost_of(j) for j in subjaxprs(equation.params)]
     if inner:
-        length = equation.params.get("length", 1)
+        length = getattr(equation.params.get("loop"), "length", 1)
         times = 1 if length is None else length  # a loop of unknown length counts as one trip
         if equation.primitive.name == "cond":
             return {k: max(c[k] for c in inner) for k in inner[0]}

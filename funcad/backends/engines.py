@@ -31,8 +31,8 @@ from funcad.primitives.loop import Loop, WhileLoop
 __all__ = ["program_of", "run_jaxpr", "loop_program", "estimate", "made", "Compiled"]
 
 COLD = 1  # runs that the reference makes
-TIER_UP_SIGNATURES = 1  # of one function, after which a small program must run TIER_UP_RUNS times to become native as a whole:
-TIER_UP_RUNS = 30  # that takes tens of milliseconds, which a last, smaller batch or shapes that change all the time do not earn
+TIER_UP_RUNS = 30  # of a small program that is not its function's first, before it becomes native as a whole: this takes tens
+# of milliseconds, which a last, smaller batch or shapes that change all the time do not earn
 FEW_RUNS = 5  # fewer are not waited for
 TIER_UP_RUNS_OF_SIZES = 300  # where sizes come and go, so that texts are shared (sizes.py)
 LONG_LOOP = 20_000  # equations that an un-jitted loop would run in Python, from which on it is compiled at once
@@ -130,7 +130,7 @@ class Compiled(Program):
     def _compile(self) -> Callable[[list[Any]], list[Any]]:
         native = self.engine != "numpy" and _later("native.target").available()
         member = _later("sizes").member_of(self.jaxpr)
-        if native and max(self.jaxpr.memo.get("siblings", 0), member.elder if member else 0) >= TIER_UP_SIGNATURES:
+        if native and (self.jaxpr.memo.get("siblings", 0) or member and not member.is_first):
             self.runs_until_native = self._patience()
         if native and not self.runs_until_native:
             made["compiled"] += 1

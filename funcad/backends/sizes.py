@@ -57,24 +57,28 @@ class _Unlike(Exception):
 class Family:
     """Programs that differ in numbers only, by the forms that their texts have."""
 
-    __slots__ = ("members", "compiled", "templates")
+    __slots__ = ("first", "compiled", "templates")
 
     def __init__(self) -> None:
-        self.members = 0
+        self.first: Values | None = None  # the numbers of the member that came first
         self.compiled: dict[Any, list[tuple[Values, Generated]]] = {}
         self.templates: dict[Any, Template] = {}
 
 
 class Member:
-    """A program in its family; `elder` is how many came before it."""
+    """A program in its family."""
 
-    __slots__ = ("family", "values", "elder")
+    __slots__ = ("family", "values")
 
     def __init__(self, family: Family, values: Values):
         self.family = family
         self.values = values
-        self.elder = family.members
-        family.members += 1
+        if family.first is None:
+            family.first = values
+
+    @property
+    def is_first(self) -> bool:
+        return self.family.first == self.values
 
     def taken_over(self) -> Generated | None:
         """The text of the family with the numbers of this program, in the form of the members that are the nearest."""

@@ -196,6 +196,12 @@ def test_lowered_and_compiled():
         compiled(np.ones(2), 2.0)
 
 
+def test_a_scan_costs_its_turns():
+    product = fc.jit(lambda x: fc.scan(lambda c, row: (np.sin(c) * row, None), 1.0, x)[0])
+    cost = [product.lower(np.ones(n)).cost_analysis() for n in (3, 300)]
+    assert cost[1]["transcendentals"] == 300 and cost[1]["flops"] == 100 * cost[0]["flops"]
+
+
 def test_second_calls_of_transformed_jits_trace_and_compile_nothing():
     f = fc.jit(lambda x: np.sum(np.sin(x) * x))
     x = np.ones(3)
