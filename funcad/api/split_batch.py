@@ -22,6 +22,7 @@ import numpy as np
 from funcad import tree
 from funcad.api.border import OutTree, check_leaves, flat_values, name_of
 from funcad.api.lane_trace import LaneTrace, Leave, at_lanes
+from funcad.configuration import config
 from funcad.errors import FuncadError, LanesError, TreeMismatchError
 from funcad.host.devices import namespace_of, on_device
 from funcad.host.locks import read_only
@@ -31,13 +32,14 @@ from funcad.host.where import is_stored
 from funcad.ir.aval import SCALAR_AVALS, aval_of, shape_of
 from funcad.ir.jaxpr import Equation, Jaxpr
 from funcad.ir.trace import abstract_trace_of, run_in
-from funcad.ir.tracer import Tracer
+from funcad.ir.tracer import Tracer, concrete_value, snapshot
 from funcad.primitives.basic_indexing import basic_index
 from funcad.primitives.conversion import convert
 from funcad.primitives.scatter import gather
 from funcad.primitives.shape import broadcast_leading, concatenate
+from funcad.unjitted.nested import with_value
 from funcad.unjitted.strides import Given
-from funcad.writes.plain import lent_to
+from funcad.writes.plain import lent
 
 __all__ = ["Asked", "Trial", "asks", "learn", "may_split", "outer_trial", "run_split"]
 
@@ -293,12 +295,14 @@ class _Work:
         writes, leaves = self.writes, []
         for x, mapped in zip(self.leaves, self.mapped):
             if mapped:
-                x = _one(x, lane)
+                x = _one(x, lane, writes)
             elif type(x) is np.ndarray:
                 x = x.copy() if writes else read_only(x)
+            elif type(x) is Tracer and writes:
+                x = _own(x)  # what is written here is not the caller's
             leaves.append(x)
-        if writes and state.running is not None:
-            leaves = lent_to(self.f, leaves, {})[0]
+        if writes and state.running is not None and config.doors:
+            leaves = list(map(lent, leaves))
         if self.direct:
             result = self.f(*leaves)
             if type(result) in SCALAR_AVALS:  # the common case, at a glance
@@ -359,10 +363,17 @@ class _Work:
         return found if (order[:-1] < order[1:]).all() else gather(found, order, unique=True)
 
 
-def _one(x: Any, lane: int) -> Any:
-    """One lane of x, in memory of its own."""
+def _own(x: Tracer) -> Tracer:
+    """A traced array in memory of its own, as a write looks at it."""
+    array = concrete_value(x)
+    return with_value(x, array.copy(order="K")) if type(array) is np.ndarray else snapshot(x)
+
+
+def _one(x: Any, lane: int, writes: bool) -> Any:
+    """One lane of x; it is in memory of its own if it may be written."""
     if type(x) is Tracer:
-        return basic_index(x, (lane, *[(0, n, 1) for n in shape_of(x)[1:]]))
+        found = basic_index(x, (lane, *[(0, n, 1) for n in shape_of(x)[1:]]))
+        return _own(found) if writes and type(found) is Tracer else found
     found = x[lane]
     return found.copy() if type(found) is np.ndarray else found
 
