@@ -126,6 +126,7 @@ class LaneTrace(AbstractTrace):
             rows, *later = self.kept[held.step :]
             for step in later:
                 rows = rows[step]
+            self.spent += _OPERATION / 4
             held.value, held.step = self.outside(at_lanes, held.value, rows), len(self.kept)
         return held.value, True
 
@@ -163,7 +164,7 @@ class LaneTrace(AbstractTrace):
         elements = aval.size / 1000
         self.spent += _OPERATION + elements * len(self.lanes)
         if state.running is not self:  # it is differentiated
-            self.alone += _OPERATION / 3
+            self.alone += _OPERATION / 6
         else:
             self.alone += elements + (1.0 if aval.shape else 0.2)
 
@@ -267,9 +268,8 @@ class LaneTrace(AbstractTrace):
         return np.asarray(value) if namespace_of([value]) is np else value.get()
 
     def _split(self, groups: list[np.ndarray]) -> None:
-        """The largest group goes on, if it is worth its while; the others are run later, those of the first lanes first."""
-        groups = sorted(groups, key=lambda group: group[0], reverse=True)
-        stay = max(reversed(range(len(groups))), key=lambda i: len(groups[i]))
+        """The largest group goes on, if it is worth its while; the others are run later."""
+        stay = max(range(len(groups)), key=lambda i: (len(groups[i]), -groups[i][0]))
         for i, group in enumerate(groups):
             if i != stay:
                 self.work.add(self.lanes[group], self)
