@@ -126,6 +126,7 @@ class LaneTrace(AbstractTrace):
             rows, *later = self.kept[held.step :]
             for step in later:
                 rows = rows[step]
+            self.spent += _OPERATION / 4
             held.value, held.step = self.outside(at_lanes, held.value, rows), len(self.kept)
         return held.value, True
 
@@ -163,7 +164,7 @@ class LaneTrace(AbstractTrace):
         elements = aval.size / 1000
         self.spent += _OPERATION + elements * len(self.lanes)
         if state.running is not self:  # it is differentiated
-            self.alone += _OPERATION / 3
+            self.alone += _OPERATION / 6
         else:
             self.alone += elements + (1.0 if aval.shape else 0.2)
 
@@ -225,8 +226,15 @@ class LaneTrace(AbstractTrace):
 
     # -- where lanes part
 
-    def shown(self, x: Tracer) -> Any:
-        return x  # a text does not make lanes part
+    def shown(self, x: Tracer, text: bool) -> Any:
+        """The value of x for a text, which may decide anything: lanes part. Who only looks makes none part."""
+        if text:
+            return self.answer(x, "text")
+        value, mapped = self.held(x)
+        rows = self._rows(value) if mapped else None
+        if rows is None:
+            return x if mapped else value
+        return rows[0] if len(rows) and not _groups(_comparable(rows, "text", x.aval.shape)) else x
 
     def answer(self, x: Tracer, how: str) -> Any:
         """The value of x for Python's control flow, once all lanes that are here agree on it."""
@@ -237,12 +245,11 @@ class LaneTrace(AbstractTrace):
         value, mapped = self.held(x)
         if not mapped:
             value = concrete_value(value)
-            return asked(value, how) if type(value) is Tracer else value
-        rows = self._rows(value, how)
+            return asked(value, how) if type(value) is Tracer and how != "text" else value
+        rows = self._rows(value)
         if rows is None or not len(rows):
             return x  # there is no value, as nobody knows it
-        rows = _comparable(rows, how, x.aval.shape)
-        groups = _groups(rows)
+        groups = _groups(_comparable(rows, how, x.aval.shape))
         self.spent += _OPERATION / 4
         if groups:
             self._split(groups)
@@ -251,7 +258,7 @@ class LaneTrace(AbstractTrace):
             self._leave()
         return rows[0]
 
-    def _rows(self, value: Any, how: str) -> np.ndarray | None:
+    def _rows(self, value: Any) -> np.ndarray | None:
         """An array of lanes as NumPy's, if it is known; lanes of outer vmaps that have other rows part."""
         value = concrete_value(value)
         if type(value) is Tracer:
@@ -262,7 +269,7 @@ class LaneTrace(AbstractTrace):
 
     def _split(self, groups: list[np.ndarray]) -> None:
         """The largest group goes on, if it is worth its while; the others are run later."""
-        stay = max(range(len(groups)), key=lambda i: len(groups[i]))
+        stay = max(range(len(groups)), key=lambda i: (len(groups[i]), -groups[i][0]))
         for i, group in enumerate(groups):
             if i != stay:
                 self.work.add(self.lanes[group], self)
@@ -320,10 +327,12 @@ def _layout(x: Any, aval: Any) -> Any:
 def _comparable(rows: np.ndarray, how: str, shape: tuple) -> np.ndarray:
     """What Python makes of each lane, for the lanes to agree on."""
     if how == "bool()" and rows.dtype.kind != "b" and (not shape or set(shape) == {1}):
-        return rows.astype(bool)
-    if how == "int()" and rows.dtype.kind == "f":
+        return rows.astype(bool).reshape(-1)
+    if rows.dtype.kind not in "fc":
+        return rows
+    if how == "int()":
         return np.trunc(rows)
-    return rows
+    return np.ascontiguousarray(rows).reshape(len(rows), -1).view(np.uint8)  # 0.0 and -0.0 are two
 
 
 def _groups(rows: np.ndarray) -> list[np.ndarray]:

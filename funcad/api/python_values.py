@@ -67,13 +67,13 @@ def asked(x: Value, how: str) -> Value:
     return x if type(x) is not Tracer or x.owner.recorder is None else x.owner.recorder.answer(x, how)
 
 
-def _shown(x: Value) -> Value:
-    """`concrete_value`, for a text."""
+def _shown(x: Value, text: bool = True) -> Value:
+    """`concrete_value`, for a text that the program makes, or for who only looks (`repr`)."""
     value = concrete_value(x)
     if type(value) is not Tracer or value.owner.recorder is None:
         return value
-    shown: Value = value.owner.recorder.shown(value)
-    return value if shown is value else _shown(shown)
+    shown: Value = value.owner.recorder.shown(value, text)
+    return value if shown is value else _shown(shown, text)
 
 
 def _offers(name: str) -> bool:
@@ -138,7 +138,7 @@ def str_(x: Tracer) -> str:
 
 
 def repr_(x: Tracer) -> str:
-    value = _shown(x)
+    value = _shown(x, False)
     if state.unread and type(value) is Tracer and value.variable in state.unread:
         raise no_array("str", value.aval, "it stands for a number", False, _offers)
     inner = f", value={value!r}" if type(value) is not Tracer else ""

@@ -14,6 +14,7 @@ so their last bits may be others than in a larger batch.
 
 from __future__ import annotations
 
+import heapq
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -22,6 +23,7 @@ import numpy as np
 from funcad import tree
 from funcad.api.border import OutTree, check_leaves, flat_values, name_of
 from funcad.api.lane_trace import LaneTrace, Leave, at_lanes
+from funcad.configuration import config
 from funcad.errors import FuncadError, LanesError, TreeMismatchError
 from funcad.host.devices import namespace_of, on_device
 from funcad.host.locks import read_only
@@ -31,18 +33,20 @@ from funcad.host.where import is_stored
 from funcad.ir.aval import SCALAR_AVALS, aval_of, shape_of
 from funcad.ir.jaxpr import Equation, Jaxpr
 from funcad.ir.trace import abstract_trace_of, run_in
-from funcad.ir.tracer import Tracer
+from funcad.ir.tracer import Tracer, concrete_value, snapshot
 from funcad.primitives.basic_indexing import basic_index
 from funcad.primitives.conversion import convert
 from funcad.primitives.scatter import gather
 from funcad.primitives.shape import broadcast_leading, concatenate
+from funcad.unjitted.nested import with_value
 from funcad.unjitted.strides import Given
-from funcad.writes.plain import lent_to
+from funcad.writes.plain import lent
 
 __all__ = ["Asked", "Trial", "asks", "learn", "may_split", "outer_trial", "run_split"]
 
 FEW = 64  # lanes that may run in a loop at once
 MANY_RUNS = 16
+LOSS = 0.05  # of what a loop over all lanes costs: what batches may cost without finishing lanes
 
 _NUMBER = tree.structure(0.0)
 _asking: set[Any] = set()  # codes of functions that have asked for a value: they are not traced without values again
@@ -65,8 +69,8 @@ class Trial:
         self.asked = False
         self.repeatable = False
 
-    def shown(self, x: Tracer) -> Any:
-        return x
+    def shown(self, x: Tracer, text: bool) -> Any:
+        return self.answer(x, "text") if text else x
 
     def answer(self, x: Tracer, how: str) -> Any:
         if is_stored(how):
@@ -151,7 +155,7 @@ class _Work:
 
     __slots__ = (
         *("f", "flat", "store", "leaves", "mapped", "size", "axis_name"),
-        *("todo", "parts", "failed", "runs", "plain", "alone", "writes", "direct"),
+        *("todo", "parts", "failed", "runs", "plain", "alone", "writes", "direct", "lost", "longest"),
     )
 
     def __init__(
@@ -164,7 +168,7 @@ class _Work:
         self.mapped = mapped
         self.size = size
         self.axis_name = axis_name
-        self.todo: list[tuple[np.ndarray, Sequence[tuple], float]] = []
+        self.todo: list[tuple[int, int, np.ndarray, Sequence[tuple], float]] = []  # a heap
         self.parts: list[_Part] = []
         self.failed: tuple[int, Exception] | None = None  # the first lane that raised
         # plain Python knows no names of axes, checks no numbers for NaN, and leaves a device's arrays to their library
@@ -172,26 +176,34 @@ class _Work:
         self.direct = False  # are the leaves the arguments?
         self.writes: bool | None = None  # does f write into arrays? None: not looked yet
         self.runs = 0  # of batches
+        self.lost = self.longest = 0.0  # see `_settle`
         self.plain = not any([type(x) is Tracer for x in leaves])
 
     # -- what a run tells
 
     def add(self, lanes: np.ndarray, trace: LaneTrace) -> None:
-        self.todo.append((lanes, list(trace.log), trace.spent / max(trace.alone, 1e-9)))
+        """Larger groups run earlier: they show whether batches are worth it."""
+        heapq.heappush(self.todo, (-len(lanes), int(lanes[0]), lanes, list(trace.log), _gain(trace)))
 
     def runs_plainly(self, n: int, trace: LaneTrace) -> bool:
         """Do the lanes that a run goes on with leave it, to run one by one?"""
-        return self._loops(n, trace.spent / max(trace.alone, 1e-9))
+        return self._loops(n, _gain(trace))
 
     def _loops(self, n: int, gain: float) -> bool:
         """Is a loop over n lanes faster than a batch, whose operations cost as much as those of `gain` lanes?
 
-        A few more runs cost next to nothing, so many lanes are a loop only where there are many ways through the function.
+        A few more runs cost next to nothing, so many lanes are a loop only where there are many ways through the function, or
+        where the batches until now have cost more than a loop over the lanes that they finished (`_settle`).
         """
         if not self.alone:
             return False
         most = FEW if self.size <= FEW else 2 * self.runs * max(1, self.runs // MANY_RUNS)
-        return n == 1 or n <= most and n < gain and self.plain
+        return n == 1 or self.plain and (n <= most and n < gain or self.lost > LOSS * self.size * self.longest)
+
+    def _settle(self, trace: LaneTrace, finished: int) -> None:
+        """After a run: what was it worth?"""
+        self.longest = max(self.longest, trace.alone)
+        self.lost += trace.spent - finished * trace.alone
 
     def meets_effect(self, equation: Equation | None = None) -> None:
         if not self.size:
@@ -208,16 +220,19 @@ class _Work:
     # -- running
 
     def run(self) -> None:
-        self.todo = [(np.arange(self.size), (), 0.0)]
+        self.todo = [(0, 0, np.arange(self.size), (), 0.0)]
+        alone = []  # in the end, in their order
         with setting(before_effect=self.meets_effect):
             while self.todo:
-                lanes, log, gain = self.todo.pop()
+                _, _, lanes, log, gain = heapq.heappop(self.todo)
                 if self.failed is not None:
                     lanes = lanes[lanes < self.failed[0]]
                 if len(lanes) and self._loops(len(lanes), gain):
-                    self._run_alone(lanes)
+                    alone.append(lanes)
                 elif len(lanes) or not self.size:
                     self._run_together(lanes, log)
+            if alone:
+                self._run_alone(np.sort(np.concatenate(alone)))
         if self.failed is not None:
             raise self.failed[1]
 
@@ -228,6 +243,8 @@ class _Work:
 
     def _run_alone(self, lanes: np.ndarray) -> None:
         for lane in lanes.tolist():
+            if self.failed is not None and self.failed[0] < lane:
+                return
             try:
                 self.parts.append(self._lane(lane))
             except Exception as error:
@@ -260,6 +277,7 @@ class _Work:
             raise
         except Exception as error:
             self._fail(int(trace.lanes[0]), error)
+        self._settle(trace, 0 if trace.left else len(trace.lanes))
 
     def _fail(self, lane: int, error: Exception) -> None:
         """A run raised: so does its first lane, if plain Python raises there, in its own words (an error of a batching rule
@@ -293,12 +311,14 @@ class _Work:
         writes, leaves = self.writes, []
         for x, mapped in zip(self.leaves, self.mapped):
             if mapped:
-                x = _one(x, lane)
+                x = _one(x, lane, writes)
             elif type(x) is np.ndarray:
                 x = x.copy() if writes else read_only(x)
+            elif type(x) is Tracer and writes:
+                x = _own(x)  # what is written here is not the caller's
             leaves.append(x)
-        if writes and state.running is not None:
-            leaves = lent_to(self.f, leaves, {})[0]
+        if writes and state.running is not None and config.doors:
+            leaves = list(map(lent, leaves))
         if self.direct:
             result = self.f(*leaves)
             if type(result) in SCALAR_AVALS:  # the common case, at a glance
@@ -359,10 +379,21 @@ class _Work:
         return found if (order[:-1] < order[1:]).all() else gather(found, order, unique=True)
 
 
-def _one(x: Any, lane: int) -> Any:
-    """One lane of x, in memory of its own."""
+def _gain(trace: LaneTrace) -> float:
+    return trace.spent / max(trace.alone, 1e-9)
+
+
+def _own(x: Tracer) -> Tracer:
+    """A traced array in memory of its own, as a write looks at it."""
+    array = concrete_value(x)
+    return with_value(x, array.copy(order="K")) if type(array) is np.ndarray else snapshot(x)
+
+
+def _one(x: Any, lane: int, writes: bool) -> Any:
+    """One lane of x; it is in memory of its own if it may be written."""
     if type(x) is Tracer:
-        return basic_index(x, (lane, *[(0, n, 1) for n in shape_of(x)[1:]]))
+        found = basic_index(x, (lane, *[(0, n, 1) for n in shape_of(x)[1:]]))
+        return _own(found) if writes and type(found) is Tracer else found
     found = x[lane]
     return found.copy() if type(found) is np.ndarray else found
 

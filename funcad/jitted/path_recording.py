@@ -168,7 +168,7 @@ class Recorder:
         self._consts_start = self._consts
         return answer
 
-    def shown(self, x: Tracer) -> Any:
+    def shown(self, x: Tracer, text: bool) -> Any:
         """The value behind x, for a text: no guard, because what is printed decides nothing."""
         if not self.started:
             return x

@@ -3,8 +3,9 @@
 Idea: how many elements there are is not known, but where each of them stands is. So `Selected` keeps all elements beside the
 mask: it computes elementwise on all of them, adds up where the mask holds, and `x[mask] = selected` is a select. Whatever needs
 the elements closed up, or meets what another mask selects, raises `TracerBoolConversionError`; under jit with guards, which
-can ask how many there are, they are closed up then (`closed_up`). Invariant: elements that are
-not selected never come out; what is computed of them is discarded, so it does not warn.
+can ask how many there are, they are closed up then (`closed_up`), and from then on they are that one array, which can be
+written and viewed. Invariant: elements that are not selected never come out; what is computed of them is discarded, so it does
+not warn.
 """
 
 from __future__ import annotations
@@ -51,7 +52,7 @@ def with_places(index: tuple) -> tuple:
 class Selected:
     """The elements of an array where a traced mask holds."""
 
-    __slots__ = ("_all", "_mask")
+    __slots__ = ("_all", "_mask", "_array")
     __array_priority__ = 2000.0  # operators of traced values leave it to us
 
     def __init__(self, x: Any, mask: Tracer):
@@ -60,16 +61,22 @@ class Selected:
             refuse(shape, mask, f"boolean index of shape {mask.shape} did not match the indexed array")
         self._all = snapshot(x)
         self._mask = snapshot(mask)
+        self._array: Any = None  # closed up, once it is
 
     # -- closed up
 
     def closed_up(self) -> Any:
         """The elements as an array of its own: the path depends on how many there are."""
-        return self._all[selected_places(self._mask)]
+        if self._array is not None:
+            return self._array
+        array = self._all[selected_places(self._mask)]
+        if type(array) is Tracer and array.owner is self._all.owner:  # and is not that of an inner body
+            self._array = array
+        return array
 
     def is_of(self, mask: Tracer) -> bool:
         """Does the same mask select?"""
-        return _same(self._mask, mask)
+        return self._array is None and _same(self._mask, mask)
 
     # -- what is known
 
@@ -92,7 +99,7 @@ class Selected:
 
     def elements(self, mask: Tracer, rest: tuple[int, ...]) -> Any:
         """All elements, for who writes them where `mask` holds."""
-        if self._rest != rest or not _same(self._mask, mask):
+        if self._array is not None or self._rest != rest or not _same(self._mask, mask):
             raise unknown_count(mask)
         return self._all
 
@@ -119,10 +126,11 @@ class Selected:
         except TracerBoolConversionError:
             if not can_count(self._mask):
                 raise
-            return getattr(ufunc, method)(*map(_closed, inputs), **kwargs)
+            return getattr(ufunc, method)(*map(_closed, inputs), **{k: _closed(v) for k, v in kwargs.items()})
 
     def _elementwise(self, ufunc: Any, method: str, *inputs: Any, **kwargs: Any) -> Any:
-        if method != "__call__" or not {"dtype", "casting"}.issuperset(kwargs):
+        closed = any([type(x) is Selected and x._array is not None for x in inputs])
+        if closed or method != "__call__" or not {"dtype", "casting"}.issuperset(kwargs):
             raise unknown_count(self._mask)
         operands = [self._operand(x) for x in inputs]
         with np.errstate(all="ignore"):
@@ -135,21 +143,21 @@ class Selected:
             return getattr(self, name)(*args[1:], **kwargs)
         return function(*_closed(args), **{k: _closed(v) for k, v in kwargs.items()})
 
-    def astype(self, dtype: Any) -> Selected:
-        return self._with(self._all.astype(dtype))
+    def astype(self, dtype: Any) -> Any:
+        return self._with(self._all.astype(dtype)) if self._array is None else self._array.astype(dtype)
 
-    def copy(self) -> Selected:
-        return self._with(self._all)
+    def copy(self) -> Any:
+        return self._with(self._all) if self._array is None else self._array.copy()
 
-    def conj(self) -> Selected:
-        return self._with(np.conj(self._all))
+    def conj(self) -> Any:
+        return self._with(np.conj(self._all)) if self._array is None else np.conj(self._array)
 
     conjugate = conj
 
     # -- added up
 
     def _reduced(self, name: str, axis: Any = None, **options: Any) -> Any:
-        if axis not in (None, 0) or not {"dtype", "ddof"}.issuperset(options):
+        if self._array is not None or axis not in (None, 0) or not {"dtype", "ddof"}.issuperset(options):
             return getattr(np, name)(self.closed_up(), axis=axis, **options)
         mask = self._mask
         held = broadcast_in_dim(mask, shape=shape_of(self._all), axes=tuple(range(mask.ndim)))
@@ -163,8 +171,14 @@ class Selected:
     def shape(self) -> tuple[int, ...]:
         return shape_of(self.closed_up())
 
-    def _unknown(self, *args: Any, **kwargs: Any) -> Any:
+    def __array__(self, *args: Any, **kwargs: Any) -> Any:
         raise unknown_count(self._mask)
+
+    def __setitem__(self, index: Any, value: Any) -> None:
+        self.closed_up()
+        if self._array is None:  # the write would be lost
+            raise unknown_count(self._mask)
+        self._array[_closed(index)] = _closed(value)
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("__") or not hasattr(np.ndarray, name):
@@ -194,8 +208,11 @@ def _operator(ufunc: Any, reflected: bool) -> Callable[..., Any]:
     return method
 
 
-def _in_place(ufunc: Any) -> Callable[[Selected, Any], Selected]:
+def _in_place(name: str, ufunc: Any) -> Callable[[Selected, Any], Selected]:
     def method(self: Selected, other: Any) -> Selected:
+        if self._array is not None:
+            self._array = getattr(operator, name)(self._array, _closed(other))
+            return self
         out = self.__array_ufunc__(ufunc, "__call__", self, other)
         if out.dtype != self.dtype and not np.can_cast(out.dtype, self.dtype, "same_kind"):
             own = np.empty(0, self.dtype)
@@ -218,7 +235,7 @@ _OPERATORS = {
 for _name, _ufunc in _OPERATORS.items():
     setattr(Selected, f"__{_name}__", _operator(_ufunc, False))
     setattr(Selected, f"__r{_name}__", _operator(_ufunc, True))
-    setattr(Selected, f"__i{_name}__", _in_place(_ufunc))
+    setattr(Selected, f"__i{_name}__", _in_place(f"__i{_name}__", _ufunc))
 for _name, _ufunc in {"lt": np.less, "le": np.less_equal, "gt": np.greater, "ge": np.greater_equal}.items():
     setattr(Selected, f"__{_name}__", _operator(_ufunc, False))
 for _name, _ufunc in {"eq": np.equal, "ne": np.not_equal, "neg": np.negative, "pos": np.positive, "abs": np.absolute}.items():
@@ -229,8 +246,6 @@ for _name in _SUMS:
     setattr(Selected, _name, _reduction(_name))
 for _name in ("bool", "complex", "float", "getitem", "index", "int", "iter", "len", "matmul", "rmatmul"):
     setattr(Selected, f"__{_name}__", _of_array(f"__{_name}__"))
-for _name in ("array", "setitem"):  # a write would be lost: x[mask] is another array at each time
-    setattr(Selected, f"__{_name}__", Selected._unknown)
 
 
 # -- equal masks
