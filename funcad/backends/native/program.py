@@ -23,7 +23,7 @@ import numpy as np
 
 from funcad.backends.interpreter import program_of
 from funcad.backends.memory import written_carries
-from funcad.backends.native import llvm_loops, matrix_rules, program_rules, wrapper
+from funcad.backends.native import growing, llvm_loops, matrix_rules, program_rules, wrapper
 from funcad.backends.native.ir import Function, Module
 from funcad.backends.native.program_build import MAX_LINES, PER_EQUATION, Build, too_long
 from funcad.backends.native.program_cost import work_of
@@ -244,5 +244,5 @@ def _written(jaxpr: Jaxpr, given: Sequence[Given], wanted: Sequence[Wanted]) -> 
         if not llvm_loops.same_place(value, view):
             build.copy(value, view)
     f.do("ret i32 0")
-    module.add(f)
+    growing.with_heap(module, f, build)
     return module, build
