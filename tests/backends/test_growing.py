@@ -140,3 +140,69 @@ def test_memory_is_given_back_when_the_program_leaves():
         assert tracemalloc.get_traced_memory()[0] - before < 100_000
     finally:
         tracemalloc.stop()
+
+
+@pytest.mark.parametrize("name", STEPS)
+def test_without_jit_the_lists_go_from_program_to_program(name, monkeypatch):
+    step, x = STEPS[name]
+    f = turns(step, 7)
+    real = f if x.dtype.kind != "c" else lambda x: np.real(f(x))
+    taken = []
+    hand = growing.taken_over
+    monkeypatch.setattr(growing, "taken_over", lambda words, aval: taken.append(aval) or hand(words, aval))
+    first = funcad.grad(real)(x)  # by the reference, a step at a time
+    assert not taken
+    for _ in range(3):
+        assert_agree(funcad.grad(real)(x), first, ulps=64, scale=64.0)
+    assert taken
+
+
+def test_a_pullback_reads_its_lists_again():
+    f = turns(*STEPS["arrays"][:1], 9)
+    x = STEPS["arrays"][1]
+    slope = funcad.jit(funcad.grad(f))(x)
+    for _ in range(3):
+        _, pullback = funcad.vjp(f, x)
+        for scale in (1.0, 2.0, 3.0):
+            np.testing.assert_allclose(pullback(scale)[0], scale * slope, rtol=1e-13)
+
+
+def test_second_derivatives_without_jit():
+    f = turns(*STEPS["arrays"][:1], 5)
+    x = STEPS["arrays"][1]
+    wanted = funcad.jit(funcad.hessian(f))(x)
+    for _ in range(4):
+        np.testing.assert_allclose(funcad.hessian(f)(x), wanted, rtol=1e-12, atol=1e-14)
+        np.testing.assert_allclose(funcad.jacfwd(funcad.grad(f))(x), wanted, rtol=1e-12, atol=1e-14)
+        np.testing.assert_allclose(funcad.jacrev(funcad.grad(f))(x), wanted, rtol=1e-12, atol=1e-14)
+
+
+def test_a_loop_that_is_not_run_gives_empty_lists():
+    f = turns(*STEPS["arrays"][:1], 0)
+    x = STEPS["arrays"][1]
+    for k in (3, 0, 0, 0, 4, 0):
+        found = funcad.grad(f)(x, k)
+        if k == 0:
+            np.testing.assert_array_equal(found, np.ones(5))
+
+
+def test_entries_are_what_they_were():
+    """Numbers of Python's stay Python's, and an entry is a value of its own."""
+    aval = funcad.ir.aval.StackAval(funcad.ir.aval.Aval((), np.dtype(float), True))
+    none = growing.taken_over(np.zeros(2, np.int64), aval)
+    assert list(none) == [] and growing.packed(none, aval.element) is None
+    some = funcad.ir.aval.Stack([1.5, 2.5], aval)
+    np.testing.assert_array_equal(growing.packed(some, aval.element), [1.5, 2.5])
+    assert growing.packed(some, aval.element) is growing.packed(some, aval.element)
+
+
+def test_an_error_in_the_loop_without_jit():
+    table = np.linspace(0.1, 0.9, 50)
+    step = lambda i, x: np.sin(x) + funcad.numpy.take(table, i)
+    f = turns(step, 50)
+    for k in (50, 50, 50, 51, 50, 51, 51):
+        if k == 51:
+            with pytest.raises(IndexError):
+                funcad.grad(f)(np.float64(0.3), k)
+        else:
+            funcad.grad(f)(np.float64(0.3), k)

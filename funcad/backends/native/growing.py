@@ -9,6 +9,7 @@ has ended. Trap: no operation but a loop knows what a `Pile` is, so that nothing
 
 from __future__ import annotations
 
+import ctypes
 from collections.abc import Sequence
 from math import prod
 from typing import Any, NamedTuple
@@ -20,19 +21,24 @@ from funcad.backends.native.program_build import Build
 from funcad.backends.native.program_region import Region, rule
 from funcad.backends.native.program_values import Splat, View, contiguous_strides
 from funcad.backends.native.unsupported import Unsupported
-from funcad.ir.aval import Aval, StackAval
+from funcad.ir.aval import Aval, Stack, StackAval
 from funcad.ir.jaxpr import Equation
 
-__all__ = ["Growing", "Pile", "element_of", "entry_of", "exact", "with_heap"]
+__all__ = ["Growing", "Pile", "element_of", "entry_of", "exact", "given", "hand_over", "packed", "taken_over", "with_heap"]
 
 FIRST = 4096  # bytes of entries that a stack has room for at first
 
 
 class Pile(NamedTuple):
-    """A stack that is filled: its entries as a view, of whose first extent only the stride counts; None: zeros."""
+    """A stack that is filled: its entries as a view, of whose first extent only the stride counts; None: zeros.
+
+    `word` names the memory that it lies in, and `count` how many entries it has, if the program took that memory.
+    """
 
     entries: View | None
     element: Aval
+    word: str = ""
+    count: str = "0"
     dtype = np.dtype(bool)  # what `StackAval` says
     shape = ()
 
@@ -81,18 +87,55 @@ class Growing:
             f.do(f"store i64 {more}, ptr {self.room}")
         return [entry_of(build, _entries(build, w, e), count) for w, e in zip(self.words, self.elements)]
 
-    def piles(self) -> list[Pile]:
+    def piles(self, count: str) -> list[Pile]:
         """The stacks, after the loop."""
-        return [Pile(_entries(self.build, w, e), e) for w, e in zip(self.words, self.elements)]
+        return [Pile(_entries(self.build, w, e), e, w, count) for w, e in zip(self.words, self.elements)]
 
 
-def exact(build: Build, aval: StackAval, count: str) -> View:
-    """Memory for a stack of so many entries."""
+def exact(build: Build, aval: StackAval, count: str) -> Pile:
+    """A stack of so many entries, to be filled."""
     element = element_of(aval)
     word = build.heap_word()
     size = build.f.put(f"mul i64 {count}, {_bytes(element)}")
     _take(build, word, build.f.put(f"add i64 {size}, 1"))  # not nothing
-    return _entries(build, word, element)
+    return Pile(_entries(build, word, element), element, word, count)
+
+
+def given(pointer: str, aval: StackAval) -> Pile:
+    """A stack that is an argument, its entries in order from this address on."""
+    element = element_of(aval)
+    return Pile(_entries_at(pointer, element), element)
+
+
+def hand_over(build: Build, pile: Pile, pointer: str) -> None:
+    """The stack as a result: its address, which the caller gives back, and the number of its entries."""
+    f = build.f
+    if pile.entries is not None:
+        if not pile.word:
+            raise Unsupported("a list that goes in and comes out")
+        f.do(f"store ptr {f.load(f'load ptr, ptr {pile.word}')}, ptr {pointer}")
+        f.do(f"store ptr null, ptr {pile.word}")
+    f.do(f"store i64 {pile.count}, ptr {f.put(f'getelementptr i64, ptr {pointer}, i64 1')}")
+
+
+def taken_over(words: np.ndarray, aval: StackAval) -> Stack:
+    """The stack that a program handed over."""
+    address, count = map(int, words)
+    element = aval.element
+    packed = np.empty((count, *element.shape), element.dtype)
+    if address:
+        ctypes.memmove(packed.ctypes.data, address, packed.nbytes)
+        ctypes.pythonapi.PyMem_RawFree(ctypes.c_void_p(address))
+    return Stack(packed.tolist() if element.weak else packed, aval, packed)
+
+
+def packed(stack: Any, element: Aval) -> np.ndarray | None:
+    """The entries as one array; None if there are none, which may stand for zeros of any number."""
+    if type(stack) is not Stack or not stack:
+        return None
+    if stack.packed is None:
+        stack.packed = np.array(stack, element.dtype)
+    return np.require(stack.packed, element.dtype, ["C", "A"])
 
 
 def _bytes(element: Aval) -> int:
@@ -109,9 +152,12 @@ def _take(build: Build, word: str, size: str) -> None:
 
 
 def _entries(build: Build, word: str, element: Aval) -> View:
-    shape = (1, *element.shape)
+    return _entries_at(build.f.load(f"load ptr, ptr {word}"), element)
+
+
+def _entries_at(pointer: str, element: Aval) -> View:
     strides = (prod(element.shape), *contiguous_strides(element.shape))
-    return View(build.f.load(f"load ptr, ptr {word}"), element.dtype, shape, strides)
+    return View(pointer, element.dtype, (1, *element.shape), strides)
 
 
 def with_heap(module: Module, f: Function, build: Build) -> None:

@@ -19,7 +19,7 @@ import numpy as np
 from funcad.backends.memory import handed_through
 from funcad.backends.native import gemm
 from funcad.backends.native.emitter import Lane
-from funcad.backends.native.growing import Growing, Pile, element_of, entry_of, exact
+from funcad.backends.native.growing import Growing, Pile, entry_of, exact
 from funcad.backends.native.program_build import Build
 from funcad.backends.native.program_cost import work_of
 from funcad.backends.native.program_region import Region, rule
@@ -230,7 +230,8 @@ def _scan(region: Region, equation: Equation, values: list, *, loop: Loop) -> li
     outs = body.outputs
     computed = _computed(body)
     filled = equation.outputs[n_carry:]
-    ys = [exact(build, v.aval, length) if counted else region.target(v) for v in filled]
+    results: list[Any] = [exact(build, v.aval, length) if counted else region.target(v) for v in filled]
+    ys = [y.entries if counted else y for y in results]
     row_of: dict[Any, int] = {}  # variable -> the output that has it as its rows
     for j, o in enumerate(outs[n_carry:]):
         if o in computed and ys[j].contiguous and o not in row_of:
@@ -261,7 +262,6 @@ def _scan(region: Region, equation: Equation, values: list, *, loop: Loop) -> li
     for x in xs_views:
         build.drop(x)
     whole = {i: ys[row_of[o]] for i, o in enumerate(outs[:n_carry]) if carry.kinds[i] == "row"}
-    results: list[Any] = [Pile(y, element_of(v.aval)) for v, y in zip(filled, ys)] if counted else ys
     return [*carry.results(turn.results, whole), *results]
 
 
@@ -309,7 +309,7 @@ def _while(region: Region, equation: Equation, values: list, *, loop: WhileLoop)
     f.open(done)
     _unpack(build, packed)
     count = Lane(equation.outputs[0].aval.dtype, (names[0],))
-    return [count, *carry.results(names[1:], {}), *growing.piles()]
+    return [count, *carry.results(names[1:], {}), *growing.piles(names[0])]
 
 
 @rule("cond")
