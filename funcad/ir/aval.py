@@ -138,7 +138,7 @@ class Stack(list[Any]):
 
     __slots__ = ("aval", "packed")
 
-    def __init__(self, items: Iterable[Value], aval: StackAval, packed: Any = None):
+    def __init__(self, items: Iterable[Value], aval: StackAval, packed: np.ndarray | None = None):
         super().__init__(items)
         self.aval = aval
         self.packed = packed
