@@ -46,7 +46,7 @@ __all__ = ["scan_p"]
 
 
 def _impl(xp: Any, *args: Any, loop: Loop) -> list:
-    if loop.length is not None and xp is np:
+    if xp is np:
         compiled = loop_program(scan_p, args, loop)
         if compiled is not None:
             return compiled(list(args))

@@ -55,7 +55,7 @@ _COUNT = Aval((), np.dtype(np.int64))
 
 
 def _impl(xp: Any, *args: Any, loop: WhileLoop) -> list:
-    if xp is np and not loop.n_emitted:  # nothing goes on stacks
+    if xp is np:
         compiled = loop_program(while_p, args, loop)
         if compiled is not None:
             return compiled(list(args))

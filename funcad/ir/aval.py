@@ -134,13 +134,14 @@ for _kind in "?bhilqBHILQefdgFDG":
 
 
 class Stack(list[Any]):
-    """The run-time value of a `StackAval`."""
+    """The run-time value of a `StackAval`; `packed`: the same entries as one array, if whoever filled it had them so."""
 
-    __slots__ = ("aval",)
+    __slots__ = ("aval", "packed")
 
-    def __init__(self, items: Iterable[Value], aval: StackAval):
+    def __init__(self, items: Iterable[Value], aval: StackAval, packed: np.ndarray | None = None):
         super().__init__(items)
         self.aval = aval
+        self.packed = packed
 
 
 def aval_of(x: Any) -> AnyAval:

@@ -194,7 +194,8 @@ def test_long_loops_are_compiled():
 
 
 def test_what_is_unsupported_says_why():
-    f = funcad.grad(lambda x: funcad.while_loop(lambda c: c < 100.0, lambda c: c * x, x))
+    inner = lambda x: funcad.while_loop(lambda c: c < 100.0, lambda c: c * x, x)
+    f = funcad.grad(lambda x: funcad.fori_loop(0, 2, lambda i, x: np.log(inner(x)), x))
     with pytest.raises(Unsupported, match="while_loop"):
         compile_program(optimize(funcad.jit(f).lower(np.float64(2.0)).jaxpr))
     printing = lambda x: funcad.scan(lambda c, v: (funcad.debug.print("{}", v) or c, v), 0.0, x)

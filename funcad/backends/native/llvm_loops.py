@@ -6,7 +6,7 @@ on to that row. A carry of which the body only writes elements has one buffer, i
 way. Operands of products that do not change in a loop are put in order before it.
 
 Long loops ask now and then whether Ctrl-C was pressed. Traps: the initial carry may be the user's array, so it is copied before
-a buffer of it is written; a while loop whose body hands values to a stack (its derivative needs them) is Unsupported.
+a buffer of it is written; a list that a loop fills may only be read by loops (growing.py).
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ import numpy as np
 from funcad.backends.memory import handed_through
 from funcad.backends.native import gemm
 from funcad.backends.native.emitter import Lane
+from funcad.backends.native.growing import Growing, Pile, entry_of, exact
 from funcad.backends.native.program_build import Build
 from funcad.backends.native.program_cost import work_of
 from funcad.backends.native.program_region import Region, rule
@@ -218,30 +219,32 @@ def _ask_sometimes(build: Build, jaxpr: Jaxpr, index: str) -> None:
 
 @rule("scan")
 def _scan(region: Region, equation: Equation, values: list, *, loop: Loop) -> list:
-    length, n_carry = loop.length, loop.n_carry
-    if length is None:
-        raise Unsupported("a loop over a list of unknown length (the derivative of a while_loop)")
+    n_carry = loop.n_carry
     if any([type(v.aval) is StackAval for v in (*loop.body.inputs, *loop.body.outputs)]):
-        raise Unsupported("a loop over lists of unknown length (the derivative of a while_loop in it)")
+        raise Unsupported("a loop over lists of lists of unknown length (the derivative of a while_loop in it)")
     build, body = region.build, prune(loop.body)
+    counted, values = loop.counted(values)
+    length: Any = build.one.convert(build.lane(counted[0]), np.dtype(np.int64)).name if counted else loop.length
     consts, first, xs = loop.split(values)
     _checked([*consts, *first], body.inputs)
     outs = body.outputs
     computed = _computed(body)
-    ys = [region.target(v) for v in equation.outputs[n_carry:]]
+    filled = equation.outputs[n_carry:]
+    results: list[Any] = [exact(build, v.aval, length) if counted else region.target(v) for v in filled]
+    ys = [y.entries if counted else y for y in results]
     row_of: dict[Any, int] = {}  # variable -> the output that has it as its rows
     for j, o in enumerate(outs[n_carry:]):
         if o in computed and ys[j].contiguous and o not in row_of:
             row_of[o] = j
-    xs_views = [build.hold(x) if type(x) is View else build.in_memory(x) for x in xs]
+    xs_views = [x if type(x) is Pile else build.hold(x) if type(x) is View else build.in_memory(x) for x in xs]
     carry, claimed = _carried(region, equation, loop, first, body, row_of)
     packed = _prepack(build, body, consts)
     f = build.f
     with f.loop(0, length, carried=carry.start, down=loop.reverse) as turn:
         index = turn.index
         now, free = carry.values(turn.values)
-        items = [_entry(build, x, index) for x in xs_views]
-        rows = [_entry(build, y, index) for y in ys]
+        items = [x.entry(build, index) if type(x) is Pile else entry_of(build, x, index) for x in xs_views]
+        rows = [entry_of(build, y, index) for y in ys]
         targets: dict[Any, Any] = {o: free[i] for o, i in claimed.items()}
         targets |= {o: rows[j] for o, j in row_of.items() if o.aval.shape}
         found = Region(build, body, [*consts, *now, *items], targets).run()
@@ -252,27 +255,21 @@ def _scan(region: Region, equation: Equation, values: list, *, loop: Loop) -> li
         following = carry.following(found, now, free, in_rows)
         for value in found:
             build.drop(value)
-        if length * work_of(body).nanoseconds > 4 * ASKING:
+        if counted or length * work_of(body).nanoseconds > 4 * ASKING:
             _ask_sometimes(build, body, index)
         turn.next(*following)
     _unpack(build, packed)
     for x in xs_views:
         build.drop(x)
     whole = {i: ys[row_of[o]] for i, o in enumerate(outs[:n_carry]) if carry.kinds[i] == "row"}
-    return [*carry.results(turn.results, whole), *ys]
-
-
-def _entry(build: Build, x: View, index: str) -> View:
-    row = build.moved(x, [(index, x.strides[0])])
-    return row._replace(shape=x.shape[1:], strides=x.strides[1:])
+    return [*carry.results(turn.results, whole), *results]
 
 
 @rule("while_loop")
 def _while(region: Region, equation: Equation, values: list, *, loop: WhileLoop) -> list:
     build, f = region.build, region.build.f
     cond_consts, consts, first = loop.split(values)
-    if loop.n_emitted:
-        raise Unsupported("a while_loop that keeps a list of values for its derivative")
+    growing = Growing(build, [v.aval for v in equation.outputs[1 + loop.n_carry :]])
     cond, body = prune(loop.cond), prune(loop.body)
     _checked([*cond_consts, *first], cond.inputs)
     _checked([*consts, *first], body.inputs)
@@ -291,7 +288,13 @@ def _while(region: Region, equation: Equation, values: list, *, loop: WhileLoop)
     f.open(inside)
     with f._scope():
         places: dict[Any, Any] = {o: free[i] for o, i in claimed.items()}
+        rows = growing.rows(names[0])
+        computed = _computed(body)
+        places = {o: row for o, row in zip(body.outputs[loop.n_carry :], rows) if o in computed and o.aval.shape} | places
         found = Region(build, body, [*consts, *now], places).run()
+        for row, value in zip(rows, found[loop.n_carry :]):
+            if not same_place(value, row):
+                build.copy(value, row)
         following = carry.following(found, now, free, {})
         for value in found:
             build.drop(value)
@@ -306,7 +309,7 @@ def _while(region: Region, equation: Equation, values: list, *, loop: WhileLoop)
     f.open(done)
     _unpack(build, packed)
     count = Lane(equation.outputs[0].aval.dtype, (names[0],))
-    return [count, *carry.results(names[1:], {})]
+    return [count, *carry.results(names[1:], {}), *growing.piles(names[0])]
 
 
 @rule("cond")
@@ -315,6 +318,8 @@ def _cond(region: Region, equation: Equation, values: list, *, branches: tuple[J
     index, operands = build.lane(values[0]), values[1:]
     if index.dtype.kind == "f":
         raise Unsupported("a branch chosen by a float")
+    if any([type(v.aval) is StackAval for v in equation.outputs]):
+        raise Unsupported("a branch that fills a list of unknown length (the derivative of a while_loop in it)")
     wide = build.one.convert(index, np.dtype(np.int64)).name
     handed = {k: j for k, j in handed_through(equation).items() if region.writable(equation, values[j], j)}
     operands = [build.lent(v) if j in handed.values() else v for j, v in enumerate(operands, 1)]

@@ -23,7 +23,7 @@ import numpy as np
 
 from funcad.backends.interpreter import program_of
 from funcad.backends.memory import written_carries
-from funcad.backends.native import llvm_loops, matrix_rules, program_rules, wrapper
+from funcad.backends.native import growing, llvm_loops, matrix_rules, program_rules, wrapper
 from funcad.backends.native.ir import Function, Module
 from funcad.backends.native.program_build import MAX_LINES, PER_EQUATION, Build, too_long
 from funcad.backends.native.program_cost import work_of
@@ -33,7 +33,8 @@ from funcad.backends.native.shared_functions import compiled_function
 from funcad.backends.native.target import compile_module, host
 from funcad.backends.native.unsupported import Unsupported
 from funcad.backends.native.wrapper import Given, Wanted
-from funcad.ir.aval import Aval, LiteralAval
+from funcad.backends.stacks import read_by_loops_alone
+from funcad.ir.aval import Aval, LiteralAval, StackAval
 from funcad.ir.jaxpr import Jaxpr, Literal, Var, subjaxprs
 from funcad.ir.prune import prune
 from funcad.primitives.loop import Loop, WhileLoop
@@ -56,8 +57,12 @@ class NativeProgram:
         self.given, self.wanted = _interface(jaxpr)
         self.lines = self.arena_bytes = 0
         self.plan = self._plan(self.given)
-        self.fast: Callable[..., Any] | None = wrapper.make_builtin(self.plan)
+        self.fast: Callable[..., Any] | None = None if self._stacks() else wrapper.make_builtin(self.plan)
         self._others: dict[tuple, int] = {}  # memory orders of arguments that the code is not made for: how often they came
+
+    def _stacks(self) -> bool:
+        """Are there lists among arguments or results? Such a program has no built-in, it is called by ctypes."""
+        return any([item.kind == "stack" for item in (*self.given, *self.wanted)])
 
     def _plan(self, given: list[Given]) -> wrapper.Plan:
         """Code for arguments in these memory orders."""
@@ -71,7 +76,8 @@ class NativeProgram:
         compiled = compile_module(text, ["program"])
         unlock = work_of(self.jaxpr).nanoseconds > LOCKED or _has_while(self.jaxpr)
         kept = [compiled, self.jaxpr]
-        return wrapper.make_plan(given, self.wanted, compiled.address["program"], arena_bytes, unlock, kept, helpers)
+        described = ([], []) if self._stacks() else (given, self.wanted)
+        return wrapper.make_plan(*described, compiled.address["program"], arena_bytes, unlock, kept, helpers)
 
     def __call__(self, values: Sequence[Any]) -> list[Any]:
         """The outputs for any values that the program takes: another memory order, a 0-d array for a scalar, a subclass."""
@@ -86,7 +92,7 @@ class NativeProgram:
                 return program_of(self.jaxpr).run(values)
             kept.append(array)
             pointers.append(array.ctypes.data)
-        made = [np.empty(w.shape, w.dtype) if w.kind in ("array", *PYTHON_KINDS.values()) else None for w in self.wanted]
+        made = [_memory(w) for w in self.wanted]
         pointers += [0 if array is None else array.ctypes.data for array in made]
         if wrapper.call_by_ctypes(self.plan, pointers):
             return program_of(self.jaxpr).run(values)
@@ -95,6 +101,8 @@ class NativeProgram:
         for array, w in zip(made, self.wanted):
             if array is None:
                 outputs.append(values[w.which] if w.kind == "argument" else outputs[w.which] if w.kind == "again" else w.which)
+            elif w.kind == "stack":
+                outputs.append(growing.taken_over(array, w.which))
             elif w.kind != "array":
                 outputs.append(array.item())
             else:
@@ -127,8 +135,17 @@ def _order(x: Any, item: Given) -> Any:
     return x.strides
 
 
+def _memory(item: Wanted) -> np.ndarray | None:
+    """Where a result goes; of a stack, its address and its length."""
+    if item.kind == "stack":
+        return np.zeros(2, np.int64)
+    return np.empty(item.shape, item.dtype) if item.kind in ("array", *PYTHON_KINDS.values()) else None
+
+
 def _prepared(x: Any, item: Given) -> np.ndarray | None:
     """The value as an array of exactly the dtype, shape and order that the code reads; None if it is another value."""
+    if item.kind == "stack":
+        return growing.packed(x, Aval(item.shape, item.dtype))
     if item.kind != "array":
         if type(x) is not wrapper.PYTHON[item.kind] or type(x) is int and not -(2**63) <= x < 2**63:
             return None
@@ -179,6 +196,8 @@ def _interface(jaxpr: Jaxpr) -> tuple[list[Given], list[Wanted]]:
     """What goes in and what comes out; Unsupported for what is no array or number, and for programs with too much work."""
     if jaxpr.has_effects:
         raise Unsupported("it has effects")
+    if not read_by_loops_alone(jaxpr):
+        raise Unsupported("an operation on lists of unknown length (the derivative of a while_loop)")
     work = work_of(jaxpr)
     if work.outside > max(WORK, work.nanoseconds - work.outside):
         raise Unsupported(f"it takes about {work.outside / 1e6:.1f} ms outside loops: kernels of groups serve it better")
@@ -197,11 +216,13 @@ def _interface(jaxpr: Jaxpr) -> tuple[list[Given], list[Wanted]]:
             wanted.append(Wanted("again", which=seen[o]))
         else:
             seen[o] = i
-            wanted.append(Wanted(*_kind(o.aval)))
+            wanted.append(Wanted(*_kind(o.aval), o.aval if type(o.aval) is StackAval else None))
     return given, wanted
 
 
 def _kind(aval: Any) -> tuple[str, tuple, np.dtype]:
+    if type(aval) is StackAval:
+        return ("stack", *_kind(growing.element_of(aval))[1:])
     if type(aval) not in (Aval, LiteralAval) or aval.dtype.kind not in "biufc" or aval.dtype.itemsize > 16:
         raise Unsupported(f"{aval} is not an array of numbers")
     if aval.dtype.char in "egG":
@@ -220,18 +241,20 @@ def _written(jaxpr: Jaxpr, given: Sequence[Given], wanted: Sequence[Wanted]) -> 
     f.lines.append("  %helping = getelementptr ptr, ptr %context, i64 3")
     f.lines.append("  %helpers = load ptr, ptr %helping")
 
-    def slot(i: int, aval: Any, strides: Any = None) -> View:
+    def slot(i: int, aval: Any, strides: Any = None) -> Any:
         pointer = f.load(f"load ptr, ptr {f.put(f'getelementptr ptr, ptr %slots, i64 {i}')}")
+        if type(aval) is StackAval:
+            return growing.given(pointer, aval)
         if strides is not None:
             return View(pointer, aval.dtype, aval.shape, tuple([s // aval.dtype.itemsize for s in strides]))
         return View(pointer, aval.dtype, aval.shape, contiguous_strides(aval.shape))
 
     read = {a for e in jaxpr.equations for a in e.inputs}
-    unread = lambda aval: Splat(build.one.literal(0, aval.dtype), aval.dtype, aval.shape)
+    unread = lambda aval: Splat(build.one.literal(0, aval.dtype), aval.dtype, aval.shape)  # of a stack, too
     values: list[Any] = []
     for i, (v, item) in enumerate(zip(jaxpr.inputs, given)):
         values.append(slot(i, v.aval, item.strides) if v in read else unread(v.aval))
-    results: dict[Any, View] = {
+    results: dict[Any, Any] = {
         o: slot(len(values) + i, o.aval)
         for i, (o, w) in enumerate(zip(jaxpr.outputs, wanted))
         if w.kind not in ("argument", "again", "constant")
@@ -241,8 +264,10 @@ def _written(jaxpr: Jaxpr, given: Sequence[Given], wanted: Sequence[Wanted]) -> 
     outputs = dict(zip(jaxpr.outputs, region.run()))
     for o, view in results.items():
         value = outputs[o]
-        if not llvm_loops.same_place(value, view):
+        if type(value) is growing.Pile:
+            growing.hand_over(build, value, view.entries.pointer)
+        elif not llvm_loops.same_place(value, view):
             build.copy(value, view)
     f.do("ret i32 0")
-    module.add(f)
+    growing.with_heap(module, f, build)
     return module, build

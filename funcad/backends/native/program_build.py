@@ -40,12 +40,21 @@ class Build:
         self.one = Emitter(function, 1, host)
         self._emitters = {1: self.one}
         self.helpers: dict[tuple[str, np.dtype], int] = {}  # functions that are called, and their places in the plan's table
+        self.heap: list[bool] = []  # words of the table of memory that grows (growing.py): which are addresses
         self.packed: dict[tuple, View] = {}  # operands of products that were brought into order before a loop
 
     def helper(self, name: str, dtype: np.dtype) -> str:
         """The address of a function that programs share (see gemm.py)."""
-        place = self.helpers.setdefault((name, dtype), len(self.helpers))
+        place = self.helper_place(name, dtype)
         return self.f.load(f"load ptr, ptr {self.f.put(f'getelementptr ptr, ptr %helpers, i64 {place}')}")
+
+    def helper_place(self, name: str, dtype: np.dtype) -> int:
+        return self.helpers.setdefault((name, dtype), len(self.helpers))
+
+    def heap_word(self, address: bool = True) -> str:
+        """A new word of the table of memory that grows."""
+        self.heap.append(address)
+        return self.f.put(f"getelementptr ptr, ptr %heap, i64 {len(self.heap) - 1}")
 
     def emitter(self, lanes: int) -> Emitter:
         if lanes not in self._emitters:

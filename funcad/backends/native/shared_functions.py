@@ -7,6 +7,7 @@ module in which the function has the name that it is registered by.
 
 from __future__ import annotations
 
+import ctypes
 from collections.abc import Callable
 from typing import Any
 
@@ -39,6 +40,8 @@ def compiled_function(name: str, dtype: np.dtype) -> tuple[Any, int]:
     """The code of a shared function, and its address."""
     if name in _FOUND:
         return _FOUND[name](dtype)
+    if name not in _WRITTEN:  # Python's own, which take and give back memory
+        return None, ctypes.cast(getattr(ctypes.pythonapi, name), ctypes.c_void_p).value or 0
     key = (host(), name, dtype)
     code = _compiled.get(key)
     if code is None:

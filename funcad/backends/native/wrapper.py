@@ -59,7 +59,10 @@ KEPT_ARENA = 64 << 20  # working memory up to this size stays with its plan betw
 
 
 class Given(NamedTuple):
-    """One argument: `kind` is "array" (rank 0: or a NumPy scalar), or "float", "int", "bool", "complex" of Python."""
+    """One argument: `kind` is "array" (rank 0: or a NumPy scalar), or "float", "int", "bool", "complex" of Python.
+
+    Or "stack", of entries of this shape and dtype, in programs that are called by ctypes only.
+    """
 
     kind: str
     shape: tuple[int, ...]
