@@ -60,6 +60,7 @@ def numbers(implementation: Callable[..., Any]) -> Callable[..., Any]:
             out.box = None
         return out
 
+    call.of_numbers = True  # type: ignore[attr-defined]
     return call
 
 

@@ -221,6 +221,7 @@ def _full_convolution(x: Any, y: Any) -> Any:
 
 @implements("convolve", lift=True)
 def convolve(a: Any, v: Any, mode: str = "full") -> Any:
+    a, v = [x if shape_of(x) else reshape(x, shape=(1,)) for x in (array_of(a), array_of(v))]  # numbers have one element
     x, y = _one_dimensional(a, v, "convolve")
     n, m = max(shape_of(x)[0], shape_of(y)[0]), min(shape_of(x)[0], shape_of(y)[0])
     result = _full_convolution(x, y)

@@ -32,7 +32,7 @@ from funcad.numpy.index_plan import (
 from funcad.numpy.promote import as_array, beside, strong
 from funcad.numpy.selections import Selected, is_unknown_mask, selected_places, with_places
 from funcad.primitives.arithmetic import add, div, mul, neg
-from funcad.primitives.basic_indexing import basic_index_p
+from funcad.primitives.basic_indexing import are_apart, basic_index_p
 from funcad.primitives.comparison import select
 from funcad.primitives.conversion import convert
 from funcad.primitives.extrema import maximum, minimum
@@ -44,10 +44,10 @@ from funcad.unjitted.chunks import CHUNKED
 from funcad.unjitted.held import Held, write_in_place
 from funcad.unjitted.remembered import remembered
 from funcad.unjitted.tape_plans import moving_plan
-from funcad.writes.boxes import Step, linked, refresh, write
+from funcad.writes.boxes import Step, linked, rebind, refresh, write
 from funcad.writes.plain import PLAIN, lent, started, write_plain
 
-__all__ = ["Index", "at", "getitem", "read", "store", "stored"]
+__all__ = ["Index", "at", "getitem", "read", "store", "stored", "stored_by"]
 
 
 class Index(Step):
@@ -65,17 +65,34 @@ class Index(Step):
         entries = self.index if type(self.index) is tuple else (self.index,)
         return layout[tuple([0 if type(e) is Tracer else e for e in entries])]
 
+    def apart(self, base: Any, index: tuple) -> bool:
+        own = _canonical_basic(base.primal.shape, self.index)
+        return own is not None and are_apart(own, index)
+
     def write(self, base: Tracer, value: Any, view: Tracer | None) -> None:
         store(base, self.index, value, view)
 
 
-def stored(x: Tracer, index: Any, value: Any) -> bool:
-    """`x[index] = value` of an array that holds its buffer, if a row of the tape is all that is to be written down."""
+def stored(x: Tracer, index: Any, value: Any, view: Tracer | None = None) -> bool:
+    """`x[index] = value` of an array that holds its buffer, if a row of the tape is all that is to be written down; `view`: as
+    in `store`."""
     basic = _canonical_basic(x.primal.shape, index)
     done = basic is not None and _fits(x, basic, value) and x.owner.write(x, index, basic, value)
     if done and x.box is not None:
-        refresh(x, None)
+        refresh(x, view, basic)
     return done
+
+
+def stored_by(view: Tracer, value: Any) -> bool:
+    """The same of a view, which becomes `value`."""
+    base, step = view.box.base, view.box.step
+    if type(base) is not Tracer or type(base.owner) is not Held or type(step) is not Index:
+        return False
+    if type(value) is not Tracer or not stored(base, step.index, value, view):
+        return False
+    rebind(view, value)
+    refresh(view, None)
+    return True
 
 
 def store(x: Tracer, index: Any, value: Any, view: Tracer | None = None) -> None:
@@ -93,7 +110,7 @@ def store(x: Tracer, index: Any, value: Any, view: Tracer | None = None) -> None
                 value = _Updater(x, index)._values(value)
             if write_in_place(x, basic, value):
                 if box is not None:
-                    refresh(x, view)
+                    refresh(x, view, basic)
                 return
     write(x, at(snapshot(x))[index].set(value), view)
 

@@ -227,6 +227,7 @@ def unstack(x: Any, /, *, axis: int = 0) -> tuple:
 
 
 @implements("tile")
+@arrays
 def tile(A: Any, reps: Any) -> Any:
     x, reps = array_of(A), shape_argument(reps)
     shape = shape_of(x)
@@ -329,6 +330,7 @@ _STATISTICS: dict[str, Any] = {"maximum": np.max, "minimum": np.min, "mean": np.
 
 
 @implements("pad", by_kind=True)
+@arrays
 @apart
 def pad(array: Any, pad_width: Any, mode: Any = "constant", **kwargs: Any) -> Any:
     """`numpy.pad` with all modes but functions; "empty" pads with zeros."""

@@ -10,7 +10,7 @@ import numpy as np
 from funcad.host.real_types import is_a
 from funcad.ir.aval import aval_of, shape_of
 from funcad.ir.tracer import Tracer
-from funcad.numpy.aliases import arrays
+from funcad.numpy.aliases import arrays, numbers
 from funcad.numpy.axes import array_of, axis_of, expand, move, ravelled
 from funcad.numpy.dispatch import QUICK, implements, refuse
 from funcad.numpy.promote import promote, promote_dtype, result_dtype, same_aval
@@ -186,6 +186,7 @@ def vecmat(x1: Any, x2: Any, /, out: Any = None, *, dtype: Any = None) -> Any:
 
 
 @implements("einsum", alias="view", by_kind=True)
+@numbers
 def einsum(
     *operands: Any, out: Any = None, dtype: Any = None, order: str = "K", casting: str = "safe", optimize: Any = False
 ) -> Any:

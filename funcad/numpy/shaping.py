@@ -10,6 +10,7 @@ from numpy.lib.array_utils import normalize_axis_tuple
 
 from funcad.ir.aval import aval_of, shape_of
 from funcad.ir.tracer import Tracer, has_value, snapshot
+from funcad.numpy.aliases import as_array_of_rank_0, numbers
 from funcad.numpy.axes import array_of, axes_of, axis_of, expand, move, permute, ravelled, shape_argument
 from funcad.numpy.destinations import destination
 from funcad.numpy.dispatch import implements, is_traced, refuse
@@ -208,13 +209,14 @@ def broadcast_arrays(*args: Any, subok: bool = False) -> tuple:
     refuse("np.broadcast_arrays", subok=subok or None)
     arrays = [array_of(a) for a in args]
     shape = np.broadcast_shapes(*[shape_of(a) for a in arrays])
-    return tuple([_broadcast_to(a, shape) for a in arrays])
+    return tuple([as_array_of_rank_0(_broadcast_to(a, shape)) for a in arrays])
 
 
 # -- order along axes
 
 
 @implements("flip", alias="view", by_kind=True)
+@numbers
 def flip(m: Any, axis: Any = None) -> Any:
     x = array_of(m)
     axes = axes_of(axis, len(shape_of(x)))

@@ -22,7 +22,7 @@ from funcad.ir.tracer import Tracer, snapshot
 from funcad.numpy.indexing import at
 from funcad.primitives.shape import reshape, transpose
 from funcad.unjitted.strides import layout_of
-from funcad.writes.boxes import Step, linked
+from funcad.writes.boxes import Step, is_array, linked
 
 __all__ = ["Reshaped", "Selection", "viewing"]
 
@@ -125,12 +125,28 @@ def viewing(function: Any, implementation: Callable[..., Any], alias: str) -> Ca
 
     def one(found: Any, args: Sequence[Any], kwargs: dict[str, Any], part: int | None) -> Any:
         places = [i for i, a in enumerate(args) if type(a) is Tracer]
+        if type(found) is Tracer and not found.shape and _is_number(found, args, kwargs, places, part):
+            found = snapshot(found)
+            found.box = None
+            return found
         own = any([found is args[i] for i in places])
         if own and alias == "same":
             return found
         if len(places) != 1:
             return snapshot(found) if own else found
         return linked(found, args[places[0]], step(function, implementation, args, kwargs, places[0], part))
+
+    def _is_number(found: Tracer, args: Sequence[Any], kwargs: dict[str, Any], places: list[int], part: int | None) -> bool:
+        """Is a result of rank 0 a number, as NumPy has it? Of numbers some functions give numbers, others arrays."""
+        if getattr(implementation, "of_numbers", False):
+            return True
+        if len(places) != 1 or args[places[0]].shape or is_array(args[places[0]]):
+            return False
+        aval = aval_of(args[places[0]])
+        sample = aval.dtype.type(1)
+        given = [(sample.item() if aval.weak else sample) if i == places[0] else a for i, a in enumerate(args)]
+        like = function(*given, **kwargs)
+        return type(like[part or 0] if type(like) is tuple or type(like) is list else like) is not np.ndarray
 
     @functools.wraps(implementation)
     def view(*args: Any, **kwargs: Any) -> Any:

@@ -21,7 +21,7 @@ from funcad.numpy import elementwise
 from funcad.numpy.axes import array_of
 from funcad.numpy.destinations import destination, fitted, write_result
 from funcad.numpy.dispatch import implements
-from funcad.numpy.indexing import Index, store, stored
+from funcad.numpy.indexing import Index, store, stored, stored_by
 from funcad.numpy.views import Reshaped
 from funcad.primitives.comparison import select
 from funcad.primitives.conversion import imag_p, make_complex_p, real
@@ -68,6 +68,8 @@ def in_place(function: Callable[[Any, Any], Any], ufunc: Any) -> Callable[[Any, 
             return out
         if not is_array(x):
             return out
+        if x.box is not None and stored_by(x, out):
+            return x
         write_result(x, out, ufunc, (x, y))
         return x
 

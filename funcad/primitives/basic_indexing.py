@@ -51,6 +51,25 @@ def python_index(index: tuple) -> tuple:
     return tuple(result)
 
 
+def are_apart(a: tuple, b: tuple) -> bool:
+    """Do two canonical indices of one array have no element in common, as the bounds along one axis show?"""
+    for e, f in zip([e for e in a if e is not None], [f for f in b if f is not None]):
+        if (type(e) is tuple and not e[1]) or (type(f) is tuple and not f[1]):  # none at all
+            return True
+        (first, last), (start, stop) = _bounds(e), _bounds(f)
+        if last < start or stop < first:
+            return True
+    return False
+
+
+def _bounds(entry: Any) -> tuple[int, int]:
+    if type(entry) is int:
+        return entry, entry
+    start, count, step = entry
+    end = start + (count - 1) * step
+    return (start, end) if step > 0 else (end, start)
+
+
 def _basic_shape(index: tuple) -> tuple:
     return tuple([1 if e is None else e[1] for e in index if type(e) is not int])
 

@@ -27,14 +27,17 @@ from funcad.host.where import Source, user_source
 from funcad.ir.aval import Aval, aval_of, shape_of
 from funcad.ir.prune import prune
 from funcad.ir.trace import AbstractTrace
-from funcad.masks.masks import EVERY, LazyBools, Mask
+from funcad.ir.tracer import Tracer
+from funcad.masks.masks import EVERY, LazyBools, Mask, has_no_nan
 from funcad.transforms.transpose import transpose_with_masks
 from funcad.unjitted.chunk_cuts import cuts, line_of
+from funcad.unjitted.row_by_row import RowByRow, one_by_one
 from funcad.unjitted.structural import UNSEEN, cached, forgetting
-from funcad.unjitted.tape_program import RESULT, LinearTrace, linear_program, ready, results_by, rule_of, wiring
+from funcad.unjitted.tape_program import RESULT, LinearTrace, derive, linear_program, ready, results_by, rule_of, wiring
 
 __all__ = ["CHUNKED", "Chunks", "chunks_of", "pull"]
 
+SIGHTS = 16  # by rows, which together cost less than deriving a program does
 CHUNKED = 256  # rows, from which on a recording is cut
 _MOST_KNOWN = 120_000  # rows of chunks that are known by their numbers: 250 bytes each
 
@@ -50,13 +53,14 @@ class Kind(NamedTuple):
 class Chunk:
     """Some rows, as numbered in a recording, and where in it are the values that they need."""
 
-    __slots__ = ("steps", "start", "stop", "place", "names", "places", "owners", "kinds", "known", "next")
+    __slots__ = ("steps", "start", "stop", "place", "end", "names", "places", "owners", "kinds", "known", "plain", "next")
 
     def __init__(self, tape: Any, start: int, stop: int, place: int, ends: Sequence[int]):
         self.steps = tape.steps[start:stop]
         self.start = start
         self.stop = stop
         self.place = place  # of the first of its values
+        self.end = _end(tape, stop - 1)
         first = tape.first
         names: dict[int, None] = {}
         for _, _, _, *operands, _ in self.steps:
@@ -73,8 +77,13 @@ class Chunk:
             value = tape.values[i]
             array = type(value) is np.ndarray
             self.kinds.append((n < first, value.shape, value.dtype.char) if array else (n < first, type(value)))
+        self.plain: tuple = (None, None)  # the same without masks: which cotangents were there; the program
         self.known: tuple = (None, None, ())  # which cotangents were there, and of what masks; the program; what it makes
         self.next: tuple[Chunk, ...] = ()
+
+    def values(self, of_all: list[Any]) -> list[Any]:
+        """Of its inputs, and its own."""
+        return [*[of_all[place] for place in self.places], *of_all[self.place : self.end]]
 
     def numbers(self, first: int) -> dict[int, int]:
         """Its inputs and rows numbered from 0 on."""
@@ -104,9 +113,10 @@ class Chunks(NamedTuple):
 
     chunks: list[Chunk]
     ends: list[int]
+    root: list
 
 
-_roots: dict[tuple, list] = {}  # kinds of inputs -> [what was found last, chunks that began]
+_roots: dict[tuple, list] = {}  # kinds of inputs -> [what was found last, chunks that began, were masks asked for?]
 _known = [0]  # rows in `_roots`
 
 
@@ -127,9 +137,9 @@ def chunks_of(tape: Any, ends: Sequence[Any]) -> Chunks:
     if root is not None:
         last: list[Chunk] = root[0]  # once: other threads put theirs there
         if last and last[-1].stop == n and all([steps[c.start : c.stop] == c.steps for c in last]):
-            return Chunks(last, numbers)
+            return Chunks(last, numbers, root)
     else:
-        root = _roots[key] = [[], ()]
+        root = _roots[key] = [[], (), False]
     found: list[Chunk] = []
     stops: list[int] = []
     children: Any = root[1]
@@ -153,9 +163,9 @@ def chunks_of(tape: Any, ends: Sequence[Any]) -> Chunks:
         found.append(chunk)
         children, start = chunk.next, stop
         stops.append(stop)
-        place = _end(tape, stop - 1)
+        place = chunk.end
     root[0] = found
-    return Chunks(found, numbers)
+    return Chunks(found, numbers, root)
 
 
 def _end(tape: Any, i: int) -> int:
@@ -168,9 +178,84 @@ def _end(tape: Any, i: int) -> int:
 
 def pull(tape: Any, given: Sequence[Any]) -> list[Any]:
     """Cotangents of the inputs (None: zero), for those `given` of the ends."""
-    chunks, numbers = tape.found
-    first, rows, values, n_inputs = tape.first, list(tape.rows), list(tape.values), len(tape.inputs)
+    found, rows, steps, values, n_inputs = tape.found, list(tape.rows), list(tape.steps), list(tape.values), len(tape.inputs)
     tape.forget()
+    if not found.root[2] and not state.checked and Tracer not in map(type, given):
+        cts = _without_masks(found, RowByRow(tape.first, rows, steps, values), given, n_inputs)
+        if all([c is None or has_no_nan(c) for c in cts]):  # no mask would have changed it
+            return cts
+        found.root[2] = True
+    return _with_masks(found, tape.first, rows, values, given, n_inputs)
+
+
+def _without_masks(found: Chunks, by_row: RowByRow, given: Sequence[Any], n_inputs: int) -> list[Any]:
+    """`pull`, as if no cotangent were zero where no path leads."""
+    chunks, numbers, _ = found
+    first, rows, values, cts = by_row.first, by_row.rows, by_row.values, by_row.cts
+    pending: list[Any] = [set() for _ in chunks]  # of each chunk, the rows that have cotangents
+    pending.append(set())  # of the inputs, which belong to chunk -1
+    stops = [c.stop for c in chunks]
+    for n, ct in zip(numbers, given):
+        pending[bisect_right(stops, n - first) if n >= first else -1].add(n)
+        by_row.add(n, ct)
+    token = suppress_warnings()
+    try:
+        for i in reversed(range(len(chunks))):
+            chunk, mine = chunks[i], sorted(pending[i])
+            if not mine or not chunk.names:
+                continue
+            there = [*mine, *[n for n in chunk.names if n in cts]]
+            if chunk.plain[0] != there or not chunk.plain[1]:
+                chunk.plain = there, _program_of(chunk, first, rows, values, there)
+            if not chunk.plain[1] and one_by_one(chunk.steps):
+                by_row.pull(chunk.start, chunk.stop)
+            else:
+                here = chunk.values(values)
+                if chunk.plain[1]:
+                    run, nonzero = chunk.plain[1]
+                    results = run([*here, *[cts[n] for n in there]])
+                    made = [n for n, z in zip(chunk.names, nonzero) if z]
+                else:
+                    number, small = chunk.numbers(first), _Small(chunk, first, rows, here)
+                    small.wanted = [0] * len(small.wanted)
+                    ends, given = [(number[n], 0) for n in there], [cts[n] for n in there]
+                    kinds, results = _by_rules(small, ends, given, [None] * len(there))
+                    made = [n for n, kind in zip(chunk.names, kinds) if kind is not None]
+                for n in mine:
+                    del cts[n]
+                by_row.own.difference_update(mine, made)
+                cts.update(zip(made, results))
+            for n, owner in zip(chunk.names, chunk.owners):
+                if n in cts:
+                    pending[owner].add(n)
+    finally:
+        restore_warnings(token)
+    return [cts.get(n) for n in range(n_inputs)]
+
+
+def _program_of(chunk: Chunk, first: int, rows: Sequence[Any], values: list[Any], there: Sequence[int]) -> Any:
+    """(run, which of its inputs get a cotangent) of a chunk, without masks; None if there is no program yet."""
+    number = chunk.numbers(first)
+    local = [number[n] for n in there]
+    key = "rows", len(chunk.names), *chunk.kinds, *chunk.local(first), *local
+    found = cached(key, partial(_derived_without_masks, chunk, first, rows, values, local), SIGHTS)
+    return None if found is UNSEEN or not found else found
+
+
+def _derived_without_masks(chunk: Chunk, first: int, rows: Sequence[Any], values: list[Any], ends: Sequence[int]) -> Any:
+    saved, state.source = state.source, state.source or user_source()  # programs of this kind have no lines
+    try:
+        return derive(_Small(chunk, first, rows, chunk.values(values)), [(n,) for n in ends])
+    except Exception:  # a rule that needs values
+        return False
+    finally:
+        state.source = saved
+
+
+def _with_masks(
+    found_chunks: Chunks, first: int, rows: list[Any], values: list[Any], given: Sequence[Any], n_inputs: int
+) -> list[Any]:
+    chunks, numbers, _ = found_chunks
     cts: dict[int, Any] = {}  # by the numbers of the rows
     kinds: dict[int, Kind] = {}  # of those that have masks
     bools: dict[int, Any] = {}  # of those whose kinds do not say them
@@ -182,11 +267,10 @@ def pull(tape: Any, given: Sequence[Any]) -> list[Any]:
         cts[n] = ct
     for chunk in reversed(chunks):
         mine = sorted(pending.pop(-2))
-        here = values[chunk.place :]
+        here = chunk.values(values)
         del values[chunk.place :]
         if not mine or not chunk.names:  # nothing leads there, or on
             continue
-        here[:0] = [values[place] for place in chunk.places]
         there = [*mine, *[n for n in chunk.names if n in cts]]  # later chunks have begun the latter
         marks = [kinds.get(n, 0) for n in there] if kinds else None
         pattern, run, made = chunk.known

@@ -120,6 +120,8 @@ def write_in_place(x: Tracer, index: tuple, value: Any) -> bool:
     first = type(trace) is not Held
     if not first:
         trace = trace.trace
+    if not first and x.owner.write(x, python_index(index), index, value):
+        return True
     p, u = x.primal, value
     if type(trace) is not FollowingTrace or trace.closed or open_traces or type(p) is not np.ndarray or not p.ndim:
         return False

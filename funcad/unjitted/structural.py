@@ -97,12 +97,12 @@ def pull(jaxpr: Jaxpr, residuals: list[Any], cotangents: Sequence[Any], once: bo
 UNSEEN = object()
 
 
-def cached(key: tuple, derive: Callable[[], Any]) -> Any:
-    """The entry of a key, derived when it comes again; UNSEEN before."""
+def cached(key: tuple, derive: Callable[[], Any], sights: int = 0) -> Any:
+    """The entry of a key, derived when it comes again, or after so many `sights`; UNSEEN before."""
     with _guard:
         entry = _table.pop(key, 0)
     if type(entry) is int:
-        entry = entry + 1 if entry < (1 if len(key) < LONG else SIGHTS) else derive()
+        entry = entry + 1 if entry < (sights or (1 if len(key) < LONG else SIGHTS)) else derive()
     seen = type(entry) is int
     size = KEY_BYTES * len(key) + (0 if seen or not entry else entry[0].size)
     with _guard:

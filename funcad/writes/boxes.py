@@ -28,7 +28,8 @@ from funcad.primitives.basic_indexing import basic_update
 from funcad.unjitted.following import FollowingTrace, with_value
 from funcad.unjitted.strides import stand_in
 
-__all__ = ["Box", "Step", "assign", "check_write", "is_array", "linked", "refresh", "root_of", "write"]
+__all__ = ["Box", "Step", "assign", "check_write", "is_array", "linked", "rebind", "refresh", "root_of"]
+__all__ += ["write"]
 
 
 class Step:
@@ -56,6 +57,10 @@ class Step:
     def shares(self, base: Any) -> bool:
         """Is it a view of this base, or did NumPy have to copy?"""
         return True
+
+    def apart(self, base: Any, index: tuple) -> bool:
+        """Does it surely read no element of the base at this canonical basic index?"""
+        return False
 
 
 class Box:
@@ -157,7 +162,7 @@ def write(x: Tracer, value: Any, view: Tracer | None = None) -> None:
             box.step.write(box.base, value, x)
         else:
             _part(x)
-    _rebind(x, value)
+    rebind(x, value)
     if box is not None:
         refresh(x, view)
 
@@ -169,20 +174,23 @@ def _part(x: Tracer) -> None:
     box.base = box.step = None
 
 
-def refresh(x: Tracer, written: Tracer | None) -> None:
-    """Derive the living views of x anew, but for the one that was written."""
+def refresh(x: Tracer, written: Tracer | None, index: tuple | None = None) -> None:
+    """Derive the living views of x anew, but for the one that was written; `index`: the elements that were, if it is known."""
     for ref in list(x.box.views):
         view = ref()
         if view is None or view is written or view.box is None or view.box.base is not x:
             continue
+        if index is not None and view.box.step.apart(x, index):
+            continue
         if view.box.step.shares(x):
-            _rebind(view, view.box.step.look(x))
+            rebind(view, view.box.step.look(x))
             refresh(view, None)
         else:
             _part(view)
 
 
-def _rebind(x: Tracer, value: Any) -> None:
+def rebind(x: Tracer, value: Any) -> None:
+    """x names `value` from now on; its views do not know yet."""
     if type(value) is not Tracer and not x.owner.level:
         x.primal, x.box = np.array(value), x.box or Box()  # of a buffer
         x.box.own, x.box.fill = True, None

@@ -14,7 +14,7 @@ import pytest
 import funcad as fc
 from funcad import grad, hessian, hvp, value_and_grad
 from funcad.backends.interpreter import counters
-from funcad.unjitted import chunk_cuts, chunks, structural, tape_ends, tape_rows
+from funcad.unjitted import chunk_cuts, chunks, row_by_row, structural, tape_ends, tape_rows
 from tests.agreement import same_bits
 
 
@@ -29,6 +29,7 @@ def an_empty_table() -> Iterator[None]:
 
 def cut_finely(monkeypatch: pytest.MonkeyPatch, rows: int) -> None:
     monkeypatch.setattr(chunks, "CHUNKED", 2)
+    monkeypatch.setattr(chunks, "SIGHTS", 1)
     monkeypatch.setattr(chunk_cuts, "SHORTEST", min(2, rows))
     monkeypatch.setattr(chunk_cuts, "USUAL", rows)
     monkeypatch.setattr(chunk_cuts, "LONGEST", rows)
@@ -36,7 +37,7 @@ def cut_finely(monkeypatch: pytest.MonkeyPatch, rows: int) -> None:
 
 
 def compiled() -> int:
-    return sum([type(entry) is tuple for key, entry in structural._table.items() if key[0] == "chunk"])
+    return sum([type(entry) is tuple for key, entry in structural._table.items() if key[0] in ("chunk", "rows")])
 
 
 def turns(body: list[int], n: int) -> list[int]:
@@ -350,7 +351,7 @@ def test_warnings_errors_and_interrupts(monkeypatch: pytest.MonkeyPatch) -> None
         assert grad(f)(2.0, 0.5) == expected
     structural.forget()
     seen = 0
-    derived = chunks._derived
+    derived = chunks._derived_without_masks
 
     def broken(*args: Any) -> Any:
         nonlocal seen
@@ -359,7 +360,7 @@ def test_warnings_errors_and_interrupts(monkeypatch: pytest.MonkeyPatch) -> None
             raise KeyboardInterrupt
         return derived(*args)
 
-    monkeypatch.setattr(chunks, "_derived", broken)
+    monkeypatch.setattr(chunks, "_derived_without_masks", broken)
     for _ in range(20):
         try:
             assert grad(f)(2.0, 0.5) == expected
@@ -374,6 +375,8 @@ def test_a_chunk_without_a_program_goes_by_its_rules(monkeypatch: pytest.MonkeyP
     expected = [whole(monkeypatch, grad(f), 0.75) for f in LOOPS]
     masked = whole(monkeypatch, grad(chosen), np.array([0.5, 1.0, 1.5]))
     monkeypatch.setattr(chunks, "_derived", lambda *args: False)
+    monkeypatch.setattr(chunks, "_derived_without_masks", lambda *args: False)
+    monkeypatch.setattr(row_by_row, "_pointwise", {})
     for _ in range(3):
         for f, slope in zip(LOOPS, expected):
             same(grad(f)(0.75), slope)
@@ -392,6 +395,8 @@ def test_an_error_of_a_rule_names_the_line(monkeypatch: pytest.MonkeyPatch) -> N
 
     value = grad(f)(1.0)
     monkeypatch.setattr(chunks, "_derived", lambda *args: False)
+    monkeypatch.setattr(chunks, "_derived_without_masks", lambda *args: False)
+    monkeypatch.setattr(row_by_row, "_pointwise", {})
 
     def no_rule(*args: Any) -> Any:
         raise ArithmeticError("no slope")
@@ -441,7 +446,6 @@ def test_what_is_known_of_chunks_is_bounded(monkeypatch: pytest.MonkeyPatch) -> 
 def test_programs_that_left_the_table_live_nowhere(monkeypatch: pytest.MonkeyPatch) -> None:
     cut_finely(monkeypatch, 5)
     made: list[Any] = []
-    derived = chunks._derived
 
     class Run:  # in the place of the program, which has no weak references
         def __init__(self, run: Any):
@@ -450,13 +454,17 @@ def test_programs_that_left_the_table_live_nowhere(monkeypatch: pytest.MonkeyPat
         def __call__(self, values: list[Any]) -> Any:
             return self.run(values)
 
-    def noted(*args: Any) -> Any:
-        run, kinds = derived(*args)
-        run = Run(run)
-        made.append(weakref.ref(run))
-        return run, kinds
+    def noted(derived: Any) -> Any:
+        def derive(*args: Any) -> Any:
+            run, kinds = derived(*args)
+            run = Run(run)
+            made.append(weakref.ref(run))
+            return run, kinds
 
-    monkeypatch.setattr(chunks, "_derived", noted)
+        return derive
+
+    for name in ("_derived", "_derived_without_masks"):
+        monkeypatch.setattr(chunks, name, noted(getattr(chunks, name)))
     monkeypatch.setattr(structural, "MAX_PROGRAMS", 20)
 
     def f(x: Any, n: int) -> Any:

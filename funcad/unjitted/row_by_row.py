@@ -1,0 +1,265 @@
+"""The backward pass of rows one by one, on values: what chunks do that have no program.
+
+Idea: a row says which operation it was, so its cotangent goes to its operands at once, by the transpose of the operation
+itself where its rule looks at tangents alone, and no linear program is recorded. The rule of an operation element by element
+is one for arrays of all sizes: it is transposed once for operands of some kinds (`_of_elements`). All others go by a program of
+one row. What was read of an array is added up in one buffer, and a write clears a part of it, as in transforms/cotangents.py.
+
+Invariants: sums are added in the order in which a program would add them; cotangents are written only in a buffer that was
+allocated here. Limit: there are no masks, so that a structural zero times an infinite slope is NaN: whoever finds a NaN in the
+results goes the other way, with masks. If there is none, no mask would have changed anything.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+
+from funcad.backends.interpreter import Program
+from funcad.host.state import state
+from funcad.host.where import Source, user_source
+from funcad.ir.aval import SCALAR_AVALS, Aval, aval_of, shape_of
+from funcad.ir.jaxpr import Jaxpr, Var
+from funcad.ir.prune import prune
+from funcad.ir.trace import AbstractTrace
+from funcad.ir.tracer import Tracer
+from funcad.masks.masked_rules import rule_of
+from funcad.transforms.transpose import transpose_eval
+from funcad.unjitted.tape_plans import BILINEAR, linear
+from funcad.unjitted.tape_program import INNER, RESULT, SPLIT, LinearTrace, input_like
+
+__all__ = ["RowByRow", "one_by_one"]
+
+_MOST = 4096
+_pointwise: dict[tuple, Any] = {}  # kinds of operands -> the transposed rule, or None if it is not element by element
+_UNKNOWN = object()
+_SCALARS = {kind: Var(aval.update()) for kind, aval in SCALAR_AVALS.items()}
+_FEW = (2,)  # the shape that stands for all
+
+
+def one_by_one(steps: Sequence[tuple]) -> bool:
+    """Has each of these rows one result, and an operation of its own?"""
+    return not any([s[0] is RESULT or s[0] is INNER or s[0] is SPLIT and s[-1] != ((None,), (0,)) for s in steps])
+
+
+class RowByRow:
+    """Cotangents by the numbers of the rows of a recording, and which of them nobody else holds."""
+
+    __slots__ = ("first", "rows", "steps", "values", "cts", "own")
+
+    def __init__(self, first: int, rows: list[list], steps: list[tuple], values: list[Any]):
+        self.first = first
+        self.rows = rows
+        self.steps = steps
+        self.values = values
+        self.cts: dict[int, Any] = {}
+        self.own: set[int] = set()
+
+    def add(self, number: int, ct: Any) -> None:
+        cts = self.cts
+        old = cts.get(number)
+        if old is None:
+            cts[number] = ct
+        elif number in self.own and type(ct) is np.ndarray and old.dtype == ct.dtype:
+            np.add(old, ct, out=old)
+        else:
+            cts[number] = total = old + ct
+            if type(total) is np.ndarray:
+                self.own.add(number)
+
+    def pull(self, start: int, stop: int) -> None:
+        """The cotangents of these rows go to what they were made of. Warnings are suppressed by the caller."""
+        first, rows, steps, values, cts, own = self.first, self.rows, self.steps, self.values, self.cts, self.own
+        for i in range(stop - 1, start - 1, -1):
+            ct = cts.pop(first + i, None)
+            if ct is None:
+                continue
+            mine = first + i in own
+            if mine:
+                own.discard(first + i)
+            row = rows[i]
+            primitive, bits, shape, *operands, kind = steps[i]
+            if primitive is SPLIT:
+                self._split(bits, operands, row[2] - bits.many, ct)
+                continue
+            place = row[2] - sum([type(a) is type or type(a) is tuple and type(a[-1]) is not int for a in operands])
+            primals: list[Any] = []
+            numbers: list[int | None] = []
+            for a in operands:
+                if type(a) is int:
+                    numbers.append(a)
+                    primals.append(values[rows[a - first][2] if a >= first else a])
+                elif type(a) is tuple and type(a[-1]) is int:
+                    numbers.append(a[0])
+                    primals.append(primals[a[1]])
+                elif a is not None:
+                    numbers.append(a[0] if type(a) is tuple else None)
+                    primals.append(values[place])
+                    place += 1
+            params = row[4] or {}
+            if primitive.adds is not None:
+                self._read(primitive, primals, numbers, params, ct)
+            elif primitive.emit is not None and self._by_elements(primitive, bits, primals, numbers, params, shape, row[2], ct):
+                pass
+            elif shape is None and linear(primitive):
+                over = mine and primitive.transpose_over is not None and numbers[0] is not None and type(ct) is np.ndarray
+                self._transposed(primitive, primals, numbers, params, ct, over)
+            elif shape is None and primitive in BILINEAR:
+                for k in (1, 0):
+                    if numbers[k] is not None:
+                        one = [None if j != k else n for j, n in enumerate(numbers)]
+                        self._transposed(primitive, primals, one, params, ct)
+            else:
+                self._by_rule(primitive, primals, numbers, params, shape, row, ct)
+
+    def _read(self, primitive: Any, primals: list[Any], numbers: Sequence[int | None], params: dict, ct: Any) -> None:
+        """Elements of an array were read: their cotangents are added where they were."""
+        x, number = primals[0], numbers[0]
+        assert number is not None
+        operands = [_like(x), *primals[1:]]
+        old = self.cts.get(number)
+        if old is None:
+            self.cts[number] = primitive.transpose(ct, *operands, **params)[0]
+        else:
+            adds, (_, *rest), where = primitive.adds(ct, *operands, **params)
+            if number in self.own and old.dtype == ct.dtype:
+                adds.over(np, old, ct, *rest, **where)
+                return
+            self.cts[number] = adds(old, ct, *rest, **where)
+        if type(self.cts[number]) is np.ndarray:
+            self.own.add(number)
+
+    def _transposed(
+        self, primitive: Any, primals: Sequence[Any], numbers: Sequence[int | None], params: dict, ct: Any, over: bool = False
+    ) -> None:
+        """By the transpose of the operation, which is linear in these operands; `over`: it may be written in ct."""
+        operands = [p if n is None else _like(p) for p, n in zip(primals, numbers)]
+        found = (primitive.transpose_over if over else primitive.transpose)(ct, *operands, **params)
+        for n, c in zip(numbers, found):
+            if n is not None and c is not None:
+                self.add(n, c)
+        n, c = numbers[0], found[0]
+        if primitive.transpose_over is not None and n is not None and self.cts[n] is c and (over or c is not ct):
+            if type(c) is np.ndarray:
+                self.own.add(n)
+
+    def _by_elements(
+        self, primitive: Any, bits: Any, primals: list[Any], numbers: Sequence[int | None], params: dict, shape: Any,
+        place: int, ct: Any,
+    ) -> bool:  # fmt: skip
+        """By the rule of an operation element by element; False if that is not one for arrays of all shapes."""
+        key: list[Any] = [primitive, bits, shape is None]
+        for j, (p, n) in enumerate(zip(primals, numbers)):
+            key.append(p.dtype.char if type(p) is np.ndarray else type(p))
+            key.append(None if n is None else numbers.index(n))
+            key.append(next((k for k in range(j) if primals[k] is p), j))
+        found = _pointwise.get(tuple(key), _UNKNOWN)
+        if found is _UNKNOWN:
+            if len(_pointwise) >= _MOST:
+                _pointwise.clear()
+            wide = shape is not None
+            found = _pointwise[tuple(key)] = _of_elements(primitive, primals, numbers, params, self.values[place], wide)
+        if found is None:
+            return False
+        program, reads, which = found
+        known = [*primals, self.values[place], ct]
+        if shape is not None:
+            known = [np.broadcast_to(known[j], shape) if j in reads else None for j in range(len(known))]
+        for j, c in zip(which, program.consume([known[j] for j in reads])):
+            n = numbers[j]
+            assert n is not None
+            self.add(n, c if shape is None else _summed(c, shape_of(primals[j])))
+        return True
+
+    def _by_rule(
+        self, primitive: Any, primals: list[Any], numbers: Sequence[int | None], params: dict, shape: Any, row: list, ct: Any
+    ) -> None:
+        """By the rule of the operation, for these values alone."""
+        inner = LinearTrace("linearize")
+        saved, state.source = state.source, row[3] and Source(*row[3])
+        try:
+            tangents = {n: inner.new_input(aval_of(p).update()) for n, p in zip(numbers, primals) if n is not None}
+            given = [None if n is None else tangents[n] for n in numbers]
+            found = rule_of(primitive, primals, given, self.values[row[2]], params, shape)
+            if found is None:
+                return
+            program, kept = inner.jaxpr([found])
+            self._of_program(program, kept, list(tangents), ct)
+        finally:
+            inner.close()
+            state.source = saved
+
+    def _split(self, split: Any, numbers: Sequence[int], place: int, ct: Any) -> None:
+        self._of_program(split.rest, self.values[place : place + split.many], numbers, ct)
+
+    def _of_program(self, program: Any, kept: list[Any], numbers: Sequence[int], ct: Any) -> None:
+        n = len(numbers)
+        flags = [False] * len(kept) + [True] * n
+        for number, c in zip(numbers, transpose_eval(program, flags, [*kept, *[None] * n], [ct], all_linear=True)):
+            if c is not None:
+                self.add(number, c)
+
+
+def _like(x: Any) -> Var:
+    return _variable(x.shape, x.dtype) if type(x) is np.ndarray else _SCALARS[type(x)]
+
+
+@lru_cache(_MOST)
+def _variable(shape: tuple[int, ...], dtype: np.dtype) -> Var:
+    return Var(Aval(shape, dtype if dtype.isnative else dtype.newbyteorder("=")))
+
+
+def _summed(ct: Any, shape: tuple[int, ...]) -> Any:
+    """The cotangent of what was broadcast."""
+    extra = ct.ndim - len(shape)
+    axes = (*range(extra), *[i + extra for i, n in enumerate(shape) if n == 1 != ct.shape[i + extra]])
+    return np.add.reduce(ct, axis=axes).reshape(shape)[()] if axes else ct
+
+
+def _of_elements(
+    primitive: Any, primals: Sequence[Any], numbers: Sequence[int | None], params: dict, out: Any, wide: bool
+) -> tuple[Program, list[int], list[int]] | None:
+    """(program, what it reads of operands, result and cotangent, the operands whose cotangents it gives): for small arrays in
+    place of the values; None if it is not made of operations element by element. `wide`: NumPy broadcast the operands."""
+    outer, inner = AbstractTrace("the backward pass"), LinearTrace("linearize")
+    saved, state.source = state.source, state.source or user_source()  # what is derived has no lines
+    try:
+
+        def like(x: Any) -> Tracer:
+            return outer.new_input(Aval(_FEW, aval_of(x).dtype)) if wide or type(x) is np.ndarray else input_like(outer, x)
+
+        values: list[Tracer] = []
+        tangents: dict[int, Tracer] = {}
+        for j, (p, n) in enumerate(zip(primals, numbers)):  # rules look whether two are one
+            same = [v for v, q in zip(values, primals) if q is p]
+            values.append(same[0] if same else like(p))
+            if n is not None and n not in tangents:
+                tangents[n] = inner.new_input(values[j].aval.update())
+        known = like(out)
+        result = rule_of(primitive, values, [None if n is None else tangents[n] for n in numbers], known, params)
+        program, kept = inner.jaxpr([result])
+        seed = outer.new_input(program.outputs[0].aval)
+        flags = [False] * len(kept) + [True] * len(tangents)
+        found = transpose_eval(program, flags, [*kept, *[None] * len(tangents)], [seed], all_linear=True)
+        derived, consts = outer.jaxpr([c for c in found if c is not None])
+    except Exception:  # whatever it is, it happens again by the rule itself
+        return None
+    finally:
+        state.source = saved
+        inner.close()
+        outer.close()
+    derived = prune(derived)
+    shape = seed.shape
+    if consts or not all([e.primitive.emit is not None and e.outputs[0].aval.shape == shape for e in derived.equations]):
+        return None
+    places: dict[Any, int] = {seed.variable: len(primals) + 1, known.variable: len(primals)}
+    for j, v in enumerate(values):
+        places.setdefault(v.variable, j)
+    used = {a for e in derived.equations for a in e.inputs} | set(derived.outputs)
+    inputs = [v for v in derived.inputs if v in used]
+    plain = Jaxpr(tuple(inputs), tuple([e._replace(source=None) for e in derived.equations]), derived.outputs)
+    which = [numbers.index(n) for n, c in zip(tangents, found) if c is not None]
+    return Program(plain), [places[v] for v in inputs], which

@@ -1,0 +1,75 @@
+"""Results of rank 0: a number where NumPy gives one, an array, which can be written, where it gives that."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+import funcad as fc
+
+OF_A_NUMBER: dict[str, Callable[[Any], Any]] = {
+    "nan_to_num": np.nan_to_num,
+    "flip": np.flip,
+    "transpose": np.transpose,
+    "permute_dims": np.permute_dims,
+    "reshape": lambda v: np.reshape(v, ()),
+    "moveaxis": lambda v: np.moveaxis(v, (), ()),
+    "squeeze": np.squeeze,
+    "expand_dims": lambda v: np.expand_dims(v, ()),
+    "einsum": lambda v: np.einsum("->", v),
+    "tile": lambda v: np.tile(v, ()),
+    "pad": lambda v: np.pad(v, 0),
+    "broadcast_arrays": lambda v: np.broadcast_arrays(v, 1.0)[0],
+    "T": lambda v: v.T,
+    "x.reshape": lambda v: v.reshape(()),
+    "x.transpose": lambda v: v.transpose(),
+    "copy": np.copy,
+    "real": np.real,
+    "clip": lambda v: np.clip(v, 0.0, 1.0),
+    "where": lambda v: np.where(True, v, 0.0),
+}
+
+
+def doubled(function: Callable[[Any], Any], entry: Any) -> Callable[[Any], Any]:
+    def f(x: Any) -> Any:
+        kept = written = function(x[entry])
+        written *= 2.0  # rebinds a number, writes an array
+        return np.sum(kept) * 10.0 + np.sum(written)
+
+    return f
+
+
+@pytest.mark.parametrize("entry", [0, (0, ...)], ids=["number", "array"])
+@pytest.mark.parametrize("name", OF_A_NUMBER)
+def test_what_is_written_in_place(name: str, entry: Any) -> None:
+    f = doubled(OF_A_NUMBER[name], entry)
+    x = np.array([0.75, 2.0])
+    expected = f(x.copy())
+    assert fc.value_and_grad(f)(x.copy())[0] == expected
+    assert fc.jvp(f, (x.copy(),), (np.ones(2),))[0] == expected
+    assert fc.jit(f)(x.copy()) == expected
+    assert fc.vmap(f)(np.stack([x, x]))[1] == expected
+
+
+def test_sums_by_einsum_are_numbers() -> None:
+    def f(x: Any) -> Any:
+        trace = kept = np.einsum("ii->", x)
+        trace += 1.0
+        return kept * trace
+
+    x = np.array([[1.0, 2.0], [3.0, 4.0]])
+    for g in (f, fc.jit(f), lambda x: fc.value_and_grad(f)(x)[0]):
+        assert g(x) == 30.0
+
+
+@pytest.mark.parametrize("mode", ["full", "same", "valid"])
+def test_numbers_are_convolved_as_arrays_of_one(mode: Any) -> None:
+    x = np.array([2.0, 3.0, 5.0])
+    for first, second in ((0, 1), (..., 1), (1, ...)):
+        f = lambda x, first=first, second=second: np.convolve(x[first], x[second], mode)
+        np.testing.assert_array_equal(fc.jit(f)(x), f(x))
+        np.testing.assert_array_equal(fc.jacrev(f)(x), fc.jit(fc.jacfwd(f))(x))
+    assert fc.grad(lambda x: np.convolve(x, 4.0)[0])(3.0) == 4.0

@@ -1,0 +1,173 @@
+"""The backward pass of rows one by one gives what the rules of all rows give, for all shapes, and with masks."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+import funcad as fc
+from funcad import grad, value_and_grad
+from funcad.backends.interpreter import counters
+from funcad.unjitted import chunks, row_by_row, structural
+from tests.agreement import same_bits
+
+SCALES = np.linspace(0.5, 2.0, 12)
+
+
+@pytest.fixture(autouse=True)
+def by_rows(monkeypatch: pytest.MonkeyPatch) -> None:
+    structural.forget()
+    monkeypatch.setattr(chunks, "CHUNKED", 2)
+    monkeypatch.setattr(chunks, "SIGHTS", 10**9)
+
+
+def by_rules(monkeypatch: pytest.MonkeyPatch, f: Callable[..., Any], *args: Any) -> Any:
+    with monkeypatch.context() as m:
+        m.setattr(chunks, "CHUNKED", 10**9)
+        structural.forget()
+        return f(*args)
+
+
+def broadcast(x: Any) -> Any:
+    y = x.reshape(3, 4)
+    for i in range(3):
+        y = y * y[i] - y[:, i : i + 1] / (2.0 + y[i, 0]) + x[i] ** 2 * np.sin(y)
+        y = np.maximum(y, x[0]) + y.dtype.type(2) * np.where(y > 1.0, y, y[0])
+    return np.sum(y)
+
+
+def factorised(x: Any) -> Any:
+    a = np.outer(x[:4], x[4:8]) + 3 * np.eye(4, dtype=x.dtype)
+    for k in range(3):
+        a[k + 1 :, k] /= a[k, k]
+        a[k + 1 :, k + 1 :] -= np.outer(a[k + 1 :, k], a[k, k + 1 :])
+    a[0] = a[1, ::-1]
+    a[a.shape[0] - 1, 1:] = a[1:, 2] @ a[1:, :3]
+    return np.sum(a * a)
+
+
+def of_numbers(x: Any) -> Any:
+    u, v, total = x[0], x[1], 0.0
+    for i in range(5):
+        u, v = u * v - u * u, np.hypot(u, v) / (1.0 + abs(u)) + i
+        total = total + np.exp(-u) ** 3 + np.float32(0.5) * v
+    return total * np.sum(x[2:])
+
+
+def by_arrays(x: Any) -> Any:
+    index, y = np.array([0, 3, 3, 5]), x * 2.0
+    for i in range(3):
+        z = y[index] * y[i]
+        y[index + i] = z
+        y[:6].reshape(2, 3)[:, 1] += z[:2]
+        y = np.concatenate([y[3:], np.cumsum(y[:3])]) * np.sort(y)[::-1]
+    return np.sum(y) + y[4] * np.max(y) + np.prod(y[:3])
+
+
+def of_matrices(x: Any) -> Any:
+    a = x.reshape(3, 4)
+    s = a @ a.T + np.eye(3, dtype=x.dtype)
+    for _ in range(2):
+        values, vectors = np.linalg.eigh(s)
+        s = np.linalg.solve(s, vectors * values) @ s.T + np.einsum("ij,kj->ik", s, s)
+    return np.trace(s) + np.sum(x[:3] @ s)
+
+
+PROGRAMS = [broadcast, factorised, of_numbers, by_arrays, of_matrices]
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+@pytest.mark.parametrize("f", PROGRAMS, ids=lambda f: f.__name__)
+def test_the_gradients_are_those_of_the_rules(f: Any, dtype: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    x = SCALES.astype(dtype)
+    value, slope = by_rules(monkeypatch, value_and_grad(f), x)
+    for _ in range(2):
+        same_value, by_row = value_and_grad(f)(x)
+        assert same_bits(same_value, value) and by_row.dtype == slope.dtype
+        np.testing.assert_allclose(by_row, slope, rtol=1e-12 if dtype is np.float64 else 1e-4)
+    assert not any([type(entry) is tuple and key[0] == "rows" for key, entry in structural._table.items()])
+
+
+def test_complex_numbers(monkeypatch: pytest.MonkeyPatch) -> None:
+    def f(z: Any) -> Any:
+        w = z
+        for i in range(4):
+            w[i] = w[i + 1] * np.conj(w[0]) + z[i] / w[2]
+            w = w * np.exp(1j * w.real) - abs(w)
+        return np.sum(np.real(w * w))
+
+    z = SCALES[:6] * np.exp(1j * SCALES[6:])
+    np.testing.assert_allclose(grad(f)(z), by_rules(monkeypatch, grad(f), z), rtol=1e-12)
+
+
+def test_large_arrays(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of which a row keeps what its rule does."""
+
+    def f(x: Any) -> Any:
+        y = np.outer(x, np.arange(1000.0))
+        for i in range(3):
+            y = np.tanh(y) * y + np.maximum(y, 0.5) * x[i]
+            y[i] = y[i + 1] * 2.0
+        return np.sum(y * y)
+
+    np.testing.assert_allclose(grad(f)(SCALES), by_rules(monkeypatch, grad(f), SCALES), rtol=1e-12)
+
+
+def test_a_nan_asks_for_masks() -> None:
+    """A zero that no path leads to does not meet the infinite slope, also where no later call knows."""
+
+    def f(x: Any) -> Any:
+        with np.errstate(all="ignore"):
+            y = np.sqrt(x)
+            for _ in range(3):
+                y = y * 1.5
+            return np.sum(np.where(x > 0, y, 0.0)) + y[1]
+
+    for _ in range(3):
+        np.testing.assert_allclose(grad(f)(np.array([0.0, 4.0])), [0.0, 1.6875])
+        np.testing.assert_allclose(grad(f)(np.array([1.0, 4.0])), [1.6875, 1.6875])
+    with np.errstate(all="ignore"):
+        assert np.isnan(grad(lambda x: 0.0 * np.sqrt(x) * 2.0 * x)(0.0))
+
+
+def test_the_shapes_of_a_loop_may_all_differ(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No program is derived for a turn that does not come again, and a rule of elements once for all shapes."""
+
+    def f(a: Any) -> Any:
+        for i in range(1, len(a)):
+            for j in range(i, len(a)):
+                a[i, j] -= a[i, :i] @ a[:i, j]
+        return np.sum(np.tanh(a))
+
+    gradient = grad(f)
+    gradient(np.ones((3, 3)) / 9)
+    before = counters["programs"], len(row_by_row._pointwise)
+    found = gradient(np.ones((9, 9)) / 9)
+    assert counters["programs"] - before[0] <= len(row_by_row._pointwise) - before[1] <= 3
+    np.testing.assert_allclose(found, fc.jit(gradient)(np.ones((9, 9)) / 9), rtol=1e-12)
+
+
+def test_the_callers_cotangent_and_values_are_not_written() -> None:
+    def f(x: Any) -> Any:
+        y = x * 1.0
+        for i in range(4):
+            y[i] = y[i + 1] * 2.0
+        return y
+
+    value, pull = fc.vjp(f, np.ones(6))
+    ct = np.ones(6)
+    first = pull(ct)[0]
+    np.testing.assert_array_equal(ct, np.ones(6))
+    np.testing.assert_array_equal(pull(ct)[0], first)
+
+    def g(x: Any) -> Any:
+        kept = x[1:3] * 3.0
+        y = x + 0.0
+        for i in range(3):
+            y[i] = y[i + 1] * kept[i % 2]
+        return np.sum(y)
+
+    np.testing.assert_allclose(grad(g)(np.ones(5)), fc.jit(grad(g))(np.ones(5)))
