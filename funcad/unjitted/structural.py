@@ -3,8 +3,8 @@
 Idea: `grad(f)(x)` in a loop records the same linear program at every step, so its transpose is derived once and compiled, and
 later steps only run it. The key is everything that the derivation may look at: primitives, parameters by their bits, wiring,
 shapes and dtypes. Literals enter by type alone and are inputs of the program, as the residuals are, so a learning rate that
-changes makes one entry. A program is derived at its second sight, a long one when it has come often enough to repay that; the
-table is bounded by number and bytes and holds no user arrays.
+changes makes one entry. A program is derived when its structure has come so often by the rules that it would have repaid that;
+the table is bounded by number and bytes and holds no user arrays.
 
 Invariant: the cached program makes the calls that `transpose_eval` would make, in its order, on the same values. Whatever the
 key cannot tell apart is not cached: parameters that hold functions or programs, traced residuals, device arrays, named axes.
@@ -34,7 +34,8 @@ MAX_PROGRAMS = 1024  # the entry that was not used for longest goes first
 MAX_BYTES = 64 << 20  # of keys and programs, roughly
 KEY_BYTES = 200  # of an element of a key
 LONG = 1000  # elements of a key from which on a structure is rather one of many: as the steps of a solver that adapts them
-SIGHTS = 3  # by the rules of such a structure, which together cost about what deriving its program does
+SIGHTS = 2  # by the rules of a structure, which together cost more than its program by what deriving that takes
+LONG_SIGHTS = 3  # of a long one
 MAX_EQUATIONS = 2000  # of longer programs the key would cost more than it saves
 _table: dict[tuple, Any] = {}  # key -> the number of sights until now, (run, ...), or False (cannot be cached)
 _bytes: dict[tuple | None, int] = {None: 0}  # of each entry; None: of all
@@ -97,12 +98,13 @@ def pull(jaxpr: Jaxpr, residuals: list[Any], cotangents: Sequence[Any], once: bo
 UNSEEN = object()
 
 
-def cached(key: tuple, derive: Callable[[], Any]) -> Any:
-    """The entry of a key, derived when it comes again; UNSEEN before."""
+def cached(key: tuple, derive: Callable[[], Any], sights: int | None = None) -> Any:
+    """The entry of a key, derived when it has come by the rules a number of times; UNSEEN before."""
+    sights = sights or (SIGHTS if len(key) < LONG else LONG_SIGHTS)
     with _guard:
         entry = _table.pop(key, 0)
     if type(entry) is int:
-        entry = entry + 1 if entry < (1 if len(key) < LONG else SIGHTS) else derive()
+        entry = entry + 1 if entry < sights else derive()
     seen = type(entry) is int
     size = KEY_BYTES * len(key) + (0 if seen or not entry else entry[0].size)
     with _guard:
