@@ -50,7 +50,7 @@ class Kind(NamedTuple):
 class Chunk:
     """Some rows, as numbered in a recording, and where in it are the values that they need."""
 
-    __slots__ = ("steps", "start", "stop", "place", "names", "places", "owners", "kinds", "known", "next")
+    __slots__ = ("steps", "start", "stop", "place", "names", "places", "owners", "kinds", "known", "next", "apart")
 
     def __init__(self, tape: Any, start: int, stop: int, place: int, ends: Sequence[int]):
         self.steps = tape.steps[start:stop]
@@ -75,6 +75,7 @@ class Chunk:
             self.kinds.append((n < first, value.shape, value.dtype.char) if array else (n < first, type(value)))
         self.known: tuple = (None, None, ())  # which cotangents were there, and of what masks; the program; what it makes
         self.next: tuple[Chunk, ...] = ()
+        self.apart = start in tape.apart  # an operation that no program may be kept of
 
     def numbers(self, first: int) -> dict[int, int]:
         """Its inputs and rows numbered from 0 on."""
@@ -134,7 +135,7 @@ def chunks_of(tape: Any, ends: Sequence[Any]) -> Chunks:
     stops: list[int] = []
     children: Any = root[1]
     start, place = 0, len(tape.inputs)
-    for stop in cuts([line_of(row[3]) for row in tape.rows]):
+    for stop in _cuts(tape):
         while stop < n and steps[stop][0] is RESULT:
             stop += 1
         if stop <= start:
@@ -156,6 +157,18 @@ def chunks_of(tape: Any, ends: Sequence[Any]) -> Chunks:
         place = _end(tape, stop - 1)
     root[0] = found
     return Chunks(found, numbers)
+
+
+def _cuts(tape: Any) -> Iterator[int]:
+    """Where chunks end: before and after an operation apart, and within long parts."""
+    start = 0
+    for i in (*tape.apart, len(tape.rows)):
+        if i - start >= CHUNKED or not tape.apart:
+            yield from [start + stop for stop in cuts([line_of(row[3]) for row in tape.rows[start:i]])]
+        yield i
+        if i < len(tape.rows):
+            yield i + 1
+        start = i + 1
 
 
 def _end(tape: Any, i: int) -> int:
@@ -189,8 +202,12 @@ def pull(tape: Any, given: Sequence[Any]) -> list[Any]:
         here[:0] = [values[place] for place in chunk.places]
         there = [*mine, *[n for n in chunk.names if n in cts]]  # later chunks have begun the latter
         marks = [kinds.get(n, 0) for n in there] if kinds else None
+        local: list[tuple[int, Any]]
         pattern, run, made = chunk.known
-        if pattern != (there, marks):
+        if chunk.apart:
+            number = chunk.numbers(first)
+            local = [(number[n], 0) for n in there]
+        elif pattern != (there, marks):
             number = chunk.numbers(first)
             local = [(number[n], mark) for n, mark in zip(there, marks or [0] * len(there))]
             key = "chunk", len(chunk.names), *chunk.kinds, *chunk.local(first), *local

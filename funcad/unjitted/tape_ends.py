@@ -85,9 +85,12 @@ def find(tape: Tape, ends: Sequence[Any], how: str) -> bool:
     """Is there a program for these rows and the tangents `ends` of the differentiated outputs? Otherwise `flush`."""
     if not tape.rows or not ends or not how:
         return False
-    if len(tape.rows) >= chunks.CHUNKED and how == "tape" and len(ends) == 1 and not tape.lifted:
+    cut = tape.apart or len(tape.rows) >= chunks.CHUNKED
+    if cut and how == "tape" and len(ends) == 1 and not tape.lifted:
         tape.found = chunks.chunks_of(tape, ends)
         return True
+    if tape.apart:
+        return False
     if len(tape.rows) > (MAX_EQUATIONS if how == "linear" else MAX_ROWS):
         return False
     key = [how, *tape.key, len(tape.inputs), *tape.steps]
