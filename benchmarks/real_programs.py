@@ -37,13 +37,18 @@ Call = Callable[[], Any]
 
 
 class Early(NamedTuple):
-    """The first calls of a candidate, one by one: seconds, and the number of the slowest after the first."""
+    """The first calls of a candidate, one by one: seconds, and the number of the slowest after the first.
+
+    `lost`: what the calls before that one took over the usual time. If that is no less than what this call took over it, what
+    it compiled has been shown to be repaid: to have gone on as before would have cost as much again.
+    """
 
     first: float
     second: float
     worst: float
     number: int
     usual: float
+    lost: float
 
 
 class Result(NamedTuple):
@@ -165,8 +170,10 @@ def early_calls(call: Call) -> Early:
         before = time.process_time()
         call()
         times.append(time.process_time() - before)
-    worst = max(times[1:])
-    return Early(times[0], times[1], worst, times.index(worst, 1) + 1, median(times[2:]))
+    worst, usual = max(times[1:]), median(times[2:])
+    number = times.index(worst, 1)
+    lost = sum([max(0.0, t - usual) for t in times[:number]])
+    return Early(times[0], times[1], worst, number + 1, usual, lost)
 
 
 def fastest(ways: dict[str, Call]) -> tuple[Call, Early]:
@@ -270,8 +277,10 @@ def summary(found: list[Result]) -> str:
             line = [f"{what} / {peer}", str(len(ratios)), *[f"{x:.2f}" for x in figures], str(sum(x > 1.0 for x in ratios))]
             lines.append([*line, *([str(x) for x in LIMITS[kinds[0]]] if peer == "autograd" else ["", ""])])
     text = harness.markdown(lines)
-    late = [r for r in found if r.early["funcad"].worst > 10.0 * r.seconds["funcad"]]
-    text += f"\n\nRows of which a call after the first takes more than ten medians: {len(late)} of {len(found)}."
+    late = [(r, r.early["funcad"]) for r in found if r.early["funcad"].worst > 10.0 * r.seconds["funcad"]]
+    hasty = [r.what for r, early in late if early.worst - early.usual > early.lost]
+    text += f"\n\nRows of which a call after the first takes more than ten medians: {len(late)} of {len(found)}; "
+    text += f"of these, rows where the calls before it had not lost as much: {len(hasty)}{'' if not hasty else f' {hasty}'}."
     peaks = [r.peaks["funcad"] / r.peaks["autograd"] for r in found if "autograd" in r.peaks]
     if peaks:
         text += f"\nPeak of the Python heap / autograd's: median {median(peaks):.2f}, worst {max(peaks):.2f}."

@@ -238,7 +238,7 @@ class _Gradient(Remade):
             if type(jaxpr) is Tape:
                 found = iter(pull_tape(jaxpr, [one], outs))
             else:
-                found = iter(pull(jaxpr, residuals, seed_beside(one, value), "once" in box))
+                found = iter(pull(jaxpr, residuals, seed_beside(one, value), once=True))
         else:
             found = itertools.repeat(None)
         grads = [next(found) if d else None for d in differentiable]

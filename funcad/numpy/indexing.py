@@ -175,7 +175,7 @@ def read(x: Any, index: Any) -> Any:
             plan = basic_plan(x.primal.shape, index)
             if plan is None:
                 out = _taken(tape, x, index)
-            elif type(index) in _INTEGERS and len(tape.rows) >= CHUNKED:  # in a loop, whose turns are alike but for the number
+            elif type(index) in _INTEGERS and _differs(tape, x.primal):
                 out = tape.moved(x, (gather_p, plan[1], *_ELEMENT), np.int64(index))
                 if out is None:
                     out = gather_p(x, np.int64(index), batch_dims=0, unique=True)
@@ -211,6 +211,15 @@ def read(x: Any, index: Any) -> Any:
     return Plan(shape, index).get(x)
 
 
+def _differs(tape: Any, array: np.ndarray) -> bool:
+    """Is the number of an element a turn's own, in a loop whose turns are alike but for it, so that it is an operand?
+
+    Not of the few elements of a state, or of parameters, which each turn reads at the same numbers; and where the recording is
+    not cut, turns need not be alike. A number that is known makes a shorter program: what it does not read is known, too.
+    """
+    return len(tape.rows) >= CHUNKED and len(array) > _FEW and not tape.lifted
+
+
 _gathered = remembered(lambda x, unique, *indices: gather(x, *indices, unique=unique))
 
 
@@ -222,6 +231,7 @@ def _taking_plan(unique: bool) -> tuple:
 _TAKEN = _taking_plan(False), _taking_plan(True)
 _ELEMENT = _TAKEN[True][2:]
 _INTEGERS = frozenset([int, np.int64])
+_FEW = 8
 
 
 def _taken(tape: Any, x: Tracer, index: Any) -> Any:

@@ -53,7 +53,9 @@ class Kind(NamedTuple):
 class Chunk:
     """Some rows, as numbered in a recording, and where in it are the values that they need."""
 
-    __slots__ = ("steps", "start", "stop", "place", "end", "names", "places", "owners", "kinds", "known", "plain", "next")
+    __slots__ = ("steps", "start", "stop", "place", "end", "names", "places", "owners", "kinds") + (
+        *("known", "plain", "next", "apart"),
+    )
 
     def __init__(self, tape: Any, start: int, stop: int, place: int, ends: Sequence[int]):
         self.steps = tape.steps[start:stop]
@@ -80,6 +82,7 @@ class Chunk:
         self.plain: tuple = (None, None)  # the same without masks: which cotangents were there; the program
         self.known: tuple = (None, None, ())  # which cotangents were there, and of what masks; the program; what it makes
         self.next: tuple[Chunk, ...] = ()
+        self.apart = start in tape.apart  # an operation that no program may be kept of
 
     def values(self, of_all: list[Any]) -> list[Any]:
         """Of its inputs, and its own."""
@@ -144,7 +147,7 @@ def chunks_of(tape: Any, ends: Sequence[Any]) -> Chunks:
     stops: list[int] = []
     children: Any = root[1]
     start, place = 0, len(tape.inputs)
-    for stop in cuts([line_of(row[3]) for row in tape.rows]):
+    for stop in _cuts(tape):
         while stop < n and steps[stop][0] is RESULT:
             stop += 1
         if stop <= start:
@@ -166,6 +169,18 @@ def chunks_of(tape: Any, ends: Sequence[Any]) -> Chunks:
         place = chunk.end
     root[0] = found
     return Chunks(found, numbers, root)
+
+
+def _cuts(tape: Any) -> Iterator[int]:
+    """Where chunks end: before and after an operation apart, and within long parts."""
+    start = 0
+    for i in (*tape.apart, len(tape.rows)):
+        if i - start >= CHUNKED or not tape.apart:
+            yield from [start + stop for stop in cuts([line_of(row[3]) for row in tape.rows[start:i]])]
+        yield i
+        if i < len(tape.rows):
+            yield i + 1
+        start = i + 1
 
 
 def _end(tape: Any, i: int) -> int:
@@ -234,7 +249,9 @@ def _without_masks(found: Chunks, by_row: RowByRow, given: Sequence[Any], n_inpu
 
 
 def _program_of(chunk: Chunk, first: int, rows: Sequence[Any], values: list[Any], there: Sequence[int]) -> Any:
-    """(run, which of its inputs get a cotangent) of a chunk, without masks; None if there is no program yet."""
+    """(run, which of its inputs get a cotangent) of a chunk, without masks; None if there is no program (yet)."""
+    if chunk.apart:
+        return None
     number = chunk.numbers(first)
     local = [number[n] for n in there]
     key = "rows", len(chunk.names), *chunk.kinds, *chunk.local(first), *local
@@ -273,8 +290,12 @@ def _with_masks(
             continue
         there = [*mine, *[n for n in chunk.names if n in cts]]  # later chunks have begun the latter
         marks = [kinds.get(n, 0) for n in there] if kinds else None
+        local: list[tuple[int, Any]]
         pattern, run, made = chunk.known
-        if pattern != (there, marks):
+        if chunk.apart:
+            number = chunk.numbers(first)
+            local = [(number[n], 0) for n in there]
+        elif pattern != (there, marks):
             number = chunk.numbers(first)
             local = [(number[n], mark) for n, mark in zip(there, marks or [0] * len(there))]
             key = "chunk", len(chunk.names), *chunk.kinds, *chunk.local(first), *local

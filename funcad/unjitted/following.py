@@ -39,8 +39,8 @@ from funcad.primitives.shape import broadcast_to
 from funcad.primitives.squares import keeps_operands
 from funcad.transforms.jvp import jvp_step
 from funcad.transforms.partial import TangentTrace
+from funcad.unjitted.apart import apart
 from funcad.unjitted.nested import can_lift, with_value
-from funcad.unjitted.structural import UNSEEN
 from funcad.unjitted.tape import Tape
 from funcad.unjitted.tape_ends import bind_known, find, flush, linear_of
 from funcad.unjitted.tape_plans import has_rows
@@ -141,7 +141,7 @@ class FollowingTrace(Trace):
         if self.closed:
             raise leaked(next(a for a in args if type(a) is Tracer and a.owner is self))
         ready: Any = known
-        tape = self.tape
+        tape, alone = self.tape, None
         if tape is not None:
             taken: Any = None
             if has_rows(primitive) and not open_traces:
@@ -152,15 +152,17 @@ class FollowingTrace(Trace):
             if taken is not None and len(taken) == 2:  # it gives no tangent for such operands: the tape goes on
                 return given(taken[0]) if state.source is None else taken[0]
             if taken is not None or not primitive.passive:
-                self.tape = None
-                flush(tape, self.open_recording())
+                alone = apart(tape, args)
+                if alone is None:
+                    self._give_up(tape)
         primals, tangents = [], []
         nested = bool(open_traces)
         if primitive.turns:
             self.turned = True
         for a in args:
             if type(a) is Tracer and a.owner is self:
-                a, t = a.primal, tangent_of(a)
+                t = tangent_of(a) if alone is None else alone.tangent(a)
+                a = a.primal
             else:
                 t = None
             nested = nested or type(a) is Tracer
@@ -209,14 +211,20 @@ class FollowingTrace(Trace):
                         tangent = rule_of(primitive, primals, tangents, out, params, shape)
                 finally:
                     restore_warnings(token)
-                if tangent is not None:
+                if tangent is not None and alone is None:
                     if self.turned and primitive.square is not None and keeps_operands(primitive, args, params):
                         tangent = [tangent, (primitive, list(map(snapshot, args)), params, 0, shape)]
                     result = Tracer(self, None, out, tangent, source)
                     if (self.doubtful or primitive.layout is None) and not self.linear:
                         return self._note_layout(primitive, args, result)
                     return result
-                outs, touts = [out], [None]
+                outs, touts = [out], [tangent]
+            traced = None
+            if alone is not None:
+                traced = alone.written(primitive, args, primals, params, shape, outs, touts, source)
+                if traced is None:
+                    self._give_up(alone.tape)
+                    touts = alone.flushed(touts, [row[0] for row in alone.rows])
         finally:
             if saved is None:
                 state.source = None
@@ -225,7 +233,9 @@ class FollowingTrace(Trace):
         results: list[Any] = []
         asked = primitive.square is not None and primitive.multiple
         for i, (p, t) in enumerate(zip(outs, touts)):
-            if t is not None:
+            if traced is not None and t is not None:
+                results.append(traced[i])
+            elif t is not None:
                 if asked and keeps_operands(primitive, args, params, i):
                     t = [t, (primitive, list(map(snapshot, args)), params, i, None)]
                 results.append(Tracer(self, None, p, t, source))
@@ -238,6 +248,11 @@ class FollowingTrace(Trace):
             for result in results:
                 self._note_layout(primitive, args, result)
         return results if primitive.multiple else results[0]
+
+    def _give_up(self, tape: Tape) -> None:
+        """Rules from now on."""
+        self.tape = None
+        flush(tape, self.open_recording())
 
     def _note_layout(self, primitive: Any, args: Sequence[Any], result: Any) -> Any:
         """The result; in forward mode: may its strides be others than NumPy's would be? (see strides.py)"""
@@ -389,7 +404,7 @@ def linearize_following(
 
     If f puts "n" into `box`, only its first n outputs are differentiated; the others are auxiliary, of any type. `kind`, or
     `kind(outputs)`, is what is wanted: "linear", or in place of the linear jaxpr a `Tape` that has found a program of the
-    backward pass ("tape"), or of the "columns" of a Jacobian. "once" in `box`: it was seen for the first time.
+    backward pass ("tape"), or of the "columns" of a Jacobian.
     """
     primals = ordinary(plain_values(primals) if Tracer in map(type, primals) else primals)
     protector = _Protector(primals)
@@ -418,8 +433,6 @@ def linearize_following(
                 if how == "linear":
                     return outs, [t is not None for t in touts], *linear_of(tape), protector.locks
                 return outs, [t is not None for t in touts], tape, [], protector.locks
-            if tape.found is UNSEEN:
-                box["once"] = True
             returned = tape.outs
             flush(tape, trace.open_recording())
             outs = [x.primal if type(x) is Tracer else o for x, o in zip(returned, outs)] or outs

@@ -92,7 +92,7 @@ class LargeRows:
             operands = self._operands(primitive, args, primals, rows)
             self.values[start:] = map(stand_in, self.values[start:])
             step: tuple = (primitive, bits, shape, *operands, type(out))
-            return self._result(step, primitive, args, primals, params, shape, out, 0, source)
+            return self.result(step, primitive, args, primals, params, shape, out, 0, source)
         key: list[Any] = [primitive, bits, shape]
         for p in primals:
             if type(p) is np.ndarray:
@@ -122,19 +122,19 @@ class LargeRows:
             values.append(self._kept(x, n, args, primals) if type(x) is np.ndarray else x)
         if not primitive.multiple:
             step = (SPLIT, split, None, *numbers, _ONE)
-            return self._result(step, primitive, args, primals, params, shape, out, 0, source)
+            return self.result(step, primitive, args, primals, params, shape, out, 0, source)
         there = split.there
         step = (SPLIT, split, None, *numbers, ((None,) * len(there), tuple(range(len(there)))))
         for i in there:
-            outs[i] = self._result(step, primitive, args, primals, params, shape, outs[i], i, source)
+            outs[i] = self.result(step, primitive, args, primals, params, shape, outs[i], i, source)
             step = (RESULT, i, None, *step[-1:])
         return [o if i in there else _plain(o, primals) for i, o in enumerate(outs)]
 
-    def _result(
+    def result(
         self, step: tuple, primitive: Any, args: Sequence[Any], primals: Sequence[Any], params: dict, shape: Any, out: Any,
         i: int, source: Any,
     ) -> Tracer:  # fmt: skip
-        """A row of `large_row`, of the result number i."""
+        """A row of the result number i, which says what its rule keeps."""
         kept = out
         held = NO_VALUE
         if type(out) is not np.ndarray:

@@ -1,10 +1,10 @@
 """The structural cache: un-jitted reverse mode finds its backward program by the structure of what was recorded.
 
-Idea: `grad(f)(x)` in a loop records the same linear program at every step, so its transpose is derived once and compiled, and
-later steps only run it. The key is everything that the derivation may look at: primitives, parameters by their bits, wiring,
-shapes and dtypes. Literals enter by type alone and are inputs of the program, as the residuals are, so a learning rate that
-changes makes one entry. A program is derived at its second sight, a long one when it has come often enough to repay that; the
-table is bounded by number and bytes and holds no user arrays.
+Idea: `grad(f)(x)` in a loop does the same at every step, so its backward program is derived once and compiled, and later steps
+only run it. The key is everything that the derivation may look at: primitives, parameters by their bits, wiring, shapes and
+dtypes. Numbers enter by type alone and are inputs of the program, so a learning rate that changes makes one entry. A program is
+derived when its structure has come so often by the rules that it would have repaid that; the table is bounded by number and
+bytes and holds no user arrays. The transpose of a tangent program (of `vjp`) hangs on that program.
 
 Invariant: the cached program makes the calls that `transpose_eval` would make, in its order, on the same values. Whatever the
 key cannot tell apart is not cached: parameters that hold functions or programs, traced residuals, device arrays, named axes.
@@ -22,10 +22,10 @@ import numpy as np
 from funcad.host.forks import held_over_forks
 from funcad.host.state import state
 from funcad.ir.aval import SCALAR_AVALS, Aval, aval_of
-from funcad.ir.jaxpr import Equation, Jaxpr, Literal, Var
+from funcad.ir.jaxpr import Jaxpr
 from funcad.ir.trace import AbstractTrace
 from funcad.ir.tracer import Tracer
-from funcad.passes.program_keys import program_key
+from funcad.passes.program_keys import params_key
 from funcad.transforms.transpose import transpose_eval
 
 __all__ = ["pull", "cached", "compiled", "UNSEEN", "compile_with", "forget", "forgetting"]
@@ -34,7 +34,8 @@ MAX_PROGRAMS = 1024  # the entry that was not used for longest goes first
 MAX_BYTES = 64 << 20  # of keys and programs, roughly
 KEY_BYTES = 200  # of an element of a key
 LONG = 1000  # elements of a key from which on a structure is rather one of many: as the steps of a solver that adapts them
-SIGHTS = 3  # by the rules of such a structure, which together cost about what deriving its program does
+SIGHTS = 2  # by the rules of a structure, which together cost more than its program by what deriving that takes
+LONG_SIGHTS = 3  # of a long one
 MAX_EQUATIONS = 2000  # of longer programs the key would cost more than it saves
 _table: dict[tuple, Any] = {}  # key -> the number of sights until now, (run, ...), or False (cannot be cached)
 _bytes: dict[tuple | None, int] = {None: 0}  # of each entry; None: of all
@@ -70,25 +71,24 @@ def forgetting(done: Callable[[], None]) -> None:
 def pull(jaxpr: Jaxpr, residuals: list[Any], cotangents: Sequence[Any], once: bool = False) -> list[Any]:
     """Cotangents of the linear inputs of a recorded tangent program; `residuals`, its leading inputs, are emptied.
 
-    `once`: the table is left alone, because the program comes here for the first and last time.
+    Unless it comes `once`, its transpose is compiled, too: for many cotangents, or as the program of many recordings.
     """
-    key: tuple | None = None
-    literals: list[Any] = []
-    if once:
-        pass
-    elif "of rows" in jaxpr.memo:
-        key, literals = _key_of_rows(jaxpr, residuals, cotangents)
-    else:
-        key, literals = _key(jaxpr, residuals, cotangents)
-    entry: Any = False if key is None else cached(key, lambda: _derive(jaxpr, len(residuals), cotangents))
-    if entry is UNSEEN or entry is False:
+    entry: Any = False
+    if not (once or state.axis_env or state.checked):
+        given = [type(x) for x in (*residuals, *cotangents) if x is not None]
+        if all([kind is np.ndarray or kind in SCALAR_AVALS for kind in given]):
+            key = "pull", *[c is None for c in cotangents]
+            entry = jaxpr.memo.get(key, 0)
+            if type(entry) is int:
+                entry = jaxpr.memo[key] = entry + 1 if entry < SIGHTS else _derive(jaxpr, len(residuals), cotangents)
+    if type(entry) is not tuple:
         n = len(jaxpr.inputs) - len(residuals)
         linear = [False] * len(residuals) + [True] * n
         values = residuals + [None] * n
         residuals.clear()
         return transpose_eval(jaxpr, linear, values, cotangents, all_linear=True)
     run, nonzero = entry
-    values = [*residuals, *literals, *[c for c in cotangents if c is not None]]
+    values = [*residuals, *[c for c in cotangents if c is not None]]
     residuals.clear()
     found = iter(run(values))
     return [next(found) if z else None for z in nonzero]
@@ -97,12 +97,13 @@ def pull(jaxpr: Jaxpr, residuals: list[Any], cotangents: Sequence[Any], once: bo
 UNSEEN = object()
 
 
-def cached(key: tuple, derive: Callable[[], Any], sights: int = 0) -> Any:
-    """The entry of a key, derived when it comes again, or after so many `sights`; UNSEEN before."""
+def cached(key: tuple, derive: Callable[[], Any], sights: int | None = None) -> Any:
+    """The entry of a key, derived when it has come by the rules a number of times; UNSEEN before."""
+    sights = sights or (SIGHTS if len(key) < LONG else LONG_SIGHTS)
     with _guard:
         entry = _table.pop(key, 0)
     if type(entry) is int:
-        entry = entry + 1 if entry < (sights or (1 if len(key) < LONG else SIGHTS)) else derive()
+        entry = entry + 1 if entry < sights else derive()
     seen = type(entry) is int
     size = KEY_BYTES * len(key) + (0 if seen or not entry else entry[0].size)
     with _guard:
@@ -118,72 +119,20 @@ def cached(key: tuple, derive: Callable[[], Any], sights: int = 0) -> Any:
     return UNSEEN if seen else entry
 
 
-def _key(jaxpr: Jaxpr, residuals: Sequence[Any], cotangents: Sequence[Any]) -> tuple[tuple | None, list[Any]]:
-    """What the transpose depends on, and the values of the literals; None if it cannot be cached."""
-    equations = jaxpr.equations
-    if not 1 < len(equations) <= MAX_EQUATIONS or state.axis_env or state.checked:
-        return None, []
-    parts: list[Any] = [len(residuals)]
-    for x in residuals:
-        if type(x) is not np.ndarray:
-            return None, []
-    for c in cotangents:
-        if c is not None and type(c) is not np.ndarray and type(c) not in SCALAR_AVALS:
-            return None, []
-        parts.append(c is None)
-    for v in jaxpr.inputs:
-        if type(v.aval) is not Aval:
-            return None, []
-    for o in jaxpr.outputs:
-        if type(o) is Literal:
-            return None, []
-    literals: list[Any] = []
-
-    def literal(value: Any) -> type:
-        literals.append(value)
-        return type(value)
-
-    try:
-        return (*parts, *program_key(jaxpr, literal=literal)), literals
-    except TypeError:  # parameters of which not all is known
-        return None, []
-
-
-def _key_of_rows(jaxpr: Jaxpr, residuals: Sequence[Any], cotangents: Sequence[Any]) -> tuple[tuple | None, list[Any]]:
-    """The same of a program that was derived from a tape (tape_ends.py), which is itself found again."""
-    if state.axis_env or state.checked:
-        return None, []
-    for x in (*residuals, *cotangents):
-        if x is not None and type(x) is not np.ndarray and type(x) not in SCALAR_AVALS:
-            return None, []
-    literals = [a.value for e in jaxpr.equations for a in e.inputs if type(a) is Literal]
-    return ("pull", jaxpr, *[c is None for c in cotangents]), literals
-
-
 def _derive(jaxpr: Jaxpr, n: int, cotangents: Sequence[Any]) -> Any:
-    """(run, which linear inputs get a cotangent): the transposed program, whose inputs are residuals, literals, cotangents."""
-    known, linear = jaxpr.inputs[:n], jaxpr.inputs[n:]
-    literals: list[Var] = []
-
-    def variable(a: Any) -> Any:
-        if type(a) is not Literal:
-            return a
-        literals.append(Var(a.aval))  # with a LiteralAval, so that it may stand beside shaped operands
-        return literals[-1]
-
-    equations = tuple([Equation(p, tuple([variable(a) for a in atoms]), ps, outs) for p, atoms, ps, outs, _ in jaxpr.equations])
-    general = Jaxpr((*known, *literals, *linear), equations, jaxpr.outputs)
+    """(run, which linear inputs get a cotangent): the transposed program, whose inputs are residuals and cotangents."""
+    equations = jaxpr.equations
+    if len(equations) > MAX_EQUATIONS or None in [params_key(e.params) for e in equations]:  # users' rules run each time
+        return False
     trace = AbstractTrace("the backward pass")
     try:
-        values: list[Any] = []
-        for v in (*known, *literals):
-            trace.inputs.append(v)
-            values.append(Tracer(trace, v))
+        trace.inputs += jaxpr.inputs[:n]
+        values = [Tracer(trace, v) for v in trace.inputs]
         cts = [None if c is None else trace.new_input(_strong(c)) for c in cotangents]
-        mask = [False] * len(values) + [True] * len(linear)
-        outs = transpose_eval(general, mask, values + [None] * len(linear), cts, all_linear=True)
+        rest = len(jaxpr.inputs) - n
+        outs = transpose_eval(jaxpr, [False] * n + [True] * rest, [*values, *[None] * rest], cts, all_linear=True)
         derived, consts = trace.jaxpr([o for o in outs if o is not None])
-    except Exception:  # a rule that needs values: slower without the cache, and what is truly wrong is raised there
+    except Exception:  # a rule that needs values: slower without a program, and what is truly wrong is raised there
         return False
     finally:
         trace.close()

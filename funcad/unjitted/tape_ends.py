@@ -20,11 +20,11 @@ from funcad.ir.jaxpr import Jaxpr
 from funcad.ir.trace import AbstractTrace
 from funcad.ir.tracer import Tracer
 from funcad.masks.masked_rules import rule_of
-from funcad.unjitted import chunks, nested
+from funcad.unjitted import chunks, nested, structural
 from funcad.unjitted.nested import with_value
 from funcad.unjitted.structural import MAX_EQUATIONS, UNSEEN, cached, forgetting
 from funcad.unjitted.tape import Tape
-from funcad.unjitted.tape_program import RESULT, SPLIT, derive, derive_columns, derive_linear, maker, results_by, wiring
+from funcad.unjitted.tape_program import INNER, RESULT, SPLIT, derive, derive_columns, derive_linear, maker, results_by, wiring
 from funcad.unjitted.tape_rows import MAX_ROWS
 
 __all__ = ["bind_known", "find", "flush", "linear_of", "pull"]
@@ -85,9 +85,12 @@ def find(tape: Tape, ends: Sequence[Any], how: str) -> bool:
     """Is there a program for these rows and the tangents `ends` of the differentiated outputs? Otherwise `flush`."""
     if not tape.rows or not ends or not how:
         return False
-    if len(tape.rows) >= chunks.CHUNKED and how == "tape" and len(ends) == 1 and not tape.lifted:
+    cut = tape.apart or len(tape.rows) >= chunks.CHUNKED
+    if cut and how == "tape" and len(ends) == 1 and not tape.lifted:
         tape.found = chunks.chunks_of(tape, ends)
         return True
+    if tape.apart:
+        return False
     if len(tape.rows) > (MAX_EQUATIONS if how == "linear" else MAX_ROWS):
         return False
     key = [how, *tape.key, len(tape.inputs), *tape.steps]
@@ -103,7 +106,12 @@ def find(tape: Tape, ends: Sequence[Any], how: str) -> bool:
     if known == key:
         tape.found = found
         return True
-    tape.found = found = cached(tuple(key), lambda: _checked(derived, tape, ends))
+    sights = None
+    if how == "jvp":
+        sights = structural.SIGHTS + 1  # it takes longer
+    elif how == "columns" and any([step[0] is INNER for step in tape.steps]):
+        sights = 1  # until the inner gradient had its program, it came by the rules
+    tape.found = found = cached(tuple(key), lambda: _checked(derived, tape, ends), sights)
     if found is UNSEEN or found is False:
         return False
     _last[how] = key, found

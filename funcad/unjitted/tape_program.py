@@ -139,7 +139,7 @@ def wiring(tape: Any) -> list[Step]:
             operands += [(free + place, n) for place, n in zip(inner.lifted, steps)]
             free += inner.n_values
         elif primitive is SPLIT:
-            inner = bits
+            inner = row[4]["rule"] if type(bits) is int else bits  # of an operation apart, and how much it keeps
             operands += [(free + i, None) for i in range(inner.many)]
             operands += [(places[n], n) for n in steps]
             free += inner.many
@@ -256,9 +256,8 @@ def derive_linear(tape: Any, ends: Sequence[Any]) -> Any:
         k += place is None
     equations = tuple([e._replace(source=None) for e in linear.equations])
     found = Jaxpr(linear.inputs, equations, linear.outputs)
-    found.memo["of rows"] = True
     run = ready(tape, prune(derived), consts)
-    run.size += BYTES * len(equations)
+    run.size += 3 * BYTES * len(equations)  # its transpose hangs on it
     return run, found, sources
 
 

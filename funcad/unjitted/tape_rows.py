@@ -58,6 +58,7 @@ class Rows(LargeRows):
     __slots__ = (
         *("trace", "level", "protector", "inputs", "first", "rows", "key", "steps", "values", "found"),
         *("mode", "user_line_mode", "lifted", "traced", "new", "outs", "notes", "outside", "limit", "weighed", "bytes"),
+        "apart",
     )
 
     def __init__(self, trace: Any, protector: Any, primals: Sequence[Any], differentiated: Sequence[bool]):
@@ -80,6 +81,7 @@ class Rows(LargeRows):
         self.weighed = self.bytes = 0  # how many values, and their bytes
         self.mode = self.user_line_mode = None  # of warnings, see host/user_warnings.py
         self.outside: Outside | None = None
+        self.apart: Any = ()  # or a dictionary: the rows of operations that are known to this call alone (apart.py)
         self.notes: Any = None  # of the operands that rows were asked for with, see remembered.py
         self.lifted: Mapping[int, Tracer] = _NOTHING  # place in `values` -> the outer tracer whose value it is (see nested.py)
         self.traced: list[Tracer] | None = None  # the tracers made since there is one, by `new`

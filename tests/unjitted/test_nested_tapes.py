@@ -108,7 +108,7 @@ def test_second_derivatives(f: Any, second: str, monkeypatch: pytest.MonkeyPatch
 
 
 @pytest.mark.parametrize("f", [elementary, products, moved, chosen, several], ids=lambda f: f.__name__)
-def test_the_third_call_derives_nothing(f: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_fourth_call_derives_nothing(f: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     cases = [("hvp", "jvp"), ("hessian", "columns"), ("grad of grad", "tape")]
     for second, kind in cases:
         structural.forget()

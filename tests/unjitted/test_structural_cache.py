@@ -42,6 +42,29 @@ def test_compiled_at_the_second_sight_and_bitwise_equal():
     assert first.tobytes() == second.tobytes() == third.tobytes()
 
 
+@pytest.mark.parametrize("sights", [1, 2, 4])
+def test_no_program_is_derived_before_it_would_have_been_repaid(sights, monkeypatch):
+    monkeypatch.setattr(structural, "SIGHTS", sights)
+    v, kinds = np.ones((4, 3)), {"tape": [], "jvp": []}
+    for _ in range(sights + 2):
+        grad(loss)(W, X)
+        funcad.hvp(lambda w: loss(w, X), (W,), (v,))
+        for kind, found in kinds.items():
+            found.append(any([key[0] == kind and type(entry) is tuple for key, entry in structural._table.items()]))
+    assert kinds["tape"] == [False] * sights + [True] * 2
+    assert kinds["jvp"] == [False] * (sights + 1) + [True]  # of second derivatives it takes longer
+
+
+def test_a_hessian_waits_once(monkeypatch):
+    """Until the gradient in it had its program all went by the rules, so that the program of its columns is repaid, too."""
+    monkeypatch.setattr(structural, "SIGHTS", 2)
+    x, found = X[0], []
+    for _ in range(4):
+        funcad.hessian(lambda x: loss(W, np.stack([x, x])))(x)
+        found.append({key[0] for key, entry in structural._table.items() if type(entry) is tuple})
+    assert found[:2] == [set(), set()] and found[3] == {"inner", "columns"}
+
+
 def test_a_changing_literal_makes_one_entry():
     found = [grad(loss)(W, X, 0.1 * i) for i in range(1, 6)]
     assert len(structural._table) == 1
