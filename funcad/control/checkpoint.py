@@ -19,8 +19,9 @@ from typing import Any, NamedTuple
 from funcad import tree
 from funcad.api.border import OutTree, api, check_leaves, flat_function, flat_values, name_of, positional_names, unaliased
 from funcad.api.pickling import Transformed
-from funcad.backends.engines import run_jaxpr
+from funcad.backends.engines import estimate, run_jaxpr
 from funcad.control.call import call_p, compact, partial_call, scatter, square_of, turning
+from funcad.control.policies import MemoryBudget
 from funcad.control.rules import closes_over_tracer
 from funcad.host.layout import same
 from funcad.host.real_types import is_a
@@ -33,6 +34,7 @@ from funcad.ir.trace import trace_function
 from funcad.ir.tracer import Tracer
 from funcad.masks.masked_rules import masked_push
 from funcad.passes.subprograms import with_programs
+from funcad.primitives.loop import Loop
 from funcad.transforms.batch import batch_jaxpr
 from funcad.transforms.jvp import jvp_step, masked_jvp, no_rule
 from funcad.transforms.linearize import linearize_jaxpr
@@ -103,10 +105,10 @@ def _inlined(jaxpr: Jaxpr) -> Jaxpr:
 
 def _quiet_params(params: dict[str, Any]) -> dict[str, Any]:
     """The parameters with the effects of their programs taken out."""
-    return {key: with_programs(value, _without_effects) for key, value in params.items()}
+    return {key: with_programs(value, without_effects) for key, value in params.items()}
 
 
-def _without_effects(jaxpr: Jaxpr) -> Jaxpr:
+def without_effects(jaxpr: Jaxpr) -> Jaxpr:
     """The program without the effects that return nothing."""
     if not jaxpr.has_effects:
         return jaxpr
@@ -135,12 +137,43 @@ def _plan(jaxpr: Jaxpr, nonzero: tuple[bool, ...], policy: Any) -> _Plan:
     found = jaxpr.memo.get(key)
     if found is None:
         body = _inlined(jaxpr) if policy is not None or jaxpr.has_effects else jaxpr
-        found = jaxpr.memo.setdefault(key, _make_plan(body, nonzero, policy))
+        if type(policy) is MemoryBudget:
+            body, accepted = _within(body, nonzero, policy.size)
+        else:
+            accepted = [_is_kept(e, policy) for e in body.equations]
+        found = jaxpr.memo.setdefault(key, _make_plan(body, nonzero, accepted))
     return found
 
 
-def _make_plan(body: Jaxpr, nonzero: tuple[bool, ...], policy: Any) -> _Plan:
-    accepted = [_is_kept(e, policy) for e in body.equations]
+def _within(body: Jaxpr, nonzero: tuple[bool, ...], room: float) -> tuple[Jaxpr, list[bool]]:
+    """The program with its share of a memory budget for each loop, and which equations' results to keep for the rest.
+
+    Of what reverse mode would read, those come first that take longest to compute again for their size.
+    """
+    loops = [e.params["loop"].length is not None for e in body.equations if type(e.params.get("loop")) is Loop]
+    if any(loops):
+        share = int(room) // (sum(loops) + 1)
+        equations = [
+            e._replace(params={**e.params, "loop": loop._replace(budget=max(1, min(share, loop.budget or share)))})
+            if type(loop := e.params.get("loop")) is Loop and loop.length is not None
+            else e
+            for e in body.equations
+        ]
+        body, room = Jaxpr(body.inputs, tuple(equations), body.outputs), share
+    accepted = [_is_kept(e, None) for e in body.equations]
+    read = set(_make_plan(body, nonzero, [True] * len(accepted)).forward.outputs[len(body.outputs) :])
+    found = []
+    for i, e in enumerate(body.equations):
+        size = sum([v.aval.size * v.aval.dtype.itemsize for v in e.outputs if v in read])
+        if size and not accepted[i]:
+            found.append((-estimate(Jaxpr((), (e,), e.outputs)) / size, i, size))
+    for _, i, size in sorted(found):
+        if size <= room:
+            accepted[i], room = True, room - size
+    return body, accepted
+
+
+def _make_plan(body: Jaxpr, nonzero: tuple[bool, ...], accepted: Sequence[bool]) -> _Plan:
     kept = [v for e, a in zip(body.equations, accepted) if a for v in e.outputs]
     n, m = len(body.inputs), len(kept)
     out_nonzero: list[bool] = []
@@ -305,10 +338,11 @@ def checkpoint(
 ) -> Callable[..., Any]:
     """Trade time for memory: reverse mode keeps fun's inputs only, and runs fun again in the backward pass.
 
-    `policy` (see `funcad.checkpoint_policies`) says which results to keep besides. Arguments named by `static_argnums` or
-    `static_argnames` are plain Python values. When it is differentiated or mapped, fun is traced: Python `if` on values raises
-    TracerBoolConversionError. Effects in fun happen once. `prevent_cse=False` allows the compiler to merge what is computed
-    again with the first time; funcad never does. As jax.checkpoint; `remat` is the same function.
+    `policy` (see `funcad.checkpoint_policies`) says which results to keep besides, or how many bytes (`memory_budget`).
+    Arguments named by `static_argnums` or `static_argnames` are plain Python values. When it is differentiated or mapped, fun
+    is traced: Python `if` on values raises TracerBoolConversionError. Effects in fun happen once. `prevent_cse=False` allows
+    the compiler to merge what is computed again with the first time; funcad never does. As jax.checkpoint; `remat` is the same
+    function.
 
     >>> import numpy as np, funcad
     >>> layer = funcad.checkpoint(lambda x: np.sin(np.sin(x)))

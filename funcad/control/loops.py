@@ -38,14 +38,20 @@ def _bound(x: Any, name: str) -> Any:
 
 @api
 def fori_loop(
-    lower: Any, upper: Any, body_fun: Callable[[Any, Any], Any], init_val: Any, *, unroll: int | bool | None = None
+    lower: Any,
+    upper: Any,
+    body_fun: Callable[[Any, Any], Any],
+    init_val: Any,
+    *,
+    unroll: int | bool | None = None,
+    policy: Any = None,
 ) -> Any:
     """`for i in range(lower, upper): val = body_fun(i, val)`.
 
     `init_val` is a pytree whose structure, shapes and dtypes body_fun keeps (Python scalars take the dtype that it returns),
     or TypeError names the path. If both bounds have values the loop is a `scan`, which `unroll` may unroll; otherwise it is a
     `while_loop`. Both have forward and reverse mode (JAX's has reverse mode with static bounds only). As in Python, i adapts
-    to the dtype of what it meets if `lower` is a Python integer.
+    to the dtype of what it meets if `lower` is a Python integer. `policy` as in `scan`; it needs bounds that have values.
 
     >>> import funcad
     >>> funcad.fori_loop(1, 5, lambda i, product: product * i, 1)
@@ -68,12 +74,17 @@ def fori_loop(
 
         n = max(upper - lower, 0)
         steps = check_unroll("fori_loop", 1 if unroll is None else unroll, n)
-        (_, result), _ = run_scan("fori_loop", step, (lower, init_val), None, n, False, steps, staging=True)
+        (_, result), _ = run_scan("fori_loop", step, (lower, init_val), None, n, False, steps, policy, staging=True)
         return result
     if unroll not in (None, False, 1):
         raise ValueError(
             "fori_loop: unroll needs bounds that have values, but here the number of iterations is known only when the "
             "program runs.\nPass the bounds as static arguments of jit (static_argnums), or leave unroll out."
+        )
+    if policy is not None:
+        raise ValueError(
+            "fori_loop: a policy needs bounds that have values, but here the number of iterations is known only when the "
+            "program runs.\nPass the bounds as static arguments of jit (static_argnums), or take checkpoint of body_fun."
         )
     common = np.result_type(dtype_of(lower), dtype_of(upper))
     _, result = run_while(

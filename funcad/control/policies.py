@@ -7,8 +7,11 @@ from names given by `checkpoint_name`. Names and signatures are those of jax.che
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
+
+from funcad.host.real_types import is_a
 
 __all__ = [
     "everything_saveable",
@@ -21,6 +24,7 @@ __all__ = [
     "save_only_these_names",
     "save_anything_except_these_names",
     "save_from_both_policies",
+    "memory_budget",
 ]
 
 Policy = Callable[..., bool]
@@ -94,3 +98,42 @@ def save_from_both_policies(policy_1: Policy, policy_2: Policy) -> Policy:
         return policy_1(primitive, *avals, **params) or policy_2(primitive, *avals, **params)
 
     return policy
+
+
+_UNITS = {"": 1, "B": 1, "KB": 1e3, "MB": 1e6, "GB": 1e9, "KIB": 2**10, "MIB": 2**20, "GIB": 2**30}
+_SIZE = re.compile(r"\s*([0-9.]+(?:e[0-9]+)?)\s*([KMG]?i?B?)\s*", re.IGNORECASE)
+
+
+class MemoryBudget(NamedTuple):
+    """A policy by what is kept in all: so many bytes. Made by `memory_budget`."""
+
+    size: int
+
+    def __call__(self, primitive: Any, *avals: Any, **params: Any) -> bool:
+        raise TypeError("a memory budget decides on no single equation; give it to checkpoint, scan or fori_loop as policy")
+
+
+def memory_budget(size: int | str) -> MemoryBudget:
+    """Keep at most `size` bytes between the forward and the backward pass: an int, or text such as "64MB" or "1.5 GiB".
+
+    As policy of `scan` and `fori_loop`, states of the loop are kept by a binomial schedule, and the turns between them run
+    again, as few as that memory allows (Griewank and Walther, "Algorithm 799: Revolve", 2000). As policy of `checkpoint`, the
+    results that cost most to compute again for their size are kept, and loops in the function share the budget. Inputs,
+    results and cotangents do not count. Gradients are those without a budget, to the last bit. JAX has no such policy.
+
+    >>> import numpy as np, funcad
+    >>> policy = funcad.checkpoint_policies.memory_budget("4 kB")
+    >>> def loss(x):
+    ...     return funcad.scan(lambda c, _: (np.sin(c), None), x, length=1000, policy=policy)[0]
+    >>> round(float(funcad.grad(loss)(1.0)), 8)
+    0.00020127
+    """
+    if isinstance(size, str):
+        found = _SIZE.fullmatch(size)
+        unit = found and _UNITS.get(found[2].upper())
+        if not found or unit is None:
+            raise ValueError(f"memory_budget: {size!r} is no size; write it as 64_000_000, '64MB' or '61 MiB'")
+        size = int(float(found[1]) * unit)
+    if not is_a(size, int) or is_a(size, bool) or size <= 0:
+        raise ValueError(f"memory_budget: the size must be a positive number of bytes, got {size!r}")
+    return MemoryBudget(size)

@@ -8,6 +8,8 @@ from typing import Any
 from funcad import tree
 from funcad.api.border import api, name_of, own_memory
 from funcad.control.body import check_structure, prepare, strengthened, trace_carry
+from funcad.control.checkpoint import checkpoint
+from funcad.control.policies import MemoryBudget
 from funcad.control.rewire import split
 from funcad.control.scan_rules import scan_p
 from funcad.host.real_types import is_a
@@ -60,27 +62,42 @@ def scan(
     length: int | None = None,
     reverse: bool = False,
     unroll: int | bool = 1,
+    *,
+    policy: Any = None,
 ) -> tuple[Any, Any]:
     """`carry, y = f(carry, x)` over the leading axis of xs: returns the last carry and the stacked ys.
 
     `init` and `xs` are pytrees; the carry keeps its structure, shapes and dtypes (a Python scalar in `init` takes the dtype
     that f returns), or TypeError names the path. `xs=None` with `length` loops without input. `reverse` goes from the end to
     the start (ys stay in place). `unroll` runs that many steps per turn, which changes speed but no result. f is traced once,
-    with abstract values: `if x > 0` raises TracerBoolConversionError. As JAX's; integers in a Python-scalar carry stay Python
-    integers.
+    with abstract values: `if x > 0` raises TracerBoolConversionError. `policy` says what reverse mode keeps: a
+    `funcad.checkpoint_policies.memory_budget`, or a policy of `checkpoint`, which then is taken of f. As JAX's, which has no
+    policy; integers in a Python-scalar carry stay Python integers.
 
     >>> import numpy as np, funcad
     >>> total, running = funcad.scan(lambda c, x: (c + x, c + x), 0.0, np.array([1.0, 2.0, 3.0]))
     >>> float(total), running
     (6.0, array([1., 3., 6.]))
     """
-    return run_scan("scan", f, init, xs, length, reverse, unroll, staging=False)
+    return run_scan("scan", f, init, xs, length, reverse, unroll, policy, staging=False)
 
 
 def run_scan(
-    what: str, f: Callable[..., Any], init: Any, xs: Any, length: Any, reverse: bool, unroll: Any, *, staging: bool
+    what: str,
+    f: Callable[..., Any],
+    init: Any,
+    xs: Any,
+    length: Any,
+    reverse: bool,
+    unroll: Any,
+    policy: Any = None,
+    *,
+    staging: bool,
 ) -> tuple[Any, Any]:
     """`scan` under the name of the function that the user called."""
+    budget = policy.size if type(policy) is MemoryBudget else None
+    if policy is not None and budget is None:
+        f = checkpoint(f, policy=policy)
     carry, carry_tree = prepare(what, init, "init")
     x_leaves, x_tree = prepare(what, xs, "xs")
     n = _length_of(what, xs, x_leaves, length)
@@ -101,7 +118,7 @@ def run_scan(
     inputs = [*carry, *x_leaves]
     jaxpr, consts, avals = trace_carry(what, flat, [aval_of(c) for c in carry], rows, carry_tree, staging, inputs)
     inputs = [*consts, *strengthened(carry, avals), *x_leaves]
-    loop = Loop(jaxpr, len(consts), len(carry), n, bool(reverse), check_unroll(what, unroll, n))
+    loop = Loop(jaxpr, len(consts), len(carry), n, bool(reverse), check_unroll(what, unroll, n), budget)
     outs = scan_p(*inputs, loop=loop)
     outs = own_memory(outs, inputs)
     return carry_tree.unflatten(outs[: len(carry)]), ys_tree[0].unflatten(outs[len(carry) :])

@@ -9,7 +9,8 @@ batched count) keeps its carry.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import importlib
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
@@ -40,7 +41,7 @@ from funcad.primitives.stack import lead
 from funcad.transforms.batch import batch_jaxpr
 from funcad.transforms.partial import partial_jaxpr, unknown_outputs
 
-__all__ = ["scan_p"]
+__all__ = ["scan_p", "transpose_linear"]
 
 # ---------------------------------------------------------------- running
 
@@ -91,6 +92,11 @@ def _jvp(primals: Sequence[Any], tangents: Sequence[Any], *, loop: Loop) -> tupl
 
 
 def _linearize(primals: Sequence[Any], tangents: Sequence[Any], *, loop: Loop) -> tuple[list, list]:
+    if loop.budget is not None and loop.length:
+        written_with_loops = importlib.import_module("funcad.control.budgeted_scan")
+        found: tuple[list, list] | None = written_with_loops.linearize(primals, tangents, loop)
+        if found is not None:
+            return found
     count, args = loop.counted(primals)
     ts = loop.counted(tangents)[1]
     body = linear_body(loop, tuple([t is not None for t in ts]))
@@ -133,7 +139,7 @@ def _transpose(cts: Sequence[Any], *inputs: Any, loop: Loop) -> list[Any]:
     linear = tuple([is_linear(a) for a in args])
     flags = linear_operands(loop, linear)
     if all(loop.carried(flags)):
-        found = _transpose_linear(loop, cts, count, args, linear)
+        found = transpose_linear(loop, cts, args, linear, partial(_run, loop._replace(reverse=not loop.reverse), count))
     else:
         found = _transpose_mixed(loop, cts, count, args, flags)
     return [*[None] * len(count), *[ct if is_lin else None for ct, is_lin in zip(found, linear)]]
@@ -193,14 +199,15 @@ def run_rest(
     return body.outputs(values, _run(loop, count, program, given, carry, items), carry_flags)
 
 
-def _transpose_linear(
-    loop: Loop, cts: Sequence[Any], count: Sequence[Any], args: Sequence[Any], linear: tuple[bool, ...]
+def transpose_linear(
+    loop: Loop, cts: Sequence[Any], args: Sequence[Any], linear: tuple[bool, ...], run: Callable[..., list[Any]]
 ) -> list[Any]:
-    """Cotangents of all operands; every carry is linear (a known initial value is an instantiated zero)."""
+    """Cotangents of all operands; every carry is linear (a known initial value is an instantiated zero).
+
+    `run(body, consts, carry, xs)` is the loop in the other direction.
+    """
     if masks_itself(loop, cts, linear):
-        back, none = loop._replace(reverse=not loop.reverse), [None] * len(cts)
-        run = partial(_run, back, count)
-        return [clean(*p) for p in masked_backward(loop, cts, none, [0] * len(args), args, linear, run)]
+        return [clean(*p) for p in masked_backward(loop, cts, [None] * len(cts), [0] * len(args), args, linear, run)]
     body = backward_body(loop, linear, tuple([ct is not None for ct in cts]))
     const_flags, _, xs_flags = loop.split(linear)
     consts, _, xs = loop.split(args)
@@ -212,7 +219,7 @@ def _transpose_linear(
     carry_zeros = zeros_near([strip_literal(o.aval) for o in loop.body.outputs[: loop.n_carry]], values)
     start = [z if ct is None else ct for ct, z, used in zip(cts, carry_zeros, body.carry) if used]
     given, items = [*on_device_of(body.captured, values), *known_consts], [*known_xs, *compact(cts[loop.n_carry :])[0]]
-    outs = _run(loop._replace(reverse=not loop.reverse), count, body.jaxpr, given, [*sums, *start], items)
+    outs = run(body.jaxpr, given, [*sums, *start], items)
     sums, carry_cts, xs_cts = split(outs, len(sums), len(start))
     return [
         *scatter(scatter(sums, body.consts), const_flags),
@@ -258,7 +265,8 @@ def transpose_with_residuals(
     if all(ct is None for ct in wanted):
         return [None] * len(args)
     linear = loop.with_body(body.linear, len(shared) + len(consts), len(carry))
-    found = _transpose_linear(linear, wanted, count, operands, tuple([is_linear(x) for x in operands]))
+    run = partial(_run, linear._replace(reverse=not linear.reverse), count)
+    found = transpose_linear(linear, wanted, operands, tuple([is_linear(x) for x in operands]), run)
     by_const, by_carry, by_xs = linear.split(found)
     return [*by_const[len(shared) :], *scatter(by_carry, carry_flags), *by_xs[: len(xs)]]
 

@@ -17,7 +17,8 @@ __all__ = ["Loop", "WhileLoop"]
 class Loop(NamedTuple):
     """A body `(consts, carry, xs) -> (carry, ys)` that runs once for each entry of the xs.
 
-    With `length=None` a leading operand counts the turns, and xs and ys are stacks (see primitives/stack.py).
+    With `length=None` a leading operand counts the turns, and xs and ys are stacks (see primitives/stack.py). `budget` is how
+    many bytes reverse mode may keep of the turns (control/budgeted_scan.py); None: all that it reads.
     """
 
     body: Jaxpr
@@ -26,6 +27,7 @@ class Loop(NamedTuple):
     length: int | None = None
     reverse: bool = False
     unroll: int = 1
+    budget: int | None = None
 
     @property
     def n_ys(self) -> int:
@@ -46,7 +48,7 @@ class Loop(NamedTuple):
 
     def with_body(self, body: Jaxpr, n_consts: int, n_carry: int) -> Loop:
         """As many turns of another body."""
-        return Loop(body, n_consts, n_carry, self.length, self.reverse, self.unroll)
+        return self._replace(body=body, n_consts=n_consts, n_carry=n_carry)
 
 
 class WhileLoop(NamedTuple):
