@@ -66,11 +66,12 @@ class Asked(BaseException):
 class Trial:
     """The attempt to trace a function without values; `repeatable`: it has ended, and may be made again with values."""
 
-    __slots__ = ("asked", "repeatable")
+    __slots__ = ("asked", "repeatable", "maps")
     arrays = True  # see `LaneTrace.arrays`
 
-    def __init__(self) -> None:
+    def __init__(self, maps: Any = None) -> None:
         self.asked = False
+        self.maps = maps  # the function that vmap calls, if all that it is given is known
         self.repeatable = False
 
     def shown(self, x: Tracer, text: bool) -> Any:
