@@ -28,13 +28,16 @@ from funcad.api.border import (
     zeros_for,
 )
 from funcad.api.pickling import Remade
+from funcad.api.split_batch import Trial
 from funcad.errors import NonDifferentiableInputError, NonScalarOutputError
 from funcad.host.real_types import is_a
+from funcad.host.state import state
 from funcad.host.where import for_user, interrupted
 from funcad.ir.aval import aval_of
 from funcad.ir.tracer import Tracer
 from funcad.primitives.placement import each_on_device_of
 from funcad.unjitted.following import linearize_following
+from funcad.unjitted.mapped import Found, linearize_recorded
 from funcad.unjitted.structural import pull
 from funcad.unjitted.tape import Tape
 from funcad.unjitted.tape_ends import pull as pull_tape
@@ -229,7 +232,11 @@ class _Gradient(Remade):
     ) -> Any:
         """What the call returns; `build(leaves)` gives a list like `selected`, None: each selected argument is a leaf."""
         differentiable = self._check_inputs(leaves, selected)
-        outs, nonzero, jaxpr, residuals, locks = linearize_following(flat, leaves, differentiable, "grad", box, "tape")
+        trace = self._mapping(leaves)
+        if trace is not None:
+            outs, nonzero, jaxpr, residuals, locks = linearize_recorded(trace, flat, leaves, differentiable)
+        else:
+            outs, nonzero, jaxpr, residuals, locks = linearize_following(flat, leaves, differentiable, "grad", box, "tape")
         value = outs[0]
         if locks.held:
             locks.check()
@@ -237,6 +244,8 @@ class _Gradient(Remade):
             one = _ONE if type(value) is np.float64 else aval_of(value).dtype.type(1)
             if type(jaxpr) is Tape:
                 found = iter(pull_tape(jaxpr, [one], outs))
+            elif type(jaxpr) is Found:
+                found = iter(jaxpr.pull())
             else:
                 found = iter(pull(jaxpr, residuals, seed_beside(one, value), once=True))
         else:
@@ -252,6 +261,15 @@ class _Gradient(Remade):
         grads = unshared(each_on_device_of(grads, leaves), foreign)
         locks.release()
         return self._result(outs, box, grads if build is None else build(grads), len(positions), single)
+
+    def _mapping(self, leaves: list) -> Any:
+        """The trace of the un-jitted vmap that maps just this gradient, whose program may be known (unjitted/mapped.py)."""
+        trace = state.abstract
+        if trace is None or type(trace.recorder) is not Trial or trace.recorder.maps is not self:
+            return None
+        if trace.equations or trace.captured or self.has_aux or self.holomorphic or state.running is not trace:
+            return None
+        return trace if all([type(x) is Tracer and x.owner is trace for x in leaves]) else None
 
     def _result(self, outs: list, box: dict, grads: Any, n_positions: int, single: bool) -> Any:
         by_position = grads[0] if single else tuple(grads[:n_positions])

@@ -15,7 +15,8 @@ so their last bits may be others than in a larger batch.
 from __future__ import annotations
 
 import heapq
-from collections.abc import Callable, Sequence
+import itertools
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -46,10 +47,13 @@ __all__ = ["Asked", "Trial", "asks", "learn", "may_split", "outer_trial", "run_s
 
 FEW = 64  # lanes that may run in a loop at once
 MANY_RUNS = 16
-LOSS = 0.05  # of what a loop over all lanes costs: what batches may cost without finishing lanes
+CALLS = 15  # in which few lanes that all went their own way are a loop at once, before they are asked again
+MANY_KINDS = 1024
+LOSS = 0.03  # of what a loop over all lanes costs: what batches may cost without finishing lanes
 
 _NUMBER = tree.structure(0.0)
 _asking: set[Any] = set()  # codes of functions that have asked for a value: they are not traced without values again
+_apart: dict[tuple, int] = {}  # few lanes that all went their own way (`_Work._kind`) -> in how many calls they will be a loop
 
 
 class Asked(BaseException):
@@ -62,11 +66,12 @@ class Asked(BaseException):
 class Trial:
     """The attempt to trace a function without values; `repeatable`: it has ended, and may be made again with values."""
 
-    __slots__ = ("asked", "repeatable")
+    __slots__ = ("asked", "repeatable", "maps")
     arrays = True  # see `LaneTrace.arrays`
 
-    def __init__(self) -> None:
+    def __init__(self, maps: Any = None) -> None:
         self.asked = False
+        self.maps = maps  # the function that vmap calls, if all that it is given is known
         self.repeatable = False
 
     def shown(self, x: Tracer, text: bool) -> Any:
@@ -219,9 +224,21 @@ class _Work:
 
     # -- running
 
+    def _kind(self) -> tuple:
+        """What is known again when the function is mapped over such lanes again."""
+        return frozenset(marks_of(self.f)), self.size, *map(shape_of, self.leaves)
+
     def run(self) -> None:
-        self.todo = [(0, 0, np.arange(self.size), (), 0.0)]
+        every = np.arange(self.size)
         alone = []  # in the end, in their order
+        key = self._kind() if self.size <= FEW and self.alone and self.plain else None
+        if key in _apart:
+            alone.append(every)
+            _apart[key] -= 1
+            if not _apart[key]:
+                del _apart[key]
+        else:
+            self.todo = [(0, 0, every, (), 0.0)]
         with setting(before_effect=self.meets_effect):
             while self.todo:
                 _, _, lanes, log, gain = heapq.heappop(self.todo)
@@ -231,25 +248,38 @@ class _Work:
                     alone.append(lanes)
                 elif len(lanes) or not self.size:
                     self._run_together(lanes, log)
+            if self.runs and not self.parts and key is not None:
+                if len(_apart) == MANY_KINDS:
+                    _apart.clear()
+                _apart[key] = CALLS
             if alone:
-                self._run_alone(np.sort(np.concatenate(alone)))
+                self._run_alone(np.sort(np.concatenate(alone)).tolist())
         if self.failed is not None:
             raise self.failed[1]
 
     def run_one_by_one(self) -> None:
         self.parts, self.failed = [], None
-        for lane in range(self.size):
-            self.parts.append(self._lane(lane))
+        self._run_alone(range(self.size))
+        if self.failed is not None:
+            raise self.failed[1]
 
-    def _run_alone(self, lanes: np.ndarray) -> None:
-        for lane in lanes.tolist():
+    def _run_alone(self, lanes: Sequence[int]) -> None:
+        """As a loop calls the function."""
+        found: list[tuple[list[Any], Any]] = []
+        for lane, leaves in zip(lanes, self._lanes(lanes)):
             if self.failed is not None and self.failed[0] < lane:
-                return
+                break
             try:
-                self.parts.append(self._lane(lane))
+                found.append(self._call(leaves))
             except Exception as error:
                 self.failed = lane, error
                 return
+        kinds = {type(outs[0]) if structure is _NUMBER else None for outs, structure in found}
+        if len(kinds) == 1 and issubclass(next(iter(kinds)) or object, np.generic):
+            column = np.array([outs[0] for outs, _ in found])
+            self.parts.append(_Part(np.array(lanes[: len(found)]), [column], [True], _NUMBER))
+        else:
+            self.parts += [_Part(lane, outs, [False] * len(outs), t) for lane, (outs, t) in zip(lanes, found)]
 
     def _run_together(self, lanes: np.ndarray, log: Sequence[tuple]) -> None:
         self.runs += 1
@@ -286,7 +316,7 @@ class _Work:
             return
         if self.alone:
             try:
-                self._lane(lane)
+                self._call(next(self._lanes([lane])))
             except Exception as found:
                 error = found
         self.failed = lane, error
@@ -304,30 +334,38 @@ class _Work:
 
         return with_index
 
-    def _lane(self, lane: int) -> _Part:
-        """The function called on one lane, as Python calls it."""
+    def _lanes(self, lanes: Sequence[int]) -> Iterator[tuple]:
+        """The arguments of each of these lanes, in memory of its own if it may be written."""
         if self.writes is None:
             self.writes = needs_buffers(self.f)
-        writes, leaves = self.writes, []
-        for x, mapped in zip(self.leaves, self.mapped):
-            if mapped:
-                x = _one(x, lane, writes)
-            elif type(x) is np.ndarray:
-                x = x.copy() if writes else read_only(x)
-            elif type(x) is Tracer and writes:
-                x = _own(x)  # what is written here is not the caller's
-            leaves.append(x)
-        if writes and state.running is not None and config.doors:
+        if not self.leaves:
+            return itertools.repeat((), len(lanes))
+        return zip(*[self._column_in(x, m, lanes) for x, m in zip(self.leaves, self.mapped)])
+
+    def _column_in(self, x: Any, mapped: bool, lanes: Sequence[int]) -> Iterator[Any]:
+        writes = bool(self.writes)
+        if mapped and type(x) is np.ndarray and x.ndim == 1:
+            return iter(x[np.array(lanes, int)])  # NumPy's numbers
+        if mapped:
+            return (_one(x, lane, writes) for lane in lanes)
+        if type(x) is np.ndarray:
+            return (x.copy() for _ in lanes) if writes else itertools.repeat(read_only(x), len(lanes))
+        if type(x) is Tracer and writes:
+            return (_own(x) for _ in lanes)  # what is written here is not the caller's
+        return itertools.repeat(x, len(lanes))
+
+    def _call(self, leaves: Sequence[Any]) -> tuple[list[Any], Any]:
+        """The function called on one lane, as Python calls it: its results and their structure."""
+        if self.writes and state.running is not None and config.doors:
             leaves = list(map(lent, leaves))
-        if self.direct:
-            result = self.f(*leaves)
-            if type(result) in SCALAR_AVALS:  # the common case, at a glance
-                return _Part(lane, [result], [False], _NUMBER)
-            flat = flat_values(result)
-            check_leaves(flat[0], f"vmap of {name_of(self.f)}: output", result)
-            return _Part(lane, flat[0], [False] * len(flat[0]), flat[1])
-        outs = self.flat(*leaves)
-        return _Part(lane, outs, [False] * len(outs), self.store.tree)
+        if not self.direct:
+            return self.flat(*leaves), self.store.tree
+        result = self.f(*leaves)
+        if type(result) in SCALAR_AVALS:  # the common case, at a glance
+            return [result], _NUMBER
+        flat = flat_values(result)
+        check_leaves(flat[0], f"vmap of {name_of(self.f)}: output", result)
+        return flat
 
     # -- results
 

@@ -19,6 +19,7 @@ from funcad.host.state import setting, state
 from funcad.ir.aval import Aval, aval_of
 from funcad.ir.jaxpr import Jaxpr
 from funcad.ir.trace import plain_values, trace_function
+from funcad.ir.tracer import Tracer
 from funcad.primitives.basic_indexing import static_slice
 from funcad.primitives.placement import capture_as_inputs, on_device_of
 from funcad.primitives.shape import broadcast_leading, concatenate, transpose
@@ -161,7 +162,7 @@ def _outs(
     if not may_split(leaves):
         return _traced(flat, axis_name, leaves, batched, size, outer_trial(leaves), lambda jaxpr: None)
     if not asks(f):
-        trial = Trial()
+        trial = Trial(f if axis_name is None and Tracer not in map(type, leaves) else None)
         try:
             return _traced(flat, axis_name, leaves, batched, size, trial, trial.ends)
         except Asked as asked:

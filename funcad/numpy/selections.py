@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 
 from funcad.errors import TracerBoolConversionError
+from funcad.host.state import state
 from funcad.host.where import user_source
 from funcad.ir.aval import aval_of, shape_of
 from funcad.ir.jaxpr import Equation, Literal, Var, literal_key
@@ -25,6 +26,7 @@ from funcad.numpy.index_plan import can_count, refuse, unknown_count
 from funcad.passes.program_keys import params_key
 from funcad.primitives.conversion import convert
 from funcad.primitives.shape import broadcast_in_dim
+from funcad.writes.plain import lent
 
 __all__ = ["Selected", "is_unknown_mask", "selected_places", "with_places"]
 
@@ -52,7 +54,7 @@ def with_places(index: tuple) -> tuple:
 class Selected:
     """The elements of an array where a traced mask holds."""
 
-    __slots__ = ("_all", "_mask", "_array")
+    __slots__ = ("_all", "_mask", "_array", "_body")
     __array_priority__ = 2000.0  # operators of traced values leave it to us
 
     def __init__(self, x: Any, mask: Tracer):
@@ -62,6 +64,7 @@ class Selected:
         self._all = snapshot(x)
         self._mask = snapshot(mask)
         self._array: Any = None  # closed up, once it is
+        self._body = state.abstract  # in which it was made
 
     # -- closed up
 
@@ -70,8 +73,8 @@ class Selected:
         if self._array is not None:
             return self._array
         array = self._all[selected_places(self._mask)]
-        if type(array) is Tracer and array.owner is self._all.owner:  # and is not that of an inner body
-            self._array = array
+        if state.abstract is self._body:  # an inner body runs several times, but would write once
+            self._array = array = lent(array)
         return array
 
     def is_of(self, mask: Tracer) -> bool:

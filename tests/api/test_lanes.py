@@ -149,7 +149,7 @@ class Runs:
 
     def __init__(self, monkeypatch):
         self.together, self.alone = 0, 0
-        together, alone = split_batch._Work._run_together, split_batch._Work._lane
+        together, alone = split_batch._Work._run_together, split_batch._Work._call
 
         def counted(work, *args):
             self.together += 1
@@ -160,7 +160,7 @@ class Runs:
             return alone(work, lane)
 
         monkeypatch.setattr(split_batch._Work, "_run_together", counted)
-        monkeypatch.setattr(split_batch._Work, "_lane", counted_alone)
+        monkeypatch.setattr(split_batch._Work, "_call", counted_alone)
 
 
 def test_as_many_runs_as_ways_through(monkeypatch):

@@ -26,13 +26,8 @@ FAST = (
 
 LATE = ("jvp_jit", "hvp", "vmap_jit", "vmap_grad_jit")  # what NumPy raises comes out of the compiled program
 
-# What does not hold yet: a lane alone is a view of its batch, which is an argument of the gradient, and so may not be written.
-PENDING = {
-    (p, t)
-    for p in ("insertion_sort", "pivoting_determinant", "writes_on_one_way", "write_then_raise")
-    for t in ("grad_of_sum_of_vmap", "second_order_of_vmap")
-}
-PENDING.add(("masked", "jvp_jit"))  # what a mask selects, returned by a jitted function under jvp: an error of a leaked value
+# What does not hold yet.
+PENDING = {("masked", "jvp_jit")}  # what a mask selects, returned by a jitted function under jvp: an error of a leaked value
 
 
 def applies(program: Program, transformation: str) -> bool:

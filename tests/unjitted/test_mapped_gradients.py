@@ -1,0 +1,153 @@
+"""`vmap(grad(f))` un-jitted: the backward pass is found again by what f recorded, and is the one that the rules would give."""
+
+import warnings
+
+import numpy as np
+import pytest
+
+import funcad as fc
+from funcad.unjitted import mapped
+
+R = np.random.default_rng(5)
+X = R.normal(size=(7, 4))
+W = R.normal(size=(4, 3))
+
+
+def looped(g, xs):
+    return [np.stack(column) for column in zip(*[fc.tree.leaves(g(x)) for x in xs])]
+
+
+def close(found, expected):
+    for a, b in zip(fc.tree.leaves(found), expected, strict=True):
+        np.testing.assert_allclose(a, b, rtol=1e-12, atol=1e-14)
+        assert a.dtype == b.dtype and a.shape == b.shape
+
+
+@fc.custom_vjp
+def doubled(x):
+    return x * 3.0
+
+
+doubled.defvjp(lambda x: (x * 3.0, x), lambda x, t: (t * 2.0 * x,))
+
+
+def scanned(x):
+    return fc.scan(lambda c, a: (c * np.sin(a) + a, None), 1.0, x)[0]
+
+
+def with_errstate(x):
+    with np.errstate(divide="ignore", invalid="ignore"):
+        y = 1 / (x * 0)
+        z = np.sum(np.log(np.abs(x)) * x)
+    return z + np.sum(np.where(np.isfinite(y), y, x * x))
+
+
+def buffered(x):
+    out = np.zeros(4)
+    for i in range(4):
+        out[i] = x[i] ** 2
+    x[0] = 7.0
+    return np.sum(out * x)
+
+
+PROGRAMS = {
+    "product": lambda x: np.sum(np.tanh(x @ W) ** 2),
+    "stencil": lambda x: np.sum(100 * (x[1:] - x[:-1] ** 2) ** 2 + (1 - x[:-1]) ** 2),
+    "one of several": lambda x: np.sum(np.sort(x)[::-1] * np.cumsum(x)) + np.max(x) * np.min(x),
+    "linear": lambda x: np.sum(x) * 2.0,
+    "one element": lambda x: x[2],
+    "stopped": lambda x: np.sum(fc.stop_gradient(np.exp(x)) * x),
+    "integers": lambda x: np.sum(np.floor(x) * x) + np.argmax(x) * 1.0,
+    "custom": lambda x: np.sum(doubled(x)),
+    "scanned": scanned,
+    "errstate": with_errstate,
+    "buffered": buffered,
+    "of a gradient": lambda x: np.sum(fc.grad(lambda y: np.sum(np.sin(y) * x))(x) ** 2),
+    "jitted": lambda x: np.sum(fc.jit(np.sin)(x) * x),
+    "float32": lambda x: np.sum(x.astype(np.float32) ** 3),
+    "linalg": lambda x: np.linalg.slogdet(np.outer(x, x) + np.eye(4))[1],
+}
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_each_call_gives_the_gradient_of_each_example(name):
+    f = PROGRAMS[name]
+    g = fc.grad(f)
+    for n in (7, 7, 7, 3, 1, 7):
+        close(fc.vmap(g)(X[:n].copy()), looped(g, [x.copy() for x in X[:n]]))
+
+
+def test_from_the_third_call_on_no_rule_runs(monkeypatch):
+    def f(p, x):
+        return np.sum(np.tanh(x @ p["w"] + p["b"]) ** 2) * p["b"][0]
+
+    params = {"w": W, "b": np.array([0.1, -0.2, 0.3])}
+    mapped_gradient = fc.vmap(fc.value_and_grad(f), in_axes=(None, 0))
+    expected = looped(lambda x: fc.value_and_grad(f)(params, x), X)
+    for _ in range(2):
+        close(mapped_gradient(params, X), expected)
+
+    def never(*args):
+        raise AssertionError("a rule ran")
+
+    monkeypatch.setattr(mapped, "_by_rules", never)
+    monkeypatch.setattr(mapped, "_derived", never)
+    for xs in (X, X[:2], X * 2):
+        close(mapped_gradient(params, xs), looped(lambda x: fc.value_and_grad(f)(params, x), xs))
+
+
+def test_numbers_and_captured_arrays_are_those_of_the_call():
+    settings = {"scale": 1.0, "shift": np.arange(4.0)}
+    g = fc.vmap(fc.grad(lambda x: np.sum(np.sin(x * settings["scale"]) * settings["shift"])))
+    for scale in (1.0, 2.0, -3.0, 4.0):
+        settings.update(scale=scale, shift=settings["shift"] + 1.0)
+        np.testing.assert_allclose(g(X), np.cos(X * scale) * scale * settings["shift"])
+
+
+def test_what_else_is_mapped_is_not_what_it_is_differentiated_along():
+    close(fc.vmap(lambda x: fc.grad(lambda y: np.sum(y * x))(x))(X), [X])
+    f = lambda x, y: np.sum(np.sin(x) * y)
+    for _ in range(3):
+        found = fc.vmap(fc.grad(f, argnums=(1, 0)))(X, 2 * X)
+        close(found, [np.sin(X), np.cos(X) * 2 * X])
+        by_name = fc.vmap(fc.grad(f, argnums=None, argnames="y"), in_axes=(None, 0))(X[0], X)
+        close(by_name, [np.sin(np.stack([X[0]] * 7))])
+
+
+def test_within_other_transforms():
+    def total(scale):
+        return np.sum(fc.vmap(fc.grad(lambda x: np.sum(np.sin(x) * x * scale)))(X) ** 2)
+
+    slopes = np.sum((np.cos(X) * X + np.sin(X)) ** 2)
+    for _ in range(3):
+        np.testing.assert_allclose(fc.grad(total)(1.5), 2 * 1.5 * slopes)
+        np.testing.assert_allclose(fc.jit(total)(1.5), 1.5**2 * slopes)
+        np.testing.assert_allclose(fc.vmap(total)(np.array([1.0, 2.0])), [slopes, 4 * slopes])
+        np.testing.assert_allclose(fc.jvp(total, (1.5,), (1.0,))[1], 3 * slopes)
+
+
+def test_errors_and_warnings_are_those_of_one_gradient():
+    with pytest.raises(fc.errors.NonScalarOutputError, match="shape"):
+        fc.vmap(fc.grad(lambda x: x * 2))(X)
+    for _ in range(3):
+        with pytest.warns(UserWarning, match="does not depend on the argument"):
+            np.testing.assert_array_equal(fc.vmap(fc.grad(lambda x: 3.0))(X), 0 * X)
+    g = fc.grad(lambda x: np.sum(np.log(x)))
+    for _ in range(3):
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            fc.vmap(g)(np.zeros((2, 3)))
+        assert {w.filename for w in caught} == {__file__} and len(caught) == 1
+
+
+def test_the_callers_arrays_can_be_written_afterwards():
+    xs, captured = X.copy(), np.arange(4.0)
+    g = fc.vmap(fc.grad(lambda x: 0.5 * np.sum(x * x) + np.sum(x * captured)))
+    for _ in range(4):
+        found = g(xs)
+        expected = xs + captured
+        xs += 1.0
+        captured += 1.0
+        np.testing.assert_allclose(found, expected)
+        found[:] = 0.0
+        assert xs.flags.writeable and not np.shares_memory(found, xs)
