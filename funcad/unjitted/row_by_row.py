@@ -85,6 +85,10 @@ class RowByRow:
             if primitive is SPLIT:
                 self._split(bits, operands, row[2] - bits.many, ct)
                 continue
+            params = row[4] or {}
+            if primitive.adds is not None and (len(operands) == 1 or operands[1] is None):
+                if self._read_again(primitive, operands[0], params, ct):
+                    continue
             place = row[2] - sum([type(a) is type or type(a) is tuple and type(a[-1]) is not int for a in operands])
             primals: list[Any] = []
             numbers: list[int | None] = []
@@ -99,7 +103,6 @@ class RowByRow:
                     numbers.append(a[0] if type(a) is tuple else None)
                     primals.append(values[place])
                     place += 1
-            params = row[4] or {}
             if primitive.adds is not None:
                 self._read(primitive, primals, numbers, params, ct)
             elif primitive.emit is not None and self._by_elements(primitive, bits, primals, numbers, params, shape, row[2], ct):
@@ -114,6 +117,15 @@ class RowByRow:
                         self._transposed(primitive, primals, one, params, ct)
             else:
                 self._by_rule(primitive, primals, numbers, params, shape, row, ct)
+
+    def _read_again(self, primitive: Any, operand: Any, params: dict, ct: Any) -> bool:
+        """`_read` of one operand, where there is a cotangent that nobody else holds: the common case with few calls."""
+        number = operand[0] if type(operand) is tuple else operand
+        if number not in self.own or self.cts[number].dtype != ct.dtype:
+            return False
+        adds, (_, *rest), where = primitive.adds(ct, None, **params)
+        adds.over(np, self.cts[number], ct, *rest, **where)
+        return True
 
     def _read(self, primitive: Any, primals: list[Any], numbers: Sequence[int | None], params: dict, ct: Any) -> None:
         """Elements of an array were read: their cotangents are added where they were."""

@@ -191,7 +191,7 @@ class Rows(LargeRows):
             frame: Any = _getframe(3)
             code = frame.f_code
             known = internal.get(code.co_filename)
-            if known and frame.f_back is not None:  # one more: NumPy's functions come by `__array_function__`
+            while known and frame.f_back is not None:  # NumPy's functions come by `__array_function__`
                 frame = frame.f_back
                 code = frame.f_code
                 known = internal.get(code.co_filename)
