@@ -150,6 +150,11 @@ def getitem(x: Any, index: Any) -> Any:
     >>> funcad.grad(lambda x: funcad.numpy.indexing.getitem(x, [0, 0]).sum())(np.ones(3))
     array([2., 0., 0.])
     """
+    if type(x) is Tracer and type(x.owner) is Held:
+        basic = _canonical_basic(x.primal.shape, index)
+        out = None if basic is None else x.owner.read(x, index, basic)
+        if out is not None:
+            return linked(out, x, Index(index)) if type(out.primal) is np.ndarray else out
     out = read(x, index)
     if type(out) is not Tracer and type(x) is Tracer and x.owner is PLAIN and has_ellipsis(index) and is_basic(index):
         out = lent(np.array(out))  # of rank 0

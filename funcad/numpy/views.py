@@ -125,7 +125,10 @@ def viewing(function: Any, implementation: Callable[..., Any], alias: str) -> Ca
 
     def one(found: Any, args: Sequence[Any], kwargs: dict[str, Any], part: int | None) -> Any:
         places = [i for i, a in enumerate(args) if type(a) is Tracer]
-        if type(found) is Tracer and not found.shape and _is_number(found, args, kwargs, places, part):
+        if type(found) is not Tracer:
+            return found
+        p = found.primal
+        if not (p.ndim if type(p) is np.ndarray else found.shape) and _is_number(args, kwargs, places, part):
             found = snapshot(found)
             found.box = None
             return found
@@ -136,7 +139,7 @@ def viewing(function: Any, implementation: Callable[..., Any], alias: str) -> Ca
             return snapshot(found) if own else found
         return linked(found, args[places[0]], step(function, implementation, args, kwargs, places[0], part))
 
-    def _is_number(found: Tracer, args: Sequence[Any], kwargs: dict[str, Any], places: list[int], part: int | None) -> bool:
+    def _is_number(args: Sequence[Any], kwargs: dict[str, Any], places: list[int], part: int | None) -> bool:
         """Is a result of rank 0 a number, as NumPy has it? Of numbers some functions give numbers, others arrays."""
         if getattr(implementation, "of_numbers", False):
             return True

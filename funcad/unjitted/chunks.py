@@ -31,12 +31,13 @@ from funcad.ir.tracer import Tracer
 from funcad.masks.masks import EVERY, LazyBools, Mask, has_no_nan
 from funcad.transforms.transpose import transpose_with_masks
 from funcad.unjitted.chunk_cuts import cuts, line_of
-from funcad.unjitted.row_by_row import RowByRow, one_by_one
+from funcad.unjitted.row_by_row import RowByRow, one_by_one, reads_parts
 from funcad.unjitted.structural import UNSEEN, cached, forgetting
 from funcad.unjitted.tape_program import RESULT, LinearTrace, derive, linear_program, ready, results_by, rule_of, wiring
 
 __all__ = ["CHUNKED", "Chunks", "chunks_of", "pull"]
 
+_LARGE = 1 << 20  # bytes
 SIGHTS = 16  # by rows, which together cost less than deriving a program does
 CHUNKED = 256  # rows, from which on a recording is cut
 _MOST_KNOWN = 120_000  # rows of chunks that are known by their numbers: 250 bytes each
@@ -53,8 +54,9 @@ class Kind(NamedTuple):
 class Chunk:
     """Some rows, as numbered in a recording, and where in it are the values that they need."""
 
-    __slots__ = ("steps", "start", "stop", "place", "end", "names", "places", "owners", "kinds") + (
-        *("known", "plain", "next", "apart"),
+    __slots__ = (
+        *("steps", "start", "stop", "place", "end", "names", "places", "owners", "kinds", "known", "plain", "next"),
+        *("by_rows", "parts", "apart"),
     )
 
     def __init__(self, tape: Any, start: int, stop: int, place: int, ends: Sequence[int]):
@@ -79,6 +81,9 @@ class Chunk:
             value = tape.values[i]
             array = type(value) is np.ndarray
             self.kinds.append((n < first, value.shape, value.dtype.char) if array else (n < first, type(value)))
+        self.by_rows = one_by_one(self.steps)
+        large = any([type(tape.values[i]) is np.ndarray and tape.values[i].nbytes > _LARGE for i in inner])
+        self.parts = self.by_rows and large and any(map(reads_parts, self.steps))  # a program would copy the whole cotangent
         self.plain: tuple = (None, None)  # the same without masks: which cotangents were there; the program
         self.known: tuple = (None, None, ())  # which cotangents were there, and of what masks; the program; what it makes
         self.next: tuple[Chunk, ...] = ()
@@ -220,9 +225,9 @@ def _without_masks(found: Chunks, by_row: RowByRow, given: Sequence[Any], n_inpu
             if not mine or not chunk.names:
                 continue
             there = [*mine, *[n for n in chunk.names if n in cts]]
-            if chunk.plain[0] != there or not chunk.plain[1]:
+            if (chunk.plain[0] != there or not chunk.plain[1]) and not chunk.parts:
                 chunk.plain = there, _program_of(chunk, first, rows, values, there)
-            if not chunk.plain[1] and one_by_one(chunk.steps):
+            if not chunk.plain[1] and chunk.by_rows:
                 by_row.pull(chunk.start, chunk.stop)
             else:
                 here = chunk.values(values)

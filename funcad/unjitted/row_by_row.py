@@ -22,7 +22,7 @@ from funcad.backends.interpreter import Program
 from funcad.host.state import state
 from funcad.host.where import Source, user_source
 from funcad.ir.aval import SCALAR_AVALS, Aval, aval_of, shape_of
-from funcad.ir.jaxpr import Jaxpr, Var
+from funcad.ir.jaxpr import Jaxpr, Literal, Var
 from funcad.ir.prune import prune
 from funcad.ir.trace import AbstractTrace
 from funcad.ir.tracer import Tracer
@@ -31,7 +31,7 @@ from funcad.transforms.transpose import transpose_eval
 from funcad.unjitted.tape_plans import BILINEAR, linear
 from funcad.unjitted.tape_program import INNER, RESULT, SPLIT, LinearTrace, input_like
 
-__all__ = ["RowByRow", "one_by_one"]
+__all__ = ["RowByRow", "one_by_one", "reads_parts"]
 
 _MOST = 4096
 _pointwise: dict[tuple, Any] = {}  # kinds of operands -> the transposed rule, or None if it is not element by element
@@ -43,6 +43,13 @@ _FEW = (2,)  # the shape that stands for all
 def one_by_one(steps: Sequence[tuple]) -> bool:
     """Has each of these rows one result, and an operation of its own?"""
     return not any([s[0] is RESULT or s[0] is INNER or s[0] is SPLIT and s[-1] != ((None,), (0,)) for s in steps])
+
+
+def reads_parts(step: tuple) -> bool:
+    """Does it read some elements of an array?"""
+    if step[0] is SPLIT:
+        return any([e.primitive.adds is not None for e in step[1].rest.equations])
+    return step[0].adds is not None
 
 
 class RowByRow:
@@ -85,6 +92,10 @@ class RowByRow:
             if primitive is SPLIT:
                 self._split(bits, operands, row[2] - bits.many, ct)
                 continue
+            params = row[4] or {}
+            if primitive.adds is not None and (len(operands) == 1 or operands[1] is None):
+                if self._read_again(primitive, operands[0], params, ct):
+                    continue
             place = row[2] - sum([type(a) is type or type(a) is tuple and type(a[-1]) is not int for a in operands])
             primals: list[Any] = []
             numbers: list[int | None] = []
@@ -99,9 +110,8 @@ class RowByRow:
                     numbers.append(a[0] if type(a) is tuple else None)
                     primals.append(values[place])
                     place += 1
-            params = row[4] or {}
             if primitive.adds is not None:
-                self._read(primitive, primals, numbers, params, ct)
+                self._read(primitive, numbers[0], _like(primals[0]), primals[1:], params, ct)
             elif primitive.emit is not None and self._by_elements(primitive, bits, primals, numbers, params, shape, row[2], ct):
                 pass
             elif shape is None and linear(primitive):
@@ -115,11 +125,18 @@ class RowByRow:
             else:
                 self._by_rule(primitive, primals, numbers, params, shape, row, ct)
 
-    def _read(self, primitive: Any, primals: list[Any], numbers: Sequence[int | None], params: dict, ct: Any) -> None:
+    def _read_again(self, primitive: Any, operand: Any, params: dict, ct: Any) -> bool:
+        """`_read` of one operand, where there is a cotangent that nobody else holds: the common case with few calls."""
+        number = operand[0] if type(operand) is tuple else operand
+        if number not in self.own or self.cts[number].dtype != ct.dtype:
+            return False
+        adds, (_, *rest), where = primitive.adds(ct, None, **params)
+        adds.over(np, self.cts[number], ct, *rest, **where)
+        return True
+
+    def _read(self, primitive: Any, number: Any, x: Var, others: Sequence[Any], params: dict, ct: Any) -> None:
         """Elements of an array were read: their cotangents are added where they were."""
-        x, number = primals[0], numbers[0]
-        assert number is not None
-        operands = [_like(x), *primals[1:]]
+        operands = [x, *others]
         old = self.cts.get(number)
         if old is None:
             self.cts[number] = primitive.transpose(ct, *operands, **params)[0]
@@ -196,7 +213,12 @@ class RowByRow:
         self._of_program(split.rest, self.values[place : place + split.many], numbers, ct)
 
     def _of_program(self, program: Any, kept: list[Any], numbers: Sequence[int], ct: Any) -> None:
-        n = len(numbers)
+        n, known, equations = len(numbers), dict(zip(program.inputs, kept)), program.equations
+        if len(equations) == 1 and equations[0].primitive.adds is not None:
+            primitive, (x, *rest), params, *_ = equations[0]
+            if x not in known and all([type(a) is Literal or a in known for a in rest]):
+                others = [a.value if type(a) is Literal else known[a] for a in rest]
+                return self._read(primitive, numbers[0], x, others, params, ct)
         flags = [False] * len(kept) + [True] * n
         for number, c in zip(numbers, transpose_eval(program, flags, [*kept, *[None] * n], [ct], all_linear=True)):
             if c is not None:

@@ -24,7 +24,7 @@ from funcad.primitives.comparison import select_p
 from funcad.primitives.contraction import dot_general_p
 from funcad.primitives.shape import reshape_p
 from funcad.unjitted.tape_plans import NO_PLAN, plans, product_plan, reduction_plan, small_shape
-from funcad.unjitted.tape_rows import LARGEST, NO_VALUE, Rows
+from funcad.unjitted.tape_rows import NO_VALUE, Rows
 
 __all__ = ["Tape"]
 
@@ -291,7 +291,7 @@ class Tape(Rows):
         An index that is a number is an operand of the row alone: the plan knows it.
         """
         p = x.primal
-        if open_traces or p.nbytes > LARGEST or not p.dtype.isnative or len(self.rows) >= self.limit:
+        if open_traces or not p.dtype.isnative or len(self.rows) >= self.limit:
             return None
         primitive, run, params, bits = plan
         if type(index) is np.ndarray and index.size * p.nbytes > SMALL * len(p):

@@ -37,6 +37,7 @@ from funcad.primitives.arithmetic import add_p, integer_pow_p, mul_p, sub_p
 from funcad.unjitted.large_rows import NO_VALUE, LargeRows
 from funcad.unjitted.nested import can_lift
 from funcad.unjitted.outside import COPIED, Outside
+from funcad.unjitted.split_rules import stand_in
 from funcad.unjitted.tape_plans import BILINEAR, linear
 from funcad.unjitted.tape_program import INNER, RESULT, gives_tangent
 
@@ -193,7 +194,7 @@ class Rows(LargeRows):
             frame: Any = _getframe(3)
             code = frame.f_code
             known = internal.get(code.co_filename)
-            if known and frame.f_back is not None:  # one more: NumPy's functions come by `__array_function__`
+            while known and frame.f_back is not None:  # NumPy's functions come by `__array_function__`
                 frame = frame.f_back
                 code = frame.f_code
                 known = internal.get(code.co_filename)
@@ -356,7 +357,9 @@ class Rows(LargeRows):
 
     def _outside(self, x: np.ndarray, given: Any, primitive: Any, other: Any) -> np.ndarray:
         """An array that no row made, as the derivative may keep it."""
-        if primitive is not None and (linear(primitive) or other is None and primitive in BILINEAR):
+        if primitive is not None and linear(primitive):
+            return stand_in(x) if x.nbytes > SMALL else x
+        if primitive is not None and other is None and primitive in BILINEAR:
             return x
         mine = type(given) is Tracer and given.owner is self.trace and given.tangent[0] >= self.first  # ... < first: an input
         if mine and not self.protector.is_users(x):

@@ -171,3 +171,60 @@ def test_the_callers_cotangent_and_values_are_not_written() -> None:
         return np.sum(y)
 
     np.testing.assert_allclose(grad(g)(np.ones(5)), fc.jit(grad(g))(np.ones(5)))
+
+
+def test_parts_of_a_large_array_make_no_copies_of_its_cotangent(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(chunks, "SIGHTS", 1)
+    monkeypatch.setattr(chunks, "CHUNKED", 256)
+    x = np.full(200_000, 0.5)
+
+    def f(x: Any) -> Any:
+        s = 0.0
+        for i in range(400):
+            s = s + np.tanh(x[i]) * x[2 * i]
+        return s
+
+    expected = np.zeros(200_000)
+    expected[:400] = (1 - np.tanh(0.5) ** 2) * 0.5
+    expected[:800:2] += np.tanh(0.5)
+    for _ in range(4):
+        before = counters["programs"]
+        np.testing.assert_allclose(grad(f)(x), expected)
+    assert counters["programs"] == before
+    assert not any([type(entry) is tuple and key[0] == "rows" for key, entry in structural._table.items()])
+
+
+def test_a_view_writes_in_place_by_one_row() -> None:
+    """And what lies apart from it is not read again."""
+    rows = []
+
+    def f(x: Any) -> Any:
+        a = np.outer(x, x)
+        a[0, 0] = 2.0
+        apart, over = a[3], a[2:, 1]
+        rows.append(len(a.owner.trace.tape.rows))
+        a[1, :2] -= x[:2]
+        a[:2, 2:4] *= 3.0
+        rows.append(len(a.owner.trace.tape.rows))
+        a[2, 1:3] += 1.0  # `over` reads some of it
+        rows.append(len(a.owner.trace.tape.rows))
+        return np.sum(a) + np.sum(apart * over[0]) + np.sum(over)
+
+    x = np.arange(1.0, 5.0)
+    slope = grad(f)(x)
+    assert rows == [rows[0], rows[0] + 7, rows[0] + 11]  # of x[:2] a read; of each a read, an operation, a write; `over` again
+    step = 1e-6
+    differences = [(f_of(x, i, step) - f_of(x, i, -step)) / (2 * step) for i in range(4)]
+    np.testing.assert_allclose(slope, differences, rtol=1e-5)
+
+
+def f_of(x: Any, i: int, step: float) -> Any:
+    """The same by NumPy."""
+    x = x.copy()
+    x[i] += step
+    a = np.outer(x, x)
+    a[0, 0] = 2.0
+    a[1, :2] -= x[:2]
+    a[:2, 2:4] *= 3.0
+    a[2, 1:3] += 1.0
+    return np.sum(a) + np.sum(a[3] * a[2, 1]) + np.sum(a[2:, 1])
