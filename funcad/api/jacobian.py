@@ -250,9 +250,8 @@ def hvp(f: Callable[..., Any], primals: Sequence[Any], tangents: Sequence[Any]) 
     array([6., 0.])
     """
     _check_pair("hvp", primals, tangents)
-    argnums = tuple(range(len(primals)))
-    product = jvp(grad(f, argnums=argnums), primals, tangents)[1]
-    return product[0] if len(product) == 1 else product
+    argnums = 0 if len(primals) == 1 else tuple(range(len(primals)))
+    return jvp(grad(f, argnums=argnums), primals, tangents)[1]
 
 
 @api

@@ -5,7 +5,8 @@ rule runs at the user's line on tangents of its own, and what was recorded of th
 a rule that was split (split_rules.py). The program is another one at each call, so no key can tell of it: a recording with such
 rows is cut around them (chunks.py), and they go backwards by the rules while what is around them goes by programs.
 
-Limits: in abstract traces, on devices, and where outer traces have a part in the values, no row is written: rules from then on.
+Limits: in abstract traces, on devices, and where outer traces have a part in the values, no row is written: rules from then on;
+and where there is little around, since to be apart costs as much as some rows save.
 """
 
 from __future__ import annotations
@@ -22,14 +23,34 @@ from funcad.ir.prune import prune
 from funcad.ir.tracer import Tracer
 from funcad.transforms.partial import TangentTrace, drop_unused_residuals
 from funcad.unjitted.split_rules import Split
+from funcad.unjitted.structural import forgetting
 from funcad.unjitted.tape_program import RESULT, SPLIT
 
-__all__ = ["Apart", "apart"]
+__all__ = ["Apart", "apart", "worth"]
+
+ROWS = 8  # to each operation apart, with less of which it is not worth it
+FEW, MANY = 6, 24  # more operations than the first need as many rows to each at once
+_little: set[tuple] = set()  # names of traces and lines of operations that were not worth it
+forgetting(_little.clear)
 
 
-def apart(tape: Any, args: Sequence[Any]) -> Apart | None:
-    """The operation on these operands that comes next, if a row can tell of it."""
+def worth(tape: Any, by_programs: bool) -> None:
+    """Was it, at the end of a tape with operations apart? The next call knows."""
+    if by_programs and len(tape.rows) >= ROWS * len(tape.apart):
+        return
+    if len(_little) > 1000:
+        _little.clear()
+    sources = [tape.rows[i][3] for i in tape.apart]
+    _little.update([(tape.trace.name, *source[:2]) for source in sources if source])
+
+
+def apart(tape: Any, args: Sequence[Any], source: Any) -> Apart | None:
+    """The operation on these operands that comes next, if a row can tell of it, and has been worth it at this line."""
+    if source and (tape.trace.name, *source[:2]) in _little:
+        return None
     if open_traces or tape.lifted or state.checked and tape.notes is None or not tape.has_room(1):
+        return None
+    if len(tape.apart) > FEW and len(tape.rows) < MANY * len(tape.apart):
         return None
     for x in args:
         if type(x) is Tracer:

@@ -141,6 +141,7 @@ class FollowingTrace(Trace):
         if self.closed:
             raise leaked(next(a for a in args if type(a) is Tracer and a.owner is self))
         ready: Any = known
+        saved = source = state.source
         tape, alone = self.tape, None
         if tape is not None:
             taken: Any = None
@@ -152,7 +153,8 @@ class FollowingTrace(Trace):
             if taken is not None and len(taken) == 2:  # it gives no tangent for such operands: the tape goes on
                 return given(taken[0]) if state.source is None else taken[0]
             if taken is not None or not primitive.passive:
-                alone = apart(tape, args)
+                source = source or user_source()
+                alone = apart(tape, args, source)
                 if alone is None:
                     self._give_up(tape)
         primals, tangents = [], []
@@ -175,8 +177,7 @@ class FollowingTrace(Trace):
         if nested and state.abstract is not None:
             primals = capture_as_inputs(primals, primals)
         protector = self.protector
-        saved = state.source
-        source = saved or user_source()
+        source = source or user_source()
         if saved is None:
             state.source = source
         if protector is not None:

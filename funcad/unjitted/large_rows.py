@@ -50,12 +50,16 @@ class LargeRows:
     new: Any
     _operands: Any
     _outside: Any
+    _many: Any
+    lifts: Any
 
     def large(self, primitive: Any, args: Sequence[Any], params: dict, shape: Any, known: tuple | None) -> Any:
         """`record` where an array is large: the row holds what the rule keeps, no operand and no result."""
         trace = self.trace
-        if self.lifted or state.checked and self.notes is None:
+        if state.checked and self.notes is None:
             return known
+        if self.lifts(args):
+            return self._many(primitive, args, params, shape, known)
         bits = None
         if params:
             bits = params_key(params)

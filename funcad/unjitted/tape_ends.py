@@ -21,6 +21,7 @@ from funcad.ir.trace import AbstractTrace
 from funcad.ir.tracer import Tracer
 from funcad.masks.masked_rules import rule_of
 from funcad.unjitted import chunks, nested, structural
+from funcad.unjitted.apart import worth
 from funcad.unjitted.nested import with_value
 from funcad.unjitted.structural import MAX_EQUATIONS, UNSEEN, cached, forgetting
 from funcad.unjitted.tape import Tape
@@ -85,8 +86,10 @@ def find(tape: Tape, ends: Sequence[Any], how: str) -> bool:
     """Is there a program for these rows and the tangents `ends` of the differentiated outputs? Otherwise `flush`."""
     if not tape.rows or not ends or not how:
         return False
-    cut = tape.apart or len(tape.rows) >= chunks.CHUNKED
-    if cut and how == "tape" and len(ends) == 1 and not tape.lifted:
+    cut = how == "tape" and len(ends) == 1 and not tape.lifted
+    if tape.apart:
+        worth(tape, cut)
+    if cut and (tape.apart or len(tape.rows) >= chunks.CHUNKED):
         tape.found = chunks.chunks_of(tape, ends)
         return True
     if tape.apart:

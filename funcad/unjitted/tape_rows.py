@@ -38,6 +38,7 @@ from funcad.unjitted.large_rows import NO_VALUE, LargeRows
 from funcad.unjitted.nested import can_lift
 from funcad.unjitted.outside import COPIED, Outside
 from funcad.unjitted.split_rules import stand_in
+from funcad.unjitted.structural import forgetting
 from funcad.unjitted.tape_plans import BILINEAR, linear
 from funcad.unjitted.tape_program import INNER, RESULT, gives_tangent
 
@@ -46,9 +47,12 @@ __all__ = ["FLOATING", "LARGEST", "MAX_ROWS", "NO_VALUE", "Rows"]
 MAX_ROWS = 12_000  # a program for more would fill the table of programs; chunks of more have their own (chunks.py)
 LARGEST = 1 << 20  # bytes of an array of which parts are read and written by rows: chunks pass on the cotangent of all of it
 MAX_BYTES = 64 << 20  # of arrays, beyond which there are no more rows than that: rules may keep less
+MAX_LIFTED = 1 << 20  # bytes of large results within another derivative: beyond, rules keep what they need of each
+_exceeding: set[tuple] = set()  # kinds of inputs of recordings that had more
 _SILENT = frozenset([add_p, sub_p, mul_p])
 FLOATING = frozenset([kind for kind, aval in SCALAR_AVALS.items() if aval.dtype.kind in "fc"])
 _NOTHING: Mapping[int, Any] = {}
+forgetting(_exceeding.clear)
 _new_object: Any = object.__new__
 _getframe, _ndarray = sys._getframe, np.ndarray
 
@@ -59,7 +63,7 @@ class Rows(LargeRows):
     __slots__ = (
         *("trace", "level", "protector", "inputs", "first", "rows", "key", "steps", "values", "found"),
         *("mode", "user_line_mode", "lifted", "traced", "new", "outs", "notes", "outside", "limit", "weighed", "bytes"),
-        "apart",
+        *("apart", "room"),
     )
 
     def __init__(self, trace: Any, protector: Any, primals: Sequence[Any], differentiated: Sequence[bool]):
@@ -79,6 +83,7 @@ class Rows(LargeRows):
         self.key: list[Any] = []  # of the inputs; with the steps, and the ends, it is the key of the program
         self.found: Any = None  # the compiled program, or the recording cut into chunks
         self.limit = MAX_ROWS
+        self.room = MAX_LIFTED
         self.weighed = self.bytes = 0  # how many values, and their bytes
         self.mode = self.user_line_mode = None  # of warnings, see host/user_warnings.py
         self.outside: Outside | None = None
@@ -217,13 +222,18 @@ class Rows(LargeRows):
         return result
 
     def _many(self, primitive: Any, args: Sequence[Any], params: dict, shape: Any, known: tuple | None) -> Any:
-        """`record` of more than two operands, of several results, or of operands that belong to outer traces."""
+        """`record` of more than two operands, of several results, or of operands that belong to outer traces.
+
+        Where these are, rows hold large arrays as they do small ones, since the tangent of what a rule keeps is derived from
+        them; not more than `MAX_LIFTED` bytes.
+        """
         primals, tangents = [], []
         bits = None
         if params:
             bits = params_key(params)
             if bits is None:
                 return None
+        lifts = self.lifts(args)
         for p in args:
             t = None
             if type(p) is Tracer:
@@ -233,8 +243,11 @@ class Rows(LargeRows):
                     p = concrete_value(p)
                 else:
                     return None
-            if p.nbytes > SMALL or not p.dtype.isnative if type(p) is np.ndarray else type(p) not in SCALAR_AVALS:
-                return self.large(primitive, args, params, shape, known)
+            if type(p) is not np.ndarray:
+                if type(p) not in SCALAR_AVALS:
+                    return known
+            elif not p.dtype.isnative or p.nbytes > SMALL and not (lifts and self._has_room_for(p)):
+                return known if lifts else self.large(primitive, args, params, shape, known)
             primals.append(p)
             tangents.append(t)
         if primitive.turns:
@@ -243,7 +256,11 @@ class Rows(LargeRows):
         outs = out if primitive.multiple else [out]
         for o in outs:
             if type(o) is np.ndarray and o.nbytes > SMALL:
-                return self.large(primitive, args, params, shape, (out,))
+                if not lifts:
+                    return self.large(primitive, args, params, shape, (out,))
+                if not self._has_room_for(o):
+                    return (out,)
+                self.room -= o.nbytes
             if o.dtype.kind not in "fc" if type(o) is np.ndarray else type(o) not in FLOATING:
                 return (out,)
         outer = [t is None and type(x) is Tracer for x, t in zip(args, tangents)]
@@ -256,6 +273,19 @@ class Rows(LargeRows):
         step = (primitive, bits, shape, *operands)
         found = self._several(step, outs, gives if primitive.multiple else None, params, primals)
         return found if primitive.multiple else found[0]
+
+    def _has_room_for(self, x: np.ndarray) -> bool:
+        """May a row within another derivative hold this large array? Where they were too large once, no row is tried again."""
+        key = tuple(self.key)
+        if x.nbytes > self.room:
+            if len(_exceeding) > 1000:
+                _exceeding.clear()
+            _exceeding.add(key)
+        return key not in _exceeding
+
+    def lifts(self, args: Sequence[Any]) -> bool:
+        """Have outer traces a part in the values, or in these operands?"""
+        return bool(self.lifted) or any([type(x) is Tracer and x.owner is not self.trace for x in args])
 
     def wide_row(
         self, primitive: Any, args: Sequence[Any], primals: Sequence[Any], tangents: Sequence[Any], params: dict | None,

@@ -12,14 +12,16 @@ import pytest
 import funcad as fc
 from funcad import grad, jacfwd, value_and_grad
 from funcad.control.scan import scan
+from funcad.unjitted import apart as module
 from funcad.unjitted import chunks, following, structural
 
 X = np.linspace(0.3, 1.4, 5)
 
 
 @pytest.fixture(autouse=True)
-def fresh() -> Iterator[None]:
+def fresh(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     structural.forget()
+    monkeypatch.setattr(module, "ROWS", 0)
     yield
     structural.forget()
 
@@ -66,7 +68,7 @@ OPERATIONS: dict[str, Any] = {
     "checkpoint": fc.checkpoint(lambda h: np.tanh(h) * h),
     "while": lambda h: fc.while_loop(lambda c: c[0] < 3, lambda c: (c[0] + 1, np.sin(c[1]) * c[1]), (0, h))[1],
     "twice": lambda h: doubled(doubled(h) * 0.5),
-    "in a loop": lambda h: [h := np.tanh(doubled(h)) + 0.1 for _ in range(20)][-1],
+    "in a loop": lambda h: [h := np.tanh(doubled(h)) + 0.1 for _ in range(5)][-1],
     "twice the same": lambda h: fc.jit(lambda a, b: a * b + np.sin(a))(h, h),
     "dropped": lambda h: (doubled(h * 1.0), h)[1],
     "constants": lambda h: fc.jit(lambda a, b: a * b)(h, np.arange(5.0)),
@@ -75,7 +77,7 @@ OPERATIONS: dict[str, Any] = {
 
 def by_rules(monkeypatch: pytest.MonkeyPatch, f: Any, *args: Any) -> Any:
     with monkeypatch.context() as m:
-        m.setattr(following, "apart", lambda tape, args: None)
+        m.setattr(following, "apart", lambda *args: None)
         return f(*args)
 
 
@@ -108,12 +110,50 @@ def test_no_rule_of_what_is_around_runs_again(name: str, monkeypatch: pytest.Mon
     assert all(n <= 2 for n in ran), "more than the operation itself went by the rules"
 
 
+def test_many_with_little_around_them_are_by_the_rules(monkeypatch: pytest.MonkeyPatch) -> None:
+    f = grad(lambda x: around(x, lambda h: [h := np.tanh(doubled(h)) + 0.1 for _ in range(40)][-1]))
+    expected, given_up = by_rules(monkeypatch, f, X), []
+    flush = following.flush
+    monkeypatch.setattr(following, "flush", lambda tape, trace: given_up.append(len(tape.apart)) or flush(tape, trace))
+    for _ in range(3):
+        np.testing.assert_allclose(f(X), expected, rtol=1e-13)
+    assert given_up == [7] * 3
+
+
+@pytest.mark.parametrize("turns", [1, 12])
+def test_the_next_call_knows_whether_it_was_worth_it(turns: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "ROWS", 8)
+    given_up = []
+    flush = following.flush
+    monkeypatch.setattr(following, "flush", lambda tape, trace: given_up.append(1) or flush(tape, trace))
+
+    def f(x: Any) -> Any:
+        y = doubled(np.sin(x))
+        for _ in range(turns):
+            y = np.cos(y) + x
+        return np.sum(y)
+
+    expected = by_rules(monkeypatch, grad(f), X)
+    given_up.clear()
+    for n in range(4):
+        np.testing.assert_allclose(grad(f)(X), expected, rtol=1e-13)
+        assert len(given_up) == (n if turns == 1 else 0)
+    given_up.clear()
+    for n in range(3):  # the tangent program of all of it is made of rules in any case
+        np.testing.assert_allclose(fc.vjp(f, X)[1](1.0)[0], expected, rtol=1e-13)
+        assert len(given_up) == n + 1
+    assert module._little
+    structural.forget()
+    assert not module._little
+
+
 def test_everything_apart(monkeypatch: pytest.MonkeyPatch) -> None:
     """Each operation by its rule, at once: as many chunks as operations, and the same gradient."""
     f = lambda x: around(x, both) + np.sum(np.where(x > 0.5, np.sqrt(x), x**2)) + np.maximum(x, 0.4)[2] ** 3
     expected = grad(f)(X)
     with monkeypatch.context() as m:
         m.setattr(following, "has_rows", lambda primitive: False)
+        m.setattr(module, "MANY", 0)
         for _ in range(3):
             np.testing.assert_allclose(grad(f)(X), expected, rtol=1e-13)
 
