@@ -17,6 +17,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from funcad.ir.jaxpr import Equation, Jaxpr, Literal, Var
+from funcad.ir.prune import prune
 from funcad.passes.rewrite import Work, rewrite
 from funcad.passes.subprograms import kind_of, with_subprograms
 from funcad.primitives.arithmetic import add_p
@@ -38,7 +39,7 @@ def framing(jaxpr: Jaxpr) -> Jaxpr:
     """The program with such writes as whole arrays, in the programs inside, too."""
     found: Jaxpr | None = jaxpr.memo.get("framing")
     if found is None:
-        found = jaxpr.memo["framing"] = rewrite(jaxpr, _step)
+        found = jaxpr.memo["framing"] = prune(rewrite(jaxpr, _step))
         found.memo["framing"] = found
     return found
 

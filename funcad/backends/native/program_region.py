@@ -201,21 +201,21 @@ class Region:
 
 
 def _looking_into_written(jaxpr: Jaxpr) -> frozenset[Var]:
-    """The results of moves whose operands lie, or may lie, in memory of which elements are written in this program."""
-    roots: dict[Any, set[Any]] = {}  # whose memory a value may look into
+    """The results of moves that lie, or whose operands may lie, in memory of which elements are written in this program."""
+    own: dict[Any, set[Any]] = {}  # whose memory a view looks into; a move that is written has memory of its own
+    all_of: dict[Any, set[Any]] = {}  # whose memory a view or a move may look into
     written: set[Any] = set()
-    moved = []
     for equation in jaxpr.equations:
-        read: set[Any] = set().union(*[roots.get(a, {a}) for a in equation.inputs if type(a) is Var])
-        if equation.primitive.over is not None:
-            written |= {*roots.get(equation.inputs[0], {equation.inputs[0]}), equation.outputs[0]}
-        elif equation.primitive.multiple:
-            for k, j in handed_through(equation).items():
-                written |= {*roots.get(equation.inputs[j], {equation.inputs[j]}), equation.outputs[k]}
-        elif len(equation.outputs) == 1 and (may_share(equation) or equation.primitive.name in MOVES):
-            roots[equation.outputs[0]] = {*read, equation.outputs[0]}
-            moved.append((equation.outputs[0], read))
-    return frozenset([v for v, read in moved if read & written])
+        primitive, atoms = equation.primitive, [a for a in equation.inputs if type(a) is Var]
+        pairs = [(0, 0)] if primitive.over is not None else handed_through(equation).items() if primitive.multiple else ()
+        for k, j in pairs:
+            written |= {*own.get(equation.inputs[j], {equation.inputs[j]}), equation.outputs[k]}
+        moves = primitive.name in MOVES
+        if not pairs and len(equation.outputs) == 1 and not primitive.multiple and (moves or may_share(equation)):
+            (v,) = equation.outputs
+            own[v] = {v} if moves else set().union(*[own.get(a, {a}) for a in atoms])
+            all_of[v] = {v}.union(*[all_of.get(a, {a}) for a in atoms])
+    return frozenset([v for v, sources in all_of.items() if sources & written])
 
 
 def python_number(build: Build, equation: Equation, own: dict[Any, Lane]) -> Lane:
