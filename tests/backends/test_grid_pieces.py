@@ -311,3 +311,18 @@ def test_chains_longer_than_pythons_stack() -> None:
     assert "1 of 1 groups" in found.explain(x).why or found.explain(x).engine == "native"
     for a, b in zip(found(x), f(x)):
         np.testing.assert_allclose(a, b, rtol=1e-12)
+
+
+@needs_native
+def test_long_programs_copy_rather_than_grow(monkeypatch: pytest.MonkeyPatch) -> None:
+    from funcad.backends.native import program_region
+
+    def f(x: Any) -> Any:
+        for i in range(12):
+            y = np.roll(x, 1) + np.roll(x, 3) + np.roll(x, 5)
+            x = functools.reduce(lambda z, _: np.minimum(np.abs(z - x), 4.0) + y, range(10), y) - i
+        return x
+
+    most = check(f, numbers((40,))).lines
+    monkeypatch.setattr(program_region, "MAX_LINES", 4 * most // 5)
+    assert check(f, numbers((40,))).lines < most

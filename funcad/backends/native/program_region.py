@@ -148,7 +148,8 @@ class Region:
     def in_pieces(self, equation: Equation, value: Any) -> list[Any]:
         """The result of an operation that moves elements: as it lies if that can be read so, else in one place."""
         (v,) = equation.outputs
-        if v not in self.targets and v not in self.fixed and (type(value) is not Pieces or regular(value)):
+        short = len(self.build.f.lines) < MAX_LINES // 4  # a long program is better native with copies than not at all
+        if v not in self.targets and v not in self.fixed and (type(value) is not Pieces or short and regular(value)):
             return [self.build.hold(value)]
         place = self.target(v)
         self.build.copy(value, place)
