@@ -154,14 +154,14 @@ def test_why_operations_are_alone() -> None:
             x = np.sin(x) * 0.9 + np.sum(x, axis=1)[:, None]
         return x
 
-    assert "more than 160 operations" in alone(many_rows, np.ones((3, 4)))["sin"]
+    assert alone(many_rows, np.ones((3, 4))) == {}  # however long, one loop over rows
 
     def many(x: Any) -> Any:
         for i in range(90):
             x = np.sin(x) * 0.9 + i
         return np.sum(x)
 
-    assert alone(many, big) == {}  # cut, the sum in the last part
+    assert alone(many, big) == {}
     np.testing.assert_allclose(jit(many)(big), many(big), rtol=1e-12)
     if target.available():
         def wide(x: Any) -> Any:

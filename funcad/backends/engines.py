@@ -171,7 +171,8 @@ class Compiled(Program):
         unsupported = _later("native.unsupported").Unsupported
         try:
             batch = importlib.import_module("funcad.passes.example_loops").batch
-            self.native = _later("native.program").compile_program(batch(self.optimized))
+            framing = importlib.import_module("funcad.passes.framing").framing
+            self.native = _later("native.program").compile_program(framing(batch(self.optimized)))
         except unsupported as reason:
             self.reasons.append(f"not native as a whole: {reason}")
             return False

@@ -16,7 +16,6 @@ from funcad.configuration import config
 from funcad.host.devices import on_device
 from funcad.host.state import state
 from funcad.ir.jaxpr import Equation, Jaxpr, equation_has_effects, subjaxprs
-from funcad.passes.fuse import LONGEST
 from funcad.primitives.atoms import fold_of
 from funcad.primitives.fused import fused_p
 
@@ -69,9 +68,11 @@ class Explanation:
         for equation in jaxpr.equations:
             if equation.primitive is fused_p:
                 kind, shape = equation.params["kind"], equation.params["shape"]
-                self.groups.append(_group(kind, shape, equation.params["jaxpr"], program.engine_of(equation), inside))
+                group = equation.params["jaxpr"]
+                self.groups.append(_group(kind, shape, group, program.engine_of(equation), inside))
+                self.groups[-1]["cut"] = jaxpr.memo.get("cut", {}).get(group, "")
                 continue
-            why = _why(equation, jaxpr)
+            why = _why(equation)
             self.alone.append({"operation": equation.primitive.name, "line": _line(equation), "why": why, "inside": inside})
             for sub in subjaxprs(equation.params):
                 self._walk(sub, program, f"{inside}{equation.primitive.name} > ")
@@ -149,7 +150,8 @@ def _cell(text: str, number: bool) -> str:
 
 def _title(group: dict[str, Any]) -> str:
     shape = "x".join(map(str, group["shape"])) if group["shape"] is not None else ""
-    return f"{group['inside']}{group['kind']} {shape}".rstrip()
+    cut = f" ({group['cut']})" if group["cut"] else ""
+    return f"{group['inside']}{group['kind']} {shape}".rstrip() + cut
 
 
 def _line(equation: Equation) -> str:
@@ -170,6 +172,7 @@ def _group(kind: str, shape: tuple | None, jaxpr: Jaxpr, engine: str, inside: st
         "lines": _lines(jaxpr),
         "engine": engine,
         "inside": inside,
+        "cut": "",
     }
 
 
@@ -181,11 +184,9 @@ def _native(jaxpr: Jaxpr, inside: str) -> Iterator[dict[str, Any]]:
             yield from _native(sub, f"{inside}{equation.primitive.name} > ")
 
 
-def _why(equation: Equation, jaxpr: Jaxpr) -> str:
-    """Why an equation of this program is in no group."""
+def _why(equation: Equation) -> str:
+    """Why an equation is in no group."""
     primitive = equation.primitive
-    if equation.outputs and equation.outputs[0] in jaxpr.memo.get("too_long", ()):
-        return f"its loop over rows would have more than {LONGEST} operations"
     if equation_has_effects(equation):
         return "has effects, which keep their order"
     if any(subjaxprs(equation.params)):

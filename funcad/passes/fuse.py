@@ -14,6 +14,7 @@ saves a second read of a large matrix, since BLAS is better at a single one.
 
 from __future__ import annotations
 
+from itertools import accumulate
 from typing import Any
 
 from funcad.ir.aval import Aval
@@ -22,12 +23,13 @@ from funcad.passes.group import Member, build_group
 from funcad.passes.subprograms import kind_of, with_subprograms
 from funcad.primitives.atoms import fold_of
 from funcad.primitives.contraction import dot_general_p
+from funcad.primitives.fused import fused_p
 from funcad.primitives.shape import broadcast_in_dim_p
 
 __all__ = ["fuse", "matrices"]
 
 MATRIX = 1 << 15  # elements from which two products with one matrix are worth a common loop
-LONGEST = 160  # equations of one group
+LONGEST = 2000  # equations of one group: beyond, its code is more than the processor's cache of instructions takes
 
 
 class _Group:
@@ -294,11 +296,32 @@ def _parts(group: _Group, jaxpr: Jaxpr, views: dict[Var, Equation]) -> list[list
     return list(parts.values())
 
 
-def _short(part: list[Member], group: _Group) -> list[list[Member]]:
-    """A part, cut if it is long and a loop over elements; nothing, if it is a long loop over rows."""
+def _short(part: list[Member], jaxpr: Jaxpr) -> list[list[Member]]:
+    """A part, cut if it is too long for one loop, each time where the fewest bytes cross in the second half of what fits."""
     if len(part) <= LONGEST:
         return [part]
-    return [] if group.split is not None else [part[i : i + LONGEST] for i in range(0, len(part), LONGEST)]
+    made: dict[Var, int] = {}
+    last: dict[Var, int] = {}
+    for i, m in enumerate(part):
+        equation = jaxpr.equations[m.index]
+        for a in equation.inputs:
+            if type(a) is Var:
+                made.setdefault(a, i)  # of an operand from outside: read at first, and again behind a cut
+                last[a] = i
+        made[equation.outputs[0]] = i
+    steps = [0] * (len(part) + 1)
+    for v, i in made.items():
+        if last.get(v, i) > i:
+            size = v.aval.size * v.aval.dtype.itemsize
+            steps[i + 1] += size
+            steps[last[v] + 1] -= size
+    crossing = list(accumulate(steps))  # [k]: between members k - 1 and k
+    found, start = [], 0
+    while len(part) - start > LONGEST:
+        stop = min(range(start + LONGEST, start + LONGEST // 2, -1), key=crossing.__getitem__)
+        found.append(part[start:stop])
+        start = stop
+    return [*found, part[start:]]
 
 
 def fuse(jaxpr: Jaxpr) -> Jaxpr:
@@ -324,20 +347,21 @@ def _fused(jaxpr: Jaxpr) -> Jaxpr:
     fusion.sink()
     units: list[Any] = list(jaxpr.equations)  # each equation, or the list of equations of the group that it belongs to
     readers = _readers(jaxpr, fusion.views)
-    too_long: set[Var] = set()
+    cut: dict[Jaxpr, str] = {}
     for group in {id(s.group): s.group for s in fusion.spaces.values()}.values():
         for whole in _parts(group, jaxpr, fusion.views):
-            short = _short(whole, group)
-            if not short:
-                too_long.update([jaxpr.equations[m.index].outputs[0] for m in whole])
-            for part in short:
+            parts = _short(whole, jaxpr)
+            for number, part in enumerate(parts, 1):
                 if len(part) > 1:
                     together = build_group(jaxpr, part, group.full.shape, group.split, fusion.views, readers)
                     for m in part:
                         units[m.index] = together
+                    if len(parts) > 1:
+                        text = f"part {number} of {len(parts)} of {len(whole)} operations, cut where the fewest bytes cross"
+                        cut.update([(e.params["jaxpr"], text) for e in together if e.primitive is fused_p])
     alone = all([type(u) is Equation for u in units])
     result = jaxpr if alone else Jaxpr(jaxpr.inputs, tuple(_ordered(units, jaxpr)), jaxpr.outputs)
-    result.memo["too_long"] = too_long  # for who asks why they are alone
+    result.memo["cut"] = cut  # for who asks why it is not one loop
     return result
 
 

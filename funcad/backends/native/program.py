@@ -5,9 +5,9 @@
     program.fast(*values)                # a built-in: one object, or a tuple; NotImplemented for values of another kind
 
 What is compiled as a whole: there are no effects, every operation has native code, and outside loops the program takes at most
-WORK nanoseconds (or as long as its loops take), and as much working memory as a plan keeps between calls, besides the arrays
-that loops read or fill row by row; larger programs are better off with fused kernels, which use all cores. How often a loop
-runs does not matter; how much code there is to compile does (program_build.py).
+WORK nanoseconds (or as long as its loops take), and works for longer than it takes to get memory beyond what a plan keeps
+between calls, not counting the arrays that loops read or fill row by row; larger programs are better off with fused kernels,
+which use all cores. How often a loop runs does not matter; how much code there is to compile does (program_build.py).
 
 Invariants: results are fresh arrays, or the argument itself where the program passes one through; a program that cannot finish
 as NumPy would (an index out of bounds) is run again by the reference, which raises NumPy's error at the user's line.
@@ -42,6 +42,7 @@ from funcad.primitives.loop import Loop, WhileLoop
 __all__ = ["NativeProgram", "compile_program", "program_text", "matrix_rules", "program_rules"]
 
 WORK = 1e6  # nanoseconds outside loops
+PER_FRESH_BYTE = 0.25  # nanoseconds to get a byte of memory from the system
 MAX_ORDERS = 4  # memory orders of arguments that are remembered
 LOCKED = 50_000  # nanoseconds up to which other Python threads wait
 PYTHON_KINDS = {"f": "float", "i": "int", "b": "bool", "c": "complex"}
@@ -68,8 +69,9 @@ class NativeProgram:
         """Code for arguments in these memory orders."""
         module, build = _written(self.jaxpr, given, self.wanted)
         arena_bytes, stacked = build.arena.size, _stacked(self.jaxpr)
-        if arena_bytes - stacked > wrapper.KEPT_ARENA:
-            raise Unsupported(f"it needs {arena_bytes - stacked} bytes of working memory, more than {wrapper.KEPT_ARENA}")
+        fresh = arena_bytes - stacked
+        if fresh > wrapper.KEPT_ARENA and fresh * PER_FRESH_BYTE > work_of(self.jaxpr).nanoseconds:
+            raise Unsupported(f"it needs {fresh} bytes of working memory, which take longer to get than it works on them")
         text = module.text()
         self.lines, self.arena_bytes = text.count("\n"), arena_bytes
         helpers = [compiled_function(name, dtype) for name, dtype in build.helpers]

@@ -15,8 +15,9 @@ from typing import Any
 
 import numpy as np
 
+from funcad.backends.native import program_pieces
 from funcad.backends.native.emitter import Emitter, Lane
-from funcad.backends.native.program_values import Arena, Buffer, Splat, View, contiguous_strides
+from funcad.backends.native.program_values import Arena, Buffer, Pieces, Splat, View, contiguous_strides, same_place
 from funcad.backends.native.target import lanes_of
 from funcad.backends.native.unsupported import Unsupported
 
@@ -71,13 +72,13 @@ class Build:
 
     def hold(self, value: Any) -> Any:
         """Another user of the memory that a value lies in."""
-        if type(value) is View:
+        if type(value) in (View, Pieces):
             for buffer in value.buffers:
                 buffer.users += 1
         return value
 
     def drop(self, value: Any) -> None:
-        if type(value) is View:
+        if type(value) in (View, Pieces):
             for buffer in value.buffers:
                 buffer.users -= 1
                 if buffer.users == 0:
@@ -146,10 +147,17 @@ class Build:
         self.copy(value, view)
         return view
 
-    def copy(self, value: Any, target: View) -> None:
-        """Write a value into memory of its shape."""
+    def copy(self, value: Any, target: View | Pieces) -> None:
+        """Write a value into memory of its shape, piece by piece, but for what lies there."""
         if type(value) is Lane:
             self.one.store(value, self.pointer(target), "0")
+            return
+        if same_place(value, target):
+            return
+        if type(value) is Pieces or type(target) is Pieces:
+            for box, _ in program_pieces.cells_of(value if type(value) is Pieces else target):
+                index = program_pieces.index_of(box)
+                self.copy(program_pieces.part(value, index), program_pieces.part(target, index))
             return
         self.nest(target.shape, [value], [target], lambda e, lanes: lanes)
 
@@ -164,6 +172,9 @@ class Build:
     ) -> None:
         """For all elements: body(emitter, lanes of the inputs) gives the lanes of the outputs; `exact`: each once."""
         if 0 in shape:
+            return
+        if any([type(v) is Pieces for v in (*inputs, *outputs)]):
+            program_pieces.nest(self, shape, inputs, outputs, body)
             return
         views = [v for v in (*inputs, *outputs) if type(v) is View]
         axes = merged_axes(shape, [v.strides for v in views])

@@ -1,4 +1,4 @@
-"""Moving elements inside a whole program: joining, padding, updating, slicing at computed places, gather and scatter.
+"""Moving elements inside a whole program: placing, updating, slicing at computed places, gather and scatter.
 
 Whatever can be a view is one. An index that NumPy would refuse makes the program leave with status 1: the caller then runs the
 reference, which raises NumPy's error at the user's line.
@@ -13,7 +13,7 @@ from funcad.backends.native.emitter import Lane
 from funcad.backends.native.program_build import Build
 from funcad.backends.native.program_values import Splat, View, indexed
 
-__all__ = ["concatenate", "place", "place_sum", "update", "add", "window", "gather", "scatter", "roll", "fill"]
+__all__ = ["box_of", "place", "place_sum", "update", "add", "window", "gather", "scatter", "fill"]
 __all__ += ["dynamic_update"]
 
 
@@ -22,22 +22,6 @@ MAX_CELLS = 27  # parts of a result of `place_sum` that are written one by one
 
 def fill(build: Build, target: View, value: Any = 0) -> None:
     build.copy(Splat(build.one.literal(value, target.dtype), target.dtype, target.shape), target)
-
-
-def concatenate(build: Build, pieces: Sequence[Any], axis: int, target: View) -> None:
-    start = 0
-    for piece in pieces:
-        n = piece.shape[axis]
-        index = [(start, n, 1) if i == axis else (0, m, 1) for i, m in enumerate(piece.shape)]
-        build.copy(piece, indexed(target, index))
-        start += n
-
-
-def roll(build: Build, x: Any, shift: int, axis: int, target: View) -> None:
-    n = x.shape[axis]
-    for start, count, to in ((n - shift, shift, 0), (0, n - shift, shift)):
-        at = [[(s, count, 1) if i == axis else (0, m, 1) for i, m in enumerate(x.shape)] for s in (start, to)]
-        build.copy(indexed(x, at[0]), indexed(target, at[1]))
 
 
 def place(build: Build, x: Any, index: Sequence[Any], target: View) -> None:
@@ -50,7 +34,7 @@ def place(build: Build, x: Any, index: Sequence[Any], target: View) -> None:
 
 def place_sum(build: Build, xs: Sequence[Any], indices: Sequence[Any], target: View) -> None:
     """The sum of arrays, each at its basic index: one loop for each part of the result in which the same arrays meet."""
-    found = [_box(index) for index in indices]
+    found = [box_of(index) for index in indices]
     boxes = [box for box in found if box is not None]
     if len(boxes) < len(found):
         return _place_one_by_one(build, xs, indices, target)
@@ -94,7 +78,7 @@ def _place_one_by_one(build: Build, xs: Sequence[Any], indices: Sequence[Any], t
         add(build, x, indexed(target, index))
 
 
-def _box(index: Sequence[Any]) -> list[tuple[int, int]] | None:
+def box_of(index: Sequence[Any]) -> list[tuple[int, int]] | None:
     """The interval of each axis that a basic index selects; None if it takes only some elements of one."""
     box = []
     for entry in index:

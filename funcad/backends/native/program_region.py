@@ -2,7 +2,8 @@
 
 `run` gives the values of the outputs, each with a user of its memory. `targets` says where certain variables are to be computed
 (a result's memory, a row of a loop's output), which spares a copy. What has no entry in `RULES`, and no code for one element,
-is Unsupported. Trap: a target must not be memory that the region still reads.
+is Unsupported. Arrays in pieces (program_pieces.py) are read as they lie by loops over elements; other operations get a copy.
+Traps: a target must not be memory that the region still reads; pieces of an array that is written later are a copy.
 """
 
 from __future__ import annotations
@@ -16,13 +17,16 @@ import numpy as np
 from funcad.backends.memory import handed_through, writes_elements, writes_of
 from funcad.backends.native.emitter import Emitter, Lane, operand_dtypes
 from funcad.backends.native.program_build import MAX_LINES, Build, too_long
+from funcad.backends.native.program_pieces import fitting, index_of, part, regular, rolled
 from funcad.backends.native.program_schedule import COMPLEX_PARTS, Step, is_elementwise, schedule
-from funcad.backends.native.program_values import View, reshaped
+from funcad.backends.native.program_values import Pieces, View, reshaped
 from funcad.backends.native.unsupported import Unsupported
 from funcad.ir.jaxpr import Equation, Jaxpr, Literal, Var
+from funcad.ir.primitive import may_share
 
 __all__ = ["Region", "RULES", "rule", "element"]
 
+_AIMED = {"concatenate", "basic_update", "basic_add"}  # may be computed in a part of a target, besides elementwise ones
 _CHECKED = {"add": "sadd", "sub": "ssub", "mul": "smul"}  # of Python integers
 _EXACT = {"convert", "stop_gradient", "select", "real", "imag", "maximum", "minimum", "and", "or", "xor", "not"}
 _MAY_RAISE = {"div", "pow", "mod", "floor_divide", "fmod", "integer_pow", "reciprocal"}  # of Python floats: NumPy gives inf
@@ -37,18 +41,55 @@ class Region:
         self.env: dict[Var, Any] = {}
         self.targets = dict(targets or {})
         self.dying: Sequence[Var] = ()  # with the equation that is being written
-        writes = writes_elements(jaxpr.equations)
-        self.copied = writes_of(jaxpr.inputs, jaxpr.equations, jaxpr.outputs, None).copied if writes else frozenset()
-        for equation in reversed(jaxpr.equations):  # what is reshaped into a target is computed there
-            target = self.targets.get(equation.outputs[0]) if len(equation.outputs) == 1 else None
-            if target is not None and equation.primitive.name == "reshape" and target.contiguous:
-                shape = equation.inputs[0].aval.shape
-                if shape and equation.inputs[0] not in jaxpr.inputs:
-                    self.targets.setdefault(equation.inputs[0], reshaped(target, shape))
+        self.written_there: set[Var] = set()  # results with elements written, whose array was computed in their place
+        plan = writes_of(jaxpr.inputs, jaxpr.equations, jaxpr.outputs, None) if writes_elements(jaxpr.equations) else None
+        self.copied = plan.copied if plan is not None else frozenset()
+        self.fixed: frozenset[Var] = frozenset()  # pieces that are made of memory that is written later
+        if plan is not None:
+            self.fixed = _looking_into_written(jaxpr)
+        if self.targets:
+            self._aim(plan.over if plan is not None else frozenset())
         for v, value in zip(jaxpr.inputs, values, strict=True):
             if type(value) is View and not value.shape:
                 value = build.lane(value)  # read once, here: this place comes before every use
             self.env[v] = build.hold(value)
+
+    def _aim(self, over: frozenset[int]) -> None:
+        """What is reshaped, joined, rolled or has elements written, with its result in a target, is computed there."""
+        makers = {e.outputs[0]: e for e in self.jaxpr.equations if len(e.outputs) == 1}
+
+        def offer(a: Any, place: Any) -> None:
+            maker = makers.get(a)
+            if maker is None or not a.aval.shape or not a.aval.size:
+                return
+            in_pieces = type(place) is Pieces
+            if is_elementwise(maker) and (not in_pieces or regular(place)):
+                self.targets.setdefault(a, place)
+            elif maker.primitive.name in _AIMED and not in_pieces or maker.primitive.name == "roll":
+                self.targets.setdefault(a, place)
+
+        for i in range(len(self.jaxpr.equations) - 1, -1, -1):
+            equation = self.jaxpr.equations[i]
+            target: Any = self.targets.get(equation.outputs[0]) if len(equation.outputs) == 1 else None
+            name, x = equation.primitive.name, equation.inputs[0] if equation.inputs else None
+            if target is None:
+                continue
+            if name == "reshape" and type(target) is View and target.contiguous and type(x) is Var:
+                if x.aval.shape and x not in self.jaxpr.inputs:
+                    self.targets.setdefault(x, reshaped(target, x.aval.shape))
+            elif name == "roll":
+                offer(x, rolled(target, -equation.params["shift"], equation.params["axis"]))
+            elif name == "concatenate":
+                start, axis = 0, equation.params["axis"]
+                for a in equation.inputs:
+                    n = a.aval.shape[axis]
+                    box = [(start, start + n) if k == axis else (0, m) for k, m in enumerate(a.aval.shape)]
+                    offer(a, part(target, index_of(tuple(box))))
+                    start += n
+            elif i in over and equation.primitive.over is not None and type(target) is View:
+                offer(x, target)
+                if self.targets.get(x) is target:
+                    self.written_there.add(equation.outputs[0])
 
     def hand_back(self) -> None:
         """What a loop goes on to write in a target is computed there, if nobody else reads it; nobody reads targets yet."""
@@ -84,8 +125,8 @@ class Region:
             return self.build.one.literal(atom.value, atom.aval.dtype)
         return self.env[atom]
 
-    def target(self, v: Var) -> View:
-        """Where the elements of a variable are to be computed."""
+    def target(self, v: Var) -> Any:
+        """Where the elements of a variable are to be computed: a view, or pieces of a target."""
         found = self.targets.get(v)
         return self.build.new(v.aval.dtype, v.aval.shape) if found is None else self.build.hold(found)
 
@@ -97,12 +138,36 @@ class Region:
         last = x in self.dying and equation.inputs.count(x) == 1
         return last and all([buffer.users == 1 for buffer in value.buffers])
 
+    def settle(self, a: Any) -> None:
+        """An operand in pieces becomes an array in one place."""
+        value = self.env.get(a) if type(a) is Var else None
+        if type(value) is Pieces:
+            self.env[a] = self.build.in_order(value)
+            self.build.drop(value)
+
+    def in_pieces(self, equation: Equation, value: Any) -> list[Any]:
+        """The result of an operation that moves elements: as it lies if that can be read so, else in one place."""
+        (v,) = equation.outputs
+        short = len(self.build.f.lines) < MAX_LINES // 4  # a long program is better native with copies than not at all
+        if v not in self.targets and v not in self.fixed and (type(value) is not Pieces or short and regular(value)):
+            return [self.build.hold(value)]
+        place = self.target(v)
+        self.build.copy(value, place)
+        return [place]
+
     # -- elementwise
     def _group(self, step: Step) -> None:
         build = self.build
         ins = [v for v in dict.fromkeys(a for e in step.equations for a in e.inputs if type(a) is Var) if v in step.reads]
         outs = [v for e in step.equations for v in e.outputs if v not in step.dead]
         places = [self.target(v) for v in outs]
+        shape = step.shape or ()
+        while not fitting(shape, [*[self.env[v] for v in ins], *places]):  # the most cut one is put in one place
+            cut = [v for v in ins if type(self.env[v]) is Pieces]
+            if cut:
+                self.settle(max(cut, key=lambda v: len(self.env[v].cells)))
+            else:
+                places = [build.new(x.dtype, x.shape) if type(x) is Pieces else x for x in places]
 
         def body(e: Emitter, lanes: list[Lane]) -> list[Lane]:
             own = dict(zip(ins, lanes))
@@ -110,7 +175,7 @@ class Region:
                 own[equation.outputs[0]] = element(e, equation, own)
             return [own[v] for v in outs]
 
-        build.nest(step.shape or (), [self.env[v] for v in ins], places, body)
+        build.nest(shape, [self.env[v] for v in ins], places, body)
         self.env.update(zip(outs, places))
         for v in (v for e in step.equations for v in e.outputs if v not in self.env):
             self.env[v] = None  # it lived in registers only
@@ -118,6 +183,9 @@ class Region:
     def _one(self, equation: Equation) -> None:
         name = equation.primitive.name
         rule = RULES.get(name if equation.primitive.reduction is None else "reduction")
+        if name not in IN_PIECES:
+            for a in equation.inputs:
+                self.settle(a)
         if rule is not None:
             outs = rule(self, equation, [self.read(a) for a in equation.inputs], **equation.params)
         elif is_elementwise(equation):
@@ -131,6 +199,24 @@ class Region:
             outs = [self.build.in_order(view)]
             self.build.drop(view)
         self.env.update(zip(equation.outputs, outs, strict=True))
+
+
+def _looking_into_written(jaxpr: Jaxpr) -> frozenset[Var]:
+    """The results of moves that lie, or whose operands may lie, in memory of which elements are written in this program."""
+    own: dict[Any, set[Any]] = {}  # whose memory a view looks into; a move that is written has memory of its own
+    all_of: dict[Any, set[Any]] = {}  # whose memory a view or a move may look into
+    written: set[Any] = set()
+    for equation in jaxpr.equations:
+        primitive, atoms = equation.primitive, [a for a in equation.inputs if type(a) is Var]
+        pairs = [(0, 0)] if primitive.over is not None else handed_through(equation).items() if primitive.multiple else ()
+        for k, j in pairs:
+            written |= {*own.get(equation.inputs[j], {equation.inputs[j]}), equation.outputs[k]}
+        moves = primitive.name in MOVES
+        if not pairs and len(equation.outputs) == 1 and not primitive.multiple and (moves or may_share(equation)):
+            (v,) = equation.outputs
+            own[v] = {v} if moves else set().union(*[own.get(a, {a}) for a in atoms])
+            all_of[v] = {v}.union(*[all_of.get(a, {a}) for a in atoms])
+    return frozenset([v for v, sources in all_of.items() if sources & written])
 
 
 def python_number(build: Build, equation: Equation, own: dict[Any, Lane]) -> Lane:
@@ -178,14 +264,21 @@ def element(e: Emitter, equation: Equation, own: dict[Any, Lane]) -> Lane:
 
 # (region, equation, values, **params) -> values of the results, each with a user of its memory
 RULES: dict[str, Callable[..., list[Any]]] = {}
+IN_PIECES: set[str] = set()  # the operations whose code takes operands in pieces
+MOVES: set[str] = set()  # those whose results may be pieces of their operands
 
 
-def rule(*names: str) -> Callable[[Any], Any]:
-    """Register the code of operations that are not elementwise; program_rules.py and loops.py do."""
+def rule(*names: str, views: bool = False, moves: bool = False) -> Callable[[Any], Any]:
+    """Register the code of operations that are not elementwise; program_rules.py and loops.py do.
+
+    `views`: it hands on operands in pieces as they lie; `moves`: it makes pieces of its operands.
+    """
 
     def add(f: Any) -> Any:
         for name in names:
             RULES[name] = f
+        IN_PIECES.update(names if views or moves else ())
+        MOVES.update(names if moves else ())
         return f
 
     return add

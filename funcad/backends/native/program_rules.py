@@ -12,8 +12,9 @@ from typing import Any
 from funcad.backends.native import gemm, program_moves, program_reduce
 from funcad.backends.native.batch_kernels import BatchLoop, lanes_for
 from funcad.backends.native.emitter import Lane
+from funcad.backends.native.program_pieces import framed, in_other_order, joined, part, respread, rolled, with_shape
 from funcad.backends.native.program_region import Region, rule
-from funcad.backends.native.program_values import Splat, View, indexed, reshaped, spread, transposed
+from funcad.backends.native.program_values import Splat, View, indexed, reshaped, same_place
 from funcad.backends.native.unsupported import Unsupported
 from funcad.ir.jaxpr import Equation, Jaxpr
 from funcad.primitives.atoms import fold_of
@@ -28,52 +29,52 @@ def _view(region: Region, value: Any) -> Any:
     return region.build.hold(value)
 
 
-@rule("broadcast_in_dim")
+@rule("broadcast_in_dim", views=True)
 def _broadcast(region: Region, equation: Equation, values: list, *, shape: tuple, axes: tuple) -> list:
     (x,) = values
     if not shape:
         return [x]
-    return [Splat(x, x.dtype, shape) if type(x) is Lane else _view(region, spread(x, shape, axes))]
+    return [Splat(x, x.dtype, shape) if type(x) is Lane else _view(region, respread(x, shape, axes))]
 
 
-@rule("reshape")
+@rule("reshape", views=True)
 def _reshape(region: Region, equation: Equation, values: list, *, shape: tuple) -> list:
     (x,) = values
     if type(x) is Lane:
         return [Splat(x, x.dtype, shape) if shape else x]
-    view = reshaped(x, shape)
+    view = with_shape(x, shape)
     if view is not None:
         return [_view(region, view)]
     return [reshaped(region.build.in_order(x), shape)]
 
 
-@rule("transpose")
+@rule("transpose", views=True)
 def _transpose(region: Region, equation: Equation, values: list, *, perm: tuple) -> list:
-    return [values[0] if type(values[0]) is Lane else _view(region, transposed(values[0], perm))]
+    return [values[0] if type(values[0]) is Lane else _view(region, in_other_order(values[0], perm))]
 
 
-@rule("basic_index")
+@rule("basic_index", views=True)
 def _basic_index(region: Region, equation: Equation, values: list, *, index: tuple) -> list:
     (x,) = values
     if type(x) is Lane:  # only new axes
         x = Splat(x, x.dtype, ())
-    return [_view(region, indexed(x, index))]
+    return [_view(region, part(x, index))]
 
 
-@rule("slice")
+@rule("slice", views=True)
 def _slice(region: Region, equation: Equation, values: list, *, start: tuple, limit: tuple, strides: Any) -> list:
     steps = strides or (1,) * len(start)
     index = [(s, max(0, -(-(e - s) // k)), k) for s, e, k in zip(start, limit, steps)]
-    return [_view(region, indexed(values[0], index))]
+    return [_view(region, part(values[0], index))]
 
 
-@rule("rev")
+@rule("rev", views=True)
 def _rev(region: Region, equation: Equation, values: list, *, axes: tuple) -> list:
     (x,) = values
-    return [_view(region, indexed(x, [(n - 1, n, -1) if i in axes else (0, n, 1) for i, n in enumerate(x.shape)]))]
+    return [_view(region, part(x, [(n - 1, n, -1) if i in axes else (0, n, 1) for i, n in enumerate(x.shape)]))]
 
 
-@rule("stop_gradient", "optimization_barrier", "name")
+@rule("stop_gradient", "optimization_barrier", "name", views=True)
 def _same(region: Region, equation: Equation, values: list, **params: Any) -> list:
     return [region.build.hold(v) for v in values]
 
@@ -132,21 +133,34 @@ def _dot(region: Region, equation: Equation, values: list, *, dimension_numbers:
     return [lane if target is None else target]
 
 
-@rule("concatenate")
+@rule("concatenate", moves=True)
 def _concatenate(region: Region, equation: Equation, values: list, *, axis: int) -> list:
-    return _into(region, equation, lambda t: program_moves.concatenate(region.build, values, axis, t))
+    (v,) = equation.outputs
+    return region.in_pieces(equation, joined(values, axis, v.aval.shape))
 
 
-@rule("pad")
+@rule("pad", moves=True)
 def _pad(region: Region, equation: Equation, values: list, *, low: tuple, high: tuple, interior: tuple) -> list:
     (x,) = values
-    index = [(a if n else 0, n, k + 1) for a, n, k in zip(low, x.shape, interior)]
-    return _into(region, equation, lambda t: program_moves.place(region.build, x, index, t))
+    return _framed(region, equation, x, [(a if n else 0, n, k + 1) for a, n, k in zip(low, x.shape, interior)])
 
 
-@rule("basic_place")
+@rule("basic_place", moves=True)
 def _place(region: Region, equation: Equation, values: list, *, index: tuple, shape: tuple) -> list:
-    return _into(region, equation, lambda t: program_moves.place(region.build, values[0], index, t))
+    return _framed(region, equation, values[0], index)
+
+
+def _framed(region: Region, equation: Equation, x: Any, index: Any) -> list:
+    """Zeros, with x at a basic index."""
+    (v,) = equation.outputs
+    box = program_moves.box_of(index)
+    if type(x) is Lane or box is None or 0 in x.shape:
+        region.settle(equation.inputs[0])
+        x = region.read(equation.inputs[0])
+        return _into(region, equation, lambda t: program_moves.place(region.build, x, index, t))
+    x = part(x, [0 if entry is None else None if type(entry) is int else (0, entry[1], 1) for entry in index])
+    zero = region.build.one.literal(0, v.aval.dtype)
+    return region.in_pieces(equation, framed(x, tuple(box), v.aval.shape, zero))
 
 
 @rule("place_sum")
@@ -157,7 +171,8 @@ def _place_sum(region: Region, equation: Equation, values: list, *, indices: tup
 def _written(region: Region, equation: Equation, values: list, write: Callable[[View], Any]) -> list:
     """The first operand with some elements written: in its own memory if nobody else needs it, else in a copy."""
     x = values[0]
-    if region.writable(equation, x):
+    (v,) = equation.outputs
+    if region.writable(equation, x) or v in region.written_there and same_place(x, region.targets[v]):
         write(x)
         return [region.build.hold(x)]
 
@@ -178,24 +193,19 @@ def _add(region: Region, equation: Equation, values: list, *, index: tuple) -> l
     return _written(region, equation, values, lambda t: program_moves.add(region.build, values[1], indexed(t, index)))
 
 
-@rule("roll")
+@rule("roll", moves=True)
 def _roll(region: Region, equation: Equation, values: list, *, shift: int, axis: int) -> list:
-    return _into(region, equation, lambda t: program_moves.roll(region.build, values[0], shift, axis, t))
+    return region.in_pieces(equation, rolled(values[0], shift, axis))
 
 
-@rule("shift")
+@rule("shift", moves=True)
 def _shift(region: Region, equation: Equation, values: list, *, axis: int, reverse: bool, fill: int) -> list:
     (x,) = values
     n = x.shape[axis]
-
-    def write(target: View) -> None:
-        if not target.size:
-            return
-        program_moves.fill(region.build, target, fill)
-        part = lambda v, start: indexed(v, [(start, n - 1, 1) if i == axis else (0, m, 1) for i, m in enumerate(v.shape)])
-        region.build.copy(part(x, int(reverse)), part(target, int(not reverse)))
-
-    return _into(region, equation, write)
+    box = tuple([(int(not reverse), n - int(reverse)) if i == axis else (0, m) for i, m in enumerate(x.shape)])
+    kept = part(x, [(int(reverse), n - 1, 1) if i == axis else (0, m, 1) for i, m in enumerate(x.shape)]) if n else x
+    around = region.build.one.literal(fill, x.dtype)
+    return region.in_pieces(equation, framed(kept, box, x.shape, around) if n else x)
 
 
 @rule("dynamic_slice")

@@ -1,7 +1,8 @@
-"""What a whole program's values are while its code is written: lanes in registers, views of memory, constants.
+"""What a whole program's values are while its code is written: lanes in registers, views of memory, constants, pieces.
 
 A value of rank 0 is a `Lane` of a one-lane emitter. An array is a `View`, strides and offset in elements, so reshaping,
-transposing, broadcasting and basic indexing make no code; a `Splat` is an array all of whose elements are one lane. Working
+transposing, broadcasting and basic indexing make no code; a `Splat` is an array all of whose elements are one lane; `Pieces`
+are an array that lies in several places, as a roll, a concatenation or a frame of zeros does (see program_pieces.py). Working
 memory is planned while code is written: `Arena.take` and `give` follow the order of the code, which is the order of execution,
 so two values share a place only if one is dead when the other is made. Invariant: memory that a value lies in is not written
 while the value lives; views keep the buffers alive that they look into.
@@ -15,7 +16,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-__all__ = ["Arena", "Buffer", "Splat", "View", "contiguous_strides", "indexed", "reshaped", "same_place"]
+__all__ = ["Arena", "Buffer", "Pieces", "Splat", "View", "contiguous_strides", "indexed", "reshaped", "same_place"]
 __all__ += ["spread", "transposed"]
 
 ALIGNMENT = 64
@@ -91,6 +92,22 @@ class Splat(NamedTuple):
     lane: Any
     dtype: np.dtype
     shape: tuple[int, ...]
+
+
+class Pieces(NamedTuple):
+    """An array made of boxes, each with a view or a splat of its shape; a box is a (start, stop) of each axis."""
+
+    dtype: np.dtype
+    shape: tuple[int, ...]
+    cells: tuple[tuple[tuple[tuple[int, int], ...], Any], ...]
+
+    @property
+    def size(self) -> int:
+        return prod(self.shape)
+
+    @property
+    def buffers(self) -> tuple[Buffer, ...]:
+        return tuple([buffer for _, value in self.cells if type(value) is View for buffer in value.buffers])
 
 
 def contiguous_strides(shape: Sequence[int]) -> tuple[int, ...]:
@@ -169,5 +186,11 @@ def reshaped(x: Any, shape: tuple) -> Any:
     return x._replace(shape=shape, strides=tuple(strides))
 
 
-def same_place(a: Any, b: View) -> bool:
+def same_place(a: Any, b: View | Pieces) -> bool:
+    if type(a) is not type(b):
+        return False
+    if type(b) is Pieces:
+        return [box for box, _ in a.cells] == [box for box, _ in b.cells] and all([
+            same_place(x, y) for (_, x), (_, y) in zip(a.cells, b.cells)
+        ])  # fmt: skip
     return type(a) is View and (a.pointer, a.offset, a.strides) == (b.pointer, b.offset, b.strides)

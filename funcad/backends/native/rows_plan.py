@@ -139,14 +139,17 @@ class RowPlan:
         return found
 
     def _walk(self, v: Var, number: int, seen: set[Var], found: list[Var]) -> None:
-        if v in seen:
-            return
-        seen.add(v)
-        if v in self.maker and not self.loaded(v, number):
-            for a in variables(self.maker[v]):
-                if self.kind[a] in ("full", "column"):
-                    self._walk(a, number, seen, found)
-        found.append(v)
+        waiting = [(v, False)]  # a list of our own: chains of operations may be longer than Python's stack
+        while waiting:
+            x, complete = waiting.pop()
+            if complete:
+                found.append(x)
+            elif x not in seen:
+                seen.add(x)
+                waiting.append((x, True))
+                if x in self.maker and not self.loaded(x, number):
+                    before = [a for a in variables(self.maker[x]) if self.kind[a] in ("full", "column")]
+                    waiting += [(a, False) for a in reversed(before)]
 
     def loaded(self, v: Var, number: int) -> bool:
         """Is v of an earlier phase, and kept?"""

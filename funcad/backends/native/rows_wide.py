@@ -319,11 +319,19 @@ class WideRows(Base):
         """A full or column value at this place."""
         if not self.plan.by_column[v]:
             return self.group[v, u]
-        key = (v, u if self.plan.by_row[v] else 0)
-        lane = self.here.get(key)
-        if lane is None:
-            lane = self.here[key] = self.computed(v, u, at, mask)
-        return lane
+        plan, here = self.plan, self.here
+        key = lambda a: (a, u if plan.by_row[a] else 0)
+        waiting = [] if key(v) in here else [v]  # a list of our own: chains of operations may be longer than Python's stack
+        while waiting:
+            x = waiting[-1]
+            maker = None if plan.loaded(x, self.number) else plan.maker.get(x)
+            atoms = [a for a in maker.inputs if type(a) is Var and plan.kind[a] not in ("scalar", "row")] if maker else []
+            before = [a for a in atoms if plan.by_column[a] and key(a) not in here]
+            if not before:
+                here[key(x)] = self.computed(x, u, at, mask)
+                waiting.pop()
+            waiting += reversed(before)
+        return here[key(v)]
 
     def computed(self, v: Var, u: int, at: str = "0", mask: str | None = None) -> Lane:
         plan, dtype = self.plan, v.aval.dtype
