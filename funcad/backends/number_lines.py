@@ -29,7 +29,10 @@ from funcad.primitives.shape import broadcast_in_dim_p
 
 __all__ = ["HELPERS", "INLINE", "Lines", "Numbers", "Refused", "SAME", "TEXTS", "adds", "fits", "moves", "numbers", "texts_of"]
 
+MAX_DEPTH = 12  # of loops in loops: Python refuses more than twenty nested blocks
+LONG = 100_000  # numbers from which on a list, which takes five times the memory of an array and a third of its time, is none
 _F64, _I64, _BOOL = np.dtype(np.float64), np.dtype(np.int64), np.dtype(bool)
+_CODES = {_F64: "d", _I64: "q", _BOOL: "b"}
 INLINE = ("call", "checkpoint", "custom_jvp_call", "custom_vjp_call", "custom_vmap_call")  # they run their program once
 SAME = ("stop_gradient", "optimization_barrier", "name")
 _ADDS = (place_sum_p, basic_add_p, dot_general_p)  # movements that add up what meets
@@ -133,8 +136,9 @@ def fits(aval: Any) -> bool:
 class Lines:
     """Writes equations as lines about numbers."""
 
-    def __init__(self, w: Writer):
+    def __init__(self, w: Writer, depth: int = 0):
         self.w = w
+        self.depth = depth  # of loops around
         self.env: dict[Var, Numbers] = {}
         self.no_negative_zeros: set[str] = set()  # adding 0.0 changes them not
 
@@ -356,8 +360,9 @@ class Lines:
         `rows`: the text of what it runs over, or that of each row, in the order in which they are read.
         """
         w, body = self.w, loop.body
+        self.enter()
         carry, moving = self.begin(loop, starts)
-        lists = self.lists(body.outputs[loop.n_carry :])
+        lists = self.lists(body.outputs[loop.n_carry :], loop.length)
         items = [numbers([w.name() for _ in range(v.aval.size)], v.aval.shape, self) for v in loop.split(body.inputs)[2]]
         names = [t for item in items for t in texts_of(item)]
         if rows is None or not names:
@@ -368,6 +373,7 @@ class Lines:
         with w.within(w.inner()):
             outs = self.program(body, [*consts, *carry, *items])
             self.end(loop, lists, carry, moving, outs)
+        self.depth -= 1
         return carry, [(name, aval) for name, aval in lists]
 
     def repeated(
@@ -375,8 +381,9 @@ class Lines:
     ) -> tuple[str, list[Numbers], list[tuple[str, Any]]]:
         """The lines of a loop of unknown length: the name of its count, its last carry and the lists that it fills."""
         w, count = self.w, self.w.name("n")
+        self.enter()
         carry, moving = self.begin(loop, starts)
-        lists = self.lists(loop.body.outputs[loop.n_carry :])
+        lists = self.lists(loop.body.outputs[loop.n_carry :], None)
         w.line(f"{count} = 0")
         w.line("while True:")
         with w.within(w.inner()):
@@ -384,6 +391,7 @@ class Lines:
             w.line(f"if not {texts_of(test)[0]}: break")
             w.line(f"{count} += 1")
             self.end(loop, lists, carry, moving, self.program(loop.body, [*consts, *carry]))
+        self.depth -= 1
         return count, carry, lists
 
     def begin(self, loop: Any, starts: Sequence[Numbers]) -> tuple[list[Numbers], list[bool]]:
@@ -397,12 +405,18 @@ class Lines:
                 self.assign(texts_of(carry[-1]), texts_of(start))
         return carry, moving
 
-    def lists(self, atoms: Sequence[Any]) -> list[tuple[str, Any]]:
-        """Empty lists for what is collected of these, one number after the other."""
+    def enter(self) -> None:
+        self.depth += 1
+        if self.depth > MAX_DEPTH:
+            raise Refused
+
+    def lists(self, atoms: Sequence[Any], length: int | None) -> list[tuple[str, Any]]:
+        """Empty lists for what is collected of these, one number after the other; long ones are arrays."""
         found = []
         for o in atoms:
             name = self.w.name("y")
-            self.w.line(f"{name} = []")
+            long = length is not None and length * o.aval.size > LONG
+            self.w.line(f"{name} = " + (f"array({_CODES[o.aval.dtype]!r})" if long else "[]"))
             self.w.line(f"{name}_add = {name}.{'append' if o.aval.size == 1 else 'extend'}")
             found.append((name, o.aval))
         return found

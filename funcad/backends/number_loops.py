@@ -15,6 +15,7 @@ own (weak) raises where NumPy's does not, which the reference decides.
 from __future__ import annotations
 
 import math
+from array import array
 from collections.abc import Sequence
 from typing import Any
 
@@ -144,21 +145,21 @@ def write(e: Any, equation: Equation, operands: list[Value], env: dict, rows: di
     try:
         with w.within(w.inner()):
             if isinstance(loop, Loop):
-                _counted(w, loop, operands, names, equation)
+                _counted(w, loop, operands, names, equation, e.depth + 1)
             else:
-                _uncounted(w, loop, operands, names, equation)
+                _uncounted(w, loop, operands, names, equation, e.depth + 1)
     except Refused:
         del w.block.parts[before:]
         return False
     avals = [a.aval for a in equation.inputs]
     reference = w.callee(equation, on_numpy(equation.primitive, avals, equation.params))
-    w.line("except (ValueError, OverflowError, ZeroDivisionError):")
+    w.line("except (ValueError, OverflowError, ZeroDivisionError, NotImplementedError):")  # the last: of a foreign byte order
     with w.within(w.inner()):
         w.line(f"[{', '.join(names)}] = {reference}({', '.join([v.text for v in operands])})")
         for v, name in zip(equation.outputs, names):
             if type(v.aval) is not StackAval and not v.aval.weak:
                 w.line(f"{name} = np.array({name})" + ("" if v.aval.shape else "[()]"))
-    for name, value in {**HELPERS, **{n: getattr(math, n) for n in scalars.MATH}, "Stack": Stack}.items():
+    for name, value in {**HELPERS, **{n: getattr(math, n) for n in scalars.MATH}, "Stack": Stack, "array": array}.items():
         w.helper(name, value)
     for v, name in zip(equation.outputs, names):
         shaped = type(v.aval) is not StackAval and bool(v.aval.shape)
@@ -191,8 +192,8 @@ def _read(w: Writer, v: Value, lines: Lines) -> Numbers:
     return found if v.shape == aval.shape else np.broadcast_to(found, aval.shape)
 
 
-def _counted(w: Writer, loop: Loop, operands: Sequence[Value], names: Sequence[str], equation: Equation) -> None:
-    lines = Lines(w)
+def _counted(w: Writer, loop: Loop, operands: Sequence[Value], names: Sequence[str], equation: Equation, depth: int) -> None:
+    lines = Lines(w, depth)
     count, operands = loop.counted(operands)
     times = f"int({count[0].text})" if count else str(loop.length)
     consts, starts, xs = loop.split(operands)
@@ -209,7 +210,7 @@ def _counted(w: Writer, loop: Loop, operands: Sequence[Value], names: Sequence[s
             raise Refused
         else:
             text = f"{x.text}{back}"
-        text += f"{'.ravel()' if element.shape else ''}.tolist()"
+        text = f"memoryview({text}{'.ravel()' if element.shape else ''})"  # it gives Python's numbers, one by one
         if element.size > 1:
             name = w.name("x")
             w.line(f"{name} = iter({text})")
@@ -220,8 +221,10 @@ def _counted(w: Writer, loop: Loop, operands: Sequence[Value], names: Sequence[s
     _results(w, carry, lists, names, equation.outputs, loop.reverse, times)
 
 
-def _uncounted(w: Writer, loop: WhileLoop, operands: Sequence[Value], names: Sequence[str], equation: Equation) -> None:
-    lines = Lines(w)
+def _uncounted(
+    w: Writer, loop: WhileLoop, operands: Sequence[Value], names: Sequence[str], equation: Equation, depth: int
+) -> None:
+    lines = Lines(w, depth)
     count, carry, lists = lines.repeated(loop, *loop.split([_read(w, v, lines) for v in operands]))
     _results(w, carry, lists, names[1:], equation.outputs[1:], False, count)
     w.line(f"{names[0]} = np.int64({count})")

@@ -9,7 +9,7 @@ import pytest
 
 import funcad
 from funcad import tree
-from funcad.backends import number_loops
+from funcad.backends import number_lines, number_loops
 from funcad.backends.engines import Compiled
 from funcad.backends.generate import generate
 from funcad.backends.interpreter import Program
@@ -143,8 +143,12 @@ def test_what_goes_in_and_comes_out_row_by_row(reverse, length):
 
 def test_orders_of_memory():
     step = lambda c, row: (c * 0.5 + row, c)
-    for rows in (np.asfortranarray(X), X[::-2], np.broadcast_to(X[0], (5, 3)), X.astype(float)[:, ::-1]):
-        check(lambda c, rows: funcad.scan(step, c, rows), np.asfortranarray(X[0]), rows)
+    for rows in (np.asfortranarray(X), X[::-2], np.broadcast_to(X[0], (5, 3)), X[:, ::-1], X.astype(">f8")):
+        foreign = not rows.dtype.isnative
+        check(lambda c, rows: funcad.scan(step, c, rows), X[0], rows, reference=foreign)
+        for reverse in (False, True):
+            f = lambda c, rows, reverse=reverse: funcad.scan(lambda c, v: (c * 0.5 + v, c), c, rows, reverse=reverse)
+            check(f, np.float64(0.5), rows[:, 1], reference=foreign)
 
 
 def test_an_argument_is_not_written_and_a_result_is_new():
@@ -238,3 +242,37 @@ def test_a_loop_is_costed():
     """What is predicted to be quicker as calls of NumPy is left to them."""
     assert number_loops.LINE < number_loops.CALL
     check(repeated(lambda c: np.maximum.reduce(c[:, None] + c[None, :], axis=0) * 0.5, n=5), np.linspace(0, 1, 40), lines=False)
+
+
+def test_long_lists_are_arrays(monkeypatch):
+    monkeypatch.setattr(number_lines, "LONG", 8)
+    step = lambda c, v: ((c[0] * 0.5 + v, ~c[1], c[2] + 1), (c[0], c[1], c[2], c[0] > v))
+    program = check(lambda x: funcad.scan(step, (np.zeros(3), np.bool_(True), 0), x), X)
+    assert program.text.count(" = array(") == 3
+
+
+def test_loops_in_many_loops():
+    f = lambda c: c * 0.5 + 1.0
+    for _ in range(15):
+        f = lambda c, f=f: funcad.fori_loop(0, 2, lambda i, c: f(c), c)
+    lowered = funcad.jit(f).lower(np.float64(0.3))
+    found = generate(lowered.jaxpr).function([np.float64(0.3)])
+    assert abs(found[0] - 2.0) < 1e-9
+
+
+def test_texts_that_other_lengths_take_over():
+    """The loop by the reference is made anew for them, too."""
+    f = funcad.jit(lambda x: funcad.scan(lambda c, v: (c * 0.5 + np.cosh(np.where(c > -1e300, v, 7.0)), c), 0.0, x))
+    with funcad.config.set(engine="numpy"):
+        for n in (10, 20, 30, 40, 50, 60, 70):
+            for scale in (0.1, 0.1, 1e4):  # the last one is beyond `math`
+                x = np.linspace(-1.0, 1.0, n) * scale
+                with np.errstate(over="ignore"):
+                    last, ys = f(x)
+                    terms = np.cosh(x)
+                c, expected = 0.0, []
+                for t in terms:
+                    expected.append(c)
+                    c = c * 0.5 + t
+                np.testing.assert_allclose(ys, expected, rtol=1e-13)
+                np.testing.assert_allclose(last, c, rtol=1e-13)
