@@ -6,9 +6,9 @@ another one of the same length reads is computed again there, if the arithmetic 
 what is there anyway: other values that are kept, constants, what both loops read. The carry as it came in is collected for
 this purpose where that makes what is kept smaller in total.
 
-Invariants: the same equations on the same values, so the same bits; only where what is kept leaves the caches (LARGE), and
-turns work on whole arrays (SMALL), for numbers the memory costs less than another operation. Trap: this undoes what `hoist`
-does, so it runs after it, and last.
+Invariants: the same equations on the same values, so the same bits; only where what is kept leaves the caches (LARGE) and turns
+work on whole arrays (SMALL), or on single numbers: for a few elements another call costs more than memory. Trap: this undoes
+what `hoist` does, so it runs after it, and last.
 """
 
 from __future__ import annotations
@@ -26,6 +26,7 @@ from funcad.primitives.shape import broadcast_in_dim_p
 __all__ = ["recompute"]
 
 CHEAP = 6  # operations of arithmetic per element
+NUMBERS = 2  # the same, of a number: to collect and to read one costs as much
 SLOW = frozenset(["div", "reciprocal", "sqrt", "mod", "floor_divide", "fmod", "integer_pow"])  # count as CHEAP - 1
 SMALL = 512  # elements
 LARGE = 256 * 1024  # bytes of all turns together
@@ -85,8 +86,12 @@ def _between(maker: Equation, reader: Equation, uses: Any) -> tuple[Equation, Eq
     read = second.split(reader.inputs)[2]
     kept = dict(zip(maker.outputs[first.n_carry :], body.outputs[first.n_carry :]))  # outside -> in the body
     between = [v for v in kept if v in read]
-    alone = [v for v in between if uses[v] == 1 and type(kept[v]) is Var and kept[v].aval.size >= SMALL]
-    if first.length * sum([_bytes(kept[v]) for v in alone]) < LARGE or body.has_effects:
+    alone = [v for v in between if uses[v] == 1 and type(kept[v]) is Var]
+    large = [v for v in alone if kept[v].aval.size >= SMALL]
+    if first.length * sum([_bytes(kept[v]) for v in large]) < LARGE:
+        large = []
+    alone = [v for v in alone if not kept[v].aval.shape or v in large]
+    if not alone or body.has_effects:
         return None
     there = {*consts, *[x for x, o in zip(xs, outer_xs) if o in read], *[kept[v] for v in between if v not in alone]}
     definitions = {v: e for e in body.equations for v in e.outputs}
@@ -120,7 +125,7 @@ def _chosen(candidates: Sequence[Var], there: set, free: set, definitions: dict[
 
 def _chain(v: Var, known: set, definitions: dict[Var, Equation]) -> list[Equation] | None:
     """The equations that compute a value from known ones, in order; None if that is not cheap."""
-    limit = CHEAP * v.aval.size
+    limit = CHEAP * v.aval.size if v.aval.shape else NUMBERS
     found: dict[Var, Equation] = {}
     spent = 0.0
 
