@@ -16,7 +16,7 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from typing import Any
 
-from funcad.backends import stacks
+from funcad.backends import number_loops, stacks
 from funcad.backends.memory import Storage, Value, handed_through, writable_operand
 from funcad.ir.aval import Aval
 from funcad.ir.jaxpr import Equation, Var
@@ -31,6 +31,8 @@ SHIFTED = 2048  # bytes up to which starting to copy a row costs more than copyi
 def write(e: Any, equation: Equation, operands: list[Value], env: dict, dying: list[Value], rows: dict) -> bool:
     """Write the equation if it is a loop or a conditional that can be; `e` is the Emission."""
     rule = _RULES.get(equation.primitive.name)
+    if rule in (_scan, _while) and e.depth < MAX_DEPTH and number_loops.write(e, equation, operands, env, rows):
+        return True
     return rule is not None and e.depth < MAX_DEPTH and rule(e, equation, operands, env, dying, rows)
 
 

@@ -21,7 +21,7 @@ from funcad.ir.aval import Aval
 from funcad.ir.jaxpr import Jaxpr, Literal
 from funcad.primitives.atoms import UFUNCS, formula_of
 
-__all__ = ["write_scalars"]
+__all__ = ["MATH", "TEXTS", "lines_of", "write_scalars"]
 
 _F64, _BOOL = np.dtype(np.float64), np.dtype(bool)
 
@@ -54,7 +54,7 @@ TEXTS = {
     "integer_pow": "pow({0}, {1}.0)",
 }
 _LOGICAL = ("not_", "and_", "or_", "xor")  # on numbers they mean something else
-_MATH = [name for name in dir(math) if any([text.startswith(f"{name}(") for text in TEXTS.values()])]  # what they call
+MATH = [name for name in dir(math) if any([text.startswith(f"{name}(") for text in TEXTS.values()])]  # what they call
 
 
 def _scalar(aval: Any) -> bool:
@@ -88,7 +88,7 @@ def write_scalars(w: Writer, jaxpr: Jaxpr, general: Callable[[list], list]) -> b
         operands = [text(a) for a in equation.inputs]
         if any([o is None for o in operands]):
             return False
-        found = _lines(w, equation, operands)
+        found = lines_of(w, equation, operands, TEXTS)
         if found is None:
             return False
         (v,) = equation.outputs
@@ -103,7 +103,7 @@ def write_scalars(w: Writer, jaxpr: Jaxpr, general: Callable[[list], list]) -> b
         else:
             kind = "float64" if o.aval.dtype == _F64 else "bool_"
             outputs.append(names[o] if o.aval.weak else f"{kind}({names[o]})")
-    scope = {name: getattr(math, name) for name in _MATH}
+    scope = {name: getattr(math, name) for name in MATH}
     for name, value in {**scope, "float64": np.float64, "bool_": np.bool_, "general": general}.items():
         w.helper(name, value)
     w.line(f"[{given}] = values" if given else "values.clear()")
@@ -124,7 +124,7 @@ def write_scalars(w: Writer, jaxpr: Jaxpr, general: Callable[[list], list]) -> b
     return True
 
 
-def _lines(w: Writer, equation: Any, operands: list[Any]) -> tuple[list[str], str] | None:
+def lines_of(w: Writer, equation: Any, operands: list[Any], own_texts: dict[str, str]) -> tuple[list[str], str] | None:
     """Lines for what the formula of an element uses more than once, and the text of the result; None if NumPy is to do it."""
     primitive, params = equation.primitive, equation.params
     kinds = {a.aval.dtype for a in equation.inputs}
@@ -147,7 +147,12 @@ def _lines(w: Writer, equation: Any, operands: list[Any]) -> tuple[list[str], st
             texts[i] = w.literal(float(call.told[0]))
             continue
         own = [*[texts[a] for a in call.reads], *call.told]
-        text = TEXTS[call.name].format(*own) if call.name in TEXTS else _by_numpy(UFUNCS.get(call.name), own)
+        template = own_texts.get(call.name)
+        for k, operand in enumerate(own if template else ()):
+            if type(operand) is str and operand[0] == "(" and template.count(f"{{{k}}}") > 1:
+                own[k] = w.name()
+                lines.append(f"{own[k]} = {operand}")
+        text = template.format(*own) if template else _by_numpy(UFUNCS.get(call.name), own)
         if text is None:
             return None
         if i in often:

@@ -26,6 +26,7 @@ from funcad.passes.hoist import hoist
 from funcad.passes.inline import inline
 from funcad.passes.lower import lower
 from funcad.passes.push import push
+from funcad.passes.recompute import recompute
 from funcad.passes.rewrite import size_of
 from funcad.passes.scatters import scatters
 from funcad.passes.signs import signs
@@ -79,6 +80,7 @@ PIPELINE: tuple[Pass, ...] = (
     dce,
     contract,  # chains of products in the cheapest order, if fast_math allows
     subprograms,  # those that have become smaller
+    recompute,  # what is cheap is not kept for the loops of derivatives
 )
 FAST_MATH: dict[Pass, Pass] = {algebra: fast_algebra, subprograms: fast_subprograms}  # what runs instead under fast_math
 ONLY_FAST: frozenset[Pass] = frozenset([contract])

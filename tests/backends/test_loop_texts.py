@@ -10,11 +10,18 @@ import pytest
 
 import funcad
 from funcad import grad, jit, scan, vjp, while_loop
+from funcad.backends import number_loops
 from funcad.backends.interpreter import Program
 from funcad.passes.fuse import fuse
 from funcad.passes.pipeline import optimize
 from funcad.primitives.basic_indexing import place_sum_p
 from tests.backends.test_numpy_engine import W, X, Y, before_and_after, check, lowered
+
+
+@pytest.fixture(autouse=True)
+def by_calls_of_numpy(monkeypatch: pytest.MonkeyPatch) -> None:
+    """These arrays are small, so that most of these loops would be lines about numbers (test_number_loops.py)."""
+    monkeypatch.setattr(number_loops, "worth", lambda equation: False)
 
 
 def loop_of(text: str, which: int = 0) -> tuple[str, list[str]]:
