@@ -25,6 +25,7 @@ from funcad.passes.forwarding import forward
 from funcad.passes.hoist import hoist
 from funcad.passes.inline import inline
 from funcad.passes.lower import lower
+from funcad.passes.picks import picks
 from funcad.passes.push import push
 from funcad.passes.rewrite import size_of
 from funcad.passes.scatters import scatters
@@ -74,6 +75,7 @@ PIPELINE: tuple[Pass, ...] = (
     fold,
     cse,
     dce,
+    picks,  # and few elements are picked before they are worked on
     signs,  # negations move out of sums
     scatters,  # placements become one, known bounds slices
     dce,
