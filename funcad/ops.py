@@ -82,7 +82,8 @@ def _segments(
         known = concrete_value(ids)
         inside = type(known) is not Tracer and (not known.size or known.min() >= 0 and known.max() < number)
         if not inside:  # rows of no segment go to a row behind the last one, which is cut off again
-            ids, spare = fnp.where((ids < 0) | (ids >= number), number, ids), 1
+            unsigned = dtype_of(ids).kind == "u"
+            ids, spare = fnp.minimum(ids, number) if unsigned else fnp.clip(ids, -1, number), 1  # -1 is that row, too
     start = full(Aval((number + spare, *shape_of(data)[len(shape) :]), dtype), identity(dtype))
     out = scatter(start, data, ids, mode=how, unique=unique and not spare)
     return out[:number] if spare else out

@@ -12,14 +12,16 @@ from typing import Any
 
 import numpy as np
 
+from funcad.host.real_types import is_a
 from funcad.ir.aval import aval_of, shape_of
 from funcad.ir.tracer import Tracer, concrete_value
 from funcad.numpy import indexing
 from funcad.numpy.axes import array_of, expand
 from funcad.numpy.dispatch import implements
 from funcad.numpy.searching import value_of
-from funcad.primitives.conversion import convert
+from funcad.primitives.conversion import convert, stop_gradient
 from funcad.primitives.placement import on_device_of
+from funcad.primitives.scatter import gather
 from funcad.primitives.shape import reshape
 
 _FLOAT = np.dtype(float)
@@ -70,13 +72,26 @@ def _edges(x: Any, bins: Any, range: Any, weights: Any = None) -> Any:
     return np.linspace(low, high, n + 1)
 
 
-def _places(x: Any, edges: Any) -> tuple[Any, Any]:
+def _places(x: Any, edges: Any, bins: Any) -> tuple[Any, Any]:
     """(the bin of each element, is it inside); the last bin includes its upper edge."""
     n = shape_of(edges)[0] - 1
     (edges,) = on_device_of((edges,), (x,))
+    if is_a(bins, str) or not shape_of(array_of(bins)):
+        return _equal_places(x, edges, n)
     place = np.searchsorted(edges, x, side="right") - 1
     place = np.where(np.equal(x, edges[-1]), n - 1, place)
     return np.clip(place, 0, max(n - 1, 0)), np.logical_and(place >= 0, place < n)
+
+
+def _equal_places(x: Any, edges: Any, n: int) -> tuple[Any, Any]:
+    """The same for bins of equal widths: by arithmetic, which rounding leaves at most one bin away from the right one."""
+    x, edges = stop_gradient(x), stop_gradient(edges)
+    low, high = edges[0], edges[-1]
+    inside = np.logical_and(x >= low, x <= high)
+    share = (np.where(inside, x, low) - low) / (high - low)
+    place = np.minimum(convert(share * aval_of(share).dtype.type(n), np.dtype(np.intp)), n - 1)
+    place = place - np.logical_and(x < gather(edges, place), place > 0)
+    return place + np.logical_and(x >= gather(edges, place + 1), place < n - 1), inside
 
 
 def _tally(places: Any, inside: Any, weights: Any, size: int, dtype: Any) -> Any:
@@ -99,7 +114,7 @@ def histogram(a: Any, bins: Any = 10, range: Any = None, density: Any = None, we
     w = np.intp(1) if weights is None else np.reshape(array_of(weights), (-1,))
     if shape_of(w) and shape_of(w) != shape_of(x):
         raise ValueError("weights should have the same shape as a.")
-    places, inside = _places(x, edges)
+    places, inside = _places(x, edges, bins)
     counts = _tally(places, inside, w, shape_of(edges)[0] - 1, aval_of(w).dtype)
     if density:
         counts = counts / convert(np.diff(edges), _FLOAT) / np.sum(counts)
@@ -124,7 +139,7 @@ def histogramdd(sample: Any, bins: Any = 10, range: Any = None, density: Any = N
     columns = [x[:, i] for i in np.arange(d).tolist()]
     edges = [_edges(c, b, r) for c, b, r in zip(columns, several, ranges)]
     sizes = tuple([shape_of(e)[0] - 1 for e in edges])
-    found = [_places(c, e) for c, e in zip(columns, edges)]
+    found = [_places(c, e, b) for c, e, b in zip(columns, edges, several)]
     flat: Any = 0
     for (places, _), size in zip(found, sizes):
         flat = flat * size + places

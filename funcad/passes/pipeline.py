@@ -25,6 +25,7 @@ from funcad.passes.forwarding import forward
 from funcad.passes.hoist import hoist
 from funcad.passes.inline import inline
 from funcad.passes.lower import lower
+from funcad.passes.picks import picks
 from funcad.passes.push import push
 from funcad.passes.recompute import recompute
 from funcad.passes.rewrite import size_of
@@ -75,6 +76,7 @@ PIPELINE: tuple[Pass, ...] = (
     fold,
     cse,
     dce,
+    picks,  # and few elements are picked before they are worked on
     signs,  # negations move out of sums
     scatters,  # placements become one, known bounds slices
     dce,

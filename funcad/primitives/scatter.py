@@ -12,6 +12,7 @@ exact for repeated indices too: of "set" only the last update gets a cotangent, 
 
 from __future__ import annotations
 
+import importlib
 from typing import Any
 
 import numpy as np
@@ -30,6 +31,7 @@ from funcad.primitives.squares import moved_square
 
 _UFUNCS = {"add": np.add, "mul": np.multiply, "min": np.minimum, "max": np.maximum}
 _INDEX = np.dtype(np.int64)
+_MANY = 8192  # updates
 
 
 def _size(shape: tuple) -> int:
@@ -152,13 +154,17 @@ def fresh(xp: Any, x: Any) -> Any:
 
 def _rows(xp: Any, indices: tuple, dims: tuple) -> Any:
     """Linear position of each addressed row, wrapped and checked as NumPy does."""
-    total: Any = 0
+    total: Any = None
     for axis, (index, n) in enumerate(zip(indices, dims)):
-        index = xp.asarray(index).astype(np.int64)
-        if xp is np and index.size and (index.min() < -n or index.max() >= n):
-            bad = index[(index < -n) | (index >= n)].flat[0]
-            raise IndexError(f"index {bad} is out of bounds for axis {axis} with size {n}")
-        total = total * n + xp.where(index < 0, index + n, index)
+        index, negative = xp.asarray(index).astype(np.int64, copy=False), True
+        if xp is np and index.size:
+            low = index.min()
+            if low < -n or index.max() >= n:
+                bad = index[(index < -n) | (index >= n)].flat[0]
+                raise IndexError(f"index {bad} is out of bounds for axis {axis} with size {n}")
+            negative = low < 0
+        index = xp.where(index < 0, index + n, index) if negative else index
+        total = index if total is None else total * n + index
     return total
 
 
@@ -175,6 +181,9 @@ def _scatter_over(xp: Any, out: Any, u: Any, *indices: Any, mode: str, batch_dim
         out[index] = getattr(xp, _UFUNCS[mode].__name__)(out[index], u)
     elif xp is np and out.ndim == 1:  # flat: NumPy 2's ufunc.at mistakes the strides of indices with several axes
         _UFUNCS[mode].at(out, np.reshape(index[0], -1), np.reshape(u, -1))
+    elif xp is np and mode == "add" and _pays_as_product(out, u, len(index)):
+        dims, rest = out.shape[: len(index)], out.shape[len(index) :]
+        out.reshape(_size(dims), _size(rest))[...] = _row_sums(_rows(np, index, dims).reshape(-1), u, _size(dims))
     elif xp is np and not out.flags.c_contiguous:  # what follows writes in a flat view
         out[...] = _scatter_over(xp, np.array(out, order="C"), u, *indices, mode=mode, batch_dims=batch_dims, unique=unique)
     else:
@@ -188,6 +197,23 @@ def _scatter_over(xp: Any, out: Any, u: Any, *indices: Any, mode: str, batch_dim
         else:
             _scatter_segments(xp, mode, out.reshape(_size(dims), width), rows, u.reshape(rows.size, width))
     return out
+
+
+def _pays_as_product(out: np.ndarray, u: np.ndarray, n: int) -> bool:
+    """Are these many rows of several numbers, added to zeros? Then a sparse product is four times as quick as `add.at`."""
+    if u.size < _MANY or _size(out.shape[n:]) == 1 or out.dtype.char not in "fdFD" or not out.flags.c_contiguous:
+        return False
+    return not out.reshape(-1).view(np.uint32).any()  # 0.0, never -0.0: in the same order the sums are the same, bit for bit
+
+
+def _row_sums(rows: np.ndarray, u: np.ndarray, n: int) -> np.ndarray:
+    """The sums of the updates of each of n rows: the product with a matrix that has a 1 in each column, at the update's row."""
+    small = np.int32 if max(n, rows.size) < 2**31 else np.int64  # what SciPy would look for
+    parts = np.ascontiguousarray(u).reshape(rows.size, -1)
+    real = parts.view(np.finfo(u.dtype).dtype)  # a product of complex numbers would make NaN of infinities
+    places = (rows.astype(small, copy=False), np.arange(rows.size + 1, dtype=small))
+    choice = importlib.import_module("scipy.sparse").csc_array((np.ones(rows.size, real.dtype), *places), shape=(n, rows.size))
+    return (choice @ real).view(u.dtype)  # type: ignore[no-any-return]
 
 
 def _scatter_segments(xp: Any, mode: str, out: Any, rows: Any, u: Any) -> None:

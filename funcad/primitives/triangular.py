@@ -9,6 +9,7 @@ under vmap with one matrix for all lanes, the lanes become columns: the matrix i
 from __future__ import annotations
 
 from collections.abc import Sequence
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -32,12 +33,37 @@ def check_system(name: str, a: Aval, b: Aval) -> None:
         raise ValueError(f"{name}: operands must fit and have equal dtypes, got {avals_text([a, b])}")
 
 
+_SMALL = 32  # rows up to which the calls of SciPy take longer than substitution in all systems of a stack at once
+
+
+def _of_stack(one: Any, a: Any, b: Any, lower: bool, transposed: bool, unit_diagonal: bool) -> Any:
+    """Column by column, with the systems of the stack along the last axis."""
+    *_, n, k = b.shape
+    if not unit_diagonal:
+        i = np.arange(n)
+        for index in zip(*np.nonzero((a[..., i, i] == 0).any(axis=-1))):
+            one(a[index], b[index])  # raises
+    m, x = [np.ascontiguousarray(np.moveaxis(v.reshape(-1, *v.shape[-2:]), 0, -1)) for v in (a, b)]
+    m = np.swapaxes(m, 0, 1) if transposed else m
+    x = x.copy() if np.may_share_memory(x, b) else x
+    forward = lower != transposed
+    with np.errstate(all="ignore"):  # LAPACK says nothing
+        for i in range(n) if forward else reversed(range(n)):
+            rest = slice(i + 1, n) if forward else slice(i)
+            if not unit_diagonal:
+                x[i] /= m[i, i]
+            x[rest] -= m[rest, i, None] * x[i]
+    return np.ascontiguousarray(np.moveaxis(x, -1, 0)).reshape(b.shape)
+
+
 def _impl(xp: Any, a: Any, b: Any, *, lower: bool, transposed: bool, unit_diagonal: bool) -> Any:
     solve = linalg_of(xp, "solve_triangular")
 
     def one(a: Any, b: Any) -> Any:
         return solve(a, b, trans=int(transposed), lower=lower, unit_diagonal=unit_diagonal, check_finite=False)
 
+    if xp is np and a.ndim > 2 and b.size and a.shape[-1] <= _SMALL and 4 * prod(a.shape[:-2]) > a.shape[-1]:
+        return _of_stack(one, a, b, lower, transposed, unit_diagonal)
     return each(xp, one, (a, b), b.shape[-2:], b.dtype)
 
 

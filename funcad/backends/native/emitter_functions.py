@@ -3,8 +3,8 @@
 Idea: short functions (exp, log, tanh, sin ...) are written where they are used; long ones once per module, as functions of
 vectors that are called. Single precision has short functions of its own; for the long ones it is widened to double precision.
 A scalar calls the C library, which for one number is as quick, and so does every lane of a vector on a processor without
-fused multiply-add. Complex functions are left to NumPy. Trap: a function of the C library is used only where every libm has
-it.
+fused multiply-add. Those of complex numbers are in emitter_complex.py. Trap: a function of the C library is used only where
+every libm has it.
 """
 
 from __future__ import annotations
@@ -15,7 +15,14 @@ from typing import Any
 
 import numpy as np
 
-from funcad.backends.native import elementary_error, elementary_inverse, elementary_power, elementary_trigonometric, ir
+from funcad.backends.native import (
+    elementary_error,
+    elementary_inverse,
+    elementary_power,
+    elementary_trigonometric,
+    emitter_complex,
+    ir,
+)
 from funcad.backends.native.elementary import Floats
 from funcad.backends.native.emitter_arithmetic import Arithmetic
 from funcad.backends.native.emitter_memory import FLOAT32, FLOAT64, Lane
@@ -187,6 +194,8 @@ class Functions(Arithmetic):
         return out
 
     def exp(self, a: Lane) -> Lane:
+        if a.dtype.kind == "c":
+            return emitter_complex.exp(self, a)
         if not self._vectors_of_floats(a):
             return self._elementary("exp", a)
         falls = self._known.get(a.name) == "fall"
@@ -210,7 +219,10 @@ class Functions(Arithmetic):
         return self._elementary("expm1", a)
 
     def log(self, a: Lane) -> Lane:
-        return self._elementary("log", a)
+        return emitter_complex.log(self, a) if a.dtype.kind == "c" else self._elementary("log", a)
+
+    def sqrt(self, a: Lane) -> Lane:
+        return emitter_complex.sqrt(self, a) if a.dtype.kind == "c" else super().sqrt(a)
 
     def log2(self, a: Lane) -> Lane:
         return self._elementary("log2", a)
@@ -312,7 +324,7 @@ class Functions(Arithmetic):
         if dtype.kind in "iu":
             return self._integer_product(a, n)
         if dtype.kind == "c":
-            raise Unsupported(f"power {n} of {dtype}")
+            return emitter_complex.integer_pow(self, a, n)
         if n == -1:
             return self.reciprocal(a)
         if abs(n) > LARGEST_POWER or not self.fused:
