@@ -27,6 +27,7 @@ from funcad.passes.inline import inline
 from funcad.passes.lower import lower
 from funcad.passes.push import push
 from funcad.passes.rewrite import size_of
+from funcad.passes.roll import roll
 from funcad.passes.scatters import scatters
 from funcad.passes.signs import signs
 from funcad.passes.subprograms import kind_of, with_subprograms
@@ -60,6 +61,7 @@ def _inside(jaxpr: Jaxpr, fast_math: bool) -> Jaxpr:
 
 PIPELINE: tuple[Pass, ...] = (
     inline,  # calls become part of the program
+    roll,  # what repeats itself becomes a loop, before any other work is done on it
     fold,
     inline,  # branches whose index is known now
     dce,  # what nobody needs, before work is done on it

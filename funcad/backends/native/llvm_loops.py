@@ -216,7 +216,7 @@ def _ask_sometimes(build: Build, jaxpr: Jaxpr, index: str) -> None:
         build.ask()
 
 
-@rule("scan")
+@rule("scan", "rolled")
 def _scan(region: Region, equation: Equation, values: list, *, loop: Loop) -> list:
     length, n_carry = loop.length, loop.n_carry
     if length is None:
