@@ -14,7 +14,7 @@ from funcad.ir.jaxpr import Equation, Jaxpr, Literal, Var
 from funcad.passes.program_keys import program_key
 from funcad.passes.turns import Made, Outside, Turns, index_of
 from funcad.primitives.arithmetic import add_p, mul_p
-from funcad.primitives.basic_indexing import basic_add_p, basic_index_p, basic_place_p
+from funcad.primitives.basic_indexing import basic_add_p, basic_index_p, basic_place_p, basic_update_p
 from funcad.primitives.computed_slices import dynamic_add_p, dynamic_slice_p, dynamic_update_slice_p
 from funcad.primitives.loop import Loop, rolled_p
 from funcad.primitives.shape import broadcast_in_dim_p, concatenate_p, reshape_p, slice_p, transpose_p
@@ -39,12 +39,16 @@ class Row(NamedTuple):
 
 
 class Sum(NamedTuple):
-    """A carry to which placements are added, in the order in which an element gets them; `first` has the initial value."""
+    """A carry to which placements are added, in the order in which an element gets them; `first` has the initial value.
+
+    Either each turn has places of its own, or all have the same, `fixed`.
+    """
 
     last: int  # the slot of the sum at the end of a turn
     first: tuple[int, int]  # the operand that the turn before makes
     places: list[int]  # slots of the placements
     slots: list[int]  # of all that leaves the body
+    fixed: bool
 
 
 class Rolled:
@@ -100,7 +104,7 @@ class Rolled:
     # -- sums of placements
 
     def sums(self) -> list[Sum]:
-        """Carries that are only added to, by placements that differ in one integer."""
+        """Carries that are only added to, by placements that differ in one integer, or do not differ."""
         turns = self.turns
         readers: dict[Slot, list[tuple[int, int, int]]] = {}
         for q, row in enumerate(turns.operands):
@@ -108,9 +112,11 @@ class Rolled:
                 if type(operand) is Made:
                     readers.setdefault(operand[:2], []).append((q, j, operand.lag))
         adds: dict[int, tuple[int, int]] = {}  # an addition -> which operand is the sum, and the slot that says the place
-        for q in self.bounds:
+        for q in range(turns.period):
             primitive = turns.equation(q).primitive
-            if self.affine(q) is None or (q, 0) in self.read and primitive is not basic_add_p:
+            if primitive is not basic_add_p and (primitive is not basic_place_p or (q, 0) in self.read):
+                continue
+            if q in self.bounds and self.affine(q) is None or q in self.constant:
                 continue
             if primitive is basic_add_p:
                 adds[q] = (0, q)
@@ -138,10 +144,14 @@ class Rolled:
             if self.read.get((q, 0), set()) - {turns.count - 1}:
                 continue
             places = [adds[c][1] for c in chain]
-            moves = [self.affine(p) for p in places]
-            if len({(m[0], m[2]) for m in moves if m is not None}) == 1:
+            moves = [self.affine(p) for p in places if p in self.bounds]
+            gone = [*chain, *places]
+            if not moves:
+                if len({turns.equation(p).params["index"] for p in places}) == 1:
+                    found.append(Sum(q, (first, j), places, gone, True))
+            elif len(moves) == len(places) and len({(m[0], m[2]) for m in moves if m is not None}) == 1:
                 order = sorted(range(len(places)), key=lambda i: -moves[i][1] / moves[i][2])  # type: ignore[index]
-                found.append(Sum(q, (first, j), [places[i] for i in order], [*chain, *places]))
+                found.append(Sum(q, (first, j), [places[i] for i in order], gone, False))
         return found
 
     # -- writing
@@ -180,7 +190,10 @@ class Rolled:
             y_outs.append(Var(Aval((turns.count, *atom.aval.shape), atom.aval.dtype)))
             return y_outs[-1]
 
-        placed = [[stacked(self._operand(q, len(turns.operands[q]) - 1)) for q in s.places] for s in self.sum_list]
+        placed: list[Any] = []
+        for s in self.sum_list:
+            values = [self._operand(q, len(turns.operands[q]) - 1) for q in s.places]
+            placed.append(self._added(s, values) if s.fixed else list(map(stacked, values)))
         for key, slot, first in self.pending:  # which grows
             self.following[key] = self._made(slot, first)
         registers: dict[tuple[int, int, int], Any] = {}
@@ -188,8 +201,8 @@ class Rolled:
             if len(key) == 3:
                 registers.setdefault((key[0], key[1], len(key[2])), key)
         wanted: list[tuple[tuple[int, int, int], Any]] = []
-        for slot, when in self.read.items():
-            if slot[0] in gone or slot[0] in self.constant:
+        for slot, when in sorted(self.read.items()):
+            if slot[0] in gone or slot[0] in self.constant or slot in self.ys:
                 continue  # a sum, see below, or computed outside
             back = [turns.count - t for t in when]
             if all([(*slot, b) in registers for b in back]):
@@ -213,7 +226,7 @@ class Rolled:
         for place, key in wanted:
             self.final[place] = last[key]
         for s, values in zip(self.sum_list, placed):
-            self._placed(s, values)
+            self._placed(s, last[values] if s.fixed else values)
 
     def _shared(self, body: Jaxpr) -> Jaxpr:
         """The body, or an equal one, so that loops around this one find their turns alike."""
@@ -222,14 +235,32 @@ class Rolled:
         except TypeError:
             return body
 
-    def _placed(self, s: Sum, values: list[Var]) -> None:
-        """All that the turns add to a sum, after the loop."""
+    def _added(self, s: Sum, values: list[Any]) -> Any:
+        """The elements at a fixed place are a carry, to which these values are added; its key."""
+        q, j = s.first
+        equation = self.turns.equation(s.places[0])
+        start = self.roller.value(self.turns.equation(q).inputs[j])
+        start = self.roller.add(basic_index_p, [start], equation.source, index=equation.params["index"])
+        key = ("sum", s.last)
+        total: Any = Var(start.aval)
+        self.carry[key] = total, start
+        for value in values:
+            total = self._put(add_p, [total, value])
+        self.following[key] = total
+        return key
+
+    def _placed(self, s: Sum, values: Any) -> None:
+        """The sum after the loop: its elements at a fixed place are known, or what each turn adds to it."""
         roller, turns = self.roller, self.turns
         q, j = s.first
         total = roller.value(turns.equation(q).inputs[j])
         if total.aval.dtype.kind in "fc" and any([turns.equation(p).primitive is basic_place_p for p in s.places]):
             # the other turns add zeros, which leave no -0.0
             total = roller.add(add_p, [total, Literal(0.0)], self.source)
+        if s.fixed:
+            index = turns.equation(s.places[0]).params["index"]
+            self.final[(s.last, 0, 1)] = roller.add(basic_update_p, [total, values], self.source, index=index)
+            return
         for slot, value in zip(s.places, values):
             equation = turns.equation(slot)
             n, start, step = self.affine(slot)  # type: ignore[misc]
@@ -287,7 +318,7 @@ class Rolled:
             return
         move = self.row_of_constant(q)
         if move is not None:
-            self.inside[(q, 0)] = self._row(equation, *move)
+            self.inside[(q, 0)], self.ys[(q, 0)] = self._row(equation, *move)
             return
         entries = index_of(equation)
         starts: list[Any] = []
@@ -331,8 +362,8 @@ class Rolled:
             found = self._put(mul_p, [found, Literal(np.int64(step))])
         return self._put(add_p, [found, Literal(np.int64(starts[0]))]) if starts[0] else found
 
-    def _row(self, equation: Equation, n: int, start: int, step: int) -> Var:
-        """Rows of an array that is the same in all turns."""
+    def _row(self, equation: Equation, n: int, start: int, step: int) -> tuple[Var, Any]:
+        """Rows of an array that is the same in all turns, and outside all of them."""
         index, axis = self.strided(index_of(equation), n, start, step)
         array, shape = equation.inputs[0], (self.turns.count, *equation.outputs[0].aval.shape)
 
@@ -345,7 +376,9 @@ class Rolled:
                 found = self.roller.add(transpose_p, [found], equation.source, perm=(axis, *rest))
             return found if found.aval.shape == shape else self.roller.add(reshape_p, [found], equation.source, shape=shape)
 
-        return self._x(("row", array, index, shape), outer)
+        key = ("row", array, index, shape)
+        row = self._x(key, outer)
+        return row, self.xs[key][0]
 
     def _x(self, key: Any, outer: Any) -> Var:
         """What differs from turn to turn, as an x; `outer` makes all of it."""
