@@ -23,7 +23,7 @@ from funcad.ir.jaxpr import Equation, Jaxpr, Literal, Var
 from funcad.passes.periods import LEAST, TURNS, looks, stretches
 from funcad.passes.rolled import Rolled, Row
 from funcad.passes.turns import SLOTS, Known, Made, Turns, consistent
-from funcad.primitives.basic_indexing import basic_index_p
+from funcad.primitives.basic_indexing import basic_index_p, basic_place_p
 from funcad.primitives.shape import concatenate_p, reshape_p, transpose_p
 
 __all__ = ["roll"]
@@ -51,21 +51,17 @@ def roll(jaxpr: Jaxpr) -> Jaxpr:
     ...     return x
     >>> program = roll(funcad.make_jaxpr(f)(np.ones(3)).jaxpr)
     >>> [(e.primitive.name, e.params["loop"].length) for e in program.equations]
-    [('scan', 200)]
+    [('rolled', 200)]
     """
     if len(jaxpr.equations) < SMALLEST:
         return jaxpr
     programs: dict[Any, int] = {}
     bodies: dict[Any, Jaxpr] = {}
-    notes: list[str] = []
     for _ in range(DEEP):
         found = _Roller(jaxpr, programs, bodies).run()
-        if found is None or len(found[0].equations) > len(jaxpr.equations) - GAIN:
+        if found is None or len(found.equations) > len(jaxpr.equations) - GAIN:
             break
-        jaxpr, more = found
-        notes += more
-    if notes:
-        jaxpr.memo["rolled"] = tuple(notes)
+        jaxpr = found
     return jaxpr
 
 
@@ -80,14 +76,14 @@ class _Roller:
         self.starts: dict[int, Rolled] = {}
         self.owners: list[Rolled | None] = [None] * len(jaxpr.equations)
 
-    def run(self) -> tuple[Jaxpr, list[str]] | None:
+    def run(self) -> Jaxpr | None:
         found = stretches(looks(self.jaxpr.equations))
         for start, period, end in found:
             self.accept(start, period, end)
         if not self.loops:
             return None
         self.find_readers()
-        return self.program(), [loop.note() for loop in self.loops]
+        return self.program()
 
     # -- which loops
 
@@ -256,7 +252,11 @@ class _Roller:
                     perm = (*range(1, axis + 1), 0, *range(axis + 1, len(shape) + 1))
                     value = self.add(transpose_p, [value], equation.source, perm=perm)
                 joined = (*shape[:axis], count * shape[axis], *shape[axis + 1 :])
-                found.append(self.add(reshape_p, [value], equation.source, shape=joined))
+                value = self.add(reshape_p, [value], equation.source, shape=joined)
+                if axis:  # in memory in the order of its axes, by which sums go
+                    whole = tuple([(0, n, 1) for n in joined])
+                    value = self.add(basic_place_p, [value], equation.source, index=whole, shape=joined)
+                found.append(value)
         return tuple(found)
 
     def before_reshape(self, atom: Any) -> Any:

@@ -66,11 +66,6 @@ class Rolled:
         """Can the indices that differ from turn to turn be computed?"""
         return all([self.row_of_constant(q) is not None or _window(self.turns.equation(q)) for q in self.bounds])
 
-    def note(self) -> str:
-        equation = self.turns.equation(0)
-        where = f" from {equation.source.short()}" if equation.source is not None else ""
-        return f"{self.turns.count} turns of {self.turns.period} equations{where}"
-
     # -- indices
 
     def affine(self, q: int) -> tuple[int, int, int] | None:

@@ -2,9 +2,10 @@
 
 Idea: the stretch is gone through once. An equation must be like the one a period before: the same primitive, the same avals and
 parameters, but for the bounds of indices and the values of literals. An operand that is made in the stretch is always made at
-the same distance; one that comes from outside may be any, in the first turns also what a later turn gets from the one before
-it. Where this fails the stretch is cut, and another begins. Which equation a turn begins with is then free: the one before
-which the fewest bytes are handed on is chosen. Invariant: what is said of an operand holds in every turn; nothing is guessed.
+the same distance; one that comes from outside is always the same, or another one in each turn; in the first turns it may be
+what a later turn gets from the one before it. Where this fails the stretch is cut, and another begins. Which equation a turn
+begins with is then free: the one before which the fewest bytes are handed on is chosen. Invariant: what is said of an operand
+holds in every turn; nothing is guessed.
 """
 
 from __future__ import annotations
@@ -88,16 +89,22 @@ class Known:
         return found
 
     def alike(self, one: Equation, other: Equation) -> bool:
-        """May they be the same equation in two turns?"""
+        """May they be the same equation in two turns? Then their results have the same avals."""
         if one.primitive is not other.primitive or len(one.inputs) != len(other.inputs):
             return False
-        for a, b in zip((*one.inputs, *one.outputs), (*other.inputs, *other.outputs)):
-            x, y = a.aval, b.aval
-            if x is not y and (type(x) is not type(y) or x != y):
-                return False
-            if type(a) is Literal and literal_key(a.value) != literal_key(b.value) and not _may_vary(one):  # type: ignore[union-attr]
-                return False
+        for a, b in zip(one.inputs, other.inputs):
+            if a is not b:
+                x, y = a.aval, b.aval
+                if x is not y and (x.shape != y.shape or x.dtype != y.dtype or x.weak != y.weak or type(x) is not type(y)):
+                    return False
+                if type(a) is Literal and not _same(a.value, b.value) and not _may_vary(one):  # type: ignore[union-attr]
+                    return False
         return one.params is other.params or bool(self.key(one) == self.key(other))
+
+
+def _same(x: Any, y: Any) -> bool:
+    """Are two numbers the same, type and bits?"""
+    return x is y or type(x) is type(y) and bool(x == y != 0) or literal_key(x) == literal_key(y)
 
 
 def _may_vary(equation: Equation) -> bool:
@@ -127,9 +134,10 @@ Distances = list[list[int]]  # of each operand of each equation of a turn: 0 if 
 
 def consistent(known: Known, start: int, period: int, end: int) -> Iterator[tuple[int, int, Distances]]:
     """Parts of the stretch in which equations are alike and operands made alike, with the distances."""
-    equations, makers = known.equations, known.makers
+    equations, makers, alias = known.equations, known.makers, known.alias
     first, i = start, start
     distances: Distances = []
+    varies: dict[tuple[int, int], bool] = {}  # what comes from outside: does it differ from turn to turn?
     while i < end:
         equation = equations[i]
         found: list[int] | None = []
@@ -143,11 +151,17 @@ def consistent(known: Known, start: int, period: int, end: int) -> Iterator[tupl
                 if distance != before[j] and (before[j] or i - period - _back(distance) >= first):
                     found = None
                     break
+                if not distance and i >= first + period and type(a) is Var:
+                    b: Any = equations[i - period].inputs[j]
+                    other = a is not b and alias.get(a, a) is not alias.get(b, b)
+                    if varies.setdefault(((i - first) % period, j), other) != other:
+                        found = None
+                        break
                 found.append(distance)  # type: ignore[union-attr]
         if found is None:
             if i > first:
                 yield first, i, distances
-            first, distances = i, []
+            first, distances, varies = i, [], {}
             if end - i < TURNS * period:
                 return
             continue
