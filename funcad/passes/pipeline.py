@@ -27,7 +27,7 @@ from funcad.passes.inline import inline
 from funcad.passes.lower import lower
 from funcad.passes.push import push
 from funcad.passes.rewrite import size_of
-from funcad.passes.roll import roll
+from funcad.passes.roll import compiles_numbers, roll
 from funcad.passes.scatters import scatters
 from funcad.passes.signs import signs
 from funcad.passes.subprograms import kind_of, with_subprograms
@@ -102,7 +102,7 @@ def optimize(jaxpr: Jaxpr, fast_math: bool = False) -> Jaxpr:
     """
     if "is_optimized" in jaxpr.memo or jaxpr.modes:
         return jaxpr
-    key = ("optimized", fast_math)
+    key = ("optimized", fast_math, compiles_numbers())
     found = jaxpr.memo.get(key)
     if found is None:
         found = _run(jaxpr, fast_math)

@@ -17,18 +17,22 @@ them, which must not cost more than the loop's own work.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import cache
+from importlib.util import find_spec
 from typing import Any
 
+from funcad.configuration import config
 from funcad.ir.jaxpr import Equation, Jaxpr, Literal, Var
 from funcad.passes.periods import LEAST, TURNS, looks, stretches
 from funcad.passes.rolled import Rolled, Row
 from funcad.passes.turns import SLOTS, Known, Made, Turns, consistent
-from funcad.primitives.basic_indexing import basic_index_p, basic_place_p
+from funcad.primitives.basic_indexing import basic_add_p, basic_index_p, basic_place_p, basic_update_p
 from funcad.primitives.shape import concatenate_p, reshape_p, transpose_p
 
-__all__ = ["roll"]
+__all__ = ["compiles_numbers", "roll"]
 
 SMALLEST = 256  # equations of a program that is looked at: shorter ones are quicker written out
+NUMBERS = 4000  # equations of a program that Python runs, up to which single numbers are not looped over
 GAIN = 32  # equations by which the program must become shorter
 DEEP = 4  # loops in loops
 LAGS = 4  # turns that a value is handed on
@@ -38,6 +42,26 @@ PIECES = 4  # of arrays of which an operand may be put together
 APART = 4  # equations of a turn for each operand that is put together of more: each piece is an equation
 SMALL = 1024  # bytes for each turn that are copied in any case
 COPIED = 8  # bytes that the turns work on for one that is copied
+
+
+def of_numbers(turns: Turns) -> bool:
+    """Does most of a turn work on single numbers? Python does that quicker written out than in a loop over arrays."""
+    found = 0
+    for q in range(turns.period):
+        equation = turns.equation(q)
+        written = equation.inputs[1].aval.shape if equation.primitive in (basic_update_p, basic_add_p) else None
+        found += written == () or not any([v.aval.shape for v in equation.outputs])
+    return 2 * found > turns.period
+
+
+def compiles_numbers() -> bool:
+    """Is the engine one that runs loops over numbers as machine code?"""
+    return config.engine != "numpy" and _llvm()
+
+
+@cache
+def _llvm() -> bool:
+    return find_spec("llvmlite") is not None
 
 
 def roll(jaxpr: Jaxpr) -> Jaxpr:
@@ -72,6 +96,7 @@ class _Roller:
         self.jaxpr = jaxpr
         self.known = Known(jaxpr, programs)
         self.bodies = bodies
+        self.numbers_stay = not compiles_numbers() and len(jaxpr.equations) < NUMBERS
         self.loops: list[Rolled] = []
         self.starts: dict[int, Rolled] = {}
         self.owners: list[Rolled | None] = [None] * len(jaxpr.equations)
@@ -119,7 +144,7 @@ class _Roller:
 
     def settled(self, turns: Turns) -> bool | None:
         """Trim what makes operands difficult; can it be a loop, and does it pay? None: a longer period might."""
-        if turns.count < TURNS or not turns.plain():
+        if turns.count < TURNS or not turns.plain() or self.numbers_stay and of_numbers(turns):
             return False
         turns.classify()
         if any([type(o) is Made and o.lag > LAGS for row in turns.operands for o in row]):

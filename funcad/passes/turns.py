@@ -97,8 +97,9 @@ class Known:
                 x, y = a.aval, b.aval
                 if x is not y and (x.shape != y.shape or x.dtype != y.dtype or x.weak != y.weak or type(x) is not type(y)):
                     return False
-                if type(a) is Literal and not _same(a.value, b.value) and not _may_vary(one):  # type: ignore[union-attr]
-                    return False
+                if type(a) is Literal and not _same(a.value, b.value):  # type: ignore[union-attr]
+                    if not (_may_vary(one) and _may_vary(other)):
+                        return False
         return one.params is other.params or bool(self.key(one) == self.key(other))
 
 
@@ -114,9 +115,14 @@ def _may_vary(equation: Equation) -> bool:
     for a, b in zip(equation.inputs, equation.inputs[::-1]):
         if type(a) is Literal:
             own, other = a.aval, b.aval
-            exact = own.dtype == other.dtype or own.weak and own.dtype.kind in "if" and other.dtype.kind == "f"
-            if type(b) is Literal or other.weak or not exact:
+            if type(b) is Literal or other.weak:
                 return False
+            if own.dtype != other.dtype:
+                kinds = own.dtype.kind + other.dtype.kind
+                if not own.weak or kinds not in ("ff", "if", "ii", "iu"):
+                    return False
+                if kinds[1] != "f" and not np.iinfo(other.dtype).min <= a.value <= np.iinfo(other.dtype).max:
+                    return False
     return True
 
 

@@ -465,3 +465,19 @@ def test_random_programs_on_engines(seed: int, engine: str, monkeypatch: pytest.
         found = jit(f)(*args)
         monkeypatch.setattr(roll_module, "SMALLEST", 10**9)
         close(found, jit(lambda *xs: f(*xs))(*args), 1e-6)
+
+
+def test_numbers_that_python_computes_stay_written_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    def f(x: Any) -> Any:
+        u = np.zeros(80) * x
+        for i in range(1, 80):
+            u[i] = np.sin(u[i - 1]) * x + 0.5 / i
+        return u
+
+    monkeypatch.setattr(roll_module, "compiles_numbers", lambda: True)
+    assert lengths(rolled(f, 0.3 * np.ones(())))
+    monkeypatch.setattr(roll_module, "compiles_numbers", lambda: False)
+    assert not lengths(rolled(f, 0.3 * np.ones(())))
+    assert lengths(rolled(stencil, XS[:, 0]))
+    monkeypatch.setattr(roll_module, "NUMBERS", 100)
+    assert lengths(rolled(f, 0.3 * np.ones(())))
