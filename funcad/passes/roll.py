@@ -11,7 +11,8 @@ equations of loops around them.
 Invariants: not a bit changes; effects are never inside; the first and last turns stay as they are where a loop without them has
 simpler operands. Traps: a stretch in which two layers alternate looks as if its period were half of what it is, so multiples
 are tried; a sum to which zeros are added has no -0.0, which one placement must not have either; putting values together copies
-them, which must not cost more than the loop's own work.
+them, which must not cost more than the loop's own work; a y holds the values of all turns, so where a large value is read in a
+few turns only, the loop ends there and another begins.
 """
 
 from __future__ import annotations
@@ -38,6 +39,7 @@ DEEP = 4  # loops in loops
 LAGS = 4  # turns that a value is handed on
 MULTIPLES = (1, 2, 3, 4, 6, 8)
 TRIMMED = 4  # turns that may stay as they are for the sake of simpler operands
+TRIES = 4  # until no large value is read in few turns only
 PIECES = 4  # of arrays of which an operand may be put together
 APART = 4  # equations of a turn for each operand that is put together of more: each piece is an equation
 SMALL = 1024  # bytes for each turn that are copied in any case
@@ -94,21 +96,26 @@ class _Roller:
 
     def __init__(self, jaxpr: Jaxpr, programs: dict[Any, int], bodies: dict[Any, Jaxpr]):
         self.jaxpr = jaxpr
-        self.known = Known(jaxpr, programs)
+        self.programs = programs
         self.bodies = bodies
         self.numbers_stay = not compiles_numbers() and len(jaxpr.equations) < NUMBERS
-        self.loops: list[Rolled] = []
-        self.starts: dict[int, Rolled] = {}
-        self.owners: list[Rolled | None] = [None] * len(jaxpr.equations)
+        self.cuts: frozenset[int] = frozenset()  # where a loop ends, since what it computes there is read later
 
     def run(self) -> Jaxpr | None:
         found = stretches(looks(self.jaxpr.equations))
-        for start, period, end in found:
-            self.accept(start, period, end)
-        if not self.loops:
-            return None
-        self.find_readers()
-        return self.program()
+        for _ in range(TRIES if found else 0):
+            self.known = Known(self.jaxpr, self.programs)
+            self.loops: list[Rolled] = []
+            self.starts: dict[int, Rolled] = {}
+            self.owners: list[Rolled | None] = [None] * len(self.jaxpr.equations)
+            for start, period, end in found:
+                self.accept(start, period, end)
+            self.find_readers()
+            cuts = {cut for loop in self.loops for cut in loop.rarely_read()}
+            if not cuts:
+                return self.program() if self.loops else None
+            self.cuts |= cuts
+        return None
 
     # -- which loops
 
@@ -121,7 +128,7 @@ class _Roller:
             if end - start < TURNS * step or 2 * covered >= end - start:
                 break
             found, refused = [], 0
-            for first, last, distances in consistent(self.known, start, step, end):
+            for first, last, distances in consistent(self.known, start, step, end, self.cuts):
                 if last - first >= max(TURNS * step, LEAST):
                     turns = Turns(self.known, first, step, last, distances)
                     verdict = self.settled(turns)

@@ -26,6 +26,8 @@ if TYPE_CHECKING:
 __all__ = ["Rolled", "Row"]
 
 INT = np.dtype(np.int64)
+LARGE = 1 << 20  # bytes of the values of all turns
+RARELY = 4  # times as many turns are there as those in which a value is read
 Slot = tuple[int, int]  # an equation of the turn, and which of its results
 
 
@@ -65,6 +67,23 @@ class Rolled:
     def possible(self) -> bool:
         """Can the indices that differ from turn to turn be computed?"""
         return all([self.row_of_constant(q) is not None or _window(self.turns.equation(q)) for q in self.bounds])
+
+    def rarely_read(self) -> list[int]:
+        """The equations with which turns begin that follow those few in which a large value is read outside."""
+        turns, lags = self.turns, dict[Slot, int]()
+        for row in turns.operands:
+            for operand in row:
+                if type(operand) is Made:
+                    lags[operand[:2]] = max(lags.get(operand[:2], 0), operand.lag)
+        found = []
+        for slot, when in self.read.items():
+            aval = turns.equation(slot[0]).outputs[slot[1]].aval
+            carried = lags.get(slot, 0) if len(when) > 1 else 1
+            large = turns.count * aval.size * aval.dtype.itemsize > LARGE
+            if large and len(when) * RARELY < turns.count and turns.count - min(when) > carried:
+                if slot[0] not in self.constant and self.row_of_constant(slot[0]) is None:
+                    found += [turns.start + (t + 1) * turns.period for t in when]
+        return found
 
     # -- indices
 

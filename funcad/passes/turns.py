@@ -138,8 +138,10 @@ def index_of(equation: Equation) -> tuple:
 Distances = list[list[int]]  # of each operand of each equation of a turn: 0 if it comes from outside
 
 
-def consistent(known: Known, start: int, period: int, end: int) -> Iterator[tuple[int, int, Distances]]:
-    """Parts of the stretch in which equations are alike and operands made alike, with the distances."""
+def consistent(
+    known: Known, start: int, period: int, end: int, cuts: frozenset[int] = frozenset()
+) -> Iterator[tuple[int, int, Distances]]:
+    """Parts of the stretch, none across `cuts`, in which equations are alike and operands made alike, with the distances."""
     equations, makers, alias = known.equations, known.makers, known.alias
     first, i = start, start
     distances: Distances = []
@@ -148,7 +150,7 @@ def consistent(known: Known, start: int, period: int, end: int) -> Iterator[tupl
         equation = equations[i]
         found: list[int] | None = []
         before = distances[(i - first) % period] if i >= first + period else [0] * len(equation.inputs)
-        if i >= first + period and not known.alike(equations[i - period], equation):
+        if i in cuts and i > first or i >= first + period and not known.alike(equations[i - period], equation):
             found = None
         else:
             for j, a in enumerate(equation.inputs):

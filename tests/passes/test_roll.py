@@ -481,3 +481,21 @@ def test_numbers_that_python_computes_stay_written_out(monkeypatch: pytest.Monke
     assert lengths(rolled(stencil, XS[:, 0]))
     monkeypatch.setattr(roll_module, "NUMBERS", 100)
     assert lengths(rolled(f, 0.3 * np.ones(())))
+
+
+def test_large_values_that_are_rarely_read_end_a_loop() -> None:
+    def f(u: Any, *, last: int = 0) -> Any:
+        seen = []
+        for t in range(160):
+            u = np.sin(u) * 1.1 + 0.1
+            if t % 40 == 20 or t >= 160 - last:
+                seen.append(u)
+        return seen
+
+    large, small = np.linspace(0.0, 1.0, 2000), np.linspace(0.0, 1.0, 5)
+    found = rolled(f, large)
+    assert lengths(found) == [40, 40, 40]
+    assert max([v.aval.size for e in found.equations for v in e.outputs]) == 2000
+    assert lengths(rolled(f, small)) == [160]
+    assert max([v.aval.size for e in rolled(lambda u: f(u, last=2), large).equations for v in e.outputs]) == 2000
+    assert lengths(rolled(grad(total(f)), large))
