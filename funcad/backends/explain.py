@@ -18,6 +18,7 @@ from funcad.host.state import state
 from funcad.ir.jaxpr import Equation, Jaxpr, equation_has_effects, subjaxprs
 from funcad.primitives.atoms import fold_of
 from funcad.primitives.fused import fused_p
+from funcad.primitives.loop import Loop, rolled_p
 
 __all__ = ["Explanation", "table"]
 
@@ -28,8 +29,8 @@ class Explanation:
     """Text for a reader: `print(...)` it; notebooks show tables.
 
     The same as data: `engine` ("native" if the whole is one native function, else "numpy" or "interpreter") and `why` it is
-    that one; `counts`, the equations before and after the passes, loop bodies included; `groups` and `alone`, lists of dicts;
-    `reasons` why something is not native.
+    that one; `counts`, the equations before and after the passes, loop bodies included; `rolled`, the loops that were found in
+    what repeats itself; `groups` and `alone`, lists of dicts; `reasons` why something is not native.
     """
 
     def __init__(self, program: Any, values: Sequence[Any], name: str):
@@ -39,6 +40,7 @@ class Explanation:
         self.engine = "interpreter"
         self.why = "config.engine is 'interpreter'"
         self.reasons: list[str] = []
+        self.rolled: list[str] = []
         self.fast_math = bool(program.jaxpr.memo.get("fast_math"))
         size_of = importlib.import_module("funcad.passes.rewrite").size_of
         self.counts: tuple[int, int] = (size_of(program.jaxpr),) * 2
@@ -52,6 +54,7 @@ class Explanation:
         program.written_out()
         assert program.optimized is not None
         self.counts = self.counts[0], size_of(program.optimized)
+        self.rolled = list(dict.fromkeys(_rolled(program.optimized, "")))
         self.reasons = list(dict.fromkeys(program.reasons))
         if program.native is not None:
             self.engine, self.why = "native", "the whole program is one native function"
@@ -106,7 +109,7 @@ class Explanation:
         return f"passes: {self.counts[0]} equations -> {self.counts[1]}"
 
     def __str__(self) -> str:
-        lines = [self._head(), self._passes()]
+        lines = [self._head(), self._passes(), *[f"  rolled into a loop: {text}" for text in self.rolled]]
         for group in self.groups:
             text = f"{_title(group)}, {group['engine']}: {' '.join(group['operations'])}"
             lines.append("  " + (text if len(text) <= WIDTH else text[: WIDTH - 3] + "..."))
@@ -124,6 +127,8 @@ class Explanation:
 
     def _repr_html_(self) -> str:
         parts = [f"<div><b>{escape(self._head())}</b></div><div>{escape(self._passes())}</div>"]
+        if self.rolled:
+            parts.append(table(("rolled into a loop",), [(text,) for text in self.rolled]))
         if self.groups:
             rows = [(_title(g), g["engine"], " ".join(g["operations"]), "\n".join(g["lines"])) for g in self.groups]
             parts.append(table(("group", "engine", "operations", "lines"), rows))
@@ -182,6 +187,17 @@ def _native(jaxpr: Jaxpr, inside: str) -> Iterator[dict[str, Any]]:
     for equation in jaxpr.equations:
         for sub in subjaxprs(equation.params):
             yield from _native(sub, f"{inside}{equation.primitive.name} > ")
+
+
+def _rolled(jaxpr: Jaxpr, inside: str) -> Iterator[str]:
+    """The loops that were found in what repeats itself."""
+    for equation in jaxpr.equations:
+        if equation.primitive is rolled_p:
+            loop: Loop = equation.params["loop"]
+            lines = _lines(loop.body) or [_line(equation)]
+            yield f"{inside}{loop.length} turns of {len(loop.body.equations)} equations from {lines[0]}"
+        for sub in subjaxprs(equation.params):
+            yield from _rolled(sub, f"{inside}{equation.primitive.name} > ")
 
 
 def _why(equation: Equation) -> str:

@@ -44,13 +44,32 @@ LONG = 1000  # equations, beyond which it is not
 class Program:
     """A jaxpr made ready to run."""
 
-    __slots__ = ("jaxpr", "template", "calls", "outputs", "n_inputs", "runs", "function", "moving")
+    __slots__ = ("jaxpr", "owned", "n_inputs", "runs", "function", "moving", "_prepared")
 
     def __init__(self, jaxpr: Jaxpr, owned: frozenset[Var] = frozenset()):
         """`owned`: inputs that each run may write over."""
         counters["programs"] += 1
         self.jaxpr = jaxpr
+        self.owned = owned
         self.n_inputs = len(jaxpr.inputs)
+        self.runs = 0
+        self.moving = "cuda" in jaxpr.moves  # may leave the host whatever it is given: no engine knows where its arrays are
+        self.function: Any = None  # the same as straight-line Python, once the program has run a few times
+        self._prepared: tuple[list[Any], list[Any], tuple[int, ...]] | None = None
+
+    @property
+    def steps(self) -> tuple[list[Any], list[Any], tuple[int, ...]]:
+        """(calls, slots with the literals, slots of the outputs), made when asked for: what is compiled at once needs none.
+
+        A call is (equation, the call on NumPy, input slots, output slot or slots, several?, slots that die).
+        """
+        found = self._prepared
+        if found is None:
+            found = self._prepared = self._prepare()
+        return found
+
+    def _prepare(self) -> tuple[list[Any], list[Any], tuple[int, ...]]:
+        jaxpr = self.jaxpr
         slots: dict[Var, int] = {v: i for i, v in enumerate(jaxpr.inputs)}
         template: list[Any] = [None] * self.n_inputs
 
@@ -63,10 +82,10 @@ class Program:
                 template.append(None)
             return slots[atom]
 
-        self.calls = []  # (equation, the call on NumPy, input slots, output slot or slots, several?, slots that die)
+        calls: list[Any] = []
         writes = None
         if writes_elements(jaxpr.equations):
-            writes = writes_of(jaxpr.inputs, jaxpr.equations, jaxpr.outputs, owned, inside=False)
+            writes = writes_of(jaxpr.inputs, jaxpr.equations, jaxpr.outputs, self.owned, inside=False)
         for i, (equation, dead) in enumerate(zip(jaxpr.equations, jaxpr.last_uses)):
             ins = tuple([slot(a) for a in equation.inputs])
             outs = tuple([slot(v) for v in equation.outputs])
@@ -78,12 +97,8 @@ class Program:
                 call = on_numpy(equation.primitive, [a.aval for a in equation.inputs], equation.params)
             if writes is not None and not multiple and equation.outputs[0] in writes.copied:
                 call = _Copied(call)
-            self.calls.append((equation, call, ins, outs if multiple else outs[0], multiple, gone))
-        self.outputs = tuple([slot(o) for o in jaxpr.outputs])
-        self.template = template
-        self.runs = 0
-        self.moving = "cuda" in jaxpr.moves  # may leave the host whatever it is given: no engine knows where its arrays are
-        self.function: Any = None  # the same as straight-line Python, once the program has run a few times
+            calls.append((equation, call, ins, outs if multiple else outs[0], multiple, gone))
+        return calls, template, tuple([slot(o) for o in jaxpr.outputs])
 
     def run(self, args: Sequence[Any], donated: frozenset[int] = frozenset()) -> list[Any]:
         """The outputs; `donated` holds the ids of argument buffers that results may be written into."""
@@ -112,7 +127,7 @@ class Program:
 
     def _viewed(self) -> set[int]:
         """What operations read that may give views, and what they give, which may be what they read: never written into."""
-        others = [call for call in self.calls if call[0].params or call[0].primitive.inplace is None]
+        others = [call for call in self.steps[0] if call[0].params or call[0].primitive.inplace is None]
         return {i for _, _, ins, outs, multiple, _ in others for i in (*ins, *(outs if multiple else (outs,)))}
 
     def consume(self, values: list[Any]) -> list[Any]:
@@ -122,7 +137,7 @@ class Program:
             if self.moving:
                 return self.run(values)
             self.runs += 1
-            if self.runs < WARM or len(self.calls) > LONG:
+            if self.runs < WARM or len(self.jaxpr.equations) > LONG:
                 return self._step_by_step(values)
             function = self.written_out()
         token = suppress_warnings()
@@ -141,7 +156,7 @@ class Program:
         `xp` is where the loop's operands are; `values` is emptied.
         """
         short = self.function is None and times < MANY
-        if short or xp is not np or self.moving or state.checked or len(self.calls) > LONG:
+        if short or xp is not np or self.moving or state.checked or len(self.jaxpr.equations) > LONG:
             yield self.run
             return
         function = self.written_out()
@@ -157,24 +172,26 @@ class Program:
     def written_out(self) -> Any:
         """`function(values) -> outputs`, made at the first request; it does not silence warnings, nor note sources."""
         if self.function is None:
-            self.function = straight_line(self.calls, self.n_inputs, self.template, self.outputs)
+            calls, template, outputs = self.steps
+            self.function = straight_line(calls, self.n_inputs, template, outputs)
         return self.function
 
     def note(self, error: Exception) -> None:
         """Name the user's line in an error that `function` raised."""
         step = step_of(error, self.function)
         if step is not None:
-            note_source(error, self.calls[step][0].source)
+            note_source(error, self.steps[0][step][0].source)
 
     def _step_by_step(self, values: list[Any], execute: Callable[..., Any] | None = None) -> list[Any]:
         """The outputs, one call after the other; `execute(equation, call, ins, dead, operands)` makes the calls if given."""
-        slots = self.template.copy()
+        calls, template, outputs = self.steps
+        slots = template.copy()
         slots[: self.n_inputs] = values
         values.clear()
         equation = None
         token = suppress_warnings()
         try:
-            for step in self.calls:
+            for step in calls:
                 equation, call, ins, out, multiple, dead = step
                 operands = [slots[i] for i in ins]
                 result = call(*operands) if execute is None else execute(equation, call, ins, dead, operands)
@@ -191,7 +208,7 @@ class Program:
             raise
         finally:
             restore_warnings(token)
-        return [slots[i] for i in self.outputs]
+        return [slots[i] for i in outputs]
 
 
 def on_numpy(primitive: Any, avals: Sequence[Any], params: dict[str, Any]) -> Any:

@@ -16,6 +16,7 @@ from funcad.ir.aval import StackAval
 from funcad.ir.jaxpr import Var
 from funcad.ir.primitive import may_share
 from funcad.primitives.fused import fused_p
+from funcad.primitives.loop import LOOPS
 
 __all__ = ["Storage", "Value", "writable_operand", "let_go", "deaths"]
 __all__ += ["Writes", "writes_elements", "handed_through", "writes_of", "written_carries"]
@@ -203,7 +204,7 @@ def written_carries(loop: Any) -> list[bool]:
 def handed_through(equation: Any) -> dict[int, int]:
     """Of a loop or a branch, the results that may lie in the memory of an operand, with elements written: its number."""
     params, name = equation.params, equation.primitive.name
-    if name in ("scan", "while_loop"):
+    if name in LOOPS:
         loop, after = params["loop"], int(name == "while_loop")
         before = len(equation.inputs) - len(loop.body.inputs) + loop.n_consts
         return {k + after: k + before for k, written in enumerate(written_carries(loop)) if written}

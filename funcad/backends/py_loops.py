@@ -415,4 +415,4 @@ def _cond(e: Any, equation: Equation, operands: list[Value], env: dict, dying: l
     return True
 
 
-_RULES = {"scan": _scan, "while_loop": _while, "cond": _cond, "stack_empty": stacks.write_empty}
+_RULES = {"scan": _scan, "rolled": _scan, "while_loop": _while, "cond": _cond, "stack_empty": stacks.write_empty}

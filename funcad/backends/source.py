@@ -41,6 +41,7 @@ from funcad.ir.aval import Aval, Stack, StackAval
 from funcad.ir.jaxpr import Jaxpr, Var, subjaxprs
 from funcad.primitives.fused import fused_p
 from funcad.primitives.host import HostCall
+from funcad.primitives.loop import LOOPS
 
 __all__ = ["source_of", "export_to", "argument_names"]
 
@@ -254,7 +255,7 @@ def _refusal(equation: Any) -> NotImplementedError:
             "Remedy: leave the call out of the exported function: return what it was to get, and call it with the result; "
             "or run the function with funcad."
         )
-    if name in ("scan", "while_loop", "cond"):
+    if name in LOOPS or name == "cond":
         return NotImplementedError(
             f"source: {name}{where} is inside {MAX_DEPTH} or more loops and branches, too deep for Python's own.\n"
             "Remedy: make one of the loops around it a vmap or a longer loop, or run the function with funcad."

@@ -74,8 +74,7 @@ class Index(Step):
 
 
 def stored(x: Tracer, index: Any, value: Any, view: Tracer | None = None) -> bool:
-    """`x[index] = value` of an array that holds its buffer, if a row of the tape is all that is to be written down; `view`: as
-    in `store`."""
+    """`x[index] = value` of an array that holds its buffer, if only a row is to be written down; `view`: as in `store`."""
     basic = _canonical_basic(x.primal.shape, index)
     done = basic is not None and _fits(x, basic, value) and x.owner.write(x, index, basic, value)
     if done and x.box is not None:
@@ -86,9 +85,8 @@ def stored(x: Tracer, index: Any, value: Any, view: Tracer | None = None) -> boo
 def stored_by(view: Tracer, value: Any) -> bool:
     """The same of a view, which becomes `value`."""
     base, step = view.box.base, view.box.step
-    if type(base) is not Tracer or type(base.owner) is not Held or type(step) is not Index:
-        return False
-    if type(value) is not Tracer or not stored(base, step.index, value, view):
+    known = type(base) is type(value) is Tracer and type(base.owner) is Held and type(step) is Index
+    if not known or not stored(base, step.index, value, view):
         return False
     rebind(view, value)
     refresh(view, None)

@@ -29,6 +29,7 @@ from funcad.passes.picks import picks
 from funcad.passes.push import push
 from funcad.passes.recompute import recompute
 from funcad.passes.rewrite import size_of
+from funcad.passes.roll import compiles_numbers, roll
 from funcad.passes.scatters import scatters
 from funcad.passes.signs import signs
 from funcad.passes.subprograms import kind_of, with_subprograms
@@ -62,6 +63,7 @@ def _inside(jaxpr: Jaxpr, fast_math: bool) -> Jaxpr:
 
 PIPELINE: tuple[Pass, ...] = (
     inline,  # calls become part of the program
+    roll,  # what repeats itself becomes a loop, before any other work is done on it
     fold,
     inline,  # branches whose index is known now
     dce,  # what nobody needs, before work is done on it
@@ -104,7 +106,7 @@ def optimize(jaxpr: Jaxpr, fast_math: bool = False) -> Jaxpr:
     """
     if "is_optimized" in jaxpr.memo or jaxpr.modes:
         return jaxpr
-    key = ("optimized", fast_math)
+    key = ("optimized", fast_math, compiles_numbers())
     found = jaxpr.memo.get(key)
     if found is None:
         found = _run(jaxpr, fast_math)

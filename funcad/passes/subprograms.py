@@ -24,6 +24,7 @@ _PARAMS: dict[str, tuple[str, frozenset[str]]] = {
     "linear_solve": ("solve", frozenset(["matvec", "solve", "transpose_solve", "n_consts"])),
     "root": ("solve", frozenset(["f", "solve", "tangent_solve", "n_consts"])),
     "scan": ("scan", frozenset(["loop"])),
+    "rolled": ("scan", frozenset(["loop"])),
     "while_loop": ("while", frozenset(["loop"])),
     "cond": ("cond", frozenset(["branches"])),
 }

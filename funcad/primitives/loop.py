@@ -2,6 +2,9 @@
 
 Their primitives are declared in control/; what they are stands here, where passes and engines find it. Both are immutable and
 compared by content, the programs in them by identity, as programs are.
+
+`rolled` is what passes/roll.py makes of a program that repeats itself: a `scan` of known length, which engines run as one. It
+is made after everything has been differentiated and mapped, so it has no rules for either.
 """
 
 from __future__ import annotations
@@ -9,9 +12,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
+from funcad.ir.aval import Aval
+from funcad.ir.interpret import eval_jaxpr
 from funcad.ir.jaxpr import Jaxpr, split
+from funcad.ir.primitive import Primitive
 
-__all__ = ["Loop", "WhileLoop"]
+__all__ = ["Loop", "WhileLoop", "LOOPS", "rolled_p"]
+
+LOOPS = frozenset(["scan", "rolled", "while_loop"])  # names of the primitives with the parameter `loop`
 
 
 class Loop(NamedTuple):
@@ -77,3 +85,25 @@ class WhileLoop(NamedTuple):
     def split(self, values: Sequence[Any]) -> list[list[Any]]:
         """What is said of the condition's consts, of the body's and of the carry, among what is said of each operand."""
         return split(values, self.n_cond, self.n_consts)
+
+
+def _rolled(xp: Any, *args: Any, loop: Loop) -> list[Any]:
+    assert loop.length is not None
+    consts, carry, xs = loop.split(args)
+    turns = range(loop.length)
+    ys: list[list[Any]] = [[] for _ in range(loop.n_ys)]
+    for i in reversed(turns) if loop.reverse else turns:
+        outs = eval_jaxpr(loop.body, [*consts, *carry, *[x[i] for x in xs]])
+        carry = outs[: loop.n_carry]
+        for y, value in zip(ys, outs[loop.n_carry :]):
+            y.append(value)
+    return [*carry, *[xp.stack(y[::-1] if loop.reverse else y) for y in ys]]
+
+
+def _rolled_abstract(*avals: Any, loop: Loop) -> list[Any]:
+    outs = loop.body.out_avals
+    rows = [Aval((loop.length, *a.shape), a.dtype) for a in outs[loop.n_carry :]]
+    return [*[Aval(a.shape, a.dtype) for a in outs[: loop.n_carry]], *rows]
+
+
+rolled_p = Primitive("rolled", _rolled, _rolled_abstract, multiple=True)

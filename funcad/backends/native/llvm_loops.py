@@ -217,7 +217,7 @@ def _ask_sometimes(build: Build, jaxpr: Jaxpr, index: str) -> None:
         build.ask()
 
 
-@rule("scan")
+@rule("scan", "rolled")
 def _scan(region: Region, equation: Equation, values: list, *, loop: Loop) -> list:
     n_carry = loop.n_carry
     if any([type(v.aval) is StackAval for v in (*loop.body.inputs, *loop.body.outputs)]):

@@ -37,7 +37,7 @@ from funcad.backends.stacks import read_by_loops_alone
 from funcad.ir.aval import Aval, LiteralAval, StackAval
 from funcad.ir.jaxpr import Jaxpr, Literal, Var, subjaxprs
 from funcad.ir.prune import prune
-from funcad.primitives.loop import Loop, WhileLoop
+from funcad.primitives.loop import LOOPS, Loop, WhileLoop
 
 __all__ = ["NativeProgram", "compile_program", "program_text", "matrix_rules", "program_rules"]
 
@@ -182,7 +182,7 @@ def _stacked(jaxpr: Jaxpr) -> int:
     """Bytes of what the program's loops read and fill row by row, and of the carries of which they only write elements."""
     arrays = set()
     for equation in jaxpr.equations:
-        if equation.primitive.name in ("scan", "while_loop"):
+        if equation.primitive.name in LOOPS:
             loop: Loop | WhileLoop = equation.params["loop"]
             results: Sequence[Any] = equation.outputs
             if isinstance(loop, Loop):

@@ -23,6 +23,7 @@ from funcad.backends.native.program_values import Pieces, View, reshaped
 from funcad.backends.native.unsupported import Unsupported
 from funcad.ir.jaxpr import Equation, Jaxpr, Literal, Var
 from funcad.ir.primitive import may_share
+from funcad.primitives.loop import LOOPS
 
 __all__ = ["Region", "RULES", "rule", "element"]
 
@@ -96,7 +97,7 @@ class Region:
         uses = Counter([a for e in self.jaxpr.equations for a in e.inputs if type(a) is Var])
         uses.update([o for o in (*self.jaxpr.inputs, *self.jaxpr.outputs) if type(o) is Var])
         for equation in reversed(self.jaxpr.equations):
-            if equation.primitive.name in ("scan", "while_loop"):
+            if equation.primitive.name in LOOPS:
                 for i, j in handed_through(equation).items():
                     v, x = equation.outputs[i], equation.inputs[j]
                     if v in self.targets and type(x) is Var and uses[x] == 1 and x.aval == v.aval and x not in self.targets:

@@ -9,12 +9,14 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
+
 from funcad.backends.native import gemm, program_moves, program_reduce
 from funcad.backends.native.batch_kernels import BatchLoop, lanes_for
 from funcad.backends.native.emitter import Lane
 from funcad.backends.native.program_pieces import framed, in_other_order, joined, part, respread, rolled, with_shape
 from funcad.backends.native.program_region import Region, rule
-from funcad.backends.native.program_values import Splat, View, indexed, reshaped, same_place
+from funcad.backends.native.program_values import Splat, View, contiguous_strides, indexed, reshaped, same_place
 from funcad.backends.native.unsupported import Unsupported
 from funcad.ir.jaxpr import Equation, Jaxpr
 from funcad.primitives.atoms import fold_of
@@ -191,6 +193,17 @@ def _update(region: Region, equation: Equation, values: list, *, index: tuple) -
 @rule("basic_add")
 def _add(region: Region, equation: Equation, values: list, *, index: tuple) -> list:
     return _written(region, equation, values, lambda t: program_moves.add(region.build, values[1], indexed(t, index)))
+
+
+@rule("table")
+def _table(region: Region, equation: Equation, values: list, *, data: bytes, dtype: np.dtype) -> list:
+    constants, (v,) = region.build.f.module.constants, equation.outputs
+    size = len(data)
+    definition = f"= internal constant [{size} x i8] [{', '.join([f'i8 {byte}' for byte in data])}], align 64"
+    name = next((n for n, text in constants.items() if text.endswith(definition)), f"@numbers{len(constants)}")
+    constants[name] = f"{name} {definition}"
+    pointer = region.build.f.put(f"getelementptr i8, ptr {name}, i64 0")
+    return [View(pointer, dtype, v.aval.shape, contiguous_strides(v.aval.shape))]
 
 
 @rule("roll", moves=True)
