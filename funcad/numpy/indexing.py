@@ -66,8 +66,7 @@ class Index(Step):
         return layout[tuple([0 if type(e) is Tracer else e for e in entries])]
 
     def apart(self, base: Any, index: tuple) -> bool:
-        own = _canonical_basic(base.primal.shape, self.index)
-        return own is not None and are_apart(own, index)
+        return are_apart(own, index) if (own := _canonical_basic(base.primal.shape, self.index)) is not None else False
 
     def write(self, base: Tracer, value: Any, view: Tracer | None) -> None:
         store(base, self.index, value, view)
