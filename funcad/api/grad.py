@@ -232,7 +232,7 @@ class _Gradient(Remade):
     ) -> Any:
         """What the call returns; `build(leaves)` gives a list like `selected`, None: each selected argument is a leaf."""
         differentiable = self._check_inputs(leaves, selected)
-        trace = self._mapping(leaves)
+        trace = None if state.abstract is None else self._mapping(leaves)
         if trace is not None:
             outs, nonzero, jaxpr, residuals, locks = linearize_recorded(trace, flat, leaves, differentiable)
         else:
@@ -264,8 +264,8 @@ class _Gradient(Remade):
 
     def _mapping(self, leaves: list) -> Any:
         """The trace of the un-jitted vmap that maps just this gradient, whose program may be known (unjitted/mapped.py)."""
-        trace = state.abstract
-        if trace is None or type(trace.recorder) is not Trial or trace.recorder.maps is not self:
+        trace: Any = state.abstract
+        if type(trace.recorder) is not Trial or trace.recorder.maps is not self:
             return None
         if trace.equations or trace.captured or self.has_aux or self.holomorphic or state.running is not trace:
             return None
