@@ -242,14 +242,16 @@ def test_bodies_of_loops_and_branches_are_fused() -> None:
     assert sum(len(groups(sub)) for sub in inside) == 2
 
 
-def test_long_chains_are_cut() -> None:
+def test_long_chains_are_cut(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("funcad.passes.fuse.LONGEST", 160)
+
     def f(x: Any) -> Any:
         for _ in range(400):
             x = np.sin(x) + 0.1
         return x
 
     fused = check(lowered(f, np.linspace(0.0, 1.0, 5)))
-    assert len(groups(fused)) == 5
+    assert len(groups(fused)) == 5  # of two operations for each turn, cut where one value crosses
 
 
 @pytest.mark.parametrize("shape", [(0, 3), (3, 0), ()])
