@@ -55,7 +55,7 @@ WRITES = _items("""
     np.add.at({u}, [0, 1, 0], {e})  np.multiply.at({u}, [0, 0], {e})  np.subtract.at({u}, (0,), {e})  np.copyto({u}, {e})
     np.copyto({u}, {e}, where={u} > 0.3)  np.put({u}, [1, 0, 1], {e})  np.fill_diagonal({u}, {c})  {u}.flat[2] = {c}
     np.add({u}, {w}, out={u})  np.multiply({w}, {c}, {u})  np.sin({w}, out={u})  np.sqrt({u}, out={u}, where={u} > 0.2)
-    np.sum({w}, axis=0, out={u})  np.cumsum({w}, axis=0, out={u})  np.dot({u}, {w}, out={u})  np.matmul({w}, {u}, out={u})
+    np.sum({w}, axis=0, out={u})  np.cumsum({u}, axis=0, out={u})  np.dot({u}, {w}, out={u})  np.matmul({w}, {u}, out={u})
     np.clip({u}, -0.5, 0.5, out={u})  np.putmask({u}, {u} > 0.3, {w})  {u}[{i}], {w}[{j}] = {w}[{j}], {u}[{i}]
     {u}, {w} = {w}, {u}  {u}[[0, 1]] = {u}[[1, 0]]  add_into({u}, {w})  shift({u})  add_into({u}[{i}], {w}[{j}])
     {u}.put([0], {c})  {u}.partition(1)  np.exp({u} - 2.0, {u})  {u}.flat[:] = {c}  {u}.imag[...] = 0.5  {u}.shape = (-1,)
