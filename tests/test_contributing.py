@@ -15,6 +15,7 @@ from funcad.backends.generate import generate
 from funcad.backends.native import target
 from funcad.ir.primitive import Reduction
 from funcad.ir.trace import trace_function
+from funcad.passes import roll
 from funcad.passes.fuse import fuse
 from funcad.passes.pipeline import optimize
 from funcad.primitives import activation, shape
@@ -89,6 +90,7 @@ def test_operations_run_on_a_device(size: int) -> None:
 def test_operations_join_their_neighbours_loops(name: str) -> None:
     """In the NumPy engine as in the native one, in large programs and in small ones."""
     f, numpys = FUNCTIONS[name]
+    jit(f)(X)  # the first size of a function is native without delay
     large = np.random.default_rng(1).normal(size=(700, 400))
     with funcad.config.set(engine="numpy"):
         assert_agree(jit(f)(large), numpys(large), scale=1e5)
@@ -138,7 +140,8 @@ def test_folds_without_an_atom_stay_alone() -> None:
     assert generate(fuse(optimize(jaxpr))).function([x]) == [6]
 
 
-def test_why_operations_are_alone() -> None:
+def test_why_operations_are_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(roll, "SMALLEST", 10**9)  # what repeats itself stays as it is written
     def alone(f: Any, *args: Any) -> dict[str, str]:
         with funcad.config.set(engine="numpy"):
             return {a["operation"]: a["why"] for a in jit(f).explain(*args).alone}

@@ -36,6 +36,7 @@ __all__ = [
     "own_memory",
     "unshared",
     "seed_beside",
+    "to_close_up",
     "unaliased",
     "zeros_for",
     "check_tangents",
@@ -82,10 +83,16 @@ class OutTree:
         self.tree: Any = None
 
 
+to_close_up: set[type] = set()  # what stands for an array, which a function gives as one: `closed_up`
+
+
 def flat_values(value: Any) -> tuple[list[Any], Any]:
     """The leaves and the structure of what a user's function was given or gave, with the arrays behind buffers."""
     leaves, structure = tree.flatten(value)
-    return (plain_values(leaves) if Tracer in map(type, leaves) else leaves), structure
+    kinds = set(map(type, leaves))
+    if not to_close_up.isdisjoint(kinds):
+        leaves = [x.closed_up() if type(x) in to_close_up else x for x in leaves]
+    return (plain_values(leaves) if Tracer in kinds else leaves), structure
 
 
 def flat_function(f: Callable[..., Any], in_tree: Any, store: OutTree, output_of: str = "") -> Callable[..., list]:

@@ -8,7 +8,6 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from funcad import tree
 from funcad.api.border import (
     AbstractOutput,
     OutTree,
@@ -62,7 +61,7 @@ def jvp(f: Callable[..., Any], primals: Sequence[Any], tangents: Sequence[Any], 
     g = with_aux(f, has_aux, box)
 
     def flat(*leaves: Any) -> list[Any]:
-        out, store.tree = tree.flatten(g(*in_tree.unflatten(leaves)))
+        out, store.tree = flat_values(g(*in_tree.unflatten(leaves)))
         return out
 
     outs, touts = follow(flat, p_leaves, t_leaves)

@@ -20,6 +20,7 @@ from funcad.api.border import (
     api,
     check_leaves,
     dress_as,
+    flat_values,
     name_of,
     normalize_argnums,
     positional_names,
@@ -201,7 +202,7 @@ class _Gradient(Remade):
                         f"with has_aux=True, {name_of(f)} must return a pair (output, aux); it returned {type(out).__name__}"
                     )
                 out, aux = out
-                aux_leaves, box["aux"] = tree.flatten(aux)
+                aux_leaves, box["aux"] = flat_values(aux)
             self._check_output(out)
             box["n"] = 1
             return [out, *aux_leaves]

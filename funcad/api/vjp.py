@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from funcad import tree
 from funcad.api.border import AbstractOutput, api, check_tangents, name_of, own_memory, zeros_for
 from funcad.api.linearized import Linearized, linearized
 from funcad.host.locks import Locks
@@ -83,6 +84,21 @@ class _Pullback:
             f"{self.__name__} is not pickled: it holds the program and the values of one call.\n"
             "Remedy: pickle the function and its arguments, and call vjp where they are loaded."
         )
+
+
+def _flat_pullback(pullback: _Pullback) -> tuple[list, _Pullback]:
+    return [pullback.residuals, pullback.primals], pullback
+
+
+def _pullback_again(pullback: _Pullback, parts: Sequence[Any]) -> _Pullback:
+    made = object.__new__(_Pullback)
+    for name in _Pullback.__slots__:
+        setattr(made, name, getattr(pullback, name))
+    made.residuals, made.primals = map(list, parts)
+    return made
+
+
+tree.register_pytree_node(_Pullback, _flat_pullback, _pullback_again)  # what a custom rule keeps of another function
 
 
 @api

@@ -129,14 +129,14 @@ class Compiled(Program):
 
     def _compile(self) -> Callable[[list[Any]], list[Any]]:
         native = self.engine != "numpy" and _later("native.target").available()
-        member = _later("sizes").member_of(self.jaxpr)
-        if native and (self.jaxpr.memo.get("siblings", 0) or member and not member.is_first):
+        if native and self.jaxpr.memo.get("siblings", 0):
             self.runs_until_native = self._patience()
         if native and not self.runs_until_native:
             made["compiled"] += 1
             if not self._whole():
                 self._in_groups()
             return self.function  # type: ignore[no-any-return]
+        member = _later("sizes").member_of(self.jaxpr)
         self.generated = member and member.taken_over()
         if self.generated is None:
             made["compiled"] += 1

@@ -32,6 +32,7 @@ from funcad.host.real_types import is_a
 from funcad.host.where import GENERATED
 from funcad.ir.aval import Aval, StackAval
 from funcad.ir.jaxpr import Equation, Jaxpr, Literal, Var, literal_key
+from funcad.passes.program_keys import program_key
 
 __all__ = ["Member", "member_of"]
 
@@ -57,10 +58,9 @@ class _Unlike(Exception):
 class Family:
     """Programs that differ in numbers only, by the forms that their texts have."""
 
-    __slots__ = ("first", "compiled", "templates")
+    __slots__ = ("compiled", "templates")
 
     def __init__(self) -> None:
-        self.first: Values | None = None  # the numbers of the member that came first
         self.compiled: dict[Any, list[tuple[Values, Generated]]] = {}
         self.templates: dict[Any, Template] = {}
 
@@ -73,12 +73,6 @@ class Member:
     def __init__(self, family: Family, values: Values):
         self.family = family
         self.values = values
-        if family.first is None:
-            family.first = values
-
-    @property
-    def is_first(self) -> bool:
-        return self.family.first == self.values
 
     def taken_over(self) -> Generated | None:
         """The text of the family with the numbers of this program, in the form of the members that are the nearest."""
@@ -291,6 +285,8 @@ class _Laws:
         if kind is Aval and len({(y.dtype, y.weak) for y in xs}) == 1:
             shape = self.law(*[y.shape for y in xs])
             return lambda values: Aval(shape(values), x.dtype, x.weak)
+        if kind is Jaxpr and len({program_key(y, program_key) for y in xs}) == 1:  # of a loop whose turns know no sizes
+            return lambda values: x
         if (isinstance(x, np.dtype) or is_a(x, (str, bool, bytes))) and all([y == x for y in xs]):
             return lambda values: x
         raise _Unlike

@@ -114,6 +114,8 @@ def _split(linear: tuple[bool, ...], args: Sequence[Any], *, jaxpr: Jaxpr, name:
 
 def _batch(size: int, args: Sequence[Any], batched: Sequence[bool], *, jaxpr: Jaxpr, name: str) -> tuple[list, list]:
     derived, consts, out_batched = batch_jaxpr(jaxpr, size, tuple(batched))
+    sizes = jaxpr.memo.setdefault("batched", {})
+    derived.memo.setdefault("siblings", jaxpr.memo.get("siblings", 0) + sizes.setdefault(size, len(sizes)))
     return call(derived, *consts, *args, name=name, of=jaxpr), out_batched
 
 

@@ -126,7 +126,7 @@ def memory_budget(size: int | str) -> MemoryBudget:
     >>> def loss(x):
     ...     return funcad.scan(lambda c, _: (np.sin(c), None), x, length=1000, policy=policy)[0]
     >>> round(float(funcad.grad(loss)(1.0)), 8)
-    0.00020127
+    0.00012436
     """
     if isinstance(size, str):
         found = _SIZE.fullmatch(size)

@@ -11,7 +11,6 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, NamedTuple
 
-from funcad import tree
 from funcad.api.border import OutTree, flat_function, name_of
 from funcad.host.state import setting, state
 from funcad.ir.jaxpr import Jaxpr
@@ -88,17 +87,9 @@ class Attempts:
             with arguments_kept(found, [*dynamic, *keywords.values()], self.title) as results:
                 result = (made.function() if self.numbers else f)(*arguments, **keywords)
                 results.append(result)
-                return _closed_up(result)  # f is found in this cell by host/needs.py
+                return result  # f is found in this cell by host/needs.py
 
         store, writes, given = OutTree(), Writes(), Given(leaves)
         given.commits = True  # see jit_writes.py
         flat = writes.noting(flat_function(full, self.in_tree, store, self.title))
         return Attempt(flat, store, writes, given, self.in_tree, self.title, found, made)
-
-
-def _closed_up(result: Any) -> Any:
-    """A result with arrays in the place of what traced masks select (numpy/selections.py)."""
-    leaves, structure = tree.flatten(result)
-    if not any([hasattr(type(x), "closed_up") for x in leaves]):
-        return result
-    return structure.unflatten([x.closed_up() if hasattr(type(x), "closed_up") else x for x in leaves])

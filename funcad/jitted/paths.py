@@ -41,8 +41,8 @@ from funcad.unjitted.strides import Given
 __all__ = ["Paths"]
 
 UNKNOWN = 12  # calls along unknown paths, nearly all of the last ones: from then on the function itself is called for a while,
-REST = 8  # so many times as long as it took to record these;
-PROBES = 3  # then so many calls look whether paths come again
+REST = 8  # so many times as long as it took to record these, and twice as many each time that no path has come again;
+PROBES = 3  # then so many calls look whether one does
 _Missed = tuple  # (the last step, its values, did its segment run?)
 
 
@@ -50,7 +50,7 @@ class Paths:
     """The paths of one signature."""
 
     __slots__ = ("name", "function", "attempt", "leaves_of", "trie", "asked", "numbers", "outgrown")
-    __slots__ += ("hits", "unknown", "rest_until", "at_rest", "_rested", "_since", "_begun", "_spent")
+    __slots__ += ("hits", "unknown", "rest_until", "at_rest", "_rests", "_since", "_begun", "_spent")
 
     fast = None  # as a program that a written call runs, see jit_call.py
 
@@ -67,7 +67,7 @@ class Paths:
         self.hits = self.unknown = 0  # calls along known paths, along others
         self.rest_until = 0.0  # by the clock, the function itself is called
         self.at_rest: Callable[[], None] = lambda: None  # is told when a rest begins
-        self._rested = False
+        self._rests = 0  # since a path has come again
         self._since = (0, 0)
         self._begun = self._spent = 0.0  # when the last recording began, the time that those of unknown paths took
 
@@ -270,11 +270,11 @@ class Paths:
         self._spent += now - self._begun
         hits, unknown = self.hits - self._since[0], self.unknown - self._since[1]
         if hits > unknown // 3:
+            self._since, self._rests = (self.hits, self.unknown), 0
+        elif unknown >= (PROBES if self._rests else UNKNOWN):
             self._since = self.hits, self.unknown
-        elif unknown >= (PROBES if self._rested else UNKNOWN):
-            self._since = self.hits, self.unknown
-            self._rested = True
-            self.rest_until, self._spent = now + REST * self._spent, 0.0
+            self.rest_until, self._spent = now + REST * 2**self._rests * self._spent, 0.0
+            self._rests += 1
             self.at_rest()
 
 

@@ -16,6 +16,7 @@ from typing import Any
 
 import numpy as np
 
+from funcad.api.border import to_close_up
 from funcad.errors import TracerBoolConversionError
 from funcad.host.state import state
 from funcad.host.where import user_source
@@ -282,3 +283,6 @@ def _equal(equations: list[Equation], x: Any, y: Any, depth: int) -> bool:
         and len(a.inputs) == len(b.inputs)
         and all([_equal(equations, u, v, depth - 1) for u, v in zip(a.inputs, b.inputs)])
     )
+
+
+to_close_up.add(Selected)

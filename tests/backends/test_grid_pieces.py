@@ -14,6 +14,7 @@ from funcad.backends.native.target import available
 from funcad.ir.interpret import eval_jaxpr
 from funcad.passes import framing as framing_module
 from funcad.passes import fuse as fuse_module
+from funcad.passes import roll
 from funcad.passes.framing import framing
 from funcad.passes.pipeline import optimize
 
@@ -270,6 +271,7 @@ def rows(x: Any) -> Any:
 
 
 def test_long_groups_over_rows_are_cut_where_little_crosses(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(roll, "SMALLEST", 10**9)
     x = np.linspace(0.5, 1.0, 60).reshape(6, 10)
     whole = funcad.jit(rows)
     assert "part 1 of" not in str(whole.explain(x)) and whole.explain(x).alone == []
@@ -299,7 +301,9 @@ def test_a_cut_lies_where_one_value_crosses(monkeypatch: pytest.MonkeyPatch) -> 
 
 
 @needs_native
-def test_chains_longer_than_pythons_stack() -> None:
+def test_chains_longer_than_pythons_stack(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(roll, "SMALLEST", 10**9)
+
     def f(x: Any) -> Any:
         y = x
         for i in range(700):
@@ -316,6 +320,8 @@ def test_chains_longer_than_pythons_stack() -> None:
 @needs_native
 def test_long_programs_copy_rather_than_grow(monkeypatch: pytest.MonkeyPatch) -> None:
     from funcad.backends.native import program_region
+
+    monkeypatch.setattr(roll, "SMALLEST", 10**9)
 
     def f(x: Any) -> Any:
         for i in range(12):

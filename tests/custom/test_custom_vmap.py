@@ -72,7 +72,7 @@ def test_closure_convert():
         h, values = fc.closure_convert(lambda x: np.sin(a * x), x)
         return apply(h, x, *values)
 
-    for g in (fc.grad(loss, argnums=(0, 1)), fc.jit(fc.grad(loss, argnums=(0, 1)))):
+    for g in (fc.grad(loss, (0, 1)), fc.jit(fc.grad(loss, (0, 1))), fc.grad(fc.jit(loss), (0, 1))):
         np.testing.assert_allclose(g(2.0, 0.3), [0.3 * np.cos(0.6), 2 * np.cos(0.6)])
     np.testing.assert_allclose(fc.vmap(fc.grad(loss), in_axes=(None, 0))(2.0, XS), XS * np.cos(2 * XS))
     converted, values = fc.closure_convert(lambda x: x + XS, XS)
