@@ -13,7 +13,7 @@ from funcad import tree
 from funcad.api.border import AbstractOutput, api, check_tangents, name_of, own_memory, zeros_for
 from funcad.api.linearized import Linearized, linearized
 from funcad.host.locks import Locks
-from funcad.ir.aval import aval_of
+from funcad.ir.aval import Aval, aval_of
 from funcad.ir.jaxpr import Jaxpr
 from funcad.primitives.placement import each_on_device_of
 from funcad.unjitted.structural import pull
@@ -35,6 +35,7 @@ class _Pullback:
         "primals",
         "differentiable",
         "in_tree",
+        "kept",
     )
 
     def __init__(
@@ -60,6 +61,7 @@ class _Pullback:
         self.primals = primals
         self.differentiable = differentiable
         self.in_tree = in_tree
+        self.kept: _Kept | None = None  # once it has been taken apart, as a container
 
     def flat(self, cts: Sequence[Any], residuals: list) -> list[Any]:
         """Cotangents (None: zero) of the differentiated leaves."""
@@ -86,23 +88,51 @@ class _Pullback:
         )
 
 
-def _flat_pullback(pullback: _Pullback) -> tuple[list, _Pullback]:
-    return [pullback.residuals, pullback.primals], pullback
+class _Kept:
+    """What a pullback is besides the arrays that it keeps: static, and equal to itself alone."""
+
+    __slots__ = ("rest", "kinds")
+
+    def __init__(self, pullback: _Pullback):
+        self.rest = {name: getattr(pullback, name) for name in _Pullback.__slots__ if name not in _PARTS}
+        self.kinds = _kinds(pullback)
 
 
-def _pullback_again(pullback: _Pullback, parts: Sequence[Any]) -> _Pullback:
+_PARTS = ("residuals", "primals", "kept")
+
+
+def _kinds(pullback: _Pullback) -> list[Any]:
+    """The shapes and dtypes of the arrays that it keeps."""
+    avals = map(aval_of, (*pullback.residuals, *pullback.primals))
+    return [(a.shape, a.dtype) if isinstance(a, Aval) else a for a in avals]
+
+
+def _flat_pullback(pullback: _Pullback) -> tuple[list, _Kept]:
+    if pullback.kept is None:
+        pullback.kept = _Kept(pullback)
+    return [pullback.residuals, pullback.primals], pullback.kept
+
+
+def _pullback_again(kept: _Kept, parts: Sequence[Any]) -> _Pullback:
     made = object.__new__(_Pullback)
-    for name in _Pullback.__slots__:
-        setattr(made, name, getattr(pullback, name))
+    for name, value in kept.rest.items():
+        setattr(made, name, value)
     made.residuals, made.primals = map(list, parts)
+    made.kept = kept
     return made
 
 
-tree.register_pytree_node(_Pullback, _flat_pullback, _pullback_again)  # what a custom rule keeps of another function
+# what a custom rule keeps of another function
+tree.register_pytree_node(_Pullback, _flat_pullback, _pullback_again)
 
 
 @api
 def _pull(pullback: _Pullback, cotangent: Any) -> tuple:
+    if pullback.kept is not None and pullback.kept.kinds != _kinds(pullback):
+        raise ValueError(
+            f"{pullback.__name__}: the values that it keeps have other shapes or dtypes than when it was made, as vmap or a "
+            "map over its leaves leaves them.\nCall it inside the mapped function, or map it itself: vmap(lambda p, ct: p(ct))."
+        )
     outs = pullback.out_tree.unflatten(pullback.outs)
     _, cts, _ = check_tangents(outs, cotangent, pullback.__name__, "output", "cotangent", pullback.primals)
     found = iter(pullback.flat(cts, list(pullback.residuals)))

@@ -41,7 +41,8 @@ from funcad.unjitted.strides import Given
 __all__ = ["Paths"]
 
 UNKNOWN = 12  # calls along unknown paths, nearly all of the last ones: from then on the function itself is called for a while,
-REST = 8  # so many times as long as it took to record these, and twice as many each time that no path has come again;
+REST = 8  # so many times as long as it took to record these, and twice as many each time that no path has come again,
+LONGEST = 10  # but so often only;
 PROBES = 3  # then so many calls look whether one does
 _Missed = tuple  # (the last step, its values, did its segment run?)
 
@@ -273,7 +274,7 @@ class Paths:
             self._since, self._rests = (self.hits, self.unknown), 0
         elif unknown >= (PROBES if self._rests else UNKNOWN):
             self._since = self.hits, self.unknown
-            self.rest_until, self._spent = now + REST * 2**self._rests * self._spent, 0.0
+            self.rest_until, self._spent = now + REST * 2 ** min(self._rests, LONGEST) * self._spent, 0.0
             self._rests += 1
             self.at_rest()
 

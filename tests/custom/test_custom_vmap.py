@@ -57,6 +57,18 @@ def test_custom_vmap_rule_is_checked():
         fc.custom_vmap(lambda x: x)(1.0)
 
 
+def test_pullbacks_are_containers_of_what_they_keep():
+    f = lambda x: np.sum(np.sin(x) * x)
+    x, both = np.arange(3.0), np.stack([np.arange(3.0), np.arange(3.0) + 1])
+    expected = fc.grad(f)(x)
+    np.testing.assert_allclose(fc.jit(lambda x: fc.vjp(f, x)[1])(x)(1.0)[0], expected)
+    np.testing.assert_allclose(fc.jit(lambda pull, ct: pull(ct))(fc.vjp(f, x)[1], 2.0)[0], 2 * expected)
+    mapped = fc.vmap(lambda x: fc.vjp(f, x)[1])(both)
+    with pytest.raises(ValueError, match="have other shapes or dtypes than when it was made(.|\n)*Call it inside"):
+        mapped(1.0)
+    np.testing.assert_allclose(fc.vmap(lambda pull, ct: pull(ct), (0, None))(mapped, 1.0)[0], fc.vmap(fc.grad(f))(both))
+
+
 def test_closure_convert():
     @functools.partial(fc.custom_vjp, nondiff_argnums=0)
     def apply(h, x, *values):

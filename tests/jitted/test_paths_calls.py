@@ -36,6 +36,55 @@ def paths_of(f):
     return next(iter(f._core.cache.entries.values())).paths
 
 
+def test_rests_grow_while_no_path_comes_again(monkeypatch):
+    clock = [0.0]
+
+    def now():
+        clock[0] += 1.0  # a look at the clock takes a second, a recording two of them
+        return clock[0]
+
+    monkeypatch.setattr(paths, "perf_counter", now)
+
+    @fc.jit
+    def bits(n):
+        total, i = n * 0.0, 0
+        while i < 14:
+            total = total + i if int(n) >> i & 1 else total - i
+            i += 1
+        return total
+
+    recorded, calls = [], np.random.default_rng(0).permutation(1 << 14)
+    for k, n in enumerate(calls[:3000]):
+        before = counters["traces"]
+        bits(float(n))
+        if counters["traces"] > before:
+            recorded.append(k)
+    rests = [b - a for a, b in zip(recorded, recorded[1:]) if b - a > 1][1:]  # the first is after more calls
+    assert len(recorded) < 60 and len(rests) > 2 and all([b > 1.5 * a for a, b in zip(rests, rests[1:])])
+    clock[0] += 1e9
+    for _ in range(40):
+        assert bits(float(calls[0])) == bits(float(calls[0]))
+    bits(float(calls[-1]))  # a path that is unknown, after many that came again
+    assert paths_of(bits)._rests == 0
+
+
+@pytest.mark.parametrize("inner", ["jvp", "vjp", "has_aux", "nested"])
+def test_what_a_mask_selects_leaves_a_transformation_as_an_array(inner):
+    def f(x):
+        return x[x > 0] * 2.0
+
+    ways = {
+        "jvp": lambda x: fc.jvp(f, (x,), (np.ones(3),)),
+        "vjp": lambda x: fc.vjp(f, x)[0],
+        "has_aux": lambda x: fc.grad(lambda x: (np.sum(x**2), f(x)), has_aux=True)(x),
+        "nested": lambda x: fc.jvp(lambda x: fc.jvp(f, (x,), (x,))[1], (x,), (np.ones(3),)),
+    }
+    g = fc.jit(ways[inner])
+    for x in (np.array([1.0, -2.0, 3.0]), np.array([-1.0, -2.0, -3.0]), np.array([1.0, 2.0, 3.0])) * 2:
+        for a, b in zip(fc.tree.leaves(g(x)), fc.tree.leaves(ways[inner](x)), strict=True):
+            np.testing.assert_allclose(a, b)
+
+
 def test_threads_learn_paths_together():
     f, wrong = fc.jit(newton), []
 
