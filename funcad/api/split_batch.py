@@ -44,6 +44,7 @@ from funcad.unjitted.strides import Given
 from funcad.writes.plain import lent
 
 __all__ = ["Asked", "Trial", "asks", "learn", "may_split", "outer_trial", "run_split"]
+__all__ += ["wants_values", "may_map", "go_by_rules"]
 
 FEW = 64  # lanes that may run in a loop at once
 MANY_RUNS = 16
@@ -53,6 +54,7 @@ LOSS = 0.03  # of what a loop over all lanes costs: what batches may cost withou
 
 _NUMBER = tree.structure(0.0)
 _asking: set[Any] = set()  # codes of functions that have asked for a value: they are not traced without values again
+_by_rules: set[Any] = set()  # codes of gradients that have met custom rules
 _apart: dict[tuple, int] = {}  # few lanes that all went their own way (`_Work._kind`) -> in how many calls they will be a loop
 
 
@@ -66,12 +68,14 @@ class Asked(BaseException):
 class Trial:
     """The attempt to trace a function without values; `repeatable`: it has ended, and may be made again with values."""
 
-    __slots__ = ("asked", "repeatable", "maps")
+    __slots__ = ("asked", "repeatable", "maps", "mapping", "by_rules")
     arrays = True  # see `LaneTrace.arrays`
 
     def __init__(self, maps: Any = None) -> None:
         self.asked = False
         self.maps = maps  # the function that vmap calls, if all that it is given is known
+        self.mapping = False  # does that function run, recorded without rules (unjitted/mapped.py)?
+        self.by_rules = False  # it has met a rule that is a function of values, see `wants_values`
         self.repeatable = False
 
     def shown(self, x: Tracer, text: bool) -> Any:
@@ -103,6 +107,23 @@ def may_split(leaves: Sequence[Any]) -> bool:
         return True
     trace = abstract_trace_of(leaves)
     return trace is None or type(trace) is LaneTrace
+
+
+def wants_values(trace: Any) -> None:
+    """A custom rule is about to be traced that would run on values, had the gradient around it gone by the rules."""
+    trial = getattr(trace, "recorder", None)
+    if type(trial) is Trial and trial.mapping:
+        trial.asked = trial.by_rules = True
+        raise Asked(trial)
+
+
+def may_map(f: Any) -> bool:
+    """May a gradient be mapped without rules, as far as is known?"""
+    return not _by_rules or _by_rules.isdisjoint(marks_of(f))
+
+
+def go_by_rules(f: Any) -> None:
+    _by_rules.update(marks_of(f))
 
 
 def asks(f: Any) -> bool:

@@ -11,7 +11,7 @@ import numpy as np
 from funcad import tree
 from funcad.api.border import OutTree, api, check_leaves, flat_function, name_of, own_memory
 from funcad.api.pickling import Transformed
-from funcad.api.split_batch import Asked, Trial, asks, learn, may_split, outer_trial, run_split
+from funcad.api.split_batch import Asked, Trial, asks, go_by_rules, learn, may_map, may_split, outer_trial, run_split
 from funcad.errors import AxesMismatchError, FuncadError
 from funcad.host.layout import ordinary
 from funcad.host.real_types import is_a
@@ -162,12 +162,15 @@ def _outs(
     if not may_split(leaves):
         return _traced(flat, axis_name, leaves, batched, size, outer_trial(leaves), lambda jaxpr: None)
     if not asks(f):
-        trial = Trial(f if axis_name is None and Tracer not in map(type, leaves) else None)
+        trial = Trial(f if axis_name is None and Tracer not in map(type, leaves) and may_map(f) else None)
         try:
             return _traced(flat, axis_name, leaves, batched, size, trial, trial.ends)
         except Asked as asked:
             if asked.trial is not trial:
                 raise
+            if trial.by_rules:
+                go_by_rules(f)
+                return _outs(f, in_tree, flat, store, axis_name, leaves, batched, size)
             learn(f)
         except FuncadError:
             raise

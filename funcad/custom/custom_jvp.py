@@ -18,6 +18,7 @@ import numpy as np
 from funcad import tree
 from funcad.api.border import OutTree, api, dress_as, flat_values, float0, name_of, unaliased, zeros_for
 from funcad.api.pickling import Remade, with_rules
+from funcad.api.split_batch import wants_values
 from funcad.backends.engines import run_jaxpr
 from funcad.control.rules import (
     Call,
@@ -47,6 +48,7 @@ __all__ = ["custom_jvp", "custom_jvp_call_p", "traced_body", "jvp_on_values", "j
 
 def traced_body(call: Call) -> tuple[Jaxpr, list[Any], Any]:
     """The function itself as a program, for traces that have no values: (jaxpr, consts, output structure)."""
+    wants_values(recorder(call.leaves))
     store = OutTree()
     f = call.target.f
 

@@ -97,7 +97,12 @@ def linearize_recorded(
 ) -> tuple[list[Any], list[bool], Any, list[Any], Any]:
     """What `linearize_following` gives for a function of one output whose inputs belong to the trace, which is empty."""
     along = [x.variable for x, d in zip(inputs, differentiated) if d]
-    outs = plain_values(f(*map(snapshot, inputs)))
+    trial = trace.recorder
+    trial.mapping = True
+    try:
+        outs = plain_values(f(*map(snapshot, inputs)))
+    finally:
+        trial.mapping = False
     out = outs[0]
     if type(out) is not Tracer or out.owner is not trace:
         return outs, [False], None, [], NO_LOCKS

@@ -151,3 +151,32 @@ def test_the_callers_arrays_can_be_written_afterwards():
         np.testing.assert_allclose(found, expected)
         found[:] = 0.0
         assert xs.flags.writeable and not np.shares_memory(found, xs)
+
+
+@pytest.mark.parametrize("kind", ["custom_vjp", "custom_jvp"])
+def test_custom_rules_run_on_values(kind):
+    """Python's `if` in the function and in its rules parts the lanes, as it does without vmap's own short way."""
+    if kind == "custom_vjp":
+
+        @fc.custom_vjp
+        def h(x):
+            return x * x if x > 0 else x
+
+        h.defvjp(lambda x: (x * x, 2 * x) if x > 0 else (x, 1.0), lambda r, ct: (ct * r,))
+    else:
+
+        @fc.custom_jvp
+        def h(x):
+            return x * x if x > 0 else x
+
+        @h.defjvp
+        def rule(primals, tangents):
+            (x,), (t,) = primals, tangents
+            return (x * x, 2 * x * t) if x > 0 else (x, t)
+
+    x = np.array([1.0, -2.0, 3.0])
+    for _ in range(3):
+        np.testing.assert_allclose(fc.vmap(fc.grad(h))(x), [2.0, 1.0, 6.0])
+        values, slopes = fc.vmap(fc.value_and_grad(lambda x: 3.0 * h(np.sin(x))))(x)
+        np.testing.assert_allclose(values, 3 * np.where(np.sin(x) > 0, np.sin(x) ** 2, np.sin(x)))
+        np.testing.assert_allclose(slopes, 3 * np.where(np.sin(x) > 0, 2 * np.sin(x), 1.0) * np.cos(x))
