@@ -225,14 +225,15 @@ def _without_masks(found: Chunks, by_row: RowByRow, given: Sequence[Any], n_inpu
             if not mine or not chunk.names:
                 continue
             there = [*mine, *[n for n in chunk.names if n in cts]]
-            if (chunk.plain[0] != there or not chunk.plain[1]) and not chunk.parts:
-                chunk.plain = there, _program_of(chunk, first, rows, values, there)
-            if not chunk.plain[1] and chunk.by_rows:
+            plain = chunk.plain  # once: threads share it
+            if (plain[0] != there or not plain[1]) and not chunk.parts:
+                plain = chunk.plain = there, _program_of(chunk, first, rows, values, there)
+            if not plain[1] and chunk.by_rows:
                 by_row.pull(chunk.start, chunk.stop)
             else:
                 here = chunk.values(values)
-                if chunk.plain[1]:
-                    run, nonzero = chunk.plain[1]
+                if plain[1]:
+                    run, nonzero = plain[1]
                     results = run([*here, *[cts[n] for n in there]])
                     made = [n for n, z in zip(chunk.names, nonzero) if z]
                 else:
