@@ -22,13 +22,13 @@ from funcad.diagnosis.doctor import diagnose
 from funcad.diagnosis.report import Diagnosis
 from funcad.errors import InfError, NanError
 from funcad.host.devices import namespace_of
-from funcad.host.locks import read_only
+from funcad.host.locks import locked_arrays, read_only
 from funcad.host.state import setting, state
 from funcad.host.where import user_source
 from funcad.ir.tracer import Tracer
 from funcad.primitives.host import HostCall, debug_callback
 
-__all__ = ["print", "callback", "breakpoint", "doctor", "debug_nans", "debug_infs", "debug_checks"]
+__all__ = ["print", "callback", "breakpoint", "doctor", "debug_nans", "debug_infs", "debug_checks", "locked_arrays"]
 
 
 # ---------------------------------------------------------------- effects

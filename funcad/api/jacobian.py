@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from funcad import tree
-from funcad.api.border import api, normalize_argnums, seed_beside, unshared, zeros_for
+from funcad.api.border import api, check_second, normalize_argnums, seed_beside, unshared, zeros_for
 from funcad.api.forward import jvp, linearize, pushforward_of
 from funcad.api.grad import grad
 from funcad.api.linearized import Linearized, linearized, seed_of
@@ -148,6 +148,7 @@ def jacfwd(
     array([[2., 0.],
            [0., 4.]])
     """
+    check_second(argnums, "jacfwd", "argnums")
 
     @api
     def jacobian_function(*args: Any, **kwargs: Any) -> Any:
@@ -191,6 +192,7 @@ def jacrev(
     array([[2., 0.],
            [0., 4.]])
     """
+    check_second(argnums, "jacrev", "argnums")
 
     @api
     def jacobian_function(*args: Any, **kwargs: Any) -> Any:
@@ -234,6 +236,7 @@ def hessian(
     array([[ 6.,  0.],
            [ 0., 12.]])
     """
+    check_second(argnums, "hessian", "argnums")
     inner = jacrev(f, argnums, has_aux=has_aux, holomorphic=holomorphic, chunk_size=chunk_size)
     return jacfwd(inner, argnums, has_aux=has_aux, holomorphic=holomorphic, chunk_size=chunk_size)
 

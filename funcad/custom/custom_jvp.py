@@ -212,7 +212,10 @@ class custom_jvp(Remade):
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         target = self._target
         if self._rule is None:
-            raise TypeError(f"custom_jvp function {name_of(target.f)} has no rule yet: give it one with .defjvp or .defjvps")
+            raise TypeError(
+                f"custom_jvp function {name_of(target.f)} has no rule yet.\n"
+                f"Remedy: give it one with {name_of(target.f)}.defjvp(rule) or .defjvps(...); docs/custom_rules has examples."
+            )
         return _call(target, self._rule, args, kwargs)
 
 

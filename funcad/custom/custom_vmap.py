@@ -188,7 +188,7 @@ class custom_vmap(Remade):
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         if self._rule is None:
-            raise TypeError(f"custom_vmap function {name_of(self._target.f)} has no rule yet: give it one with .def_vmap")
+            raise TypeError(f"custom_vmap function {name_of(self._target.f)} has no rule yet.\nRemedy: .def_vmap(rule).")
         return _call(self._target, self._rule, args, kwargs)
 
 

@@ -20,9 +20,10 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from funcad.errors import BufferNeeded, TracerArrayConversionError, TracerIntegerConversionError
+from funcad.host.locks import locked_arrays
 from funcad.host.state import state
 
-__all__ = ["Source", "user_source", "users_call", "callee", "caller", "strip_traceback", "for_user"]
+__all__ = ["Source", "user_source", "users_call", "callee", "caller", "users_text", "strip_traceback", "for_user"]
 __all__ += ["GENERATED", "interrupted", "is_internal", "internal", "is_locked", "is_stored", "note_source"]
 
 _PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
@@ -133,6 +134,25 @@ def is_stored(how: str) -> bool:
     return how in ("float", "complex", "array") and caller()[0] == "store"
 
 
+def _part(frame: FrameType) -> tuple[str, str, str]:
+    """The line that runs, cut before and behind the part of it that runs; "" where it has several lines, or no source."""
+    code = frame.f_code
+    line, end, start, stop = next(itertools.islice(code.co_positions(), frame.f_lasti // 2, None))
+    if line is None or line != end or start is None:
+        return "", "", ""
+    text = linecache.getline(code.co_filename, line).encode()
+    before, part, behind = [piece.decode(errors="replace").strip() for piece in (text[:start], text[start:stop], text[stop:])]
+    return before, part, behind
+
+
+def users_text() -> tuple[str, str, str]:
+    """What the user wrote that called into funcad: what is before it in its line, itself, and what is behind it."""
+    frame: FrameType | None = sys._getframe(2)
+    while frame is not None and is_internal(frame.f_code.co_filename):
+        frame = frame.f_back
+    return ("", "", "") if frame is None else _part(frame)
+
+
 def callee() -> tuple[str, Any]:
     """What the user's line calls that called into funcad, as it is written there ("np.float64"), and the object if it is known.
 
@@ -143,12 +163,7 @@ def callee() -> tuple[str, Any]:
         frame = frame.f_back
     if frame is None:
         return "", None
-    code = frame.f_code
-    line, end, start, stop = next(itertools.islice(code.co_positions(), frame.f_lasti // 2, None))
-    if line is None or line != end or start is None:
-        return "", None
-    text = linecache.getline(code.co_filename, line).encode()[start:stop].decode(errors="replace")
-    name, bracket, _ = text.partition("(")
+    name, bracket, _ = _part(frame)[1].partition("(")
     parts = name.split(".")
     if not bracket or not all([part.isidentifier() for part in parts]):
         return "", None
@@ -227,10 +242,13 @@ def for_user(error: Exception) -> Exception:
             "Remedy, if the function depends on traced values: call funcad.scipy.optimize.root, least_squares or curve_fit."
         )
     if is_locked(error) and not hasattr(error, "__notes__"):
+        held = locked_arrays()
         error.add_note(
-            "While a function is traced, arrays that were made without traced values and have been read cannot be written.\n"
-            "Remedy: K = np.array(K) inside the traced function makes a copy that can be written, with traced values too."
+            "\n".join(["funcad has locked these arrays, until the derivative that needs their values is deleted:", *held])
+            if held
+            else "funcad has locked the array until the call of grad, jit or their kind returns: the function has read it."
         )
+        error.add_note("Remedy: K = np.array(K) inside the function makes a copy that can be written, with traced values too.")
     if type(error) is TypeError and str(error).startswith("expected a sequence of integers"):
         got = str(error).rpartition(", got ")[2]
         if "Tracer<" in got and "value=" not in got:

@@ -368,8 +368,8 @@ def _spread_axes(axes: list[Any], name: str, treedef: TreeDef, given: Any, path:
     found = TreeDef(kind, meta, (LEAF,) * len(parts), keys)
     if _differ(found, treedef):
         how = _say_difference(found, treedef, (), name + keystr(path), "the value there")
-        structure = "" if treedef is LEAF else " for the whole of it, or repeat its structure"
-        raise TreeMismatchError(f"{how} Give one axis (an int or None){structure}.")
+        structure = "" if treedef is LEAF else " for the whole of it, or its structure with an axis for each leaf"
+        raise TreeMismatchError(f"{how}\nRemedy: one axis (an int or None){structure}.")
     for key, child, part in zip(found._child_keys(), treedef._children, parts):
         _spread_axes(axes, name, child, part, (*path, key))
 

@@ -41,7 +41,7 @@ def test_size_zero_and_one():
 
 def test_axis_size():
     np.testing.assert_array_equal(fc.vmap(lambda x: x, in_axes=None, axis_size=3)(2.0), [2.0, 2.0, 2.0])
-    with pytest.raises(AxesMismatchError, match="give axis_size="):
+    with pytest.raises(AxesMismatchError, match="or axis_size=n"):
         fc.vmap(lambda x: x, in_axes=None)(2.0)
     with pytest.raises(AxesMismatchError, match="axis_size=3"):
         fc.vmap(lambda x: x, axis_size=3)(X)
