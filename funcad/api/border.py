@@ -331,7 +331,8 @@ def _checked_tangent(p: Any, t: Any, what: str, path: Callable[[], str], primal_
         found = None
     if found is None or found.shape != aval.shape:
         raise TangentMismatchError(
-            f"{what}: {tangent_name}{path()} must have the shape of {primal_name}{path()}, {aval.shape}; got {_describe(t)}."
+            f"{what}: {tangent_name}{path()} must have the shape of {primal_name}{path()}, {aval.shape}; got {_describe(t)}.\n"
+            "Remedy: make it from that value, with np.ones_like or np.zeros_like, say."
         )
     if found.weak and np.can_cast(found.dtype, aval.dtype, "same_kind"):
         return aval.dtype.type(t) if not isinstance(t, Tracer) else convert_p(t, dtype=aval.dtype)  # tangents are strong
@@ -339,7 +340,8 @@ def _checked_tangent(p: Any, t: Any, what: str, path: Callable[[], str], primal_
         return aval.dtype.type(t)
     if found.dtype != aval.dtype:
         raise TangentMismatchError(
-            f"{what}: {tangent_name}{path()} must have the dtype of {primal_name}{path()}, {aval.dtype}; got {_describe(t)}."
+            f"{what}: {tangent_name}{path()} must have the dtype of {primal_name}{path()}, {aval.dtype}; got {_describe(t)}.\n"
+            f"Remedy: .astype(np.{aval.dtype}); or make it from that value, with np.ones_like or np.zeros_like, say."
         )
     return t
 

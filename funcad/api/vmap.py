@@ -143,6 +143,7 @@ def _mapped_size(f: Any, leaves: list, axes: list, axis_size: int | None, exampl
         lines = [f"  {_argument_path(example, i)} has size {n} along axis {axes[i]}" for i, n in sizes.items()]
         if axis_size is not None:
             lines.append(f"  axis_size={axis_size}")
+        lines.append("Remedy: None in in_axes, for an argument that is not mapped.")
         raise AxesMismatchError(f"vmap of {name_of(f)}: mapped axes must have equal sizes, but\n" + "\n".join(lines))
     return distinct.pop()
 
@@ -227,13 +228,14 @@ def _place_axis(x: Any, is_batched: bool, axis: Any, size: int, f: Any, out_tree
     if axis is None:
         if is_batched:
             raise AxesMismatchError(
-                f"vmap of {name_of(f)}: out_axes is None for the {where}, but it depends on a mapped argument; "
-                "give an int, or reduce over the axis with a collective"
+                f"vmap of {name_of(f)}: out_axes is None for the {where}, but it depends on a mapped argument.\n"
+                "Remedy: out_axes=0; or reduce over the axis with a collective, as funcad.psum."
             )
         return x
     if is_a(axis, bool) or not hasattr(axis, "__index__") or not -ndim <= axis < ndim:
         raise AxesMismatchError(
-            f"vmap of {name_of(f)}: out_axes={axis!r} does not fit the {where}, which has {ndim} axes with the mapped one"
+            f"vmap of {name_of(f)}: out_axes={axis!r} does not fit the {where}, which has {ndim} axes with the mapped one.\n"
+            f"Remedy: out_axes=0, or another int below {ndim}."
         )
     return move_axis(x if is_batched else broadcast_leading(x, size), 0, axis.__index__() % ndim)
 

@@ -38,12 +38,12 @@ _REMEDIES = {
 }
 
 _IF = "np.where(condition, a, b) chooses between values, funcad.cond(condition, f, g, x) between computations"
-_TRUTHS = [  # how the user's line begins, and what to write instead
-    ("while ", "funcad.while_loop(cond_fun, body_fun, carry) instead of `while`"),
-    ("if ", _IF),
-    ("elif ", _IF),
-    ("assert ", "assert in funcad.debug.callback(f, x), which calls f with the values when the program runs; or outside"),
-]
+_STATEMENTS = {  # how the user's line begins, and what to write instead
+    "while": "funcad.while_loop(cond_fun, body_fun, carry) instead of `while`",
+    "if": _IF,
+    "elif": _IF,
+    "assert": "assert in funcad.debug.callback(f, x), which calls f with the values when the program runs; or outside",
+}
 _STATIC = "make the argument static, jit(..., static_argnums=...): then it is Python's own number when f is traced"
 
 
@@ -75,9 +75,9 @@ def _of_truth() -> str:
         return f"np.{name.removesuffix('ed')}(x) instead of {name}(x)"
     if " in " in part and " for " not in part:
         return "np.any(a == x) instead of `x in a`"
-    statement = next((remedy for start, remedy in _TRUTHS if before.startswith(start)), "")
-    if statement:
-        return statement
+    statement = (before or part).partition(" ")[0]
+    if statement in _STATEMENTS:
+        return _STATEMENTS[statement]
     for word in ("and", "or"):
         if f" {word} " in part or behind.startswith(f"{word} ") or before.endswith(f" {word}"):
             return f"np.logical_{word}(a, b) instead of `a {word} b`"

@@ -11,6 +11,7 @@ import builtins
 import itertools
 import linecache
 import os
+import re
 import sys
 from collections.abc import Callable
 from opcode import opname
@@ -250,11 +251,12 @@ def for_user(error: Exception) -> Exception:
         )
         error.add_note("Remedy: K = np.array(K) inside the function makes a copy that can be written, with traced values too.")
     if type(error) is TypeError and str(error).startswith("expected a sequence of integers"):
-        got = str(error).rpartition(", got ")[2]
-        if "Tracer<" in got and "value=" not in got:
+        got = re.search(r"Tracer<(\S+) in ([^=]*)>'$", str(error))
+        if got is not None:
             error = TracerIntegerConversionError(
-                f"np.zeros, np.ones, np.empty or their like got a shape with {got}, whose value is not known while the "
-                "function is traced.\nRemedy: make the argument static, jit(..., static_argnums=...)."
+                f"np.zeros, np.ones, np.empty or their like got a traced {got[1]} as shape, but inside {got[2]} it has no "
+                "value.\n"
+                "Remedy: make the argument static, jit(..., static_argnums=...)."
             )
             error.__suppress_context__ = True
     if type(error) is ValueError and isinstance(cause, BufferNeeded):  # NumPy's words for it say nothing

@@ -32,8 +32,8 @@ def check_key(name: str, key: Any) -> None:
     aval = aval_of(key)
     if aval.dtype != _UINT32 or aval.shape[-1:] != (2,):
         raise TypeError(
-            f"{name}: a key is a uint32 array of shape (2,), as funcad.random.key(seed) makes it; got {aval.dtype} of shape "
-            f"{aval.shape}"
+            f"{name}: a key is a uint32 array of shape (2,), got {aval.dtype} of shape {aval.shape}.\n"
+            "Remedy: funcad.random.key(seed) makes one."
         )
     if aval.shape != (2,):
         raise ValueError(

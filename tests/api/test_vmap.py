@@ -77,7 +77,8 @@ def test_sizes_that_differ_are_named():
     assert str(info.value) == (
         "vmap of <lambda>: mapped axes must have equal sizes, but\n"
         "  argument [0]['w'] has size 4 along axis 0\n"
-        "  argument [1] has size 3 along axis 0"
+        "  argument [1] has size 3 along axis 0\n"
+        "Remedy: None in in_axes, for an argument that is not mapped."
     )
 
 

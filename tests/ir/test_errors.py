@@ -187,14 +187,18 @@ def test_leaked_tracer(transform):
     )
 
 
+MADE = "Remedy: make it from that value, with np.ones_like or np.zeros_like, say."
+
+
 def test_tangent_mismatches():
     f = lambda p: p["w"] * 2.0
     p = {"w": np.ones(3)}
     assert message(errors.TangentMismatchError, fc.jvp, f, (p,), ({"w": np.ones(2)},)) == (
-        "jvp: tangents[0]['w'] must have the shape of primals[0]['w'], (3,); got f64[2]."
+        f"jvp: tangents[0]['w'] must have the shape of primals[0]['w'], (3,); got f64[2].\n{MADE}"
     )
     assert message(errors.TangentMismatchError, fc.jvp, f, (p,), ({"w": np.ones(3, np.float32)},)) == (
-        "jvp: tangents[0]['w'] must have the dtype of primals[0]['w'], float64; got f32[3]."
+        "jvp: tangents[0]['w'] must have the dtype of primals[0]['w'], float64; got f32[3].\n"
+        "Remedy: .astype(np.float64); or make it from that value, with np.ones_like or np.zeros_like, say."
     )
     assert message(errors.TangentMismatchError, fc.jvp, f, (p,), ({"v": np.ones(3)},)).startswith(
         "jvp: tangents must have the structure of primals.\n"
@@ -210,12 +214,12 @@ def test_tangent_mismatches():
 def test_cotangent_mismatches():
     _, pullback = fc.vjp(lambda x: (x, x * 2.0), np.ones(3))
     assert message(errors.TangentMismatchError, pullback, (np.ones(3), np.ones(2))) == (
-        "vjp of <lambda>: cotangent[1] must have the shape of output[1], (3,); got f64[2]."
+        f"vjp of <lambda>: cotangent[1] must have the shape of output[1], (3,); got f64[2].\n{MADE}"
     )
     assert "cotangent must have the structure of output" in message(errors.TangentMismatchError, pullback, np.ones(3))
     _, push = fc.linearize(lambda x: x, np.ones(3))
     assert message(errors.TangentMismatchError, push, np.ones(2)) == (
-        "derivative of <lambda>: tangents[0] must have the shape of primals[0], (3,); got f64[2]."
+        f"derivative of <lambda>: tangents[0] must have the shape of primals[0], (3,); got f64[2].\n{MADE}"
     )
 
 
