@@ -3,8 +3,8 @@
 import copy
 import operator
 import pickle
-import re
 from collections import OrderedDict, defaultdict, namedtuple
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import ClassVar
 
@@ -71,9 +71,12 @@ class Config:
     depth: int
 
 
+@contextmanager
 def raises(message, error=TreeMismatchError):
     """The whole message, not a part of it."""
-    return pytest.raises(error, match=f"^{re.escape(message)}$")
+    with pytest.raises(error) as info:
+        yield
+    assert str(info.value) == message
 
 
 # ---------------------------------------------------------------- flatten and unflatten
