@@ -121,9 +121,9 @@ class TreeDef:
         except RecursionError as error:
             raise structure_too_deep(self, error) from None
         assert steps is not None, "one walk finds a difference and the other does not"
-        error = TreeMismatchError(_say_difference(found, self, steps, name, own_name, tree))
-        error.add_note("Remedy: give both the same keys and lengths.")
-        raise error
+        mismatch = TreeMismatchError(_say_difference(found, self, steps, name, own_name, tree))
+        mismatch.add_note("Remedy: give both the same keys and lengths.")
+        raise mismatch
 
     def _collect(self, tree: Any, parts: list[Any]) -> bool:
         """Appends the parts; False if the structures differ."""
