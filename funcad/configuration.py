@@ -136,6 +136,8 @@ config = Config()
 def show_config() -> None:
     """Print the settings, the engine in use and, where the native engine is not, why.
 
+    Returns nothing and raises nothing; NumPy's `show_config` tells its build.
+
     >>> import funcad
     >>> funcad.show_config()  # doctest: +ELLIPSIS
     engine = ...

@@ -68,6 +68,8 @@ def value_and_grad(
     """A function that returns both f's value and its gradient: `(value, gradient)`, or `((value, aux), gradient)`.
 
     Options as `grad`.
+    `argnums`, `argnames`, `has_aux`, `holomorphic` and `allow_int` mean what they mean there, and what raises is the same:
+    NonScalarOutputError, NonDifferentiableInputError. As JAX's.
 
     >>> import numpy as np, funcad
     >>> value, g = funcad.value_and_grad(lambda x: np.sum(x**2))(np.array([1.0, 2.0]))

@@ -410,7 +410,7 @@ def cond(pred: Any, true_fun: Callable[..., Any], false_fun: Callable[..., Any],
 def switch(index: Any, branches: Sequence[Callable[..., Any]], *operands: Any) -> Any:
     """`branches[index](*operands)`, with the index (an integer of shape ()) clamped into range.
 
-    Otherwise as `cond`: with a known index only that function is called.
+    Otherwise as `cond`: with a known index only that function is called. Returns and raises as it does; as JAX's.
 
     >>> import funcad
     >>> funcad.switch(7, [lambda x: x, lambda x: 10 * x], 3)

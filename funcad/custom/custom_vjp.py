@@ -355,6 +355,7 @@ class custom_vjp(Remade):
     `nondiff_argnums` (or `nondiff_argnames`) are plain Python values: bwd receives them first. Outside jit and vmap fwd and bwd
     run on values, so Python `if` works in them; inside they are traced. A wrong structure, shape or dtype from a rule raises,
     naming the path; a rule that closes over a traced value raises CustomRuleClosureError.
+    `fun` is the function; differentiating it before it has a rule raises TypeError.
 
     >>> import numpy as np, funcad
     >>> @funcad.custom_vjp

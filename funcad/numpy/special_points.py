@@ -117,11 +117,14 @@ _RESULTS = {
 def documented(name: str, own: str | None, alias: str = "copy") -> str:
     """The docstring of funcad's function for "numpy.sum" or "scipy.special.gamma", with the text that it has of its own."""
     library = "NumPy" if name.startswith("numpy") else "SciPy"
-    text = own or (
-        f"`{name}`: the same arguments, results and errors, on traced values too.\n\n"
-        f"    Parameters, shapes, dtypes, what it returns and raises are {library}'s: where nothing is traced, this is\n"
-        f"    `{name}` itself. {_RESULTS[alias].format(library=library)}"
-    )
+    if own is None:
+        text = (
+            f"`{name}`: the same arguments, results and errors, on traced values too.\n\n"
+            f"    Parameters, shapes, dtypes, what it returns and raises are {library}'s: where nothing is traced, this is\n"
+            f"    `{name}` itself. {_RESULTS[alias].format(library=library)}"
+        )
+    else:
+        text = f"{own.rstrip()}\n\n    Else parameters, results and errors are those of `{name}`."
     if name not in POINTS:
         return text
     points = ";\n    ".join(map(str, POINTS[name]))

@@ -11,6 +11,7 @@ import pytest
 
 import funcad
 from funcad.numpy.special_points import POINTS, Point
+from tests.numpy.test_surface import NAMESPACES, public_callables
 
 EVERY_POINT = [(name, point) for name, points in POINTS.items() for point in points]
 
@@ -62,3 +63,57 @@ def test_parameters_are_numpys(name: str) -> None:
         assert renamed.get(parameter, parameter) in ours or parameter == "kwargs" or takes_any, parameter
     for option in set(ours) - set(theirs) - set(renamed.values()) if "kwargs" not in theirs else ():
         assert re.search(rf"\b{option}\b", inspect.getdoc(function) or ""), f"{name} does not explain {option}"
+
+
+SECTIONS = {  # of a docstring, each in words of its own; parameters are asked for by their names
+    "what it returns": r"\b(return|result|value|giv)",
+    "what it raises": r"Error|[Rr]aise",
+    "how it differs": r"(?i)JAX|NumPy|autograd|SciPy",
+    "an example": r">>>",
+}
+
+
+def unnamed(function: Any) -> list[str]:
+    """Parameters that the docstring does not name; variable ones may have any name there."""
+    try:
+        parameters = inspect.signature(function).parameters.values()
+    except (TypeError, ValueError):
+        return []
+    text = inspect.getdoc(function) or ""
+    return [p.name for p in parameters if p.kind not in VARIABLE and not re.search(rf"\b{p.name}\b", text)]
+
+
+VARIABLE = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
+TOP = sorted(name for name in funcad.__all__ if callable(getattr(funcad, name)) and not inspect.ismodule(getattr(funcad, name)))
+
+
+@pytest.mark.parametrize("name", TOP)
+def test_public_functions_say_all_that_a_reader_asks(name: str) -> None:
+    function = getattr(funcad, name)
+    if name == "config":
+        return
+    text = inspect.getdoc(function) or ""
+    missing = [section for section, words in SECTIONS.items() if not re.search(words, text, re.IGNORECASE)]
+    if inspect.isclass(function) and issubclass(function, BaseException):
+        missing = []
+    assert missing == [] and unnamed(function) == [], f"funcad.{name} does not tell {missing} {unnamed(function)}"
+
+
+# Functions of the other namespaces whose docstrings do not name each parameter, or have no example: numbers that only fall.
+# Functions that mirror NumPy's and SciPy's are left out: their parameters are explained there.
+LEFT = {
+    "numpy": 35, "scipy.linalg": 7, "scipy.stats": 257, "scipy.signal": 1, "scipy.interpolate": 7, "scipy.integrate": 3,
+    "scipy.optimize": 12, "scipy.sparse.linalg": 2, "random": 34, "nn": 22, "nn.initializers": 19, "optimize": 18, "ops": 3,
+    "image": 2, "flatten_util": 1,
+}  # fmt: skip
+MIRRORS = re.compile(r"the same arguments, results and errors|Else parameters, results and errors are those of `")
+
+
+@pytest.mark.parametrize("namespace", NAMESPACES)
+def test_docstrings_name_their_parameters_and_have_an_example(namespace: str) -> None:
+    poor = []
+    for name, function in public_callables(namespace).items():
+        text = inspect.getdoc(function) or ""
+        if not MIRRORS.search(text) and (unnamed(function) or ">>>" not in text):
+            poor.append(name)
+    assert len(poor) <= LEFT.get(namespace, 0), f"{len(poor)}: {poor}"
