@@ -11,6 +11,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from funcad.show.docstrings import REST
+
 __all__ = ["POINTS", "Point", "documented"]
 
 _INF, _NAN = np.inf, np.nan
@@ -124,7 +126,7 @@ def documented(name: str, own: str | None, alias: str = "copy") -> str:
             f"    `{name}` itself. {_RESULTS[alias].format(library=library)}"
         )
     else:
-        text = f"{own.rstrip()}\n\n    Else parameters, results and errors are those of `{name}`."
+        text = f"{own.rstrip()}\n\n    {REST} `{name}`."
     if name not in POINTS:
         return text
     points = ";\n    ".join(map(str, POINTS[name]))

@@ -6,6 +6,7 @@ from typing import Any
 
 from funcad.errors import UnboundAxisNameError
 from funcad.host.state import state
+from funcad.show.docstrings import also_says
 
 __all__ = ["bound", "bound_names", "single", "refuse_groups", "tell_what_is_shared"]
 
@@ -49,10 +50,8 @@ def tell_what_is_shared(collective: Any) -> None:
     """Put into the docstring of a collective what all of them have in common."""
     has_groups = "axis_index_groups" in collective.__code__.co_varnames
     groups = " `axis_index_groups` must be None, else NotImplementedError." if has_groups else ""
-    text, example, rest = (collective.__doc__ or "").partition("    >>>")
-    shared = (
-        "    `axis_name` is a name that an enclosing `vmap(axis_name=...)` binds, or a tuple of names where several axes go\n"
-        f"    together; one that is not bound raises UnboundAxisNameError.{groups}\n"
-        "    Returns what this lane gets; as JAX's.\n\n"
+    also_says(
+        collective,
+        "`axis_name` is a name that an enclosing `vmap(axis_name=...)` binds, or a tuple of names where several axes go\n"
+        f"together; one that is not bound raises UnboundAxisNameError.{groups}\nReturns what this lane gets; as JAX's.",
     )
-    collective.__doc__ = f"{text}{shared}{example}{rest}"

@@ -18,6 +18,7 @@ from funcad.ir.tracer import Tracer, concrete_value
 from funcad.numpy.axes import shape_argument
 from funcad.primitives.conversion import convert
 from funcad.primitives.placement import capture_as_inputs
+from funcad.show.docstrings import also_says
 
 __all__ = ["check_key", "float_dtype", "shape_of_draw", "parameters", "together", "inexact_dtype"]
 
@@ -95,3 +96,20 @@ def parameters(name: str, key: Any, dtype: np.dtype, *values: Any) -> list[Any]:
             v = v.astype(dtype, copy=False)
         found.append(v)
     return found
+
+
+def tell_what_draws_share(functions: list[Any]) -> None:
+    """Put into the docstring of each function that draws what all of them have in common."""
+    for draw in functions:
+        code = getattr(draw, "__code__", None)
+        names = code.co_varnames[: code.co_argcount] if code is not None else ()
+        if names[:1] != ("key",) or "shape" not in names:
+            continue
+        defaults = dict(zip(reversed(names), reversed(draw.__defaults__ or ())))
+        none = "None: that of the parameters together. " if defaults.get("shape", ()) is None else ""
+        dtype = "`dtype` is that of its elements." if "dtype" in names else ""
+        also_says(
+            draw,
+            "`key` comes from `funcad.random.key` or `split`, else TypeError. `shape`, a tuple of ints, is the result's.\n"
+            f"{none}{dtype}",
+        )
