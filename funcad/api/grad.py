@@ -112,10 +112,11 @@ class _Gradient(Remade):
     def __init__(
         self, f: Any, argnums: Any, argnames: Any, has_aux: bool, holomorphic: bool, allow_int: bool, with_value: bool
     ):
-        what = "value_and_grad" if with_value else "grad"
         if not callable(f):
+            what = "value_and_grad" if with_value else "grad"
             raise TypeError(f"{what} takes a function, got {shown(f)}.\nRemedy: {what}(f)(x) instead of {what}(f(x)).")
-        check_second(argnums, what, "argnums")
+        if type(argnums) is not int and argnums is not None:
+            check_second(argnums, "value_and_grad" if with_value else "grad", "argnums")
         dress_as(self, f)
         self.f = f
         if argnums is None and argnames is None:

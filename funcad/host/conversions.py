@@ -89,6 +89,8 @@ def _of_truth() -> str:
 def _of_index() -> str:
     """What to write instead of `a[x]`, where a is a NumPy array or a list."""
     part = users_text()[1]
+    if not part.endswith("]"):
+        part = ""
     start = next((i for i in range(len(part) - 1, 0, -1) if part[i] == "[" and part[i:].count("[") == part[i:].count("]")), 0)
     a, index = part[:start], part[start + 1 : -1]
     if ":" in index:
