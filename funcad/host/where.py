@@ -242,7 +242,8 @@ def for_user(error: Exception) -> Exception:
         error.add_note(
             "Remedy, if the function depends on traced values: call funcad.scipy.optimize.root, least_squares or curve_fit."
         )
-    if is_locked(error) and not hasattr(error, "__notes__"):
+    has_notes = hasattr(error, "__notes__")
+    if is_locked(error) and not has_notes:
         held = locked_arrays()
         error.add_note(
             "\n".join(["funcad has locked these arrays, until the derivative that needs their values is deleted:", *held])
@@ -250,6 +251,8 @@ def for_user(error: Exception) -> Exception:
             else "funcad has locked the array until the call of grad, jit or their kind returns: the function has read it."
         )
         error.add_note("Remedy: K = np.array(K) inside the function makes a copy that can be written, with traced values too.")
+    if type(error) is AttributeError and error.name == "at" and type(error.obj) is np.ndarray and not has_notes:
+        error.add_note("Remedy: funcad.numpy.at(x)[i].set(v), which takes NumPy's arrays too.")
     if type(error) is TypeError and str(error).startswith("expected a sequence of integers"):
         got = re.search(r"Tracer<(\S+) in ([^=]*)>'$", str(error))
         if got is not None:

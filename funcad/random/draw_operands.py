@@ -30,7 +30,10 @@ def check_key(name: str, key: Any) -> None:
     """Raise unless key is one key: uint32 of shape (2,)."""
     if type(key) is np.ndarray and key.shape == (2,) and key.dtype is _UINT32:
         return
-    aval = aval_of(key)
+    try:
+        aval = aval_of(key)
+    except TypeError as error:
+        raise TypeError(f"{name}: the first argument is a key; {error}.\nRemedy: funcad.random.key(seed) makes one.") from None
     if aval.dtype != _UINT32 or aval.shape[-1:] != (2,):
         raise TypeError(
             f"{name}: a key is a uint32 array of shape (2,), got {aval.dtype} of shape {aval.shape}.\n"

@@ -356,6 +356,10 @@ MISTAKES = [
             lambda: vmap(lambda x, noise: x + 0.0 * noise)(X, np.random.default_rng(0).normal(size=3)), X),
     Mistake("no key", TypeError, lambda: funcad.random.normal(0, (3,)), ["normal: a key is a uint32 array", "int64"],
             "funcad.random.key(seed)", lambda: funcad.random.normal(funcad.random.key(0), (3,)).shape, (3,)),
+    Mistake("a shape for a key", TypeError, lambda: funcad.random.normal((3,)), ["normal: the first argument", "tuple"],
+            "funcad.random.key(seed)", lambda: funcad.random.normal(funcad.random.key(0), (3,)).shape, (3,)),
+    Mistake(".at of a plain array", AttributeError, lambda: jit(lambda v: X.at[0].set(v))(9.0), ["ndarray", "'at'"],
+            "funcad.numpy.at(x)[i].set(v)", lambda: jit(lambda v: funcad.numpy.at(X)[0].set(v))(9.0), [9.0, 2.0, 3.0]),
     # -- vmap
     Mistake("sizes differ", ValueError, lambda: vmap(np.add)(np.ones(2), np.ones(3)),
             ["vmap of add", "argument [0] has size 2", "argument [1] has size 3"], "None in in_axes",
