@@ -275,7 +275,10 @@ class NanError(_NotFiniteError):
     Remedy: select the operands before the operation (`np.log(np.where(x > 0, x, 1.0))`), not only its result.
     """
 
-    remedy = "np.log(np.where(x > 0, x, 1.0)) selects the operand; funcad.debug.doctor(f)(x) says which, and where it came from"
+    remedy = (
+        "select the operand before the operation, as in np.log(np.where(x > 0, x, 1.0)); funcad.debug.doctor(f)(x) says which "
+        "and where it came from"
+    )
 
 
 class InfError(_NotFiniteError):
@@ -285,4 +288,7 @@ class InfError(_NotFiniteError):
     Remedy: keep the operands away from where the operation, or its slope, is infinite (`np.log(x + 1e-12)`).
     """
 
-    remedy = "np.log(x + 1e-12) keeps the operand away from 0; funcad.debug.doctor(f)(x) says where it came from"
+    remedy = (
+        "keep the operand away from where the operation or its slope is infinite, as in np.log(x + 1e-12); "
+        "funcad.debug.doctor(f)(x) says where it came from"
+    )
