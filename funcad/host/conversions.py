@@ -93,8 +93,10 @@ def _of_index() -> str:
         part = ""
     start = next((i for i in range(len(part) - 1, 0, -1) if part[i] == "[" and part[i:].count("[") == part[i:].count("]")), 0)
     a, index = part[:start], part[start + 1 : -1]
-    if ":" in index:
-        new, old = f"funcad.lax.dynamic_slice({a}, (start,), (n,))", part
+    if ":" in index and "," not in index:
+        new, old = f"funcad.lax.dynamic_slice_in_dim({a}, start, n)", part
+    elif ":" in index:
+        new, old = f"funcad.lax.dynamic_slice({a}, starts, lengths)", part
     elif "," in index:
         new, old = f"funcad.numpy.at({a})[{index}].get()", part
     else:
