@@ -109,10 +109,11 @@ def tell_what_draws_share(functions: list[Any]) -> None:
         if names[:1] != ("key",) or "shape" not in names:
             continue
         defaults = dict(zip(reversed(names), reversed(draw.__defaults__ or ())))
-        none = "None: that of the parameters together. " if defaults.get("shape", ()) is None else ""
+        none = "None: that of the parameters together." if defaults.get("shape", ()) is None else ""
         dtype = "`dtype` is that of its elements." if "dtype" in names else ""
+        more = " ".join(filter(None, [none, dtype]))
         also_says(
             draw,
             "`key` comes from `funcad.random.key` or `split`, else TypeError. `shape`, a tuple of ints, is the result's.\n"
-            f"{none}{dtype}",
+            + more,
         )

@@ -122,7 +122,7 @@ def key_data(keys: Any) -> Any:
 
 
 def wrap_key_data(key_bits_array: Any, *, impl: Any = None, dtype: Any = None) -> Any:
-    """Keys from their words: the array itself, which must be uint32 with 2 as the last length.
+    """Keys from their words: `key_bits_array` itself, which must be uint32 with 2 as the last length; `impl` as of `key`.
 
     >>> import numpy as np, funcad
     >>> funcad.random.wrap_key_data(np.array([0, 1], np.uint32))
