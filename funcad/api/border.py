@@ -69,15 +69,15 @@ def api(f: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _with_options(error: Exception, f: Callable[..., Any]) -> Exception:
-    """Where f was given an option that it does not have, name the one that was meant (Python 3.13 does so itself)."""
-    found = re.search(r"got an unexpected keyword argument '(\w+)'$", str(error)) if type(error) is TypeError else None
+    """Where f was given an option that it does not have, name the one that was meant."""
+    found = re.match(r".*got an unexpected keyword argument '(\w+)'", str(error)) if type(error) is TypeError else None
     inner = error.__traceback__.tb_next if error.__traceback__ is not None else None
     if found is None or inner is not None:  # the option of another function, which f called
         return error
     options = [p.name for p in inspect.signature(f).parameters.values() if p.kind is not p.VAR_POSITIONAL]
     near = difflib.get_close_matches(found[1], options, 1)
     remedy = f"Remedy: {f.__name__}(..., {near[0]}=...)." if near else f"Its arguments are {', '.join(options)}."
-    error.args = (f"{error}.\n{remedy}",)
+    error.args = (f"{found[0]}.\n{remedy}",)
     return error
 
 

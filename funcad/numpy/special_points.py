@@ -7,6 +7,7 @@ first derivative is 0 (times the outer slope) and the next NaN; at ties, whoever
 
 from __future__ import annotations
 
+from inspect import cleandoc
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -122,12 +123,12 @@ def documented(name: str, own: str | None, alias: str = "copy") -> str:
     if own is None:
         text = (
             f"`{name}`: the same arguments, results and errors, on traced values too.\n\n"
-            f"    Parameters, shapes, dtypes, what it returns and raises are {library}'s: where nothing is traced, this is\n"
-            f"    `{name}` itself. {_RESULTS[alias].format(library=library)}"
+            f"Parameters, shapes, dtypes, what it returns and raises are {library}'s: where nothing is traced, this is\n"
+            f"`{name}` itself. {_RESULTS[alias].format(library=library)}"
         )
     else:
-        text = f"{own.rstrip()}\n\n    {REST} `{name}`."
+        text = f"{cleandoc(own)}\n\n{REST} `{name}`."
     if name not in POINTS:
         return text
-    points = ";\n    ".join(map(str, POINTS[name]))
-    return f"{text.rstrip()}\n\n    Special points: {points}."
+    points = ";\n".join(map(str, POINTS[name]))
+    return f"{text}\n\nSpecial points: {points}."

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from inspect import cleandoc
 from typing import Any
 
 __all__ = ["REST", "also_says", "mirrors", "named_after"]
@@ -12,9 +13,8 @@ REST = "Else parameters, results and errors are those of"
 
 def also_says(function: Any, text: str) -> None:
     """Put a paragraph, of lines without indentation, into the docstring of a function, before its example."""
-    told, example, rest = (function.__doc__ or "").rstrip().partition("    >>>")
-    paragraph = "\n".join(["    " + line for line in text.splitlines()])
-    function.__doc__ = f"{told.rstrip()}\n\n{paragraph}" + (f"\n\n{example}{rest}\n    " if example else "\n    ")
+    told, example, rest = cleandoc(function.__doc__ or "").partition(">>>")
+    function.__doc__ = f"{told.rstrip()}\n\n{text}" + (f"\n\n{example}{rest}" if example else "")
 
 
 def mirrors(functions: Iterable[Any], library: str) -> None:

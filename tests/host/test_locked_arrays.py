@@ -68,4 +68,4 @@ def test_options_of_the_users_own_functions_are_not_commented_on():
 
     with pytest.raises(TypeError) as info:
         funcad.jvp(lambda x: inner(x, scales=2.0), (1.0,), (1.0,))
-    assert str(info.value).endswith("got an unexpected keyword argument 'scales'")
+    assert "unexpected keyword argument 'scales'" in str(info.value) and "Remedy" not in str(info.value)
