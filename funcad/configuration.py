@@ -7,6 +7,7 @@ compiled by one engine are kept beside those of another.
 
 from __future__ import annotations
 
+import difflib
 import operator
 import os
 from collections.abc import Callable, Iterator
@@ -78,6 +79,12 @@ SETTINGS: dict[str, tuple[str, Any, Callable[[str, Any], Any], str]] = {
 }
 
 
+def _unknown(name: str) -> AttributeError:
+    near = difflib.get_close_matches(name, SETTINGS, 1)
+    remedy = f"funcad.config.{near[0]}" if near else f"one of {', '.join(SETTINGS)}"
+    return AttributeError(f"funcad.config has no setting {name!r}.\nRemedy: {remedy}.")
+
+
 class Config:
     """Settings as attributes; `update(name, value)` sets one, `with config.set(name=value)` for a while."""
 
@@ -90,7 +97,7 @@ class Config:
                 raise ValueError(f"the environment variable {variable} is {value!r}: {error}") from None
 
     def __getattr__(self, name: str) -> Any:
-        raise AttributeError(f"funcad.config has no setting {name!r}; there are {', '.join(SETTINGS)}")
+        raise _unknown(name)
 
     def __setattr__(self, name: str, value: Any) -> None:
         self.update(name, value)
@@ -98,7 +105,7 @@ class Config:
     def update(self, name: str, value: Any) -> None:
         """Set one setting, for all threads, from now on."""
         if name not in SETTINGS:
-            raise AttributeError(f"funcad.config has no setting {name!r}; there are {', '.join(SETTINGS)}")
+            raise _unknown(name)
         self._put(name, SETTINGS[name][2](name, value))
 
     def _put(self, name: str, value: Any) -> None:
@@ -128,6 +135,8 @@ config = Config()
 
 def show_config() -> None:
     """Print the settings, the engine in use and, where the native engine is not, why.
+
+    Returns nothing and raises nothing; NumPy's `show_config` tells its build.
 
     >>> import funcad
     >>> funcad.show_config()  # doctest: +ELLIPSIS

@@ -22,13 +22,13 @@ from funcad.diagnosis.doctor import diagnose
 from funcad.diagnosis.report import Diagnosis
 from funcad.errors import InfError, NanError
 from funcad.host.devices import namespace_of
-from funcad.host.locks import read_only
+from funcad.host.locks import locked_arrays, read_only
 from funcad.host.state import setting, state
 from funcad.host.where import user_source
 from funcad.ir.tracer import Tracer
 from funcad.primitives.host import HostCall, debug_callback
 
-__all__ = ["print", "callback", "breakpoint", "doctor", "debug_nans", "debug_infs", "debug_checks"]
+__all__ = ["print", "callback", "breakpoint", "doctor", "debug_nans", "debug_infs", "debug_checks", "locked_arrays"]
 
 
 # ---------------------------------------------------------------- effects
@@ -188,6 +188,7 @@ def debug_nans(enabled: bool = True) -> Any:
 
     An operation whose operands have a NaN already passes. Forward and backward, jitted or not; a NaN in a derivative names
     the line of the operation whose derivative it is. Plain NumPy calls on plain arrays are NumPy's alone: they are not seen.
+    `enabled=False` switches it off inside. Returns a context manager; as jax.debug_nans, which runs the function again.
 
     >>> import numpy as np, funcad
     >>> with funcad.debug_nans():
@@ -204,6 +205,7 @@ def debug_infs(enabled: bool = True) -> Any:
 
     An infinity is often the cause of a NaN a few lines later: `inf - inf`, `0 * inf`. As `debug_nans`, with which it may be
     combined; an operation whose operands have an infinity already passes.
+    `enabled=False` switches it off inside. Returns a context manager; as jax.debug_infs.
 
     >>> import numpy as np, funcad
     >>> with funcad.debug_infs():
@@ -217,6 +219,9 @@ def debug_infs(enabled: bool = True) -> Any:
 
 def debug_checks(enabled: bool = True) -> Any:
     """A context in which computed indices are checked on every backend: out of bounds raises IndexError.
+
+    `enabled=False` switches the checks off inside. Returns a context manager; NumPy checks at all times, CuPy (and JAX,
+    which has no such context) does not.
 
     >>> import funcad
     >>> with funcad.debug_checks():

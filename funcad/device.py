@@ -37,6 +37,7 @@ def device_put(x: Any, device: Any = None) -> Any:
 
     An array that is there already is returned as it is. Raises PlacementError without CuPy, ValueError for unknown names. It
     is differentiable. Unlike JAX, whose arrays live on the GPU by default, funcad computes where its operands are.
+    Returns a pytree like x.
 
     >>> import numpy as np, funcad
     >>> x = np.ones(2)
@@ -53,6 +54,8 @@ def device_put(x: Any, device: Any = None) -> Any:
 def device_get(x: Any) -> Any:
     """x as NumPy arrays; x may be a pytree. NumPy arrays are returned as they are.
 
+    Returns a pytree like x; TypeError for a traced value of unknown contents. As jax.device_get.
+
     >>> import numpy as np, funcad
     >>> funcad.device_get({"w": np.ones(2)})
     {'w': array([1., 1.])}
@@ -63,6 +66,8 @@ def device_get(x: Any) -> Any:
 @api
 def block_until_ready(x: Any) -> Any:
     """x, once its arrays have been computed: CuPy computes asynchronously, NumPy never does.
+
+    Returns x, a pytree; raises what the computation raised on the device. As jax.block_until_ready.
 
     >>> import funcad
     >>> funcad.block_until_ready(1.0)
@@ -77,6 +82,8 @@ def block_until_ready(x: Any) -> Any:
 
 def devices() -> list[str]:
     """The names of the devices: "cpu", and "cuda:0" ... if CuPy is installed and finds GPUs.
+
+    Returns strings, where jax.devices has objects; raises nothing.
 
     >>> import funcad
     >>> funcad.devices()[0]
@@ -93,6 +100,9 @@ def devices() -> list[str]:
 
 def default_device(device: Any) -> Any:
     """A context in which creation functions and `random` make arrays on this device: "cpu" or "cuda".
+
+    Returns a context manager; ValueError for a name that is not known, PlacementError for a GPU without CuPy. As
+    jax.default_device, for new arrays only: operations run where their operands are.
 
     >>> import funcad
     >>> with funcad.default_device("cpu"):

@@ -5,6 +5,10 @@ The classes derive from the builtin that a NumPy user would expect, so `except T
 
 from __future__ import annotations
 
+TYPE_CHECKING = False  # type checkers read it as True; typing.TYPE_CHECKING would cost an import
+if TYPE_CHECKING:
+    from typing import Self
+
 __all__ = [
     "FuncadError",
     "TracerBoolConversionError",
@@ -32,7 +36,21 @@ __all__ = [
 
 
 class FuncadError(Exception):
-    """Base of every error of funcad's own: `except FuncadError` catches them all."""
+    """Base of every error of funcad's own: `except FuncadError` catches them all.
+
+    `page` is the page of the manual that explains more, for the errors that need one; notes of the error name it.
+    """
+
+    page = ""
+    remedy = ""  # of errors that have one for all
+
+    def __new__(cls, *args: object) -> Self:
+        error = super().__new__(cls, *args)
+        if cls.remedy:
+            error.add_note(f"Remedy: {cls.remedy}.")
+        if cls.page:
+            error.add_note(f"The manual has more: docs/{cls.page}.")
+        return error
 
 
 class TracerBoolConversionError(FuncadError, TypeError):
@@ -43,6 +61,8 @@ class TracerBoolConversionError(FuncadError, TypeError):
     Remedy: `np.where`, `funcad.cond`, `funcad.while_loop`, or `static_argnums` for values that are known.
     """
 
+    page = "control_flow"
+
 
 class TracerArrayConversionError(FuncadError, TypeError):
     """A traced value was about to become a plain number or a plain NumPy array, which would cut its derivative.
@@ -52,6 +72,7 @@ class TracerArrayConversionError(FuncadError, TypeError):
     Remedy: the NumPy function instead (`np.sin(x)`), `funcad.numpy.at(a)[i].set(x)`, or `stop_gradient(x)` first.
     """
 
+    page = "sharp_bits"
     learned = False  # is there a remedy now, if the function is started again?
 
 
@@ -63,6 +84,8 @@ class BufferNeeded(TracerArrayConversionError):
     Remedy: `K = np.array(K)` inside the function; it works with and without funcad.
     """
 
+    page = "writes"
+
 
 class TracerIntegerConversionError(FuncadError, TypeError):
     """A Python integer was needed from a traced value without a value (`range(x)`, `a_list[x]`, a shape).
@@ -70,6 +93,8 @@ class TracerIntegerConversionError(FuncadError, TypeError):
     Example: `jit(lambda n: np.zeros(n))(3)`.
     Remedy: mark the argument static (`static_argnums`), or use `funcad.numpy.take` for indexing.
     """
+
+    page = "control_flow"
 
 
 class PathError(FuncadError, RuntimeError):
@@ -80,6 +105,8 @@ class PathError(FuncadError, RuntimeError):
     Remedy: pass what it depends on as an argument.
     """
 
+    page = "jit"
+
 
 class UnexpectedTracerError(FuncadError, RuntimeError):
     """A traced value was used after the function that it belongs to had returned.
@@ -88,6 +115,8 @@ class UnexpectedTracerError(FuncadError, RuntimeError):
     Example: `saved = []; jit(lambda x: saved.append(x))(1.0); saved[0] + 1`.
     Remedy: return the value from the function instead of storing it.
     """
+
+    page = "sharp_bits"
 
 
 class RandomStateError(FuncadError, RuntimeError):
@@ -98,6 +127,8 @@ class RandomStateError(FuncadError, RuntimeError):
     Remedy: pass the numbers as an argument, or draw with `funcad.random` and a key, or with `np.random.normal` itself.
     """
 
+    page = "random"
+
 
 class WriteError(FuncadError, ValueError):
     """A traced array was written where the write could not happen as in NumPy.
@@ -107,6 +138,8 @@ class WriteError(FuncadError, ValueError):
     Example: `y = x * 1; funcad.fori_loop(0, 3, lambda i, c: y.fill(c) or c, 0.0)`.
     Remedy: pass the array to the body as an argument or carry and return it; `.copy()` of what is in doubt.
     """
+
+    page = "writes"
 
 
 class SharedMemoryError(WriteError):
@@ -132,6 +165,8 @@ class NonScalarOutputError(FuncadError, TypeError):
     Remedy: `.sum()`; or `jacrev`, `vmap(grad(f))`, `vjp` for functions with array outputs.
     """
 
+    page = "modes"
+
 
 class NonDifferentiableInputError(FuncadError, TypeError):
     """`grad` was asked to differentiate with respect to integers, bools, or an unsuitable output dtype.
@@ -148,6 +183,8 @@ class MissingRuleError(FuncadError, NotImplementedError):
     Example: `grad(lambda x: pure_callback(f, x, x))(1.0)`.
     Remedy: wrap the operation in `custom_jvp` or `custom_vjp`, or take `stop_gradient` of its operands.
     """
+
+    page = "custom_rules"
 
 
 class AxesMismatchError(FuncadError, ValueError):
@@ -166,6 +203,8 @@ class LanesError(FuncadError, ValueError):
     Remedy: choose with `np.where` or `funcad.cond`; return arrays of one shape, padded to the longest.
     """
 
+    page = "control_flow"
+
 
 class TreeMismatchError(FuncadError, ValueError):
     """Two pytrees that must have the same structure differ; the message names the first path that does.
@@ -181,6 +220,8 @@ class TreeDepthError(FuncadError, RecursionError):
     Example: `a = []; a.append(a); tree.leaves(a)`.
     Remedy: keep references to parents out of the tree; keep a long chain as one list, or as arrays with a leading axis.
     """
+
+    page = "pytrees"
 
 
 class UnboundAxisNameError(FuncadError, NameError):
@@ -199,6 +240,8 @@ class CustomRuleClosureError(FuncadError, ValueError):
     Remedy: pass the value as an argument, or use `closure_convert`.
     """
 
+    page = "custom_rules"
+
 
 class PlacementError(FuncadError, TypeError):
     """A NumPy array met a CuPy array as arguments of one operation.
@@ -208,9 +251,13 @@ class PlacementError(FuncadError, TypeError):
     Remedy: `funcad.device_put(x)` moves the NumPy array to the GPU.
     """
 
+    page = "cupy"
+
 
 class _NotFiniteError(FuncadError, FloatingPointError):
     """What NanError and InfError share: the line of the operation, which may be known only further out."""
+
+    page = "debugging"
 
     def __init__(self, what: str, source: object = None):
         self.what = what
@@ -228,6 +275,11 @@ class NanError(_NotFiniteError):
     Remedy: select the operands before the operation (`np.log(np.where(x > 0, x, 1.0))`), not only its result.
     """
 
+    remedy = (
+        "select the operand before the operation, as in np.log(np.where(x > 0, x, 1.0)); funcad.debug.doctor(f)(x) says which "
+        "and where it came from"
+    )
+
 
 class InfError(_NotFiniteError):
     """Raised inside `with funcad.debug_infs():` at the first infinity, naming the user's line.
@@ -235,3 +287,8 @@ class InfError(_NotFiniteError):
     Example: `with debug_infs(): jit(np.log)(0.0)`.
     Remedy: keep the operands away from where the operation, or its slope, is infinite (`np.log(x + 1e-12)`).
     """
+
+    remedy = (
+        "keep the operand away from where the operation or its slope is infinite, as in np.log(x + 1e-12); "
+        "funcad.debug.doctor(f)(x) says where it came from"
+    )

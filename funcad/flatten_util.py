@@ -24,6 +24,7 @@ def ravel_pytree(pytree: Any) -> tuple[Any, Callable[[Any], Any]]:
     and raises `TreeMismatchError` for a vector of another length; where leaves were converted it takes the vector's dtype
     only, where they were not it takes any dtype, and the leaves get that. Differentiable both ways. As
     `jax.flatten_util.ravel_pytree`.
+    `pytree` may hold arrays and numbers of any shapes.
 
     >>> import numpy as np
     >>> from funcad.flatten_util import ravel_pytree

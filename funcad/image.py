@@ -196,7 +196,8 @@ def scale_and_translate(
     """The image scaled and moved along the axes `spatial_dims`: output x shows the input at (x - translation) / scale.
 
     `scale` and `translation` have one element per axis of `spatial_dims` and are differentiable. Places outside of the image
-    are 0 (`"cubic-pytorch"` without antialias: the edges are repeated). Other options as of `resize`; "nearest" raises.
+    are 0 (`"cubic-pytorch"` without antialias: the edges are repeated). `shape` is the result's; `method` and `precision` as of
+    `resize`, but "nearest" raises ValueError.
 
     >>> import numpy as np
     >>> from funcad import image

@@ -126,6 +126,9 @@ def segment_prod(
 ) -> Any:
     """Products of the rows of each segment, 1 for empty ones; arguments as of `segment_sum`.
 
+    `data`, `segment_ids`, `num_segments`, `indices_are_sorted`, `unique_indices`, `bucket_size` and `mode` are those of
+    `segment_sum`.
+
     >>> import numpy as np
     >>> from funcad import ops
     >>> ops.segment_prod(np.array([2.0, 3.0, 4.0]), np.array([0, 2, 0]))
@@ -148,6 +151,8 @@ def segment_max(
     """Maxima of the rows of each segment; -inf, or the least integer, for empty ones. Arguments as of `segment_sum`.
 
     Rows that share the maximum get equal parts of the derivative.
+    `data`, `segment_ids`, `num_segments`, `indices_are_sorted`, `unique_indices`, `bucket_size` and `mode` are those of
+    `segment_sum`. Ties share the derivative.
 
     >>> import numpy as np
     >>> from funcad import ops
@@ -169,6 +174,8 @@ def segment_min(
     """Minima of the rows of each segment; inf, or the largest integer, for empty ones. Arguments as of `segment_sum`.
 
     Rows that share the minimum get equal parts of the derivative.
+    `data`, `segment_ids`, `num_segments`, `indices_are_sorted`, `unique_indices`, `bucket_size` and `mode` are those of
+    `segment_sum`. Ties share the derivative.
 
     >>> import numpy as np
     >>> from funcad import ops

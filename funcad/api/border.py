@@ -6,9 +6,11 @@ arrays of their own that nothing else aliases (`own_memory`).
 
 from __future__ import annotations
 
+import difflib
 import functools
 import inspect
-from collections.abc import Callable, Sequence
+import re
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -18,6 +20,7 @@ from funcad.errors import FuncadError, TangentMismatchError
 from funcad.host.devices import namespace_of
 from funcad.host.layout import ordinary
 from funcad.host.locks import root_of
+from funcad.host.real_types import is_a
 from funcad.host.where import for_user, interrupted
 from funcad.ir.aval import FLOAT0, SCALAR_AVALS, Aval, aval_of, is_inexact
 from funcad.ir.trace import plain_values, stage_constants
@@ -41,6 +44,9 @@ __all__ = [
     "zeros_for",
     "check_tangents",
     "normalize_argnums",
+    "check_second",
+    "call_as",
+    "shown",
 ]
 
 float0 = FLOAT0  # dtype of the tangents of integers and bools, as in JAX
@@ -54,12 +60,36 @@ def api(f: Callable[..., Any]) -> Callable[..., Any]:
         try:
             return f(*args, **kwargs)
         except Exception as error:
-            raise for_user(error)  # noqa: B904 the same error
+            raise for_user(_with_options(error, f))  # noqa: B904 the same error
         except BaseException:
             interrupted()
             raise
 
     return boundary
+
+
+def _with_options(error: Exception, f: Callable[..., Any]) -> Exception:
+    """Where f was given an option that it does not have, name the one that was meant."""
+    found = re.match(r".*got an unexpected keyword argument '(\w+)'", str(error)) if type(error) is TypeError else None
+    inner = error.__traceback__.tb_next if error.__traceback__ is not None else None
+    if found is None or inner is not None:  # the option of another function, which f called
+        return error
+    options = [p.name for p in inspect.signature(f).parameters.values() if p.kind is not p.VAR_POSITIONAL]
+    near = difflib.get_close_matches(found[1], options, 1)
+    remedy = f"Remedy: {f.__name__}(..., {near[0]}=...)." if near else f"Its arguments are {', '.join(options)}."
+    error.args = (f"{found[0]}.\n{remedy}",)
+    return error
+
+
+def call_as(how: str, f: Callable[..., Any], *args: Any) -> Any:
+    """`f(*args)`, a function of the user's; where it does not take so many arguments, `how` says what it is called with."""
+    try:
+        return f(*args)
+    except TypeError as error:
+        traceback = error.__traceback__
+        if traceback is not None and traceback.tb_next is None and "argument" in str(error):  # the call itself failed
+            error.add_note(f"Remedy: {how}.")
+        raise
 
 
 def dress_as(wrapper: Any, f: Any) -> None:
@@ -129,24 +159,43 @@ def check_leaves(leaves: Sequence[Any], what: str, example: Any = None, names: S
             paths = [] if example is None else tree.flatten_with_path(example)[0]
             steps = paths[i][0] if i < len(paths) else ()
             path = f" at {tree.keystr(steps)}" if steps else ""
-            raise TypeError(f"{what}{path}: {error}{_other_ways(x, steps, names)}") from None
+            if names is not None:  # of all arguments: (args, kwargs)
+                path = f" {_argument_name(steps, names)}{tree.keystr(steps[2:])}"
+            more = "" if "\nRemedy" in str(error) else _other_ways(x, what, steps, names)
+            raise TypeError(f"{what}{path}: {error}{more}") from None
 
 
-def _other_ways(x: Any, steps: tuple[Any, ...], names: Sequence[str] | None) -> str:
+def _argument_name(steps: tuple[Any, ...], names: Sequence[str]) -> str:
+    return str(steps[1].key if steps[0].idx else names[steps[1].idx])
+
+
+def _other_ways(x: Any, what: str, steps: tuple[Any, ...], names: Sequence[str] | None) -> str:
     """How x, which was refused, can be handed over all the same."""
     lines = registering(x)
     if lines:
-        return f"\nRemedy: make its class a pytree, so that its arrays are seen:\n{lines}"
-    if names is None or not is_static(x):
-        return ""
+        return f"\nRemedy: make its class a pytree, so that its arrays are seen (docs/pytrees):\n{lines}"
+    if isinstance(x, Iterator):
+        return "\nRemedy: pass a list, list(x): a generator can be read only once."
+    if type(x) in (set, frozenset):
+        return "\nRemedy: pass a sorted list: a set has no order that a derivative could keep."
+    if what.endswith("argument") and (names is None or not is_static(x)):
+        return _BIND
+    if names is None:
+        return "\nRemedy: return numbers and arrays; make text of them outside." if "output" in what and type(x) is str else ""
     if len(steps) > 2:
         return (
             "\nRemedy: pass it as an argument of its own, named by jit(..., static_argnames=...); or put it into a field of a "
             "dataclass or a SimpleNamespace, where it is part of the structure."
         )
-    name = steps[1].key if steps[0].idx else names[steps[1].idx]
+    name = _argument_name(steps, names)
     given = f"static_argnames={name!r}" if name.isidentifier() else "static_argnums=..."
     return f"\nRemedy: jit(..., {given}) makes it part of the signature; it must be hashable."
+
+
+_BIND = (
+    "\nRemedy: leave it out of the arguments, in a closure: lambda x: f(x, option). If it holds arrays, its class must be a "
+    "pytree: funcad.tree_util.register_pytree_node, docs/pytrees."
+)
 
 
 def zeros_for(x: Any) -> Any:
@@ -282,7 +331,8 @@ def _checked_tangent(p: Any, t: Any, what: str, path: Callable[[], str], primal_
         found = None
     if found is None or found.shape != aval.shape:
         raise TangentMismatchError(
-            f"{what}: {tangent_name}{path()} must have the shape of {primal_name}{path()}, {aval.shape}; got {_describe(t)}."
+            f"{what}: {tangent_name}{path()} must have the shape of {primal_name}{path()}, {aval.shape}; got {_describe(t)}.\n"
+            "Remedy: make it from that value, with np.ones_like or np.zeros_like, say."
         )
     if found.weak and np.can_cast(found.dtype, aval.dtype, "same_kind"):
         return aval.dtype.type(t) if not isinstance(t, Tracer) else convert_p(t, dtype=aval.dtype)  # tangents are strong
@@ -290,9 +340,17 @@ def _checked_tangent(p: Any, t: Any, what: str, path: Callable[[], str], primal_
         return aval.dtype.type(t)
     if found.dtype != aval.dtype:
         raise TangentMismatchError(
-            f"{what}: {tangent_name}{path()} must have the dtype of {primal_name}{path()}, {aval.dtype}; got {_describe(t)}."
+            f"{what}: {tangent_name}{path()} must have the dtype of {primal_name}{path()}, {aval.dtype}; got {_describe(t)}.\n"
+            f"Remedy: .astype(np.{aval.dtype}); or make it from that value, with np.ones_like or np.zeros_like, say."
         )
     return t
+
+
+def shown(result: Any) -> str:
+    """What a function of the user's gave in place of what was asked for."""
+    if isinstance(result, (tuple, list)):
+        return f"a {type(result).__name__} of length {len(result)}"
+    return str(aval_of(result)) if type(result) in (Tracer, np.ndarray) else type(result).__name__
 
 
 def _describe(t: Any) -> str:
@@ -305,6 +363,21 @@ def _describe(t: Any) -> str:
         return f"{type(t).__name__} {t!r:.40}"
 
 
+def _which_argument(n_args: int, what: str) -> str:
+    if n_args:
+        return f"argnums counts from 0: the last one here is argnums={n_args - 1}"
+    return f"pass the argument by position, as in {what}(f)(x); grad takes argnames='x' for one that is passed by name"
+
+
+def check_second(given: Any, what: str, option: str) -> None:
+    """Is `what(f, x)` written for `what(f)(x)`? Then the option that comes second is an array, or a number with a fraction."""
+    if type(given) in (float, complex, np.ndarray, Tracer, dict) or is_a(given, np.inexact):
+        raise TypeError(
+            f"{what} takes a function and the option {option}, which cannot be {shown(given)}; the arguments of the function "
+            f"come in a call of their own.\nRemedy: {what}(f)(x) instead of {what}(f, x)."
+        )
+
+
 def normalize_argnums(argnums: Any, n_args: int, what: str) -> tuple[tuple[int, ...], bool]:
     """Non-negative positions and whether the user gave a single int."""
     single = not isinstance(argnums, (tuple, list, range))
@@ -313,9 +386,15 @@ def normalize_argnums(argnums: Any, n_args: int, what: str) -> tuple[tuple[int, 
         try:
             i = i.__index__()
         except AttributeError:
-            raise TypeError(f"{what}: argnums must be an int or a sequence of ints, got {argnums!r}") from None
+            remedy = f"argnames={i!r} names an argument" if isinstance(i, str) else "argnums=0 is the first argument"
+            raise TypeError(
+                f"{what}: argnums must be an int or a sequence of ints, got {argnums!r}.\nRemedy: {remedy}."
+            ) from None
         if not -n_args <= i < n_args:
-            raise ValueError(f"{what}: argnums={argnums!r} is out of range for {n_args} positional argument(s)")
+            raise ValueError(
+                f"{what}: argnums={argnums!r} is out of range for {n_args} positional argument(s).\n"
+                f"Remedy: {_which_argument(n_args, what)}."
+            )
         positions.append(i % n_args)
     if len(set(positions)) != len(positions):
         raise ValueError(f"{what}: argnums={argnums!r} names an argument twice")
@@ -344,7 +423,8 @@ def with_aux(f: Callable[..., Any], has_aux: bool, box: dict) -> Callable[..., A
         out = f(*args, **kwargs)
         if not (isinstance(out, tuple) and len(out) == 2):
             raise TypeError(
-                f"with has_aux=True, {name_of(f)} must return a pair (output, aux); it returned {type(out).__name__}"
+                f"with has_aux=True, {name_of(f)} must return a pair (output, aux); it returned {shown(out)}.\n"
+                "Remedy: return output, aux; more than one auxiliary value is one tuple, (output, (a, b))."
             )
         box["n"] = tree.structure(out[0]).num_leaves
         return out

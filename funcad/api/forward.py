@@ -44,6 +44,7 @@ def jvp(f: Callable[..., Any], primals: Sequence[Any], tangents: Sequence[Any], 
     take `np.zeros(shape, funcad.float0)`. Returns `(output, output_tangent)`, and `(output, output_tangent, aux)` with
     has_aux. Raises TangentMismatchError naming the path that does not fit. As JAX's, but Python `if` and `while` on values
     work.
+    Returns arrays like the output of f, twice.
 
     >>> import numpy as np, funcad
     >>> y, dy = funcad.jvp(np.sin, (0.0,), (1.0,))
@@ -84,6 +85,7 @@ def linearize(f: Callable[..., Any], *primals: Any, has_aux: bool = False) -> An
 
     Returns `(output, f_jvp)`, and `(output, f_jvp, aux)` with has_aux; f runs once. `f_jvp(*tangents)` takes one pytree per
     argument and returns the output's tangent. As JAX's.
+    `f_jvp` raises TangentMismatchError where a tangent does not fit its primal.
 
     >>> import numpy as np, funcad
     >>> y, f_jvp = funcad.linearize(np.exp, 0.0)
@@ -117,6 +119,7 @@ def linear_transpose(f: Callable[..., Any], *primals: Any) -> Callable[[Any], tu
 
     Only shapes and dtypes of `primals` are read (ShapeDtypeStructs will do). f is traced, not run; an operation that is not
     linear in the arguments raises MissingRuleError. As JAX's; complex numbers are not conjugated.
+    Returns that function, which raises TangentMismatchError where a cotangent does not fit.
 
     >>> import numpy as np, funcad
     >>> transposed = funcad.linear_transpose(lambda x: 3.0 * x, np.ones(2))

@@ -19,12 +19,14 @@ from funcad import tree
 from funcad.api.border import (
     api,
     check_leaves,
+    check_second,
     dress_as,
     flat_values,
     name_of,
     normalize_argnums,
     positional_names,
     seed_beside,
+    shown,
     unshared,
     zeros_for,
 )
@@ -66,6 +68,8 @@ def value_and_grad(
     """A function that returns both f's value and its gradient: `(value, gradient)`, or `((value, aux), gradient)`.
 
     Options as `grad`.
+    `argnums`, `argnames`, `has_aux`, `holomorphic` and `allow_int` mean what they mean there, and what raises is the same:
+    NonScalarOutputError, NonDifferentiableInputError. As JAX's.
 
     >>> import numpy as np, funcad
     >>> value, g = funcad.value_and_grad(lambda x: np.sum(x**2))(np.array([1.0, 2.0]))
@@ -109,7 +113,10 @@ class _Gradient(Remade):
         self, f: Any, argnums: Any, argnames: Any, has_aux: bool, holomorphic: bool, allow_int: bool, with_value: bool
     ):
         if not callable(f):
-            raise TypeError(f"grad takes a function, got {type(f).__name__}: write grad(f)(x), not grad(f(x))")
+            what = "value_and_grad" if with_value else "grad"
+            raise TypeError(f"{what} takes a function, got {shown(f)}.\nRemedy: {what}(f)(x) instead of {what}(f(x)).")
+        if type(argnums) is not int and argnums is not None:
+            check_second(argnums, "value_and_grad" if with_value else "grad", "argnums")
         dress_as(self, f)
         self.f = f
         if argnums is None and argnames is None:
@@ -154,7 +161,10 @@ class _Gradient(Remade):
                 continue
             known = positional_names(self.f)
             if name not in known or known.index(name) >= len(args):
-                raise ValueError(f"grad: argnames={self.argnames!r} names {name!r}, which {name_of(self.f)} was not given")
+                raise ValueError(
+                    f"grad: argnames={self.argnames!r} names {name!r}, which {name_of(self.f)} was not given.\n"
+                    f"Remedy: pass it, or name one of {', '.join([*known[: len(args)], *kwargs]) or 'its arguments'}."
+                )
             extra.append((known.index(name), name))
         positions, single = ((), False) if self.argnums is None else normalize_argnums(self.argnums, len(args), "grad")
         self_named = {name: i for i, name in extra}
@@ -199,7 +209,8 @@ class _Gradient(Remade):
             if self.has_aux:
                 if not (isinstance(out, tuple) and len(out) == 2):
                     raise TypeError(
-                        f"with has_aux=True, {name_of(f)} must return a pair (output, aux); it returned {type(out).__name__}"
+                        f"with has_aux=True, {name_of(f)} must return a pair (output, aux); it returned {shown(out)}.\n"
+                        "Remedy: return output, aux; more than one auxiliary value is one tuple, (output, (a, b))."
                     )
                 out, aux = out
                 aux_leaves, box["aux"] = flat_values(aux)
@@ -325,14 +336,14 @@ class _Gradient(Remade):
             aval = aval_of(out)
         except TypeError:
             raise NonScalarOutputError(
-                f"grad needs a function whose output is one number, but {name} returned {type(out).__name__}.\n"
-                "Remedy: return the loss alone, or (loss, aux) with has_aux=True."
+                f"grad needs a function whose output is one number, but {name} returned {shown(out)}.\n"
+                f"Remedy: {'return the loss' if out is None else 'return the loss alone, or (loss, aux) with has_aux=True'}."
             ) from None
         if aval.shape != ():
             remedy = (
                 "Remedy: return out.sum() or out[0]."
                 if aval.shape == (1,)
-                else "Remedy: return out.sum(), or use funcad.jacrev, funcad.vmap(grad(f)) or funcad.vjp."
+                else "Remedy: return out.sum(); or funcad.jacrev(f), for the derivative of each output."
             )
             raise NonScalarOutputError(
                 f"grad needs a function whose output has shape (), but {name} returned {aval}.\n{remedy}"

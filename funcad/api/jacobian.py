@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from funcad import tree
-from funcad.api.border import api, normalize_argnums, seed_beside, unshared, zeros_for
+from funcad.api.border import api, check_second, normalize_argnums, seed_beside, unshared, zeros_for
 from funcad.api.forward import jvp, linearize, pushforward_of
 from funcad.api.grad import grad
 from funcad.api.linearized import Linearized, linearized, seed_of
@@ -142,12 +142,16 @@ def jacfwd(
 
     The result has the output's structure; in place of each leaf, the argument's structure with shapes `out + in`. As JAX's.
     Arguments are real and outputs real or complex; `holomorphic=True` for complex arguments of a holomorphic function.
+    `argnums` is a position in the arguments of `f`, or a sequence of them, which gives a tuple per leaf; with `has_aux`, f
+    returns `(output, aux)` and the result is `(jacobian, aux)`. Raises NonDifferentiableInputError for integer or (without
+    `holomorphic`) complex arguments.
 
     >>> import numpy as np, funcad
     >>> funcad.jacfwd(lambda x: x**2)(np.array([1.0, 2.0]))
     array([[2., 0.],
            [0., 4.]])
     """
+    check_second(argnums, "jacfwd", "argnums")
 
     @api
     def jacobian_function(*args: Any, **kwargs: Any) -> Any:
@@ -185,12 +189,15 @@ def jacrev(
     The result has the output's structure; in place of each leaf, the argument's structure with shapes `out + in`. As JAX's.
     Outputs are real and arguments real or complex (with `grad`'s convention); `holomorphic=True` for complex outputs of a
     holomorphic function.
+    `argnums` and `has_aux` of `f` as of `jacfwd`; `allow_int=True` gives float0 zeros for integer arguments, which
+    otherwise raise NonDifferentiableInputError.
 
     >>> import numpy as np, funcad
     >>> funcad.jacrev(lambda x: x**2)(np.array([1.0, 2.0]))
     array([[2., 0.],
            [0., 4.]])
     """
+    check_second(argnums, "jacrev", "argnums")
 
     @api
     def jacobian_function(*args: Any, **kwargs: Any) -> Any:
@@ -229,11 +236,15 @@ def hessian(
 ) -> Callable[..., Any]:
     """The matrix of second derivatives, forward over reverse. As JAX's.
 
+    `f`, `argnums`, `has_aux`, `holomorphic` and `chunk_size` as of `jacfwd`. Returns the output's structure and in place of
+    each leaf the argument's structure twice, with shapes `out + in + in`. Raises as `jacfwd`.
+
     >>> import numpy as np, funcad
     >>> funcad.hessian(lambda x: np.sum(x**3))(np.array([1.0, 2.0]))
     array([[ 6.,  0.],
            [ 0., 12.]])
     """
+    check_second(argnums, "hessian", "argnums")
     inner = jacrev(f, argnums, has_aux=has_aux, holomorphic=holomorphic, chunk_size=chunk_size)
     return jacfwd(inner, argnums, has_aux=has_aux, holomorphic=holomorphic, chunk_size=chunk_size)
 
@@ -244,6 +255,8 @@ def hvp(f: Callable[..., Any], primals: Sequence[Any], tangents: Sequence[Any]) 
 
     `primals` and `tangents` are tuples with one entry per argument; the result is a tuple of the same structure, or the
     single entry if there is one argument. No Hessian is formed.
+    `f` returns one number of shape (), else NonScalarOutputError; TangentMismatchError where tangents do not fit. JAX has
+    no such function: it is `jvp(grad(f), primals, tangents)[1]`.
 
     >>> import numpy as np, funcad
     >>> funcad.hvp(lambda x: np.sum(x**3), (np.array([1.0, 2.0]),), (np.array([1.0, 0.0]),))
@@ -261,6 +274,9 @@ def gnvp(
     """Gauss-Newton-vector product J^T H J v, with J the Jacobian of f and H the Hessian of `outer` at f's output.
 
     `outer` is the scalar loss of f's output; without it H is the identity (least squares, loss |f|^2 / 2). Returns as `hvp`.
+    `primals` and `tangents` are tuples with one entry per argument, as of `hvp`; TypeError if they are not,
+    TangentMismatchError where shapes or dtypes differ. JAX has no such function; the product is formed by one jvp and one
+    vjp (Schraudolph, 2002).
 
     >>> import numpy as np, funcad
     >>> funcad.gnvp(lambda x: x**2, (np.array([1.0, 2.0]),), (np.array([1.0, 1.0]),))

@@ -29,6 +29,10 @@ __all__ = ["ShapeDtypeStruct", "ClosedJaxpr", "make_jaxpr", "eval_shape", "named
 class ShapeDtypeStruct:
     """Shape and dtype of an array that need not exist: for `eval_shape`, `make_jaxpr`, `jit(f).lower`, callbacks.
 
+    `shape` is a tuple of ints, `dtype` what `np.dtype` takes; with `weak_type` it stands for a Python number, which adapts
+    to what it meets. A value that tells `shape`, `dtype`, `ndim` and `size`; TypeError for a dtype that funcad does not
+    compute with. As JAX's, without sharding.
+
     >>> import numpy as np, funcad
     >>> funcad.ShapeDtypeStruct((2, 3), np.float32)
     ShapeDtypeStruct(shape=(2, 3), dtype=float32)
@@ -149,6 +153,8 @@ def make_jaxpr(
     `.in_avals`, `.out_avals`, `.eqns`; captured arrays are the program's leading inputs. Notebooks show it as HTML that folds
     and tells shapes and source lines; `.graph()` is a picture of it. With `return_shape`, also a pytree of ShapeDtypeStructs
     like f's output. As JAX's.
+    `static_argnums` are positions of arguments that are plain Python values. Raises what tracing raises: TypeError for what
+    is no array, TracerBoolConversionError for `if` on values.
 
     >>> import numpy as np, funcad
     >>> print(funcad.make_jaxpr(np.sin)(np.ones(2)))
@@ -171,6 +177,9 @@ def make_jaxpr(
 def eval_shape(f: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
     """The shapes and dtypes of f's output, as a pytree of ShapeDtypeStructs, without computing anything. As JAX's.
 
+    Returns what f would return, with a ShapeDtypeStruct for each array; raises what tracing f raises, shape errors as
+    NumPy.
+
     >>> import numpy as np, funcad
     >>> funcad.eval_shape(lambda x: x @ x.T, funcad.ShapeDtypeStruct((2, 3), float))
     ShapeDtypeStruct(shape=(2, 2), dtype=float64)
@@ -181,6 +190,8 @@ def eval_shape(f: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
 
 class named_scope(ContextDecorator):
     """A name that operations recorded inside carry in printed source locations; a context manager and a decorator.
+
+    TypeError if `name` is no string. As jax.named_scope.
 
     >>> import numpy as np, funcad
     >>> def f(x):
@@ -214,6 +225,7 @@ def stop_gradient(x: Any) -> Any:
 
     Outside jit and vmap the result is no longer traced, so `float(stop_gradient(x))` works. Arrays are copies, so what is
     written into the one is not in the other. As jax.lax.stop_gradient.
+    Raises nothing; leaves that are no arrays are allowed, as in JAX.
 
     >>> import numpy as np, funcad
     >>> float(funcad.grad(lambda x: x * funcad.stop_gradient(x))(3.0))
@@ -233,6 +245,7 @@ def rules(primitive: Primitive) -> dict[str, bool]:
 
     Takes a primitive, as found in `jaxpr.equations[i].primitive`. Reverse mode needs a jvp, and a transpose of the primitives
     that the jvp is made of; the primitive's own `transpose` is there if it is linear.
+    Returns a dict of bools; AttributeError for what is no primitive. JAX has registries instead.
 
     >>> import numpy as np, funcad
     >>> equation = funcad.jit(np.sin).lower(1.0).jaxpr.equations[-1]

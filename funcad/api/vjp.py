@@ -131,7 +131,8 @@ def _pull(pullback: _Pullback, cotangent: Any) -> tuple:
     if pullback.kept is not None and pullback.kept.kinds != _kinds(pullback):
         raise ValueError(
             f"{pullback.__name__}: the values that it keeps have other shapes or dtypes than when it was made, as vmap or a "
-            "map over its leaves leaves them.\nCall it inside the mapped function, or map it itself: vmap(lambda p, ct: p(ct))."
+            "map over its leaves leaves them.\n"
+            "Remedy: call it inside the mapped function, or map it itself: vmap(lambda p, ct: p(ct))."
         )
     outs = pullback.out_tree.unflatten(pullback.outs)
     _, cts, _ = check_tangents(outs, cotangent, pullback.__name__, "output", "cotangent", pullback.primals)

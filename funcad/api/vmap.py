@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from funcad import tree
-from funcad.api.border import OutTree, api, check_leaves, flat_function, name_of, own_memory
+from funcad.api.border import OutTree, api, check_leaves, check_second, flat_function, name_of, own_memory, shown
 from funcad.api.pickling import Transformed
 from funcad.api.split_batch import Asked, Trial, asks, go_by_rules, learn, may_map, may_split, outer_trial, run_split
 from funcad.errors import AxesMismatchError, FuncadError
@@ -67,7 +67,8 @@ def vmap(
     array([3., 4.])
     """
     if not callable(f):
-        raise TypeError(f"vmap takes a function, got {type(f).__name__}")
+        raise TypeError(f"vmap takes a function, got {shown(f)}.\nRemedy: vmap(f)(x) instead of vmap(f(x)).")
+    check_second(in_axes, "vmap", "in_axes")
     if chunk_size is not None and chunk_size < 1:
         raise ValueError(f"vmap: chunk_size must be at least 1, got {chunk_size}")
     if isinstance(in_axes, list):
@@ -78,7 +79,8 @@ def vmap(
         if isinstance(in_axes, tuple) and len(in_axes) != len(args):
             raise AxesMismatchError(
                 f"vmap of {name_of(f)}: in_axes={in_axes!r} has {len(in_axes)} entries, but the function was called with "
-                f"{len(args)} positional argument(s); give one entry per argument, or a single int"
+                f"{len(args)} positional argument(s).\n"
+                f"Remedy: one entry per argument, as in_axes={_entries(in_axes, len(args))}; or a single int."
             )
         leaves, in_tree = tree.flatten((args, kwargs))
         check_leaves(leaves, f"vmap of {name_of(f)}: argument", (args, kwargs))
@@ -99,17 +101,22 @@ def vmap(
     return Transformed(mapped, f, functools.partial(vmap, **options, chunk_size=chunk_size))
 
 
+def _entries(in_axes: tuple, n: int) -> tuple:
+    """in_axes with as many entries as there are arguments."""
+    return (*in_axes, *[None] * n)[:n]
+
+
 def _normalize(axis: Any, x: Any, i: int, f: Any, example: Any) -> int | None:
     if axis is None:
         return None
     ndim = len(aval_of(x).shape)
     if is_a(axis, bool) or not hasattr(axis, "__index__"):
-        raise AxesMismatchError(f"vmap of {name_of(f)}: in_axes must hold ints and None, got {axis!r}")
+        raise AxesMismatchError(f"vmap of {name_of(f)}: in_axes must hold ints and None, got {axis!r}.\nRemedy: in_axes=0.")
     if not -ndim <= axis < ndim:
         path = _argument_path(example, i)
         raise AxesMismatchError(
-            f"vmap of {name_of(f)}: in_axes asks for axis {axis} of {path}, which is {aval_of(x)}; "
-            "use None for arguments that are not mapped"
+            f"vmap of {name_of(f)}: in_axes asks for axis {axis} of {path}, which is {aval_of(x)}.\n"
+            f"Remedy: {f'an axis below {ndim}, or ' if ndim else ''}None in in_axes, for an argument that is not mapped."
         )
     return axis.__index__() % ndim
 
@@ -125,8 +132,8 @@ def _mapped_size(f: Any, leaves: list, axes: list, axis_size: int | None, exampl
     if not sizes:
         if axis_size is None:
             raise AxesMismatchError(
-                f"vmap of {name_of(f)}: no argument is mapped, so the size is unknown; give axis_size=, or an in_axes that is "
-                "not None everywhere"
+                f"vmap of {name_of(f)}: no argument is mapped, so the size is unknown.\n"
+                "Remedy: in_axes=0 for what is to be mapped; or axis_size=n, for n equal results."
             )
         return axis_size
     distinct = set(sizes.values())
@@ -136,6 +143,7 @@ def _mapped_size(f: Any, leaves: list, axes: list, axis_size: int | None, exampl
         lines = [f"  {_argument_path(example, i)} has size {n} along axis {axes[i]}" for i, n in sizes.items()]
         if axis_size is not None:
             lines.append(f"  axis_size={axis_size}")
+        lines.append("Remedy: None in in_axes, for an argument that is not mapped.")
         raise AxesMismatchError(f"vmap of {name_of(f)}: mapped axes must have equal sizes, but\n" + "\n".join(lines))
     return distinct.pop()
 
@@ -220,13 +228,14 @@ def _place_axis(x: Any, is_batched: bool, axis: Any, size: int, f: Any, out_tree
     if axis is None:
         if is_batched:
             raise AxesMismatchError(
-                f"vmap of {name_of(f)}: out_axes is None for the {where}, but it depends on a mapped argument; "
-                "give an int, or reduce over the axis with a collective"
+                f"vmap of {name_of(f)}: out_axes is None for the {where}, but it depends on a mapped argument.\n"
+                "Remedy: out_axes=0; or reduce over the axis with a collective, as funcad.psum."
             )
         return x
     if is_a(axis, bool) or not hasattr(axis, "__index__") or not -ndim <= axis < ndim:
         raise AxesMismatchError(
-            f"vmap of {name_of(f)}: out_axes={axis!r} does not fit the {where}, which has {ndim} axes with the mapped one"
+            f"vmap of {name_of(f)}: out_axes={axis!r} does not fit the {where}, which has {ndim} axes with the mapped one.\n"
+            f"Remedy: out_axes=0, or another int below {ndim}."
         )
     return move_axis(x if is_batched else broadcast_leading(x, size), 0, axis.__index__() % ndim)
 

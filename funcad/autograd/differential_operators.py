@@ -116,6 +116,9 @@ def value_and_grad(fun: Function, argnum: Any = 0) -> Function:
 def grad_and_aux(fun: Function, argnum: Any = 0) -> Function:
     """The gradient of the first output of a function with two outputs, and the second output as it is.
 
+    `fun` is a function; `argnum` is the position of an argument (default 0), or a tuple of positions, which gives a tuple.
+    Returns the pair; NonScalarOutputError where the first output is no number. autograd's.
+
     >>> from funcad.autograd import grad_and_aux
     >>> grad_and_aux(lambda x: (x**2, "aux"))(3.0)
     (np.float64(6.0), 'aux')
@@ -144,6 +147,9 @@ def _is_static(leaf: Any) -> bool:
 def elementwise_grad(fun: Function, argnum: Any = 0) -> Function:
     """The sum over each column of the Jacobian: for a function that acts on each element, its derivative at each.
 
+    `fun` is a function; `argnum` is the position of an argument (default 0), or a tuple of positions, which gives a tuple.
+    Returns a function of fun's arguments, which raises as `funcad.vjp`. autograd's.
+
     >>> import numpy as np
     >>> from funcad.autograd import elementwise_grad
     >>> elementwise_grad(np.tanh)(np.zeros(3))
@@ -164,6 +170,9 @@ def elementwise_grad(fun: Function, argnum: Any = 0) -> Function:
 
 def deriv(fun: Function, argnum: Any = 0) -> Function:
     """The derivative along ones, by forward mode: for a function of one number, its derivative.
+
+    `fun` is a function; `argnum` is the position of an argument (default 0), or a tuple of positions, which gives a tuple.
+    Returns a function of fun's arguments, which raises as `funcad.jvp`. autograd's.
 
     >>> import numpy as np
     >>> from funcad.autograd import deriv
@@ -217,6 +226,9 @@ def hessian(fun: Function, argnum: Any = 0) -> Function:
 def holomorphic_grad(fun: Function, argnum: Any = 0) -> Function:
     """The derivative of a complex-differentiable function of a complex number.
 
+    `fun` is a function; `argnum` is the position of an argument (default 0), or a tuple of positions, which gives a tuple.
+    Returns a complex number; TypeError as `grad`. Whether fun is complex-differentiable is not checked. autograd's.
+
     >>> from funcad.autograd import holomorphic_grad
     >>> holomorphic_grad(lambda z: z**2)(1.0 + 2.0j)
     np.complex128(2+4j)
@@ -233,6 +245,9 @@ def holomorphic_grad(fun: Function, argnum: Any = 0) -> Function:
 def grad_named(fun: Function, argname: str) -> Function:
     """The gradient with respect to the (positional) argument of that name.
 
+    `fun` is a function, `argname` a name among its parameters, else ValueError. Returns a function of fun's arguments.
+    autograd's.
+
     >>> from funcad.autograd import grad_named
     >>> float(grad_named(lambda x, y: x * y, "y")(2.0, 3.0))
     2.0
@@ -244,6 +259,8 @@ def make_vjp(fun: Function, argnum: Any = 0) -> Function:
     """A function that returns the pair (vjp, value): `vjp(g)` is g times the Jacobian.
 
     Mind the order: `funcad.vjp` returns (value, vjp), and its vjp gives a tuple.
+    `fun` is a function; `argnum` is the position of an argument (default 0), or a tuple of positions, which gives a tuple.
+    Raises TangentMismatchError as `funcad.vjp`. autograd's.
 
     >>> import numpy as np
     >>> from funcad.autograd import make_vjp
@@ -261,6 +278,9 @@ def make_vjp(fun: Function, argnum: Any = 0) -> Function:
 
 def make_jvp(fun: Function, argnum: Any = 0) -> Function:
     """A function that returns jvp: `jvp(v)` is the pair (value, Jacobian times v).
+
+    `fun` is a function; `argnum` is the position of an argument (default 0), or a tuple of positions, which gives a tuple.
+    Raises TangentMismatchError as `funcad.jvp`. autograd's.
 
     >>> import numpy as np
     >>> from funcad.autograd import make_jvp
@@ -301,6 +321,9 @@ def make_jvp_reversemode(fun: Function, argnum: Any = 0) -> Function:
 def make_hvp(fun: Function, argnum: Any = 0) -> Function:
     """A function that returns the pair (hvp, gradient): `hvp(v)` is the Hessian times v.
 
+    `fun` is a function; `argnum` is the position of an argument (default 0), or a tuple of positions, which gives a tuple.
+    Raises NonScalarOutputError as `funcad.grad`. autograd's.
+
     >>> import numpy as np
     >>> from funcad.autograd import make_hvp
     >>> hvp, gradient = make_hvp(lambda x: np.sum(x**3))(np.array([1.0, 2.0]))
@@ -312,6 +335,9 @@ def make_hvp(fun: Function, argnum: Any = 0) -> Function:
 
 def hessian_tensor_product(fun: Function, argnum: int = 0) -> Function:
     """A function of (*args, tensor): the Hessian times the tensor, summed over all axes of the argument.
+
+    `fun` is a function; `argnum` is the position of an argument (default 0), or a tuple of positions, which gives a tuple.
+    Returns an array like the argument; raises as `funcad.hvp`. autograd's.
 
     >>> import numpy as np
     >>> from funcad.autograd import hessian_tensor_product
@@ -331,6 +357,9 @@ def hessian_tensor_product(fun: Function, argnum: int = 0) -> Function:
 def hessian_vector_product(fun: Function, argnum: int = 0) -> Function:
     """A function of (*args, vector): the Hessian times the vector. Another name of hessian_tensor_product.
 
+    `fun` is a function; `argnum` is the position of an argument (default 0), or a tuple of positions, which gives a tuple.
+    Returns and raises as that. autograd's.
+
     >>> import numpy as np
     >>> from funcad.autograd import hessian_vector_product
     >>> hessian_vector_product(lambda x: np.sum(x**3))(np.array([1.0, 2.0]), np.array([1.0, 0.0]))
@@ -341,6 +370,9 @@ def hessian_vector_product(fun: Function, argnum: int = 0) -> Function:
 
 def tensor_jacobian_product(fun: Function, argnum: int = 0) -> Function:
     """A function of (*args, tensor): the tensor times the Jacobian, summed over all axes of the tensor.
+
+    `fun` is a function; `argnum` is the position of an argument (default 0), or a tuple of positions, which gives a tuple.
+    Returns an array like the argument; raises as `funcad.vjp`. autograd's.
 
     >>> import numpy as np
     >>> from funcad.autograd import tensor_jacobian_product
@@ -359,6 +391,9 @@ def tensor_jacobian_product(fun: Function, argnum: int = 0) -> Function:
 def vector_jacobian_product(fun: Function, argnum: int = 0) -> Function:
     """A function of (*args, vector): the vector times the Jacobian. Another name of tensor_jacobian_product.
 
+    `fun` is a function; `argnum` is the position of an argument (default 0), or a tuple of positions, which gives a tuple.
+    Returns and raises as that. autograd's.
+
     >>> import numpy as np
     >>> from funcad.autograd import vector_jacobian_product
     >>> vector_jacobian_product(lambda x: x**2)(np.array([1.0, 2.0]), np.array([1.0, 0.0]))
@@ -373,6 +408,8 @@ def _half_square(x: Any) -> Any:
 
 def make_ggnvp(f: Function, g: Function = _half_square, f_argnum: Any = 0) -> Function:
     """A function that returns `v -> J^T H J v`, J being the Jacobian of f and H the Hessian of g at f's output.
+
+    `f_argnum` is the position of the argument of `f`. Raises as `funcad.gnvp`. autograd's.
 
     >>> import numpy as np
     >>> from funcad.autograd import make_ggnvp
@@ -393,6 +430,7 @@ def multigrad_dict(fun: Function) -> Function:
     """The gradients with respect to all arguments, as an OrderedDict {name: gradient}; defaults count as arguments.
 
     All arguments must be floats or containers of them.
+    `fun` is a function with a signature, else ValueError. Returns a function of fun's arguments. autograd's.
 
     >>> from funcad.autograd import multigrad_dict
     >>> {name: float(g) for name, g in multigrad_dict(lambda x, y=3.0: x * y)(2.0).items()}

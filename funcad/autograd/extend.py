@@ -57,6 +57,7 @@ class primitive:
 
     With no traced argument it is the function itself. Arguments may be of any type; those that carry a derivative need a rule
     (MissingRuleError, a NotImplementedError, names what is missing). Keyword arguments are constants.
+    `fun` is a function of arrays.
 
     >>> import numpy as np
     >>> from funcad.autograd import grad
@@ -214,6 +215,8 @@ def _check(fun: Any, what: str) -> None:
 def defvjp_argnums(fun: primitive, vjpmaker: Callable[..., Any]) -> None:
     """The reverse rule for all arguments at once: `vjpmaker(argnums, ans, args, kwargs)` gives `g -> cotangents`.
 
+    `fun` is made by `primitive`, else TypeError. Returns nothing. As autograd's.
+
     >>> from funcad.autograd import grad
     >>> from funcad.autograd.extend import primitive, defvjp_argnums
     >>> f = primitive(lambda x, y: x * y)
@@ -227,6 +230,8 @@ def defvjp_argnums(fun: primitive, vjpmaker: Callable[..., Any]) -> None:
 
 def defvjp_argnum(fun: primitive, vjpmaker: Callable[..., Any]) -> None:
     """One reverse rule for every argument: `vjpmaker(argnum, ans, args, kwargs)` gives `g -> cotangent`.
+
+    `fun` is made by `primitive`, else TypeError. Returns nothing. As autograd's.
 
     >>> from funcad.autograd import grad
     >>> from funcad.autograd.extend import primitive, defvjp_argnum
@@ -248,6 +253,7 @@ def defvjp(fun: primitive, *vjpmakers: Callable[..., Any] | None, argnums: Itera
     """Reverse rules `maker(ans, *args, **kwargs)` giving `g -> cotangent`, one per argument, or for those in `argnums`.
 
     None means that the derivative is zero. An argument that has no rule cannot be differentiated.
+    `fun` is made by `primitive`, else TypeError; `vjpmakers` are the rules. Returns nothing. As autograd's.
 
     >>> import numpy as np
     >>> from funcad.autograd import grad
@@ -277,6 +283,8 @@ def _check_rules(rules: dict[int, Any], fun: primitive, what: str) -> None:
 def defjvp_argnums(fun: primitive, jvpmaker: Callable[..., Any]) -> None:
     """The forward rule for all arguments at once: `jvpmaker(argnums, gs, ans, args, kwargs)` is the output's tangent.
 
+    `fun` is made by `primitive`, else TypeError. Returns nothing. As autograd's.
+
     >>> from funcad import jvp
     >>> from funcad.autograd.extend import primitive, defjvp_argnums
     >>> f = primitive(lambda x, y: x * y)
@@ -290,6 +298,8 @@ def defjvp_argnums(fun: primitive, jvpmaker: Callable[..., Any]) -> None:
 
 def defjvp_argnum(fun: primitive, jvpmaker: Callable[..., Any]) -> None:
     """One forward rule for every argument: `jvpmaker(argnum, g, ans, args, kwargs)`; the tangents are added.
+
+    `fun` is made by `primitive`, else TypeError. Returns nothing. As autograd's.
 
     >>> from funcad import jvp
     >>> from funcad.autograd.extend import primitive, defjvp_argnum
@@ -308,6 +318,7 @@ def defjvp(fun: primitive, *jvpfuns: Callable[..., Any] | str | None, argnums: I
     """Forward rules `(g, ans, *args, **kwargs) -> tangent`, one per argument, or for those in `argnums`.
 
     None means zero; "same" that the function is linear in this argument, so that it is applied to g.
+    `fun` is made by `primitive`, else TypeError; `jvpfuns` are the rules. Returns nothing. As autograd's.
 
     >>> from funcad import jvp
     >>> from funcad.autograd.extend import primitive, defjvp
@@ -343,6 +354,7 @@ def def_linear(fun: primitive) -> None:
     """The function is linear in each of its arguments: the tangent is the function of g in place of that argument.
 
     For reverse mode it must be made of traceable operations; otherwise give it `defvjp` too.
+    `fun` is made by `primitive`, else TypeError. Returns nothing. As autograd's.
 
     >>> from funcad.autograd import grad
     >>> from funcad.autograd.extend import primitive, def_linear

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from typing import Any
 
 from funcad import tree
-from funcad.api.border import api, name_of, own_memory
+from funcad.api.border import api, call_as, name_of, own_memory
 from funcad.control.body import check_structure, prepare
 from funcad.ir.aval import aval_of, shape_of
 from funcad.primitives.basic_indexing import static_slice
@@ -67,7 +67,7 @@ def associative_scan(fn: Callable[[Any, Any], Any], elems: Any, reverse: bool = 
         raise ValueError(f"associative_scan: lengths along axis {axis} must be equal, but\n{lines}")
 
     def combine(a: list[Any], b: list[Any]) -> list[Any]:
-        out = fn(structure.unflatten(a), structure.unflatten(b))
+        out = call_as("associative_scan calls fn(a, b)", fn, structure.unflatten(a), structure.unflatten(b))
         result, found = prepare("associative_scan", out, f"the value returned by {name_of(fn)}")
         check_structure("associative_scan", found, structure, f"the value returned by {name_of(fn)}", "elems")
         for path, x, y in zip(structure.paths(), a, result):

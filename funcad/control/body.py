@@ -38,7 +38,7 @@ from funcad.primitives.placement import on_device_of
 from funcad.transforms.jvp import jvp_jaxpr
 from funcad.transforms.linearize import linearize_jaxpr
 
-__all__ = ["trace_carry", "check_structure", "prepare", "jvp_body", "linear_body", "leaf_path"]
+__all__ = ["trace_carry", "check_structure", "prepare", "to_agree", "jvp_body", "linear_body", "leaf_path"]
 
 _PYTHON = {"b": False, "i": 0, "f": 0.0, "c": 0j}
 
@@ -70,15 +70,25 @@ def unified(a: Any, b: Any) -> Any:
     return Aval(a.shape, np.result_type(strong.dtype, _PYTHON.get(weak.dtype.kind, 0)))
 
 
+def to_agree(a: Any, b: Any) -> str:
+    """What brings the outputs of two branches together."""
+    if a.shape == b.shape:
+        return f".astype(np.{np.result_type(a.dtype, b.dtype)}) in both"
+    try:
+        return f"np.broadcast_to(..., {np.broadcast_shapes(a.shape, b.shape)}) in the branch that returns less"
+    except ValueError:
+        return "pad the smaller one, as with np.pad"
+
+
 def _next_carry(what: str, came: Any, went: Any, structure: Any, i: int) -> Any:
     """The aval that the carry must have, given what came in and what went out."""
     result = unified(came, went)
     if result is None or (not came.weak and result.dtype != came.dtype):
         name = "carry" + leaf_path(structure, i)
         if came.shape != went.shape:
-            remedy = "A carry keeps its shape: start from the final shape, or stack what grows (scan's second output)."
+            remedy = "Remedy: a carry keeps its shape: start from the final shape, or stack what grows (scan's second output)."
         else:
-            remedy = f"A carry keeps its dtype: start from {went.dtype}, or return {name}.astype(np.{came.dtype})."
+            remedy = f"Remedy: a carry keeps its dtype: start from {went.dtype}, or return {name}.astype(np.{came.dtype})."
         raise TypeError(f"{what}: {name} comes in as {came} but goes out as {went}.\n{remedy}")
     return result
 

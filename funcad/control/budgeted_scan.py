@@ -106,7 +106,8 @@ def _plan(loop: Loop, nonzero: tuple[bool, ...], body: LinearBody) -> _Plan | No
         least = 2 * state + kept + results
         raise ValueError(
             f"scan: a memory budget of {budget:,} bytes is too small to run this loop backwards: one state of its carry takes "
-            f"{state:,.0f} bytes, and what one turn keeps {kept + results:,.0f}.\nGive it {least:,.0f} bytes at least; from "
+            f"{state:,.0f} bytes, and what one turn keeps {kept + results:,.0f}.\n"
+            f"Remedy: give it {least:,.0f} bytes at least; from "
             f"{n * kept:,.0f} on nothing is computed again."
         )
     return _Plan(loop, *found, nonzero)

@@ -66,6 +66,8 @@ def io_callback(
 
     As `pure_callback`, but never removed, duplicated or reordered; under vmap it is called once per lane of its mapped
     arguments, in order. Programs run in order, so `ordered` changes nothing. `result_shape_dtypes` may be None. As JAX's.
+    `callback(*args, **kwargs)` gets NumPy arrays, and what it returns has the shapes and dtypes declared, else TypeError;
+    what it raises is raised where the program runs.
 
     >>> import numpy as np, funcad
     >>> seen = []

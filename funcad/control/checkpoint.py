@@ -64,6 +64,8 @@ name_p = Primitive(
 def checkpoint_name(x: Any, name: str) -> Any:
     """x, with a name that checkpoint policies such as `save_only_these_names` refer to. x may be a pytree.
 
+    Returns x; TypeError if `name` is no string. As JAX's.
+
     >>> import funcad
     >>> float(funcad.checkpoint_name(2.0, "hidden"))
     2.0
@@ -446,6 +448,7 @@ def print_saved_residuals(f: Callable[..., Any], *args: Any, **kwargs: Any) -> N
     """Print the shape, dtype and origin of every value that reverse mode keeps from the forward pass of f.
 
     `f` is traced, not run. As jax.ad_checkpoint.print_saved_residuals.
+    `args` and `kwargs` are those of f, or ShapeDtypeStructs. Returns nothing; raises what tracing f raises, as JAX's.
 
     >>> import numpy as np, funcad
     >>> funcad.print_saved_residuals(funcad.checkpoint(lambda x: np.sin(np.sin(x))), 1.0)

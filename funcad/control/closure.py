@@ -23,6 +23,7 @@ def closure_convert(fun: Callable[..., Any], *example_args: Any) -> tuple[Callab
     `converted(*args, *values)` is `fun(*args)` for arguments with the structure, shapes and dtypes of `example_args`; so a
     function can be handed to `custom_vjp` and its rules as a non-differentiable argument, with `values` beside it as ordinary
     ones. Arrays that are not being traced stay inside. `fun` is traced with abstract values. As JAX's.
+    TypeError where an example is no array or number.
 
     >>> import numpy as np, funcad
     >>> def f(a):

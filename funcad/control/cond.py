@@ -16,9 +16,9 @@ from typing import Any
 
 import numpy as np
 
-from funcad.api.border import api, name_of, own_memory, unaliased
+from funcad.api.border import api, call_as, name_of, own_memory, shown, unaliased
 from funcad.backends.engines import program_of
-from funcad.control.body import check_structure, leaf_path, prepare, unified
+from funcad.control.body import check_structure, leaf_path, prepare, to_agree, unified
 from funcad.control.call import compact, scatter
 from funcad.control.masked_forward import joined_tangents, kinds_of_tangents, masked_branch, parts_of
 from funcad.control.masked_loops import masked_branches
@@ -45,6 +45,7 @@ from funcad.unjitted.strides import Given
 __all__ = ["cond", "switch", "cond_p"]
 
 _INDEX = np.dtype(np.int64)
+_CALLED = "cond(pred, f, g, *operands) and switch(i, [f, g], *operands) call a branch with the operands"
 
 
 def _impl(xp: Any, index: Any, *operands: Any, branches: tuple[Jaxpr, ...]) -> list:
@@ -388,16 +389,19 @@ def cond(pred: Any, true_fun: Callable[..., Any], false_fun: Callable[..., Any],
     """
     for f in (true_fun, false_fun):
         if not callable(f):
-            raise TypeError(f"cond: the branches must be functions, got {type(f).__name__}")
+            raise TypeError(
+                f"cond: the branches must be functions, got {shown(f)}.\n"
+                "Remedy: np.where(pred, a, b) chooses between values, cond(pred, lambda: a, lambda: b) between computations."
+            )
     if _scalar_shape("cond: the predicate", pred) != ():
         raise TypeError(
             f"cond: the predicate must have shape (), got {aval_of(pred)}.\n"
-            "Reduce it with np.all or np.any, choose element by element with np.where, or map over it with funcad.vmap."
+            "Remedy: np.where chooses element by element; np.all or np.any make one answer of them."
         )
     value = concrete_value(pred)
     if type(value) is not Tracer:
         f = true_fun if value else false_fun
-        return unaliased(f(*operands), operands, f)
+        return unaliased(call_as(_CALLED, f, *operands), operands, f)
     index = convert(convert(pred, np.dtype(bool)), _INDEX)
     return _traced("cond", index, [true_fun, false_fun], ["true_fun", "false_fun"], operands)
 
@@ -406,7 +410,7 @@ def cond(pred: Any, true_fun: Callable[..., Any], false_fun: Callable[..., Any],
 def switch(index: Any, branches: Sequence[Callable[..., Any]], *operands: Any) -> Any:
     """`branches[index](*operands)`, with the index (an integer of shape ()) clamped into range.
 
-    Otherwise as `cond`: with a known index only that function is called.
+    Otherwise as `cond`: with a known index only that function is called. Returns and raises as it does; as JAX's.
 
     >>> import funcad
     >>> funcad.switch(7, [lambda x: x, lambda x: 10 * x], 3)
@@ -417,13 +421,13 @@ def switch(index: Any, branches: Sequence[Callable[..., Any]], *operands: Any) -
         raise ValueError("switch: branches is empty; give at least one function")
     for f in functions:
         if not callable(f):
-            raise TypeError(f"switch: the branches must be functions, got {type(f).__name__}")
+            raise TypeError(f"switch: the branches must be functions, got {shown(f)}.\nRemedy: lambda: value.")
     if _scalar_shape("switch: the index", index) != () or dtype_of(index).kind not in "iu":
-        raise TypeError(f"switch: the index must be an integer of shape (), got {aval_of(index)}")
+        raise TypeError(f"switch: the index must be an integer of shape (), got {aval_of(index)}.\nRemedy: index.astype(int).")
     value = concrete_value(index)
     if len(functions) == 1 or type(value) is not Tracer:
         f = functions[0] if len(functions) == 1 else functions[min(max(int(value), 0), len(functions) - 1)]
-        return unaliased(f(*operands), operands, f)
+        return unaliased(call_as(_CALLED, f, *operands), operands, f)
     names = [f"branches[{i}]" for i in range(len(functions))]
     return _traced("switch", convert(index, _INDEX), functions, names, operands)
 
@@ -463,7 +467,7 @@ def _trace_branch(what: str, f: Any, name: str, leaves: list, structure: Any) ->
     found: list[Any] = []
 
     def flat(*values: Any) -> list[Any]:
-        outs, out_tree = prepare(what, f(*structure.unflatten(values)), f"the output of {name}")
+        outs, out_tree = prepare(what, call_as(_CALLED, f, *structure.unflatten(values)), f"the output of {name}")
         found[:] = [out_tree]
         return outs
 
@@ -487,7 +491,7 @@ def _common_avals(what: str, jaxprs: list[Jaxpr], names: list[str], structure: A
                 where = f" at {path}" if path else ""
                 raise TypeError(
                     f"{what}: the outputs of {names[0]} and {name} differ{where}: {avals[i]} and {strip_literal(atom.aval)}.\n"
-                    "All branches must return the same shapes and dtypes; convert with .astype or np.broadcast_to."
+                    f"All branches must return the same shapes and dtypes.\nRemedy: {to_agree(avals[i], atom.aval)}."
                 )
             avals[i] = both
     return avals

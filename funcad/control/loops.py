@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from funcad.api.border import api, flat_values, name_of, own_memory
+from funcad.api.border import api, call_as, flat_values, name_of, own_memory
 from funcad.api.vmap import vmap
 from funcad.control.body import check_structure, prepare
 from funcad.control.scan import check_unroll, run_scan
@@ -31,7 +31,7 @@ def _bound(x: Any, name: str) -> Any:
         good = False
     if not good:
         found = type(x).__name__ if not hasattr(x, "dtype") else aval_of(x)
-        raise TypeError(f"fori_loop: {name} must be an integer of shape (), got {found}")
+        raise TypeError(f"fori_loop: {name} must be an integer of shape (), got {found}.\nRemedy: int(n), or n.astype(int).")
     value = concrete_value(x)
     return x if type(value) is Tracer else int(value)
 
@@ -62,7 +62,7 @@ def fori_loop(
     returned = "the value returned by " + name_of(body_fun)
 
     def checked(i: Any, value: Any) -> Any:
-        out = body_fun(i, value)
+        out = call_as("fori_loop calls body_fun(i, carry)", body_fun, i, value)
         check_structure("fori_loop", prepare("fori_loop", out, returned)[1], structure, returned, "init_val")
         return out
 
@@ -79,12 +79,13 @@ def fori_loop(
     if unroll not in (None, False, 1):
         raise ValueError(
             "fori_loop: unroll needs bounds that have values, but here the number of iterations is known only when the "
-            "program runs.\nPass the bounds as static arguments of jit (static_argnums), or leave unroll out."
+            "program runs.\nRemedy: pass the bounds as static arguments of jit (static_argnums), or leave unroll out."
         )
     if policy is not None:
         raise ValueError(
             "fori_loop: a policy needs bounds that have values, but here the number of iterations is known only when the "
-            "program runs.\nPass the bounds as static arguments of jit (static_argnums), or take checkpoint of body_fun."
+            "program runs.\n"
+            "Remedy: pass the bounds as static arguments of jit (static_argnums), or take checkpoint of body_fun."
         )
     common = np.result_type(dtype_of(lower), dtype_of(upper))
     _, result = run_while(

@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 
 from funcad import tree
-from funcad.api.border import check_tangents, flat_values, float0, name_of, zeros_for
+from funcad.api.border import check_tangents, flat_values, float0, name_of, shown, zeros_for
 from funcad.errors import CustomRuleClosureError, UnexpectedTracerError
 from funcad.host.locks import lending
 from funcad.host.state import setting, state
@@ -42,7 +42,6 @@ __all__ = [
     "refuse_tracers",
     "refuse_foreign",
     "user_code",
-    "shown",
 ]
 
 
@@ -255,7 +254,7 @@ class Target:
 
     def __init__(self, f: Any, kind: str, nondiff_argnums: Any, nondiff_argnames: Any):
         if not callable(f):
-            raise TypeError(f"{kind} takes a function, got {type(f).__name__}")
+            raise TypeError(f"{kind} takes a function, got {shown(f)}")
         self.f = f
         self.kind = kind
         self.nums = tuple(nondiff_argnums) if isinstance(nondiff_argnums, (tuple, list, range)) else (nondiff_argnums,)
@@ -376,9 +375,3 @@ class Call:
         given = out_tree.unflatten([zeros_for(o) if p is None else p for o, p in zip(outs, parts)])
         _, checked, _ = check_tangents(out, given, what, "output", "output_tangent")
         return outs, [None if p is None else t for p, t in zip(parts, checked)], out_tree
-
-
-def shown(result: Any) -> str:
-    if isinstance(result, (tuple, list)):
-        return f"a {type(result).__name__} of length {len(result)}"
-    return f"{type(result).__name__}"

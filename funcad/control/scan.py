@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from funcad import tree
-from funcad.api.border import api, name_of, own_memory
+from funcad.api.border import api, call_as, name_of, own_memory, shown
 from funcad.control.body import check_structure, prepare, strengthened, trace_carry
 from funcad.control.checkpoint import checkpoint
 from funcad.control.policies import MemoryBudget
@@ -105,9 +105,12 @@ def run_scan(
 
     def flat(*values: Any) -> list[Any]:
         c, x = split(values, len(carry))
-        out = f(carry_tree.unflatten(c), x_tree.unflatten(x))
+        out = call_as("scan calls f(carry, x)", f, carry_tree.unflatten(c), x_tree.unflatten(x))
         if not (isinstance(out, tuple) and len(out) == 2):
-            raise TypeError(f"{what}: {name_of(f)} must return a pair (carry, y); it returned {type(out).__name__}")
+            raise TypeError(
+                f"{what}: {name_of(f)} must return a pair (carry, y); it returned {shown(out)}.\n"
+                "Remedy: return carry, y; or carry, None where there is nothing to stack."
+            )
         c_leaves, c_tree = prepare(what, out[0], "carry")
         check_structure(what, c_tree, carry_tree, "carry", "init")
         y_leaves, y_tree = prepare(what, out[1], "y")

@@ -139,7 +139,7 @@ def _solve_transpose(
     if transpose_solve is None:
         raise MissingRuleError(
             "reverse mode through custom_linear_solve needs transpose_solve: the solve function does not call its matvec "
-            "argument, so it cannot be used for the transposed system.\nGive transpose_solve=, or symmetric=True."
+            "argument, so it cannot be used for the transposed system.\nRemedy: give transpose_solve=, or symmetric=True."
         )
     cts = _zeros_for(cts[:n], [x.aval if is_linear(x) else x for x in system.b])
     transposed, captured = _transposed_matvec(matvec, n_consts[0])

@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from funcad.api.border import api, name_of, own_memory
+from funcad.api.border import api, call_as, name_of, own_memory, shown
 from funcad.backends.engines import loop_program, program_of
 from funcad.backends.interpreter import program_of_turns
 from funcad.control.backward_bodies import linear_operands, split_body
@@ -275,7 +275,8 @@ def _batch_by_lane(loop: WhileLoop, size: int, args: Sequence[Any], flags: tuple
     if loop.n_emitted:
         raise MissingRuleError(
             "vmap of the derivative of a while_loop whose body has effects, with a condition that differs between examples: "
-            "the effects cannot be kept apart.\nTake the derivative outside (grad of a sum of vmap), or remove the effect."
+            "the effects cannot be kept apart.\n"
+            "Remedy: take the derivative outside (grad of a sum of vmap), or remove the effect."
         )
     outs = lane_by_lane(size, args, flags, while_p, {"loop": loop})
     return outs, [True] * len(outs)
@@ -339,20 +340,20 @@ def run_while(what: str, cond_fun: Any, body_fun: Any, init: Any, names: tuple[s
     carry, structure = prepare(what, init, names[0])
 
     def body(*values: Any) -> list[Any]:
-        leaves, found = prepare(what, body_fun(structure.unflatten(values)), names[1])
+        leaves, found = prepare(what, call_as(f"{what} calls body_fun(carry)", body_fun, structure.unflatten(values)), names[1])
         check_structure(what, found, structure, names[1], names[0])
         return leaves
 
     jaxpr, consts, avals = trace_carry(what, body, [aval_of(c) for c in carry], [], structure, True, carry)
 
     def test(*values: Any) -> list[Any]:
-        out = cond_fun(structure.unflatten(values))
+        out = call_as(f"{what} calls cond_fun(carry)", cond_fun, structure.unflatten(values))
         leaves, _ = prepare(what, out, f"the value returned by {name_of(cond_fun)}")
         if len(leaves) != 1 or leaves[0] is not out or aval_of(out).shape != () or aval_of(out).dtype.kind != "b":
-            got = str(aval_of(out)) if len(leaves) == 1 and leaves[0] is out else type(out).__name__
+            got = str(aval_of(out)) if len(leaves) == 1 and leaves[0] is out else shown(out)
             raise TypeError(
                 f"{what}: {name_of(cond_fun)} must return one bool of shape (), got {got}.\n"
-                "Compare it (x > 0); reduce an array of bools with np.all or np.any."
+                "Remedy: compare it (x > 0); reduce an array of bools with np.all or np.any."
             )
         return leaves
 

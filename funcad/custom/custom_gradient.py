@@ -40,6 +40,7 @@ def custom_gradient(fun: Callable[..., Any]) -> custom_vjp:
 
     `vjp_function(cotangent)` returns a tuple with one cotangent per argument (the cotangent itself if there is one argument).
     It is traced with an abstract cotangent. As JAX's; forward mode works too.
+    TypeError where `fun` does not return such a pair, or the pullback another number of cotangents.
 
     >>> import numpy as np, funcad
     >>> square = funcad.custom_gradient(lambda x: (x * x, lambda ct: 3.0 * ct * x))

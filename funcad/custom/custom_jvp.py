@@ -169,6 +169,7 @@ class custom_jvp(Remade):
     `nondiff_argnames`) are plain Python values, passed to the rule first, one by one. The rule must be linear in the
     tangents. Outside jit and vmap it runs on values, inside it is traced. A function or rule that closes over a traced value
     raises CustomRuleClosureError. As JAX's, without `symbolic_zeros`.
+    `fun` is the function; calling it before it has a rule raises TypeError where a derivative is asked for.
 
     >>> import numpy as np, funcad
     >>> @funcad.custom_jvp
@@ -212,7 +213,10 @@ class custom_jvp(Remade):
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         target = self._target
         if self._rule is None:
-            raise TypeError(f"custom_jvp function {name_of(target.f)} has no rule yet: give it one with .defjvp or .defjvps")
+            raise TypeError(
+                f"custom_jvp function {name_of(target.f)} has no rule yet.\n"
+                f"Remedy: give it one with {name_of(target.f)}.defjvp(rule) or .defjvps(...); docs/custom_rules has examples."
+            )
         return _call(target, self._rule, args, kwargs)
 
 

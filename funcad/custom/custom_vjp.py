@@ -18,10 +18,21 @@ from typing import Any
 import numpy as np
 
 from funcad import tree
-from funcad.api.border import OutTree, api, check_leaves, check_tangents, dress_as, flat_values, float0, name_of, zeros_for
+from funcad.api.border import (
+    OutTree,
+    api,
+    check_leaves,
+    check_tangents,
+    dress_as,
+    flat_values,
+    float0,
+    name_of,
+    shown,
+    zeros_for,
+)
 from funcad.api.pickling import Remade, with_rules
 from funcad.backends.engines import run_jaxpr
-from funcad.control.rules import Call, Rule, Target, is_following, recorder, refuse_foreign, shown, user_code
+from funcad.control.rules import Call, Rule, Target, is_following, recorder, refuse_foreign, user_code
 from funcad.custom.custom_jvp import (
     apply_jvp,
     batch_body,
@@ -116,6 +127,11 @@ def _run_fwd(call: Call, fwd: Any, leaves: Sequence[Any], info: _Forward) -> tup
     return outs, [r for r in residuals if _is_array(r)]
 
 
+def _one_each(n: int) -> str:
+    """How a tuple of n cotangents is written."""
+    return "(ct,)" if n == 1 else "(" + ", ".join([f"ct{i}" for i in range(n)]) + ")"
+
+
 class _Shown:
     """A stand-in for a value in messages about cotangents: its aval."""
 
@@ -140,7 +156,8 @@ def _bwd_flat(call: Call, info: _Forward, n_residuals: int, bwd: Any) -> Callabl
         if not isinstance(result, (tuple, list)) or len(result) != len(children):
             raise TypeError(
                 f"bwd of {name} must return a tuple with one cotangent (or None) per differentiable argument, here "
-                f"{len(children)}; it returned {shown(result)}."
+                f"{len(children)}; it returned {shown(result)}.\n"
+                f"Remedy: return {_one_each(len(children))}, in the order of the arguments."
             )
         parts: list[tuple[str, Any]] = []
         for i, (child, part) in enumerate(zip(children, result)):
@@ -338,6 +355,7 @@ class custom_vjp(Remade):
     `nondiff_argnums` (or `nondiff_argnames`) are plain Python values: bwd receives them first. Outside jit and vmap fwd and bwd
     run on values, so Python `if` works in them; inside they are traced. A wrong structure, shape or dtype from a rule raises,
     naming the path; a rule that closes over a traced value raises CustomRuleClosureError.
+    `fun` is the function; differentiating it before it has a rule raises TypeError.
 
     >>> import numpy as np, funcad
     >>> @funcad.custom_vjp
@@ -384,7 +402,8 @@ class custom_vjp(Remade):
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         if self._fwd is None:
             raise TypeError(
-                f"custom_vjp function {name_of(self._target.f)} has no reverse rule yet: give it one with .defvjp(fwd, bwd)"
+                f"custom_vjp function {name_of(self._target.f)} has no reverse rule yet.\n"
+                f"Remedy: give it one with {name_of(self._target.f)}.defvjp(fwd, bwd); docs/custom_rules has examples."
             )
         return _call(self._target, (self._fwd, self._bwd, self._jvp), args, kwargs)
 

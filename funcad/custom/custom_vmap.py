@@ -155,6 +155,7 @@ class custom_vmap(Remade):
     argument, and the arguments, those that are mapped with the mapped axis first; it returns `(output, out_batched)`, a value
     and a pytree prefix of bools. The rule also serves vmap of jvp; under vmap of grad the function itself is differentiated
     and batched. Values that the function closes over are not mapped: pass them as arguments. As jax.custom_batching's.
+    `fun` is the function; TypeError where it is mapped and has no rule, or its rule does not return a pair.
 
     >>> import numpy as np, funcad
     >>> @funcad.custom_vmap
@@ -188,7 +189,7 @@ class custom_vmap(Remade):
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         if self._rule is None:
-            raise TypeError(f"custom_vmap function {name_of(self._target.f)} has no rule yet: give it one with .def_vmap")
+            raise TypeError(f"custom_vmap function {name_of(self._target.f)} has no rule yet.\nRemedy: .def_vmap(rule).")
         return _call(self._target, self._rule, args, kwargs)
 
 

@@ -16,7 +16,8 @@ import numpy as np
 
 from funcad.doors.asking import any_traced, holds_traced, is_tracing, lists_traced
 from funcad.doors.codes import Answer
-from funcad.errors import TracerBoolConversionError, TracerIntegerConversionError
+from funcad.errors import TracerArrayConversionError, TracerBoolConversionError, TracerIntegerConversionError
+from funcad.host.where import caller, user_source
 from funcad.ir.tracer import Tracer, has_value
 from funcad.numpy.dispatch import find
 from funcad.numpy.index_plan import can_count
@@ -25,7 +26,7 @@ from funcad.numpy.labelled import values_of
 Maker = Callable[[str, Callable[..., Any]], Answer]  # of a door's name and the original function
 
 __all__ = ["Maker", "array_of", "of_lists", "ours", "by_name", "calling", "fromiter", "vectorized", "joined", "labelled"]
-__all__ += ["odeint"]
+__all__ += ["instead", "odeint"]
 
 
 def ours(name: str) -> Callable[..., Any]:
@@ -103,6 +104,20 @@ def calling(name: str, original: Callable[..., Any], answer: Callable[..., Any] 
         return (answer or ours(name))(*args, **kwargs)
 
     return lambda args, kwargs: is_tracing(), own
+
+
+def instead(remedy: str) -> Maker:
+    """Functions that call the user's and are not in funcad.scipy, which has another one for that: the error names it."""
+
+    def refused(name: str, *args: Any, **kwargs: Any) -> Any:
+        library, outer = caller()  # dblquad is nquad
+        name = f"scipy.{outer[0]}" if library == "scipy" else name
+        raise TracerArrayConversionError(
+            f"{name} met a traced value at {user_source()}, as an argument or as a result of the function that it calls: it "
+            f"computes with plain numbers, and the derivative would be lost.\nRemedy: {remedy}."
+        )
+
+    return lambda name, original: calling(name, original, functools.partial(refused, name))
 
 
 def _odeint(

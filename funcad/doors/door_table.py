@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from funcad.doors.answers import Maker, array_of, by_name, calling, fromiter, joined, labelled, odeint, vectorized
+from funcad.doors.answers import Maker, array_of, by_name, calling, fromiter, instead, joined, labelled, odeint, vectorized
 from funcad.doors.draws import drawing, unseeded
 from funcad.doors.makers import making, making_of
 from funcad.doors.math_answers import CMATH, MATH
@@ -74,6 +74,8 @@ IN_CODE: dict[str, dict[str, Maker]] = {
         **_all(by_name, "cumulative_simpson cumulative_trapezoid romb simpson trapezoid"),
         **_all(calling, "fixed_quad quad solve_ivp"),
         "odeint": odeint,
+        **_all(instead("funcad.scipy.integrate.quad, one inside the function of the other"), "dblquad nquad tplquad"),
+        "quad_vec": instead("funcad.vmap of funcad.scipy.integrate.quad, which gives one number"),
     },
     "scipy.interpolate": {
         **_all(interpolator, "CubicSpline.__init__ CubicHermiteSpline.__init__ PchipInterpolator.__init__"),
@@ -96,9 +98,17 @@ IN_CODE: dict[str, dict[str, Maker]] = {
         "convolve convolve1d correlate correlate1d gaussian_filter gaussian_filter1d laplace map_coordinates prewitt sobel",
         "spline_filter spline_filter1d uniform_filter uniform_filter1d",
     ),
-    "scipy.optimize": _all(
-        calling, "bisect brenth brentq curve_fit fixed_point least_squares minimize newton ridder root root_scalar toms748"
-    ),
+    "scipy.optimize": {
+        **_all(calling, "bisect brenth brentq curve_fit fixed_point least_squares minimize newton ridder root root_scalar"),
+        "toms748": calling,
+        **_all(instead("funcad.scipy.optimize.root(fun, x0).x"), "anderson broyden1 broyden2 fsolve newton_krylov"),
+        "leastsq": instead("funcad.scipy.optimize.least_squares(fun, x0).x"),
+        **_all(
+            instead("funcad.scipy.optimize.minimize(fun, x0).x, from a start that is near the minimum"),
+            "basinhopping brute differential_evolution direct dual_annealing fmin fmin_bfgs fmin_cg fmin_cobyla fmin_l_bfgs_b",
+            "fmin_ncg fmin_powell fmin_slsqp fmin_tnc minimize_scalar shgo",
+        ),
+    },
     "scipy.signal": _all(
         by_name,
         "coherence convolve convolve2d correlate correlate2d csd detrend fftconvolve filtfilt hilbert istft lfilter lfilter_zi",

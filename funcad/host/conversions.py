@@ -25,15 +25,10 @@ from funcad.errors import (
 from funcad.host.needs import missed
 from funcad.host.real_types import is_a
 from funcad.host.state import tracing
-from funcad.host.where import callee, caller, user_source, users_call
+from funcad.host.where import callee, caller, user_source, users_call, users_text
 
 __all__ = ["no_truth", "no_integer", "no_array", "no_hash", "no_aval", "leaked_error"]
 
-_INDEX = (
-    "write funcad.numpy.take(a, x, 0) instead of a[x], or funcad.numpy.at(a)[x, y].get() instead of a[x, y], "
-    "funcad.lax.dynamic_slice instead of a[x:x + 3]: a NumPy array or a list takes no index that is only known when the "
-    "program runs"
-)
 _REMEDIES = {
     "float": "keep x as it is instead of float(x)",
     "complex": "keep x as it is instead of complex(x)",
@@ -42,13 +37,14 @@ _REMEDIES = {
     "array": "call what needs a real array in funcad.pure_callback",
 }
 
-
-_BRANCH = (
-    "Use np.where(condition, a, b), funcad.cond or funcad.while_loop; or pass the argument that decides as static "
-    "(jit(..., static_argnums=...))"
-)
-
-
+_IF = "np.where(condition, a, b) chooses between values, funcad.cond(condition, f, g, x) between computations"
+_STATEMENTS = {  # how the user's line begins, and what to write instead
+    "while": "funcad.while_loop(cond_fun, body_fun, carry) instead of `while`",
+    "if": _IF,
+    "elif": _IF,
+    "assert": "assert in funcad.debug.callback(f, x), which calls f with the values when the program runs; or outside",
+}
+_STATIC = "make the argument static, jit(..., static_argnums=...): then it is Python's own number when f is traced"
 
 
 def _where() -> str:
@@ -61,34 +57,74 @@ def _of_scipy(names: list[str], offers: Callable[[str], bool]) -> str:
     for name in names:
         if offers(f"scipy.{name}"):
             return f"call funcad.scipy.{name}, which takes traced values, instead of scipy.{name}"
+    name = f"scipy.{names[0]}" if names else "it"
     return (
-        "call funcad.scipy's function of the same name, which takes traced values, instead of scipy's; for one that is not "
-        "there use funcad.pure_callback, in funcad.custom_jvp if it is to have a derivative"
+        f"call {name}, which funcad.scipy does not have, in funcad.pure_callback, and that in a "
+        "funcad.custom_vjp function if it is to have a derivative (docs/implicit)"
     )
+
+
+def _of_truth() -> str:
+    """What to write instead of what asked for a truth."""
+    before, part, behind = users_text()
+    name, bracket, given = part.partition("(")
+    if name in ("max", "min") and bracket:
+        other = f"np.{name}imum(a, b) instead of {name}(a, b)"
+        return other if "," in given else f"np.{name}(x) instead of {name}(x)"
+    if name in ("any", "all", "sorted") and bracket:
+        return f"np.{name.removesuffix('ed')}(x) instead of {name}(x)"
+    if " in " in part and " for " not in part:
+        return "np.any(a == x) instead of `x in a`"
+    statement = (before or part).partition(" ")[0]
+    if statement in _STATEMENTS:
+        return _STATEMENTS[statement]
+    for word in ("and", "or"):
+        if f" {word} " in part or behind.startswith(f"{word} ") or before.endswith(f" {word}"):
+            return f"np.logical_{word}(a, b) instead of `a {word} b`"
+    if part.startswith("not "):
+        return "np.logical_not(x) instead of `not x`"
+    return _IF
+
+
+def _of_index() -> str:
+    """What to write instead of `a[x]`, where a is a NumPy array or a list."""
+    part = users_text()[1]
+    if not part.endswith("]"):
+        part = ""
+    start = next((i for i in range(len(part) - 1, 0, -1) if part[i] == "[" and part[i:].count("[") == part[i:].count("]")), 0)
+    a, index = part[:start], part[start + 1 : -1]
+    if ":" in index and "," not in index:
+        new, old = f"funcad.lax.dynamic_slice_in_dim({a}, start, n)", part
+    elif ":" in index:
+        new, old = f"funcad.lax.dynamic_slice({a}, starts, lengths)", part
+    elif "," in index:
+        new, old = f"funcad.numpy.at({a})[{index}].get()", part
+    else:
+        new, old = (f"funcad.numpy.take({a}, {index}, 0)", part) if index else ("funcad.numpy.take(a, x, 0)", "a[x]")
+    return f"{new} instead of {old}: NumPy's arrays and lists take no index that is only known when the program runs"
 
 
 def no_truth(what: Any, trace: str, offers: Callable[[str], bool]) -> TracerBoolConversionError:
     library, names = caller()
-    remedy = f"Remedy: {_of_scipy(names, offers)}" if library == "scipy" else _BRANCH
+    remedy = _of_scipy(names, offers) if library == "scipy" else _of_truth()
     if trace.startswith("jit(") and library != "scipy":  # of guards=False, or a program that is asked for without values
-        remedy += ", or call jit without guards=False, on values"
+        remedy += "; or call jit without guards=False, on values"
     return TracerBoolConversionError(
-        f"the truth of a traced {what} was asked for{_where()}, but inside {trace} it has no value.\n{remedy}."
+        f"the truth of a traced {what} was asked for{_where()}, but inside {trace} it has no value.\n"
+        f"Remedy: {remedy}."
     )
 
 
 def no_integer(how: str, what: Any, trace: str, offers: Callable[[str], bool]) -> TracerIntegerConversionError:
     library, names = caller()
-    remedy = (
-        "Pass the argument as static (jit(..., static_argnums=...)), or index an array with it instead of a list "
-        "(funcad.numpy.take); a range over it is funcad.fori_loop"
-    )
+    remedy = {"range": "funcad.fori_loop(0, n, body_fun, carry) instead of a loop over range(n)",
+              "int": "x.astype(int) instead of int(x)"}.get(callee()[0], _STATIC)  # fmt: skip
     if library == "scipy":
-        remedy = f"Remedy: {_of_scipy(names, offers)}"
+        remedy = _of_scipy(names, offers)
     if library == "subscript":
-        remedy = f"Remedy: {_INDEX}; or pass x as static (jit(..., static_argnums=...))"
+        remedy = _of_index()
     problem = f"{how} of a traced {what} was asked for{_where()}, but inside {trace} it has no value"
-    return TracerIntegerConversionError(f"{problem}.\n{remedy}.")
+    return TracerIntegerConversionError(f"{problem}.\nRemedy: {remedy}.")
 
 
 def _of_call(how: str, called: str, function: Any) -> str:
@@ -125,7 +161,14 @@ def no_array(
     name = names[0].rpartition(".")[2] if names else ""
     remedy = _of_scipy(names, offers) if library == "scipy" else _of_call(how, called, function) or _REMEDIES[how]
     if library == "subscript" and how == "array":
-        remedy = _INDEX
+        remedy = _of_index()
+    elif called.startswith("np.testing.") and not has_value:
+        remedy = f"funcad.debug.callback({called}, x, ...), which calls it with the values when the program runs"
+    elif called.startswith("np.testing."):
+        remedy = f"{called}(funcad.stop_gradient(x), ...)"
+        has_value = False
+    elif how == "float" and users_text()[1][:1] in ("'", '"'):
+        remedy = "funcad.debug.print('{:.3f}', x), which prints the value when the program runs, instead of '%.3f' % x"
     elif library == "numpy" and how == "array" and name[0] != "_" and offers(f"numpy.{name}"):
         remedy = f"call funcad.numpy.{name} instead of np.{name}, which does not look for traced values there"
     elif library == "store":
@@ -153,9 +196,23 @@ def leaked_error(what: Any, trace: str, made_at: str, has_value: bool) -> Unexpe
     made = f" It was made at {made_at}." if made_at else ""
     return UnexpectedTracerError(
         f"a traced {what} was used after the function that it belongs to ({trace}) had returned."
-        f"{made}\nReturn the value from the function instead of keeping it in a global, an attribute or a closure"
+        f"{made}\nRemedy: return the value from the function instead of keeping it in a global, an attribute or a closure"
         f"{'; np.asarray(x) and float(x) give its value' if has_value else ''}."
     )
+
+
+def _as_numbers(x: Any) -> str:
+    """How an array of something else becomes one of numbers."""
+    kind = getattr(getattr(x, "dtype", None), "kind", "")
+    remedy = {
+        "O": "x.astype(float)",
+        "U": "np.unique(x, return_inverse=True)[1], which numbers the strings",
+        "S": "np.unique(x, return_inverse=True)[1], which numbers the strings",
+        "M": "x.astype('datetime64[ns]').astype(float)",
+        "m": "x.astype('timedelta64[ns]').astype(float)",
+        "V": "pass the fields one by one, {name: x[name] for name in x.dtype.names}",
+    }.get(kind, "")
+    return f".\nRemedy: {remedy}." if remedy else ""
 
 
 def no_aval(x: Any) -> TypeError:
@@ -172,5 +229,5 @@ def no_aval(x: Any) -> TypeError:
             "Remedy: np.asarray(x) of a matrix; x.filled(value) of a masked array, with np.where on x.mask in the function."
         )
     if is_a(x, np.ndarray) or dtype is not None:
-        return TypeError(f"funcad computes with bool, int, float and complex arrays; got dtype {dtype}")
+        return TypeError(f"funcad computes with bool, int, float and complex arrays; got dtype {dtype}{_as_numbers(x)}")
     return TypeError(f"expected an array or a number, got {kind.__name__}: {x!r:.60}")

@@ -91,7 +91,7 @@ def place(xp: Any, args: Sequence[Any], what: str) -> list[Any]:
                 device = next(b for b in args if type(b) in NAMESPACES)
                 raise PlacementError(
                     f"{what} got a NumPy array of shape {a.shape} and dtype {a.dtype} together with a {xp.__name__} array "
-                    f"of shape {device.shape} and dtype {device.dtype}.\nMove one of them: funcad.device_put(x) puts a "
+                    f"of shape {device.shape} and dtype {device.dtype}.\nRemedy: move one of them: funcad.device_put(x) puts a "
                     "NumPy array on the GPU, funcad.device_get(x) brings a GPU array back."
                 )
             a = xp.broadcast_to(xp.asarray(a[(0,) * a.ndim]), a.shape) if a.ndim and a.size else xp.asarray(a)

@@ -28,7 +28,8 @@ import numpy as np
 from funcad.host.forks import held_over_forks
 from funcad.host.real_types import is_a
 
-__all__ = ["Locks", "PrivateMemory", "SMALL", "handed", "is_constant", "lending", "read_only", "root_of", "was_handed"]
+__all__ = ["Locks", "PrivateMemory", "SMALL", "handed", "is_constant", "lending", "locked_arrays", "read_only", "root_of"]
+__all__ += ["was_handed"]
 
 SMALL = 64 * 1024
 
@@ -36,12 +37,13 @@ SMALL = 64 * 1024
 class _Record:
     """Locks on one block of memory: how many, and which arrays they made read-only."""
 
-    __slots__ = ("root", "count", "changed")
+    __slots__ = ("root", "count", "changed", "first")
 
-    def __init__(self, root: np.ndarray):
+    def __init__(self, root: np.ndarray, first: tuple[Any, bool]):
         self.root = root
         self.count = 0
         self.changed: list[np.ndarray] = []
+        self.first = first  # the line that used the array first, and whether a derivative keeps it
 
     def restore(self) -> None:
         """Make the arrays writeable again: a view can be so only while the owner of its memory is."""
@@ -55,6 +57,29 @@ class _Record:
 
 
 _records: dict[int, _Record] = {}  # by id of the root; the record keeps the root alive, so the id stays its own
+
+
+def locked_arrays() -> list[str]:
+    """The arrays that are read-only because a derivative needs their values, each with the line that used it.
+
+    >>> import numpy as np, funcad
+    >>> x = np.ones((200, 200))
+    >>> value, pullback = funcad.vjp(lambda x: np.sum(x * x * x), x)
+    >>> [text.partition(", used at")[0] for text in funcad.debug.locked_arrays()]
+    ['an array of shape (200, 200) and dtype float64']
+    >>> del pullback
+    >>> funcad.debug.locked_arrays()
+    []
+    """
+    with _guard:
+        held = [(r.root, *r.first) for r in _records.values()]
+    return [
+        f"an array of shape {x.shape} and dtype {x.dtype}" + ("" if source is None else f", used at {source}")
+        for x, source, kept in held
+        if kept
+    ]
+
+
 _guard = threading.RLock()  # re-entrant: the collector may release a dead derivative's locks while this thread holds it
 held_over_forks(_guard)
 
@@ -215,7 +240,7 @@ class Locks:
         with _guard:
             record = _records.get(id(root))
             if record is None:
-                record = _records[id(root)] = _Record(root)
+                record = _records[id(root)] = _Record(root, (source, keep))
             record.count += 1
             self.held.append(_Held(record, x, _sample(x) if keep else b"", source))
             for view in reversed(chain):

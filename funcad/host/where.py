@@ -11,6 +11,7 @@ import builtins
 import itertools
 import linecache
 import os
+import re
 import sys
 from collections.abc import Callable
 from opcode import opname
@@ -20,9 +21,10 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from funcad.errors import BufferNeeded, TracerArrayConversionError, TracerIntegerConversionError
+from funcad.host.locks import locked_arrays
 from funcad.host.state import state
 
-__all__ = ["Source", "user_source", "users_call", "callee", "caller", "strip_traceback", "for_user"]
+__all__ = ["Source", "user_source", "users_call", "callee", "caller", "users_text", "strip_traceback", "for_user"]
 __all__ += ["GENERATED", "interrupted", "is_internal", "internal", "is_locked", "is_stored", "note_source"]
 
 _PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
@@ -133,6 +135,25 @@ def is_stored(how: str) -> bool:
     return how in ("float", "complex", "array") and caller()[0] == "store"
 
 
+def _part(frame: FrameType) -> tuple[str, str, str]:
+    """The line that runs, cut before and behind the part of it that runs; "" where it has several lines, or no source."""
+    code = frame.f_code
+    line, end, start, stop = next(itertools.islice(code.co_positions(), frame.f_lasti // 2, None))
+    if line is None or line != end or start is None:
+        return "", "", ""
+    text = linecache.getline(code.co_filename, line).encode()
+    before, part, behind = [piece.decode(errors="replace").strip() for piece in (text[:start], text[start:stop], text[stop:])]
+    return before, part, behind
+
+
+def users_text() -> tuple[str, str, str]:
+    """What the user wrote that called into funcad: what is before it in its line, itself, and what is behind it."""
+    frame: FrameType | None = sys._getframe(2)
+    while frame is not None and is_internal(frame.f_code.co_filename):
+        frame = frame.f_back
+    return ("", "", "") if frame is None else _part(frame)
+
+
 def callee() -> tuple[str, Any]:
     """What the user's line calls that called into funcad, as it is written there ("np.float64"), and the object if it is known.
 
@@ -143,12 +164,7 @@ def callee() -> tuple[str, Any]:
         frame = frame.f_back
     if frame is None:
         return "", None
-    code = frame.f_code
-    line, end, start, stop = next(itertools.islice(code.co_positions(), frame.f_lasti // 2, None))
-    if line is None or line != end or start is None:
-        return "", None
-    text = linecache.getline(code.co_filename, line).encode()[start:stop].decode(errors="replace")
-    name, bracket, _ = text.partition("(")
+    name, bracket, _ = _part(frame)[1].partition("(")
     parts = name.split(".")
     if not bracket or not all([part.isidentifier() for part in parts]):
         return "", None
@@ -226,17 +242,24 @@ def for_user(error: Exception) -> Exception:
         error.add_note(
             "Remedy, if the function depends on traced values: call funcad.scipy.optimize.root, least_squares or curve_fit."
         )
-    if is_locked(error) and not hasattr(error, "__notes__"):
+    has_notes = hasattr(error, "__notes__")
+    if is_locked(error) and not has_notes:
+        held = locked_arrays()
         error.add_note(
-            "While a function is traced, arrays that were made without traced values and have been read cannot be written.\n"
-            "Remedy: K = np.array(K) inside the traced function makes a copy that can be written, with traced values too."
+            "\n".join(["funcad has locked these arrays, until the derivative that needs their values is deleted:", *held])
+            if held
+            else "funcad has locked the array until the call of grad, jit or their kind returns: the function has read it."
         )
+        error.add_note("Remedy: K = np.array(K) inside the function makes a copy that can be written, with traced values too.")
+    if type(error) is AttributeError and error.name == "at" and type(error.obj) is np.ndarray and not has_notes:
+        error.add_note("Remedy: funcad.numpy.at(x)[i].set(v), which takes NumPy's arrays too.")
     if type(error) is TypeError and str(error).startswith("expected a sequence of integers"):
-        got = str(error).rpartition(", got ")[2]
-        if "Tracer<" in got and "value=" not in got:
+        got = re.search(r"Tracer<(\S+) in ([^=]*)>'$", str(error))
+        if got is not None:
             error = TracerIntegerConversionError(
-                f"np.zeros, np.ones, np.empty or their like got a shape with {got}, whose value is not known while the "
-                "function is traced.\nRemedy: make the argument static, jit(..., static_argnums=...)."
+                f"np.zeros, np.ones, np.empty or their like got a traced {got[1]} as shape, but inside {got[2]} it has no "
+                "value.\n"
+                "Remedy: make the argument static, jit(..., static_argnums=...)."
             )
             error.__suppress_context__ = True
     if type(error) is ValueError and isinstance(cause, BufferNeeded):  # NumPy's words for it say nothing

@@ -53,7 +53,7 @@ NEVER = -1
 
 
 def disable_jit() -> Any:
-    """A context in which jitted functions run as plain Python: for debugging with `print` and `pdb`.
+    """A context, as JAX's, in which jitted functions return and raise what plain Python does, for `print` and `pdb`.
 
     >>> import funcad
     >>> with funcad.disable_jit():
@@ -78,10 +78,10 @@ def jit(
     """Trace f once per signature (structure, shapes, dtypes, statics) and run the program from then on.
 
     Arguments named by `static_argnums` or `static_argnames` are ordinary hashable Python values, part of the signature.
-    Buffers of donated arguments may be overwritten if they are writeable, contiguous, own their data and share memory with no
-    other argument; use them no more. That saves memory for large arrays; small programs that are one native function make new
-    arrays all the same. `inline=True` splices the program into an enclosing one. With `fast_math=True` the compiler may use
-    laws that hold for real numbers only: NaN, infinities, signed zeros, overflow and the last digits may differ.
+    Buffers of those named by `donate_argnums` or `donate_argnames` may be overwritten if they are writeable, contiguous, own
+    their data and share memory with no other argument; use them no more. Small programs make new arrays all the same.
+    `inline=True` splices the program into an enclosing one. With `fast_math=True` the compiler may use laws that hold for
+    real numbers only: NaN, infinities, signed zeros, overflow and the last digits may differ.
 
     Where Python asks for a value (`if x > 0`, `while`, `range(n)`, the size of `x[mask]`), the program has *paths*: each is
     found by running f, and compiled when it comes again. Effects happen once, errors are f's own. Paths that never repeat

@@ -315,6 +315,8 @@ if hasattr(os, "register_at_fork"):
 def clear_caches() -> None:
     """Forget every traced and compiled program of every jitted function.
 
+    Returns nothing and raises nothing; the next calls trace again. As jax.clear_caches.
+
     >>> import funcad
     >>> funcad.clear_caches()
     """

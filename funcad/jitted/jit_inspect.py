@@ -119,7 +119,7 @@ class Compiled:
         if [(a.shape, a.dtype) for a in found] != [(a.shape, a.dtype) for a in expected]:
             raise TypeError(
                 f"compiled {self.name} was lowered for {', '.join(map(str, expected))}; got {', '.join(map(str, found))}. "
-                "Call the jitted function itself for other shapes and dtypes."
+                "Remedy: call the jitted function itself for other shapes and dtypes."
             )
         told = entry.answers_for(leaves)
         if told is not None and entry.answers is not None and told.strides != entry.answers.strides:

@@ -35,6 +35,7 @@ def explain_cache_misses(report: Callable[[str], Any] | None = None) -> Any:
 
     `report` is called with the text, which is else printed to stderr. A function that has been traced for eight shapes is told
     once what can be done about it. For all threads, and for good: `funcad.config.explain_cache_misses = True`.
+    Returns a context manager and raises nothing. JAX has a flag of that name, which logs.
 
     >>> import numpy as np, funcad
     >>> f = funcad.jit(lambda x: 2.0 * x)

@@ -67,8 +67,19 @@ def check_placement(leaves: list, f: Any) -> None:
         raise PlacementError(
             f"jit of {name_of(f)} got a NumPy array of shape {host[0].shape} and dtype {host[0].dtype} together with a "
             f"{NAMESPACES[type(device[0])].__name__} array of shape {device[0].shape} and dtype {device[0].dtype}.\n"
-            "Move one of them: funcad.device_put(x) puts a NumPy array on the GPU, funcad.device_get(x) brings it back."
+            "Remedy: funcad.device_put(x) puts the NumPy array on the GPU; funcad.device_get(x) brings the other one back."
         )
+
+
+def _hashable(value: Any) -> str:
+    """What to pass instead as a static argument."""
+    if type(value) is list:
+        return "pass a tuple, tuple(x)"
+    if type(value) is dict:
+        return "pass tuple(x.items()), and make a dict of it inside"
+    if type(value) is set:
+        return "pass a frozenset"
+    return "pass it as an ordinary argument, if it is an array or holds some; else give its class __hash__ and __eq__"
 
 
 def refuse_unhashable(values: list[tuple[str, Any]], name: str) -> None:
@@ -79,6 +90,5 @@ def refuse_unhashable(values: list[tuple[str, Any]], name: str) -> None:
         except TypeError:
             raise TypeError(
                 f"jit of {name}: static {label} is a {type(value).__name__}, which is not hashable.\n"
-                "Static values are part of the signature: use a tuple instead of a list, "
-                "or pass arrays as ordinary arguments."
+                f"Static values are part of the signature.\nRemedy: {_hashable(value)}."
             ) from None

@@ -210,6 +210,6 @@ def _same(a: Any, b: Any) -> bool:
 def _moved(label: str, name: str) -> RandomStateError:
     return RandomStateError(
         f"{name} drew from {label} while it was traced: every call of the program would get these same numbers.\n"
-        "Remedy: draw outside and pass the numbers as an argument; or use funcad.random with a key that is an argument; or the "
-        "functions of numpy.random itself, as np.random.normal(size=3), which are drawn anew at each call."
+        "Remedy: np.random.normal(size=3) and its like, which draw anew at each call; or draw before the call, and pass the "
+        "numbers as an argument."
     )

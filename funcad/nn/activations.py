@@ -232,6 +232,8 @@ def log_sigmoid(x: Any) -> Any:
 def tanh(x: Any) -> Any:
     """The hyperbolic tangent.
 
+    `x` is a real or complex array. The derivative is 1 - tanh(x)**2.
+
     >>> import numpy as np; from funcad import nn
     >>> nn.tanh(np.array([0.0]))
     array([0.])

@@ -71,7 +71,8 @@ def conv(
 
     x is (batch, *spatial, channels) and the kernel (*window, in channels // groups, out channels), "NHWC" and "HWIO"; with
     `data_format="NCHW"` the kernel is "OIHW" unless `kernel_format` says otherwise (PyTorch's layout). padding is "VALID",
-    "SAME", "SAME_LOWER", an int, or pairs; the kernel is dilated by `dilation`. ValueError where the shapes do not fit.
+    "SAME", "SAME_LOWER", an int, or pairs; the kernel is dilated by `dilation`, and moves by `strides`, an int or one per axis.
+    ValueError where the shapes do not fit.
 
     >>> import numpy as np; from funcad import nn
     >>> nn.conv(np.array([[[1.0], [2.0], [4.0]]]), np.array([[[-1.0]], [[1.0]]]), np.array([0.5])).ravel()
@@ -106,8 +107,8 @@ def conv_transpose(
 ) -> Any:
     """A convolution whose strides enlarge x ("deconvolution"); arguments as of conv, meaning as `funcad.lax.conv_transpose`.
 
-    Pairs as padding are those of the dilated input. `transpose_kernel=True` reverses the kernel and exchanges its channels,
-    which gives the transpose of `conv` towards its input.
+    `bias`, `dilation`, `data_format` and `kernel_format` are those of `conv`. Pairs as padding are those of the dilated input.
+    `transpose_kernel=True` reverses the kernel and exchanges its channels: the transpose of `conv` towards its input.
 
     >>> import numpy as np; from funcad import nn
     >>> nn.conv_transpose(np.array([[[1.0], [2.0]]]), np.array([[[1.0]], [[3.0]]]), strides=2).ravel()

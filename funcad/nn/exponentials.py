@@ -89,6 +89,7 @@ def logsumexp(
 
     `where` (bools) says which elements count. The sum may be negative if weights `b` are given: then the result is NaN, or
     with `return_sign` it is the pair (log of the absolute value, sign). Arguments as `jax.nn.logsumexp`, real ones only.
+    With `keepdims` the axes stay, with length 1.
 
     >>> import numpy as np; from funcad import nn
     >>> round(float(nn.logsumexp(np.array([1000.0, 1000.0]))), 4)
@@ -141,6 +142,7 @@ def logmeanexp(x: Any, axis: Any = None, where: Any = None, keepdims: bool = Fal
     """log(mean(exp(x))) over an axis, several, or all of them (None): logsumexp(x) - log(count).
 
     `where` (bools) says which elements count; none gives NaN. As `jax.nn.logmeanexp`.
+    With `keepdims` the axes stay, with length 1.
 
     >>> import numpy as np; from funcad import nn
     >>> nn.logmeanexp(np.array([1000.0, 1000.0]))

@@ -25,6 +25,7 @@ from funcad.ir.tracer import Tracer, concrete_value
 from funcad.numpy.axes import axis_of, move, shape_argument
 from funcad.primitives.basic_indexing import basic_place_p
 from funcad.primitives.conversion import convert, make_complex
+from funcad.show.docstrings import also_says
 
 __all__ = [
     "Initializer",
@@ -128,6 +129,8 @@ def uniform(scale: Any = 0.01, dtype: Any = None) -> Initializer:
 
 def normal(stddev: Any = 0.01, dtype: Any = None) -> Initializer:
     """Normal numbers of mean 0 and a standard deviation; complex ones too.
+
+    `stddev` is that deviation.
 
     >>> import funcad
     >>> funcad.nn.initializers.normal(1.0)(funcad.random.key(0), (2,)).round(4)
@@ -291,6 +294,8 @@ def orthogonal(scale: Any = 1.0, column_axis: int = -1, dtype: Any = None) -> In
 def delta_orthogonal(scale: Any = 1.0, column_axis: int = -1, dtype: Any = None) -> Initializer:
     """For convolutions: an orthogonal matrix at the centre of the kernel, zeros elsewhere. Shapes (*kernel, fan_in, fan_out).
 
+    The matrix is multiplied by `scale`; `column_axis` is the axis of its orthogonal columns.
+
     >>> import funcad
     >>> funcad.nn.initializers.delta_orthogonal()(funcad.random.key(0), (3, 2, 2))[0]
     array([[0., 0.],
@@ -308,3 +313,9 @@ def delta_orthogonal(scale: Any = 1.0, column_axis: int = -1, dtype: Any = None)
         return basic_place_p(matrix, index=(*centre, (0, shape[-2], 1), (0, shape[-1], 1)), shape=shape)
 
     return init
+
+
+for _maker in [globals()[name] for name in __all__[1:]]:
+    if "in_axis" in _maker.__code__.co_varnames:
+        also_says(_maker, "`in_axis`, `out_axis` and `batch_axis` say which axes of a weight are what: ints or tuples of ints.")
+    also_says(_maker, "`dtype` is float64 if None is given. As JAX's.")

@@ -33,6 +33,7 @@ def one_hot(x: Any, num_classes: int, *, dtype: Any = None, axis: int | str = -1
 
     The dtype is float64 unless given (JAX: its default float). `axis` may be the name of a `vmap` axis of size `num_classes`:
     every member of that axis gets its own element. Raises TypeError for what is not an integer.
+    `x` holds those integers.
 
     >>> import numpy as np; from funcad import nn
     >>> nn.one_hot(np.array([1, 0]), 3)
@@ -120,6 +121,8 @@ def embedding(x: Any, weight: Any) -> Any:
 
 def bmm(a: Any, b: Any) -> Any:
     """Matrix products of two stacks, (n, i, k) and (n, k, j), without broadcasting.
+
+    `a` and `b` are these stacks, else ValueError.
 
     >>> import numpy as np; from funcad import nn
     >>> nn.bmm(np.ones((2, 1, 3)), np.ones((2, 3, 1)))[1]

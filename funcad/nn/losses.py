@@ -21,6 +21,7 @@ from funcad.primitives.comparison import and_, eq, gt, isinf, lt, select
 from funcad.primitives.extrema import clamp
 from funcad.primitives.reduction import reduce_sum
 from funcad.primitives.transcendental import exp, log
+from funcad.show.docstrings import also_says
 
 __all__ = [
     "mse_loss", "mae_loss", "huber_loss", "smooth_l1_loss", "cross_entropy", "softmax_cross_entropy",
@@ -243,3 +244,11 @@ def log_cosh_loss(prediction: Any, target: Any, reduction: str = "mean") -> Any:
     """
     p, t = _pair("log_cosh_loss", prediction, target)
     return _reduced("log_cosh_loss", activation.log_cosh(sub(p, t)), reduction)
+
+
+for _loss in [globals()[name] for name in __all__]:
+    also_says(
+        _loss,
+        "The first two arguments are real arrays, a prediction and a target, which broadcast. `reduction` is 'mean', 'sum' or\n"
+        "'none' (of the cross entropies 'elements' too), else ValueError. Returns a number, or with 'none' an array.",
+    )

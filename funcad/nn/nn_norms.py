@@ -167,6 +167,8 @@ def instance_norm(
 ) -> Any:
     """x normalised per example and channel, over the spatial axes; arguments as of group_norm.
 
+    `gamma`, `beta`, `channel_axis` and `batch_axes` are those of `group_norm`.
+
     >>> import numpy as np; from funcad import nn
     >>> nn.instance_norm(np.array([[[1.0], [3.0]]]), eps=0.0).ravel()
     array([-1.,  1.])

@@ -93,6 +93,8 @@ def min_pool(
 ) -> Any:
     """The minimum of every window; arguments as of max_pool.
 
+    `x`, `window`, `strides`, `padding` and `data_format` are those of `max_pool`.
+
     >>> import numpy as np
     >>> min_pool(np.array([1.0, 3.0, 2.0, 0.0]), 2, axes=(0,))
     array([1., 0.])
@@ -114,6 +116,7 @@ def avg_pool(
     """The mean of every window; arguments as of max_pool.
 
     Padding counts as zeros (as in Flax and PyTorch) or, with `count_include_pad=False`, not at all.
+    `x`, `window`, `strides`, `padding` and `data_format` are those of `max_pool`.
 
     >>> import numpy as np
     >>> avg_pool(np.array([1.0, 3.0, 2.0, 0.0]), 2, axes=(0,))

@@ -26,6 +26,7 @@ from funcad.numpy.promote import as_array, promote_dtype, result_dtype
 from funcad.primitives.conversion import convert
 from funcad.primitives.placement import cupy_module
 from funcad.primitives.shape import broadcast_in_dim, broadcast_to, reshape
+from funcad.show.docstrings import mirrors, named_after
 from funcad.unjitted.remembered import remembered
 from funcad.unjitted.strides import doubt, layout_of, lies_like
 from funcad.writes.boxes import Step, linked
@@ -471,3 +472,6 @@ TABLE[np.ix_] = ix_
 # np.zeros(3, like=x) of a traced x arrives here without its `like`
 TABLE.update({np.array: array, np.asarray: asarray, np.zeros: zeros, np.ones: ones, np.empty: empty, np.full: full})
 TABLE[np.arange] = arange
+
+
+mirrors(named_after(globals(), "numpy"), "numpy")

@@ -27,6 +27,7 @@ from funcad.ir.tracer import Tracer
 from funcad.numpy.aliases import aliased
 from funcad.numpy.destinations import add_at, function_out, out_given, warn_where, with_out, write_out
 from funcad.numpy.promote import as_array, overrides, promote_for, same_aval, strong, with_integer
+from funcad.numpy.special_points import documented
 from funcad.numpy.views import viewing
 from funcad.primitives.placement import capture_as_inputs
 from funcad.primitives.shape import reshape
@@ -176,8 +177,7 @@ def implements(
         original = _lookup(names[0])
         path = names[0].split(".")
         public = public_function(implementation, names[0], original, lambda xp: find(xp, path), always)
-        if implementation.__doc__ is None:
-            public.__doc__ = f"`numpy.{names[0]}`: the same arguments, results and errors, on traced values too."
+        public.__doc__ = documented(f"numpy.{names[0]}", implementation.__doc__, alias)
         public.numpy_function = original  # type: ignore[attr-defined]
         return public
 
@@ -238,7 +238,7 @@ def elementwise_ufunc(
             return strong(bound(*_whole_numbers(promote_for(ufunc, (x, y), dtype))))
 
     implementation.__name__ = name
-    implementation.__doc__ = f"`numpy.{name}`: the same arguments, results and errors, on traced values too."
+    implementation.__doc__ = documented(f"numpy.{name}", None)
     if by_kind and not all([loop.endswith("?") for loop in ufunc.types]):  # truths are not traced
         implementation = remembered(implementation, numbers=True)
     TABLE[ufunc] = implementation

@@ -63,7 +63,8 @@ def slice_triple(entry: slice, n: int) -> tuple[int, int, int]:
         where = user_source()
         raise TracerIntegerConversionError(
             f"a bound of a slice is a traced value{f' at {where}' if where is not None else ''}: the result's shape would "
-            "not be known.\nUse funcad.lax.dynamic_slice for a window of known size at a computed start, or pass the bound as "
+            "not be known.\n"
+            "Remedy: use funcad.lax.dynamic_slice for a window of known size at a computed start, or pass the bound as "
             "static."
         ) from None
     return start, len(range(start, stop, step)), step
@@ -350,8 +351,7 @@ def unknown_count(mask: Tracer) -> TracerBoolConversionError:
     return TracerBoolConversionError(
         f"a traced mask {mask.aval} was used as an index{f' at {where}' if where is not None else ''}: how many elements it "
         f"selects is not known inside {mask.owner.name}, and more was asked of them than elementwise functions, sums and "
-        "writes by the same mask.\nUse np.where(mask, x, 0); np.where(mask, v, x) instead of x[mask] = v with one value per "
-        "element; or pass the mask as a static or concrete value."
+        "writes by the same mask.\nRemedy: np.where(mask, x, 0) instead of x[mask]; np.where(mask, v, x) for x[mask] = v."
     )
 
 

@@ -25,6 +25,7 @@ from funcad.primitives.placement import on_device_of, put
 from funcad.primitives.shape import broadcast_in_dim, full, pad_p, reshape
 from funcad.primitives.shape import concatenate as _concatenate
 from funcad.primitives.shape import roll as _roll
+from funcad.show.docstrings import mirrors, named_after
 from funcad.unjitted.strides import doubt
 
 __all__ = ["join"]
@@ -492,3 +493,6 @@ def insert(arr: Any, obj: Any, values: Any, axis: Any = None) -> Any:
     new = np.broadcast_to(new, tuple([count if i == axis else m for i, m in enumerate(shape)]))
     joined = _concatenate([x, new], axis=axis)
     return indexing.getitem(joined, (slice(None),) * axis + (order,))
+
+
+mirrors(named_after(globals(), "numpy"), "numpy")

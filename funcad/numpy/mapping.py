@@ -48,6 +48,7 @@ def vectorize(
     Unlike `numpy.vectorize` it calls `pyfunc` once, with traced values, by `vmap`: it is fast and differentiable, and `cache`
     has nothing to do. `excluded`: positions and names of arguments passed as they are; `otypes`: dtypes of the results.
     Also a decorator: `@vectorize`, `@vectorize(signature="(n)->()")`.
+    `doc` is its docstring.
 
     >>> import numpy as np, funcad.numpy as fnp
     >>> fnp.vectorize(lambda a, b: a * b + 1.0)(np.arange(3.0), 2.0)

@@ -6,6 +6,7 @@ funcad.numpy that does the work. Methods that write in place are those of writin
 
 from __future__ import annotations
 
+import difflib
 import functools
 from collections.abc import Callable
 from typing import Any
@@ -208,11 +209,11 @@ NUMBERS: dict[str, Callable[[Any], Any]] = {
 }
 
 _REMEDIES = {
-    "base": "traced values have no memory",
+    "base": "return the value from the function first: a traced one has no memory",
     "ctypes": "use funcad.pure_callback to call foreign code",
-    "data": "traced values have no memory",
-    "flags": "traced values have no memory",
-    "strides": "traced values have no memory",
+    "data": "return the value from the function first: a traced one has no memory",
+    "flags": "return the value from the function first: a traced one has no memory",
+    "strides": "return the value from the function first: a traced one has no memory",
     "tobytes": "return the value from the traced function first",
     "tofile": "return the value from the traced function first",
     "dump": "return the value from the traced function first",
@@ -238,7 +239,6 @@ def attribute(x: Any, name: str) -> Any:
         return NUMBERS[name](x)
     remedy = _REMEDIES.get(name)
     if remedy is None:
-        remedy = f"traced values have the numeric methods of NumPy arrays; others are functions: np.{name}(x)"
-        if not hasattr(np, name):
-            remedy = "traced values have the numeric methods of NumPy arrays; see funcad.numpy for functions"
-    raise AttributeError(f"a traced {x.aval} has no attribute {name!r}: {remedy}.", name=name, obj=x)
+        near = difflib.get_close_matches(name, [*METHODS, *ATTRIBUTES], 1)
+        remedy = f"np.{name}(x)" if hasattr(np, name) else f"x.{near[0]}" if near else "the functions of funcad.numpy"
+    raise AttributeError(f"a traced {x.aval} has no attribute {name!r}.\nRemedy: {remedy}.", name=name, obj=x)

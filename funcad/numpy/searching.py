@@ -28,6 +28,7 @@ from funcad.primitives import sorting
 from funcad.primitives.basic_indexing import take_along
 from funcad.primitives.conversion import convert
 from funcad.primitives.placement import on_device_of
+from funcad.show.docstrings import mirrors, named_after
 from funcad.writes.boxes import assign
 
 _NO = np._NoValue
@@ -440,3 +441,6 @@ def bincount(x: Any, /, weights: Any = None, minlength: int = 0, *, length: int 
         amounts = np.where(inside, weights, 0.0)
     (counts,) = on_device_of((np.zeros(length, aval_of(amounts).dtype),), (amounts,))
     return indexing.at(counts)[np.where(inside, positions, 0)].add(amounts) if length else counts
+
+
+mirrors(named_after(globals(), "numpy"), "numpy")

@@ -22,6 +22,7 @@ from funcad.numpy.joining import join
 from funcad.numpy.searching import kept_positions, ramp_like, take, value_of
 from funcad.primitives.conversion import convert
 from funcad.primitives.placement import on_device_of
+from funcad.show.docstrings import mirrors, named_after
 
 _REMEDY = "work outside jit and vmap, or say how many elements there are at most: funcad.numpy.{name}(..., size=n)."
 
@@ -308,3 +309,6 @@ def trim_zeros(filt: Any, trim: str = "fb", axis: Any = None) -> Any:
             first, last = int(np.min(places)), int(np.max(places))
             ends.append(slice(first if "f" in trim.lower() else 0, last + 1 if "b" in trim.lower() else n))
     return indexing.getitem(x, tuple(ends))
+
+
+mirrors(named_after(globals(), "numpy"), "numpy")

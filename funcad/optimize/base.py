@@ -134,6 +134,8 @@ def chain(*transformations: Any) -> GradientTransformation:
 def global_norm(updates: Any) -> Any:
     """The Euclidean norm of all leaves together; its derivative at 0 is 0.
 
+    `updates` is a pytree of arrays. Returns a number; as optax.global_norm.
+
     >>> import numpy as np
     >>> global_norm([np.array([3.0]), np.array([4.0])])
     np.float64(5.0)

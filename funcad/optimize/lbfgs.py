@@ -138,6 +138,8 @@ def lbfgs(
     f takes the parameters alone. `value_and_grad_from_state(f)` gives what the search found already. The step satisfies the
     weak Wolfe conditions. With a `learning_rate` (number or schedule) there is no search and no f is needed. An update whose
     pair has no positive curvature is not remembered. Raises TypeError for parameters that are not real floats.
+    `max_line_search_steps` bounds the evaluations of a search; `sufficient_decrease` and `curvature` are the constants of
+    the Wolfe conditions.
 
     >>> import numpy as np
     >>> from funcad import optimize

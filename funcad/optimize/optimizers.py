@@ -31,6 +31,7 @@ def sgd(learning_rate: Any, momentum: Any = None, nesterov: bool = False, weight
     """Stochastic gradient descent: -learning_rate * t with t = g + weight_decay * params + momentum * t.
 
     By Nesterov's rule (Sutskever et al., 2013) it is g + momentum * t instead of t. As optax.sgd and torch.optim.SGD.
+    `nesterov=True` takes that rule.
 
     >>> import numpy as np
     >>> optimizer = sgd(0.5)
@@ -56,6 +57,7 @@ def adam(
     """-learning_rate * m / (sqrt(v) + eps), m and v being bias-corrected running means of the gradient and its square.
 
     Kingma and Ba, 2015. As optax.adam; `eps_root` is added below the root. With `nesterov` it is NAdam (Dozat, 2016).
+    `b1` and `b2` are the rates at which the means of the gradient and of its square forget.
 
     >>> import numpy as np
     >>> optimizer = adam(0.1)
@@ -80,6 +82,7 @@ def adamw(
 
     Loshchilov and Hutter, 2019. As optax.adamw; `mask` is a tree of bools that says which leaves decay, or a function of
     the parameters that gives one.
+    `b1`, `b2`, `eps_root` and `nesterov` mean what they mean in `adam`.
 
     >>> import numpy as np
     >>> optimizer = adamw(0.1, weight_decay=0.5)
@@ -108,6 +111,7 @@ def rmsprop(
 
     Tieleman and Hinton, 2012; `centered` (Graves, 2013) subtracts the square of the running mean of g from v. As optax.rmsprop;
     `eps_in_sqrt=False` adds eps outside the root.
+    `initial_scale` is what v starts from; `nesterov` as of `trace`.
 
     >>> import numpy as np
     >>> optimizer = rmsprop(0.1, decay=0.75)

@@ -60,6 +60,8 @@ def polynomial_schedule(
 def linear_schedule(init_value: Any, end_value: Any, transition_steps: int, transition_begin: int = 0) -> Schedule:
     """From init_value to end_value on a straight line, constant before and after.
 
+    It takes `transition_steps` steps from the count `transition_begin` on. Returns a function of the count; as optax's.
+
     >>> linear_schedule(0.0, 1.0, 4)(1)
     np.float64(0.25)
     """
@@ -96,6 +98,8 @@ def exponential_decay(
 def cosine_decay_schedule(init_value: Any, decay_steps: int, alpha: Any = 0.0, exponent: float = 1.0) -> Schedule:
     """From init_value to alpha * init_value along half a cosine (Loshchilov and Hutter, 2017), raised to `exponent`.
 
+    It ends after `decay_steps` steps and is constant from there. Returns a function of the count; as optax's.
+
     >>> cosine_decay_schedule(2.0, 10)(5).round(12)
     np.float64(1.0)
     """
@@ -112,6 +116,8 @@ def warmup_cosine_decay_schedule(
     init_value: Any, peak_value: Any, warmup_steps: int, decay_steps: int, end_value: Any = 0.0, exponent: float = 1.0
 ) -> Schedule:
     """A straight line to peak_value in `warmup_steps`, then half a cosine to end_value, which it reaches at `decay_steps`.
+
+    It starts from `init_value`; the cosine is raised to `exponent`. As optax's.
 
     >>> schedule = warmup_cosine_decay_schedule(0.0, 1.0, 10, 30)
     >>> [float(round(schedule(i), 3)) for i in (0, 5, 10, 20, 30)]
@@ -131,6 +137,8 @@ def warmup_cosine_decay_schedule(
 def piecewise_constant_schedule(init_value: Any, boundaries_and_scales: dict[int, Any] | None = None) -> Schedule:
     """init_value, multiplied by each scale once the count has reached its boundary.
 
+    `boundaries_and_scales` is a dict from counts to scales. Returns a function of the count; as optax's.
+
     >>> schedule = piecewise_constant_schedule(1.0, {10: 0.5, 20: 0.1})
     >>> [float(schedule(i)) for i in (9, 10, 20)]
     [1.0, 0.5, 0.05]
@@ -148,6 +156,8 @@ def piecewise_constant_schedule(init_value: Any, boundaries_and_scales: dict[int
 
 def join_schedules(schedules: Sequence[Schedule], boundaries: Sequence[int]) -> Schedule:
     """One schedule after the other; each begins at its boundary, and counts from there.
+
+    `schedules` are functions of the count, `boundaries` the counts where the next one begins: one fewer than schedules.
 
     >>> schedule = join_schedules([constant_schedule(1.0), linear_schedule(1.0, 0.0, 2)], [10])
     >>> [float(schedule(i)) for i in (9, 10, 11)]

@@ -44,6 +44,8 @@ def stateless(function: Callable[[Any, Any], Any]) -> GradientTransformation:
 def scale(step_size: Any) -> GradientTransformation:
     """Multiply by a number, which may be traced.
 
+    `step_size` is that number. Returns a GradientTransformation; as optax.scale.
+
     >>> import numpy as np
     >>> scale(2.0).update(np.ones(2), EmptyState())[0]
     array([2., 2.])
@@ -94,6 +96,8 @@ class TraceState(NamedTuple):
 def trace(decay: Any, nesterov: bool = False) -> GradientTransformation:
     """Momentum: t = g + decay * t, and the update is t, or g + decay * t by Nesterov's rule.
 
+    `decay` is the share of t that is kept; `nesterov=True` takes that rule. As optax.trace.
+
     >>> import numpy as np
     >>> momentum = trace(0.5)
     >>> _, state = momentum.update(1.0, momentum.init(1.0))
@@ -133,6 +137,7 @@ def scale_by_adam(
     """m / (sqrt(v + eps_root) + eps), with the bias-corrected running means m of the gradient and v of its square.
 
     Kingma and Ba, 2015; with `nesterov`, Dozat, 2016. Where v is 0, so is m, and the derivative of the square root counts 0.
+    `b1` and `b2` are the rates at which the means of the gradient and of its square forget.
 
     >>> import numpy as np
     >>> rule = scale_by_adam()
@@ -174,6 +179,7 @@ def scale_by_rms(
     """g / sqrt(v + eps), with the running mean v of g**2, minus the square of that of g if `centered`.
 
     Tieleman and Hinton, 2012; Graves, 2013. With `eps_in_sqrt=False` it is g / (sqrt(v) + eps), as in PyTorch.
+    `initial_scale` is what v starts from.
 
     >>> import numpy as np
     >>> rule = scale_by_rms(decay=0.75, eps=0.0)
@@ -210,6 +216,7 @@ def scale_by_rss(initial_accumulator_value: Any = 0.1, eps: Any = 1e-7) -> Gradi
     """g / sqrt(s + eps), with the sum s of the squares of all gradients so far (0 where that is 0).
 
     Duchi, Hazan and Singer, 2011.
+    `initial_accumulator_value` is what s starts from.
 
     >>> import numpy as np
     >>> rule = scale_by_rss(0.0, 0.0)

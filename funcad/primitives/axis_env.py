@@ -6,8 +6,9 @@ from typing import Any
 
 from funcad.errors import UnboundAxisNameError
 from funcad.host.state import state
+from funcad.show.docstrings import also_says
 
-__all__ = ["bound", "bound_names", "single", "refuse_groups"]
+__all__ = ["bound", "bound_names", "single", "refuse_groups", "tell_what_is_shared"]
 
 
 def bound(name: Any, what: str) -> tuple[int, Any]:
@@ -43,3 +44,14 @@ def refuse_groups(axis_index_groups: Any, what: str) -> None:
         raise NotImplementedError(
             f"{what}: axis_index_groups is not supported.\nRemedy: map two nested axes instead, and reduce over one of them."
         )
+
+
+def tell_what_is_shared(collective: Any) -> None:
+    """Put into the docstring of a collective what all of them have in common."""
+    has_groups = "axis_index_groups" in collective.__code__.co_varnames
+    groups = " `axis_index_groups` must be None, else NotImplementedError." if has_groups else ""
+    also_says(
+        collective,
+        "`axis_name` is a name that an enclosing `vmap(axis_name=...)` binds, or a tuple of names where several axes go\n"
+        f"together; one that is not bound raises UnboundAxisNameError.{groups}\nReturns what this lane gets; as JAX's.",
+    )

@@ -25,7 +25,7 @@ from funcad.ir.aval import Aval, aval_of, dtype_of, is_inexact, shape_of
 from funcad.ir.primitive import Primitive
 from funcad.ir.tracer import Tracer
 from funcad.primitives.arithmetic import add, div, mul
-from funcad.primitives.axis_env import bound, bound_names, refuse_groups, single
+from funcad.primitives.axis_env import bound, bound_names, refuse_groups, single, tell_what_is_shared
 from funcad.primitives.comparison import eq, select
 from funcad.primitives.conversion import convert
 from funcad.primitives.placement import on_device_of
@@ -300,10 +300,6 @@ all_to_all_p = Primitive(
     collective=_exchange_collective,
 )
 
-
-# ---------------------------------------------------------------- the public functions
-
-
 def psum(x: Any, axis_name: Any, *, axis_index_groups: Any = None) -> Any:
     """The sum over a mapped axis, or over several (a tuple of names); x may be a pytree.
 
@@ -497,3 +493,7 @@ def axis_size(axis_name: Any) -> int:
     for name in bound_names(axis_name, "axis_size"):
         size *= bound(name, "axis_size")[0]
     return size
+
+
+for _public in (psum, pmean, pmax, pmin, all_gather, psum_scatter, ppermute, pshuffle, all_to_all, axis_index, axis_size):
+    tell_what_is_shared(_public)

@@ -112,7 +112,7 @@ def _spline_impl(xp: Any, x: Any, *, order: int, axis: int, mode: str, transpose
     if xp is not np:
         raise NotImplementedError(
             "spline interpolation of order 2 or more has no implementation for arrays on the GPU.\n"
-            "Use order=0 or order=1, or compute on the CPU: funcad.device_get(x), then funcad.device_put of the result."
+            "Remedy: use order=0 or order=1, or compute on the CPU: funcad.device_get(x), then funcad.device_put of the result."
         )
     n = x.shape[axis]
     if transposed and n < _SHORT and mode == "reflect":

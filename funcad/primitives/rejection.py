@@ -412,7 +412,7 @@ def _binomial_jvp(tangents: Any, out: Any, keys: Any, n: Any, p: Any, *, dtype: 
         return None
     raise MissingRuleError(
         "binomial counts jump as n and p change, so they have no derivative by them.\n"
-        "Take funcad.stop_gradient(p), and differentiate the log probability of the sample instead (score function)."
+        "Remedy: take funcad.stop_gradient(p), and differentiate the log probability of the sample instead (score function)."
     )
 
 

@@ -93,7 +93,7 @@ def missing(name: str, argument: str) -> Callable[..., Any]:
     def rule(t: Any, out: Any, *args: Any, **params: Any) -> Any:
         raise MissingRuleError(
             f"{name} has no derivative with respect to its argument {argument} (there is no closed form).\n"
-            f"Take funcad.stop_gradient({argument}), or give the function that uses it a rule with funcad.custom_jvp."
+            f"Remedy: take funcad.stop_gradient({argument}), or give the function that uses it a rule with funcad.custom_jvp."
         )
 
     return rule

@@ -40,6 +40,7 @@ from funcad.random.discrete import categorical as categorical
 from funcad.random.discrete import geometric as geometric
 from funcad.random.discrete import multinomial as multinomial
 from funcad.random.discrete import poisson as poisson
+from funcad.random.draw_operands import tell_what_draws_share as _tell_what_draws_share
 from funcad.random.gammas import ball as ball
 from funcad.random.gammas import beta as beta
 from funcad.random.gammas import chisquare as chisquare
@@ -58,3 +59,5 @@ from funcad.random.keys import key_dtype as key_dtype
 from funcad.random.keys import key_impl as key_impl
 from funcad.random.keys import split as split
 from funcad.random.keys import wrap_key_data as wrap_key_data
+
+_tell_what_draws_share(list(globals().values()))

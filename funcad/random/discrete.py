@@ -37,7 +37,7 @@ def _constant(x: Any) -> Any:
 def categorical(key: Any, logits: Any, axis: int = -1, shape: Any = None, replace: bool = True, mode: str | None = None) -> Any:
     """Categories, with probabilities proportional to exp(logits) along an axis. JAX's.
 
-    logits has any shape; `shape` must end in that shape without `axis` (the default). Without replacement (Gumbel top-k), the
+    logits has any shape; `shape` must end in that shape without `axis` (the default). With `replace=False` (Gumbel top-k), the
     leading part of `shape` counts the draws. `mode` is that of `gumbel`.
 
     >>> import numpy as np, funcad

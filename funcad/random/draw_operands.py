@@ -18,6 +18,7 @@ from funcad.ir.tracer import Tracer, concrete_value
 from funcad.numpy.axes import shape_argument
 from funcad.primitives.conversion import convert
 from funcad.primitives.placement import capture_as_inputs
+from funcad.show.docstrings import also_says
 
 __all__ = ["check_key", "float_dtype", "shape_of_draw", "parameters", "together", "inexact_dtype"]
 
@@ -29,11 +30,14 @@ def check_key(name: str, key: Any) -> None:
     """Raise unless key is one key: uint32 of shape (2,)."""
     if type(key) is np.ndarray and key.shape == (2,) and key.dtype is _UINT32:
         return
-    aval = aval_of(key)
+    try:
+        aval = aval_of(key)
+    except TypeError as error:
+        raise TypeError(f"{name}: the first argument is a key; {error}.\nRemedy: funcad.random.key(seed) makes one.") from None
     if aval.dtype != _UINT32 or aval.shape[-1:] != (2,):
         raise TypeError(
-            f"{name}: a key is a uint32 array of shape (2,), as funcad.random.key(seed) makes it; got {aval.dtype} of shape "
-            f"{aval.shape}"
+            f"{name}: a key is a uint32 array of shape (2,), got {aval.dtype} of shape {aval.shape}.\n"
+            "Remedy: funcad.random.key(seed) makes one."
         )
     if aval.shape != (2,):
         raise ValueError(
@@ -95,3 +99,21 @@ def parameters(name: str, key: Any, dtype: np.dtype, *values: Any) -> list[Any]:
             v = v.astype(dtype, copy=False)
         found.append(v)
     return found
+
+
+def tell_what_draws_share(functions: list[Any]) -> None:
+    """Put into the docstring of each function that draws what all of them have in common."""
+    for draw in functions:
+        code = getattr(draw, "__code__", None)
+        names = code.co_varnames[: code.co_argcount] if code is not None else ()
+        if names[:1] != ("key",) or "shape" not in names:
+            continue
+        defaults = dict(zip(reversed(names), reversed(draw.__defaults__ or ())))
+        none = "None: that of the parameters together." if defaults.get("shape", ()) is None else ""
+        dtype = "`dtype` is that of its elements." if "dtype" in names else ""
+        more = " ".join(filter(None, [none, dtype]))
+        also_says(
+            draw,
+            "`key` comes from `funcad.random.key` or `split`, else TypeError. `shape`, a tuple of ints, is the result's.\n"
+            + more,
+        )

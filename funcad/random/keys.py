@@ -68,6 +68,8 @@ def key(seed: Any, *, impl: Any = None, dtype: Any = None) -> Any:
 def PRNGKey(seed: Any, *, impl: Any = None) -> Any:
     """The key of an integer seed, as `key`.
 
+    `impl` may name Threefry only, else ValueError.
+
     >>> import funcad
     >>> funcad.random.PRNGKey(42)
     array([ 0, 42], dtype=uint32)
@@ -92,6 +94,8 @@ def split(key: Any, num: Any = 2) -> Any:
 
 def fold_in(key: Any, data: Any) -> Any:
     """The key that follows from a key and an integer (as uint32), a loop's counter say. JAX's numbers.
+
+    `data` is that integer, which may be traced.
 
     >>> import funcad
     >>> funcad.random.fold_in(funcad.random.key(0), 7)
@@ -118,7 +122,7 @@ def key_data(keys: Any) -> Any:
 
 
 def wrap_key_data(key_bits_array: Any, *, impl: Any = None, dtype: Any = None) -> Any:
-    """Keys from their words: the array itself, which must be uint32 with 2 as the last length.
+    """Keys from their words: `key_bits_array` itself, which must be uint32 with 2 as the last length; `impl` as of `key`.
 
     >>> import numpy as np, funcad
     >>> funcad.random.wrap_key_data(np.array([0, 1], np.uint32))
@@ -148,6 +152,8 @@ def key_impl(keys: Any) -> str:
 
 def key_dtype(impl_spec: Any = None) -> np.dtype:
     """The dtype of keys.
+
+    `impl_spec` may name Threefry only.
 
     >>> import funcad
     >>> funcad.random.key_dtype()

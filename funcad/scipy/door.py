@@ -14,6 +14,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from funcad.numpy.dispatch import find, lifted, public_function, refuse, where_am_i
+from funcad.numpy.special_points import documented
 from funcad.primitives.special_rules import ufunc_behind
 from funcad.unjitted.remembered import remembered
 
@@ -103,8 +104,7 @@ def implements(
         public = public_function(
             implementation, name, _lazily(name, implementation), lambda xp: _of_library("cupyx.scipy", path), always
         )
-        if implementation.__doc__ is None:
-            public.__doc__ = f"`scipy.{name}`: the same arguments, results and errors, on traced values too."
+        public.__doc__ = documented(f"scipy.{name}", implementation.__doc__)
         public.scipy_name = name  # type: ignore[attr-defined]
         return public
 

@@ -40,7 +40,8 @@ def batch_step(
     if primitive.batch is None:
         raise MissingRuleError(
             f"primitive {primitive.name} has no batching rule (operands: {', '.join(str(aval_of(a)) for a in args)}), "
-            "so vmap cannot map over it.\nGive the function that uses it a rule with funcad.custom_vmap, or loop over axis 0 "
+            "so vmap cannot map over it.\n"
+            "Remedy: give the function that uses it a rule with funcad.custom_vmap, or loop over axis 0 "
             "with funcad.map."
         )
     out, out_batched = primitive.batch(size, args, batched, **params)

@@ -31,7 +31,7 @@ def no_rule(primitive: Primitive, primals: Sequence[Value]) -> MissingRuleError:
     return MissingRuleError(
         f"primitive {primitive.name} has no derivative rule "
         f"(operands: {', '.join(str(aval_of(p)) for p in primals)}).\n"
-        "Wrap the operation in funcad.custom_jvp or funcad.custom_vjp, or take funcad.stop_gradient of its operands."
+        "Remedy: call it in a funcad.custom_jvp function, which says the derivative; or on funcad.stop_gradient(x)."
     )
 
 

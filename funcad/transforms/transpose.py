@@ -157,7 +157,7 @@ def _missing(equation: Equation) -> MissingRuleError:
     return MissingRuleError(
         f"primitive {equation.primitive.name} has no transpose rule (operands: "
         f"{', '.join(str(a.aval) for a in equation.inputs)}), so reverse mode cannot pass through it.\n"
-        "Wrap the operation in funcad.custom_vjp, or use forward mode (jvp, jacfwd)."
+        "Remedy: wrap the operation in funcad.custom_vjp, or use forward mode (jvp, jacfwd)."
     )
 
 

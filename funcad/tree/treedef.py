@@ -121,7 +121,9 @@ class TreeDef:
         except RecursionError as error:
             raise structure_too_deep(self, error) from None
         assert steps is not None, "one walk finds a difference and the other does not"
-        raise TreeMismatchError(_say_difference(found, self, steps, name, own_name, tree))
+        mismatch = TreeMismatchError(_say_difference(found, self, steps, name, own_name, tree))
+        mismatch.add_note("Remedy: give both the same keys and lengths.")
+        raise mismatch
 
     def _collect(self, tree: Any, parts: list[Any]) -> bool:
         """Appends the parts; False if the structures differ."""
@@ -368,8 +370,8 @@ def _spread_axes(axes: list[Any], name: str, treedef: TreeDef, given: Any, path:
     found = TreeDef(kind, meta, (LEAF,) * len(parts), keys)
     if _differ(found, treedef):
         how = _say_difference(found, treedef, (), name + keystr(path), "the value there")
-        structure = "" if treedef is LEAF else " for the whole of it, or repeat its structure"
-        raise TreeMismatchError(f"{how} Give one axis (an int or None){structure}.")
+        structure = "" if treedef is LEAF else " for the whole of it, or its structure with an axis for each leaf"
+        raise TreeMismatchError(f"{how}\nRemedy: one axis (an int or None){structure}.")
     for key, child, part in zip(found._child_keys(), treedef._children, parts):
         _spread_axes(axes, name, child, part, (*path, key))
 

@@ -217,7 +217,7 @@ def test_gradients_of_methods_and_decorated_functions():
 
     assert fc.grad(Model().loss)(2.0) == 12.0
     assert Model.slope(2.0) == 4.0
-    with pytest.raises(TypeError, match="write grad\\(f\\)\\(x\\)"):
+    with pytest.raises(TypeError, match="Remedy: grad\\(f\\)\\(x\\)"):
         fc.grad(3.0)
 
 

@@ -41,7 +41,7 @@ def test_size_zero_and_one():
 
 def test_axis_size():
     np.testing.assert_array_equal(fc.vmap(lambda x: x, in_axes=None, axis_size=3)(2.0), [2.0, 2.0, 2.0])
-    with pytest.raises(AxesMismatchError, match="give axis_size="):
+    with pytest.raises(AxesMismatchError, match="or axis_size=n"):
         fc.vmap(lambda x: x, in_axes=None)(2.0)
     with pytest.raises(AxesMismatchError, match="axis_size=3"):
         fc.vmap(lambda x: x, axis_size=3)(X)
@@ -77,7 +77,8 @@ def test_sizes_that_differ_are_named():
     assert str(info.value) == (
         "vmap of <lambda>: mapped axes must have equal sizes, but\n"
         "  argument [0]['w'] has size 4 along axis 0\n"
-        "  argument [1] has size 3 along axis 0"
+        "  argument [1] has size 3 along axis 0\n"
+        "Remedy: None in in_axes, for an argument that is not mapped."
     )
 
 

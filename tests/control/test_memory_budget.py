@@ -234,7 +234,7 @@ def test_sizes() -> None:
 
 
 def test_a_budget_that_is_too_small_says_what_is_needed() -> None:
-    with pytest.raises(ValueError, match="too small to run this loop backwards(.|\n)*Give it [0-9,]+ bytes at least"):
+    with pytest.raises(ValueError, match="too small to run this loop backwards(.|\n)*give it [0-9,]+ bytes at least"):
         funcad.grad(lambda h: network(W, h, X, memory_budget(60)))(H)
     assert network(W, H, X, memory_budget(60)) == network(W, H, X)  # forward alone keeps nothing
 

@@ -269,11 +269,11 @@ def test_errors_word_for_word():
     two = (np.float32(0), {"a": np.zeros(2)})
     assert raised(scan, lambda c, x: ((c[0], {"a": np.zeros(3)}), None), two, length=2) == (
         "scan: carry[1]['a'] comes in as f64[2] but goes out as f64[3].\n"
-        "A carry keeps its shape: start from the final shape, or stack what grows (scan's second output)."
+        "Remedy: a carry keeps its shape: start from the final shape, or stack what grows (scan's second output)."
     )
     assert raised(scan, lambda c, x: ((np.float64(0), c[1]), None), two, length=2) == (
         "scan: carry[0] comes in as f32[] but goes out as f64[].\n"
-        "A carry keeps its dtype: start from float64, or return carry[0].astype(np.float32)."
+        "Remedy: a carry keeps its dtype: start from float64, or return carry[0].astype(np.float32)."
     )
     assert raised(scan, lambda c, x: ((c[0], 1), None), two, length=2) == (
         "scan: carry must have the structure of init.\ncarry[1] is a leaf, but init[1] is a dict with the key 'a'."
@@ -282,7 +282,10 @@ def test_errors_word_for_word():
     def single(c, x):
         return c
 
-    assert raised(scan, single, 1.0, length=2) == "scan: single must return a pair (carry, y); it returned Tracer"
+    assert raised(scan, single, 1.0, length=2) == (
+        "scan: single must return a pair (carry, y); it returned f64*[].\n"
+        "Remedy: return carry, y; or carry, None where there is nothing to stack."
+    )
     assert raised(scan, single, 1.0) == (
         "scan: nothing says how long the loop is; give length= where xs is None or has no leaves"
     )
@@ -297,7 +300,9 @@ def test_errors_word_for_word():
         "scan: unroll must be a positive int or a bool, got 0"
     )
     assert raised(scan, lambda c, x: (c, "y"), 1.0, length=2) == "scan: y: expected an array or a number, got str: 'y'"
-    assert raised(fori_loop, 0, 2.0, lambda i, c: c, 1.0) == "fori_loop: upper must be an integer of shape (), got float"
+    assert raised(fori_loop, 0, 2.0, lambda i, c: c, 1.0) == (
+        "fori_loop: upper must be an integer of shape (), got float.\nRemedy: int(n), or n.astype(int)."
+    )
     assert raised(jit(lambda n: fori_loop(0, n, lambda i, c: c, 1.0, unroll=2)), 3).startswith(
         "fori_loop: unroll needs bounds that have values"
     )

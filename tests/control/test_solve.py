@@ -90,7 +90,7 @@ def test_explicit_solver_without_transpose():
         grad(f)(A)
     assert str(error.value).split("\nfuncad:")[0] == (
         "reverse mode through custom_linear_solve needs transpose_solve: the solve function does not call its matvec "
-        "argument, so it cannot be used for the transposed system.\nGive transpose_solve=, or symmetric=True."
+        "argument, so it cannot be used for the transposed system.\nRemedy: give transpose_solve=, or symmetric=True."
     )
 
 

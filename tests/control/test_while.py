@@ -363,7 +363,7 @@ def test_errors_word_for_word():
     below = lambda c: c["x"] < 3
     assert raised(while_loop, below, lambda c: {"x": np.ones(2) * c["x"]}, {"x": 0.0}) == (
         "while_loop: carry['x'] comes in as f64*[] but goes out as f64[2].\n"
-        "A carry keeps its shape: start from the final shape, or stack what grows (scan's second output)."
+        "Remedy: a carry keeps its shape: start from the final shape, or stack what grows (scan's second output)."
     )
 
     def step(c):
@@ -379,7 +379,7 @@ def test_errors_word_for_word():
 
     assert raised(while_loop, test, lambda c: c, X) == (
         "while_loop: test must return one bool of shape (), got f64[3].\n"
-        "Compare it (x > 0); reduce an array of bools with np.all or np.any."
+        "Remedy: compare it (x > 0); reduce an array of bools with np.all or np.any."
     )
     assert raised(jit(lambda n: fori_loop(0, n, lambda i, c: (c, c), 1.0)), 3) == (
         "fori_loop: the value returned by <lambda> must have the structure of init_val.\n"

@@ -61,8 +61,8 @@ def test_bool_conversion():
 
     assert message(errors.TracerBoolConversionError, fc.jit(f, guards=False), 1.0) == (
         f"the truth of a traced bool*[] was asked for at {at(f, 1)}, but inside jit(f) it has no value.\n"
-        "Use np.where(condition, a, b), funcad.cond or funcad.while_loop; or pass the argument that decides as static "
-        "(jit(..., static_argnums=...)), or call jit without guards=False, on values."
+        "Remedy: np.where(condition, a, b) chooses between values, funcad.cond(condition, f, g, x) between computations; or "
+        "call jit without guards=False, on values."
     )
 
 
@@ -72,16 +72,11 @@ def test_integer_conversion():
 
     assert message(errors.TracerIntegerConversionError, fc.jit(f, guards=False), 1) == (
         f"an index of a traced i64*[] was asked for at {at(f, 1)}, but inside jit(f) it has no value.\n"
-        "Pass the argument as static (jit(..., static_argnums=...)), or index an array with it instead of a list "
-        "(funcad.numpy.take); a range over it is funcad.fori_loop."
+        "Remedy: funcad.fori_loop(0, n, body_fun, carry) instead of a loop over range(n)."
     )
 
 
-INDEX = (
-    "Remedy: write funcad.numpy.take(a, x, 0) instead of a[x], or funcad.numpy.at(a)[x, y].get() instead of a[x, y], "
-    "funcad.lax.dynamic_slice instead of a[x:x + 3]: a NumPy array or a list takes no index that is only known when the "
-    "program runs"
-)
+INDEX = "NumPy's arrays and lists take no index that is only known when the program runs"
 
 
 def test_index_of_a_list():
@@ -90,7 +85,7 @@ def test_index_of_a_list():
 
     assert message(errors.TracerIntegerConversionError, fc.jit(f, guards=False), 1) == (
         f"an index of a traced i64*[] was asked for at {at(f, 1)}, but inside jit(f) it has no value.\n"
-        f"{INDEX}; or pass x as static (jit(..., static_argnums=...))."
+        f"Remedy: funcad.numpy.take([1.0, 2.0], n, 0) instead of [1.0, 2.0][n]: {INDEX}."
     )
 
 
@@ -101,7 +96,8 @@ def test_index_of_an_array():
         return table[n]
 
     assert message(errors.TracerArrayConversionError, fc.jit(f), np.array([1])) == (
-        f"conversion to a NumPy array of a traced i64[1] at {at(f, 1)}: inside jit(f) it has no value.\n{INDEX}."
+        f"conversion to a NumPy array of a traced i64[1] at {at(f, 1)}: inside jit(f) it has no value.\n"
+        f"Remedy: funcad.numpy.take(table, n, 0) instead of table[n]: {INDEX}."
     )
 
 
@@ -183,7 +179,7 @@ def test_leaked_tracer(transform):
     name = {fc.jit: "jit(f)", fc.vmap: "vmap", fc.grad: "grad"}[transform]
     assert message(errors.UnexpectedTracerError, lambda: saved[0] + 1.0) == (
         f"a traced f64[] was used after the function that it belongs to ({name}) had returned. It was made at {at(f, 1)}.\n"
-        "Return the value from the function instead of keeping it in a global, an attribute or a closure"
+        "Remedy: return the value from the function instead of keeping it in a global, an attribute or a closure"
         f"{'; np.asarray(x) and float(x) give its value' if transform is fc.grad else ''}."
     )
     assert message(errors.UnexpectedTracerError, fc.jit(lambda x: saved[0]), 1.0).startswith(
@@ -191,14 +187,18 @@ def test_leaked_tracer(transform):
     )
 
 
+MADE = "Remedy: make it from that value, with np.ones_like or np.zeros_like, say."
+
+
 def test_tangent_mismatches():
     f = lambda p: p["w"] * 2.0
     p = {"w": np.ones(3)}
     assert message(errors.TangentMismatchError, fc.jvp, f, (p,), ({"w": np.ones(2)},)) == (
-        "jvp: tangents[0]['w'] must have the shape of primals[0]['w'], (3,); got f64[2]."
+        f"jvp: tangents[0]['w'] must have the shape of primals[0]['w'], (3,); got f64[2].\n{MADE}"
     )
     assert message(errors.TangentMismatchError, fc.jvp, f, (p,), ({"w": np.ones(3, np.float32)},)) == (
-        "jvp: tangents[0]['w'] must have the dtype of primals[0]['w'], float64; got f32[3]."
+        "jvp: tangents[0]['w'] must have the dtype of primals[0]['w'], float64; got f32[3].\n"
+        "Remedy: .astype(np.float64); or make it from that value, with np.ones_like or np.zeros_like, say."
     )
     assert message(errors.TangentMismatchError, fc.jvp, f, (p,), ({"v": np.ones(3)},)).startswith(
         "jvp: tangents must have the structure of primals.\n"
@@ -214,12 +214,12 @@ def test_tangent_mismatches():
 def test_cotangent_mismatches():
     _, pullback = fc.vjp(lambda x: (x, x * 2.0), np.ones(3))
     assert message(errors.TangentMismatchError, pullback, (np.ones(3), np.ones(2))) == (
-        "vjp of <lambda>: cotangent[1] must have the shape of output[1], (3,); got f64[2]."
+        f"vjp of <lambda>: cotangent[1] must have the shape of output[1], (3,); got f64[2].\n{MADE}"
     )
     assert "cotangent must have the structure of output" in message(errors.TangentMismatchError, pullback, np.ones(3))
     _, push = fc.linearize(lambda x: x, np.ones(3))
     assert message(errors.TangentMismatchError, push, np.ones(2)) == (
-        "derivative of <lambda>: tangents[0] must have the shape of primals[0], (3,); got f64[2]."
+        f"derivative of <lambda>: tangents[0] must have the shape of primals[0], (3,); got f64[2].\n{MADE}"
     )
 
 
@@ -229,13 +229,13 @@ def test_non_scalar_output():
 
     assert message(errors.NonScalarOutputError, fc.grad(f), np.ones(3)) == (
         "grad needs a function whose output has shape (), but f returned f64[3].\n"
-        "Remedy: return out.sum(), or use funcad.jacrev, funcad.vmap(grad(f)) or funcad.vjp."
+        "Remedy: return out.sum(); or funcad.jacrev(f), for the derivative of each output."
     )
     assert message(errors.NonScalarOutputError, fc.grad(f), np.ones(1)) == (
         "grad needs a function whose output has shape (), but f returned f64[1].\nRemedy: return out.sum() or out[0]."
     )
     assert message(errors.NonScalarOutputError, fc.grad(lambda x: (x, x)), 1.0) == (
-        "grad needs a function whose output is one number, but <lambda> returned tuple.\n"
+        "grad needs a function whose output is one number, but <lambda> returned a tuple of length 2.\n"
         "Remedy: return the loss alone, or (loss, aux) with has_aux=True."
     )
 
@@ -267,32 +267,35 @@ def test_missing_rules():
     lonely_p = Primitive("lonely", lambda xp, x: x * 2.0, lambda x: x)
     assert message(errors.MissingRuleError, fc.grad(lonely_p), 1.0) == (
         "primitive lonely has no derivative rule (operands: f64*[]).\n"
-        "Wrap the operation in funcad.custom_jvp or funcad.custom_vjp, or take funcad.stop_gradient of its operands."
+        "Remedy: call it in a funcad.custom_jvp function, which says the derivative; or on funcad.stop_gradient(x)."
     )
     assert message(errors.MissingRuleError, fc.vmap(lonely_p), np.ones(3)) == (
         "primitive lonely has no batching rule (operands: f64[3]), so vmap cannot map over it.\n"
-        "Give the function that uses it a rule with funcad.custom_vmap, or loop over axis 0 with funcad.map."
+        "Remedy: give the function that uses it a rule with funcad.custom_vmap, or loop over axis 0 with funcad.map."
     )
     half_p = Primitive(
         "half", lambda xp, x: x * 2.0, lambda x: x.update(), jvp=lambda tangents, out, x: half_p(tangents[0])
     )
     assert message(errors.MissingRuleError, fc.grad(half_p), 1.0) == (
         "primitive half has no transpose rule (operands: f64[]), so reverse mode cannot pass through it.\n"
-        "Wrap the operation in funcad.custom_vjp, or use forward mode (jvp, jacfwd)."
+        "Remedy: wrap the operation in funcad.custom_vjp, or use forward mode (jvp, jacfwd)."
     )
     assert fc.jvp(half_p, (1.0,), (3.0,))[1] == 6.0
 
 
 def test_arguments_that_are_not_arrays():
     assert message(TypeError, fc.grad(lambda p: 1.0), {"a": "text"}) == (
-        "grad: argument at [0]['a']: expected an array or a number, got str: 'text'"
+        "grad: argument at [0]['a']: expected an array or a number, got str: 'text'\n"
+        "Remedy: leave it out of the arguments, in a closure: lambda x: f(x, option). If it holds arrays, its class must be a "
+        "pytree: funcad.tree_util.register_pytree_node, docs/pytrees."
     )
     assert message(TypeError, fc.jit(lambda x: x), object) == (
-        f"jit of <lambda>: argument at [0][0]: expected an array or a number, got type: {object!r}\n"
+        f"jit of <lambda>: argument x: expected an array or a number, got type: {object!r}\n"
         "Remedy: jit(..., static_argnames='x') makes it part of the signature; it must be hashable."
     )
     assert message(TypeError, fc.vmap(lambda x: x), np.array(["a"])) == (
-        "vmap of <lambda>: argument at [0][0]: funcad computes with bool, int, float and complex arrays; got dtype <U1"
+        "vmap of <lambda>: argument at [0][0]: funcad computes with bool, int, float and complex arrays; got dtype <U1.\n"
+        "Remedy: np.unique(x, return_inverse=True)[1], which numbers the strings."
     )
 
 
@@ -359,7 +362,8 @@ def test_placement():
         x = standin.to_device(np.ones(3))
         assert message(errors.PlacementError, add, x, np.ones(3)) == (
             "add got a NumPy array of shape (3,) and dtype float64 together with a standin array of shape (3,) and dtype "
-            "float64.\nMove one of them: funcad.device_put(x) puts a NumPy array on the GPU, funcad.device_get(x) brings a GPU "
+            "float64.\n"
+        "Remedy: move one of them: funcad.device_put(x) puts a NumPy array on the GPU, funcad.device_get(x) brings a GPU "
             "array back."
         )
 
@@ -388,10 +392,11 @@ def test_infinity():
 
 def test_outputs_that_are_not_arrays():
     f = lambda x: {"a": x, "b": "text"}
-    said = "expected an array or a number, got str: 'text'"
+    said = "expected an array or a number, got str: 'text'\nRemedy: return numbers and arrays; make text of them outside."
     assert message(TypeError, fc.jit(f), 1.0) == f"jit of <lambda>: output at ['b']: {said}"
     assert message(TypeError, fc.vmap(f), np.ones(2)) == f"vmap of <lambda>: output at ['b']: {said}"
-    assert message(TypeError, fc.vmap, None) == "vmap takes a function, got NoneType"
+    said = "vmap takes a function, got NoneType.\nRemedy: vmap(f)(x) instead of vmap(f(x))."
+    assert message(TypeError, fc.vmap, None) == said
 
 
 @pytest.mark.parametrize("name", [n for n in errors.__all__ if n != "FuncadError"])

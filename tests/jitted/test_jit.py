@@ -86,7 +86,7 @@ def test_unhashable_static_says_what_to_do():
 
 
 def test_without_guards_python_control_flow_inside_is_refused():
-    with pytest.raises(fc.errors.TracerBoolConversionError, match="Use np.where"):
+    with pytest.raises(fc.errors.TracerBoolConversionError, match="Remedy: np.where"):
         fc.jit(lambda x: x if x > 0 else -x, guards=False)(1.0)
 
 

@@ -121,7 +121,7 @@ def test_wrong_calls_are_refused_when_warm_too() -> None:
         f(2.0, 3.0, scale=3.0)
     with pytest.raises(TypeError, match="unexpected"):
         f(2.0, scale=3.0, other=1.0)
-    with pytest.raises(TypeError, match="jit of <lambda>: argument at"):
+    with pytest.raises(TypeError, match="jit of <lambda>: argument"):
         f("text", scale=3.0)
     assert f(2.0, scale=3.0) == 6.0
 

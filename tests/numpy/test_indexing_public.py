@@ -128,7 +128,7 @@ def test_traced_integer_indices():
     assert np.array_equal(funcad.jit(lambda x, i: x[i, 1:])(x, i), x[i, 1:])
     assert np.array_equal(funcad.jit(lambda x, i: x[:, None, i[0]])(x, i), x[:, None, 2])
     assert np.array_equal(funcad.vmap(lambda i: fnp.take(x, i, 0))(i), x[i])
-    with pytest.raises(TracerArrayConversionError, match=r"funcad.numpy.take\(a, x, 0\) instead of a\[x\]"):
+    with pytest.raises(TracerArrayConversionError, match=r"funcad.numpy.take\(x, i, 0\) instead of x\[i\]"):
         funcad.jit(funcad.vmap(lambda i: x[i]))(i)
     assert np.array_equal(funcad.vmap(lambda i: x[i])(i), x[i])  # each row is asked for
     assert np.array_equal(funcad.vmap(lambda i, x: x[..., i], in_axes=(0, None))(i, x), x.T[i])

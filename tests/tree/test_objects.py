@@ -312,7 +312,7 @@ def test_differences_name_the_field():
     assert difference(SimpleNamespace(a=1), SimpleNamespace(a=1, b=2)) == (
         "a is a SimpleNamespace with the field 'a', but b is a SimpleNamespace with the fields 'a', 'b'."
     )
-    with pytest.raises(tree.functions.TreeMismatchError, match=r"^rest\[0\].act is 'tanh', but tree.act is 'relu'.$"):
+    with pytest.raises(tree.functions.TreeMismatchError, match=r"^rest\[0\].act is 'tanh', but tree.act is 'relu'."):
         tree.map(twice, Layer(1.0), Layer(1.0, "tanh"))
 
 

@@ -3,8 +3,8 @@
 import copy
 import operator
 import pickle
-import re
 from collections import OrderedDict, defaultdict, namedtuple
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import ClassVar
 
@@ -71,9 +71,12 @@ class Config:
     depth: int
 
 
+@contextmanager
 def raises(message, error=TreeMismatchError):
     """The whole message, not a part of it."""
-    return pytest.raises(error, match=f"^{re.escape(message)}$")
+    with pytest.raises(error) as info:
+        yield
+    assert str(info.value) == message
 
 
 # ---------------------------------------------------------------- flatten and unflatten
@@ -473,19 +476,19 @@ def test_flatten_axes():
     assert tree.flatten_axes("in_axes", treedef, ({"w": 1, "b": None}, 2, None)) == [None, None, 1, 2]
     assert tree.flatten_axes("in_axes", treedef, ({"w": 1, "b": [2, 3]}, "any leaf", None)) == [2, 3, 1, "any leaf"]
     with raises(
-        "in_axes[0] is a dict without the key 'b', unlike the value there. Give one axis (an int or None) for the "
-        "whole of it, or repeat its structure."
+        "in_axes[0] is a dict without the key 'b', unlike the value there.\nRemedy: one axis (an int or None) for the "
+        "whole of it, or its structure with an axis for each leaf."
     ):
         tree.flatten_axes("in_axes", treedef, ({"w": 0}, 0, 0))
     with raises(
-        "in_axes[0]['b'] is a list of length 1, but the value there is a list of length 2. Give one axis (an int or "
-        "None) for the whole of it, or repeat its structure."
+        "in_axes[0]['b'] is a list of length 1, but the value there is a list of length 2.\nRemedy: one axis (an int or "
+        "None) for the whole of it, or its structure with an axis for each leaf."
     ):
         tree.flatten_axes("in_axes", treedef, ({"w": 0, "b": [0]}, 0, 0))
-    with raises("out_axes[1] is a tuple of length 2, but the value there is a leaf. Give one axis (an int or None)."):
+    with raises("out_axes[1] is a tuple of length 2, but the value there is a leaf.\nRemedy: one axis (an int or None)."):
         tree.flatten_axes("out_axes", treedef, (0, (0, 1), 0))
     with raises(
-        "in_axes is a tuple of length 2, but the value there is a tuple of length 3. Give one axis (an int or None) "
-        "for the whole of it, or repeat its structure."
+        "in_axes is a tuple of length 2, but the value there is a tuple of length 3.\nRemedy: one axis (an int or None) "
+        "for the whole of it, or its structure with an axis for each leaf."
     ):
         tree.flatten_axes("in_axes", treedef, (0, 0))

@@ -29,6 +29,7 @@ from funcad.primitives.conversion import convert, real, stop_gradient
 from funcad.primitives.shape import reshape
 from funcad.scipy.door import scipy_function
 from funcad.scipy.integrate.runge_kutta_solvers import RK23, RK45, Options, solve
+from funcad.show.docstrings import mirrors
 
 __all__ = ["odeint", "solve_ivp", "OdeSolution"]
 
@@ -249,6 +250,7 @@ def odeint(
     by the tangent equations, both to the same tolerances. What cannot be integrated (the step shrinks to nothing, more than
     mxstep steps between two times) is NaN from there on. The signature is that of JAX's `jax.experimental.ode.odeint`, whose
     forward mode raises; SciPy's `odeint` takes args as one tuple.
+    `rtol` and `atol` bound the error of a step, `hmax` its length.
 
     >>> import numpy as np, funcad
     >>> y = funcad.scipy.integrate.odeint(lambda y, t, rate: -rate * y, 1.0, np.array([0.0, 1.0]), 2.0)
@@ -352,3 +354,6 @@ def solve_ivp(
         f, Options(rtol, float(atol), np.inf, hmax, _METHODS[method], first, _sign_of(times)), y, times, params, others
     )
     return OdeSolution(at, np.transpose(states[1:-1]))
+
+
+mirrors([solve_ivp], "scipy.integrate")

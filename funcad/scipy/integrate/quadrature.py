@@ -26,6 +26,7 @@ from funcad.primitives.conversion import convert
 from funcad.primitives.shape import reshape
 from funcad.scipy.constants import constant
 from funcad.scipy.door import implements, refuse, scipy_function
+from funcad.show.docstrings import mirrors
 
 __all__ = ["fixed_quad", "quad"]
 
@@ -158,3 +159,6 @@ def quad(
     params = [x for x, is_float in zip(leaves, floats) if is_float]
     others = [x for x, is_float in zip(leaves, floats) if not is_float]
     return _integral(f, dict(epsabs=epsabs, epsrel=epsrel, limit=limit), *ends, params, others)
+
+
+mirrors([fixed_quad, quad], "scipy.integrate")

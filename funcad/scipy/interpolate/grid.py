@@ -17,6 +17,7 @@ from funcad.primitives.conversion import convert
 from funcad.primitives.shape import reshape
 from funcad.scipy.interpolate.original import Interpolator, inside
 from funcad.scipy.interpolate.splines import make_interp_spline
+from funcad.show.docstrings import mirrors
 
 __all__ = ["RegularGridInterpolator", "interpn", "interp1d"]
 
@@ -229,3 +230,6 @@ class interp1d(Interpolator):
             f"interp1d does not support kind={self._kind!r} with traced values.\n"
             'Remedy: kind="linear", "nearest", "previous", "next", "quadratic" or "cubic", or make_interp_spline(x, y, k).'
         )
+
+
+mirrors([RegularGridInterpolator, interpn, interp1d], "scipy.interpolate")

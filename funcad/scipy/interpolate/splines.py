@@ -22,6 +22,7 @@ from funcad.primitives.shape import reshape
 from funcad.scipy.constants import constant
 from funcad.scipy.door import scipy_function
 from funcad.scipy.interpolate.original import Interpolator
+from funcad.show.docstrings import mirrors
 
 __all__ = ["CubicSpline", "PchipInterpolator", "CubicHermiteSpline", "make_interp_spline", "Piecewise"]
 
@@ -327,3 +328,6 @@ def make_interp_spline(
     3.375
     """
     return _InterpolatingSpline(x, y, k, t, bc_type, axis, check_finite)
+
+
+mirrors([CubicSpline, PchipInterpolator, CubicHermiteSpline, make_interp_spline], "scipy.interpolate")

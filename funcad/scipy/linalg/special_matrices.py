@@ -18,6 +18,7 @@ from funcad.primitives.scatter import gather
 from funcad.primitives.shape import broadcast_to, concatenate, pad, reshape, rev
 from funcad.scipy.door import implements, scipy_function
 from funcad.scipy.linalg.matrix_operands import constant, identity
+from funcad.show.docstrings import mirrors
 
 
 def _common(*arrays: Any) -> list[Any]:
@@ -181,6 +182,7 @@ def _constant(name: str) -> Callable[..., Any]:
 
     function.__name__ = function.__qualname__ = name
     function.__doc__ = f"SciPy's own `scipy.linalg.{name}`: its arguments are numbers and strings, nothing to differentiate."
+    mirrors([function], "scipy.linalg")
     return function
 
 

@@ -28,6 +28,7 @@ from funcad.scipy.optimize.implicit import (
     warn_failure,
 )
 from funcad.scipy.optimize.roots import ravelled
+from funcad.show.docstrings import mirrors
 
 __all__ = ["curve_fit", "least_squares"]
 
@@ -174,3 +175,6 @@ def curve_fit(
     if not absolute_sigma:
         covariance = covariance * (2 * found.cost / (size - n) if size > n else np.inf)
     return found.x, covariance
+
+
+mirrors([curve_fit, least_squares], "scipy.optimize")

@@ -27,6 +27,7 @@ from funcad.scipy.optimize.implicit import (
     warn_failure,
 )
 from funcad.scipy.tree_vectors import Vector
+from funcad.show.docstrings import mirrors
 
 __all__ = ["minimize"]
 
@@ -242,3 +243,6 @@ def _traced(
     x = z[:n] if g is not None else z
     value, gradient = value_and_grad(f)(x)
     return result_of(x=vector.tree(x), fun=value, jac=vector.tree(convert(gradient, vector.dtype)), **counts)
+
+
+mirrors([minimize], "scipy.optimize")

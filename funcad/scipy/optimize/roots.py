@@ -28,6 +28,7 @@ from funcad.scipy.optimize.implicit import (
     warn_failure,
 )
 from funcad.scipy.tree_vectors import Vector
+from funcad.show.docstrings import mirrors
 
 __all__ = ["root", "root_scalar", "bisect", "brenth", "brentq", "ridder", "toms748", "newton", "fixed_point"]
 
@@ -388,3 +389,6 @@ def fixed_point(
         return np.asarray(found, vector.dtype)
 
     return _on_vectors("fixed_point", vector, equations, start, run)
+
+
+mirrors([root, root_scalar, bisect, brenth, brentq, ridder, toms748, newton, fixed_point], "scipy.optimize")

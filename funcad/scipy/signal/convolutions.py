@@ -20,6 +20,7 @@ from funcad.primitives.convolution import conv
 from funcad.primitives.shape import reshape, rev, slice_p
 from funcad.scipy import fft as _fft
 from funcad.scipy.door import implements
+from funcad.show.docstrings import mirrors
 
 __all__ = [
     "convolve",
@@ -234,3 +235,6 @@ def oaconvolve(in1: Any, in2: Any, mode: str = "full", axes: Any = None) -> Any:
 def correlation_lags(in1_len: int, in2_len: int, mode: str = "full") -> Any:
     """`scipy.signal.correlation_lags`: lengths are known integers."""
     raise TypeError("correlation_lags takes lengths that are known integers, not traced values: take them from x.shape")
+
+
+mirrors([choose_conv_method], "scipy.signal")

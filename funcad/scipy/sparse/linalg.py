@@ -30,6 +30,7 @@ from funcad.primitives.placement import capture_as_inputs
 from funcad.primitives.shape import zeros
 from funcad.scipy.door import absent
 from funcad.scipy.tree_vectors import Vector
+from funcad.show.docstrings import mirrors
 
 __all__ = ["bicgstab", "cg", "gmres"]
 
@@ -321,3 +322,6 @@ def gmres(
 
 
 __getattr__ = absent("funcad.scipy.sparse.linalg")
+
+
+mirrors([bicgstab, cg, gmres], "scipy.sparse.linalg")

@@ -110,13 +110,28 @@ class _Family(Named):
         return x, found[:n], *found[n:]
 
 
-def _method(name: str, doc: str, body: Callable[..., Any]) -> Callable[..., Any]:
+_DOC = """{doc}
+
+    The first argument, x, broadcasts with the parameters, which follow by position or by name: the distribution's own as
+    SciPy has them, then loc and, of continuous distributions, scale. Returns floats of the common shape, NaN where SciPy's
+    parameters are bad; TypeError for parameters that the distribution does not have. Differs from `scipy.stats` in taking
+    traced values, in x and in all parameters.
+
+    >>> from funcad.scipy import stats
+    >>> round(float(stats.{call}), 6)
+    {value}
+    """
+
+
+def _method(name: str, doc: str, body: Callable[..., Any], call: str, value: float) -> Callable[..., Any]:
+    """A method of all distributions; `call` and `value` are its example."""
+
     def method(self: Any, x: Any, *args: Any, **kwargs: Any) -> Any:
         return quietly(body, self, *self._arguments(name, x, args, kwargs))
 
     method.__name__ = name
     method.__qualname__ = name
-    method.__doc__ = doc
+    method.__doc__ = _DOC.format(doc=doc, name=name, call=call, value=value)
     return method
 
 
@@ -254,14 +269,21 @@ class Continuous(_Family):
     def _slope(self, sign: float) -> Callable[..., Any]:
         return lambda y, *parameters: sign * fnp.exp(self.formulas["logpdf"](y, *parameters))
 
-    logpdf = _method("logpdf", "log of the density at x.", _logpdf)
-    pdf = _method("pdf", "Density at x.", _pdf)
-    cdf = _method("cdf", "Probability of values up to x.", _cumulative("cdf", 0.0, 1.0))
-    sf = _method("sf", "Probability of values above x, accurate where it is small.", _cumulative("sf", 1.0, 0.0))
-    logcdf = _method("logcdf", "log of `cdf`, accurate in both tails.", _cumulative("logcdf", -np.inf, 0.0))
-    logsf = _method("logsf", "log of `sf`, accurate in both tails.", _cumulative("logsf", 0.0, -np.inf))
-    ppf = _method("ppf", "The value that `cdf` takes to q: the inverse of `cdf`.", _quantile("ppf"))
-    isf = _method("isf", "The inverse of `sf`.", _quantile("isf"))
+    logpdf = _method("logpdf", "log of the density at x.", _logpdf, "norm.logpdf(0.25)", -0.950189)
+    pdf = _method("pdf", "Density at x.", _pdf, "norm.pdf(0.25)", 0.386668)
+    cdf = _method("cdf", "Probability of values up to x.", _cumulative("cdf", 0.0, 1.0), "norm.cdf(0.25)", 0.598706)
+    sf = _method(
+        "sf", "Probability of values above x, accurate where it is small.", _cumulative("sf", 1.0, 0.0),
+        "norm.sf(0.25)", 0.401294
+    )
+    logcdf = _method(
+        "logcdf", "log of `cdf`, accurate in both tails.", _cumulative("logcdf", -np.inf, 0.0), "norm.logcdf(0.25)", -0.512984
+    )
+    logsf = _method(
+        "logsf", "log of `sf`, accurate in both tails.", _cumulative("logsf", 0.0, -np.inf), "norm.logsf(0.25)", -0.913062
+    )
+    ppf = _method("ppf", "The value that `cdf` takes to q: the inverse of `cdf`.", _quantile("ppf"), "norm.ppf(0.25)", -0.67449)
+    isf = _method("isf", "The inverse of `sf`.", _quantile("isf"), "norm.isf(0.25)", 0.67449)
 
 
 # -- discrete distributions
@@ -343,11 +365,24 @@ class Discrete(_Family):
         self.formulas.setdefault("logcdf", _log_of(cdf, sf))
         self.formulas.setdefault("logsf", _log_of(sf, cdf))
 
-    logpmf = _method("logpmf", "log of the probability of k.", _mass("logpmf", -np.inf))
-    pmf = _method("pmf", "Probability of k.", _mass("pmf", 0.0))
-    cdf = _method("cdf", "Probability of values up to k.", _steps("cdf", 0.0, 1.0))
-    sf = _method("sf", "Probability of values above k, accurate where it is small.", _steps("sf", 1.0, 0.0))
-    logcdf = _method("logcdf", "log of `cdf`, accurate in both tails.", _steps("logcdf", -np.inf, 0.0))
-    logsf = _method("logsf", "log of `sf`, accurate in both tails.", _steps("logsf", 0.0, -np.inf))
-    ppf = _method("ppf", "The least value whose `cdf` reaches q; SciPy's, with derivative 0.", _step_quantile("ppf"))
-    isf = _method("isf", "The least value whose `sf` does not exceed q; SciPy's, with derivative 0.", _step_quantile("isf"))
+    logpmf = _method("logpmf", "log of the probability of k.", _mass("logpmf", -np.inf), "poisson.logpmf(1, 2.0)", -1.306853)
+    pmf = _method("pmf", "Probability of k.", _mass("pmf", 0.0), "poisson.pmf(1, 2.0)", 0.270671)
+    cdf = _method("cdf", "Probability of values up to k.", _steps("cdf", 0.0, 1.0), "poisson.cdf(1, 2.0)", 0.406006)
+    sf = _method(
+        "sf", "Probability of values above k, accurate where it is small.", _steps("sf", 1.0, 0.0),
+        "poisson.sf(1, 2.0)", 0.593994
+    )
+    logcdf = _method(
+        "logcdf", "log of `cdf`, accurate in both tails.", _steps("logcdf", -np.inf, 0.0), "poisson.logcdf(1, 2.0)", -0.901388
+    )
+    logsf = _method(
+        "logsf", "log of `sf`, accurate in both tails.", _steps("logsf", 0.0, -np.inf), "poisson.logsf(1, 2.0)", -0.520886
+    )
+    ppf = _method(
+        "ppf", "The least value whose `cdf` reaches q; SciPy's, with derivative 0.", _step_quantile("ppf"),
+        "poisson.ppf(0.5, 2.0)", 2.0
+    )
+    isf = _method(
+        "isf", "The least value whose `sf` does not exceed q; SciPy's, with derivative 0.", _step_quantile("isf"),
+        "poisson.isf(0.5, 2.0)", 2.0
+    )
