@@ -81,6 +81,7 @@ BY_NAME = {  # import modules whose names are worked out
     "numpy/dispatch.py": "those that it lists in LATER",
     "scipy/door.py": "SciPy's and CuPy's",
     "autograd/mirror.py": "what somebody else's `import autograd...` names",
+    "autograd/aliasing.py": "what somebody else's `import autograd...` names",
 }
 TOUR = {"sklearn", "matplotlib", "tqdm", "rich"}  # the tour's own
 

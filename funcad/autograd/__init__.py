@@ -1,8 +1,9 @@
 """The names of HIPS autograd: replace `autograd` by `funcad.autograd` in a program's imports, and it runs.
 
 `grad(fun, argnum=0)` and its relatives, `funcad.autograd.numpy`, `.scipy`, `.extend` (primitives with rules of your own),
-`.misc` (optimizers, flatten, fixed points), `.test_util`, `.builtins`. Functions made here are ordinary ones, so that
-`funcad.jit` and `funcad.vmap` apply to them. The names that mean nothing else are in `funcad` too.
+`.misc` (optimizers, flatten, fixed points), `.test_util`, `.builtins`. `install()` does it for programs that stay as they are.
+Functions made here are ordinary ones, so that `funcad.jit` and `funcad.vmap` apply to them. The names that mean nothing else
+are in `funcad` too.
 
 >>> import funcad.autograd.numpy as np
 >>> from funcad.autograd import elementwise_grad
@@ -12,6 +13,12 @@ array([1., 1.])
 
 import importlib as _importlib
 
+from funcad.autograd.aliasing import install as install
+from funcad.autograd.builtins import dict as dict
+from funcad.autograd.builtins import isinstance as isinstance
+from funcad.autograd.builtins import list as list
+from funcad.autograd.builtins import tuple as tuple
+from funcad.autograd.builtins import type as type
 from funcad.autograd.differential_operators import checkpoint as checkpoint
 from funcad.autograd.differential_operators import deriv as deriv
 from funcad.autograd.differential_operators import elementwise_grad as elementwise_grad
@@ -34,7 +41,8 @@ from funcad.autograd.differential_operators import value_and_grad as value_and_g
 from funcad.autograd.differential_operators import vector_jacobian_product as vector_jacobian_product
 from funcad.autograd.extend import primitive as primitive
 
-_MODULES = ["builtins", "misc", "numpy", "scipy", "test_util", "tracer"]  # loaded when they are first used
+# loaded when they are first used
+_MODULES = ["builtins", "core", "misc", "numpy", "scipy", "test_util", "tracer", "util", "wrap_util"]
 
 
 def __getattr__(name: str) -> object:

@@ -4,7 +4,7 @@
 conventions (a vjp maker `(ans, *args, **kwargs) -> (g -> cotangent)`, a jvp `(g, ans, *args, **kwargs) -> tangent`). Idea: a
 call with traced arguments is a `custom_vjp` or `custom_jvp` call over exactly those arguments; all others are constants of that
 call, of any type. Reverse mode takes the vjps, forward mode the jvps; where only one of the two is given the other is derived
-from it. autograd's vector spaces and boxes do not exist here: containers are pytrees (`funcad.tree` registers classes).
+from it. Containers are pytrees (`funcad.tree` registers classes); `vspace` describes them, nothing here needs it.
 
 Trap: outside jit and vmap the function and the rules run on plain arrays, so they may call anything. Inside they are traced: a
 function that calls foreign code (C, files) goes through `funcad.pure_callback` there.
@@ -19,15 +19,19 @@ from typing import Any
 
 from funcad import tree
 from funcad.api.border import dress_as, float0, name_of, zeros_for
+from funcad.autograd.vspaces import VSpace as VSpace
+from funcad.autograd.vspaces import vspace as vspace
 from funcad.custom.custom_jvp import custom_jvp
 from funcad.custom.custom_vjp import custom_vjp
 from funcad.errors import MissingRuleError
 from funcad.ir.aval import aval_of, is_inexact
 from funcad.ir.tracer import Tracer
+from funcad.ir.tracer import Tracer as Box
 from funcad.primitives.conversion import convert, stop_gradient
 
 __all__ = [
     "primitive",
+    "Box",
     "notrace_primitive",
     "defvjp",
     "defvjp_argnum",
@@ -36,6 +40,8 @@ __all__ = [
     "defjvp_argnum",
     "defjvp_argnums",
     "def_linear",
+    "VSpace",
+    "vspace",
 ]
 
 

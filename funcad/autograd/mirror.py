@@ -1,12 +1,14 @@
 """Modules that stand for others: the names of HIPS autograd's modules, found where funcad has them.
 
-A mirror hands every attribute on: to funcad's module, and what that does not have to the library's own (there it computes on
-plain arrays as ever, and refuses traced values, which it cannot take). Nothing is imported before an attribute is asked for.
+A mirror hands every attribute on: to a submodule of its own, to funcad's module, and what that does not have to the library's
+own (there it computes on plain arrays as ever, and refuses traced values, which it cannot take). Nothing is imported before an
+attribute is asked for.
 """
 
 from __future__ import annotations
 
 import importlib
+import importlib.util
 import sys
 from collections.abc import Callable
 from typing import Any
@@ -32,7 +34,9 @@ def mirror(own: str, *paths: str) -> tuple[Callable[[str], Any], Callable[[], li
     """`__getattr__` and `__dir__` of the module named `own`, which looks into the modules or objects `paths`, in that order."""
 
     def get(name: str) -> Any:
-        if not name.startswith("__"):
+        if not name.startswith("__") or name == "__version__":
+            if hasattr(sys.modules[own], "__path__") and importlib.util.find_spec(f"{own}.{name}"):
+                return importlib.import_module(f"{own}.{name}")  # which sets the attribute
             for path in paths:
                 target = _found(path)
                 if hasattr(target, name):
