@@ -13,7 +13,6 @@ array([1., 1.])
 
 import importlib as _importlib
 
-from funcad.autograd.aliasing import install as install
 from funcad.autograd.builtins import dict as dict
 from funcad.autograd.builtins import isinstance as isinstance
 from funcad.autograd.builtins import list as list
@@ -40,9 +39,31 @@ from funcad.autograd.differential_operators import tensor_jacobian_product as te
 from funcad.autograd.differential_operators import value_and_grad as value_and_grad
 from funcad.autograd.differential_operators import vector_jacobian_product as vector_jacobian_product
 from funcad.autograd.extend import primitive as primitive
+from funcad.foreign_names import alias as _alias
 
 # loaded when they are first used
 _MODULES = ["builtins", "core", "misc", "numpy", "scipy", "test_util", "tracer", "util", "wrap_util"]
+
+
+def install() -> None:
+    """Let `import autograd`, and the import of its submodules, find `funcad.autograd` from now on, in the whole process.
+
+    For libraries and programs written for HIPS autograd that stay as they are: call it before they are imported. Calling it
+    again does nothing. HIPS autograd need not be installed; if it is, it is hidden.
+
+    Raises
+    ------
+    RuntimeError
+        HIPS autograd, or a part of it, has been imported before.
+
+    >>> import funcad.autograd
+    >>> funcad.autograd.install()
+    >>> import autograd.numpy as np
+    >>> from autograd import elementwise_grad
+    >>> elementwise_grad(np.tanh)(np.zeros(2))
+    array([1., 1.])
+    """
+    _alias("autograd", "funcad.autograd")
 
 
 def __getattr__(name: str) -> object:

@@ -212,9 +212,13 @@ def _guarded(f: primitive, argnum: int, value: Any) -> Any:
     return guard(value)
 
 
-def _check(fun: Any, what: str) -> None:
-    if not isinstance(fun, primitive):
-        raise TypeError(f"{what} takes a function that is decorated with @primitive, got {fun!r}")
+def _rules_of(fun: Any, what: str) -> Any:
+    """Where the rules of the function are kept. Those of funcad's own, which have their derivatives, are kept and not asked."""
+    if isinstance(fun, primitive):
+        return fun
+    if getattr(fun, "__module__", "").partition(".")[0] == "funcad":
+        return primitive(fun)
+    raise TypeError(f"{what} takes a function that is decorated with @primitive, got {fun!r}")
 
 
 def defvjp_argnums(fun: primitive, vjpmaker: Callable[..., Any]) -> None:
@@ -227,8 +231,7 @@ def defvjp_argnums(fun: primitive, vjpmaker: Callable[..., Any]) -> None:
     >>> float(grad(f)(2.0, 3.0))
     10.0
     """
-    _check(fun, "defvjp_argnums")
-    fun.vjps = _Rules(vjpmaker)
+    _rules_of(fun, "defvjp_argnums").vjps = _Rules(vjpmaker)
 
 
 def defvjp_argnum(fun: primitive, vjpmaker: Callable[..., Any]) -> None:
@@ -246,14 +249,14 @@ def defvjp_argnum(fun: primitive, vjpmaker: Callable[..., Any]) -> None:
         pullbacks = [vjpmaker(i, ans, args, kwargs) for i in argnums]
         return lambda g: [pullback(g) for pullback in pullbacks]
 
-    _check(fun, "defvjp_argnum")
-    fun.vjps = _Rules(make)
+    _rules_of(fun, "defvjp_argnum").vjps = _Rules(make)
 
 
 def defvjp(fun: primitive, *vjpmakers: Callable[..., Any] | None, argnums: Iterable[int] | None = None) -> None:
     """Reverse rules `maker(ans, *args, **kwargs)` giving `g -> cotangent`, one per argument, or for those in `argnums`.
 
-    None means that the derivative is zero. An argument that has no rule cannot be differentiated.
+    None means that the derivative is zero. An argument that has no rule cannot be differentiated. Rules for a function of
+    funcad's own (`funcad.autograd.scipy.special.expit`) change nothing: it has its derivatives.
 
     >>> import numpy as np
     >>> from funcad.autograd import grad
@@ -263,7 +266,7 @@ def defvjp(fun: primitive, *vjpmakers: Callable[..., Any] | None, argnums: Itera
     >>> float(grad(f)(3.0, 2))
     6.0
     """
-    _check(fun, "defvjp")
+    target = _rules_of(fun, "defvjp")
     makers = dict(zip(count() if argnums is None else argnums, vjpmakers))
     _check_rules(makers, fun, "vjp")
 
@@ -271,13 +274,14 @@ def defvjp(fun: primitive, *vjpmakers: Callable[..., Any] | None, argnums: Itera
         pullbacks = [None if makers[i] is None else makers[i](ans, *args, **kwargs) for i in wanted]  # type: ignore[misc]
         return lambda g: [None if pullback is None else pullback(g) for pullback in pullbacks]
 
-    fun.vjps = _Rules(make, makers)
+    target.vjps = _Rules(make, makers)
 
 
-def _check_rules(rules: dict[int, Any], fun: primitive, what: str) -> None:
+def _check_rules(rules: dict[int, Any], fun: Any, what: str) -> None:
     for i, rule in rules.items():
         if not (rule is None or callable(rule) or what == "jvp" and rule == "same"):
-            raise TypeError(f"bad {what} {rule!r} for argument {i} of {name_of(fun.fun)}: it must be a function or None")
+            name = name_of(getattr(fun, "fun", fun))
+            raise TypeError(f"bad {what} {rule!r} for argument {i} of {name}: it must be a function or None")
 
 
 def defjvp_argnums(fun: primitive, jvpmaker: Callable[..., Any]) -> None:
@@ -290,8 +294,7 @@ def defjvp_argnums(fun: primitive, jvpmaker: Callable[..., Any]) -> None:
     >>> float(jvp(f, (2.0, 3.0), (1.0, 1.0))[1])
     20.0
     """
-    _check(fun, "defjvp_argnums")
-    fun.jvps = _Rules(jvpmaker)
+    _rules_of(fun, "defjvp_argnums").jvps = _Rules(jvpmaker)
 
 
 def defjvp_argnum(fun: primitive, jvpmaker: Callable[..., Any]) -> None:
@@ -304,8 +307,7 @@ def defjvp_argnum(fun: primitive, jvpmaker: Callable[..., Any]) -> None:
     >>> float(jvp(f, (2.0, 3.0), (1.0, 1.0))[1])
     5.0
     """
-    _check(fun, "defjvp_argnum")
-    fun.jvps = _Rules(
+    _rules_of(fun, "defjvp_argnum").jvps = _Rules(
         lambda argnums, gs, ans, args, kwargs: _total([jvpmaker(i, g, ans, args, kwargs) for i, g in zip(argnums, gs)], ans)
     )
 
@@ -322,7 +324,7 @@ def defjvp(fun: primitive, *jvpfuns: Callable[..., Any] | str | None, argnums: I
     >>> float(jvp(f, (2.0, 3.0), (1.0, 1.0))[1])
     5.0
     """
-    _check(fun, "defjvp")
+    target = _rules_of(fun, "defjvp")
     rules = dict(zip(count() if argnums is None else argnums, jvpfuns))
     _check_rules(rules, fun, "jvp")
 
@@ -332,7 +334,7 @@ def defjvp(fun: primitive, *jvpfuns: Callable[..., Any] | str | None, argnums: I
             return None
         return _same(fun, i, g, args, kwargs) if rule == "same" else rule(g, ans, *args, **kwargs)
 
-    fun.jvps = _Rules(
+    target.jvps = _Rules(
         lambda argnums, gs, ans, args, kwargs: _total([one(i, g, ans, args, kwargs) for i, g in zip(argnums, gs)], ans), rules
     )
 
@@ -357,7 +359,6 @@ def def_linear(fun: primitive) -> None:
     >>> float(grad(f)(2.0, 3.0))
     3.0
     """
-    _check(fun, "def_linear")
     defjvp_argnum(fun, lambda i, g, ans, args, kwargs: _same(fun, i, g, args, kwargs))
 
 

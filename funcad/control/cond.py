@@ -45,6 +45,7 @@ from funcad.unjitted.strides import Given
 __all__ = ["cond", "switch", "cond_p"]
 
 _INDEX = np.dtype(np.int64)
+_NONE: Any = object()  # no operand by name
 
 
 def _impl(xp: Any, index: Any, *operands: Any, branches: tuple[Jaxpr, ...]) -> list:
@@ -373,19 +374,25 @@ cond_p = Primitive(
 
 
 @api
-def cond(pred: Any, true_fun: Callable[..., Any], false_fun: Callable[..., Any], *operands: Any) -> Any:
+def cond(
+    pred: Any, true_fun: Callable[..., Any], false_fun: Callable[..., Any], *operands: Any, operand: Any = _NONE
+) -> Any:
     """`true_fun(*operands) if pred else false_fun(*operands)`, also where pred has no value yet.
 
     `pred` has shape () (a number is true when not zero). If it has a value, only the chosen function is called, directly;
     otherwise (inside jit, vmap, scan) both are traced, must return the same structure, shapes and dtypes (TypeError names the
-    path; Python scalars adapt), and only the chosen one runs. Both functions may close over traced values. As JAX's, except
-    that an untaken branch with a known predicate is never traced.
+    path; Python scalars adapt), and only the chosen one runs. Both functions may close over traced values. `operand=x` is
+    one operand by name. As JAX's, except that an untaken branch with a known predicate is never traced.
 
     >>> import numpy as np, funcad
     >>> root = lambda x: funcad.cond(x > 0.0, np.sqrt, lambda x: 0.0 * x, x)
     >>> funcad.vmap(funcad.grad(root))(np.array([4.0, -1.0]))
     array([0.25, 0.  ])
     """
+    if operand is not _NONE:
+        if operands:
+            raise TypeError("cond: operands are given both by position and as operand=; give them by position")
+        operands = (operand,)
     for f in (true_fun, false_fun):
         if not callable(f):
             raise TypeError(f"cond: the branches must be functions, got {type(f).__name__}")

@@ -265,3 +265,15 @@ def test_entropy_of_a_normal_distribution() -> None:
 def test_builtins_are_found_at_the_top() -> None:
     assert (ag.tuple, ag.list, ag.dict, ag.isinstance, ag.type) == (tuple, list, dict, isinstance, type)
     assert isinstance(ag.numpy, types.ModuleType)
+
+
+def test_rules_for_functions_that_have_theirs_change_nothing() -> None:
+    from funcad.autograd.scipy.special import expit
+
+    ag.extend.defjvp(expit, lambda g, ans, x: 7.0 * g)
+    ag.extend.defvjp(expit, lambda ans, x: lambda g: 7.0 * g)
+    assert scalar_close(ag.grad(expit)(0.0), 0.25) and scalar_close(ag.deriv(expit)(0.0), 0.25)
+    with pytest.raises(TypeError, match="@primitive"):
+        ag.extend.defvjp(onp.sin, lambda ans, x: lambda g: g)
+    with pytest.raises(TypeError, match="@primitive"):
+        ag.extend.defvjp(lambda x: x, lambda ans, x: lambda g: g)

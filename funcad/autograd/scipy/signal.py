@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from funcad.autograd.mirror import mirror as _mirror
+from funcad.foreign_names import mirror as _mirror
 from funcad.lax import conv_general_dilated
 
 __getattr__, __dir__ = _mirror(__name__, "funcad.scipy.signal", "scipy.signal")

@@ -6,7 +6,7 @@ import math as _math
 from typing import Any as _Any
 
 import funcad.numpy as _fnp
-from funcad.autograd.mirror import mirror as _mirror
+from funcad.foreign_names import mirror as _mirror
 
 __getattr__, __dir__ = _mirror(__name__, "funcad.scipy.stats.multivariate_normal", "scipy.stats.multivariate_normal")
 
