@@ -53,7 +53,9 @@ LEVELS = {
     "nn": 17,
     "distributed": 17,
     "testing": 17,
+    "foreign_names": 17,
     "autograd": 18,
+    "jax": 18,
     "__init__": 18,
     "tour": 19,
     "__main__": 20,
@@ -68,7 +70,10 @@ LINES = {  # of a folder, at most: what is to be read first. A commit that raise
     "unjitted": 4580,  # large arrays, writes by rows, chunks, passes row by row, operations apart, mapped gradients
 }
 # modules whose names are those of NumPy, SciPy, JAX or autograd; all other file names are unique
-PUBLIC = {"fft", "linalg", "special", "signal", "optimizers", "tracer", "stats", "integrate", "__init__"}
+PUBLIC = {
+    "core", "fft", "integrate", "lax", "linalg", "numpy", "optimizers", "random", "signal", "special", "stats", "test_util",
+    "tracer", "__init__",
+}  # fmt: skip
 LAZY = {"scipy", "cupy", "cupyx", "llvmlite", "mpi4py"}  # heavy or optional: imported in functions, each behind one door
 NAMED = {  # the other imports inside functions, with their reasons
     ("host/user_warnings.py", "numpy._core.umath"): "a private name of NumPy's, which another version may not have",
@@ -80,7 +85,7 @@ NAMED = {  # the other imports inside functions, with their reasons
 BY_NAME = {  # import modules whose names are worked out
     "numpy/dispatch.py": "those that it lists in LATER",
     "scipy/door.py": "SciPy's and CuPy's",
-    "autograd/mirror.py": "what somebody else's `import autograd...` names",
+    "foreign_names.py": "what somebody else's `import autograd...` and `import jax...` name",
 }
 TOUR = {"sklearn", "matplotlib", "tqdm", "rich"}  # the tour's own
 

@@ -1,8 +1,9 @@
 """The names of HIPS autograd: replace `autograd` by `funcad.autograd` in a program's imports, and it runs.
 
 `grad(fun, argnum=0)` and its relatives, `funcad.autograd.numpy`, `.scipy`, `.extend` (primitives with rules of your own),
-`.misc` (optimizers, flatten, fixed points), `.test_util`, `.builtins`. Functions made here are ordinary ones, so that
-`funcad.jit` and `funcad.vmap` apply to them. The names that mean nothing else are in `funcad` too.
+`.misc` (optimizers, flatten, fixed points), `.test_util`, `.builtins`. `install()` does it for programs that stay as they are.
+Functions made here are ordinary ones, so that `funcad.jit` and `funcad.vmap` apply to them. The names that mean nothing else
+are in `funcad` too.
 
 >>> import funcad.autograd.numpy as np
 >>> from funcad.autograd import elementwise_grad
@@ -12,6 +13,11 @@ array([1., 1.])
 
 import importlib as _importlib
 
+from funcad.autograd.builtins import dict as dict
+from funcad.autograd.builtins import isinstance as isinstance
+from funcad.autograd.builtins import list as list
+from funcad.autograd.builtins import tuple as tuple
+from funcad.autograd.builtins import type as type
 from funcad.autograd.differential_operators import checkpoint as checkpoint
 from funcad.autograd.differential_operators import deriv as deriv
 from funcad.autograd.differential_operators import elementwise_grad as elementwise_grad
@@ -33,8 +39,31 @@ from funcad.autograd.differential_operators import tensor_jacobian_product as te
 from funcad.autograd.differential_operators import value_and_grad as value_and_grad
 from funcad.autograd.differential_operators import vector_jacobian_product as vector_jacobian_product
 from funcad.autograd.extend import primitive as primitive
+from funcad.foreign_names import alias as _alias
 
-_MODULES = ["builtins", "misc", "numpy", "scipy", "test_util", "tracer"]  # loaded when they are first used
+# loaded when they are first used
+_MODULES = ["builtins", "core", "misc", "numpy", "scipy", "test_util", "tracer", "util", "wrap_util"]
+
+
+def install() -> None:
+    """Let `import autograd`, and the import of its submodules, find `funcad.autograd` from now on, in the whole process.
+
+    For libraries and programs written for HIPS autograd that stay as they are: call it before they are imported. Calling it
+    again does nothing. HIPS autograd need not be installed; if it is, it is hidden.
+
+    Raises
+    ------
+    RuntimeError
+        HIPS autograd, or a part of it, has been imported before.
+
+    >>> import funcad.autograd
+    >>> funcad.autograd.install()
+    >>> import autograd.numpy as np
+    >>> from autograd import elementwise_grad
+    >>> elementwise_grad(np.tanh)(np.zeros(2))
+    array([1., 1.])
+    """
+    _alias("autograd", "funcad.autograd")
 
 
 def __getattr__(name: str) -> object:

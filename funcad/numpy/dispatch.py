@@ -132,6 +132,8 @@ def public_function(
 
     @functools.wraps(implementation)
     def public(*args: Any, **kwargs: Any) -> Any:
+        if kwargs and kwargs.get("where", True) is None:  # no mask, as in JAX; NumPy takes it for False
+            del kwargs["where"]
         if always or original is None or is_traced(args, kwargs):
             return traced(*args, **kwargs)
         if device_in_use():
