@@ -40,7 +40,8 @@ def resolve(name: str) -> Any:
 def public_names(module: Any) -> dict[str, Any]:
     """The public names of a module, without its parts that are modules themselves and have pages of their own."""
     names = getattr(module, "__all__", None) or dir(module)
-    values = {name: getattr(module, name) for name in sorted(set(names), key=lambda n: (n.lower(), n)) if not name.startswith("_")}
+    shown = sorted((name for name in set(names) if not name.startswith("_")), key=lambda name: (name.lower(), name))
+    values = {name: getattr(module, name) for name in shown}
     return {n: v for n, v in values.items() if not isinstance(v, types.ModuleType) and type(v).__name__ != "Primitive"}
 
 
