@@ -67,7 +67,7 @@ def blocks(text: str) -> list[list[str]]:
         example = found[-1] and found[-1][0].startswith(">>>")
         if not line.strip():
             found.append([])
-        elif (line.startswith(">>>") and not example) or re.match(r"[*-] ", line):
+        elif (line.startswith(">>>") and not example) or re.match(r"[*-] |[A-Z][a-z]+: ", line):  # "Remedy: ..." too
             found.append([line])
         else:
             found[-1].append(line)
@@ -138,7 +138,7 @@ def members(value: type) -> dict[str, Any]:
 def entry(qualified: str, value: Any, elsewhere: str | None) -> list[str]:
     """One public name: a directive, its text indented below it."""
     kind = kind_of(value)
-    head = f".. py:{kind}:: {qualified}" + (signature(value) if kind != "data" else "")
+    head = f".. py:{kind}:: {qualified}" + (signature(value) if kind in ("function", "class") else "")
     module = getattr(value, "__module__", None) or type(value).__module__
     if elsewhere is not None:
         text = [f"The same as :py:obj:`{elsewhere}`."]
