@@ -137,7 +137,15 @@ def test_plain_text_cannot_break_a_page(text: str, expected: str) -> None:
     assert reference.escaped(text) == expected
 
 
-# -- the check that the build makes
+# -- the build
+
+
+def test_the_command_is_where_ci_finds_it() -> None:
+    """One line below its marker, with an extra that setup.cfg has and a file that is there."""
+    text = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
+    found = re.findall(r"^<!-- ci:docs -->\n\n```bash\n([^\n]*)\n```$", text, re.MULTILINE)
+    assert len(found) == 1 and "'.[docs]'" in found[0] and found[0].endswith(" docs/build.py")
+    assert re.search(r"^docs =\n    sphinx", (ROOT / "setup.cfg").read_text(encoding="utf-8"), re.MULTILINE)
 
 
 def test_the_build_finds_broken_links_and_loads(tmp_path: Path) -> None:
