@@ -163,7 +163,7 @@ def test_tests_mirror_the_package() -> None:
     assert folders <= {path.parent.name for path in ROOT.glob("*/__init__.py")} | {"whole", "differential"}
     names = [path.name for path in here.rglob("test_*.py")]
     assert len(names) == len(set(names))
-    whole_house = "architecture completeness contributing doctests installed notebooks readme smoke tour"
+    whole_house = "architecture completeness contributing doctests installed manual notebooks readme smoke tour"
     assert sorted(path.stem.removeprefix("test_") for path in here.glob("test_*.py")) == whole_house.split()
 
 
