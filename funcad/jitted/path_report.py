@@ -15,6 +15,7 @@ from funcad.errors import PathError
 from funcad.ir.trace import any_tracer
 from funcad.jitted.jit_cache import Entry
 from funcad.jitted.path_segments import Leaf, Node
+from funcad.unjitted.strides import Given
 
 __all__ = ["PathsExplanation", "one_program", "path_taken"]
 
@@ -125,5 +126,5 @@ def path_taken(entry: Entry, leaves: Sequence[Any], name: str) -> Entry:
             "Remedy: call it with them first; take the effects away."
         )
     jaxpr, consts = paths.trie.whole(end.node)
-    found = Entry(jaxpr, consts, entry.in_tree, end.leaf.out_tree, paths.attempt(leaves).given)
+    found = Entry(jaxpr, consts, entry.in_tree, end.leaf.out_tree, Given(leaves))
     return found
