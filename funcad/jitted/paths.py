@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Sequence
+from sys import getrefcount
 from time import perf_counter
 from types import SimpleNamespace
 from typing import Any
@@ -43,9 +44,13 @@ from funcad.unjitted.strides import Given
 __all__ = ["Paths"]
 
 UNKNOWN = 12  # calls along unknown paths, nearly all of the last ones: from then on the function itself is called for a while,
+NONE_KNOWN = 5  # so many, if no other call came between them,
 REST = 8  # so many times as long as it took to record these, and twice as many each time that no path has come again,
 LONGEST = 10  # but so often only;
 PROBES = 3  # then so many calls look whether one does
+DEAR = 30  # that is, if a recording takes so many times as long as a call of the function itself; else as many look as at first
+MEASURED = 3  # calls of the function itself, of which the shortest counts
+HELD_HERE = 2  # references to an array that nobody keeps but who asks: its own and that of the count
 _Missed = tuple  # (the last step, its values, did its segment run?)
 
 
@@ -53,7 +58,8 @@ class Paths:
     """The paths of one signature."""
 
     __slots__ = ("name", "attempt", "trie", "asked", "numbers", "outgrown")
-    __slots__ += ("hits", "unknown", "rest_until", "at_rest", "_rests", "_since", "_begun", "_spent")
+    __slots__ += ("hits", "unknown", "rest_until", "at_rest", "_rests", "_since")
+    __slots__ += ("_begun", "_spent", "_shortest", "_plain", "_measured")
 
     def __init__(self, core: Any, attempt: Attempts, given: Given, numbers: bool):
         """`attempt(function, leaves)`: one run of the flat function that jit traces."""
@@ -68,7 +74,9 @@ class Paths:
         self.at_rest: Callable[[Any], None] = lambda core: None  # is told when a rest begins
         self._rests = 0  # since a path has come again
         self._since = (0, 0)
-        self._begun = self._spent = 0.0  # when the last recording began, the time that those of unknown paths took
+        self._begun = self._spent = 0.0  # when the last recording began, the time that those of unknown paths took,
+        self._shortest = np.inf  # and the shortest of them: others compiled, too, or loaded the compiler
+        self._plain, self._measured = 0.0, 0  # the time of a call of the function itself, of how many
 
     # -- calls
 
@@ -98,13 +106,21 @@ class Paths:
         """The function itself, un-jitted."""
         token = suppress_warnings()
         try:
-            result = core.f(*args, **kwargs)
+            if self._measured == MEASURED:
+                result = core.f(*args, **kwargs)
+            else:
+                begun = perf_counter()
+                result = core.f(*args, **kwargs)
+                self._plain = min(self._plain or np.inf, perf_counter() - begun)
+                self._measured += 1
         except (ZeroDivisionError, OverflowError):  # of Python's numbers, where programs give inf or wrap around
             if self.trie.has_effects:
                 raise
             return self.record(core, core.leaves_of(args, kwargs))
         finally:
             restore_warnings(token)
+        if type(result) is np.ndarray and getrefcount(result) <= HELD_HERE and _is_own(result, ()):
+            return result
         return unaliased(result, [*args, *kwargs.values()], core.f)
 
     def run(self, core: Any, leaves: Sequence[Any], donated: frozenset[int], careful: bool) -> Any:
@@ -279,19 +295,23 @@ class Paths:
         self.unknown += 1
         now = perf_counter()
         self._spent += now - self._begun
+        self._shortest = min(self._shortest, now - self._begun)
         hits, unknown = self.hits - self._since[0], self.unknown - self._since[1]
+        dear = self._shortest > DEAR * self._plain
         if hits > unknown // 3:
             self._since, self._rests = (self.hits, self.unknown), 0
-        elif unknown >= (PROBES if self._rests else UNKNOWN):
+        elif unknown >= (PROBES if self._rests and dear else UNKNOWN if self._rests or hits else NONE_KNOWN):
             self._since = self.hits, self.unknown
-            self.rest_until, self._spent = now + REST * 2 ** min(self._rests, LONGEST) * self._spent, 0.0
+            spent = 2 ** min(self._rests, LONGEST) * self._spent if dear and self._rests else unknown * self._shortest
+            self.rest_until = now + REST * spent
+            self._spent = 0.0
             self._rests += 1
             self.at_rest(core)
 
 
 def _is_own(x: np.ndarray, values: Sequence[Any]) -> bool:
     """May the caller have this array, which is the result?"""
-    return x.base is None and x.flags.writeable and x.ndim > 0 and sum([v is x for v in values]) == 1
+    return x.base is None and x.flags.writeable and x.ndim > 0 and (not values or sum([v is x for v in values]) == 1)
 
 
 def _taken_over(missed: _Missed, values: list[Any]) -> tuple[list, dict]:

@@ -44,6 +44,7 @@ def test_rests_grow_while_no_path_comes_again(monkeypatch):
         return clock[0]
 
     monkeypatch.setattr(paths, "perf_counter", now)
+    monkeypatch.setattr(paths, "DEAR", 0)
 
     @fc.jit
     def bits(n):
@@ -230,7 +231,58 @@ def test_rejection_sampling_draws_as_without_jit():
         assert j(fc.random.key(seed)) == f(fc.random.key(seed))
 
 
-def test_an_integer_with_many_answers_is_interpreted_from_there():
+def test_recordings_that_cost_little_beside_a_call_go_on_until_the_paths_are_known(monkeypatch):
+    clock = [0.0]
+
+    def now():
+        clock[0] += 1.0
+        return clock[0]
+
+    monkeypatch.setattr(paths, "perf_counter", now)
+
+    @fc.jit
+    def signs(x):
+        total = 0.0
+        for i in range(5):
+            total = total + x[i] if x[i] > 0 else total - x[i]
+        return total
+
+    calls = np.random.default_rng(0).choice([-1.0, 1.0], size=(3000, 5))
+    for x in calls[:2000]:
+        signs(x)
+    before = counters["traces"]
+    for x in calls[2000:]:
+        assert signs(x) == 5.0
+    assert counters["traces"] == before and len(signs.explain(calls[0]).paths) == 32
+
+
+def test_a_function_that_rests_gives_arrays_that_nobody_else_has(monkeypatch):
+    monkeypatch.setattr(paths, "perf_counter", lambda: 0.0)
+    kept, mine = [], np.arange(3.0)
+
+    @fc.jit
+    def f(x, how):
+        if how == 1:
+            return x
+        if how == 2:
+            return x[::-1]
+        if how == 3:
+            return {"same": (x, x), "new": [x + 1.0, None]}
+        if how == 4:
+            return mine
+        return x * 2.0
+
+    f(mine, 0)
+    paths_of(f).rest_until = 1.0
+    for how in range(5):
+        found = f(mine, how)
+        kept += [x for x in fc.tree.leaves(found) if isinstance(x, np.ndarray)]
+    for i, x in enumerate(kept):
+        assert x.flags.writeable and not np.shares_memory(x, mine) and not any(np.shares_memory(x, y) for y in kept[:i])
+
+
+def test_an_integer_with_many_answers_is_interpreted_from_there(monkeypatch):
+    monkeypatch.setattr(paths, "NONE_KNOWN", paths.UNKNOWN)
     f = fc.jit(lambda x, n: sum([x * i for i in range(n)]))
     for n in (*range(20), *range(20)):
         assert f(2.0, n) == n * (n - 1)
@@ -245,6 +297,7 @@ def test_an_integer_with_many_answers_is_interpreted_from_there():
 def test_paths_beyond_the_limit_run_and_known_ones_stay(monkeypatch):
     monkeypatch.setattr(path_trie, "MAX_SEGMENTS", 6)
     monkeypatch.setattr(paths, "UNKNOWN", 10**9)
+    monkeypatch.setattr(paths, "NONE_KNOWN", 10**9)
 
     def f(x, i):
         for k in range(12):
