@@ -169,9 +169,15 @@ class Paths:
                             values.append(out)
                         else:
                             values += out
-                except Exception:
+                except Exception as error:
                     if step.node.has_effects:
                         raise
+                    failed = step.node.kind == "success" and isinstance(error, np.linalg.LinAlgError)
+                    following = self.trie.branch(step, False) if failed else None
+                    if following is not None:
+                        values += [None] * step.size
+                        step = following
+                        continue
                     return step, False  # Python, recording, meets the error where it may be caught
             if step.leaf is not None:
                 return step  # type: ignore[no-any-return]
@@ -328,7 +334,7 @@ def _taken_over(missed: _Missed, values: list[Any]) -> tuple[list, dict]:
         if not ran:
             key, step = step.via, step.parent
     while step is not None:
-        chain.append((step.node, key, ANSWERS[step.node.kind][0](values[step.at])))
+        chain.append((step.node, key, key and ANSWERS[step.node.kind][0](values[step.at])))
         env.update(zip(step.outs, values[step.start : step.start + step.size]))
         key, step = step.via, step.parent
     chain.reverse()
