@@ -64,6 +64,7 @@ ANSWERS: dict[str, tuple[Callable[[Any], Any], Callable[[Any], Any]]] = {
     "float": (_number("float"), _bits),
     "complex": (_number("complex"), _bits),
     "item": (_number("item"), _bits),
+    "indices": (np.array, lambda value: np.asarray(value).tobytes()),  # whole arrays of integers or bools
     "reached": (lambda value: True, lambda value: True),  # an operation inside a `try`, which may fail
     "success": (lambda value: True, lambda value: True),  # of that; False if it raised LinAlgError
 }
@@ -175,7 +176,7 @@ class Recorder:
         if self._place < len(self.chain):
             node, key, answer = self.chain[self._place]
             self._check_end(node, guard, how)
-            error = None if answer or how != "success" else node.error
+            error = None if how != "success" or answer else node.error
         else:
             answer = error is None and ANSWERS[how][0](self._value(guard))
             key = error is None and ANSWERS[how][1](answer)

@@ -82,7 +82,10 @@ def _path(node: Node, leaf: Leaf) -> Path:
     asked = []
     while node.parent is not None:
         before = node.parent
-        asked.append((before.source, before.kind, next(key for key, child in before.children.items() if child is node)))
+        key = next(key for key, child in before.children.items() if child is node)
+        if before.kind == "indices":
+            key = str(np.frombuffer(key, before.guard.aval.dtype).reshape(before.guard.aval.shape))
+        asked.append((before.source, before.kind, key))
         node = before
     asked.reverse()
     conditions = [Condition(*what, len(list(group))) for what, group in itertools.groupby(asked)]

@@ -334,7 +334,8 @@ def _taken_over(missed: _Missed, values: list[Any]) -> tuple[list, dict]:
         if not ran:
             key, step = step.via, step.parent
     while step is not None:
-        chain.append((step.node, key, key and ANSWERS[step.node.kind][0](values[step.at])))
+        failed = step.node.kind == "success" and not key
+        chain.append((step.node, key, False if failed else ANSWERS[step.node.kind][0](values[step.at])))
         env.update(zip(step.outs, values[step.start : step.start + step.size]))
         key, step = step.via, step.parent
     chain.reverse()
