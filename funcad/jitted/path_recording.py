@@ -71,7 +71,7 @@ ANSWERS: dict[str, tuple[Callable[[Any], Any], Callable[[Any], Any]]] = {
 
 
 class _Escaped(BaseException):
-    """Carries an error of an operation that stood in no `try` through those which Python has come to meanwhile."""
+    """An operation that stood in no `try` has failed: leaves those which Python has come to meanwhile."""
 
 
 class Recorder:
@@ -96,6 +96,7 @@ class Recorder:
         self.leaf: Node | None = None
         self.outs: list[Any] = []
         self.failed: dict[Var, Exception] = {}
+        self._escaped: Exception | None = None
         self._inside = False  # does the user's function run?
         self._at_end = False  # does it, inside a `try`, run now, after what was recorded before?
         self._outside = (state.abstract, state.staging, state.running)
@@ -130,10 +131,10 @@ class Recorder:
             self._inside = True
             try:
                 outs = flat(*tracers)
-            except _Escaped as escaped:
-                raise escaped.args[0] from None
-            except Exception as error:
+            except (_Escaped, Exception) as error:
                 self._inside = False
+                if self._escaped is not None:
+                    raise self._escaped from None
                 if self.started and not isinstance(error, BufferNeeded) and not isinstance(error.__cause__, BufferNeeded):
                     self._catch_up()  # what comes before the error happens before it
                 raise
@@ -271,7 +272,8 @@ class Recorder:
                     self.whole, self._node = False, None  # what follows, if the user catches it, is no known segment
                     self.failed.update([(v, error) for v in outputs])
                     if isinstance(error, np.linalg.LinAlgError) and self._inside and not (self._at_end and self._ran == end):
-                        raise _Escaped(error) from None
+                        self._escaped = error
+                        raise _Escaped from None
                     raise
         finally:
             restore_warnings(token)
