@@ -13,7 +13,6 @@ for a while.
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Callable, Sequence
 from sys import getrefcount
 from time import perf_counter
@@ -82,13 +81,15 @@ class Paths:
 
     def program(self, core: Any) -> Any:
         """What a written call runs, see jit_call.py. The paths, which are in the function's cache, must not hold that."""
-        return SimpleNamespace(consume=functools.partial(self.consume, core), fast=None)
+        trie, run, nothing = self.trie, self.run, frozenset[int]()
 
-    def consume(self, core: Any, leaves: list[Any]) -> list[Any]:
-        """A written call: its one output is the function's result."""
-        if self.rest_until or self.trie.written:
-            return [self.call(core, leaves, *self.attempt.arguments(leaves))]
-        return [self.run(core, leaves, frozenset(), self.trie.on_device)]  # a written call is not taken under debug_nans
+        def consume(leaves: list[Any]) -> list[Any]:
+            """Its one output is the function's result."""
+            if self.rest_until or trie.written:
+                return [self.call(core, leaves, *self.attempt.arguments(leaves))]
+            return [run(core, leaves, nothing, trie.on_device)]  # a written call is not taken under debug_nans
+
+        return SimpleNamespace(consume=consume, fast=None)
 
     def call(self, core: Any, leaves: Sequence[Any], args: tuple, kwargs: dict, donated: frozenset[int] = frozenset()) -> Any:
         """The function's result for a call of its signature."""
@@ -119,7 +120,7 @@ class Paths:
             return self.record(core, core.leaves_of(args, kwargs))
         finally:
             restore_warnings(token)
-        if type(result) is np.ndarray and getrefcount(result) <= HELD_HERE and _is_own(result, ()):
+        if type(result) is np.ndarray and getrefcount(result) <= HELD_HERE and _is_own(result, (result,)):
             return result
         return unaliased(result, [*args, *kwargs.values()], core.f)
 
@@ -317,7 +318,7 @@ class Paths:
 
 def _is_own(x: np.ndarray, values: Sequence[Any]) -> bool:
     """May the caller have this array, which is the result?"""
-    return x.base is None and x.flags.writeable and x.ndim > 0 and (not values or sum([v is x for v in values]) == 1)
+    return x.base is None and x.flags.writeable and x.ndim > 0 and sum([v is x for v in values]) == 1
 
 
 def _taken_over(missed: _Missed, values: list[Any]) -> tuple[list, dict]:
