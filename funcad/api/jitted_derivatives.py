@@ -3,8 +3,8 @@
 Idea: outside of other traces the two mean the same, and the second is one program, where the first is a recording around one
 that runs its function twice where Python decides by values (once to see which way). So what a transform returns for a jitted
 function has a jitted function of its own behind it, made when it is first wanted and kept by the jitted function, and asks that
-first. Where it must not be (an argument is traced, a trace is open, jit is disabled), that gives NotImplemented, and the
-transform goes on as for any function.
+first. Where it must not be (a trace is open, an argument is no array or number, jit is disabled), that gives NotImplemented,
+and the transform goes on as for any function. Arguments may carry derivatives: to an outer derivative it is one operation.
 
 Trap: what is kept here must not refer to the jitted function that keeps it, or arrays that a dead function had captured would
 wait for the collector. So `make` is given the function that was jitted.

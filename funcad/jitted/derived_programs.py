@@ -15,6 +15,7 @@ from funcad.api.jitted_derivatives import derivatives_by
 from funcad.host.state import state
 from funcad.ir.aval import SCALAR_AVALS
 from funcad.ir.trace import open_traces
+from funcad.ir.tracer import Tracer
 from funcad.jitted.jit import Core, Jitted
 from funcad.jitted.jit_cache import Cache
 
@@ -22,7 +23,7 @@ __all__: list[str] = []
 
 
 class _Core(Core):
-    """Takes calls with plain arguments where no trace is open."""
+    """Takes calls with arrays and numbers where no trace is open."""
 
     __slots__ = ()
 
@@ -33,7 +34,9 @@ class _Core(Core):
 
 
 def _is_plain(x: Any) -> bool:
-    return type(x) in SCALAR_AVALS or type(x) is np.ndarray and x.dtype.kind != "V"  # the tangents of integers are of that kind
+    if type(x) is np.ndarray:
+        return x.dtype.kind != "V"  # as tangents of integers are
+    return type(x) in SCALAR_AVALS or type(x) is Tracer
 
 
 class _Derivative(Jitted):
