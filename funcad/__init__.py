@@ -37,6 +37,7 @@ from funcad.jitted.jit import jit as jit
 from funcad.jitted.jit_cache import clear_caches as clear_caches
 from funcad.jitted.jit_misses import explain_cache_misses as explain_cache_misses
 
+_importlib.import_module("funcad.jitted.derived_programs")  # to which derivatives of jitted functions go
 _importlib.import_module("funcad.doors")  # which makes itself known to those who open traces
 __version__ = "0.1.0"
 _Tracer.namespace = _sys.modules[__name__]

@@ -12,6 +12,7 @@ from funcad import tree
 from funcad.api.border import api, check_second, normalize_argnums, seed_beside, unshared, zeros_for
 from funcad.api.forward import jvp, linearize, pushforward_of
 from funcad.api.grad import grad
+from funcad.api.jitted_derivatives import derivative_of
 from funcad.api.linearized import Linearized, linearized, seed_of
 from funcad.api.pickling import Transformed
 from funcad.api.vjp import pullback_of, vjp
@@ -264,6 +265,11 @@ def hvp(f: Callable[..., Any], primals: Sequence[Any], tangents: Sequence[Any]) 
     """
     _check_pair("hvp", primals, tangents)
     argnums = 0 if len(primals) == 1 else tuple(range(len(primals)))
+    compiled = derivative_of(f, ("hvp", argnums), lambda g: lambda ps, ts: jvp(grad(g, argnums=argnums), ps, ts)[1], same=False)
+    if compiled is not None:
+        found = compiled(tuple(primals), tuple(tangents))
+        if found is not NotImplemented:
+            return found
     return jvp(grad(f, argnums=argnums), primals, tangents)[1]
 
 

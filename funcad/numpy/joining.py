@@ -466,11 +466,15 @@ def _line(arr: Any, axis: Any) -> tuple[Any, int]:
     return x, axis_of(axis, len(shape_of(x)))
 
 
+def _known(obj: Any) -> Any:
+    return obj.__array__() if type(obj) is Tracer else obj
+
+
 @implements("delete")
 def delete(arr: Any, obj: Any, axis: Any = None) -> Any:
     """`numpy.delete` at known places."""
     x, axis = _line(arr, axis)
-    index = np.delete(np.arange(shape_of(x)[axis]), obj)
+    index = np.delete(np.arange(shape_of(x)[axis]), _known(obj))
     return indexing.getitem(x, (slice(None),) * axis + (index,))
 
 
@@ -478,7 +482,7 @@ def delete(arr: Any, obj: Any, axis: Any = None) -> Any:
 def insert(arr: Any, obj: Any, values: Any, axis: Any = None) -> Any:
     """`numpy.insert` at known places."""
     x, axis = _line(arr, axis)
-    shape = shape_of(x)
+    obj, shape = _known(obj), shape_of(x)
     n = shape[axis]
     new = convert(array_of(values), aval_of(x).dtype)
     new = new if shape_of(new) else beside(reshape(new, shape=(1,)), x)
