@@ -22,7 +22,7 @@ from funcad.backends.cost import cost_of
 from funcad.backends.interpreter import Program, compiling
 from funcad.configuration import config, reports
 from funcad.host.devices import on_device
-from funcad.host.state import state
+from funcad.host.state import setting, state
 from funcad.host.user_warnings import restore_warnings, suppress_warnings
 from funcad.ir.aval import Aval, StackAval, aval_of
 from funcad.ir.jaxpr import Equation, Jaxpr, Var, subjaxprs
@@ -117,7 +117,8 @@ class Compiled(Program):
     def optimized(self) -> Jaxpr:
         """The program after the passes."""
         if self._optimized is None:
-            self._optimized = importlib.import_module("funcad.passes.aliased_outputs").pipeline_end(self.jaxpr)
+            with setting(engine=self.engine):  # another may be set by now
+                self._optimized = importlib.import_module("funcad.passes.aliased_outputs").pipeline_end(self.jaxpr)
         return self._optimized
 
     @property
