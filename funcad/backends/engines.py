@@ -22,7 +22,7 @@ from funcad.backends.cost import cost_of
 from funcad.backends.interpreter import Program, compiling
 from funcad.configuration import config, reports
 from funcad.host.devices import on_device
-from funcad.host.state import state
+from funcad.host.state import setting, state
 from funcad.host.user_warnings import restore_warnings, suppress_warnings
 from funcad.ir.aval import Aval, StackAval, aval_of
 from funcad.ir.jaxpr import Equation, Jaxpr, Var, subjaxprs
@@ -37,7 +37,8 @@ FEW_RUNS = 5  # fewer are not waited for
 TIER_UP_RUNS_OF_SIZES = 300  # where sizes come and go, so that texts are shared (sizes.py)
 LONG_LOOP = 20_000  # equations that an un-jitted loop would run in Python, from which on it is compiled at once
 AT_ONCE = 2e-3  # seconds of estimated work from which a program is compiled at its first run
-BUDGET = 0.5  # seconds of compilation after which the groups of a long program stay with NumPy,
+BUDGET = 0.5  # seconds of compilation after which the groups of a program stay with NumPy,
+BY_EQUATION = 1e-4  # and for each equation: about what it takes to write one as a line for NumPy,
 EARNED = 20  # unless so many runs take longer than that
 made = {"compiled": 0, "taken over": 0}  # programs that were compiled, or took over the text of another size: for the tests
 _SECONDS = {"flops": 5e-10, "transcendentals": 5e-9, "bytes accessed": 2e-10}
@@ -117,7 +118,8 @@ class Compiled(Program):
     def optimized(self) -> Jaxpr:
         """The program after the passes."""
         if self._optimized is None:
-            self._optimized = importlib.import_module("funcad.passes.aliased_outputs").pipeline_end(self.jaxpr)
+            with setting(engine=self.engine):  # another may be set by now
+                self._optimized = importlib.import_module("funcad.passes.aliased_outputs").pipeline_end(self.jaxpr)
         return self._optimized
 
     @property
@@ -202,7 +204,8 @@ class Compiled(Program):
     def _native_kernels(self) -> Callable[[Any], Any]:
         """`kernel(equation)`: native code for a fused group, or None."""
         kernels, unsupported = _later("native.kernels"), _later("native.unsupported").Unsupported
-        stop = time.thread_time() + BUDGET + EARNED * estimate(self.jaxpr)
+        size = importlib.import_module("funcad.passes.rewrite").size_of(self.optimized)
+        stop = time.thread_time() + BUDGET + BY_EQUATION * size + EARNED * estimate(self.jaxpr)
 
         def kernel(equation: Any) -> Any:
             group = equation.params["jaxpr"]

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from time import perf_counter
+from typing import Any
 
 from funcad.configuration import config
 from funcad.ir.jaxpr import Jaxpr
@@ -88,6 +89,7 @@ PIPELINE: tuple[Pass, ...] = (
 )
 FAST_MATH: dict[Pass, Pass] = {algebra: fast_algebra, subprograms: fast_subprograms}  # what runs instead under fast_math
 ONLY_FAST: frozenset[Pass] = frozenset([contract])
+_ITSELF: Any = object()  # a program that no pass changes, for one kind of engine: another may find something to do
 
 
 def optimize(jaxpr: Jaxpr, fast_math: bool = False) -> Jaxpr:
@@ -111,13 +113,13 @@ def optimize(jaxpr: Jaxpr, fast_math: bool = False) -> Jaxpr:
     if found is None:
         found = _run(jaxpr, fast_math)
         if found is jaxpr:
-            jaxpr.memo["is_optimized"] = True
-            return jaxpr
-        found.memo["is_optimized"] = True
-        if fast_math:
-            found.memo["fast_math"] = True  # for the engines
+            found = _ITSELF
+        else:
+            found.memo["is_optimized"] = True
+            if fast_math:
+                found.memo["fast_math"] = True  # for the engines
         found = jaxpr.memo.setdefault(key, found)
-    return found
+    return jaxpr if found is _ITSELF else found
 
 
 def _run(jaxpr: Jaxpr, fast_math: bool) -> Jaxpr:
