@@ -18,6 +18,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from funcad.backends import interpreter
+from funcad.backends.blas_threads import limited, matters
 from funcad.backends.cost import cost_of
 from funcad.backends.interpreter import Program, compiling
 from funcad.configuration import config, reports
@@ -148,7 +149,7 @@ class Compiled(Program):
             if self.runs_until_native == TIER_UP_RUNS:
                 self.runs_until_native = TIER_UP_RUNS_OF_SIZES
         self.quiet = self.generated.quiet
-        return self.generated.function  # type: ignore[no-any-return]
+        return self._limited(self.generated)
 
     def _patience(self) -> int:
         """How many runs native code can wait for, so that what is lost by then is about what compiling costs."""
@@ -164,7 +165,11 @@ class Compiled(Program):
         """Generated Python with native code for its groups."""
         self.generated = _later("generate").generate(self.fused, self._native_kernels())
         self.quiet = self.generated.quiet
-        self.function = self.generated.function
+        self.function = self._limited(self.generated)
+
+    def _limited(self, generated: Any) -> Callable[[list], list]:
+        """The function that was generated, which shares the cores with BLAS."""
+        return limited(generated.function) if matters(self.jaxpr) else generated.function  # type: ignore[no-any-return]
 
     def _whole(self) -> bool:
         """Native code for the whole program, if it can be had."""
@@ -196,7 +201,7 @@ class Compiled(Program):
             with compiling:
                 kernels = (lambda e: self.kernels.get(e.params["jaxpr"])) if self.kernels else None
                 generated = _later("generate").generate(self.fused, kernels, donated=positions)
-                function = self.donating.setdefault(positions, generated.function)
+                function = self.donating.setdefault(positions, self._limited(generated))
         return function
 
     def _native_kernels(self) -> Callable[[Any], Any]:
