@@ -171,13 +171,19 @@ class Compiled(Program):
         """The function that was generated, which shares the cores with BLAS."""
         return limited(generated.function) if matters(self.jaxpr) else generated.function  # type: ignore[no-any-return]
 
+    def _marked(self, jaxpr: Jaxpr) -> Jaxpr:
+        """A part of the program, which may be computed as the program may."""
+        if self.jaxpr.memo.get("fast_math"):
+            jaxpr.memo["fast_math"] = True
+        return jaxpr
+
     def _whole(self) -> bool:
         """Native code for the whole program, if it can be had."""
         unsupported = _later("native.unsupported").Unsupported
         try:
             batch = importlib.import_module("funcad.passes.example_loops").batch
             framing = importlib.import_module("funcad.passes.framing").framing
-            self.native = _later("native.program").compile_program(framing(batch(self.optimized)))
+            self.native = _later("native.program").compile_program(self._marked(framing(batch(self.optimized))))
         except unsupported as reason:
             self.reasons.append(f"not native as a whole: {reason}")
             return False
@@ -214,6 +220,7 @@ class Compiled(Program):
             try:
                 if time.thread_time() > stop:
                     raise unsupported("compiling the groups before it took long enough for this program")
+                self._marked(group)
                 self.kernels[group] = kernels.kernel_for(equation)
                 return self.kernels[group]
             except unsupported as reason:
