@@ -16,7 +16,6 @@ leaving it twice does no harm.
 from __future__ import annotations
 
 import ctypes
-import functools
 import os
 import sys
 import threading
@@ -51,6 +50,10 @@ class _Library(NamedTuple):
     set: Callable[[int], None]
 
 
+_asked: dict[str, _Library | None] = {}  # by extension
+_loaded: list[_Library] = []
+
+
 def addresses_of(extension: ModuleType) -> tuple[int, int]:
     """Where the BLAS of an extension module tells and sets the number of its threads; zeros if it has no such functions."""
     library = ctypes.CDLL(extension.__file__)
@@ -61,7 +64,6 @@ def addresses_of(extension: ModuleType) -> tuple[int, int]:
     return 0, 0
 
 
-@functools.cache
 def _library(extension: str) -> _Library | None:
     get, set_ = addresses_of(sys.modules[extension])
     if not get:
@@ -71,7 +73,12 @@ def _library(extension: str) -> _Library | None:
 
 def _libraries() -> list[_Library]:
     """Those that are loaded: SciPy's is as soon as something of it is in use that could call it."""
-    return [found for name in _EXTENSIONS if name in sys.modules and (found := _library(name)) is not None]
+    if len(_asked) < len(_EXTENSIONS):  # or all is known: programs ask for it at each call
+        for name in _EXTENSIONS:
+            if name in sys.modules and name not in _asked:
+                _asked[name] = _library(name)
+        _loaded[:] = [library for library in _asked.values() if library is not None]
+    return _loaded
 
 
 # ---------------------------------------------------------------- the programs that run
