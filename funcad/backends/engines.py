@@ -18,6 +18,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from funcad.backends import interpreter
+from funcad.backends.blas_threads import limited, matters
 from funcad.backends.cost import cost_of
 from funcad.backends.interpreter import Program, compiling
 from funcad.configuration import config, reports
@@ -150,7 +151,7 @@ class Compiled(Program):
             if self.runs_until_native == TIER_UP_RUNS:
                 self.runs_until_native = TIER_UP_RUNS_OF_SIZES
         self.quiet = self.generated.quiet
-        return self.generated.function  # type: ignore[no-any-return]
+        return self._limited(self.generated)
 
     def _patience(self) -> int:
         """How many runs native code can wait for, so that what is lost by then is about what compiling costs."""
@@ -166,7 +167,17 @@ class Compiled(Program):
         """Generated Python with native code for its groups."""
         self.generated = _later("generate").generate(self.fused, self._native_kernels())
         self.quiet = self.generated.quiet
-        self.function = self.generated.function
+        self.function = self._limited(self.generated)
+
+    def _limited(self, generated: Any) -> Callable[[list], list]:
+        """The function that was generated, which shares the cores with BLAS."""
+        return limited(generated.function) if matters(self.jaxpr) else generated.function  # type: ignore[no-any-return]
+
+    def _marked(self, jaxpr: Jaxpr) -> Jaxpr:
+        """A part of the program, which may be computed as the program may."""
+        if self.jaxpr.memo.get("fast_math"):
+            jaxpr.memo["fast_math"] = True
+        return jaxpr
 
     def _whole(self) -> bool:
         """Native code for the whole program, if it can be had."""
@@ -174,7 +185,7 @@ class Compiled(Program):
         try:
             batch = importlib.import_module("funcad.passes.example_loops").batch
             framing = importlib.import_module("funcad.passes.framing").framing
-            self.native = _later("native.program").compile_program(framing(batch(self.optimized)))
+            self.native = _later("native.program").compile_program(self._marked(framing(batch(self.optimized))))
         except unsupported as reason:
             self.reasons.append(f"not native as a whole: {reason}")
             return False
@@ -198,7 +209,7 @@ class Compiled(Program):
             with compiling:
                 kernels = (lambda e: self.kernels.get(e.params["jaxpr"])) if self.kernels else None
                 generated = _later("generate").generate(self.fused, kernels, donated=positions)
-                function = self.donating.setdefault(positions, generated.function)
+                function = self.donating.setdefault(positions, self._limited(generated))
         return function
 
     def _native_kernels(self) -> Callable[[Any], Any]:
@@ -212,6 +223,7 @@ class Compiled(Program):
             try:
                 if time.thread_time() > stop:
                     raise unsupported("compiling the groups before it took long enough for this program")
+                self._marked(group)
                 self.kernels[group] = kernels.kernel_for(equation)
                 return self.kernels[group]
             except unsupported as reason:

@@ -79,8 +79,8 @@ def jit(
     Arguments named by `static_argnums` or `static_argnames` are ordinary hashable Python values, part of the signature.
     Buffers of those named by `donate_argnums` or `donate_argnames` may be overwritten if they are writeable, contiguous, own
     their data and share memory with no other argument; use them no more. Small programs make new arrays all the same.
-    `inline=True` splices the program into an enclosing one. With `fast_math=True` the compiler may use laws that hold for
-    real numbers only: NaN, infinities, signed zeros, overflow and the last digits may differ.
+    `inline=True` splices the program into an enclosing one. With `fast_math=True` the compiler may use laws of real numbers,
+    and round x * y + z once: NaN, infinities, signed zeros, overflow and the last digits may differ.
 
     Where Python asks for a value (`if x > 0`, `while`, `range(n)`, the size of `x[mask]`), the program has *paths*: each is
     found by running f, and compiled when it comes again. Effects happen once, errors are f's own. Paths that never repeat

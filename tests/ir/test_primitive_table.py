@@ -39,6 +39,7 @@ DRAWS = {"random_draw"}  # whose results differ from run to run: tests/jitted/te
 ELSEWHERE = {  # made by one transformation of one kind of program, which has tests of its own
     "known_program": "tests/unjitted/test_mapped_gradients.py",
     "recomputed": "tests/control/test_memory_budget.py",
+    "rerun": "tests/control/test_memory_budget_while.py",
 }
 
 # Rules that a primitive does without although it would seem to need them: (primitive, rule) -> reason. Not listed: jvp of

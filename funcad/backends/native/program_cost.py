@@ -13,7 +13,7 @@ from funcad.ir.jaxpr import Jaxpr, subjaxprs
 from funcad.primitives.atoms import ATOMS, ELEMENTARY, atoms_of
 from funcad.primitives.loop import Loop, WhileLoop
 
-__all__ = ["Work", "instructions", "work_of"]
+__all__ = ["Work", "instructions", "may_contract", "work_of"]
 
 PER_ELEMENT = 0.25  # that is read or written; an instruction per element takes as long
 PER_PRODUCT = 0.1  # one multiplication and addition of a contraction
@@ -30,6 +30,11 @@ INSTRUCTIONS.update(dict.fromkeys(("div", "sqrt", "mod", "floor_divide", "recipr
 def instructions(equation: Any) -> int:
     """About how many instructions of arithmetic an equation is, per vector; 1 for what has no formula of an element."""
     return 1 if equation.primitive.emit is None else sum([INSTRUCTIONS[atom] for atom in atoms_of(equation)])
+
+
+def may_contract(jaxpr: Jaxpr) -> bool:
+    """May products and sums of this program be rounded together? engines.py says so of each part of a fast_math program."""
+    return bool(jaxpr.memo.get("fast_math"))
 
 
 class Work(NamedTuple):
