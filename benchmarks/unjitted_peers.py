@@ -3,8 +3,8 @@
 Loops as functions (scan, fori_loop, while_loop) and odeint beside the loops and solvers that users of the peers have, einsum,
 linear algebra, and arrays so large that the operations themselves are what is measured. Each row is the value and the gradient
 of a real objective, in float64, on one core; both peers are written the way their own users write it, with torch's fused
-operations where it has them. Trap: a peer that lacks the operation has no figure (autograd has no qr, torch no odeint). On a busy
-machine the clock's time means little: it is the processor's, as in real_programs.py.
+operations where it has them. Traps: a peer that lacks the operation has no figure (autograd has no qr, torch no odeint). On a
+busy machine the clock's time means little: it is the processor's, as in real_programs.py.
 """
 
 from __future__ import annotations
@@ -290,6 +290,7 @@ OBJECTIVES = [
     ),
     Objective("convolution, 8 images", KERNEL, _convolved, None, _convolved_torch),
     Objective("cross-entropy by labels", LOGITS, _cross_entropy(numpy), _cross_entropy, _cross_entropy_torch),
+    Objective("the same, by one function", LOGITS, lambda z: nn.softmax_cross_entropy(z, LABELS), None, _cross_entropy_torch),
     Objective("differences over 100,000 edges", normal(5000, 4), _graph(numpy), _graph, _graph_torch),
 ]  # fmt: skip
 
