@@ -154,6 +154,7 @@ def implements(
     lift: bool = False,
     by_kind: bool = False,
     numbers: bool = False,
+    plain: Callable[..., Any] | None = None,
 ) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     """Decorate the implementation for traced arguments of `np.<name>`; gives the public function of the first name.
 
@@ -161,7 +162,8 @@ def implements(
     does not have is public all the same, computed by the implementation; `always` asks for that too (functions that have an
     option more than NumPy's). `lift`: array arguments beside abstract ones are read by reference (see `capture_as_inputs`), for
     functions made of several operations, some of them on those arguments alone. `by_kind`: what it does depends on the kinds of
-    its operands and on its options alone; with `numbers` plain floats are operands (see unjitted/remembered.py).
+    its operands and on its options alone; with `numbers` plain floats are operands (see unjitted/remembered.py). `plain`: how
+    NumPy's function is called where nothing is traced.
     """
 
     def decorate(implementation: Callable[..., Any]) -> Callable[..., Any]:
@@ -178,7 +180,7 @@ def implements(
                 TABLE[original] = implementation
         original = _lookup(names[0])
         path = names[0].split(".")
-        public = public_function(implementation, names[0], original, lambda xp: find(xp, path), always)
+        public = public_function(implementation, names[0], plain or original, lambda xp: find(xp, path), always)
         public.__doc__ = documented(f"numpy.{names[0]}", implementation.__doc__, alias)
         public.numpy_function = original  # type: ignore[attr-defined]
         return public

@@ -31,6 +31,7 @@ from funcad.passes.push import push
 from funcad.passes.recompute import recompute
 from funcad.passes.rewrite import size_of
 from funcad.passes.roll import compiles_numbers, roll
+from funcad.passes.row_scatters import row_scatters
 from funcad.passes.scatters import scatters
 from funcad.passes.signs import signs
 from funcad.passes.subprograms import kind_of, with_subprograms
@@ -82,6 +83,7 @@ PIPELINE: tuple[Pass, ...] = (
     picks,  # and few elements are picked before they are worked on
     signs,  # negations move out of sums
     scatters,  # placements become one, known bounds slices
+    row_scatters,  # one element of each row becomes a choice
     dce,
     contract,  # chains of products in the cheapest order, if fast_math allows
     subprograms,  # those that have become smaller
