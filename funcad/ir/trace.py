@@ -114,6 +114,7 @@ class Trace:
     turned: bool = True  # may a value have been made whose square is known? Squares look here first
     settle: Callable[[Tracer], None] | None = None  # ends that a value is written in place (unjitted/held.py)
     tape: Any = None  # of a following trace: where common operations are written down instead of recorded
+    settled: Sequence[object] | None = None  # the tangents that are told by their numbers, when they are known
     decide: Callable[[Tracer], bool] | None = None  # says whether a condition holds everywhere, where values are at hand
     reads: Callable[[Tracer, str], None] | None = None  # is told what Python's control flow reads, and how
     recorder: Any = None  # who runs what was recorded when Python asks for a value (jitted/path_recording.py)

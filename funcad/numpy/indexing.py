@@ -222,7 +222,7 @@ def _differs(tape: Any, array: np.ndarray) -> bool:
     Not of the few elements of a state, or of parameters, which each turn reads at the same numbers; and where the recording is
     not cut, turns need not be alike. A number that is known makes a shorter program: what it does not read is known, too.
     """
-    return len(tape.rows) >= CHUNKED and len(array) > _FEW and not tape.lifted
+    return len(tape.places) >= CHUNKED and len(array) > _FEW and not tape.lifted
 
 
 _gathered = remembered(lambda x, unique, *indices: gather(x, *indices, unique=unique))

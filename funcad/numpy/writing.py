@@ -193,8 +193,10 @@ def real_of(x: Any) -> Any:
 def imag_of(x: Any) -> Any:
     """`x.imag`, a view; of real numbers zeros that nobody can write."""
     out = elementwise.imag(x)
-    if x.dtype.kind != "c" and type(out) is np.ndarray:
-        out.flags.writeable = False
+    if x.dtype.kind != "c" and type(out) is not Tracer:
+        out = np.asarray(out) if is_array(x) else out  # of an array of rank 0, NumPy's is one, too
+        if type(out) is np.ndarray:
+            out.flags.writeable = False
     elif is_array(x):
         out = linked(out, x, _ImaginaryPart() if x.dtype.kind == "c" else _NoPart())
     return out
