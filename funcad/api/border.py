@@ -9,7 +9,7 @@ from __future__ import annotations
 import functools
 import inspect
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
@@ -22,6 +22,7 @@ from funcad.host.where import for_user, interrupted
 from funcad.ir.aval import FLOAT0, SCALAR_AVALS, Aval, aval_of, is_inexact
 from funcad.ir.trace import plain_values, stage_constants
 from funcad.ir.tracer import Tracer, concrete_value
+from funcad.ir.types import Function
 from funcad.primitives.conversion import convert_p
 from funcad.primitives.placement import capture_as_inputs, on_device_of
 from funcad.tree.functions import changed_object
@@ -46,7 +47,7 @@ __all__ = [
 float0 = FLOAT0  # dtype of the tangents of integers and bools, as in JAX
 
 
-def api(f: Callable[..., Any]) -> Callable[..., Any]:
+def api(f: Function) -> Function:
     """A public function whose errors do not drown the user in our frames."""
 
     @functools.wraps(f)
@@ -59,7 +60,7 @@ def api(f: Callable[..., Any]) -> Callable[..., Any]:
             interrupted()
             raise
 
-    return boundary
+    return cast(Function, boundary)
 
 
 def dress_as(wrapper: Any, f: Any) -> None:

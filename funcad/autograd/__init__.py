@@ -11,6 +11,7 @@ array([1., 1.])
 """
 
 import importlib as _importlib
+import typing as _typing
 
 from funcad.autograd.differential_operators import checkpoint as checkpoint
 from funcad.autograd.differential_operators import deriv as deriv
@@ -33,11 +34,26 @@ from funcad.autograd.differential_operators import tensor_jacobian_product as te
 from funcad.autograd.differential_operators import value_and_grad as value_and_grad
 from funcad.autograd.differential_operators import vector_jacobian_product as vector_jacobian_product
 from funcad.autograd.extend import primitive as primitive
+from funcad.names import public_names as _public_names
 
 _MODULES = ["builtins", "misc", "numpy", "scipy", "test_util", "tracer"]  # loaded when they are first used
 
+if _typing.TYPE_CHECKING:
+    from funcad.autograd import builtins as builtins
+    from funcad.autograd import misc as misc
+    from funcad.autograd import numpy as numpy
+    from funcad.autograd import scipy as scipy
+    from funcad.autograd import test_util as test_util
+    from funcad.autograd import tracer as tracer
 
-def __getattr__(name: str) -> object:
+
+def _loaded(name: str) -> object:
     if name in _MODULES:
         return _importlib.import_module(f"funcad.autograd.{name}")
     raise AttributeError(f"module 'funcad.autograd' has no attribute {name!r}")
+
+
+if not _typing.TYPE_CHECKING:  # seen by a checker, it would give every misspelt name a type
+    __getattr__ = _loaded
+
+__dir__ = _public_names(globals(), _MODULES)
