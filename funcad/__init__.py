@@ -84,6 +84,7 @@ _LAZY_MODULES = {
     "debug": "debug",
     "flatten_util": "flatten_util",
     "image": "image",
+    "jax": "jax",
     "lax": "lax",
     "nn": "nn",
     "ops": "ops",
@@ -113,5 +114,8 @@ def __getattr__(name: str) -> object:
     return value
 
 
+_AUTOGRAD = {name for name, module in _LAZY_NAMES.items() if module.startswith("autograd.")}  # funcad.autograd shows them
+
+
 def __dir__() -> list[str]:
-    return sorted({*(n for n in globals() if not n.startswith("_")), *_LAZY_NAMES, *_LAZY_MODULES})
+    return sorted({*__all__} - _AUTOGRAD)

@@ -11,7 +11,7 @@ import functools
 import inspect
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
@@ -25,6 +25,7 @@ from funcad.host.where import for_user, interrupted
 from funcad.ir.aval import FLOAT0, SCALAR_AVALS, Aval, aval_of, is_inexact
 from funcad.ir.trace import plain_values, stage_constants
 from funcad.ir.tracer import Tracer, concrete_value
+from funcad.ir.types import Function
 from funcad.primitives.conversion import convert_p
 from funcad.primitives.placement import capture_as_inputs, on_device_of
 from funcad.tree.functions import changed_object
@@ -52,7 +53,7 @@ __all__ = [
 float0 = FLOAT0  # dtype of the tangents of integers and bools, as in JAX
 
 
-def api(f: Callable[..., Any]) -> Callable[..., Any]:
+def api(f: Function) -> Function:
     """A public function whose errors do not drown the user in our frames."""
 
     @functools.wraps(f)
@@ -65,7 +66,7 @@ def api(f: Callable[..., Any]) -> Callable[..., Any]:
             interrupted()
             raise
 
-    return boundary
+    return cast(Function, boundary)
 
 
 def _with_options(error: Exception, f: Callable[..., Any]) -> Exception:

@@ -171,7 +171,7 @@ def jacfwd(
         jacobian = tree.map(lambda r: _split(r, len(aval_of(r).shape) - 1, example), rows)
         return (jacobian, *found.aux) if has_aux else jacobian
 
-    options = {"argnums": argnums, "has_aux": has_aux, "holomorphic": holomorphic, "chunk_size": chunk_size}
+    options: dict[str, Any] = {"argnums": argnums, "has_aux": has_aux, "holomorphic": holomorphic, "chunk_size": chunk_size}
     return Transformed(jacobian_function, f, functools.partial(jacfwd, **options))
 
 
@@ -219,7 +219,7 @@ def jacrev(
         jacobian = out_tree.unflatten([in_tree.unflatten(column) for column in zip(*per_leaf)])
         return (jacobian, *found.aux) if has_aux else jacobian
 
-    options = {"argnums": argnums, "has_aux": has_aux, "holomorphic": holomorphic, "allow_int": allow_int}
+    options: dict[str, Any] = {"argnums": argnums, "has_aux": has_aux, "holomorphic": holomorphic, "allow_int": allow_int}
     return Transformed(jacobian_function, f, functools.partial(jacrev, **options, chunk_size=chunk_size))
 
 

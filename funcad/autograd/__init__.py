@@ -12,6 +12,7 @@ array([1., 1.])
 """
 
 import importlib as _importlib
+import typing as _typing
 
 from funcad.autograd.builtins import dict as dict
 from funcad.autograd.builtins import isinstance as isinstance
@@ -40,6 +41,7 @@ from funcad.autograd.differential_operators import value_and_grad as value_and_g
 from funcad.autograd.differential_operators import vector_jacobian_product as vector_jacobian_product
 from funcad.autograd.extend import primitive as primitive
 from funcad.foreign_names import alias as _alias
+from funcad.names import public_names as _public_names
 
 # loaded when they are first used
 _MODULES = ["builtins", "core", "misc", "numpy", "scipy", "test_util", "tracer", "util", "wrap_util"]
@@ -65,8 +67,25 @@ def install() -> None:
     """
     _alias("autograd", "funcad.autograd")
 
+if _typing.TYPE_CHECKING:
+    from funcad.autograd import builtins as builtins
+    from funcad.autograd import core as core
+    from funcad.autograd import misc as misc
+    from funcad.autograd import numpy as numpy
+    from funcad.autograd import scipy as scipy
+    from funcad.autograd import test_util as test_util
+    from funcad.autograd import tracer as tracer
+    from funcad.autograd import util as util
+    from funcad.autograd import wrap_util as wrap_util
 
-def __getattr__(name: str) -> object:
+
+def _loaded(name: str) -> object:
     if name in _MODULES:
         return _importlib.import_module(f"funcad.autograd.{name}")
     raise AttributeError(f"module 'funcad.autograd' has no attribute {name!r}")
+
+
+if not _typing.TYPE_CHECKING:  # seen by a checker, it would give every misspelt name a type
+    __getattr__ = _loaded
+
+__dir__ = _public_names(globals(), _MODULES)

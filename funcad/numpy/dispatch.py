@@ -24,6 +24,7 @@ from funcad.host.user_warnings import restore_warnings, suppress_warnings
 from funcad.host.where import user_source
 from funcad.ir.aval import SCALAR_AVALS, aval_of
 from funcad.ir.tracer import Tracer
+from funcad.ir.types import Function
 from funcad.numpy.aliases import aliased
 from funcad.numpy.destinations import add_at, function_out, out_given, warn_where, with_out, write_out
 from funcad.numpy.promote import as_array, overrides, promote_for, same_aval, strong, with_integer
@@ -155,7 +156,7 @@ def implements(
     by_kind: bool = False,
     numbers: bool = False,
     plain: Callable[..., Any] | None = None,
-) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+) -> Callable[[Function], Function]:
     """Decorate the implementation for traced arguments of `np.<name>`; gives the public function of the first name.
 
     `alias`: what NumPy's results share with the operands (see aliases.py, and `alias_of`). A name that this version of NumPy
@@ -166,7 +167,7 @@ def implements(
     NumPy's function is called where nothing is traced.
     """
 
-    def decorate(implementation: Callable[..., Any]) -> Callable[..., Any]:
+    def decorate(implementation: Any) -> Any:
         if lift:
             implementation = lifted(implementation)
         if by_kind:
