@@ -487,12 +487,10 @@ def insert(arr: Any, obj: Any, values: Any, axis: Any = None) -> Any:
     new = convert(array_of(values), aval_of(x).dtype)
     new = new if shape_of(new) else beside(reshape(new, shape=(1,)), x)
     new = reshape(new, shape=(1,) * (len(shape) - len(shape_of(new))) + shape_of(new))
+    count = len(np.insert(np.zeros(n), obj, 1)) - n
     if not isinstance(obj, slice) and np.size(obj) == 1:  # all values go to one place
         new = move(new, 0, axis) if np.ndim(obj) == 0 else new
-        count = shape_of(new)[axis]
-        obj = np.full(count, np.reshape(obj, ()))
-    else:
-        count = len(np.insert(np.zeros(n), obj, 1)) - n
+        count, obj = shape_of(new)[axis], np.full(shape_of(new)[axis], np.reshape(obj, ()))
     order = np.insert(np.arange(n), obj, n + np.arange(count))
     new = np.broadcast_to(new, tuple([count if i == axis else m for i, m in enumerate(shape)]))
     joined = _concatenate([x, new], axis=axis)
