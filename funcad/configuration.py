@@ -65,6 +65,11 @@ def _text(name: str, value: Any) -> str | None:
     return str(value) if value else None
 
 
+def _progress(name: str, value: Any) -> str | None:
+    word = ("on" if value else "off") if type(value) is bool else value
+    return _one_of("auto", "auto", "on", "off")(name, word)
+
+
 _engine = _one_of("auto", "auto", "native", "numpy", "interpreter")
 
 # name -> (environment variable, default, check, what it means)
@@ -76,6 +81,7 @@ SETTINGS: dict[str, tuple[str, Any, Callable[[str, Any], Any], str]] = {
     "cache_dir": ("FUNCAD_CACHE_DIR", None, _text, "folder of compiled kernels; None: the user's cache folder, 'off': none"),
     "print": ("FUNCAD_PRINT", None, _one_of(None, "passes"), "'passes': print each program as the compiler's passes leave it"),
     "explain_cache_misses": ("FUNCAD_EXPLAIN_CACHE_MISSES", False, _flag, "say why jitted functions are traced again"),
+    "progress": ("FUNCAD_PROGRESS", "auto", _progress, "feedback on long work; auto: on a terminal and in a notebook; on; off"),
     "doors": ("FUNCAD_DOORS", True, _flag, "np.array, math.sin, scipy.linalg.expm ... look for traced values"),
 }
 

@@ -18,7 +18,6 @@ from typing import Any, NamedTuple
 
 from funcad.backends.cost import cost_of
 from funcad.backends.engines import Compiled
-from funcad.backends.explain import table
 from funcad.backends.interpreter import Program
 from funcad.host.devices import namespace_of, on_device
 from funcad.host.state import state
@@ -30,6 +29,7 @@ from funcad.passes.rewrite import size_of
 from funcad.passes.subprograms import called, kind_of
 from funcad.primitives.fused import fused_p
 from funcad.primitives.loop import Loop, WhileLoop
+from funcad.show.tables import html_table
 
 __all__ = ["Profile", "Line"]
 
@@ -252,7 +252,7 @@ class Profile:
         rows = [(*self._row(line), line.engine, line.source, line.inside + line.what) for line in shown]
         text = "".join([f"<div>{t}</div>" for t in (self._remark(), rest) if t])
         heading = f"<div><b>{escape(self._head())}</b></div>"
-        return heading + text + table(head, lines, 5) + table((*head, "equation"), rows, 5)
+        return heading + text + html_table(head, lines, 5) + html_table((*head, "equation"), rows, 5)
 
 
 def _bodies(equation: Equation, operands: list, results: list) -> Iterator[tuple[Jaxpr, list, float]]:
