@@ -12,6 +12,7 @@ import operator
 import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from html import escape
 from typing import Any
 
 __all__ = ["config", "show_config", "reports", "listeners"]
@@ -132,6 +133,11 @@ class Config:
         finally:
             for name, value in saved.items():
                 self._put(name, value)
+
+    def _repr_html_(self) -> str:
+        rows = [(n, repr(getattr(self, n)), variable, meaning) for n, (variable, _, _, meaning) in SETTINGS.items()]
+        lines = ["".join([f'<td style="text-align:left">{escape(cell)}</td>' for cell in row]) for row in rows]
+        return f"<table>{''.join([f'<tr>{line}</tr>' for line in lines])}</table>"
 
     def __repr__(self) -> str:
         return "funcad.config(" + ", ".join([f"{n}={self.__dict__[n]!r}" for n in SETTINGS]) + ")"

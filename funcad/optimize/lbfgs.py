@@ -20,7 +20,7 @@ from funcad.api.grad import value_and_grad
 from funcad.control.cond import cond
 from funcad.control.while_loop import while_loop
 from funcad.ir.aval import aval_of
-from funcad.optimize.base import ZERO, GradientTransformation, fitted, next_count, positive_sqrt, where
+from funcad.optimize.base import ZERO, GradientTransformation, described, fitted, next_count, positive_sqrt, where
 from funcad.primitives.conversion import convert
 
 __all__ = ["lbfgs", "LbfgsState", "value_and_grad_from_state"]
@@ -124,6 +124,7 @@ def _line_search(f: Any, x: Any, direction: Any, value: Any, g: Any, max_steps: 
     return end._replace(t=end.low)  # the last step that decreased f enough: where value and gradient were taken
 
 
+@described
 def lbfgs(
     learning_rate: Any = None,
     memory_size: int = 10,
