@@ -88,7 +88,9 @@ def with_at(x: Any) -> Any:
 
 _FUNCTIONS = {types.FunctionType, types.MethodType, types.BuiltinFunctionType, type(np.sum), np.ufunc}
 _IGNORED = ("precision", "out_sharding")
-_ABSTRACT = {"generic", "number", "integer", "signedinteger", "unsignedinteger", "inexact", "floating", "complexfloating"}
+_ABSTRACT = set(
+    "generic number integer signedinteger unsignedinteger inexact floating complexfloating flexible character".split()
+)
 
 
 class _ScalarType(type):
