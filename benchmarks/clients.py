@@ -6,8 +6,8 @@ index and an hour; no test of funcad's runs it. `python -m benchmarks.clients mi
 keeps the environments in F and uses what is there, `--results FILE` writes the table, with the names of the tests that pass
 with the library only.
 
-Idea: nothing of a project is changed. pytest loads `benchmarks.clients_plugin` before it collects tests, which calls
-`funcad.autograd.install()` or `funcad.jax.install()`.
+Idea: nothing of a project is changed. pytest loads a plugin before it collects tests; that calls `funcad.autograd.install()` or
+`funcad.jax.install()`.
 """
 
 from __future__ import annotations
@@ -26,6 +26,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
 PLAIN = ["-q", "--color=no", "-p", "no:cacheprovider", "--continue-on-collection-errors"]
+PLUGIN = "import funcad.{library}\n\nfuncad.{library}.install()\n"
 COMMON = ["numpy>=2.3,<2.5", "scipy>=1.17,<1.18", "pytest>=9,<10", "llvmlite>=0.45"]
 
 
@@ -95,13 +96,13 @@ class Outcome:
 def run(python: Path, where: Path, client: Client, funcad: bool, limit: float) -> Outcome:
     """One run of the tests of a client, in a process of its own."""
     variables = {**os.environ, "OPENBLAS_NUM_THREADS": "1", "JAX_PLATFORMS": "cpu", "MPLBACKEND": "agg"}
-    plugin = []
-    if funcad:
-        variables |= {"PYTHONPATH": str(ROOT), "FUNCAD_STANDS_FOR": client.library}
-        plugin = ["-p", "benchmarks.clients_plugin"]
     with tempfile.TemporaryDirectory() as folder:
         report = Path(folder) / "report.xml"
-        command = [str(python), "-m", "pytest", *PLAIN, *plugin, f"--junitxml={report}", *client.tests]
+        command = [str(python), "-m", "pytest", *PLAIN, f"--junitxml={report}", *client.tests]
+        if funcad:
+            Path(folder, "funcad_stands_in.py").write_text(PLUGIN.format(library=client.library), encoding="utf8")
+            variables["PYTHONPATH"] = os.pathsep.join([str(ROOT), folder])
+            command += ["-p", "funcad_stands_in"]
         start = time.perf_counter()
         try:
             done = subprocess.run(command, cwd=where, env=variables, timeout=limit, capture_output=True, text=True, check=False)

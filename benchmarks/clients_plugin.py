@@ -1,5 +1,3 @@
-"""A pytest plugin of `benchmarks.clients`: funcad stands for the library that FUNCAD_STANDS_FOR names, autograd or jax."""
-
 import importlib
 import os
 

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
 import sys
 from pathlib import Path
 
-from benchmarks.clients import CLIENTS, ROOT, Outcome, compared, results_of
+import pytest
+
+from benchmarks.clients import ROOT, Client, Outcome, compared, run
 
 TESTS = """
 import pytest
@@ -24,28 +24,23 @@ def test_is_skipped(): ...
 """
 
 
-def test_reports_are_counted_and_compared(tmp_path: Path) -> None:
-    """A project of three tests, run as the clients are: funcad stands for a library that is not installed."""
-    for library in ("autograd", "jax"):
-        package = str(ROOT / "funcad" / library)
-        (tmp_path / f"test_{library}.py").write_text(TESTS.format(library=library, package=package), encoding="utf8")
-        report = tmp_path / "report.xml"
-        command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-p", "benchmarks.clients_plugin"]
-        done = subprocess.run(
-            [*command, f"--junitxml={report}", f"test_{library}.py"],
-            cwd=tmp_path,
-            env={**os.environ, "PYTHONPATH": str(ROOT), "FUNCAD_STANDS_FOR": library},
-            capture_output=True,
-            text=True,
-            check=False,
-        )
-        assert report.exists(), done.stdout + done.stderr
-        results = results_of(report)
-        assert sorted(results.values()) == ["failed", "passed", "skipped"]
-        ours = Outcome(results, 2.0, False)
-        theirs = Outcome(dict.fromkeys(results, "passed"), 4.0, False)
-        row, lost = compared(CLIENTS[0], theirs, ours)
-        assert "| 3 passed | 1 passed, 1 failed |" in row and row.endswith("| 0.50 |")
-        assert [name.rpartition("::")[2] for name in lost] == ["test_fails", "test_is_skipped"]
-        cut = compared(CLIENTS[0], theirs, Outcome({}, 9.0, True))
-        assert "| too long |" in cut[0] and cut[1] == []
+@pytest.mark.parametrize("library", ["autograd", "jax"])
+def test_reports_are_counted_and_compared(tmp_path: Path, library: str) -> None:
+    """A project of three tests, run as the clients are: funcad stands for a library that need not be installed."""
+    package = str(ROOT / "funcad" / library)
+    (tmp_path / "test_client.py").write_text(TESTS.format(library=library, package=package), encoding="utf8")
+    client = Client("project", "1.0", library, (), ("test_client.py",))
+    ours = run(Path(sys.executable), tmp_path, client, True, 300.0)
+    assert [ours.count(kind) for kind in ("passed", "failed", "skipped")] == [1, 1, 1]
+    theirs = Outcome(dict.fromkeys(ours.results, "passed"), 2 * ours.seconds, False)
+    row, lost = compared(client, theirs, ours)
+    assert row.startswith(f"| project 1.0 | {library} | 3 passed | 1 passed, 1 failed |") and row.endswith("| 0.50 |")
+    assert [name.rpartition("::")[2] for name in lost] == ["test_fails", "test_is_skipped"]
+    row, lost = compared(client, theirs, run(Path(sys.executable), tmp_path, client, True, 0.01))
+    assert "| too long |" in row and lost == []
+
+
+def test_what_does_not_start_is_an_error(tmp_path: Path) -> None:
+    client = Client("project", "1.0", "nothing", (), ("test_client.py",))
+    with pytest.raises(RuntimeError, match="project: pytest did not start"):
+        run(Path(sys.executable), tmp_path, client, True, 300.0)
