@@ -67,7 +67,7 @@ LINES = {  # of a folder, at most: what is to be read first. A commit that raise
     "ir": 1300,
     "masks": 920,  # masks of stacks, and short ways for the common cases
     "show": 350,
-    "transforms": 950,
+    "transforms": 960,
     # large arrays, writes by rows, chunks, passes row by row, operations apart, mapped gradients; rows that are columns, and
     # reads of large arrays whose cotangents chunks make alone
     "unjitted": 4685,
