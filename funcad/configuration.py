@@ -124,7 +124,17 @@ class Config:
 
     @contextmanager
     def set(self, **values: Any) -> Iterator[None]:
-        """Settings for the duration of a `with` block."""
+        """Settings for the duration of a `with` block, in all threads; after it, and after an error in it, what was before.
+
+        values are settings by name, checked as in `update`: AttributeError of an unknown name, ValueError of a value that
+        the setting does not take. `help(funcad.config)` and `funcad.show_config()` list them. JAX's counterparts, such as
+        `jax.default_device(...)`, hold in one thread.
+
+        >>> import funcad
+        >>> with funcad.config.set(engine="interpreter", threads=1):
+        ...     print(funcad.jit(lambda x: 2.0 * x)(1.5), funcad.config.engine)
+        3.0 interpreter
+        """
         saved = {name: getattr(self, name) for name in values}
         try:
             for name, value in values.items():

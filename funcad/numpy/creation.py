@@ -88,7 +88,10 @@ def array(
     object: Any, dtype: Any = None, *, copy: Any = True, order: str = "K", subok: bool = False, ndmin: int = 0,
     device: Any = None, like: Any = None,
 ) -> Any:  # fmt: skip
-    """`numpy.array`; lists may hold traced values (plain `np.array` refuses them: NumPy does not hand them over).
+    """`numpy.array`; lists may hold traced values, at any depth.
+
+    `np.array` itself takes such lists too while something is traced, unless `funcad.config.doors` is off. `device` ("cpu",
+    "cuda") and `like` say whose array is made.
 
     >>> import funcad
     >>> float(funcad.grad(lambda x: funcad.numpy.array([x, 2.0 * x]).sum())(1.0))
@@ -445,7 +448,14 @@ def fromfunction(function: Callable[..., Any], shape: Any, *, dtype: Any = float
 
 
 def frompyfunc(func: Callable[..., Any], /, nin: int, nout: int, **options: Any) -> Any:
-    """Refused: a Python function per element cannot be traced; use `funcad.numpy.vectorize` or vmap."""
+    """Refused: a Python function per element cannot be traced; use `funcad.numpy.vectorize` or vmap.
+
+    `func`, `nin` and `nout` are those of `numpy.frompyfunc`. Raises TypeError, always.
+
+    >>> from funcad import numpy as fnp
+    >>> fnp.vectorize(lambda x: max(x, 0.0))([-1.0, 2.0])
+    array([0., 2.])
+    """
     raise TypeError(
         "funcad.numpy.frompyfunc: object ufuncs cannot be traced. Remedy: funcad.numpy.vectorize(func) or funcad.vmap."
     )

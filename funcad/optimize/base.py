@@ -87,7 +87,12 @@ def _text(value: Any) -> str:
 
 
 class EmptyState(NamedTuple):
-    """The state of a transformation that remembers nothing."""
+    """The state of a transformation that remembers nothing.
+
+    >>> from funcad import optimize
+    >>> optimize.scale(2.0).init({"w": 1.0})
+    EmptyState()
+    """
 
 
 def dtype_like(leaf: Any) -> np.dtype:

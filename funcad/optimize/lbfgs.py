@@ -27,10 +27,18 @@ __all__ = ["lbfgs", "LbfgsState", "value_and_grad_from_state"]
 
 
 class LbfgsState(NamedTuple):
-    """Count, the last point and gradient (ravelled), the pairs with 1 / s.y, and what the line search found.
+    """What `lbfgs` remembers: the last steps s, the changes y of the gradient along them, and what the line search found.
 
-    `value` and `gradient` (ravelled) are those of the point that the last update leads to, `step_size` is its length as a
-    multiple of the direction; `value` is NaN without a line search.
+    `count` is the number of updates, `params` and `gradient_before` are the last point and its gradient (ravelled), the rows
+    of `steps` and `changes` are the pairs (s, y), `rho` is 1 / s.y, 0 of pairs that are not used yet. `value` and `gradient`
+    (ravelled) are those of the point that the last update leads to, `step_size` is its length as a multiple of the direction;
+    `value` is NaN without a line search.
+
+    >>> import numpy as np
+    >>> from funcad import optimize
+    >>> state = optimize.lbfgs(memory_size=5).init(np.zeros(3))
+    >>> state.count, state.steps.shape
+    (np.int64(0), (5, 3))
     """
 
     count: Any

@@ -24,6 +24,7 @@ from funcad.control.solve import custom_linear_solve
 from funcad.control.while_loop import while_loop
 from funcad.ir.aval import Aval, dtype_of, shape_of
 from funcad.ir.tracer import Tracer
+from funcad.names import public_names
 from funcad.primitives.conversion import convert, stop_gradient
 from funcad.primitives.factorizations import lstsq
 from funcad.primitives.placement import capture_as_inputs
@@ -33,6 +34,7 @@ from funcad.scipy.tree_vectors import Vector
 from funcad.show.docstrings import mirrors
 
 __all__ = ["bicgstab", "cg", "gmres"]
+__dir__ = public_names(globals())
 
 Operator = Callable[[Any], Any]
 Solver = Callable[..., tuple[Any, Any, Any]]  # (x, iterations, squared norm of the residual)
