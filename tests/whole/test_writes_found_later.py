@@ -185,3 +185,32 @@ def test_the_core_axes_of_a_product_are_not_broadcast_into_its_output(wrapped: A
         return np.matmul(column.T, a, out=out)
 
     np.testing.assert_allclose(wrapped(stacked)(a, column), stacked(a, column))
+
+
+MADE = {
+    "tile": lambda y: np.tile(y, 2),
+    "repeat": lambda y: np.repeat(y, 2),
+    "full": lambda y: np.full((2,), y),
+    "full_like": lambda y: np.full_like(np.ones(2), y),
+    "copy of what is broadcast": lambda y: np.broadcast_to(y, (2,)).copy(),
+    "array of what is broadcast": lambda y: np.array(np.broadcast_to(y, (2,))),
+    "ascontiguousarray": lambda y: np.ascontiguousarray(np.broadcast_to(y, (2,))),
+    "copy of what is backwards": lambda y: np.flip(np.stack([y, y + 1.0])).copy(),
+    "copy of every second": lambda y: np.stack([y, y, y + 1.0])[::2].copy(),
+}
+
+
+@pytest.mark.parametrize("make", MADE.values(), ids=MADE.keys())
+def test_new_memory_of_one_axis_lies_as_numpys_and_its_ravel_is_a_view(make: Any) -> None:
+    def f(y: Any) -> Any:
+        v = make(y)
+        flat = v.ravel()
+        v[0] = 0.5
+        return v, flat
+
+    y = np.array(0.8)
+    lanes = lambda y: [a[1] for a in vmap(f)(np.stack([y, y]))]
+    for g in (f, jit(f), lanes, lambda y: jvp(f, (y,), (np.ones(()),))[0], lambda y: jvp(jit(f), (y,), (np.ones(()),))[0]):
+        for found, right in zip(g(y), f(y)):
+            np.testing.assert_array_equal(found, right)
+    assert fc.grad(lambda y: np.sum(f(y)[0]) + 10.0 * np.sum(f(y)[1]))(y) == 11.0
