@@ -19,6 +19,7 @@ from funcad.doors.scipy_answers import (
     interpolator,
     method_of,
     of_ufuncs,
+    operator_product,
     sparse_product,
     sparse_reflected,
     unsparse,
@@ -119,7 +120,11 @@ IN_CODE: dict[str, dict[str, Maker]] = {
         **_all(sparse_reflected, "csr_array._rmatmul_dispatch coo_array._rmatmul_dispatch"),
         **_all(unsparse, "csr_array.multiply dia_array.multiply"),
     },
-    "scipy.sparse.linalg": _all(calling, "bicgstab cg gmres"),
+    "scipy.sparse.linalg": {
+        **_all(calling, "bicgstab cg gmres minres"),
+        **_all(by_name, "expm_multiply lsmr lsqr spsolve"),
+        **_all(operator_product, "LinearOperator.matvec LinearOperator.rmatvec LinearOperator.matmat LinearOperator.rmatmat"),
+    },
     "scipy.special": {
         **_all(by_name, "comb factorial lambertw log_softmax logsumexp multigammaln perm polygamma softmax softplus zeta"),
         "sph_harm_y.__call__": of_ufuncs,

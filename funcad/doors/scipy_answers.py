@@ -24,6 +24,7 @@ __all__ = [
     "interpolator",
     "method_of",
     "of_ufuncs",
+    "operator_product",
     "sparse_product",
     "sparse_reflected",
     "unsparse",
@@ -186,6 +187,19 @@ def _sparse_result(spelling: str) -> TypeError:
 def unsparse(name: str, original: Callable[..., Any]) -> Answer:
     def own(self: Any, other: Any) -> Any:
         raise _sparse_result("A * x")
+
+    return holds_traced, own
+
+
+def operator_product(name: str, original: Callable[..., Any]) -> Answer:
+    """A LinearOperator times a traced vector, or the columns of a matrix: what the user gave for it, without SciPy's checks."""
+    method = name.rpartition(".")[2]
+
+    def own(self: Any, x: Any) -> Any:
+        rows, columns = self.shape[::-1] if method.startswith("r") else self.shape
+        if x.shape[0] != columns or x.ndim > 2 or method.endswith("vec") and x.shape not in ((columns,), (columns, 1)):
+            raise ValueError(f"dimension mismatch: a linear operator of shape {self.shape} and an array of shape {x.shape}")
+        return getattr(self, f"_{method}")(x).reshape((rows, *x.shape[1:]))
 
     return holds_traced, own
 
