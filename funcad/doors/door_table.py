@@ -20,6 +20,7 @@ from funcad.doors.scipy_answers import (
     method_of,
     of_ufuncs,
     operator_product,
+    solving,
     sparse_product,
     sparse_reflected,
     unsparse,
@@ -121,8 +122,8 @@ IN_CODE: dict[str, dict[str, Maker]] = {
         **_all(unsparse, "csr_array.multiply dia_array.multiply"),
     },
     "scipy.sparse.linalg": {
-        **_all(calling, "bicgstab cg gmres minres"),
-        **_all(by_name, "expm_multiply lsmr lsqr spsolve"),
+        **_all(solving, "bicgstab cg gmres minres"),
+        **_all(by_name, "eigsh expm_multiply lsmr lsqr spsolve svds"),
         **_all(operator_product, "LinearOperator.matvec LinearOperator.rmatvec LinearOperator.matmat LinearOperator.rmatmat"),
     },
     "scipy.special": {

@@ -11,8 +11,8 @@ from typing import Any
 
 import numpy as np
 
-from funcad.doors.answers import ours
-from funcad.doors.asking import holds_traced
+from funcad.doors.answers import calling, ours
+from funcad.doors.asking import any_traced, holds_traced
 from funcad.doors.codes import Answer
 from funcad.host.where import user_source
 from funcad.scipy.door import scipy_function
@@ -25,6 +25,7 @@ __all__ = [
     "method_of",
     "of_ufuncs",
     "operator_product",
+    "solving",
     "sparse_product",
     "sparse_reflected",
     "unsparse",
@@ -202,6 +203,20 @@ def operator_product(name: str, original: Callable[..., Any]) -> Answer:
         return getattr(self, f"_{method}")(x).reshape((rows, *x.shape[1:]))
 
     return holds_traced, own
+
+
+def solving(name: str, original: Callable[..., Any]) -> Answer:
+    """A solver that takes a matrix or a LinearOperator, which may close over traced values: its product with zeros tells."""
+    is_for_us, own = calling(name, original)
+
+    def answered(*args: Any, **kwargs: Any) -> Any:
+        operator = args[0] if args else kwargs.get("A")
+        if not hasattr(operator, "matvec") or any_traced(args) or any_traced(kwargs.values()):
+            return own(*args, **kwargs)
+        image = operator._matvec(np.zeros(operator.shape[1], operator.dtype))
+        return (ours(name) if any_traced([image]) else original)(*args, **kwargs)
+
+    return is_for_us, answered
 
 
 # -- functions that share one method

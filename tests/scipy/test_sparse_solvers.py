@@ -252,6 +252,11 @@ def test_traced_elements(make):
         np.testing.assert_allclose(found[key], value, atol=1e-12, err_msg=key)
 
 
+def test_scipys_arrays_name_the_one_that_holds_traced_values():
+    with pytest.raises(funcad.errors.TracerArrayConversionError, match="call funcad.scipy.sparse.csr_array, which takes"):
+        funcad.grad(lambda d: scipy.sparse.csr_array((d, A.indices, A.indptr)).sum())(A.data)
+
+
 def test_sparse_arrays_are_pytrees():
     f = lambda a: np.sum(a @ B)
     g = funcad.jit(lambda d: funcad.grad(f)(made(d)).data)
