@@ -202,7 +202,8 @@ PROGRAMS = [
     ("sparse.linalg.cg", lambda x: scipy.sparse.linalg.cg(B.tocsr(), x, rtol=1e-12)[0].sum(), None),
     ("cg of an operator", lambda x: scipy.sparse.linalg.cg(OPERATOR, x, rtol=1e-12)[0].sum(), None),
     ("cg of a closure", lambda x: scipy.sparse.linalg.cg(
-        scipy.sparse.linalg.LinearOperator((3, 3), lambda v: K @ v * x[0], dtype=float), np.ones(3), rtol=1e-12)[0].sum(), None),
+        scipy.sparse.linalg.LinearOperator((3, 3), lambda v: K @ v * x[0], dtype=float), np.ones(3), rtol=1e-12)[0].sum(),
+     None),
     ("operator @", lambda x: (OPERATOR.matvec(x) * OPERATOR.rmatvec(x)).sum(), None),
     ("minres", lambda x: scipy.sparse.linalg.minres(K, x, rtol=1e-12)[0].sum(), None),
     ("spsolve", lambda x: (scipy.sparse.linalg.spsolve(B.tocsc(), x) ** 2).sum(), None),
