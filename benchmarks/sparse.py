@@ -1,9 +1,10 @@
 """Sparse Jacobians and Hessians beside grouped finite differences and beside SciPy's colouring of them.
 
 A row is one evaluation at a new point: funcad's with the program looked at again (`jacobian(f)`) and prepared, and SciPy's
-`approx_derivative` with the true pattern and its groups given, which costs as many calls of f as there are groups and is good to
-half the digits. The first call finds the pattern, colours it and compiles; that of differences is the grouping of a pattern that
-somebody has to know. Hessians are differenced from gradients. Times are the processor's, medians of interleaved rounds.
+`approx_derivative` with the true pattern and its groups given, which costs as many calls of f as there are groups and is good
+to half the digits. The first call finds the pattern, colours it and compiles; that of differences is the grouping of a
+pattern that somebody has to know. Hessians are differenced from gradients. Times are the processor's, medians of interleaved
+rounds.
 """
 
 from __future__ import annotations

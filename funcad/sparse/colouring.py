@@ -15,6 +15,7 @@ import numpy as np
 
 __all__ = ["Compression", "compression_of", "symmetric_compression", "heavy"]
 
+WORK = 2**26  # steps of a colouring that are worth it; of denser patterns, columns have colours of their own
 COST = 2.0  # of a row by reverse mode, in columns by forward mode
 
 Matrix = Any
@@ -51,6 +52,11 @@ def heavy(counts: np.ndarray, cost: float) -> np.ndarray:
     return flags
 
 
+def _work(matrix: Matrix) -> int:
+    counts = np.diff(matrix.indptr).astype(float)
+    return int(counts @ counts)
+
+
 def _without(matrix: Matrix, rows: np.ndarray) -> Matrix:
     """The matrix with these rows empty."""
     counts = np.where(rows, 0, np.diff(matrix.indptr))
@@ -62,6 +68,8 @@ def _without(matrix: Matrix, rows: np.ndarray) -> Matrix:
 def greedy(matrix: Matrix) -> np.ndarray:
     """Colours of the columns, such that columns that share a row differ; -1 for empty ones."""
     n = matrix.shape[1]
+    if _work(matrix) > WORK:
+        return _numbered(np.bincount(matrix.indices, minlength=n) > 0)
     graph = (matrix.T.tocsr() @ matrix).tocsr()
     pointers, indices = graph.indptr.tolist(), graph.indices.tolist()
     colours = [-1] * n
@@ -176,7 +184,7 @@ def symmetric_compression(matrix: Matrix) -> Compression:
     rest = _without(matrix, apart)
     rest = _without(rest.T.tocsr(), apart)
     rest.sort_indices()
-    colours = _star(rest)
+    colours = _star(rest) if _work(rest) < WORK // 16 else greedy(rest)
     empty = np.diff(matrix.indptr) == 0
     colours = np.where(apart, colours[~apart & ~empty].max(initial=-1) + 1 + _numbered(apart), np.where(empty, -1, colours))
     i, j = _places(matrix)

@@ -118,11 +118,15 @@ class _Derivative:
     def __init__(self, f: Callable[..., Any], what: str, argnum: int, sparsity: Any, chunk_size: int | None, symmetric: bool):
         self.f, self.what, self.argnum, self.sparsity = f, what, argnum, sparsity
         self.chunk_size, self.symmetric = chunk_size, symmetric
-        self.elements = jit(self._elements_of)
+
+        def elements(args: Any, columns: Any, rows: Any, positions: Any) -> Any:  # it refers to f, which may need buffers
+            return self.elements_of(f, args, columns, rows, positions)
+
+        self.elements = jit(elements)
         self.found: OrderedDict[Any, Prepared] = OrderedDict()
 
-    def on_vectors(self, args: Sequence[Any]) -> tuple[Callable[[Any], Any], Any]:
-        """The function of the chosen argument as a vector, and that vector."""
+    def on_vectors(self, f: Callable[..., Any], args: Sequence[Any]) -> tuple[Callable[[Any], Any], Any]:
+        """f, or its gradient, as a function of the chosen argument as a vector, and that vector."""
         if not -len(args) <= self.argnum < len(args):
             raise TypeError(f"{self.what}: argnums={self.argnum}, but there are {len(args)} argument(s)")
         position = self.argnum % len(args)
@@ -134,10 +138,10 @@ class _Derivative:
                     "Remedy: convert it with .astype(float); take the real and imaginary parts of complex arrays as two."
                 )
         vector, tree_of = ravel_pytree(args[position])
-        f = grad(self.f, position) if self.symmetric else self.f
+        chosen = grad(f, position) if self.symmetric else f
 
         def on_vector(v: Any) -> Any:
-            out = f(*args[:position], tree_of(v), *args[position + 1 :])
+            out = chosen(*args[:position], tree_of(v), *args[position + 1 :])
             flat = ravel_pytree(out)[0]
             if aval_of(flat).dtype.kind != "f":
                 raise NonDifferentiableInputError(
@@ -148,8 +152,8 @@ class _Derivative:
 
         return on_vector, vector
 
-    def _elements_of(self, args: Any, columns: Any, rows: Any, positions: Any) -> Any:
-        f, x = self.on_vectors(args)
+    def elements_of(self, f: Callable[..., Any], args: Any, columns: Any, rows: Any, positions: Any) -> Any:
+        f, x = self.on_vectors(f, args)
         dtype = aval_of(x).dtype
         parts = []
         if len(columns):
@@ -165,8 +169,8 @@ class _Derivative:
 
     def program(self, args: Sequence[Any]) -> tuple[Jaxpr, list[Any]]:
         """The function, traced: (captured arrays and other arguments, vector) -> vector."""
-        position = self.argnum % max(1, len(args))
-        _, vector = self.on_vectors(args)
+        given, position = self.f, self.argnum % max(1, len(args))
+        _, vector = self.on_vectors(given, args)
         leaves, structure = tree.flatten(tuple(args[:position]) + tuple(args[position + 1 :]))
         avals = [Aval(a.shape, a.dtype, a.weak) for a in [*map(aval_of, leaves), aval_of(vector)]]
         tree_of = ravel_pytree(args[position])[1]
@@ -174,7 +178,7 @@ class _Derivative:
         def flat(*values: Any) -> list[Any]:
             others = structure.unflatten(values[:-1])
             full = (*others[:position], tree_of(values[-1]), *others[position:])
-            f, v = self.on_vectors(full)
+            f, v = self.on_vectors(given, full)
             return [f(v)]
 
         return trace_function(flat, avals, name=f"{self.what}({name_of(self.f)})")
@@ -210,7 +214,7 @@ class _Derivative:
         given = sparse.coo_array(self.sparsity if sparse.issparse(self.sparsity) else np.asarray(self.sparsity))
         pattern = matrix_of(given.coords[0], given.coords[1], given.shape)
         pattern.sum_duplicates()
-        f, x = self.on_vectors(args)
+        f, x = self.on_vectors(self.f, args)
         shape = (aval_of(f(x)).size, aval_of(x).size)
         if pattern.shape != shape:
             raise ValueError(f"{self.what}: sparsity has the shape {pattern.shape}, the derivative {shape}")
@@ -218,7 +222,7 @@ class _Derivative:
 
     def _checked(self, prepared: Prepared, args: Sequence[Any]) -> None:
         """ValueError if the pattern that was given misses elements: the product with one random direction tells."""
-        f, x = self.on_vectors(args)
+        f, x = self.on_vectors(self.f, args)
         direction = np.random.default_rng(0).uniform(1, 2, aval_of(x).shape).astype(aval_of(x).dtype)
         _, expected = jvp(f, (x,), (direction,))
         if type(expected) is Tracer:
@@ -257,7 +261,10 @@ def _digest(x: Any) -> Any:
 
 def _public(derivative: _Derivative, f: Any, again: Callable[..., Any]) -> Any:
     @api
-    def derivative_function(*args: Any) -> Matrix:
+    def derivative_function(*args: Any, **kwargs: Any) -> Matrix:
+        if kwargs:
+            names = ", ".join(kwargs)
+            raise TypeError(f"{derivative.what} of {name_of(f)} takes its arguments by position, not {names} by name")
         return derivative.prepared(args)(*args)
 
     @api

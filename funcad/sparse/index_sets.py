@@ -34,7 +34,8 @@ __all__ = ["pattern_of", "MOST"]
 
 MOST = 2**28  # elements of a pattern that are still called sparse
 SMALL = 2**20  # elements of an operation's matrix that is found column by column
-TURNS = 2000  # turns of a loop that are followed one by one
+COLUMNS = 2000  # of such an operation, at most
+TURNS = 20_000  # turns of a loop that are followed one by one
 
 Matrix = Any  # one of SciPy's CSR arrays of bools
 
@@ -171,7 +172,7 @@ def _operation(equation: Equation, values: Sequence[Any], position: int) -> Matr
             index = _one_source(transposed, m) if primitive.transpose is not None and len(atoms) == 1 else None
             if index is not None:
                 return _choice(index, m).T.tocsr()
-        if n * m > SMALL or n > TURNS or any(np.asarray(v).dtype.kind == "c" for v in values if type(v) is not Sets):
+        if n * m > SMALL or n > COLUMNS or any(np.asarray(v).dtype.kind == "c" for v in values if type(v) is not Sets):
             return None
         rows, columns = [], []
         for i in range(n):

@@ -12,6 +12,7 @@ from funcad import jacfwd
 from funcad.flatten_util import ravel_pytree
 from funcad.ir.aval import aval_of
 from funcad.ir.trace import trace_function
+from funcad.sparse import index_sets
 from funcad.sparse.index_sets import pattern_of
 from tests.specs import all_specs
 
@@ -162,7 +163,9 @@ def test_hessians_of_random_programs(names):
         np.testing.assert_allclose(funcad.sparse.hessian(g)(x).toarray(), dense, atol=1e-9 * (1 + abs(dense).max()))
 
 
-def test_long_loops_are_united():
+def test_long_loops_are_united(monkeypatch):
+    monkeypatch.setattr(index_sets, "TURNS", 2000)
+
     def f(x):
         return funcad.scan(lambda c, v: (0.5 * c + x[0], c * v), x[1], np.ones(3000))[1]
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import threading
+
 import hypothesis.strategies as st
 import numpy as np
 import pytest
@@ -119,6 +121,81 @@ def test_star_colourings_of_random_patterns(seed, n, density):
     results = (compressed._seeds(c.columns) @ dense.T).ravel()
     np.testing.assert_allclose(results[c.positions], dense[pattern.nonzero()], atol=1e-13)
     assert c.n_columns <= n and c.n_rows == 0
+
+
+def test_dense_patterns_are_not_coloured_for_long(monkeypatch):
+    monkeypatch.setattr(colouring, "WORK", 100)
+    for f in (lambda x: np.outer(x, x).sum(0) + np.prod(x), tridiagonal):
+        np.testing.assert_allclose(jacobian(f)(X).toarray(), funcad.jacfwd(f)(X), rtol=1e-9, atol=1e-12)
+    for f in (arrow, lambda x: np.sum(x) ** 3):
+        np.testing.assert_allclose(hessian(f)(X).toarray(), funcad.hessian(f)(X), rtol=1e-9, atol=1e-12)
+
+
+def written(x):
+    y = np.zeros(len(x))
+    for i in range(len(x) - 1):
+        y[i] = x[i] * x[i + 1]
+    return y
+
+
+def test_functions_that_write():
+    np.testing.assert_allclose(jacobian(written)(X).toarray(), funcad.jacfwd(written)(X))
+    assert jacobian(written).prepare(X).sparsity.nnz == 22
+    total = lambda x: np.sum(written(x) ** 2)
+    np.testing.assert_allclose(hessian(total)(X).toarray(), funcad.hessian(total)(X), atol=1e-12)
+
+    def changes_its_argument(x):
+        x[0] = x[1] * 2
+        return x**2
+
+    x = X.copy()
+    np.testing.assert_allclose(jacobian(changes_its_argument)(x).toarray(), funcad.jacfwd(changes_its_argument)(X.copy()))
+    np.testing.assert_array_equal(x, X)
+
+
+def test_chains_along_scans():
+    def f(x):
+        return funcad.scan(lambda c, v: (v, (v - c**2) ** 2), x[0], x[1:])[1].sum()
+
+    x = RNG.normal(size=300)
+    prepared = hessian(f).prepare(x)
+    assert prepared.colors == (3, 0) and prepared.sparsity.nnz == 898
+    np.testing.assert_allclose(prepared(x).toarray(), funcad.hessian(f)(x), rtol=1e-9, atol=1e-12)
+
+
+def test_many_threads_share_one():
+    derivative, failed = jacobian(lambda x: np.sin(x) * x), []
+
+    def work():
+        try:
+            for i in range(20):
+                assert derivative(np.ones(10 + i % 5)).nnz == 10 + i % 5
+        except BaseException as error:
+            failed.append(error)
+
+    threads = [threading.Thread(target=work) for _ in range(4)]
+    for t in threads:
+        t.start()
+    for t in threads:
+        t.join()
+    assert not failed
+
+
+def test_errors_of_the_function_pass_and_leave_it_usable():
+    broken = [True]
+
+    def f(x):
+        if broken[0]:
+            raise KeyError("mine")
+        return 2 * x
+
+    derivative = jacobian(f)
+    with pytest.raises(KeyError, match="mine"):
+        derivative(X)
+    broken[0] = False
+    assert derivative(X).nnz == 12
+    with pytest.raises(TypeError, match="takes its arguments by position, not x by name"):
+        derivative(x=X)
 
 
 # -- what is remembered
