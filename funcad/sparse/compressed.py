@@ -54,8 +54,8 @@ class Prepared:
 
     `sparsity` is the pattern, a CSR array of bools; `colors` how many directions one evaluation takes, forward and reverse;
     `values(*args)` the elements alone, in the order of the pattern: an array, which may be traced. It holds for the shapes it
-    was prepared for (ValueError for others), whatever the numbers are, as long as the function does the same operations and
-    the arrays that it captures keep their zeros.
+    was prepared for (ValueError for others), whatever their numbers are, as long as the function does the same operations and
+    the numbers and arrays that it captures keep their zeros.
 
     >>> import numpy as np, funcad
     >>> prepared = funcad.sparse.jacobian(lambda x: x[1:] * x[:-1]).prepare(np.ones(4))
@@ -69,13 +69,11 @@ class Prepared:
         self.sparsity = pattern
         self._elements = elements
         self._shapes = shapes
-        self._seeds = [_seeds(compression.columns), _seeds(compression.rows)]
-        self._positions = compression.positions
+        self._compression = compression
 
     @property
     def colors(self) -> tuple[int, int]:
-        forward, reverse = map(len, self._seeds)
-        return forward, reverse
+        return self._compression.n_columns, self._compression.n_rows
 
     def __repr__(self) -> str:
         (m, n), (forward, reverse) = self.sparsity.shape, self.colors
@@ -86,7 +84,8 @@ class Prepared:
         found = _shapes(args)
         if found != self._shapes:
             raise ValueError(f"this sparse derivative was prepared for arguments of the shapes {self._shapes}, got {found}")
-        return self._elements(args, *self._seeds, self._positions)
+        columns, rows, positions = self._compression
+        return self._elements(args, *[(v, np.arange(n)) for v, n in zip((columns, rows), self.colors)], positions)
 
     def __call__(self, *args: Any) -> Matrix:
         data = self.values(*args)
@@ -102,14 +101,6 @@ class Prepared:
 
 def _shapes(args: Sequence[Any]) -> list[Any]:
     return [aval_of(x).shape for x in tree.leaves(tuple(args))]
-
-
-def _seeds(colours: np.ndarray) -> np.ndarray:
-    """One row for each colour, the sum of the directions that have it."""
-    seeds = np.zeros((int(colours.max(initial=-1)) + 1, len(colours)))
-    there = np.flatnonzero(colours >= 0)
-    seeds[colours[there], there] = 1
-    return seeds
 
 
 class _Derivative:
@@ -156,12 +147,13 @@ class _Derivative:
         f, x = self.on_vectors(f, args)
         dtype = aval_of(x).dtype
         parts = []
-        if len(columns):
-            push = vmap(lambda t: jvp(f, (x,), (t,))[1], chunk_size=self.chunk_size)
-            parts.append(fnp.ravel(push(columns.astype(dtype))))
-        if len(rows):
+        if len(columns[1]):
+            push = lambda c: jvp(f, (x,), ((columns[0] == c).astype(dtype),))[1]
+            parts.append(fnp.ravel(vmap(push, chunk_size=self.chunk_size)(columns[1])))
+        if len(rows[1]):
             out, pull = vjp(f, x)
-            parts.append(fnp.ravel(vmap(lambda ct: pull(ct)[0], chunk_size=self.chunk_size)(rows.astype(aval_of(out).dtype))))
+            back = lambda c: pull((rows[0] == c).astype(aval_of(out).dtype))[0]
+            parts.append(fnp.ravel(vmap(back, chunk_size=self.chunk_size)(rows[1])))
         if not parts:
             return fnp.zeros(0, dtype)
         dtype = np.result_type(*[aval_of(p).dtype for p in parts])

@@ -211,8 +211,8 @@ def _product(equation: Equation, values: Sequence[Any], position: int) -> Matrix
     return matrix_of(*paths(position, factor, shape, **params), (out.aval.size, prod(shape))) @ matrix
 
 
-def _result(equation: Equation, values: Sequence[Any], n: int) -> Matrix:
-    """The sets of the one result of an equation."""
+def _result(equation: Equation, values: Sequence[Any], memo: dict[Any, Any]) -> Matrix:
+    """The sets of the one result of an equation; `memo` has the matrices that depend on no value, for a loop's next turn."""
     primitive, atoms, params, (out,), _ = equation
     reach = reach_of(primitive, params)
     linear = [i for i, v in enumerate(values) if type(v) is Sets]
@@ -227,7 +227,13 @@ def _result(equation: Equation, values: Sequence[Any], n: int) -> Matrix:
             if found.shape[0] != size:  # a scalar beside shaped operands
                 found = _dense(found, size, equation)
         else:
-            operation = _operation(equation, values, i)
+            if len(linear) < len(values):
+                operation = _operation(equation, values, i)
+            else:
+                key = (out, i)
+                if key not in memo:
+                    memo[key] = _operation(equation, values, i)
+                operation = memo[key]
             found = _through_axes(equation, i, matrix) if operation is None else operation @ matrix
         total = found if total is None else total + found
     return total
@@ -360,6 +366,7 @@ def _inexact(aval: AnyAval) -> bool:
 def run_sets(jaxpr: Jaxpr, inputs: Sequence[Any], n: int) -> list[Any]:
     """The outputs of a program for arrays (known), UNKNOWN and `Sets` of n inputs."""
     values: dict[Var, Any] = dict(zip(jaxpr.inputs, inputs))
+    memo = jaxpr.memo.setdefault("index_sets", {})
 
     def read(atom: Any) -> Any:
         return atom.value if type(atom) is Literal else values[atom]
@@ -375,7 +382,7 @@ def run_sets(jaxpr: Jaxpr, inputs: Sequence[Any], n: int) -> list[Any]:
         elif primitive.multiple:
             outs = _several(equation, given, n)
         elif any([type(v) is Sets for v in given]) and _inexact(equation.outputs[0].aval):
-            outs = [Sets(_result(equation, given, n))]
+            outs = [Sets(_result(equation, given, memo))]
         else:
             outs = [UNKNOWN]
         values.update(zip(equation.outputs, outs))
