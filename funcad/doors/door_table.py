@@ -21,9 +21,10 @@ from funcad.doors.scipy_answers import (
     of_ufuncs,
     operator_product,
     solving,
+    sparse_multiply,
     sparse_product,
+    sparse_quotient,
     sparse_reflected,
-    unsparse,
 )
 
 __all__ = ["IN_CODE", "IN_MODULES", "LEARNED"]
@@ -119,7 +120,8 @@ IN_CODE: dict[str, dict[str, Maker]] = {
     "scipy.sparse": {
         **_all(sparse_product, "csr_array._matmul_dispatch coo_array._matmul_dispatch"),
         **_all(sparse_reflected, "csr_array._rmatmul_dispatch coo_array._rmatmul_dispatch"),
-        **_all(unsparse, "csr_array.multiply dia_array.multiply"),
+        "csr_array.__truediv__": sparse_quotient,
+        **_all(sparse_multiply, "csr_array.multiply dia_array.multiply"),
     },
     "scipy.sparse.linalg": {
         **_all(solving, "bicgstab cg gmres minres"),

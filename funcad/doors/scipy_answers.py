@@ -26,9 +26,10 @@ __all__ = [
     "of_ufuncs",
     "operator_product",
     "solving",
+    "sparse_multiply",
     "sparse_product",
+    "sparse_quotient",
     "sparse_reflected",
-    "unsparse",
 ]
 
 _FORM = "_funcad"  # in the `__dict__` of an object of SciPy's: its counterpart
@@ -151,7 +152,7 @@ def sparse_product(name: str, original: Callable[..., Any]) -> Answer:
         x = ours("numpy.asarray")(x)
         columns = self.shape[-1]
         if x.ndim == 0:
-            raise _sparse_result("A * x")
+            return _with_traced_elements(self) * x
         if self.ndim != 2 or x.ndim > 2 or x.shape[0] != columns:
             raise ValueError(
                 f"matmul: dimension mismatch with signature (n,k={columns}),(k={x.shape[0]},m)->(n,m)"
@@ -170,26 +171,23 @@ def sparse_reflected(name: str, original: Callable[..., Any]) -> Answer:
 
     def own(self: Any, x: Any) -> Any:
         if np.ndim(x) == 0:
-            raise _sparse_result("x * A")
+            return _with_traced_elements(self) * x
         return (self.transpose() @ np.transpose(ours("numpy.asarray")(x))).T
 
     return holds_traced, own
 
 
-def _sparse_result(spelling: str) -> TypeError:
-    source = user_source()
-    where = "" if source is None else f" at {source}"
-    return TypeError(
-        f"{spelling} of a sparse matrix A and a traced x{where} would be a sparse matrix, which cannot hold traced values.\n"
-        "Remedy: multiply the product with a vector instead, x * (A @ v), or use A.toarray()."
-    )
+def _with_traced_elements(matrix: Any) -> Any:
+    """The sparse array of funcad's, which can hold what comes of traced values."""
+    return ours("scipy.sparse.SparseArray").of(matrix)  # type: ignore[attr-defined]
 
 
-def unsparse(name: str, original: Callable[..., Any]) -> Answer:
-    def own(self: Any, other: Any) -> Any:
-        raise _sparse_result("A * x")
+def sparse_multiply(name: str, original: Callable[..., Any]) -> Answer:
+    return holds_traced, lambda self, other: _with_traced_elements(self).multiply(other)
 
-    return holds_traced, own
+
+def sparse_quotient(name: str, original: Callable[..., Any]) -> Answer:
+    return holds_traced, lambda self, other: _with_traced_elements(self) / other
 
 
 def operator_product(name: str, original: Callable[..., Any]) -> Answer:

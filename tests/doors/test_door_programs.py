@@ -199,6 +199,8 @@ PROGRAMS = [
     ("sparse dot", lambda x: (B.dot(x) ** 2).sum() + (B * x).sum(), None),
     ("@ sparse", lambda x: ((x @ B) ** 2).sum(), lambda x: ((x @ B.toarray()) ** 2).sum()),
     ("sparse @ matrix", lambda x: ((A @ np.outer(x, x)) ** 2).sum(), None),
+    ("number * sparse", lambda x: ((x[0] * B + B * x[1] + B / x[2]) @ x).sum(), None),
+    ("sparse.multiply", lambda x: ((B.multiply(x) @ x) ** 2).sum() + (B.tocsr().multiply(np.outer(x, x)) @ x).sum(), None),
     ("sparse.linalg.cg", lambda x: scipy.sparse.linalg.cg(B.tocsr(), x, rtol=1e-12)[0].sum(), None),
     ("cg of an operator", lambda x: scipy.sparse.linalg.cg(OPERATOR, x, rtol=1e-12)[0].sum(), None),
     ("cg of a closure", lambda x: scipy.sparse.linalg.cg(

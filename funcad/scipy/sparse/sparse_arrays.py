@@ -76,6 +76,12 @@ class SparseArray:
         self.data = data
         self.places = places
 
+    @classmethod
+    def of(cls, a: Any) -> SparseArray:
+        """One with the elements of a sparse or dense array, traced or not."""
+        row, col, data, shape = entries(a)
+        return cls(data, Places(row, col, shape))
+
     @property
     def shape(self) -> tuple[int, int]:
         return self.places.shape
@@ -127,7 +133,9 @@ class SparseArray:
         on = self.row == self.col
         return sums(self.data[np.flatnonzero(on)], self.row[on], min(self.shape))
 
-    def sum(self, axis: int | None = None) -> Any:
+    def sum(self, axis: int | None = None, dtype: Any = None, out: Any = None) -> Any:
+        if dtype is not None or out is not None:
+            raise TypeError("sum of a sparse array with traced elements takes no dtype and no out")
         if axis is None:
             return fnp.sum(self.data)
         along = self.col if axis % 2 == 0 else self.row
@@ -225,8 +233,7 @@ def _made(name: str, arg: Any, shape: Any, dtype: Any, copy: bool, places: Calla
     if type(arg) is SparseArray:
         return arg
     if type(arg) is Tracer:
-        row, col, data, size = entries(arg)
-        return SparseArray(data, Places(row, col, size))
+        return SparseArray.of(arg)
     return getattr(_scipy_sparse(), name)(arg, shape=shape, dtype=dtype, copy=copy)
 
 
