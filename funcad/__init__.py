@@ -91,6 +91,7 @@ _LAZY_MODULES = {
     "optimize": "optimize",
     "random": "random",
     "scipy": "scipy",
+    "sparse": "sparse",
     "testing": "testing",
     "tree_util": "tree_util",
 }

@@ -55,6 +55,7 @@ LEVELS = {
     "distributed": 17,
     "testing": 17,
     "foreign_names": 17,
+    "sparse": 17.5,
     "autograd": 18,
     "jax": 18,
     "__init__": 18,

@@ -56,6 +56,8 @@ def _where() -> str:
 
 def _of_scipy(names: list[str], offers: Callable[[str], bool]) -> str:
     """What to write instead of a function of SciPy's that cannot take traced values."""
+    if names and names[0].endswith(".__init__"):  # of a class whose name is in the user's line
+        names = [names[0].removesuffix("__init__") + users_text()[1].partition("(")[0].rpartition(".")[2], *names[1:]]
     for name in names:
         if offers(f"scipy.{name}"):
             return f"call funcad.scipy.{name}, which takes traced values, instead of scipy.{name}"
