@@ -17,7 +17,6 @@ earlier view that leaves all of the sample as it was.
 
 from __future__ import annotations
 
-import mmap
 import threading
 import weakref
 from collections.abc import Callable, Sequence
@@ -85,7 +84,13 @@ _guard = threading.RLock()  # re-entrant: the collector may release a dead deriv
 held_over_forks(_guard)
 
 
-class PrivateMemory(mmap.mmap):
+try:
+    from mmap import mmap as _Mapping
+except ImportError:  # as in browsers: no private memory is ever made
+    _Mapping = object  # type: ignore[assignment,misc]
+
+
+class PrivateMemory(_Mapping):
     """Memory that is reached through one array and its views only."""
 
 
