@@ -146,7 +146,7 @@ class Recorder:
         self._begin_guards()
         source = state.source or user_source(3)
         node = self._catch_up()
-        guard = self._name(x.variable)
+        guard = self._name(x.atom)
         if self._place < len(self.chain):
             node, key, answer = self.chain[self._place]
             self._check_end(node, guard, how)
@@ -173,7 +173,7 @@ class Recorder:
         if not self.started:
             return x
         self._catch_up()
-        return self._value(self._name(x.variable))
+        return self._value(self._name(x.atom))
 
     def _begin_guards(self) -> None:
         if self.started:

@@ -158,7 +158,7 @@ class LargeRows:
         result.primal = out
         result.tangent = row
         result.source = source
-        result.variable = result._aval = result.box = None
+        result.atom = result._aval = result.box = None
         return result
 
     def _kept(self, x: np.ndarray, number: int, args: Sequence[Any], primals: Sequence[Any]) -> np.ndarray:

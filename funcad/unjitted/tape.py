@@ -166,7 +166,7 @@ class Tape(Rows):
         result.primal = out
         result.tangent = row
         result.source = source
-        result.variable = result._aval = result.box = None
+        result.atom = result._aval = result.box = None
         return result
 
     def _of_large(
