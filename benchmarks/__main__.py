@@ -12,6 +12,7 @@ from benchmarks import (
     real_programs,
     startup,
     tracing,
+    unjitted_peers,
     w1_scalar,
     w2_mlp,
     w3_elementwise,
@@ -43,6 +44,7 @@ BENCHMARKS = {
     "control_flow": control_flow.run,
     "random_draws": random_draws.run,
     "real_programs": real_programs.run,
+    "unjitted_peers": unjitted_peers.run,
     "cliffs": cliffs.run,
     "writes": writes.run,
 }

@@ -1,7 +1,8 @@
 """Gradients of a loop within a memory budget: 40,000 steps of 500 numbers, time and peak memory by budget.
 
 The peak is the process's own (`VmHWM`, Linux only) above what it held before the gradient was asked for; the time is the
-processor's, the best of `--rounds`. "two scans" is the same by hand: a scan of 200 checkpointed scans of 200 steps.
+processor's, the best of `--rounds`. Once as a scan, once as a while_loop, of which nobody knows how many steps it takes. "two
+scans" is the same by hand: a scan of 200 checkpointed scans of 200 steps.
 """
 
 from __future__ import annotations
@@ -35,7 +36,12 @@ def by_hand(a: Any, x: Any) -> Any:
     return numpy.sum(funcad.scan(inner, x, length=STEPS // 200)[0] ** 2)
 
 
-def within(size: str) -> Callable[..., Any]:
+def unknown_length(a: Any, x: Any, policy: Any = None) -> Any:
+    turn = lambda value: (value[0] + 1, step(a)(value[1], None)[0])
+    return numpy.sum(funcad.while_loop(lambda value: value[0] < STEPS, turn, (0, x), policy=policy)[1] ** 2)
+
+
+def within(size: str, loss: Callable[..., Any] = loss) -> Callable[..., Any]:
     policy = funcad.checkpoint_policies.memory_budget(size)
     return lambda a, x: loss(a, x, policy)
 
@@ -55,9 +61,14 @@ def _highest() -> float:
 
 
 def run(rounds: int) -> list[list[str]]:
-    functions = {"all is kept": loss, "two scans": by_hand, **{size: within(size) for size in BUDGETS}}
+    known = {"all is kept": loss, "two scans": by_hand, **{size: within(size) for size in BUDGETS}}
+    unknown = {"all is kept": unknown_length, **{size: within(size, unknown_length) for size in BUDGETS}}
     rows = []
-    for kind, transform in (("un-jitted", lambda f: f), ("jitted", funcad.jit)):
+    kinds = [("un-jitted", lambda f: f), ("jitted", funcad.jit)]
+    for kind, transform, functions in [
+        *[(name, f, known) for name, f in kinds],
+        *[(f"while_loop {name}", f, unknown) for name, f in kinds],
+    ]:
         full, expected = 0.0, None
         for name, f in functions.items():
             gradient = transform(funcad.grad(f, (0, 1)))

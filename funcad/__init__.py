@@ -37,6 +37,7 @@ from funcad.jitted.jit import jit as jit
 from funcad.jitted.jit_cache import clear_caches as clear_caches
 from funcad.jitted.jit_misses import explain_cache_misses as explain_cache_misses
 
+_importlib.import_module("funcad.jitted.derived_programs")  # to which derivatives of jitted functions go
 _importlib.import_module("funcad.doors")  # which makes itself known to those who open traces
 __version__ = "0.1.0"
 _Tracer.namespace = _sys.modules[__name__]
@@ -83,6 +84,7 @@ _LAZY_MODULES = {
     "debug": "debug",
     "flatten_util": "flatten_util",
     "image": "image",
+    "jax": "jax",
     "lax": "lax",
     "nn": "nn",
     "ops": "ops",
@@ -112,5 +114,8 @@ def __getattr__(name: str) -> object:
     return value
 
 
+_AUTOGRAD = {name for name, module in _LAZY_NAMES.items() if module.startswith("autograd.")}  # funcad.autograd shows them
+
+
 def __dir__() -> list[str]:
-    return sorted({*(n for n in globals() if not n.startswith("_")), *_LAZY_NAMES, *_LAZY_MODULES})
+    return sorted({*__all__} - _AUTOGRAD)

@@ -71,6 +71,7 @@ _engine = _one_of("auto", "auto", "native", "numpy", "interpreter")
 SETTINGS: dict[str, tuple[str, Any, Callable[[str, Any], Any], str]] = {
     "engine": ("FUNCAD_ENGINE", "auto", _engine, "auto (native if llvmlite works, else numpy), native, numpy or interpreter"),
     "threads": ("FUNCAD_THREADS", None, _count, "threads of a compiled program; None: the cores of this process"),
+    "blas_threads": ("FUNCAD_BLAS_THREADS", None, _count, "most threads of BLAS in a program; None: by work; 0: left alone"),
     "pool_bytes": ("FUNCAD_POOL_BYTES", None, _count, "most memory kept for reuse; None: a default"),
     "cache_dir": ("FUNCAD_CACHE_DIR", None, _text, "folder of compiled kernels; None: the user's cache folder, 'off': none"),
     "print": ("FUNCAD_PRINT", None, _one_of(None, "passes"), "'passes': print each program as the compiler's passes leave it"),

@@ -10,8 +10,8 @@ import difflib
 import functools
 import inspect
 import re
-from collections.abc import Callable, Iterator, Sequence
-from typing import Any
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any, cast
 
 import numpy as np
 
@@ -25,6 +25,7 @@ from funcad.host.where import for_user, interrupted
 from funcad.ir.aval import FLOAT0, SCALAR_AVALS, Aval, aval_of, is_inexact
 from funcad.ir.trace import plain_values, stage_constants
 from funcad.ir.tracer import Tracer, concrete_value
+from funcad.ir.types import Function
 from funcad.primitives.conversion import convert_p
 from funcad.primitives.placement import capture_as_inputs, on_device_of
 from funcad.tree.functions import changed_object
@@ -52,7 +53,7 @@ __all__ = [
 float0 = FLOAT0  # dtype of the tangents of integers and bools, as in JAX
 
 
-def api(f: Callable[..., Any]) -> Callable[..., Any]:
+def api(f: Function) -> Function:
     """A public function whose errors do not drown the user in our frames."""
 
     @functools.wraps(f)
@@ -65,7 +66,7 @@ def api(f: Callable[..., Any]) -> Callable[..., Any]:
             interrupted()
             raise
 
-    return boundary
+    return cast(Function, boundary)
 
 
 def _with_options(error: Exception, f: Callable[..., Any]) -> Exception:
@@ -250,20 +251,39 @@ def unaliased(result: Any, given: Sequence[Any], f: Any) -> Any:
     kind = type(result)
     if kind is Tracer or kind in SCALAR_AVALS:
         return result
-    foreign = [*given, *_arrays_referred_to(f)]
-    if kind is np.ndarray and result.base is None and result.ndim and result.flags.writeable:  # the common case, at a glance
-        for x in foreign:
-            if type(x) is np.ndarray and (x if x.base is None else root_of(x)) is result:
-                return result.copy()
-            if type(x) is not np.ndarray and type(x) is not Tracer and type(x) not in SCALAR_AVALS:
-                break
-        else:
+    if kind is np.ndarray:
+        made, simple = [result], True
+    else:
+        made = []
+        simple = _collect((result,), made)
+        if simple and not made:
             return result
+    foreign = [*given, *_arrays_referred_to(f)]
+    theirs: list[np.ndarray] = []
+    if simple and _collect(foreign, theirs):
+        roots = {id(x) for x in made if x.base is None and x.ndim and x.flags.writeable}
+        if len(roots) == len(made) and roots.isdisjoint([id(x if x.base is None else root_of(x)) for x in theirs]):
+            return result  # the common case, at a glance
     leaves, structure = flat_values(result)
     if np.ndarray not in map(type, leaves):
         return result
     outs = unshared(leaves, tree.leaves(foreign))
     return result if all([o is x for o, x in zip(outs, leaves)]) else structure.unflatten(outs)
+
+
+def _collect(items: Iterable[Any], arrays: list[np.ndarray], deepest: int = 8) -> bool:
+    """Put the arrays in the items into a list; False if there is anything but arrays, numbers and Python's own containers."""
+    for x in items:
+        kind = type(x)
+        if kind is np.ndarray:
+            arrays.append(x)
+        elif kind in SCALAR_AVALS or x is None:
+            continue
+        elif not (kind is tuple or kind is list or kind is dict) or not deepest:
+            return False
+        elif not _collect(x.values() if kind is dict else x, arrays, deepest - 1):
+            return False
+    return True
 
 
 def _arrays_referred_to(f: Any) -> list[Any]:

@@ -22,6 +22,7 @@ from funcad.api.border import (
     with_aux,
     zeros_for,
 )
+from funcad.api.jitted_derivatives import derivative_of
 from funcad.api.linearized import Linearized, linearized
 from funcad.errors import NonDifferentiableInputError
 from funcad.ir.aval import aval_of, is_inexact
@@ -56,6 +57,11 @@ def jvp(f: Callable[..., Any], primals: Sequence[Any], tangents: Sequence[Any], 
             f"jvp: primals and tangents must be tuples or lists with one entry per argument, got "
             f"{type(primals).__name__} and {type(tangents).__name__}"
         )
+    compiled = derivative_of(f, ("jvp", has_aux), lambda g: lambda ps, ts: jvp(g, ps, ts, has_aux), same=False)
+    if compiled is not None:
+        found = compiled(tuple(primals), tuple(tangents))
+        if found is not NotImplemented:
+            return found
     p_leaves, t_leaves, in_tree = check_tangents(tuple(primals), tuple(tangents), "jvp", "primals", "tangents")
     store = OutTree()
     box: dict[str, Any] = {}

@@ -30,12 +30,13 @@ from funcad.api.border import (
     unshared,
     zeros_for,
 )
+from funcad.api.jitted_derivatives import derivative_of, with_compiled
 from funcad.api.pickling import Remade
 from funcad.api.split_batch import Trial
 from funcad.errors import NonDifferentiableInputError, NonScalarOutputError
 from funcad.host.real_types import is_a
 from funcad.host.state import state
-from funcad.host.where import for_user, interrupted
+from funcad.host.where import for_user, interrupted, outside
 from funcad.ir.aval import aval_of
 from funcad.ir.tracer import Tracer
 from funcad.primitives.placement import each_on_device_of
@@ -128,6 +129,8 @@ class _Gradient(Remade):
         self.allow_int = allow_int
         self.with_value = with_value
         self.warned: set = set()
+        options = (with_value, has_aux, holomorphic, allow_int, argnums, argnames)
+        self.compiled = derivative_of(f, ("grad", *[tuple(o) if type(o) is list else o for o in options]), self.remaking()[1])
 
     def __repr__(self) -> str:
         return f"<{'value_and_grad' if self.with_value else 'grad'} of {name_of(self.f)}>"
@@ -140,6 +143,10 @@ class _Gradient(Remade):
         return self if instance is None else functools.partial(self, instance)
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        if self.compiled is not None:
+            found = self.compiled(*args, **kwargs)
+            if found is not NotImplemented:
+                return found
         try:
             return self._call(args, kwargs)
         except Exception as error:
@@ -369,5 +376,8 @@ class _Gradient(Remade):
                 warnings.warn(
                     f"grad: the output of {name_of(self.f)} does not depend on the argument {label}; its gradient is zero",
                     UserWarning,
-                    stacklevel=5,
+                    stacklevel=outside(2),
                 )
+
+
+with_compiled.add(_Gradient)

@@ -12,6 +12,7 @@ from funcad import tree
 from funcad.api.border import api, check_second, normalize_argnums, seed_beside, unshared, zeros_for
 from funcad.api.forward import jvp, linearize, pushforward_of
 from funcad.api.grad import grad
+from funcad.api.jitted_derivatives import derivative_of
 from funcad.api.linearized import Linearized, linearized, seed_of
 from funcad.api.pickling import Transformed
 from funcad.api.vjp import pullback_of, vjp
@@ -170,7 +171,7 @@ def jacfwd(
         jacobian = tree.map(lambda r: _split(r, len(aval_of(r).shape) - 1, example), rows)
         return (jacobian, *found.aux) if has_aux else jacobian
 
-    options = {"argnums": argnums, "has_aux": has_aux, "holomorphic": holomorphic, "chunk_size": chunk_size}
+    options: dict[str, Any] = {"argnums": argnums, "has_aux": has_aux, "holomorphic": holomorphic, "chunk_size": chunk_size}
     return Transformed(jacobian_function, f, functools.partial(jacfwd, **options))
 
 
@@ -218,7 +219,7 @@ def jacrev(
         jacobian = out_tree.unflatten([in_tree.unflatten(column) for column in zip(*per_leaf)])
         return (jacobian, *found.aux) if has_aux else jacobian
 
-    options = {"argnums": argnums, "has_aux": has_aux, "holomorphic": holomorphic, "allow_int": allow_int}
+    options: dict[str, Any] = {"argnums": argnums, "has_aux": has_aux, "holomorphic": holomorphic, "allow_int": allow_int}
     return Transformed(jacobian_function, f, functools.partial(jacrev, **options, chunk_size=chunk_size))
 
 
@@ -264,6 +265,11 @@ def hvp(f: Callable[..., Any], primals: Sequence[Any], tangents: Sequence[Any]) 
     """
     _check_pair("hvp", primals, tangents)
     argnums = 0 if len(primals) == 1 else tuple(range(len(primals)))
+    compiled = derivative_of(f, ("hvp", argnums), lambda g: lambda ps, ts: jvp(grad(g, argnums=argnums), ps, ts)[1], same=False)
+    if compiled is not None:
+        found = compiled(tuple(primals), tuple(tangents))
+        if found is not NotImplemented:
+            return found
     return jvp(grad(f, argnums=argnums), primals, tangents)[1]
 
 

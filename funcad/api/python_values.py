@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from funcad.errors import TracerArrayConversionError
 from funcad.host.conversions import no_array, no_integer, no_truth
 from funcad.host.state import state
 from funcad.ir.tracer import Tracer, concrete_value, leaked
@@ -59,7 +60,13 @@ def plain_value(x: Tracer, how: str) -> Any:
         reason = f"inside {value.owner.name} it has no value"
     else:
         return value
-    raise no_array(how, x.aval, reason, type(value) is not Tracer, _offers)
+    error = no_array(how, x.aval, reason, type(value) is not Tracer, _offers)
+    if how == "array" and x.aval.dtype.kind in "biu" and type(value) is Tracer and type(error) is TracerArrayConversionError:
+        if not error.learned:  # of whoever takes plain arrays only, as `plain[mask]`; nothing of a derivative is lost
+            found = asked(value, "indices")
+            if type(found) is not Tracer:
+                return found
+    raise error
 
 
 def asked(x: Value, how: str) -> Value:

@@ -181,7 +181,7 @@ class _Work:
 
     __slots__ = (
         *("f", "flat", "store", "leaves", "mapped", "size", "axis_name"),
-        *("todo", "parts", "failed", "runs", "plain", "alone", "writes", "direct", "lost", "longest"),
+        *("todo", "parts", "failed", "runs", "plain", "alone", "writes", "direct", "lost", "longest", "met"),
     )
 
     def __init__(
@@ -199,6 +199,7 @@ class _Work:
         self.failed: tuple[int, Exception] | None = None  # the first lane that raised
         # plain Python knows no names of axes, checks no numbers for NaN, and leaves a device's arrays to their library
         self.alone = axis_name is None and not state.checked and not on_device(leaves)
+        self.met = False  # has it met an effect, which the lanes have one after the other?
         self.direct = False  # are the leaves the arguments?
         self.writes: bool | None = None  # does f write into arrays? None: not looked yet
         self.runs = 0  # of batches
@@ -241,6 +242,7 @@ class _Work:
                 f"depends on values and the axis {self.axis_name!r} keeps the lanes together.\nRemedy: leave the effect or the "
                 "axis name out, or choose with np.where or funcad.cond instead of Python's if."
             )
+        self.met = True
         raise _OneByOne(self)
 
     # -- running
@@ -279,7 +281,7 @@ class _Work:
             raise self.failed[1]
 
     def run_one_by_one(self) -> None:
-        self.parts, self.failed = [], None
+        self.parts, self.failed, self.met = [], None, False
         self._run_alone(range(self.size))
         if self.failed is not None:
             raise self.failed[1]
@@ -293,6 +295,8 @@ class _Work:
             try:
                 found.append(self._call(leaves))
             except Exception as error:
+                if self.met:
+                    raise _OneByOne(self) from None
                 self.failed = lane, error
                 return
         kinds = {type(outs[0]) if structure is _NUMBER else None for outs, structure in found}
@@ -324,10 +328,13 @@ class _Work:
         except Leave as leave:
             if leave.trace is not trace:
                 raise
-        except FuncadError:
-            raise
         except Exception as error:
-            self._fail(int(trace.lanes[0]), error)
+            if self.met:
+                raise _OneByOne(self) from None
+            if not trace.left:  # else a `finally` of the user's raised in a run that had ended
+                if isinstance(error, FuncadError):
+                    raise
+                self._fail(int(trace.lanes[0]), error)
         self._settle(trace, 0 if trace.left else len(trace.lanes))
 
     def _fail(self, lane: int, error: Exception) -> None:

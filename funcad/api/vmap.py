@@ -173,18 +173,16 @@ def _outs(
         trial = Trial(f if axis_name is None and Tracer not in map(type, leaves) and may_map(f) else None)
         try:
             return _traced(flat, axis_name, leaves, batched, size, trial, trial.ends)
-        except Asked as asked:
-            if asked.trial is not trial:
+        except (Asked, Exception) as error:  # a `finally` of the user's may have raised after it had asked
+            if isinstance(error, Asked) and error.trial is not trial:
+                raise
+            if not trial.asked and (isinstance(error, FuncadError) or not trial.repeatable):
                 raise
             if trial.by_rules:
                 go_by_rules(f)
                 return _outs(f, in_tree, flat, store, axis_name, leaves, batched, size)
-            learn(f)
-        except FuncadError:
-            raise
-        except Exception:
-            if not trial.repeatable:
-                raise
+            if trial.asked:
+                learn(f)
     return (*run_split(f, in_tree, flat, store, leaves, batched, size, axis_name), [])
 
 

@@ -1,5 +1,8 @@
 """`autograd.builtins`: Python's own, which traced values need no replacement for.
 
+The classes of autograd's traced containers exist for annotations and isinstance: containers are never wrapped in funcad, only
+the arrays inside them, so nothing is an instance of these.
+
 >>> from funcad.autograd.builtins import tuple
 >>> tuple([1.0, 2.0])
 (1.0, 2.0)
@@ -10,3 +13,32 @@ from builtins import isinstance as isinstance
 from builtins import list as list
 from builtins import tuple as tuple
 from builtins import type as type
+from typing import Any, NoReturn
+
+__all__ = ["DictBox", "ListBox", "SequenceBox", "TupleBox", "dict", "isinstance", "list", "tuple", "type"]
+
+
+class SequenceBox:
+    """Stands for autograd's traced sequences, of which funcad has none.
+
+    >>> from funcad import grad
+    >>> grad(lambda pair: 2 * pair[0] if type(pair) is tuple and not isinstance(pair, SequenceBox) else 0.0)((1.0, 2.0))
+    (np.float64(2.0), np.float64(0.0))
+    """
+
+    def __new__(cls, *args: Any, **kwargs: Any) -> NoReturn:
+        raise TypeError(f"{cls.__name__}: containers are not wrapped while they are traced; use the tuple, list or dict itself")
+
+
+class TupleBox(SequenceBox):
+    """Stands for autograd's traced tuples, of which funcad has none."""
+
+
+class ListBox(SequenceBox):
+    """Stands for autograd's traced lists, of which funcad has none."""
+
+
+class DictBox:
+    """Stands for autograd's traced dictionaries, of which funcad has none."""
+
+    __new__ = SequenceBox.__new__

@@ -2,7 +2,7 @@
 
 `argnum` is the position of the argument, or a tuple or list of positions, for which the result is a tuple. Derivatives have
 their argument's structure, shapes and dtypes; those of complex arguments follow the one convention that autograd, JAX and
-funcad share (df/dx - i df/dy). Integer arguments raise, as autograd's do.
+funcad share (df/dx - i df/dy). Integers raise, as autograd's do; arrays of integers are differentiated as arrays of floats.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ import numpy as np
 
 import funcad.numpy as fnp
 from funcad import tree
-from funcad.api.border import name_of
+from funcad.api.border import name_of, zeros_for
 from funcad.api.forward import jvp, linearize
 from funcad.api.grad import value_and_grad as _value_and_grad
 from funcad.api.jacobian import jacrev
@@ -39,10 +39,11 @@ __all__ = [
 Function = Callable[..., Any]
 
 
-def _nary(operator: Function, fun: Function, argnum: Any, public: Function, **options: Any) -> Function:
+def on_argument(operator: Function, fun: Function, argnum: Any, public: Function, **options: Any) -> Function:
     """`operator(unary, x)` of fun as a function of the chosen argument, or of the tuple of the chosen ones.
 
-    `public(fun, **options)` makes it again when it is pickled; the options are argnum if none are given.
+    Arrays of integers or bools in it are taken as floats, as autograd does. `public(fun, **options)` makes the result again
+    when it is pickled; the options are argnum if none are given.
     """
     if not callable(fun):
         raise TypeError(f"the first argument must be a function, got {type(fun).__name__}: write grad(f)(x), not grad(f(x))")
@@ -60,9 +61,14 @@ def _nary(operator: Function, fun: Function, argnum: Any, public: Function, **op
                 full[i] = value
             return fun(*full, **kwargs)
 
-        return operator(_named(unary, fun), args[argnum] if is_a(argnum, int) else tuple([args[i] for i in chosen]))
+        x = args[argnum] if is_a(argnum, int) else tuple([args[i] for i in chosen])
+        return operator(_named(unary, fun), tree.map(_as_floats, x))
 
     return Transformed(nary, fun, functools.partial(public, **(options or {"argnum": argnum})))
+
+
+def _as_floats(leaf: Any) -> Any:
+    return leaf.astype(float) if is_a(leaf, np.ndarray) and leaf.ndim and leaf.dtype.kind in "iub" else leaf
 
 
 def _named(f: Function, like: Function) -> Function:
@@ -100,7 +106,7 @@ def grad(fun: Function, argnum: Any = 0) -> Function:
     >>> float(grad(lambda x, y: x * y, argnum=1)(2.0, 3.0))
     2.0
     """
-    return _nary(lambda f, x: _with_grad(f, x)[1], fun, argnum, grad)
+    return on_argument(lambda f, x: _with_grad(f, x)[1], fun, argnum, grad)
 
 
 def value_and_grad(fun: Function, argnum: Any = 0) -> Function:
@@ -110,7 +116,7 @@ def value_and_grad(fun: Function, argnum: Any = 0) -> Function:
     >>> [float(v) for v in value_and_grad(lambda x: x**2)(3.0)]
     [9.0, 6.0]
     """
-    return _nary(_with_grad, fun, argnum, value_and_grad)
+    return on_argument(_with_grad, fun, argnum, value_and_grad)
 
 
 def grad_and_aux(fun: Function, argnum: Any = 0) -> Function:
@@ -137,7 +143,7 @@ def grad_and_aux(fun: Function, argnum: Any = 0) -> Function:
         found = iter(arrays)
         return gradient, box[0].unflatten([next(found) if leaf is None else leaf for leaf in box[1]])
 
-    return _nary(operator, fun, argnum, grad_and_aux)
+    return on_argument(operator, fun, argnum, grad_and_aux)
 
 
 def _is_static(leaf: Any) -> bool:
@@ -165,7 +171,7 @@ def elementwise_grad(fun: Function, argnum: Any = 0) -> Function:
             )
         return pullback(tree.map(fnp.ones_like, out))[0]
 
-    return _nary(_differentiable(operator, "elementwise_grad"), fun, argnum, elementwise_grad)
+    return on_argument(_differentiable(operator, "elementwise_grad"), fun, argnum, elementwise_grad)
 
 
 def deriv(fun: Function, argnum: Any = 0) -> Function:
@@ -180,11 +186,11 @@ def deriv(fun: Function, argnum: Any = 0) -> Function:
     1.0
     """
     operator = lambda f, x: jvp(f, (x,), (tree.map(fnp.ones_like, x),))[1]
-    return _nary(_differentiable(operator, "deriv"), fun, argnum, deriv)
+    return on_argument(_differentiable(operator, "deriv"), fun, argnum, deriv)
 
 
 def _differentiable(operator: Function, what: str) -> Function:
-    """The operator, which refuses integers: autograd's arguments are floats."""
+    """The operator, which refuses integers that are no arrays: autograd's arguments are floats."""
 
     def checked(f: Function, x: Any) -> Any:
         for leaf in tree.leaves(x):
@@ -210,7 +216,7 @@ def jacobian(fun: Function, argnum: Any = 0) -> Function:
     array([[2., 0.],
            [0., 4.]])
     """
-    return _nary(lambda f, x: jacrev(f)(x), fun, argnum, jacobian)
+    return on_argument(lambda f, x: jacrev(f)(x), fun, argnum, jacobian)
 
 
 def hessian(fun: Function, argnum: Any = 0) -> Function:
@@ -220,7 +226,7 @@ def hessian(fun: Function, argnum: Any = 0) -> Function:
     >>> float(hessian(lambda x: x**3)(2.0))
     12.0
     """
-    return _nary(lambda f, x: jacobian(jacobian(f))(x), fun, argnum, hessian)
+    return on_argument(lambda f, x: jacobian(jacobian(f))(x), fun, argnum, hessian)
 
 
 def holomorphic_grad(fun: Function, argnum: Any = 0) -> Function:
@@ -239,7 +245,7 @@ def holomorphic_grad(fun: Function, argnum: Any = 0) -> Function:
             warnings.warn("Input to holomorphic_grad is not complex", stacklevel=3)
         return _with_grad(_named(lambda x: fnp.real(f(x)), f), x)[1]
 
-    return _nary(operator, fun, argnum, holomorphic_grad)
+    return on_argument(operator, fun, argnum, holomorphic_grad)
 
 
 def grad_named(fun: Function, argname: str) -> Function:
@@ -273,7 +279,7 @@ def make_vjp(fun: Function, argnum: Any = 0) -> Function:
         out, pullback = vjp(f, x)
         return lambda g: pullback(_fitting(g, out))[0], out
 
-    return _nary(_differentiable(operator, "make_vjp"), fun, argnum, make_vjp)
+    return on_argument(_differentiable(operator, "make_vjp"), fun, argnum, make_vjp)
 
 
 def make_jvp(fun: Function, argnum: Any = 0) -> Function:
@@ -288,7 +294,7 @@ def make_jvp(fun: Function, argnum: Any = 0) -> Function:
     [9.0, 6.0]
     """
     operator = lambda f, x: lambda v: jvp(f, (x,), (_fitting(v, x),))
-    return _nary(_differentiable(operator, "make_jvp"), fun, argnum, make_jvp)
+    return on_argument(_differentiable(operator, "make_jvp"), fun, argnum, make_jvp)
 
 
 def _fitting(given: Any, like: Any) -> Any:
@@ -296,6 +302,8 @@ def _fitting(given: Any, like: Any) -> Any:
 
     def fit(x: Any, y: Any) -> Any:
         aval = aval_of(y)
+        if aval.dtype.kind not in "fc":  # integers and bools: their tangents are zeros
+            return zeros_for(y)
         x = fnp.asarray(x, dtype=aval.dtype)
         return x if aval_of(x).shape == aval.shape else fnp.broadcast_to(x, aval.shape)
 
@@ -315,7 +323,7 @@ def make_jvp_reversemode(fun: Function, argnum: Any = 0) -> Function:
         push = linearize(f, x)[1]
         return lambda v: push(_fitting(v, x))
 
-    return _nary(_differentiable(operator, "make_jvp_reversemode"), fun, argnum, make_jvp_reversemode)
+    return on_argument(_differentiable(operator, "make_jvp_reversemode"), fun, argnum, make_jvp_reversemode)
 
 
 def make_hvp(fun: Function, argnum: Any = 0) -> Function:
@@ -330,7 +338,7 @@ def make_hvp(fun: Function, argnum: Any = 0) -> Function:
     >>> hvp(np.array([1.0, 0.0])), gradient
     (array([6., 0.]), array([ 3., 12.]))
     """
-    return _nary(lambda f, x: make_vjp(grad(f))(x), fun, argnum, make_hvp)
+    return on_argument(lambda f, x: make_vjp(grad(f))(x), fun, argnum, make_hvp)
 
 
 def hessian_tensor_product(fun: Function, argnum: int = 0) -> Function:
@@ -423,7 +431,7 @@ def make_ggnvp(f: Function, g: Function = _half_square, f_argnum: Any = 0) -> Fu
         curve, _ = make_hvp(g)(out)
         return lambda v: pullback(curve(push(_fitting(v, x))))[0]
 
-    return _nary(_differentiable(operator, "make_ggnvp"), f, f_argnum, make_ggnvp, f_argnum=f_argnum, g=g)
+    return on_argument(_differentiable(operator, "make_ggnvp"), f, f_argnum, make_ggnvp, f_argnum=f_argnum, g=g)
 
 
 def multigrad_dict(fun: Function) -> Function:

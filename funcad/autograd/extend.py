@@ -4,7 +4,7 @@
 conventions (a vjp maker `(ans, *args, **kwargs) -> (g -> cotangent)`, a jvp `(g, ans, *args, **kwargs) -> tangent`). Idea: a
 call with traced arguments is a `custom_vjp` or `custom_jvp` call over exactly those arguments; all others are constants of that
 call, of any type. Reverse mode takes the vjps, forward mode the jvps; where only one of the two is given the other is derived
-from it. autograd's vector spaces and boxes do not exist here: containers are pytrees (`funcad.tree` registers classes).
+from it. Containers are pytrees (`funcad.tree` registers classes); `vspace` describes them, nothing here needs it.
 
 Trap: outside jit and vmap the function and the rules run on plain arrays, so they may call anything. Inside they are traced: a
 function that calls foreign code (C, files) goes through `funcad.pure_callback` there.
@@ -19,15 +19,19 @@ from typing import Any
 
 from funcad import tree
 from funcad.api.border import dress_as, float0, name_of, zeros_for
+from funcad.autograd.vspaces import VSpace as VSpace
+from funcad.autograd.vspaces import vspace as vspace
 from funcad.custom.custom_jvp import custom_jvp
 from funcad.custom.custom_vjp import custom_vjp
 from funcad.errors import MissingRuleError
 from funcad.ir.aval import aval_of, is_inexact
 from funcad.ir.tracer import Tracer
+from funcad.ir.tracer import Tracer as Box
 from funcad.primitives.conversion import convert, stop_gradient
 
 __all__ = [
     "primitive",
+    "Box",
     "notrace_primitive",
     "defvjp",
     "defvjp_argnum",
@@ -36,6 +40,8 @@ __all__ = [
     "defjvp_argnum",
     "defjvp_argnums",
     "def_linear",
+    "VSpace",
+    "vspace",
 ]
 
 
@@ -207,9 +213,13 @@ def _guarded(f: primitive, argnum: int, value: Any) -> Any:
     return guard(value)
 
 
-def _check(fun: Any, what: str) -> None:
-    if not isinstance(fun, primitive):
-        raise TypeError(f"{what} takes a function that is decorated with @primitive, got {fun!r}")
+def _rules_of(fun: Any, what: str) -> Any:
+    """Where the rules of the function are kept. Those of funcad's own, which have their derivatives, are kept and not asked."""
+    if isinstance(fun, primitive):
+        return fun
+    if getattr(fun, "__module__", "").partition(".")[0] == "funcad":
+        return primitive(fun)
+    raise TypeError(f"{what} takes a function that is decorated with @primitive, got {fun!r}")
 
 
 def defvjp_argnums(fun: primitive, vjpmaker: Callable[..., Any]) -> None:
@@ -224,8 +234,7 @@ def defvjp_argnums(fun: primitive, vjpmaker: Callable[..., Any]) -> None:
     >>> float(grad(f)(2.0, 3.0))
     10.0
     """
-    _check(fun, "defvjp_argnums")
-    fun.vjps = _Rules(vjpmaker)
+    _rules_of(fun, "defvjp_argnums").vjps = _Rules(vjpmaker)
 
 
 def defvjp_argnum(fun: primitive, vjpmaker: Callable[..., Any]) -> None:
@@ -245,14 +254,14 @@ def defvjp_argnum(fun: primitive, vjpmaker: Callable[..., Any]) -> None:
         pullbacks = [vjpmaker(i, ans, args, kwargs) for i in argnums]
         return lambda g: [pullback(g) for pullback in pullbacks]
 
-    _check(fun, "defvjp_argnum")
-    fun.vjps = _Rules(make)
+    _rules_of(fun, "defvjp_argnum").vjps = _Rules(make)
 
 
 def defvjp(fun: primitive, *vjpmakers: Callable[..., Any] | None, argnums: Iterable[int] | None = None) -> None:
     """Reverse rules `maker(ans, *args, **kwargs)` giving `g -> cotangent`, one per argument, or for those in `argnums`.
 
-    None means that the derivative is zero. An argument that has no rule cannot be differentiated.
+    None means that the derivative is zero. An argument that has no rule cannot be differentiated. Rules for a function of
+    funcad's own (`funcad.autograd.scipy.special.expit`) change nothing: it has its derivatives.
     `fun` is made by `primitive`, else TypeError; `vjpmakers` are the rules. Returns nothing. As autograd's.
 
     >>> import numpy as np
@@ -263,7 +272,7 @@ def defvjp(fun: primitive, *vjpmakers: Callable[..., Any] | None, argnums: Itera
     >>> float(grad(f)(3.0, 2))
     6.0
     """
-    _check(fun, "defvjp")
+    target = _rules_of(fun, "defvjp")
     makers = dict(zip(count() if argnums is None else argnums, vjpmakers))
     _check_rules(makers, fun, "vjp")
 
@@ -271,13 +280,14 @@ def defvjp(fun: primitive, *vjpmakers: Callable[..., Any] | None, argnums: Itera
         pullbacks = [None if makers[i] is None else makers[i](ans, *args, **kwargs) for i in wanted]  # type: ignore[misc]
         return lambda g: [None if pullback is None else pullback(g) for pullback in pullbacks]
 
-    fun.vjps = _Rules(make, makers)
+    target.vjps = _Rules(make, makers)
 
 
-def _check_rules(rules: dict[int, Any], fun: primitive, what: str) -> None:
+def _check_rules(rules: dict[int, Any], fun: Any, what: str) -> None:
     for i, rule in rules.items():
         if not (rule is None or callable(rule) or what == "jvp" and rule == "same"):
-            raise TypeError(f"bad {what} {rule!r} for argument {i} of {name_of(fun.fun)}: it must be a function or None")
+            name = name_of(getattr(fun, "fun", fun))
+            raise TypeError(f"bad {what} {rule!r} for argument {i} of {name}: it must be a function or None")
 
 
 def defjvp_argnums(fun: primitive, jvpmaker: Callable[..., Any]) -> None:
@@ -292,8 +302,7 @@ def defjvp_argnums(fun: primitive, jvpmaker: Callable[..., Any]) -> None:
     >>> float(jvp(f, (2.0, 3.0), (1.0, 1.0))[1])
     20.0
     """
-    _check(fun, "defjvp_argnums")
-    fun.jvps = _Rules(jvpmaker)
+    _rules_of(fun, "defjvp_argnums").jvps = _Rules(jvpmaker)
 
 
 def defjvp_argnum(fun: primitive, jvpmaker: Callable[..., Any]) -> None:
@@ -308,8 +317,7 @@ def defjvp_argnum(fun: primitive, jvpmaker: Callable[..., Any]) -> None:
     >>> float(jvp(f, (2.0, 3.0), (1.0, 1.0))[1])
     5.0
     """
-    _check(fun, "defjvp_argnum")
-    fun.jvps = _Rules(
+    _rules_of(fun, "defjvp_argnum").jvps = _Rules(
         lambda argnums, gs, ans, args, kwargs: _total([jvpmaker(i, g, ans, args, kwargs) for i, g in zip(argnums, gs)], ans)
     )
 
@@ -327,7 +335,7 @@ def defjvp(fun: primitive, *jvpfuns: Callable[..., Any] | str | None, argnums: I
     >>> float(jvp(f, (2.0, 3.0), (1.0, 1.0))[1])
     5.0
     """
-    _check(fun, "defjvp")
+    target = _rules_of(fun, "defjvp")
     rules = dict(zip(count() if argnums is None else argnums, jvpfuns))
     _check_rules(rules, fun, "jvp")
 
@@ -337,7 +345,7 @@ def defjvp(fun: primitive, *jvpfuns: Callable[..., Any] | str | None, argnums: I
             return None
         return _same(fun, i, g, args, kwargs) if rule == "same" else rule(g, ans, *args, **kwargs)
 
-    fun.jvps = _Rules(
+    target.jvps = _Rules(
         lambda argnums, gs, ans, args, kwargs: _total([one(i, g, ans, args, kwargs) for i, g in zip(argnums, gs)], ans), rules
     )
 
@@ -363,7 +371,6 @@ def def_linear(fun: primitive) -> None:
     >>> float(grad(f)(2.0, 3.0))
     3.0
     """
-    _check(fun, "def_linear")
     defjvp_argnum(fun, lambda i, g, ans, args, kwargs: _same(fun, i, g, args, kwargs))
 
 

@@ -1,4 +1,4 @@
-"""`autograd.tracer`: `getval`, `isbox` and `notrace_primitive`."""
+"""`autograd.tracer`: `getval`, `isbox`, `notrace_primitive`, and `Box`, the type of traced values."""
 
 from __future__ import annotations
 
@@ -8,9 +8,10 @@ from funcad import tree
 from funcad.autograd.extend import notrace_primitive as notrace_primitive
 from funcad.autograd.extend import primitive as primitive
 from funcad.ir.tracer import Tracer
+from funcad.ir.tracer import Tracer as Box
 from funcad.primitives.conversion import stop_gradient
 
-__all__ = ["getval", "isbox", "notrace_primitive", "primitive"]
+__all__ = ["Box", "getval", "isbox", "notrace_primitive", "primitive"]
 
 
 def isbox(x: Any) -> bool:

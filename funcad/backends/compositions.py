@@ -13,14 +13,16 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Callable, Sequence
+from functools import reduce
 from typing import Any
 
 from funcad.ir.aval import Aval
 from funcad.ir.jaxpr import Equation, Jaxpr, Literal, Var
 from funcad.passes.split_up import parts_of
 from funcad.primitives.arithmetic import add_p, mul_p
-from funcad.primitives.basic_indexing import place_sum_p
+from funcad.primitives.basic_indexing import basic_index_p, place_sum_p
 from funcad.primitives.contraction import dot_general_p
+from funcad.primitives.extrema import maximum_p, minimum_p
 from funcad.primitives.reduction import reduce_max_p, reduce_min_p, reduce_sum_p
 from funcad.primitives.shape import broadcast_in_dim_p, concatenate_p, reshape_p
 
@@ -75,6 +77,8 @@ def _place_sum(equation: Equation) -> list[Equation] | None:
 # ---------------------------------------------------------------- fewer calls
 
 FEW = 8192  # elements that are summed by a product; in larger arrays the work outweighs the call
+WINDOW = 4  # elements of a window along each axis, up to which an extremum is taken element by element,
+WINDOWS = 256  # if there are so many: for few, the calls take longer
 _EXTREMA = (reduce_max_p, reduce_min_p)
 
 
@@ -114,7 +118,32 @@ def shortened(equations: list[Equation], outputs: Sequence[Any]) -> list[Equatio
             result[i] = Equation(dot_general_p, square.inputs, params, equation.outputs, equation.source)
         elif len(x.aval.shape) <= 2 and x.aval.size <= FEW and _several(x.aval.shape, equation) and _is_array(x, made):
             result[i] = equation._replace(params={**equation.params, "by_product": True})
-    return [e for e in result if e is not None]
+    return [step for e in result if e is not None for step in _pooled(e)]
+
+
+def _pooled(equation: Equation) -> list[Equation]:
+    """The extrema of many small windows along the last axis, element by element: NumPy begins a loop for each window."""
+    if equation.primitive not in _EXTREMA:
+        return [equation]
+    (x,), (out,), axes = equation.inputs, equation.outputs, equation.params["axes"]
+    small = all([1 < x.aval.shape[a] <= WINDOW for a in axes]) and len(x.aval.shape) - 1 in axes
+    if not small or out.aval.size < WINDOWS or x.aval.dtype.kind not in "iuf":
+        return [equation]
+    larger = maximum_p if equation.primitive is reduce_max_p else minimum_p
+    steps: list[Equation] = []
+
+    def do(primitive: Any, *inputs: Any, **params: Any) -> Var:
+        var = Var(primitive.abstract_eval(*[a.aval for a in inputs], **params))
+        steps.append(Equation(primitive, inputs, params, (var,), equation.source))
+        return var
+
+    for axis in sorted(axes, reverse=True):
+        shape = x.aval.shape
+        whole = [(0, n, 1) for n in shape]
+        parts = [do(basic_index_p, x, index=(*whole[:axis], i, *whole[axis + 1 :])) for i in range(shape[axis])]
+        x = reduce(lambda a, b: do(larger, a, b), parts)
+    steps[-1] = steps[-1]._replace(outputs=equation.outputs)
+    return steps
 
 
 def _several(shape: tuple, reduction: Equation) -> bool:

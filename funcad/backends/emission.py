@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 
 from funcad.backends import batches, in_place, places, py_loops, tiles
+from funcad.backends.blas_threads import all_threads, few_threads, is_large
 from funcad.backends.buffers import LARGE, empty
 from funcad.backends.compositions import lowered, shortened
 from funcad.backends.interpreter import on_numpy
@@ -202,6 +203,10 @@ class Emission:
             var = equation.outputs[0] if equation.outputs else None
             if var in lazy:
                 env[var] = self.unmade(operands[0], equation, lazy[var])
+            elif is_large(equation) and self.w.np == "np":
+                self.w.line(f"{self.w.helper('all_threads', all_threads)}()")
+                self.equation(equation, operands, env, ends, rows)
+                self.w.line(f"{self.w.helper('few_threads', few_threads)}()")
             else:
                 self.equation(equation, operands, env, ends, rows)
             for v in dead:

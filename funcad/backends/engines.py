@@ -18,11 +18,12 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from funcad.backends import interpreter
+from funcad.backends.blas_threads import limited, matters
 from funcad.backends.cost import cost_of
 from funcad.backends.interpreter import Program, compiling
 from funcad.configuration import config, reports
 from funcad.host.devices import on_device
-from funcad.host.state import state
+from funcad.host.state import setting, state
 from funcad.host.user_warnings import restore_warnings, suppress_warnings
 from funcad.ir.aval import Aval, StackAval, aval_of
 from funcad.ir.jaxpr import Equation, Jaxpr, Var, subjaxprs
@@ -37,7 +38,8 @@ FEW_RUNS = 5  # fewer are not waited for
 TIER_UP_RUNS_OF_SIZES = 300  # where sizes come and go, so that texts are shared (sizes.py)
 LONG_LOOP = 20_000  # equations that an un-jitted loop would run in Python, from which on it is compiled at once
 AT_ONCE = 2e-3  # seconds of estimated work from which a program is compiled at its first run
-BUDGET = 0.5  # seconds of compilation after which the groups of a long program stay with NumPy,
+BUDGET = 0.5  # seconds of compilation after which the groups of a program stay with NumPy,
+BY_EQUATION = 1e-4  # and for each equation: about what it takes to write one as a line for NumPy,
 EARNED = 20  # unless so many runs take longer than that
 made = {"compiled": 0, "taken over": 0}  # programs that were compiled, or took over the text of another size: for the tests
 _SECONDS = {"flops": 5e-10, "transcendentals": 5e-9, "bytes accessed": 2e-10}
@@ -117,7 +119,8 @@ class Compiled(Program):
     def optimized(self) -> Jaxpr:
         """The program after the passes."""
         if self._optimized is None:
-            self._optimized = importlib.import_module("funcad.passes.aliased_outputs").pipeline_end(self.jaxpr)
+            with setting(engine=self.engine):  # another may be set by now
+                self._optimized = importlib.import_module("funcad.passes.aliased_outputs").pipeline_end(self.jaxpr)
         return self._optimized
 
     @property
@@ -148,7 +151,7 @@ class Compiled(Program):
             if self.runs_until_native == TIER_UP_RUNS:
                 self.runs_until_native = TIER_UP_RUNS_OF_SIZES
         self.quiet = self.generated.quiet
-        return self.generated.function  # type: ignore[no-any-return]
+        return self._limited(self.generated)
 
     def _patience(self) -> int:
         """How many runs native code can wait for, so that what is lost by then is about what compiling costs."""
@@ -164,7 +167,17 @@ class Compiled(Program):
         """Generated Python with native code for its groups."""
         self.generated = _later("generate").generate(self.fused, self._native_kernels())
         self.quiet = self.generated.quiet
-        self.function = self.generated.function
+        self.function = self._limited(self.generated)
+
+    def _limited(self, generated: Any) -> Callable[[list], list]:
+        """The function that was generated, which shares the cores with BLAS."""
+        return limited(generated.function) if matters(self.jaxpr) else generated.function  # type: ignore[no-any-return]
+
+    def _marked(self, jaxpr: Jaxpr) -> Jaxpr:
+        """A part of the program, which may be computed as the program may."""
+        if self.jaxpr.memo.get("fast_math"):
+            jaxpr.memo["fast_math"] = True
+        return jaxpr
 
     def _whole(self) -> bool:
         """Native code for the whole program, if it can be had."""
@@ -172,7 +185,7 @@ class Compiled(Program):
         try:
             batch = importlib.import_module("funcad.passes.example_loops").batch
             framing = importlib.import_module("funcad.passes.framing").framing
-            self.native = _later("native.program").compile_program(framing(batch(self.optimized)))
+            self.native = _later("native.program").compile_program(self._marked(framing(batch(self.optimized))))
         except unsupported as reason:
             self.reasons.append(f"not native as a whole: {reason}")
             return False
@@ -196,19 +209,21 @@ class Compiled(Program):
             with compiling:
                 kernels = (lambda e: self.kernels.get(e.params["jaxpr"])) if self.kernels else None
                 generated = _later("generate").generate(self.fused, kernels, donated=positions)
-                function = self.donating.setdefault(positions, generated.function)
+                function = self.donating.setdefault(positions, self._limited(generated))
         return function
 
     def _native_kernels(self) -> Callable[[Any], Any]:
         """`kernel(equation)`: native code for a fused group, or None."""
         kernels, unsupported = _later("native.kernels"), _later("native.unsupported").Unsupported
-        stop = time.thread_time() + BUDGET + EARNED * estimate(self.jaxpr)
+        size = importlib.import_module("funcad.passes.rewrite").size_of(self.optimized)
+        stop = time.thread_time() + BUDGET + BY_EQUATION * size + EARNED * estimate(self.jaxpr)
 
         def kernel(equation: Any) -> Any:
             group = equation.params["jaxpr"]
             try:
                 if time.thread_time() > stop:
                     raise unsupported("compiling the groups before it took long enough for this program")
+                self._marked(group)
                 self.kernels[group] = kernels.kernel_for(equation)
                 return self.kernels[group]
             except unsupported as reason:

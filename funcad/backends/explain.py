@@ -11,6 +11,7 @@ from collections.abc import Iterator, Sequence
 from html import escape
 from typing import Any
 
+from funcad.backends.blas_threads import matters, report
 from funcad.backends.engines import Compiled
 from funcad.configuration import config
 from funcad.host.devices import on_device
@@ -30,7 +31,8 @@ class Explanation:
 
     The same as data: `engine` ("native" if the whole is one native function, else "numpy" or "interpreter") and `why` it is
     that one; `counts`, the equations before and after the passes, loop bodies included; `rolled`, the loops that were found in
-    what repeats itself; `groups` and `alone`, lists of dicts; `reasons` why something is not native.
+    what repeats itself; `groups` and `alone`, lists of dicts; `reasons` why something is not native; `blas`, how many threads
+    BLAS takes, "" if it is called for nothing that would wake several.
     """
 
     def __init__(self, program: Any, values: Sequence[Any], name: str):
@@ -41,6 +43,7 @@ class Explanation:
         self.why = "config.engine is 'interpreter'"
         self.reasons: list[str] = []
         self.rolled: list[str] = []
+        self.blas = ""
         self.fast_math = bool(program.jaxpr.memo.get("fast_math"))
         size_of = importlib.import_module("funcad.passes.rewrite").size_of
         self.counts: tuple[int, int] = (size_of(program.jaxpr),) * 2
@@ -64,6 +67,7 @@ class Explanation:
         assert program.fused is not None
         self._walk(program.fused, program, "")
         self.why = self._why_numpy()
+        self.blas = report() if matters(program.jaxpr) else ""
         if program.runs_until_native:
             self.why += f"; native code is made after {program.runs_until_native} more runs of this size"
 
@@ -119,6 +123,8 @@ class Explanation:
             for (what, line, why), count in self._rows():
                 times = f"{count} x " if count > 1 else ""
                 lines.append(f"  {times}{what}  {line}  ({why})")
+        if self.blas:
+            lines.append(self.blas)
         if self.reasons:
             lines += ["why not native:", *[f"  {reason}" for reason in self.reasons]]
         return "\n".join(lines)
@@ -135,6 +141,8 @@ class Explanation:
         if self.alone:
             found = [(what, f"{count}", why, line) for (what, line, why), count in self._rows()]
             parts.append(table(("alone", "times", "why", "line"), found))
+        if self.blas:
+            parts.append(f"<div>{escape(self.blas)}</div>")
         if self.reasons:
             parts.append(table(("why not native",), [(reason,) for reason in self.reasons]))
         return "".join(parts)

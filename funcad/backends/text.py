@@ -72,6 +72,7 @@ class Writer:
         self.callees: dict[str, Any] = {}  # name -> equation whose implementation it is, and which of its primitive's that is
         self.functions: list[Block] = []  # written in front of the program
         self._taken: set[str] = set()
+        self._next: dict[str, int] = {}  # by a name, the first number behind it that may be free
         self._count = 0
         self._constants: dict[Any, str] = {}
 
@@ -79,9 +80,10 @@ class Writer:
 
     def reserve(self, name: str) -> str:
         """This name, or the next free one like it."""
-        chosen, k = name, 2
+        chosen, k = name, self._next.get(name, 2)
         while chosen in self._taken or chosen in self.scope:
             chosen, k = f"{name}_{k}", k + 1
+        self._next[name] = k
         self._taken.add(chosen)
         return chosen
 

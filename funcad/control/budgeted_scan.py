@@ -40,7 +40,7 @@ from funcad.primitives.loop import Loop
 from funcad.primitives.placement import on_device_of
 from funcad.primitives.shape import broadcast_leading, concatenate, reshape
 
-__all__ = ["linearize"]
+__all__ = ["first_row", "linearize", "quiet_body", "row_of", "size_in_bytes", "with_row"]
 
 
 class _Plan(NamedTuple):
@@ -85,7 +85,7 @@ class _Plan(NamedTuple):
         return found._replace(block=[self.blocks - 1 - i for i in found.block], **by_block)
 
 
-def _bytes(avals: Sequence[Any]) -> float:
+def size_in_bytes(avals: Sequence[Any]) -> float:
     return float(sum([a.size * a.dtype.itemsize for a in avals]))
 
 
@@ -96,11 +96,11 @@ def _residuals(loop: Loop, body: LinearBody) -> Sequence[Any]:
 def _plan(loop: Loop, nonzero: tuple[bool, ...], body: LinearBody) -> _Plan | None:
     """None if the residuals of all turns fit."""
     n, budget = loop.length or 0, loop.budget or 0
-    kept = _bytes([o.aval for o in _residuals(loop, body)])
+    kept = size_in_bytes([o.aval for o in _residuals(loop, body)])
     if n * kept <= budget:
         return None
-    state = _bytes(loop.carried([strip_literal(a) for a in loop.body.in_avals]))
-    results = _bytes([o.aval for o in loop.body.outputs[loop.n_carry :]])
+    state = size_in_bytes(loop.carried([strip_literal(a) for a in loop.body.in_avals]))
+    results = size_in_bytes([o.aval for o in loop.body.outputs[loop.n_carry :]])
     found = blocks_of(n, state, kept + results, budget)
     if found is None:
         least = 2 * state + kept + results
@@ -113,12 +113,12 @@ def _plan(loop: Loop, nonzero: tuple[bool, ...], body: LinearBody) -> _Plan | No
     return _Plan(loop, *found, nonzero)
 
 
-def _row(x: Any, i: Any) -> Any:
+def row_of(x: Any, i: Any) -> Any:
     shape = aval_of(x).shape
     return reshape(dynamic_slice(x, (i, *[np.int64(0)] * (len(shape) - 1)), (1, *shape[1:])), shape=shape[1:])
 
 
-def _with_row(x: Any, i: Any, row: Any) -> Any:
+def with_row(x: Any, i: Any, row: Any) -> Any:
     shape = aval_of(x).shape
     return dynamic_update_slice(x, reshape(row, shape=(1, *shape[1:])), (i, *[np.int64(0)] * (len(shape) - 1)))
 
@@ -127,12 +127,12 @@ def _table(*columns: list[int]) -> list[Any]:
     return [np.array(column, np.int64) for column in columns]
 
 
-def _again(jaxpr: Jaxpr) -> Jaxpr:
+def quiet_body(jaxpr: Jaxpr, what: str = "scan") -> Jaxpr:
     """A program that has run before: what it prints was printed."""
     quiet = without_effects(jaxpr)
     if quiet.has_effects:
         raise NotImplementedError(
-            "scan: the body calls io_callback and uses its results, so it cannot be run again for a memory budget.\n"
+            f"{what}: the body calls io_callback and uses its results, so it cannot be run again for a memory budget.\n"
             "Leave the policy out, or call io_callback outside of the loop; debug.print and debug.callback are allowed."
         )
     return quiet
@@ -155,7 +155,7 @@ def linearize(primals: Sequence[Any], tangents: Sequence[Any], loop: Loop) -> tu
 
     def step(state: Any, row: Any) -> Any:
         slots, carry = state
-        slots = [_with_row(s, row[0], c) for s, c in zip(slots, carry)]
+        slots = [with_row(s, row[0], c) for s, c in zip(slots, carry)]
         outs = scan_p(*consts, *carry, *row[1], loop=turns)
         return (slots, outs[:n_carry]), outs[n_carry:]
 
@@ -197,8 +197,8 @@ def _program(plan: _Plan, known: Sequence[Any], ts: Sequence[Any]) -> tuple[Jaxp
         _, consts, slots, _, xs, _, ts = _known_parts(plan, values)
         given = iter(ts)
         full = [next(given) if z else None for z in plan.nonzero]
-        quiet = loop._replace(body=_again(loop.body))
-        primals = [*consts, *[_first_row(s) for s in slots], *xs]
+        quiet = loop._replace(body=quiet_body(loop.body))
+        primals = [*consts, *[first_row(s) for s in slots], *xs]
         return [cleaned(t) for t in scan_p.primal_and_jvp(primals, full, loop=quiet)[1] if t is not None]
 
     key = ("recomputed", plan, tuple(known), tuple(ts))
@@ -206,7 +206,7 @@ def _program(plan: _Plan, known: Sequence[Any], ts: Sequence[Any]) -> tuple[Jaxp
     return memoised(loop.body, key, lambda: trace_function(tangents, avals, name="scan", abstract=False))
 
 
-def _first_row(slots: Any) -> Any:
+def first_row(slots: Any) -> Any:
     """The first state."""
     return reshape(static_slice(slots, 0, 1), shape=aval_of(slots).shape[1:])
 
@@ -285,9 +285,9 @@ def _backwards(
 
     def advance(value: Any) -> Any:
         j, slots, stop = value
-        state = [_row(s, _row(source, j)) for s in slots]
-        state = scan_p(*consts, *state, *[_row(b, _row(block, j)) for b in blocks], loop=turns)
-        return add(j, np.int64(1)), [_with_row(s, _row(target, j), c) for s, c in zip(slots, state)], stop
+        state = [row_of(s, row_of(source, j)) for s in slots]
+        state = scan_p(*consts, *state, *[row_of(b, row_of(block, j)) for b in blocks], loop=turns)
+        return add(j, np.int64(1)), [with_row(s, row_of(target, j), c) for s, c in zip(slots, state)], stop
 
     def step(value: Any, row: Any) -> Any:
         slots, carry = value
@@ -295,7 +295,7 @@ def _backwards(
         if len(moves.source):
             goes_on: Callable[[Any], Any] = lambda value: lt(value[0], value[2])
             _, slots, _ = run_while("scan", goes_on, advance, (first, slots, stop), ("carry", "carry"))
-        outs = reverse([_row(s, start) for s in slots], x, others, carry, plan.size)
+        outs = reverse([row_of(s, start) for s in slots], x, others, carry, plan.size)
         return (slots, outs[:n]), outs[n:]
 
     rows = ((first, stop, start), blocks, [b for b, _ in parts])
@@ -305,7 +305,7 @@ def _backwards(
 
 def _without(jaxpr: Jaxpr, start: int, stop: int) -> Jaxpr:
     """A body run again, without the results that are known."""
-    quiet = _again(jaxpr)
+    quiet = quiet_body(jaxpr)
     return rewire(quiet, quiet.inputs, [*quiet.outputs[:start], *quiet.outputs[stop:]])
 
 

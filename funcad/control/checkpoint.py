@@ -34,14 +34,17 @@ from funcad.ir.trace import trace_function
 from funcad.ir.tracer import Tracer
 from funcad.masks.masked_rules import masked_push
 from funcad.passes.subprograms import with_programs
-from funcad.primitives.loop import Loop
+from funcad.primitives.loop import Loop, WhileLoop
 from funcad.transforms.batch import batch_jaxpr
 from funcad.transforms.jvp import jvp_step, masked_jvp, no_rule
 from funcad.transforms.linearize import linearize_jaxpr
 from funcad.transforms.transpose import masked_transpose, needs_of, transpose_jaxpr
 from funcad.unjitted.strides import Given
 
-__all__ = ["checkpoint", "remat", "checkpoint_name", "print_saved_residuals", "saved_residuals", "checkpoint_p", "name_p"]
+__all__ = [
+    *("checkpoint", "kept_by", "remat", "checkpoint_name", "print_saved_residuals", "saved_residuals"),
+    *("checkpoint_p", "name_p"),
+]
 
 
 # ---------------------------------------------------------------- names
@@ -152,16 +155,10 @@ def _within(body: Jaxpr, nonzero: tuple[bool, ...], room: float) -> tuple[Jaxpr,
 
     Of what reverse mode would read, those come first that take longest to compute again for their size.
     """
-    loops = [e.params["loop"].length is not None for e in body.equations if type(e.params.get("loop")) is Loop]
-    if any(loops):
-        share = int(room) // (sum(loops) + 1)
-        equations = [
-            e._replace(params={**e.params, "loop": loop._replace(budget=max(1, min(share, loop.budget or share)))})
-            if type(loop := e.params.get("loop")) is Loop and loop.length is not None
-            else e
-            for e in body.equations
-        ]
-        body, room = Jaxpr(body.inputs, tuple(equations), body.outputs), share
+    loops = sum(map(_can_share, body.equations))
+    if loops:
+        room = int(room) // (loops + 1)
+        body = _shared(body, room)
     accepted = [_is_kept(e, None) for e in body.equations]
     read = set(_make_plan(body, nonzero, [True] * len(accepted)).forward.outputs[len(body.outputs) :])
     found = []
@@ -173,6 +170,29 @@ def _within(body: Jaxpr, nonzero: tuple[bool, ...], room: float) -> tuple[Jaxpr,
         if size <= room:
             accepted[i], room = True, room - size
     return body, accepted
+
+
+def _can_share(equation: Equation) -> bool:
+    """Is it a loop that keeps what it is told to, or has one of its branches such a loop?"""
+    loop = equation.params.get("loop")
+    if type(loop) is WhileLoop:
+        return not loop.n_emitted
+    branches = equation.params.get("branches", ())
+    return type(loop) is Loop and loop.length is not None or any([_can_share(e) for b in branches for e in b.equations])
+
+
+def _shared(jaxpr: Jaxpr, share: int) -> Jaxpr:
+    """The program whose loops may keep so much each; of branches one runs."""
+
+    def with_budget(equation: Equation) -> Equation:
+        if not _can_share(equation):
+            return equation
+        params, loop = equation.params, equation.params.get("loop")
+        if loop is None:
+            return equation._replace(params={**params, "branches": tuple([_shared(b, share) for b in params["branches"]])})
+        return equation._replace(params={**params, "loop": loop._replace(budget=max(1, min(share, loop.budget or share)))})
+
+    return Jaxpr(jaxpr.inputs, tuple(map(with_budget, jaxpr.equations)), jaxpr.outputs)
 
 
 def _make_plan(body: Jaxpr, nonzero: tuple[bool, ...], accepted: Sequence[bool]) -> _Plan:
@@ -390,6 +410,13 @@ def checkpoint(
 
 
 remat = checkpoint
+
+
+def kept_by(policy: Any, body: Callable[..., Any]) -> tuple[int | None, Callable[..., Any]]:
+    """What the policy of a loop says: how many bytes may be kept, and the body, which takes other policies itself."""
+    if type(policy) is MemoryBudget:
+        return policy.size, body
+    return None, body if policy is None else checkpoint(body, policy=policy)
 
 
 def saved_residuals(f: Callable[..., Any], *args: Any, **kwargs: Any) -> list[tuple[Any, str]]:

@@ -51,7 +51,7 @@ def fori_loop(
     `init_val` is a pytree whose structure, shapes and dtypes body_fun keeps (Python scalars take the dtype that it returns),
     or TypeError names the path. If both bounds have values the loop is a `scan`, which `unroll` may unroll; otherwise it is a
     `while_loop`. Both have forward and reverse mode (JAX's has reverse mode with static bounds only). As in Python, i adapts
-    to the dtype of what it meets if `lower` is a Python integer. `policy` as in `scan`; it needs bounds that have values.
+    to the dtype of what it meets if `lower` is a Python integer. `policy` as in `scan`.
 
     >>> import funcad
     >>> funcad.fori_loop(1, 5, lambda i, product: product * i, 1)
@@ -81,12 +81,6 @@ def fori_loop(
             "fori_loop: unroll needs bounds that have values, but here the number of iterations is known only when the "
             "program runs.\nRemedy: pass the bounds as static arguments of jit (static_argnums), or leave unroll out."
         )
-    if policy is not None:
-        raise ValueError(
-            "fori_loop: a policy needs bounds that have values, but here the number of iterations is known only when the "
-            "program runs.\n"
-            "Remedy: pass the bounds as static arguments of jit (static_argnums), or take checkpoint of body_fun."
-        )
     common = np.result_type(dtype_of(lower), dtype_of(upper))
     _, result = run_while(
         "fori_loop",
@@ -94,6 +88,7 @@ def fori_loop(
         lambda carry: (add(carry[0], 1), checked(*carry)),
         (lower, init_val),
         ("init_val", returned),
+        policy,
     )
     return result
 

@@ -25,7 +25,7 @@ from funcad.primitives.placement import on_device_of
 from funcad.primitives.stack import add_values, bools_aval, zero_value
 from funcad.transforms.transpose import masked_transpose_jaxpr, needs_of
 
-__all__ = ["loop_needs", "masked_backward", "masked_branches", "masks_itself"]
+__all__ = ["loop_needs", "masked_backward", "masked_branches", "masks_itself", "unmasked"]
 
 
 def loop_needs(loop: Loop, linear: tuple[bool, ...], wanted: tuple[int, ...]) -> tuple:
@@ -59,12 +59,36 @@ def _masks_itself(loop: Loop, kinds: tuple, linear: tuple[bool, ...]) -> bool:
     if not any(needs):
         return False
     wanted = (*[0] * sum(const_flags), *[EVERY if n else 0 for n in needs], *[0] * sum(xs_flags))
-    derived, consts, results = masked_transpose_jaxpr(jaxpr, flags, kinds, wanted)
+    found = zip(wanted, _given_masks(jaxpr, flags, kinds, wanted))
+    return any([w and begun is not False for w, begun in found])
+
+
+def _given_masks(jaxpr: Jaxpr, linear: tuple[bool, ...], kinds: tuple, wanted: tuple[int, ...]) -> list[bool | None]:
+    """Of each linear operand: does its cotangent come with a mask that is perhaps not all True? None: no cotangent comes."""
+    derived, consts, results = masked_transpose_jaxpr(jaxpr, linear, kinds, wanted)
     known = dict(zip(derived.inputs, consts))
     masks = iter(derived.outputs[sum([r is not None for r in results]) :])
     bools = [next(masks) if r else None for r in results]
-    found = zip(wanted, results, [b.value if type(b) is Literal else known.get(b) for b in bools])
-    return any([w and (r is None or r > 0 and not np.all(b)) for w, r, b in found])
+    values = [b.value if type(b) is Literal else known.get(b) for b in bools]
+    return [None if r is None else r > 0 and not np.all(v) for r, v in zip(results, values)]
+
+
+@memoised_on_body
+def unmasked(loop: Loop, linear: tuple[bool, ...], nonzero: tuple[bool, ...], wanted: tuple[int, ...]) -> bool:
+    """Would all the masks that are carried be True, whatever the data are?
+
+    They are if the cotangents of the carry that come at all are there from the first turn on, and no turn masks anything that
+    is looked at, now or in a later turn. `nonzero`: which cotangents of the results are there.
+    """
+    jaxpr, n_carry = loop.body, loop.n_carry
+    const_flags, _, xs_flags = loop.split(linear)
+    flags = (*const_flags, *[True] * n_carry, *xs_flags)
+    needs = loop_needs(loop, flags, wanted)[:n_carry]
+    levels = [*wanted[: loop.n_consts], *map(max, loop.carried(wanted), needs), *wanted[loop.n_consts + n_carry :]]
+    every = tuple([EVERY if w else 0 for w, f in zip(levels, flags) if f])
+    begun = _given_masks(jaxpr, flags, tuple([0 if z else None for z in nonzero]), every)
+    carried = begun[sum(const_flags) :][:n_carry]
+    return not any(begun) and [b is not None for b in carried] == list(nonzero[:n_carry])
 
 
 def _computes_indices(jaxpr: Jaxpr) -> bool:

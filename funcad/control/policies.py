@@ -110,16 +110,17 @@ class MemoryBudget(NamedTuple):
     size: int
 
     def __call__(self, primitive: Any, *avals: Any, **params: Any) -> bool:
-        raise TypeError("a memory budget decides on no single equation; give it to checkpoint, scan or fori_loop as policy")
+        raise TypeError("a memory budget decides on no single equation; give it to checkpoint or to a loop as policy")
 
 
 def memory_budget(size: int | str) -> MemoryBudget:
     """Keep at most `size` bytes between the forward and the backward pass: an int, or text such as "64MB" or "1.5 GiB".
 
     As policy of `scan` and `fori_loop`, states of the loop are kept by a binomial schedule, and the turns between them run
-    again, as few as that memory allows (Griewank and Walther, "Algorithm 799: Revolve", 2000). As policy of `checkpoint`, the
-    results that cost most to compute again for their size are kept, and loops in the function share the budget. Inputs,
-    results and cotangents do not count. Gradients are those without a budget, to the last bit. JAX has no such policy.
+    again, as few as that memory allows (Griewank and Walther, "Algorithm 799: Revolve", 2000); of `while_loop`, states that get
+    further apart the longer the loop runs. As policy of `checkpoint`, the results that cost most to compute again for their
+    size are kept, and loops in the function and in its branches share the budget. Inputs, results and cotangents do not count.
+    Gradients are those without a budget, to the last bit. JAX has no such policy.
 
     >>> import numpy as np, funcad
     >>> policy = funcad.checkpoint_policies.memory_budget("4 kB")

@@ -8,8 +8,7 @@ from typing import Any
 from funcad import tree
 from funcad.api.border import api, call_as, name_of, own_memory, shown
 from funcad.control.body import check_structure, prepare, strengthened, trace_carry
-from funcad.control.checkpoint import checkpoint
-from funcad.control.policies import MemoryBudget
+from funcad.control.checkpoint import kept_by
 from funcad.control.rewire import split
 from funcad.control.scan_rules import scan_p
 from funcad.host.real_types import is_a
@@ -95,9 +94,7 @@ def run_scan(
     staging: bool,
 ) -> tuple[Any, Any]:
     """`scan` under the name of the function that the user called."""
-    budget = policy.size if type(policy) is MemoryBudget else None
-    if policy is not None and budget is None:
-        f = checkpoint(f, policy=policy)
+    budget, f = kept_by(policy, f)
     carry, carry_tree = prepare(what, init, "init")
     x_leaves, x_tree = prepare(what, xs, "xs")
     n = _length_of(what, xs, x_leaves, length)

@@ -21,7 +21,7 @@ from funcad.control.backward_bodies import SplitBody, backward_body, linear_oper
 from funcad.control.body import LinearBody, jvp_body, linear_body
 from funcad.control.call import compact, scatter
 from funcad.control.masked_forward import masked_forward
-from funcad.control.masked_loops import loop_needs, masked_backward, masks_itself
+from funcad.control.masked_loops import loop_needs, masked_backward, masks_itself, unmasked
 from funcad.control.rewire import fixpoint, memoised, split, stacked, strip_literal, zeros_near
 from funcad.control.scan_run import scan_in_python
 from funcad.ir.aval import Aval, StackAval, aval_of
@@ -153,12 +153,15 @@ def _needs(linear: tuple, wanted: tuple, *, loop: Loop) -> tuple:
 def _masked(cts: Any, masks: Any, wanted: Any, *inputs: Any, loop: Loop) -> list:
     count, args = loop.counted(inputs)
     linear = tuple([is_linear(a) for a in args])
+    wanted = tuple(wanted[len(count) :])
+    all_linear = all(loop.carried(linear_operands(loop, linear)))
     none = not any(masks) and not begins_within(loop.body)
-    if none or not all(loop.carried(linear_operands(loop, linear))):  # masks end here
+    if all_linear and not none and not any(masks):
+        none = unmasked(loop, linear, tuple([ct is not None for ct in cts]), wanted)
+    if none or not all_linear:  # masks end here
         cts = [clean(ct, m) for ct, m in zip(cts, masks)]
         return [(ct, None) for ct in _transpose(cts, *inputs, loop=loop)]
     back = loop._replace(reverse=not loop.reverse)
-    wanted = wanted[len(count) :]
     pairs = masked_backward(loop, cts, masks, wanted, args, linear, partial(_run, back, count))
     return [*[(None, None)] * len(count), *[p if is_lin else (None, None) for p, is_lin in zip(pairs, linear)]]
 

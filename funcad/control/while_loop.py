@@ -10,6 +10,7 @@ is then run lane by lane instead.
 
 from __future__ import annotations
 
+import importlib
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -21,6 +22,7 @@ from funcad.backends.interpreter import program_of_turns
 from funcad.control.backward_bodies import linear_operands, split_body
 from funcad.control.body import check_structure, jvp_body, linear_body, prepare, strengthened, trace_carry
 from funcad.control.call import compact, scatter
+from funcad.control.checkpoint import kept_by
 from funcad.control.masked_forward import masked_forward
 from funcad.control.rewire import coerce, fixpoint, interned, memoised, rewire, split, stacked, strip_literal
 from funcad.control.scan_rules import (
@@ -87,8 +89,10 @@ def _abstract(*avals: Any, loop: WhileLoop) -> list:
 # ---------------------------------------------------------------- derivatives
 
 
-def _run(cond: Jaxpr, body: Jaxpr, cond_consts: Sequence[Any], consts: Sequence[Any], carry: Sequence[Any]) -> list[Any]:
-    return while_p(*cond_consts, *consts, *carry, loop=WhileLoop(cond, body, len(cond_consts), len(consts)))
+def _run(
+    cond: Jaxpr, body: Jaxpr, cond_consts: Sequence[Any], consts: Sequence[Any], carry: Sequence[Any], budget: Any = None
+) -> list[Any]:
+    return while_p(*cond_consts, *consts, *carry, loop=WhileLoop(cond, body, len(cond_consts), len(consts), budget))
 
 
 def _with_more_carry(cond: Jaxpr, avals: Sequence[Any]) -> Jaxpr:
@@ -104,7 +108,7 @@ def _jvp(primals: Sequence[Any], tangents: Sequence[Any], *, loop: WhileLoop) ->
 
     def run(body: Jaxpr, consts: list[Any], carry: list[Any], xs: Sequence[Any] = ()) -> list[Any]:
         test = _with_more_carry(loop.cond, [v.aval for v in body.inputs[len(consts) + n_carry :]])
-        count[:], outs = split(_run(test, body, cond_consts, consts, carry), 1)
+        count[:], outs = split(_run(test, body, cond_consts, consts, carry, loop.budget), 1)
         return outs
 
     count: list[Any] = []
@@ -123,6 +127,11 @@ def _jvp(primals: Sequence[Any], tangents: Sequence[Any], *, loop: WhileLoop) ->
 
 
 def _linearize(primals: Sequence[Any], tangents: Sequence[Any], *, loop: WhileLoop) -> tuple[list, list]:
+    if loop.budget is not None and not loop.n_emitted:
+        written_with_loops = importlib.import_module("funcad.control.budgeted_while")
+        found: tuple[list, list] | None = written_with_loops.linearize(primals, tangents, loop)
+        if found is not None:
+            return found
     cond_consts, consts, carry = loop.split(primals)
     args, ts = primals[loop.n_cond :], tangents[loop.n_cond :]
     derived = linear_body(loop.steps, tuple([t is not None for t in ts]))
@@ -214,7 +223,7 @@ def _batch(size: int, args: Sequence[Any], batched: Sequence[bool], *, loop: Whi
     cond_consts, consts, carry = loop.split(args)
     carry = [lead(c, size) if o and not b else c for c, b, o in zip(carry, body_flags[loop.n_consts :], out_batched)]
     tested, given = [*on_device_of(test_captured, args), *cond_consts], [*on_device_of(captured, args), *consts]
-    return _run(test, derived, tested, given, carry), [False, *out_batched]
+    return _run(test, derived, tested, given, carry, loop.budget), [False, *out_batched]
 
 
 def _batch_lanes(loop: WhileLoop, size: int, args: Sequence[Any], flags: tuple[bool, ...]) -> tuple[list, list]:
@@ -256,7 +265,7 @@ def _batch_lanes(loop: WhileLoop, size: int, args: Sequence[Any], flags: tuple[b
     mine = on_device_of([*more, *test_captured], args)
     consts = [*mine, *cond_consts, *on_device_of(captured, args), *consts]
     first = [running, *on_device_of([np.zeros(size, np.int64)], args), *carry]
-    outs = _run(_any_running(whole, len(consts), n_carry), whole, [], consts, first)
+    outs = _run(_any_running(whole, len(consts), n_carry), whole, [], consts, first, loop.budget)
     return outs[2:], [True, *[True] * n_carry, *out_batched[n_carry:]]
 
 
@@ -318,12 +327,15 @@ while_p = Primitive(
 
 
 @api
-def while_loop(cond_fun: Callable[[Any], Any], body_fun: Callable[[Any], Any], init_val: Any) -> Any:
+def while_loop(
+    cond_fun: Callable[[Any], Any], body_fun: Callable[[Any], Any], init_val: Any, *, policy: Any = None
+) -> Any:
     """`while cond_fun(val): val = body_fun(val)`, for a condition that is known only when the program runs.
 
     `init_val` is a pytree; body_fun keeps its structure, shapes and dtypes (Python scalars take the dtype that body_fun
     returns), or TypeError names the path; cond_fun returns one bool. Both are traced, with abstract values. Reverse mode
-    works (JAX's does not): it keeps residuals for each executed iteration; `checkpoint(body_fun)` keeps fewer. Under vmap
+    works (JAX's does not): it keeps residuals for each executed iteration, or what `policy` says, as in `scan`: with a
+    `funcad.checkpoint_policies.memory_budget` states of the loop that are ever further apart, and turns run again. Under vmap
     the loop runs until every example has stopped.
 
     >>> import numpy as np, funcad
@@ -332,11 +344,12 @@ def while_loop(cond_fun: Callable[[Any], Any], body_fun: Callable[[Any], Any], i
     (1.414214, 0.353553)
     """
     return run_while(
-        "while_loop", cond_fun, body_fun, init_val, ("init_val", "the value returned by " + name_of(body_fun))
+        "while_loop", cond_fun, body_fun, init_val, ("init_val", "the value returned by " + name_of(body_fun)), policy
     )
 
 
-def run_while(what: str, cond_fun: Any, body_fun: Any, init: Any, names: tuple[str, str]) -> Any:
+def run_while(what: str, cond_fun: Any, body_fun: Any, init: Any, names: tuple[str, str], policy: Any = None) -> Any:
+    budget, body_fun = kept_by(policy, body_fun)
     carry, structure = prepare(what, init, names[0])
 
     def body(*values: Any) -> list[Any]:
@@ -360,5 +373,5 @@ def run_while(what: str, cond_fun: Any, body_fun: Any, init: Any, names: tuple[s
     cond, cond_consts = trace_function(test, avals, name=f"the condition of {what}", staging=True, beside=carry)
     cond = interned(coerce(cond, [Aval((), np.dtype(bool))]))
     inputs = [*cond_consts, *consts, *strengthened(carry, avals)]
-    outs = while_p(*inputs, loop=WhileLoop(cond, jaxpr, len(cond_consts), len(consts)))
+    outs = while_p(*inputs, loop=WhileLoop(cond, jaxpr, len(cond_consts), len(consts), budget))
     return structure.unflatten(own_memory(outs[1 : 1 + len(carry)], inputs))

@@ -29,6 +29,7 @@ class _State(threading.local):
     running: Any = None  # the trace whose function runs now
     before_effect: Any = None  # is called before an effect happens: by whom effects must not happen yet (api/lanes.py)
     scope: tuple = ()  # named_scope names
+    engine: Any = None  # the engine that a program is being optimised for; None: the one that is set
     debug_nans: bool = False
     debug_infs: bool = False
     checked: Any = None  # how operations run while one of these two is set: checked(primitive, xp, args, params)

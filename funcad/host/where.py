@@ -132,7 +132,7 @@ def caller() -> tuple[str, list[str]]:
 
 def is_stored(how: str) -> bool:
     """Is the number asked for because it is written into a plain array? Then the array must become a buffer."""
-    return how in ("float", "complex", "array") and caller()[0] == "store"
+    return how in ("float", "complex", "array", "indices") and caller()[0] == "store"
 
 
 def _part(frame: FrameType) -> tuple[str, str, str]:

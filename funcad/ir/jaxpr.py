@@ -131,6 +131,14 @@ class Jaxpr:
         return answer
 
     @property
+    def may_fail(self) -> bool:
+        """May it refuse values, see `Primitive.fails`?"""
+        answer = self.memo.get("may_fail")
+        if answer is None:
+            answer = self.memo["may_fail"] = any(may_fail(e.primitive, e.params) for e in self.equations)
+        return answer
+
+    @property
     def axis_names(self) -> frozenset[Any]:
         """Names of the mapped axes that collectives in this program (or in its sub-programs) act on."""
         return self._united("axis_names", equation_axis_names)
@@ -175,6 +183,10 @@ def _equation_moves(equation: Equation) -> frozenset[str]:
 def equation_has_effects(equation: Equation) -> bool:
     primitive, _, params, _, _ = equation
     return primitive.effect or (primitive.multiple and any(j.has_effects for j in subjaxprs(params)))
+
+
+def may_fail(primitive: Primitive, params: Params) -> bool:
+    return primitive.fails or (primitive.multiple and any(j.may_fail for j in subjaxprs(params)))
 
 
 def subjaxprs(params: Params) -> Iterator[Jaxpr]:

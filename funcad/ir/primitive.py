@@ -87,6 +87,7 @@ class Primitive:
         *("over", "transpose_over", "adds"),  # of those that write or read elements of an array
         *("reach", "needs", "masked", "push", "takes_masks", "levels", "calm", "square", "turns"),  # structural zeros, squares
         *("multiple", "effect", "fresh", "barrier", "structural", "silent", "passive", "collective", "moves", "layout"),
+        "fails",
         *("ufunc", "inplace", "ready", "commutes", "reduction", "lowering", "may_share", "free", "label"),  # the computation
     )
 
@@ -110,6 +111,7 @@ class Primitive:
         multiple: bool = False,
         effect: bool = False,
         fresh: bool = False,
+        fails: bool = False,
         barrier: bool = False,
         ufunc: np.ufunc | None = None,
         collective: Callable[..., Any] | None = None,
@@ -152,6 +154,7 @@ class Primitive:
         self.multiple = multiple
         self.effect = effect  # never removed, duplicated or reordered
         self.fresh = fresh  # an effect whose results differ from run to run: vmap asks its rule though no operand is mapped
+        self.fails = fails  # may refuse values of its operands, with an error that users catch
         self.barrier = barrier  # CSE and inlining stop here (checkpoint)
         self.ufunc = ufunc  # the NumPy ufunc that computes it, if there is one
         self.collective = collective  # batch rule over the named axis that is being removed

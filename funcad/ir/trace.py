@@ -27,7 +27,7 @@ from funcad.host.state import open_traces, state, tracing
 from funcad.host.user_warnings import error_mode
 from funcad.host.where import user_source
 from funcad.ir.aval import SCALAR_AVALS, Aval, LiteralAval, aval_of
-from funcad.ir.jaxpr import Equation, Jaxpr, Literal, Var, subjaxprs
+from funcad.ir.jaxpr import Equation, Jaxpr, Literal, Var, may_fail, subjaxprs
 from funcad.ir.tracer import Tracer, array_type, concrete_value, leaked, snapshot, value_key
 from funcad.ir.types import AnyAval, Atom, Location, Params, Value
 
@@ -114,6 +114,7 @@ class Trace:
     turned: bool = True  # may a value have been made whose square is known? Squares look here first
     settle: Callable[[Tracer], None] | None = None  # ends that a value is written in place (unjitted/held.py)
     tape: Any = None  # of a following trace: where common operations are written down instead of recorded
+    settled: Sequence[object] | None = None  # the tangents that are told by their numbers, when they are known
     decide: Callable[[Tracer], bool] | None = None  # says whether a condition holds everywhere, where values are at hand
     reads: Callable[[Tracer, str], None] | None = None  # is told what Python's control flow reads, and how
     recorder: Any = None  # who runs what was recorded when Python asks for a value (jitted/path_recording.py)
@@ -140,7 +141,7 @@ class AbstractTrace(Trace):
 
     __slots__ = (
         *("equations", "captured", "inputs", "locks", "protect", "mode", "modes", "array", "stands_for", "asked"),
-        *("given", "layouts", "makers", "n_makers", "hoisted", "recorder"),
+        *("given", "layouts", "makers", "n_makers", "hoisted", "recorder", "tries"),
     )
 
     def __init__(self, name: str, protect: Callable[[Value], Value] | None = None, with_modes: bool = False):
@@ -158,6 +159,7 @@ class AbstractTrace(Trace):
         self.makers: dict[Var, Equation] = {}  # of the first `n_makers` equations, for `made_by`
         self.n_makers = 0
         self.recorder = None
+        self.tries: Callable[[Primitive, Sequence[Value], Params], Any] | None = None  # records what may fail
         self.hoisted: list[Value] = []  # values of outer traces that were made here: they may be written here
         self.locks = Locks()
         self.protect = protect or self.locks.guard  # keeps a captured array safe; Locks: until the trace closes
@@ -209,6 +211,8 @@ class AbstractTrace(Trace):
     def record(self, primitive: Primitive, args: Sequence[Value], params: Params) -> Any:
         if self.closed:
             raise leaked(next(a for a in args if type(a) is Tracer and a.owner is self))
+        if self.tries is not None and may_fail(primitive, params):
+            return self.tries(primitive, args, params)
         atoms = []
         avals = []
         for a in args:
@@ -250,7 +254,7 @@ class AbstractTrace(Trace):
         self.hoisted = []
         if self.layouts is not None:
             self.layouts.close()
-        self.given = self.layouts = self.recorder = None
+        self.given = self.layouts = self.recorder = self.tries = None
         self.locks.release()
 
     def jaxpr(self, outputs: Sequence[Value]) -> tuple[Jaxpr, list[Value]]:

@@ -37,8 +37,10 @@ def has_value(x: Value) -> bool:
 
 
 def tangent_of(x: Tracer) -> Any:
-    """The tangent of a following tracer, or None; it may be in a list, the row of a tape or beside what made the value."""
+    """The tangent of a following tracer, or None; it may be in a list beside what made the value, or the number of a row."""
     tangent = x.tangent
+    if type(tangent) is int and x.owner.settled is not None:
+        return x.owner.settled[tangent]
     return tangent[0] if type(tangent) is list else tangent
 
 
@@ -55,7 +57,9 @@ def value_key(x: Value) -> object:
     """Which value x is, or names now, as long as somebody keeps it."""
     if type(x) is not Tracer:
         return id(x)
-    return (id(x.atom),) if x.atom is not None else (id(x.primal), id(x.tangent))
+    if x.atom is not None:
+        return (id(x.atom),)
+    return (id(x.primal), id(x.owner), x.tangent) if type(x.tangent) is int else (id(x.primal), id(x.tangent))
 
 
 def concrete_value(x: Value) -> Value:

@@ -7,7 +7,8 @@ and `Cotangent` are values, or None for zero. An `Atom` stands for a value in an
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, TypeAlias
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
 if TYPE_CHECKING:
     import numpy as np
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
     from funcad.ir.jaxpr import Literal, Var
     from funcad.ir.tracer import Tracer
 
-__all__ = ["AnyAval", "Atom", "Cotangent", "Location", "Number", "Params", "Tangent", "Value"]
+__all__ = ["AnyAval", "Atom", "Cotangent", "Function", "Location", "Number", "Params", "Tangent", "Value"]
 
 Number: TypeAlias = "bool | int | float | complex | np.generic"
 Value: TypeAlias = "np.ndarray | DeviceArray | Number | Tracer | Stack"
@@ -28,3 +29,4 @@ AnyAval: TypeAlias = "Aval | StackAval"
 Atom: TypeAlias = "Var | Literal"
 Params: TypeAlias = dict[str, Any]  # of an equation: each primitive has its own
 Location: TypeAlias = "Source | None"  # of an equation, where the user wrote it
+Function = TypeVar("Function", bound=Callable[..., Any])  # what a decorator gives back with the signature that it was given

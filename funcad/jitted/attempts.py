@@ -56,13 +56,14 @@ class Attempt(NamedTuple):
 class Attempts:
     """What makes attempts of a call of a jitted function; of the call's arguments it keeps those that are static.
 
-    `numbers`: labels of what the function reads beside its arguments that is to be an input.
+    `numbers`: labels of what the function reads beside its arguments that is to be an input. The function is not kept: the
+    paths in its cache have this, and would keep it alive.
     """
 
-    __slots__ = ("f", "title", "numbers", "in_tree", "positions", "named", "statics")
+    __slots__ = ("title", "numbers", "in_tree", "positions", "named", "statics")
 
     def __init__(self, core: Any, args: tuple, kwargs: dict, in_tree: Any, numbers: set[str]):
-        self.f, self.title, self.numbers, self.in_tree = core.f, f"jit of {name_of(core.f)}", numbers, in_tree
+        self.title, self.numbers, self.in_tree = f"jit of {name_of(core.f)}", numbers, in_tree
         chosen = [core.is_static(i, len(args)) for i in range(len(args))]
         self.positions = [(static, a if static else None) for static, a in zip(chosen, args)]
         self.named = {k: v if k in core.static_names else None for k, v in kwargs.items()}
@@ -78,8 +79,8 @@ class Attempts:
         """The function's own, of these leaves."""
         return self.merged(*self.in_tree.unflatten(leaves))
 
-    def __call__(self, leaves: Sequence[Any]) -> Attempt:
-        f, found = self.f, look(self.f, self.statics)
+    def __call__(self, f: Any, leaves: Sequence[Any]) -> Attempt:
+        found = look(f, self.statics)
         made = found.substitutes(f, self.numbers)
 
         def full(*dynamic: Any, **keywords: Any) -> Any:

@@ -1,7 +1,7 @@
 """`jit`: trace once per signature, keep the program, call it as one equation.
 
 Idea: the signature is the structure of the arguments, the avals of their leaves, the static values and the axis environment.
-A `Jitted` object is called through its slot `__call__`: at first that is `_Core.enter`, which flattens the arguments and asks
+A `Jitted` object is called through its slot `__call__`: at first that is `Core.enter`, which flattens the arguments and asks
 the cache (jit_cache.py); for signatures that come again, calls of their own are put before it (jit_call.py). Captured NumPy
 arrays are read by reference at every call; what else f reads beside its arguments is compared at every call (watched.py).
 A trace that captured tracers is not cached: they belong to one call. Inside an abstract trace the call is recorded as one
@@ -49,7 +49,6 @@ from funcad.primitives.placement import capture_as_inputs
 __all__ = ["jit", "Jitted", "disable_jit"]
 
 MOST_WRITTEN = 4  # signatures of one function with calls of their own, most recent first
-NEVER = -1
 
 
 def disable_jit() -> Any:
@@ -80,8 +79,8 @@ def jit(
     Arguments named by `static_argnums` or `static_argnames` are ordinary hashable Python values, part of the signature.
     Buffers of those named by `donate_argnums` or `donate_argnames` may be overwritten if they are writeable, contiguous, own
     their data and share memory with no other argument; use them no more. Small programs make new arrays all the same.
-    `inline=True` splices the program into an enclosing one. With `fast_math=True` the compiler may use laws that hold for
-    real numbers only: NaN, infinities, signed zeros, overflow and the last digits may differ.
+    `inline=True` splices the program into an enclosing one. With `fast_math=True` the compiler may use laws of real numbers,
+    and round x * y + z once: NaN, infinities, signed zeros, overflow and the last digits may differ.
 
     Where Python asks for a value (`if x > 0`, `while`, `range(n)`, the size of `x[mask]`), the program has *paths*: each is
     found by running f, and compiled when it comes again. Effects happen once, errors are f's own. Paths that never repeat
@@ -125,10 +124,11 @@ class Jitted(Remade):
 
     __slots__ = ("__call__", "_core", "__dict__", "__weakref__")
     __call__: Callable[..., Any]
+    _kind: type[Core]
 
     def __init__(self, f: Any, **options: Any):
         dress_as(self, f)
-        self._core = core = _Core(f, **options)
+        self._core = core = self._kind(f, **options)
         core.owner = weakref.ref(self)
         self.__call__ = core.enter
 
@@ -219,15 +219,11 @@ class Jitted(Remade):
         self._core.cache.clear()
 
 
-class _Core:
+class Core:
     """A function with jit's options: finds the program of a call, traces it if there is none, and runs it."""
 
-    __slots__ = ("f", "options", "inline", "fast_math", "guards", "cache", "owner", "programs", "__weakref__") + (
-        "static_nums",
-        "static_names",
-        "donate_nums",
-        "donate_names",
-    )
+    __slots__ = ("f", "options", "inline", "fast_math", "guards", "cache", "owner", "programs", "derivatives", "__weakref__")
+    __slots__ += ("static_nums", "static_names", "donate_nums", "donate_names")
 
     def __init__(
         self,
@@ -263,6 +259,7 @@ class _Core:
         }
         self.programs = (self.static_nums, self.static_names, self.fast_math, self.guards)  # what makes other programs
         self.cache = cache_for(f)
+        self.derivatives: dict[Any, Jitted] = {}  # see derived_programs.py
         self.owner: Any = None
 
     def enter(self, /, *args: Any, **kwargs: Any) -> Any:
@@ -313,7 +310,7 @@ class _Core:
             entry.runs += 1
             if entry.runs == entry.write_at:
                 self._write(key, entry, args, kwargs)
-        return entry.paths.call(leaves, args, kwargs, donated)
+        return entry.paths.call(self, leaves, args, kwargs, donated)
 
     def _write_back(self, args: tuple, kwargs: dict, entry: Entry, inputs: list) -> Any:
         """A call of a function that writes into its arguments: committed when the program has succeeded."""
@@ -329,7 +326,7 @@ class _Core:
         """Put a call of its own for this signature before the general way."""
         owner = self.owner()
         if owner is None or key.axes or key.device != "cpu" or self.cache.entries.get(key) is not entry:
-            entry.write_at = entry.runs + 1 if key.axes or key.device != "cpu" else NEVER
+            entry.write_at = entry.runs + 1 if key.axes or key.device != "cpu" else -1
             return
         entry.write_at *= 8  # if its place is taken by others
         n = len(args)
@@ -337,10 +334,10 @@ class _Core:
         def is_static(where: Any) -> bool:
             return where in self.static_names if isinstance(where, str) else self.is_static(where, n)
 
-        program = program_of(entry.jaxpr) if entry.paths is None else entry.paths
+        program = program_of(entry.jaxpr) if entry.paths is None else entry.paths.program(self)
         call = specialised_call(entry, args, kwargs, is_static, program, self.cache.tick, self.f)
         if call is None:
-            entry.write_at = NEVER
+            entry.write_at = -1
             return
         call.__globals__.update(_entry=entry, _upgrade=functools.partial(self.upgrade, entry))
         self.cache.use(self, key, entry, lambda: self._link([call, *_written(owner, entry)][:MOST_WRITTEN], owner))
@@ -400,7 +397,7 @@ class _Core:
                     entry = self._trace(args, kwargs, in_tree, avals, leaves, result)
                     if not any_tracer(entry.consts):
                         self.cache.put(key, entry)
-                        successors(self, key, entry)
+                        successors(self.cache, key, entry)
                     elif report is not None:
                         report(f"jit of {name_of(self.f)}: the program is not kept, because it captured traced values")
         return leaves, entry, key
@@ -422,7 +419,7 @@ class _Core:
     ) -> Entry:
         counters["traces"] += 1
         attempt = Attempts(self, args, kwargs, in_tree, numbers)
-        first = attempt(leaves)
+        first = attempt(self.f, leaves)
         recorder = Recorder(leaves) if self.guards and result is not None else None
         flat = first.flat if recorder is None else recorder.watching(first.flat)
         with first.looked_after():
@@ -487,6 +484,9 @@ class _Core:
                 if sum(y is x for y in inputs) == 1 and not any(np.may_share_memory(x, y) for y in others):
                     ids.add(id(x))
         return frozenset(ids)
+
+
+Jitted._kind = Core
 
 
 def _written(owner: Jitted, without: Entry) -> list[Any]:

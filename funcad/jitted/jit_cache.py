@@ -89,6 +89,10 @@ class Writes:
         return run
 
 
+FEW_LEAVES = 64
+REPAID = 80  # runs with more leaves, which by the general way cost as much more as writing their call does (jit_call.py)
+
+
 class Entry:
     """One traced program."""
 
@@ -109,7 +113,7 @@ class Entry:
         self.paths: Any = None  # in the place of one program, if the function asked for values (paths.py)
         self.watched = None
         self.runs = 0  # calls that asked the cache
-        self.write_at = 2  # the run at which a call of its own is written, see jit_call.py
+        self.write_at = 2 if in_tree.num_leaves <= FEW_LEAVES else REPAID  # the run at which a call of its own is written
 
     def captured(self, f: Any) -> list | None:
         """The captured values, with the numbers that f reads now; None if what is watched has changed meanwhile."""
@@ -141,7 +145,7 @@ class Cache:
     """Programs of one function, by signature."""
 
     __slots__ = ("entries", "misses", "lock", "tracing", "tracer", "users", "tick", "_ticks_read", "advised")
-    __slots__ += ("moved", "changes", "concrete", "proven", "sizes", "__weakref__")
+    __slots__ += ("moved", "changes", "concrete", "proven", "sizes", "derived", "__weakref__")
 
     def __init__(self) -> None:
         self.entries: OrderedDict[Signature, Entry] = OrderedDict()
@@ -151,6 +155,7 @@ class Cache:
         self.moved: set[str] = set()  # what changed while a function was traced, see watched.py
         self.users: weakref.WeakSet[Any] = weakref.WeakSet()
         self.sizes: dict[Any, Any] = {}  # families of programs that differ in sizes, see backends/sizes.py
+        self.derived: dict[Any, Cache] = {}  # of the function's derivatives, see derived_programs.py
         self.advised = False  # has explain_cache_misses advised on the number of shapes?
         self.tracer: int | None = None  # the thread that holds `tracing`
         self.renew_locks()
@@ -164,6 +169,8 @@ class Cache:
         for entry in self.entries.values():
             if entry.paths is not None:
                 entry.paths.trie.lock = threading.RLock()
+        for cache in self.derived.values():
+            cache.renew_locks()
 
     def _count_from_zero(self) -> None:
         self.misses = 0
@@ -248,6 +255,9 @@ class Cache:
             for seen in (self.moved, self.changes, self.concrete, self.proven):
                 seen.clear()
             self._count_from_zero()
+            derived = list(self.derived.values())
+        for cache in derived:
+            cache.clear()
 
     @contextmanager
     def turn(self) -> Iterator[None]:

@@ -15,7 +15,7 @@ from funcad.ir.jaxpr import Jaxpr, Literal
 from funcad.ir.trace import open_traces
 from funcad.ir.tracer import Tracer
 from funcad.jitted.attempts import Attempt
-from funcad.jitted.jit_cache import Entry, Signature
+from funcad.jitted.jit_cache import Cache, Entry, Signature
 from funcad.jitted.path_recording import Recorder
 from funcad.jitted.paths import Paths
 from funcad.unjitted.strides import Given
@@ -47,28 +47,28 @@ def entry_with_paths(
     kept = [x for x in consts if type(x) is Tracer]  # then it is not kept: they belong to this call
     entry = Entry(_without_program(numbers), kept, first.in_tree, None, first.given)
     entry.paths = paths
-    result.append(paths.take(recorder, first, consts, numbers, donated, True))
+    result.append(paths.take(core, recorder, first, consts, numbers, donated, True))
     return entry
 
 
-def successors(core: Any, key: Signature, entry: Entry) -> None:
+def successors(cache: Cache, key: Signature, entry: Entry) -> None:
     """Let an entry that is in the cache have successors."""
     paths = entry.paths
     if paths is None:
         return
 
-    def outgrown(given: Given, numbers: bool) -> None:
+    def outgrown(core: Any, given: Given, numbers: bool) -> None:
         given.asked |= paths.asked
         numbers = numbers or paths.numbers
         successor = Entry(_without_program(numbers), [], entry.in_tree, None, given)
         successor.paths = Paths(core, paths.attempt, given, numbers)
         successor.watched = entry.watched
-        core.cache.put(key, successor)
-        successors(core, key, successor)
+        cache.put(key, successor)
+        successors(cache, key, successor)
         core.upgrade(entry)
 
     paths.outgrown = outgrown
-    paths.at_rest = Resting(core, entry).begin
+    paths.at_rest = lambda core: Resting(core, entry).begin()
 
 
 class Resting:
@@ -93,7 +93,7 @@ class Resting:
             self.core.upgrade(self.entry)
             return self.core.enter(*args, **kwargs)
         try:
-            return paths.plainly(args, kwargs)
+            return paths.plainly(self.core, args, kwargs)
         except Exception as error:
             raise for_user(error)  # noqa: B904 the same error
         except BaseException:

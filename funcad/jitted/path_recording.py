@@ -18,6 +18,7 @@ operations run as if the trace were not open, so `state` is put back for them.
 from __future__ import annotations
 
 import operator
+import sys
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -31,8 +32,11 @@ from funcad.host.user_warnings import restore_warnings, suppress_warnings
 from funcad.host.where import is_stored, note_source, user_source
 from funcad.ir.aval import aval_of
 from funcad.ir.jaxpr import Equation, Jaxpr, Literal, Var, equation_has_effects, literal_key
+from funcad.ir.primitive import Primitive
 from funcad.ir.trace import bind
 from funcad.ir.tracer import Tracer
+from funcad.ir.types import Params
+from funcad.jitted.handlers import inside_try
 from funcad.jitted.path_segments import Leaf, Node
 from funcad.passes.program_keys import program_key
 
@@ -60,7 +64,14 @@ ANSWERS: dict[str, tuple[Callable[[Any], Any], Callable[[Any], Any]]] = {
     "float": (_number("float"), _bits),
     "complex": (_number("complex"), _bits),
     "item": (_number("item"), _bits),
+    "indices": (np.array, lambda value: np.asarray(value).tobytes()),  # whole arrays of integers or bools
+    "reached": (lambda value: True, lambda value: True),  # an operation inside a `try`, which may fail
+    "success": (lambda value: True, lambda value: True),  # of that; False if it raised LinAlgError
 }
+
+
+class _Escaped(BaseException):
+    """An operation that stood in no `try` has failed: leaves those which Python has come to meanwhile."""
 
 
 class Recorder:
@@ -85,6 +96,9 @@ class Recorder:
         self.leaf: Node | None = None
         self.outs: list[Any] = []
         self.failed: dict[Var, Exception] = {}
+        self._escaped: Exception | None = None
+        self._inside = False  # does the user's function run?
+        self._at_end = False  # does it, inside a `try`, run now, after what was recorded before?
         self._outside = (state.abstract, state.staging, state.running)
         self._trace: Any = None
         self.had_effects = bool(chain) and any([node.has_effects for node, _, _ in chain])
@@ -112,13 +126,19 @@ class Recorder:
             if self._trace is not None:
                 self._start_again(trace)
             self._trace = trace
-            trace.recorder = self
+            self._entered = sys._getframe().f_code
+            trace.recorder, trace.tries = self, self.record
+            self._inside = True
             try:
                 outs = flat(*tracers)
-            except Exception as error:
+            except (_Escaped, Exception) as error:
+                self._inside = False
+                if self._escaped is not None:
+                    raise self._escaped from None
                 if self.started and not isinstance(error, BufferNeeded) and not isinstance(error.__cause__, BufferNeeded):
                     self._catch_up()  # what comes before the error happens before it
                 raise
+            self._inside = False
             if self.started:
                 self._finish(outs)
             elif self.root is not None:
@@ -144,21 +164,29 @@ class Recorder:
         if is_stored(how):
             return x
         self._begin_guards()
-        source = state.source or user_source(3)
-        node = self._catch_up()
+        source, whole = state.source or user_source(3), self.whole
+        node, error = self._node, None
+        self._at_end = how == "success"
+        try:
+            node = self._catch_up()
+        except np.linalg.LinAlgError as found:  # of the operation inside a `try` that has just been recorded
+            self.whole, error = whole, found
+        finally:
+            self._at_end = False
         guard = self._name(x.atom)
         if self._place < len(self.chain):
             node, key, answer = self.chain[self._place]
             self._check_end(node, guard, how)
+            error = None if how != "success" or answer else node.error
         else:
-            value = self._value(guard)
-            answer = ANSWERS[how][0](value)
-            key = ANSWERS[how][1](answer)
+            answer = error is None and ANSWERS[how][0](self._value(guard))
+            key = error is None and ANSWERS[how][1](answer)
             if node is not None:
                 self._check_end(node, guard, how)
             else:
                 node = self._new_node()
                 node.guard, node.kind, node.source = guard, how, source
+            node.error = error or node.error
             self.chain.append((node, key, answer))
         self._place += 1
         self._node = node.children.get(key)
@@ -166,7 +194,24 @@ class Recorder:
             self._node = None
         self._start = self._done
         self._consts_start = self._consts
+        if error is not None:
+            raise type(error)(*error.args)
         return answer
+
+    def record(self, primitive: Primitive, args: Sequence[Any], params: Params) -> Any:
+        """Record an operation that may fail: inside a `try` it is a segment of its own, whose end says whether it did."""
+        trace = self._trace
+        trace.tries = None
+        try:
+            tried = inside_try(self._entered)
+            if tried:
+                self.answer(next(a for a in args if type(a) is Tracer and a.owner is trace), "reached")
+            out = trace.record(primitive, args, params)
+        finally:
+            trace.tries = self.record
+        if tried:
+            self.answer(out[0] if primitive.multiple else out, "success")
+        return out
 
     def shown(self, x: Tracer, text: bool) -> Any:
         """The value behind x, for a text: no guard, because what is printed decides nothing."""
@@ -226,6 +271,9 @@ class Recorder:
                 except Exception as error:
                     self.whole, self._node = False, None  # what follows, if the user catches it, is no known segment
                     self.failed.update([(v, error) for v in outputs])
+                    if isinstance(error, np.linalg.LinAlgError) and self._inside and not (self._at_end and self._ran == end):
+                        self._escaped = error
+                        raise _Escaped from None
                     raise
         finally:
             restore_warnings(token)

@@ -15,6 +15,7 @@ from funcad.errors import PathError
 from funcad.ir.trace import any_tracer
 from funcad.jitted.jit_cache import Entry
 from funcad.jitted.path_segments import Leaf, Node
+from funcad.unjitted.strides import Given
 
 __all__ = ["PathsExplanation", "one_program", "path_taken"]
 
@@ -81,7 +82,10 @@ def _path(node: Node, leaf: Leaf) -> Path:
     asked = []
     while node.parent is not None:
         before = node.parent
-        asked.append((before.source, before.kind, next(key for key, child in before.children.items() if child is node)))
+        key = next(key for key, child in before.children.items() if child is node)
+        if before.kind == "indices":
+            key = str(np.frombuffer(key, before.guard.aval.dtype).reshape(before.guard.aval.shape))
+        asked.append((before.source, before.kind, key))
         node = before
     asked.reverse()
     conditions = [Condition(*what, len(list(group))) for what, group in itertools.groupby(asked)]
@@ -125,5 +129,5 @@ def path_taken(entry: Entry, leaves: Sequence[Any], name: str) -> Entry:
             "Remedy: call it with them first; take the effects away."
         )
     jaxpr, consts = paths.trie.whole(end.node)
-    found = Entry(jaxpr, consts, entry.in_tree, end.leaf.out_tree, paths.attempt(leaves).given)
+    found = Entry(jaxpr, consts, entry.in_tree, end.leaf.out_tree, Given(leaves))
     return found

@@ -46,7 +46,7 @@ class Node:
     """A segment of a path."""
 
     __slots__ = ("equations", "consts", "guard", "kind", "source", "children", "leaf", "parent")
-    __slots__ += ("has_effects", "reads", "number")
+    __slots__ += ("has_effects", "reads", "number", "error")
 
     def __init__(self, equations: Sequence[Equation], consts: Sequence[tuple[Var, Any]] = (), leaf: Leaf | None = None):
         self.equations = tuple(equations)
@@ -61,6 +61,7 @@ class Node:
         inside = {v for e in self.equations for v in e.outputs}
         self.reads = list(dict.fromkeys([a for e in self.equations for a in e.inputs if type(a) is Var and a not in inside]))
         self.number = -1  # of its structure
+        self.error: Exception | None = None  # by which it failed once
 
     @property
     def ends(self) -> list[Var]:

@@ -103,6 +103,7 @@ class Trie:
                     if before is not None and before.kind != "bool()" and len(before.children) >= MAX_ANSWERS:
                         return False
                     new.append((before, key, node))
+                self.cuts = self.cuts or node.kind == "success" and next_key is False  # a program of the whole path would raise
                 before, key = node, next_key
             if self._n_nodes + len(new) > MAX_NODES or not self._room_for([node for _, _, node in new]):
                 return False
@@ -185,9 +186,12 @@ class Trie:
     def following(self, step: Step, values: list[Any]) -> Step | None:
         """The next step of a run with these values, if it is known; None also if to ask raises."""
         try:
-            key = step.key(values[step.at])
+            return self.branch(step, step.key(values[step.at]))
         except (TypeError, ValueError, OverflowError):
             return None
+
+    def branch(self, step: Step, key: Any) -> Step | None:
+        """The next step after this answer, if it is known."""
         with self.lock:
             node = step.node.children.get(key)
             if node is None or step.generation != self._generation or node.leaf is not None and node.leaf.raises:

@@ -14,7 +14,9 @@ for a while.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from sys import getrefcount
 from time import perf_counter
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -41,71 +43,88 @@ from funcad.unjitted.strides import Given
 __all__ = ["Paths"]
 
 UNKNOWN = 12  # calls along unknown paths, nearly all of the last ones: from then on the function itself is called for a while,
+NONE_KNOWN = 5  # so many, if no other call came between them,
 REST = 8  # so many times as long as it took to record these, and twice as many each time that no path has come again,
 LONGEST = 10  # but so often only;
 PROBES = 3  # then so many calls look whether one does
+DEAR = 30  # that is, if a recording takes so many times as long as a call of the function itself; else as many look as at first
+MEASURED = 3  # calls of the function itself, of which the shortest counts
+HELD_HERE = 2  # references to an array that nobody keeps but who asks: its own and that of the count
 _Missed = tuple  # (the last step, its values, did its segment run?)
 
 
 class Paths:
     """The paths of one signature."""
 
-    __slots__ = ("name", "function", "attempt", "leaves_of", "trie", "asked", "numbers", "outgrown")
-    __slots__ += ("hits", "unknown", "rest_until", "at_rest", "_rests", "_since", "_begun", "_spent")
-
-    fast = None  # as a program that a written call runs, see jit_call.py
+    __slots__ = ("name", "attempt", "trie", "asked", "numbers", "outgrown")
+    __slots__ += ("hits", "unknown", "rest_until", "at_rest", "_rests", "_since")
+    __slots__ += ("_begun", "_spent", "_shortest", "_plain", "_measured")
 
     def __init__(self, core: Any, attempt: Attempts, given: Given, numbers: bool):
-        """`attempt(leaves)`: one run of the flat function that jit traces."""
+        """`attempt(function, leaves)`: one run of the flat function that jit traces."""
         self.name = name_of(core.f)
-        self.function = core.f
         self.attempt = attempt
-        self.leaves_of: Callable[[tuple, dict], list] = core.leaves_of
         self.trie = Trie(core.fast_math)
         self.asked = set(given.asked)  # leaves whose strides some path depends on
         self.numbers = numbers  # does one depend on which leaves are arrays of rank 0?
-        self.outgrown: Callable[[Given, bool], None] = lambda given, numbers: None  # makes room for paths that ask more
+        self.outgrown: Callable[[Any, Given, bool], None] = lambda core, given, numbers: None  # makes room for more
         self.hits = self.unknown = 0  # calls along known paths, along others
         self.rest_until = 0.0  # by the clock, the function itself is called
-        self.at_rest: Callable[[], None] = lambda: None  # is told when a rest begins
+        self.at_rest: Callable[[Any], None] = lambda core: None  # is told when a rest begins
         self._rests = 0  # since a path has come again
         self._since = (0, 0)
-        self._begun = self._spent = 0.0  # when the last recording began, the time that those of unknown paths took
+        self._begun = self._spent = 0.0  # when the last recording began, the time that those of unknown paths took,
+        self._shortest = np.inf  # and the shortest of them: others compiled, too, or loaded the compiler
+        self._plain, self._measured = 0.0, 0  # the time of a call of the function itself, of how many
 
     # -- calls
 
-    def consume(self, leaves: list[Any]) -> list[Any]:
-        """A written call: its one output is the function's result."""
-        if self.rest_until or self.trie.written:
-            return [self.call(leaves, *self.attempt.arguments(leaves))]
-        return [self.run(leaves, frozenset(), self.trie.on_device)]  # a written call is not taken under debug_nans
+    def program(self, core: Any) -> Any:
+        """What a written call runs, see jit_call.py. The paths, which are in the function's cache, must not hold that."""
+        trie, run, nothing = self.trie, self.run, frozenset[int]()
 
-    def call(self, leaves: Sequence[Any], args: tuple, kwargs: dict, donated: frozenset[int] = frozenset()) -> Any:
+        def consume(leaves: list[Any]) -> list[Any]:
+            """Its one output is the function's result."""
+            if self.rest_until or trie.written:
+                return [self.call(core, leaves, *self.attempt.arguments(leaves))]
+            return [run(core, leaves, nothing, trie.on_device)]  # a written call is not taken under debug_nans
+
+        return SimpleNamespace(consume=consume, fast=None)
+
+    def call(self, core: Any, leaves: Sequence[Any], args: tuple, kwargs: dict, donated: frozenset[int] = frozenset()) -> Any:
         """The function's result for a call of its signature."""
         if any_tracer(leaves) or state.abstract is not None and self.trie.has_effects:
-            return self._under_traces(leaves, donated)
+            return self._under_traces(core, leaves, donated)
         if self.rest_until:
             if perf_counter() < self.rest_until and not self.trie.written:
-                return self.plainly(args, kwargs)
+                return self.plainly(core, args, kwargs)
             self.rest_until = 0.0
         if self.trie.written and not may_commit(self.trie, leaves):  # type: ignore[arg-type]
-            return self.function(*args, **kwargs)
-        return self.run(leaves, donated, bool(state.checked) or device_in_use())
+            return core.f(*args, **kwargs)
+        return self.run(core, leaves, donated, bool(state.checked) or device_in_use())
 
-    def plainly(self, args: tuple, kwargs: dict) -> Any:
+    def plainly(self, core: Any, args: tuple, kwargs: dict) -> Any:
         """The function itself, un-jitted."""
         token = suppress_warnings()
         try:
-            result = self.function(*args, **kwargs)
+            if self._measured == MEASURED:
+                result = core.f(*args, **kwargs)
+            else:
+                begun = perf_counter()
+                result = core.f(*args, **kwargs)
+                self._plain = min(self._plain or np.inf, perf_counter() - begun)
+                self._measured += 1
         except (ZeroDivisionError, OverflowError):  # of Python's numbers, where programs give inf or wrap around
             if self.trie.has_effects:
                 raise
-            return self.record(self.leaves_of(args, kwargs))
+            return self.record(core, core.leaves_of(args, kwargs))
         finally:
             restore_warnings(token)
-        return unaliased(result, [*args, *kwargs.values()], self.function)
+        if type(result) is np.ndarray and getrefcount(result) <= HELD_HERE and _is_own(result, (result,)):
+            return result
+        return unaliased(result, [*args, *kwargs.values()], core.f)
 
-    def run(self, leaves: Sequence[Any], donated: frozenset[int], careful: bool) -> Any:
+    def run(self, core: Any, leaves: Sequence[Any], donated: frozenset[int], careful: bool) -> Any:
         """The same where no leaf is traced and none of the written ones shares memory; `careful`: programs look at operands."""
         trie = self.trie
         step = trie.first
@@ -114,7 +133,7 @@ class Paths:
         values = [*leaves, *step.consts] if step is not None else []
         end = self._go(step, values, careful)
         if type(end) is not Step:
-            return self.record(leaves, *_taken_over(end, values), donated=donated)
+            return self.record(core, leaves, *_taken_over(end, values), donated=donated)
         leaf: Any = end.leaf
         leaf.visits += 1
         self.hits += 1
@@ -151,9 +170,15 @@ class Paths:
                             values.append(out)
                         else:
                             values += out
-                except Exception:
+                except Exception as error:
                     if step.node.has_effects:
                         raise
+                    failed = step.node.kind == "success" and isinstance(error, np.linalg.LinAlgError)
+                    following = self.trie.branch(step, False) if failed else None
+                    if following is not None:
+                        values += [None] * step.size
+                        step = following
+                        continue
                     return step, False  # Python, recording, meets the error where it may be caught
             if step.leaf is not None:
                 return step  # type: ignore[no-any-return]
@@ -167,16 +192,16 @@ class Paths:
 
     # -- calls with traced values
 
-    def _under_traces(self, leaves: Sequence[Any], donated: frozenset[int]) -> Any:
+    def _under_traces(self, core: Any, leaves: Sequence[Any], donated: frozenset[int]) -> Any:
         """In a program that is being traced the function is recorded there; under derivatives its path is one program."""
         ends = [concrete_value(x) for x in leaves]
         known = not any_tracer(ends) and all([shape_of(a) == shape_of(x) for a, x in zip(ends, leaves)])
         trie = self.trie
         if not known or trie.has_effects or trie.cuts or trie.written or state.abstract is not None:
-            return self.record(leaves, donated=donated, keep=known)
+            return self.record(core, leaves, donated=donated, keep=known)
         end = self.known_end(ends)
         if end is None:
-            return self.record(leaves, donated=donated)
+            return self.record(core, leaves, donated=donated)
         leaf: Any = end.leaf
         leaf.visits += 1
         self.hits += 1
@@ -196,6 +221,7 @@ class Paths:
 
     def record(
         self,
+        core: Any,
         leaves: Sequence[Any],
         chain: Sequence[Any] = (),
         env: dict[Var, Any] | None = None,
@@ -205,7 +231,7 @@ class Paths:
         """Run Python on a trace of these values, after what is handed over, and keep the path."""
         counters["traces"] += 1
         self._begun = perf_counter()
-        attempt = self.attempt(leaves)
+        attempt = self.attempt(core.f, leaves)
         recorder = Recorder(leaves, self.trie.inputs or None, self.trie.root, chain, env)
         try:
             with attempt.looked_after():
@@ -214,15 +240,22 @@ class Paths:
                 )
         except Exception as error:
             if keep and recorder.started:
-                self._count(self._keep_raised(recorder, error))
+                self._count(core, self._keep_raised(recorder, error))
             raise
         if not recorder.started:  # started again with buffers, it asks for nothing
             outs = call_of(jaxpr, [*consts, *leaves], self.name)
             return self._result(attempt.leaf(jaxpr.outputs, consts), outs, leaves, donated)
-        return self.take(recorder, attempt, consts, "asked" in jaxpr.memo, donated, keep)
+        return self.take(core, recorder, attempt, consts, "asked" in jaxpr.memo, donated, keep)
 
     def take(
-        self, recorder: Recorder, attempt: Attempt, consts: list[Any], numbers: bool, donated: frozenset[int], keep: bool
+        self,
+        core: Any,
+        recorder: Recorder,
+        attempt: Attempt,
+        consts: list[Any],
+        numbers: bool,
+        donated: frozenset[int],
+        keep: bool,
     ) -> Any:
         """The result of a recording that has ended, whose path is kept."""
         node: Any = recorder.leaf
@@ -236,17 +269,17 @@ class Paths:
                     "Remedy: pass a copy, or call the function without jit."
                 )
             args, kwargs = self.attempt.arguments(leaves)
-            return self.function(*args, **kwargs)
+            return core.f(*args, **kwargs)
         if keep and recorder.whole and not any_tracer(consts):
             if not attempt.given.asked <= self.asked or numbers > self.numbers:
-                self.outgrown(attempt.given, numbers)
+                self.outgrown(core, attempt.given, numbers)
             else:
                 known = node.leaf.out_tree is not None
                 if not known:
                     node.leaf = leaf
-                self._count(known or self.trie.keep(recorder, node))
+                self._count(core, known or self.trie.keep(recorder, node))
         elif keep:
-            self._count(False)
+            self._count(core, False)
         return self._result(leaf, list(recorder.outs), leaves, donated)
 
     def _keep_raised(self, recorder: Recorder, error: Exception) -> bool:
@@ -261,7 +294,7 @@ class Paths:
             return False
         return self.trie.keep(recorder, Node((), (), Leaf((), type(error).__name__)))
 
-    def _count(self, known: bool) -> None:
+    def _count(self, core: Any, known: bool) -> None:
         """After a call that was recorded: is it worth while to go on?"""
         if known:
             self.hits += 1
@@ -269,14 +302,18 @@ class Paths:
         self.unknown += 1
         now = perf_counter()
         self._spent += now - self._begun
+        self._shortest = min(self._shortest, now - self._begun)
         hits, unknown = self.hits - self._since[0], self.unknown - self._since[1]
+        dear = self._shortest > DEAR * self._plain
         if hits > unknown // 3:
             self._since, self._rests = (self.hits, self.unknown), 0
-        elif unknown >= (PROBES if self._rests else UNKNOWN):
+        elif unknown >= (PROBES if self._rests and dear else UNKNOWN if self._rests or hits else NONE_KNOWN):
             self._since = self.hits, self.unknown
-            self.rest_until, self._spent = now + REST * 2 ** min(self._rests, LONGEST) * self._spent, 0.0
+            spent = 2 ** min(self._rests, LONGEST) * self._spent if dear and self._rests else unknown * self._shortest
+            self.rest_until = now + REST * spent
+            self._spent = 0.0
             self._rests += 1
-            self.at_rest()
+            self.at_rest(core)
 
 
 def _is_own(x: np.ndarray, values: Sequence[Any]) -> bool:
@@ -298,7 +335,8 @@ def _taken_over(missed: _Missed, values: list[Any]) -> tuple[list, dict]:
         if not ran:
             key, step = step.via, step.parent
     while step is not None:
-        chain.append((step.node, key, ANSWERS[step.node.kind][0](values[step.at])))
+        failed = step.node.kind == "success" and not key
+        chain.append((step.node, key, False if failed else ANSWERS[step.node.kind][0](values[step.at])))
         env.update(zip(step.outs, values[step.start : step.start + step.size]))
         key, step = step.via, step.parent
     chain.reverse()

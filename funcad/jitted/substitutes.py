@@ -125,6 +125,8 @@ class Substitutes:
             made.__dict__.update(x.__dict__)
             made.__qualname__, made.__module__ = x.__qualname__, x.__module__
             return made
+        if type(x).__module__.startswith("funcad.custom"):  # its rules would go on using the number
+            raise Unsuited
         if isinstance(x, Remade):
             inner, make = x.remaking()
             return make(next(v for c, v in changed if self.values[c] is inner or isinstance(v, types.FunctionType)))

@@ -177,6 +177,7 @@ from funcad.lax.shapes import stack as stack
 from funcad.lax.shapes import tile as tile
 from funcad.lax.shapes import transpose as transpose
 from funcad.lax.shapes import unstack as unstack
+from funcad.names import public_names as _public_names
 from funcad.primitives.collective import all_gather as all_gather
 from funcad.primitives.collective import all_to_all as all_to_all
 from funcad.primitives.collective import axis_index as axis_index
@@ -188,3 +189,5 @@ from funcad.primitives.collective import ppermute as ppermute
 from funcad.primitives.collective import pshuffle as pshuffle
 from funcad.primitives.collective import psum as psum
 from funcad.primitives.collective import psum_scatter as psum_scatter
+
+__dir__ = _public_names(globals())

@@ -1,8 +1,10 @@
 """Neural-network functions: activations, total (safe) functions, losses, layers. Parameters are arguments."""
 
 import importlib as _importlib
+import typing as _typing
 from typing import Any as _Any
 
+from funcad.names import public_names as _public_names
 from funcad.nn.activations import celu as celu
 from funcad.nn.activations import clamp as clamp
 from funcad.nn.activations import elu as elu
@@ -71,8 +73,17 @@ from funcad.nn.pooling import avg_pool as avg_pool
 from funcad.nn.pooling import max_pool as max_pool
 from funcad.nn.pooling import min_pool as min_pool
 
+if _typing.TYPE_CHECKING:
+    from funcad.nn import initializers as initializers
 
-def __getattr__(name: str) -> _Any:
+
+def _loaded(name: str) -> _Any:
     if name == "initializers":  # loads funcad.random
         return _importlib.import_module("funcad.nn.initializers")
     raise AttributeError(f"module 'funcad.nn' has no attribute {name!r}")
+
+
+if not _typing.TYPE_CHECKING:  # seen by a checker, it would give every misspelt name a type
+    __getattr__ = _loaded
+
+__dir__ = _public_names(globals(), ["initializers"])

@@ -17,9 +17,12 @@ from funcad.nn.nn_operands import operands, real_operand
 from funcad.numpy.axes import axis_of
 from funcad.primitives import activation
 from funcad.primitives.arithmetic import abs_, add, div, mul, neg, sqrt, square, sub
-from funcad.primitives.comparison import and_, eq, gt, isinf, lt, select
+from funcad.primitives.comparison import and_, eq, ge, gt, isinf, lt, select
 from funcad.primitives.extrema import clamp
+from funcad.primitives.placement import on_device_of
 from funcad.primitives.reduction import reduce_sum
+from funcad.primitives.scatter import gather
+from funcad.primitives.shape import transpose
 from funcad.primitives.transcendental import exp, log
 from funcad.show.docstrings import also_says
 
@@ -131,8 +134,8 @@ def cross_entropy(prediction: Any, target: Any, axis: int = -1, eps: float = 1e-
 def softmax_cross_entropy(logits: Any, target: Any, axis: int = -1, reduction: str = "mean") -> Any:
     """-sum(target * log_softmax(logits)) along the class axis.
 
-    The target holds probabilities (its slices need not sum to 1), or integer classes without the class axis, which are
-    made one-hot. "mean" is per slice, "elements" over all elements, "none" gives the slices.
+    The target holds probabilities (its slices need not sum to 1), or integer classes without the class axis, which count as
+    one-hot (those that there are not, as zeros). "mean" is per slice, "elements" over all elements, "none" gives the slices.
 
     >>> import numpy as np; from funcad import nn
     >>> nn.softmax_cross_entropy(np.array([[0.0, 0.0]]), np.array([1])).round(4)
@@ -142,12 +145,26 @@ def softmax_cross_entropy(logits: Any, target: Any, axis: int = -1, reduction: s
     ndim = len(shape_of(logits))
     axis = axis_of(axis, ndim)
     if dtype_of(target).kind in "iu" and len(shape_of(target)) == ndim - 1:
+        shape = shape_of(logits)
+        if ndim > 1 and shape[axis] and shape_of(target) == (*shape[:axis], *shape[axis + 1 :]):
+            return _reduced("softmax_cross_entropy", _of_classes(logits, target, axis), reduction, _CROSS, prod(shape))
         target = one_hot(target, shape_of(logits)[axis], axis=axis, dtype=dtype_of(logits))
     z, t = _pair("softmax_cross_entropy", logits, target)
     log_p = activation.log_softmax(z, axis=axis)
     impossible = and_(eq(t, 0.0), isinf(log_p))  # a class of no weight: 0 * -inf is 0 here
     terms = mul(t, select(impossible, 0.0, log_p))
     return _reduced("softmax_cross_entropy", neg(reduce_sum(terms, axes=(axis,))), reduction, _CROSS, prod(shape_of(z)))
+
+
+def _of_classes(logits: Any, classes: Any, axis: int) -> Any:
+    """The slices' cross entropies: one element of each is picked, for the others count nothing."""
+    n, last = shape_of(logits)[axis], len(shape_of(logits)) - 1
+    known = and_(ge(classes, 0), lt(classes, n))
+    log_p = activation.log_softmax(logits, axis=axis)
+    if axis != last:
+        log_p = transpose(log_p, perm=(*[i for i in range(last + 1) if i != axis], axis))
+    picked = gather(log_p, *on_device_of((select(known, classes, 0),), (log_p,)), batch_dims=last)
+    return select(known, neg(picked), 0.0)
 
 
 def binary_cross_entropy(prediction: Any, target: Any, eps: float = 1e-6, reduction: str = "mean") -> Any:

@@ -14,6 +14,7 @@ import numpy as _np
 from funcad.host.devices import device_in_use as _device_in_use
 from funcad.host.devices import namespace_of as _namespace_of
 from funcad.ir.tracer import Tracer as _Tracer
+from funcad.names import public_names as _public_names
 from funcad.numpy.calculus import (
     convolve as convolve,
     correlate as correlate,
@@ -402,8 +403,7 @@ def __getattr__(name: str) -> _Any:
     return value
 
 
-def __dir__() -> list[str]:
-    return sorted({*(n for n in globals() if not n.startswith("_")), *_LATER_MODULES, *_LATER_NAMES})
+__dir__ = _public_names(globals(), [*_LATER_MODULES, *_LATER_NAMES])
 
 
 __array_api_version__ = "2024.12"

@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from funcad.ir.tracer import Tracer, snapshot
+from funcad.ir.types import Function
 from funcad.writes.boxes import Box, is_array
 
 __all__ = ["aliased", "apart", "arrays", "as_array_of_rank_0", "fresh", "numbers"]
@@ -87,12 +88,12 @@ def apart(implementation: Callable[..., Any]) -> Callable[..., Any]:
     return call
 
 
-def aliased(alias: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+def aliased(alias: str) -> Callable[[Function], Function]:
     """Decorate an implementation by what its results share with its operands."""
     assert alias in ("copy", "view", "same")
 
-    def decorate(implementation: Callable[..., Any]) -> Callable[..., Any]:
-        implementation.alias = alias  # type: ignore[attr-defined]
+    def decorate(implementation: Any) -> Any:
+        implementation.alias = alias
         return implementation
 
     return decorate

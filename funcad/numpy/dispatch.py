@@ -24,6 +24,7 @@ from funcad.host.user_warnings import restore_warnings, suppress_warnings
 from funcad.host.where import user_source
 from funcad.ir.aval import SCALAR_AVALS, aval_of
 from funcad.ir.tracer import Tracer
+from funcad.ir.types import Function
 from funcad.numpy.aliases import aliased
 from funcad.numpy.destinations import add_at, function_out, out_given, warn_where, with_out, write_out
 from funcad.numpy.promote import as_array, overrides, promote_for, same_aval, strong, with_integer
@@ -132,6 +133,8 @@ def public_function(
 
     @functools.wraps(implementation)
     def public(*args: Any, **kwargs: Any) -> Any:
+        if kwargs and kwargs.get("where", True) is None:  # no mask, as in JAX; NumPy takes it for False
+            del kwargs["where"]
         if always or original is None or is_traced(args, kwargs):
             return traced(*args, **kwargs)
         if device_in_use():
@@ -152,17 +155,19 @@ def implements(
     lift: bool = False,
     by_kind: bool = False,
     numbers: bool = False,
-) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    plain: Callable[..., Any] | None = None,
+) -> Callable[[Function], Function]:
     """Decorate the implementation for traced arguments of `np.<name>`; gives the public function of the first name.
 
     `alias`: what NumPy's results share with the operands (see aliases.py, and `alias_of`). A name that this version of NumPy
     does not have is public all the same, computed by the implementation; `always` asks for that too (functions that have an
     option more than NumPy's). `lift`: array arguments beside abstract ones are read by reference (see `capture_as_inputs`), for
     functions made of several operations, some of them on those arguments alone. `by_kind`: what it does depends on the kinds of
-    its operands and on its options alone; with `numbers` plain floats are operands (see unjitted/remembered.py).
+    its operands and on its options alone; with `numbers` plain floats are operands (see unjitted/remembered.py). `plain`: how
+    NumPy's function is called where nothing is traced.
     """
 
-    def decorate(implementation: Callable[..., Any]) -> Callable[..., Any]:
+    def decorate(implementation: Any) -> Any:
         if lift:
             implementation = lifted(implementation)
         if by_kind:
@@ -176,7 +181,7 @@ def implements(
                 TABLE[original] = implementation
         original = _lookup(names[0])
         path = names[0].split(".")
-        public = public_function(implementation, names[0], original, lambda xp: find(xp, path), always)
+        public = public_function(implementation, names[0], plain or original, lambda xp: find(xp, path), always)
         public.__doc__ = documented(f"numpy.{names[0]}", implementation.__doc__, alias)
         public.numpy_function = original  # type: ignore[attr-defined]
         return public

@@ -10,12 +10,15 @@ arrays even if it stands for no axis.
 
 from __future__ import annotations
 
+import functools
 import operator
+import sys
 from typing import Any
 
 import numpy as np
 
 from funcad.errors import TracerBoolConversionError, TracerIntegerConversionError
+from funcad.host.locks import is_constant
 from funcad.host.real_types import is_a
 from funcad.host.where import user_source
 from funcad.ir.aval import shape_of
@@ -24,12 +27,13 @@ from funcad.numpy.labelled import is_labelled, values_of
 from funcad.numpy.promote import as_array
 from funcad.primitives.basic_indexing import basic_index_p, basic_update, python_index
 from funcad.primitives.placement import on_device_of
-from funcad.primitives.scatter import gather, scatter
+from funcad.primitives.scatter import gather, gather_p, scatter
 from funcad.primitives.shape import broadcast_to, transpose
 from funcad.unjitted.tape_plans import moving_plan
 
 __all__ = [
     "Plan",
+    "TAKEN",
     "canonical_entries",
     "counted_axes",
     "has_ellipsis",
@@ -40,6 +44,7 @@ __all__ = [
     "refuse",
     "unknown_count",
     "can_count",
+    "own_places",
     "count_of",
 ]
 
@@ -386,6 +391,37 @@ def leading_arrays(shape: tuple, index: Any) -> tuple | None:
     return index if all([type(e) is np.ndarray and e.shape == first and e.dtype.kind in "iu" for e in index]) else None
 
 
+def own_places(x: Any, index: tuple) -> int:
+    """How many leading axes of x, which is being recorded, are addressed at their own places, `x[np.arange(n), labels]`.
+
+    Only by arrays that nobody can write later, since programs read what they capture when they run: read-only ones, and those
+    that the index alone holds.
+    """
+    shape = shape_of(x)
+    if not 2 <= len(index) <= len(shape) or 0 in shape or type(concrete_value(x)) is not Tracer:
+        return 0
+    ndim, count = max([len(shape_of(e)) for e in index if hasattr(e, "shape")], default=0), 0
+    for e in index:
+        if type(e) is not np.ndarray or e.dtype.kind not in "iu" or count + 1 == len(index) or e.size != shape[count]:
+            break
+        alone = sys.getrefcount(e) == 3 and (e.base is None or type(e.base) is np.ndarray and sys.getrefcount(e.base) == 2)
+        own = (*[1] * count, e.size, *[1] * (ndim - count - 1))  # its shape beside the others
+        if not alone and not is_constant(e) or e.shape != own[ndim - e.ndim :] or (e.ravel() != np.arange(e.size)).any():
+            break
+        count += 1
+    arrays = index[count:]
+    lead = shape[:count]
+    if not all([hasattr(e, "shape") and shape_of(e)[:count] == lead and np.dtype(e.dtype).kind in "iu" for e in arrays]):
+        return 0
+    return count if len({shape_of(e) for e in arrays}) == 1 else 0
+
+
+def _taking_plan(unique: bool) -> tuple:
+    params = {"batch_dims": 0, "unique": unique}
+    return moving_plan(gather_p, functools.partial(gather_p.impl, np, **params), params)
+
+
+TAKEN = _taking_plan(False), _taking_plan(True)
 _PLAIN_BOUNDS = frozenset([int, type(None)])
 _basic_plans: dict[tuple, tuple] = {}
 _MOST_PLANS = 4096

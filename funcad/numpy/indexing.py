@@ -18,6 +18,7 @@ from funcad.ir.tracer import Tracer, snapshot
 from funcad.numpy.aliases import aliased
 from funcad.numpy.index_modes import MODES, clipped, default_fill, spilled
 from funcad.numpy.index_plan import (
+    TAKEN,
     Plan,
     basic_plan,
     can_count,
@@ -25,6 +26,7 @@ from funcad.numpy.index_plan import (
     has_tracer,
     is_basic,
     leading_arrays,
+    own_places,
     refuse,
     simple_index,
     slice_triple,
@@ -43,7 +45,6 @@ from funcad.primitives.shape import broadcast_in_dim, broadcast_to, reshape
 from funcad.unjitted.chunks import CHUNKED
 from funcad.unjitted.held import Held, write_in_place
 from funcad.unjitted.remembered import remembered
-from funcad.unjitted.tape_plans import moving_plan
 from funcad.writes.boxes import Step, linked, rebind, refresh, write
 from funcad.writes.plain import PLAIN, lent, started, write_plain
 
@@ -178,7 +179,7 @@ def read(x: Any, index: Any) -> Any:
             if plan is None:
                 out = _taken(tape, x, index)
             elif type(index) in _INTEGERS and _differs(tape, x.primal):
-                out = tape.moved(x, (gather_p, plan[1], *_ELEMENT), np.int64(index))
+                out = tape.moved(x, (gather_p, plan[1], *TAKEN[True][2:]), np.int64(index))
                 if out is None:
                     out = gather_p(x, np.int64(index), batch_dims=0, unique=True)
             else:
@@ -206,6 +207,8 @@ def read(x: Any, index: Any) -> Any:
         basic = simple_index(shape, index)
         if basic is not None:
             return basic_index_p(x, index=basic)
+        if n := own_places(x, index):
+            return gather(x, *on_device_of(index[n:], (x,)), batch_dims=n)
         index = with_places(index)
     arrays = leading_arrays(shape, index) if kind is np.ndarray or kind is list or kind is tuple else None
     if arrays is not None:
@@ -219,19 +222,12 @@ def _differs(tape: Any, array: np.ndarray) -> bool:
     Not of the few elements of a state, or of parameters, which each turn reads at the same numbers; and where the recording is
     not cut, turns need not be alike. A number that is known makes a shorter program: what it does not read is known, too.
     """
-    return len(tape.rows) >= CHUNKED and len(array) > _FEW and not tape.lifted
+    return len(tape.places) >= CHUNKED and len(array) > _FEW and not tape.lifted
 
 
 _gathered = remembered(lambda x, unique, *indices: gather(x, *indices, unique=unique))
 
 
-def _taking_plan(unique: bool) -> tuple:
-    params = {"batch_dims": 0, "unique": unique}
-    return moving_plan(gather_p, functools.partial(gather_p.impl, np, **params), params)
-
-
-_TAKEN = _taking_plan(False), _taking_plan(True)
-_ELEMENT = _TAKEN[True][2:]
 _INTEGERS = frozenset([int, np.int64])
 _FEW = 8
 
@@ -242,7 +238,7 @@ def _taken(tape: Any, x: Tracer, index: Any) -> Any:
     arrays = leading_arrays(shape, index) if type(index) is np.ndarray or type(index) is list else None
     if arrays is None or len(arrays) != 1:
         return None
-    return tape.moved(x, _TAKEN[type(index) is np.ndarray and index.dtype.kind == "b"], arrays[0])
+    return tape.moved(x, TAKEN[type(index) is np.ndarray and index.dtype.kind == "b"], arrays[0])
 
 
 class at:

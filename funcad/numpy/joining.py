@@ -466,11 +466,15 @@ def _line(arr: Any, axis: Any) -> tuple[Any, int]:
     return x, axis_of(axis, len(shape_of(x)))
 
 
+def _known(obj: Any) -> Any:
+    return obj.__array__() if type(obj) is Tracer else obj
+
+
 @implements("delete")
 def delete(arr: Any, obj: Any, axis: Any = None) -> Any:
     """`numpy.delete` at known places."""
     x, axis = _line(arr, axis)
-    index = np.delete(np.arange(shape_of(x)[axis]), obj)
+    index = np.delete(np.arange(shape_of(x)[axis]), _known(obj))
     return indexing.getitem(x, (slice(None),) * axis + (index,))
 
 
@@ -478,17 +482,15 @@ def delete(arr: Any, obj: Any, axis: Any = None) -> Any:
 def insert(arr: Any, obj: Any, values: Any, axis: Any = None) -> Any:
     """`numpy.insert` at known places."""
     x, axis = _line(arr, axis)
-    shape = shape_of(x)
+    obj, shape = _known(obj), shape_of(x)
     n = shape[axis]
     new = convert(array_of(values), aval_of(x).dtype)
     new = new if shape_of(new) else beside(reshape(new, shape=(1,)), x)
     new = reshape(new, shape=(1,) * (len(shape) - len(shape_of(new))) + shape_of(new))
+    count = len(np.insert(np.zeros(n), obj, 1)) - n
     if not isinstance(obj, slice) and np.size(obj) == 1:  # all values go to one place
         new = move(new, 0, axis) if np.ndim(obj) == 0 else new
-        count = shape_of(new)[axis]
-        obj = np.full(count, np.reshape(obj, ()))
-    else:
-        count = len(np.insert(np.zeros(n), obj, 1)) - n
+        count, obj = shape_of(new)[axis], np.full(shape_of(new)[axis], np.reshape(obj, ()))
     order = np.insert(np.arange(n), obj, n + np.arange(count))
     new = np.broadcast_to(new, tuple([count if i == axis else m for i, m in enumerate(shape)]))
     joined = _concatenate([x, new], axis=axis)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import lru_cache
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -185,7 +187,29 @@ def vecmat(x1: Any, x2: Any, /, out: Any = None, *, dtype: Any = None) -> Any:
     return reshape(result, shape=(*shape_of(result)[:-2], shape_of(result)[-1]))
 
 
-@implements("einsum", alias="view", by_kind=True)
+MANY = 1 << 15  # products of one element of each operand, from which it pays to contract in pairs
+
+
+@lru_cache(maxsize=1024)
+def _order(subscripts: str, shapes: tuple) -> Any:
+    """The order in which NumPy contracts these operands; False: all at once, for there is little to do."""
+    canonical, stand_ins = contraction.canonical_einsum(subscripts, *[np.broadcast_to(0.0, s) for s in shapes])
+    sizes = {c: n for term, x in zip(canonical.split("->")[0].split(","), stand_ins) for c, n in zip(term, x.shape)}
+    find: Any = np.einsum_path
+    return prod(sizes.values()) >= MANY and find(subscripts, *stand_ins, optimize="greedy")[0]
+
+
+def _in_pairs(*operands: Any, **options: Any) -> Any:
+    """`np.einsum`, which for three operands and more loops over all letters at once unless it is asked not to."""
+    if len(operands) > 3 and type(operands[0]) is str and "optimize" not in options:
+        try:
+            options["optimize"] = _order(operands[0], tuple([np.shape(x) for x in operands[1:]]))
+        except ValueError:  # NumPy says what is wrong
+            options["optimize"] = False
+    return np.einsum(*operands, **options)
+
+
+@implements("einsum", alias="view", by_kind=True, plain=_in_pairs)
 @numbers
 def einsum(
     *operands: Any, out: Any = None, dtype: Any = None, order: str = "K", casting: str = "safe", optimize: Any = False

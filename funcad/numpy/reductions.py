@@ -18,7 +18,7 @@ from funcad.primitives.conversion import convert
 from funcad.primitives.shape import broadcast_to, concatenate, full, reshape
 from funcad.primitives.variance import variance
 
-__all__ = ["truth", "masked"]
+__all__ = ["everywhere", "truth", "masked"]
 
 _NO = np._NoValue
 _FLOAT64, _INT64, _BOOL = np.dtype(np.float64), np.dtype(np.int64), np.dtype(bool)
@@ -26,6 +26,11 @@ _FLOAT64, _INT64, _BOOL = np.dtype(np.float64), np.dtype(np.int64), np.dtype(boo
 
 def _absent(value: Any) -> bool:
     return value is None or value is _NO
+
+
+def everywhere(where: Any) -> bool:
+    """No mask: also None, which NumPy itself takes for False."""
+    return where is True or where is _NO or where is None
 
 
 def truth(x: Any) -> Any:
@@ -36,7 +41,7 @@ def truth(x: Any) -> Any:
 
 def masked(x: Any, where: Any, fill: Any) -> Any:
     """x where the mask holds, `fill` elsewhere."""
-    if where is True or where is _NO:
+    if everywhere(where):
         return x
     where = truth(where)
     aval = aval_of(x)
@@ -127,7 +132,7 @@ def _extreme(
     axes = reduced_axes(axis, len(aval.shape))
     if not _absent(initial):
         initial = convert(array_of(initial), aval.dtype)
-    if where is not True and where is not _NO:
+    if not everywhere(where):
         if _absent(initial):
             raise ValueError(
                 f"reduction operation '{name}' does not have an identity, so to use a where mask one has to specify 'initial'"
@@ -201,7 +206,7 @@ def float_of(dtype: np.dtype) -> np.dtype:
 def counted(x: Any, axes: tuple, where: Any) -> Any:
     """How many elements go into each result, as a Python int or (with a mask) an array that keeps its axes."""
     shape = shape_of(x)
-    if where is True or where is _NO:
+    if everywhere(where):
         n = 1
         for i in axes:
             n *= shape[i]

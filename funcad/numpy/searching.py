@@ -28,6 +28,7 @@ from funcad.primitives import sorting
 from funcad.primitives.basic_indexing import take_along
 from funcad.primitives.conversion import convert
 from funcad.primitives.placement import on_device_of
+from funcad.primitives.scatter import gather
 from funcad.show.docstrings import mirrors, named_after
 from funcad.writes.boxes import assign
 
@@ -128,6 +129,8 @@ def take_along_axis(arr: Any, indices: Any, axis: Any = -1) -> Any:
     if aval_of(index).dtype.kind not in "iu":
         raise IndexError("`indices` must be an integer array")
     axis = axis_of(axis, ndim)
+    if axis == ndim - 1 and shape_of(index)[:-1] == shape_of(x)[:-1]:
+        return gather(x, *on_device_of((index,), (x,)), batch_dims=axis)
     return indexing.getitem(x, _mesh(shape_of(x), index, axis))
 
 

@@ -16,7 +16,7 @@ from funcad.numpy import indexing
 from funcad.numpy.axes import array_of, axes_of, expand, permute
 from funcad.numpy.dispatch import implements, refuse
 from funcad.numpy.logic import choice as _where
-from funcad.numpy.reductions import counted, float_of, mean, sum_, truth, variance_in_one
+from funcad.numpy.reductions import counted, everywhere, float_of, mean, sum_, truth, variance_in_one
 from funcad.primitives import arithmetic, comparison, sorting
 from funcad.primitives.basic_indexing import take_along
 from funcad.primitives.conversion import conj, convert, real
@@ -87,7 +87,7 @@ def std(
     axes = axes_of(axis, len(shape_of(x)))
     if ddof or correction is not _NO or mean is not _NO:
         return arithmetic.root(square)
-    if where is not _NO and where is not True:
+    if not everywhere(where):
         chosen = broadcast_to(convert(array_of(where), np.dtype(np.intp)), shape_of(x))
         single = np.equal(sum_(chosen, axis=axes, keepdims=keepdims is not _NO and bool(keepdims)), 1)
         return _where(single, square, arithmetic.root(square))
@@ -313,7 +313,7 @@ def _without_nan(a: Any, fill: Any) -> tuple[Any, Any]:
 
 
 def _both(valid: Any, mask: Any) -> Any:
-    if mask is _NO or mask is True:
+    if everywhere(mask):
         return valid
     return truth(mask) if valid is _NO else np.logical_and(valid, truth(mask))
 

@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from funcad.host.layout import of_reshape
+from funcad.host.real_types import is_a
 from funcad.ir.aval import aval_of, shape_of
 from funcad.ir.tracer import Tracer, snapshot
 from funcad.numpy import elementwise
@@ -193,8 +194,10 @@ def real_of(x: Any) -> Any:
 def imag_of(x: Any) -> Any:
     """`x.imag`, a view; of real numbers zeros that nobody can write."""
     out = elementwise.imag(x)
-    if x.dtype.kind != "c" and type(out) is np.ndarray:
-        out.flags.writeable = False
+    if x.dtype.kind != "c" and type(out) is not Tracer:
+        out = np.asarray(out) if is_array(x) and is_a(out, np.generic) else out  # of an array of rank 0, one, too
+        if type(out) is np.ndarray:
+            out.flags.writeable = False
     elif is_array(x):
         out = linked(out, x, _ImaginaryPart() if x.dtype.kind == "c" else _NoPart())
     return out

@@ -17,6 +17,7 @@ and can be differentiated, also with respect to the learning rate. Parameters ke
 array([3., 3.])
 """
 
+from funcad.names import public_names as _public_names
 from funcad.optimize.base import EmptyState as EmptyState
 from funcad.optimize.base import GradientTransformation as GradientTransformation
 from funcad.optimize.base import apply_updates as apply_updates
@@ -48,3 +49,5 @@ from funcad.optimize.transformations import scale_by_rms as scale_by_rms
 from funcad.optimize.transformations import scale_by_rss as scale_by_rss
 from funcad.optimize.transformations import scale_by_schedule as scale_by_schedule
 from funcad.optimize.transformations import trace as trace
+
+__dir__ = _public_names(globals())

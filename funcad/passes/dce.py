@@ -167,7 +167,7 @@ class _Cutter:
 
     def loop(self, equation: Equation, flags: tuple[bool, ...]) -> tuple[Equation, list[bool]]:
         loop: WhileLoop = equation.params["loop"]
-        cond, body, n_cond, n_consts = loop
+        cond, body, n_cond, n_consts, budget = loop
 
         def make() -> tuple[Jaxpr, Jaxpr, list[bool], list[bool], list[bool]]:
             consts, carry = split(body.inputs, n_consts)
@@ -185,7 +185,7 @@ class _Cutter:
             return new_cond, new_body, read[:n_cond], mine, kept
 
         new_cond, new_body, read, mine, kept = self.once((loop, flags), make)
-        smaller = WhileLoop(new_cond, new_body, sum(read), sum(mine[:n_consts]))
+        smaller = WhileLoop(new_cond, new_body, sum(read), sum(mine[:n_consts]), budget)
         needed = [*read, *mine]
         return _smaller(equation, needed, [True, *kept], {"loop": smaller}), needed
 

@@ -203,7 +203,7 @@ def _while(work: Work, equation: Equation) -> list[Any] | None:
     new_cond = _renamed(cond, test_names, [*tested.inputs, *[t for _, _, t, _, _ in moving]], cond.outputs)
     outs = [*[o for _, _, _, o, _ in moving], *[o for o, _ in kept]]
     new_body = _renamed(body, names, [*fixed.inputs, *[v for _, v, _, _, _ in moving]], outs)
-    new = {"loop": WhileLoop(new_cond, new_body, len(tested.atoms), len(fixed.atoms))}
+    new = {"loop": WhileLoop(new_cond, new_body, len(tested.atoms), len(fixed.atoms), loop.budget)}
     inputs = (*tested.atoms, *fixed.atoms, *[a for a, *_ in moving])
     outputs = (count, *[r for *_, r in moving], *[r for _, r in kept])
     work.keep(Equation(equation.primitive, inputs, new, outputs, equation.source))

@@ -4,7 +4,8 @@ Idea: every equation gets a *level*, such that a value of a lower level is there
 element operation has the level of its operands if they live in the same *space*, an index set `(level, shape)`, and the next
 level otherwise; all equations of one space form one group, so groups cannot wait for each other in a circle, and one look at
 each equation is enough. A space of rows joins the space of the matrix that it was reduced from, or is broadcast to: map,
-reduce, map over one read of the matrix. A group is then cut into connected parts, and what is alone stays as it was.
+reduce, map over one read of the matrix. A group is then cut into connected parts, and what is alone stays as it was, unless
+NumPy computes it one element after the other.
 
 Broadcasts belong to their readers: each group has its own copy. An operation whose readers are all in one later group moves
 there. Invariants: the normal form of `fused` (primitives/fused.py); effects keep their order. Traps: an accumulated value (a
@@ -21,7 +22,7 @@ from funcad.ir.aval import Aval
 from funcad.ir.jaxpr import Equation, Jaxpr, Literal, Var, equation_has_effects
 from funcad.passes.group import Member, build_group
 from funcad.passes.subprograms import kind_of, with_subprograms
-from funcad.primitives.atoms import fold_of
+from funcad.primitives.atoms import ELEMENTARY, atoms_of, fold_of
 from funcad.primitives.contraction import dot_general_p
 from funcad.primitives.fused import fused_p
 from funcad.primitives.shape import broadcast_in_dim_p
@@ -29,6 +30,7 @@ from funcad.primitives.shape import broadcast_in_dim_p
 __all__ = ["fuse", "matrices"]
 
 MATRIX = 1 << 15  # elements from which two products with one matrix are worth a common loop
+DEAR = 1 << 12  # elements from which an elementary function alone is worth a loop of its own
 LONGEST = 2000  # equations of one group: beyond, its code is more than the processor's cache of instructions takes
 
 
@@ -340,7 +342,7 @@ def _with_fused_bodies(jaxpr: Jaxpr) -> Jaxpr:
 
 
 def _fused(jaxpr: Jaxpr) -> Jaxpr:
-    if len(jaxpr.equations) < 2:
+    if len(jaxpr.equations) < 2 and not any([_dear(e) for e in jaxpr.equations]):
         return jaxpr
     fusion = _Fusion(jaxpr)
     fusion.assign()
@@ -352,7 +354,7 @@ def _fused(jaxpr: Jaxpr) -> Jaxpr:
         for whole in _parts(group, jaxpr, fusion.views):
             parts = _short(whole, jaxpr)
             for number, part in enumerate(parts, 1):
-                if len(part) > 1:
+                if len(part) > 1 or _dear(jaxpr.equations[part[0].index]):
                     together = build_group(jaxpr, part, group.full.shape, group.split, fusion.views, readers)
                     for m in part:
                         units[m.index] = together
@@ -363,6 +365,13 @@ def _fused(jaxpr: Jaxpr) -> Jaxpr:
     result = jaxpr if alone else Jaxpr(jaxpr.inputs, tuple(_ordered(units, jaxpr)), jaxpr.outputs)
     result.memo["cut"] = cut  # for who asks why it is not one loop
     return result
+
+
+def _dear(equation: Equation) -> bool:
+    """Is this, alone, worth a loop? NumPy computes most elementary functions one element after the other."""
+    if equation.primitive.emit is None or equation.outputs[0].aval.size < DEAR:
+        return False
+    return any([atom in ELEMENTARY for atom in atoms_of(equation)])
 
 
 def _readers(jaxpr: Jaxpr, views: dict[Var, Equation]) -> dict[Var, list[int]]:

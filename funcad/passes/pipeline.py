@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from time import perf_counter
+from typing import Any
 
 from funcad.configuration import config
 from funcad.ir.jaxpr import Jaxpr
@@ -30,6 +31,7 @@ from funcad.passes.push import push
 from funcad.passes.recompute import recompute
 from funcad.passes.rewrite import size_of
 from funcad.passes.roll import compiles_numbers, roll
+from funcad.passes.row_scatters import row_scatters
 from funcad.passes.scatters import scatters
 from funcad.passes.signs import signs
 from funcad.passes.subprograms import kind_of, with_subprograms
@@ -81,6 +83,7 @@ PIPELINE: tuple[Pass, ...] = (
     picks,  # and few elements are picked before they are worked on
     signs,  # negations move out of sums
     scatters,  # placements become one, known bounds slices
+    row_scatters,  # one element of each row becomes a choice
     dce,
     contract,  # chains of products in the cheapest order, if fast_math allows
     subprograms,  # those that have become smaller
@@ -88,6 +91,7 @@ PIPELINE: tuple[Pass, ...] = (
 )
 FAST_MATH: dict[Pass, Pass] = {algebra: fast_algebra, subprograms: fast_subprograms}  # what runs instead under fast_math
 ONLY_FAST: frozenset[Pass] = frozenset([contract])
+_ITSELF: Any = object()  # a program that no pass changes, for one kind of engine: another may find something to do
 
 
 def optimize(jaxpr: Jaxpr, fast_math: bool = False) -> Jaxpr:
@@ -111,13 +115,13 @@ def optimize(jaxpr: Jaxpr, fast_math: bool = False) -> Jaxpr:
     if found is None:
         found = _run(jaxpr, fast_math)
         if found is jaxpr:
-            jaxpr.memo["is_optimized"] = True
-            return jaxpr
-        found.memo["is_optimized"] = True
-        if fast_math:
-            found.memo["fast_math"] = True  # for the engines
+            found = _ITSELF
+        else:
+            found.memo["is_optimized"] = True
+            if fast_math:
+                found.memo["fast_math"] = True  # for the engines
         found = jaxpr.memo.setdefault(key, found)
-    return found
+    return jaxpr if found is _ITSELF else found
 
 
 def _run(jaxpr: Jaxpr, fast_math: bool) -> Jaxpr:

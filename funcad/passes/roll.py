@@ -23,6 +23,7 @@ from importlib.util import find_spec
 from typing import Any
 
 from funcad.configuration import config
+from funcad.host.state import state
 from funcad.ir.jaxpr import Equation, Jaxpr, Literal, Var
 from funcad.passes.periods import LEAST, TURNS, looks, stretches
 from funcad.passes.rolled import Rolled, Row
@@ -58,7 +59,7 @@ def of_numbers(turns: Turns) -> bool:
 
 def compiles_numbers() -> bool:
     """Is the engine one that runs loops over numbers as machine code?"""
-    return config.engine != "numpy" and _llvm()
+    return (state.engine or config.engine) != "numpy" and _llvm()
 
 
 @cache

@@ -117,7 +117,9 @@ def _softmax_impl(xp: Any, x: Any, *, axis: int) -> Any:
 
 def _log_softmax_impl(xp: Any, x: Any, *, axis: int) -> Any:
     x = _shifted(xp, x, axis)[0]
-    return x - xp.log(xp.exp(x).sum(axis=axis, keepdims=True)) if x.size else x
+    if x.size:  # a new array; another would cost as much memory again, and more time than the subtraction
+        x -= xp.log(xp.exp(x).sum(axis=axis, keepdims=True))
+    return x
 
 
 def _logsumexp_impl(xp: Any, x: Any, *, axis: int) -> Any:
@@ -224,16 +226,28 @@ def _log_softmax_transposed_jvp(tangents: Sequence[Any], out: Any, t: Any, y: An
     return _sum_terms(None if u is None else log_softmax_transposed(u, y, axis=axis), by_y)
 
 
+def _log_softmax_linear_impl(xp: Any, t: Any, y: Any, *, axis: int) -> Any:
+    product = xp.exp(y)
+    product *= t
+    return t - product.sum(axis=axis, keepdims=True)
+
+
+def _log_softmax_transposed_impl(xp: Any, t: Any, y: Any, *, axis: int) -> Any:
+    product = xp.exp(y)
+    product *= t.sum(axis=axis, keepdims=True)
+    return xp.subtract(t, product, out=product)
+
+
 log_softmax_linear_p = _over_axis(  # t - sum(exp(y) * t)
     "log_softmax_linear",
-    lambda xp, t, y, *, axis: t - (xp.exp(y) * t).sum(axis=axis, keepdims=True),
+    _log_softmax_linear_impl,
     _log_softmax_linear_jvp,
     _log_softmax_linear_lowering,
     lambda ct, t, y, *, axis: [log_softmax_transposed(ct, y, axis=axis) if is_linear(t) else None, None],
 )
 log_softmax_transposed_p = _over_axis(  # t - exp(y) * sum(t)
     "log_softmax_transposed",
-    lambda xp, t, y, *, axis: t - xp.exp(y) * t.sum(axis=axis, keepdims=True),
+    _log_softmax_transposed_impl,
     _log_softmax_transposed_jvp,
     _log_softmax_transposed_lowering,
     lambda ct, t, y, *, axis: [log_softmax_linear(ct, y, axis=axis) if is_linear(t) else None, None],

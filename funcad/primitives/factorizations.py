@@ -11,6 +11,7 @@ reflectors.
 from __future__ import annotations
 
 import math
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -170,12 +171,18 @@ def qr_raw(a: Any) -> list[Any]:
 # -- LU
 
 
+@lru_cache
+def _lapack(name: str, dtype: np.dtype) -> Any:
+    """LAPACK's function for a dtype: SciPy takes as long to look it up as it takes to factor a small matrix."""
+    return lapack().get_lapack_funcs((name,), (np.empty(0, dtype),))[0]
+
+
 def _lu_impl(xp: Any, a: Any) -> list:
     *batch, m, n = a.shape
     k = min(m, n)
     lu, pivots = xp.empty(a.shape, a.dtype), xp.empty((*batch, k), _INT32)
     permutation = xp.empty((*batch, m), _INT32)
-    factor = lapack().get_lapack_funcs(("getrf",), (np.empty(0, a.dtype),))[0] if xp is np else scipy_linalg(xp).lu_factor
+    factor = _lapack("getrf", a.dtype) if xp is np else scipy_linalg(xp).lu_factor
     for i in np.ndindex(*batch):
         order = np.arange(m, dtype=_INT32)
         if k:
@@ -251,7 +258,7 @@ def _factored_impl(xp: Any, a: Any, b: Any, factors: Any, pivots: Any, *, transp
     if not b.size:
         return b
     out = xp.empty(b.shape, b.dtype)
-    solve = lapack().get_lapack_funcs(("getrs",), (factors,))[0] if xp is np else scipy_linalg(xp).lu_solve
+    solve = _lapack("getrs", factors.dtype) if xp is np else scipy_linalg(xp).lu_solve
     for i in np.ndindex(a.shape[:-2]):
         if xp is not np:
             out[i] = solve((factors[i], pivots[i]), b[i], trans=int(transposed))

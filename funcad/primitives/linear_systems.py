@@ -127,7 +127,14 @@ def stacked(
         return primitive(*whole, **params), ([True] * multiple if multiple else True)
 
     primitive = Primitive(
-        name, _raising(impl), abstract_eval, jvp=jvp, transpose=transpose, batch=batch_rule, multiple=bool(multiple)
+        name,
+        _raising(impl),
+        abstract_eval,
+        jvp=jvp,
+        transpose=transpose,
+        batch=batch_rule,
+        multiple=bool(multiple),
+        fails=True,
     )
     return primitive
 

@@ -60,12 +60,16 @@ class Loop(NamedTuple):
 
 
 class WhileLoop(NamedTuple):
-    """A body `(consts, carry) -> (carry, what goes on stacks)` that runs as long as `cond(cond consts, carry)` holds."""
+    """A body `(consts, carry) -> (carry, what goes on stacks)` that runs as long as `cond(cond consts, carry)` holds.
+
+    `budget` as of a `Loop` (control/budgeted_while.py).
+    """
 
     cond: Jaxpr
     body: Jaxpr
     n_cond: int
     n_consts: int
+    budget: int | None = None
 
     length = None  # as that of a `Loop`: nobody knows it before it has run
 

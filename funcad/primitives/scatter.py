@@ -26,7 +26,7 @@ from funcad.primitives.arithmetic import add, div, mul
 from funcad.primitives.conversion import convert
 from funcad.primitives.cumulative import keep, linear_recurrence, shift
 from funcad.primitives.families import elementwise
-from funcad.primitives.shape import broadcast_in_dim, broadcast_leading, reshape, transpose, zeros
+from funcad.primitives.shape import broadcast_in_dim, broadcast_leading, reshape, transpose, zeros, zeros_beside
 from funcad.primitives.squares import moved_square
 
 _UFUNCS = {"add": np.add, "mul": np.multiply, "min": np.minimum, "max": np.maximum}
@@ -94,7 +94,7 @@ def _gather_abstract(x: Aval, *indices: Aval, batch_dims: int, unique: bool) -> 
 
 
 def _gather_transpose(ct: Any, x: Any, *indices: Any, batch_dims: int, unique: bool) -> list:
-    ct_x = scatter(zeros(x.aval), ct, *indices, mode="add", batch_dims=batch_dims, unique=unique)
+    ct_x = scatter(zeros_beside((ct, *indices), x.aval), ct, *indices, mode="add", batch_dims=batch_dims, unique=unique)
     return [ct_x, *[None] * len(indices)]
 
 

@@ -6,6 +6,7 @@ an operand changes its shape to meet another. Its transpose is a sum over the ax
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import partial
 from typing import Any
 
@@ -13,6 +14,7 @@ import numpy as np
 
 from funcad.ir.aval import Aval, aval_of, dtype_of, shape_of
 from funcad.ir.primitive import Primitive, is_linear
+from funcad.ir.trace import stage_constants
 from funcad.ir.tracer import Tracer
 from funcad.primitives.arithmetic import square
 from funcad.primitives.conversion import convert
@@ -64,6 +66,14 @@ def full(aval: Any, value: Any) -> Any:
 
 def zeros(aval: Any) -> Any:
     return full(aval, 0)
+
+
+def zeros_beside(values: Sequence[Any], aval: Any) -> Any:
+    """Zeros; where the values are recorded, so are they, and are known to be zeros: a captured array could hold anything."""
+    stage = stage_constants(values)
+    if stage is None:
+        return zeros(aval)
+    return stage.record(broadcast_in_dim_p, (aval.dtype.type(0),), {"shape": aval.shape, "axes": ()})
 
 
 transpose_p = structural(

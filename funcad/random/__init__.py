@@ -10,6 +10,7 @@ each once. The generator is Threefry-2x32, with JAX's layout for `jax_threefry_p
 array([ 1.88003 , -0.481215])
 """
 
+from funcad.names import public_names as _public_names
 from funcad.primitives.rejection import random_gamma_p as random_gamma_p
 from funcad.random.arrays import choice as choice
 from funcad.random.arrays import multivariate_normal as multivariate_normal
@@ -61,3 +62,5 @@ from funcad.random.keys import split as split
 from funcad.random.keys import wrap_key_data as wrap_key_data
 
 _tell_what_draws_share(list(globals().values()))
+
+__dir__ = _public_names(globals())

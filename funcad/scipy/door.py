@@ -13,6 +13,7 @@ import importlib
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from funcad.ir.types import Function
 from funcad.numpy.dispatch import find, lifted, public_function, refuse, where_am_i
 from funcad.numpy.special_points import documented
 from funcad.primitives.special_rules import ufunc_behind
@@ -85,7 +86,7 @@ def _lazily(name: str, implementation: Callable[..., Any]) -> Callable[..., Any]
 
 def implements(
     name: str, *, always: bool = False, lift: bool = False, by_kind: bool = False
-) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+) -> Callable[[Function], Function]:
     """Decorate the implementation for traced arguments of `scipy.<name>`; gives the public function.
 
     `always`: the implementation also computes where nothing is traced (functions that have an option more than SciPy's, or take
@@ -95,7 +96,7 @@ def implements(
     `by_kind`: as of `funcad.numpy.dispatch.implements`.
     """
 
-    def decorate(implementation: Callable[..., Any]) -> Callable[..., Any]:
+    def decorate(implementation: Any) -> Any:
         if lift:
             implementation = lifted(implementation)
         if by_kind:

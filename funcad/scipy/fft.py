@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 import operator
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -198,4 +198,5 @@ dct, idct, dst, idst = [_one_trigonometric(name) for name in ("dct", "idct", "ds
 dctn, idctn, dstn, idstn = [_several_trigonometric(name) for name in ("dctn", "idctn", "dstn", "idstn")]
 
 
-__getattr__ = absent("funcad.scipy.fft")
+if not TYPE_CHECKING:  # seen by a checker, it would give every misspelt name a type
+    __getattr__ = absent("funcad.scipy.fft")

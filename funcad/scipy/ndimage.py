@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import itertools
 import operator
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -462,4 +462,5 @@ def laplace(input: Any, output: Any = None, mode: Any = "reflect", cval: Any = 0
     return total
 
 
-__getattr__ = absent("funcad.scipy.ndimage")
+if not TYPE_CHECKING:  # seen by a checker, it would give every misspelt name a type
+    __getattr__ = absent("funcad.scipy.ndimage")

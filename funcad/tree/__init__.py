@@ -21,6 +21,7 @@ of the structure. Names and signatures are those of `jax.tree` and `jax.tree_uti
 Layer(w=3.0, act='relu')
 """
 
+from funcad.names import public_names as _public_names
 from funcad.tree.containers import DictKey as DictKey
 from funcad.tree.containers import FlattenedIndexKey as FlattenedIndexKey
 from funcad.tree.containers import GetAttrKey as GetAttrKey
@@ -59,3 +60,5 @@ from funcad.tree.treedef import TreeDef as TreeDef
 from funcad.tree.treedef import describe_difference as describe_difference
 from funcad.tree.treedef import flatten as flatten
 from funcad.tree.treedef import flatten_axes as flatten_axes
+
+__dir__ = _public_names(globals())

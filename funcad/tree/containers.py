@@ -30,8 +30,11 @@ class Key:
     __match_args__: tuple[str, ...] = ("key",)
     _value: Any
 
-    def __init__(self, value: Any) -> None:
-        object.__setattr__(self, "_value", value)
+    def __init__(self, *value: Any, **named: Any) -> None:
+        name = self.__match_args__[0]
+        if len(value) + len(named) != 1 or not named.keys() <= {name}:
+            raise TypeError(f"{type(self).__name__}({name}) takes one argument, got {len(value)} and {[*named]} by name")
+        object.__setattr__(self, "_value", value[0] if value else named[name])
 
     def __setattr__(self, name: str, value: Any) -> None:
         raise AttributeError(f"{type(self).__name__} is immutable")

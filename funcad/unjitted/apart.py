@@ -24,7 +24,7 @@ from funcad.ir.tracer import Tracer
 from funcad.transforms.partial import TangentTrace, drop_unused_residuals
 from funcad.unjitted.split_rules import Split
 from funcad.unjitted.structural import forgetting
-from funcad.unjitted.tape_program import RESULT, SPLIT
+from funcad.unjitted.tape_steps import RESULT, SPLIT, in_step
 
 __all__ = ["Apart", "apart", "worth"]
 
@@ -36,11 +36,11 @@ forgetting(_little.clear)
 
 def worth(tape: Any, by_programs: bool) -> None:
     """Was it, at the end of a tape with operations apart? The next call knows."""
-    if by_programs and len(tape.rows) >= ROWS * len(tape.apart):
+    if by_programs and len(tape.places) >= ROWS * len(tape.apart):
         return
     if len(_little) > 1000:
         _little.clear()
-    sources = [tape.rows[i][3] for i in tape.apart]
+    sources = [tape.sources[i] for i in tape.apart]
     _little.update([(tape.trace.name, *source[:2]) for source in sources if source])
 
 
@@ -50,7 +50,7 @@ def apart(tape: Any, args: Sequence[Any], source: Any) -> Apart | None:
         return None
     if open_traces or tape.lifted or state.checked and tape.notes is None or not tape.has_room(1):
         return None
-    if len(tape.apart) > FEW and len(tape.rows) < MANY * len(tape.apart):
+    if len(tape.apart) > FEW and len(tape.places) < MANY * len(tape.apart):
         return None
     for x in args:
         if type(x) is Tracer:
@@ -75,13 +75,13 @@ class Apart:
     def __init__(self, tape: Any):
         self.tape = tape
         self.recording = TangentTrace(tape.trace.name, protect=tape.protector)
-        self.rows: list[list] = []  # of the operands
+        self.rows: list[int] = []  # of the operands
         self.tangents: list[Tracer] = []
 
     def tangent(self, x: Tracer) -> Tracer:
         row = x.tangent
         for known, t in zip(self.rows, self.tangents):
-            if known is row:
+            if known == row:
                 return t
         self.rows.append(row)
         self.tangents.append(self.recording.new_input(aval_of(x.primal).update()))
@@ -110,14 +110,14 @@ class Apart:
         tape.values += kept
         split = Split(rest, None, [0] * len(kept), there)
         kind = tuple([_kind(outs[i]) for i in there]), tuple(range(len(there)))
-        step: tuple = (SPLIT, len(kept), None, *[row[0] for row in self.rows], kind)
+        step: tuple = (SPLIT, len(kept), None, *in_step(self.rows), kind)
         for i in there:
             results[i] = tape.result(step, primitive, args, primals, params, shape, outs[i], i, source)
             if step[0] is SPLIT:
-                results[i].tangent[4] = {"rule": split}
+                tape.params[results[i].tangent] = {"rule": split}
                 tape.apart = tape.apart or {}
-                tape.apart[len(tape.rows) - 1] = None
-            step = (RESULT, i, None, kind)
+                tape.apart[results[i].tangent - tape.first] = None
+            step = (RESULT, i, None, *in_step(()), kind)
         return results
 
     def flushed(self, touts: Sequence[Any], tangents: Sequence[Any]) -> list[Any]:

@@ -23,7 +23,7 @@ import numpy as np
 
 from funcad.host.state import state
 from funcad.host.user_warnings import restore_warnings, suppress_warnings
-from funcad.host.where import Source, user_source
+from funcad.host.where import Source
 from funcad.ir.aval import Aval, aval_of, shape_of
 from funcad.ir.prune import prune
 from funcad.ir.trace import AbstractTrace
@@ -33,7 +33,8 @@ from funcad.transforms.transpose import transpose_with_masks
 from funcad.unjitted.chunk_cuts import cuts, line_of
 from funcad.unjitted.row_by_row import RowByRow, one_by_one, reads_parts
 from funcad.unjitted.structural import UNSEEN, cached, forgetting
-from funcad.unjitted.tape_program import RESULT, LinearTrace, derive, linear_program, ready, results_by, rule_of, wiring
+from funcad.unjitted.tape_program import LinearTrace, derive, linear_program, ready, results_by, rule_of
+from funcad.unjitted.tape_steps import READ, RESULT, SPLIT, STEP, Recorded, in_step, operands_of, steps_of, wiring
 
 __all__ = ["CHUNKED", "Chunks", "chunks_of", "pull"]
 
@@ -56,38 +57,56 @@ class Chunk:
 
     __slots__ = (
         *("steps", "start", "stop", "place", "end", "names", "places", "owners", "kinds", "known", "plain", "next"),
-        *("by_rows", "parts", "apart"),
+        *("by_rows", "parts", "apart", "reads", "bases"),
     )
 
     def __init__(self, tape: Any, start: int, stop: int, place: int, ends: Sequence[int]):
-        self.steps = tape.steps[start:stop]
+        self.steps = tape.steps[STEP * start : STEP * stop]
         self.start = start
         self.stop = stop
         self.place = place  # of the first of its values
         self.end = _end(tape, stop - 1)
         first = tape.first
         names: dict[int, None] = {}
-        for _, _, _, *operands, _ in self.steps:
-            for a in operands:
+        for _, _, _, *operands, _ in steps_of(self.steps):
+            for a in operands_of(*operands):
                 n = a[0] if type(a) is tuple else a
                 if type(n) is int and n < first + start:
                     names[n] = None
         self.names = list(names)  # the numbers of its inputs
-        inner = [tape.rows[n - first][2] if n >= first else tape.inputs[n][2] for n in names]
+        inner = [tape.places[n] for n in names]
         self.places = inner
         self.owners = [bisect_right(ends, n - first) if n >= first else -1 for n in names]  # the chunks that made them
         self.kinds = []
         for n, i in zip(names, inner):
             value = tape.values[i]
-            array = type(value) is np.ndarray
-            self.kinds.append((n < first, value.shape, value.dtype.char) if array else (n < first, type(value)))
+            self.kinds.append((n < first, _kind(value)))
         self.by_rows = one_by_one(self.steps)
-        large = any([type(tape.values[i]) is np.ndarray and tape.values[i].nbytes > _LARGE for i in inner])
-        self.parts = self.by_rows and large and any(map(reads_parts, self.steps))  # a program would copy the whole cotangent
+        large = {n for n, v in zip(names, map(tape.values.__getitem__, inner)) if type(v) is np.ndarray and v.nbytes > _LARGE}
+        self.parts, self.bases, self.reads = False, set[int](), dict[int, Any]()
+        if self.by_rows and large:
+            self._look_for_reads(tape, large)
         self.plain: tuple = (None, None)  # the same without masks: which cotangents were there; the program
         self.known: tuple = (None, None, ())  # which cotangents were there, and of what masks; the program; what it makes
         self.next: tuple[Chunk, ...] = ()
         self.apart = start in tape.apart  # an operation that no program may be kept of
+
+    def _look_for_reads(self, tape: Any, large: set[int]) -> None:
+        """Of a large array that is only read in parts, its `bases`, a program would make a whole cotangent: it makes those of
+        the `reads`, rows whose values are of these kinds. `parts`: there are reads of others."""
+        readers, others = dict[int, list[int]](), set[Any]()
+        for n, step in enumerate(steps_of(self.steps), tape.first + self.start):
+            named = [a[0] if type(a) is tuple else a for a in operands_of(*step[3:5])]
+            plain = step[0] is not SPLIT and len(named) < 3 and not any([type(m) is int for m in named[1:]])
+            if reads_parts(step) and named[0] in large and plain:
+                readers.setdefault(named[0], []).append(n)
+            else:
+                self.parts = self.parts or reads_parts(step)
+                others.update(named)
+        self.bases = readers.keys() - others
+        self.parts = self.parts or len(self.bases) < len(readers)
+        for n in [] if self.parts else sorted([n for base in self.bases for n in readers[base]]):
+            self.reads[n] = _kind(tape.values[tape.places[n]])
 
     def values(self, of_all: list[Any]) -> list[Any]:
         """Of its inputs, and its own."""
@@ -101,19 +120,22 @@ class Chunk:
         """Of each cotangent that a program makes: its row, whose chunk, and what its mask is."""
         return [(n, owner, kind) for n, owner, kind in zip(self.names, self.owners, kinds) if kind is not None]
 
-    def local(self, first: int) -> Iterator[tuple]:
-        """Its steps, in these numbers."""
-        number = self.numbers(first)
-        for primitive, bits, shape, *operands, kind in self.steps:
+    def local(self, first: int, reads: bool = False) -> list[Any]:
+        """Its steps, in these numbers; `reads`: those which are told apart as such."""
+        number, found = self.numbers(first), list[Any]()
+        for n, (primitive, bits, shape, *operands, kind) in enumerate(steps_of(self.steps), first + self.start):
+            if reads and n in self.reads:
+                primitive, bits = READ, self.reads[n]
             new: list[Any] = []
-            for a in operands:
+            for a in operands_of(*operands):
                 if type(a) is int:
                     new.append(number[a])
                 elif type(a) is tuple and a[0] is not None:
                     new.append((number[a[0]], *a[1:]))
                 else:
                     new.append(a)
-            yield primitive, bits, shape, *new, kind
+            found += (primitive, bits, shape, *in_step(new), kind)
+        return found
 
 
 class Chunks(NamedTuple):
@@ -122,6 +144,10 @@ class Chunks(NamedTuple):
     chunks: list[Chunk]
     ends: list[int]
     root: list
+
+
+def _kind(x: Any) -> Any:
+    return (x.shape, x.dtype.char) if type(x) is np.ndarray else type(x)
 
 
 _roots: dict[tuple, list] = {}  # kinds of inputs -> [what was found last, chunks that began, were masks asked for?]
@@ -138,26 +164,26 @@ forgetting(_forget)
 
 def chunks_of(tape: Any, ends: Sequence[Any]) -> Chunks:
     """The recording, cut."""
-    steps, key = tape.steps, (len(tape.inputs), *tape.key)
-    numbers = [row[0] for row in ends]
-    n = len(steps)
+    steps, key, numbers = tape.steps, (tape.first, *tape.key), list(ends)
+    n = len(steps) // STEP
     root = _roots.get(key)
     if root is not None:
         last: list[Chunk] = root[0]  # once: other threads put theirs there
-        if last and last[-1].stop == n and all([steps[c.start : c.stop] == c.steps for c in last]):
+        alike = last and last[-1].stop == n
+        if alike and all([steps[STEP * c.start : STEP * c.stop] == c.steps for c in last]):
             return Chunks(last, numbers, root)
     else:
         root = _roots[key] = [[], (), False]
     found: list[Chunk] = []
     stops: list[int] = []
     children: Any = root[1]
-    start, place = 0, len(tape.inputs)
+    start, place = 0, tape.first
     for stop in _cuts(tape):
-        while stop < n and steps[stop][0] is RESULT:
+        while stop < n and steps[STEP * stop] is RESULT:
             stop += 1
         if stop <= start:
             continue
-        here = steps[start:stop]
+        here = steps[STEP * start : STEP * stop]
         chunk = next((c for c in children if c.stop == stop and c.steps == here), None)
         if chunk is None:
             chunk = Chunk(tape, start, stop, place, stops)
@@ -178,40 +204,41 @@ def chunks_of(tape: Any, ends: Sequence[Any]) -> Chunks:
 
 def _cuts(tape: Any) -> Iterator[int]:
     """Where chunks end: before and after an operation apart, and within long parts."""
-    start = 0
-    for i in (*tape.apart, len(tape.rows)):
+    start, sources = 0, tape.sources
+    for i in (*tape.apart, len(sources)):
         if i - start >= CHUNKED or not tape.apart:
-            yield from [start + stop for stop in cuts([line_of(row[3]) for row in tape.rows[start:i]])]
+            yield from [start + stop for stop in cuts(list(map(line_of, sources[start:i])))]
         yield i
-        if i < len(tape.rows):
+        if i < len(sources):
             yield i + 1
         start = i + 1
 
 
 def _end(tape: Any, i: int) -> int:
     """Where the values of the operation of this row end."""
-    while tape.steps[i][0] is RESULT:
+    while tape.steps[STEP * i] is RESULT:
         i -= 1
-    kind, place = tape.steps[i][-1], tape.rows[i][2]
+    kind, place = tape.steps[STEP * i + STEP - 1], tape.places[tape.first + i]
     return place + 1 if type(kind) is not tuple else place - kind[1][0] + len(kind[0])
 
 
 def pull(tape: Any, given: Sequence[Any]) -> list[Any]:
     """Cotangents of the inputs (None: zero), for those `given` of the ends."""
-    found, rows, steps, values, n_inputs = tape.found, list(tape.rows), list(tape.steps), list(tape.values), len(tape.inputs)
+    found, rows = tape.found, Recorded(tape.first, tape.places, tape.sources, tape.params, tape.steps, tape.values)
     tape.forget()
     if not found.root[2] and not state.checked and Tracer not in map(type, given):
-        cts = _without_masks(found, RowByRow(tape.first, rows, steps, values), given, n_inputs)
+        cts = _without_masks(found, RowByRow(rows), given)
         if all([c is None or has_no_nan(c) for c in cts]):  # no mask would have changed it
             return cts
         found.root[2] = True
-    return _with_masks(found, tape.first, rows, values, given, n_inputs)
+    return _with_masks(found, rows, given)
 
 
-def _without_masks(found: Chunks, by_row: RowByRow, given: Sequence[Any], n_inputs: int) -> list[Any]:
+def _without_masks(found: Chunks, by_row: RowByRow, given: Sequence[Any]) -> list[Any]:
     """`pull`, as if no cotangent were zero where no path leads."""
     chunks, numbers, _ = found
-    first, rows, values, cts = by_row.first, by_row.rows, by_row.values, by_row.cts
+    rows, cts = by_row.rows, by_row.cts
+    first, values = rows.first, rows.values
     pending: list[Any] = [set() for _ in chunks]  # of each chunk, the rows that have cotangents
     pending.append(set())  # of the inputs, which belong to chunk -1
     stops = [c.stop for c in chunks]
@@ -224,20 +251,20 @@ def _without_masks(found: Chunks, by_row: RowByRow, given: Sequence[Any], n_inpu
             chunk, mine = chunks[i], sorted(pending[i])
             if not mine or not chunk.names:
                 continue
-            there = [*mine, *[n for n in chunk.names if n in cts]]
+            there = [*mine, *[n for n in chunk.names if n in cts and n not in chunk.bases]]
             plain = chunk.plain  # once: threads share it
             if (plain[0] != there or not plain[1]) and not chunk.parts:
-                plain = chunk.plain = there, _program_of(chunk, first, rows, values, there)
+                plain = chunk.plain = there, _program_of(chunk, rows, there)
             if not plain[1] and chunk.by_rows:
-                by_row.pull(chunk.start, chunk.stop)
+                by_row.pull(range(first + chunk.stop - 1, first + chunk.start - 1, -1))
             else:
                 here = chunk.values(values)
                 if plain[1]:
                     run, nonzero = plain[1]
                     results = run([*here, *[cts[n] for n in there]])
-                    made = [n for n, z in zip(chunk.names, nonzero) if z]
+                    made = [n for n, z in zip([*chunk.names, *chunk.reads], nonzero) if z]
                 else:
-                    number, small = chunk.numbers(first), _Small(chunk, first, rows, here)
+                    number, small = chunk.numbers(first), _Small(chunk, rows, here)
                     small.wanted = [0] * len(small.wanted)
                     ends, given = [(number[n], 0) for n in there], [cts[n] for n in there]
                     kinds, results = _by_rules(small, ends, given, [None] * len(there))
@@ -246,39 +273,29 @@ def _without_masks(found: Chunks, by_row: RowByRow, given: Sequence[Any], n_inpu
                     del cts[n]
                 by_row.own.difference_update(mine, made)
                 cts.update(zip(made, results))
+                by_row.pull(reversed(chunk.reads))
             for n, owner in zip(chunk.names, chunk.owners):
                 if n in cts:
                     pending[owner].add(n)
     finally:
         restore_warnings(token)
-    return [cts.get(n) for n in range(n_inputs)]
+    return [cts.get(n) for n in range(first)]
 
 
-def _program_of(chunk: Chunk, first: int, rows: Sequence[Any], values: list[Any], there: Sequence[int]) -> Any:
+def _program_of(chunk: Chunk, rows: Recorded, there: Sequence[int]) -> Any:
     """(run, which of its inputs get a cotangent) of a chunk, without masks; None if there is no program (yet)."""
     if chunk.apart:
         return None
-    number = chunk.numbers(first)
+    number = chunk.numbers(rows.first)
     local = [number[n] for n in there]
-    key = "rows", len(chunk.names), *chunk.kinds, *chunk.local(first), *local
-    found = cached(key, partial(_derived_without_masks, chunk, first, rows, values, local), SIGHTS)
+    key = "rows", len(chunk.names), *chunk.kinds, *chunk.local(rows.first, True), *local
+    found = cached(key, lambda: derive(_Small(chunk, rows, chunk.values(rows.values), True), local), SIGHTS)
     return None if found is UNSEEN or not found else found
 
 
-def _derived_without_masks(chunk: Chunk, first: int, rows: Sequence[Any], values: list[Any], ends: Sequence[int]) -> Any:
-    saved, state.source = state.source, state.source or user_source()  # programs of this kind have no lines
-    try:
-        return derive(_Small(chunk, first, rows, chunk.values(values)), [(n,) for n in ends])
-    except Exception:  # a rule that needs values
-        return False
-    finally:
-        state.source = saved
-
-
-def _with_masks(
-    found_chunks: Chunks, first: int, rows: list[Any], values: list[Any], given: Sequence[Any], n_inputs: int
-) -> list[Any]:
+def _with_masks(found_chunks: Chunks, rows: Recorded, given: Sequence[Any]) -> list[Any]:
     chunks, numbers, _ = found_chunks
+    first, values = rows.first, rows.values
     cts: dict[int, Any] = {}  # by the numbers of the rows
     kinds: dict[int, Kind] = {}  # of those that have masks
     bools: dict[int, Any] = {}  # of those whose kinds do not say them
@@ -305,13 +322,13 @@ def _with_masks(
             number = chunk.numbers(first)
             local = [(number[n], mark) for n, mark in zip(there, marks or [0] * len(there))]
             key = "chunk", len(chunk.names), *chunk.kinds, *chunk.local(first), *local
-            found = cached(key, partial(_derived, chunk, first, rows, here, local))
+            found = cached(key, partial(_derived, chunk, rows, here, local))
             run = None
             if found is not UNSEEN and found:
                 run, made = found[0], chunk.made(found[1])
                 chunk.known = (there, marks), run, made
         if run is None:
-            small = _Small(chunk, first, rows, here)
+            small = _Small(chunk, rows, here)
             masks = [_mask(kinds.get(n, 0), shape_of(cts[n]), bools.get(n)) for n in there]
             of_each, results = _by_rules(small, local, [cts[n] for n in there], masks)
             made = chunk.made(of_each)
@@ -334,35 +351,34 @@ def _with_masks(
                 kinds[n] = kind
         if len(results) > len(made):
             bools.update(zip([n for n, _, kind in made if kind and kind.bools is None], results[len(made) :]))
-    return [cts.get(n) for n in range(n_inputs)]
+    return [cts.get(n) for n in range(first)]
 
 
 class _Small:
     """A chunk as a tape of its own; `values` are those of its inputs, and its own."""
 
-    __slots__ = ("inputs", "rows", "steps", "values", "first", "wanted")
+    __slots__ = (*Recorded._fields, "wanted")
 
-    def __init__(self, chunk: Chunk, first: int, rows: Sequence[Any], values: list[Any]):
+    def __init__(self, chunk: Chunk, rows: Recorded, values: list[Any], reads: bool = False):
         n = self.first = len(chunk.names)
-        self.inputs = [[i, None, i] for i in range(n)]
-        self.rows = [
-            [n + i, None, row[2] - chunk.place + n, row[3], row[4]] for i, row in enumerate(rows[chunk.start : chunk.stop])
-        ]
-        self.steps = list(chunk.local(first))
+        here = range(rows.first + chunk.start, rows.first + chunk.stop)
+        self.places = [*range(n), *[rows.places[i] - chunk.place + n for i in here]]
+        self.sources = rows.sources[chunk.start : chunk.stop]
+        self.params = {n + i - here.start: rows.params[i] for i in here if i in rows.params}
+        self.steps = chunk.local(rows.first, reads)
         self.values = values
         self.wanted = [0 if k[0] else EVERY for k in chunk.kinds]  # of the recording's inputs nobody needs a mask
 
 
-def _derived(chunk: Chunk, first: int, rows: Sequence[Any], values: list[Any], pattern: Sequence[tuple]) -> Any:
-    """(run, of each input: None without a cotangent, else as `kinds` in the pattern); False if there is no program.
+def _derived(chunk: Chunk, rows: Recorded, values: list[Any], pattern: Sequence[tuple]) -> Any:
+    """(run, of each input: None without a cotangent, else as `kinds` in the pattern).
 
     Inputs of the program: the values, the cotangents in the pattern, bools of their masks.
     """
-    tape = _Small(chunk, first, rows, values)
-    saved, state.source = state.source, state.source or user_source()  # programs of this kind have no lines
+    tape = _Small(chunk, rows, values)
     outer = AbstractTrace("the backward pass")
     try:
-        linear, residuals = linear_program(tape, [(n,) for n, _ in pattern], outer)
+        linear, residuals = linear_program(tape, [n for n, _ in pattern], outer)
         seeds = [outer.new_input(o.aval) for o in linear.outputs]
         masks: list[Mask | None] = []
         for (_, kind), o in zip(pattern, linear.outputs):
@@ -373,11 +389,8 @@ def _derived(chunk: Chunk, first: int, rows: Sequence[Any], values: list[Any], p
         kinds, outs = _transposed(tape, linear, residuals, seeds, masks)
         derived, consts = outer.jaxpr(outs)
         return ready(tape, prune(derived), consts), kinds
-    except Exception:  # a rule that needs values: by the rules, and what is truly wrong is raised there
-        return False
     finally:
         outer.close()
-        state.source = saved
 
 
 def _by_rules(
@@ -389,8 +402,8 @@ def _by_rules(
     saved, token = state.source, suppress_warnings()
     try:
         tangents: list[Any] = [inner.new_input(aval_of(v).update()) for v in values[: tape.first]]
-        for row, step in zip(tape.rows, wiring(tape)):
-            state.source = row[3] and Source(*row[3])
+        for source, step in zip(tape.sources, wiring(tape)):
+            state.source = source and Source(*source)
             if step.primitive is not RESULT:
                 several = results_by(step, values, [None if n is None else tangents[n] for _, n in step.operands], rule_of)
             tangents.append(several[step.result - step.first])

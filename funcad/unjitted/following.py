@@ -105,7 +105,11 @@ def also_users(tangents: Sequence[Any], values: Sequence[Any]) -> None:
 class FollowingTrace(Trace):
     """Runs `jvp_step` as operations are recorded."""
 
-    __slots__ = ("linear", "protector", "moved", "tape", "recording", "doubtful", "turned", "masked", "arguments", "held")
+    made: dict[int, Any]
+    __slots__ = (
+        *("linear", "protector", "moved", "tape", "recording", "doubtful", "turned", "masked", "arguments", "held"),
+        *("settled", "made"),
+    )
 
     def __init__(self, name: str, linear: bool, protector: _Protector | None = None):
         self.level = next_level()
@@ -115,6 +119,7 @@ class FollowingTrace(Trace):
         self.protector = protector
         self.moved: dict[int, tuple[Any, Any]] = {}
         self.tape: Tape | None = None
+        self.settled: Any = None  # when the rules of the tape's rows have run: the tangents, and what made values in `made`
         self.turned = self.foreign = False
         self.masked = False  # has a tangent a mask? With `linear` none has
         self.recording: TangentTrace | None = None  # where the tangents of `linear` are recorded
@@ -225,7 +230,7 @@ class FollowingTrace(Trace):
                 traced = alone.written(primitive, args, primals, params, shape, outs, touts, source)
                 if traced is None:
                     self._give_up(alone.tape)
-                    touts = alone.flushed(touts, [row[0] for row in alone.rows])
+                    touts = alone.flushed(touts, [self.settled[n] for n in alone.rows])
         finally:
             if saved is None:
                 state.source = None
@@ -296,16 +301,15 @@ class FollowingTrace(Trace):
         self.doubtful.add(id(result))
 
     def made_by(self, x: Tracer, look: bool = False) -> tuple[Any, Sequence[Any], dict[str, Any], int] | None:
-        tangent = x.tangent
-        if type(tangent) is not list or self.closed:
+        tangent, made = x.tangent, None
+        if self.closed:
             return None
-        made = None
-        if len(tangent) == 2:
+        if type(tangent) is list:
             made = tangent[1]
-        elif self.tape is not None and len(tangent) > 3:
-            if self.tape.notes is not None:
+        elif type(tangent) is int and self.linear:
+            if self.tape is not None and self.tape.notes is not None:
                 self.tape.notes["looked"] = True
-            made = tangent[5] if len(tangent) > 5 else maker_of(self.tape, tangent)
+            made = self.made.get(tangent) if self.settled is not None else maker_of(self.tape, tangent)
         if made is None or look:
             return made
         primitive, operands, params, i, shape = made
@@ -367,9 +371,9 @@ def _run(trace: FollowingTrace, f: Any, primals: Sequence[Any], tangents: Sequen
             t = None
             if type(o) is Tracer:
                 if o.owner is trace:
-                    o, t = o.primal, o.tangent
+                    o, t = o.primal, tangent_of(o)
                     if type(t) is not np.ndarray:
-                        t = cleaned(t[0] if type(t) is list and len(t) < 3 else t)  # longer lists are rows of a tape
+                        t = cleaned(t)
                 elif not o.owner.level:
                     (o,) = plain_values([o])
                 elif o.owner.closed:
@@ -417,9 +421,10 @@ def linearize_following(
     if not (open_traces or on_device(primals)) and (not outer or all(map(can_lift, primals))):
         tape = trace.tape = Tape(trace, protector, primals, differentiated)
         primals = list(map(concrete_value, primals)) if outer else primals
-        rows = iter(tape.inputs)
+        n = 0
         for d in differentiated:
-            tangents.append(next(rows) if d else None)
+            tangents.append(n if d else None)
+            n += d
     else:
         recording = trace.recording = TangentTrace(name, protect=protector)
         for p, d in zip(primals, differentiated):
@@ -438,7 +443,7 @@ def linearize_following(
             flush(tape, trace.open_recording())
             outs = [x.primal if type(x) is Tracer else o for x, o in zip(returned, outs)] or outs
         recording = trace.open_recording()
-        touts = [t[0] if type(t) is list else t for t in touts]
+        touts = [trace.settled[t] if type(t) is int and trace.settled is not None else t for t in touts]
         jaxpr, residuals = recording.jaxpr([t for t in touts if t is not None])
     except BaseException:
         if tape is not None:
@@ -448,7 +453,7 @@ def linearize_following(
     finally:
         if trace.recording is not None:
             trace.recording.closed = True
-        trace.tape = None
+        trace.tape = trace.settled = None
     return outs, [t is not None for t in touts], jaxpr, residuals, protector.locks
 
 

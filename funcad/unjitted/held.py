@@ -45,12 +45,16 @@ class Held(Trace):
     def settle(self, x: Tracer) -> None:
         x.owner = self.trace
 
+    @property
+    def settled(self) -> Any:  # type: ignore[override]
+        return self.trace.settled
+
     def _open_tape(self) -> Any:
         """The tape, where rows can be written at once."""
         tape = self.trace.tape
         if tape is None or open_traces or tape.traced is not None or self.trace.closed:
             return None
-        return tape if len(tape.rows) < tape.limit or tape.has_room(1) else None
+        return tape if len(tape.held) < tape.limit or tape.has_room(1) else None
 
     def read(self, x: Tracer, index: Any, basic: tuple) -> Any:
         """`x[index]`, whose canonical form is `basic`, by a row of the tape; None where that cannot be."""
@@ -77,10 +81,10 @@ class Held(Trace):
         if tape is None or state.running is not self.trace or x.box is not None and x.box.base is not None:
             return False
         p = x.primal
-        row = tape._row(basic_update_p, x, value, p, u, x.tangent, t, {"index": basic}, basic, None, p, np.ndarray).tangent
-        row[1] = p  # nobody can change it before the holding ends
+        new = tape._row(basic_update_p, x, value, p, u, x.tangent, t, {"index": basic}, basic, None, p, np.ndarray)
+        tape.held[-1] = p  # nobody can change it before the holding ends
         p[index] = u
-        x.tangent, x.source = row, row[3]
+        x.tangent, x.source = new.tangent, new.source
         return True
 
     def record(

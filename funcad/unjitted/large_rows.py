@@ -22,7 +22,7 @@ from funcad.passes.program_keys import params_key
 from funcad.primitives.squares import keeps_operands
 from funcad.unjitted.split_rules import split_of, stand_in
 from funcad.unjitted.tape_plans import linear
-from funcad.unjitted.tape_program import RESULT, SPLIT
+from funcad.unjitted.tape_steps import RESULT, SPLIT, in_step
 
 __all__ = ["NO_VALUE", "LargeRows"]
 
@@ -42,12 +42,13 @@ class LargeRows:
     trace: Any
     protector: Any
     first: int
-    rows: list[list]
-    steps: list[tuple]
+    held: list[Any]
+    made: Any
+    steps: list[Any]
     values: list[Any]
     lifted: Mapping[int, Tracer]
     notes: Any
-    new: Any
+    row: Any
     _operands: Any
     _outside: Any
     _many: Any
@@ -105,16 +106,16 @@ class LargeRows:
                 key.append(type(p))
         numbers: Any
         if len(rows) == 1:
-            numbers = (rows[0][0],)
+            numbers = (rows[0],)
         elif len(rows) == 2:
             t, u = rows
-            key.append((t is u, t is None, u is None, primals[0] is primals[1]))
-            numbers = (u[0],) if t is None else (t[0],) if u is None or t is u else (t[0], u[0])
+            key.append((t == u, t is None, u is None, primals[0] is primals[1]))
+            numbers = (u,) if t is None else (t,) if u is None or t == u else (t, u)
         else:
             first: dict[int, int] = {}
-            numbers = list(dict.fromkeys([row[0] for row in rows if row is not None]))
+            numbers = list(dict.fromkeys([n for n in rows if n is not None]))
             key += [first.setdefault(id(p), i) for i, p in enumerate(primals)]
-            key += [row and numbers.index(row[0]) for row in rows]
+            key += [None if n is None else numbers.index(n) for n in rows]
         outs = list(out) if primitive.multiple else [out]
         split, kept = split_of(tuple(key), primitive, primals, rows, outs, params, shape)
         if split is False:
@@ -125,13 +126,13 @@ class LargeRows:
         for x, n in zip(kept, split.sources):
             values.append(self._kept(x, n, args, primals) if type(x) is np.ndarray else x)
         if not primitive.multiple:
-            step = (SPLIT, split, None, *numbers, _ONE)
+            step = (SPLIT, split, None, *in_step(numbers), _ONE)
             return self.result(step, primitive, args, primals, params, shape, out, 0, source)
         there = split.there
-        step = (SPLIT, split, None, *numbers, ((None,) * len(there), tuple(range(len(there)))))
+        step = (SPLIT, split, None, *in_step(numbers), ((None,) * len(there), tuple(range(len(there)))))
         for i in there:
             outs[i] = self.result(step, primitive, args, primals, params, shape, outs[i], i, source)
-            step = (RESULT, i, None, *step[-1:])
+            step = (RESULT, i, None, *in_step(()), *step[-1:])
         return [o if i in there else _plain(o, primals) for i, o in enumerate(outs)]
 
     def result(
@@ -147,18 +148,10 @@ class LargeRows:
             kept = stand_in(out)
         elif out.base is None and not any([out is p for p in primals]):
             held = out
-        row = [self.first + len(self.rows), held, len(self.values), source, params]
-        if primitive.square is not None and self.trace.turned and keeps_operands(primitive, args, params, i):
-            row.append((primitive, list(map(snapshot, args)), params, i, shape))
-        self.steps.append(step)
-        self.rows.append(row)
         self.values.append(kept)
-        result = self.new(Tracer)
-        result.owner = self.trace
-        result.primal = out
-        result.tangent = row
-        result.source = source
-        result.atom = result._aval = result.box = None
+        result: Tracer = self.row(step, params, out, held, len(self.values) - 1, source)
+        if primitive.square is not None and self.trace.turned and keeps_operands(primitive, args, params, i):
+            self.made = {**self.made, result.tangent: (primitive, list(map(snapshot, args)), params, i, shape)}
         return result
 
     def _kept(self, x: np.ndarray, number: int, args: Sequence[Any], primals: Sequence[Any]) -> np.ndarray:

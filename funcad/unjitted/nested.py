@@ -24,7 +24,8 @@ from funcad.ir.tracer import Tracer, tangent_of
 from funcad.masks.masked_rules import Masked, apart_of, joined, masked_rule, owned
 from funcad.transforms.jvp import jvp_eval
 from funcad.unjitted.structural import compiled
-from funcad.unjitted.tape_program import LinearTrace, Step, backward, input_like, rule_of, tangents_by, wiring
+from funcad.unjitted.tape_program import LinearTrace, backward, input_like, rule_of, tangents_by
+from funcad.unjitted.tape_steps import Step, wiring
 
 __all__ = ["Inner", "can_lift", "kind_of", "pull", "with_value"]
 
@@ -64,7 +65,7 @@ def kind_of(tape: Any, how: str) -> tuple[list, Any]:
     trace = _outer(tape)
     if how != "tape" or trace is None or trace.closed:
         return [], None
-    returned = [x.tangent[0] for x in tape.outs if x is not None]
+    returned = [x.tangent for x in tape.outs if x is not None]
     places = list(tape.lifted)
     if trace.linear:
         if trace.tape is None or trace.tape.lifted or not trace.tape.has_room(len(returned) + tape.first):
@@ -166,7 +167,7 @@ def pull(tape: Any, cotangents: Sequence[Any], outs: list[Any]) -> list[Any]:
     tape.forget()
     if inner:
         results = [*[outs[i] for i in returned], *run(list(values))]
-        results = trace.tape.call(inner[0], [x.tangent[0] for x in lifted], values, results)
+        results = trace.tape.call(inner[0], [x.tangent for x in lifted], values, results)
         there = iter(results[len(returned) :])
         grads = [next(there) if z else None for z in kinds]
     else:

@@ -30,6 +30,7 @@ from funcad.ir.tracer import Tracer
 from funcad.passes.program_keys import params_key
 from funcad.unjitted.nested import with_value
 from funcad.unjitted.tape import Tape
+from funcad.unjitted.tape_steps import STEP, steps_of
 
 __all__ = ["remembered"]
 
@@ -69,26 +70,26 @@ class _Watched(Tape):
     __slots__ = ()
 
     def binary(self, primitive: Any, operation: Callable[[Any, Any], Any], x: Any, y: Any) -> Any:
-        n = len(self.rows)
+        n = len(self.held)
         out = super().binary(primitive, operation, x, y)
-        if len(self.rows) > n:
-            self.notes[id(self.rows[-1])] = x, y
+        if len(self.held) > n:
+            self.notes[n] = x, y
         return out
 
     def choice(self, mask: np.ndarray, x: Any, y: Any) -> Any:
         out = super().choice(mask, x, y)
         if out is not None:
-            self.notes[id(self.rows[-1])] = mask, x, y
+            self.notes[out.tangent] = mask, x, y
         return out
 
     def _row(self, primitive: Any, x: Any, y: Any, *rest: Any) -> Any:
         out = super()._row(primitive, x, y, *rest)
-        self.notes[id(self.rows[-1])] = (x,) if len(rest) > _UNARY and rest[_UNARY] else (x, y)
+        self.notes[out.tangent] = (x,) if len(rest) > _UNARY and rest[_UNARY] else (x, y)
         return out
 
     def wide_row(self, primitive: Any, args: Sequence[Any], *rest: Any) -> Any:
         out = super().wide_row(primitive, args, *rest)
-        self.notes[id(self.rows[-1])] = tuple(args)
+        self.notes[out.tangent] = tuple(args)
         return out
 
 
@@ -171,7 +172,7 @@ def remembered(function: Callable[..., Any], numbers: bool = False) -> Callable[
         found = _memo.get(known)
         if found is None:
             return _watch(known, trace, operands, function, args, kwargs)
-        if found is False or len(trace.tape.rows) + found.rows > trace.tape.limit:
+        if found is False or len(trace.tape.held) + found.rows > trace.tape.limit:
             return function(*args, **kwargs)
         return found.again(trace.tape, operands)
 
@@ -184,7 +185,7 @@ def remembered(function: Callable[..., Any], numbers: bool = False) -> Callable[
         found = _memo.get(known)
         if found is None:
             return _watch(known, trace, [x], function, (x,), {})
-        if found is False or len(tape.rows) + found.rows > tape.limit:
+        if found is False or len(tape.held) + found.rows > tape.limit:
             return function(x)
         return found.again(tape, (x,))
 
@@ -257,7 +258,7 @@ def _watch(key: tuple, trace: Any, operands: list[Any], function: Callable[..., 
     if not primals.isdisjoint([id(a) for a in _flat((*args, *kwargs.values())) if type(a) is not Tracer]):
         return function(*args, **kwargs)
     tape = trace.tape
-    n, doubtful, outer = len(tape.rows), trace.doubtful, type(tape)
+    n, doubtful, outer = len(tape.held), trace.doubtful, type(tape)
     try:
         if outer is Tape:
             tape.__class__ = _Watched
@@ -293,20 +294,21 @@ def _noted(notes: dict, primitive: Any, xp: Any, args: Sequence[Any], params: di
 
 def _call_of(tape: Any, n: int, operands: list[Any], result: Any) -> Any:
     """What rows from the n-th on say that a call on these operands does; False if it may be another thing next time."""
-    rows = tape.rows[n:]
-    if not rows or type(result) is not Tracer or result.tangent is not rows[-1]:
+    rows = range(n, len(tape.held))
+    if not rows or type(result) is not Tracer or result.tangent != rows[-1]:
         return False
-    if result.primal is not tape.values[rows[-1][2]]:
+    if result.primal is not tape.values[tape.places[-1]]:
         return False
     reading = _Reading(tape, operands)
-    for row, (primitive, bits, shape, *_) in zip(rows, tape.steps[n:]):
-        if id(row) not in tape.notes:
+    for row, (primitive, bits, shape, *_) in zip(rows, steps_of(tape.steps[STEP * (n - tape.first) :])):
+        if row not in tape.notes:
             return False
-        given = tape.notes[id(row)]
+        given = tape.notes[row]
         places = [reading.place(x) for x in given]
         if None in places:
             return False
-        reading.add(_Step(primitive, given, row[4] or {}, bits, shape, places, False), row)
+        step = _Step(primitive, given, tape.params.get(row, {}), bits, shape, places, False)
+        reading.add(step, row, tape.values[tape.places[row]])
     firsts = {id(a): k for k, a in reversed(list(enumerate(operands)))}
     if not reading.used.issuperset(firsts.values()):
         return False
@@ -327,15 +329,15 @@ class _Reading:
         self.strong: list[int] = []
         self.constants: list[Any] = []
         self.steps: list[_Step] = []
-        self.made: dict[int, tuple[str, int]] = {}  # by id of a row, or of what a free step computes
+        self.made: dict[int, tuple[str, int]] = {}  # by a row's number, or the id of what a free step computes
         traced = [(a, k) for k, a in enumerate(operands) if type(a) is Tracer]
         self.values: dict[int, tuple[str, int]] = {id(a.primal): ("operand", k) for a, k in traced}
 
-    def add(self, step: _Step, what: Any) -> tuple[str, int]:
-        """Take a step that writes the row `what`, or computes that, if it is free."""
-        place = self.made[id(what)] = "result", len(self.steps)
+    def add(self, step: _Step, row: int, value: Any) -> tuple[str, int]:
+        """Take a step that writes the row of this value, or computes that, if it is free: then `row` is its id."""
+        place = self.made[row] = "result", len(self.steps)
         if not step.free:
-            self.values[id(self.tape.values[what[2]])] = place
+            self.values[id(value)] = place
         self.steps.append(step)
         return place
 
@@ -346,11 +348,11 @@ class _Reading:
                 self.used.add(k)
                 return "operand", k
         if type(x) is Tracer:
-            made = self.made.get(id(x.tangent))
+            made = self.made.get(x.tangent)
             if made is not None:
-                return made if self.tape.values[x.tangent[2]] is x.primal else None
+                return made if self.tape.values[self.tape.places[x.tangent]] is x.primal else None
             for k, a in enumerate(self.operands):
-                if type(a) is Tracer and a.tangent is x.tangent and type(a.primal) is float and type(x.primal) is np.float64:
+                if type(a) is Tracer and a.tangent == x.tangent and type(a.primal) is float and type(x.primal) is np.float64:
                     self.used.add(k)
                     self.strong.append(k)
                     return "strong", len(self.strong) - 1
@@ -375,4 +377,4 @@ class _Reading:
             if place is None:
                 return None
             places.append(place)
-        return self.add(_Step(primitive, args, params, None, None, places, True), x)
+        return self.add(_Step(primitive, args, params, None, None, places, True), id(x), x)

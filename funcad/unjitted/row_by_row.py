@@ -12,7 +12,7 @@ results goes the other way, with masks. If there is none, no mask would have cha
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from functools import lru_cache
 from typing import Any
 
@@ -29,7 +29,8 @@ from funcad.ir.tracer import Tracer
 from funcad.masks.masked_rules import rule_of
 from funcad.transforms.transpose import transpose_eval
 from funcad.unjitted.tape_plans import BILINEAR, linear
-from funcad.unjitted.tape_program import INNER, RESULT, SPLIT, LinearTrace, input_like
+from funcad.unjitted.tape_program import LinearTrace, input_like
+from funcad.unjitted.tape_steps import INNER, RESULT, SPLIT, STEP, Recorded, operands_of, steps_of
 
 __all__ = ["RowByRow", "one_by_one", "reads_parts"]
 
@@ -37,12 +38,14 @@ _MOST = 4096
 _pointwise: dict[tuple, Any] = {}  # kinds of operands -> the transposed rule, or None if it is not element by element
 _UNKNOWN = object()
 _SCALARS = {kind: Var(aval.update()) for kind, aval in SCALAR_AVALS.items()}
+_NONE: dict = {}
 _FEW = (2,)  # the shape that stands for all
 
 
-def one_by_one(steps: Sequence[tuple]) -> bool:
+def one_by_one(steps: Sequence[Any]) -> bool:
     """Has each of these rows one result, and an operation of its own?"""
-    return not any([s[0] is RESULT or s[0] is INNER or s[0] is SPLIT and s[-1] != ((None,), (0,)) for s in steps])
+    alone = [kind == ((None,), (0,)) if p is SPLIT else p is not RESULT and p is not INNER for p, *_, kind in steps_of(steps)]
+    return all(alone)
 
 
 def reads_parts(step: tuple) -> bool:
@@ -55,13 +58,11 @@ def reads_parts(step: tuple) -> bool:
 class RowByRow:
     """Cotangents by the numbers of the rows of a recording, and which of them nobody else holds."""
 
-    __slots__ = ("first", "rows", "steps", "values", "cts", "own")
+    __slots__ = ("rows", "values", "cts", "own")
 
-    def __init__(self, first: int, rows: list[list], steps: list[tuple], values: list[Any]):
-        self.first = first
+    def __init__(self, rows: Recorded):
         self.rows = rows
-        self.steps = steps
-        self.values = values
+        self.values = rows.values
         self.cts: dict[int, Any] = {}
         self.own: set[int] = set()
 
@@ -77,53 +78,60 @@ class RowByRow:
             if type(total) is np.ndarray:
                 self.own.add(number)
 
-    def pull(self, start: int, stop: int) -> None:
+    def pull(self, numbers: Iterable[int]) -> None:
         """The cotangents of these rows go to what they were made of. Warnings are suppressed by the caller."""
-        first, rows, steps, values, cts, own = self.first, self.rows, self.steps, self.values, self.cts, self.own
-        for i in range(stop - 1, start - 1, -1):
-            ct = cts.pop(first + i, None)
+        (first, places, _, all_params, steps, values), cts, own = self.rows, self.cts, self.own
+        for n in numbers:
+            ct = cts.pop(n, None)
             if ct is None:
                 continue
-            mine = first + i in own
+            mine = n in own
             if mine:
-                own.discard(first + i)
-            row = rows[i]
-            primitive, bits, shape, *operands, kind = steps[i]
+                own.discard(n)
+            i = STEP * (n - first)
+            primitive, bits, shape, a, b, _ = steps[i : i + STEP]
             if primitive is SPLIT:
-                self._split(bits, operands, row[2] - bits.many, ct)
+                self._split(bits, operands_of(a, b), places[n] - bits.many, ct)
                 continue
-            params = row[4] or {}
-            if primitive.adds is not None and (len(operands) == 1 or operands[1] is None):
-                if self._read_again(primitive, operands[0], params, ct):
-                    continue
-            place = row[2] - sum([type(a) is type or type(a) is tuple and type(a[-1]) is not int for a in operands])
-            primals: list[Any] = []
-            numbers: list[int | None] = []
-            for a in operands:
+            params = all_params.get(n, _NONE)
+            if b is None and primitive.adds is not None and self._read_again(primitive, a, params, ct):
+                continue
+            place, primals, named = places[n], list[Any](), list[int | None]()
+            operands, again = operands_of(a, b), False
+            for a in reversed(operands):  # their own values end before the result
                 if type(a) is int:
-                    numbers.append(a)
-                    primals.append(values[rows[a - first][2] if a >= first else a])
-                elif type(a) is tuple and type(a[-1]) is int:
-                    numbers.append(a[0])
-                    primals.append(primals[a[1]])
-                elif a is not None:
-                    numbers.append(a[0] if type(a) is tuple else None)
+                    named.append(a)
+                    primals.append(values[places[a]])
+                    continue
+                named.append(a[0] if type(a) is tuple else None)
+                if type(a) is tuple and type(a[-1]) is int:
+                    again = True
+                    primals.append(None)
+                else:
+                    place -= 1
                     primals.append(values[place])
-                    place += 1
+            named.reverse()
+            primals.reverse()
+            if again:
+                for k, a in enumerate(operands):
+                    if type(a) is tuple and type(a[-1]) is int:
+                        primals[k] = primals[a[1]]
             if primitive.adds is not None:
-                self._read(primitive, numbers[0], _like(primals[0]), primals[1:], params, ct)
-            elif primitive.emit is not None and self._by_elements(primitive, bits, primals, numbers, params, shape, row[2], ct):
+                self._read(primitive, named[0], _like(primals[0]), primals[1:], params, ct)
+            elif primitive.emit is not None and self._by_elements(
+                primitive, bits, primals, named, params, shape, places[n], ct
+            ):
                 pass
             elif shape is None and linear(primitive):
-                over = mine and primitive.transpose_over is not None and numbers[0] is not None and type(ct) is np.ndarray
-                self._transposed(primitive, primals, numbers, params, ct, over)
+                over = mine and primitive.transpose_over is not None and named[0] is not None and type(ct) is np.ndarray
+                self._transposed(primitive, primals, named, params, ct, over)
             elif shape is None and primitive in BILINEAR:
                 for k in (1, 0):
-                    if numbers[k] is not None:
-                        one = [None if j != k else n for j, n in enumerate(numbers)]
+                    if named[k] is not None:
+                        one = [None if j != k else m for j, m in enumerate(named)]
                         self._transposed(primitive, primals, one, params, ct)
             else:
-                self._by_rule(primitive, primals, numbers, params, shape, row, ct)
+                self._by_rule(primitive, primals, named, params, shape, n, ct)
 
     def _read_again(self, primitive: Any, operand: Any, params: dict, ct: Any) -> bool:
         """`_read` of one operand, where there is a cotangent that nobody else holds: the common case with few calls."""
@@ -168,39 +176,43 @@ class RowByRow:
         place: int, ct: Any,
     ) -> bool:  # fmt: skip
         """By the rule of an operation element by element; False if that is not one for arrays of all shapes."""
-        key: list[Any] = [primitive, bits, shape is None]
-        for j, (p, n) in enumerate(zip(primals, numbers)):
-            key.append(p.dtype.char if type(p) is np.ndarray else type(p))
-            key.append(None if n is None else numbers.index(n))
-            key.append(next((k for k in range(j) if primals[k] is p), j))
-        found = _pointwise.get(tuple(key), _UNKNOWN)
+        key: tuple = (primitive, bits, shape is None, *[p.dtype.char if type(p) is np.ndarray else type(p) for p in primals])
+        if len(primals) == 2:
+            (p, q), (m, n) = primals, numbers
+            key = *key, m is None, n is None, m == n, p is q
+        elif len(primals) > 2:
+            ids = list(map(id, primals))
+            key = *key, *[None if n is None else numbers.index(n) for n in numbers], *map(ids.index, ids)
+        found = _pointwise.get(key, _UNKNOWN)
         if found is _UNKNOWN:
             if len(_pointwise) >= _MOST:
                 _pointwise.clear()
             wide = shape is not None
-            found = _pointwise[tuple(key)] = _of_elements(primitive, primals, numbers, params, self.values[place], wide)
+            found = _pointwise[key] = _of_elements(primitive, primals, numbers, params, self.values[place], wide)
         if found is None:
             return False
         program, reads, which = found
         known = [*primals, self.values[place], ct]
         if shape is not None:
             known = [np.broadcast_to(known[j], shape) if j in reads else None for j in range(len(known))]
-        for j, c in zip(which, program.consume([known[j] for j in reads])):
+        run = program.function or program.consume  # the caller has silenced warnings
+        for j, c in zip(which, run([known[j] for j in reads])):
             n = numbers[j]
             assert n is not None
             self.add(n, c if shape is None else _summed(c, shape_of(primals[j])))
         return True
 
     def _by_rule(
-        self, primitive: Any, primals: list[Any], numbers: Sequence[int | None], params: dict, shape: Any, row: list, ct: Any
+        self, primitive: Any, primals: list[Any], numbers: Sequence[int | None], params: dict, shape: Any, row: int, ct: Any
     ) -> None:
         """By the rule of the operation, for these values alone."""
         inner = LinearTrace("linearize")
-        saved, state.source = state.source, row[3] and Source(*row[3])
+        source, out = self.rows.sources[row - self.rows.first], self.values[self.rows.places[row]]
+        saved, state.source = state.source, source and Source(*source)
         try:
             tangents = {n: inner.new_input(aval_of(p).update()) for n, p in zip(numbers, primals) if n is not None}
             given = [None if n is None else tangents[n] for n in numbers]
-            found = rule_of(primitive, primals, given, self.values[row[2]], params, shape)
+            found = rule_of(primitive, primals, given, out, params, shape)
             if found is None:
                 return
             program, kept = inner.jaxpr([found])

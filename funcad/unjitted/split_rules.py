@@ -98,7 +98,7 @@ def split_of(
 ) -> tuple[Any, list[Any]]:
     """(the rule for operands of the kind that the key says, what it keeps of these).
 
-    In place of the rule None: it gives no tangent; False: it raises. `rows`, for the tangents: None, or an object for each.
+    In place of the rule None: it gives no tangent; False: it raises. `rows`, for the tangents: None, or a number for each.
     """
     known = [*primals, *outs]
     rule = primitive, primals, rows, outs, params, shape
@@ -167,10 +167,10 @@ def _cut(
     for p, row in zip(primals, rows):  # rules look whether two are one
         if id(p) not in values:
             values[id(p)] = input_like(outer, p)
-        if row is not None and id(row) not in tangents:
-            tangents[id(row)] = inner.new_input(aval_of(p).update())
+        if row is not None and row not in tangents:
+            tangents[row] = inner.new_input(aval_of(p).update())
     like = [input_like(outer, o) for o in outs]
-    given = [None if row is None else tangents[id(row)] for row in rows]
+    given = [None if row is None else tangents[row] for row in rows]
     results: list[Any] = []
     try:
         operands = [values[id(p)] for p in primals]

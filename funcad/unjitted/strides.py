@@ -18,10 +18,11 @@ from funcad.host.layout import contiguous, memory_axes, of_copy
 from funcad.ir.aval import Aval, aval_of
 from funcad.ir.jaxpr import Equation, Literal, Var
 from funcad.ir.trace import AbstractTrace
-from funcad.ir.tracer import Tracer, concrete_value, snapshot
+from funcad.ir.tracer import Tracer, concrete_value, snapshot, tangent_of
 from funcad.transforms.partial import TangentTrace
 from funcad.unjitted.following import FollowingTrace
 from funcad.unjitted.tape import Tape
+from funcad.unjitted.tape_steps import STEP, operands_of
 
 __all__ = ["Given", "doubt", "layout_of", "layouts_of", "lies_like", "made_like", "stand_in"]
 
@@ -227,25 +228,24 @@ def _as_numpy_has_it(x: Any) -> bool:
 
 
 def _made_plainly(x: Tracer) -> bool:
-    tangent = x.tangent
-    if type(tangent) is list and len(tangent) < 3:
-        tangent = tangent[0]  # the rules of the tape have run, or its square is known
-    if type(tangent) is list:
+    tangent = tangent_of(x)
+    if type(tangent) is int and x.owner.tape is not None:
         return _in_tape(x.owner.tape, tangent)
     if type(tangent) is Tracer and type(tangent.owner) is TangentTrace:
-        return _in_recording(tangent.owner, x.owner.doubtful, tangent.atom)
+        doubts = [(x.owner.settled or ())[d] if type(d) is int else d for d in x.owner.doubtful]
+        return _in_recording(tangent.owner, doubts, tangent.atom)
     if not x.owner.level:  # a buffer
         return x.box is None or not x.box.doubtful
     return type(x.owner) is FollowingTrace and not x.owner.linear and id(x) not in x.owner.doubtful
 
 
-def _in_tape(tape: Tape, row: list) -> bool:
+def _in_tape(tape: Tape, number: int) -> bool:
     if not all(map(_as_numpy_has_it, tape.lifted.values())):
         return False
     if tape.notes is not None:
         tape.notes["looked"] = True
-    todo, seen = [row[0]], set()
-    doubts = {d[0] for d in tape.trace.doubtful}
+    todo, seen = [number], set()
+    doubts = set(tape.trace.doubtful)
     while todo:
         number = todo.pop()
         if number < tape.first or number in seen:
@@ -253,10 +253,10 @@ def _in_tape(tape: Tape, row: list) -> bool:
         seen.add(number)
         if number in doubts:
             return False
-        primitive, _, _, *operands, _ = tape.steps[number - tape.first]
+        primitive, _, _, a, b, _ = tape.steps[STEP * (number - tape.first) :][:STEP]
         if primitive.layout is None:
             return False
-        for operand in operands:
+        for operand in operands_of(a, b):
             if type(operand) is tuple:
                 operand = operand[0]
             if type(operand) is int:

@@ -21,6 +21,7 @@ import numpy as np
 
 from funcad.host.forks import held_over_forks
 from funcad.host.state import state
+from funcad.host.where import user_source
 from funcad.ir.aval import SCALAR_AVALS, Aval, aval_of
 from funcad.ir.jaxpr import Jaxpr
 from funcad.ir.trace import AbstractTrace
@@ -32,8 +33,8 @@ __all__ = ["pull", "cached", "compiled", "UNSEEN", "compile_with", "forget", "fo
 
 MAX_PROGRAMS = 1024  # the entry that was not used for longest goes first
 MAX_BYTES = 64 << 20  # of keys and programs, roughly
-KEY_BYTES = 200  # of an element of a key
-LONG = 1000  # elements of a key from which on a structure is rather one of many: as the steps of a solver that adapts them
+KEY_BYTES = 40  # of an element of a key, of which a row has six
+LONG = 6000  # elements of a key from which on a structure is rather one of many: as the steps of a solver that adapts them
 SIGHTS = 2  # by the rules of a structure, which together cost more than its program by what deriving that takes
 LONG_SIGHTS = 3  # of a long one
 MAX_EQUATIONS = 2000  # of longer programs the key would cost more than it saves
@@ -98,12 +99,15 @@ UNSEEN = object()
 
 
 def cached(key: tuple, derive: Callable[[], Any], sights: int | None = None) -> Any:
-    """The entry of a key, derived when it has come by the rules a number of times; UNSEEN before."""
+    """The entry of a key, derived when it has come by the rules a number of times; UNSEEN before.
+
+    False if that raises: a rule needs values, and what is truly wrong is raised by the rules.
+    """
     sights = sights or (SIGHTS if len(key) < LONG else LONG_SIGHTS)
     with _guard:
         entry = _table.pop(key, 0)
     if type(entry) is int:
-        entry = entry + 1 if entry < sights else derive()
+        entry = entry + 1 if entry < sights else _attempted(derive)
     seen = type(entry) is int
     size = KEY_BYTES * len(key) + (0 if seen or not entry else entry[0].size)
     with _guard:
@@ -117,6 +121,16 @@ def cached(key: tuple, derive: Callable[[], Any], sights: int | None = None) -> 
                     done()
             _bytes[None] -= _bytes.pop(oldest)
     return UNSEEN if seen else entry
+
+
+def _attempted(derive: Callable[[], Any]) -> Any:
+    saved, state.source = state.source, state.source or user_source()  # programs of this kind have no lines: nobody looks again
+    try:
+        return derive()
+    except Exception:
+        return False
+    finally:
+        state.source = saved
 
 
 def _derive(jaxpr: Jaxpr, n: int, cotangents: Sequence[Any]) -> Any:

@@ -25,6 +25,7 @@ from funcad.primitives.contraction import dot_general_p
 from funcad.primitives.shape import reshape_p
 from funcad.unjitted.tape_plans import NO_PLAN, plans, product_plan, reduction_plan, small_shape
 from funcad.unjitted.tape_rows import NO_VALUE, Rows
+from funcad.unjitted.tape_steps import WIDE
 
 __all__ = ["Tape"]
 
@@ -49,8 +50,8 @@ class Tape(Rows):
 
     def binary(self, primitive: Any, operation: Callable[[Any, Any], Any], x: Any, y: Any) -> Any:
         """+ - * / ** and the like of floats, or arrays of one float dtype: the traced result; None for everything else."""
-        rows = self.rows
-        if open_traces or len(rows) >= self.limit:
+        held = self.held
+        if open_traces or len(held) >= self.limit:
             return None
         trace = self.trace
         tx = ty = shape = None
@@ -133,10 +134,10 @@ class Tape(Rows):
         if tx is None:
             a = kp
             values.append(p)
-        elif tx[1] is p:
-            a = tx[0]
+        elif held[tx] is p:
+            a = tx
         else:
-            a = tx[0], kp
+            a = tx, kp
             values.append(p)
         if ty is None:
             if q is p and self.traced is None:
@@ -144,12 +145,12 @@ class Tape(Rows):
             else:
                 b = kq
                 values.append(q)
-        elif ty[1] is q:
-            b = ty[0]
-        elif q is p and (self.traced is None or tx is ty):
-            b = ty[0], 0
+        elif held[ty] is q:
+            b = ty
+        elif q is p and (self.traced is None or tx == ty):
+            b = ty, 0
         else:
-            b = ty[0], kq
+            b = ty, kq
             values.append(q)
         frame: Any = _getframe(2)
         code = frame.f_code
@@ -157,14 +158,16 @@ class Tape(Rows):
             source: Any = code, frame.f_lasti, state.scope
         else:
             source = user_source(3)
-        row = [self.first + len(rows), out, len(values), source, None]
-        self.steps.append((primitive, None, None, a, b, kind))
-        rows.append(row)
-        values.append(out)
         result = self.new(Tracer)
         result.owner = trace
         result.primal = out
-        result.tangent = row
+        result.tangent = len(held)
+        held.append(out)
+        self.places.append(len(values))
+        self.sources.append(source)
+        steps = self.steps
+        steps += (primitive, None, None, a, b, kind)
+        values.append(out)
         result.source = source
         result.atom = result._aval = result.box = None
         return result
@@ -188,7 +191,7 @@ class Tape(Rows):
 
     def product(self, x: Any, y: Any) -> Any:
         """The product of float vectors or matrices that fit, traced ones small: the traced result; None for everything else."""
-        if open_traces or len(self.rows) >= self.limit:
+        if open_traces or len(self.held) >= self.limit:
             return None
         trace = self.trace
         tx = ty = None
@@ -230,7 +233,7 @@ class Tape(Rows):
         if type(p) is not _ndarray or axis is not None and type(axis) is not int and type(axis) is not tuple:
             return None
         plan = plans.get((primitive, p.shape, axis)) or reduction_plan(primitive, p.shape, axis)
-        if plan is NO_PLAN or open_traces or len(self.rows) + 1 >= self.limit:
+        if plan is NO_PLAN or open_traces or len(self.held) + 1 >= self.limit:
             return None
         large = p.nbytes > SMALL
         if (p.dtype is not _F64 and p.dtype is not _F32) or large and (self.lifted or state.checked):
@@ -258,7 +261,7 @@ class Tape(Rows):
 
     def unary(self, primitive: Any, ufunc: Any, x: Tracer, params: Any = None, bits: Any = None) -> Any:
         """A ufunc of a float, or of an array of floats: the traced result; None for everything else."""
-        if open_traces or len(self.rows) >= self.limit:
+        if open_traces or len(self.held) >= self.limit:
             return None
         p = x.primal
         kind, large = type(p), False
@@ -291,7 +294,7 @@ class Tape(Rows):
         An index that is a number is an operand of the row alone: the plan knows it.
         """
         p = x.primal
-        if open_traces or not p.dtype.isnative or len(self.rows) >= self.limit:
+        if open_traces or not p.dtype.isnative or len(self.held) >= self.limit:
             return None
         primitive, run, params, bits = plan
         if type(index) is np.ndarray and index.size * p.nbytes > SMALL * len(p):
@@ -305,7 +308,7 @@ class Tape(Rows):
     def choice(self, mask: np.ndarray, x: Any, y: Any) -> Any:
         """`np.where` of a mask and float64s of its shape, or numbers that are not traced; None for everything else."""
         shape = mask.shape
-        if open_traces or 8 * mask.size > SMALL or len(self.rows) >= self.limit or mask.dtype.char != "?":
+        if open_traces or 8 * mask.size > SMALL or len(self.held) >= self.limit or mask.dtype.char != "?":
             return None
         primals: list[Any] = [mask]
         operands: list[Any] = [(None, shape, "?")]
@@ -313,14 +316,13 @@ class Tape(Rows):
         for a in (x, y):
             kind, p, number = type(a), a, None
             if kind is Tracer:
-                p, row = a.primal, a.tangent
+                p, number = a.primal, a.tangent
                 if a.owner is not self.trace or type(p) is not _ndarray or p is primals[-1]:
                     return None
-                number = row[0]
             if type(p) is _ndarray:
                 if p.dtype is not _F64 or p.shape != shape or p is primals[-1]:
                     return None
-                if number is not None and row[1] is p:
+                if number is not None and self.held[number] is p:
                     operands.append(number)
                 else:
                     operands.append((number, shape, "d"))
@@ -333,4 +335,4 @@ class Tape(Rows):
             primals.append(p)
         out = np.where(*primals)
         self.values += new
-        return self._written((select_p, None, None, *operands, _ndarray), None, out, user_source(4), True)
+        return self._written((select_p, None, None, tuple(operands), WIDE, _ndarray), None, out, user_source(4), True)

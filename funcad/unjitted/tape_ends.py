@@ -14,7 +14,7 @@ from typing import Any
 
 from funcad.host.state import state
 from funcad.host.user_warnings import restore_warnings, suppress_warnings
-from funcad.host.where import Source, user_source
+from funcad.host.where import Source
 from funcad.ir.aval import aval_of
 from funcad.ir.jaxpr import Jaxpr
 from funcad.ir.trace import AbstractTrace
@@ -25,8 +25,9 @@ from funcad.unjitted.apart import worth
 from funcad.unjitted.nested import with_value
 from funcad.unjitted.structural import MAX_EQUATIONS, UNSEEN, cached, forgetting
 from funcad.unjitted.tape import Tape
-from funcad.unjitted.tape_program import INNER, RESULT, SPLIT, derive, derive_columns, derive_linear, maker, results_by, wiring
+from funcad.unjitted.tape_program import derive, derive_columns, derive_linear, maker, results_by
 from funcad.unjitted.tape_rows import MAX_ROWS
+from funcad.unjitted.tape_steps import INNER, RESULT, SPLIT, STEP, wiring
 
 __all__ = ["bind_known", "find", "flush", "linear_of", "pull"]
 
@@ -48,16 +49,17 @@ def flush(tape: Tape, recording: AbstractTrace) -> None:
     """Let the rules run; from then on the tangents are those that they gave."""
     recording.level = tape.level
     values, lifted = tape.values, tape.lifted
-    traced = [(x, x.tangent[0]) for x in tape.traced or ()]
+    trace, known, traced = tape.trace, dict(tape.made), list(tape.traced or ())
     saved, token = state.source, suppress_warnings()
     try:
         steps = wiring(tape)
-        outer: list[Any] = [lifted.get(row[2]) for row in tape.inputs]  # of each row: the outer tracer of its value
-        rows: list[list] = [*tape.inputs, *tape.rows]
-        for row in tape.inputs:
-            row[:] = [recording.new_input(aval_of(values[row[2]]).update())]
-        for row, step in zip(tape.rows, steps):
-            state.source = row[3] and Source(*row[3])
+        inputs = tape.places[: tape.first]
+        outer: list[Any] = [lifted.get(place) for place in inputs]  # of each row: the outer tracer of its value
+        settled: list[Any] = [recording.new_input(aval_of(values[place]).update()) for place in inputs]
+        trace.settled, trace.made = settled, known
+        for number, step in enumerate(steps, tape.first):
+            source = tape.sources[number - tape.first]
+            state.source = source and Source(*source)
             if step.primitive is not RESULT:
                 primals = [values[place] for place, _ in step.operands]
                 several = step.primitive.multiple
@@ -66,16 +68,18 @@ def flush(tape: Tape, recording: AbstractTrace) -> None:
                     above = [lifted.get(place) if n is None else outer[n] for place, n in step.operands]
                     primals = [p if x is None else with_value(x, p) for p, x in zip(primals, above)]
                     out = bind_known(step.primitive, primals, step.params, step.shape, out)
-                given = [None if n is None else rows[n][0] for _, n in step.operands]
-                made = row[5:] or maker(tape, step.primitive, step.operands, primals, step.params, step.shape)
+                given = [None if n is None else settled[n] for _, n in step.operands]
+                made = maker(tape, step.primitive, step.operands, primals, step.params, step.shape)
                 tangents = results_by(step, values, given, rule_of, primals, out)
                 results = out if several else [out]
             i = step.result - step.first
-            row[:] = tangents[i], *made
+            settled.append(tangents[i])
+            if made is not None:
+                known.setdefault(number, made)
             outer.append(results[i] if type(results[i]) is Tracer else None)
-        for x, n in traced:
-            if outer[n] is not None:
-                x.primal = with_value(outer[n], x.primal)
+        for x in traced:
+            if outer[x.tangent] is not None:
+                x.primal = with_value(outer[x.tangent], x.primal)
     finally:
         state.source = saved
         restore_warnings(token)
@@ -84,24 +88,23 @@ def flush(tape: Tape, recording: AbstractTrace) -> None:
 
 def find(tape: Tape, ends: Sequence[Any], how: str) -> bool:
     """Is there a program for these rows and the tangents `ends` of the differentiated outputs? Otherwise `flush`."""
-    if not tape.rows or not ends or not how:
+    if len(tape.places) == tape.first or not ends or not how:
         return False
     cut = how == "tape" and len(ends) == 1 and not tape.lifted
     if tape.apart:
         worth(tape, cut)
-    if cut and (tape.apart or len(tape.rows) >= chunks.CHUNKED):
+    if cut and (tape.apart or len(tape.places) >= chunks.CHUNKED):
         tape.found = chunks.chunks_of(tape, ends)
         return True
     if tape.apart:
         return False
-    if len(tape.rows) > (MAX_EQUATIONS if how == "linear" else MAX_ROWS):
+    if len(tape.places) > (MAX_EQUATIONS if how == "linear" else MAX_ROWS):
         return False
-    key = [how, *tape.key, len(tape.inputs), *tape.steps]
-    key += [row[0] for row in ends]
+    key = [how, *tape.key, tape.first, *tape.steps, *ends]
     derived = _DERIVED[how]
     if tape.lifted:
         kind, derived = nested.kind_of(tape, how)
-        if derived is None or any([step[0] is SPLIT for step in tape.steps]):
+        if derived is None or SPLIT in tape.steps[::STEP]:
             return False
         how = kind[0]
         key[:1] = kind
@@ -112,9 +115,9 @@ def find(tape: Tape, ends: Sequence[Any], how: str) -> bool:
     sights = None
     if how == "jvp":
         sights = structural.SIGHTS + 1  # it takes longer
-    elif how == "columns" and any([step[0] is INNER for step in tape.steps]):
+    elif how == "columns" and INNER in tape.steps[::STEP]:
         sights = 1  # until the inner gradient had its program, it came by the rules
-    tape.found = found = cached(tuple(key), lambda: _checked(derived, tape, ends), sights)
+    tape.found = found = cached(tuple(key), lambda: derived(tape, ends), sights)
     if found is UNSEEN or found is False:
         return False
     _last[how] = key, found
@@ -122,16 +125,6 @@ def find(tape: Tape, ends: Sequence[Any], how: str) -> bool:
 
 
 _DERIVED: dict[str, Callable[..., Any]] = {"tape": derive, "columns": derive_columns, "linear": derive_linear}
-
-
-def _checked(derived: Callable[..., Any], tape: Tape, ends: Sequence[Any]) -> Any:
-    saved, state.source = state.source, state.source or user_source()  # programs of this kind have no lines: nobody looks again
-    try:
-        return derived(tape, ends)
-    except Exception:  # a rule that needs values: without the tape, and what is truly wrong is raised there
-        return False
-    finally:
-        state.source = saved
 
 
 def pull(tape: Tape, given: Sequence[Any], outs: list[Any]) -> Sequence[Any]:

@@ -8,7 +8,7 @@ then there is no program.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -27,64 +27,53 @@ from funcad.transforms.jvp import jvp_eval
 from funcad.transforms.partial import TangentTrace, drop_unused_residuals
 from funcad.transforms.transpose import transpose_eval
 from funcad.unjitted.structural import compiled
+from funcad.unjitted.tape_steps import INNER, READ, RESULT, SPLIT, STEP, Step, inputs_of, operands_of, wired, wiring
 
-__all__ = ["INNER", "RESULT", "SPLIT", "LinearTrace", "Step", "backward", "derive", "derive_columns", "derive_linear"]
-__all__ += ["gives_tangent", "input_like", "linear_program", "maker", "maker_of", "ready", "results_by", "rule_of"]
-__all__ += ["tangents_by", "wiring"]
+__all__ = ["LinearTrace", "backward", "derive", "derive_columns", "derive_linear", "gives_tangent", "input_like"]
+__all__ += ["linear_program", "maker", "maker_of", "ready", "results_by", "rule_of", "tangents_by"]
 
 
-def maker_of(tape: Any, row: list) -> Any:
+def maker_of(tape: Any, number: int) -> Any:
     """What made the value of a row that has not been flushed, see `Trace.made_by`."""
-    step = tape.steps[row[0] - tape.first]
-    if step[0].square is None or not _may_turn(tape, step):
+    if number in tape.made or number < tape.first:
+        return tape.made.get(number)
+    primitive, _, shape, *given, _ = tape.steps[STEP * (number - tape.first) :][:STEP]
+    if primitive.square is None or not _may_turn(tape, number):
         return None
-    primitive, _, shape, *steps, _ = step
-    operands: list[tuple[int, int | None]] = []
-    free = row[2] - sum([type(a) is type or type(a) is tuple and type(a[-1]) is not int for a in steps])
-    for a in steps:  # of a primitive with `square`, which has one result and operands of its own
-        if type(a) is int:
-            operands.append((_row(tape, a)[2], a))
-        elif type(a) is tuple and type(a[-1]) is int:
-            operands.append((operands[a[1]][0], a[0]))
-        elif a is not None:
-            operands.append((free, a[0] if type(a) is tuple else None))
-            free += 1
+    steps = operands_of(*given)  # of a primitive with `square`, which has one result and operands of its own
+    own = sum([type(a) is type or type(a) is tuple and type(a[-1]) is not int for a in steps])
+    operands, _ = wired(steps, tape.places, tape.places[number] - own)
     primals = [tape.lifted.get(place, tape.values[place]) if n is None else tape.values[place] for place, n in operands]
-    return next(iter(maker(tape, primitive, operands, primals, row[4], shape)), None)
+    return maker(tape, primitive, operands, primals, tape.params.get(number), shape)
 
 
-def _may_turn(tape: Any, step: tuple) -> bool:
-    """May the square of this step's result be known? Looks at numbers only: most squares are of other things."""
-    while step[0].square is not None:
-        if step[0].turns:
+def _may_turn(tape: Any, number: int) -> bool:
+    """May the square of this row's result be known? Looks at numbers only: most squares are of other things."""
+    steps, first = tape.steps, tape.first
+    i = STEP * (number - first)
+    while steps[i].square is not None:
+        if steps[i].turns:
             return True
-        found = [a[0] if type(a) is tuple else a for a in step[3:-1]]
-        numbers = [n - tape.first for n in found if type(n) is int and n >= tape.first]
-        if any([len(tape.rows[n]) > 5 for n in numbers]):  # of a large array: it is known
+        found = [a[0] if type(a) is tuple else a for a in operands_of(*steps[i + 3 : i + 5])]
+        numbers = [n for n in found if type(n) is int and n >= first]
+        if not tape.made.keys().isdisjoint(numbers):  # of a large array: it is known
             return True
         if len(numbers) != 1:  # two are looked at by the fact itself
-            return any([tape.steps[n][0].square is not None for n in numbers])
-        step = tape.steps[numbers[0]]
+            return any([steps[STEP * (n - first)].square is not None for n in numbers])
+        i = STEP * (numbers[0] - first)
     return False
-
-
-def _row(tape: Any, number: int) -> list:
-    return tape.inputs[number] if number < tape.first else tape.rows[number - tape.first]
 
 
 def maker(
     tape: Any, primitive: Any, operands: Sequence[tuple], primals: Sequence[Any], params: dict | None, shape: Any
-) -> Sequence[Any]:
-    """The same of operands given as by `wiring`, and their values; nothing if nobody will ask."""
+) -> Any:
+    """The same of operands given as by `wiring`, and their values; None if nobody will ask."""
     if primitive.square is None or tape.trace.closed or not tape.trace.turned:
-        return ()
-    rows = [None if n is None else _row(tape, n) for _, n in operands]
-    found = [p if r is None else Tracer(tape.trace, None, p, r) for p, r in zip(primals, rows)]
+        return None
+    found = [p if n is None else Tracer(tape.trace, None, p, n) for p, (_, n) in zip(primals, operands)]
     if tape.traced is not None:
-        tape.traced += [x for x, r in zip(found, rows) if r is not None]
-    if not keeps_operands(primitive, found, params or {}):
-        return ()
-    return ((primitive, found, params or {}, 0, shape),)
+        tape.traced += [x for x, (_, n) in zip(found, operands) if n is not None]
+    return (primitive, found, params or {}, 0, shape) if keeps_operands(primitive, found, params or {}) else None
 
 
 class LinearTrace(TangentTrace):
@@ -97,75 +86,19 @@ class LinearTrace(TangentTrace):
         return entry
 
 
-class Mark:
-    """In the place of a primitive: `RESULT`, one more result of the step before; `INNER`, an inner gradient (nested.py);
-    `SPLIT`, a rule of which what it keeps has been computed (split_rules.py)."""
-
-    __slots__ = ()
-    square = layout = None
-    multiple = True
-
-
-RESULT, INNER, SPLIT = Mark(), Mark(), Mark()
-
-
-class Step(NamedTuple):
-    """What a row says, in terms of numbers of rows and places in the values of the tape."""
-
-    primitive: Any
-    shape: Any
-    operands: list[tuple[int, int | None]]  # where it is, the number of its row or None
-    result: int  # where it is
-    params: dict
-    first: int  # where the operation's first result is
-    many: int  # how many it has
-    inner: Any  # of `INNER` and `SPLIT`: what it is
-
-
-def wiring(tape: Any) -> list[Step]:
-    """Of each row, what it says."""
-    places = [row[2] for row in tape.inputs]
-    free = len(places)
-    found: list[Step] = []
-    for (primitive, bits, shape, *steps, kind), row in zip(tape.steps, tape.rows):
-        operands: list[tuple[int, int | None]] = []
-        if primitive is RESULT:
-            found.append(found[-1]._replace(primitive=RESULT, operands=[], result=row[2]))
-            places.append(row[2])
-            continue
-        inner = None
-        if primitive is INNER:
-            inner = bits
-            operands += [(free + place, n) for place, n in zip(inner.lifted, steps)]
-            free += inner.n_values
-        elif primitive is SPLIT:
-            inner = row[4]["rule"] if type(bits) is int else bits  # of an operation apart, and how much it keeps
-            operands += [(free + i, None) for i in range(inner.many)]
-            operands += [(places[n], n) for n in steps]
-            free += inner.many
-        else:
-            for a in steps:
-                if type(a) is int:
-                    operands.append((places[a], a))
-                elif type(a) is tuple and type(a[-1]) is int:
-                    operands.append((operands[a[1]][0], a[0]))
-                elif a is not None:
-                    operands.append((free, a[0] if type(a) is tuple else None))
-                    free += 1
-        many = len(kind[0]) if primitive.multiple else 1
-        found.append(Step(primitive, shape, operands, row[2], row[4] or {}, free, many, inner))
-        places.append(row[2])
-        free += many
-    return found
-
-
 def tangents_by(
     steps: Sequence[Step], values: Sequence[Any], given: Sequence[Any], lifted: dict[int, Any], rule: Any
 ) -> list[Any]:
-    """Tangents of the inputs, which are `given`, and of the rows, by their rules; `lifted` has those of other operands."""
-    tangents, several = list(given), []
+    """Tangents of the inputs, which are `given`, and of the rows, by their rules; `lifted` has those of other operands.
+
+    Those of reads are given, too.
+    """
+    reads, several = sum([step.primitive is READ for step in steps]), list[Any]()
+    tangents, of_reads = list(given[: len(given) - reads]), iter(given[len(given) - reads :])
     for step in steps:
-        if step.primitive is not RESULT:
+        if step.primitive is READ:
+            several = [next(of_reads)]
+        elif step.primitive is not RESULT:
             ts = [lifted.get(place) if n is None else tangents[n] for place, n in step.operands]
             several = results_by(step, values, ts, rule)
         tangents.append(several[step.result - step.first])
@@ -198,13 +131,13 @@ def linear_program(tape: Any, ends: Sequence[Any], outer: AbstractTrace) -> tupl
     inner = LinearTrace("linearize")
     try:
         values = [input_like(outer, v) for v in tape.values]
-        avals = [aval_of(tape.values[row[2]]).update() for row in (*tape.inputs, *tape.rows)]
-        given = [inner.new_input(aval) for aval in avals[: len(tape.inputs)]]
+        avals = [aval_of(tape.values[place]).update() for place in tape.places]
+        given = [inner.new_input(avals[n]) for n in inputs_of(tape)]
         tangents = tangents_by(wiring(tape), values, given, {}, rule_of)
         for t, aval in zip(tangents, avals):
             if type(t) is not Tracer or t.owner is not inner or t.atom.aval != aval:
                 raise ValueError("a rule gives no tangent")
-        return inner.jaxpr([tangents[row[0]] for row in ends])
+        return inner.jaxpr([tangents[n] for n in ends])
     finally:
         inner.close()
 
@@ -218,7 +151,7 @@ def backward(tape: Any, ends: Sequence[Any]) -> tuple[Jaxpr, list[Any], list[boo
     try:
         linear, residuals = linear_program(tape, ends, outer)
         seeds = [outer.new_input(o.aval) for o in linear.outputs]
-        n = len(tape.inputs)
+        n = len(inputs_of(tape))
         mask = [False] * len(residuals) + [True] * n
         outs = transpose_eval(linear, mask, residuals + [None] * n, seeds, all_linear=True)
         derived, consts = outer.jaxpr([o for o in outs if o is not None])

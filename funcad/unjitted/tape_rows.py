@@ -6,8 +6,10 @@ computes everything else: no jvp rule runs, nothing is recorded. If there is non
 values that the rows hold, as if they had run at once (`flush` of tape_ends.py); that happens too when an operation comes that
 has no row, and from then on rules run at once.
 
-Invariants: until then the tangent of a result is the row itself, whose first element is its number; `flush` leaves in it the
-tangent that the rule gave (`tangent_of` reads it). An array that the user can still write is copied when the derivative needs
+Rows are columns, so that nothing is made for each that Python's garbage collector would look at, again and again.
+
+Invariants: the tangent of a result is the number of its row; `flush` leaves in the trace the tangents that the rules gave
+(`tangent_of` reads them). An array that the user can still write is copied when the derivative needs
 its values, at the moment of use, once if it has not changed. Of operations on arrays above 64 KiB rows hold no operands and
 no results, but what their rules keep (split_rules.py), so that no large intermediate lives longer than its residual would;
 large arrays from outside are locked. The key tells apart all that a rule may look at: primitives, parameters by their bits,
@@ -40,7 +42,8 @@ from funcad.unjitted.outside import COPIED, Outside
 from funcad.unjitted.split_rules import stand_in
 from funcad.unjitted.structural import forgetting
 from funcad.unjitted.tape_plans import BILINEAR, linear
-from funcad.unjitted.tape_program import INNER, RESULT, gives_tangent
+from funcad.unjitted.tape_program import gives_tangent
+from funcad.unjitted.tape_steps import INNER, RESULT, in_step
 
 __all__ = ["FLOATING", "LARGEST", "MAX_ROWS", "NO_VALUE", "Rows"]
 
@@ -51,6 +54,7 @@ MAX_LIFTED = 1 << 20  # bytes of large results within another derivative: beyond
 _exceeding: set[tuple] = set()  # kinds of inputs of recordings that had more
 _SILENT = frozenset([add_p, sub_p, mul_p])
 FLOATING = frozenset([kind for kind, aval in SCALAR_AVALS.items() if aval.dtype.kind in "fc"])
+_EMPTY: Any = ()
 _NOTHING: Mapping[int, Any] = {}
 forgetting(_exceeding.clear)
 _new_object: Any = object.__new__
@@ -61,7 +65,8 @@ class Rows(LargeRows):
     """Rows of one un-jitted gradient that `trace` runs."""
 
     __slots__ = (
-        *("trace", "level", "protector", "inputs", "first", "rows", "key", "steps", "values", "found"),
+        *("trace", "level", "protector", "first", "held", "places", "sources", "params", "made", "key", "steps", "values"),
+        "found",
         *("mode", "user_line_mode", "lifted", "traced", "new", "outs", "notes", "outside", "limit", "weighed", "bytes"),
         *("apart", "room"),
     )
@@ -70,19 +75,21 @@ class Rows(LargeRows):
         self.trace = trace
         self.level = next_level()  # of the trace of the tangent program, if one is needed
         self.protector = protector
-        # A row is [number, its result if nobody can change it, where that is in `values`, source, parameters], and of a
-        # large array what made it, if that has a square. That of an input ends after the place; `flush` leaves the tangent
-        # alone. A step says the same in terms that can be a part of the key: (primitive, bits of the parameters, shape, first
-        # operand, second, type of the result). An operand is the number of its row if it is that row's result; (number or
+        # Of each input and then each row, by its number: its result if nobody can change it, where that is in `values`; the
+        # sources of the rows; of some rows the parameters, and what made a large value whose square is known. A step says the
+        # same in terms that can be a part of the key, `STEP` elements for each row: primitive, bits of the parameters, shape,
+        # first operand, second, type of the result. An operand is the number of its row if it is that row's result; (number or
         # None, i) if it is the i-th operand again; else what comes next in `values`: (number or None, shape, dtype) of an
-        # array, (number, type) or type of a scalar.
-        self.inputs: list[list] = []
-        self.rows: list[list] = []
-        self.values: list[Any] = []  # inputs of the backward program: inputs, operands from outside or what is kept, results
-        self.steps: list[tuple] = []
+        # array, (number, type) or type of a scalar. See `in_step` for less than one, or more than two.
+        self.held: Any = []
+        self.places: Any = []
+        self.sources: Any = []
+        self.params: Any = {}
+        self.made: Any = _NOTHING
+        self.values: Any = []  # inputs of the backward program: inputs, operands from outside or what is kept, results
+        self.steps: Any = []
         self.key: list[Any] = []  # of the inputs; with the steps, and the ends, it is the key of the program
         self.found: Any = None  # the compiled program, or the recording cut into chunks
-        self.limit = MAX_ROWS
         self.room = MAX_LIFTED
         self.weighed = self.bytes = 0  # how many values, and their bytes
         self.mode = self.user_line_mode = None  # of warnings, see host/user_warnings.py
@@ -105,16 +112,18 @@ class Rows(LargeRows):
                 else:
                     aval = SCALAR_AVALS.get(type(p)) or aval_of(p)
                     self.key += (aval.shape, aval.dtype.char)
-                self.inputs.append([n, held, n])
+                self.held.append(held)
+                self.places.append(n)
                 self.values.append(p)
-        self.first = len(self.inputs)
+        self.first = len(self.held)
+        self.limit = self.first + MAX_ROWS
 
     def record(self, primitive: Any, args: Sequence[Any], params: dict, shape: Any, known: tuple | None = None) -> Any:
         """The traced result; None if it has no row; `(out,)` if it was computed, `(out, None)` if it has no tangent.
 
         `known` is `(out,)` if the result was computed before.
         """
-        if len(self.rows) >= self.limit and not self.has_room(1):
+        if len(self.held) >= self.limit and not self.has_room(1):
             return None
         trace = self.trace
         x = p = args[0]
@@ -173,27 +182,27 @@ class Rows(LargeRows):
         bits: bytes | None, shape: Any, out: Any, kind: Any, unary: bool = False, source: Any = None,
     ) -> Any:  # fmt: skip
         """The traced result; x and y are the operands as they came, p and q their primals."""
-        values = self.values
+        values, held = self.values, self.held
         a: Any
         b: Any = None
-        if tx is not None and tx[1] is p:
-            a = tx[0]
+        if tx is not None and held[tx] is p:
+            a = tx
         elif type(p) is _ndarray:
-            a = (tx and tx[0], p.shape, p.dtype.char)
+            a = (tx, p.shape, p.dtype.char)
             values.append(self._outside(p, x, primitive, ty))
         else:
-            a = type(p) if tx is None else (tx[0], type(p))
+            a = type(p) if tx is None else (tx, type(p))
             values.append(p)
         if not unary:
-            if ty is not None and ty[1] is q:
-                b = ty[0]
-            elif q is p and (self.traced is None or tx is ty):
-                b = (ty and ty[0], 0)
+            if ty is not None and held[ty] is q:
+                b = ty
+            elif q is p and (self.traced is None or tx == ty):
+                b = (ty, 0)
             elif type(q) is _ndarray:
-                b = (ty and ty[0], q.shape, q.dtype.char)
+                b = (ty, q.shape, q.dtype.char)
                 values.append(self._outside(q, y, primitive, tx))
             else:
-                b = type(q) if ty is None else (ty[0], type(q))
+                b = type(q) if ty is None else (ty, type(q))
                 values.append(q)
         if source is None:
             frame: Any = _getframe(3)
@@ -207,16 +216,19 @@ class Rows(LargeRows):
                 source = code, frame.f_lasti, state.scope
             else:
                 source = user_source(4)
-        held = out if kind is not _ndarray or out.base is None and out is not p else NO_VALUE
-        rows = self.rows
-        row = [self.first + len(rows), held, len(values), source, params]
-        self.steps.append((primitive, bits, shape, a, b, kind))
-        rows.append(row)
+        n = len(held)
+        held.append(out if kind is not _ndarray or out.base is None and out is not p else NO_VALUE)
+        self.places.append(len(values))
+        self.sources.append(source)
+        if params:
+            self.params[n] = params
+        steps = self.steps
+        steps += (primitive, bits, shape, a, b, kind)
         values.append(out)
         result = self.new(Tracer)
         result.owner = self.trace
         result.primal = out
-        result.tangent = row
+        result.tangent = n
         result.source = source
         result.atom = result._aval = result.box = None
         return result
@@ -269,8 +281,7 @@ class Rows(LargeRows):
             return (out,) if gives is False or any(outer) else (out, None)
         if not (primitive.multiple or any(outer)):
             return self.wide_row(primitive, args, primals, tangents, params, bits, shape, out, user_source(4))
-        operands = self._operands(primitive, args, primals, tangents)
-        step = (primitive, bits, shape, *operands)
+        step = (primitive, bits, shape, *self._operands(primitive, args, primals, tangents))
         found = self._several(step, outs, gives if primitive.multiple else None, params, primals)
         return found if primitive.multiple else found[0]
 
@@ -299,15 +310,25 @@ class Rows(LargeRows):
 
     def _written(self, step: tuple, params: dict | None, out: Any, source: Any, own: bool) -> Any:
         """The traced result of a step; `own`: nobody can change it."""
-        row = [self.first + len(self.rows), out if own else NO_VALUE, len(self.values), source, params or {}]
-        self.steps.append(step)
-        self.rows.append(row)
         self.values.append(out)
-        traced = self.new(Tracer)
-        traced.__init__(self.trace, None, out, row, source)
+        return self.row(step, params, out, out if own else NO_VALUE, len(self.values) - 1, source)
+
+    def row(self, step: tuple, params: dict | None, out: Any, held: Any, place: int, source: Any) -> Tracer:
+        """The traced result of a step, whose value has been written down."""
+        n = len(self.held)
+        self.held.append(held)
+        self.places.append(place)
+        self.sources.append(source)
+        if params:
+            self.params[n] = params
+        self.steps += step
+        traced: Tracer = self.new(Tracer)
+        traced.__init__(self.trace, None, out, n, source)  # type: ignore[misc]
         return traced
 
-    def _operands(self, primitive: Any, args: Sequence[Any], primals: Sequence[Any], tangents: Sequence[Any]) -> list[Any]:
+    def _operands(
+        self, primitive: Any, args: Sequence[Any], primals: Sequence[Any], tangents: Sequence[Any]
+    ) -> tuple[Any, Any]:
         """What a step says of its operands, which are written down if no row has them."""
         operands: list[Any] = []
         new: list[Any] = []
@@ -315,33 +336,32 @@ class Rows(LargeRows):
         for i, p in enumerate(primals):
             t, given = tangents[i], args[i]
             j = first.setdefault(id(p), i)
-            if t is not None and t[1] is p:
-                operands.append(t[0])
+            if t is not None and self.held[t] is p:
+                operands.append(t)
                 continue
-            number = None if t is None else t[0]
             outer = t is None and type(given) is Tracer
             if j != i and (outer or self.traced is not None):
                 j = next((k for k in range(j, i) if primals[k] is p and args[k] is given), i)
             if j != i:
-                operands.append((number, j))
+                operands.append((t, j))
                 continue
             if type(p) is _ndarray:
-                operands.append((number, p.shape, p.dtype.char))
+                operands.append((t, p.shape, p.dtype.char))
                 new.append(self._outside(p, given, primitive, NO_VALUE))
             else:
-                operands.append(type(p) if t is None else (number, type(p)))
+                operands.append(type(p) if t is None else (t, type(p)))
                 new.append(p)
             if outer:
                 self._lift(given, len(self.values) + len(new) - 1)
         self.values += new
-        return operands
+        return in_step(operands)
 
     def call(self, inner: Any, numbers: Sequence[int], values: Sequence[Any], results: Sequence[Any]) -> list[Any]:
         """The traced results of an inner gradient, see nested.py: `numbers` are those of the rows that it depends on."""
         if not inner.there:
             return list(results)
         self.values += values
-        return self._several((INNER, inner, None, *numbers), results, inner.there, {}, ())
+        return self._several((INNER, inner, None, *in_step(numbers)), results, inner.there, {}, ())
 
     def _several(self, step: tuple, outs: Sequence[Any], which: Any, params: dict, operands: Sequence[Any]) -> list[Any]:
         """The results of an operation, those traced that have tangents, with a row each; `which` is None if it has one."""
@@ -354,17 +374,13 @@ class Rows(LargeRows):
             held = (
                 out if type(out) is not _ndarray or out.base is None and not any([out is p for p in operands]) else NO_VALUE
             )
-            row = [self.first + len(self.rows), held, start + i, source, params]
-            self.steps.append((*step, kind))
-            self.rows.append(row)
-            traced = results[i] = self.new(Tracer)
-            traced.__init__(self.trace, None, out, row, source)
-            step = (RESULT, i, None)
+            results[i] = self.row((*step, kind), params, out, held, start + i, source)
+            step = (RESULT, i, None, *in_step(()))
         return results
 
     def has_room(self, n: int) -> bool:
         """Can it take n more rows? Each time that there are too many, it looks how large their arrays are."""
-        if len(self.rows) + n > self.limit:
+        if len(self.held) + n > self.limit:
             self.bytes += sum({id(v): v.nbytes for v in self.values[self.weighed :] if type(v) is _ndarray}.values())
             self.weighed = len(self.values)
             if self.bytes > MAX_BYTES:
@@ -391,7 +407,7 @@ class Rows(LargeRows):
             return stand_in(x) if x.nbytes > SMALL else x
         if primitive is not None and other is None and primitive in BILINEAR:
             return x
-        mine = type(given) is Tracer and given.owner is self.trace and given.tangent[0] >= self.first  # ... < first: an input
+        mine = type(given) is Tracer and given.owner is self.trace and given.tangent >= self.first  # ... < first: an input
         if mine and not self.protector.is_users(x):
             return x
         if x.nbytes < COPIED:
@@ -402,9 +418,8 @@ class Rows(LargeRows):
 
     def forget(self) -> None:
         """Drop the values and the rows: no row leads to another, so a tracer that is kept keeps its own value alone."""
-        self.rows.clear()
-        self.steps.clear()
-        self.values.clear()
+        self.held = self.places = self.sources = self.steps = self.values = _EMPTY
+        self.params = self.made = _NOTHING
         self.outside = None
         self.lifted = _NOTHING
         self.traced = None

@@ -147,10 +147,12 @@ def test_a_child_of_a_fork_amid_compilation_can_compile():
     ended()
 
 
-def test_a_long_program_on_small_arrays_does_not_compile_for_long(monkeypatch):
+@pytest.mark.parametrize("by_equation", [0.0, 10.0])
+def test_a_long_program_on_small_arrays_compiles_as_long_as_its_length_earns(monkeypatch, by_equation):
     pytest.importorskip("llvmlite")
     monkeypatch.setattr(engines, "BUDGET", 0.0)
     monkeypatch.setattr(engines, "EARNED", 0.0)
+    monkeypatch.setattr(engines, "BY_EQUATION", by_equation)
     monkeypatch.setattr(roll, "SMALLEST", 10**9)
 
     def f(x):
@@ -163,7 +165,7 @@ def test_a_long_program_on_small_arrays_does_not_compile_for_long(monkeypatch):
         g = funcad.jit(f)
         for _ in range(RUNS):
             np.testing.assert_allclose(g(np.ones(3)), f(np.ones(3)), rtol=1e-12)
-        assert any(["took long enough" in r for r in g.explain(np.ones(3)).reasons])
+        assert any(["took long enough" in r for r in g.explain(np.ones(3)).reasons]) == (by_equation == 0.0)
 
 
 @pytest.mark.parametrize("choose", [np.min, lambda x: x[1], lambda x: x.reshape(2, 1)[0, 0]], ids=["min", "index", "reshape"])

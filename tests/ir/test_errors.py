@@ -95,7 +95,8 @@ def test_index_of_an_array():
     def f(n):
         return table[n]
 
-    assert message(errors.TracerArrayConversionError, fc.jit(f), np.array([1])) == (
+    assert fc.jit(f)(np.array([1])) == [1.0]  # the places' values are a guard
+    assert message(errors.TracerArrayConversionError, fc.jit(f, guards=False), np.array([1])) == (
         f"conversion to a NumPy array of a traced i64[1] at {at(f, 1)}: inside jit(f) it has no value.\n"
         f"Remedy: funcad.numpy.take(table, n, 0) instead of table[n]: {INDEX}."
     )

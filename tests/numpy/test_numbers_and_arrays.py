@@ -73,3 +73,18 @@ def test_numbers_are_convolved_as_arrays_of_one(mode: Any) -> None:
         np.testing.assert_array_equal(fc.jit(f)(x), f(x))
         np.testing.assert_array_equal(fc.jacrev(f)(x), fc.jit(fc.jacfwd(f))(x))
     assert fc.grad(lambda x: np.convolve(x, 4.0)[0])(3.0) == 4.0
+
+
+@pytest.mark.parametrize("made", [lambda x: x, np.copy, lambda x: x[...]], ids=["given", "copy", "view"])
+def test_nobody_writes_the_imaginary_part_of_a_real_array_of_rank_0(made: Any) -> None:
+    def f(x: Any) -> Any:
+        y = made(x)
+        for index in (..., ()):
+            with pytest.raises(ValueError, match="read-only"):
+                y.imag[index] = 0.5
+        assert np.shape(y.imag) == () and y.imag == 0.0
+        return y * 2.0
+
+    x = np.array(3.0)
+    assert f(x) == fc.jit(f)(x) == 6.0 and fc.grad(f)(x) == fc.jit(fc.grad(f))(x) == 2.0
+    assert fc.jvp(f, (x,), (x,))[1] == 6.0

@@ -9,9 +9,11 @@ import pytest
 
 import funcad
 from funcad import grad, jit, jvp, value_and_grad, vmap
+from funcad.backends.engines import program_of
 from funcad.passes import roll as roll_module
 from funcad.passes.inline import inline
 from funcad.passes.periods import looks, stretches
+from funcad.passes.pipeline import optimize
 from funcad.passes.rewrite import size_of
 from funcad.passes.roll import roll
 from tests.rolling import close, lengths, rolled
@@ -357,6 +359,41 @@ def test_numbers_that_python_computes_stay_written_out(monkeypatch: pytest.Monke
     assert lengths(rolled(stencil, XS[:, 0]))
     monkeypatch.setattr(roll_module, "NUMBERS", 100)
     assert lengths(rolled(f, 0.3 * np.ones(())))
+
+
+@pytest.mark.parametrize("first", ["native", "numpy"])
+@pytest.mark.parametrize("times", [0, 400])
+def test_a_program_is_optimised_for_the_engine_that_runs_it(first: str, times: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(roll_module, "_llvm", lambda: True)
+
+    def f(x: Any) -> Any:
+        for _ in range(times):
+            x = np.sin(x) * 0.5
+        return x
+
+    jaxpr = funcad.make_jaxpr(f)(1.0).jaxpr
+    engines = (first, "numpy" if first == "native" else "native")
+    for engine in (*engines, *engines):
+        with funcad.config.set(engine=engine):
+            written_out = len(optimize(jaxpr).equations)
+            made = program_of(jaxpr)
+        assert written_out == 2 * times if engine == "numpy" else written_out < 4
+        assert len(made.optimized.equations) == written_out  # type: ignore[attr-defined]
+
+
+def test_a_program_keeps_the_engine_that_it_was_made_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(roll_module, "_llvm", lambda: True)
+
+    def f(x: Any) -> Any:
+        for _ in range(400):
+            x = np.sin(x) * 0.5
+        return x
+
+    for mine, other, is_rolled in (("numpy", "native", False), ("native", "numpy", True)):
+        with funcad.config.set(engine=mine):
+            made = program_of(funcad.make_jaxpr(f)(1.0).jaxpr)
+        with funcad.config.set(engine=other):
+            assert (len(made.optimized.equations) < 400) == is_rolled  # type: ignore[attr-defined]
 
 
 def test_large_values_that_are_rarely_read_end_a_loop() -> None:

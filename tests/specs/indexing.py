@@ -4,6 +4,7 @@ import numpy as np
 
 from funcad.primitives import basic_indexing as ix
 from funcad.primitives import computed_slices as cs
+from funcad.primitives import row_places as rp
 from funcad.primitives import scatter as sc
 from tests.specs import spec
 
@@ -97,6 +98,11 @@ SPECS = [
     spec(sc.is_last_p, sc.is_last_p, [(LANES,)], params={"dims": (2, 3)}, order=0),
     spec(sc.segments_p, lambda i: sc.segments_p(i, dims=(3,), lanes=0), [(REPEATED,)], order=0),
     spec(sc.segments_p, lambda i: sc.segments_p(i, dims=(2, 3), lanes=0), [(LANES,)], order=0),
+    spec(rp.checked_index_p, rp.checked_index_p, [(np.array([[2], [-1], [0]]),)], order=0,
+         params={"shape": (3,), "size": 4, "axis": 1, "dtype": np.dtype(np.int32)},
+         reference=lambda i: np.array([2, 3, 0], np.int32)),
+    spec(rp.positions_p, rp.positions_p, [()], params={"size": 3, "dtype": np.dtype(np.int32)}, order=0,
+         reference=lambda: np.arange(3, dtype=np.int32)),
     spec(sc.attains_p, sc.attains_p, [(np.array([1.0, 2.0, np.nan]), np.array([1.0, 3.0, np.nan]))], order=0,
          reference=lambda x, y: np.array([True, False, True])),
 ]

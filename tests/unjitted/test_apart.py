@@ -105,7 +105,7 @@ def test_no_rule_of_what_is_around_runs_again(name: str, monkeypatch: pytest.Mon
     with monkeypatch.context() as m:
         m.setattr(following, "flush", lambda *args: pytest.fail("the tape was given up"))
         by = chunks._by_rules
-        m.setattr(chunks, "_by_rules", lambda tape, *args: ran.append(len(tape.rows)) or by(tape, *args))
+        m.setattr(chunks, "_by_rules", lambda tape, *args: ran.append(len(tape.sources)) or by(tape, *args))
         np.testing.assert_allclose(f(X), expected, rtol=1e-13)
     assert all(n <= 2 for n in ran), "more than the operation itself went by the rules"
 

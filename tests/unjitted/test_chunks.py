@@ -301,14 +301,14 @@ def test_rows_of_large_arrays_end_earlier(monkeypatch: pytest.MonkeyPatch) -> No
         y = x
         for _ in range(300):
             y = y * 1.0
-            kept.append(len(y.owner.tape.rows) if y.owner.tape is not None else None)
+            kept.append(len(y.owner.tape.places) if y.owner.tape is not None else None)
         return np.sum(y)
 
     np.testing.assert_array_equal(grad(f)(np.ones(50)), np.ones(50))
-    assert max([n for n in kept if n is not None]) == 200 and kept[-1] is None
+    assert max([n for n in kept if n is not None]) == 201 and kept[-1] is None
     kept.clear()
     np.testing.assert_array_equal(grad(f)(np.ones(5)), np.ones(5))
-    assert kept[-1] == 300
+    assert kept[-1] == 301
 
 
 def test_arrays_from_outside_that_change(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -351,7 +351,7 @@ def test_warnings_errors_and_interrupts(monkeypatch: pytest.MonkeyPatch) -> None
         assert grad(f)(2.0, 0.5) == expected
     structural.forget()
     seen = 0
-    derived = chunks._derived_without_masks
+    derived = chunks.derive
 
     def broken(*args: Any) -> Any:
         nonlocal seen
@@ -360,7 +360,7 @@ def test_warnings_errors_and_interrupts(monkeypatch: pytest.MonkeyPatch) -> None
             raise KeyboardInterrupt
         return derived(*args)
 
-    monkeypatch.setattr(chunks, "_derived_without_masks", broken)
+    monkeypatch.setattr(chunks, "derive", broken)
     for _ in range(20):
         try:
             assert grad(f)(2.0, 0.5) == expected
@@ -375,7 +375,7 @@ def test_a_chunk_without_a_program_goes_by_its_rules(monkeypatch: pytest.MonkeyP
     expected = [whole(monkeypatch, grad(f), 0.75) for f in LOOPS]
     masked = whole(monkeypatch, grad(chosen), np.array([0.5, 1.0, 1.5]))
     monkeypatch.setattr(chunks, "_derived", lambda *args: False)
-    monkeypatch.setattr(chunks, "_derived_without_masks", lambda *args: False)
+    monkeypatch.setattr(chunks, "derive", lambda *args: False)
     monkeypatch.setattr(row_by_row, "_pointwise", {})
     for _ in range(3):
         for f, slope in zip(LOOPS, expected):
@@ -395,7 +395,7 @@ def test_an_error_of_a_rule_names_the_line(monkeypatch: pytest.MonkeyPatch) -> N
 
     value = grad(f)(1.0)
     monkeypatch.setattr(chunks, "_derived", lambda *args: False)
-    monkeypatch.setattr(chunks, "_derived_without_masks", lambda *args: False)
+    monkeypatch.setattr(chunks, "derive", lambda *args: False)
     monkeypatch.setattr(row_by_row, "_pointwise", {})
 
     def no_rule(*args: Any) -> Any:
@@ -463,7 +463,7 @@ def test_programs_that_left_the_table_live_nowhere(monkeypatch: pytest.MonkeyPat
 
         return derive
 
-    for name in ("_derived", "_derived_without_masks"):
+    for name in ("_derived", "derive"):
         monkeypatch.setattr(chunks, name, noted(getattr(chunks, name)))
     monkeypatch.setattr(structural, "MAX_PROGRAMS", 20)
 

@@ -11,6 +11,7 @@ import pytest
 import funcad as fc
 from funcad import grad, value_and_grad
 from funcad.backends.interpreter import counters
+from funcad.primitives.arithmetic import mul_add_p
 from funcad.unjitted import chunks, row_by_row, structural
 from tests.agreement import same_bits
 
@@ -191,7 +192,11 @@ def test_parts_of_a_large_array_make_no_copies_of_its_cotangent(monkeypatch: pyt
         before = counters["programs"]
         np.testing.assert_allclose(grad(f)(x), expected)
     assert counters["programs"] == before
-    assert not any([type(entry) is tuple and key[0] == "rows" for key, entry in structural._table.items()])
+    programs = [(key, entry[1]) for key, entry in structural._table.items() if type(entry) is tuple and key[0] == "rows"]
+    whole = True, (x.shape, "d")
+    assert programs
+    for (_, n, *kinds), nonzero in programs:  # they make cotangents of what was read
+        assert whole in kinds[:n] and not any([made for kind, made in zip(kinds[:n], nonzero) if kind == whole])
 
 
 def test_a_view_writes_in_place_by_one_row() -> None:
@@ -202,12 +207,12 @@ def test_a_view_writes_in_place_by_one_row() -> None:
         a = np.outer(x, x)
         a[0, 0] = 2.0
         apart, over = a[3], a[2:, 1]
-        rows.append(len(a.owner.trace.tape.rows))
+        rows.append(len(a.owner.trace.tape.places))
         a[1, :2] -= x[:2]
         a[:2, 2:4] *= 3.0
-        rows.append(len(a.owner.trace.tape.rows))
+        rows.append(len(a.owner.trace.tape.places))
         a[2, 1:3] += 1.0  # `over` reads some of it
-        rows.append(len(a.owner.trace.tape.rows))
+        rows.append(len(a.owner.trace.tape.places))
         return np.sum(a) + np.sum(apart * over[0]) + np.sum(over)
 
     x = np.arange(1.0, 5.0)
@@ -228,3 +233,21 @@ def f_of(x: Any, i: int, step: float) -> Any:
     a[:2, 2:4] *= 3.0
     a[2, 1:3] += 1.0
     return np.sum(a) + np.sum(a[3] * a[2, 1]) + np.sum(a[2:, 1])
+
+
+@pytest.mark.parametrize("first", [0, 1])
+def test_of_many_operands_it_matters_which_are_traced(first: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """`x * y + z * w` of constants, and of traced values, at the first place: neither is taken for the other."""
+    c, d = np.linspace(-0.5, 0.5, 12), np.linspace(1.0, 1.2, 12)
+
+    def constant(x: Any) -> Any:
+        return np.sum(mul_add_p(c, np.sin(x) * 2.0, x, d) * x)
+
+    def traced(x: Any) -> Any:
+        return np.sum(mul_add_p(np.cos(x), np.sin(x) * 2.0, x, d) * x)
+
+    both = [constant, traced]
+    right = [by_rules(monkeypatch, grad(f), SCALES) for f in both]
+    row_by_row._pointwise.clear()
+    for i in (first, 1 - first):
+        assert same_bits(grad(both[i])(SCALES), right[i])

@@ -77,7 +77,8 @@ def test_shared_jitted_functions() -> None:
             np.testing.assert_array_equal(vmap(f)(np.stack([x, x])), [f(x), f(x)])
 
     in_threads(work)
-    assert sorted(traced) == [(n,) for n in range(1, 6)], "a signature was traced twice"
+    each = [(n,) for n in range(1, 6)]  # once for the function, once for its gradient
+    assert sorted(traced) == sorted(each + each), "a signature was traced twice"
 
 
 def test_shared_captured_arrays_are_unlocked_in_the_end() -> None:

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from funcad import tree
-from funcad.autograd.mirror import mirror as _mirror
+from funcad.foreign_names import mirror as _mirror
 from funcad.ir.tracer import Tracer
 
 __getattr__, __dir__ = _mirror(__name__, "funcad.scipy.integrate", "scipy.integrate")

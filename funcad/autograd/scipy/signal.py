@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from funcad.autograd.mirror import mirror as _mirror
+from funcad.foreign_names import mirror as _mirror
 from funcad.lax import conv_general_dilated
 
 __getattr__, __dir__ = _mirror(__name__, "funcad.scipy.signal", "scipy.signal")
@@ -24,8 +24,8 @@ def convolve(
 ) -> Any:
     """The convolution of A and B along the axes `axes[0]` of A and `axes[1]` of B, summed over the pairs of `dot_axes`.
 
-    The axes of the result are those of A and then those of B that were not named, and the convolved ones. mode is "full" or
-    "valid". Without axes and dot_axes it is `funcad.scipy.signal.convolve`.
+    The axes of the result are those of A and then those of B that were not named, and the convolved ones. mode is "full",
+    "valid" or "same": the middle of "full", as long as A. Without axes and dot_axes it is `funcad.scipy.signal.convolve`.
 
     >>> import numpy as np
     >>> images, kernels = np.ones((5, 3, 8, 8)), np.ones((3, 4, 2, 2))
@@ -34,8 +34,8 @@ def convolve(
     """
     if axes is None and not (len(dot_axes[0]) or len(dot_axes[1])):
         return importlib.import_module("funcad.scipy.signal").convolve(A, B, mode)
-    if mode not in ("full", "valid"):
-        raise NotImplementedError(f'convolve: mode must be "full" or "valid" with axes, got {mode!r}')
+    if mode not in ("full", "valid", "same"):
+        raise ValueError(f'convolve: mode must be "full", "valid" or "same", got {mode!r}')
     dots = [[i % np.ndim(x) for i in d] for x, d in zip((A, B), dot_axes)]
     if axes is None:
         axes = [[i for i in range(np.ndim(x)) if i not in d] for x, d in zip((A, B), dots)]
@@ -43,7 +43,7 @@ def convolve(
     if len(moving[0]) != len(moving[1]) or len(dots[0]) != len(dots[1]):
         raise ValueError(f"convolve: axes={axes} and dot_axes={dot_axes} must name as many axes of A as of B")
     rest = [[i for i in range(np.ndim(x)) if i not in m + d] for x, m, d in zip((A, B), moving, dots)]
-    if mode == "valid" and all(np.shape(A)[i] < np.shape(B)[j] for i, j in zip(*moving)):
+    if mode == "valid" and moving[0] and all(np.shape(A)[i] < np.shape(B)[j] for i, j in zip(*moving)):
         swapped = convolve(B, A, moving[::-1], dots[::-1], mode)
         of_a, of_b = len(rest[0]), len(rest[1])
         return np.moveaxis(swapped, range(of_b), range(of_a, of_a + of_b))
@@ -52,6 +52,8 @@ def convolve(
         np.reshape(np.transpose(x, r + d + m), [*[math.prod(n) for n in size], *[np.shape(x)[i] for i in m]])
         for x, r, d, m, size in zip((A, np.flip(B, tuple(moving[1]))), rest, dots, moving, sizes)
     ]
-    width = [np.shape(B)[j] - 1 if mode == "full" else 0 for j in moving[1]]
+    width = [0 if mode == "valid" else np.shape(B)[j] - 1 for j in moving[1]]
     result = conv_general_dilated(images, kernels, (1,) * len(width), [(n, n) for n in width])
+    if mode == "same":
+        result = result[(..., *[slice(n // 2, n // 2 + np.shape(A)[i]) for n, i in zip(width, moving[0])])]
     return np.reshape(result, [*sizes[0][0], *sizes[1][0], *np.shape(result)[2:]])

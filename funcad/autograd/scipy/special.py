@@ -1,5 +1,5 @@
 """`autograd.scipy.special`: funcad.scipy.special, and what that does not have from SciPy."""
 
-from funcad.autograd.mirror import mirror as _mirror
+from funcad.foreign_names import mirror as _mirror
 
 __getattr__, __dir__ = _mirror(__name__, "funcad.scipy.special", "scipy.special")

@@ -16,7 +16,7 @@ from funcad.backends.buffers import LARGE, empty
 from funcad.backends.native import ir, target, threads, wrapper
 from funcad.backends.native.batch_kernels import BatchLoop, lanes_for
 from funcad.backends.native.kernel_operands import readable
-from funcad.backends.native.program_cost import instructions
+from funcad.backends.native.program_cost import instructions, may_contract
 from funcad.backends.native.wrapper import Given, Wanted
 from funcad.ir.jaxpr import Jaxpr
 
@@ -52,7 +52,7 @@ class Batch:
         self.parallel = work > threads.WORTH and size > chunk
         self.pooled = any([math.prod(s) * d.itemsize >= LARGE for s, d in self.results])
         self.numbers = np.array([*(threads.runner() if self.parallel else (0, 0)), chunk, size], np.int64)
-        module = ir.Module()
+        module = ir.Module(may_contract(jaxpr))
         _kernel(module, jaxpr, host, lanes)
         code = target.compile_module(module.text(), ["kernel"])
         given = [Given("array", a.shape, a.dtype) for a in (*self.avals, self.numbers)]

@@ -8,9 +8,9 @@
 Idea: the table `CODE` has a method for each atom, which writes its instructions; an equation is its formula, atom by atom. The
 methods are in mixins by idea: memory and constants, integer and float and complex arithmetic, conversions, transcendental
 functions. Invariant: what is written computes what NumPy's ufunc computes, bit for bit for arithmetic (no instruction carries
-a fast-math flag, nothing is contracted) and within 2 ulp for transcendental functions; an operation that cannot is
-`Unsupported`. Trap: lanes that a mask turns off hold zeros and are computed with, so no code may fault on them (integer
-division has a guard).
+a fast-math flag, nothing is contracted, but under fast_math) and within 2 ulp for transcendental functions; an operation that
+cannot is `Unsupported`. Trap: lanes that a mask turns off hold zeros and are computed with, so no code may fault on them
+(integer division has a guard).
 """
 
 from __future__ import annotations
@@ -31,6 +31,7 @@ from funcad.primitives.atoms import ATOMS, UFUNCS, Formula, formula_of
 __all__ = ["Emitter", "Lane", "Unsupported", "operand_dtypes"]
 
 _EXTREMES = {"maximum": (-np.inf, "min"), "minimum": (np.inf, "max"), "fmax": (np.nan, "min"), "fmin": (np.nan, "max")}
+CONTRACTED = {"add", "sub", "mul", "square"}  # atoms that a processor computes two at a time
 _OWN_DTYPE = {"convert", "stop_gradient"}  # operands keep their dtype
 
 
@@ -95,7 +96,10 @@ class Emitter(Functions, Convert, Arithmetic, Memory):
         for i, (name, reads, told) in enumerate(formula.calls):
             if i not in constants:
                 alike = [lanes[a].dtype for a in reads[name == "select" :] if a not in constants]
-                lanes[i] = CODE[name](self, *[lane(a, alike[0] if alike else result) for a in reads], *told)
+                given = [lane(a, alike[0] if alike else result) for a in reads]
+                self.contracts = name in CONTRACTED and self.function.module.contracts
+                lanes[i] = CODE[name](self, *given, *told)
+                self.contracts = False
         return lane(formula.result, result)
 
     def const(self, value: Any, dtype: np.dtype) -> Lane:
@@ -107,7 +111,10 @@ class Emitter(Functions, Convert, Arithmetic, Memory):
     # -- reductions over lanes
     def combine(self, kind: str, a: Lane, b: Lane) -> Lane:
         """One step of a reduction by this atom."""
-        return CODE[kind](self, a, b)  # type: ignore[no-any-return]
+        self.contracts = kind in CONTRACTED and self.function.module.contracts
+        lane: Lane = CODE[kind](self, a, b)
+        self.contracts = False
+        return lane
 
     def identity(self, kind: str, dtype: Any) -> Lane:
         """What changes nothing in `combine`: NumPy's identity, or the least or greatest value of the dtype."""

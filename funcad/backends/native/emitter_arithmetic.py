@@ -25,7 +25,12 @@ _UNSIGNED = {"eq": "eq", "ne": "ne", "lt": "ult", "le": "ule", "gt": "ugt", "ge"
 
 
 class Arithmetic(Memory):
-    """Mixin of `Emitter`: every method takes and gives lanes."""
+    """Mixin of `Emitter`: every method takes and gives lanes.
+
+    `contracts`: may what is written now be contracted, as the user's arithmetic and not as part of another function?
+    """
+
+    contracts = False
 
     # -- small tools on one register
     def _lane(self, dtype: np.dtype, *parts: str) -> Lane:
@@ -92,7 +97,8 @@ class Arithmetic(Memory):
         dtype = self._same(name, a, b)
         if dtype.kind in "iu":
             return self._lane(dtype, self._op(name, dtype, a.name, b.name))
-        return self._lane(dtype, *[self._op("f" + name, dtype, p, q) for p, q in zip(a.parts, b.parts)])
+        op = f"f{name} contract" if self.contracts and dtype.kind == "f" else f"f{name}"
+        return self._lane(dtype, *[self._op(op, dtype, p, q) for p, q in zip(a.parts, b.parts)])
 
     def add(self, a: Lane, b: Lane) -> Lane:
         return self.logical_or(a, b) if a.dtype.kind == "b" else self._binary("add", a, b)

@@ -20,9 +20,13 @@ RUNS_ONCE = "nounwind noinline optnone"
 
 
 class Module:
-    """Functions and what they declare, as the text of one LLVM module."""
+    """Functions and what they declare, as the text of one LLVM module.
 
-    def __init__(self) -> None:
+    `contracts`: may a product that is added be rounded once, with the sum? Of the user's arithmetic, under fast_math only.
+    """
+
+    def __init__(self, contracts: bool = False) -> None:
+        self.contracts = contracts
         self.functions: dict[str, str] = {}  # name -> its text; helpers shared by several kernels are here once
         self.declarations: dict[str, str] = {}
         self.constants: dict[str, str] = {}  # "@name" -> its definition: tables

@@ -31,7 +31,7 @@ from funcad.backends.native.batch_call import Batch
 from funcad.backends.native.element_kernels import Group, analyse, emit_elementwise, emit_total
 from funcad.backends.native.emitter import Emitter
 from funcad.backends.native.kernel_operands import aligned, last_cache, readable
-from funcad.backends.native.program_cost import instructions
+from funcad.backends.native.program_cost import instructions, may_contract
 from funcad.backends.native.rows_call import Rows
 from funcad.backends.native.unsupported import Unsupported
 from funcad.backends.native.wrapper import Given, Wanted
@@ -399,7 +399,7 @@ def kernel_text(
     over: bool = False,
 ) -> str:
     """The module of one variant: `kernel` runs all elements, in parts if `split`: `part` runs lo..hi of the outermost axis."""
-    module = ir.Module()
+    module = ir.Module(may_contract(group.jaxpr))
     totals = [i for i, v in enumerate(group.jaxpr.outputs) if v in group.sums]
     kernel = ir.Function(module, "kernel", [("ptr", "%slots"), ("ptr", "%arena"), ("ptr", "%context")], "i32")
     numbers = _word(kernel, "%slots", len(group.jaxpr.inputs), "ptr")

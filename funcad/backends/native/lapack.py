@@ -20,6 +20,7 @@ from typing import Any
 
 import numpy as np
 
+from funcad.backends.blas_threads import addresses_of
 from funcad.backends.native.shared_functions import found
 from funcad.backends.native.small_matrices import Rows, function_of_rows
 from funcad.backends.native.target import compile_module
@@ -36,7 +37,6 @@ _ROUTINES = {  # routine -> where it is, and the types of its parameters
     "trsv": ("cython_blas", (_CHAR, _CHAR, _CHAR, _INT, _DATA, _INT, _DATA, _INT)),
 }
 _PLACES = (*_ROUTINES, "alone", "get_threads", "set_threads", "state")  # of the table, 8 bytes each
-_PREFIXES = ("scipy_openblas_", "openblas_")  # of the functions that tell and set how many threads OpenBLAS has
 
 _name_of = ctypes.pythonapi.PyCapsule_GetName
 _name_of.restype, _name_of.argtypes = ctypes.c_char_p, [ctypes.py_object]
@@ -59,23 +59,13 @@ def _routine(name: str, letter: str) -> int:
     return int(_pointer_of(capsule, signature))
 
 
-def _thread_functions() -> tuple[int, int]:
-    """Where the number of BLAS's threads is told and set; zeros if this BLAS has no such functions."""
-    library = ctypes.CDLL(importlib.import_module("scipy.linalg.cython_blas").__file__)
-    for prefix in _PREFIXES:
-        found = [getattr(library, f"{prefix}{what}_num_threads", None) for what in ("get", "set")]
-        if None not in found:
-            return tuple([ctypes.cast(f, ctypes.c_void_p).value for f in found])  # type: ignore[return-value]
-    return 0, 0
-
-
 class _Threads:
     """What both tables share: `words` are the lock, the number of callers, and of BLAS's threads before they came."""
 
     def __init__(self) -> None:
         self.code = compile_module(_ALONE, ["alone"])
         self.words = np.zeros(3, np.int64)
-        self.functions = _thread_functions()
+        self.functions = addresses_of(importlib.import_module("scipy.linalg.cython_blas"))
         if hasattr(os, "register_at_fork"):
             os.register_at_fork(after_in_child=self.renew)
 

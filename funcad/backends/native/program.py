@@ -26,7 +26,7 @@ from funcad.backends.memory import written_carries
 from funcad.backends.native import growing, llvm_loops, matrix_rules, program_rules, wrapper
 from funcad.backends.native.ir import Function, Module
 from funcad.backends.native.program_build import MAX_LINES, PER_EQUATION, Build, too_long
-from funcad.backends.native.program_cost import work_of
+from funcad.backends.native.program_cost import may_contract, work_of
 from funcad.backends.native.program_region import Region
 from funcad.backends.native.program_values import Splat, View, contiguous_strides
 from funcad.backends.native.shared_functions import compiled_function
@@ -235,8 +235,8 @@ def _kind(aval: Any) -> tuple[str, tuple, np.dtype]:
 
 def _written(jaxpr: Jaxpr, given: Sequence[Given], wanted: Sequence[Wanted]) -> tuple[Module, Build]:
     """The module that has `program`, and what is known of the program once it is written."""
+    module = Module(may_contract(jaxpr))
     jaxpr = prune(jaxpr)
-    module = Module()
     f = Function(module, "program", [("ptr", "%slots"), ("ptr", "%arena"), ("ptr", "%context")], "i32")
     build = Build(f, host())
     f.lines.append("  %asking = getelementptr ptr, ptr %context, i64 2")

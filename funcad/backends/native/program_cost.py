@@ -13,16 +13,19 @@ from funcad.ir.jaxpr import Jaxpr, subjaxprs
 from funcad.primitives.atoms import ATOMS, ELEMENTARY, atoms_of
 from funcad.primitives.loop import Loop, WhileLoop
 
-__all__ = ["Work", "instructions", "work_of"]
+__all__ = ["Work", "instructions", "may_contract", "work_of"]
 
 PER_ELEMENT = 0.25  # that is read or written; an instruction per element takes as long
 PER_PRODUCT = 0.1  # one multiplication and addition of a contraction
+PER_PLACE = 1.0  # one element that an index array names: its place is looked at, and is anywhere
 WHILE_TRIPS = 10  # nobody knows
 FACTORS = {  # multiplications that make them of matrices of n rows, per n**3
     **dict.fromkeys(("det", "slogdet", "log_abs_det", "lu"), 1 / 3),
     **dict.fromkeys(("cholesky", "triangular_inverse"), 1 / 6),
     **{"inv": 1.0, "solve": 1 / 3, "triangular_solve": 0.0, "factored_solve": 0.0},
 }
+PLACED = frozenset(["gather", "scatter"])
+APART = PLACED | FACTORS.keys()  # what no kernel of a group serves
 INSTRUCTIONS = {atom: 25 if atom in ELEMENTARY else 1 for atom in ATOMS}  # of arithmetic, per vector
 INSTRUCTIONS.update(dict.fromkeys(("div", "sqrt", "mod", "floor_divide", "reciprocal", "fmod", "integer_pow"), 5))
 
@@ -30,6 +33,11 @@ INSTRUCTIONS.update(dict.fromkeys(("div", "sqrt", "mod", "floor_divide", "recipr
 def instructions(equation: Any) -> int:
     """About how many instructions of arithmetic an equation is, per vector; 1 for what has no formula of an element."""
     return 1 if equation.primitive.emit is None else sum([INSTRUCTIONS[atom] for atom in atoms_of(equation)])
+
+
+def may_contract(jaxpr: Jaxpr) -> bool:
+    """May products and sums of this program be rounded together? engines.py says so of each part of a fast_math program."""
+    return bool(jaxpr.memo.get("fast_math"))
 
 
 class Work(NamedTuple):
@@ -57,7 +65,7 @@ def work_of(jaxpr: Jaxpr) -> Work:
                 continue
             own = _of(equation)
             total, count = total + own, count + 1
-            outside += 0.0 if equation.primitive.name in FACTORS else own  # no kernel of a group serves them
+            outside += 0.0 if equation.primitive.name in APART else own
         found = jaxpr.memo["native_work"] = Work(total, outside, count)
     return found
 
@@ -74,5 +82,8 @@ def _of(equation: Any) -> float:
         shape = equation.inputs[0].aval.shape
         solved = size * shape[-1] if "solve" in primitive.name else 0
         return 10.0 + PER_PRODUCT * (FACTORS[primitive.name] * prod(shape) * shape[-1] + solved)
+    if primitive.name in PLACED:
+        moved = equation.inputs[1] if primitive.name == "scatter" else equation.outputs[0]
+        return 1.0 + PER_PLACE * prod(equation.inputs[-1].aval.shape) + PER_ELEMENT * (prod(moved.aval.shape) + size)
     read = sum(prod(a.aval.shape) for a in equation.inputs)
     return 1.0 + PER_ELEMENT * (max(size, read) + size * max(instructions(equation) - 1, 0))

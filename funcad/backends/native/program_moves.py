@@ -14,7 +14,7 @@ from funcad.backends.native.program_build import Build
 from funcad.backends.native.program_values import Splat, View, indexed
 
 __all__ = ["box_of", "place", "place_sum", "update", "add", "window", "gather", "scatter", "fill"]
-__all__ += ["dynamic_update"]
+__all__ += ["dynamic_update", "checked", "positions"]
 
 
 MAX_CELLS = 27  # parts of a result of `place_sum` that are written one by one
@@ -157,6 +157,25 @@ def _row(build: Build, lane: Lane, extent: int) -> str:
         at = f.put(f"select i1 {negative}, i64 {f.put(f'add i64 {at}, {extent}')}, i64 {at}")
     build.leave_if(f.put(f"icmp uge i64 {at}, {extent}"), 1)
     return at
+
+
+def checked(build: Build, index: View, size: int, target: View) -> None:
+    """The index array, wrapped and looked at."""
+    with build.over([(n, None) for n in target.shape]) as places:
+        own = build.moved(index, list(zip(places, index.strides)))._replace(shape=(), strides=())
+        _store_place(build, _row(build, build.lane(own), size), places, target)
+
+
+def positions(build: Build, target: View) -> None:
+    with build.over([(target.shape[0], None)]) as places:
+        _store_place(build, places[0], places, target)
+
+
+def _store_place(build: Build, number: str, places: Sequence[str], target: View) -> None:
+    where = build.moved(target, list(zip(places, target.strides)))._replace(shape=(), strides=())
+    if target.dtype.itemsize < 8:
+        number = build.f.put(f"trunc i64 {number} to i{8 * target.dtype.itemsize}")
+    build.copy(Lane(target.dtype, (number,)), where)
 
 
 def _addressed(build: Build, x: View, indices: Sequence[Any], places: Sequence[str], batch_dims: int) -> View:

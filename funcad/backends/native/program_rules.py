@@ -260,6 +260,19 @@ def _gather(region: Region, equation: Equation, values: list, *, batch_dims: int
     return outs
 
 
+@rule("checked_index")
+def _checked_index(region: Region, equation: Equation, values: list, *, shape: tuple, size: int, axis: int, dtype: Any) -> list:
+    index = reshaped(region.build.ordered(values[0]), shape)
+    outs = _into(region, equation, lambda t: program_moves.checked(region.build, index, size, t))
+    region.build.drop(index)
+    return outs
+
+
+@rule("positions")
+def _positions(region: Region, equation: Equation, values: list, *, size: int, dtype: Any) -> list:
+    return _into(region, equation, lambda t: program_moves.positions(region.build, t))
+
+
 @rule("scatter")
 def _scatter(region: Region, equation: Equation, values: list, *, mode: str, batch_dims: int, unique: bool) -> list:
     _, u, *indices = values

@@ -1,7 +1,8 @@
 """The order in which a whole program's equations are written, and which of them share a loop.
 
 Elementwise equations of one shape wait in a group until something outside the group needs one of their results; then the
-group becomes one loop. Since programs have no effects here, an equation may be moved behind everything that does not read it.
+group becomes one loop, or several where nothing connects its equations. Since programs have no effects here, an equation may
+be moved behind everything that does not read it.
 Trap: a group that reads an array must not wait until elements of it have been written, or that could not be done in place.
 """
 
@@ -48,7 +49,7 @@ def schedule(jaxpr: Jaxpr) -> list[Step]:
 
     def flush(shape: tuple) -> None:
         equations = waiting.pop(shape)
-        groups.append((equations, shape))
+        groups.extend([(together, shape) for together in _connected(equations)])
         for equation in equations:
             del where[equation.outputs[0]]
 
@@ -74,6 +75,27 @@ def schedule(jaxpr: Jaxpr) -> list[Step]:
     for shape in list(waiting):
         flush(shape)
     return _with_last_uses(groups, jaxpr.outputs)
+
+
+def _connected(equations: Sequence[Equation]) -> list[list[Equation]]:
+    """The equations apart where no array leads from one to the other: a loop of all would hold the values of all at once."""
+    above: dict[Var, Var] = {}  # from an array to another one of its part, in the end to the one that stands for the part
+
+    def top(a: Var) -> Var:
+        while above[a] is not a:
+            above[a] = above[above[a]]
+            a = above[a]
+        return a
+
+    for equation in equations:
+        arrays = [a for a in (*equation.outputs, *equation.inputs) if type(a) is Var]
+        for a in arrays:
+            above.setdefault(a, a)
+            above[top(a)] = top(arrays[0])
+    parts: dict[Var, list[Equation]] = {}
+    for equation in equations:
+        parts.setdefault(top(equation.outputs[0]), []).append(equation)
+    return list(parts.values())
 
 
 def _with_last_uses(groups: Sequence[tuple[list[Equation], Any]], outputs: Sequence[Any]) -> list[Step]:

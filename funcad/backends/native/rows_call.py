@@ -17,6 +17,7 @@ import numpy as np
 from funcad.backends.buffers import LARGE, empty
 from funcad.backends.native import ir, target, threads, wrapper
 from funcad.backends.native.kernel_operands import ALIGN, aligned, last_cache, readable
+from funcad.backends.native.program_cost import may_contract
 from funcad.backends.native.rows import STRIDES, plan_rows, result_order, rows_kernel, sizes_of
 from funcad.backends.native.rows_plan import RowPlan
 from funcad.backends.native.wrapper import Given, Wanted
@@ -64,7 +65,7 @@ class Rows:
             given, wanted = [*given, *[Given("array", *r) for r in self.fresh]], wanted[n:]
 
         def planned(nontemporal: bool) -> Any:
-            module = ir.Module()
+            module = ir.Module(may_contract(jaxpr))
             rows_kernel(module, plan, target.host(), nontemporal)
             code = target.compile_module(module.text(), ["kernel"])
             return wrapper.make_plan(given, wanted, code.address["kernel"], sizes.arena, work > UNLOCK, [code])

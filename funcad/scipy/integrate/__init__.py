@@ -4,6 +4,8 @@
 equations.
 """
 
+import typing as _typing
+
 from funcad.scipy.door import absent as _absent
 from funcad.scipy.integrate.ode import odeint as odeint
 from funcad.scipy.integrate.ode import solve_ivp as solve_ivp
@@ -27,4 +29,5 @@ __all__ = [
     "trapezoid",
 ]
 
-__getattr__ = _absent("funcad.scipy.integrate")
+if not _typing.TYPE_CHECKING:  # seen by a checker, it would give every misspelt name a type
+    __getattr__ = _absent("funcad.scipy.integrate")

@@ -4,6 +4,8 @@ Built and called on plain arrays they give what SciPy's own give, and have the a
 samples may be traced too, the class says so.
 """
 
+import typing as _typing
+
 from funcad.scipy.door import absent as _absent
 from funcad.scipy.interpolate.grid import RegularGridInterpolator as RegularGridInterpolator
 from funcad.scipy.interpolate.grid import interp1d as interp1d
@@ -23,4 +25,5 @@ __all__ = [
     "make_interp_spline",
 ]
 
-__getattr__ = _absent("funcad.scipy.interpolate")
+if not _typing.TYPE_CHECKING:  # seen by a checker, it would give every misspelt name a type
+    __getattr__ = _absent("funcad.scipy.interpolate")

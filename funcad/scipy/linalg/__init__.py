@@ -4,6 +4,8 @@ Stacks of matrices (leading axes) are allowed everywhere when traced. `solving`,
 `special_matrices` hold the functions.
 """
 
+import typing as _typing
+
 from funcad.numpy.funm import funm_sym as funm_sym
 from funcad.scipy.door import absent as _absent
 from funcad.scipy.linalg.decompositions import eig as eig
@@ -68,4 +70,5 @@ from funcad.scipy.linalg.special_matrices import leslie as leslie
 from funcad.scipy.linalg.special_matrices import pascal as pascal
 from funcad.scipy.linalg.special_matrices import toeplitz as toeplitz
 
-__getattr__ = _absent("funcad.scipy.linalg")
+if not _typing.TYPE_CHECKING:  # seen by a checker, it would give every misspelt name a type
+    __getattr__ = _absent("funcad.scipy.linalg")

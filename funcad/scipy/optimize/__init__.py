@@ -3,6 +3,8 @@
 `minimizing` (with `constraints`), `roots` and `fitting` hold the functions; `implicit` what they share.
 """
 
+import typing as _typing
+
 from funcad.scipy.door import absent as _absent
 from funcad.scipy.optimize.fitting import curve_fit as curve_fit
 from funcad.scipy.optimize.fitting import least_squares as least_squares
@@ -17,4 +19,5 @@ from funcad.scipy.optimize.roots import root as root
 from funcad.scipy.optimize.roots import root_scalar as root_scalar
 from funcad.scipy.optimize.roots import toms748 as toms748
 
-__getattr__ = _absent("funcad.scipy.optimize")
+if not _typing.TYPE_CHECKING:  # seen by a checker, it would give every misspelt name a type
+    __getattr__ = _absent("funcad.scipy.optimize")

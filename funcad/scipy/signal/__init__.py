@@ -9,6 +9,7 @@ np.float64(-2.0)
 """
 
 import importlib as _importlib
+import typing as _typing
 from typing import Any as _Any
 
 from funcad.scipy.door import absent as _absent
@@ -41,12 +42,18 @@ from funcad.scipy.signal.spectra import welch as welch
 
 __all__ = [n for n, v in globals().items() if not n.startswith("_") and type(v) is not type(_importlib)]
 
+if _typing.TYPE_CHECKING:
+    from types import ModuleType as _ModuleType
+
+    windows: _ModuleType  # SciPy's own
+
 
 def _lazy(name: str) -> _Any:
     return _importlib.import_module("scipy.signal.windows") if name == "windows" else None
 
 
-__getattr__ = _absent("funcad.scipy.signal", _lazy)
+if not _typing.TYPE_CHECKING:  # seen by a checker, it would give every misspelt name a type
+    __getattr__ = _absent("funcad.scipy.signal", _lazy)
 
 
 def __dir__() -> list[str]:

@@ -1,18 +1,23 @@
 """`scipy.sparse`: of it, funcad has `sparse.linalg`, the iterative solvers of linear systems, loaded when first used."""
 
 import importlib as _importlib
+import typing as _typing
 from typing import Any as _Any
 
 from funcad.scipy.door import absent as _absent
 
 __all__ = ["linalg"]
 
+if _typing.TYPE_CHECKING:
+    from funcad.scipy.sparse import linalg as linalg
+
 
 def _lazy(name: str) -> _Any:
     return _importlib.import_module("funcad.scipy.sparse.linalg") if name == "linalg" else None
 
 
-__getattr__ = _absent("funcad.scipy.sparse", _lazy)
+if not _typing.TYPE_CHECKING:  # seen by a checker, it would give every misspelt name a type
+    __getattr__ = _absent("funcad.scipy.sparse", _lazy)
 
 
 def __dir__() -> list[str]:

@@ -11,7 +11,7 @@ for x - x0; the norm of b goes along as a further unknown, because tangents have
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -321,7 +321,7 @@ def gmres(
     return _solve("gmres", _gmres(int(restart)), A, b, x0, tol, rtol, atol, maxiter, M, False)
 
 
-__getattr__ = absent("funcad.scipy.sparse.linalg")
-
+if not TYPE_CHECKING:  # seen by a checker, it would give every misspelt name a type
+    __getattr__ = absent("funcad.scipy.sparse.linalg")
 
 mirrors([bicgstab, cg, gmres], "scipy.sparse.linalg")

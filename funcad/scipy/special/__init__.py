@@ -11,6 +11,8 @@ SciPy's own ufuncs called on traced values (`scipy.special.gammaln(x)`) come her
 np.float64(-0.313489)
 """
 
+import typing as _typing
+
 from funcad.scipy.door import absent as _absent
 from funcad.scipy.special.composite import bdtr as bdtr
 from funcad.scipy.special.composite import bdtrc as bdtrc
@@ -147,4 +149,5 @@ from funcad.scipy.special.sums import log_softmax as log_softmax
 from funcad.scipy.special.sums import logsumexp as logsumexp
 from funcad.scipy.special.sums import softmax as softmax
 
-__getattr__ = _absent("funcad.scipy.special")
+if not _typing.TYPE_CHECKING:  # seen by a checker, it would give every misspelt name a type
+    __getattr__ = _absent("funcad.scipy.special")

@@ -12,6 +12,7 @@ np.float64(-1.0452)
 """
 
 import importlib as _importlib
+import typing as _typing
 from typing import Any as _Any
 
 from funcad.scipy.door import absent as _absent
@@ -45,6 +46,45 @@ _MODULES = {
 _NAMES = {name: module for module, names in _MODULES.items() for name in names}
 __all__ = list(_NAMES)
 
+if _typing.TYPE_CHECKING:
+    from funcad.scipy.stats.circular import vonmises as vonmises
+    from funcad.scipy.stats.circular import wrapcauchy as wrapcauchy
+    from funcad.scipy.stats.counts import bernoulli as bernoulli
+    from funcad.scipy.stats.counts import betabinom as betabinom
+    from funcad.scipy.stats.counts import binom as binom
+    from funcad.scipy.stats.counts import geom as geom
+    from funcad.scipy.stats.counts import nbinom as nbinom
+    from funcad.scipy.stats.counts import poisson as poisson
+    from funcad.scipy.stats.kde import gaussian_kde as gaussian_kde
+    from funcad.scipy.stats.real_line import cauchy as cauchy
+    from funcad.scipy.stats.real_line import expon as expon
+    from funcad.scipy.stats.real_line import gennorm as gennorm
+    from funcad.scipy.stats.real_line import gumbel_l as gumbel_l
+    from funcad.scipy.stats.real_line import gumbel_r as gumbel_r
+    from funcad.scipy.stats.real_line import halfnorm as halfnorm
+    from funcad.scipy.stats.real_line import laplace as laplace
+    from funcad.scipy.stats.real_line import logistic as logistic
+    from funcad.scipy.stats.real_line import lognorm as lognorm
+    from funcad.scipy.stats.real_line import norm as norm
+    from funcad.scipy.stats.real_line import pareto as pareto
+    from funcad.scipy.stats.real_line import rayleigh as rayleigh
+    from funcad.scipy.stats.real_line import skewnorm as skewnorm
+    from funcad.scipy.stats.real_line import truncnorm as truncnorm
+    from funcad.scipy.stats.real_line import uniform as uniform
+    from funcad.scipy.stats.real_line import weibull_min as weibull_min
+    from funcad.scipy.stats.shaped import beta as beta
+    from funcad.scipy.stats.shaped import chi2 as chi2
+    from funcad.scipy.stats.shaped import f as f
+    from funcad.scipy.stats.shaped import gamma as gamma
+    from funcad.scipy.stats.shaped import invgamma as invgamma
+    from funcad.scipy.stats.shaped import t as t
+    from funcad.scipy.stats.summary import mode as mode
+    from funcad.scipy.stats.summary import rankdata as rankdata
+    from funcad.scipy.stats.summary import sem as sem
+    from funcad.scipy.stats.vector_distributions import dirichlet as dirichlet
+    from funcad.scipy.stats.vector_distributions import multinomial as multinomial
+    from funcad.scipy.stats.vector_distributions import multivariate_normal as multivariate_normal
+
 
 def _lazy(name: str) -> _Any:
     if name not in _NAMES:
@@ -54,7 +94,8 @@ def _lazy(name: str) -> _Any:
     return value
 
 
-__getattr__ = _absent("funcad.scipy.stats", _lazy)
+if not _typing.TYPE_CHECKING:  # seen by a checker, it would give every misspelt name a type
+    __getattr__ = _absent("funcad.scipy.stats", _lazy)
 
 
 def __dir__() -> list[str]:

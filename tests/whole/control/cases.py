@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import warnings
 
-from tests.whole.control import discrete, language, models, searches, solvers, spoken
+from tests.whole.control import discrete, language, models, searches, solvers, spoken, statements, unusual
 from tests.whole.control.judged import has_slopes
 from tests.whole.control.program import PROGRAMS, Program
 from tests.whole.control.transformations import LANES, SLOPES, TRANSFORMATIONS
 
 __all__ = ["applies", "outcome", "FAST", "PENDING", "PROGRAMS"]
 
-FILES = (solvers, searches, models, discrete, language, spoken)
+FILES = (solvers, searches, models, discrete, language, spoken, statements, unusual)
 FAST = (
     "jit",
     "jit_is_warm",
@@ -24,8 +24,6 @@ FAST = (
 )  # what is tested by default
 
 
-LATE = ("jvp_jit", "hvp", "vmap_jit", "vmap_grad_jit")  # what NumPy raises comes out of the compiled program
-
 # What does not hold yet.
 PENDING: set[tuple[str, str]] = set()
 
@@ -33,8 +31,6 @@ PENDING: set[tuple[str, str]] = set()
 def applies(program: Program, transformation: str) -> bool:
     """Whether there is a right answer."""
     if transformation in LANES and program.ragged:
-        return False
-    if transformation in LATE and program.catches:
         return False
     return transformation not in SLOPES or has_slopes(program)
 

@@ -27,7 +27,7 @@ class Program(NamedTuple):
     apart: inputs whose way is taken at one point only, or where the slope of the way is not the function's (what a bisection
     gives is made of brackets), so that differences show something else.
     asks: Python asks it for values, so that a trace without values refuses it.
-    catches: it catches NumPy's own errors. A compiled program raises them when it runs, which is too late to be caught.
+    catches: it catches NumPy's own errors, which a program that is traced without values raises when it runs: too late.
     ragged: inputs give results of different shapes, which no batch can hold.
     speaks: the first argument is a function to be called with a value, an effect.
     """

@@ -1,0 +1,69 @@
+"""`autograd.numpy.numpy_vjps`: what rules need to sum a cotangent back over the axes along which an argument was broadcast."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+import funcad.numpy as fnp
+from funcad.ir.aval import aval_of
+
+__all__ = ["match_complex", "metadata", "replace_zero", "unbroadcast", "unbroadcast_f"]
+
+
+def metadata(x: Any) -> tuple[tuple[int, ...], int, np.dtype, bool]:
+    """Shape, number of axes, dtype, and whether it is complex.
+
+    >>> metadata(np.zeros((2, 3)))
+    ((2, 3), 2, dtype('float64'), False)
+    """
+    aval = aval_of(x)
+    return aval.shape, aval.ndim, aval.dtype, aval.dtype.kind == "c"
+
+
+def unbroadcast(x: Any, target_meta: tuple[tuple[int, ...], int, np.dtype, bool], broadcast_idx: int = 0) -> Any:
+    """x summed over the axes along which an argument of that `metadata` was broadcast; its real part for a real argument.
+
+    broadcast_idx is the place at which NumPy put axes in front: 0, or -1 where they stand at the end.
+
+    >>> unbroadcast(np.ones((4, 2, 3)), metadata(np.zeros((2, 1))))
+    array([[12.],
+           [12.]])
+    """
+    shape, ndim, _, is_complex = target_meta
+    while fnp.ndim(x) > ndim:
+        x = fnp.sum(x, axis=broadcast_idx)
+    thin = tuple([i for i, n in enumerate(shape) if n == 1 and fnp.shape(x)[i] != 1])
+    x = fnp.sum(x, axis=thin, keepdims=True) if thin else x
+    return fnp.real(x) if aval_of(x).dtype.kind == "c" and not is_complex else x
+
+
+def unbroadcast_f(target: Any, f: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    """The pullback f, whose results are summed to the shape of the argument `target`.
+
+    >>> unbroadcast_f(np.zeros(2), lambda g: 3.0 * g)(np.ones((5, 2)))
+    array([15., 15.])
+    """
+    target_meta = metadata(target)
+    return lambda g: unbroadcast(f(g), target_meta)
+
+
+def match_complex(target: Any, x: Any) -> Any:
+    """x as a complex array where target is complex, and its real part where target is real.
+
+    >>> match_complex(1.0, np.array([1 + 2j]))
+    array([1.])
+    """
+    wanted, given = metadata(target)[3], metadata(x)[3]
+    return fnp.real(x) if given and not wanted else x + 0j if wanted and not given else x
+
+
+def replace_zero(x: Any, val: Any) -> Any:
+    """x with val where it is zero.
+
+    >>> replace_zero(np.array([0.0, 2.0]), 1.0)
+    array([1., 2.])
+    """
+    return fnp.where(fnp.asarray(x) != 0, x, val)

@@ -1,0 +1,42 @@
+"""`jax.dtypes`: the functions of dtypes, NumPy's; keys are plain arrays of uint32 here, so that no dtype is `prng_key`.
+
+>>> canonicalize_dtype(float), issubdtype(np.float32, prng_key)
+(dtype('float64'), False)
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from funcad.api.border import float0 as float0
+from funcad.numpy import result_type as result_type
+
+__all__ = ["canonicalize_dtype", "float0", "issubdtype", "prng_key", "result_type"]
+
+
+class extended(np.generic):
+    """Stands for JAX's dtypes beyond NumPy's, of which funcad has none."""
+
+
+class prng_key(extended):
+    """Stands for the dtype of JAX's new-style keys, which no array of funcad has."""
+
+
+def canonicalize_dtype(dtype: Any, allow_extended_dtype: bool = False) -> np.dtype:
+    """The dtype itself: 64 bits are 64 bits.
+
+    >>> canonicalize_dtype("int64")
+    dtype('int64')
+    """
+    return np.dtype(dtype)
+
+
+def issubdtype(arg1: Any, arg2: Any) -> bool:
+    """`numpy.issubdtype`; nothing is a `prng_key`.
+
+    >>> issubdtype(np.float32, np.floating)
+    True
+    """
+    return np.issubdtype(arg1, arg2)

@@ -1,0 +1,163 @@
+"""What JAX programs expect of concrete arrays: `x.at[i].set(v)`, and `isinstance(x, jax.Array)`.
+
+Idea: funcad's arrays are NumPy's, whose type has no `at`. The functions of `funcad.jax.numpy` hand out `Array`, a subclass with
+that one attribute; NumPy keeps it through arithmetic, and every transformation takes it as the NumPy array that it is. For
+`isinstance` every NumPy array, scalar and traced value is an `Array`. Trap: what a transformed function returns (`jit(f)(x)`)
+is a plain array; `funcad.numpy.at(x)[i].set(v)` works on all.
+"""
+
+from __future__ import annotations
+
+import functools
+import types
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from funcad.host.real_types import is_a
+from funcad.ir.tracer import Tracer
+from funcad.numpy import asarray, at
+
+__all__ = ["Array", "with_at", "dressed", "array_modules"]
+
+
+class _AnyArray(type):
+    def __instancecheck__(cls, x: object) -> bool:
+        return type(x) is Tracer or is_a(x, (np.ndarray, np.generic))
+
+
+class Array(np.ndarray, metaclass=_AnyArray):
+    """A NumPy array with `x.at[i].set(v)`, which gives a changed copy. `isinstance(x, Array)` is true of every array.
+
+    >>> from funcad.jax import numpy as jnp
+    >>> x = jnp.zeros(3)
+    >>> x.at[1].set(5.0), x
+    (Array([0., 5., 0.]), Array([0., 0., 0.]))
+    """
+
+    @property
+    def at(self) -> Any:
+        return _At(at(self.view(np.ndarray)))
+
+    def __round__(self, ndigits: int | None = None) -> Any:
+        return int(round(self.item())) if ndigits is None else np.round(self, ndigits)
+
+    def block_until_ready(self) -> Array:
+        return self
+
+
+def _unmasked(name: str) -> Callable[..., Any]:
+    """The method of NumPy's arrays of that name, to which `where=None` means no mask."""
+    method = getattr(np.ndarray, name)
+
+    @functools.wraps(method)
+    def call(self: Array, *args: Any, **kwargs: Any) -> Any:
+        if kwargs.get("where", True) is None:
+            del kwargs["where"]
+        return method(self, *args, **kwargs)
+
+    return call
+
+
+for _name in ("all", "any", "max", "mean", "min", "prod", "std", "sum", "var"):
+    setattr(Array, _name, _unmasked(_name))
+
+
+class _At:
+    """`x.at`, whose results have an `at` again."""
+
+    def __init__(self, places: Any):
+        self.places = places
+
+    def __getitem__(self, index: Any) -> _At:
+        return _At(self.places[index])
+
+    def __getattr__(self, name: str) -> Any:
+        return dressed(getattr(self.places, name))
+
+
+def with_at(x: Any) -> Any:
+    """A plain NumPy array as an `Array`, without a copy; everything else as it is.
+
+    >>> type(with_at(np.zeros(2))).__name__
+    'Array'
+    """
+    return x.view(Array) if type(x) is np.ndarray else x
+
+
+_FUNCTIONS = {types.FunctionType, types.MethodType, types.BuiltinFunctionType, type(np.sum), np.ufunc}
+_IGNORED = ("precision", "out_sharding")
+_ABSTRACT = {"generic", "number", "integer", "signedinteger", "unsignedinteger", "inexact", "floating", "complexfloating"}
+
+
+class _ScalarType(type):
+    """`jnp.float32`: a dtype to whoever asks, and a conversion of arrays, also traced ones, when it is called."""
+
+    dtype: np.dtype
+
+    def __call__(cls, x: Any = 0) -> Any:
+        return with_at(asarray(x, dtype=cls.dtype))
+
+    def __instancecheck__(cls, x: object) -> bool:
+        return type(x) is cls.dtype.type
+
+    def __eq__(cls, other: object) -> bool:
+        return cls.dtype == (other.dtype if type(other) is _ScalarType else other)
+
+    def __hash__(cls) -> int:
+        return hash(cls.dtype.type)
+
+    def __repr__(cls) -> str:
+        return f"jnp.{cls.__name__}"
+
+
+def _module(module: types.ModuleType) -> types.ModuleType:
+    """The module with dressed functions."""
+    proxy = types.ModuleType(module.__name__, module.__doc__)
+
+    def get(name: str) -> Any:
+        if name.startswith("__"):
+            raise AttributeError(name)
+        value = dressed(getattr(module, name))
+        setattr(proxy, name, value)
+        return value
+
+    vars(proxy).update(__getattr__=get, __dir__=lambda: dir(module), __file__=module.__file__)
+    if hasattr(module, "__path__"):
+        proxy.__path__ = []  # a package to `import jax.scipy.special`
+    return proxy
+
+
+def array_modules(value: Any) -> Any:
+    """What funcad's own namespace has: modules of functions on arrays dressed, all else as it is."""
+    return dressed(value) if getattr(value, "__name__", None) in _ARRAY_MODULES else value
+
+
+_ARRAY_MODULES = {f"funcad.{name}" for name in ("image", "nn", "ops", "scipy")}
+
+
+def dressed(f: Any) -> Any:
+    """A function whose arrays have `at`, and that takes JAX's `precision` and `out_sharding`: all here is computed in full
+    precision, in one process. Of a module one of such functions; of a class of NumPy's scalars what converts to it.
+
+    >>> dressed(np.vdot)(np.ones(2), np.ones(2), precision="highest")
+    np.float64(2.0)
+    """
+    if type(f) is types.ModuleType:
+        return _module(f)
+    if type(f) is type and issubclass(f, np.generic) and f.__name__ not in _ABSTRACT:
+        return _ScalarType(f.__name__, (), {"dtype": np.dtype(f)})
+    if type(f) not in _FUNCTIONS:
+        return f
+
+    @functools.wraps(f, updated=())
+    def call(*args: Any, **kwargs: Any) -> Any:
+        for name in _IGNORED:
+            kwargs.pop(name, None)
+        result = f(*args, **kwargs)
+        if type(result) in (list, tuple):
+            return type(result)(map(with_at, result))
+        return with_at(result)
+
+    return call

@@ -1,0 +1,159 @@
+"""What JAX has at its top and funcad has not: flags, devices, the type of a value."""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import warnings
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import funcad.numpy as fnp
+from funcad import device as placement
+from funcad import tree
+from funcad.api.tools import named_scope
+from funcad.api.vmap import vmap
+from funcad.configuration import config as settings
+from funcad.debug import debug_infs, debug_nans
+from funcad.errors import PlacementError
+from funcad.ir.aval import aval_of
+from funcad.jax.jax_arrays import with_at
+from funcad.jax.sharding import SingleDeviceSharding
+from funcad.jitted.jit import disable_jit, jit
+
+__all__ = ["config", "default_backend", "device_put", "log_compiles", "named_call", "pmap", "typeof"]
+
+
+class _Flags:
+    """JAX's flags, as far as they have a meaning here; `update` of another raises."""
+
+    _FIXED = {  # what is so in any case
+        "jax_enable_x64": True,
+        "jax_numpy_dtype_promotion": "standard",
+        "jax_platforms": "cpu",
+        "jax_platform_name": "cpu",
+        "jax_default_matmul_precision": None,
+        "jax_enable_custom_prng": False,
+        "jax_threefry_partitionable": False,
+    }
+    _HARMLESS = {"jax_default_matmul_precision", "jax_threefry_partitionable", "jax_platforms", "jax_platform_name"}
+    _OWN = {"jax_debug_nans": debug_nans, "jax_debug_infs": debug_infs, "jax_disable_jit": disable_jit}
+
+    def __init__(self) -> None:
+        self._on: dict[str, contextlib.ExitStack] = {}
+
+    def __getattr__(self, name: str) -> Any:
+        if name in self._FIXED:
+            return self._FIXED[name]
+        if name in self._OWN:
+            return name in self._on
+        raise AttributeError(f"jax.config.{name} has no meaning in funcad; see funcad.show_config() for funcad's settings")
+
+    def update(self, name: str, value: Any) -> None:
+        """Set a flag, from now on: jax_debug_nans, jax_debug_infs, jax_disable_jit; jax_enable_x64 stays True.
+
+        >>> import funcad.jax as jax
+        >>> jax.config.update("jax_enable_x64", True)
+        >>> jax.config.jax_enable_x64
+        True
+        """
+        if name in self._OWN:
+            if value and name not in self._on:
+                self._on[name] = stack = contextlib.ExitStack()
+                stack.enter_context(self._OWN[name]())
+            elif not value and name in self._on:
+                self._on.pop(name).close()
+        elif name not in self._FIXED:
+            raise AttributeError(f"jax.config.{name} has no meaning in funcad; see funcad.show_config() for funcad's settings")
+        elif name == "jax_enable_x64" and not value:
+            warnings.warn("jax_enable_x64=False: arrays keep their 64 bits; jnp.zeros(3, 'float32') has 32", stacklevel=2)
+        elif name not in self._HARMLESS and value != self._FIXED[name]:
+            raise ValueError(
+                f"jax.config.update({name!r}, {value!r}): in funcad it is always {self._FIXED[name]!r}.\nRemedy: leave it out."
+            )
+
+
+config = _Flags()
+
+
+class _Type:
+    """`typeof(x)`: shape, dtype and place of a value."""
+
+    def __init__(self, x: Any):
+        aval = aval_of(x)
+        self.shape, self.dtype, self.ndim, self.size = aval.shape, aval.dtype, aval.ndim, aval.size
+        self.weak_type, self.sharding = bool(getattr(aval, "weak", False)), SingleDeviceSharding()
+
+    def __repr__(self) -> str:
+        return f"{self.dtype}[{','.join(map(str, self.shape))}]"
+
+
+def typeof(x: Any) -> _Type:
+    """The shape, dtype, weak_type and sharding of a value.
+
+    >>> import numpy as np
+    >>> typeof(np.zeros((2, 3)))
+    float64[2,3]
+    """
+    return _Type(x)
+
+
+def default_backend() -> str:
+    """ "cpu": funcad computes where its operands are.
+
+    >>> default_backend()
+    'cpu'
+    """
+    return "cpu"
+
+
+def device_put(x: Any, device: Any = None, **options: Any) -> Any:
+    """`funcad.device_put`; without CuPy, and with a sharding of one device, x as it is.
+
+    >>> import numpy as np
+    >>> device_put(np.ones(2))
+    Array([1., 1.])
+    """
+    if device is None or isinstance(device, SingleDeviceSharding):
+        try:
+            return placement.device_put(x)
+        except PlacementError:
+            return tree.map(lambda leaf: with_at(fnp.asarray(leaf)), x)
+    return placement.device_put(x, device)
+
+
+def named_call(fun: Callable[..., Any], *, name: str | None = None) -> Callable[..., Any]:
+    """fun inside a `funcad.named_scope` of its name.
+
+    >>> named_call(lambda x: x + 1, name="next")(1)
+    2
+    """
+
+    @functools.wraps(fun)
+    def call(*args: Any, **kwargs: Any) -> Any:
+        with named_scope(name or getattr(fun, "__name__", "call")):
+            return fun(*args, **kwargs)
+
+    return call
+
+
+def pmap(fun: Callable[..., Any], axis_name: Any = None, **options: Any) -> Callable[..., Any]:
+    """`jit(vmap(fun, axis_name=...))`: there is one device, which takes all lanes.
+
+    >>> import numpy as np, funcad.jax as jax
+    >>> pmap(lambda x: x / jax.lax.psum(x, "i"), axis_name="i")(np.ones(2))
+    array([0.5, 0.5])
+    """
+    mapped = {name: options.pop(name) for name in ("in_axes", "out_axes", "axis_size") if name in options}
+    return jit(vmap(fun, axis_name=axis_name, **mapped), **options)
+
+
+@contextlib.contextmanager
+def log_compiles(enabled: bool = True) -> Iterator[None]:
+    """Say why functions are compiled, as `funcad.config.explain_cache_misses` does.
+
+    >>> with log_compiles():
+    ...     pass
+    """
+    with settings.set(explain_cache_misses=enabled):
+        yield

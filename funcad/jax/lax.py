@@ -1,0 +1,27 @@
+"""`jax.lax`: funcad.lax, whose arrays have `x.at[i].set(v)` here, and `cond(..., operand=x)`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from funcad.control.cond import cond as _cond
+from funcad.foreign_names import mirror as _mirror
+from funcad.jax.jax_arrays import dressed as _dressed
+
+__all__ = ["cond"]
+__getattr__, __dir__ = _mirror(__name__, "funcad.lax", dress=_dressed)
+_NONE: Any = object()
+
+
+def cond(pred: Any, true_fun: Callable[..., Any], false_fun: Callable[..., Any], *operands: Any, operand: Any = _NONE) -> Any:
+    """`funcad.cond`; `operand=x` is one operand by name.
+
+    TypeError if operands are given both ways.
+
+    >>> cond(True, lambda x: x + 1, lambda x: x - 1, operand=1)
+    2
+    """
+    if operand is not _NONE and operands:
+        raise TypeError("cond: operands are given both by position and as operand=; give them by position")
+    return _cond(pred, true_fun, false_fun, *(operands if operand is _NONE else (operand,)))

@@ -1,0 +1,193 @@
+"""funcad.jax: JAX's names on NumPy arrays, `x.at` on concrete arrays, the alias for programs that stay as they are."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import warnings
+from typing import Any
+
+import numpy as np
+import pytest
+
+import funcad
+import funcad.jax as jax
+from funcad.jax import dtypes, sharding
+from funcad.jax import numpy as jnp
+
+
+def in_a_process(code: str) -> str:
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=120)
+    assert not done.returncode, done.stderr
+    return done.stdout.strip()
+
+
+def test_install_finds_every_part_under_jaxs_names() -> None:
+    assert in_a_process("""
+import funcad.jax
+funcad.jax.install()
+funcad.jax.install()
+import jax, jax.numpy as jnp, jax.scipy.stats.norm as normal, jax.scipy.special, jax.tree_util as jtu, jax.numpy.linalg
+from jax import lax, nn, random, flatten_util, grad, jit, vmap
+from jax.ad_checkpoint import checkpoint_name, print_saved_residuals
+from jax.custom_batching import custom_vmap
+from jax.scipy.special import logsumexp
+from jax.sharding import PartitionSpec
+from jax.test_util import check_grads
+from jax.typing import ArrayLike, DTypeLike
+assert jax is funcad.jax and jit is funcad.jit and jtu is funcad.tree_util and jax.tree is funcad.tree
+assert abs(normal.logpdf(0.0) + 0.9189385332046727) < 1e-12
+for missing in ("jax.nothing", "jax.numpy.nothing", "jax.scipy.special.nothing"):
+    try:
+        __import__(missing)
+    except ModuleNotFoundError as error:
+        assert missing in str(error), error
+    else:
+        raise SystemExit("found")
+print(grad(lambda x: jnp.sum(logsumexp(x)))(jnp.zeros(2)), jnp.zeros(2).at[0].set(1.0))
+""") == "[0.5 0.5] [1. 0.]"
+
+
+def test_install_comes_first() -> None:
+    assert "jax has been imported already" in in_a_process("""
+import sys, types
+sys.modules["jax"] = types.ModuleType("jax")
+sys.modules["jax"].__file__ = "elsewhere"
+import funcad.jax
+try:
+    funcad.jax.install()
+except RuntimeError as error:
+    print(error)
+""")
+
+
+def test_concrete_arrays_have_at() -> None:
+    x = jnp.arange(4.0)
+    assert type(x) is jax.Array
+    np.testing.assert_array_equal(x.at[1].set(9.0), [0, 9, 2, 3])
+    np.testing.assert_array_equal(x.at[1:3].add(1.0).at[0].multiply(5.0).at[3].apply(np.sqrt), [0, 2, 3, np.sqrt(3)])
+    np.testing.assert_array_equal((2 * x + 1).at[x > 1].set(0.0), [1, 3, 0, 0])
+    np.testing.assert_array_equal(jnp.linalg.inv(2 * jnp.eye(2)).at[0, 0].set(0.0), [[0, 0], [0, 0.5]])
+    np.testing.assert_array_equal(jax.nn.relu(x - 1.5).at[0].set(7.0), [7, 0, 0.5, 1.5])
+    np.testing.assert_array_equal(jax.scipy.special.expit(0 * x).at[0].set(7.0), [7, 0.5, 0.5, 0.5])
+    assert jax.random.normal(jax.random.key(0), (3,)).at[0].set(0.0)[0] == 0.0
+    assert x.at[2].get() == 2.0
+    np.testing.assert_array_equal(x, [0, 1, 2, 3])
+
+
+def update(x: Any) -> Any:
+    y = jnp.zeros(3).at[0].set(x[0] ** 2)
+    return jnp.sum(y.at[1:].add(x[1:] * 3.0))
+
+
+def test_at_goes_through_the_transformations() -> None:
+    x = jnp.array([2.0, 5.0, 7.0])
+    for f in (jax.grad(update), jax.jit(jax.grad(update)), jax.grad(jax.jit(update))):
+        np.testing.assert_allclose(f(x), [4.0, 3.0, 3.0])
+    np.testing.assert_allclose(jax.vmap(jax.grad(update))(jnp.stack([x, x]))[1], [4.0, 3.0, 3.0])
+    np.testing.assert_allclose(jax.hessian(update)(x)[0], [2.0, 0.0, 0.0])
+
+
+def test_every_array_is_one() -> None:
+    seen = []
+    jax.jit(lambda x: seen.append((isinstance(x, jax.Array), isinstance(x, jnp.ndarray), isinstance(x, jax.core.Tracer))))(1.0)
+    assert seen == [(True, True, True)]
+    for x in (np.zeros(2), np.float64(1.0), jnp.zeros(())):
+        assert isinstance(x, jax.Array) and isinstance(x, jnp.ndarray) and not isinstance(x, jax.core.Tracer)
+    for other in (1.0, [1.0], "x", None):
+        assert not isinstance(other, jax.Array)
+
+
+def test_no_mask_is_no_mask() -> None:
+    x = np.arange(6.0).reshape(2, 3)
+    fnp = funcad.numpy
+    for name in ("sum", "prod", "mean", "std", "var", "any", "all"):
+        plain = getattr(np, name)(x, axis=1)
+        np.testing.assert_array_equal(getattr(fnp, name)(x, axis=1, where=None), plain)
+        np.testing.assert_array_equal(getattr(jnp, name)(x, axis=1, where=None), plain)
+        np.testing.assert_array_equal(getattr(jnp.asarray(x), name)(axis=1, where=None), plain)
+        np.testing.assert_allclose(funcad.jit(lambda x: getattr(np, name)(x, axis=1, where=None))(x), plain)  # noqa: B023
+        np.testing.assert_allclose(funcad.jit(lambda x: getattr(x, name)(axis=1, where=None))(x), plain)  # noqa: B023
+    for name in ("max", "min"):
+        plain = getattr(np, name)(x, axis=1)
+        np.testing.assert_array_equal(getattr(fnp, name)(x, axis=1, where=None), plain)
+        np.testing.assert_array_equal(funcad.jit(lambda x: getattr(x, name)(axis=1, where=None))(x), plain)  # noqa: B023
+    np.testing.assert_array_equal(funcad.grad(lambda x: fnp.sum(x, where=None))(x), np.ones((2, 3)))
+
+
+def test_scalar_types_convert_and_are_dtypes() -> None:
+    assert jnp.zeros(2, jnp.float32).dtype == jnp.float32 == np.float32 and jnp.float32 != jnp.float64
+    assert jnp.issubdtype(jnp.zeros(2, jnp.int32).dtype, jnp.integer) and jnp.dtype(jnp.bool_).kind == "b"
+    assert {jnp.float32: 1}[jnp.float32] == 1 and repr(jnp.float32) == "jnp.float32"
+    assert isinstance(np.float32(1), jnp.float32) and not isinstance(np.float64(1), jnp.float32)
+    found = jax.jit(lambda x: jnp.float32(x) * 2)(np.arange(3))
+    assert found.dtype == np.float32
+    assert jax.jit(lambda x: jnp.bool_(x))(np.arange(3)).tolist() == [False, True, True]
+    assert jnp.promote_types(jnp.float32, jnp.int8) == np.float32
+
+
+def test_precision_is_full_in_any_case() -> None:
+    a = np.arange(4.0).reshape(2, 2)
+    np.testing.assert_allclose(jnp.dot(a, a, precision=jax.lax.Precision.HIGHEST), a @ a)
+    np.testing.assert_allclose(jnp.einsum("ij,jk", a, a, precision="high"), a @ a)
+    np.testing.assert_allclose(jax.jit(lambda a: jnp.matmul(a, a, precision="default"))(a), a @ a)
+
+
+def test_flags() -> None:
+    jax.config.update("jax_enable_x64", True)
+    assert jax.config.jax_enable_x64 is True and jax.config.jax_debug_nans is False
+    with pytest.warns(UserWarning, match="64 bits"):
+        jax.config.update("jax_enable_x64", False)
+    jax.config.update("jax_debug_nans", True)
+    try:
+        assert jax.config.jax_debug_nans
+        with pytest.raises(funcad.errors.NanError), warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            jax.grad(lambda x: jnp.log(x))(-1.0)
+    finally:
+        jax.config.update("jax_debug_nans", False)
+    jax.config.update("jax_debug_nans", False)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        jax.grad(lambda x: jnp.log(x))(-1.0)
+    with pytest.raises(AttributeError, match="jax_traceback_filtering"):
+        jax.config.update("jax_traceback_filtering", "off")
+    with pytest.raises(ValueError, match="always 'standard'"):
+        jax.config.update("jax_numpy_dtype_promotion", "strict")
+    with pytest.raises(AttributeError, match="no meaning"):
+        _ = jax.config.jax_nothing
+
+
+def test_places_and_types() -> None:
+    kind = jax.typeof(np.zeros((2, 3), np.float32))
+    assert (kind.shape, kind.dtype, kind.ndim, kind.size, kind.weak_type) == ((2, 3), np.float32, 2, 6, False)
+    assert not kind.sharding.mesh.are_all_axes_explicit and kind.sharding.shard_shape((4,)) == (4,)
+    assert jax.P("a", None) == sharding.PartitionSpec("a", None)
+    with pytest.raises(NotImplementedError, match="one process"):
+        sharding.NamedSharding(None, jax.P())
+    with pytest.raises(NotImplementedError, match="one process"):
+        sharding.Mesh([0], ("a",))
+    assert dtypes.canonicalize_dtype("float64") == np.float64 and not dtypes.issubdtype(np.uint32, dtypes.prng_key)
+    assert jax.default_backend() == "cpu"
+    tree = jax.device_put({"w": np.ones(2)})
+    assert tree["w"].at[0].set(3.0)[0] == 3.0
+
+
+def test_the_rest_of_the_top_level() -> None:
+    assert jax.named_call(lambda x: x + 1, name="next")(1) == 2
+    np.testing.assert_allclose(jax.pmap(lambda x: x - jax.lax.pmean(x, "i"), axis_name="i")(np.array([1.0, 3.0])), [-1, 1])
+    with jax.log_compiles():
+        assert funcad.config.explain_cache_misses
+    assert not funcad.config.explain_cache_misses
+    assert jax.lax.cond(True, lambda x: x + 1, lambda x: x - 1, operand=1.0) == 2.0
+    assert jax.jit(lambda p: jax.lax.cond(p > 0, lambda x: x + 1, lambda x: x - 1, operand=p))(-1.0) == -2.0
+    with pytest.raises(TypeError, match="both by position"):
+        jax.lax.cond(True, abs, abs, 1.0, operand=1.0)
+    assert jax.tree_util.DictKey(key="a") == jax.tree_util.DictKey("a") and jax.tree_util.SequenceKey(idx=1).idx == 1
+    with pytest.raises(TypeError, match="one argument"):
+        jax.tree_util.DictKey(name="a")
+    with pytest.raises(AttributeError, match="no attribute 'nothing'"):
+        _ = jax.nothing
+    with pytest.raises(AttributeError, match="no attribute 'nothing'"):
+        _ = jnp.nothing
+    assert round(jnp.asarray(2.6)) == 3 and jnp.ones(2).block_until_ready().sum() == 2.0

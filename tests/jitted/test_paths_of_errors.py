@@ -1,0 +1,269 @@
+"""What an operation refuses is raised at its line, where the user's `try` sees it: jitted functions that go on otherwise."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+import funcad
+from funcad import grad, jit, jvp, vmap
+from funcad.jitted import handlers
+
+GOOD = np.array([[2.0, 0.5], [0.5, 1.0]])
+SINGULAR = np.array([[1.0, 2.0], [2.0, 4.0]])
+VALUES = [GOOD, SINGULAR, -GOOD, 3 * GOOD, SINGULAR, -GOOD, GOOD]
+LinAlgError = np.linalg.LinAlgError
+log: list[float] = []
+
+
+@pytest.fixture(autouse=True)
+def _nothing_noted() -> None:
+    log.clear()
+
+
+def note(x: Any) -> None:
+    funcad.debug.callback(lambda v: log.append(float(v)), x)
+
+
+def inverse(x):
+    try:
+        return np.linalg.inv(x)
+    except LinAlgError:
+        return -x
+
+
+def guard_behind(x):
+    try:
+        y = np.linalg.cholesky(x)
+    except LinAlgError as error:
+        y = x * len(str(error))
+    return y if y[0, 0] > 3 else 2 * y
+
+
+def guard_before(x):
+    if x[0, 0] > 5:
+        return x
+    try:
+        y = np.linalg.solve(x, np.ones(2))
+    except (ValueError, LinAlgError):
+        y = x[0] * 0 - 1
+    else:
+        y = y + 1
+    finally:
+        x = x * 2
+    return y * x[0]
+
+
+def jitter(x):
+    for k in range(6):
+        try:
+            return np.linalg.cholesky(x + np.eye(2) * (10.0**k - 1))
+        except LinAlgError:
+            continue
+    return x * 0
+
+
+def with_effects(x):
+    note(x[0, 0])
+    try:
+        note(x[0, 1])
+        y = np.linalg.inv(x * 2)
+        note(y[0, 0])
+    except LinAlgError:
+        note(-1.0)
+        y = x * 0 - 1
+    note(y[1, 1])
+    return y
+
+
+def helper_fails(x):
+    def helper(v):
+        return np.linalg.inv(v) @ v
+
+    try:
+        return helper(x)
+    except LinAlgError:
+        return x
+
+
+def outside_of_the_try(x):
+    y = np.linalg.inv(x)
+    try:
+        if y[0, 0] > 0:
+            return np.linalg.cholesky(y)
+    except LinAlgError:
+        return y
+    return x
+
+
+def in_a_with(x):
+    try:
+        with np.errstate(all="ignore"):
+            y = np.linalg.inv(x)
+    except LinAlgError:
+        y = x
+    return y
+
+
+def raises_its_own(x):
+    try:
+        return np.linalg.inv(x)
+    except LinAlgError as error:
+        raise KeyError("singular") from error
+
+
+inner = jit(lambda x: np.linalg.inv(x) * 2)
+
+
+def inner_jitted(x):
+    try:
+        return inner(x)
+    except LinAlgError:
+        return x
+
+
+PROGRAMS: list[Callable[[Any], Any]] = [
+    inverse,
+    guard_behind,
+    guard_before,
+    jitter,
+    with_effects,
+    helper_fails,
+    outside_of_the_try,
+    in_a_with,
+    raises_its_own,
+    inner_jitted,
+]
+WAYS: dict[str, tuple[Callable[[Any], Any], Callable[[Any], Any]]] = {
+    "jit": (jit, lambda f: f),
+    "jit(grad)": (lambda f: jit(grad(lambda x: np.sum(f(x)))), lambda f: grad(lambda x: np.sum(f(x)))),
+    "grad(jit)": (lambda f: grad(jit(lambda x: np.sum(f(x)))), lambda f: grad(lambda x: np.sum(f(x)))),
+    "around jit": (lambda f: (lambda j: grad(lambda x: np.sum(j(x) * 2)))(jit(f)), lambda f: grad(lambda x: np.sum(f(x) * 2))),
+    "jvp": (lambda f: (lambda j: lambda x: jvp(j, (x,), (x,)))(jit(f)), lambda f: lambda x: jvp(f, (x,), (x,))),
+}
+
+
+def told(f: Callable[[Any], Any], x: np.ndarray) -> tuple[Any, list[float]]:
+    log.clear()
+    try:
+        found = funcad.tree.leaves(f(x))
+    except Exception as error:
+        found = [type(error), str(error)]
+    return found, list(log)
+
+
+@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("f", PROGRAMS, ids=lambda f: f.__name__)
+def test_errors_are_met_where_python_meets_them(f: Any, way: str) -> None:
+    there, here = WAYS[way]
+    jitted, plain = there(f), here(f)
+    for x in VALUES * 2:
+        (found, seen), (expected, wanted) = told(jitted, x), told(plain, x)
+        if isinstance(expected[0], type):
+            assert found == expected
+        else:
+            for a, b in zip(found, expected, strict=True):
+                np.testing.assert_allclose(a, b, rtol=1e-9, atol=1e-12)
+        assert seen == pytest.approx(wanted)
+
+
+def test_both_outcomes_are_known_paths() -> None:
+    j = jit(inverse)
+    for x in VALUES * 2:
+        j(x)
+    before = j.explain(GOOD).recorded
+    for x in VALUES * 2:
+        j(x)
+    assert j.explain(GOOD).recorded == before
+    ends = [path.conditions[-1] for path in j.explain(GOOD).paths]
+    assert {(end.kind, end.answer) for end in ends} == {("success", True), ("success", False)}
+
+
+def test_without_a_try_there_is_one_program() -> None:
+    j = jit(lambda x: np.linalg.inv(x) @ x)
+    j(GOOD)
+    assert "inv" in j.source(GOOD)
+    for _ in range(3):
+        with pytest.raises(LinAlgError):
+            j(SINGULAR)
+        np.testing.assert_allclose(j(GOOD), np.eye(2), atol=1e-12)
+
+
+def test_mapped_lanes() -> None:
+    lanes = np.stack(VALUES)
+    np.testing.assert_allclose(vmap(inverse)(lanes), [inverse(x) for x in lanes])
+    np.testing.assert_allclose(vmap(jit(inverse))(lanes), [inverse(x) for x in lanes])
+
+
+def covered(f: Callable[[], bool]) -> bool:
+    def outermost() -> bool:
+        return f()
+
+    here.append(outermost.__code__)
+    return outermost()
+
+
+here: list[Any] = []
+
+
+def inside() -> bool:
+    return handlers.inside_try(here[-1])
+
+
+def test_what_is_inside_a_try() -> None:
+    def plain() -> bool:
+        return inside()
+
+    def tried() -> bool:
+        try:
+            return inside()
+        except ValueError:
+            return False
+
+    def at_last() -> bool:
+        try:
+            found = inside()
+        finally:
+            here.append(here[-1])
+        return found
+
+    def with_block() -> bool:
+        with np.errstate(all="ignore"):
+            return inside()
+
+    def with_block_in_try() -> bool:
+        try:
+            with np.errstate(all="ignore"), np.printoptions():
+                return inside()
+        except ValueError:
+            return False
+
+    def in_handler() -> bool:
+        try:
+            raise ValueError
+        except ValueError:
+            return inside()
+
+    def in_else() -> bool:
+        try:
+            here.append(here[-1])
+        except ValueError:
+            return False
+        else:
+            return inside()
+
+    def in_comprehension() -> bool:
+        try:
+            return [inside() for _ in range(1)][0]
+        except ValueError:
+            return False
+
+    def in_generator() -> bool:
+        return next(inside() for _ in range(1))
+
+    expected = {plain: False, tried: True, at_last: True, with_block: False, with_block_in_try: True, in_handler: False}
+    expected.update({in_else: False, in_comprehension: True, in_generator: False})
+    assert {f.__name__: covered(f) for f in expected} == {f.__name__: answer for f, answer in expected.items()}

@@ -1,0 +1,157 @@
+"""The manual is whole: every page is in the index, every public name has an entry, every link leads somewhere.
+
+`docs/build.py` runs the code of the pages, in CI.
+"""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+import inspect
+import pkgutil
+import re
+import sys
+import types
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import funcad
+from tests.numpy.test_surface import NAMESPACES
+
+ROOT = Path(__file__).parents[1]
+DOCS = ROOT / "docs"
+PAGES = sorted(path for path in DOCS.rglob("*.md") if "_build" not in path.parts)
+IDS = [str(path.relative_to(DOCS).with_suffix("")) for path in PAGES]
+
+
+def load(name: str) -> Any:
+    """A module of docs/, which is no package."""
+    spec = importlib.util.spec_from_file_location(f"manual_{name}", DOCS / f"{name}.py")
+    assert spec is not None and spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[spec.name] = module
+    spec.loader.exec_module(module)
+    return module
+
+
+reference, build = load("reference"), load("build")
+MODULES = reference.modules()
+
+
+def fenced(text: str, kind: str) -> list[str]:
+    """The bodies of a page's blocks of one kind."""
+    return re.findall(rf"^```\{{{kind}\}}[^\n]*\n(.*?)^```", text, re.DOTALL | re.MULTILINE)
+
+
+def prose(text: str) -> str:
+    """A page without its blocks and its code."""
+    return re.sub(r"`[^`\n]+`", "", re.sub(r"^```.*?^```", "", text, flags=re.DOTALL | re.MULTILINE))
+
+
+def anchors(text: str) -> set[str]:
+    """The places of a page that a link can name, as GitHub and the manual's builder call them."""
+    titles = re.findall(r"^#+ (.+)$", re.sub(r"^```.*?^```", "", text, flags=re.DOTALL | re.MULTILINE), re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", title.lower()).replace(" ", "-") for title in titles}
+
+
+def test_every_page_is_in_an_index() -> None:
+    listed = ["index"]
+    for path in PAGES:
+        folder = path.parent.relative_to(DOCS)
+        for block in fenced(path.read_text(encoding="utf-8"), "toctree"):
+            names = [line for line in block.splitlines() if line and not line.startswith(":")]
+            listed += [str(folder / name) for name in names]
+    assert sorted(listed) == sorted(IDS)
+
+
+@pytest.mark.parametrize("path", PAGES, ids=IDS)
+def test_links_lead_somewhere(path: Path) -> None:
+    text = path.read_text(encoding="utf-8")
+    for target in re.findall(r"\]\(([^)\s]+)\)", prose(text)):
+        if re.match(r"\w+:", target):
+            continue
+        name, _, place = target.partition("#")
+        there = (path.parent / name) if name else path
+        assert there.is_file(), f"{target} is nowhere"
+        assert not place or place in anchors(there.read_text(encoding="utf-8")), f"{target} has no such heading"
+
+
+@pytest.mark.parametrize("path", PAGES, ids=IDS)
+def test_pages_can_be_read(path: Path) -> None:
+    """Each says something, compiles, and names no place on a machine."""
+    text = path.read_text(encoding="utf-8")
+    assert len(text.splitlines()) >= 5 and re.search(r"^# \S", text, re.MULTILINE)
+    assert not re.search(r"(?<![\w.~])/(tmp|home|root|usr|var|opt|work|Users|mnt)/", text)
+    cells = fenced(text, "code-cell")
+    assert not cells or text.startswith("---\nfile_format: mystnb\n"), "without this the code of the page is not run"
+    for cell in cells:
+        code = "\n".join(line for line in cell.splitlines() if not line.startswith(":"))
+        compile(code, str(path), "exec")
+
+
+# -- the reference
+
+
+def public_modules() -> set[str]:
+    """What users import, asked of the package: funcad's lazy modules, the table's namespaces, all of autograd's."""
+    lazy = {f"funcad.{name}" for name in funcad._LAZY_MODULES if name != "scipy"}  # whose parts are among the namespaces
+    autograd = {m.name for m in pkgutil.walk_packages(funcad.autograd.__path__, "funcad.autograd.")}
+    autograd -= {"funcad.autograd.scipy", "funcad.autograd.vspaces", "funcad.autograd.numpy.loose_functions"}  # in others
+    tabled = {f"funcad.{name}" for name in NAMESPACES}
+    return {"funcad", "funcad.tree", "funcad.errors", "funcad.config", *lazy, *tabled, *autograd}
+
+
+def test_every_public_module_has_a_page() -> None:
+    assert not public_modules() - set(MODULES)
+
+
+@pytest.mark.parametrize("module", MODULES)
+def test_every_public_name_has_an_entry(module: str) -> None:
+    written = "\n".join(reference.page_of(module))
+    found = set(re.findall(r"^\.\. py:\w+:: ([\w.]+)", written, re.MULTILINE))
+    value = reference.resolve(module)
+    names = getattr(value, "__all__", None) or [name for name in dir(value) if not name.startswith("_")]
+    for name in names:
+        if not isinstance(getattr(value, name), types.ModuleType) and type(getattr(value, name)).__name__ != "Primitive":
+            assert f"{module}.{name}" in found, name
+
+
+def test_entries_say_what_help_says() -> None:
+    page = "\n".join(reference.page_of("funcad"))
+    first = (inspect.getdoc(funcad.grad) or "").splitlines()[0]
+    assert f".. py:function:: funcad.grad{reference.signature(funcad.grad)}" in page
+    assert first in page and "0x" not in page
+    assert ".. py:method:: defvjp" in page.partition("funcad.custom_vjp")[2]
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("a *b* |c| d_", r"a \*b\* \|c\| d\_"),
+        ("use `f(*x)` here", "use \\ ``f(*x)``\\  here"),
+    ],
+)
+def test_plain_text_cannot_break_a_page(text: str, expected: str) -> None:
+    assert reference.escaped(text) == expected
+
+
+# -- the build
+
+
+def test_the_command_is_where_ci_finds_it() -> None:
+    """One line below its marker, with an extra that setup.cfg has and a file that is there."""
+    text = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
+    found = re.findall(r"^<!-- ci:docs -->\n\n```bash\n([^\n]*)\n```$", text, re.MULTILINE)
+    assert len(found) == 1 and "'.[docs]'" in found[0] and found[0].endswith(" docs/build.py")
+    assert re.search(r"^docs =\n    sphinx", (ROOT / "setup.cfg").read_text(encoding="utf-8"), re.MULTILINE)
+
+
+def test_the_build_finds_broken_links_and_loads(tmp_path: Path) -> None:
+    (tmp_path / "a.html").write_text('<a href="b.html#here">x</a><a id="top" href="#top">y</a><script src="a.js"></script>')
+    (tmp_path / "b.html").write_text('<p id="here"></p>')
+    (tmp_path / "a.js").write_text("")
+    assert build.check_pages(tmp_path) == []
+    (tmp_path / "a.html").write_text('<a href="c.html"></a><a href="b.html#no"></a><script src="https://host.example/x.js"></script>')
+    assert len(build.check_pages(tmp_path)) == 3

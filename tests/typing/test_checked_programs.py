@@ -1,0 +1,72 @@
+"""Programs as users write them: they run, and neither checker finds an error in them; it finds each of those in wrong.py."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import funcad
+
+HERE = Path(__file__).parent
+PROGRAMS = sorted((HERE / "programs").glob("*.py"))
+WRONG = HERE / "wrong.py"
+CHECKOUT = Path(funcad.__file__).parent.parent
+CHECKERS = ["mypy", "pyright"]
+
+
+def errors_of(checker: str, files: list[Path], folder: Path) -> list[tuple[str, int, str]]:
+    """(file, line, message) of each error."""
+    if importlib.util.find_spec(checker) is None:
+        pytest.skip(f"{checker} is not installed")
+    copies = [shutil.copy(path, folder) for path in files]  # programs of somebody else's, in a folder of their own
+    environment = {**os.environ, "MYPYPATH": str(CHECKOUT), "PYRIGHT_PYTHON_IGNORE_WARNINGS": "1"}
+    options = {
+        "mypy": ["--config-file=", f"--cache-dir={folder}", "--follow-imports=silent", "--check-untyped-defs", "--no-pretty"],
+        "pyright": ["--outputjson", "--project", str(folder)],
+    }
+    settings = {"extraPaths": [str(CHECKOUT)], "include": [path.name for path in files], "typeCheckingMode": "standard"}
+    (folder / "pyrightconfig.json").write_text(json.dumps(settings))
+    command = [sys.executable, "-m", checker, *options[checker], *(map(str, copies) if checker == "mypy" else [])]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, cwd=folder)
+    if checker == "pyright":
+        found = json.loads(done.stdout)
+        assert found["summary"]["filesAnalyzed"] == len(files)
+        problems = [d for d in found["generalDiagnostics"] if d["severity"] == "error"]
+        return [(Path(d["file"]).name, d["range"]["start"]["line"] + 1, d["message"]) for d in problems]
+    assert done.returncode in (0, 1) and re.search(r"Success|Found \d+ error", done.stdout), done.stdout + done.stderr
+    lines = [re.match(r"(.+?):(\d+): error: (.*)", line) for line in done.stdout.splitlines()]
+    return [(Path(m[1]).name, int(m[2]), m[3]) for m in lines if m]
+
+
+@pytest.mark.parametrize("checker", CHECKERS)
+def test_right_programs_have_no_errors(checker: str, tmp_path: Path) -> None:
+    assert len(PROGRAMS) >= 15
+    assert errors_of(checker, PROGRAMS, tmp_path) == []
+
+
+@pytest.mark.parametrize("checker", CHECKERS)
+def test_each_mistake_is_found(checker: str, tmp_path: Path) -> None:
+    lines = WRONG.read_text().splitlines()
+    wrong = {number for number, line in enumerate(lines, 1) if "# wrong:" in line}
+    assert {line for _, line, _ in errors_of(checker, [WRONG], tmp_path)} == wrong
+
+
+@pytest.mark.parametrize("program", PROGRAMS, ids=lambda path: path.stem)
+def test_the_programs_run(program: Path) -> None:
+    """What the checkers call right is right: `assert_type` says nothing when it runs, so the programs print."""
+    spec = importlib.util.spec_from_file_location(f"typed_{program.stem}", program)
+    assert spec is not None and spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[spec.name] = module
+    try:
+        spec.loader.exec_module(module)
+    finally:
+        del sys.modules[spec.name]

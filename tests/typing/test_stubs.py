@@ -1,0 +1,94 @@
+"""What checkers are told is what there is: names, parameters, and what `dir` and tab completion show."""
+
+from __future__ import annotations
+
+import ast
+import importlib
+import inspect
+import rlcompleter
+import types
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import funcad
+import funcad.numpy as fnp
+from tests import stubs
+
+STUB = ast.parse(Path(funcad.__file__).with_suffix(".pyi").read_text(encoding="utf8"))
+PACKAGES = ["", ".autograd", ".lax", ".nn", ".numpy", ".optimize", ".random", ".scipy", ".tree"]
+
+
+def stub_names() -> set[str]:
+    names = set()
+    for node in STUB.body:
+        if isinstance(node, ast.ImportFrom):
+            names |= {a.asname for a in node.names if a.asname == a.name}
+        elif isinstance(node, (ast.FunctionDef, ast.ClassDef)):
+            names.add(node.name)
+        elif isinstance(node, (ast.Assign, ast.AnnAssign)):
+            target = node.targets[0] if isinstance(node, ast.Assign) else node.target
+            names.add(ast.unparse(target))
+    return {name for name in names if not name.startswith("_")}
+
+
+def stub_functions() -> list[tuple[str, ast.FunctionDef]]:
+    found = [(node.name, node) for node in STUB.body if isinstance(node, ast.FunctionDef)]
+    classes = [node for node in STUB.body if isinstance(node, ast.ClassDef) and not node.name.startswith("_")]
+    methods = [(c.name, f) for c in classes for f in c.body if isinstance(f, ast.FunctionDef)]
+    return found + [(f"{name}.{f.name}", f) for name, f in methods if not f.name.startswith("__")]
+
+
+def test_static_names_are_the_public_names() -> None:
+    assert stub_names() == set(funcad.__all__)
+
+
+def test_numpy_stub_is_what_is_written_from_the_signatures() -> None:
+    """After a change of a signature: `python -m tests.stubs`."""
+    assert stubs.FILE.read_text(encoding="utf8") == stubs.numpy_stub()
+
+
+@pytest.mark.parametrize(("name", "node"), stub_functions())
+def test_parameters_are_those_of_the_function(name: str, node: ast.FunctionDef) -> None:
+    """Each overload takes parameters that there are, positional ones in their order; without overloads it takes them all."""
+    function: Any = funcad
+    for part in name.split("."):
+        function = getattr(function, part)
+    there = inspect.signature(function).parameters
+    a = node.args
+    positional = [p.arg for p in (*a.posonlyargs, *a.args)]
+    stars = [p.arg for p in (a.vararg, a.kwarg) if p is not None]
+    said = [*positional, *[p.arg for p in a.kwonlyargs], *stars]
+    assert set(said) <= set(there)
+    assert positional == list(there)[: len(positional)]
+    defaults = {p.arg for p in positional_defaults(a)} | {p.arg for p, d in zip(a.kwonlyargs, a.kw_defaults) if d is not None}
+    assert all(there[p].default is not inspect.Parameter.empty for p in defaults)
+    if not any(ast.unparse(d) == "overload" for d in node.decorator_list):
+        assert set(said) == set(there)
+
+
+def positional_defaults(a: ast.arguments) -> list[ast.arg]:
+    return a.args[len(a.args) - len(a.defaults) :] if a.defaults else []
+
+
+@pytest.mark.parametrize("name", PACKAGES)
+def test_dir_shows_public_names_only(name: str) -> None:
+    package = importlib.import_module(f"funcad{name}")
+    shown = dir(package)
+    assert shown and not [n for n in shown if n.startswith("_")]
+    public = set(funcad.__all__)
+    modules = {n for n in shown if isinstance(getattr(package, n), types.ModuleType)}
+    further = {"linalg", "fft", "array_api", "initializers", *funcad.scipy.__all__}
+    further |= {"builtins", "core", "misc", "test_util", "tracer", "util", "wrap_util"}  # autograd's
+    assert modules <= public | further
+
+
+def test_tab_completion_and_suggestions() -> None:
+    assert "elementwise_grad" not in dir(funcad) and hasattr(funcad, "elementwise_grad")
+    completer = rlcompleter.Completer({"funcad": funcad, "fnp": fnp})
+    assert completer.attr_matches("funcad.value_and_g") == ["funcad.value_and_grad("]
+    assert completer.attr_matches("funcad.back") == [] and completer.attr_matches("fnp.elementw") == []
+    with pytest.raises(AttributeError) as caught:
+        funcad.value_and_gard  # noqa: B018
+    assert caught.value.name == "value_and_gard" and caught.value.obj is funcad
