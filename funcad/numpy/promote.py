@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from funcad.host.conversions import their_say
 from funcad.host.devices import NAMESPACES, device_in_use, is_device, namespace_of
 from funcad.host.layout import native_dtype
 from funcad.host.real_types import is_a
@@ -68,6 +69,7 @@ def is_operand(x: Any) -> bool:
         return True
     if kind is np.ndarray:
         return x.dtype.kind in KINDS
+    their_say(x)
     if overrides(kind, "__array_ufunc__") or getattr(x, "__array_priority__", 0.0) > Tracer.__array_priority__:
         return False
     if is_a(x, np.ndarray):
