@@ -84,6 +84,7 @@ _LAZY_MODULES = {
     "debug": "debug",
     "flatten_util": "flatten_util",
     "image": "image",
+    "interop": "interop",
     "jax": "jax",
     "lax": "lax",
     "nn": "nn",

@@ -15,6 +15,7 @@ from funcad import debug as debug
 from funcad import errors as errors
 from funcad import flatten_util as flatten_util
 from funcad import image as image
+from funcad import interop as interop
 from funcad import jax as jax
 from funcad import lax as lax
 from funcad import nn as nn

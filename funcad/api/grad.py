@@ -34,6 +34,7 @@ from funcad.api.jitted_derivatives import derivative_of, with_compiled
 from funcad.api.pickling import Remade
 from funcad.api.split_batch import Trial
 from funcad.errors import NonDifferentiableInputError, NonScalarOutputError
+from funcad.host.conversions import conversion_of
 from funcad.host.real_types import is_a
 from funcad.host.state import state
 from funcad.host.where import for_user, interrupted, outside
@@ -342,9 +343,10 @@ class _Gradient(Remade):
         try:
             aval = aval_of(out)
         except TypeError:
+            remedy = "return the loss" if out is None else "return the loss alone, or (loss, aux) with has_aux=True"
             raise NonScalarOutputError(
                 f"grad needs a function whose output is one number, but {name} returned {shown(out)}.\n"
-                f"Remedy: {'return the loss' if out is None else 'return the loss alone, or (loss, aux) with has_aux=True'}."
+                f"Remedy: {conversion_of(type(out)) or remedy}."
             ) from None
         if aval.shape != ():
             remedy = (

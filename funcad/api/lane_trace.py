@@ -156,7 +156,7 @@ class LaneTrace(AbstractTrace):
             if primitive.square is not None and keeps_operands(primitive, args, params, i):
                 made = primitive, [self.protect(snapshot(a)) for a in args], params, i
             result.tangent = _Values(out, step if b else None, made)
-            self._count(result.variable.aval)
+            self._count(result.atom.aval)
         return traced
 
     def _count(self, aval: Any) -> None:

@@ -27,7 +27,7 @@ __all__ = ["CONVERSIONS", "asked", "plain_value"]
 
 def carries_derivative(x: Value) -> bool:
     """Does one lead to x, of a function that still runs, or ran inside one that still runs?"""
-    while type(x) is Tracer and x.variable is None:
+    while type(x) is Tracer and x.atom is None:
         if x.tangent is not None and not (x.owner.closed and state.running is None):
             return True
         x = x.primal
@@ -37,7 +37,7 @@ def carries_derivative(x: Value) -> bool:
 def _told(x: Tracer, how: str) -> Value:
     """`concrete_value`, for Python's control flow: the traces that wish to know are told what asked for it."""
     value: Value = x
-    while type(value) is Tracer and value.variable is None:
+    while type(value) is Tracer and value.atom is None:
         if value.owner.reads is not None:
             value.owner.reads(value, how)
         value = value.primal
@@ -146,7 +146,7 @@ def str_(x: Tracer) -> str:
 
 def repr_(x: Tracer) -> str:
     value = _shown(x, False)
-    if state.unread and type(value) is Tracer and value.variable in state.unread:
+    if state.unread and type(value) is Tracer and value.atom in state.unread:
         raise no_array("str", value.aval, "it stands for a number", False, _offers)
     inner = f", value={value!r}" if type(value) is not Tracer else ""
     return f"Tracer<{x.aval} in {x.owner.name}{inner}>"

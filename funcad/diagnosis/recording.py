@@ -85,7 +85,7 @@ class Recording:
         self.seeds: dict[int, Any] = {}  # number of a value that is a result -> the cotangent that it starts with
 
     def cotangent(self, use: Use) -> Any:
-        return None if use.variable is None else self.cotangents.get(use.variable)
+        return None if use.atom is None else self.cotangents.get(use.atom)
 
 
 class ReportingTrace(FollowingTrace):
@@ -109,7 +109,7 @@ class ReportingTrace(FollowingTrace):
         found = self.numbers.get(id(tracer))
         if found is None:
             tangent = tangent_of(tracer)
-            variable = tangent.variable if type(tangent) is Tracer else None
+            variable = tangent.atom if type(tangent) is Tracer else None
             found = self.tangents.get(variable, len(self.held)) if variable is not None else len(self.held)
             self.numbers[id(tracer)] = found
             if variable is not None:
@@ -178,8 +178,8 @@ class ReportingTrace(FollowingTrace):
             if id(a) not in seen:
                 aval = t.aval if type(t.aval) is StackAval else Aval(t.aval.shape, t.aval.dtype)
                 extra = recording.new_input(aval, source)
-                tangent = recording.append(add_p, (recording.atom(t), extra.variable), {}, aval, source)
-                seen[id(a)] = Tracer(self, None, a.primal, tangent, a.source), extra.variable
+                tangent = recording.append(add_p, (recording.atom(t), extra.atom), {}, aval, source)
+                seen[id(a)] = Tracer(self, None, a.primal, tangent, a.source), extra.atom
             tracer, variable = seen[id(a)]
             marked.append(tracer)
             uses.append(Use(a.primal, self.number(a), variable))
@@ -272,7 +272,7 @@ def _reached(equations: Sequence[Equation], marked: Sequence[Any], results: Sequ
     for i, a in enumerate(marked):
         t = tangent_of(a) if type(a) is Tracer and a.owner is trace else None
         if type(t) is Tracer:
-            found[t.variable] = found.get(t.variable, frozenset()) | {i}
+            found[t.atom] = found.get(t.atom, frozenset()) | {i}
     for equation in equations:
         depends = frozenset().union(*[found[a] for a in equation.inputs if type(a) is Var and a in found])
         if depends:
@@ -280,7 +280,7 @@ def _reached(equations: Sequence[Equation], marked: Sequence[Any], results: Sequ
     reached = []
     for r in results:
         t = tangent_of(r) if type(r) is Tracer and r.owner is trace else None
-        reached.append(found.get(t.variable, frozenset()) if type(t) is Tracer else frozenset())
+        reached.append(found.get(t.atom, frozenset()) if type(t) is Tracer else frozenset())
     return reached
 
 
@@ -309,7 +309,7 @@ def follow(run: Recording, f: Callable[..., Sequence[Any]], leaves: Sequence[Any
             aval = aval_of(x)
             tangent = recording.new_input(Aval(aval.shape, aval.dtype), source)
             value, x = x, Tracer(trace, None, x, tangent, source)
-            node, variable = trace.number(x), tangent.variable
+            node, variable = trace.number(x), tangent.atom
             run.values[node] = trace._kept(value)
         run.leaves.append(node)
         variables.append(variable)

@@ -29,7 +29,7 @@ from funcad.host.real_types import is_a
 from funcad.host.state import tracing
 from funcad.host.where import callee, caller, user_source, users_call, users_text
 
-__all__ = ["no_truth", "no_integer", "no_array", "no_hash", "no_aval", "leaked_error"]
+__all__ = ["no_truth", "no_integer", "no_array", "no_hash", "conversion_of", "their_say", "no_aval", "leaked_error"]
 
 _REMEDIES = {
     "float": "keep x as it is instead of float(x)",
@@ -240,13 +240,44 @@ def _as_numbers(x: Any) -> str:
     return f".\nRemedy: {remedy}." if remedy else ""
 
 
+# Arrays with labels or units, which funcad's rules would drop, and those of other engines: how they are handed over
+_CONVERSIONS = {
+    "xarray": "x.data. xarray.apply_ufunc hands plain arrays to a function, also to a gradient or a jitted function, and "
+    "labels the result; inside the function xarray computes with traced values, and .data of the last result is what to return",
+    "pint": "x.magnitude, or x.to(unit).magnitude; inside the function make it a quantity again, and return the magnitude",
+}
+_APART = {  # the libraries that compute nothing with traced values, although these are operands of theirs
+    "astropy": "x.to_value(unit); the result has no unit, write result * unit",
+    "torch": "np.from_dlpack(x.detach().cpu()), which shares its memory, and torch.from_dlpack(result); or make a node of "
+    "torch's graph of the function, funcad.interop.to_torch(f)",
+    "jaxlib": "np.asarray(x); jax.numpy.asarray(result) makes JAX's array of the result",
+}
+
+
+def conversion_of(kind: type) -> str | None:
+    """How an array of another library, with labels or units or of an engine of its own, is handed over; None of all others."""
+    libraries = [k.__module__.partition(".")[0] for k in kind.__mro__]
+    return next((text for name in libraries for text in [_CONVERSIONS.get(name) or _APART.get(name)] if text), None)
+
+
+def their_say(*operands: Any) -> Any:
+    """NotImplemented, so that operands of other libraries have their say; raises where these cannot compute with traces."""
+    for x in operands:
+        if any([k.__module__.partition(".")[0] in _APART for k in type(x).__mro__]):
+            raise no_aval(x)
+    return NotImplemented
+
+
 def no_aval(x: Any) -> TypeError:
     """Of an argument that is no array and no number, or none that funcad computes with."""
     kind, dtype = type(x), getattr(x, "dtype", None)
-    if getattr(x, "aval", None) is not None:
+    conversion = conversion_of(kind)
+    if conversion is None and not is_a(x, (np.ndarray, np.generic)) and hasattr(kind, "__dlpack__"):
+        conversion = "np.from_dlpack(x)"
+    if conversion is not None or getattr(x, "aval", None) is not None:
         return TypeError(
             f"got a {kind.__module__.partition('.')[0]} {kind.__name__}; funcad computes with NumPy's and CuPy's arrays.\n"
-            "Remedy: np.asarray(x) of it."
+            f"Remedy: {conversion or 'np.asarray(x) of it'}."
         )
     if is_a(x, np.ndarray) and kind.__name__ in ("MaskedArray", "matrix"):
         return TypeError(

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from funcad.host.conversions import no_aval
+from funcad.host.conversions import conversion_of, no_aval
 from funcad.host.layout import native_dtype
 from funcad.host.real_types import is_a
 from funcad.ir.types import AnyAval, Value
@@ -158,13 +158,13 @@ def aval_of(x: Any) -> AnyAval:
             raise OverflowError(f"Python integer {x} does not fit int64, the dtype that NumPy gives to Python integers")
         return aval
     aval = getattr(x, "aval", None)
-    if isinstance(aval, (Aval, StackAval)):
+    if isinstance(aval, (Aval, StackAval)) and hasattr(kind, "aval"):  # pint hands on what its magnitude has
         return aval
     if is_a(x, (bool, int, float, complex)) and not is_a(x, np.generic):
         return next(a for kind, a in SCALAR_AVALS.items() if isinstance(x, kind))
     shape, dtype = getattr(x, "shape", None), getattr(x, "dtype", None)
     if aval is None and type(shape) is tuple and isinstance(dtype, np.dtype) and (dtype.kind in KINDS or dtype == FLOAT0):
-        if not (is_a(x, np.ndarray) and type(x).__name__ in ("MaskedArray", "matrix")):
+        if not (is_a(x, np.ndarray) and type(x).__name__ in ("MaskedArray", "matrix")) and conversion_of(kind) is None:
             return Aval(shape, dtype)
     raise no_aval(x)
 

@@ -129,7 +129,7 @@ class Trace:
 
     def again(self, x: Tracer) -> Tracer:
         """Another tracer of the same value, at no cost: the handle that a copy or a view gets."""
-        return Tracer(self, x.variable, x.primal, x.tangent, x.source)
+        return Tracer(self, x.atom, x.primal, x.tangent, x.source)
 
     def made_by(self, x: Tracer, look: bool = False) -> tuple[Primitive, Sequence[Value], Params, int] | None:
         """(primitive, operands, params, which output) of what made a value, if that has a `square`; `look`: is there one?"""
@@ -182,7 +182,7 @@ class AbstractTrace(Trace):
         kind = type(x)
         if kind is Tracer:
             if x.owner is self:
-                return x.variable
+                return x.atom
             if not x.owner.level:
                 return self.atom(x.owner.value(x))
             if x.owner.closed:
@@ -220,7 +220,7 @@ class AbstractTrace(Trace):
         atoms = []
         avals = []
         for a in args:
-            atom = a.variable if type(a) is Tracer and a.owner is self else self.atom(a)
+            atom = a.atom if type(a) is Tracer and a.owner is self else self.atom(a)
             atoms.append(atom)
             avals.append(atom.aval)
         out = primitive.abstract_eval(*avals, **params) if params else primitive.abstract_eval(*avals)
@@ -244,12 +244,12 @@ class AbstractTrace(Trace):
             if equation.primitive.square is not None:
                 self.makers.update([(v, equation) for v in equation.outputs])
         self.n_makers = len(self.equations)
-        maker = self.makers.get(x.variable)
+        maker = self.makers.get(x.atom)
         if maker is None or self.closed:
             return None
         primitive, atoms, params, outputs, _ = maker
         operands = [a.value if type(a) is Literal else Tracer(self, a) for a in atoms]
-        return primitive, operands, params, outputs.index(x.variable)
+        return primitive, operands, params, outputs.index(x.atom)
 
     def close(self) -> None:
         self.closed = True

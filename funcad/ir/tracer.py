@@ -57,14 +57,14 @@ def value_key(x: Value) -> object:
     """Which value x is, or names now, as long as somebody keeps it."""
     if type(x) is not Tracer:
         return id(x)
-    if x.variable is not None:
-        return (id(x.variable),)
+    if x.atom is not None:
+        return (id(x.atom),)
     return (id(x.primal), id(x.owner), x.tangent) if type(x.tangent) is int else (id(x.primal), id(x.tangent))
 
 
 def concrete_value(x: Value) -> Value:
     """The array behind x, or the abstract tracer where the search ended."""
-    while type(x) is Tracer and x.variable is None:
+    while type(x) is Tracer and x.atom is None:
         x = x.primal
     return x
 
@@ -94,15 +94,15 @@ class Tracer(metaclass=Unseen):
     where there is no value (jit, vmap, loops), arrays of rank 0 that are made inside: they answer as scalars.
     """
 
-    # `owner` is the trace and `variable` the var: arrays have methods called trace and var
-    __slots__ = ("owner", "variable", "primal", "tangent", "source", "_aval", "box", "__weakref__")
+    # `owner` is the trace and `atom` the variable: arrays have methods called trace and var, and xarray asks for `variable`
+    __slots__ = ("owner", "atom", "primal", "tangent", "source", "_aval", "box", "__weakref__")
     __array_priority__ = 1001.0  # pandas' own is 1000: it leaves operations to whoever has more
     __pandas_priority__ = 5000.0
     namespace: Any = None  # the package funcad
 
     def __init__(self, trace: Any, var: Any, primal: Any = None, tangent: Any = None, source: Any = None):
         self.owner = trace
-        self.variable = var
+        self.atom = var
         self.primal = primal
         self.tangent = tangent
         self.source = source  # a `Source`, or the tuple of its fields
@@ -118,7 +118,7 @@ class Tracer(metaclass=Unseen):
         value: Any = concrete_value(self)
         if type(value) is not Tracer:
             return type(value)
-        variable, trace = value.variable, value.owner
+        variable, trace = value.atom, value.owner
         if not variable.aval.shape and not variable.aval.weak:
             trace.asked = True
             kind = trace.stands_for[variable].__class__ if variable in trace.stands_for else None
@@ -129,8 +129,8 @@ class Tracer(metaclass=Unseen):
     # -- what is known without a value
     @property
     def aval(self) -> Aval:
-        if self.variable is not None:
-            return self.variable.aval
+        if self.atom is not None:
+            return self.atom.aval
         aval = self._aval
         if aval is None:
             primal = self.primal

@@ -84,9 +84,9 @@ class Writes:
         """The flat function with the new values of the written arguments as further outputs."""
 
         def run(*leaves: Any) -> list:
-            before = [(x.owner, x.variable) for x in leaves]
+            before = [(x.owner, x.atom) for x in leaves]
             outs = flat(*leaves)
-            self.written = [i for i, x in enumerate(leaves) if (x.owner, x.variable) != before[i]]
+            self.written = [i for i, x in enumerate(leaves) if (x.owner, x.atom) != before[i]]
             self.returned = {k: i for k, o in enumerate(outs) for i in self.written if o is leaves[i]}
             return [*outs, *[leaves[i] for i in self.written]]
 

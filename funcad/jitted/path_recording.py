@@ -173,7 +173,7 @@ class Recorder:
             self.whole, error = whole, found
         finally:
             self._at_end = False
-        guard = self._name(x.variable)
+        guard = self._name(x.atom)
         if self._place < len(self.chain):
             node, key, answer = self.chain[self._place]
             self._check_end(node, guard, how)
@@ -218,7 +218,7 @@ class Recorder:
         if not self.started:
             return x
         self._catch_up()
-        return self._value(self._name(x.variable))
+        return self._value(self._name(x.atom))
 
     def _begin_guards(self) -> None:
         if self.started:

@@ -106,6 +106,8 @@ def array(
             return make(object, dtype=dtype, copy=copy, order=order, subok=subok, ndmin=ndmin)
         made = xp.array(object, dtype=dtype) if copy else xp.asarray(object, dtype=dtype)
         return made.reshape((1,) * (ndmin - made.ndim) + made.shape) if ndmin > made.ndim else made
+    if type(copy) is np._CopyMode:  # array_api_compat, which SciPy and scikit-learn carry with them, says it so
+        copy = None if copy is np._CopyMode.IF_NEEDED else bool(copy)
     x = _array_of_lists(object)
     x = x if dtype is None else convert(x, np.dtype(dtype))
     order = order_of(order, "CFAK", "K")

@@ -19,6 +19,7 @@ from typing import Any
 import numpy as np
 
 from funcad.errors import TracerArrayConversionError
+from funcad.host.conversions import their_say
 from funcad.host.devices import device_in_use, namespace_of
 from funcad.host.user_warnings import restore_warnings, suppress_warnings
 from funcad.host.where import user_source
@@ -292,7 +293,7 @@ def array_ufunc(ufunc: Any, method: str, inputs: Sequence[Any], kwargs: dict[str
     """What `__array_ufunc__` of a traced value does."""
     if method == "__call__":
         if len(inputs) > 1 and not _OURS.issuperset(map(type, inputs)) and _others(map(type, inputs), "__array_ufunc__"):
-            return NotImplemented
+            return their_say(*inputs)
         implementation = TABLE.get(ufunc)
         if implementation is None:
             implementation = _of_later_modules(ufunc) if getattr(np, ufunc.__name__, None) is ufunc else None

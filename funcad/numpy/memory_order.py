@@ -82,7 +82,7 @@ def laid_out(x: Any, order: str) -> Any:
         return x
     made = reshape(x, shape=aval.shape)
     inner = concrete_value(made)
-    layouts_of(inner.owner)[inner.variable] = _copied(aval, own, order), {"own": value} if order in "KA" else {}
+    layouts_of(inner.owner)[inner.atom] = _copied(aval, own, order), {"own": value} if order in "KA" else {}
     return made
 
 

@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from funcad.host.conversions import their_say
 from funcad.host.devices import NAMESPACES, device_in_use, is_device, namespace_of
 from funcad.host.layout import native_dtype
 from funcad.host.real_types import is_a
@@ -68,6 +69,7 @@ def is_operand(x: Any) -> bool:
         return True
     if kind is np.ndarray:
         return x.dtype.kind in KINDS
+    their_say(x)
     if overrides(kind, "__array_ufunc__") or getattr(x, "__array_priority__", 0.0) > Tracer.__array_priority__:
         return False
     if is_a(x, np.ndarray):
@@ -171,9 +173,9 @@ def same_aval(x: Any, y: Any) -> bool:
             return False
         x, y = y, x
     kind = type(y)
-    if x.variable is None:  # following: rank-0 values are told by their types
+    if x.atom is None:  # following: rank-0 values are told by their types
         p = x.primal
-        q = y.primal if kind is Tracer and y.variable is None else y
+        q = y.primal if kind is Tracer and y.atom is None else y
         if type(p) in _FLOATS and type(q) in _FLOATS:
             return True
         if type(p) is np.ndarray and type(q) is np.ndarray and q is not y:
@@ -339,7 +341,7 @@ _HOST_SCALARS = (bool, int, float, complex, np.generic, np.ndarray)
 
 def strong(x: Any) -> Any:
     """A function's result is strong, where an operator between Python scalars gives a Python scalar."""
-    if type(x) is Tracer and x.variable is None:  # following: the tangent does not change, only the scalar's type
+    if type(x) is Tracer and x.atom is None:  # following: the tangent does not change, only the scalar's type
         value = x.primal
         if type(value) in _PYTHON:
             return with_value(x, aval_of(value).dtype.type(value))

@@ -257,9 +257,9 @@ for _name in ("bool", "complex", "float", "getitem", "index", "int", "iter", "le
 
 def _same(mask: Tracer, other: Tracer) -> bool:
     """Are two masks one value, or computed in the same way from the same values?"""
-    if mask.owner is not other.owner or mask.variable is None:
+    if mask.owner is not other.owner or mask.atom is None:
         return mask is other
-    return _equal(mask.owner.equations, mask.variable, other.variable, _DEEPEST)
+    return _equal(mask.owner.equations, mask.atom, other.atom, _DEEPEST)
 
 
 def _equal(equations: list[Equation], x: Any, y: Any, depth: int) -> bool:

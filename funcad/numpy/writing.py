@@ -245,6 +245,6 @@ def set_shape(x: Any, shape: Any) -> None:
         views.base.box.views.append(weakref.ref(base, views.base.box.views.remove))
     x.box = None
     shaped = linked(reshape(base, shape=target), base, _Same(target))
-    x.owner, x.variable, x.primal, x.tangent = shaped.owner, shaped.variable, shaped.primal, shaped.tangent
+    x.owner, x.atom, x.primal, x.tangent = shaped.owner, shaped.atom, shaped.primal, shaped.tangent
     x._aval, x.box = None, shaped.box
     base.box.views[-1] = weakref.ref(x, base.box.views.remove)

@@ -96,7 +96,7 @@ def linearize_recorded(
     trace: AbstractTrace, f: Callable[..., list], inputs: Sequence[Tracer], differentiated: Sequence[bool]
 ) -> tuple[list[Any], list[bool], Any, list[Any], Any]:
     """What `linearize_following` gives for a function of one output whose inputs belong to the trace, which is empty."""
-    along = [x.variable for x, d in zip(inputs, differentiated) if d]
+    along = [x.atom for x, d in zip(inputs, differentiated) if d]
     trial = trace.recorder
     trial.mapping = True
     try:
@@ -221,7 +221,7 @@ def _by_rules(trace: AbstractTrace, out: Tracer, along: Sequence[Var]) -> tuple[
                     restore_warnings(token)
             values.update(zip(variables, outs))
             tangents.update(zip(variables, touts))
-        out, t = values.get(out.variable, out), tangents.get(out.variable)
+        out, t = values.get(out.atom, out), tangents.get(out.atom)
         if t is None:
             return [out], [False], None, [], NO_LOCKS
         jaxpr, residuals = recording.jaxpr([t])

@@ -48,7 +48,7 @@ def can_lift(x: Any) -> bool:
     """May a tape take the array or number behind this tracer?"""
     while type(x) is Tracer:
         trace = x.owner
-        if x.variable is not None or trace.closed or trace.reads is not None:
+        if x.atom is not None or trace.closed or trace.reads is not None:
             return False
         x = x.primal
     return True

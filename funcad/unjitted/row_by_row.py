@@ -289,9 +289,9 @@ def _of_elements(
     shape = seed.shape
     if consts or not all([e.primitive.emit is not None and e.outputs[0].aval.shape == shape for e in derived.equations]):
         return None
-    places: dict[Any, int] = {seed.variable: len(primals) + 1, known.variable: len(primals)}
+    places: dict[Any, int] = {seed.atom: len(primals) + 1, known.atom: len(primals)}
     for j, v in enumerate(values):
-        places.setdefault(v.variable, j)
+        places.setdefault(v.atom, j)
     used = {a for e in derived.equations for a in e.inputs} | set(derived.outputs)
     inputs = [v for v in derived.inputs if v in used]
     plain = Jaxpr(tuple(inputs), tuple([e._replace(source=None) for e in derived.equations]), derived.outputs)

@@ -84,7 +84,7 @@ class Split:
     def tangents(self, kept: Sequence[Any], ts: Sequence[Any]) -> list[Any]:
         """Of the results that have tangents, recorded where `ts` are."""
         trace, source, rest = ts[0].owner, state.source or user_source(), self.rest
-        atoms: dict[Atom, Any] = dict(zip(rest.inputs, [*map(trace.atom, kept), *[t.variable for t in ts]]))
+        atoms: dict[Atom, Any] = dict(zip(rest.inputs, [*map(trace.atom, kept), *[t.atom for t in ts]]))
         for primitive, inputs, params, outputs, _ in rest.equations:
             new = tuple([Var(v.aval) for v in outputs])
             given = tuple([a if type(a) is Literal else atoms[a] for a in inputs])
@@ -140,7 +140,7 @@ class _Deciding(AbstractTrace):
     def decide(self, condition: Tracer) -> bool:
         for answer, _ in self.answers:
             return answer
-        self.asked_for = condition.variable
+        self.asked_for = condition.atom
         raise _Undecided
 
 
@@ -178,9 +178,9 @@ def _cut(
         results = found if primitive.multiple else [found]
     except _Undecided:
         pass
-    numbers: Any = {x.variable: len(primals) + i for i, x in enumerate(like)}
+    numbers: Any = {x.atom: len(primals) + i for i, x in enumerate(like)}
     for i, p in enumerate(primals):
-        numbers.setdefault(values[id(p)].variable, i)
+        numbers.setdefault(values[id(p)].atom, i)
     start, number = 0, len(primals) + len(outs)
     while number < n_known:  # computed by the parts before
         for v in outer.equations[start].outputs:

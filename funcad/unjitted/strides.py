@@ -45,8 +45,8 @@ class Given:
         """Tell a trace what its inputs stand for."""
         trace.given = self
         for tracer, x, lane in zip(inputs, self.values, self.lanes):
-            if not tracer.variable.aval.shape:
-                trace.stands_for[tracer.variable] = None if lane else x  # a lane of an array is a number
+            if not tracer.atom.aval.shape:
+                trace.stands_for[tracer.atom] = None if lane else x  # a lane of an array is a number
 
     def layout(self, i: int, ask: bool) -> np.ndarray | None:
         if ask:
@@ -90,8 +90,8 @@ def doubt(x: Any) -> Any:
     inner = x
     while type(inner) is Tracer:
         trace = inner.owner
-        if inner.variable is not None:
-            layouts_of(trace)[inner.variable] = None, {}
+        if inner.atom is not None:
+            layouts_of(trace)[inner.atom] = None, {}
             break
         if not trace.level:  # a buffer
             inner.box.doubtful = True
@@ -148,9 +148,9 @@ def layouts_of(trace: AbstractTrace) -> _Layouts:
 def _derived(x: Tracer, ask: bool) -> np.ndarray | None:
     trace = x.owner
     known = layouts_of(trace)
-    if x.variable not in known:
-        _derive(trace, x.variable, known)
-    layout, sources = known.get(x.variable, _UNKNOWN)
+    if x.atom not in known:
+        _derive(trace, x.atom, known)
+    layout, sources = known.get(x.atom, _UNKNOWN)
     if ask and layout is not None:
         for place, value in sources.items():
             if type(place) is int:
@@ -169,7 +169,7 @@ def _derive(trace: Any, wanted: Var, known: dict[Var, Any]) -> None:
             break  # as are those that were captured before
         like = _made_like.get(id(value), (None, value))[1]
         if like is not value and like.owner is trace:
-            known[v] = like.variable  # see `_resolved`
+            known[v] = like.atom  # see `_resolved`
         else:
             layout = layout_of(like, False)
             known[v] = layout if like is value or layout is None else of_copy(layout), {f"{id(value)}": like}
@@ -233,7 +233,7 @@ def _made_plainly(x: Tracer) -> bool:
         return _in_tape(x.owner.tape, tangent)
     if type(tangent) is Tracer and type(tangent.owner) is TangentTrace:
         doubts = [(x.owner.settled or ())[d] if type(d) is int else d for d in x.owner.doubtful]
-        return _in_recording(tangent.owner, doubts, tangent.variable)
+        return _in_recording(tangent.owner, doubts, tangent.atom)
     if not x.owner.level:  # a buffer
         return x.box is None or not x.box.doubtful
     return type(x.owner) is FollowingTrace and not x.owner.linear and id(x) not in x.owner.doubtful
@@ -271,6 +271,6 @@ def _in_recording(trace: TangentTrace, doubts: Sequence[Any], wanted: Var) -> bo
             if equation.primitive.layout is None:
                 return False
             missing.update([a for a in equation.inputs if type(a) is Var])
-    if not missing.isdisjoint([(d[0] if type(d) is list else d).variable for d in doubts]):
+    if not missing.isdisjoint([(d[0] if type(d) is list else d).atom for d in doubts]):
         return False
     return all([_as_numpy_has_it(value) for v, value in trace.captured.values() if v in missing])

@@ -169,7 +169,7 @@ class Tape(Rows):
         steps += (primitive, None, None, a, b, kind)
         values.append(out)
         result.source = source
-        result.variable = result._aval = result.box = None
+        result.atom = result._aval = result.box = None
         return result
 
     def _of_large(

@@ -135,7 +135,7 @@ def linear_program(tape: Any, ends: Sequence[Any], outer: AbstractTrace) -> tupl
         given = [inner.new_input(avals[n]) for n in inputs_of(tape)]
         tangents = tangents_by(wiring(tape), values, given, {}, rule_of)
         for t, aval in zip(tangents, avals):
-            if type(t) is not Tracer or t.owner is not inner or t.variable.aval != aval:
+            if type(t) is not Tracer or t.owner is not inner or t.atom.aval != aval:
                 raise ValueError("a rule gives no tangent")
         return inner.jaxpr([tangents[n] for n in ends])
     finally:
@@ -175,7 +175,7 @@ def derive_linear(tape: Any, ends: Sequence[Any]) -> Any:
         places: dict[Any, int] = {v: i for i, v in enumerate(outer.inputs)}
         computed: list[Any] = []
         for x in residuals:
-            if type(x) is not Tracer or x.variable not in places:
+            if type(x) is not Tracer or x.atom not in places:
                 if aval_of(x).weak:  # an engine would give it a dtype that counts
                     return False
                 computed.append(x)
@@ -184,7 +184,7 @@ def derive_linear(tape: Any, ends: Sequence[Any]) -> Any:
         outer.close()
     k, sources = 0, []
     for x in residuals:
-        place = places.get(x.variable) if type(x) is Tracer else None
+        place = places.get(x.atom) if type(x) is Tracer else None
         sources.append(~k if place is None else place)
         k += place is None
     equations = tuple([e._replace(source=None) for e in linear.equations])

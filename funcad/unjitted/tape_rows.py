@@ -230,7 +230,7 @@ class Rows(LargeRows):
         result.primal = out
         result.tangent = n
         result.source = source
-        result.variable = result._aval = result.box = None
+        result.atom = result._aval = result.box = None
         return result
 
     def _many(self, primitive: Any, args: Sequence[Any], params: dict, shape: Any, known: tuple | None) -> Any:

@@ -108,7 +108,7 @@ def is_array(x: Tracer) -> bool:
     value: Any = concrete_value(x)
     if type(value) is not Tracer:
         return type(value) is np.ndarray
-    given = value.owner.stands_for.get(value.variable)
+    given = value.owner.stands_for.get(value.atom)
     if given is not None:
         value.owner.asked = True
     return type(given) is np.ndarray
@@ -148,7 +148,7 @@ def _keep_layout(x: Tracer) -> None:
         primal = stand_in(primal)
     if x.box is None:
         x.box = Box()
-    x.box.first = first = Tracer(x.owner, x.variable, primal, x.tangent, x.source)
+    x.box.first = first = Tracer(x.owner, x.atom, primal, x.tangent, x.source)
     if x.box.doubtful:
         first.box = Box()
         first.box.doubtful = True
@@ -201,7 +201,7 @@ def rebind(x: Tracer, value: Any) -> None:
     value = _lying_as(x, value)
     if x.box is None and not shape_of(x):
         x.box = Box()  # it stays an array, of rank 0, and does not become a number
-    x.owner, x.variable, x.primal, x.tangent = value.owner, value.variable, value.primal, value.tangent
+    x.owner, x.atom, x.primal, x.tangent = value.owner, value.atom, value.primal, value.tangent
     x.source, x._aval = value.source, None
     trace = x.owner
     if trace.settle is not None:
@@ -244,8 +244,8 @@ def _check_arguments(x: Tracer, root: Tracer) -> None:
         if len(trace.arguments) < 2:
             return
         arrays, own = trace.arguments, concrete_value(root)
-    elif isinstance(trace, AbstractTrace) and trace.given and not trace.given.commits and root.variable in trace.inputs:
-        arrays, own = trace.given.values, trace.given.values[trace.inputs.index(root.variable)]
+    elif isinstance(trace, AbstractTrace) and trace.given and not trace.given.commits and root.atom in trace.inputs:
+        arrays, own = trace.given.values, trace.given.values[trace.inputs.index(root.atom)]
     else:
         return
     if type(own) is not np.ndarray:
