@@ -17,12 +17,14 @@ from funcad.errors import TracerIntegerConversionError
 from funcad.ir.aval import Aval, aval_of, dtype_of, shape_of
 from funcad.ir.tracer import Tracer, concrete_value
 from funcad.lax.lax_indexing import GatherScatterMode
+from funcad.names import public_names
 from funcad.numpy.promote import as_array
 from funcad.primitives.placement import capture_as_inputs
 from funcad.primitives.scatter import scatter
 from funcad.primitives.shape import full
 
 __all__ = ["segment_max", "segment_min", "segment_prod", "segment_sum"]
+__dir__ = public_names(globals())
 
 
 def _lowest(dtype: np.dtype) -> Any:
@@ -81,7 +83,10 @@ def _segments(
     else:
         known = concrete_value(ids)
         inside = type(known) is not Tracer and (not known.size or known.min() >= 0 and known.max() < number)
-        if not inside:  # rows of no segment go to a row behind the last one, which is cut off again
+        if not inside and how == "add" and number > aval_of(ids).size:  # zeros in their place are cheaper than a longer result
+            valid = fnp.expand_dims((ids >= 0) & (ids < number), tuple(range(len(shape), len(shape_of(data)))))
+            data, ids, unique = fnp.where(valid, data, dtype.type(0)), fnp.clip(ids, 0, number - 1), False
+        elif not inside:  # rows of no segment go to a row behind the last one, which is cut off again
             unsigned = dtype_of(ids).kind == "u"
             ids, spare = fnp.minimum(ids, number) if unsigned else fnp.clip(ids, -1, number), 1  # -1 is that row, too
     start = full(Aval((number + spare, *shape_of(data)[len(shape) :]), dtype), identity(dtype))

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from benchmarks import cliffs_picture
 from tests.old_processor import environment
 
 README = (Path(__file__).parents[1] / "README.md").read_text(encoding="utf-8")
@@ -34,6 +35,14 @@ def test_what_is_read_in_an_evening_is_as_long_as_it_says():
     lines = sum(p.read_text(encoding="utf-8").count("\n") for name in ("ir", "transforms") for p in (root / name).glob("*.py"))
     said = [int(n.replace(",", "")) for n in re.findall(r"some ([\d,]+) lines", README)]
     assert len(said) == 2 and all(abs(n - lines) <= 100 for n in said), f"ir/ and transforms/ have {lines} lines"
+
+
+def test_the_picture_shows_the_figures_of_its_page():
+    page = (Path(cliffs_picture.__file__).parent / "RESULTS_CLIFFS.md").read_text(encoding="utf-8")
+    drawn = (Path(cliffs_picture.__file__).parent / "cliffs.svg").read_text(encoding="utf-8")
+    assert cliffs_picture.picture(page) == drawn
+    bars = cliffs_picture.rows(page)
+    assert f"{sum(ratio <= 1 for ratio, _ in bars)} of {len(bars)} at least as fast as JAX" in README
 
 
 def command(name):

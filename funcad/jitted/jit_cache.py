@@ -26,6 +26,7 @@ import numpy as np
 from funcad.control.rewire import forget_interned
 from funcad.ir.jaxpr import Jaxpr
 from funcad.jitted.watched import Watched
+from funcad.show.tables import html_table
 from funcad.unjitted.strides import Given, layout_of
 from funcad.unjitted.structural import forget
 
@@ -45,6 +46,9 @@ class CacheInfo(NamedTuple):
     misses: int
     maxsize: int
     currsize: int
+
+    def _repr_html_(self) -> str:
+        return html_table(self._fields, [tuple(map(str, self))], len(self))
 
 
 class Signature(NamedTuple):
@@ -89,6 +93,10 @@ class Writes:
         return run
 
 
+FEW_LEAVES = 64
+REPAID = 80  # runs with more leaves, which by the general way cost as much more as writing their call does (jit_call.py)
+
+
 class Entry:
     """One traced program."""
 
@@ -109,7 +117,7 @@ class Entry:
         self.paths: Any = None  # in the place of one program, if the function asked for values (paths.py)
         self.watched = None
         self.runs = 0  # calls that asked the cache
-        self.write_at = 2  # the run at which a call of its own is written, see jit_call.py
+        self.write_at = 2 if in_tree.num_leaves <= FEW_LEAVES else REPAID  # the run at which a call of its own is written
 
     def captured(self, f: Any) -> list | None:
         """The captured values, with the numbers that f reads now; None if what is watched has changed meanwhile."""

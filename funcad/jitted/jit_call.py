@@ -37,7 +37,6 @@ from funcad.tree.treedef import LEAF
 
 __all__ = ["specialised_call"]
 
-MOST_LEAVES = 64  # longer signatures would take long to write
 _TAKEN = frozenset(["type", "len", "tuple", "list", "dict", "int", "str", "Exception", "NotImplemented", "error"])
 _MISSING: Any = object()
 _FILE = f"{__file__}<call>"  # in tracebacks, as a frame of ours around the program's
@@ -144,7 +143,7 @@ class _Writer:
                 if not x.dtype.isnative:
                     raise _Unsuited
                 self.arrays.append((self.inputs[-1], (x.shape, x.dtype)))
-        if self.entry.in_tree.num_leaves > MOST_LEAVES or not all(map(_is_name, kwargs)):
+        if not all(map(_is_name, kwargs)):
             raise _Unsuited
         for i, a in enumerate(args):
             if is_static(i):

@@ -182,7 +182,7 @@ class RowByRow:
             key = *key, m is None, n is None, m == n, p is q
         elif len(primals) > 2:
             ids = list(map(id, primals))
-            key = *key, *[n is not None and numbers.index(n) for n in numbers], *map(ids.index, ids)
+            key = *key, *[None if n is None else numbers.index(n) for n in numbers], *map(ids.index, ids)
         found = _pointwise.get(key, _UNKNOWN)
         if found is _UNKNOWN:
             if len(_pointwise) >= _MOST:

@@ -17,6 +17,7 @@ import funcad as fc
 from funcad.backends import interpreter
 from funcad.ir.trace import open_traces
 from funcad.jitted import jit as jit_module
+from funcad.jitted import jit_cache
 
 Pair = namedtuple("Pair", "left right")
 
@@ -310,10 +311,17 @@ def test_structures_without_a_short_way() -> None:
     d = OrderedDict(b=1.0, a=2.0)
     warm(f, d)
     assert f(d) == OrderedDict(b=2.0, a=4.0) and type(f(d)) is OrderedDict
-    g = fc.jit(lambda xs: sum(xs))
-    for n in (70, 2):
-        for _ in range(4):
-            assert g([1.0] * n) == n
+
+
+def test_signatures_of_many_leaves_have_a_short_way_when_it_repays() -> None:
+    xs = [{"a": np.full(2, float(i)), "b": [float(i)]} for i in range(jit_cache.FEW_LEAVES)]
+    f = fc.jit(lambda xs: [xs[-1], *fc.tree.map(lambda x: x * 2.0, xs[:-1])])
+    for run in range(jit_cache.REPAID + 3):
+        assert is_short(f) == (run >= jit_cache.REPAID)
+        same(f(xs), [xs[-1], *fc.tree.map(lambda x: x * 2.0, xs[:-1])])
+    assert not np.shares_memory(f(xs)[0]["a"], xs[-1]["a"])
+    fewer = [*xs[:-1], {"a": np.zeros(3), "b": [1]}]  # of other shapes and types
+    same(f(fewer), [fewer[-1], *fc.tree.map(lambda x: x * 2.0, fewer[:-1])])
 
 
 def test_dicts_are_told_apart_by_their_keys() -> None:

@@ -11,6 +11,7 @@ import pytest
 import funcad as fc
 from funcad import grad, value_and_grad
 from funcad.backends.interpreter import counters
+from funcad.primitives.arithmetic import mul_add_p
 from funcad.unjitted import chunks, row_by_row, structural
 from tests.agreement import same_bits
 
@@ -232,3 +233,21 @@ def f_of(x: Any, i: int, step: float) -> Any:
     a[:2, 2:4] *= 3.0
     a[2, 1:3] += 1.0
     return np.sum(a) + np.sum(a[3] * a[2, 1]) + np.sum(a[2:, 1])
+
+
+@pytest.mark.parametrize("first", [0, 1])
+def test_of_many_operands_it_matters_which_are_traced(first: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """`x * y + z * w` of constants, and of traced values, at the first place: neither is taken for the other."""
+    c, d = np.linspace(-0.5, 0.5, 12), np.linspace(1.0, 1.2, 12)
+
+    def constant(x: Any) -> Any:
+        return np.sum(mul_add_p(c, np.sin(x) * 2.0, x, d) * x)
+
+    def traced(x: Any) -> Any:
+        return np.sum(mul_add_p(np.cos(x), np.sin(x) * 2.0, x, d) * x)
+
+    both = [constant, traced]
+    right = [by_rules(monkeypatch, grad(f), SCALES) for f in both]
+    row_by_row._pointwise.clear()
+    for i in (first, 1 - first):
+        assert same_bits(grad(both[i])(SCALES), right[i])

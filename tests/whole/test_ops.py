@@ -26,6 +26,17 @@ def test_ids_that_are_no_segment(compile) -> None:
         total("wrap")(X, np.array([0, 0, 1, 1]))
 
 
+def test_ids_that_are_none_of_many_segments() -> None:
+    """More segments than rows: what belongs to none is zeroed where it stands."""
+    rows, ids = np.array([[1.0, np.nan], [2.0, 3.0], [4.0, np.inf], [5.0, 6.0]]), np.array([-7, 4, 5, 4], np.int8)
+    total = jit(lambda x, ids: ops.segment_sum(x, ids, 5))
+    for f in (total, lambda x, ids: ops.segment_sum(x, ids, 5)):
+        np.testing.assert_array_equal(f(rows, ids), [[0, 0]] * 4 + [[7, 9]])
+        slope = grad(lambda x, f=f: np.sum(f(x, ids)[4] ** 2))(rows)
+        np.testing.assert_array_equal(slope, [[0, 0], [14, 18], [0, 0], [14, 18]])
+    np.testing.assert_array_equal(total(rows, np.array([0, 9, 200, 1], np.uint8))[:2], rows[[0, 3]])
+
+
 def test_empty_segments_have_the_identity_of_the_dtype() -> None:
     ids = np.array([0, 0, 2, 2])
     for dtype, low, high in (

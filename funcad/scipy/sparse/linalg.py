@@ -7,6 +7,7 @@ result is differentiated by the equation that it satisfies.
 import typing as _typing
 from typing import Any as _Any
 
+from funcad.names import public_names as _public_names
 from funcad.scipy.door import absent as _absent
 from funcad.scipy.sparse.exponential_products import expm_multiply as expm_multiply
 from funcad.scipy.sparse.factorized_systems import factorized as factorized
@@ -26,6 +27,8 @@ __all__ = [
     *("LinearOperator", "aslinearoperator", "bicgstab", "cg", "eigsh", "expm_multiply", "factorized", "gmres", "lsmr", "lsqr"),
     *("minres", "splu", "spsolve", "svds"),
 ]
+
+__dir__ = _public_names(globals())
 
 _THEIRS = ["LinearOperator", "aslinearoperator"]  # SciPy's own: what they call may be traced
 

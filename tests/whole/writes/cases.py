@@ -14,8 +14,8 @@ __all__ = ["applies", "outcome", "refused", "FAST", "REFUSALS"]
 REFUSALS = (TracerBoolConversionError, TracerIntegerConversionError, TracerArrayConversionError)  # the last: plain[mask]
 
 FAST = ("jit", "jit_of_a_caller", "vmap", "scan", "grad", "jvp", "jit_grad", "grad_jit")  # what is tested by default
-WHOLE = {"mandelbrot2"}  # it asks for a whole array, plain[mask], where jit and vmap answer for numbers and counts only
-GUARDED = ("jit", "jit_of_a_caller", "vmap", "jit_grad", "grad_jit", "jit_grad_grad", "vmap_grad")
+WHOLE = {"mandelbrot2"}  # it asks for a whole array, plain[mask], where jit answers for numbers and counts only
+GUARDED = ("jit", "jit_of_a_caller", "jit_grad", "grad_jit", "jit_grad_grad")
 SECOND = ("grad_grad", "jvp_grad", "jit_grad_grad", "hessian")
 VALUES = ("jit", "jit_of_a_caller", "vmap", "jit_vmap", "scan")
 FILES = (polyhedral, factorisations, stencils, simulations, networks, counting, memory, fifteen)

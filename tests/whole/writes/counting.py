@@ -139,7 +139,7 @@ def mandelbrot1(x, y, most):
     return z, counts
 
 
-@program(np.linspace(-2.0, 0.5, 4), np.linspace(-1.2, 1.2, 4), 4, asks=True)
+@program(np.linspace(-2.1, 0.5, 4), np.linspace(-1.24, 1.24, 4), 4, asks=True)
 def mandelbrot2(x, y, most):
     """Points that have left are taken out of the arrays."""
     c = _plane(x, y, np.complex128).reshape(-1)
