@@ -190,6 +190,8 @@ def _pointwise(equation: Equation, values: Sequence[Any], position: int) -> Matr
     factors = [v for v in values if type(v) is not Sets]
     if not factors or any(v is UNKNOWN for v in factors) or isinstance(out.aval, StackAval):
         return None
+    if atoms[position].aval.dtype.kind == "c" and out.aval.dtype.kind != "c":  # imaginary tangents may get through
+        return None
     given = [
         v if type(v) is not Sets else np.full(a.aval.shape, i == position, a.aval.dtype)
         for i, (v, a) in enumerate(zip(values, atoms))
@@ -203,11 +205,13 @@ def _product(equation: Equation, values: Sequence[Any], position: int) -> Matrix
     """The sets of a product with one linear factor."""
     primitive, atoms, params, (out,), _ = equation
     shape, other = atoms[position].aval.shape, values[1 - position]
-    unknown = other is UNKNOWN
-    factor = np.ones(atoms[1 - position].aval.shape, bool) if unknown else np.asarray(other) != 0
-    matrix = values[position].matrix
+    matrix, whole = values[position].matrix, atoms[1 - position].aval
+    if whole.size > MOST:
+        return _dense(matrix, out.aval.size, equation)
+    factor = np.ones(whole.shape, bool) if other is UNKNOWN else np.asarray(other) != 0
+    if np.sqrt(float(out.aval.size) * prod(shape) / max(1, whole.size)) * np.count_nonzero(factor) > MOST // 4:  # about as many
+        return _dense(matrix, out.aval.size, equation)
     paths: Any = primitive.paths
-    _limited(int(factor.sum()) * max(1, out.aval.size // max(1, factor.size)), equation)
     return matrix_of(*paths(position, factor, shape, **params), (out.aval.size, prod(shape))) @ matrix
 
 
@@ -323,25 +327,15 @@ def _as_large(a: Any, b: Any) -> bool:
 
 
 def _called(equation: Equation, values: Sequence[Any], n: int) -> list[Any] | None:
-    """The results of a program, or of one of several, that the equation calls with its last operands."""
-    programs = list(subjaxprs(equation.params))
-    avals = [a.aval for a in equation.inputs]
-    found: list[Any] | None = None
-    for program in programs:
-        count = len(program.inputs)
-        fits = [_alike(a, b) for a, b in zip(program.in_avals, avals[len(avals) - count :])]
-        if count > len(avals) or not all(fits) or len(program.outputs) != len(equation.outputs):
-            return None
-        outs = run_sets(program, values[len(values) - count :], n)
-        sizes = [_size(v.aval) for v in equation.outputs]
-        found = outs if found is None else [_united(a, b, s, n) for a, b, s in zip(found, outs, sizes)]
+    """The results of the program `jaxpr` that the equation calls with all operands, or of one of its `branches`."""
+    jaxpr, branches = equation.params.get("jaxpr"), equation.params.get("branches")
+    if branches is None:
+        return None if jaxpr is None else run_sets(jaxpr, values, n)
+    sizes = [_size(v.aval) for v in equation.outputs]
+    found, *others = [run_sets(branch, values[1:], n) for branch in branches]  # the first operand says which
+    for outs in others:
+        found = [_united(a, b, s, n) for a, b, s in zip(found, outs, sizes)]
     return found
-
-
-def _alike(a: AnyAval, b: AnyAval) -> bool:
-    if isinstance(a, StackAval) or isinstance(b, StackAval):
-        return isinstance(a, StackAval) and isinstance(b, StackAval)
-    return a.shape == b.shape
 
 
 def _several(equation: Equation, values: Sequence[Any], n: int) -> list[Any]:

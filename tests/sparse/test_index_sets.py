@@ -173,5 +173,32 @@ def test_long_loops_are_united(monkeypatch):
     assert found[:, :2].all() and not found[:, 2].any()
 
 
+def test_products_with_large_factors_are_refused_in_time():
+    matrix = np.broadcast_to(1.0, (100_000, 5000))
+    with pytest.raises(funcad.errors.FuncadError, match="behind dot_general the Jacobian is no longer sparse"):
+        pattern(lambda x: matrix @ x, np.ones(5000))
+
+
+def test_loops_inside_conditions_and_solves():
+    def looped(x):
+        return funcad.while_loop(lambda s: s[0] < 5, lambda s: (s[0] + 1, np.roll(s[1], 1)), (0, x))[1] * MASK
+
+    def by_cond(x):
+        return funcad.cond(x[0] > 0, lambda v: shifted_scan(v) * MASK, looped, x)
+
+    def solved(x):
+        diagonal = 2.0 + MASK
+        return funcad.custom_linear_solve(lambda v: diagonal * v, x, lambda _, b: b / diagonal, symmetric=True)
+
+    def complex_parts(x):
+        z = x * (MASK + 1j * (1 - MASK))
+        return z.real + (1j * z).imag
+
+    for f in (looped, by_cond, solved, complex_parts, funcad.checkpoint(looped), funcad.jit(by_cond)):
+        found = pattern(f, POINTS[0])
+        for x in POINTS[:2]:
+            assert not ((jacfwd(f)(x) != 0) & ~found).any()
+
+
 def test_a_map_keeps_its_entries_apart():
     assert (pattern(lambda x: funcad.map(np.sin, x), np.ones(50)) == np.eye(50, dtype=bool)).all()
