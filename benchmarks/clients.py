@@ -136,7 +136,7 @@ def compared(client: Client, theirs: Outcome, ours: Outcome) -> tuple[str, list[
     """The row of the table, and the tests that pass with the library and not with funcad."""
     ratio = "" if theirs.cut or ours.cut else f"{ours.seconds / theirs.seconds:.2f}"
     release = f"{client.name} {client.version}"
-    row = f"| {release} | {client.library} | {theirs} | {ours} | {theirs.seconds:.0f} s | {ours.seconds:.0f} s | {ratio} |"
+    row = f"| {release} | {client.library} | {theirs} | {ours} | {theirs.seconds:.1f} s | {ours.seconds:.1f} s | {ratio} |"
     lost = [name for name, result in theirs.results.items() if result == "passed" and ours.results.get(name) != "passed"]
     return row, [] if ours.cut else sorted(lost)
 
