@@ -30,6 +30,8 @@ class _AnyArray(type):
 class Array(np.ndarray, metaclass=_AnyArray):
     """A NumPy array with `x.at[i].set(v)`, which gives a changed copy. `isinstance(x, Array)` is true of every array.
 
+    `x += y` and its like make a new array and rebind the name, as in JAX: other names keep what they had.
+
     >>> from funcad.jax import numpy as jnp
     >>> x = jnp.zeros(3)
     >>> x.at[1].set(5.0), x
@@ -61,6 +63,8 @@ def _unmasked(name: str) -> Callable[..., Any]:
     return call
 
 
+for _name in "add sub mul truediv floordiv mod pow matmul and or xor lshift rshift".split():
+    setattr(Array, f"__i{_name}__", getattr(np.ndarray, f"__{_name}__"))
 for _name in ("all", "any", "max", "mean", "min", "prod", "std", "sum", "var"):
     setattr(Array, _name, _unmasked(_name))
 

@@ -343,6 +343,7 @@ def _run(trace: FollowingTrace, f: Any, primals: Sequence[Any], tangents: Sequen
     tape = trace.tape
     if tape is not None and tape.traced is not None:
         tape.traced += [x for x, t in zip(inputs, tangents) if t is not None]
+    lifted = [tape.lifted.get(place) for place in tape.places[: tape.first]] if tape is not None and tape.lifted else ()
     outer = trace.outer = state.running
     trace.function, trace.arguments, trace.foreign, trace.lends, trace.missed = f, primals, False, None, None
     try:
@@ -360,6 +361,9 @@ def _run(trace: FollowingTrace, f: Any, primals: Sequence[Any], tangents: Sequen
             except (TracerArrayConversionError, ValueError) as error:
                 if not starts_again(trace, error):
                     raise
+            if lifted and trace.tape is None:  # by rules now: the tape knew what is behind these values
+                above = [None if t is None else lifted[t] for t in tangents]
+                primals, lifted = [p if x is None else with_value(x, p) for p, x in zip(primals, above)], ()
             inputs = _inputs(trace, primals, tangents, source)
         del inputs
         if trace.held is not None:

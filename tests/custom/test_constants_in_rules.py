@@ -78,3 +78,37 @@ def test_linear_functions_of_plain_arrays() -> None:
         transposed = transform(lambda ct: funcad.linear_transpose(g, X)(ct)[0])
         np.testing.assert_array_equal(transposed(np.ones((1, 3))), COUNTS + TABLE)
     check_grads(lambda x: funcad.linearize(lambda y: np.sin(y) * COUNTS, x)[1](TABLE), (X,), order=1)
+
+
+SECOND: dict[str, Callable[[Any], Any]] = {  # derivatives of a gradient
+    "hvp": lambda f: funcad.hvp(f, (X,), (TABLE,)),
+    "jvp of grad": lambda f: funcad.jvp(grad(f), (X,), (TABLE,))[1],
+    "grad of grad": lambda f: grad(lambda x: grad(f)(x) @ TABLE)(X),
+    "hessian": lambda f: hessian(f)(X) @ TABLE,
+    "of a closure": lambda f: grad(lambda y: grad(lambda x: f(x) + np.sum(x * y))(X) @ np.sin(y))(X) - np.sin(X) + f(0.0 * X),
+}
+
+
+PROGRAM = """
+def buffer(x):
+    out = np.zeros(3)
+    out[:] = x
+    return out
+
+f = custom_jvp(lambda x: np.sin(x))
+f.defjvp(lambda primals, tangents: (np.sin(primals[0]), buffer(tangents[0])))
+
+def objective(x):
+    NAME
+    return 0.5 * np.sum(f(x) ** 2)
+"""
+
+
+@pytest.mark.parametrize("name", SECOND)
+def test_functions_that_are_started_again_keep_their_outer_derivatives(name: str) -> None:
+    """A buffer that nobody foresaw starts a function again; an outer derivative follows its arguments then, too."""
+    module: dict[str, Any] = {"np": np, "custom_jvp": custom_jvp}  # what was learned of a code is known of all that share it
+    exec(PROGRAM.replace("NAME", repr(name)), module)
+    first, second = SECOND[name](module["objective"]), SECOND[name](module["objective"])
+    np.testing.assert_array_equal(first, second)
+    assert name == "of a closure" or np.allclose(first, np.cos(X) * TABLE, rtol=1e-14)

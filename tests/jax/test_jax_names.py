@@ -191,3 +191,23 @@ def test_the_rest_of_the_top_level() -> None:
     with pytest.raises(AttributeError, match="no attribute 'nothing'"):
         _ = jnp.nothing
     assert round(jnp.asarray(2.6)) == 3 and jnp.ones(2).block_until_ready().sum() == 2.0
+
+
+@pytest.mark.parametrize("symbol", ["+", "-", "*", "/", "//", "%", "**", "@", "&", "|", "^", "<<", ">>"])
+def test_assignments_with_an_operator_rebind_the_name(symbol: str) -> None:
+    """JAX's arrays do not change: an alias keeps its values, and the result may have another shape and dtype."""
+    names = {"x": jnp.array([[3, 2]]), "y": jnp.array([[1, 2], [3, 1]])}
+    names["alias"] = x = names["x"]
+    exec(f"x {symbol}= y\nresult = alias {symbol} y", names)
+    np.testing.assert_array_equal(names["x"], names["result"])
+    assert names["alias"] is x and x.tolist() == [[3, 2]] and isinstance(names["x"], type(x))
+
+
+def test_assignments_with_an_operator_have_derivatives() -> None:
+    def f(t: Any) -> Any:
+        total = jnp.ones((2, 1))
+        total += t
+        return jnp.sum(total**2)
+
+    np.testing.assert_array_equal(jax.grad(f)(jnp.arange(3.0)), [4.0, 8.0, 12.0])
+    np.testing.assert_array_equal(jax.jit(jax.grad(f))(jnp.arange(3.0)), [4.0, 8.0, 12.0])
