@@ -7,6 +7,7 @@ from funcad.distributed.broadcasting import broadcast as broadcast
 from funcad.distributed.broadcasting import gather as gather
 from funcad.distributed.broadcasting import shard as shard
 from funcad.distributed.communicator import Communicator as Communicator
+from funcad.distributed.data_parallel import value_and_grad as value_and_grad
 from funcad.distributed.mpi_carrier import Mpi as Mpi
 from funcad.distributed.spmd import current as current
 from funcad.distributed.spmd import spmd as spmd

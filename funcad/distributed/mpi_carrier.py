@@ -7,6 +7,7 @@ says so, and ends the job. Sums of the dtypes that MPI knows are MPI's, others a
 from __future__ import annotations
 
 import importlib
+import os
 import sys
 import time
 from typing import Any
@@ -18,6 +19,7 @@ from funcad.distributed.communicator import Communicator
 __all__ = ["Mpi", "world"]
 
 _EAGER = 2000  # looks without a pause: what takes microseconds must not sleep
+_ALONE = 50
 _PAUSE = 2e-5
 
 
@@ -36,6 +38,8 @@ class Mpi(Communicator):
         while not request.Test():
             looks += 1
             if looks < _EAGER:
+                if looks > _ALONE:
+                    os.sched_yield()  # the process that is waited for may need this core
                 continue
             now = time.monotonic()
             deadline = deadline or now + self.timeout

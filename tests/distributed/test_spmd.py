@@ -175,6 +175,20 @@ def test_shard_and_gather():
         assert np.array_equal(whole, x)
 
 
+def test_value_and_grad_of_data_in_parts():
+    xs, ys = np.random.default_rng(2).normal(size=(2, N, 5))
+
+    def loss(p, x, y):
+        return np.mean((p["a"] * x + p["b"] - y) ** 2)
+
+    p = {"a": 0.5, "b": np.float64(-1.0)}
+    whole = fc.value_and_grad(loss)(p, xs, ys)
+    found = threads(lambda r: (distributed.value_and_grad(loss)(p, xs[r], ys[r]), distributed.current().count))
+    for part, count in found:
+        close(part, whole, rtol=1e-12)
+        assert count == 1 and part == found[0][0]
+
+
 # ---------------------------------------------------------------- the same sequence everywhere
 
 
