@@ -82,6 +82,7 @@ _LAZY_MODULES = {
     "autograd": "autograd",
     "checkpoint_policies": "control.policies",
     "debug": "debug",
+    "distributed": "distributed",
     "flatten_util": "flatten_util",
     "image": "image",
     "interop": "interop",

@@ -12,6 +12,7 @@ import numpy as np
 
 from funcad import autograd as autograd
 from funcad import debug as debug
+from funcad import distributed as distributed
 from funcad import errors as errors
 from funcad import flatten_util as flatten_util
 from funcad import image as image

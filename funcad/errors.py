@@ -28,6 +28,7 @@ __all__ = [
     "TreeMismatchError",
     "TreeDepthError",
     "UnboundAxisNameError",
+    "CollectiveError",
     "CustomRuleClosureError",
     "PlacementError",
     "NanError",
@@ -229,6 +230,14 @@ class UnboundAxisNameError(FuncadError, NameError):
 
     Example: `psum(x, "i")` outside `vmap(f, axis_name="i")`.
     Remedy: call it inside a function that is mapped with that axis_name; the message lists the names that are bound.
+    """
+
+
+class CollectiveError(FuncadError, RuntimeError):
+    """The processes of an axis did not send the same sequence of collectives, or one of them failed or did not come in time.
+
+    Example: `psum(x, "i") if rank == 0 else pmax(x, "i")` inside `distributed.spmd`.
+    Remedy: the message names what each process called, and on which line; call the same collectives on all of them.
     """
 
 

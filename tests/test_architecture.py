@@ -52,7 +52,7 @@ LEVELS = {
     "scipy": 16,
     "doors": 17,
     "nn": 17,
-    "distributed": 17,
+    "distributed": 17.5,
     "testing": 17,
     "foreign_names": 17,
     "sparse": 17.5,

@@ -249,9 +249,10 @@ def _push(body: Jaxpr, primals: Sequence[Any], tangents: Sequence[Any], given: d
     def step(e: Equation, ps: list[Any]) -> Any:
         ts = [beside.get(a) for a in e.inputs]
         known = [given[v] for v in e.outputs if v in given]
-        if e.primitive.effect and any([t is not None for t in ts]) and any([is_inexact(v.aval) for v in e.outputs]):
+        moved = any([t is not None for t in ts])
+        if e.primitive.effect and e.primitive.jvp is None and moved and any([is_inexact(v.aval) for v in e.outputs]):
             raise no_rule(e.primitive, ps)
-        if e.primitive.effect or (len(known) == len(e.outputs) and all([t is None for t in ts])):
+        if (e.primitive.effect and e.primitive.jvp is None) or (len(known) == len(e.outputs) and not moved):
             return known
         params = _quiet_params(e.params) if e.primitive.multiple and equation_has_effects(e) else e.params
         outs, touts = _step(e.primitive, ps, ts, params, known)

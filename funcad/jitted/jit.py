@@ -44,6 +44,7 @@ from funcad.jitted.path_entries import entry_with_paths, successors
 from funcad.jitted.path_recording import Recorder
 from funcad.jitted.path_report import PathsExplanation, one_program, path_taken
 from funcad.passes.program_keys import value_key
+from funcad.primitives.axis_env import axes_key
 from funcad.primitives.placement import capture_as_inputs
 
 __all__ = ["jit", "Jitted", "disable_jit"]
@@ -378,9 +379,8 @@ class Core:
             except TypeError:
                 check_leaves(leaves, f"jit of {name_of(self.f)}: argument", (dynamic, keywords), self.argument_names(args))
         leaves = ordinary(plain_values(leaves) if Tracer in map(type, leaves) else leaves)
-        axes = state.axis_env and tuple([(name, size) for name, size, _ in state.axis_env])
         shapes = tuple([(a.shape, a.dtype, a.weak) for a in avals])
-        key = Signature(in_tree, shapes, statics, self.programs, axes, state.default_device, array_type(leaves))
+        key = Signature(in_tree, shapes, statics, self.programs, axes_key(), state.default_device, array_type(leaves))
         try:
             key, entry = self.cache.get(key, leaves, self.f)
         except TypeError:

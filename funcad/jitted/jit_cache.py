@@ -26,6 +26,7 @@ import numpy as np
 from funcad.control.rewire import forget_interned
 from funcad.ir.jaxpr import Jaxpr
 from funcad.jitted.watched import Watched
+from funcad.primitives.axis_env import over_processes
 from funcad.show.tables import html_table
 from funcad.unjitted.strides import Given, layout_of
 from funcad.unjitted.structural import forget
@@ -265,7 +266,13 @@ class Cache:
 
     @contextmanager
     def turn(self) -> Iterator[None]:
-        """A `with` block in which this thread alone traces, unless the thread that does so seems to wait for others."""
+        """A `with` block in which this thread alone traces, unless the thread that does so seems to wait for others.
+
+        Threads that stand for processes do wait for each other, in collectives: they trace all at once.
+        """
+        if over_processes():
+            yield
+            return
         outer = None
         owned = self.tracing.acquire(blocking=False) or self._wait()
         try:

@@ -8,7 +8,18 @@ from funcad.errors import UnboundAxisNameError
 from funcad.host.state import state
 from funcad.show.docstrings import also_says
 
-__all__ = ["bound", "bound_names", "single", "refuse_groups", "tell_what_is_shared"]
+__all__ = ["Processes", "axes_key", "bound", "bound_names", "communicator", "over_processes", "single", "refuse_groups"]
+__all__ += ["tell_what_is_shared"]
+
+
+class Processes:
+    """What stands in the place of an index tracer where an axis goes over processes: how many, and which one this is."""
+
+    __slots__ = ("size", "rank")
+
+    def __init__(self, size: int, rank: int):
+        self.size = size
+        self.rank = rank
 
 
 def bound(name: Any, what: str) -> tuple[int, Any]:
@@ -19,8 +30,27 @@ def bound(name: Any, what: str) -> tuple[int, Any]:
     names = ", ".join(repr(n) for n, _, _ in state.axis_env) or "none"
     raise UnboundAxisNameError(
         f"{what}: the axis name {name!r} is not bound; bound names here: {names}.\n"
-        f"Remedy: call it inside a function that is mapped with funcad.vmap(f, axis_name={name!r})."
+        f"Remedy: call it inside a function that is mapped with funcad.vmap(f, axis_name={name!r}), or with\n"
+        "funcad.distributed.spmd."
     )
+
+
+def axes_key() -> tuple:
+    """What of the bound axes a program depends on: the index of a lane is its input, that of a process stands in it."""
+    return state.axis_env and tuple([(name, size, i if isinstance(i, Processes) else None) for name, size, i in state.axis_env])
+
+
+def over_processes() -> bool:
+    """Does an axis go over processes here, which may wait for each other?"""
+    return bool(state.axis_env) and any([isinstance(i, Processes) for _, _, i in state.axis_env])
+
+
+def communicator(name: Any) -> Any:
+    """The communicator of a bound axis that goes over processes; None if it goes over lanes."""
+    for known, _, index in reversed(state.axis_env):
+        if known == name:
+            return index if isinstance(index, Processes) else None
+    return None
 
 
 def bound_names(axis_name: Any, what: str) -> tuple:

@@ -1,37 +1,38 @@
-"""Collectives: operations across a named axis of `vmap`.
+"""The collectives as users call them, over the named axes of `vmap` and of `distributed.spmd`.
 
-Idea: `vmap(axis_name="i")` puts ("i", size, index tracer) into `state.axis_env` while its function is traced. A collective is
-recorded by the trace of its axis, or further inside, never further out: `bind` sees to it, so that a collective on a value
-from outside stays in the mapped program. When `vmap` removes that axis, the primitive's `collective` rule runs, with the
-mapped axis as axis 0; a collective on an unmapped value acts on `size` equal copies. When another axis is removed, the
-ordinary `batch` rule runs. Derivatives are those of JAX's vmap: psum is its own transpose, all_gather's is psum_scatter,
-ppermute's is the inverse permutation, all_to_all's swaps its axes.
-
-Trap: sizes are parameters, taken from the environment when the collective is recorded; so the environment is part of every
-cache key.
+Idea: a name is bound to lanes (an index tracer) or to processes (a communicator). Over lanes the operations of
+lanes_exchange.py are recorded; over processes those of carried.py run. Over names of both kinds, one goes after the other.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
 from funcad import tree
-from funcad.errors import UnboundAxisNameError
-from funcad.host.state import state
-from funcad.ir.aval import Aval, aval_of, dtype_of, is_inexact, shape_of
+from funcad.ir.aval import Aval, aval_of, dtype_of, is_inexact
 from funcad.ir.primitive import Primitive
-from funcad.ir.tracer import Tracer
 from funcad.primitives.arithmetic import add, div, mul
-from funcad.primitives.axis_env import bound, bound_names, refuse_groups, single, tell_what_is_shared
-from funcad.primitives.comparison import eq, select
+from funcad.primitives.axis_env import bound, bound_names, communicator, refuse_groups, single, tell_what_is_shared
+from funcad.primitives.carried import exchange_over, gather_over, permute_over, reduce_over, scatter_over, tie_over
 from funcad.primitives.conversion import convert
-from funcad.primitives.placement import on_device_of
-from funcad.primitives.reduction import reduce_max, reduce_min, reduce_sum
-from funcad.primitives.scatter import gather
-from funcad.primitives.shape import broadcast_in_dim, broadcast_leading, reshape, transpose
+from funcad.primitives.lanes_exchange import (
+    all_gather_p,
+    all_to_all_p,
+    axis_position,
+    gathered,
+    is_constant,
+    merged,
+    moved,
+    parted,
+    pmax_p,
+    pmin_p,
+    ppermute_p,
+    psum_over_lanes,
+    psum_scatter_p,
+)
 
 __all__ = [
     "psum",
@@ -48,257 +49,24 @@ __all__ = [
 ]
 
 
-# ---------------------------------------------------------------- shapes
+def _split_names(names: tuple) -> tuple[tuple, list]:
+    """The names that are bound to lanes, and the communicators of the others."""
+    comms = {name: communicator(name) for name in names}
+    return tuple([n for n in names if comms[n] is None]), [c for c in comms.values() if c is not None]
 
 
-def _moved(x: Any, source: int, destination: int) -> Any:
-    order = [i for i in range(len(shape_of(x))) if i != source]
-    order.insert(destination, source)
-    return x if order == sorted(order) else transpose(x, perm=tuple(order))
+def _sum(x: Any, names: tuple) -> Any:
+    lanes, comms = _split_names(names)
+    x = psum_over_lanes(x, lanes) if lanes else x
+    for comm in comms:
+        x = _python(reduce_over(x, comm), x)
+    return x
 
 
-def _axis(axis: Any, ndim: int, what: str) -> int:
-    if not -ndim <= axis < ndim:
-        raise ValueError(f"{what}: axis {axis} is out of bounds for an array of {ndim} dimension(s)")
-    return axis.__index__() % ndim
+def _python(out: Any, x: Any) -> Any:
+    """What was made of a Python number is one, where it has a value."""
+    return out.item() if type(x) in (bool, int, float, complex) and is_constant(out) else out
 
-
-def _is_constant(x: Any) -> bool:
-    return type(x) is not Tracer
-
-
-# ---------------------------------------------------------------- reductions
-
-
-def _rest(primitive: Callable[[], Primitive], x: Any, axis_name: tuple) -> tuple[list, list]:
-    """The result over the axis that has been removed, still to be reduced over the other names."""
-    names = tuple([n for n in axis_name if n != state.batching])
-    return [primitive()(x, axis_name=names) if names else x], [False]
-
-
-def _times(x: Any, size: int) -> Any:
-    kind = type(x)
-    return x * size if kind in (int, float, complex) else mul(x, dtype_of(x).type(size))
-
-
-def _sum_collective(size: int, args: Sequence[Any], batched: Sequence[bool], *, axis_name: tuple) -> tuple[list, list]:
-    (x,) = args
-    return _rest(lambda: psum_p, reduce_sum(x, axes=(0,)) if batched[0] else _times(x, size), axis_name)
-
-
-def _outside(name: str) -> Callable[..., Any]:
-    def impl(xp: Any, *args: Any, axis_name: Any, **params: Any) -> Any:
-        raise UnboundAxisNameError(f"{name} over {axis_name!r} ran outside the vmap that binds this axis")
-
-    return impl
-
-
-psum_p = Primitive(
-    "psum",
-    _outside("psum"),
-    lambda x, *, axis_name: Aval(x.shape, x.dtype),
-    jvp=lambda tangents, out, x, *, axis_name: _psum(tangents[0], axis_name),
-    transpose=lambda ct, x, *, axis_name: [_psum(ct, axis_name)],
-    batch=lambda size, args, batched, *, axis_name: (psum_p(args[0], axis_name=axis_name), True),
-    collective=_sum_collective,
-)
-
-
-def _psum(x: Any, names: tuple) -> Any:
-    if _is_constant(x):
-        for name in names:
-            x = _times(x, bound(name, "psum")[0])
-        return x
-    return psum_p(x, axis_name=names)
-
-
-def _extremum(name: str, reduce: Callable[..., Any]) -> Primitive:
-    def collective(size: int, args: Sequence[Any], batched: Sequence[bool], *, axis_name: tuple) -> tuple[list, list]:
-        (x,) = args
-        return _rest(lambda: primitive, reduce(x, axes=(0,)) if batched[0] else x, axis_name)
-
-    def jvp(tangents: Sequence[Any], out: Any, x: Any, *, axis_name: tuple) -> Any:
-        """Ties share the derivative."""
-        dtype = dtype_of(x)
-        tied = eq(x, out)
-        count = _psum(convert(tied, dtype), axis_name)
-        return div(_psum(select(tied, tangents[0], dtype.type(0)), axis_name), count)
-
-    primitive = Primitive(
-        name,
-        _outside(name),
-        lambda x, *, axis_name: Aval(x.shape, x.dtype),
-        jvp=jvp,
-        batch=lambda size, args, batched, *, axis_name: (primitive(args[0], axis_name=axis_name), True),
-        collective=collective,
-    )
-    return primitive
-
-
-pmax_p = _extremum("pmax", reduce_max)
-pmin_p = _extremum("pmin", reduce_min)
-
-
-# ---------------------------------------------------------------- gathers and exchanges
-
-
-def _whole(size: int, args: Sequence[Any], batched: Sequence[bool]) -> Any:
-    return args[0] if batched[0] else broadcast_leading(args[0], size)
-
-
-def _merged(x: Any, axis: int) -> Any:
-    """Axes `axis` and `axis + 1` as one."""
-    shape = shape_of(x)
-    return reshape(x, shape=(*shape[:axis], shape[axis] * shape[axis + 1], *shape[axis + 2 :]))
-
-
-def _parted(x: Any, axis: int, n: int) -> Any:
-    """Axis `axis` as two, the first of size n."""
-    shape = shape_of(x)
-    return reshape(x, shape=(*shape[:axis], n, shape[axis] // n, *shape[axis + 1 :]))
-
-
-def _gather_abstract(x: Aval, *, axis_name: Any, axis: int, size: int, tiled: bool) -> Aval:
-    shape = list(x.shape)
-    if tiled:
-        shape[axis] *= size
-    else:
-        shape.insert(axis, size)
-    return Aval(tuple(shape), x.dtype)
-
-
-def _gather_collective(
-    n: int, args: Sequence[Any], batched: Sequence[bool], *, axis_name: Any, axis: int, size: int, tiled: bool
-) -> tuple[list, list]:
-    x = _moved(_whole(n, args, batched), 0, axis)
-    return [_merged(x, axis) if tiled else x], [False]
-
-
-def _shifted(primitive: Callable[[], Primitive], *axes: str) -> Callable[..., Any]:
-    """The batch rule over another axis: axes move one to the right."""
-
-    def batch(n: int, args: Sequence[Any], batched: Sequence[bool], **params: Any) -> tuple[Any, bool]:
-        params.update({a: params[a] + 1 for a in axes})
-        return primitive()(args[0], **params), True
-
-    return batch
-
-
-all_gather_p = Primitive(
-    "all_gather",
-    _outside("all_gather"),
-    _gather_abstract,
-    jvp=lambda tangents, out, x, **params: all_gather_p(tangents[0], **params),
-    transpose=lambda ct, x, **params: [psum_scatter_p(ct, **params)],
-    batch=_shifted(lambda: all_gather_p, "axis"),
-    collective=_gather_collective,
-)
-
-
-def _scatter_abstract(x: Aval, *, axis_name: Any, axis: int, size: int, tiled: bool) -> Aval:
-    shape = list(x.shape)
-    if tiled:
-        if shape[axis] % size:
-            raise ValueError(f"psum_scatter: axis {axis} of {x} is not divisible by the size {size} of the axis {axis_name!r}")
-        shape[axis] //= size
-    else:
-        if shape[axis] != size:
-            raise ValueError(f"psum_scatter: axis {axis} of {x} must have the size {size} of the axis {axis_name!r}")
-        del shape[axis]
-    return Aval(tuple(shape), x.dtype)
-
-
-def _scatter_collective(
-    n: int, args: Sequence[Any], batched: Sequence[bool], *, axis_name: Any, axis: int, size: int, tiled: bool
-) -> tuple[list, list]:
-    x = reduce_sum(args[0], axes=(0,)) if batched[0] else _times(args[0], n)
-    return [_moved(_parted(x, axis, size) if tiled else x, axis, 0)], [True]
-
-
-psum_scatter_p = Primitive(
-    "psum_scatter",
-    _outside("psum_scatter"),
-    _scatter_abstract,
-    jvp=lambda tangents, out, x, **params: psum_scatter_p(tangents[0], **params),
-    transpose=lambda ct, x, **params: [all_gather_p(ct, **params)],
-    batch=_shifted(lambda: psum_scatter_p, "axis"),
-    collective=_scatter_collective,
-)
-
-
-def _permute_collective(
-    n: int, args: Sequence[Any], batched: Sequence[bool], *, axis_name: Any, perm: tuple
-) -> tuple[list, list]:
-    source = {d: s for s, d in perm}
-    if not batched[0] and len(source) == n:
-        return [args[0]], [False]
-    x = _whole(n, args, batched)
-    places = [np.array([source.get(i, 0) for i in range(n)]), np.array([i in source for i in range(n)])]
-    lanes, received = on_device_of(places, [x])
-    rows = gather(x, lanes, unique=len(source) == n)
-    if len(source) < n:
-        rows = select(broadcast_in_dim(received, shape=shape_of(x), axes=(0,)), rows, dtype_of(x).type(0))
-    return [rows], [True]
-
-
-ppermute_p = Primitive(
-    "ppermute",
-    _outside("ppermute"),
-    lambda x, *, axis_name, perm: Aval(x.shape, x.dtype),
-    jvp=lambda tangents, out, x, **params: ppermute_p(tangents[0], **params),
-    transpose=lambda ct, x, *, axis_name, perm: [ppermute_p(ct, axis_name=axis_name, perm=tuple([(d, s) for s, d in perm]))],
-    batch=_shifted(lambda: ppermute_p),
-    collective=_permute_collective,
-)
-
-
-def _exchange_abstract(x: Aval, *, axis_name: Any, split_axis: int, concat_axis: int, size: int, tiled: bool) -> Aval:
-    shape = list(x.shape)
-    if tiled:
-        if shape[split_axis] % size:
-            raise ValueError(f"all_to_all: axis {split_axis} of {x} is not divisible by the size {size} of {axis_name!r}")
-        shape[split_axis] //= size
-        shape[concat_axis] *= size
-    else:
-        if shape[split_axis] != size:
-            raise ValueError(f"all_to_all: axis {split_axis} of {x} must have the size {size} of the axis {axis_name!r}")
-        del shape[split_axis]
-        shape.insert(concat_axis, size)
-    return Aval(tuple(shape), x.dtype)
-
-
-def _exchange_collective(
-    n: int,
-    args: Sequence[Any],
-    batched: Sequence[bool],
-    *,
-    axis_name: Any,
-    split_axis: int,
-    concat_axis: int,
-    size: int,
-    tiled: bool,
-) -> tuple[list, list]:
-    x = _whole(n, args, batched)
-    if tiled:  # the lane that receives is the first half of the split axis
-        x = _parted(x, split_axis + 1, size)
-    x = _moved(x, split_axis + 1, 0)  # (receiver, sender, the other axes)
-    x = _moved(x, 1, concat_axis + 1)
-    return [_merged(x, concat_axis + 1) if tiled else x], [True]
-
-
-def _exchange_transpose(ct: Any, x: Any, *, split_axis: int, concat_axis: int, **params: Any) -> list[Any]:
-    return [all_to_all_p(ct, split_axis=concat_axis, concat_axis=split_axis, **params)]
-
-
-all_to_all_p = Primitive(
-    "all_to_all",
-    _outside("all_to_all"),
-    _exchange_abstract,
-    jvp=lambda tangents, out, x, **params: all_to_all_p(tangents[0], **params),
-    transpose=_exchange_transpose,
-    batch=_shifted(lambda: all_to_all_p, "split_axis", "concat_axis"),
-    collective=_exchange_collective,
-)
 
 def psum(x: Any, axis_name: Any, *, axis_index_groups: Any = None) -> Any:
     """The sum over a mapped axis, or over several (a tuple of names); x may be a pytree.
@@ -315,7 +83,7 @@ def psum(x: Any, axis_name: Any, *, axis_index_groups: Any = None) -> Any:
     def one(leaf: Any) -> Any:
         if aval_of(leaf).dtype.kind == "b":
             leaf = convert(leaf, np.dtype(int)) if type(leaf) is not bool else int(leaf)
-        return _psum(leaf, names)
+        return _sum(leaf, names)
 
     return tree.map(one, x)
 
@@ -341,8 +109,16 @@ def pmean(x: Any, axis_name: Any, *, axis_index_groups: Any = None) -> Any:
 
 def _extremum_over(primitive: Primitive, x: Any, axis_name: Any, axis_index_groups: Any) -> Any:
     refuse_groups(axis_index_groups, primitive.name)
-    names = bound_names(axis_name, primitive.name)
-    return tree.map(lambda leaf: leaf if _is_constant(leaf) else primitive(leaf, axis_name=names), x)
+    lanes, comms = _split_names(bound_names(axis_name, primitive.name))
+
+    def one(leaf: Any) -> Any:
+        if lanes and not is_constant(leaf):
+            leaf = primitive(leaf, axis_name=lanes)
+        for comm in comms:
+            leaf = _python(tie_over(leaf, comm, primitive.name[1:]), leaf)
+        return leaf
+
+    return tree.map(one, x)
 
 
 def pmax(x: Any, axis_name: Any, *, axis_index_groups: Any = None) -> Any:
@@ -378,15 +154,19 @@ def all_gather(x: Any, axis_name: Any, *, axis_index_groups: Any = None, axis: i
 
     def one(leaf: Any) -> Any:
         ndim = len(aval_of(leaf).shape)
-        at = _axis(axis, ndim + (not tiled), "all_gather")
+        at = axis_position(axis, ndim + (not tiled), "all_gather")
         for i, name in enumerate(reversed(names)):
             size = bound(name, "all_gather")[0]
-            if _is_constant(leaf):
-                leaf = _gather_collective(size, [leaf], [False], axis_name=name, axis=at, size=size, tiled=tiled)[0][0]
+            comm = communicator(name)
+            if comm is not None:
+                leaf = moved(gather_over(leaf, comm), 0, at)
+                leaf = merged(leaf, at) if tiled else leaf
+            elif is_constant(leaf):
+                leaf = gathered(size, [leaf], [False], axis_name=name, axis=at, size=size, tiled=tiled)[0][0]
             else:
                 leaf = all_gather_p(leaf, axis_name=name, axis=at, size=size, tiled=tiled)
             if i and not tiled:
-                leaf = _merged(leaf, at)
+                leaf = merged(leaf, at)
         return leaf
 
     return tree.map(one, x)
@@ -405,9 +185,14 @@ def psum_scatter(
     """
     refuse_groups(axis_index_groups, "psum_scatter")
     name, size = single(axis_name, "psum_scatter")
+    comm = communicator(name)
 
     def one(leaf: Any) -> Any:
-        at = _axis(scatter_dimension, len(aval_of(leaf).shape), "psum_scatter")
+        at = axis_position(scatter_dimension, len(aval_of(leaf).shape), "psum_scatter")
+        if comm is not None:
+            aval = aval_of(leaf)
+            psum_scatter_p.abstract_eval(Aval(aval.shape, aval.dtype), axis_name=name, axis=at, size=size, tiled=tiled)
+            return scatter_over(moved(parted(leaf, at, size) if tiled else leaf, at, 0), comm)
         return psum_scatter_p(leaf, axis_name=name, axis=at, size=size, tiled=tiled)
 
     return tree.map(one, x)
@@ -428,6 +213,9 @@ def ppermute(x: Any, axis_name: Any, perm: Any) -> Any:
     for side, lanes in (("source", [s for s, _ in pairs]), ("destination", [d for _, d in pairs])):
         if len(set(lanes)) != len(lanes) or any(not 0 <= i < size for i in lanes):
             raise ValueError(f"ppermute: every {side} must be one of the {size} lanes, once; got perm={list(perm)!r}")
+    comm = communicator(name)
+    if comm is not None:
+        return tree.map(lambda leaf: permute_over(leaf, comm, pairs), x)
     return tree.map(lambda leaf: ppermute_p(leaf, axis_name=name, perm=pairs), x)
 
 
@@ -458,10 +246,16 @@ def all_to_all(
     """
     refuse_groups(axis_index_groups, "all_to_all")
     name, size = single(axis_name, "all_to_all")
+    comm = communicator(name)
 
     def one(leaf: Any) -> Any:
         ndim = len(aval_of(leaf).shape)
-        split, concat = _axis(split_axis, ndim, "all_to_all"), _axis(concat_axis, ndim, "all_to_all")
+        split, concat = axis_position(split_axis, ndim, "all_to_all"), axis_position(concat_axis, ndim, "all_to_all")
+        if comm is not None:
+            aval, params = aval_of(leaf), {"axis_name": name, "split_axis": split, "concat_axis": concat}
+            all_to_all_p.abstract_eval(Aval(aval.shape, aval.dtype), **params, size=size, tiled=tiled)
+            parts = exchange_over(moved(parted(leaf, split, size) if tiled else leaf, split, 0), comm)
+            return merged(moved(parts, 0, concat), concat) if tiled else moved(parts, 0, concat)
         return all_to_all_p(leaf, axis_name=name, split_axis=split, concat_axis=concat, size=size, tiled=tiled)
 
     return tree.map(one, x)
@@ -478,6 +272,7 @@ def axis_index(axis_name: Any) -> Any:
     total = None
     for name in names:
         size, index = bound(name, "axis_index")
+        index = index if communicator(name) is None else np.int64(index.rank)
         total = index if total is None else add(mul(total, np.int64(size)), index)
     return 0 if total is None else total
 

@@ -43,6 +43,7 @@ def message(kind, f, *args):
         ("TreeMismatchError", ValueError),
         ("TreeDepthError", RecursionError),
         ("UnboundAxisNameError", NameError),
+        ("CollectiveError", RuntimeError),
         ("CustomRuleClosureError", ValueError),
         ("PlacementError", TypeError),
         ("NanError", FloatingPointError),
@@ -357,7 +358,8 @@ def test_an_error_while_running_a_program_names_the_users_line():
 def test_unbound_axis_name():
     assert message(errors.UnboundAxisNameError, fc.psum, 1.0, "i") == (
         "psum: the axis name 'i' is not bound; bound names here: none.\n"
-        "Remedy: call it inside a function that is mapped with funcad.vmap(f, axis_name='i')."
+        "Remedy: call it inside a function that is mapped with funcad.vmap(f, axis_name='i'), or with\n"
+        "funcad.distributed.spmd."
     )
 
 

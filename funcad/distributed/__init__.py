@@ -1,0 +1,14 @@
+"""funcad.distributed: the same functions on many processes, over MPI, or over threads that stand for them.
+
+`spmd(f, axis_name)` binds a named axis to the processes, and the collectives inside f go between them.
+"""
+
+from funcad.distributed.broadcasting import broadcast as broadcast
+from funcad.distributed.broadcasting import gather as gather
+from funcad.distributed.broadcasting import shard as shard
+from funcad.distributed.communicator import Communicator as Communicator
+from funcad.distributed.data_parallel import value_and_grad as value_and_grad
+from funcad.distributed.mpi_carrier import Mpi as Mpi
+from funcad.distributed.spmd import current as current
+from funcad.distributed.spmd import spmd as spmd
+from funcad.distributed.thread_carrier import on_threads as on_threads

@@ -1,0 +1,94 @@
+"""The same programs under mpirun, on the loopback: equal to vmap; errors and mismatches end the job."""
+
+import importlib.util
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+MPIRUN = shutil.which("mpirun", path=f"{Path(sys.executable).parent}{os.pathsep}{os.environ.get('PATH', '')}")
+pytestmark = [
+    pytest.mark.mpi,
+    pytest.mark.skipif(MPIRUN is None or importlib.util.find_spec("mpi4py") is None, reason="needs mpi4py and mpirun"),
+]
+
+COMPARED = """
+import numpy as np, funcad as fc
+from funcad import distributed
+from tests.distributed.programs_over_processes import *
+comm = distributed.current()
+n, r = comm.size, comm.rank
+
+def close(found, wanted):
+    for a, b in zip(fc.tree.leaves(found), fc.tree.leaves(wanted), strict=True):
+        np.testing.assert_allclose(a, b, rtol=1e-8, atol=1e-12)
+
+xs = data(n, (n, 2 * n))
+for f in operations(n).values():
+    close(distributed.spmd(f, "i")(xs[r]), fc.vmap(f, axis_name="i")(xs)[r])
+for program in (*compositions(n).values(), *[random_program(seed, n) for seed in range(5)]):
+    for kind in ("value", "grad", "hvp", "jit grad", "grad jit"):
+        close(over_processes(program, kind)(W, data(n)[r]), expected(program, kind, n)[r])
+equal = distributed.gather(fc.grad(distributed.spmd(program, "i", in_axes=(None, 0), out_axes=None))(W, data(n)[r])[None])
+assert all(row.tobytes() == equal[0].tobytes() for row in equal)
+print("process", r, "is right")
+"""
+
+
+def run(n, program, timeout=120):
+    environment = {**os.environ, "OMPI_MCA_btl": "self,sm", "OPENBLAS_NUM_THREADS": "1", "PYTHONPATH": str(ROOT)}
+    command = [MPIRUN, "-n", str(n), "--oversubscribe", "--allow-run-as-root", sys.executable, "-c", program]
+    return subprocess.run(command, capture_output=True, text=True, timeout=timeout, env=environment, check=False)
+
+
+@pytest.mark.parametrize("n", [2, 4])
+def test_programs_are_vmap_on_the_stacked_arguments(n):
+    done = run(n, COMPARED)
+    assert done.returncode == 0, done.stderr
+    assert sorted(done.stdout.split("\n"))[1:] == [f"process {r} is right" for r in range(n)]
+
+
+ORDER = """
+from funcad import distributed, lax
+distributed.spmd(lambda x: (lax.psum(x, "i"), lax.pmax(x, "i"))[0] if x else lax.pmax(x, "i"), "i")(
+    float(distributed.current().rank))
+"""
+ALONE = """
+from funcad import distributed, lax
+comm = distributed.Mpi(timeout=0.5)
+if comm.rank:
+    import time; time.sleep(60)
+distributed.spmd(lambda x: lax.psum(x, "i"), "i", comm=comm)(1.0)
+"""
+FAILS = """
+from funcad import distributed, lax
+if distributed.current().rank:
+    raise ZeroDivisionError("mine")
+distributed.spmd(lambda x: lax.psum(x, "i"), "i")(1.0)
+"""
+
+
+@pytest.mark.parametrize(
+    "program, words",
+    [
+        (ORDER, ["different collectives", "process 0: collective 1, max", "process 1: collective 1, sum"]),
+        (ALONE, ["process 0 waited 0.5 s in sum of float64[]"]),
+        (FAILS, ["ZeroDivisionError: mine", "process 1 of 2 raised ZeroDivisionError"]),
+    ],
+    ids=["order", "deadline", "error"],
+)
+def test_the_job_ends_with_the_reason(program, words):
+    done = run(2, program, timeout=50)
+    assert done.returncode != 0
+    for text in words:
+        assert text in done.stderr
+
+
+def test_the_tour():
+    done = run(2, "import sys; from funcad.distributed.processes_tour import main; sys.exit(main())")
+    assert done.returncode == 0, done.stderr
+    assert "2 processes, 2000 rows" in done.stdout and "equal bits on all processes: True" in done.stdout
