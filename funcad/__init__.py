@@ -92,6 +92,7 @@ _LAZY_MODULES = {
     "optimize": "optimize",
     "random": "random",
     "scipy": "scipy",
+    "sparse": "sparse",
     "testing": "testing",
     "tree_util": "tree_util",
 }

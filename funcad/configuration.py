@@ -12,6 +12,7 @@ import operator
 import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from html import escape
 from typing import Any
 
 __all__ = ["config", "show_config", "reports", "listeners"]
@@ -65,6 +66,11 @@ def _text(name: str, value: Any) -> str | None:
     return str(value) if value else None
 
 
+def _progress(name: str, value: Any) -> str | None:
+    word = ("on" if value else "off") if type(value) is bool else value
+    return _one_of("auto", "auto", "on", "off")(name, word)
+
+
 _engine = _one_of("auto", "auto", "native", "numpy", "interpreter")
 
 # name -> (environment variable, default, check, what it means)
@@ -76,6 +82,7 @@ SETTINGS: dict[str, tuple[str, Any, Callable[[str, Any], Any], str]] = {
     "cache_dir": ("FUNCAD_CACHE_DIR", None, _text, "folder of compiled kernels; None: the user's cache folder, 'off': none"),
     "print": ("FUNCAD_PRINT", None, _one_of(None, "passes"), "'passes': print each program as the compiler's passes leave it"),
     "explain_cache_misses": ("FUNCAD_EXPLAIN_CACHE_MISSES", False, _flag, "say why jitted functions are traced again"),
+    "progress": ("FUNCAD_PROGRESS", "auto", _progress, "feedback on long work; auto: on a terminal and in a notebook; on; off"),
     "doors": ("FUNCAD_DOORS", True, _flag, "np.array, math.sin, scipy.linalg.expm ... look for traced values"),
 }
 
@@ -117,7 +124,17 @@ class Config:
 
     @contextmanager
     def set(self, **values: Any) -> Iterator[None]:
-        """Settings for the duration of a `with` block."""
+        """Settings for the duration of a `with` block, in all threads; after it, and after an error in it, what was before.
+
+        values are settings by name, checked as in `update`: AttributeError of an unknown name, ValueError of a value that
+        the setting does not take. `help(funcad.config)` and `funcad.show_config()` list them. JAX's counterparts, such as
+        `jax.default_device(...)`, hold in one thread.
+
+        >>> import funcad
+        >>> with funcad.config.set(engine="interpreter", threads=1):
+        ...     print(funcad.jit(lambda x: 2.0 * x)(1.5), funcad.config.engine)
+        3.0 interpreter
+        """
         saved = {name: getattr(self, name) for name in values}
         try:
             for name, value in values.items():
@@ -126,6 +143,11 @@ class Config:
         finally:
             for name, value in saved.items():
                 self._put(name, value)
+
+    def _repr_html_(self) -> str:
+        rows = [(n, repr(getattr(self, n)), variable, meaning) for n, (variable, _, _, meaning) in SETTINGS.items()]
+        lines = ["".join([f'<td style="text-align:left">{escape(cell)}</td>' for cell in row]) for row in rows]
+        return f"<table>{''.join([f'<tr>{line}</tr>' for line in lines])}</table>"
 
     def __repr__(self) -> str:
         return "funcad.config(" + ", ".join([f"{n}={self.__dict__[n]!r}" for n in SETTINGS]) + ")"

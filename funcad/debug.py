@@ -27,8 +27,10 @@ from funcad.host.state import setting, state
 from funcad.host.where import user_source
 from funcad.ir.tracer import Tracer
 from funcad.primitives.host import HostCall, debug_callback
+from funcad.show.compile_log import CompileEvent, CompileLog, compile_log
 
 __all__ = ["print", "callback", "breakpoint", "doctor", "debug_nans", "debug_infs", "debug_checks", "locked_arrays"]
+__all__ += ["compile_log", "CompileEvent", "CompileLog"]
 
 
 # ---------------------------------------------------------------- effects

@@ -11,10 +11,12 @@ from funcad import numpy as fnp
 from funcad import tree
 from funcad.errors import TreeMismatchError
 from funcad.ir.aval import Aval, aval_of, dtype_of, shape_of
+from funcad.names import public_names
 from funcad.numpy.promote import as_array
 from funcad.primitives.placement import on_device_of
 
 __all__ = ["ravel_pytree"]
+__dir__ = public_names(globals())
 
 
 def ravel_pytree(pytree: Any) -> tuple[Any, Callable[[Any], Any]]:

@@ -14,6 +14,7 @@ from __future__ import annotations
 import functools
 import importlib
 import importlib.util
+import pkgutil
 import sys
 from collections.abc import Callable, Sequence
 from importlib.abc import Loader, MetaPathFinder
@@ -60,9 +61,22 @@ def mirror(
         raise AttributeError(f"module {own!r} has no attribute {name!r} (looked for in {' and '.join(paths)})")
 
     def names() -> list[str]:
-        return sorted({name for path in paths for name in dir(_found(path)) if not name.startswith("_")})
+        module = sys.modules[own]
+        found = {name for name, value in vars(module).items() if getattr(value, "__module__", None) == own}
+        found.update(getattr(module, "__all__", ()))
+        for path in paths:
+            found.update(_shown(_found(path)))
+        return sorted([name for name in found if not name.startswith("_")])
 
     return get, names
+
+
+def _shown(target: Any) -> list[str]:
+    """What `dir` tells of a module that a mirror looks into, without the files that it consists of."""
+    if "__dir__" in getattr(target, "__dict__", ()):  # it says itself what it shows
+        return dir(target)
+    files = {file.name for file in pkgutil.iter_modules(getattr(target, "__path__", ()))}
+    return [name for name in getattr(target, "__all__", dir(target)) if name not in files]
 
 
 def _as_module(path: str) -> ModuleType | None:

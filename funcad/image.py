@@ -17,11 +17,13 @@ import numpy as np
 
 from funcad import numpy as fnp
 from funcad.ir.aval import aval_of, dtype_of, shape_of
+from funcad.names import public_names
 from funcad.numpy.axes import axis_of
 from funcad.numpy.promote import as_array
 from funcad.primitives.placement import capture_as_inputs, on_device_of
 
 __all__ = ["ResizeMethod", "resize", "scale_and_translate"]
+__dir__ = public_names(globals())
 
 _LEAST_WEIGHT = 1000.0 * float(np.finfo(np.float32).eps)  # of all input pixels together; less is outside the image
 

@@ -10,10 +10,13 @@ __all__ = ["public_names"]
 
 
 def public_names(names: dict[str, Any], more: Iterable[str] = ()) -> Callable[[], list[str]]:
-    """The `__dir__` of a package with these `globals()`; `more` are the modules and what is loaded when it is first used."""
+    """The `__dir__` of a module with these `globals()`: its `__all__` if it has one, else all that is no module and public.
+
+    `more` are the modules and what is loaded when it is first used.
+    """
 
     def __dir__() -> list[str]:
         own = [name for name, value in names.items() if not name.startswith("_") and type(value) is not ModuleType]
-        return sorted({*own, *more})
+        return sorted({*names.get("__all__", own), *more})
 
     return __dir__

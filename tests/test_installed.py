@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import importlib.util
 import os
+import re
 import subprocess
 import sys
+import sysconfig
+from configparser import ConfigParser
 from pathlib import Path
 
 import pytest
@@ -18,6 +22,47 @@ def imported_from(folder: Path) -> str:
     command = [sys.executable, "-c", "import funcad; print(funcad.__file__ or 'a folder without __init__.py')"]
     done = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True)
     return done.stdout.strip()
+
+
+def test_the_version_is_the_same_wherever_it_stands() -> None:
+    root = Path(__file__).parents[1]
+    for name, pattern in (("CITATION.cff", r"^version: (\S+)$"), (".ci/conda/recipe.yaml", r'^  version: "(\S+)"$')):
+        (version,) = re.findall(pattern, (root / name).read_text(encoding="utf-8"), re.MULTILINE)
+        assert version == funcad.__version__, name
+
+
+def test_the_conda_recipe_asks_for_what_setup_cfg_asks_for() -> None:
+    root = Path(__file__).parents[1]
+    setup = ConfigParser()
+    setup.read(root / "setup.cfg", encoding="utf-8")
+    wanted = setup["options"]["install_requires"].split() + [f"python{setup['options']['python_requires']}"]
+    recipe = (root / ".ci/conda/recipe.yaml").read_text(encoding="utf-8")
+    run = recipe.partition("\n  run:\n")[2].partition("run_constraints")[0]
+    assert sorted(line.strip("- ").replace(" ", "") for line in run.splitlines() if ">=" in line) == sorted(wanted)
+
+
+@pytest.mark.slow
+def test_the_editable_install_is_found_from_any_folder_by_python_and_by_pyright(tmp_path: Path) -> None:
+    """In an environment of its own, beside the packages of this one."""
+    if importlib.util.find_spec("pyright") is None:
+        pytest.skip("needs pyright")
+    checkout, python = Path(__file__).parents[1], tmp_path / "environment" / "bin" / "python"
+    subprocess.run([sys.executable, "-m", "venv", tmp_path / "environment"], check=True)
+    (site,) = (tmp_path / "environment").glob("lib/python*/site-packages")
+    (site / "beside.pth").write_text(sysconfig.get_path("purelib"))  # NumPy and SciPy
+    install = [python, "-m", "pip", "install", "--quiet", "--no-deps", "-e", checkout]
+    done = subprocess.run(install, capture_output=True, text=True)
+    if done.returncode:
+        pytest.skip(f"pip cannot install here: {done.stderr[-300:]}")
+    program = tmp_path / "elsewhere" / "program.py"
+    program.parent.mkdir()
+    program.write_text("import numpy as np\nimport funcad\n\nreveal_type(funcad.jit(lambda x: np.sin(x)).cache_info().hits)\n")
+    where = [python, "-c", "import funcad; print(funcad.__file__)"]
+    found = subprocess.run(where, cwd=program.parent, capture_output=True, text=True, check=True).stdout.strip()
+    assert found == str(checkout / "funcad" / "__init__.py")
+    check = [sys.executable, "-m", "pyright", "--pythonpath", str(python), str(program)]
+    said = subprocess.run(check, cwd=program.parent, capture_output=True, text=True).stdout
+    assert 'is "int"' in said and "0 errors" in said, said
 
 
 def test_a_folder_of_that_name_does_not_shadow_the_package(tmp_path: Path) -> None:

@@ -12,7 +12,6 @@ never waits; a forked child has its own copy of all blocks, but the lock may hav
 from __future__ import annotations
 
 import math
-import mmap
 import os
 import threading
 import weakref
@@ -29,6 +28,10 @@ __all__ = ["empty", "LARGE", "pool_limit", "pooled_bytes", "drain"]
 LARGE = 256 * 1024  # bytes; below, the C library's own allocator is as good
 PAGE = 2 * 1024 * 1024  # bytes of a huge page
 HUGE = 3 * PAGE // 2  # from here on blocks are whole huge pages: at most a third more than was asked for
+try:
+    import mmap
+except ImportError:  # as in browsers: there is no pool
+    mmap = None  # type: ignore[assignment]
 _PRIVATE = getattr(mmap, "MAP_PRIVATE", None)
 _ANONYMOUS = getattr(mmap, "MAP_ANONYMOUS", getattr(mmap, "MAP_ANON", None))
 

@@ -14,7 +14,8 @@ from __future__ import annotations
 
 import importlib
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 from funcad.backends import interpreter
@@ -23,11 +24,13 @@ from funcad.backends.cost import cost_of
 from funcad.backends.interpreter import Program, compiling
 from funcad.configuration import config, reports
 from funcad.host.devices import on_device
+from funcad.host.progress import working
 from funcad.host.state import setting, state
 from funcad.host.user_warnings import restore_warnings, suppress_warnings
 from funcad.ir.aval import Aval, StackAval, aval_of
 from funcad.ir.jaxpr import Equation, Jaxpr, Var, subjaxprs
 from funcad.primitives.loop import Loop, WhileLoop
+from funcad.show.compile_log import CompileEvent, log
 
 __all__ = ["program_of", "run_jaxpr", "loop_program", "estimate", "made", "Compiled"]
 
@@ -37,6 +40,7 @@ TIER_UP_RUNS = 30  # of a small program that is not its function's first, before
 FEW_RUNS = 5  # fewer are not waited for
 TIER_UP_RUNS_OF_SIZES = 300  # where sizes come and go, so that texts are shared (sizes.py)
 LONG_LOOP = 20_000  # equations that an un-jitted loop would run in Python, from which on it is compiled at once
+LONG_RUN = 0.5  # seconds of estimated work from which a run is worth a word while it lasts
 AT_ONCE = 2e-3  # seconds of estimated work from which a program is compiled at its first run
 BUDGET = 0.5  # seconds of compilation after which the groups of a program stay with NumPy,
 BY_EQUATION = 1e-4  # and for each equation: about what it takes to write one as a line for NumPy,
@@ -54,7 +58,7 @@ class Compiled(Program):
 
     __slots__ = (
         *("engine", "fast", "_optimized", "_fused", "generated", "native"),
-        *("kernels", "reasons", "quiet", "donating", "runs_until_native"),
+        *("kernels", "reasons", "quiet", "donating", "runs_until_native", "long"),
     )
 
     def __init__(self, jaxpr: Jaxpr, engine: str):
@@ -70,7 +74,9 @@ class Compiled(Program):
         self.runs_until_native = 0  # runs until the whole is compiled as native code, if that was put off
         self.quiet = False  # does the generated function keep silent of its own accord?
         self.donating: dict[frozenset[int], Callable[[list], list]] = {}  # positions -> `function`, which may overwrite these
-        if estimate(jaxpr) > AT_ONCE:
+        seconds = estimate(jaxpr)
+        self.long = seconds > LONG_RUN
+        if seconds > AT_ONCE:
             self.runs = COLD
 
     def run(self, args: Sequence[Any], donated: frozenset[int] = frozenset()) -> list[Any]:
@@ -100,6 +106,9 @@ class Compiled(Program):
     def _called(self, function: Callable[[list], list], values: list[Any]) -> list[Any]:
         token = None if self.quiet or function is self.native else suppress_warnings()
         try:
+            if self.long:
+                with working(lambda: f"running a program of {len(self.jaxpr.equations):,} equations{self.where()}"):
+                    return function(values)
             return function(values)
         except Exception as error:
             self.note(error)
@@ -112,7 +121,8 @@ class Compiled(Program):
         if self.function is None:
             with compiling:
                 if self.function is None:
-                    self.function = self._compile()
+                    with self._noted():
+                        self.function = self._compile()
         return self.function  # type: ignore[no-any-return]
 
     @property
@@ -153,6 +163,18 @@ class Compiled(Program):
         self.quiet = self.generated.quiet
         return self._limited(self.generated)
 
+    @contextmanager
+    def _noted(self) -> Iterator[None]:
+        """A block that compiles: it is logged, and it says so if it takes long."""
+        start = time.perf_counter()
+        what = f"a program of {len(self.jaxpr.equations):,} equations"
+        with working(lambda: f"compiling {what}{self.where()}"):
+            yield
+        if self.runs > COLD or self.native is not None:
+            engine = "native" if self.native is not None else "numpy with native groups" if self.kernels else "numpy"
+            place = self.where().removeprefix(" at ")
+            log.append(CompileEvent("compiled", what, place, time.perf_counter() - start, f"engine {engine}"))
+
     def _patience(self) -> int:
         """How many runs native code can wait for, so that what is lost by then is about what compiling costs."""
         if estimate(self.jaxpr) < AT_ONCE:
@@ -190,7 +212,8 @@ class Compiled(Program):
             self.reasons.append(f"not native as a whole: {reason}")
             return False
         self.function = self.native
-        self.fast = self.native.fast  # at last, for callers look at it without a lock
+        if not self.long:
+            self.fast = self.native.fast  # at last, for callers look at it without a lock
         return True
 
     def _settle(self) -> None:
@@ -200,8 +223,9 @@ class Compiled(Program):
             with compiling:
                 if self.native is None:
                     made["compiled"] += 1
-                    if not self._whole():
-                        self._in_groups()
+                    with self._noted():
+                        if not self._whole():
+                            self._in_groups()
 
     def _donating(self, positions: frozenset[int]) -> Callable[[list], list]:
         function = self.donating.get(positions)

@@ -20,8 +20,9 @@ from funcad.ir.jaxpr import Equation, Jaxpr, equation_has_effects, subjaxprs
 from funcad.primitives.atoms import fold_of
 from funcad.primitives.fused import fused_p
 from funcad.primitives.loop import Loop, rolled_p
+from funcad.show.tables import html_table
 
-__all__ = ["Explanation", "table"]
+__all__ = ["Explanation"]
 
 WIDTH = 150  # of a line that names the operations of a group
 
@@ -134,31 +135,18 @@ class Explanation:
     def _repr_html_(self) -> str:
         parts = [f"<div><b>{escape(self._head())}</b></div><div>{escape(self._passes())}</div>"]
         if self.rolled:
-            parts.append(table(("rolled into a loop",), [(text,) for text in self.rolled]))
+            parts.append(html_table(("rolled into a loop",), [(text,) for text in self.rolled]))
         if self.groups:
             rows = [(_title(g), g["engine"], " ".join(g["operations"]), "\n".join(g["lines"])) for g in self.groups]
-            parts.append(table(("group", "engine", "operations", "lines"), rows))
+            parts.append(html_table(("group", "engine", "operations", "lines"), rows))
         if self.alone:
             found = [(what, f"{count}", why, line) for (what, line, why), count in self._rows()]
-            parts.append(table(("alone", "times", "why", "line"), found))
+            parts.append(html_table(("alone", "times", "why", "line"), found))
         if self.blas:
             parts.append(f"<div>{escape(self.blas)}</div>")
         if self.reasons:
-            parts.append(table(("why not native",), [(reason,) for reason in self.reasons]))
+            parts.append(html_table(("why not native",), [(reason,) for reason in self.reasons]))
         return "".join(parts)
-
-
-def table(head: tuple[str, ...], rows: Sequence[tuple[str, ...]], right: int = 0) -> str:
-    """An HTML table of texts; the first `right` columns are numbers. Styles are inline: notebooks drop style sheets."""
-    cells = ["".join([f'<th style="text-align:left">{escape(h)}</th>' for h in head])]
-    for row in rows:
-        cells.append("".join([_cell(text, i < right) for i, text in enumerate(row)]))
-    return f'<table style="font-size:12px">{"".join([f"<tr>{c}</tr>" for c in cells])}</table>'
-
-
-def _cell(text: str, number: bool) -> str:
-    align = "right" if number else "left"
-    return f'<td style="text-align:{align};vertical-align:top;white-space:pre-wrap">{escape(text)}</td>'
 
 
 def _title(group: dict[str, Any]) -> str:

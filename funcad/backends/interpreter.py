@@ -169,6 +169,11 @@ class Program:
         finally:
             restore_warnings(token)
 
+    def where(self) -> str:
+        """Where the user's program has its first line, for texts: " at model.py:12 (loss)"."""
+        source = next((e.source for e in self.jaxpr.equations if e.source is not None), None)
+        return f" at {source.short()}" if source is not None else ""
+
     def written_out(self) -> Any:
         """`function(values) -> outputs`, made at the first request; it does not silence warnings, nor note sources."""
         if self.function is None:

@@ -18,7 +18,6 @@ from typing import Any, NamedTuple
 
 from funcad.backends.cost import cost_of
 from funcad.backends.engines import Compiled
-from funcad.backends.explain import table
 from funcad.backends.interpreter import Program
 from funcad.host.devices import namespace_of, on_device
 from funcad.host.state import state
@@ -30,6 +29,8 @@ from funcad.passes.rewrite import size_of
 from funcad.passes.subprograms import called, kind_of
 from funcad.primitives.fused import fused_p
 from funcad.primitives.loop import Loop, WhileLoop
+from funcad.show.pictures import Block, Picture, axes_of, flame
+from funcad.show.tables import html_table
 
 __all__ = ["Profile", "Line"]
 
@@ -212,6 +213,40 @@ class Profile:
             found.append((equation, operands, results, spent, engine))
         return found
 
+    def flame(self) -> Picture:
+        """A picture: the run, below it the user's lines, below these their equations and what loops are made of.
+
+        Widths are times. A notebook shows it, `save(path)` writes it as SVG; JAX writes traces for other programs.
+
+        >>> import numpy as np, funcad
+        >>> picture = funcad.jit(lambda x: np.sum(np.sin(x))).profile(np.ones(1000)).flame()
+        >>> picture.svg.startswith("<svg")
+        True
+        """
+        lines: dict[str, list[Block]] = {}
+        equations = [(line.inside, _block(line)) for line in self.equations]
+        for i, line in enumerate(self.equations):
+            if not line.inside:
+                lines.setdefault(line.source or "(no line)", []).append(_with_parts(equations, i))
+        blocks = [Block(where, sum([b.amount for b in parts]), where, parts) for where, parts in lines.items()]
+        total = sum([b.amount for b in blocks])
+        return flame(f"profile of {self.name}", Block(self._head(), total, self._head(), blocks))
+
+    def plot(self, ax: Any = None, most: int = 12) -> Any:
+        """The user's lines by time, as bars, on matplotlib's axes `ax` or new ones, which are returned; the `most` dearest.
+
+        Raises ImportError where matplotlib is not installed.
+
+        >>> import numpy as np, funcad
+        >>> axes = funcad.jit(lambda x: np.sum(np.sin(x))).profile(np.ones(1000)).plot()  # doctest: +SKIP
+        """
+        ax = axes_of(ax, "Profile.plot")
+        lines = self.lines[:most][::-1]
+        ax.barh([line.source or "(no line)" for line in lines], [1e3 * line.seconds for line in lines])
+        ax.set_xlabel("ms")
+        ax.set_title(self._head())
+        return ax
+
     def _head(self) -> str:
         return f"jit of {self.name}: {_time(self.seconds)} a run, engine {self.engine}, peak live memory {_size(self.peak)}"
 
@@ -252,7 +287,24 @@ class Profile:
         rows = [(*self._row(line), line.engine, line.source, line.inside + line.what) for line in shown]
         text = "".join([f"<div>{t}</div>" for t in (self._remark(), rest) if t])
         heading = f"<div><b>{escape(self._head())}</b></div>"
-        return heading + text + table(head, lines, 5) + table((*head, "equation"), rows, 5)
+        return heading + text + html_table(head, lines, 5) + html_table((*head, "equation"), rows, 5)
+
+
+def _block(line: Line) -> Block:
+    where = f"\n{line.source}" if line.source else ""
+    return Block(line.what, line.seconds, f"{line.inside}{line.what}: {_time(line.seconds)}, {line.engine}{where}")
+
+
+def _with_parts(equations: Sequence[tuple[str, Block]], i: int) -> Block:
+    """A block with those of what is inside of it, which follow it."""
+    inside, block = equations[i]
+    parts = []
+    for k in range(i + 1, len(equations)):
+        if not equations[k][0].startswith(inside) or equations[k][0] == inside:
+            break
+        if equations[k][0].count(" > ") == inside.count(" > ") + 1:
+            parts.append(_with_parts(equations, k))
+    return block._replace(parts=parts)
 
 
 def _bodies(equation: Equation, operands: list, results: list) -> Iterator[tuple[Jaxpr, list, float]]:

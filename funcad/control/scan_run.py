@@ -13,6 +13,7 @@ import numpy as np
 from funcad.backends.engines import program_of
 from funcad.backends.interpreter import Program, program_of_turns
 from funcad.control.rewire import memoised_on_body, stacked
+from funcad.host import progress
 from funcad.host.locks import root_of
 from funcad.ir.aval import Stack, StackAval
 from funcad.ir.interpret import eval_jaxpr
@@ -82,7 +83,7 @@ def scan_in_python(xp: Any, args: Any, loop: Loop) -> list:
     start = 0
     if step > 1:
         many = unrolled(loop, step)
-        with many.repeated(xp, count // step) as run:
+        with many.repeated(xp, count // step) as turn, progress.counted(turn, f"scan{many.where()}", count // step) as run:
             for start in range(0, count - step + 1, step):
                 chunk = order[start : start + step]
                 outs = run([*consts, *carry, *[_read(xp, x, i) for i in chunk for x in xs]])
@@ -91,7 +92,7 @@ def scan_in_python(xp: Any, args: Any, loop: Loop) -> list:
                     _write(ys, outs[n_carry + k * len(ys) : n_carry + (k + 1) * len(ys)], i, roots)
         start += step
     program = program_of_turns(loop, carry) or program_of(body)
-    with program.repeated(xp, count - start) as run:
+    with program.repeated(xp, count - start) as turn, progress.counted(turn, f"scan{program.where()}", count - start) as run:
         for i in order[start:]:
             outs = run([*consts, *carry, *[_read(xp, x, i) for x in xs]])
             carry = outs[:n_carry]

@@ -35,6 +35,7 @@ from funcad.control.scan_rules import (
 )
 from funcad.control.scan_run import own_entry, roots_of
 from funcad.errors import MissingRuleError
+from funcad.host.progress import counted
 from funcad.host.state import state
 from funcad.ir.aval import Aval, Stack, StackAval, aval_of
 from funcad.ir.interpret import eval_jaxpr
@@ -72,12 +73,13 @@ def _in_python(loop: WhileLoop, args: Sequence[Any]) -> list:
     stacks = [Stack([], StackAval(strip_literal(o.aval))) for o in loop.body.outputs[n_carry:]]
     roots = roots_of(args) if stacks else set()
     count = 0
-    while test.run([*cond_consts, *carry])[0]:
-        outs = step.run([*consts, *carry])
-        carry = outs[:n_carry]
-        count += 1
-        for stack, value in zip(stacks, outs[n_carry:]):
-            stack.append(own_entry(value, roots))
+    with counted(step.run, f"while_loop{step.where()}") as run:
+        while test.run([*cond_consts, *carry])[0]:
+            outs = run([*consts, *carry])
+            carry = outs[:n_carry]
+            count += 1
+            for stack, value in zip(stacks, outs[n_carry:]):
+                stack.append(own_entry(value, roots))
     return [np.int64(count), *carry, *stacks]
 
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from html import escape
 from typing import Any
 
-from funcad.backends.explain import table
+from funcad.show.tables import html_table
 
 __all__ = ["NotFinite", "Cut", "Argument", "Diagnosis"]
 
@@ -191,15 +191,15 @@ class Diagnosis:
         if self.forward or self.backward:
             both = (*self.forward, *self.backward)
             rows = [(n.side, str(n), n.place, "\n".join(n.remarks())) for n in both]
-            parts.append(table(("not finite", "what", "line", "remarks"), rows))
+            parts.append(html_table(("not finite", "what", "line", "remarks"), rows))
         else:
             parts.append("<div>every value and cotangent is finite</div>")
         if self.arguments:
             found = [(a.path, a.type, a.gradient, a.cut) for a in self.arguments]
-            parts.append(table(("argument", "type", "gradient", "cut"), found))
+            parts.append(html_table(("argument", "type", "gradient", "cut"), found))
         cuts = [(a.path, str(c), c.kind, c.place, c.instead) for a in self.arguments for c in a.cuts]
         if cuts:
-            parts.append(table(("cut of", "by", "kind", "line", "instead"), cuts))
+            parts.append(html_table(("cut of", "by", "kind", "line", "instead"), cuts))
         return "".join(parts)
 
 

@@ -19,9 +19,12 @@ from funcad.doors.scipy_answers import (
     interpolator,
     method_of,
     of_ufuncs,
+    operator_product,
+    solving,
+    sparse_multiply,
     sparse_product,
+    sparse_quotient,
     sparse_reflected,
-    unsparse,
 )
 
 __all__ = ["IN_CODE", "IN_MODULES", "LEARNED"]
@@ -117,9 +120,14 @@ IN_CODE: dict[str, dict[str, Maker]] = {
     "scipy.sparse": {
         **_all(sparse_product, "csr_array._matmul_dispatch coo_array._matmul_dispatch"),
         **_all(sparse_reflected, "csr_array._rmatmul_dispatch coo_array._rmatmul_dispatch"),
-        **_all(unsparse, "csr_array.multiply dia_array.multiply"),
+        "csr_array.__truediv__": sparse_quotient,
+        **_all(sparse_multiply, "csr_array.multiply dia_array.multiply"),
     },
-    "scipy.sparse.linalg": _all(calling, "bicgstab cg gmres"),
+    "scipy.sparse.linalg": {
+        **_all(solving, "bicgstab cg gmres minres"),
+        **_all(by_name, "eigsh expm_multiply lsmr lsqr spsolve svds"),
+        **_all(operator_product, "LinearOperator.matvec LinearOperator.rmatvec LinearOperator.matmat LinearOperator.rmatmat"),
+    },
     "scipy.special": {
         **_all(by_name, "comb factorial lambertw log_softmax logsumexp multigammaln perm polygamma softmax softplus zeta"),
         "sph_harm_y.__call__": of_ufuncs,

@@ -11,8 +11,8 @@ from typing import Any
 
 import numpy as np
 
-from funcad.doors.answers import ours
-from funcad.doors.asking import holds_traced
+from funcad.doors.answers import calling, ours
+from funcad.doors.asking import any_traced, holds_traced
 from funcad.doors.codes import Answer
 from funcad.host.where import user_source
 from funcad.scipy.door import scipy_function
@@ -24,9 +24,12 @@ __all__ = [
     "interpolator",
     "method_of",
     "of_ufuncs",
+    "operator_product",
+    "solving",
+    "sparse_multiply",
     "sparse_product",
+    "sparse_quotient",
     "sparse_reflected",
-    "unsparse",
 ]
 
 _FORM = "_funcad"  # in the `__dict__` of an object of SciPy's: its counterpart
@@ -149,7 +152,7 @@ def sparse_product(name: str, original: Callable[..., Any]) -> Answer:
         x = ours("numpy.asarray")(x)
         columns = self.shape[-1]
         if x.ndim == 0:
-            raise _sparse_result("A * x")
+            return _with_traced_elements(self) * x
         if self.ndim != 2 or x.ndim > 2 or x.shape[0] != columns:
             raise ValueError(
                 f"matmul: dimension mismatch with signature (n,k={columns}),(k={x.shape[0]},m)->(n,m)"
@@ -168,26 +171,50 @@ def sparse_reflected(name: str, original: Callable[..., Any]) -> Answer:
 
     def own(self: Any, x: Any) -> Any:
         if np.ndim(x) == 0:
-            raise _sparse_result("x * A")
+            return _with_traced_elements(self) * x
         return (self.transpose() @ np.transpose(ours("numpy.asarray")(x))).T
 
     return holds_traced, own
 
 
-def _sparse_result(spelling: str) -> TypeError:
-    source = user_source()
-    where = "" if source is None else f" at {source}"
-    return TypeError(
-        f"{spelling} of a sparse matrix A and a traced x{where} would be a sparse matrix, which cannot hold traced values.\n"
-        "Remedy: multiply the product with a vector instead, x * (A @ v), or use A.toarray()."
-    )
+def _with_traced_elements(matrix: Any) -> Any:
+    """The sparse array of funcad's, which can hold what comes of traced values."""
+    return ours("scipy.sparse.SparseArray").of(matrix)  # type: ignore[attr-defined]
 
 
-def unsparse(name: str, original: Callable[..., Any]) -> Answer:
-    def own(self: Any, other: Any) -> Any:
-        raise _sparse_result("A * x")
+def sparse_multiply(name: str, original: Callable[..., Any]) -> Answer:
+    return holds_traced, lambda self, other: _with_traced_elements(self).multiply(other)
+
+
+def sparse_quotient(name: str, original: Callable[..., Any]) -> Answer:
+    return holds_traced, lambda self, other: _with_traced_elements(self) / other
+
+
+def operator_product(name: str, original: Callable[..., Any]) -> Answer:
+    """A LinearOperator times a traced vector, or the columns of a matrix: what the user gave for it, without SciPy's checks."""
+    method = name.rpartition(".")[2]
+
+    def own(self: Any, x: Any) -> Any:
+        rows, columns = self.shape[::-1] if method.startswith("r") else self.shape
+        if x.shape[0] != columns or x.ndim > 2 or method.endswith("vec") and x.shape not in ((columns,), (columns, 1)):
+            raise ValueError(f"dimension mismatch: a linear operator of shape {self.shape} and an array of shape {x.shape}")
+        return getattr(self, f"_{method}")(x).reshape((rows, *x.shape[1:]))
 
     return holds_traced, own
+
+
+def solving(name: str, original: Callable[..., Any]) -> Answer:
+    """A solver that takes a matrix or a LinearOperator, which may close over traced values: its product with zeros tells."""
+    is_for_us, own = calling(name, original)
+
+    def answered(*args: Any, **kwargs: Any) -> Any:
+        operator = args[0] if args else kwargs.get("A")
+        if not hasattr(operator, "matvec") or any_traced(args) or any_traced(kwargs.values()):
+            return own(*args, **kwargs)
+        image = operator._matvec(np.zeros(operator.shape[1], operator.dtype))
+        return (ours(name) if any_traced([image]) else original)(*args, **kwargs)
+
+    return is_for_us, answered
 
 
 # -- functions that share one method

@@ -8,6 +8,8 @@ the tracer, which raises what these functions give.
 
 from __future__ import annotations
 
+import math
+import re
 from collections.abc import Callable
 from types import BuiltinFunctionType
 from typing import Any
@@ -54,6 +56,8 @@ def _where() -> str:
 
 def _of_scipy(names: list[str], offers: Callable[[str], bool]) -> str:
     """What to write instead of a function of SciPy's that cannot take traced values."""
+    if names and names[0].endswith(".__init__"):  # of a class whose name is in the user's line
+        names = [names[0].removesuffix("__init__") + users_text()[1].partition("(")[0].rpartition(".")[2], *names[1:]]
     for name in names:
         if offers(f"scipy.{name}"):
             return f"call funcad.scipy.{name}, which takes traced values, instead of scipy.{name}"
@@ -127,6 +131,21 @@ def no_integer(how: str, what: Any, trace: str, offers: Callable[[str], bool]) -
     return TracerIntegerConversionError(f"{problem}.\nRemedy: {remedy}.")
 
 
+def _handed_over(function: Any) -> str:
+    """The name of math's function that was itself given to a transformation, as in `grad(math.sin)(x)`; "" of others."""
+    whole = getattr(function, "__wrapped__", None)  # of `slope = grad(math.sin)`
+    if isinstance(whole, BuiltinFunctionType):
+        name = whole.__name__
+    else:
+        found = re.search(r"([\w.]+)[,)]", users_text()[1]) if _is_ours(function) else None
+        name = found[1].rpartition(".")[2] if found else ""
+    return name if hasattr(math, name) else ""
+
+
+def _is_ours(function: Any) -> bool:
+    return (getattr(function, "__module__", None) or "").partition(".")[0] == "funcad"
+
+
 def _of_call(how: str, called: str, function: Any) -> str:
     """What to write instead of a function in C that was called with a traced value, if it is known which."""
     if how not in ("float", "array"):
@@ -141,7 +160,7 @@ def _of_call(how: str, called: str, function: Any) -> str:
         if not config.doors:
             return f"set funcad.config.doors to True, so that {name} takes traced values"
         return f"import {module} and write {name}(x): a function that was imported by its name does not see traced values"
-    if not called or function is float or function is None and how == "float":
+    if not called or _is_ours(function) or function is float or function is None and how == "float":
         return ""
     return f"call {called} in funcad.pure_callback: it needs a real array or number"
 
@@ -151,6 +170,9 @@ def no_array(
 ) -> TracerArrayConversionError:
     """`how`: a key of `_REMEDIES`. With a value, the derivative may be given up."""
     called, function = callee()
+    whole = _handed_over(function) if how == "float" else ""
+    if whole or _is_ours(function):
+        called, function = f"math.{whole}" if whole else "", None
     spelled = {
         "float": f"{called or 'float'}(x)",
         "complex": "complex(x)",
@@ -162,6 +184,9 @@ def no_array(
     remedy = _of_scipy(names, offers) if library == "scipy" else _of_call(how, called, function) or _REMEDIES[how]
     if library == "subscript" and how == "array":
         remedy = _of_index()
+    elif whole:
+        new = f"np.{whole}" if hasattr(np, whole) else f"lambda *args: math.{whole}(*args)"
+        remedy = f"write {new} instead of math.{whole}, which does not look for traced values when transformed itself"
     elif called.startswith("np.testing.") and not has_value:
         remedy = f"funcad.debug.callback({called}, x, ...), which calls it with the values when the program runs"
     elif called.startswith("np.testing."):

@@ -17,7 +17,6 @@ earlier view that leaves all of the sample as it was.
 
 from __future__ import annotations
 
-import mmap
 import threading
 import weakref
 from collections.abc import Callable, Sequence
@@ -32,6 +31,7 @@ __all__ = ["Locks", "PrivateMemory", "SMALL", "handed", "is_constant", "lending"
 __all__ += ["was_handed"]
 
 SMALL = 64 * 1024
+NOTED = 1 << 20  # bytes of a captured array of which a copy is kept while its function is traced; a sample of larger ones
 
 
 class _Record:
@@ -84,7 +84,13 @@ _guard = threading.RLock()  # re-entrant: the collector may release a dead deriv
 held_over_forks(_guard)
 
 
-class PrivateMemory(mmap.mmap):
+try:
+    from mmap import mmap as _Mapping
+except ImportError:  # as in browsers: no private memory is ever made
+    _Mapping = object  # type: ignore[assignment,misc]
+
+
+class PrivateMemory(_Mapping):
     """Memory that is reached through one array and its views only."""
 
 
@@ -205,6 +211,10 @@ def _sample(x: np.ndarray) -> bytes:
     return x[tuple([slice(None, None, max(1, n // each)) for n in x.shape])].tobytes()
 
 
+def _bytes_of(noted: Any) -> bytes:
+    return noted if type(noted) is bytes else noted.tobytes()
+
+
 class _Held(NamedTuple):
     """One lock of one derivative."""
 
@@ -217,10 +227,11 @@ class _Held(NamedTuple):
 class Locks:
     """The read-only locks that one trace or one pullback holds; released by `release` or when it dies."""
 
-    __slots__ = ("held",)
+    __slots__ = ("held", "noted")
 
     def __init__(self) -> None:
         self.held: list[_Held] = []
+        self.noted: dict[int, tuple[np.ndarray, Any]] = {}  # by id: an array that is guarded, and its elements as they were
 
     def lock(self, x: np.ndarray, source: Any = None, keep: bool = True) -> bool:
         """Make x, and every array whose memory it views, read-only; False if something else could write there all the same.
@@ -250,12 +261,29 @@ class Locks:
         return True
 
     def guard(self, x: Any) -> Any:
-        """x as programs compute with it; an array (of a memmap, the plain one) locked as well as can be."""
+        """x as programs compute with it; an array (of a memmap, the plain one) locked as well as can be.
+
+        No lock reaches the views that were made before: `as_it_was` says what it was.
+        """
         if not is_a(x, np.ndarray):
             return x
         plain = x if type(x) is np.ndarray else x.view(np.ndarray)
+        self.noted[id(plain)] = plain, plain.copy(order="K") if plain.nbytes <= NOTED else _sample(plain)
         self.lock(plain, keep=False)
         return plain
+
+    def as_it_was(self, x: Any) -> Any:
+        """x, an array that is guarded; if it has been written meanwhile, a copy of what it was then."""
+        found = self.noted.get(id(x)) if type(x) is np.ndarray else None
+        if found is None or (_sample(x) if type(found[1]) is bytes else x.tobytes()) == _bytes_of(found[1]):
+            return x
+        if type(found[1]) is bytes:
+            raise ValueError(
+                f"an array of shape {x.shape} and dtype {x.dtype}, which a traced function has read, was written before the "
+                "function returned, through a view of it that was made before.\n"
+                "Remedy: write into a copy, w = w.copy(); or make the views after the write."
+            )
+        return found[1]
 
     def check(self) -> None:
         """Raise if an array that is kept as a residual has been changed all the same."""
@@ -270,6 +298,7 @@ class Locks:
                 )
 
     def release(self) -> None:
+        self.noted = {}
         if not self.held:
             return
         held, self.held = self.held, []

@@ -20,6 +20,8 @@ others have one value):
   the slope of the result turns at 0, so that the square is worth asking for. See primitives/squares.py.
 * `reach`: how elements of linear operands get to the result, by which structural zeros behind masks are found; `elementwise`
   says "pointwise" itself, the words are in masks/masks.py; tests/masks/test_mask_facts.py holds them against derivatives.
+* `paths(position, factor, shape, **params) -> (rows, columns)`, for products: which elements of the result are reached by which
+  of the operand of that position and shape, where the other operand has the nonzero elements `factor` (sparse/index_sets.py).
 
 Higher-order primitives (jit's call, scan, cond ...) have instead of `jvp` a `primal_and_jvp(primals, tangents, **params)`, and
 a `linearize` of the same signature, which runs the program once, keeps residuals and returns tangents computed by a linear
@@ -85,7 +87,7 @@ class Primitive:
         *("name", "impl", "abstract_eval", "jvp", "transpose", "batch", "emit"),  # the rules that most have
         *("primal_and_jvp", "linearize", "partial_eval", "split"),  # of operations that call programs
         *("over", "transpose_over", "adds"),  # of those that write or read elements of an array
-        *("reach", "needs", "masked", "push", "takes_masks", "levels", "calm", "square", "turns"),  # structural zeros, squares
+        *("reach", "paths", "needs", "masked", "push", "takes_masks", "levels", "calm", "square", "turns"),  # zeros, squares
         *("multiple", "effect", "fresh", "barrier", "structural", "silent", "passive", "collective", "moves", "layout"),
         "fails",
         *("ufunc", "inplace", "ready", "commutes", "reduction", "lowering", "may_share", "free", "label"),  # the computation
@@ -124,6 +126,7 @@ class Primitive:
         square: Callable[..., Any] | None = None,
         turns: bool | Callable[[int, Jaxpr], bool] = False,
         reach: str | Callable[..., str | None] | None = None,
+        paths: Callable[..., tuple[np.ndarray, np.ndarray]] | None = None,
         calm: bool = False,
         needs: Callable[..., tuple[int, ...]] | None = None,
         masked: Callable[..., Any] | None = None,
@@ -165,6 +168,7 @@ class Primitive:
         self.moves = moves  # moves(**params): "cpu" or "cuda", where the result is, wherever the operands are
         self.square = square  # with `multiple`, the number of the result comes first
         self.turns = turns  # with `multiple`, turns(i, jaxpr)
+        self.paths = paths
         self.reach = reach  # how elements of the operands reach the result, see masks/masks.py
         self.needs = needs  # needs(linear, wanted, **params): how much of the masks of its results' cotangents it can use
         self.masked = masked  # masked(cts, masks, wanted, *inputs, **params): `transpose` with masks, see masks/masks.py

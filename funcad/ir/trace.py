@@ -192,7 +192,11 @@ class AbstractTrace(Trace):
             literal.value = x
             literal.aval = SCALAR_AVALS[kind] if kind is not int else aval_of(x)
             return literal
-        entry = self.captured.get(value_key(x))
+        key = value_key(x)
+        entry = self.captured.get(key)
+        if entry is not None and kind is not Tracer and (was := self.locks.as_it_was(x)) is not x:
+            del self.captured[key]  # it is another value now
+            self.captured[value_key(was)], entry = (entry[0], was), None
         if entry is None:
             entry = self._capture(snapshot(x))
         return entry[0]
@@ -260,7 +264,7 @@ class AbstractTrace(Trace):
     def jaxpr(self, outputs: Sequence[Value]) -> tuple[Jaxpr, list[Value]]:
         """The recorded program whose leading inputs are the captured values, and those values."""
         atoms = tuple([self.atom(o) for o in outputs])
-        captured = list(self.captured.values())
+        captured = [(v, self.locks.as_it_was(x)) for v, x in self.captured.values()]
         jaxpr = Jaxpr((*[v for v, _ in captured], *self.inputs), tuple(self.equations), atoms)
         if self.modes:
             jaxpr.modes = self.modes

@@ -51,12 +51,13 @@ def _unmasked(name: str) -> Callable[..., Any]:
     """The method of NumPy's arrays of that name, to which `where=None` means no mask."""
     method = getattr(np.ndarray, name)
 
-    @functools.wraps(method)
     def call(self: Array, *args: Any, **kwargs: Any) -> Any:
         if kwargs.get("where", True) is None:
             del kwargs["where"]
         return method(self, *args, **kwargs)
 
+    call.__name__, call.__qualname__ = name, f"Array.{name}"
+    call.__doc__ = f"`numpy.ndarray.{name}`, to which `where=None` means no mask."
     return call
 
 
@@ -88,7 +89,9 @@ def with_at(x: Any) -> Any:
 
 _FUNCTIONS = {types.FunctionType, types.MethodType, types.BuiltinFunctionType, type(np.sum), np.ufunc}
 _IGNORED = ("precision", "out_sharding")
-_ABSTRACT = {"generic", "number", "integer", "signedinteger", "unsignedinteger", "inexact", "floating", "complexfloating"}
+_ABSTRACT = set(
+    "generic number integer signedinteger unsignedinteger inexact floating complexfloating flexible character".split()
+)
 
 
 class _ScalarType(type):

@@ -37,7 +37,7 @@ from funcad.jitted.attempts import Attempts
 from funcad.jitted.jit_cache import MAX_PROGRAMS, CacheInfo, Entry, Signature, cache_for
 from funcad.jitted.jit_call import specialised_call
 from funcad.jitted.jit_inspect import Lowered, explained, exported, profiled, source_text
-from funcad.jitted.jit_misses import report_miss, reporter
+from funcad.jitted.jit_misses import missed
 from funcad.jitted.jit_parameters import check_parameters, check_placement, indices, names, refuse_unhashable, resolve
 from funcad.jitted.jit_writes import commit, may_commit
 from funcad.jitted.path_entries import entry_with_paths, successors
@@ -390,16 +390,14 @@ class Core:
             with self.cache.turn():
                 key, entry = self.cache.find(key, leaves, self.f)
                 if entry is None:
-                    report = reporter()
-                    if report is not None:
-                        report_miss(report, self.cache, key, self.f, self.argument_names(args))
-                    self.cache.note_changes(key, self.f)
-                    entry = self._trace(args, kwargs, in_tree, avals, leaves, result)
-                    if not any_tracer(entry.consts):
-                        self.cache.put(key, entry)
-                        successors(self.cache, key, entry)
-                    elif report is not None:
-                        report(f"jit of {name_of(self.f)}: the program is not kept, because it captured traced values")
+                    with missed(self.cache, key, self.f, self.argument_names(args)) as report:
+                        self.cache.note_changes(key, self.f)
+                        entry = self._trace(args, kwargs, in_tree, avals, leaves, result)
+                        if any_tracer(entry.consts):
+                            report(f"jit of {name_of(self.f)}: the program is not kept, because it captured traced values")
+                        else:
+                            self.cache.put(key, entry)
+                            successors(self.cache, key, entry)
         return leaves, entry, key
 
     def program(self, what: str, args: tuple, kwargs: dict) -> Entry:

@@ -26,6 +26,7 @@ import numpy as np
 from funcad.control.rewire import forget_interned
 from funcad.ir.jaxpr import Jaxpr
 from funcad.jitted.watched import Watched
+from funcad.show.tables import html_table
 from funcad.unjitted.strides import Given, layout_of
 from funcad.unjitted.structural import forget
 
@@ -45,6 +46,9 @@ class CacheInfo(NamedTuple):
     misses: int
     maxsize: int
     currsize: int
+
+    def _repr_html_(self) -> str:
+        return html_table(self._fields, [tuple(map(str, self))], len(self))
 
 
 class Signature(NamedTuple):

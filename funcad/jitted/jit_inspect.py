@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import importlib
 from collections.abc import Sequence
+from html import escape
 from typing import Any
 
 from funcad import tree
@@ -83,6 +84,15 @@ class Lowered:
     @property
     def jaxpr(self) -> Jaxpr:
         return self._entry.jaxpr
+
+    def __repr__(self) -> str:
+        jaxpr = self.jaxpr
+        avals = ", ".join(map(str, jaxpr.in_avals[len(self._entry.consts) :]))
+        outs = ", ".join(map(str, jaxpr.out_avals))
+        return f"<{self.name} lowered for ({avals}): {len(jaxpr.equations)} equations -> ({outs}); as_text() shows them>"
+
+    def _repr_html_(self) -> str:
+        return f"<div><b>{escape(repr(self))}</b></div>{self.jaxpr._repr_html_()}"
 
     def as_text(self) -> str:
         """The program as text."""

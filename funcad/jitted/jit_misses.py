@@ -8,19 +8,23 @@ values, axes, options; another structure is farther than any number of leaves.
 from __future__ import annotations
 
 import sys
+import time
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager
 from typing import Any
 
 from funcad.api.border import name_of
 from funcad.configuration import config
+from funcad.host.progress import working
 from funcad.host.state import setting, state
 from funcad.host.where import user_source
 from funcad.ir.aval import Aval
 from funcad.jitted.jit_cache import CHANGED, Cache, Signature
 from funcad.jitted.jit_inspect import labels_of
+from funcad.show.compile_log import CompileEvent, log
 from funcad.tree import describe_difference
 
-__all__ = ["explain_cache_misses", "report_miss", "reporter"]
+__all__ = ["explain_cache_misses", "missed"]
 
 MANY_SHAPES = 8
 _FAR = 10_000  # how much farther another structure is than another leaf
@@ -49,33 +53,64 @@ def explain_cache_misses(report: Callable[[str], Any] | None = None) -> Any:
     return setting(explain_misses=_print if report is None else report)
 
 
-def reporter() -> Callable[[str], Any] | None:
+def _reporter() -> Callable[[str], Any] | None:
     """Who is to be told of a miss; None for nobody."""
     return state.explain_misses or (_print if config.explain_cache_misses else None)
 
 
-def report_miss(report: Callable[[str], Any], cache: Cache, key: Signature, f: Any, names: Sequence[str]) -> None:
-    """Say what is new in a signature; `names` are those of the positional arguments that are not static."""
+def missed(cache: Cache, key: Signature, f: Any, names: Sequence[str]) -> AbstractContextManager[Callable[[str], Any]]:
+    """A block that traces a function: who asked is told why, it is logged, and it says so if it takes long.
+
+    `names` are those of the positional arguments that are not static. Gives a function that tells more.
+    """
+    source = user_source()
+    return _missed(cache, key, f, names, str(source) if source is not None else "")
+
+
+@contextmanager
+def _missed(cache: Cache, key: Signature, f: Any, names: Sequence[str], place: str) -> Iterator[Callable[[str], Any]]:
+    report, name = _reporter(), name_of(f)
+    first, beside, texts = _reasons(cache, key, f, names)
+    if report is not None:
+        how = "first trace" if first else "traced again"
+        where = f" at {place}" if place else ""
+        report("\n".join([f"jit of {name}: {how}{where}{beside}", *[f"  {text}" for text in texts]]))
+        _advise(report, cache, key, name)
+    start = time.perf_counter()
+    with working(lambda: f"tracing {name}"):
+        yield report or _nobody
+    why = ("first trace: " if first and texts else "first trace" if first else "") + "; ".join(texts)
+    log.append(CompileEvent("traced", name, place, time.perf_counter() - start, why))
+
+
+def _nobody(text: str) -> None:
+    """Nobody asked."""
+
+
+def _reasons(cache: Cache, key: Signature, f: Any, names: Sequence[str]) -> tuple[bool, str, list[str]]:
+    """Is it the first trace; beside how many others; what it is of, or what differs from the nearest of them."""
     with cache.lock:
         known = list(cache.entries)
-    source = user_source()
-    where = f" at {source}" if source is not None else ""
     if not known:
-        leaves = [f"  {label}: {_aval(a)}" for label, a in zip(labels_of(key.in_tree, names), key.avals)]
-        report("\n".join([f"jit of {name_of(f)}: first trace{where}", *leaves]))
-        return
-    found = [list(_differences(key, other, names)) for other in known]
+        return True, "", [f"{label}: {_aval(a)}" for label, a in zip(labels_of(key.in_tree, names), key.avals)]
+    found = [list(_differences(key, other, names)) for other in reversed(known)]  # of equals the newest
     nearest = min(found, key=lambda differences: sum([distance for distance, _ in differences]))
     if key.answers[-1:] == (CHANGED,):
         before = cache.entries.get(key._replace(answers=key.answers[:-1]))
         if before is not None and before.watched is not None:
             nearest += [(1, text) for text in before.watched.changes(f)]
-    count = "" if len(known) == 1 else f", beside the nearest of {len(known)} programs"
-    report("\n".join([f"jit of {name_of(f)}: traced again{where}{count}", *[f"  {text}" for _, text in nearest]]))
+    beside = "" if len(known) == 1 else f", beside the nearest of {len(known)} programs"
+    return False, beside, [text for _, text in nearest]
+
+
+def _advise(report: Callable[[str], Any], cache: Cache, key: Signature, name: str) -> None:
+    """Say once what can be done about many shapes."""
+    with cache.lock:
+        known = list(cache.entries)
     if not cache.advised and _shapes(key, known) >= MANY_SHAPES:
         cache.advised = True
         report(
-            f"jit of {name_of(f)} has been traced for {MANY_SHAPES} shapes; each one is traced and compiled for itself.\n"
+            f"jit of {name} has been traced for {MANY_SHAPES} shapes; each one is traced and compiled for itself.\n"
             "Pad the arrays to a few sizes; or, if the function is a map over the first axis, jit the function of one row and "
             "call vmap(..., chunk_size=n) of it, which runs one program on n rows at a time."
         )
@@ -129,9 +164,10 @@ def _static_differences(new: Any, old: Any) -> Iterator[tuple[int, str]]:
 
 
 def _value(key: Any) -> str:
-    kind, value = key
-    if kind is tuple:
-        return f"({', '.join(map(_value, value))})"
+    kind, *rest = key
+    if isinstance(kind, type) and issubclass(kind, tuple):
+        return f"({', '.join(map(_value, rest))})"
+    (value,) = rest
     if isinstance(kind, type) and not isinstance(value, bytes):
         return f"{value!r:.60}"
     return f"another {kind.__name__ if isinstance(kind, type) else kind}"  # a number is kept by its bits

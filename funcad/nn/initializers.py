@@ -22,6 +22,7 @@ from funcad.host.devices import namespace_of
 from funcad.host.layout import native_dtype
 from funcad.host.real_types import is_a
 from funcad.ir.tracer import Tracer, concrete_value
+from funcad.names import public_names
 from funcad.numpy.axes import axis_of, move, shape_argument
 from funcad.primitives.basic_indexing import basic_place_p
 from funcad.primitives.conversion import convert, make_complex
@@ -49,6 +50,7 @@ __all__ = [
     "xavier_uniform",
     "zeros",
 ]
+__dir__ = public_names(globals())
 
 
 @runtime_checkable

@@ -16,9 +16,11 @@ import numpy as np
 
 from funcad.ir.tracer import Tracer, snapshot
 from funcad.ir.types import Function
+from funcad.primitives.arithmetic import neg
+from funcad.primitives.comparison import or_
 from funcad.writes.boxes import Box, is_array
 
-__all__ = ["aliased", "apart", "arrays", "as_array_of_rank_0", "fresh", "numbers"]
+__all__ = ["aliased", "apart", "arrays", "as_array_of_rank_0", "as_number", "fresh", "numbers"]
 
 
 def fresh(x: Any) -> Any:
@@ -50,16 +52,24 @@ def arrays(implementation: Callable[..., Any]) -> Callable[..., Any]:
     return call
 
 
+def as_number(x: Any) -> Any:
+    """What is traced and has rank 0 as a number, which cannot be written; all else as it is."""
+    if type(x) is not Tracer or x.shape or not is_array(x):
+        return x
+    if x.box is not None:
+        x = snapshot(x)
+        x.box = None
+    if not is_array(x):
+        return x
+    return or_(x, x) if x.dtype.kind == "b" else neg(neg(x))  # an array that was given; this is the number in it
+
+
 def numbers(implementation: Callable[..., Any]) -> Callable[..., Any]:
     """Decorate an implementation of what gives numbers in NumPy, and never arrays of rank 0."""
 
     @functools.wraps(implementation)
     def call(*args: Any, **kwargs: Any) -> Any:
-        out = implementation(*args, **kwargs)
-        if type(out) is Tracer and not out.shape and out.box is not None:
-            out = snapshot(out)
-            out.box = None
-        return out
+        return as_number(implementation(*args, **kwargs))
 
     call.of_numbers = True  # type: ignore[attr-defined]
     return call

@@ -21,14 +21,14 @@ from funcad.numpy.aliases import aliased, as_array_of_rank_0, fresh
 from funcad.numpy.axes import array_of, expand, shape_argument
 from funcad.numpy.dispatch import TABLE, implements, is_traced, where_am_i
 from funcad.numpy.joining import stack
-from funcad.numpy.memory_order import laid_out, order_of
+from funcad.numpy.memory_order import anew, laid_out, order_of
 from funcad.numpy.promote import as_array, promote_dtype, result_dtype
 from funcad.primitives.conversion import convert
 from funcad.primitives.placement import cupy_module
 from funcad.primitives.shape import broadcast_in_dim, broadcast_to, reshape
 from funcad.show.docstrings import mirrors, named_after
 from funcad.unjitted.remembered import remembered
-from funcad.unjitted.strides import doubt, layout_of, lies_like
+from funcad.unjitted.strides import layout_of, lies_like
 from funcad.writes.boxes import Step, linked
 
 __all__ = ["array", "asarray"]
@@ -88,7 +88,10 @@ def array(
     object: Any, dtype: Any = None, *, copy: Any = True, order: str = "K", subok: bool = False, ndmin: int = 0,
     device: Any = None, like: Any = None,
 ) -> Any:  # fmt: skip
-    """`numpy.array`; lists may hold traced values (plain `np.array` refuses them: NumPy does not hand them over).
+    """`numpy.array`; lists may hold traced values, at any depth.
+
+    `np.array` itself takes such lists too while something is traced, unless `funcad.config.doors` is off. `device` ("cpu",
+    "cuda") and `like` say whose array is made.
 
     >>> import funcad
     >>> float(funcad.grad(lambda x: funcad.numpy.array([x, 2.0 * x]).sum())(1.0))
@@ -263,7 +266,7 @@ def full(shape: Any, fill_value: Any, dtype: Any = None, order: str = "C", *, de
     """
     if is_traced((fill_value,)):
         x = array_of(fill_value)
-        return doubt(np.broadcast_to(x if dtype is None else convert(x, np.dtype(dtype)), shape_argument(shape)))
+        return anew(broadcast_to(x if dtype is None else convert(x, np.dtype(dtype)), shape_argument(shape)))
     xp = library(device, like)
     if xp is np and device_in_use():
         xp = namespace_of((fill_value,))
@@ -301,7 +304,7 @@ def full_like(
     target = shape_of(x) if shape is None else shape_argument(shape)
     dtype = aval_of(x).dtype if dtype is None else np.dtype(dtype)
     if is_traced((fill_value,)):
-        return doubt(np.broadcast_to(convert(array_of(fill_value), dtype), target))
+        return anew(broadcast_to(convert(array_of(fill_value), dtype), target))
     return _filled(library(device, x if device is None else None), x, target, fill_value, dtype, order)
 
 
@@ -438,7 +441,7 @@ def meshgrid(*xi: Any, copy: bool = True, sparse: bool = False, indexing: str = 
         shape[place] = shape_of(x)[0]
     if sparse:
         return tuple([reshape(x, shape=tuple([n if i == p else 1 for i, n in enumerate(shape)])) for x, p in zip(xs, places)])
-    return tuple([doubt(broadcast_in_dim(x, shape=tuple(shape), axes=(p,))) for x, p in zip(xs, places)])
+    return tuple([anew(broadcast_in_dim(x, shape=tuple(shape), axes=(p,))) for x, p in zip(xs, places)])
 
 
 def fromfunction(function: Callable[..., Any], shape: Any, *, dtype: Any = float, **kwargs: Any) -> Any:
@@ -447,7 +450,14 @@ def fromfunction(function: Callable[..., Any], shape: Any, *, dtype: Any = float
 
 
 def frompyfunc(func: Callable[..., Any], /, nin: int, nout: int, **options: Any) -> Any:
-    """Refused: a Python function per element cannot be traced; use `funcad.numpy.vectorize` or vmap."""
+    """Refused: a Python function per element cannot be traced; use `funcad.numpy.vectorize` or vmap.
+
+    `func`, `nin` and `nout` are those of `numpy.frompyfunc`. Raises TypeError, always.
+
+    >>> from funcad import numpy as fnp
+    >>> fnp.vectorize(lambda x: max(x, 0.0))([-1.0, 2.0])
+    array([0., 2.])
+    """
     raise TypeError(
         "funcad.numpy.frompyfunc: object ufuncs cannot be traced. Remedy: funcad.numpy.vectorize(func) or funcad.vmap."
     )

@@ -71,6 +71,8 @@ def fitted(x: Tracer, value: Any, casting: str = "unsafe") -> Any:
 def write_result(x: Tracer, out: Any, ufunc: Any, operands: Sequence[Any], casting: str = "same_kind") -> None:
     """x becomes the result of a ufunc, in its own dtype."""
     own, aval = aval_of(x), aval_of(out)
+    if aval.shape != own.shape and ufunc.signature is not None:
+        _check_core(own.shape, aval.shape, ufunc, operands)
     if aval.shape != own.shape and np.broadcast_shapes(aval.shape, own.shape) != own.shape:
         raise ValueError(
             f"non-broadcastable output operand with shape {_text(own.shape)} doesn't match the broadcast shape "
@@ -81,6 +83,19 @@ def write_result(x: Tracer, out: Any, ufunc: Any, operands: Sequence[Any], casti
         given = [np.empty(0, aval_of(array_of(a)).dtype) for a in operands]
         ufunc(*given, out=(empty, *[None] * (ufunc.nout - 1)), casting=casting)  # NumPy's TypeError
     assign(x, fitted(x, out))
+
+
+def _check_core(own: tuple, shape: tuple, ufunc: Any, operands: Sequence[Any]) -> None:
+    """The axes that a generalised ufunc computes are not broadcast into its output."""
+    core = ufunc.signature.partition("->")[2].strip("()").split(",")
+    flat = sum([aval_of(array_of(a)).ndim == 1 for a in operands])  # of matmul: their optional axis is left out
+    n = len([name for name in core if name]) - min(flat, sum([name.endswith("?") for name in core]))
+    for i, (a, b) in enumerate(zip(own[len(own) - n :], shape[len(shape) - n :])):
+        if a != b or len(own) < n:
+            raise ValueError(
+                f"{ufunc.__name__}: Output operand 0 has a mismatch in its core dimension {i}, with gufunc signature "
+                f"{ufunc.signature} (size {a} is different from {b})"
+            )
 
 
 def _text(shape: tuple) -> str:

@@ -18,7 +18,7 @@ from funcad.host.real_types import is_a
 from funcad.ir.aval import aval_of
 from funcad.ir.tracer import Tracer, concrete_value
 from funcad.numpy import reductions
-from funcad.numpy.aliases import apart, arrays, fresh, numbers
+from funcad.numpy.aliases import apart, arrays, as_number, fresh, numbers
 from funcad.numpy.axes import array_of
 from funcad.numpy.creation import library
 from funcad.numpy.dispatch import QUICK, checked_options, elementwise_ufunc, implements, refuse, where_am_i
@@ -37,7 +37,7 @@ subtract = elementwise_ufunc("subtract", arithmetic.sub, ARITHMETIC)
 multiply = elementwise_ufunc("multiply", arithmetic.product, ARITHMETIC, reduce=reductions.prod, accumulate=reductions.cumprod)
 divide = elementwise_ufunc("divide", arithmetic.div)
 negative = elementwise_ufunc("negative", arithmetic.neg, ARITHMETIC)
-positive = elementwise_ufunc("positive", lambda x: fresh(laid_out(x, "K")), ARITHMETIC)
+positive = elementwise_ufunc("positive", lambda x: as_number(fresh(laid_out(x, "K"))), ARITHMETIC)
 floor_divide = elementwise_ufunc("floor_divide", rounding.floor_divide, REAL)
 remainder = elementwise_ufunc("remainder", rounding.mod, REAL)
 fmod = elementwise_ufunc("fmod", rounding.fmod, REAL)

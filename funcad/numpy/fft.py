@@ -15,6 +15,7 @@ import numpy as np
 
 from funcad.ir.aval import dtype_of, shape_of
 from funcad.ir.tracer import Tracer
+from funcad.names import public_names
 from funcad.numpy.aliases import fresh
 from funcad.numpy.axes import array_of, axes_of
 from funcad.numpy.creation import astype, library
@@ -44,6 +45,7 @@ __all__ = [
     "fftshift",
     "ifftshift",
 ]
+__dir__ = public_names(globals())
 
 
 def norm_of(norm: Any) -> str:

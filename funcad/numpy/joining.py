@@ -16,7 +16,7 @@ from funcad.numpy.aliases import apart, arrays
 from funcad.numpy.axes import array_of, axis_of, expand, move, ravelled, shape_argument
 from funcad.numpy.dispatch import implements, refuse, where_am_i
 from funcad.numpy.index_plan import can_count
-from funcad.numpy.memory_order import laid_out
+from funcad.numpy.memory_order import anew, laid_out
 from funcad.numpy.promote import beside, promote_dtype, result_dtype
 from funcad.numpy.shaping import atleast_1d, atleast_2d, atleast_3d, piece
 from funcad.primitives.basic_indexing import stack_p
@@ -26,7 +26,6 @@ from funcad.primitives.shape import broadcast_in_dim, full, pad_p, reshape
 from funcad.primitives.shape import concatenate as _concatenate
 from funcad.primitives.shape import roll as _roll
 from funcad.show.docstrings import mirrors, named_after
-from funcad.unjitted.strides import doubt
 
 __all__ = ["join"]
 
@@ -237,7 +236,7 @@ def tile(A: Any, reps: Any) -> Any:
     x = reshape(x, shape=shape)
     paired = tuple([m for r, n in zip(reps, shape) for m in (r, n)])
     x = broadcast_in_dim(x, shape=paired, axes=tuple(range(1, 2 * rank, 2)))
-    return doubt(reshape(x, shape=tuple([r * n for r, n in zip(reps, shape)])))
+    return anew(reshape(x, shape=tuple([r * n for r, n in zip(reps, shape)])))
 
 
 def repeat(a: Any, repeats: Any, axis: Any = None, *, total_repeat_length: int | None = None) -> Any:
@@ -284,7 +283,7 @@ def _repeat(a: Any, repeats: Any, axis: Any = None) -> Any:
         raise ValueError("repeats may not contain negative values.")
     grown = (*shape[: axis + 1], r, *shape[axis + 1 :])
     x = broadcast_in_dim(x, shape=grown, axes=tuple([i for i in range(len(grown)) if i != axis + 1]))
-    return doubt(reshape(x, shape=(*shape[:axis], shape[axis] * r, *shape[axis + 1 :])))
+    return anew(reshape(x, shape=(*shape[:axis], shape[axis] * r, *shape[axis + 1 :])))
 
 
 @implements("resize")

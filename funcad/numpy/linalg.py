@@ -20,6 +20,7 @@ from numpy.linalg import LinAlgError
 
 from funcad.ir.aval import aval_of, dtype_of, shape_of
 from funcad.ir.tracer import Tracer
+from funcad.names import public_names
 from funcad.numpy import linear
 from funcad.numpy.axes import array_of, expand, permute
 from funcad.numpy.dispatch import implements
@@ -76,6 +77,7 @@ __all__ = [
     "vecdot",
     "vector_norm",
 ]
+__dir__ = public_names(globals())
 
 _ONE = np.ones((1, 1))
 _SLOGDET, _EIG, _EIGH = [type(f(_ONE)) for f in (np.linalg.slogdet, np.linalg.eig, np.linalg.eigh)]

@@ -17,9 +17,9 @@ from funcad.ir.tracer import Tracer, concrete_value
 from funcad.numpy.dispatch import where_am_i
 from funcad.primitives.shape import reshape
 from funcad.unjitted.following import with_value
-from funcad.unjitted.strides import layout_of, layouts_of
+from funcad.unjitted.strides import doubt, layout_of, layouts_of
 
-__all__ = ["in_order", "is_fortran", "laid_out", "order_of"]
+__all__ = ["anew", "in_order", "is_fortran", "laid_out", "order_of"]
 
 
 def order_of(order: Any, allowed: str, default: str) -> str:
@@ -65,8 +65,11 @@ def laid_out(x: Any, order: str) -> Any:
     if type(x) is not Tracer:
         return x
     aval = aval_of(x)
-    if len([n for n in aval.shape if n != 1]) < 2 or 0 in aval.shape:
+    long = len([n for n in aval.shape if n != 1])
+    if not long or 0 in aval.shape:
         return x
+    if long == 1:  # all orders are one; but x may lie in steps, or backwards
+        order = "C"
     value = concrete_value(x)
     if type(value) is np.ndarray:
         if _lies_in(value, order) or order in "KA" and layout_of(x, ask=False) is None:
@@ -81,6 +84,14 @@ def laid_out(x: Any, order: str) -> Any:
     inner = concrete_value(made)
     layouts_of(inner.owner)[inner.atom] = _copied(aval, own, order), {"own": value} if order in "KA" else {}
     return made
+
+
+def anew(x: Any) -> Any:
+    """A result that NumPy makes in memory of its own, one element after the other; of its program nothing is known."""
+    value = concrete_value(x)
+    if type(x) is Tracer and type(value) is np.ndarray and not value.flags.c_contiguous:  # broadcast: a view of fewer
+        x = with_value(x, np.ascontiguousarray(value))
+    return doubt(x)
 
 
 def _lies_in(layout: np.ndarray, order: str) -> bool:

@@ -22,7 +22,7 @@ from funcad.ir.aval import aval_of, shape_of
 from funcad.ir.trace import bind
 from funcad.ir.tracer import Tracer, concrete_value
 from funcad.numpy import elementwise, linear, logic
-from funcad.numpy.aliases import aliased, fresh
+from funcad.numpy.aliases import aliased, as_number, fresh
 from funcad.numpy.dispatch import function_of_tracer, ufunc_of_tracer
 from funcad.numpy.indexing import getitem
 from funcad.numpy.methods import attribute
@@ -343,7 +343,7 @@ def pos(x: Any) -> Any:
     aval = aval_of(x)
     if aval.dtype.kind == "b" and not aval.weak:
         np.positive(True)  # NumPy's TypeError
-    return _weak_bool(x) if aval.weak else fresh(x)
+    return _weak_bool(x) if aval.weak else as_number(fresh(x))
 
 
 def absolute(x: Any) -> Any:

@@ -31,6 +31,7 @@ from funcad.optimize.optimizers import adam as adam
 from funcad.optimize.optimizers import adamw as adamw
 from funcad.optimize.optimizers import rmsprop as rmsprop
 from funcad.optimize.optimizers import sgd as sgd
+from funcad.optimize.plotting import plot_loss as plot_loss
 from funcad.optimize.schedules import constant_schedule as constant_schedule
 from funcad.optimize.schedules import cosine_decay_schedule as cosine_decay_schedule
 from funcad.optimize.schedules import exponential_decay as exponential_decay

@@ -7,8 +7,10 @@ leaf's dtype before it meets the leaf, or float32 parameters would become float6
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, ParamSpec
+from weakref import WeakKeyDictionary
 
 import numpy as np
 
@@ -22,6 +24,7 @@ __all__ = [
     "EmptyState",
     "apply_updates",
     "chain",
+    "described",
     "global_norm",
     "count_from",
     "next_count",
@@ -33,6 +36,7 @@ __all__ = [
 ]
 
 ZERO = np.int64(0)
+P = ParamSpec("P")
 
 
 class GradientTransformation(NamedTuple):
@@ -50,9 +54,45 @@ class GradientTransformation(NamedTuple):
     init: Callable[[Any], Any]
     update: Callable[..., tuple[Any, Any]]
 
+    def __repr__(self) -> str:
+        try:
+            return _texts[self.update]
+        except (KeyError, TypeError):  # made by hand
+            return f"GradientTransformation(init={_text(self.init)}, update={_text(self.update)})"
+
+
+_texts: WeakKeyDictionary[Callable[..., Any], str] = WeakKeyDictionary()  # by `update`: how the pair was made
+
+
+def described(constructor: Callable[P, GradientTransformation]) -> Callable[P, GradientTransformation]:
+    """Decorate what makes transformations: their text is the call that made them."""
+
+    @functools.wraps(constructor)
+    def make(*args: P.args, **kwargs: P.kwargs) -> GradientTransformation:
+        made = constructor(*args, **kwargs)
+        given = [*map(_text, args), *[f"{name}={_text(value)}" for name, value in kwargs.items()]]
+        _texts[made.update] = f"{constructor.__name__}({', '.join(given)})"
+        return made
+
+    return make
+
+
+def _text(value: Any) -> str:
+    if isinstance(value, GradientTransformation):
+        return repr(value)
+    if callable(value):
+        return str(getattr(value, "__name__", type(value).__name__))
+    text = " ".join(repr(value).split())
+    return text if len(text) <= 40 else f"<{type(value).__name__}>"
+
 
 class EmptyState(NamedTuple):
-    """The state of a transformation that remembers nothing."""
+    """The state of a transformation that remembers nothing.
+
+    >>> from funcad import optimize
+    >>> optimize.scale(2.0).init({"w": 1.0})
+    EmptyState()
+    """
 
 
 def dtype_like(leaf: Any) -> np.dtype:
@@ -102,6 +142,7 @@ def apply_updates(params: Any, updates: Any) -> Any:
     return tree.map(added, params, updates)
 
 
+@described
 def chain(*transformations: Any) -> GradientTransformation:
     """One transformation after the other; the state is the tuple of theirs.
 

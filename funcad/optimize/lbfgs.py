@@ -20,17 +20,25 @@ from funcad.api.grad import value_and_grad
 from funcad.control.cond import cond
 from funcad.control.while_loop import while_loop
 from funcad.ir.aval import aval_of
-from funcad.optimize.base import ZERO, GradientTransformation, fitted, next_count, positive_sqrt, where
+from funcad.optimize.base import ZERO, GradientTransformation, described, fitted, next_count, positive_sqrt, where
 from funcad.primitives.conversion import convert
 
 __all__ = ["lbfgs", "LbfgsState", "value_and_grad_from_state"]
 
 
 class LbfgsState(NamedTuple):
-    """Count, the last point and gradient (ravelled), the pairs with 1 / s.y, and what the line search found.
+    """What `lbfgs` remembers: the last steps s, the changes y of the gradient along them, and what the line search found.
 
-    `value` and `gradient` (ravelled) are those of the point that the last update leads to, `step_size` is its length as a
-    multiple of the direction; `value` is NaN without a line search.
+    `count` is the number of updates, `params` and `gradient_before` are the last point and its gradient (ravelled), the rows
+    of `steps` and `changes` are the pairs (s, y), `rho` is 1 / s.y, 0 of pairs that are not used yet. `value` and `gradient`
+    (ravelled) are those of the point that the last update leads to, `step_size` is its length as a multiple of the direction;
+    `value` is NaN without a line search.
+
+    >>> import numpy as np
+    >>> from funcad import optimize
+    >>> state = optimize.lbfgs(memory_size=5).init(np.zeros(3))
+    >>> state.count, state.steps.shape
+    (np.int64(0), (5, 3))
     """
 
     count: Any
@@ -124,6 +132,7 @@ def _line_search(f: Any, x: Any, direction: Any, value: Any, g: Any, max_steps: 
     return end._replace(t=end.low)  # the last step that decreased f enough: where value and gradient were taken
 
 
+@described
 def lbfgs(
     learning_rate: Any = None,
     memory_size: int = 10,

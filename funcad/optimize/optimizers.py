@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from funcad.optimize.base import GradientTransformation, chain
+from funcad.optimize.base import GradientTransformation, chain, described
 from funcad.optimize.transformations import (
     add_decayed_weights,
     scale_by_adam,
@@ -27,6 +27,7 @@ def _given(value: Any) -> bool:
     return value is not None and not (type(value) in (int, float) and value == 0)
 
 
+@described
 def sgd(learning_rate: Any, momentum: Any = None, nesterov: bool = False, weight_decay: Any = 0.0) -> GradientTransformation:
     """Stochastic gradient descent: -learning_rate * t with t = g + weight_decay * params + momentum * t.
 
@@ -45,6 +46,7 @@ def sgd(learning_rate: Any, momentum: Any = None, nesterov: bool = False, weight
     )
 
 
+@described
 def adam(
     learning_rate: Any,
     b1: Any = 0.9,
@@ -67,6 +69,7 @@ def adam(
     return chain(scale_by_adam(b1, b2, eps, eps_root, nesterov), scale_by_learning_rate(learning_rate))
 
 
+@described
 def adamw(
     learning_rate: Any,
     b1: Any = 0.9,
@@ -97,6 +100,7 @@ def adamw(
     )
 
 
+@described
 def rmsprop(
     learning_rate: Any,
     decay: Any = 0.9,
@@ -125,6 +129,7 @@ def rmsprop(
     )
 
 
+@described
 def adagrad(learning_rate: Any, initial_accumulator_value: Any = 0.1, eps: Any = 1e-7) -> GradientTransformation:
     """-learning_rate * g / sqrt(s + eps), s being the sum of the squares of all gradients so far.
 

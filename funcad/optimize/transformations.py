@@ -11,6 +11,7 @@ from funcad.optimize.base import (
     ZERO,
     EmptyState,
     GradientTransformation,
+    described,
     fitted,
     global_norm,
     next_count,
@@ -41,6 +42,7 @@ def stateless(function: Callable[[Any, Any], Any]) -> GradientTransformation:
     )
 
 
+@described
 def scale(step_size: Any) -> GradientTransformation:
     """Multiply by a number, which may be traced.
 
@@ -59,6 +61,7 @@ class CountState(NamedTuple):
     count: Any
 
 
+@described
 def scale_by_schedule(step_size: Callable[[Any], Any]) -> GradientTransformation:
     """Multiply by `step_size(count)`, count being 0 at the first update.
 
@@ -77,6 +80,7 @@ def scale_by_schedule(step_size: Callable[[Any], Any]) -> GradientTransformation
     return GradientTransformation(lambda params: CountState(ZERO), update)
 
 
+@described
 def scale_by_learning_rate(learning_rate: Any) -> GradientTransformation:
     """Multiply by -learning_rate: a number (which may be traced), or a schedule.
 
@@ -93,6 +97,7 @@ class TraceState(NamedTuple):
     trace: Any
 
 
+@described
 def trace(decay: Any, nesterov: bool = False) -> GradientTransformation:
     """Momentum: t = g + decay * t, and the update is t, or g + decay * t by Nesterov's rule.
 
@@ -131,6 +136,7 @@ def _running(old: Any, new: Any, decay: Any) -> Any:
     return tree.map(lambda m, x: fitted(decay, x) * m + (1 - fitted(decay, x)) * x, old, new)
 
 
+@described
 def scale_by_adam(
     b1: Any = 0.9, b2: Any = 0.999, eps: Any = 1e-8, eps_root: Any = 0.0, nesterov: bool = False
 ) -> GradientTransformation:
@@ -173,6 +179,7 @@ class RmsState(NamedTuple):
     mu: Any
 
 
+@described
 def scale_by_rms(
     decay: Any = 0.9, eps: Any = 1e-8, initial_scale: Any = 0.0, centered: bool = False, eps_in_sqrt: bool = True
 ) -> GradientTransformation:
@@ -212,6 +219,7 @@ class RssState(NamedTuple):
     sum_of_squares: Any
 
 
+@described
 def scale_by_rss(initial_accumulator_value: Any = 0.1, eps: Any = 1e-7) -> GradientTransformation:
     """g / sqrt(s + eps), with the sum s of the squares of all gradients so far (0 where that is 0).
 
@@ -239,6 +247,7 @@ def scale_by_rss(initial_accumulator_value: Any = 0.1, eps: Any = 1e-7) -> Gradi
     return GradientTransformation(init, update)
 
 
+@described
 def add_decayed_weights(weight_decay: Any, mask: Any = None) -> GradientTransformation:
     """g + weight_decay * params. `mask` is a tree (or a prefix of one) of bools, or a function of params that gives one.
 
@@ -258,6 +267,7 @@ def add_decayed_weights(weight_decay: Any, mask: Any = None) -> GradientTransfor
     return stateless(decayed)
 
 
+@described
 def clip_by_global_norm(max_norm: Any) -> GradientTransformation:
     """All leaves times one factor, so that their norm together is at most `max_norm`; unchanged if it is smaller.
 
@@ -275,6 +285,7 @@ def clip_by_global_norm(max_norm: Any) -> GradientTransformation:
     return stateless(clipped)
 
 
+@described
 def clip_by_value(max_delta: Any) -> GradientTransformation:
     """Every element between -max_delta and max_delta.
 

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import lru_cache, partial
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -155,9 +156,22 @@ def _outer(x: Any, y: Any, *, dimension_numbers: Any) -> Any:
     return mul(x, y)
 
 
+def _dot_paths(position: int, factor: np.ndarray, shape: tuple, *, dimension_numbers: Any) -> tuple[np.ndarray, np.ndarray]:
+    summed, batch = [pair[::-1] if position else pair for pair in dimension_numbers]
+    own_free, free = free_axes(len(shape), summed[0], batch[0]), free_axes(factor.ndim, summed[1], batch[1])
+    b, f, c = [prod([shape[i] for i in axes]) for axes in (batch[0], own_free, summed[0])]
+    g = prod([factor.shape[i] for i in free])
+    own = np.arange(prod(shape)).reshape(shape).transpose((*batch[0], *own_free, *summed[0])).reshape(b, f, c)
+    out = np.arange(b * f * g)
+    out = out.reshape(b, g, f).swapaxes(1, 2) if position else out.reshape(b, f, g)
+    there = factor.transpose((*batch[1], *summed[1], *free)).reshape(b, c, g)
+    at, inner, outer = there.nonzero()
+    return out[at, :, outer].reshape(-1), own[at, :, inner].reshape(-1)
+
+
 dot_general_p = Primitive(
     "dot_general", dot_impl, _dot_abstract, jvp=_dot_jvp, transpose=_dot_transpose, batch=_dot_batch, ready=dot_ready,
-    label="matmul", calm=True, lowering=_outer,
+    label="matmul", calm=True, lowering=_outer, paths=_dot_paths,
 )
 
 

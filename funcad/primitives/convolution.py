@@ -251,7 +251,22 @@ def _fold(x: Any) -> Any:
     return reshape(moved, shape=(shape[1], shape[0] * shape[2], *shape[3:]))
 
 
-conv_p = Primitive("conv", _conv_impl, _conv_abstract, jvp=_conv_jvp, transpose=_conv_transpose, batch=_conv_batch)
+def _conv_paths(position: int, factor: np.ndarray, shape: tuple, **params: Any) -> tuple[np.ndarray, np.ndarray]:
+    """With one element of the other operand alone, an element of the result comes from one of this operand at most."""
+    own, found = np.arange(1.0, prod(shape) + 1).reshape(shape), []
+    for place in zip(*factor.nonzero()):
+        one = np.zeros(factor.shape)
+        one[place] = 1
+        out = _conv_impl(np, *((one, own) if position else (own, one)), **params).reshape(-1)
+        rows = out.nonzero()[0]
+        found.append((rows, np.rint(out[rows]).astype(np.intp) - 1))
+    rows, columns = zip(*found) if found else ([np.zeros(0, np.intp)],) * 2
+    return np.concatenate(rows), np.concatenate(columns)
+
+
+conv_p = Primitive(
+    "conv", _conv_impl, _conv_abstract, jvp=_conv_jvp, transpose=_conv_transpose, batch=_conv_batch, paths=_conv_paths
+)
 
 
 def conv(

@@ -63,4 +63,4 @@ from funcad.random.keys import wrap_key_data as wrap_key_data
 
 _tell_what_draws_share(list(globals().values()))
 
-__dir__ = _public_names(globals())
+__dir__ = _public_names({name: value for name, value in globals().items() if name != "random_gamma_p"})  # JAX's, for its rules

@@ -12,6 +12,7 @@ import numpy as np
 
 from funcad.host.real_types import is_a
 from funcad.ir.aval import dtype_of, shape_of
+from funcad.names import public_names
 from funcad.numpy import fft as _numpy
 from funcad.numpy.axes import axes_of
 from funcad.numpy.fft import complex_n, floating, irfft_n, norm_of, one_axis, real_operand, resized, rfft_n
@@ -36,6 +37,7 @@ __all__ = [
     "next_fast_len",
     "prev_fast_len",
 ]
+__dir__ = public_names(globals())
 
 
 def _single(x: Any) -> Any:

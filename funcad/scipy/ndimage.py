@@ -17,6 +17,7 @@ import numpy as np
 from funcad.host.real_types import is_a
 from funcad.ir.aval import dtype_of, shape_of
 from funcad.ir.tracer import Tracer
+from funcad.names import public_names
 from funcad.numpy.axes import array_of, axis_of, move
 from funcad.numpy.indexing import getitem
 from funcad.numpy.promote import promote_dtype, result_dtype
@@ -45,6 +46,7 @@ __all__ = [
     "prewitt",
     "laplace",
 ]
+__dir__ = public_names(globals())
 
 _MODES = ("reflect", "grid-mirror", "constant", "grid-constant", "nearest", "mirror", "grid-wrap", "wrap")
 _BEYOND = 12  # samples that SciPy adds before it filters, where the mode has no spline of its own

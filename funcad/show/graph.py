@@ -11,6 +11,7 @@ from html import escape
 from typing import Any
 
 from funcad.show.html import describe, source_text
+from funcad.show.pictures import Picture
 
 __all__ = ["Graph"]
 
@@ -33,7 +34,7 @@ class _Box:
         self.place = 0.0
 
 
-class Graph:
+class Graph(Picture):
     """The picture of a program; a notebook shows it, `svg` is its text and `save(path)` writes it.
 
     >>> import numpy as np, funcad
@@ -48,18 +49,8 @@ class Graph:
                 f"graph: {len(jaxpr.equations)} equations are too many for a picture (at most {MOST} with the inputs).\n"
                 "Remedy: draw a part of the program, a layer or a step, or read print(jaxpr)."
             )
-        self.svg = _draw(_rows(_boxes(jaxpr)))
+        super().__init__("graph of a program", _draw(_rows(_boxes(jaxpr))))
 
-    def __repr__(self) -> str:
-        return "<graph of a program: a notebook shows it, save(path) writes it>"
-
-    def _repr_svg_(self) -> str:
-        return self.svg
-
-    def save(self, path: Any) -> None:
-        """Write the picture as an SVG file."""
-        with open(path, "w", encoding="utf8") as file:
-            file.write(self.svg)
 
 
 def _boxes(jaxpr: Any) -> list[_Box]:

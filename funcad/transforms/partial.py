@@ -121,9 +121,11 @@ class TangentTrace(AbstractTrace):
     __slots__ = ()
 
     def record(self, primitive: Primitive, args: Sequence[Value], params: Params) -> Any:
+        unknown = tuple([type(a) is Tracer and a.owner is self for a in args])
+        if not any(unknown) and not self.closed:
+            return self._outside(primitive, args, params)
         if primitive.partial_eval is None or self.closed:
             return super().record(primitive, args, params)
-        unknown = tuple([type(a) is Tracer and a.owner is self for a in args])
         out_unknown, run = primitive.partial_eval(unknown, **params)
         if all(out_unknown):
             return super().record(primitive, args, params)
@@ -134,6 +136,13 @@ class TangentTrace(AbstractTrace):
             outs = super().record(primitive, args, params)
             values = [o if u else v for o, v, u in zip(outs, values, out_unknown)]
         return values
+
+    def _outside(self, primitive: Primitive, args: Sequence[Value], params: Params) -> Any:
+        """Of plain arrays in the abstract trace around this one, if there is one: it goes on reading them by reference."""
+        around = state.abstract
+        if around is None or around.level > self.level or Tracer in map(type, args):
+            return bind(primitive, *args, **params)
+        return around.record(primitive, args, params)
 
 
 class Halves:

@@ -7,6 +7,7 @@ prepared TreeDefs (`_TUPLES`, `_LISTS`, `_DICTS`), so that flattening them is on
 
 from __future__ import annotations
 
+from html import escape
 from itertools import islice, repeat
 
 from funcad.errors import TreeMismatchError
@@ -183,6 +184,10 @@ class TreeDef:
             return f"PyTreeDef({_text(self)})"
         except RecursionError as error:
             raise structure_too_deep(self, error) from None
+
+
+    def _repr_html_(self) -> str:
+        return f'<div style="font-family:monospace;white-space:pre-wrap">{escape(repr(self))}</div>'
 
 
 LEAF: TreeDef = TreeDef(None, None, ())

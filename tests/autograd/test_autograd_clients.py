@@ -277,3 +277,20 @@ def test_rules_for_functions_that_have_theirs_change_nothing() -> None:
         ag.extend.defvjp(onp.sin, lambda ans, x: lambda g: g)
     with pytest.raises(TypeError, match="@primitive"):
         ag.extend.defvjp(lambda x: x, lambda ans, x: lambda g: g)
+
+
+@pytest.mark.parametrize("triangle", ["L", "U"])
+@pytest.mark.parametrize("shape", [(3, 3), (2, 3, 3)])
+def test_eigenvalues_of_one_triangle(triangle: str, shape: tuple[int, ...]) -> None:
+    """As NumPy computes them: the other triangle has no influence, and no derivative."""
+    a = onp.random.default_rng(0).normal(size=shape) + onp.diag([0.0, 5.0, 10.0])
+    for f in (lambda x: np.linalg.eigvalsh(x, triangle), lambda x: np.linalg.eigh(x, UPLO=triangle)[1] ** 2):
+        check_grads(f, modes=["fwd", "rev"], order=2)(a)
+        slope = ag.grad(lambda x, f=f: np.sum(np.sin(f(x))))(a)
+        other = onp.triu(slope, 1) if triangle == "L" else onp.tril(slope, -1)
+        assert onp.any(slope) and not onp.any(other)
+    onp.testing.assert_array_equal(np.linalg.eigvalsh(a, triangle), onp.linalg.eigvalsh(a, triangle))
+    hermitian = onp.random.default_rng(1).normal(size=(3, 3)) + 1j * onp.random.default_rng(2).normal(size=(3, 3))
+    check_grads(lambda x: np.linalg.eigvalsh(x, triangle), modes=["rev"], order=1)(hermitian)
+    with pytest.raises(ValueError, match="UPLO"):
+        ag.grad(lambda x: np.sum(np.linalg.eigvalsh(x, "X")))(a)

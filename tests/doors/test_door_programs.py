@@ -41,6 +41,7 @@ GRID = scipy.interpolate.RegularGridInterpolator((NODES, NODES), np.outer(np.sin
 FROZEN = norm(0.5, 2.0)
 A = scipy.sparse.random(4, 3, 0.6, random_state=0, format="csr")
 B = scipy.sparse.coo_matrix(([1.0, 2.0, 3.0, 4.0], ([0, 1, 1, 2], [0, 1, 1, 2])), shape=(3, 3))  # an entry twice
+OPERATOR = scipy.sparse.linalg.aslinearoperator(B)
 K = np.array([[2.0, 0.3, 0.1], [0.3, 1.5, 0.2], [0.1, 0.2, 1.0]])
 
 
@@ -198,7 +199,21 @@ PROGRAMS = [
     ("sparse dot", lambda x: (B.dot(x) ** 2).sum() + (B * x).sum(), None),
     ("@ sparse", lambda x: ((x @ B) ** 2).sum(), lambda x: ((x @ B.toarray()) ** 2).sum()),
     ("sparse @ matrix", lambda x: ((A @ np.outer(x, x)) ** 2).sum(), None),
+    ("number * sparse", lambda x: ((x[0] * B + B * x[1] + B / x[2]) @ x).sum(), None),
+    ("sparse.multiply", lambda x: ((B.multiply(x) @ x) ** 2).sum() + (B.tocsr().multiply(np.outer(x, x)) @ x).sum(), None),
     ("sparse.linalg.cg", lambda x: scipy.sparse.linalg.cg(B.tocsr(), x, rtol=1e-12)[0].sum(), None),
+    ("cg of an operator", lambda x: scipy.sparse.linalg.cg(OPERATOR, x, rtol=1e-12)[0].sum(), None),
+    ("cg of a closure", lambda x: scipy.sparse.linalg.cg(
+        scipy.sparse.linalg.LinearOperator((3, 3), lambda v: K @ v * x[0], dtype=float), np.ones(3), rtol=1e-12)[0].sum(),
+     None),
+    ("operator @", lambda x: (OPERATOR.matvec(x) * OPERATOR.rmatvec(x)).sum(), None),
+    ("minres", lambda x: scipy.sparse.linalg.minres(K, x, rtol=1e-12)[0].sum(), None),
+    ("spsolve", lambda x: (scipy.sparse.linalg.spsolve(B.tocsc(), x) ** 2).sum(), None),
+    ("lsqr", lambda x: (scipy.sparse.linalg.lsqr(A.T, x, atol=1e-12, btol=1e-12)[0] ** 2).sum(), None),
+    ("lsmr", lambda x: (scipy.sparse.linalg.lsmr(B.tocsr(), x, atol=1e-12, btol=1e-12)[0] ** 2).sum(), None),
+    ("eigsh", lambda x: scipy.sparse.linalg.eigsh(K * x.sum() + np.diag(x), 1)[0].sum(), None),
+    ("svds", lambda x: scipy.sparse.linalg.svds(K + np.outer(x, x), 1)[1].sum(), None),
+    ("expm_multiply", lambda x: scipy.sparse.linalg.expm_multiply(B.tocsr(), x).sum(), None),
 ]  # fmt: skip
 
 

@@ -1,4 +1,4 @@
-"""The NumPy engine where there are no threads, no fork and no llvmlite."""
+"""The NumPy engine where there are no threads, no fork, no mmap and no llvmlite: in a browser, as Pyodide has it."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ def missing(*args, **kwargs):
 
 threading.Thread.start = missing
 os.fork = missing
-sys.modules["llvmlite"] = None
+sys.modules["llvmlite"] = sys.modules["mmap"] = None
 import pytest
 sys.exit(pytest.main(["-q", "-p", "no:cacheprovider", "tests/test_smoke.py"]))
 """
 
 
-def test_smoke_test_runs_without_threads_fork_and_llvmlite() -> None:
+def test_smoke_test_runs_without_threads_fork_mmap_and_llvmlite() -> None:
     environment = {**os.environ, "FUNCAD_ENGINE": "numpy", "OPENBLAS_NUM_THREADS": "1"}
     checkout = Path(__file__).parents[2]
     done = subprocess.run([sys.executable, "-c", REMOVED], cwd=checkout, env=environment, capture_output=True, text=True)

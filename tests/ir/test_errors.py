@@ -110,6 +110,30 @@ def test_functions_that_do_not_look_for_traced_values():
     assert text.endswith("\nRemedy: call funcad.numpy.take instead of np.take, which does not look for traced values there.")
 
 
+SLOPE = fc.grad(math.gamma)
+
+
+@pytest.mark.parametrize(
+    ("call", "name", "remedy"),
+    [
+        (lambda: fc.grad(math.sin)(1.0), "sin", "np.sin"),
+        (lambda: fc.grad(sin, argnums=0)(1.0), "sin", "np.sin"),
+        (lambda: fc.jvp(math.sin, (1.0,), (1.0,)), "sin", "np.sin"),
+        (lambda: fc.jit(fc.grad(math.sin))(1.0), "sin", "np.sin"),
+        (lambda: SLOPE(2.0), "gamma", "lambda *args: math.gamma(*args)"),
+    ],
+)
+def test_functions_of_math_that_are_transformed_themselves(call, name, remedy):
+    text = message(errors.TracerArrayConversionError, call)
+    assert text.startswith(f"math.{name}(x) of a traced f64*[] at ")
+    assert f"\nRemedy: write {remedy} instead of math.{name}, which does not look for traced values when" in text
+
+
+def test_other_builtins_that_are_transformed_themselves():
+    text = message(errors.TracerArrayConversionError, lambda: fc.grad(float)(1.0))
+    assert text.startswith("float(x) of a traced") and "\nRemedy: keep x as it is instead of float(x); or" in text
+
+
 @pytest.mark.parametrize(
     "convert, spelled, remedy",
     [

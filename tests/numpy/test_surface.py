@@ -40,12 +40,14 @@ NAMESPACES = [
 _FILES = "reads or writes files, NumPy's own: arrays of numbers come in and go out untraced"
 _TEXT = "makes text of numbers, NumPy's own: a traced value prints itself"
 _SETTINGS = "NumPy's own settings, which act on un-jitted code"
+_SPARSE = "takes sparse arrays: tests/scipy/test_sparse_solvers.py"
 LEFT_OUT: dict[str, str] = {  # public functions without a case, and why
     **{f"numpy.{n}": _FILES for n in "fromfile genfromtxt load loadtxt save savetxt savez savez_compressed".split()},
     **{f"numpy.{n}": _TEXT for n in "base_repr binary_repr format_float_positional format_float_scientific".split()},
     **{f"numpy.{n}": _SETTINGS for n in "geterr seterr get_printoptions set_printoptions printoptions".split()},
     "nn.initializers.Initializer": "a protocol",
     "numpy.frompyfunc": "refused: object ufuncs cannot be traced",
+    **{f"scipy.sparse.linalg.{n}": _SPARSE for n in "spsolve splu factorized LinearOperator aslinearoperator".split()},
     "scipy.stats.gaussian_kde.integrate_box": "raises, as JAX's: several dimensions at once have no derivative",
     "scipy.stats.gaussian_kde.set_bandwidth": "raises, as JAX's: estimates do not change",
 }

@@ -57,6 +57,20 @@ def iterative(name, *args, **fields):
     return case(f"scipy.sparse.linalg.{name}", *args, **defaults | fields)
 
 
+def sparse(name, *args, **fields):
+    defaults = {"agreement": 1e-9, "tolerance": 1e-5, "missing": HOST}
+    return case(f"scipy.sparse.linalg.{name}", *args, **defaults | fields)
+
+
+def of_symmetric(function, a, k):
+    """Whatever is changed in a, what is looked at stays symmetric."""
+    return function((a + a.T) / 2, k)
+
+
+def squared(out):
+    return out[0], out[1] ** 2
+
+
 def by_bfgs(f, x0, args, *method, **options):
     return scipy.optimize.minimize(f, x0, args, method="BFGS", tol=1e-7)
 
@@ -97,4 +111,13 @@ CASES = [
     iterative("gmres", GENERAL, B, **TIGHT),
     iterative("gmres", GENERAL, B, kwargs={"tol": 1e-12, "restart": 2}),
     iterative("gmres", GENERAL + 0.3j * SYMMETRIC, B + 0.1j, **TIGHT),
+    iterative("minres", SYMMETRIC, B, kwargs={"rtol": 1e-13}),
+    sparse("lsqr", GENERAL[:, :2], B, kwargs={"atol": 1e-14, "btol": 1e-14}, gauge=first),
+    sparse("lsqr", GENERAL, B, 0.5, kwargs={"atol": 1e-14, "btol": 1e-14}, gauge=first),
+    sparse("lsmr", GENERAL[:, :2], B, kwargs={"atol": 1e-14, "btol": 1e-14}, gauge=first),
+    sparse("lsmr", GENERAL[:2], B[:2], kwargs={"atol": 1e-14, "btol": 1e-14}, gauge=first),
+    sparse("eigsh", SYMMETRIC, 2, call=of_symmetric, gauge=squared),
+    sparse("svds", GENERAL, 2, gauge=lambda out: (out[0] ** 2, out[1], out[2] ** 2)),
+    sparse("expm_multiply", 0.3 * GENERAL, B),
+    sparse("expm_multiply", 0.3 * GENERAL, B, 0.1, 1.2, kwargs={"num": 3}),
 ]  # fmt: skip

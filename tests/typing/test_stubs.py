@@ -15,9 +15,11 @@ import pytest
 import funcad
 import funcad.numpy as fnp
 from tests import stubs
+from tests.numpy.test_surface import NAMESPACES
 
 STUB = ast.parse(Path(funcad.__file__).with_suffix(".pyi").read_text(encoding="utf8"))
-PACKAGES = ["", ".autograd", ".lax", ".nn", ".numpy", ".optimize", ".random", ".scipy", ".tree"]
+PACKAGES = ["", ".autograd", ".lax", ".scipy", ".tree", *[f".{name}" for name in NAMESPACES]]
+MIRRORS = ["autograd.numpy", *[f"autograd.scipy.{n}" for n in ("linalg", "special", "stats")], "jax.numpy", "jax.random"]
 
 
 def stub_names() -> set[str]:
@@ -79,9 +81,19 @@ def test_dir_shows_public_names_only(name: str) -> None:
     assert shown and not [n for n in shown if n.startswith("_")]
     public = set(funcad.__all__)
     modules = {n for n in shown if isinstance(getattr(package, n), types.ModuleType)}
-    further = {"linalg", "fft", "array_api", "initializers", *funcad.scipy.__all__}
+    further = {"linalg", "fft", "array_api", "initializers", "windows", *funcad.scipy.__all__}
     further |= {"builtins", "core", "misc", "test_util", "tracer", "util", "wrap_util"}  # autograd's
     assert modules <= public | further
+    assert not {"Any", "Callable", "annotations"} & set(shown)
+
+
+@pytest.mark.parametrize("name", MIRRORS)
+def test_mirrors_show_what_they_have_and_no_files_of_the_library(name: str) -> None:
+    mirror = importlib.import_module(f"funcad.{name}")
+    shown = dir(mirror)
+    assert all(hasattr(mirror, n) for n in shown)
+    assert not {"add_newdocs", "basic", "decomp", "lapack", "mstats", "decompositions", "random_gamma_p", "Any"} & set(shown)
+    assert name != "autograd.scipy.linalg" or {"expm", "solve", "LinAlgError"} <= set(shown)
 
 
 def test_tab_completion_and_suggestions() -> None:

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+import funcad as fc
 from funcad import jit, jvp, vjp, vmap
 from funcad.errors import WriteError
 
@@ -103,3 +104,113 @@ def test_errors_are_numpys(f: Any) -> None:
     for g in (jit(f), lambda x: jvp(f, (x,), (x,)), lambda x: vjp(f, x)):
         with pytest.raises(ValueError):
             g(X.copy())
+
+
+def written_through_a_sibling(x: Any) -> Any:
+    """NumPy gives both views one base, the memory of `linspace`, and each its own flag: no lock on one reaches the other."""
+    v = np.linspace(0.0, 1.0, 3)
+    t = v[:]
+    first = t * x.sum()
+    v[0] = 2.0
+    second = t * x.sum()
+    v[1:] = 5.0
+    return first, second, t * x.sum(), v
+
+
+def read_before_its_view_is_written(x: Any) -> Any:
+    v = np.linspace(0.0, 1.0, 3)
+    t = v[:]
+    first = v * x.sum()
+    t[0] = 2.0
+    c, ys = fc.scan(lambda c, y: (c + np.sum(t * y), c), 0.0, x)
+    t[1] = 7.0
+    return first, c, ys, v * x
+
+
+@pytest.mark.parametrize("f", [written_through_a_sibling, read_before_its_view_is_written], ids=lambda f: f.__name__)
+def test_what_a_program_captured_is_what_it_was_then(f: Any) -> None:
+    x = np.array([0.27, -0.46, -0.91])
+    compiled = fc.jit(f)
+    for _ in range(3):
+        for a, b in zip(compiled(x), f(x)):
+            np.testing.assert_allclose(a, b, rtol=1e-14)
+
+
+def test_a_large_array_that_is_captured_and_then_written_through_a_view_is_refused() -> None:
+    def f(x: Any) -> Any:
+        v = np.linspace(0.0, 1.0, 200_000)
+        t = v[:]
+        y = t * x
+        v[:] = 2.0
+        return y
+
+    with pytest.raises(ValueError, match="through a view"):
+        fc.jit(f)(3.0)
+
+
+def test_of_an_array_of_rank_0_a_plus_gives_the_number() -> None:
+    def written(x: Any, y: Any) -> Any:
+        x[0] = 0.5
+        z = +y
+        z[...] = 0.5
+        return x, z
+
+    for y in (np.array(0.8), np.array(2), np.array(1 + 2j)):
+        for f in (written, fc.jit(written), lambda x, y: fc.jvp(lambda x: written(x, y), (x,), (x,))):
+            with pytest.raises(TypeError):
+                f(np.ones(3), y)
+        assert fc.jit(lambda y: +y)(y) == y and fc.jit(np.positive)(y) == y
+    assert fc.grad(fc.jit(lambda y: +y * y))(np.array(3.0)) == 6.0
+
+
+@pytest.mark.parametrize("wrapped", [lambda f: f, fc.jit], ids=["plain", "jit"])
+def test_the_core_axes_of_a_product_are_not_broadcast_into_its_output(wrapped: Any) -> None:
+    a, column = np.arange(16.0).reshape(4, 4), np.arange(4.0)[:, None]
+
+    def product(a: Any, column: Any) -> Any:
+        np.matmul(column.T, a, out=a)
+        return a
+
+    def in_place(a: Any, column: Any) -> Any:
+        a[:, :1] @= np.ones((1, 1))
+        a @= column
+        return a
+
+    for f in (product, in_place):
+        with pytest.raises(ValueError, match="core dimension"):
+            wrapped(f)(a.copy(), column)
+
+    def stacked(a: Any, column: Any) -> Any:
+        out = np.zeros((3, 1, 4))
+        return np.matmul(column.T, a, out=out)
+
+    np.testing.assert_allclose(wrapped(stacked)(a, column), stacked(a, column))
+
+
+MADE = {
+    "tile": lambda y: np.tile(y, 2),
+    "repeat": lambda y: np.repeat(y, 2),
+    "full": lambda y: np.full((2,), y),
+    "full_like": lambda y: np.full_like(np.ones(2), y),
+    "copy of what is broadcast": lambda y: np.broadcast_to(y, (2,)).copy(),
+    "array of what is broadcast": lambda y: np.array(np.broadcast_to(y, (2,))),
+    "ascontiguousarray": lambda y: np.ascontiguousarray(np.broadcast_to(y, (2,))),
+    "copy of what is backwards": lambda y: np.flip(np.stack([y, y + 1.0])).copy(),
+    "copy of every second": lambda y: np.stack([y, y, y + 1.0])[::2].copy(),
+}
+
+
+@pytest.mark.parametrize("make", MADE.values(), ids=MADE.keys())
+def test_new_memory_of_one_axis_lies_as_numpys_and_its_ravel_is_a_view(make: Any) -> None:
+    def f(y: Any) -> Any:
+        v = make(y)
+        flat = v.ravel()
+        v[0] = 0.5
+        return v, flat
+
+    y = np.array(0.8)
+    lanes = lambda y: [a[1] for a in vmap(f)(np.stack([y, y]))]
+    for g in (f, jit(f), lanes, lambda y: jvp(f, (y,), (np.ones(()),))[0], lambda y: jvp(jit(f), (y,), (np.ones(()),))[0]):
+        for found, right in zip(g(y), f(y)):
+            np.testing.assert_array_equal(found, right)
+    assert fc.grad(lambda y: np.sum(f(y)[0]) + 10.0 * np.sum(f(y)[1]))(y) == 11.0

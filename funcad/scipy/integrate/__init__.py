@@ -6,6 +6,7 @@ equations.
 
 import typing as _typing
 
+from funcad.names import public_names as _public_names
 from funcad.scipy.door import absent as _absent
 from funcad.scipy.integrate.ode import odeint as odeint
 from funcad.scipy.integrate.ode import solve_ivp as solve_ivp
@@ -28,6 +29,7 @@ __all__ = [
     "solve_ivp",
     "trapezoid",
 ]
+__dir__ = _public_names(globals())
 
 if not _typing.TYPE_CHECKING:  # seen by a checker, it would give every misspelt name a type
     __getattr__ = _absent("funcad.scipy.integrate")

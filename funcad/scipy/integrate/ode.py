@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from funcad import tree
+from funcad.api.border import name_of
 from funcad.api.forward import jvp
 from funcad.api.vjp import vjp
 from funcad.api.vmap import vmap
@@ -22,6 +23,7 @@ from funcad.control.closure import closure_convert
 from funcad.control.scan import scan
 from funcad.custom.custom_vjp import custom_vjp
 from funcad.host.devices import namespace_of
+from funcad.host.progress import working
 from funcad.ir.aval import aval_of, dtype_of, is_inexact, shape_of
 from funcad.ir.tracer import Tracer, concrete_value
 from funcad.numpy.axes import array_of
@@ -266,7 +268,8 @@ def odeint(
         raise ValueError(f"odeint: t must be a vector of times that is not empty, got shape {shape_of(times)}")
     times = times if dtype_of(times).kind == "f" else convert(times, np.dtype(float))
     f, params, others = _prepared(func, y0, times[0], args, "odeint")
-    return _integrate(f, Options(rtol, atol, mxstep, hmax, RK45, sign=_sign_of(times)), y0, times, params, others)
+    with working(lambda: f"odeint of {name_of(func)}"):
+        return _integrate(f, Options(rtol, atol, mxstep, hmax, RK45, sign=_sign_of(times)), y0, times, params, others)
 
 
 def _sign_of(times: Any) -> float | None:

@@ -6,6 +6,7 @@ samples may be traced too, the class says so.
 
 import typing as _typing
 
+from funcad.names import public_names as _public_names
 from funcad.scipy.door import absent as _absent
 from funcad.scipy.interpolate.grid import RegularGridInterpolator as RegularGridInterpolator
 from funcad.scipy.interpolate.grid import interp1d as interp1d
@@ -24,6 +25,7 @@ __all__ = [
     "interpn",
     "make_interp_spline",
 ]
+__dir__ = _public_names(globals())
 
 if not _typing.TYPE_CHECKING:  # seen by a checker, it would give every misspelt name a type
     __getattr__ = _absent("funcad.scipy.interpolate")

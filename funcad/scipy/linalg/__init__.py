@@ -6,6 +6,7 @@ Stacks of matrices (leading axes) are allowed everywhere when traced. `solving`,
 
 import typing as _typing
 
+from funcad.names import public_names as _public_names
 from funcad.numpy.funm import funm_sym as funm_sym
 from funcad.scipy.door import absent as _absent
 from funcad.scipy.linalg.decompositions import eig as eig
@@ -72,3 +73,5 @@ from funcad.scipy.linalg.special_matrices import toeplitz as toeplitz
 
 if not _typing.TYPE_CHECKING:  # seen by a checker, it would give every misspelt name a type
     __getattr__ = _absent("funcad.scipy.linalg")
+
+__dir__ = _public_names(globals())

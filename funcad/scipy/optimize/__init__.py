@@ -5,6 +5,7 @@
 
 import typing as _typing
 
+from funcad.names import public_names as _public_names
 from funcad.scipy.door import absent as _absent
 from funcad.scipy.optimize.fitting import curve_fit as curve_fit
 from funcad.scipy.optimize.fitting import least_squares as least_squares
@@ -21,3 +22,5 @@ from funcad.scipy.optimize.roots import toms748 as toms748
 
 if not _typing.TYPE_CHECKING:  # seen by a checker, it would give every misspelt name a type
     __getattr__ = _absent("funcad.scipy.optimize")
+
+__dir__ = _public_names(globals())

@@ -12,6 +12,7 @@ import funcad.numpy as fnp
 from funcad.api.border import api
 from funcad.api.grad import grad
 from funcad.api.jacobian import jacfwd
+from funcad.host.progress import counted
 from funcad.ir.aval import shape_of
 from funcad.numpy.dispatch import is_traced
 from funcad.primitives.linear_systems import cholesky
@@ -90,11 +91,12 @@ def least_squares(
 
     def run(x: Any, *values: Any) -> Any:
         f, j = (lambda v, g=g: np.asarray(g(np.asarray(v).astype(dtype), *values), float) for g in (value, slope))
-        return scipy_optimize().least_squares(
-            f, np.asarray(x, float), j, (low.astype(float), high.astype(float)), method=method, ftol=ftol, xtol=xtol, gtol=gtol,
-            loss=loss, f_scale=f_scale, tr_solver=tr_solver, tr_options=tr_options or {}, max_nfev=max_nfev, verbose=verbose,
-            **more,
-        )  # fmt: skip
+        with counted(f, "least_squares", note=lambda r: f"cost {0.5 * float(np.dot(r, r)):.6g}") as f:
+            return scipy_optimize().least_squares(
+                f, np.asarray(x, float), j, (low.astype(float), high.astype(float)), method=method, ftol=ftol, xtol=xtol,
+                gtol=gtol, loss=loss, f_scale=f_scale, tr_solver=tr_solver, tr_options=tr_options or {}, max_nfev=max_nfev,
+                verbose=verbose, **more,
+            )  # fmt: skip
 
     if not is_abstract(start, *residuals.values):
         found = run(start)

@@ -29,7 +29,7 @@ from funcad.jitted.jit import jit
 from funcad.primitives.conversion import stop_gradient
 from funcad.primitives.linear_systems import solve
 from funcad.primitives.shape import reshape
-from funcad.scipy.sparse.linalg import strictly
+from funcad.scipy.sparse.krylov_solvers import strictly
 from funcad.scipy.tree_vectors import Vector
 
 __all__ = ["Hoisted", "implicit_root", "unknown", "scipy_optimize", "result_of", "is_abstract", "warn_failure", "integer"]

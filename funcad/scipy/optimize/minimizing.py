@@ -12,6 +12,7 @@ from funcad.api.border import api
 from funcad.api.grad import grad, value_and_grad
 from funcad.api.jacobian import hessian, hvp, jacfwd
 from funcad.api.vjp import vjp
+from funcad.host.progress import counted
 from funcad.ir.aval import shape_of
 from funcad.primitives.conversion import convert
 from funcad.primitives.shape import concatenate, reshape
@@ -115,7 +116,8 @@ class _Run:
                 for i in (0, 1)
                 if len(self.limit_values(narrow(x0), *limit_values)[i])
             ]
-        return scipy_optimize().minimize(fun, wide(x0), method=self.method, **options)
+        with counted(fun, "minimize", note=lambda result: f"value {result[0] if type(result) is tuple else result:.6g}") as fun:
+            return scipy_optimize().minimize(fun, wide(x0), method=self.method, **options)
 
     def _constraint(self, i: int, narrow: Any, wide: Any, values: Any) -> Any:
         """All equalities (0) or all inequalities (1), as SciPy takes them."""

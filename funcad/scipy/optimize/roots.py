@@ -13,6 +13,7 @@ from funcad.api.border import api
 from funcad.api.forward import jvp
 from funcad.api.grad import grad
 from funcad.api.jacobian import jacfwd
+from funcad.host.progress import counted
 from funcad.host.real_types import is_a
 from funcad.ir.aval import aval_of, shape_of
 from funcad.primitives.conversion import convert, stop_gradient
@@ -106,7 +107,8 @@ def root(
         more: dict[str, Any] = {"jac": lambda v: np.asarray(slope(narrow(v), *values), float)} if by_jacobian else {}
         if callback is not None:
             more["callback"] = lambda v, *rest: callback(vector.tree(narrow(v)), *rest)
-        return scipy_optimize().root(f, x, method=method, tol=tol, options=options, **more)
+        with counted(f, "root", note=lambda r: f"largest residual {np.max(np.abs(r), initial=0.0):.3g}") as f:
+            return scipy_optimize().root(f, x, method=method, tol=tol, options=options, **more)
 
     if not is_abstract(start, *equations.values):
         found = run(start)

@@ -1,12 +1,16 @@
-"""`scipy.sparse`: of it, funcad has `sparse.linalg`, the iterative solvers of linear systems, loaded when first used."""
+"""`scipy.sparse`: arrays whose elements may be traced, and `sparse.linalg`, loaded when first used."""
 
 import importlib as _importlib
 import typing as _typing
 from typing import Any as _Any
 
 from funcad.scipy.door import absent as _absent
+from funcad.scipy.sparse.sparse_arrays import SparseArray as SparseArray
+from funcad.scipy.sparse.sparse_arrays import coo_array as coo_array
+from funcad.scipy.sparse.sparse_arrays import csc_array as csc_array
+from funcad.scipy.sparse.sparse_arrays import csr_array as csr_array
 
-__all__ = ["linalg"]
+__all__ = ["SparseArray", "coo_array", "csc_array", "csr_array", "linalg"]
 
 if _typing.TYPE_CHECKING:
     from funcad.scipy.sparse import linalg as linalg

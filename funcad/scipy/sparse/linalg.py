@@ -1,327 +1,41 @@
-"""Iterative solvers of linear systems, differentiated implicitly: cg, bicgstab and gmres, with JAX's signatures.
+"""`scipy.sparse.linalg`, differentiable: solvers, least squares, a few eigenvalues, products with exponentials.
 
-The operator is a matrix, a SciPy sparse matrix or a function on pytrees like b; it may close over traced values. The solution
-is differentiated by the equation that it satisfies (`custom_linear_solve`), by another run of the same solver, so derivatives
-are as accurate as its tolerance. Solvers work on one vector and stop at norm(b - A x) <= max(tol * norm(b), atol); the second
-result is 0 if that was reached, otherwise the number of iterations (negative: breakdown). A residual that is not finite makes
-the solution NaN, as in SciPy. Trap: with x0 the system is solved
-for x - x0; the norm of b goes along as a further unknown, because tangents have a size of their own.
+All are differentiable in the elements of the matrix, whose places are fixed, and in the right-hand side, to every order: each
+result is differentiated by the equation that it satisfies.
 """
 
-from __future__ import annotations
+import typing as _typing
+from typing import Any as _Any
 
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from funcad.names import public_names as _public_names
+from funcad.scipy.door import absent as _absent
+from funcad.scipy.sparse.exponential_products import expm_multiply as expm_multiply
+from funcad.scipy.sparse.factorized_systems import factorized as factorized
+from funcad.scipy.sparse.factorized_systems import scipy_linalg as _scipy_linalg
+from funcad.scipy.sparse.factorized_systems import splu as splu
+from funcad.scipy.sparse.factorized_systems import spsolve as spsolve
+from funcad.scipy.sparse.few_eigenpairs import eigsh as eigsh
+from funcad.scipy.sparse.few_eigenpairs import svds as svds
+from funcad.scipy.sparse.krylov_solvers import bicgstab as bicgstab
+from funcad.scipy.sparse.krylov_solvers import cg as cg
+from funcad.scipy.sparse.krylov_solvers import gmres as gmres
+from funcad.scipy.sparse.krylov_solvers import minres as minres
+from funcad.scipy.sparse.least_squares_solvers import lsmr as lsmr
+from funcad.scipy.sparse.least_squares_solvers import lsqr as lsqr
 
-import numpy as np
+__all__ = [
+    *("LinearOperator", "aslinearoperator", "bicgstab", "cg", "eigsh", "expm_multiply", "factorized", "gmres", "lsmr", "lsqr"),
+    *("minres", "splu", "spsolve", "svds"),
+]
 
-import funcad.numpy as fnp
-from funcad.api.border import api, name_of
-from funcad.api.forward import linear_transpose
-from funcad.api.tools import ShapeDtypeStruct
-from funcad.control.loops import fori_loop
-from funcad.control.solve import custom_linear_solve
-from funcad.control.while_loop import while_loop
-from funcad.ir.aval import Aval, dtype_of, shape_of
-from funcad.ir.tracer import Tracer
-from funcad.primitives.conversion import convert, stop_gradient
-from funcad.primitives.factorizations import lstsq
-from funcad.primitives.placement import capture_as_inputs
-from funcad.primitives.shape import zeros
-from funcad.scipy.door import absent
-from funcad.scipy.tree_vectors import Vector
-from funcad.show.docstrings import mirrors
+__dir__ = _public_names(globals())
 
-__all__ = ["bicgstab", "cg", "gmres"]
-
-Operator = Callable[[Any], Any]
-Solver = Callable[..., tuple[Any, Any, Any]]  # (x, iterations, squared norm of the residual)
-
-
-def _is_array(a: Any) -> bool:
-    return type(a) is Tracer or hasattr(a, "shape") and hasattr(a, "dtype") and not callable(a)
+_THEIRS = ["LinearOperator", "aslinearoperator"]  # SciPy's own: what they call may be traced
 
 
-def _operator(what: str, a: Any, vector: Vector) -> Operator:
-    """A matrix or a function on pytrees, as a function on vectors."""
-    if hasattr(a, "tocoo"):
-        coo = a.tocoo()
-        rows, columns, data = np.asarray(coo.row), np.asarray(coo.col), coo.data
-        a = lambda x: fnp.at(x * 0)[rows].add((data * x[columns].T).T)
-        name = "the sparse matrix"
-    elif _is_array(a):
-        if len(shape_of(a)) != 2 or shape_of(a)[0] != shape_of(a)[1]:
-            raise ValueError(f"{what} must be a square matrix or a function, got the shape {shape_of(a)}")
-        matrix = a
-        a = lambda x: matrix @ x
-        name = "the matrix"
-    elif callable(a):
-        name = name_of(a)
-    else:
-        raise TypeError(f"{what} must be a function, a matrix or a sparse matrix, got {type(a).__name__}")
-    return lambda x: vector.flat(a(vector.tree(x)), f"{what} of x ({name})")
+def _lazy(name: str) -> _Any:
+    return getattr(_scipy_linalg(), name) if name in _THEIRS else None
 
 
-def _solve(
-    name: str,
-    solver: Solver,
-    a: Any,
-    b: Any,
-    x0: Any,
-    tol: Any,
-    rtol: Any,
-    atol: Any,
-    maxiter: int | None,
-    m: Any,
-    hermitian: bool,
-    strict: bool = False,
-) -> tuple[Any, Any]:
-    """`strict`: a solution that did not converge is NaN."""
-    if hasattr(a, "dtype") and (hasattr(a, "tocoo") or _is_array(a)) and _is_array(b):
-        dtype = np.result_type(dtype_of(b), a.dtype)  # of a matrix and its right-hand side, as SciPy's
-        b = convert(b, dtype) if dtype.kind in "fc" and dtype != dtype_of(b) else b
-    vector = Vector(f"{name}: b", b)
-    arrays = [v for v in (a, m) if _is_array(v)]
-    given = iter(capture_as_inputs(arrays, [*arrays, vector.flat(b)]))
-    a, m = (next(given) if _is_array(v) else v for v in (a, m))
-    matvec = _operator(f"{name}: A", a, vector)
-    precondition = _operator(f"{name}: M", m, vector) if m is not None else None
-    tol = tol if rtol is None else rtol
-    count = 10 * vector.size if maxiter is None else int(maxiter)
-
-    def transposed_preconditioner() -> Operator | None:
-        if precondition is None:
-            return None
-        back = linear_transpose(precondition, ShapeDtypeStruct((vector.size,), vector.dtype))
-        return lambda x: back(x)[0]
-
-    def run(matvec: Operator, pair: Any, m: Operator | None) -> tuple[Any, Any]:
-        r, scale = pair if x0 is not None else (pair, None)
-        size = np.sqrt(np.vdot(r, r).real)
-        size = size if scale is None else np.maximum(size, np.abs(scale))
-        bound = np.maximum(tol * size, atol)
-        x, info, residual = solver(_on_first(matvec, pair), r, bound, count, m or (lambda x: x))
-        reached = (residual <= bound * bound) & np.isfinite(residual)
-        x = np.where(np.isfinite(residual), x, np.nan)
-        info = np.where(reached, 0, np.where(info == 0, 1, info))
-        if strict:
-            x = np.where(info == 0, x, np.nan)
-        return (x, info) if scale is None else ((x, scale), info)
-
-    def _on_first(matvec: Operator, pair: Any) -> Operator:
-        return matvec if x0 is None else lambda x: matvec((x, pair[1] * 0))[0]
-
-    right = vector.flat(b, "b")
-    start = None
-    operator = matvec
-    if x0 is not None:
-        start = stop_gradient(vector.flat(x0, "x0"))
-        norm = stop_gradient(np.sqrt(np.vdot(right, right).real))
-        right = (right - matvec(start), norm)
-        operator = lambda pair: (matvec(pair[0]), pair[1])
-    symmetric = hermitian and vector.dtype.kind == "f"
-    x, info = custom_linear_solve(
-        operator,
-        right,
-        lambda f, v: run(f, v, precondition),
-        None if symmetric else lambda f, v: run(f, v, transposed_preconditioner())[0],
-        symmetric=symmetric,
-        has_aux=True,
-    )
-    return vector.tree(x if start is None else start + x[0]), info
-
-
-def strictly(a: Operator, b: Any, tol: float, hermitian: bool) -> Any:
-    """The solution for a vector b, NaN if it was not found: what differentiates other solvers."""
-    solver = _cg if hermitian else _gmres(20)
-    return _solve("implicit differentiation", solver, a, b, None, tol, None, 0.0, None, None, hermitian, strict=True)[0]
-
-
-def _squared(x: Any) -> Any:
-    return np.vdot(x, x).real
-
-
-# -- conjugate gradients
-
-
-def _cg(a: Operator, b: Any, bound: Any, maxiter: int, m: Operator) -> tuple[Any, Any, Any]:
-    z = m(b)
-    first = (b * 0, b, z, np.vdot(b, z).real, 0)
-
-    def running(state: Any) -> Any:
-        return (_squared(state[1]) > bound * bound) & (state[-1] < maxiter)
-
-    def step(state: Any) -> Any:
-        x, r, p, gamma, k = state
-        image = a(p)
-        alpha = gamma / np.vdot(p, image).real
-        x, r = x + alpha * p, r - alpha * image
-        z = m(r)
-        new = np.vdot(r, z).real
-        return x, r, z + new / gamma * p, new, k + 1
-
-    x, r, _, _, k = while_loop(running, step, first)
-    return x, k, _squared(r)
-
-
-@api
-def cg(
-    A: Any,
-    b: Any,
-    x0: Any = None,
-    *,
-    tol: Any = 1e-5,
-    atol: Any = 0.0,
-    maxiter: int | None = None,
-    M: Any = None,
-    rtol: Any = None,
-) -> tuple[Any, Any]:
-    """Solve A x = b by conjugate gradients, for Hermitian positive definite A: `(x, info)`.
-
-    `A` is a matrix, a SciPy sparse matrix or a function from pytrees like `b` to such (ValueError or TypeError if it does not
-    fit); `M` approximates the inverse of A, in the same forms. It stops at norm(b - A x) <= max(tol * norm(b), atol), or after
-    `maxiter` iterations; info is 0 if that was reached, otherwise the number of iterations (JAX's is None). `rtol` is SciPy's
-    name for tol. Differentiable in b and in what A is made of, not in x0 and M.
-
-    >>> import numpy as np, funcad
-    >>> f = lambda t: funcad.scipy.sparse.linalg.cg(lambda x: t * x, np.ones(2))[0][0]
-    >>> round(float(funcad.grad(f)(2.0)), 6)
-    -0.25
-    """
-    return _solve("cg", _cg, A, b, x0, tol, rtol, atol, maxiter, M, True)
-
-
-# -- stabilized biconjugate gradients
-
-
-def _bicgstab(a: Operator, b: Any, bound: Any, maxiter: int, m: Operator) -> tuple[Any, Any, Any]:
-    one = b.dtype.type(1)
-    first = (b * 0, b, one, one, one, b * 0, b * 0, 0)
-
-    def running(state: Any) -> Any:
-        k = state[-1]
-        return (_squared(state[1]) > bound * bound) & (k < maxiter) & (k >= 0)
-
-    def step(state: Any) -> Any:
-        x, r, alpha, omega, rho, p, q, k = state
-        new = np.vdot(b, r)
-        p = r + new / rho * (alpha / omega) * (p - omega * q)
-        direction = m(p)
-        q = a(direction)
-        alpha = new / np.vdot(b, q)
-        s = r - alpha * q
-        early = _squared(s) <= bound * bound
-        second = m(s)
-        t = a(second)
-        squared = np.vdot(t, t)
-        omega = np.where(early | (squared == 0), 0, np.vdot(t, s) / np.where(squared == 0, one, squared)).astype(b.dtype)
-        x = x + alpha * direction + omega * second
-        k = np.where(((omega == 0) & ~early) | (alpha == 0), -11, k + 1)
-        return x, s - omega * t, alpha, omega, new, p, q, np.where(new == 0, -10, k)
-
-    x, r, *_, k = while_loop(running, step, first)
-    return x, k, _squared(r)
-
-
-@api
-def bicgstab(
-    A: Any,
-    b: Any,
-    x0: Any = None,
-    *,
-    tol: Any = 1e-5,
-    atol: Any = 0.0,
-    maxiter: int | None = None,
-    M: Any = None,
-    rtol: Any = None,
-) -> tuple[Any, Any]:
-    """Solve A x = b by stabilized biconjugate gradients, for general square A: `(x, info)`.
-
-    Arguments and results as those of `cg`; a negative info says that the method broke down (-10 or -11, as SciPy).
-
-    >>> import numpy as np, funcad
-    >>> f = lambda a: funcad.scipy.sparse.linalg.bicgstab(a, np.ones(1))[0][0]
-    >>> funcad.grad(f)(np.array([[2.0]]))
-    array([[-0.25]])
-    """
-    return _solve("bicgstab", _bicgstab, A, b, x0, tol, rtol, atol, maxiter, M, False)
-
-
-# -- generalized minimal residuals
-
-
-def _gmres(restart: int) -> Solver:
-    def solver(a: Operator, b: Any, bound: Any, maxiter: int, m: Operator) -> tuple[Any, Any, Any]:
-        n = b.shape[0]
-        width = min(restart, n)
-        tiny = np.finfo(b.dtype).eps
-
-        def arnoldi(i: Any, state: Any) -> Any:
-            """One more vector of the Krylov space, orthogonal to the others (twice, because rounding needs it)."""
-            v, h = state
-            z = a(m(v[i]))
-            before = np.sqrt(_squared(z))
-            first = np.conj(v) @ z
-            z = z - first @ v
-            second = np.conj(v) @ z
-            z = z - second @ v
-            size = np.sqrt(_squared(z))
-            alive = size > 10 * tiny * before
-            z = np.where(alive, z / np.where(alive, size, 1), 0)
-            column = fnp.at(first + second)[i + 1].add(np.where(alive, size, 0).astype(b.dtype))
-            return fnp.at(v)[i + 1].set(z), fnp.at(h)[i].set(column)
-
-        def cycle(state: Any) -> Any:
-            x, r, k = state
-            size = np.sqrt(_squared(r))
-            v = fnp.at(zeros(Aval((width + 1, n), b.dtype)))[0].set(r / np.where(size == 0, 1, size))
-            v, h = fori_loop(0, width, arnoldi, (v, zeros(Aval((width, width + 1), b.dtype))))
-            first = fnp.at(zeros(Aval((width + 1, 1), b.dtype)))[0, 0].set(size.astype(b.dtype))
-            finite = np.all(np.isfinite(h)) & np.isfinite(size)  # LAPACK raises for what is not
-            y = lstsq(np.where(finite, h, 0).T, np.where(finite, first, 0), rcond=float(tiny) * (width + 1))
-            x = x + m(np.where(finite, y[:, 0], np.nan) @ v[:width])
-            return x, b - a(x), k + 1
-
-        running = lambda state: (_squared(state[1]) > bound * bound) & (state[-1] < maxiter)
-        x, r, k = while_loop(running, cycle, (b * 0, b, 0))
-        return x, k, _squared(r)
-
-    return solver
-
-
-@api
-def gmres(
-    A: Any,
-    b: Any,
-    x0: Any = None,
-    *,
-    tol: Any = 1e-5,
-    atol: Any = 0.0,
-    restart: int = 20,
-    maxiter: int | None = None,
-    M: Any = None,
-    solve_method: str = "batched",
-    rtol: Any = None,
-) -> tuple[Any, Any]:
-    """Solve A x = b by generalized minimal residuals, for general square A: `(x, info)`.
-
-    As `cg`; the Krylov space has `restart` vectors and is built at most `maxiter` times. The preconditioner is applied on the
-    right, so that the residual is that of the given system. Both of JAX's solve methods are taken: "batched" and
-    "incremental" give the same solution, from the whole Krylov space.
-
-    >>> import numpy as np, funcad
-    >>> f = lambda a: funcad.scipy.sparse.linalg.gmres(a, np.ones(1))[0][0]
-    >>> funcad.grad(f)(np.array([[2.0]]))
-    array([[-0.25]])
-    """
-    if solve_method not in ("batched", "incremental"):
-        raise ValueError(f"gmres: solve_method must be 'batched' or 'incremental', got {solve_method!r}")
-    if int(restart) < 1:
-        raise ValueError(f"gmres: restart must be positive, got {restart}")
-    return _solve("gmres", _gmres(int(restart)), A, b, x0, tol, rtol, atol, maxiter, M, False)
-
-
-if not TYPE_CHECKING:  # seen by a checker, it would give every misspelt name a type
-    __getattr__ = absent("funcad.scipy.sparse.linalg")
-
-mirrors([bicgstab, cg, gmres], "scipy.sparse.linalg")
+if not _typing.TYPE_CHECKING:  # seen by a checker, it would give every misspelt name a type
+    __getattr__ = _absent("funcad.scipy.sparse.linalg", _lazy)

@@ -13,6 +13,7 @@ np.float64(-0.313489)
 
 import typing as _typing
 
+from funcad.names import public_names as _public_names
 from funcad.scipy.door import absent as _absent
 from funcad.scipy.special.composite import bdtr as bdtr
 from funcad.scipy.special.composite import bdtrc as bdtrc
@@ -151,3 +152,5 @@ from funcad.scipy.special.sums import softmax as softmax
 
 if not _typing.TYPE_CHECKING:  # seen by a checker, it would give every misspelt name a type
     __getattr__ = _absent("funcad.scipy.special")
+
+__dir__ = _public_names(globals())

@@ -67,11 +67,25 @@ class gaussian_kde:
         return method
 
     def scotts_factor(self) -> Any:
-        """neff ** (-1 / (d + 4))."""
+        """neff ** (-1 / (d + 4)), the width of Scott's rule.
+
+        >>> import numpy as np
+        >>> from funcad.scipy import stats
+        >>> estimate = stats.gaussian_kde(np.array([0.0, 1.0, 4.0]))
+        >>> estimate.scotts_factor().round(4)
+        np.float64(0.8027)
+        """
         return self.neff ** (-1.0 / (self.d + 4))
 
     def silverman_factor(self) -> Any:
-        """(neff * (d + 2) / 4) ** (-1 / (d + 4))."""
+        """(neff * (d + 2) / 4) ** (-1 / (d + 4)), the width of Silverman's rule.
+
+        >>> import numpy as np
+        >>> from funcad.scipy import stats
+        >>> estimate = stats.gaussian_kde(np.array([0.0, 1.0, 4.0]))
+        >>> estimate.silverman_factor().round(4)
+        np.float64(0.8503)
+        """
         return (self.neff * (self.d + 2.0) / 4.0) ** (-1.0 / (self.d + 4))
 
     @property
@@ -99,20 +113,41 @@ class gaussian_kde:
         return -0.5 * (square + self.d * log(2 * pi)) - fnp.sum(fnp.log(fnp.diagonal(factor)))
 
     def evaluate(self, points: Any) -> Any:
-        """The density at points of shape (m,) or (dimensions, m)."""
+        """The density at points of shape (m,) or (dimensions, m).
+
+        >>> import numpy as np
+        >>> from funcad.scipy import stats
+        >>> estimate = stats.gaussian_kde(np.array([0.0, 1.0, 4.0]))
+        >>> estimate.evaluate([1.0, 2.0]).round(4)
+        array([0.162 , 0.1443])
+        """
         return fnp.exp(self._log_kernels(points)) @ self.weights
 
     pdf = __call__ = evaluate
 
     def logpdf(self, x: Any) -> Any:
-        """log of the density, where that underflows too."""
+        """log of the density at the points x, where that underflows too.
+
+        >>> import numpy as np
+        >>> from funcad.scipy import stats
+        >>> estimate = stats.gaussian_kde(np.array([0.0, 1.0, 4.0]))
+        >>> estimate.logpdf([100.0]).round(1)
+        array([-1652.7])
+        """
         logs = self._log_kernels(x)
         top = stop_gradient(fnp.max(fnp.where(self.weights > 0, logs, -fnp.inf), axis=1))
         top = fnp.where(fnp.isfinite(top), top, 0.0)
         return fnp.log(fnp.exp(logs - top[:, None]) @ self.weights) + top
 
     def integrate_gaussian(self, mean: Any, cov: Any) -> Any:
-        """The integral of the density times a normal one."""
+        """The integral of the density times a normal one, of mean `mean` and covariance `cov`.
+
+        >>> import numpy as np
+        >>> from funcad.scipy import stats
+        >>> estimate = stats.gaussian_kde(np.array([0.0, 1.0, 4.0]))
+        >>> estimate.integrate_gaussian(1.0, 0.5).round(4)
+        np.float64(0.1549)
+        """
         mean, cov, _ = floats(mean, cov, self.dataset)
         mean, cov = fnp.atleast_1d(fnp.squeeze(mean)), fnp.atleast_2d(cov)
         if shape_of(mean) != (self.d,):
@@ -122,7 +157,14 @@ class gaussian_kde:
         return fnp.exp(_normal_logpdf(self.dataset.T, mean, self.covariance + cov)) @ self.weights
 
     def integrate_box_1d(self, low: Any, high: Any) -> Any:
-        """The probability of values between two numbers."""
+        """The probability of values between the numbers `low` and `high`; ValueError in several dimensions.
+
+        >>> import numpy as np
+        >>> from funcad.scipy import stats
+        >>> estimate = stats.gaussian_kde(np.array([0.0, 1.0, 4.0]))
+        >>> estimate.integrate_box_1d(-1.0, 1.0).round(4)
+        np.float64(0.2899)
+        """
         if self.d != 1:
             raise ValueError("integrate_box_1d() only handles 1D pdfs")
         low, high, _ = floats(low, high, self.dataset)
@@ -133,7 +175,14 @@ class gaussian_kde:
         return fnp.dot(self.weights, between)
 
     def integrate_kde(self, other: gaussian_kde) -> Any:
-        """The integral of the product with another estimate."""
+        """The integral of the product with `other`, an estimate of as many dimensions.
+
+        >>> import numpy as np
+        >>> from funcad.scipy import stats
+        >>> estimate = stats.gaussian_kde(np.array([0.0, 1.0, 4.0]))
+        >>> estimate.integrate_kde(estimate).round(4)
+        np.float64(0.1163)
+        """
         if other.d != self.d:
             raise ValueError("KDEs are not the same dimensionality")
         small, large = (self, other) if self.n < other.n else (other, self)
@@ -145,15 +194,43 @@ class gaussian_kde:
         return total
 
     def integrate_box(self, low_bounds: Any, high_bounds: Any, maxpts: Any = None) -> Any:
-        """Not there (as in JAX): the normal distribution function of several dimensions has no derivative here."""
+        """Refused, as in JAX: the normal distribution function of several dimensions has no derivative here.
+
+        `low_bounds`, `high_bounds` and `maxpts` are SciPy's. Raises NotImplementedError, always.
+
+        >>> import numpy as np
+        >>> from funcad.scipy import stats
+        >>> estimate = stats.gaussian_kde(np.array([0.0, 1.0, 4.0]))
+        >>> estimate.integrate_box([0.0], [1.0])
+        Traceback (most recent call last):
+        NotImplementedError: only 1D box integrations are supported; use integrate_box_1d, or SciPy's gaussian_kde
+        """
         raise NotImplementedError("only 1D box integrations are supported; use integrate_box_1d, or SciPy's gaussian_kde")
 
     def set_bandwidth(self, bw_method: Any = None) -> None:
-        """Not there (as in JAX): estimates do not change. Make another one."""
+        """Refused, as in JAX: estimates do not change. Make another one, with that `bw_method`.
+
+        Raises NotImplementedError, always.
+
+        >>> import numpy as np
+        >>> from funcad.scipy import stats
+        >>> estimate = stats.gaussian_kde(np.array([0.0, 1.0, 4.0]))
+        >>> estimate.set_bandwidth(0.5)
+        Traceback (most recent call last):
+        NotImplementedError: an estimate does not change; make another one: gaussian_kde(dataset, bw_method)
+        """
         raise NotImplementedError("an estimate does not change; make another one: gaussian_kde(dataset, bw_method)")
 
     def resample(self, key: Any, shape: tuple[int, ...] = ()) -> Any:
-        """Draws from the density, of shape (dimensions, *shape), with a key of `funcad.random`."""
+        """Draws from the density, of shape (dimensions, *shape), with a key of `funcad.random`.
+
+        >>> import numpy as np
+        >>> from funcad.scipy import stats
+        >>> import funcad
+        >>> estimate = stats.gaussian_kde(np.array([0.0, 1.0, 4.0]))
+        >>> estimate.resample(funcad.random.key(0), (5,)).shape
+        (1, 5)
+        """
         draw_index, draw_noise = _random("split")(key)
         index = _random("choice")(draw_index, self.n, shape=shape, p=self.weights)
         noise = _random("normal")(draw_noise, (self.d, *shape), dtype=self.dataset.dtype)

@@ -66,7 +66,15 @@ class _MultivariateNormal(Named):
     name = "multivariate_normal"
 
     def logpdf(self, x: Any, mean: Any = None, cov: Any = 1, allow_singular: bool | None = False) -> Any:
-        """log of the density at x. `allow_singular=True` is SciPy's own, for known values."""
+        """log of the density at x, with mean `mean` (None: zeros) and covariance `cov` (a matrix, a diagonal or a number).
+
+        `allow_singular=True` is SciPy's own, for known values; traced ones raise NotImplementedError.
+
+        >>> import numpy as np
+        >>> from funcad.scipy import stats
+        >>> stats.multivariate_normal.logpdf([0.5, 0.0], [0.0, 0.0], np.eye(2)).round(4)
+        np.float64(-1.9629)
+        """
         if allow_singular:
             if is_traced((x, mean, cov)):
                 raise NotImplementedError(
@@ -78,7 +86,13 @@ class _MultivariateNormal(Named):
         return _squeezed(quietly(_normal_logpdf, x, mean, cov))
 
     def pdf(self, x: Any, mean: Any = None, cov: Any = 1, allow_singular: bool | None = False) -> Any:
-        """Density at x."""
+        """Density at x; mean, cov and `allow_singular` as for `logpdf`.
+
+        >>> import numpy as np
+        >>> from funcad.scipy import stats
+        >>> stats.multivariate_normal.pdf([[0.0, 0.0], [1.0, 0.0]], [0.0, 0.0], [1.0, 4.0]).round(4)
+        array([0.0796, 0.0483])
+        """
         return fnp.exp(self.logpdf(x, mean, cov, allow_singular))
 
 
@@ -127,11 +141,23 @@ class _Dirichlet(Named):
     name = "dirichlet"
 
     def logpdf(self, x: Any, alpha: Any) -> Any:
-        """log of the density at x."""
+        """log of the density at x, whose parameters `alpha` are a vector of positive numbers; ValueError where SciPy raises it.
+
+        >>> import numpy as np
+        >>> from funcad.scipy import stats
+        >>> stats.dirichlet.logpdf([0.25, 0.75], [2.0, 3.0]).round(4)
+        np.float64(0.5232)
+        """
         return _squeezed(quietly(_dirichlet_logpdf, *floats(x, alpha)))
 
     def pdf(self, x: Any, alpha: Any) -> Any:
-        """Density at x."""
+        """Density at x; `alpha` as for `logpdf`.
+
+        >>> import numpy as np
+        >>> from funcad.scipy import stats
+        >>> stats.dirichlet.pdf([0.25, 0.75], [2.0, 3.0]).round(4)
+        np.float64(1.6875)
+        """
         return fnp.exp(self.logpdf(x, alpha))
 
 
@@ -158,11 +184,23 @@ class _Multinomial(Named):
     name = "multinomial"
 
     def logpmf(self, x: Any, n: Any, p: Any) -> Any:
-        """log of the probability of x."""
+        """log of the probability of the counts x in `n` trials, whose outcomes have the probabilities `p`.
+
+        >>> import numpy as np
+        >>> from funcad.scipy import stats
+        >>> stats.multinomial.logpmf([1, 1], 2, [0.5, 0.5]).round(4)
+        np.float64(-0.6931)
+        """
         return quietly(_multinomial_logpmf, *floats(x, n, p))
 
     def pmf(self, x: Any, n: Any, p: Any) -> Any:
-        """Probability of x."""
+        """Probability of the counts x in `n` trials, whose outcomes have the probabilities `p`.
+
+        >>> import numpy as np
+        >>> from funcad.scipy import stats
+        >>> stats.multinomial.pmf([2, 0], 2, [0.5, 0.5]).round(4)
+        np.float64(0.25)
+        """
         return fnp.exp(self.logpmf(x, n, p))
 
 

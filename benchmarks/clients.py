@@ -1,0 +1,192 @@
+"""The tests of public projects that use HIPS autograd or JAX, run with that library and with funcad in its place.
+
+`python -m benchmarks.clients` makes a throw-away environment, installs the projects and what they ask for, unpacks their source
+distributions, runs their own tests twice, and prints a table: how many tests pass, and how long they take. It needs a package
+index and an hour; no test of funcad's runs it. `python -m benchmarks.clients mici pymanopt` runs some of them, `--folder F`
+keeps the environments in F and uses what is there, `--results FILE` writes the table, with the names of the tests that pass
+with the library only.
+
+Idea: nothing of a project is changed. pytest loads a plugin before it collects tests; that calls `funcad.autograd.install()` or
+`funcad.jax.install()`.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import subprocess
+import sys
+import tarfile
+import tempfile
+import time
+import xml.etree.ElementTree as ElementTree
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[1]
+PLAIN = ["-q", "--color=no", "-p", "no:cacheprovider", "--continue-on-collection-errors"]
+PLUGIN = "import funcad.{library}\n\nfuncad.{library}.install()\n"
+COMMON = ["numpy>=2.3,<2.5", "scipy>=1.17,<1.18", "pytest>=9,<10", "llvmlite>=0.45"]
+
+
+@dataclass(frozen=True)
+class Client:
+    """A project: its release, the library it is written for, what its tests need besides, which of them use the library."""
+
+    name: str
+    version: str
+    library: str
+    needs: tuple[str, ...]
+    tests: tuple[str, ...]
+
+
+CLIENTS = [
+    Client("autograd", "1.9.1", "autograd", ("xarray", "pytest-cov", "pytest-xdist"), ("tests",)),
+    Client("pymanopt", "2.2.1", "autograd", (), ("tests/manifolds", "tests/optimizers", "tests/backends/test_autograd.py")),
+    Client("mici", "0.4.1", "autograd", (), ("tests/test_autodiff.py", "tests/test_interop.py")),
+    Client("lifelines", "0.30.3", "autograd", ("pandas<3", "flaky"), ("lifelines/tests",)),
+    Client("surpyval", "0.25", "autograd", ("pandas<3",), ("surpyval/tests/univariate/regression",)),
+    Client("optax", "0.2.8", "jax", ("flax",), ("optax/losses", "optax/projections", "optax/schedules", "optax/transforms",
+           "optax/tree_utils", "optax/_src", "--ignore=optax/_src/alias_test.py")),  # which compiles for very long
+]  # fmt: skip
+
+
+def environment(folder: Path, library: str, clients: list[Client]) -> Path:
+    """The interpreter of an environment with these projects, which is made if it is not there."""
+    python = folder / library / "bin" / "python"
+    if not python.exists():
+        subprocess.run([sys.executable, "-m", "venv", str(folder / library)], check=True)
+    wanted = [*COMMON, library, *[f"{c.name}=={c.version}" for c in clients], *[n for c in clients for n in c.needs]]
+    subprocess.run([str(python), "-m", "pip", "install", "--quiet", *wanted], check=True)
+    return python
+
+
+def sources(folder: Path, python: Path, client: Client) -> Path:
+    """The unpacked source distribution, which has the tests."""
+    unpacked = folder / "sources" / f"{client.name}-{client.version}"
+    if not unpacked.exists():
+        release = f"{client.name}=={client.version}"
+        command = [str(python), "-m", "pip", "download", "--quiet", "--no-deps", "--no-binary", ":all:", release]
+        subprocess.run([*command, "--dest", str(folder / "sources")], check=True)
+        (archive,) = (folder / "sources").glob(f"{client.name}-{client.version}.tar.gz")
+        with tarfile.open(archive) as tar:
+            tar.extractall(folder / "sources", filter="data")
+    return unpacked
+
+
+@dataclass
+class Outcome:
+    """What one run gave: the results of the tests by name, and the seconds it took; `cut` if it took too long."""
+
+    results: dict[str, str]
+    seconds: float
+    cut: bool
+
+    def count(self, kind: str) -> int:
+        return sum(result == kind for result in self.results.values())
+
+    def __str__(self) -> str:
+        if self.cut:
+            return "too long"
+        failed = self.count("failed")
+        return f"{self.count('passed')} passed" + (f", {failed} failed" if failed else "")
+
+
+def run(python: Path, where: Path, client: Client, funcad: bool, limit: float) -> Outcome:
+    """One run of the tests of a client, in a process of its own."""
+    variables = {**os.environ, "OPENBLAS_NUM_THREADS": "1", "JAX_PLATFORMS": "cpu", "MPLBACKEND": "agg"}
+    with tempfile.TemporaryDirectory() as folder:
+        report = Path(folder) / "report.xml"
+        command = [str(python), "-m", "pytest", *PLAIN, f"--junitxml={report}", *client.tests]
+        if funcad:
+            Path(folder, "funcad_stands_in.py").write_text(PLUGIN.format(library=client.library), encoding="utf8")
+            variables["PYTHONPATH"] = os.pathsep.join([str(ROOT), folder])
+            command += ["-p", "funcad_stands_in"]
+        start = time.perf_counter()
+        try:
+            done = subprocess.run(command, cwd=where, env=variables, timeout=limit, capture_output=True, text=True, check=False)
+        except subprocess.TimeoutExpired:
+            return Outcome({}, limit, True)
+        seconds = time.perf_counter() - start
+        if not report.exists():
+            raise RuntimeError(f"{client.name}: pytest did not start:\n{done.stdout[-2000:]}{done.stderr[-2000:]}")
+        return Outcome(results_of(report), seconds, False)
+
+
+def results_of(report: Path) -> dict[str, str]:
+    """The result of each test that a JUnit report tells of: passed, failed or skipped; files that do not load are failures."""
+    found = {}
+    for case in ElementTree.parse(report).iter("testcase"):
+        kinds = {element.tag for element in case}
+        result = "failed" if kinds & {"failure", "error"} else "skipped" if "skipped" in kinds else "passed"
+        found[f"{case.get('classname')}::{case.get('name')}"] = result
+    return found
+
+
+def compared(client: Client, theirs: Outcome, ours: Outcome) -> tuple[str, list[str]]:
+    """The row of the table, and the tests that pass with the library and not with funcad."""
+    ratio = "" if theirs.cut or ours.cut else f"{ours.seconds / theirs.seconds:.2f}"
+    release = f"{client.name} {client.version}"
+    row = f"| {release} | {client.library} | {theirs} | {ours} | {theirs.seconds:.0f} s | {ours.seconds:.0f} s | {ratio} |"
+    lost = [name for name, result in theirs.results.items() if result == "passed" and ours.results.get(name) != "passed"]
+    return row, [] if ours.cut else sorted(lost)
+
+
+def versions(python: Path) -> str:
+    """What an environment has of the libraries that matter."""
+    names = ("numpy", "scipy", "pandas", "autograd", "jax")
+    program = f"""
+import platform
+from importlib.metadata import PackageNotFoundError, version
+print("Python", platform.python_version(), end="")
+for name in {names}:
+    try:
+        print(f", {{name}} {{version(name)}}", end="")
+    except PackageNotFoundError:
+        pass
+"""
+    return subprocess.run([str(python), "-c", program], check=True, capture_output=True, text=True).stdout
+
+
+def measure(folder: Path, clients: list[Client], limit: float) -> str:
+    """Run the clients; the text of the results."""
+    rows, lost, tools = [], [], []
+    for library in dict.fromkeys(client.library for client in clients):
+        chosen = [client for client in clients if client.library == library]
+        python = environment(folder, library, chosen)
+        tools.append(versions(python))
+        for client in chosen:
+            where = sources(folder, python, client)
+            theirs, ours = (run(python, where, client, funcad, limit) for funcad in (False, True))
+            row, names = compared(client, theirs, ours)
+            print(row, *names, sep="\n  ", flush=True)
+            rows.append(row)
+            lost += [f"* {client.name}: `{name}`" for name in names]
+    head = "| project | written for | with it | with funcad | time | funcad's | ratio |\n|---|---|---|---|---|---|---|"
+    text = f"{datetime.now():%Y-%m-%d}; {'; '.join(tools)}.\n\n{head}\n" + "\n".join(rows) + "\n"
+    return text + ("\nTests that pass with the library only:\n\n" + "\n".join(lost) + "\n" if lost else "")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    names = [client.name for client in CLIENTS]
+    parser.add_argument("names", nargs="*", metavar="NAME", help=f"of {', '.join(names)}; all if none is given")
+    parser.add_argument("--folder", type=Path, help="where the environments are, or are made and kept")
+    parser.add_argument("--limit", type=float, default=3600.0, help="seconds that one run may take")
+    parser.add_argument("--results", type=Path, help="the file that the table is written to")
+    options = parser.parse_args()
+    unknown = set(options.names) - set(names)
+    if unknown:
+        parser.error(f"unknown: {', '.join(sorted(unknown))}")
+    chosen = [client for client in CLIENTS if client.name in options.names or not options.names]
+    with tempfile.TemporaryDirectory() as temporary:
+        folder = (options.folder or Path(temporary)).resolve()
+        folder.mkdir(parents=True, exist_ok=True)
+        text = measure(folder, chosen, options.limit)
+    if options.results:
+        options.results.write_text("# The tests of other projects\n\n" + text, encoding="utf8")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,183 @@
+"""Feedback on long work: what has taken two seconds says so, and how far it is.
+
+Idea: who may take long asks for a meter, `meter("scan", 10_000)`, and tells it each turn by `step()`; or stands in a block,
+`with working("compiling ...")`, where nothing can be counted. Where nobody reads (a pipe, or `funcad.config.progress = "off"`)
+there is no meter at all, and the work is what it would be without this module. Invariants: nothing is written before `DELAY`
+seconds have passed; what is written goes to the standard error stream, by tqdm where that is installed, else as a line that is
+written over; feedback never fails the work. Trap: a block that cannot be counted is watched by a timer's thread; where threads
+cannot be started it is silent.
+"""
+
+from __future__ import annotations
+
+import importlib
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from funcad.configuration import config
+
+__all__ = ["Meter", "meter", "counted", "working", "wanted"]
+
+DELAY = 2.0  # seconds without a word
+EVERY = 0.2  # seconds between two updates on a terminal
+EVERY_LINE = 10.0  # the same in a file or a pipe, where each update is a line
+clock: Callable[[], float] = time.monotonic  # which the tests replace
+
+
+def in_notebook() -> bool:
+    ipython = sys.modules.get("IPython")
+    shell = ipython.get_ipython() if ipython is not None else None
+    return shell is not None and hasattr(shell, "kernel")
+
+
+def _on_terminal() -> bool:
+    isatty = getattr(sys.stderr, "isatty", None)  # no stream at all in programs with windows
+    return isatty is not None and bool(isatty())
+
+
+def wanted() -> bool:
+    """Does anybody read? As `funcad.config.progress` says; "auto": in a notebook and on a terminal."""
+    if config.progress != "auto":
+        return config.progress == "on" and sys.stderr is not None
+    return _on_terminal() or in_notebook()
+
+
+class Meter:
+    """How far some work is. `total`: of how many steps; None if that is not known."""
+
+    __slots__ = ("what", "total", "done", "started", "due", "shown", "bar", "note")
+
+    def __init__(self, what: str, total: int | None):
+        self.what = what
+        self.total = total
+        self.done = 0
+        self.started = clock()
+        self.due = self.started + DELAY
+        self.shown = 0  # characters in the line
+        self.bar: Any = None
+        self.note = ""
+
+    def step(self, note: str = "") -> None:
+        """One more step is done; `note` is what there is to say of it, such as a loss."""
+        self.done += 1
+        if note:
+            self.note = note
+        if clock() >= self.due:
+            self.show()
+
+    def show(self) -> None:
+        now = clock()
+        if self.bar is None and not self.shown:
+            self.bar = _tqdm(self.what, self.total)
+        if self.bar is not None:
+            if self.note:
+                self.bar.set_postfix_str(self.note, refresh=False)
+            self.bar.update(self.done - self.bar.n)
+            self.due = now + EVERY
+        elif _on_terminal():
+            text = self.text(now)
+            sys.stderr.write("\r" + text.ljust(self.shown))
+            sys.stderr.flush()
+            self.shown = len(text)
+            self.due = now + EVERY
+        else:
+            sys.stderr.write(self.text(now) + "\n")
+            self.shown, self.due = 1, now + EVERY_LINE
+
+    def text(self, now: float) -> str:
+        spent = now - self.started
+        if self.total:
+            left = f", {_seconds(spent / self.done * (self.total - self.done))} left" if 0 < self.done < self.total else ""
+            how = f"{self.done / self.total:4.0%} ({self.done:,} of {self.total:,}), {_seconds(spent)}{left}"
+        else:
+            how = f"{self.done:,}, {_seconds(spent)}"
+        return f"funcad: {self.what}: {how}{', ' if self.note else ''}{self.note}"
+
+    def close(self) -> None:
+        """The work has ended, in whatever way."""
+        if self.bar is not None:
+            self.bar.update(self.done - self.bar.n)
+            self.bar.close()
+        elif self.shown:
+            self.due = clock()
+            self.show()
+            if _on_terminal():
+                sys.stderr.write("\n")
+
+
+def _tqdm(what: str, total: int | None) -> Any:
+    """A bar of tqdm's, None if that is not installed."""
+    try:
+        bar = importlib.import_module("tqdm.auto").tqdm
+    except ImportError:
+        return None
+    return bar(desc=what, total=total, file=sys.stderr, initial=0, dynamic_ncols=True)
+
+
+def _seconds(seconds: float) -> str:
+    minutes, rest = divmod(int(seconds), 60)
+    if minutes >= 60:
+        return f"{minutes // 60}:{minutes % 60:02}:{rest:02} h"
+    return f"{minutes}:{rest:02} min" if minutes else f"{seconds:.1f} s"
+
+
+@contextmanager
+def meter(what: str, total: int | None = None) -> Iterator[Meter | None]:
+    """`with meter(what, total) as m`: a meter, closed at the end; None where nobody reads."""
+    if not wanted():
+        yield None
+        return
+    made = Meter(what, total)
+    try:
+        yield made
+    finally:
+        made.close()
+
+
+@contextmanager
+def counted(
+    function: Callable[..., Any], what: str, total: int | None = None, note: Callable[[Any], str] | None = None
+) -> Iterator[Callable[..., Any]]:
+    """The function, each call of which is a step; itself where nobody reads. `note(result)` is what there is to say."""
+    with meter(what, total) as made:
+        if made is None:
+            yield function
+            return
+
+        def call(*args: Any, **kwargs: Any) -> Any:
+            result = function(*args, **kwargs)
+            made.step(note(result) if note is not None else "")
+            return result
+
+        yield call
+
+
+@contextmanager
+def working(what: Callable[[], str]) -> Iterator[None]:
+    """A block that says what it does (`what()`) when it takes long, and how long it took at its end."""
+    if not wanted() or sys.platform == "emscripten":
+        yield
+        return
+    started, said = clock(), threading.Event()
+
+    def say() -> None:
+        said.set()
+        sys.stderr.write(f"funcad: {what()} ...\n")
+
+    timer = threading.Timer(DELAY, say)
+    timer.daemon = True
+    try:
+        timer.start()
+    except RuntimeError:  # no more threads: then without a word
+        yield
+        return
+    try:
+        yield
+    finally:
+        timer.cancel()
+        if said.is_set():
+            sys.stderr.write(f"funcad: {what()}: {_seconds(clock() - started)}\n")

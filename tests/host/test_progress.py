@@ -1,0 +1,223 @@
+"""Feedback on long work: when it is given, what it says, and that the work does not notice."""
+
+from __future__ import annotations
+
+import io
+import sys
+import threading
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+
+import funcad as fc
+from funcad.host import progress
+
+
+class Stream(io.StringIO):
+    """A standard error stream that is a terminal, or is none; `said` is set when something is written."""
+
+    def __init__(self, terminal: bool):
+        super().__init__()
+        self.terminal = terminal
+        self.said = threading.Event()
+
+    def isatty(self) -> bool:
+        return self.terminal
+
+    def write(self, text: str) -> int:
+        written = super().write(text)
+        self.said.set()
+        return written
+
+
+@pytest.fixture(autouse=True)
+def time(monkeypatch: pytest.MonkeyPatch) -> Any:
+    """A clock that stands still unless it is moved; no tqdm."""
+    now = SimpleNamespace(seconds=0.0, each=0.0)
+
+    def clock() -> float:
+        now.seconds += now.each
+        return float(now.seconds)
+
+    monkeypatch.setattr(progress, "clock", clock)
+    monkeypatch.setitem(sys.modules, "tqdm.auto", None)
+    return now
+
+
+def stream(monkeypatch: pytest.MonkeyPatch, terminal: bool = True) -> Stream:
+    made = Stream(terminal)
+    monkeypatch.setattr(sys, "stderr", made)
+    return made
+
+
+def test_nothing_is_said_before_two_seconds_nor_where_nobody_reads(time: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    err = stream(monkeypatch)
+    with progress.meter("work", 10) as meter:
+        for _ in range(10):
+            time.seconds += 0.1
+            meter.step()
+    assert err.getvalue() == ""
+    err = stream(monkeypatch, terminal=False)
+    with progress.meter("work", 10) as meter:
+        assert meter is None
+    with fc.config.set(progress="off"):
+        stream(monkeypatch)
+        assert not progress.wanted()
+    monkeypatch.setattr(sys, "stderr", None)  # a program without a console
+    assert not progress.wanted()
+    with fc.config.set(progress="on"):
+        assert not progress.wanted()
+
+
+def test_a_terminal_has_one_line(time: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    err = stream(monkeypatch)
+    with progress.meter("work", 100) as meter:
+        for i in range(50):
+            time.seconds += 0.1
+            meter.step(f"loss {50 - i}")
+    lines = err.getvalue().split("\r")
+    assert lines[0] == "" and lines[1].startswith("funcad: work:  20% (20 of 100), 2.0 s, 8.0 s left, loss 31")
+    assert lines[-1].rstrip().endswith("50% (50 of 100), 5.0 s, 5.0 s left, loss 1") and lines[-1].endswith("\n")
+    assert len(lines) < 25, "not at every step"
+
+
+def test_a_file_has_a_line_now_and_then(time: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    err = stream(monkeypatch, terminal=False)
+    with fc.config.set(progress=True), progress.meter("steps") as meter:
+        for _ in range(4000):
+            time.seconds += 1.0
+            meter.step()
+    lines = err.getvalue().splitlines()
+    assert "\r" not in err.getvalue() and lines[0] == "funcad: steps: 2, 2.0 s"
+    assert lines[-1] == "funcad: steps: 4,000, 1:06:40 h"
+    assert 300 < len(lines) < 410
+
+
+def test_tqdm_is_used_where_it_is(time: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    seen: list[Any] = []
+
+    class Bar:
+        def __init__(self, **options: Any):
+            self.n = 0
+            seen.append(options)
+
+        def update(self, n: int) -> None:
+            self.n += n
+            seen.append(self.n)
+
+        def set_postfix_str(self, text: str, refresh: bool) -> None:
+            seen.append(text)
+
+        def close(self) -> None:
+            seen.append("closed")
+
+    monkeypatch.setitem(sys.modules, "tqdm.auto", SimpleNamespace(tqdm=Bar))
+    stream(monkeypatch)
+    with progress.meter("work", 5) as meter:
+        for _ in range(5):
+            time.seconds += 1.0
+            meter.step("x")
+    assert seen[0]["desc"] == "work" and seen[0]["total"] == 5 and seen[1:3] == ["x", 2] and seen[-2:] == [5, "closed"]
+
+
+@pytest.mark.parametrize("error", [ValueError, KeyboardInterrupt])
+def test_a_failure_ends_the_line(error: type[BaseException], time: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    err = stream(monkeypatch)
+    with pytest.raises(error), progress.meter("work", 5) as meter:
+        time.seconds += 3.0
+        meter.step()
+        raise error
+    assert err.getvalue().endswith("\n") and "20% (1 of 5)" in err.getvalue()
+
+
+@pytest.mark.parametrize("reverse", [False, True])
+def test_loops_in_python_count_their_turns(reverse: bool, time: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    err = stream(monkeypatch)
+    time.each = 0.05
+
+    def total(x: Any) -> Any:
+        return np.sum(fc.scan(lambda c, y: (np.sin(c) + y, c), x, np.arange(200.0), reverse=reverse)[1])
+
+    with fc.config.set(engine="interpreter"):
+        value, slope = fc.value_and_grad(total)(1.0)
+    assert "scan at " in err.getvalue() and "of 200" in err.getvalue() and "test_progress.py" in err.getvalue()
+    with fc.config.set(progress="off", engine="interpreter"):
+        assert fc.value_and_grad(total)(1.0) == (value, slope)
+    err = stream(monkeypatch)
+    with fc.config.set(engine="interpreter"):
+        assert fc.while_loop(lambda c: c < 300.0, lambda c: c + 1.0, 0.0) == 300.0
+    assert "while_loop at " in err.getvalue()
+
+
+def test_what_cannot_be_counted_says_that_it_runs(time: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    err = stream(monkeypatch)
+    monkeypatch.setattr(progress, "DELAY", 0.0)
+
+    @fc.jit
+    def slow(x: Any) -> Any:
+        assert err.said.wait(30)  # while it is traced
+        time.seconds += 7.0
+        return x + 1.0
+
+    assert slow(1.0) == 2.0
+    assert "funcad: tracing slow ...\n" in err.getvalue() and "funcad: tracing slow: 7.0 s\n" in err.getvalue()
+
+    err = stream(monkeypatch)
+
+    @fc.jit
+    def failing(x: Any) -> Any:
+        assert err.said.wait(30)
+        raise ArithmeticError
+
+    with pytest.raises(ArithmeticError):
+        failing(1.0)
+    assert "funcad: tracing failing: 0.0 s\n" in err.getvalue()
+
+
+def test_without_threads_it_is_silent(monkeypatch: pytest.MonkeyPatch) -> None:
+    err = stream(monkeypatch)
+
+    class None_:
+        def __init__(self, *_: Any):
+            self.daemon = False
+
+        def start(self) -> None:
+            raise RuntimeError("can't start new thread")
+
+    monkeypatch.setattr(progress.threading, "Timer", None_)
+    assert fc.jit(lambda x: x * 2.0)(3.0) == 6.0 and err.getvalue() == ""
+
+
+def test_solvers_count_their_evaluations(time: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    time.each = 0.5
+    optimize = fc.scipy.optimize
+    xs = np.linspace(0.0, 1.0, 9)
+    runs = {
+        "minimize": lambda: optimize.minimize(lambda x: np.sum((x[1:] - x[:-1] ** 2) ** 2) + np.sum(x**4), np.ones(3)),
+        "least_squares": lambda: optimize.least_squares(lambda p: np.exp(p[0] * xs) * p[1] - xs, np.ones(2)),
+        "root": lambda: optimize.root(lambda x: x**3 - 2.0, np.ones(2)),
+    }
+    for what, run in runs.items():
+        err = stream(monkeypatch)
+        run()
+        assert f"funcad: {what}: " in err.getvalue(), what
+
+
+def test_the_log_says_what_was_traced_and_why() -> None:
+    def doubled(x: Any, n: Any = ()) -> Any:
+        return 2.0 * x
+
+    f = fc.jit(doubled, static_argnames="n")
+    before = len(fc.debug.compile_log())
+    for x, n in ((np.ones(3), ()), (np.ones(4), ()), (np.ones(4), (1, "a")), (np.ones(4), (2, "a")), (np.ones(4), (2, "a"))):
+        f(x, n=n)
+    events = [e for e in fc.debug.compile_log()[before:] if e.function == "doubled"]
+    assert [e.why for e in events[:2]] == ["first trace: x: f64[3]", "x: f64[4], before f64[3]"]
+    assert len(events) == 4 and "static n: (2, 'a'), before (1, 'a')" in events[3].why
+    assert all([e.what == "traced" and e.seconds > 0 and "test_progress.py" in e.where for e in events])
+    log = fc.debug.compile_log()
+    text = repr(log).splitlines()
+    assert len(text) == len(log) + 1 and text[0].split() == ["seconds", "function", "where", "why"]
+    assert log._repr_html_().count("<tr>") == len(text) and "<lambda>" not in log._repr_html_()
