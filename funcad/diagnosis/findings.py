@@ -409,7 +409,7 @@ def arguments(
     cuts: list[_Grouped] = [_Grouped() for _ in paths]
     for entry in run.entries:
         for i, u in enumerate(entry.uses):
-            if u.atom is None or any(i in r for r in entry.reached) or not entry.results or not array(u.value).size:
+            if u.variable is None or any(i in r for r in entry.reached) or not entry.results or not array(u.value).size:
                 continue
             for leaf in sorted(reaching.get(u.node, frozenset()) - passed.get(entry.call, frozenset())):
                 cuts[leaf].add((entry.primitive, entry.source), lambda e=entry: _cut(run, e))  # type: ignore[misc]

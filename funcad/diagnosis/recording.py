@@ -85,7 +85,7 @@ class Recording:
         self.seeds: dict[int, Any] = {}  # number of a value that is a result -> the cotangent that it starts with
 
     def cotangent(self, use: Use) -> Any:
-        return None if use.atom is None else self.cotangents.get(use.atom)
+        return None if use.variable is None else self.cotangents.get(use.variable)
 
 
 class ReportingTrace(FollowingTrace):
