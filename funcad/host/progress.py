@@ -15,7 +15,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any
 
 from funcad.configuration import config
@@ -25,6 +25,7 @@ __all__ = ["Meter", "meter", "counted", "working", "wanted"]
 DELAY = 2.0  # seconds without a word
 EVERY = 0.2  # seconds between two updates on a terminal
 EVERY_LINE = 10.0  # the same in a file or a pipe, where each update is a line
+_UNWRITABLE = (OSError, ValueError)  # a terminal that has gone; a closed stream, or one that lacks a letter of the text
 clock: Callable[[], float] = time.monotonic  # which the tests replace
 
 
@@ -36,7 +37,18 @@ def in_notebook() -> bool:
 
 def _on_terminal() -> bool:
     isatty = getattr(sys.stderr, "isatty", None)  # no stream at all in programs with windows
-    return isatty is not None and bool(isatty())
+    try:
+        return isatty is not None and bool(isatty())
+    except ValueError:  # it is closed
+        return False
+
+
+def _say(text: str) -> None:
+    """Write, if it can be written: a terminal may have gone, and the work goes on."""
+    with suppress(*_UNWRITABLE):
+        if sys.stderr is not None:
+            sys.stderr.write(text)
+            sys.stderr.flush()
 
 
 def wanted() -> bool:
@@ -74,18 +86,18 @@ class Meter:
         if self.bar is None and not self.shown:
             self.bar = _tqdm(self.what, self.total)
         if self.bar is not None:
-            if self.note:
-                self.bar.set_postfix_str(self.note, refresh=False)
-            self.bar.update(self.done - self.bar.n)
             self.due = now + EVERY
+            with suppress(*_UNWRITABLE):
+                if self.note:
+                    self.bar.set_postfix_str(self.note, refresh=False)
+                self.bar.update(self.done - self.bar.n)
         elif _on_terminal():
             text = self.text(now)
-            sys.stderr.write("\r" + text.ljust(self.shown))
-            sys.stderr.flush()
+            _say("\r" + text.ljust(self.shown))
             self.shown = len(text)
             self.due = now + EVERY
         else:
-            sys.stderr.write(self.text(now) + "\n")
+            _say(self.text(now) + "\n")
             self.shown, self.due = 1, now + EVERY_LINE
 
     def text(self, now: float) -> str:
@@ -100,13 +112,14 @@ class Meter:
     def close(self) -> None:
         """The work has ended, in whatever way."""
         if self.bar is not None:
-            self.bar.update(self.done - self.bar.n)
-            self.bar.close()
+            with suppress(*_UNWRITABLE):
+                self.bar.update(self.done - self.bar.n)
+                self.bar.close()
         elif self.shown:
             self.due = clock()
             self.show()
             if _on_terminal():
-                sys.stderr.write("\n")
+                _say("\n")
 
 
 def _tqdm(what: str, total: int | None) -> Any:
@@ -115,7 +128,9 @@ def _tqdm(what: str, total: int | None) -> Any:
         bar = importlib.import_module("tqdm.auto").tqdm
     except ImportError:
         return None
-    return bar(desc=what, total=total, file=sys.stderr, initial=0, dynamic_ncols=True)
+    with suppress(*_UNWRITABLE):
+        return bar(desc=what, total=total, file=sys.stderr, initial=0, dynamic_ncols=True)
+    return None
 
 
 def _seconds(seconds: float) -> str:
@@ -166,18 +181,15 @@ def working(what: Callable[[], str]) -> Iterator[None]:
 
     def say() -> None:
         said.set()
-        sys.stderr.write(f"funcad: {what()} ...\n")
+        _say(f"funcad: {what()} ...\n")
 
     timer = threading.Timer(DELAY, say)
     timer.daemon = True
-    try:
+    with suppress(RuntimeError):  # no more threads: then without a word
         timer.start()
-    except RuntimeError:  # no more threads: then without a word
-        yield
-        return
     try:
         yield
     finally:
         timer.cancel()
         if said.is_set():
-            sys.stderr.write(f"funcad: {what()}: {_seconds(clock() - started)}\n")
+            _say(f"funcad: {what()}: {_seconds(clock() - started)}\n")

@@ -7,6 +7,7 @@ values, axes, options; another structure is farther than any number of leaves.
 
 from __future__ import annotations
 
+import operator
 import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -93,14 +94,14 @@ def _reasons(cache: Cache, key: Signature, f: Any, names: Sequence[str]) -> tupl
         known = list(cache.entries)
     if not known:
         return True, "", [f"{label}: {_aval(a)}" for label, a in zip(labels_of(key.in_tree, names), key.avals)]
-    found = [list(_differences(key, other, names)) for other in reversed(known)]  # of equals the newest
-    nearest = min(found, key=lambda differences: sum([distance for distance, _ in differences]))
+    nearest = min(reversed(known), key=lambda other: _distance(key, other))  # of equals the newest
+    texts = list(_differences(key, nearest, names))
     if key.answers[-1:] == (CHANGED,):
         before = cache.entries.get(key._replace(answers=key.answers[:-1]))
         if before is not None and before.watched is not None:
-            nearest += [(1, text) for text in before.watched.changes(f)]
+            texts += before.watched.changes(f)
     beside = "" if len(known) == 1 else f", beside the nearest of {len(known)} programs"
-    return False, beside, [text for _, text in nearest]
+    return False, beside, texts
 
 
 def _advise(report: Callable[[str], Any], cache: Cache, key: Signature, name: str) -> None:
@@ -123,44 +124,56 @@ def _shapes(key: Signature, known: Sequence[Signature]) -> int:
     return 1 + sum([[(dtype, weak) for _, dtype, weak in k.avals] == kinds for k in alike])
 
 
-def _differences(new: Signature, old: Signature, names: Sequence[str]) -> Iterator[tuple[int, str]]:
-    """(distance, text) of each part that differs."""
+def _distance(new: Signature, old: Signature) -> int:
+    """How many parts differ: this is counted at every miss for every program, so that texts are made of the nearest only."""
+    parts = ("statics", "options", "axes", "device", "answers", "arrays")
+    distance = sum([getattr(new, part) != getattr(old, part) for part in parts])
     if new.in_tree != old.in_tree:
-        yield _FAR, describe_difference(new.in_tree, old.in_tree, "(args, kwargs)", "(args, kwargs) before")
+        return distance + _FAR
+    return distance + sum([sum(map(operator.ne, a, b)) for a, b in zip(new.avals, old.avals) if a != b])
+
+
+def _differences(new: Signature, old: Signature, names: Sequence[str]) -> Iterator[str]:
+    """What is said of each part that differs."""
+    if new.in_tree != old.in_tree:
+        yield describe_difference(new.in_tree, old.in_tree, "(args, kwargs)", "(args, kwargs) before")
     else:
         for label, a, b in zip(labels_of(new.in_tree, names), new.avals, old.avals):
             if a != b:
-                distance = sum([x != y for x, y in zip(a, b)])
-                yield distance, f"{label}: {_aval(a)}, before {_aval(b)}{_weakness(a, b)}"
+                yield f"{label}: {_aval(a)}, before {_aval(b)}{_weakness(a, b)}"
     if new.statics != old.statics:
         yield from _static_differences(new.statics, old.statics)
     if new.options != old.options:
-        yield 1, "options of jit (static arguments, fast_math): others than before"
+        yield "options of jit (static arguments, fast_math): others than before"
     if new.axes != old.axes:
-        yield 1, f"named axes around the call: {dict(new.axes) or 'none'}, before {dict(old.axes) or 'none'}"
+        yield f"named axes around the call: {_axes(new.axes)}, before {_axes(old.axes)}"
     if new.device != old.device:
-        yield 1, f"default_device: {new.device}, before {old.device}"
+        yield f"default_device: {new.device}, before {old.device}"
     last, before = [next((a for a in reversed(s.answers) if a != CHANGED), None) for s in (new, old)]
     if last is not None and (before is None or last.strides != before.strides) and last.strides:
-        yield 1, "the memory order of arguments, which the function asks for (order='K' or 'A'), is another than before"
+        yield "the memory order of arguments, which the function asks for (order='K' or 'A'), is another than before"
     if last is not None and last.numbers is not None and (before is None or last.numbers != before.numbers):
-        yield 1, "arrays of rank 0 where numbers were before, or numbers where arrays were: the function asks for types"
+        yield "arrays of rank 0 where numbers were before, or numbers where arrays were: the function asks for types"
     if new.arrays is not old.arrays:
-        yield 1, f"arrays: {new.arrays.__module__}'s, before {old.arrays.__module__}'s"
+        yield f"arrays: {new.arrays.__module__}'s, before {old.arrays.__module__}'s"
 
 
-def _static_differences(new: Any, old: Any) -> Iterator[tuple[int, str]]:
+def _axes(axes: Sequence[tuple]) -> str:
+    return ", ".join([f"{name}={size}" for name, size, *_ in axes]) or "none"
+
+
+def _static_differences(new: Any, old: Any) -> Iterator[str]:
     positions, named = new or ((), ())
     positions_before, named_before = old or ((), ())
     if len(positions) != len(positions_before) or [k for k, _ in named] != [k for k, _ in named_before]:
-        yield 1, "static arguments: others are given than before"
+        yield "static arguments: others are given than before"
         return
     for i, (a, b) in enumerate(zip(positions, positions_before)):
         if a != b:
-            yield 1, f"static argument {i} of {len(positions)}: {_value(a)}, before {_value(b)}"
+            yield f"static argument {i} of {len(positions)}: {_value(a)}, before {_value(b)}"
     for (name, a), (_, b) in zip(named, named_before):
         if a != b:
-            yield 1, f"static {name}: {_value(a)}, before {_value(b)}"
+            yield f"static {name}: {_value(a)}, before {_value(b)}"
 
 
 def _value(key: Any) -> str:
@@ -169,7 +182,10 @@ def _value(key: Any) -> str:
         return f"({', '.join(map(_value, rest))})"
     (value,) = rest
     if isinstance(kind, type) and not isinstance(value, bytes):
-        return f"{value!r:.60}"
+        try:
+            return f"{value!r:.60}"
+        except Exception as error:  # nobody may have asked for the text, which must not stop the call
+            return f"a {kind.__name__} (its repr raises {type(error).__name__})"
     return f"another {kind.__name__ if isinstance(kind, type) else kind}"  # a number is kept by its bits
 
 

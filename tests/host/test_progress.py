@@ -186,8 +186,77 @@ def test_without_threads_it_is_silent(monkeypatch: pytest.MonkeyPatch) -> None:
         def start(self) -> None:
             raise RuntimeError("can't start new thread")
 
+        def cancel(self) -> None:
+            """There is nothing to stop."""
+
     monkeypatch.setattr(progress.threading, "Timer", None_)
     assert fc.jit(lambda x: x * 2.0)(3.0) == 6.0 and err.getvalue() == ""
+
+
+class Gone(Stream):
+    """A terminal that went away: what is written fails, as tqdm's bars do that write there."""
+
+    def __init__(self, error: type[Exception]):
+        super().__init__(True)
+        self.error = error
+        self.tried = 0
+
+    def write(self, text: str) -> int:
+        self.tried += 1
+        raise self.error("gone")
+
+
+@pytest.mark.parametrize("error", [BrokenPipeError, ValueError])
+@pytest.mark.parametrize("bar", [False, True])
+def test_a_stream_that_fails_does_not_fail_the_work(
+    bar: bool, error: type[Exception], time: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    gone = Gone(error)
+
+    class Bar:
+        n = 0
+
+        def __init__(self, **_: Any):
+            self.close()
+
+        def update(self, _: int) -> None:
+            gone.write("")
+
+        def close(self) -> None:
+            if gone.tried:
+                gone.write("")
+
+    monkeypatch.setattr(sys, "stderr", gone)
+    if bar:
+        monkeypatch.setitem(sys.modules, "tqdm.auto", SimpleNamespace(tqdm=Bar))
+    time.each = 0.5
+    with fc.config.set(engine="interpreter"):
+        assert fc.scan(lambda c, x: (c + x, None), 0.0, np.ones(30))[0] == 30.0
+    assert gone.tried
+    with progress.meter("work", 9) as meter:
+        time.seconds += 9.0
+        meter.step()
+        monkeypatch.setattr(sys, "stderr", None)  # taken away meanwhile
+        meter.step()
+
+
+def test_a_closed_stream_is_no_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
+    closed = io.StringIO()
+    closed.close()
+    monkeypatch.setattr(sys, "stderr", closed)
+    assert not progress.wanted() and fc.jit(lambda x: x * 3.0)(2.0) == 6.0
+
+
+def test_errors_without_threads_have_no_other_error_before_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    stream(monkeypatch)
+
+    def start(self: Any) -> None:
+        raise RuntimeError("can't start new thread")
+
+    monkeypatch.setattr(threading.Timer, "start", start)
+    with pytest.raises(ArithmeticError) as caught, progress.working(lambda: "work"):
+        raise ArithmeticError
+    assert caught.value.__context__ is None
 
 
 def test_solvers_count_their_evaluations(time: Any, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -198,6 +267,7 @@ def test_solvers_count_their_evaluations(time: Any, monkeypatch: pytest.MonkeyPa
         "minimize": lambda: optimize.minimize(lambda x: np.sum((x[1:] - x[:-1] ** 2) ** 2) + np.sum(x**4), np.ones(3)),
         "least_squares": lambda: optimize.least_squares(lambda p: np.exp(p[0] * xs) * p[1] - xs, np.ones(2)),
         "root": lambda: optimize.root(lambda x: x**3 - 2.0, np.ones(2)),
+        "solve_ivp": lambda: fc.scipy.integrate.solve_ivp(lambda t, y: -y, (0.0, 1.0), np.ones(2)),
     }
     for what, run in runs.items():
         err = stream(monkeypatch)
@@ -221,3 +291,29 @@ def test_the_log_says_what_was_traced_and_why() -> None:
     text = repr(log).splitlines()
     assert len(text) == len(log) + 1 and text[0].split() == ["seconds", "function", "where", "why"]
     assert log._repr_html_().count("<tr>") == len(text) and "<lambda>" not in log._repr_html_()
+
+
+def test_a_static_argument_whose_repr_raises_is_traced_as_any_other() -> None:
+    class Silent:
+        def __init__(self, n: int):
+            self.n = n
+
+        def __repr__(self) -> str:
+            raise ArithmeticError
+
+    f = fc.jit(lambda x, config: x * config.n, static_argnums=1)
+    assert [f(2.0, Silent(n)) for n in (1, 2, 3)] == [2.0, 4.0, 6.0]
+    assert "a Silent (its repr raises ArithmeticError)" in fc.debug.compile_log()[-1].why
+
+
+def test_texts_are_made_of_the_nearest_program_only(monkeypatch: pytest.MonkeyPatch) -> None:
+    from funcad.jitted import jit_misses
+
+    f = fc.jit(lambda x, y: x.sum() + y.sum())
+    for n in range(2, 12):
+        f(np.ones(n), np.ones(n))
+    made: list[Any] = []
+    text = jit_misses._aval
+    monkeypatch.setattr(jit_misses, "_aval", lambda part: made.append(part) or text(part))
+    f(np.ones(5), np.ones(6))
+    assert len(made) == 2 and fc.debug.compile_log()[-1].why.count("before") == 1

@@ -23,7 +23,7 @@ from funcad.control.closure import closure_convert
 from funcad.control.scan import scan
 from funcad.custom.custom_vjp import custom_vjp
 from funcad.host.devices import namespace_of
-from funcad.host.progress import working
+from funcad.host.progress import counted, working
 from funcad.ir.aval import aval_of, dtype_of, is_inexact, shape_of
 from funcad.ir.tracer import Tracer, concrete_value
 from funcad.numpy.axes import array_of
@@ -328,7 +328,8 @@ def solve_ivp(
     traced = _is_traced(list(t_span), y0, t_eval, extra) or namespace_of((y0,)) is not np
     if not traced and not _is_traced(fun(t_span[0], np.asarray(y0), *extra)):
         original = scipy_function("integrate.solve_ivp")
-        return original(fun, t_span, y0, method, t_eval, dense_output, events, vectorized, args, **options)
+        with counted(fun, "solve_ivp") as fun:
+            return original(fun, t_span, y0, method, t_eval, dense_output, events, vectorized, args, **options)
     if method not in _METHODS:
         raise NotImplementedError(f'solve_ivp supports the methods "RK45" and "RK23" with traced values, got {method!r}')
     if dense_output or events is not None:
@@ -353,9 +354,9 @@ def solve_ivp(
     at = convert(at, dtype)
     times = np.concatenate([ends[0], at, ends[1]])
     f, params, others = _prepared(lambda y, t, *args: _vector(fun(t, y, *args)), y, times[0], extra, "solve_ivp")
-    states = _integrate(
-        f, Options(rtol, float(atol), np.inf, hmax, _METHODS[method], first, _sign_of(times)), y, times, params, others
-    )
+    how = Options(rtol, float(atol), np.inf, hmax, _METHODS[method], first, _sign_of(times))
+    with working(lambda: f"solve_ivp of {name_of(fun)}"):
+        states = _integrate(f, how, y, times, params, others)
     return OdeSolution(at, np.transpose(states[1:-1]))
 
 
