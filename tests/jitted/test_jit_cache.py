@@ -180,7 +180,7 @@ def test_misses_of_keywords_axes_and_options() -> None:
     assert [t.split("\n", 1)[1] for t in texts[1:]] == [
         "  scale: i64*[], before f64*[]",
         "  static mode: 'b', before 'a'",
-        "  named axes around the call: {'i': 3}, before none",
+        "  named axes around the call: i=3, before none",
         "  options of jit (static arguments, fast_math): others than before",
     ]
 
