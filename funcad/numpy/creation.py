@@ -266,7 +266,7 @@ def full(shape: Any, fill_value: Any, dtype: Any = None, order: str = "C", *, de
     """
     if is_traced((fill_value,)):
         x = array_of(fill_value)
-        return anew(broadcast_to(x if dtype is None else convert(x, np.dtype(dtype)), shape_argument(shape)))
+        return anew(fresh(broadcast_to(x if dtype is None else convert(x, np.dtype(dtype)), shape_argument(shape))))
     xp = library(device, like)
     if xp is np and device_in_use():
         xp = namespace_of((fill_value,))
@@ -304,7 +304,7 @@ def full_like(
     target = shape_of(x) if shape is None else shape_argument(shape)
     dtype = aval_of(x).dtype if dtype is None else np.dtype(dtype)
     if is_traced((fill_value,)):
-        return anew(broadcast_to(convert(array_of(fill_value), dtype), target))
+        return anew(fresh(broadcast_to(convert(array_of(fill_value), dtype), target)))
     return _filled(library(device, x if device is None else None), x, target, fill_value, dtype, order)
 
 

@@ -24,6 +24,7 @@ from funcad.numpy.axes import array_of
 from funcad.numpy.indexing import at
 from funcad.primitives.conversion import convert, real
 from funcad.primitives.shape import broadcast_to, reshape
+from funcad.unjitted.strides import layout_of
 from funcad.writes.boxes import assign, is_array
 
 __all__ = ["add_at", "destination", "fitted", "function_out", "out_given", "warn_where", "with_out", "write_out"]
@@ -139,8 +140,16 @@ def function_out(name: str, out: Any, value: Any) -> Any:
     own, aval = aval_of(x), aval_of(value)
     if own.shape != aval.shape:
         raise ValueError(f"np.{name}: output array has the shape {_text(own.shape)}, the result {_text(aval.shape)}")
-    if not np.can_cast(aval.dtype, own.dtype, "same_kind"):
-        raise TypeError(f"np.{name}: cannot cast the result from {aval.dtype!r} to {own.dtype!r} according to 'same_kind'")
+    if name == "dot":
+        layout = layout_of(x)
+        if own.dtype != aval.dtype or layout is not None and not layout.flags.c_contiguous:
+            raise ValueError(
+                "output array is not acceptable (must have the right datatype, number of dimensions, and be a C-Array)"
+            )
+    casting = "safe" if name == "einsum" else "same_kind"
+    kinds = (own.dtype, aval.dtype) if name in ("argmax", "argmin") else (aval.dtype, own.dtype)  # as NumPy asks there
+    if not np.can_cast(*kinds, casting):
+        raise TypeError(f"np.{name}: cannot cast the result from {aval.dtype!r} to {own.dtype!r} according to {casting!r}")
     assign(x, fitted(x, value))
     return x
 

@@ -214,3 +214,22 @@ def test_new_memory_of_one_axis_lies_as_numpys_and_its_ravel_is_a_view(make: Any
         for found, right in zip(g(y), f(y)):
             np.testing.assert_array_equal(found, right)
     assert fc.grad(lambda y: np.sum(f(y)[0]) + 10.0 * np.sum(f(y)[1]))(y) == 11.0
+
+
+REFUSED = {
+    "dot into columns": lambda x: np.dot(x.T, x, out=x.T),
+    "dot into single precision": lambda x: np.dot(x, x, out=np.zeros((3, 3), np.float32)),
+    "dot into every second row": lambda x: np.dot(x, x, out=np.zeros((6, 3))[::2]),
+    "einsum into single precision": lambda x: np.einsum("ij,jk->ik", x, x, out=np.zeros((3, 3), np.float32)),
+    "argmax into floats": lambda x: np.argmax(x, axis=0, out=np.zeros(3)),
+}
+
+
+@pytest.mark.parametrize("f", REFUSED.values(), ids=REFUSED.keys())
+def test_outputs_that_numpy_refuses(f: Any) -> None:
+    x = np.arange(9.0).reshape(3, 3)
+    with pytest.raises((TypeError, ValueError)) as plain:
+        f(x.copy())
+    for g in (jit(f), lambda x: jvp(f, (x,), (x,))):
+        with pytest.raises(plain.type):
+            g(x.copy())
