@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from funcad.host.devices import device_in_use
 from funcad.host.layout import contiguous, memory_axes, of_copy
 from funcad.ir.aval import aval_of
 from funcad.ir.tracer import Tracer, concrete_value
@@ -87,9 +88,12 @@ def laid_out(x: Any, order: str) -> Any:
 
 
 def anew(x: Any) -> Any:
-    """A result that NumPy makes in memory of its own, one element after the other; of its program nothing is known."""
+    """A result that NumPy makes in memory of its own, one element after the other; of its program nothing is known.
+
+    A number that is broadcast may lie in steps of 0, and is taken for a number beside a device's arrays: it stays so there.
+    """
     value = concrete_value(x)
-    if type(x) is Tracer and type(value) is np.ndarray and not value.flags.c_contiguous:  # broadcast: a view of fewer
+    if type(x) is Tracer and type(value) is np.ndarray and not (value.flags.c_contiguous or device_in_use()):
         x = with_value(x, np.ascontiguousarray(value))
     return doubt(x)
 
