@@ -36,10 +36,15 @@ COVERED_BY_PROGRAMS = set(
 )
 
 DRAWS = {"random_draw"}  # whose results differ from run to run: tests/jitted/test_random_draws.py
+OVER_PROCESSES = ("exchange", "extremum", "gather", "permute", "scatter", "sum")
 ELSEWHERE = {  # made by one transformation of one kind of program, which has tests of its own
     "known_program": "tests/unjitted/test_mapped_gradients.py",
     "recomputed": "tests/control/test_memory_budget.py",
     "rerun": "tests/control/test_memory_budget_while.py",
+    **dict.fromkeys(
+        ["enter_checked", "enter_replicated", "leave_replicated", *[f"{how}_over_processes" for how in OVER_PROCESSES]],
+        "tests/distributed/test_spmd.py",
+    ),
 }
 
 # Rules that a primitive does without although it would seem to need them: (primitive, rule) -> reason. Not listed: jvp of
