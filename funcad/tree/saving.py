@@ -33,7 +33,7 @@ __all__ = ["save", "load"]
 _DAMAGE = (ValueError, KeyError, TypeError, AttributeError, EOFError, OSError, NotImplementedError, zlib.error)  # as read
 _FORMAT = "funcad.tree 1"
 _NUMBERS = {bool: "bool", int: "int", float: "float", complex: "complex", str: "str"}
-_READ: dict[str, Callable[[str], Any]] = {"bool": "True".__eq__, "int": int, "float": float.fromhex, "str": str}
+_READ: dict[str, Callable[[str], Any]] = {"bool": "True".__eq__, "int": int, "str": str}
 
 
 def save(path: str | os.PathLike[str], pytree: Any, *, shard: tuple[int, int] | None = None, axes: Any = 0) -> None:
@@ -151,11 +151,10 @@ def _rebuilt(structure: Any, leaves: Any, path: str) -> Any:
 
 def _as_array(leaf: Any, path: str) -> tuple[np.ndarray, str]:
     if type(leaf) in _NUMBERS:
-        text = leaf.hex() if type(leaf) is float else str(leaf)
-        if type(leaf) is complex:
-            return np.array(leaf), "complex"
-        return np.frombuffer(text.encode(), np.uint8), _NUMBERS[type(leaf)]
-    if issubclass(type(leaf), np.ndarray | np.generic):
+        if type(leaf) in (float, complex):
+            return np.array(leaf), _NUMBERS[type(leaf)]
+        return np.frombuffer(str(leaf).encode(), np.uint8), _NUMBERS[type(leaf)]
+    if type(leaf) in (np.ndarray, np.memmap) or issubclass(type(leaf), np.generic):  # others, as masked ones, would lose a part
         array = np.asarray(leaf)
         if array.dtype.kind in "biufcSUmM" and array.dtype.names is None:
             return array, "scalar" if issubclass(type(leaf), np.generic) else "array"
@@ -171,8 +170,8 @@ def _leaf(array: np.ndarray, kind: str) -> Any:
         return array
     if kind == "scalar":
         return array[()]
-    if kind == "complex":
-        return complex(array[()])
+    if kind in ("float", "complex"):
+        return array[()].item()
     return _READ[kind](array.tobytes().decode())
 
 

@@ -12,9 +12,10 @@ STATE = {
     "w": np.array([[0.1, -0.0], [np.nan, np.inf]]),
     "none": None,
     "empty": np.zeros((0, 3), np.float32),
-    "parts": [np.array(3, np.int8), (True, 10**30, 0.1, -0.0, float("inf"), 1j, "a\n")],
+    "parts": [np.array(3, np.int8), (True, 10**30, 0.1, -0.0, float("inf"), -float("nan"), 1j, "a\n", "", False)],
     "strided": np.arange(12.0).reshape(3, 4)[::2, ::-1],
     "scalar": np.float32(0.1),
+    "others": [np.arange(6.0, dtype=">f4").reshape(2, 3, order="F"), np.array(["é", "b"]), np.array("2020-01-01", "M8[s]")],
 }
 
 
@@ -128,6 +129,8 @@ def test_what_cannot_be_saved_raises(tmp_path):
         tree.save(tmp_path / "x.pkl", 1)
     with pytest.raises(TypeError, match="object"):
         tree.save(tmp_path / "x.npz", {"a": np.array([None])})
+    with pytest.raises(TypeError, match="MaskedArray"):
+        tree.save(tmp_path / "x.npz", np.ma.masked_array([1.0, 2.0], [True, False]))
     with pytest.raises(ValueError, match="no axis"):
         tree.save(tmp_path / "x.npz", {"a": 1.0}, shard=(0, 2))
     with pytest.raises(ValueError, match="only in the file"):
