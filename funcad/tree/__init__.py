@@ -55,6 +55,8 @@ from funcad.tree.functions import treedef_children as treedef_children
 from funcad.tree.functions import treedef_is_leaf as treedef_is_leaf
 from funcad.tree.functions import treedef_tuple as treedef_tuple
 from funcad.tree.functions import unflatten as unflatten
+from funcad.tree.saving import load as load
+from funcad.tree.saving import save as save
 from funcad.tree.treedef import LEAF as LEAF
 from funcad.tree.treedef import TreeDef as TreeDef
 from funcad.tree.treedef import describe_difference as describe_difference
