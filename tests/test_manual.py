@@ -10,6 +10,7 @@ import importlib.util
 import inspect
 import pkgutil
 import re
+import subprocess
 import sys
 import types
 from pathlib import Path
@@ -155,3 +156,14 @@ def test_the_build_finds_broken_links_and_loads(tmp_path: Path) -> None:
     assert build.check_pages(tmp_path) == []
     (tmp_path / "a.html").write_text('<a href="c.html"></a><a href="b.html#no"></a><script src="https://host.example/x.js"></script>')
     assert len(build.check_pages(tmp_path)) == 3
+
+
+@pytest.mark.slow
+def test_the_page_for_browsers_has_this_checkouts_wheel(tmp_path: Path) -> None:
+    for package in ("build", "jupyterlite_core", "jupyterlite_pyodide_kernel"):
+        pytest.importorskip(package)
+    script = Path(__file__).parents[1] / "docs" / "lite.py"
+    done = subprocess.run([sys.executable, script, tmp_path / "lite"], capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert list((tmp_path / "lite" / "pypi").glob("funcad-*.whl")) and (tmp_path / "lite" / "lab" / "index.html").exists()
+    assert "01_quickstart.ipynb" in (tmp_path / "lite" / "api" / "contents" / "all.json").read_text(encoding="utf-8")
