@@ -1,8 +1,8 @@
 """`python docs/lite.py` builds a page on which the notebooks run in the browser, by JupyterLite, with this checkout's funcad.
 
 It needs the extra `lite` and takes seconds; the page is written to docs/_build/html/lite, beside the manual, or to the folder
-that is given. The funcad in it is built from this checkout. What the page loads when it is opened, Python itself, NumPy and SciPy
-for the browser, comes from Pyodide's servers: the page needs a network, its building does not. In a notebook on it,
+that is given. The funcad in it is built from this checkout. What the page loads when it is opened, Python itself, NumPy and
+SciPy for the browser, comes from Pyodide's servers: the page needs a network, its building does not. In a notebook on it,
 `%pip install funcad` takes that wheel, and the NumPy engine runs.
 """
 
