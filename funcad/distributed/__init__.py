@@ -12,3 +12,6 @@ from funcad.distributed.mpi_carrier import Mpi as Mpi
 from funcad.distributed.spmd import current as current
 from funcad.distributed.spmd import spmd as spmd
 from funcad.distributed.thread_carrier import on_threads as on_threads
+from funcad.names import public_names as _public_names
+
+__dir__ = _public_names(globals())

@@ -4,8 +4,11 @@
 are computed together, compressed.py computes them.
 """
 
+from funcad.names import public_names as _public_names
 from funcad.sparse.compressed import Prepared as Prepared
 from funcad.sparse.compressed import hessian as hessian
 from funcad.sparse.compressed import jacobian as jacobian
 
 __all__ = ["Prepared", "hessian", "jacobian"]
+
+__dir__ = _public_names(globals())
