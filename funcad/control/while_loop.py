@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from funcad.api.border import api, call_as, name_of, own_memory, shown
-from funcad.backends.engines import loop_program, program_of
+from funcad.backends.engines import LONG_LOOP, loop_program, program_of
 from funcad.backends.interpreter import program_of_turns
 from funcad.control.backward_bodies import linear_operands, split_body
 from funcad.control.body import check_structure, jvp_body, linear_body, prepare, strengthened, trace_carry
@@ -62,11 +62,12 @@ def _impl(xp: Any, *args: Any, loop: WhileLoop) -> list:
         compiled = loop_program(while_p, args, loop)
         if compiled is not None:
             return compiled(list(args))
+        return _in_python(loop, args, LONG_LOOP // (1 + len(loop.body.equations) + len(loop.cond.equations)))
     return _in_python(loop, args)
 
 
-def _in_python(loop: WhileLoop, args: Sequence[Any]) -> list:
-    """The loop, a step at a time."""
+def _in_python(loop: WhileLoop, args: Sequence[Any], most: int = -1) -> list:
+    """The loop, a step at a time; after `most` turns it is long enough for a program, which goes on from there."""
     cond_consts, consts, carry = map(list, loop.split(args))
     test, step = program_of(loop.cond), program_of_turns(loop, carry) or program_of(loop.body)
     n_carry = len(carry)
@@ -80,6 +81,12 @@ def _in_python(loop: WhileLoop, args: Sequence[Any]) -> list:
             count += 1
             for stack, value in zip(stacks, outs[n_carry:]):
                 stack.append(own_entry(value, roots))
+            if count == most and not stacks:
+                values = [*cond_consts, *consts, *carry]
+                compiled = loop_program(while_p, values, loop)  # not the first time that it is asked for
+                if compiled is not None:
+                    more, *carry = compiled(values)
+                    return [np.int64(count + more), *carry]
     return [np.int64(count), *carry, *stacks]
 
 

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import sys
 import tracemalloc
 import warnings
 
 import numpy as np
 import pytest
 
+import funcad
 from funcad import grad, hessian, jacrev, jit, jvp, linearize, vjp, vmap
 from funcad.backends.interpreter import counters
 from funcad.control.checkpoint import checkpoint
@@ -387,3 +389,23 @@ def test_errors_word_for_word():
     )
     with pytest.raises(TracerBoolConversionError, match="inside the condition of while_loop it has no value"):
         while_loop(lambda c: c < 1 and c > 0, lambda c: c, 1.0)
+
+
+@pytest.mark.parametrize("engine", ["numpy", "native", "interpreter"])
+def test_a_long_loop_that_began_in_python_goes_on_in_a_program(engine: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys.modules["funcad.control.while_loop"], "LONG_LOOP", 40)
+    met = []
+
+    def body(carry):
+        funcad.debug.callback(lambda n: met.append(int(n)), carry[0])
+        return carry[0] + 1, carry[1] + carry[0] / 7.0, (carry[2] * 0.5,)
+
+    with funcad.config.set(engine=engine):
+        n, total, (x,) = funcad.while_loop(lambda carry: carry[0] < 100, body, (0, 0.0, (np.ones(3),)))
+        plain = funcad.while_loop(lambda c: c < 1000.0, lambda c: c + 1.0, 0.0)
+    assert n == 100 and plain == 1000.0 and met == list(range(100))
+    expected = 0.0
+    for i in range(100):
+        expected += i / 7.0
+    assert total == expected
+    np.testing.assert_array_equal(x, 0.5**100 * np.ones(3))
