@@ -398,7 +398,7 @@ def test_a_long_loop_that_began_in_python_goes_on_in_a_program(engine: str, monk
 
     def body(carry):
         funcad.debug.callback(lambda n: met.append(int(n)), carry[0])
-        return carry[0] + 1, carry[1] + carry[0] / 7.0, (carry[2] * 0.5,)
+        return carry[0] + 1, carry[1] + carry[0] / 7.0, (carry[2][0] * 0.5,)
 
     with funcad.config.set(engine=engine):
         n, total, (x,) = funcad.while_loop(lambda carry: carry[0] < 100, body, (0, 0.0, (np.ones(3),)))
