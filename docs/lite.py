@@ -2,8 +2,8 @@
 
 It needs the extra `lite` and takes seconds; the page is written to docs/_build/html/lite, beside the manual, or to the folder
 that is given. The funcad in it is built from this checkout. What the page loads when it is opened, Python itself, NumPy and
-SciPy for the browser, comes from Pyodide's servers: the page needs a network, its building does not. In a notebook on it,
-`%pip install funcad` takes that wheel, and the NumPy engine runs.
+SciPy for the browser, comes from Pyodide's servers: the page needs a network, its building does not. A notebook on it takes
+that wheel by `%pip install` with its whole address, ADDRESS-OF-THE-PAGE/pypi/NAME-OF-THE-WHEEL, and no other package.
 """
 
 from __future__ import annotations

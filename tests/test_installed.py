@@ -7,10 +7,10 @@ import os
 import re
 import subprocess
 import sys
-import sysconfig
 from configparser import ConfigParser
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 import funcad
@@ -31,6 +31,19 @@ def test_the_version_is_the_same_wherever_it_stands() -> None:
         assert version == funcad.__version__, name
 
 
+def test_the_licence_is_the_same_wherever_it_stands() -> None:
+    """As an SPDX expression, which setuptools before 77 drop without a word."""
+    root = Path(__file__).parents[1]
+    setup = ConfigParser()
+    setup.read(root / "setup.cfg", encoding="utf-8")
+    names = (".ci/conda/recipe.yaml", "CITATION.cff", "pyproject.toml")
+    recipe, citation, project = [(root / name).read_text(encoding="utf-8") for name in names]
+    said = re.findall(r"^ *license: (.+)$", recipe + citation, re.MULTILINE)
+    assert said == [setup["metadata"]["license_expression"]] * 2
+    versions = re.findall(r"setuptools ?>=(\d+)", recipe + project)
+    assert len(versions) == 2 and min(map(int, versions)) >= 77
+
+
 def test_the_conda_recipe_asks_for_what_setup_cfg_asks_for() -> None:
     root = Path(__file__).parents[1]
     setup = ConfigParser()
@@ -49,7 +62,7 @@ def test_the_editable_install_is_found_from_any_folder_by_python_and_by_pyright(
     checkout, python = Path(__file__).parents[1], tmp_path / "environment" / "bin" / "python"
     subprocess.run([sys.executable, "-m", "venv", tmp_path / "environment"], check=True)
     (site,) = (tmp_path / "environment").glob("lib/python*/site-packages")
-    (site / "beside.pth").write_text(sysconfig.get_path("purelib"))  # NumPy and SciPy
+    (site / "beside.pth").write_text(str(Path(np.__file__).parents[1]))  # where it lies, wherever this environment has it from
     install = [python, "-m", "pip", "install", "--quiet", "--no-deps", "-e", checkout]
     done = subprocess.run(install, capture_output=True, text=True)
     if done.returncode:
