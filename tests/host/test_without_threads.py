@@ -14,8 +14,9 @@ def missing(*args, **kwargs):
     raise RuntimeError("not here")
 
 threading.Thread.start = missing
-os.fork = missing
-sys.modules["llvmlite"] = sys.modules["mmap"] = None
+del os.fork, os.register_at_fork
+for name in ("llvmlite", "mmap", "_posixshmem", "_multiprocessing"):
+    sys.modules[name] = None
 import pytest
 sys.exit(pytest.main(["-q", "-p", "no:cacheprovider", "tests/test_smoke.py"]))
 """
