@@ -67,8 +67,12 @@ def _text(name: str, value: Any) -> str | None:
 
 
 def _progress(name: str, value: Any) -> str | None:
-    word = ("on" if value else "off") if type(value) is bool else value
-    return _one_of("auto", "auto", "on", "off")(name, word)
+    if value is None or value in ("", "auto", "on", "off"):
+        return value or "auto"
+    try:
+        return "on" if _flag(name, value) else "off"  # the words of the other settings: 1, true ...
+    except ValueError:
+        raise ValueError(f"config: {name} must be 'auto' or 'on' or 'off', got {value!r}") from None
 
 
 _engine = _one_of("auto", "auto", "native", "numpy", "interpreter")

@@ -170,10 +170,9 @@ class Compiled(Program):
         what = f"a program of {len(self.jaxpr.equations):,} equations"
         with working(lambda: f"compiling {what}{self.where()}"):
             yield
-        if self.runs > COLD or self.native is not None:
-            engine = "native" if self.native is not None else "numpy with native groups" if self.kernels else "numpy"
-            place = self.where().removeprefix(" at ")
-            log.append(CompileEvent("compiled", what, place, time.perf_counter() - start, f"engine {engine}"))
+        engine = "native" if self.native is not None else "numpy with native groups" if self.kernels else "numpy"
+        place = self.where().removeprefix(" at ")
+        log.append(CompileEvent("compiled", what, place, time.perf_counter() - start, f"engine {engine}"))
 
     def _patience(self) -> int:
         """How many runs native code can wait for, so that what is lost by then is about what compiling costs."""

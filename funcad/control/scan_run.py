@@ -83,7 +83,8 @@ def scan_in_python(xp: Any, args: Any, loop: Loop) -> list:
     start = 0
     if step > 1:
         many = unrolled(loop, step)
-        with many.repeated(xp, count // step) as turn, progress.counted(turn, f"scan{many.where()}", count // step) as run:
+        name = lambda: f"scan{many.where()}"
+        with many.repeated(xp, count // step) as turn, progress.counted(turn, name, count // step) as run:
             for start in range(0, count - step + 1, step):
                 chunk = order[start : start + step]
                 outs = run([*consts, *carry, *[_read(xp, x, i) for i in chunk for x in xs]])
@@ -92,7 +93,8 @@ def scan_in_python(xp: Any, args: Any, loop: Loop) -> list:
                     _write(ys, outs[n_carry + k * len(ys) : n_carry + (k + 1) * len(ys)], i, roots)
         start += step
     program = program_of_turns(loop, carry) or program_of(body)
-    with program.repeated(xp, count - start) as turn, progress.counted(turn, f"scan{program.where()}", count - start) as run:
+    name = lambda: f"scan{program.where()}"
+    with program.repeated(xp, count - start) as turn, progress.counted(turn, name, count - start) as run:
         for i in order[start:]:
             outs = run([*consts, *carry, *[_read(xp, x, i) for x in xs]])
             carry = outs[:n_carry]

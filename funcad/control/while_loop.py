@@ -74,7 +74,7 @@ def _in_python(loop: WhileLoop, args: Sequence[Any], most: int = -1) -> list:
     stacks = [Stack([], StackAval(strip_literal(o.aval))) for o in loop.body.outputs[n_carry:]]
     roots = roots_of(args) if stacks else set()
     count = 0
-    with counted(step.run, f"while_loop{step.where()}") as run:
+    with counted(step.run, lambda: f"while_loop{step.where()}") as run:
         while test.run([*cond_consts, *carry])[0]:
             outs = run([*consts, *carry])
             carry = outs[:n_carry]

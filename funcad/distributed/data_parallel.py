@@ -1,4 +1,4 @@
-"""Gradients and optimisation of a loss that is a mean over the data of all processes."""
+"""Gradients of a loss that is a mean over the data of all processes."""
 
 from __future__ import annotations
 

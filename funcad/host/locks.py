@@ -211,8 +211,20 @@ def _sample(x: np.ndarray) -> bytes:
     return x[tuple([slice(None, None, max(1, n // each)) for n in x.shape])].tobytes()
 
 
-def _bytes_of(noted: Any) -> bytes:
-    return noted if type(noted) is bytes else noted.tobytes()
+class _Noted:
+    """An array that is guarded, its elements as they were when it was met first, and how often it has been met since."""
+
+    __slots__ = ("array", "copy", "sample", "met")
+
+    def __init__(self, array: np.ndarray):
+        self.array, self.sample, self.met = array, _sample(array), 0
+        self.copy = array.copy(order="K") if array.nbytes <= NOTED else None
+
+    def is_same(self, whole: bool) -> bool:
+        self.met += not whole
+        if whole and self.copy is not None:
+            return self.array.tobytes() == self.copy.tobytes()
+        return _sample(self.array) == self.sample
 
 
 class _Held(NamedTuple):
@@ -231,7 +243,7 @@ class Locks:
 
     def __init__(self) -> None:
         self.held: list[_Held] = []
-        self.noted: dict[int, tuple[np.ndarray, Any]] = {}  # by id: an array that is guarded, and its elements as they were
+        self.noted: dict[int, _Noted] = {}  # the arrays that are guarded, by id
 
     def lock(self, x: np.ndarray, source: Any = None, keep: bool = True) -> bool:
         """Make x, and every array whose memory it views, read-only; False if something else could write there all the same.
@@ -268,22 +280,25 @@ class Locks:
         if not is_a(x, np.ndarray):
             return x
         plain = x if type(x) is np.ndarray else x.view(np.ndarray)
-        self.noted[id(plain)] = plain, plain.copy(order="K") if plain.nbytes <= NOTED else _sample(plain)
+        self.noted[id(plain)] = _Noted(plain)
         self.lock(plain, keep=False)
         return plain
 
-    def as_it_was(self, x: Any) -> Any:
-        """x, an array that is guarded; if it has been written meanwhile, a copy of what it was then."""
-        found = self.noted.get(id(x)) if type(x) is np.ndarray else None
-        if found is None or (_sample(x) if type(found[1]) is bytes else x.tobytes()) == _bytes_of(found[1]):
+    def as_it_was(self, x: Any, whole: bool = False) -> Any:
+        """x, an array that is guarded; if it has been written meanwhile, a copy of what it was then.
+
+        Of what is not small only a sample is looked at, each time that x is met again; at the end, once, the `whole`.
+        """
+        noted = self.noted.get(id(x)) if type(x) is np.ndarray else None
+        if noted is None or noted.is_same(whole or x.nbytes <= SMALL):
             return x
-        if type(found[1]) is bytes:
+        if noted.copy is None or whole and noted.met and x.nbytes > SMALL:  # another value may have been read in between
             raise ValueError(
                 f"an array of shape {x.shape} and dtype {x.dtype}, which a traced function has read, was written before the "
                 "function returned, through a view of it that was made before.\n"
                 "Remedy: write into a copy, w = w.copy(); or make the views after the write."
             )
-        return found[1]
+        return noted.copy
 
     def check(self) -> None:
         """Raise if an array that is kept as a residual has been changed all the same."""

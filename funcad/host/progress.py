@@ -1,7 +1,7 @@
 """Feedback on long work: what has taken two seconds says so, and how far it is.
 
-Idea: who may take long asks for a meter, `meter("scan", 10_000)`, and tells it each turn by `step()`; or stands in a block,
-`with working("compiling ...")`, where nothing can be counted. Where nobody reads (a pipe, or `funcad.config.progress = "off"`)
+Idea: who may take long asks for a meter, `meter(lambda: "scan", 10_000)`, and tells it each turn by `step()`; or stands in a
+block, `with working(lambda: "compiling")`, where nothing can be counted. Where nobody reads (a pipe, or `funcad.config.progress = "off"`)
 there is no meter at all, and the work is what it would be without this module. Invariants: nothing is written before `DELAY`
 seconds have passed; what is written goes to the standard error stream, by tqdm where that is installed, else as a line that is
 written over; feedback never fails the work. Trap: a block that cannot be counted is watched by a timer's thread; where threads
@@ -76,8 +76,7 @@ class Meter:
     def step(self, note: str = "") -> None:
         """One more step is done; `note` is what there is to say of it, such as a loss."""
         self.done += 1
-        if note:
-            self.note = note
+        self.note = note or self.note
         if clock() >= self.due:
             self.show()
 
@@ -94,8 +93,7 @@ class Meter:
         elif _on_terminal():
             text = self.text(now)
             _say("\r" + text.ljust(self.shown))
-            self.shown = len(text)
-            self.due = now + EVERY
+            self.shown, self.due = len(text), now + EVERY
         else:
             _say(self.text(now) + "\n")
             self.shown, self.due = 1, now + EVERY_LINE
@@ -116,7 +114,6 @@ class Meter:
                 self.bar.update(self.done - self.bar.n)
                 self.bar.close()
         elif self.shown:
-            self.due = clock()
             self.show()
             if _on_terminal():
                 _say("\n")
@@ -141,12 +138,12 @@ def _seconds(seconds: float) -> str:
 
 
 @contextmanager
-def meter(what: str, total: int | None = None) -> Iterator[Meter | None]:
-    """`with meter(what, total) as m`: a meter, closed at the end; None where nobody reads."""
+def meter(what: Callable[[], str], total: int | None = None) -> Iterator[Meter | None]:
+    """`with meter(what, total) as m`: a meter of `what()`, closed at the end; None where nobody reads."""
     if not wanted():
         yield None
         return
-    made = Meter(what, total)
+    made = Meter(what(), total)
     try:
         yield made
     finally:
@@ -155,7 +152,7 @@ def meter(what: str, total: int | None = None) -> Iterator[Meter | None]:
 
 @contextmanager
 def counted(
-    function: Callable[..., Any], what: str, total: int | None = None, note: Callable[[Any], str] | None = None
+    function: Callable[..., Any], what: Callable[[], str], total: int | None = None, note: Callable[[Any], str] | None = None
 ) -> Iterator[Callable[..., Any]]:
     """The function, each call of which is a step; itself where nobody reads. `note(result)` is what there is to say."""
     with meter(what, total) as made:

@@ -264,7 +264,7 @@ class AbstractTrace(Trace):
     def jaxpr(self, outputs: Sequence[Value]) -> tuple[Jaxpr, list[Value]]:
         """The recorded program whose leading inputs are the captured values, and those values."""
         atoms = tuple([self.atom(o) for o in outputs])
-        captured = [(v, self.locks.as_it_was(x)) for v, x in self.captured.values()]
+        captured = [(v, self.locks.as_it_was(x, whole=True)) for v, x in self.captured.values()]
         jaxpr = Jaxpr((*[v for v, _ in captured], *self.inputs), tuple(self.equations), atoms)
         if self.modes:
             jaxpr.modes = self.modes

@@ -55,13 +55,13 @@ def stream(monkeypatch: pytest.MonkeyPatch, terminal: bool = True) -> Stream:
 
 def test_nothing_is_said_before_two_seconds_nor_where_nobody_reads(time: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     err = stream(monkeypatch)
-    with progress.meter("work", 10) as meter:
+    with progress.meter(lambda: "work", 10) as meter:
         for _ in range(10):
             time.seconds += 0.1
             meter.step()
     assert err.getvalue() == ""
     err = stream(monkeypatch, terminal=False)
-    with progress.meter("work", 10) as meter:
+    with progress.meter(lambda: "work", 10) as meter:
         assert meter is None
     with fc.config.set(progress="off"):
         stream(monkeypatch)
@@ -74,7 +74,7 @@ def test_nothing_is_said_before_two_seconds_nor_where_nobody_reads(time: Any, mo
 
 def test_a_terminal_has_one_line(time: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     err = stream(monkeypatch)
-    with progress.meter("work", 100) as meter:
+    with progress.meter(lambda: "work", 100) as meter:
         for i in range(50):
             time.seconds += 0.1
             meter.step(f"loss {50 - i}")
@@ -86,7 +86,7 @@ def test_a_terminal_has_one_line(time: Any, monkeypatch: pytest.MonkeyPatch) -> 
 
 def test_a_file_has_a_line_now_and_then(time: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     err = stream(monkeypatch, terminal=False)
-    with fc.config.set(progress=True), progress.meter("steps") as meter:
+    with fc.config.set(progress=True), progress.meter(lambda: "steps") as meter:
         for _ in range(4000):
             time.seconds += 1.0
             meter.step()
@@ -116,7 +116,7 @@ def test_tqdm_is_used_where_it_is(time: Any, monkeypatch: pytest.MonkeyPatch) ->
 
     monkeypatch.setitem(sys.modules, "tqdm.auto", SimpleNamespace(tqdm=Bar))
     stream(monkeypatch)
-    with progress.meter("work", 5) as meter:
+    with progress.meter(lambda: "work", 5) as meter:
         for _ in range(5):
             time.seconds += 1.0
             meter.step("x")
@@ -126,7 +126,7 @@ def test_tqdm_is_used_where_it_is(time: Any, monkeypatch: pytest.MonkeyPatch) ->
 @pytest.mark.parametrize("error", [ValueError, KeyboardInterrupt])
 def test_a_failure_ends_the_line(error: type[BaseException], time: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     err = stream(monkeypatch)
-    with pytest.raises(error), progress.meter("work", 5) as meter:
+    with pytest.raises(error), progress.meter(lambda: "work", 5) as meter:
         time.seconds += 3.0
         meter.step()
         raise error
@@ -234,7 +234,7 @@ def test_a_stream_that_fails_does_not_fail_the_work(
     with fc.config.set(engine="interpreter"):
         assert fc.scan(lambda c, x: (c + x, None), 0.0, np.ones(30))[0] == 30.0
     assert gone.tried
-    with progress.meter("work", 9) as meter:
+    with progress.meter(lambda: "work", 9) as meter:
         time.seconds += 9.0
         meter.step()
         monkeypatch.setattr(sys, "stderr", None)  # taken away meanwhile
@@ -318,3 +318,11 @@ def test_texts_are_made_of_the_nearest_program_only(monkeypatch: pytest.MonkeyPa
     monkeypatch.setattr(jit_misses, "_aval", lambda part: made.append(part) or text(part))
     f(np.ones(5), np.ones(6))
     assert len(made) == 2 and fc.debug.compile_log()[-1].why.count("before") == 1
+
+
+def test_the_setting_takes_the_words_of_the_others() -> None:
+    for value, kept in ((True, "on"), (False, "off"), ("1", "on"), ("TRUE", "on"), ("0", "off"), ("", "auto"), (None, "auto")):
+        with fc.config.set(progress=value):
+            assert fc.config.progress == kept
+    with pytest.raises(ValueError, match="progress must be 'auto' or 'on' or 'off', got 'maybe'"):
+        fc.config.progress = "maybe"

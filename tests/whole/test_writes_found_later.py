@@ -10,6 +10,7 @@ import pytest
 import funcad as fc
 from funcad import jit, jvp, vjp, vmap
 from funcad.errors import WriteError
+from funcad.host import locks
 
 X = np.arange(1.0, 17.0).reshape(4, 4)
 
@@ -233,3 +234,33 @@ def test_outputs_that_numpy_refuses(f: Any) -> None:
     for g in (jit(f), lambda x: jvp(f, (x,), (x,))):
         with pytest.raises(plain.type):
             g(x.copy())
+
+
+def test_a_captured_array_of_some_size_is_not_looked_at_as_a_whole_each_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of one that was read twice, and written in between where no sample is, nobody knows which read was which."""
+    table = np.linspace(0.0, 1.0, 20_000)
+    view, place = table[:], 7
+    looked: list[int] = []
+    monkeypatch.setattr(locks, "_sample", lambda x: looked.append(x.nbytes) or x[:1].tobytes())
+
+    def often(x: Any) -> Any:
+        for _ in range(50):
+            x = x * view
+        return x
+
+    np.testing.assert_array_equal(fc.make_jaxpr(often)(np.ones(20_000)).consts[0], table)
+    assert len(looked) == 50  # the first time, and 49 others; then all of it, once
+
+    def between(x: Any) -> Any:
+        y = x * view
+        table[place] = 9.0
+        return y * view
+
+    def after(x: Any) -> Any:
+        y = x * view
+        table[place] = 3.0
+        return y
+
+    with pytest.raises(ValueError, match="through a view"):
+        fc.make_jaxpr(between)(np.ones(20_000))
+    assert fc.make_jaxpr(after)(np.ones(20_000)).consts[0][place] == 9.0

@@ -328,7 +328,7 @@ def solve_ivp(
     traced = _is_traced(list(t_span), y0, t_eval, extra) or namespace_of((y0,)) is not np
     if not traced and not _is_traced(fun(t_span[0], np.asarray(y0), *extra)):
         original = scipy_function("integrate.solve_ivp")
-        with counted(fun, "solve_ivp") as fun:
+        with counted(fun, lambda: "solve_ivp") as fun:
             return original(fun, t_span, y0, method, t_eval, dense_output, events, vectorized, args, **options)
     if method not in _METHODS:
         raise NotImplementedError(f'solve_ivp supports the methods "RK45" and "RK23" with traced values, got {method!r}')

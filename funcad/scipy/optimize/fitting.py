@@ -91,7 +91,7 @@ def least_squares(
 
     def run(x: Any, *values: Any) -> Any:
         f, j = (lambda v, g=g: np.asarray(g(np.asarray(v).astype(dtype), *values), float) for g in (value, slope))
-        with counted(f, "least_squares", note=lambda r: f"cost {0.5 * float(np.dot(r, r)):.6g}") as f:
+        with counted(f, lambda: "least_squares", note=lambda r: f"cost {0.5 * float(np.dot(r, r)):.6g}") as f:
             return scipy_optimize().least_squares(
                 f, np.asarray(x, float), j, (low.astype(float), high.astype(float)), method=method, ftol=ftol, xtol=xtol,
                 gtol=gtol, loss=loss, f_scale=f_scale, tr_solver=tr_solver, tr_options=tr_options or {}, max_nfev=max_nfev,

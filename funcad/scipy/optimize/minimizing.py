@@ -116,7 +116,8 @@ class _Run:
                 for i in (0, 1)
                 if len(self.limit_values(narrow(x0), *limit_values)[i])
             ]
-        with counted(fun, "minimize", note=lambda result: f"value {result[0] if type(result) is tuple else result:.6g}") as fun:
+        note = lambda result: f"value {result[0] if type(result) is tuple else result:.6g}"
+        with counted(fun, lambda: "minimize", note=note) as fun:
             return scipy_optimize().minimize(fun, wide(x0), method=self.method, **options)
 
     def _constraint(self, i: int, narrow: Any, wide: Any, values: Any) -> Any:

@@ -107,7 +107,7 @@ def root(
         more: dict[str, Any] = {"jac": lambda v: np.asarray(slope(narrow(v), *values), float)} if by_jacobian else {}
         if callback is not None:
             more["callback"] = lambda v, *rest: callback(vector.tree(narrow(v)), *rest)
-        with counted(f, "root", note=lambda r: f"largest residual {np.max(np.abs(r), initial=0.0):.3g}") as f:
+        with counted(f, lambda: "root", note=lambda r: f"largest residual {np.max(np.abs(r), initial=0.0):.3g}") as f:
             return scipy_optimize().root(f, x, method=method, tol=tol, options=options, **more)
 
     if not is_abstract(start, *equations.values):
