@@ -1,18 +1,27 @@
-"""A test's check in a forked child."""
+"""A test's check in a forked child, or its code in a process of its own."""
 
 from __future__ import annotations
 
 import os
+import subprocess
+import sys
 import time
 import warnings
 from collections.abc import Callable
 
 import pytest
 
-__all__ = ["in_a_child", "needs_fork"]
+__all__ = ["in_a_child", "in_a_process", "needs_fork"]
 
 needs_fork = pytest.mark.skipif(not hasattr(os, "fork"), reason="this system has no fork")
 PATIENCE = 60.0
+
+
+def in_a_process(code: str) -> str:
+    """What the code prints in a new Python, which has to end without an error."""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=120)
+    assert not done.returncode, done.stderr
+    return done.stdout.strip()
 
 
 def in_a_child(check: Callable[[], object]) -> Callable[[], None]:

@@ -40,7 +40,7 @@ from funcad.primitives.loop import Loop
 from funcad.primitives.placement import on_device_of
 from funcad.primitives.shape import broadcast_leading, concatenate, reshape
 
-__all__ = ["first_row", "linearize", "quiet_body", "row_of", "size_in_bytes", "with_row"]
+__all__ = ["first_row", "linearize", "quiet_body", "row_of", "run_again", "size_in_bytes", "with_row"]
 
 
 class _Plan(NamedTuple):
@@ -309,15 +309,20 @@ def _without(jaxpr: Jaxpr, start: int, stop: int) -> Jaxpr:
     return rewire(quiet, quiet.inputs, [*quiet.outputs[:start], *quiet.outputs[stop:]])
 
 
-recomputed_p = Primitive(
-    "recomputed",
-    lambda xp, *args, jaxpr, plan: run_jaxpr(jaxpr, args),
-    lambda *avals, jaxpr, plan: jaxpr.out_avals,
-    primal_and_jvp=lambda primals, tangents, *, jaxpr, plan: call_p.primal_and_jvp(primals, tangents, jaxpr=jaxpr, name="scan"),
-    linearize=lambda primals, tangents, *, jaxpr, plan: call_p.linearize(primals, tangents, jaxpr=jaxpr, name="scan"),
-    partial_eval=lambda linear, *, jaxpr, plan: call_p.partial_eval(linear, jaxpr=jaxpr, name="scan"),
-    transpose=_transpose,
-    batch=lambda size, args, batched, *, jaxpr, plan: call_p.batch(size, args, batched, jaxpr=jaxpr, name="scan"),
-    multiple=True,
-    may_share=True,
-)
+def run_again(name: str, loop: str, transpose: Any) -> Primitive:
+    """A primitive that stands for a program's call, whose transpose runs it again in pieces; `loop`: what users call it."""
+    return Primitive(
+        name,
+        lambda xp, *args, jaxpr, plan: run_jaxpr(jaxpr, args),
+        lambda *avals, jaxpr, plan: jaxpr.out_avals,
+        primal_and_jvp=lambda ps, ts, *, jaxpr, plan: call_p.primal_and_jvp(ps, ts, jaxpr=jaxpr, name=loop),
+        linearize=lambda ps, ts, *, jaxpr, plan: call_p.linearize(ps, ts, jaxpr=jaxpr, name=loop),
+        partial_eval=lambda linear, *, jaxpr, plan: call_p.partial_eval(linear, jaxpr=jaxpr, name=loop),
+        transpose=transpose,
+        batch=lambda size, args, batched, *, jaxpr, plan: call_p.batch(size, args, batched, jaxpr=jaxpr, name=loop),
+        multiple=True,
+        may_share=True,
+    )
+
+
+recomputed_p = run_again("recomputed", "scan", _transpose)

@@ -21,9 +21,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from funcad.backends.engines import run_jaxpr
 from funcad.control.body import LinearBody, linear_body
-from funcad.control.budgeted_scan import first_row, quiet_body, row_of, size_in_bytes, with_row
+from funcad.control.budgeted_scan import first_row, quiet_body, row_of, run_again, size_in_bytes, with_row
 from funcad.control.call import call_p, compact, scatter
 from funcad.control.reversal_schedules import blocks_of
 from funcad.control.rewire import memoised, split, strip_literal
@@ -32,7 +31,7 @@ from funcad.control.while_loop import run_while, while_p
 from funcad.ir.aval import Aval, aval_of
 from funcad.ir.interpret import eval_jaxpr
 from funcad.ir.jaxpr import Jaxpr
-from funcad.ir.primitive import Primitive, is_linear
+from funcad.ir.primitive import is_linear
 from funcad.ir.trace import trace_function
 from funcad.masks.masked_rules import cleaned
 from funcad.primitives.arithmetic import add, mul, sub
@@ -303,15 +302,4 @@ def _counting(body: Jaxpr, n_consts: int) -> WhileLoop:
     return memoised(body, ("counting", n_consts), make)
 
 
-rerun_p = Primitive(
-    "rerun",
-    lambda xp, *args, jaxpr, plan: run_jaxpr(jaxpr, args),
-    lambda *avals, jaxpr, plan: jaxpr.out_avals,
-    primal_and_jvp=lambda ps, ts, *, jaxpr, plan: call_p.primal_and_jvp(ps, ts, jaxpr=jaxpr, name="while_loop"),
-    linearize=lambda ps, ts, *, jaxpr, plan: call_p.linearize(ps, ts, jaxpr=jaxpr, name="while_loop"),
-    partial_eval=lambda linear, *, jaxpr, plan: call_p.partial_eval(linear, jaxpr=jaxpr, name="while_loop"),
-    transpose=_transpose,
-    batch=lambda size, args, batched, *, jaxpr, plan: call_p.batch(size, args, batched, jaxpr=jaxpr, name="while_loop"),
-    multiple=True,
-    may_share=True,
-)
+rerun_p = run_again("rerun", "while_loop", _transpose)

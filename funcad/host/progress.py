@@ -1,11 +1,11 @@
 """Feedback on long work: what has taken two seconds says so, and how far it is.
 
 Idea: who may take long asks for a meter, `meter(lambda: "scan", 10_000)`, and tells it each turn by `step()`; or stands in a
-block, `with working(lambda: "compiling")`, where nothing can be counted. Where nobody reads (a pipe, or `funcad.config.progress = "off"`)
-there is no meter at all, and the work is what it would be without this module. Invariants: nothing is written before `DELAY`
-seconds have passed; what is written goes to the standard error stream, by tqdm where that is installed, else as a line that is
-written over; feedback never fails the work. Trap: a block that cannot be counted is watched by a timer's thread; where threads
-cannot be started it is silent.
+block, `with working(lambda: "compiling")`, where nothing can be counted. Where nobody reads (a pipe, or `config.progress` is
+"off") there is no meter at all, and the work is what it would be without this module. Invariants: nothing is written before
+`DELAY` seconds have passed; what is written goes to the standard error stream, by tqdm where that is installed, else as a line
+that is written over; feedback never fails the work. Trap: a block that cannot be counted is watched by a timer's thread; where
+threads cannot be started it is silent.
 """
 
 from __future__ import annotations

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 import types
 from typing import Any
 
@@ -25,15 +23,9 @@ from funcad.autograd.test_util import check_grads, scalar_close
 from funcad.autograd.util import func, subval, subvals
 from funcad.autograd.wrap_util import unary_to_nary
 from funcad.errors import NonDifferentiableInputError
+from tests.forked import in_a_process
 
 X = onp.array([0.3, -1.2, 2.0])
-
-
-def in_a_process(code: str) -> str:
-    """What the code prints, in a process that has HIPS autograd as a module of its own if it asks for one."""
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=120)
-    assert not done.returncode, done.stderr
-    return done.stdout.strip()
 
 
 def test_install_finds_every_part_under_autograds_names() -> None:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 import warnings
 from typing import Any
 
@@ -14,12 +12,7 @@ import funcad
 import funcad.jax as jax
 from funcad.jax import dtypes, sharding
 from funcad.jax import numpy as jnp
-
-
-def in_a_process(code: str) -> str:
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=120)
-    assert not done.returncode, done.stderr
-    return done.stdout.strip()
+from tests.forked import in_a_process
 
 
 def test_install_finds_every_part_under_jaxs_names() -> None:
