@@ -109,14 +109,14 @@ class Meter:
 
     def close(self) -> None:
         """The work has ended, in whatever way."""
+        if self.bar is None and not self.shown:
+            return
+        self.show()
         if self.bar is not None:
             with suppress(*_UNWRITABLE):
-                self.bar.update(self.done - self.bar.n)
                 self.bar.close()
-        elif self.shown:
-            self.show()
-            if _on_terminal():
-                _say("\n")
+        elif _on_terminal():
+            _say("\n")
 
 
 def _tqdm(what: str, total: int | None) -> Any:
