@@ -94,6 +94,7 @@ _LAZY_MODULES = {
     "random": "random",
     "scipy": "scipy",
     "sparse": "sparse",
+    "stats": "stats",
     "testing": "testing",
     "tree_util": "tree_util",
 }

@@ -26,6 +26,7 @@ from funcad import optimize as optimize
 from funcad import random as random
 from funcad import scipy as scipy
 from funcad import sparse as sparse
+from funcad import stats as stats
 from funcad import testing as testing
 from funcad import tree as tree
 from funcad import tree_util as tree_util

@@ -56,6 +56,7 @@ LEVELS = {
     "testing": 17,
     "foreign_names": 17,
     "sparse": 17.5,
+    "stats": 17.5,
     "autograd": 18,
     "jax": 18,
     "__init__": 18,
