@@ -78,6 +78,7 @@ _LAZY_NAMES = {  # public name -> the module that defines it
         "autograd.extend",
     ),
 }
+_LAZY_NAMES |= {"jet": "taylor.jets", "laplacian": "taylor.laplacian", "hessian_diagonal": "taylor.laplacian"}
 _LAZY_MODULES = {
     "autograd": "autograd",
     "checkpoint_policies": "control.policies",

@@ -314,6 +314,14 @@ def gnvp(
     f: Callable[..., Any], primals: Sequence[Any], tangents: Sequence[Any], outer: Callable[..., Any] | None = None
 ) -> Any: ...
 
+# ---- second and higher derivatives in one pass
+
+def jet(f: Callable[..., Any], primals: Sequence[Any], series: Sequence[Sequence[Any]]) -> tuple[Any, list[Any]]: ...
+def laplacian(f: Callable[..., Any]) -> Callable[..., Any]: ...
+def hessian_diagonal(
+    f: Callable[..., Any], *, method: str = "jet", key: Any = None, samples: int = 1
+) -> Callable[..., Any]: ...
+
 # ---- batches: the parameters become arrays, what they are called and how many there are stays
 
 @overload

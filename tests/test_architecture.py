@@ -57,6 +57,7 @@ LEVELS = {
     "foreign_names": 17,
     "sparse": 17.5,
     "stats": 17.5,
+    "taylor": 17.6,
     "autograd": 18,
     "jax": 18,
     "__init__": 18,
