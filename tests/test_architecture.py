@@ -50,6 +50,7 @@ LEVELS = {
     "random": 15,
     "diagnosis": 15,
     "scipy": 16,
+    "certificate": 16.5,
     "doors": 17,
     "nn": 17,
     "distributed": 17.5,
