@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import importlib
 import signal
+import time
 import weakref
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import BrokenExecutor, Executor
@@ -24,6 +25,8 @@ from funcad.host.progress import meter
 from funcad.host.real_types import is_a
 
 __all__ = ["Dask", "Here", "InExecutor", "Processes", "runner_of"]
+
+_PAUSE = 0.05  # seconds that a process takes to tell that it runs; starting one takes longer
 
 
 class Here:
@@ -88,13 +91,18 @@ class InExecutor(Here):
 
 
 class Processes(InExecutor):
-    """`count` processes of our own, started at the first use; where one dies, what was not done is done again by others."""
+    """`count` processes of our own, started at the first use; where one dies, what was not done is done again by others.
+
+    Trap: a pool in which a process dies while another is being started may wait for that one for ever, so all are started, by
+    pauses that each takes, before there is work that could end one.
+    """
 
     def __init__(self, partitions: Sequence[Any], count: int, retries: int):
         Here.__init__(self, partitions)
-        self.count = count
+        self.count = min(count, len(partitions))
         self.retries = retries
         self._pool: Any = None
+        self._end: Any = None
 
     @property
     def executor(self) -> Executor:  # type: ignore[override]
@@ -102,9 +110,33 @@ class Processes(InExecutor):
             ways = importlib.import_module("multiprocessing")  # a browser has none
             context = ways.get_context("forkserver" if "forkserver" in ways.get_all_start_methods() else "spawn")
             pool = importlib.import_module("concurrent.futures").ProcessPoolExecutor
-            self._pool = pool(self.count, context, initializer=_leave_interrupts)
-            weakref.finalize(self, self._pool.shutdown, wait=False, cancel_futures=True)
+            made = pool(self.count, context, initializer=_leave_interrupts)
+            self._end = weakref.finalize(self, made.shutdown, wait=False, cancel_futures=True)
+            self._pool = made
+            for pause in [made.submit(time.sleep, _PAUSE) for _ in range(self.count)]:
+                pause.result()
         return self._pool
+
+    def _renewed(self, broken: Any) -> None:
+        """The next work goes to other processes, if this pool is the one in use."""
+        if self._pool is broken:
+            self._end.detach()
+            self._pool = None
+            broken.shutdown(wait=False)
+
+    def _submitted(self, work: Work, i: int) -> Any:
+        for _ in range(self.retries):
+            pool = self.executor
+            try:
+                return self._in(pool, work, i)
+            except BrokenExecutor:
+                self._renewed(pool)
+        return self._in(self.executor, work, i)
+
+    def _in(self, pool: Executor, work: Work, i: int) -> Any:
+        future = pool.submit(work.elsewhere, i, len(self.partitions), self.partitions[i])
+        future.pool = pool  # type: ignore[attr-defined]
+        return future
 
     def first(self, work: Work) -> Part:
         return self._result(work, {0: self._submitted(work, 0)}, 0)
@@ -114,10 +146,10 @@ class Processes(InExecutor):
             try:
                 return waiting[i].result()
             except BrokenExecutor as error:
-                died = error
-                self._pool = None
+                died, broken = error, waiting[i].pool
+                self._renewed(broken)
                 for j, future in waiting.items():
-                    if not (future.done() and not future.cancelled() and future.exception() is None):
+                    if future.pool is broken and not (future.done() and future.exception() is None):
                         waiting[j] = self._submitted(work, j)
         died.add_note(f"funcad: workers died {self.retries + 1} times while they did partition {i} or others beside it")
         raise note(died, i, len(self.partitions))
