@@ -25,6 +25,7 @@ from funcad.api.border import check_leaves, flat_values, name_of
 from funcad.api.forward import jvp
 from funcad.api.vjp import vjp
 from funcad.api.vmap import vmap
+from funcad.control.rules import refuse_foreign, refuse_tracers
 from funcad.distributed.partition_files import loaded
 from funcad.host.devices import namespace_of
 from funcad.host.locks import read_only
@@ -248,14 +249,17 @@ class Work(NamedTuple):
             # as in a process of its own: what a trace around us has set is none of f's concern
             with setting(staging=None, abstract=None, running=None, source=None, axis_env=(), batching=None):
                 flat = self.task.flat(tree.map(loaded, partition), made)
+                values: list[Any] = []
+                f = self.task.function.f
+                what = f"sum_over of {name_of(f)}"
                 if self.abstract:
-                    trace_function(flat, self.given, name="sum_over")
-                    values = []
+                    refuse_tracers(what, [f], trace_function(flat, self.given, name="sum_over")[1])
                 else:
-                    values = [_plain(x) for x in flat(*map(_lent, self.given))]
+                    values = flat(*map(_lent, self.given))
+                    refuse_foreign(what, [f], (), values)
         except Exception as error:
             raise note(error, index, count)  # noqa: B904 the same error
-        return Part(index, (made[0], made[1]), values)
+        return Part(index, (made[0], made[1]), [_plain(x) for x in values])
 
     def elsewhere(self, index: int, count: int, partition: Any) -> Part:
         """In another process, to which errors have to come back."""

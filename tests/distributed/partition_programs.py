@@ -2,6 +2,8 @@
 
 import os
 import signal
+import threading
+import time
 
 import numpy as np
 
@@ -56,3 +58,25 @@ def kills_once(w, part):
 
 def kills_always(w, x):
     os.kill(os.getpid(), signal.SIGKILL)
+
+
+def notes(w, path):
+    """Takes its time, and leaves a file."""
+    time.sleep(0.1)
+    open(path, "w").close()
+    return 1.0 * w
+
+
+def fails_twice(w, part):
+    path, x = part
+    with open(path, "a+", encoding="utf8") as log:
+        log.write("x")
+        log.seek(0)
+        if len(log.read()) < 3:
+            raise OSError("not yet")
+    return np.sum(x @ w)
+
+
+def end_soon():
+    """This process ends, after it has answered."""
+    threading.Timer(0.05, os.kill, (os.getpid(), signal.SIGKILL)).start()

@@ -3,6 +3,8 @@
 import importlib.util
 import os
 import pickle
+import signal
+import sys
 import threading
 from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
 from multiprocessing import get_context
@@ -14,7 +16,8 @@ import funcad as fc
 from funcad import distributed
 from funcad.distributed import chunks, sum_over
 from funcad.distributed.partition_tasks import Part, add_up
-from funcad.errors import MissingRuleError, TracerBoolConversionError
+from funcad.errors import CollectiveError, CustomRuleClosureError, MissingRuleError, TracerBoolConversionError
+from funcad.host import progress
 from tests.distributed import partition_programs as programs
 
 DRAW = np.random.default_rng(0)
@@ -249,6 +252,15 @@ def test_errors_name_the_partition():
     assert sum_over(programs.fails_at_row, [X])(np.ones(3)) == np.sum(X @ np.ones(3))
 
 
+def test_what_f_closes_over_is_no_parameter():
+    def of(a):
+        return sum_over(lambda w, x: a * np.sum(x * w), chunks(X, 7))(2.0)
+
+    for g, a in ((fc.grad(of), 3.0), (fc.jit(of), 3.0), (fc.vmap(of), np.ones(2)), (fc.grad(fc.jit(of)), 3.0)):
+        with pytest.raises(CustomRuleClosureError, match="closes over the variable 'a'"):
+            g(a)
+
+
 def test_an_interrupt_leaves_it_usable():
     stop = [True]
 
@@ -263,6 +275,40 @@ def test_an_interrupt_leaves_it_usable():
             of(2.0)
     stop.clear()
     close(fc.value_and_grad(total)(2.0), (np.float64(2 * X.sum()), X.sum()))
+
+
+@pytest.mark.parametrize("method", ["l-bfgs", "newton-cg"])
+def test_minimize_over_partitions(method):
+    start = {"a": np.zeros(3), "b": 1.0}
+    f = lambda w, part: programs.loss(w, part) + 0.1 * len(part[1]) * inner(w, w)
+    found = distributed.minimize(sum_over(f, PARTS), start, method=method, tol=1e-9)
+    wanted = fc.scipy.optimize.minimize(lambda w: f(w, (X, Y)), start, method="bfgs", tol=1e-9)
+    close(found.x, wanted.x, rtol=1e-5)
+    jitted = distributed.minimize(sum_over(fc.jit(f), PARTS), start, method=method, tol=1e-9)
+    close(jitted.x, wanted.x, rtol=1e-5)
+
+
+@pytest.mark.parametrize("method", ["l-bfgs", "newton-cg"])
+def test_minimize_over_processes(method):
+    start = {"a": np.zeros(3), "b": 1.0}
+    f = lambda w, x, y: programs.loss(w, (x, y)) / 5 + 0.1 * inner(w, w)
+
+    def process(rank):
+        own = distributed.shard((X, Y))
+        return distributed.minimize(f, start, *own, method=method, tol=1e-9)
+
+    results = distributed.on_threads(4, process, timeout=60.0)
+    wanted = fc.scipy.optimize.minimize(
+        lambda w: programs.loss(w, (X, Y)) / 20 + 0.1 * inner(w, w), start, method="bfgs", tol=1e-9
+    )
+    bits = [[np.asarray(x).tobytes() for x in fc.tree.leaves((r.x, r.fun, r.jac))] for r in results]
+    assert all(b == bits[0] for b in bits)
+    close(results[0].x, wanted.x, rtol=1e-5)
+
+
+def test_minimize_from_other_starts_is_refused():
+    with pytest.raises(CollectiveError, match="differs between the processes"):
+        distributed.on_threads(2, lambda rank: distributed.minimize(lambda w, x: (w - x) ** 2, float(rank), 3.0), timeout=60.0)
 
 
 def test_threads_share_one():
@@ -348,6 +394,27 @@ def test_a_process_that_dies_loses_nothing(tmp_path):
     assert any("workers died 2 times" in note for note in caught.value.__notes__)
 
 
+def test_an_interrupt_cancels_what_has_not_begun(tmp_path):
+    parts = [str(tmp_path / f"{i:02}") for i in range(40)]
+    total = sum_over(programs.notes, parts, workers=1)
+    for of in (total, fc.grad(total)):
+        sum_over(programs.notes, parts[:1], workers=1)(1.0)
+        threading.Timer(1.0, os.kill, (os.getpid(), signal.SIGINT)).start()
+        with pytest.raises(KeyboardInterrupt):
+            of(1.0)
+        assert len(list(tmp_path.iterdir())) < 40
+    close(sum_over(programs.notes, parts[:2], workers=1)(1.0), np.float64(2.0))
+
+
+def test_progress(monkeypatch, capsys):
+    monkeypatch.setattr(progress, "DELAY", 0.0)
+    monkeypatch.setattr(progress, "EVERY_LINE", 0.0)
+    monkeypatch.setattr(progress, "_tqdm", lambda what, total: None)
+    monkeypatch.setattr(fc.config, "progress", "on")
+    fc.grad(sum_over(programs.loss, PARTS))(W)
+    assert "sum over 4 partitions" in (said := capsys.readouterr().err) and "4 of 4" in said
+
+
 def test_executors():
     with ThreadPoolExecutor(2) as threads:
         compare(sum_over(lambda w, p: programs.loss(w, p), PARTS, workers=threads))
@@ -362,7 +429,7 @@ def test_functions_that_do_not_travel(monkeypatch):
     total = sum_over(lambda w, p: programs.loss(w, p), PARTS, workers=1)
     if importlib.util.find_spec("cloudpickle") is not None:
         compare(total)
-    monkeypatch.setitem(__import__("sys").modules, "cloudpickle", None)
+    monkeypatch.setitem(sys.modules, "cloudpickle", None)
     with pytest.raises(pickle.PicklingError, match="top level of a module"):
         sum_over(lambda w, p: 2 * programs.loss(w, p), PARTS, workers=1)(W)
 
