@@ -372,15 +372,31 @@ def compare(total, rtol=1e-10):
     close(fc.jit(fc.grad(total))(W), fc.grad(whole)(W), rtol)
 
 
-def test_processes_of_our_own(tmp_path):
+@pytest.fixture(scope="module")
+def pool():
+    """One process, which starts afresh, for all tests that do not end it."""
+    with ProcessPoolExecutor(1, get_context("spawn")) as found:
+        yield found
+
+
+def test_processes_of_our_own():
     compare(sum_over(fc.jit(programs.loss), PARTS, workers=2))
-    one = sum_over(programs.with_traces, chunks(X, 5), workers=1)
-    assert [int(one(np.ones(3))["traces"]) for _ in range(2)] == [4, 4]  # of four partitions alike: it was traced once
+
+
+def test_an_executor_of_processes(pool):
+    compare(sum_over(fc.jit(programs.loss), PARTS, workers=pool))
+    total = sum_over(programs.with_traces, chunks(X, 5), workers=pool)
+    assert [int(total(np.ones(3))["traces"]) for _ in range(2)] == [4, 4]  # of four partitions alike: it was traced once
     with pytest.raises(ZeroDivisionError, match="mine") as caught:
-        sum_over(programs.fails_at_row, [X, X + 200], workers=1)(np.ones(3))
+        sum_over(programs.fails_at_row, [X, X + 200], workers=pool)(np.ones(3))
     assert "in partition 1 of 2" in caught.value.__notes__ and "in fails_at_row" in str(caught.value.__cause__)
     with pytest.raises(RuntimeError, match="Unpicklable, which does not pickle(.|\n)*in fails_oddly"):
-        sum_over(programs.fails_oddly, [X], workers=1)(np.ones(3))
+        sum_over(programs.fails_oddly, [X], workers=pool)(np.ones(3))
+
+
+def test_an_executor_of_threads():
+    with ThreadPoolExecutor(2) as threads:
+        compare(sum_over(lambda w, p: programs.loss(w, p), PARTS, workers=threads))
 
 
 def test_a_process_that_dies_loses_nothing(tmp_path):
@@ -389,21 +405,28 @@ def test_a_process_that_dies_loses_nothing(tmp_path):
     close(total(np.ones(3)), np.sum(np.cos(X @ np.ones(3))))
     assert (tmp_path / "died").exists()
     close(fc.grad(total)(np.ones(3)), fc.grad(lambda w: np.sum(np.cos(X @ w)))(np.ones(3)))
+
+
+@pytest.mark.slow
+def test_processes_that_die_again_and_again():
     with pytest.raises(Exception, match="abruptly") as caught:
-        sum_over(programs.kills_always, [X], workers=1, retries=1)(np.ones(3))
+        sum_over(programs.kills_always, [X, X], workers=2, retries=1)(np.ones(3))
     assert any("workers died 2 times" in note for note in caught.value.__notes__)
+    with ProcessPoolExecutor(1, get_context("spawn")) as given:
+        with pytest.raises(Exception, match="abruptly") as caught:
+            sum_over(programs.kills_always, [X], workers=given)(np.ones(3))
+        assert any("workers=4" in note for note in caught.value.__notes__)
 
 
-def test_an_interrupt_cancels_what_has_not_begun(tmp_path):
-    parts = [str(tmp_path / f"{i:02}") for i in range(40)]
-    total = sum_over(programs.notes, parts, workers=1)
-    for of in (total, fc.grad(total)):
-        sum_over(programs.notes, parts[:1], workers=1)(1.0)
-        threading.Timer(1.0, os.kill, (os.getpid(), signal.SIGINT)).start()
-        with pytest.raises(KeyboardInterrupt):
-            of(1.0)
-        assert len(list(tmp_path.iterdir())) < 40
-    close(sum_over(programs.notes, parts[:2], workers=1)(1.0), np.float64(2.0))
+def test_an_interrupt_cancels_what_has_not_begun(tmp_path, pool):
+    parts = [str(tmp_path / f"{i:02}") for i in range(60)]
+    total = sum_over(programs.notes, parts, workers=pool)
+    sum_over(programs.notes, parts[:1], workers=pool)(1.0)
+    threading.Timer(0.5, os.kill, (os.getpid(), signal.SIGINT)).start()
+    with pytest.raises(KeyboardInterrupt):
+        fc.grad(total)(1.0)
+    assert sum_over(programs.notes, parts[:2], workers=pool)(1.0) == 2.0
+    assert len(list(tmp_path.iterdir())) < 60
 
 
 def test_progress(monkeypatch, capsys):
@@ -415,23 +438,12 @@ def test_progress(monkeypatch, capsys):
     assert "sum over 4 partitions" in (said := capsys.readouterr().err) and "4 of 4" in said
 
 
-def test_executors():
-    with ThreadPoolExecutor(2) as threads:
-        compare(sum_over(lambda w, p: programs.loss(w, p), PARTS, workers=threads))
-    with ProcessPoolExecutor(1, get_context("spawn")) as pool:
-        close(fc.grad(sum_over(programs.loss, PARTS, workers=pool))(W), fc.grad(whole)(W))
-        with pytest.raises(Exception, match="abruptly") as caught:
-            sum_over(programs.kills_always, [X], workers=pool)(np.ones(3))
-        assert any("workers=4" in note for note in caught.value.__notes__)
-
-
-def test_functions_that_do_not_travel(monkeypatch):
-    total = sum_over(lambda w, p: programs.loss(w, p), PARTS, workers=1)
+def test_functions_that_do_not_travel(monkeypatch, pool):
     if importlib.util.find_spec("cloudpickle") is not None:
-        compare(total)
+        compare(sum_over(lambda w, p: programs.loss(w, p), PARTS, workers=pool))
     monkeypatch.setitem(sys.modules, "cloudpickle", None)
     with pytest.raises(pickle.PicklingError, match="top level of a module"):
-        sum_over(lambda w, p: 2 * programs.loss(w, p), PARTS, workers=1)(W)
+        sum_over(lambda w, p: 2 * programs.loss(w, p), PARTS, workers=pool)(W)
 
 
 def test_the_function_itself_pickles():
