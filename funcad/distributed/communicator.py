@@ -74,7 +74,7 @@ class Communicator(Processes):
         where = f"{what} of {x.dtype}{list(x.shape)} at {line}"
         self._agree(f"{what} {x.dtype} {x.shape} {more}", where)
         self.sent += x.nbytes
-        if self.size == 1 and what in ("sum", "max", "min", "same"):
+        if self.size == 1 and what in ("sum", "same"):
             return x
         return np.asarray(_WAYS[what](self, x, more, where), x.dtype, order="C")
 
@@ -103,8 +103,8 @@ def _sum(parts: np.ndarray) -> np.ndarray:
     return total
 
 
-def _extremum(ufunc: np.ufunc) -> Callable[..., np.ndarray]:
-    return lambda comm, x, more, where: ufunc.reduce(comm.swap(x, where), axis=0)  # MPI's own do not say what a NaN does
+def _swap(comm: Communicator, x: np.ndarray, more: Any, where: str) -> np.ndarray:
+    return comm.swap(x, where)
 
 
 def _same(comm: Communicator, x: np.ndarray, more: Any, where: str) -> np.ndarray:
@@ -118,9 +118,9 @@ def _same(comm: Communicator, x: np.ndarray, more: Any, where: str) -> np.ndarra
 
 _WAYS: dict[str, Callable[..., np.ndarray]] = {
     "sum": lambda comm, x, more, where: comm.add_up(x, where),
-    "max": _extremum(np.maximum),
-    "min": _extremum(np.minimum),
-    "all_gather": lambda comm, x, more, where: comm.swap(x, where),
+    "max": _swap,  # who asks has to know who has it, and how many
+    "min": _swap,
+    "all_gather": _swap,
     "sum_scatter": lambda comm, x, more, where: _sum(comm.exchange(x, where)),
     "permute": lambda comm, x, more, where: comm.permute(x, more, where),
     "exchange": lambda comm, x, more, where: comm.exchange(x, where),

@@ -22,7 +22,7 @@ from funcad.host.where import user_source
 from funcad.ir.aval import Aval, dtype_of, shape_of
 from funcad.ir.primitive import Primitive
 from funcad.primitives.arithmetic import div
-from funcad.primitives.comparison import eq, select
+from funcad.primitives.comparison import select
 from funcad.primitives.conversion import convert
 from funcad.primitives.shape import transpose
 
@@ -89,6 +89,7 @@ def _carried(
         batch=batch,
         effect=True,
         silent=True,
+        reach="ends",
     )
     return primitive
 
@@ -137,15 +138,33 @@ exchange_over_p = _carried(
 )
 
 
-def _tie_jvp(tangents: Sequence[Any], out: Any, x: Any, *, call: Call) -> Any:
-    """Ties share the derivative."""
-    dtype, add_up = dtype_of(x), _again(call, what="sum")
-    tied = eq(x, out)
-    count = sum_over_p(convert(tied, dtype), call=add_up)
-    return div(sum_over_p(select(tied, tangents[0], dtype.type(0)), call=add_up), count)
+def _run_extremum(xp: Any, x: Any, *, call: Call) -> list[Any]:
+    """The result, whether this process has it, and how many have it, of which no process asks the others once more."""
+    every = _run(np, x if namespace_of([x]) is np else x.get(), call=call)
+    out = (np.maximum if call.what == "max" else np.minimum).reduce(every, axis=0)  # MPI's own do not say what a NaN does
+    found = [out, every[call.comm.rank] == out, np.sum(every == out, axis=0, dtype=np.int64)]
+    return [xp.asarray(v) if xp is not np else v if np.ndim(v) else v[()] for v in found]
 
 
-extremum_over_p = _carried("extremum_over_processes", lambda shape, call: shape, _tie_jvp, None)
+def _extremum_jvp(tangents: Sequence[Any], outs: Sequence[Any], x: Any, *, call: Call) -> list[Any]:
+    """Ties share the derivative. Who has it was found with the value: computed again it may differ by its last bit."""
+    _, tied, count = outs
+    dtype = dtype_of(x)
+    total = sum_over_p(select(tied, tangents[0], dtype.type(0)), call=_again(call, what="sum"))
+    return [div(total, convert(count, dtype)), None, None]
+
+
+extremum_over_p = Primitive(
+    "extremum_over_processes",
+    _run_extremum,
+    lambda x, *, call: [Aval(x.shape, x.dtype), Aval(x.shape, np.dtype(bool)), Aval(x.shape, np.dtype(np.int64))],
+    jvp=_extremum_jvp,
+    batch=lambda size, args, batched, *, call: (extremum_over_p(args[0], call=call), [True] * 3),
+    effect=True,
+    silent=True,
+    multiple=True,
+    reach="ends",
+)
 
 
 def reduce_over(x: Any, comm: Any) -> Any:
@@ -154,7 +173,7 @@ def reduce_over(x: Any, comm: Any) -> Any:
 
 def tie_over(x: Any, comm: Any, what: str) -> Any:
     """The greatest ("max") or the smallest ("min")."""
-    return extremum_over_p(x, call=_call(comm, what))
+    return extremum_over_p(x, call=_call(comm, what))[0]
 
 
 def gather_over(x: Any, comm: Any) -> Any:
@@ -191,6 +210,7 @@ def _border(name: str, impl: Callable[..., Any], jvp: Any, transposed: Callable[
         barrier=True,  # equal values on one process need not be equal on another, so neither are they merged
         silent=True,
         may_share=True,
+        reach="ends",
     )
     return primitive
 
