@@ -59,10 +59,12 @@ class Mpi(Communicator):
         self._wait(self.comm.Iallgather([_bytes(x), byte], [_bytes(out), byte]), where)
         return out
 
-    def differs(self, tag: int, where: str) -> bool:
-        sent, found = np.array([tag, -tag], np.int64), np.empty(2, np.int64)
+    def differ(self, tags: list[int], where: str) -> list[bool]:
+        sent = np.array([*tags, *[-t for t in tags]], np.int64)
+        found = np.empty_like(sent)
         self._wait(self.comm.Iallreduce(sent, found, self._mpi.MAX), where)
-        return bool(found[0] != -found[1])
+        n = len(tags)
+        return [bool(found[i] != -found[n + i]) for i in range(n)]
 
     def add_up(self, x: np.ndarray, where: str) -> np.ndarray:
         if x.dtype.char not in "fdFDilqILQ":

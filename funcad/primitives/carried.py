@@ -11,6 +11,7 @@ Trap: a value that is no tracer differs from process to process all the same, so
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
@@ -27,6 +28,7 @@ from funcad.primitives.conversion import convert
 from funcad.primitives.shape import transpose
 
 __all__ = ["enter", "exchange_over", "gather_over", "leave", "permute_over", "reduce_over", "scatter_over", "tie_over"]
+__all__ += ["Agreement", "Call", "agree_on_p", "sum_over_p", "sums_over_p"]
 
 
 class Call(NamedTuple):
@@ -36,9 +38,17 @@ class Call(NamedTuple):
     what: str
     more: Any
     line: str
+    agreed: bool = False  # is it one of those that `agree_on_p` compares beforehand?
 
     def __repr__(self) -> str:
         return f"{self.what} over {self.comm}"
+
+    def tag(self, x: Any) -> str:
+        """What has to be equal on all processes; x: the operand, or its aval."""
+        return f"{self.what} {x.dtype} {x.shape} {self.more}"
+
+    def where(self, x: Any) -> str:
+        return f"{self.what} of {x.dtype}{list(x.shape)} at {self.line}"
 
 
 def _call(comm: Any, what: str, more: Any = None) -> Call:
@@ -50,7 +60,7 @@ def _run(xp: Any, x: Any, *, call: Call) -> Any:
     if state.before_effect is not None:
         state.before_effect()
     given = x if namespace_of([x]) is np else x.get()
-    out = call.comm.run(call.what, np.asarray(given), call.more, call.line)
+    out = call.comm.run(call, np.asarray(given))
     if xp is not np:
         return xp.asarray(out)
     return out if out.ndim else out[()]
@@ -165,6 +175,55 @@ extremum_over_p = Primitive(
     multiple=True,
     reach="ends",
 )
+
+
+# ---------------------------------------------------------------- what programs are made to call (passes/together.py)
+
+
+def _run_sums(xp: Any, *xs: Any, call: Call) -> list[Any]:
+    """Several sums as one: the arrays go behind each other."""
+    total = _run(np, np.concatenate([np.ravel(x if namespace_of([x]) is np else x.get()) for x in xs]), call=call)
+    ends = np.cumsum([math.prod(shape) for shape in call.more])[:-1]
+    parts = [part.reshape(shape) for part, shape in zip(np.split(total, ends), call.more)]
+    return [xp.asarray(p) if xp is not np else p if p.ndim else p[()] for p in parts]
+
+
+sums_over_p = Primitive(
+    "sums_over_processes",
+    _run_sums,
+    lambda *xs, call: [Aval(x.shape, x.dtype) for x in xs],
+    effect=True,
+    silent=True,
+    multiple=True,
+)
+
+
+class Agreement(NamedTuple):
+    """What processes compare before several collectives: the tag of the first, of all together, and how many they are."""
+
+    comm: Any
+    first: str
+    every: int
+    count: int
+    where: str
+
+    def __repr__(self) -> str:
+        return f"{self.count} collectives over {self.comm}"
+
+
+def _run_agreement(xp: Any, *, agreement: Agreement) -> list[Any]:
+    if state.before_effect is not None:
+        state.before_effect()
+    agreement.comm.agree_on(agreement)
+    return []
+
+
+agree_on_p = Primitive(
+    "agree_on_collectives", _run_agreement, lambda *, agreement: [], effect=True, silent=True, multiple=True
+)
+
+
+# ---------------------------------------------------------------- the collectives
 
 
 def reduce_over(x: Any, comm: Any) -> Any:

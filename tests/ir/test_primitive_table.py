@@ -45,6 +45,7 @@ ELSEWHERE = {  # made by one transformation of one kind of program, which has te
         ["enter_checked", "enter_replicated", "leave_replicated", *[f"{how}_over_processes" for how in OVER_PROCESSES]],
         "tests/distributed/test_spmd.py",
     ),
+    **dict.fromkeys(["agree_on_collectives", "sums_over_processes"], "tests/distributed/test_what_is_sent.py"),
 }
 
 # Rules that a primitive does without although it would seem to need them: (primitive, rule) -> reason. Not listed: jvp of
