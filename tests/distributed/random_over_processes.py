@@ -22,13 +22,13 @@ def _scaled(rule):
 
 
 def _without(v):
-    """A rule that is not the derivative, without collectives."""
+    """A rule without collectives. It is the derivative: of another one, second derivatives depend on what runs again."""
 
     @fc.custom_vjp
     def f(v):
         return np.tanh(v)
 
-    f.defvjp(lambda v: (np.tanh(v), v), lambda v, ct: (3.0 * np.cos(v) * ct,))
+    f.defvjp(lambda v: (np.tanh(v), v), lambda v, ct: ((1.0 - np.tanh(v) ** 2) * ct,))
     return f(v)
 
 

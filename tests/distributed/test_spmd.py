@@ -178,7 +178,7 @@ def test_value_and_grad_of_data_in_parts():
 
 
 def line_of(f, offset):
-    return f"{__file__}:{f.__code__.co_firstlineno + offset}"
+    return f"{f.__code__.co_filename}:{f.__code__.co_firstlineno + offset}"
 
 
 @pytest.mark.parametrize("wrap", [lambda f: f, fc.jit], ids=["un-jitted", "jitted"])
