@@ -52,6 +52,8 @@ ELSEWHERE = {  # made by one transformation of one kind of program, which has te
 # primitives whose results are all integer or bool (they have no derivative), transpose of primitives that are linear in no
 # argument (reverse mode transposes what their jvp is made of).
 ABSENT_RULES: dict[tuple[str, str], str] = {
+    ("agree_on_collectives", "batch"): "made when a program is made ready to run, after everything has been mapped",
+    ("sums_over_processes", "batch"): "made when a program is made ready to run, after everything has been mapped",
     ("stop_gradient", "transpose"): "its tangent is zero, so reverse mode never meets it",
     ("custom_jvp", "batch"): "runs on values at once; a program holds custom_jvp_call instead",
     ("custom_vjp", "batch"): "runs on values at once; a program holds custom_vjp_call instead",
