@@ -76,7 +76,7 @@ class Compiled(Program):
         self.donating: dict[frozenset[int], Callable[[list], list]] = {}  # positions -> `function`, which may overwrite these
         seconds = estimate(jaxpr)
         self.long = seconds > LONG_RUN
-        if seconds > AT_ONCE:
+        if seconds > AT_ONCE or "at once" in jaxpr.memo:
             self.runs = COLD
 
     def run(self, args: Sequence[Any], donated: frozenset[int] = frozenset()) -> list[Any]:

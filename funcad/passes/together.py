@@ -31,14 +31,15 @@ def together(jaxpr: Jaxpr) -> Jaxpr:
         found = _NOTHING
         if jaxpr.has_effects and not jaxpr.modes and _calls(jaxpr):
             found = _compared(joined(jaxpr))
-            found.memo.update({k: v for k, v in jaxpr.memo.items() if k in _KEPT})
+            if jaxpr.memo.get("fast_math"):
+                found.memo["fast_math"] = True
             found.memo["together"] = _NOTHING
+            found.memo["at once"] = True  # engines agree to the last bit but one: processes, also restarted ones, to the last
         found = jaxpr.memo.setdefault("together", found)
     return jaxpr if found is _NOTHING else found
 
 
 _NOTHING: Any = object()  # to be done
-_KEPT = ("fast_math", "siblings", "sizes")
 
 
 def _is_call(equation: Equation) -> bool:
