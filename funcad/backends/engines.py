@@ -21,7 +21,7 @@ from typing import Any
 from funcad.backends import interpreter
 from funcad.backends.blas_threads import limited, matters
 from funcad.backends.cost import cost_of
-from funcad.backends.interpreter import Program, compiling
+from funcad.backends.interpreter import Program, between_processes, compiling
 from funcad.configuration import config, reports
 from funcad.host.devices import on_device
 from funcad.host.progress import working
@@ -76,7 +76,7 @@ class Compiled(Program):
         self.donating: dict[frozenset[int], Callable[[list], list]] = {}  # positions -> `function`, which may overwrite these
         seconds = estimate(jaxpr)
         self.long = seconds > LONG_RUN
-        if seconds > AT_ONCE:
+        if seconds > AT_ONCE or "at once" in jaxpr.memo:
             self.runs = COLD
 
     def run(self, args: Sequence[Any], donated: frozenset[int] = frozenset()) -> list[Any]:
@@ -290,7 +290,7 @@ def program_of(jaxpr: Jaxpr) -> Program:
         with compiling:
             program = jaxpr.memo.get(engine)
             if program is None:
-                program = jaxpr.memo[engine] = Compiled(jaxpr, engine)
+                program = jaxpr.memo[engine] = Compiled(between_processes(jaxpr), engine)
     return program
 
 
@@ -314,7 +314,8 @@ def loop_program(primitive: Any, args: Sequence[Any], loop: Loop | WhileLoop) ->
     if program is None:
         inputs = tuple([Var(a if type(a) is StackAval else Aval(a.shape, a.dtype, a.weak)) for a in avals])
         outputs = tuple([Var(a) for a in primitive.abstract_eval(*avals, **params)])
-        program = Compiled(Jaxpr(inputs, (Equation(primitive, inputs, params, outputs),), outputs), config.engine)
+        whole = Jaxpr(inputs, (Equation(primitive, inputs, params, outputs),), outputs)
+        program = Compiled(between_processes(whole), config.engine)
         program = body.memo.setdefault(key, program)
     program.runs += 1
     if program.function is None and program.runs <= COLD and (loop.length or 1) * len(body.equations) < LONG_LOOP:

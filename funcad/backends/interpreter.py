@@ -11,6 +11,7 @@ that the program made itself and that dies at a write of some of its elements is
 from __future__ import annotations
 
 import functools
+import importlib
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -29,7 +30,8 @@ from funcad.host.where import note_source
 from funcad.ir.aval import aval_of
 from funcad.ir.jaxpr import Jaxpr, Literal, Var
 
-__all__ = ["Program", "program_of", "counters", "compiling", "on_numpy", "over_on_numpy", "program_of_turns"]
+__all__ = ["Program", "program_of", "between_processes", "counters", "compiling", "on_numpy", "over_on_numpy"]
+__all__ += ["program_of_turns"]
 
 compiling = threading.RLock()  # one program at a time, on every engine: threads that start together compile once
 held_over_forks(compiling)
@@ -274,8 +276,16 @@ def program_of(jaxpr: Jaxpr) -> Program:
         with compiling:
             program = jaxpr.memo.get("program")
             if program is None:
-                program = jaxpr.memo["program"] = Program(jaxpr)
+                program = jaxpr.memo["program"] = Program(between_processes(jaxpr))
     return program
+
+
+def between_processes(jaxpr: Jaxpr) -> Jaxpr:
+    """The program as it is sent: on every engine, from the first run on."""
+    if not jaxpr.has_effects:
+        return jaxpr
+    found: Jaxpr = importlib.import_module("funcad.passes.together").together(jaxpr)
+    return found
 
 
 def program_of_turns(loop: Any, carry: list[Any]) -> Program | None:
@@ -283,7 +293,7 @@ def program_of_turns(loop: Any, carry: list[Any]) -> Program | None:
     places = [i for i, written in enumerate(written_carries(loop)) if written]
     if not places or not all([type(carry[i]) is np.ndarray for i in places]):
         return None
-    body, key = loop.body, ("turns", loop.n_consts)
+    body, key = between_processes(loop.body), ("turns", loop.n_consts)
     program: Program | None = body.memo.get(key)
     if program is None:
         with compiling:

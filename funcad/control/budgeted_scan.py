@@ -21,7 +21,7 @@ import numpy as np
 from funcad.backends.engines import run_jaxpr
 from funcad.control.body import LinearBody, linear_body
 from funcad.control.call import call_p, compact, scatter
-from funcad.control.checkpoint import without_effects
+from funcad.control.checkpoint_pieces import without_effects
 from funcad.control.reversal_schedules import Schedule, blocks_of, schedule
 from funcad.control.rewire import memoised, rewire, split, strip_literal
 from funcad.control.scan import run_scan
@@ -132,8 +132,9 @@ def quiet_body(jaxpr: Jaxpr, what: str = "scan") -> Jaxpr:
     quiet = without_effects(jaxpr)
     if quiet.has_effects:
         raise NotImplementedError(
-            f"{what}: the body calls io_callback and uses its results, so it cannot be run again for a memory budget.\n"
-            "Leave the policy out, or call io_callback outside of the loop; debug.print and debug.callback are allowed."
+            f"{what}: the body uses results of an io_callback or of a collective between processes, so it cannot be run "
+            "again for a memory budget.\nRemedy: leave the policy out, or call them outside of the loop; "
+            "debug.print and debug.callback are allowed."
         )
     return quiet
 

@@ -18,6 +18,7 @@ from funcad.ir.primitive import Primitive, is_linear
 from funcad.ir.prune import prune
 from funcad.ir.trace import trace_function
 from funcad.masks.masked_rules import masked_push
+from funcad.passes.together import APART
 from funcad.primitives.arithmetic import exact_pow_p, integer_pow_p, mul_p, square_p
 from funcad.primitives.squares import exact_square
 from funcad.transforms.batch import batch_jaxpr
@@ -30,7 +31,7 @@ from funcad.unjitted.structural import compile_with
 __all__ = ["call_p", "call", "scatter", "compact", "partial_call", "turning", "square_of", "call_of"]
 
 compile_with(Backward)
-COMPILED_AS = ("fast_math", "siblings", "sizes")  # what holds for the programs derived from one, too
+COMPILED_AS = ("fast_math", "siblings", "sizes", APART)  # what holds for the programs derived from one, too
 
 
 def compact(values: Sequence[Any]) -> tuple[list[Any], tuple[bool, ...]]:

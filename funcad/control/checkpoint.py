@@ -6,8 +6,8 @@ results *given* (equations that nobody needs then are removed) and pushes tangen
 checkpoint, of the transposed program; so all orders of derivative recompute. The primitive carries `barrier=True`: CSE and
 inlining would undo it.
 
-Traps: effects happen once, in the forward pass: they are taken out of what is run again, and what they return is always kept.
-A body is a staging trace: work on values that it closes over is done, and done again, inside.
+Traps: effects happen once, in the forward pass: they are taken out of what is run again, and what they return is always kept
+(checkpoint_pieces.py). A body is a staging trace: work on values that it closes over is done, and done again, inside.
 """
 
 from __future__ import annotations
@@ -30,7 +30,8 @@ from funcad.api.border import (
 )
 from funcad.api.pickling import Transformed
 from funcad.backends.engines import estimate, run_jaxpr
-from funcad.control.call import call_p, compact, partial_call, scatter, square_of, turning
+from funcad.control.call import compact, partial_call, scatter, square_of, turning
+from funcad.control.checkpoint_pieces import in_pieces, inlined, quiet_params
 from funcad.control.policies import MemoryBudget
 from funcad.control.rules import closes_over_tracer
 from funcad.host.layout import same
@@ -43,10 +44,9 @@ from funcad.ir.prune import prune, used_inputs
 from funcad.ir.trace import trace_function
 from funcad.ir.tracer import Tracer
 from funcad.masks.masked_rules import masked_push
-from funcad.passes.subprograms import with_programs
 from funcad.primitives.loop import Loop, WhileLoop
 from funcad.transforms.batch import batch_jaxpr
-from funcad.transforms.jvp import jvp_step, masked_jvp, no_rule
+from funcad.transforms.jvp import jvp_eval, jvp_step, masked_jvp, no_rule
 from funcad.transforms.linearize import linearize_jaxpr
 from funcad.transforms.transpose import masked_transpose, needs_of, transpose_jaxpr
 from funcad.unjitted.strides import Given
@@ -88,51 +88,7 @@ def checkpoint_name(x: Any, name: str) -> Any:
     return tree.map(lambda leaf: name_p(leaf, name=name), x)
 
 
-# ---------------------------------------------------------------- programs derived from a body
-
-
-def _inlined(jaxpr: Jaxpr) -> Jaxpr:
-    """The program with jit's calls expanded, so that a policy sees the equations in them."""
-    if not any(e.primitive is call_p for e in jaxpr.equations):
-        return jaxpr
-    equations: list[Equation] = []
-    atoms: dict[Var, Any] = {}
-
-    def expand(program: Jaxpr, names: dict[Var, Any]) -> list[Any]:
-        def read(atom: Any) -> Any:
-            return atom if type(atom) is Literal else names[atom]
-
-        for e in program.equations:
-            inputs = tuple([read(a) for a in e.inputs])
-            if e.primitive is call_p:
-                inner = e.params["jaxpr"]
-                names.update(zip(e.outputs, expand(inner, dict(zip(inner.inputs, inputs)))))
-                continue
-            outputs = tuple([Var(v.aval) for v in e.outputs])
-            names.update(zip(e.outputs, outputs))
-            equations.append(Equation(e.primitive, inputs, e.params, outputs, e.source))
-        return [read(o) for o in program.outputs]
-
-    atoms.update((v, v) for v in jaxpr.inputs)
-    outputs = expand(jaxpr, atoms)
-    return Jaxpr(jaxpr.inputs, tuple(equations), tuple(outputs))
-
-
-def _quiet_params(params: dict[str, Any]) -> dict[str, Any]:
-    """The parameters with the effects of their programs taken out."""
-    return {key: with_programs(value, without_effects) for key, value in params.items()}
-
-
-def without_effects(jaxpr: Jaxpr) -> Jaxpr:
-    """The program without the effects that return nothing."""
-    if not jaxpr.has_effects:
-        return jaxpr
-    kept = [
-        Equation(e.primitive, e.inputs, _quiet_params(e.params) if e.primitive.multiple else e.params, e.outputs, e.source)
-        for e in jaxpr.equations
-        if not (e.primitive.effect and not e.outputs)
-    ]
-    return Jaxpr(jaxpr.inputs, tuple(kept), jaxpr.outputs)
+# ---------------------------------------------------------------- the two programs of a linearization
 
 
 class _Plan(NamedTuple):
@@ -151,7 +107,7 @@ def _plan(jaxpr: Jaxpr, nonzero: tuple[bool, ...], policy: Any) -> _Plan:
     key = ("checkpoint", nonzero, policy)
     found = jaxpr.memo.get(key)
     if found is None:
-        body = _inlined(jaxpr) if policy is not None or jaxpr.has_effects else jaxpr
+        body = inlined(jaxpr) if policy is not None or jaxpr.has_effects else jaxpr
         if type(policy) is MemoryBudget:
             body, accepted = _within(body, nonzero, policy.size)
         else:
@@ -242,12 +198,6 @@ def _strong(aval: Any) -> Any:
 
 def _is_kept(equation: Equation, policy: Any) -> bool:
     if equation_has_effects(equation):  # they must not happen twice, so what they return is kept
-        if not equation.primitive.effect and any(j.has_effects for j in subjaxprs(_quiet_params(equation.params))):
-            raise NotImplementedError(
-                f"checkpoint: a {equation.primitive.name} in the function calls io_callback and uses its results, so it cannot "
-                "be run again in the backward pass.\nRemedy: call io_callback outside of the loop or branch, or take the "
-                "checkpoint inside of it; debug.print and debug.callback are allowed."
-            )
         return True
     return policy is not None and bool(policy(equation.primitive, *[a.aval for a in equation.inputs], **equation.params))
 
@@ -264,7 +214,7 @@ def _push(body: Jaxpr, primals: Sequence[Any], tangents: Sequence[Any], given: d
             raise no_rule(e.primitive, ps)
         if (e.primitive.effect and e.primitive.jvp is None) or (len(known) == len(e.outputs) and not moved):
             return known
-        params = _quiet_params(e.params) if e.primitive.multiple and equation_has_effects(e) else e.params
+        params = quiet_params(e.params) if e.primitive.multiple and equation_has_effects(e) else e.params
         outs, touts = _step(e.primitive, ps, ts, params, known)
         beside.update([(v, t) for v, t in zip(e.outputs, touts) if t is not None])
         return outs
@@ -298,7 +248,24 @@ def _pushed(tangents: Sequence[Any], known: Sequence[Any], *, jaxpr: Jaxpr, poli
     return masked_push(jaxpr, tangents, known, lambda p, args: _again(p, args, policy))
 
 
+def _pieces(jaxpr: Jaxpr, policy: Any) -> Jaxpr | None:
+    """The program cut where an effect of a loop, a branch or a rule gives results, which must not run again."""
+    key = ("checkpoint in pieces", policy)
+    if key not in jaxpr.memo:
+        jaxpr.memo[key] = in_pieces(jaxpr, lambda part, n: _piece(part, policy, n))
+    found: Jaxpr | None = jaxpr.memo[key]
+    return found
+
+
+def _piece(part: Jaxpr, policy: Any, n: int) -> Equation:
+    own = MemoryBudget(policy.size // n) if type(policy) is MemoryBudget else policy
+    return Equation(checkpoint_p, part.inputs, {"jaxpr": part, "policy": own}, part.outputs, None)  # type: ignore[arg-type]
+
+
 def _linearize(primals: Sequence[Any], tangents: Sequence[Any], *, jaxpr: Jaxpr, policy: Any) -> tuple[list, list]:
+    pieces = _pieces(jaxpr, policy)
+    if pieces is not None:
+        return jvp_eval(pieces, primals, tangents, True)
     ts, nonzero = compact(tangents)
     plan = _plan(jaxpr, nonzero, policy)
     outs = _again(plan.forward, primals, policy)

@@ -30,6 +30,7 @@ from funcad.ir.jaxpr import Jaxpr
 from funcad.ir.trace import trace_function
 from funcad.ir.tracer import Tracer, snapshot, tangent_of
 from funcad.masks.masked_rules import cleaned
+from funcad.primitives.axis_env import Processes
 from funcad.unjitted.following import FollowingTrace
 
 __all__ = [
@@ -200,6 +201,11 @@ class Rule:
     @property
     def __name__(self) -> str:
         return self.what
+
+    @property
+    def over_processes(self) -> bool:
+        """May it call collectives between processes?"""
+        return any([isinstance(index, Processes) for _, _, index in self.env])
 
     def program(self) -> tuple[Jaxpr, list, list[bool]]:
         """`(jaxpr, consts, present)`: (consts, values) -> the results that are not None."""

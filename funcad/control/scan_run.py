@@ -19,6 +19,7 @@ from funcad.ir.aval import Stack, StackAval
 from funcad.ir.interpret import eval_jaxpr
 from funcad.ir.jaxpr import Jaxpr
 from funcad.ir.trace import trace_function
+from funcad.passes.together import APART, joined
 from funcad.primitives.loop import Loop
 from funcad.primitives.stack import zero_entry
 
@@ -33,19 +34,21 @@ def unrolled(loop: Loop, times: int) -> Program:
 @memoised_on_body
 def _unrolled(loop: Loop, times: int) -> Jaxpr:
     avals, xs_avals = loop.body.in_avals, loop.split(loop.body.in_avals)[2]
+    body = joined(loop.body)
 
     def program(*values: Any) -> list[Any]:
         consts, carry, xs = loop.split(values)
         n_xs = len(xs_avals)
         ys: list[Any] = []
         for i in range(times):
-            outs = eval_jaxpr(loop.body, [*consts, *carry, *xs[i * n_xs : (i + 1) * n_xs]])
+            outs = eval_jaxpr(body, [*consts, *carry, *xs[i * n_xs : (i + 1) * n_xs]])
             carry = outs[: loop.n_carry]
             ys += outs[loop.n_carry :]
         return [*carry, *ys]
 
     many, captured = trace_function(program, [*avals, *xs_avals * (times - 1)], name="scan", abstract=True)
     assert not captured, "a body captures nothing"
+    many.memo[APART] = True  # as in a loop that is not unrolled
     return many
 
 

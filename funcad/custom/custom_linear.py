@@ -17,6 +17,7 @@ from funcad.ir.interpret import eval_jaxpr
 from funcad.ir.jaxpr import Jaxpr
 from funcad.ir.primitive import Primitive, is_linear
 from funcad.ir.trace import trace_function
+from funcad.masks.masks import clean, handed_on, whole_of
 from funcad.primitives.placement import on_device_of
 from funcad.primitives.reduction import reduce_sum
 from funcad.primitives.shape import zeros
@@ -104,6 +105,17 @@ def _linear_transpose(cts: Sequence[Any], *inputs: Any, linear: CustomLinear, ax
     return [None] * known + [ct if is_linear(x) else None for ct, x in zip(found, inputs[known:])]
 
 
+def _linear_masked(
+    cts: Sequence[Any], masks: Sequence[Any], wanted: Sequence[int], *inputs: Any, linear: CustomLinear, axis_name: Any
+) -> list[tuple[Any, Any]]:
+    """Only the mask of a whole value goes on, and none if bwd may call collectives: other processes have a part in it."""
+    given = [m for c, m in zip(cts, masks) if c is not None]
+    beyond = None if linear.bwd.over_processes else whole_of(given)
+    clear = [clean(c, m) for c, m in zip(cts, masks)]
+    found = _linear_transpose(clear, *inputs, linear=linear, axis_name=axis_name)
+    return [handed_on(x, c, beyond, {x: level} if is_linear(x) else {}) for x, c, level in zip(inputs, found, wanted)]
+
+
 def _linear_batch(
     size: int, args: Sequence[Any], batched: Sequence[bool], *, linear: CustomLinear, axis_name: Any
 ) -> tuple[list, list]:
@@ -118,6 +130,7 @@ custom_linear_p = Primitive(
     primal_and_jvp=_linear_jvp(False),
     linearize=_linear_jvp(True),
     transpose=_linear_transpose,
+    masked=_linear_masked,
     batch=_linear_batch,
     multiple=True,
     may_share=True,

@@ -229,12 +229,14 @@ def _rules_of(call: Call, fwd: Any, bwd: Any, jvp: Any) -> _Vjp:
         return [*outs, *residuals]
 
     forward = Rule(f"fwd of {call.name}", flat, call.avals, [fwd])
+    env = state.axis_env  # the axes of the call: by the time the rules are needed a vmap may have been taken out
 
     def make() -> tuple[Rule, CustomLinear]:
-        jaxpr, _, _ = forward.program()
-        residuals = [_Shown(a) for a in jaxpr.out_avals[n_out:]]
-        linear = _linear_of(call, info, residuals, bwd, jvp, eager=False)
-        linear.names = jaxpr.axis_names
+        with user_code(env):
+            jaxpr, _, _ = forward.program()
+            residuals = [_Shown(a) for a in jaxpr.out_avals[n_out:]]
+            linear = _linear_of(call, info, residuals, bwd, jvp, eager=False)
+            linear.names = jaxpr.axis_names
         return forward, linear
 
     return _Vjp(call.name, make, jvp_rule(call, jvp) if jvp is not None else None)

@@ -21,6 +21,7 @@ from funcad.host.devices import on_device
 from funcad.ir.jaxpr import Jaxpr, Literal, Var, equation_has_effects
 from funcad.jitted.path_recording import ANSWERS, Recorder
 from funcad.jitted.path_segments import Leaf, Node, Segments
+from funcad.passes.together import APART
 from funcad.tree.treedef import LEAF
 
 __all__ = ["MAX_ANSWERS", "MAX_SEGMENTS", "Step", "Trie"]
@@ -67,7 +68,7 @@ class Trie:
         self.inputs: tuple[Var, ...] = ()
         self.root: Node | None = None
         self.lock = threading.RLock()
-        self.segments = Segments({"fast_math": True} if fast_math else {})
+        self.segments = Segments({APART: True, "fast_math": True} if fast_math else {APART: True})
         self.has_effects = False
         self.cuts = False  # does Python ask for numbers, which have no derivative?
         self.written: frozenset[int] = frozenset()  # leaves that some path writes

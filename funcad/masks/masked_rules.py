@@ -376,7 +376,7 @@ def _advanced(
     def rule(*values: Any) -> Any:
         return bind(primitive, *values, **params)
 
-    if reach is None and not (len(given) == len(of) and all([m.whole for m in given])):
+    if reach == "ends" or reach is None and not (len(given) == len(of) and all([m.whole for m in given])):
         return rule(*[_clean(v, m) for v, m in zip(values, masks)]), None
     if reach == "pointwise" and given and not all([m is not None and m.bools is given[0].bools for m in of]):
         return _sum_of_terms(primitive, params, values, linear, masks)

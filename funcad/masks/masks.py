@@ -14,6 +14,7 @@ How an equation hands a mask on follows from one fact of its primitive, `reach`,
     "sums"       an element is the sum of elements of the operand; all are read, and no element is zero for lack of them
     "reads"      as sums, but elements of the operand may be left out or repeated, as other operands say
     "picks"      as reads, but elements of the result may be zero for lack of elements that go there
+    "ends"       other processes have a part in it: what no path leads to here may be reached from there, so no mask goes on
     None         anything else (products of matrices, solves, FFTs, loops): only the mask of a whole value goes on
 
 Where sums, reads and picks lead, the operation says itself: what it makes of ones and zeros is zero where no path leads. (A
@@ -304,7 +305,7 @@ def needed(
                     level = EVERY
             elif reach is None:
                 level = level or WHOLE
-        if level:
+        if level and reach != "ends":
             some = some or reach not in CALM
             for v in outputs:
                 need[v] = level if reach is not None else WHOLE
@@ -328,11 +329,14 @@ def transposed(
         wanted = [need.get(x, 0) if type(x) is Var else 0 for x in inputs]
         if any(given) or any(wanted):
             return primitive.masked(ct, given, wanted, *inputs, **params)
+    reach = reach_of(primitive, params)
     if primitive.multiple:
-        beyond = whole_of([m for c, m in zip(ct, given) if c is not None])
+        beyond = None if reach == "ends" else whole_of([m for c, m in zip(ct, given) if c is not None])
         found = primitive.transpose([clean(c, m) for c, m in zip(ct, given)], *inputs, **params)
         return [handed_on(x, c, beyond, need) for x, c in zip(inputs, found)]
-    reach, (mask,), shape = reach_of(primitive, params), given, shape_of(ct)
+    (mask,), shape = given, shape_of(ct)
+    if reach == "ends":
+        return [(c, None) for c in primitive.transpose(clean(ct, mask), *inputs, **params)]
     if mask is not None and mask.bools.fixed and not mask.dirty and mask.bools.get().all():
         mask = None  # the parts that were read are all
     dirty, whole = mask is not None and mask.dirty, mask is not None and mask.whole

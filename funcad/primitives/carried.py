@@ -11,6 +11,7 @@ Trap: a value that is no tracer differs from process to process all the same, so
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
@@ -22,11 +23,12 @@ from funcad.host.where import user_source
 from funcad.ir.aval import Aval, dtype_of, shape_of
 from funcad.ir.primitive import Primitive
 from funcad.primitives.arithmetic import div
-from funcad.primitives.comparison import eq, select
+from funcad.primitives.comparison import select
 from funcad.primitives.conversion import convert
 from funcad.primitives.shape import transpose
 
 __all__ = ["enter", "exchange_over", "gather_over", "leave", "permute_over", "reduce_over", "scatter_over", "tie_over"]
+__all__ += ["Agreement", "Call", "agree_on_p", "sum_over_p", "sums_over_p"]
 
 
 class Call(NamedTuple):
@@ -36,9 +38,17 @@ class Call(NamedTuple):
     what: str
     more: Any
     line: str
+    agreed: bool = False  # is it one of those that `agree_on_p` compares beforehand?
 
     def __repr__(self) -> str:
         return f"{self.what} over {self.comm}"
+
+    def tag(self, x: Any) -> str:
+        """What has to be equal on all processes; x: the operand, or its aval."""
+        return f"{self.what} {x.dtype} {x.shape} {self.more}"
+
+    def where(self, x: Any) -> str:
+        return f"{self.what} of {x.dtype}{list(x.shape)} at {self.line}"
 
 
 def _call(comm: Any, what: str, more: Any = None) -> Call:
@@ -50,7 +60,7 @@ def _run(xp: Any, x: Any, *, call: Call) -> Any:
     if state.before_effect is not None:
         state.before_effect()
     given = x if namespace_of([x]) is np else x.get()
-    out = call.comm.run(call.what, np.asarray(given), call.more, call.line)
+    out = call.comm.run(call, np.asarray(given))
     if xp is not np:
         return xp.asarray(out)
     return out if out.ndim else out[()]
@@ -89,6 +99,7 @@ def _carried(
         batch=batch,
         effect=True,
         silent=True,
+        reach="ends",
     )
     return primitive
 
@@ -137,15 +148,82 @@ exchange_over_p = _carried(
 )
 
 
-def _tie_jvp(tangents: Sequence[Any], out: Any, x: Any, *, call: Call) -> Any:
-    """Ties share the derivative."""
-    dtype, add_up = dtype_of(x), _again(call, what="sum")
-    tied = eq(x, out)
-    count = sum_over_p(convert(tied, dtype), call=add_up)
-    return div(sum_over_p(select(tied, tangents[0], dtype.type(0)), call=add_up), count)
+def _run_extremum(xp: Any, x: Any, *, call: Call) -> list[Any]:
+    """The result, whether this process has it, and how many have it, of which no process asks the others once more."""
+    every = _run(np, x if namespace_of([x]) is np else x.get(), call=call)
+    out = (np.maximum if call.what == "max" else np.minimum).reduce(every, axis=0)  # MPI's own do not say what a NaN does
+    found = [out, every[call.comm.rank] == out, np.sum(every == out, axis=0, dtype=np.int64)]
+    return [xp.asarray(v) if xp is not np else v if np.ndim(v) else v[()] for v in found]
 
 
-extremum_over_p = _carried("extremum_over_processes", lambda shape, call: shape, _tie_jvp, None)
+def _extremum_jvp(tangents: Sequence[Any], outs: Sequence[Any], x: Any, *, call: Call) -> list[Any]:
+    """Ties share the derivative. Who has it was found with the value: computed again it may differ by its last bit."""
+    _, tied, count = outs
+    dtype = dtype_of(x)
+    total = sum_over_p(select(tied, tangents[0], dtype.type(0)), call=_again(call, what="sum"))
+    return [div(total, convert(count, dtype)), None, None]
+
+
+extremum_over_p = Primitive(
+    "extremum_over_processes",
+    _run_extremum,
+    lambda x, *, call: [Aval(x.shape, x.dtype), Aval(x.shape, np.dtype(bool)), Aval(x.shape, np.dtype(np.int64))],
+    jvp=_extremum_jvp,
+    batch=lambda size, args, batched, *, call: (extremum_over_p(args[0], call=call), [True] * 3),
+    effect=True,
+    silent=True,
+    multiple=True,
+    reach="ends",
+)
+
+
+# ---------------------------------------------------------------- what programs are made to call (passes/together.py)
+
+
+def _run_sums(xp: Any, *xs: Any, call: Call) -> list[Any]:
+    """Several sums as one: the arrays go behind each other."""
+    total = _run(np, np.concatenate([np.ravel(x if namespace_of([x]) is np else x.get()) for x in xs]), call=call)
+    ends = np.cumsum([math.prod(shape) for shape in call.more])[:-1]
+    parts = [part.reshape(shape) for part, shape in zip(np.split(total, ends), call.more)]
+    return [xp.asarray(p) if xp is not np else p if p.ndim else p[()] for p in parts]
+
+
+sums_over_p = Primitive(
+    "sums_over_processes",
+    _run_sums,
+    lambda *xs, call: [Aval(x.shape, x.dtype) for x in xs],
+    effect=True,
+    silent=True,
+    multiple=True,
+)
+
+
+class Agreement(NamedTuple):
+    """What processes compare before several collectives: the tag of the first, of all together, and how many they are."""
+
+    comm: Any
+    first: str
+    every: int
+    count: int
+    where: str
+
+    def __repr__(self) -> str:
+        return f"{self.count} collectives over {self.comm}"
+
+
+def _run_agreement(xp: Any, *, agreement: Agreement) -> list[Any]:
+    if state.before_effect is not None:
+        state.before_effect()
+    agreement.comm.agree_on(agreement)
+    return []
+
+
+agree_on_p = Primitive(
+    "agree_on_collectives", _run_agreement, lambda *, agreement: [], effect=True, silent=True, multiple=True
+)
+
+
+# ---------------------------------------------------------------- the collectives
 
 
 def reduce_over(x: Any, comm: Any) -> Any:
@@ -154,7 +232,7 @@ def reduce_over(x: Any, comm: Any) -> Any:
 
 def tie_over(x: Any, comm: Any, what: str) -> Any:
     """The greatest ("max") or the smallest ("min")."""
-    return extremum_over_p(x, call=_call(comm, what))
+    return extremum_over_p(x, call=_call(comm, what))[0]
 
 
 def gather_over(x: Any, comm: Any) -> Any:
@@ -191,6 +269,7 @@ def _border(name: str, impl: Callable[..., Any], jvp: Any, transposed: Callable[
         barrier=True,  # equal values on one process need not be equal on another, so neither are they merged
         silent=True,
         may_share=True,
+        reach="ends",
     )
     return primitive
 

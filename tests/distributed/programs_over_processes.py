@@ -84,40 +84,44 @@ def compositions(n):
     }
 
 
-def random_program(seed, n):
-    """A random chain of operations, of the same kind as `compositions`."""
-    draw = np.random.default_rng(seed)
-    some = [
-        lambda v, w, x: np.sin(v) * x,
-        lambda v, w, x: v + lax.psum(np.tanh(v), "i"),
-        lambda v, w, x: v * lax.pmean(w * x, "i"),
-        lambda v, w, x: lax.ppermute(v, "i", shift(n)) - 0.5 * w,
-        lambda v, w, x: np.sum(lax.all_gather(v * w, "i") ** 2, axis=0) / (1.0 + v**2),
-        lambda v, w, x: v - lax.pmax(v, "i"),
-        lambda v, w, x: v * np.exp(-(lax.pmin(x, "i") ** 2)) + lax.axis_index("i"),
-        lambda v, w, x: fc.jit(lambda v: np.cos(v) * lax.psum(v, "i"))(v),
-        lambda v, w, x: fc.checkpoint(lambda v: np.sin(v) + lax.pmean(v**2, "i"))(v),
-        lambda v, w, x: lax.all_to_all(np.stack([v] * n), "i", 0, 0)[n - 1] * x,
-        lambda v, w, x: lax.psum_scatter(np.stack([v * w] * n), "i"),
-        lambda v, w, x: np.where(x > 0, v, w),
-    ]
-    chosen = [some[i] for i in draw.integers(len(some), size=draw.integers(2, 6))]
-
-    def program(w, x):
-        v = w * x
-        for step in chosen:
-            v = np.tanh(step(v, w, x))
-        return lax.pmean(np.sum(v), "i") + lax.psum(np.sum(w * x), "i")
-
-    return program
-
-
 def data(n, shape=(3,)):
     return np.random.default_rng(n).normal(size=(n, *shape))
 
 
 W = np.array([0.3, -0.7, 1.1])
 V = np.array([1.0, 2.0, -0.5])
+
+
+def _outer_rule(g, x):
+    """g by w, in a function with a rule of its own that calls g's derivative; its gradient is three times g's."""
+
+    @fc.custom_vjp
+    def f(w):
+        return g(w, x)
+
+    f.defvjp(lambda w: (g(w, x), w), lambda w, ct: (3.0 * ct * fc.grad(lambda v: g(v, x))(w),))
+    return f
+
+
+def _outer_tangents(g, x):
+    @fc.custom_jvp
+    def f(w):
+        return g(w, x)
+
+    f.defjvp(lambda p, t: (g(p[0], x), 2.0 * fc.jvp(lambda v: g(v, x), p, t)[1]))
+    return f
+
+
+def _outer_scan(g, w, x):
+    return fc.scan(lambda c, t: (np.tanh(c * t + g(c, x)), np.sum(c)), w, np.array([0.5, 1.5]))[0] @ V
+
+
+def _outer_while(g, w, x):
+    return fc.while_loop(lambda s: s[0] < 2, lambda s: (s[0] + 1, np.sin(s[1]) * g(s[1], x)), (0, w))[1] @ V
+
+
+def _outer_cond(g, w, x):
+    return fc.cond(np.sum(w) > 0, lambda w: g(w, x) ** 2, lambda w: g(2.0 * w, x), w)
 
 
 def derivatives(g):
@@ -131,8 +135,18 @@ def derivatives(g):
         "grad of grad": lambda w, x: fc.grad(lambda w: fc.grad(lambda w: g(w, x))(w) @ V)(w),
         "jit grad": fc.jit(fc.grad(g)),
         "grad jit": fc.grad(fc.jit(g), argnums=(0, 1)),
+        "jit hvp": fc.jit(lambda w, x: fc.jvp(fc.grad(lambda w: g(w, x)), (w,), (V,))[1]),
+        "jit twice": lambda w, x: [f(w, x) for f in [fc.jit(g)] for _ in range(3)],
         "vmap": lambda w, x: fc.vmap(lambda w: g(w, x))(np.stack([w, 2 * w])),
         "vmap grad": lambda w, x: fc.vmap(fc.grad(lambda w: g(w, x)))(np.stack([w, 2 * w])),
+        "jit vmap grad": fc.jit(lambda w, x: fc.vmap(fc.grad(lambda w: g(w, x)))(np.stack([w, 2 * w]))),
+        "grad checkpoint": lambda w, x: fc.grad(fc.checkpoint(lambda w: np.sin(g(np.sin(w), x))))(w),
+        "grad scan": lambda w, x: fc.grad(lambda w: _outer_scan(g, w, x))(w),
+        "jit grad scan": fc.jit(lambda w, x: fc.grad(lambda w: _outer_scan(g, w, x))(w)),
+        "grad while": lambda w, x: fc.grad(lambda w: _outer_while(g, w, x))(w),
+        "grad cond": lambda w, x: fc.grad(lambda w: _outer_cond(g, w, x))(w),
+        "grad custom_vjp": lambda w, x: fc.grad(lambda w: _outer_rule(g, x)(w) ** 2)(w),
+        "jit grad custom_jvp": fc.jit(lambda w, x: fc.grad(lambda w: _outer_tangents(g, x)(w) ** 2)(w)),
     }
 
 

@@ -20,18 +20,20 @@ COMPARED = """
 import numpy as np, funcad as fc
 from funcad import distributed
 from tests.distributed.programs_over_processes import *
+from tests.distributed.random_over_processes import random_program
 comm = distributed.current()
 n, r = comm.size, comm.rank
 
 def close(found, wanted):
     for a, b in zip(fc.tree.leaves(found), fc.tree.leaves(wanted), strict=True):
-        np.testing.assert_allclose(a, b, rtol=1e-8, atol=1e-12)
+        np.testing.assert_allclose(a, b, rtol=1e-7, atol=1e-12)
 
 xs = data(n, (n, 2 * n))
 for f in operations(n).values():
     close(distributed.spmd(f, "i")(xs[r]), fc.vmap(f, axis_name="i")(xs)[r])
-for program in (*compositions(n).values(), *[random_program(seed, n) for seed in range(5)]):
-    for kind in ("value", "grad", "hvp", "jit grad", "grad jit"):
+for i, program in enumerate((*compositions(n).values(), *[random_program(seed, n) for seed in range(20)])):
+    kinds = list(derivatives(len))
+    for kind in [kinds[(5 * i + k) % len(kinds)] for k in range(5)]:
         close(over_processes(program, kind)(W, data(n)[r]), expected(program, kind, n)[r])
 equal = distributed.gather(fc.grad(distributed.spmd(program, "i", in_axes=(None, 0), out_axes=None))(W, data(n)[r])[None])
 assert all(row.tobytes() == equal[0].tobytes() for row in equal)
@@ -39,9 +41,9 @@ print("process", r, "is right")
 """
 
 
-def run(n, program, timeout=120):
+def run(n, program, timeout=120, *arguments):
     environment = {**os.environ, "OMPI_MCA_btl": "self,sm", "OPENBLAS_NUM_THREADS": "1", "PYTHONPATH": str(ROOT)}
-    command = [MPIRUN, "-n", str(n), "--oversubscribe", "--allow-run-as-root", sys.executable, "-c", program]
+    command = [MPIRUN, "-n", str(n), "--oversubscribe", "--allow-run-as-root", sys.executable, "-c", program, *arguments]
     return subprocess.run(command, capture_output=True, text=True, timeout=timeout, env=environment, check=False)
 
 
@@ -50,42 +52,6 @@ def test_programs_are_vmap_on_the_stacked_arguments(n):
     done = run(n, COMPARED)
     assert done.returncode == 0, done.stderr
     assert sorted(done.stdout.split("\n"))[1:] == [f"process {r} is right" for r in range(n)]
-
-
-ORDER = """
-from funcad import distributed, lax
-distributed.spmd(lambda x: (lax.psum(x, "i"), lax.pmax(x, "i"))[0] if x else lax.pmax(x, "i"), "i")(
-    float(distributed.current().rank))
-"""
-ALONE = """
-from funcad import distributed, lax
-comm = distributed.Mpi(timeout=0.5)
-if comm.rank:
-    import time; time.sleep(60)
-distributed.spmd(lambda x: lax.psum(x, "i"), "i", comm=comm)(1.0)
-"""
-FAILS = """
-from funcad import distributed, lax
-if distributed.current().rank:
-    raise ZeroDivisionError("mine")
-distributed.spmd(lambda x: lax.psum(x, "i"), "i")(1.0)
-"""
-
-
-@pytest.mark.parametrize(
-    "program, words",
-    [
-        (ORDER, ["different collectives", "process 0: collective 1, max", "process 1: collective 1, sum"]),
-        (ALONE, ["process 0 waited 0.5 s in sum of float64[]"]),
-        (FAILS, ["ZeroDivisionError: mine", "process 1 of 2 raised ZeroDivisionError"]),
-    ],
-    ids=["order", "deadline", "error"],
-)
-def test_the_job_ends_with_the_reason(program, words):
-    done = run(2, program, timeout=50)
-    assert done.returncode != 0
-    for text in words:
-        assert text in done.stderr
 
 
 def test_the_tour():

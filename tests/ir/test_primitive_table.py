@@ -46,12 +46,15 @@ ELSEWHERE = {  # made by one transformation of one kind of program, which has te
         ["enter_checked", "enter_replicated", "leave_replicated", *[f"{how}_over_processes" for how in OVER_PROCESSES]],
         "tests/distributed/test_spmd.py",
     ),
+    **dict.fromkeys(["agree_on_collectives", "sums_over_processes"], "tests/distributed/test_what_is_sent.py"),
 }
 
 # Rules that a primitive does without although it would seem to need them: (primitive, rule) -> reason. Not listed: jvp of
 # primitives whose results are all integer or bool (they have no derivative), transpose of primitives that are linear in no
 # argument (reverse mode transposes what their jvp is made of).
 ABSENT_RULES: dict[tuple[str, str], str] = {
+    ("agree_on_collectives", "batch"): "made when a program is made ready to run, after everything has been mapped",
+    ("sums_over_processes", "batch"): "made when a program is made ready to run, after everything has been mapped",
     ("stop_gradient", "transpose"): "its tangent is zero, so reverse mode never meets it",
     ("custom_jvp", "batch"): "runs on values at once; a program holds custom_jvp_call instead",
     ("custom_vjp", "batch"): "runs on values at once; a program holds custom_vjp_call instead",
