@@ -130,5 +130,5 @@ CASES += [
     of("lsq_linear", MATRIX, RIGHT, gauge=solution, nondiff=(), kwargs={"bounds": (-0.1, 0.7), "tol": 1e-14}),
     of("nnls", MATRIX, RIGHT, nondiff=()),
     of("linprog", *LP, gauge=solution, nondiff=()),
-    of("linear_sum_assignment", SYMMETRIC, nondiff=(), call=lambda f, cost: cost[f(cost)]),
+    of("linear_sum_assignment", GENERAL, nondiff=(), missing={}, call=lambda f, cost: cost[f(cost)]),
 ]

@@ -67,7 +67,7 @@ def lsq_linear(
 
     >>> import numpy as np, funcad
     >>> f = lambda b: funcad.scipy.optimize.lsq_linear(np.diag([1.0, 2.0]), b, (0.0, 1.0)).x
-    >>> funcad.jacobian(f)(np.array([3.0, 1.0]))
+    >>> funcad.jacobian(f)(np.array([3.0, 1.0])) + 0.0
     array([[0. , 0. ],
            [0. , 0.5]])
     """
@@ -97,7 +97,7 @@ def nnls(A: Any, b: Any, **options: Any) -> tuple[Any, Any]:
 
     >>> import numpy as np, funcad
     >>> f = lambda b: funcad.scipy.optimize.nnls(np.eye(2), b)[0]
-    >>> funcad.jacobian(f)(np.array([3.0, -1.0]))
+    >>> funcad.jacobian(f)(np.array([3.0, -1.0])) + 0.0
     array([[1., 0.],
            [0., 0.]])
     """

@@ -138,7 +138,7 @@ def minimize_scalar(
     >>> import numpy as np, funcad
     >>> f = lambda a: funcad.scipy.optimize.minimize_scalar(lambda x: (x - a) ** 2 + x**4).x
     >>> round(float(funcad.grad(f)(6.0)), 4)
-    0.1285
+    0.0865
     """
     args = args if isinstance(args, tuple) else (args,)
     objective = Hoisted(lambda x: number_of("minimize_scalar", fun(x, *args), np.dtype(float)), np.float64(1))
