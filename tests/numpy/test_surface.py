@@ -47,6 +47,7 @@ LEFT_OUT: dict[str, str] = {  # public functions without a case, and why
     **{f"numpy.{n}": _SETTINGS for n in "geterr seterr get_printoptions set_printoptions printoptions".split()},
     "nn.initializers.Initializer": "a protocol",
     "optimize.plot_loss": "draws",
+    "scipy.optimize.milp": "refused: whole numbers have no derivative; tests/scipy/test_scipy_linear_problems.py",
     "numpy.frompyfunc": "refused: object ufuncs cannot be traced",
     **{f"scipy.sparse.linalg.{n}": _SPARSE for n in "spsolve splu factorized LinearOperator aslinearoperator".split()},
     "scipy.stats.gaussian_kde.integrate_box": "raises, as JAX's: several dimensions at once have no derivative",
