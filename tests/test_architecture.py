@@ -66,7 +66,7 @@ OTHER = 17  # further modules directly under funcad/: users of everything below
 LINES = {  # of a folder, at most: what is to be read first. A commit that raises a number says why
     "host": 1940,  # what serves every operation and knows nothing of programs; who needs buffers
     "ir": 1300,
-    "masks": 920,  # masks of stacks, and short ways for the common cases
+    "masks": 922,  # masks of stacks, and short ways for the common cases; numbers that join a device's arrays
     "show": 520,
     "transforms": 960,
     # large arrays, writes by rows, chunks, passes row by row, operations apart, mapped gradients; rows that are columns, and

@@ -82,8 +82,8 @@ WINDOWS = 256  # if there are so many: for few, the calls take longer
 _EXTREMA = (reduce_max_p, reduce_min_p)
 
 
-def shortened(equations: list[Equation], outputs: Sequence[Any]) -> list[Equation]:
-    """The equations, in fewer and quicker calls of NumPy."""
+def shortened(equations: list[Equation], outputs: Sequence[Any], device: bool = False) -> list[Equation]:
+    """The equations, in fewer and quicker calls; on a `device`, where every call takes as long to start, in fewer ones."""
     if not any([e.primitive is reduce_sum_p or e.primitive in _EXTREMA for e in equations]):
         return equations
     reads = Counter([a for e in equations for a in e.inputs if type(a) is Var])
@@ -116,9 +116,11 @@ def shortened(equations: list[Equation], outputs: Sequence[Any]) -> list[Equatio
             axes = equation.params["axes"]
             params = {"dimension_numbers": ((axes, axes), ((), ()))}
             result[i] = Equation(dot_general_p, square.inputs, params, equation.outputs, equation.source)
-        elif len(x.aval.shape) <= 2 and x.aval.size <= FEW and _several(x.aval.shape, equation) and _is_array(x, made):
+        elif device or len(x.aval.shape) > 2 or x.aval.size > FEW:
+            continue
+        elif _several(x.aval.shape, equation) and _is_array(x, made):
             result[i] = equation._replace(params={**equation.params, "by_product": True})
-    return [step for e in result if e is not None for step in _pooled(e)]
+    return [step for e in result if e is not None for step in ([e] if device else _pooled(e))]
 
 
 def _pooled(equation: Equation) -> list[Equation]:

@@ -377,12 +377,16 @@ def _cond(e: Any, equation: Equation, operands: list[Value], env: dict, dying: l
         e.release(operands[j])
     merged: list[list[Storage]] = [[] for _ in names]
     held: list[Value] = []  # until all branches are written, none of their memory is free
+    chosen = index.text
+    if w.device and len(branches) > 1:
+        chosen = w.name("i")
+        w.line(f"{chosen} = int({index.text})")  # waits for the device, once
     e.depth += 1  # what dies in a branch is dropped after it
     for i, branch in enumerate(branches):
         last = i == len(branches) - 1
         compare = "<=" if i == 0 else "=="
         if len(branches) > 1:
-            w.line("else:" if last else f"{'if' if i == 0 else 'elif'} {index.text} {compare} {i}:")
+            w.line("else:" if last else f"{'if' if i == 0 else 'elif'} {chosen} {compare} {i}:")
         else:
             w.line("if True:")
         with w.within(w.inner()) as block:

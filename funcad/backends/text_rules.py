@@ -24,6 +24,7 @@ from funcad.primitives.atoms import formula_of
 from funcad.primitives.basic_indexing import python_index
 from funcad.primitives.comparison import select_p
 from funcad.primitives.products import dot_plan
+from funcad.primitives.reduction import fold_on_device
 from funcad.primitives.shape import _slice_index
 
 __all__ = ["as_array", "Call", "Expression", "text_of", "OPERATORS", "broadcasts", "ufunc_name"]
@@ -236,7 +237,8 @@ def _reduction(ufunc: str) -> Callable[..., Any]:
             extra += f"{', ' if extra else ''}dtype={dtype_text(w, x.aval.dtype)}"
         elif w.np == "np" and extra:  # by position it is read more quickly
             return Call(f"{w.np}.{ufunc}.reduce", [x.text, extra.partition("=")[2]])
-        return Call(f"{w.np}.{ufunc}.reduce", [x.text], extra)
+        function = f"{ufunc}.reduce" if w.np == "np" else fold_on_device(ufunc)
+        return Call(f"{w.np}.{function}", [x.text], extra) if function is not None else None
 
     return rule
 
