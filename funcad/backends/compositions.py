@@ -22,6 +22,7 @@ from funcad.passes.split_up import parts_of
 from funcad.primitives.arithmetic import add_p, mul_p
 from funcad.primitives.basic_indexing import basic_index_p, place_sum_p
 from funcad.primitives.contraction import dot_general_p
+from funcad.primitives.conversion import convert_p
 from funcad.primitives.extrema import maximum_p, minimum_p
 from funcad.primitives.reduction import reduce_max_p, reduce_min_p, reduce_sum_p
 from funcad.primitives.shape import broadcast_in_dim_p, concatenate_p, reshape_p
@@ -108,6 +109,11 @@ def shortened(equations: list[Equation], outputs: Sequence[Any], device: bool = 
             axes = tuple(range(len(part.inputs[0].aval.shape)))
             equation = result[i] = equation._replace(inputs=part.inputs, params={"axes": axes})
         x = equation.inputs[0]
+        mask = inner(equation, convert_p) if device and equation.primitive is reduce_sum_p else None
+        if mask is not None and mask.inputs[0].aval.dtype.kind == "b" and not mask.params.get("weak"):
+            result[place[x]] = None  # CuPy adds up what it reads in the dtype of the result
+            result[i] = equation._replace(inputs=mask.inputs)
+            continue
         if equation.primitive is not reduce_sum_p or x.aval.dtype.char not in "fd" or not x.aval.size:
             continue
         square = None if equation.outputs[0].aval.shape else inner(equation, mul_p)

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from funcad.backends import engines
-from funcad.backends.interpreter import compiling, moved
+from funcad.backends.interpreter import apart, compiling, moved
 from funcad.host.state import setting
 from funcad.host.user_warnings import restore_warnings, suppress_warnings
 from funcad.ir.jaxpr import Jaxpr
@@ -39,7 +39,9 @@ class OnDevice:
         if self.runs <= engines.COLD:
             return None
         generated = self.generated(frozenset([i for i, a in enumerate(args) if id(a) in donated]) if donated else donated)
-        values = [moved(self.library, a) for a in args]
+        keeps = not self.owner.jaxpr.has_effects  # nobody but the program sees them
+        values = [moved(self.library, a, keeps) for a in args]
+        lent = [v for v, a in zip(values, args) if v is not a]
         del args
         token = suppress_warnings()
         try:
@@ -49,7 +51,7 @@ class OnDevice:
             raise
         finally:
             restore_warnings(token)
-        return [moved(self.library, x) for x in outputs]
+        return apart(self.library, [moved(self.library, x) for x in outputs], lent)
 
     @property
     def optimized(self) -> Jaxpr:

@@ -38,6 +38,8 @@ def text_on_device(w: Writer, equation: Equation, operands: list[Value]) -> Call
         return found
     if primitive is reshape_p and not operands[0].aval.shape:
         return _reshaped_number(w, equation, operands[0])
+    if primitive is broadcast_in_dim_p and type(equation.inputs[0]) is Literal and not equation.inputs[0].aval.weak:
+        return _filled(w, equation, operands[0])
     if primitive is dot_general_p and operands[0].aval.dtype.kind == "b":
         return None
     if primitive is select_p and not operands[0].shape and _may_be_host(operands[:1]):
@@ -45,6 +47,12 @@ def text_on_device(w: Writer, equation: Equation, operands: list[Value]) -> Call
     if primitive not in _TAKE_NUMBERS and _may_be_host(operands):
         return None
     return text_of(w, equation, operands)
+
+
+def _filled(w: Writer, equation: Equation, x: Value) -> Expression:
+    """A number everywhere: it goes with the call that fills, where an array of it would be copied to the device."""
+    shape, dtype = equation.params["shape"], dtype_text(w, x.aval.dtype)
+    return Expression(f"{w.np}.broadcast_to({w.np}.full((), {x.text}, {dtype}), {shape_text(shape)})", [], whole=False)
 
 
 def _may_be_host(operands: Sequence[Value]) -> bool:

@@ -18,10 +18,10 @@ import numpy as np
 from funcad.backends.emission import Emission
 from funcad.backends.memory import Storage
 from funcad.backends.scalars import write_scalars
-from funcad.backends.text import Writer, compile_text
+from funcad.backends.text import Writer, compile_text, dtype_text
 from funcad.host.user_warnings import restore_warnings, suppress_warnings
 from funcad.host.where import note_source
-from funcad.ir.jaxpr import Equation, Jaxpr
+from funcad.ir.jaxpr import Equation, Jaxpr, Literal
 
 __all__ = ["generate", "Generated"]
 
@@ -130,8 +130,11 @@ def _written(w: Writer, jaxpr: Jaxpr, kernels: Callable[[Equation], Any] | None,
     if inputs:
         w.line(f"[{', '.join([v.text for v in inputs])}] = values")
     w.line("values.clear()")
-    outputs = e.program(jaxpr, inputs)
-    w.line(f"return [{', '.join([v.text for v in outputs])}]")
+    texts = [v.text for v in e.program(jaxpr, inputs)]
+    if w.device:  # a number that the program knows goes with a call that fills
+        dtypes = [dtype_text(w, o.aval.dtype) if type(o) is Literal and not o.aval.weak else None for o in jaxpr.outputs]
+        texts = [text if dtype is None else f"{w.np}.full((), {text}, {dtype})" for text, dtype in zip(texts, dtypes)]
+    w.line(f"return [{', '.join(texts)}]")
     function, text, owners = compile_text(w, ["def run(values):"], "run")
     generated = Generated(function, text, owners, w.scope)
     generated.callees = w.callees

@@ -29,7 +29,7 @@ from funcad.host.where import note_source
 from funcad.ir.aval import aval_of
 from funcad.ir.jaxpr import Jaxpr, Literal, Var
 
-__all__ = ["Program", "program_of", "counters", "compiling", "moved", "on", "on_numpy", "over_on", "program_of_turns"]
+__all__ = ["Program", "program_of", "apart", "counters", "compiling", "moved", "on", "on_numpy", "over_on", "program_of_turns"]
 
 compiling = threading.RLock()  # one program at a time, on every engine: threads that start together compile once
 held_over_forks(compiling)
@@ -109,6 +109,7 @@ class Program:
         xp: Any = namespace_of(args)
         moving = self.moving or xp is not np and bool(self.jaxpr.moves)
         values = list(args) if xp is np or moving else [moved(xp, a) for a in args]
+        lent = [v for v, a in zip(values, args) if v is not a]
         del args
         donated = donated if xp is np else frozenset()
         viewed = self._viewed() if donated else set()
@@ -123,7 +124,7 @@ class Program:
             return _call_anywhere(here, primitive, operands, params)
 
         outputs = self._step_by_step(values, execute)
-        return outputs if xp is np or moving else [moved(xp, x) for x in outputs]
+        return outputs if xp is np or moving else apart(xp, [moved(xp, x) for x in outputs], lent)
 
     def _viewed(self) -> set[int]:
         """What operations read that may give views, and what they give, which may be what they read: never written into."""
@@ -258,10 +259,17 @@ def _call_anywhere(xp: Any, primitive: Any, values: list, params: dict) -> Any:
     return primitive.impl(xp, *values, **params)
 
 
-def moved(xp: Any, x: Any) -> Any:
+def apart(xp: Any, outputs: list[Any], lent: Sequence[Any]) -> list[Any]:
+    """Results on a device that share no memory with what captured arrays have lent there, for others read that, too."""
+    lent = [x for x in lent if x.ndim]
+    shares = lambda x: getattr(x, "size", 0) and any([xp.may_share_memory(x, y) for y in lent])
+    return [x.copy() if shares(x) else x for x in outputs] if lent else outputs
+
+
+def moved(xp: Any, x: Any, lent: bool = False) -> Any:
     """x on the device; scalars too, since rank-0 results are arrays there."""
     if type(x) is np.ndarray and x.ndim:
-        return resident(xp, x)
+        return resident(xp, x, lent)
     return xp.asarray(x) if is_a(x, (np.ndarray, np.generic)) else x
 
 

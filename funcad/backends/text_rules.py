@@ -233,8 +233,9 @@ def _reduction(ufunc: str) -> Callable[..., Any]:
             return _sum_by_product(w, x, axes)
         extra = _axes(x.aval, axes)
         kind, itemsize = x.aval.dtype.kind, x.aval.dtype.itemsize
+        out = equation.outputs[0].aval.dtype  # another one where a mask is counted
         if ufunc in ("add", "multiply") and (kind == "b" or kind in "iu" and itemsize < 8):
-            extra += f"{', ' if extra else ''}dtype={dtype_text(w, x.aval.dtype)}"
+            extra += f"{', ' if extra else ''}dtype={dtype_text(w, out)}"
         elif w.np == "np" and extra:  # by position it is read more quickly
             return Call(f"{w.np}.{ufunc}.reduce", [x.text, extra.partition("=")[2]])
         function = f"{ufunc}.reduce" if w.np == "np" else fold_on_device(ufunc)
