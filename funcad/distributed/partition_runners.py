@@ -156,7 +156,7 @@ class Processes(InExecutor):
 
 
 def _leave_interrupts() -> None:
-    """Ctrl+C is for the process that asks; it ends the others."""
+    """Ctrl+C is for the process that asks, which cancels what has not begun."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
 
 
