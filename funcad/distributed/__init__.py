@@ -1,6 +1,7 @@
 """funcad.distributed: the same functions on many processes, over MPI, or over threads that stand for them.
 
-`spmd(f, axis_name)` binds a named axis to the processes, and the collectives inside f go between them.
+`spmd(f, axis_name)` binds a named axis to the processes, and the collectives inside f go between them. `sum_over(f,
+partitions)` is a sum over partitions of data, in files, in processes or on Dask, as a function of the parameters.
 """
 
 from funcad.distributed.broadcasting import broadcast as broadcast

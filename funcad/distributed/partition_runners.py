@@ -8,10 +8,12 @@ from __future__ import annotations
 
 import importlib
 import signal
+import threading
 import time
 import weakref
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from concurrent.futures import BrokenExecutor, Executor
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from concurrent.futures import BrokenExecutor, Executor, ThreadPoolExecutor
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -40,20 +42,19 @@ class Here:
 
     def total(self, work: Work) -> Part:
         n = len(self.partitions)
-        with meter(lambda: f"sum over {n} partitions", n) as shows:
+        with meter(lambda: f"sum over {n} partitions", n) as shows, closing(self.each(work)) as parts:
+            return add_up(parts if shows is None else _told(parts, shows.step))
 
-            def told() -> Iterator[Part]:
-                for part in self.each(work):
-                    if shows is not None:
-                        shows.step()
-                    yield part
-
-            return add_up(told())
-
-    def each(self, work: Work) -> Iterator[Part]:
+    def each(self, work: Work) -> Generator[Part, None, None]:
         """The parts, in the order of the partitions."""
         for i, partition in enumerate(self.partitions):
             yield work(i, len(self.partitions), partition)
+
+
+def _told(parts: Iterable[Part], step: Callable[[], None]) -> Iterator[Part]:
+    for part in parts:
+        step()
+        yield part
 
 
 class InExecutor(Here):
@@ -67,9 +68,10 @@ class InExecutor(Here):
         return self._submitted(work, 0).result()
 
     def _submitted(self, work: Work, i: int) -> Any:
-        return self.executor.submit(work.elsewhere, i, len(self.partitions), self.partitions[i])
+        run: Any = work if is_a(self.executor, ThreadPoolExecutor) else work.elsewhere
+        return self.executor.submit(run, i, len(self.partitions), self.partitions[i])
 
-    def each(self, work: Work) -> Iterator[Part]:
+    def each(self, work: Work) -> Generator[Part, None, None]:
         waiting = {i: self._submitted(work, i) for i in range(len(self.partitions))}
         try:
             for i in range(len(self.partitions)):
@@ -103,9 +105,14 @@ class Processes(InExecutor):
         self.retries = retries
         self._pool: Any = None
         self._end: Any = None
+        self._starting = threading.Lock()  # threads share the processes
 
     @property
     def executor(self) -> Executor:  # type: ignore[override]
+        with self._starting:
+            return self._started()
+
+    def _started(self) -> Executor:
         if self._pool is None:
             ways = importlib.import_module("multiprocessing")  # a browser has none
             context = ways.get_context("forkserver" if "forkserver" in ways.get_all_start_methods() else "spawn")
@@ -119,10 +126,11 @@ class Processes(InExecutor):
 
     def _renewed(self, broken: Any) -> None:
         """The next work goes to other processes, if this pool is the one in use."""
-        if self._pool is broken:
-            self._end.detach()
-            self._pool = None
-            broken.shutdown(wait=False)
+        with self._starting:
+            if self._pool is broken:
+                self._end.detach()
+                self._pool = None
+                broken.shutdown(wait=False)
 
     def _submitted(self, work: Work, i: int) -> Any:
         for _ in range(self.retries):
@@ -156,7 +164,7 @@ class Processes(InExecutor):
 
 
 def _leave_interrupts() -> None:
-    """Ctrl+C is for the process that asks; it ends the others."""
+    """Ctrl+C is for the process that asks, which cancels what has not begun."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
 
 

@@ -43,12 +43,13 @@ def minimize(
     >>> import numpy as np
     >>> from funcad import distributed
     >>> rows = np.arange(6.0)
-    >>> fit = lambda rank: distributed.minimize(lambda m, x: np.mean((x - m) ** 2), 0.0, distributed.shard(rows)).x
-    >>> [float(np.round(m, 6)) for m in distributed.on_threads(2, fit)]
-    [2.5, 2.5]
+    >>> square = lambda m, x: np.mean((x - m) ** 2)
+    >>> fit = lambda rank: distributed.minimize(square, np.zeros(1), distributed.shard(rows)).x.round(6)
+    >>> distributed.on_threads(2, fit)
+    [array([2.5]), array([2.5])]
     >>> total = distributed.sum_over(lambda m, x: np.sum((x - m) ** 2), distributed.chunks(rows, 4))
-    >>> float(np.round(distributed.minimize(total, 0.0, method="newton-cg").x, 6))
-    2.5
+    >>> distributed.minimize(total, np.zeros(1), method="newton-cg").x.round(6)
+    array([2.5])
     """
     if data:
 

@@ -397,6 +397,8 @@ def test_an_executor_of_processes(pool):
 def test_an_executor_of_threads():
     with ThreadPoolExecutor(2) as threads:
         compare(sum_over(lambda w, p: programs.loss(w, p), PARTS, workers=threads))
+        with pytest.raises(programs.Unpicklable):
+            sum_over(programs.fails_oddly, [X], workers=threads)(np.ones(3))
 
 
 def test_a_process_that_dies_loses_nothing(tmp_path):
