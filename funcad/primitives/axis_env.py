@@ -15,11 +15,12 @@ __all__ += ["tell_what_is_shared"]
 class Processes:
     """What stands in the place of an index tracer where an axis goes over processes: how many, and which one this is."""
 
-    __slots__ = ("size", "rank")
+    __slots__ = ("size", "rank", "asked")
 
     def __init__(self, size: int, rank: int):
         self.size = size
         self.rank = rank
+        self.asked = 0  # how often a function asked for a collective, to be run or recorded
 
 
 def bound(name: Any, what: str) -> tuple[int, Any]:

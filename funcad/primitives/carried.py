@@ -53,6 +53,7 @@ class Call(NamedTuple):
 
 def _call(comm: Any, what: str, more: Any = None) -> Call:
     source = state.source or user_source(3)
+    comm.asked += 1
     return Call(comm, what, more, str(source) if source is not None else "an unknown line")
 
 

@@ -1,0 +1,236 @@
+"""Data-parallel gradients on several processes: what they gain, what they send, and a model of what sending costs.
+
+`python -m benchmarks.over_processes --results benchmarks/RESULTS_DISTRIBUTED.md` starts itself under mpirun on 1, 2 and 4
+processes. Measured are the latency of a psum beside mpi4py's bare Allreduce, from which the model t = alpha + beta bytes is
+fitted, and two workloads: a logistic regression of ten million rows, and the tour's network on handwritten digits. Wall-clock
+time: of a latency the least over runs, of a step the median, and the greatest over the processes.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import platform
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+import numpy as np
+
+import funcad
+from funcad import distributed, lax
+from funcad.distributed import Mpi, spmd
+
+ROWS, COLUMNS = 10_000_000, 8
+COUNTS = (1, 2, 4)
+SIZES = (1, 100, 1000, 10_000, 100_000, 1_000_000)  # numbers of a sum
+CHAIN = 8  # sums of one program, each of which needs the one before
+
+
+class Timed(Mpi):
+    """The processes, with the seconds that this one spent sending and waiting."""
+
+    __slots__ = ("seconds",)
+
+    def run(self, call: Any, x: np.ndarray) -> np.ndarray:
+        start = time.perf_counter()
+        try:
+            return super().run(call, x)
+        finally:
+            self.seconds += time.perf_counter() - start
+
+
+def timed() -> Timed:
+    comm = Timed()
+    comm.seconds = 0.0
+    return comm
+
+
+def each(f: Callable[..., Any], comm: Mpi, repeats: int, inner: int, *args: Any) -> float:
+    """Seconds of a call, the least over repeats, which begin together: others that run on the machine only add to it."""
+    found = []
+    for _ in range(repeats):
+        comm.comm.Barrier()
+        start = time.perf_counter()
+        for _ in range(inner):
+            f(*args)
+        found.append((time.perf_counter() - start) / inner)
+    return max(comm.comm.allgather(min(found)))
+
+
+# ---------------------------------------------------------------- latencies
+
+
+def latencies(comm: Mpi) -> dict[str, Any]:
+    def chain(x: Any) -> Any:
+        for _ in range(CHAIN):
+            x = lax.psum(x, "i") * 0.5
+        return x
+
+    total = spmd(lambda x: lax.psum(x, "i"), "i", comm=comm)
+    jitted, chained = funcad.jit(total), funcad.jit(spmd(chain, "i", comm=comm))
+    rows = []
+    for n in SIZES:
+        x, out = np.ones(n), np.empty(n)
+        for f in (total, jitted, chained):
+            f(x), f(x), f(x)
+        often = (40, 20) if n <= 10_000 else (20, 2)
+        rows.append([8 * n, each(comm.comm.Allreduce, comm, *often, x, out)])
+        rows[-1] += [each(total, comm, *often, x), each(jitted, comm, *often, x), each(chained, comm, *often, x) / CHAIN]
+    return {"latencies": rows}
+
+
+def fitted(rows: list[list[float]], column: int) -> tuple[float, float]:
+    """(alpha, beta) of seconds = alpha + beta bytes, where each size has the same say: least squares of relative errors."""
+    a = np.array([[1.0 / row[column], row[0] / row[column]] for row in rows])
+    alpha, beta = np.linalg.lstsq(a, np.ones(len(rows)), rcond=None)[0]
+    return float(alpha), float(beta)
+
+
+# ---------------------------------------------------------------- workloads
+
+
+def regression(comm: Timed) -> dict[str, Any]:
+    n = ROWS // comm.size
+    draw = np.random.default_rng(comm.rank)
+    truth = np.linspace(-1.0, 1.0, COLUMNS)
+    x = draw.normal(size=(n, COLUMNS))
+    y = (x @ truth + draw.logistic(size=n) > 0).astype(np.float64)
+
+    def loss(w: Any, x: Any, y: Any) -> Any:
+        z = x @ w
+        return np.mean(np.maximum(z, 0.0) - z * y + np.log1p(np.exp(-np.abs(z))))
+
+    return steps(comm, loss, np.zeros(COLUMNS), (x, y), 1.0, 6)
+
+
+def network(comm: Timed) -> dict[str, Any]:
+    from funcad import tour  # it needs scikit-learn
+
+    x, y, _, _ = tour.make_data(np.random.default_rng(0))
+    y = np.eye(10)[y]
+    rows = len(x) // comm.size  # equally many, because processes count equally
+    own = slice(comm.rank * rows, (comm.rank + 1) * rows)
+    return steps(comm, tour.loss, tour.make_params(np.random.default_rng(1), 64, 128, 10), (x[own], y[own]), 0.1, 40)
+
+
+def steps(comm: Timed, loss: Callable[..., Any], w: Any, data: tuple, rate: float, n: int) -> dict[str, Any]:
+    f = funcad.jit(distributed.value_and_grad(loss, comm))
+
+    def step() -> None:
+        nonlocal w, value
+        value, slope = f(w, *data)
+        w = funcad.tree.map(lambda a, g: a - rate * g, w, slope)
+
+    value: Any = None
+    for _ in range(3):
+        step()
+    comm.seconds, sent, found, shares = 0.0, comm.sent, [], []
+    for _ in range(n):
+        comm.comm.Barrier()
+        before, start = comm.seconds, time.perf_counter()
+        step()
+        found.append(time.perf_counter() - start)
+        shares.append((comm.seconds - before) / found[-1])
+    flat = [np.asarray(leaf).tobytes() for leaf in funcad.tree.leaves(w)]
+    return {
+        "seconds": max(comm.comm.allgather(median(found))),
+        "share": comm.comm.allgather(median(shares)),
+        "bytes": (comm.sent - sent) // n,
+        "value": float(value),
+        "equal": all(other == flat for other in comm.comm.allgather(flat)),
+    }
+
+
+def process(path: str, only: str) -> None:
+    """What one of the processes does."""
+    comm = timed()
+    parts = {"latencies": latencies, "regression": regression, "network": network}
+    found = {name: f(comm) for name, f in parts.items() if only in ("", name)}
+    if comm.rank == 0:
+        Path(path).write_text(json.dumps(found), encoding="utf8")
+
+
+# ---------------------------------------------------------------- the table
+
+
+def measured(counts: tuple[int, ...], only: str = "") -> dict[int, Any]:
+    found = {}
+    environment = {**os.environ, "OPENBLAS_NUM_THREADS": "1", "FUNCAD_THREADS": "1", "OMPI_MCA_btl": "self,sm"}
+    for n in counts:
+        with tempfile.TemporaryDirectory() as folder:
+            path = str(Path(folder) / "found.json")
+            command = ["mpirun", "-n", str(n), "--oversubscribe", "--allow-run-as-root", "--bind-to", "none"]
+            command += [sys.executable, "-m", "benchmarks.over_processes", "--process", path, "--only", only]
+            subprocess.run(command, check=True, env=environment)
+            found[n] = json.loads(Path(path).read_text(encoding="utf8"))
+    return found
+
+
+def table(found: dict[int, Any]) -> str:
+    cores = os.cpu_count() or 1
+    lines = ["# On several processes", ""]
+    lines += [f"{time.strftime('%Y-%m-%d')}, Python {platform.python_version()}, numpy {np.__version__}, {cores} cores. "]
+    lines[-1] += "`python -m benchmarks.over_processes`; one thread of BLAS and of funcad a process. More processes than cores"
+    lines += ["take turns on them: what 4 take here says what that costs, not what 4 cores would give. In communication: the"]
+    lines += ["share of the process that has least of it; that of others is waiting for it. By the model: a sum's share.", ""]
+    models = {}
+    for n, each_of in found.items():
+        if n > 1:
+            rows = each_of["latencies"]["latencies"]
+            models[n] = fitted(rows, 4)
+            lines += latency_table(n, rows, fitted(rows, 1), models[n])
+    titles = {"regression": f"Logistic regression, {ROWS:,} rows, {COLUMNS} columns", "network": "The digits network"}
+    for name, title in titles.items():
+        lines += workload_table(title, {n: each_of[name] for n, each_of in found.items()}, models)
+    return "\n".join(lines)
+
+
+def latency_table(n: int, rows: list, bare: tuple[float, float], model: tuple[float, float]) -> list[str]:
+    lines = [f"## A sum over {n} processes, microseconds", ""]
+    lines += ["| bytes | mpi4py's Allreduce | psum un-jitted | psum jitted | one of 8 in a program |", "|---|---|---|---|---|"]
+    for size, *times in rows:
+        lines.append("| " + " | ".join([f"{size:,}", *[f"{1e6 * t:,.1f}" for t in times]]) + " |")
+    texts = [f"{1e6 * alpha:.1f} us + {1e9 * beta:.3f} ns a byte" for alpha, beta in (bare, model)]
+    return [*lines, "", f"Allreduce: {texts[0]}. One of 8: {texts[1]}.", ""]
+
+
+def workload_table(title: str, runs: dict[int, Any], models: dict[int, tuple[float, float]]) -> list[str]:
+    lines = [f"## {title}", "", "| processes | ms a step | speed-up | bytes sent a step | in communication | by the model |"]
+    lines.append("|---|---|---|---|---|---|")
+    first = next(iter(runs.values()))["seconds"]
+    for n, run in runs.items():
+        assert run["equal"], "the processes do not have equal bits"
+        alpha, beta = models.get(n, (0.0, 0.0))
+        shares = [f"{100 * s:.1f} %" for s in (min(run["share"]), (alpha + beta * run["bytes"]) / run["seconds"])]
+        cells = [str(n), f"{1e3 * run['seconds']:.2f}", f"{first / run['seconds']:.2f}", f"{run['bytes']:,}", *shares]
+        lines.append("| " + " | ".join(cells) + " |")
+    values = ", ".join([f"{run['value']:.12g}" for run in runs.values()])
+    return [*lines, "", f"The loss at the last step: {values}.", ""]
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--results", help="the file that is written")
+    parser.add_argument("--only", default="", help="latencies, regression or network")
+    parser.add_argument("--counts", type=int, nargs="*", default=COUNTS, help="of processes")
+    parser.add_argument("--process", help=argparse.SUPPRESS)
+    given = parser.parse_args()
+    if given.process:
+        process(given.process, given.only)
+        return
+    found = measured(tuple(given.counts), given.only)
+    text = json.dumps(found, indent=1) if given.only else table(found)
+    print(text)
+    if given.results:
+        Path(given.results).write_text(text, encoding="utf8")
+
+
+if __name__ == "__main__":
+    main()
