@@ -76,10 +76,8 @@ IN_CODE: dict[str, dict[str, Maker]] = {
     "scipy.fft._backend": {"_ScipyBackend.__ua_function__": backend},
     "scipy.integrate": {
         **_all(by_name, "cumulative_simpson cumulative_trapezoid romb simpson trapezoid"),
-        **_all(calling, "fixed_quad quad solve_ivp"),
+        **_all(calling, "dblquad fixed_quad nquad quad quad_vec solve_bvp solve_ivp tplquad"),
         "odeint": odeint,
-        **_all(instead("funcad.scipy.integrate.quad, one inside the function of the other"), "dblquad nquad tplquad"),
-        "quad_vec": instead("funcad.vmap of funcad.scipy.integrate.quad, which gives one number"),
     },
     "scipy.interpolate": {
         **_all(interpolator, "CubicSpline.__init__ CubicHermiteSpline.__init__ PchipInterpolator.__init__"),

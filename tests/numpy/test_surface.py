@@ -48,6 +48,8 @@ LEFT_OUT: dict[str, str] = {  # public functions without a case, and why
     "nn.initializers.Initializer": "a protocol",
     "optimize.plot_loss": "draws",
     "scipy.optimize.milp": "refused: whole numbers have no derivative; tests/scipy/test_scipy_linear_problems.py",
+    "scipy.integrate.tplquad": "nquad with three ranges: tests/scipy/test_solving_differential_equations.py",
+    "scipy.integrate.solve_bvp": "not inside jit and vmap: tests/scipy/test_solving_differential_equations.py",
     "numpy.frompyfunc": "refused: object ufuncs cannot be traced",
     **{f"scipy.sparse.linalg.{n}": _SPARSE for n in "spsolve splu factorized LinearOperator aslinearoperator".split()},
     "scipy.stats.gaussian_kde.integrate_box": "raises, as JAX's: several dimensions at once have no derivative",

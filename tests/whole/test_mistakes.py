@@ -318,11 +318,6 @@ MISTAKES = [
     Mistake("a misspelt method", AttributeError, lambda: jit(lambda x: x.summ())(X), ["f64[3]", "'summ'"],
             "x.sum", lambda: jit(lambda x: x.sum())(X), 6.0),
     # -- SciPy's functions
-    Mistake("dblquad", TypeError,
-            lambda: grad(lambda c: scipy.integrate.dblquad(lambda y, x: c * x * y, 0.0, 1.0, 0.0, 1.0)[0])(1.0),
-            ["scipy.integrate.dblquad", "traced"], "funcad.scipy.integrate.quad, one inside the function of the other",
-            lambda: grad(lambda c: funcad.scipy.integrate.quad(
-                lambda y: funcad.scipy.integrate.quad(lambda x: c * x * y, 0.0, 1.0)[0], 0.0, 1.0)[0])(1.0), 0.25),
     Mistake("broyden1", TypeError, lambda: grad(lambda a: scipy.optimize.broyden1(lambda x: x * x - a, 1.0))(4.0),
             ["scipy.optimize.broyden1", "traced"], "funcad.scipy.optimize.root(fun, x0).x",
             lambda: grad(lambda a: funcad.scipy.optimize.root(lambda x: x * x - a, 1.0).x[0])(4.0), 0.25),

@@ -202,11 +202,13 @@ def implicit_root(
     fields: dict[str, Any],
     symmetric: bool = False,
     claims: Sequence[Claim] = (),
+    dense: int = DENSE,
 ) -> tuple[Any, dict]:
     """(z, aux) with residual(z) = 0, as `host(start, *operands)` finds it on NumPy arrays; aux has the dtypes `fields`.
 
     Differentiable in everything that `residual` closes over; `symmetric` says that its Jacobian is. `claims` are about the
-    function of the first of `start`'s elements; one that cannot be traced cannot be checked here.
+    function of the first of `start`'s elements; one that cannot be traced cannot be checked here. Up to `dense` unknowns the
+    linear system of the derivative is formed.
     """
     claims = [c for c in claims if c.error is None]
     for claim in claims:
@@ -219,5 +221,5 @@ def implicit_root(
     def solver(f: Any, guess: Any) -> Any:
         return pure_callback(host, shapes, guess, *operands, vmap_method="sequential")
 
-    tangent_solve = _dense if n <= DENSE else _iterative(symmetric)
+    tangent_solve = _dense if n <= dense else _iterative(symmetric)
     return custom_root(residual, start, solver, tangent_solve, has_aux=True)
