@@ -79,6 +79,7 @@ def main(folder: str | None = None) -> int:
             "PYTHONPATH": os.pathsep.join([str(HERE.parent), *filter(None, [os.environ.get("PYTHONPATH")])]),
             "PYTHONWARNINGS": "error:::__main__",
             "OPENBLAS_NUM_THREADS": "1",
+            "FUNCAD_PROGRESS": "off",  # on a busy machine a page would show a meter
         }
         doctrees = str(Path(settings) / "doctrees")
         status = sphinx(["-W", "--keep-going", "-q", "-j", "auto", "-b", "html", "-d", doctrees, str(HERE), str(output)])

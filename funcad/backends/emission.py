@@ -141,7 +141,8 @@ class Emission:
         return lowered(jaxpr)
 
     def unmade_broadcasts(self, equations: Sequence[Equation], keep: set[Var]) -> dict[Var, tuple]:
-        return {**unmade_broadcasts(equations, keep), **(in_place.unmade_reshapes(equations, keep) if self.in_loop() else {})}
+        numbers = in_place.unmade_reshapes(equations, keep) if self.in_loop() and not self.w.device else {}
+        return {**unmade_broadcasts(equations, keep), **numbers}
 
     def in_loop(self) -> bool:
         """Is this the body of a loop of the program, not of tiles?"""
