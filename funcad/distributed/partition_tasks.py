@@ -15,6 +15,7 @@ import pickle
 import threading
 import traceback
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
 from functools import lru_cache, reduce
 from typing import Any, NamedTuple
 
@@ -96,6 +97,7 @@ def _kept(data: bytes) -> Carried:
 
 
 # ---------------------------------------------------------------- derivations: of functions of flat values, and of their avals
+# (no tuples: these would be equal where they say the same of different kinds)
 
 
 def _strong(avals: Iterable[Aval]) -> Avals:
@@ -121,7 +123,8 @@ def _of_chosen(g: Flat, values: Sequence[Any], mask: Sequence[bool], all_outputs
     return of_them
 
 
-class Slope(NamedTuple):
+@dataclass(frozen=True)
+class Slope:
     """Of a function with one real result: [value, its gradient by the values that the mask names], in one pass."""
 
     mask: tuple[bool, ...]
@@ -137,7 +140,8 @@ class Slope(NamedTuple):
         return (*of(given), *_strong(_chosen(given, self.mask)))
 
 
-class Jvp(NamedTuple):
+@dataclass(frozen=True)
+class Jvp:
     """(values, tangents of those that the mask names) -> the results and, of those that are inexact, the tangents."""
 
     mask: tuple[bool, ...]
@@ -155,7 +159,8 @@ class Jvp(NamedTuple):
         return (*outs, *_strong(_inexact(outs)))
 
 
-class Push(NamedTuple):
+@dataclass(frozen=True)
+class Push:
     """The tangents of `Jvp` alone: linear in the tangents that go in."""
 
     mask: tuple[bool, ...]
@@ -172,7 +177,8 @@ class Push(NamedTuple):
         return _strong(_inexact(of(given[: len(self.mask)])))
 
 
-class Pull(NamedTuple):
+@dataclass(frozen=True)
+class Pull:
     """(values, cotangents of the inexact results) -> cotangents of the values that the mask names."""
 
     mask: tuple[bool, ...]
@@ -189,7 +195,8 @@ class Pull(NamedTuple):
         return _strong(_chosen(given, self.mask))
 
 
-class Lanes(NamedTuple):
+@dataclass(frozen=True)
+class Lanes:
     """The function for each of `size` examples; the values that the mask names have an axis 0 of them."""
 
     mask: tuple[bool, ...]
