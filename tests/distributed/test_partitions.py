@@ -20,6 +20,7 @@ from funcad.distributed import chunks, sum_over
 from funcad.distributed.partition_tasks import Part, add_up
 from funcad.errors import CollectiveError, CustomRuleClosureError, MissingRuleError, TracerBoolConversionError
 from funcad.host import progress
+from tests import standin
 from tests.distributed import partition_programs as programs
 
 DRAW = np.random.default_rng(0)
@@ -337,6 +338,18 @@ def test_threads_share_one():
     assert len(found) == 4
     for f in found:
         close(f, wanted)
+
+
+@pytest.mark.parametrize("name", ["grad", "jit", "hessian", "jacrev"])
+def test_parameters_on_a_device(name):
+    total = sum_over(lambda w, x: np.sum(np.sin(x @ w)), chunks(X, 6))
+    several = sum_over(lambda w, x: np.sin(x @ w)[:2], [X[:6], X[6:12]])
+    ways = {"grad": fc.grad(total), "jit": fc.jit(fc.grad(total)), "hessian": fc.hessian(total), "jacrev": fc.jacrev(several)}
+    of = ways[name]
+    with standin.registered():
+        found = of(standin.to_device(np.ones(3)))
+        assert type(found) is standin.DeviceArray
+        close(standin.to_host(found), of(np.ones(3)))
 
 
 # ---------------------------------------------------------------- files
