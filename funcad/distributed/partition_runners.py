@@ -120,8 +120,13 @@ class Processes(InExecutor):
             made = pool(self.count, context, initializer=_leave_interrupts)
             self._end = weakref.finalize(self, made.shutdown, wait=False, cancel_futures=True)
             self._pool = made
-            for pause in [made.submit(time.sleep, _PAUSE) for _ in range(self.count)]:
-                pause.result()
+            try:
+                for pause in [made.submit(time.sleep, _PAUSE) for _ in range(self.count)]:
+                    pause.result()
+            except BrokenExecutor as error:
+                self._pool = None
+                error.add_note("Remedy: a script whose work starts processes does it under `if __name__ == '__main__':`.")
+                raise
         return self._pool
 
     def _renewed(self, broken: Any) -> None:

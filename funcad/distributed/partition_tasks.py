@@ -15,6 +15,7 @@ import pickle
 import threading
 import traceback
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
 from functools import lru_cache, reduce
 from typing import Any, NamedTuple
 
@@ -23,6 +24,7 @@ import numpy as np
 from funcad import tree
 from funcad.api.border import check_leaves, flat_values, name_of
 from funcad.api.forward import jvp
+from funcad.api.grad import value_and_grad
 from funcad.api.vjp import vjp
 from funcad.api.vmap import vmap
 from funcad.control.rules import refuse_foreign, refuse_tracers
@@ -40,6 +42,7 @@ __all__ = ["GROUP", "Avals", "Carried", "Jvp", "Lanes", "Part", "Pull", "Push", 
 GROUP = 8  # parts that are added up at once where they come; a power of two, so that pairs stay pairs
 
 Flat = Callable[..., list[Any]]
+_NUMBER = tree.structure(0.0)
 Avals = tuple[Aval, ...]
 
 
@@ -49,10 +52,13 @@ Avals = tuple[Aval, ...]
 class Carried:
     """A function of the user's, which other processes get as bytes and keep."""
 
-    __slots__ = ("f", "_bytes")
+    __slots__ = ("f", "number", "both", "_bytes")
 
     def __init__(self, f: Callable[..., Any]):
         self.f = f
+        self.number = False  # has it been seen to give one number, and no container of one?
+        both: Any = value_and_grad(f)
+        self.both = both if both.compiled is not None else None  # of a jitted function: one program, called at once
         self._bytes: bytes | None = None
 
     def __reduce__(self) -> Any:
@@ -91,6 +97,7 @@ def _kept(data: bytes) -> Carried:
 
 
 # ---------------------------------------------------------------- derivations: of functions of flat values, and of their avals
+# (no tuples: these would be equal where they say the same of different kinds)
 
 
 def _strong(avals: Iterable[Aval]) -> Avals:
@@ -116,7 +123,8 @@ def _of_chosen(g: Flat, values: Sequence[Any], mask: Sequence[bool], all_outputs
     return of_them
 
 
-class Slope(NamedTuple):
+@dataclass(frozen=True)
+class Slope:
     """Of a function with one real result: [value, its gradient by the values that the mask names], in one pass."""
 
     mask: tuple[bool, ...]
@@ -132,7 +140,8 @@ class Slope(NamedTuple):
         return (*of(given), *_strong(_chosen(given, self.mask)))
 
 
-class Jvp(NamedTuple):
+@dataclass(frozen=True)
+class Jvp:
     """(values, tangents of those that the mask names) -> the results and, of those that are inexact, the tangents."""
 
     mask: tuple[bool, ...]
@@ -150,7 +159,8 @@ class Jvp(NamedTuple):
         return (*outs, *_strong(_inexact(outs)))
 
 
-class Push(NamedTuple):
+@dataclass(frozen=True)
+class Push:
     """The tangents of `Jvp` alone: linear in the tangents that go in."""
 
     mask: tuple[bool, ...]
@@ -167,7 +177,8 @@ class Push(NamedTuple):
         return _strong(_inexact(of(given[: len(self.mask)])))
 
 
-class Pull(NamedTuple):
+@dataclass(frozen=True)
+class Pull:
     """(values, cotangents of the inexact results) -> cotangents of the values that the mask names."""
 
     mask: tuple[bool, ...]
@@ -184,7 +195,8 @@ class Pull(NamedTuple):
         return _strong(_chosen(given, self.mask))
 
 
-class Lanes(NamedTuple):
+@dataclass(frozen=True)
+class Lanes:
     """The function for each of `size` examples; the values that the mask names have an axis 0 of them."""
 
     mask: tuple[bool, ...]
@@ -230,9 +242,21 @@ class Task(NamedTuple):
             if any(a.dtype.kind == "b" for a in avals):
                 raise TypeError(f"{what} is a truth value, which has no sum.\nRemedy: count it, with .astype(int).")
             made[:] = [structure, avals]
+            self.function.number = structure == _NUMBER and not avals[0].shape
             return outs
 
         return reduce(lambda g, derivation: derivation.of(g), self.chain, of_leaves)
+
+
+    def run(self, partition: Any, given: Sequence[Any], made: list[Any]) -> list[Any]:
+        """The results on this partition."""
+        function = self.function
+        whole = len(self.chain) == 1 and isinstance(self.chain[0], Slope) and all(self.chain[0].mask)
+        if not (whole and function.both is not None and function.number):
+            return self.flat(partition, made)(*given)
+        value, slope = function.both(self.structure.unflatten(given), partition)
+        made[:] = [_NUMBER, (Aval((), aval_of(value).dtype),)]
+        return [value, *flat_values(slope)[0]]
 
 
 class Work(NamedTuple):
@@ -248,14 +272,13 @@ class Work(NamedTuple):
         try:
             # as in a process of its own: what a trace around us has set is none of f's concern
             with setting(staging=None, abstract=None, running=None, source=None, axis_env=(), batching=None):
-                flat = self.task.flat(tree.map(loaded, partition), made)
-                values: list[Any] = []
-                f = self.task.function.f
+                f, values, partition = self.task.function.f, [], tree.map(loaded, partition)
                 what = f"sum_over of {name_of(f)}"
                 if self.abstract:
+                    flat = self.task.flat(partition, made)
                     refuse_tracers(what, [f], trace_function(flat, self.given, name="sum_over")[1])
                 else:
-                    values = flat(*map(_lent, self.given))
+                    values = self.task.run(partition, list(map(_lent, self.given)), made)
                     refuse_foreign(what, [f], (), values)
         except Exception as error:
             raise note(error, index, count)  # noqa: B904 the same error

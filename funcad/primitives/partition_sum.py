@@ -22,6 +22,7 @@ from funcad.ir.primitive import Primitive, is_linear, not_linear
 from funcad.ir.tracer import Tracer, concrete_value
 from funcad.primitives.arithmetic import add, mul
 from funcad.primitives.conversion import convert, real
+from funcad.primitives.placement import on_device_of
 from funcad.primitives.reduction import reduce_sum
 from funcad.primitives.shape import zeros
 
@@ -38,8 +39,12 @@ def _kept(avals: Sequence[Any]) -> tuple[Aval, ...]:
 
 
 def _impl(xp: Any, *values: Any, call: Any) -> list[Any]:
-    outs = call.run([x if namespace_of([x]) is np else x.get() for x in values])
+    outs = call.run(_on_host(values))
     return outs if xp is np else [xp.asarray(x) for x in outs]
+
+
+def _on_host(values: Sequence[Any]) -> list[Any]:
+    return [x if namespace_of([x]) is np else x.get() for x in values]
 
 
 def _mask(tangents: Sequence[Any]) -> tuple[bool, ...]:
@@ -73,7 +78,7 @@ def _separately(primals: Sequence[Any], mask: tuple[bool, ...], ts: Sequence[Any
 def numbers_behind(values: Sequence[Any]) -> list[Any]:
     """The numbers behind the values; empty where some have none."""
     found = [concrete_value(v) for v in values]
-    return [] if any([type(v) is Tracer for v in found]) else found
+    return [] if any([type(v) is Tracer for v in found]) else _on_host(found)
 
 
 def _linearize(primals: Sequence[Any], tangents: Sequence[Any], *, call: Any) -> tuple[list, list]:
@@ -100,7 +105,8 @@ def _transpose(cts: Sequence[Any], *inputs: Any, call: Any) -> list[Any]:
     if not n or any(map(is_linear, inputs[:n])):
         raise not_linear(f"sum_over of {call}")
     avals = filter(is_inexact, call.before.out_avals(avals_of(inputs[:n]), numbers_behind(inputs[:n])))
-    full = [zeros(a.update()) if ct is None else ct for ct, a in zip(cts, avals)]
+    beside = [*inputs[:n], *_present(cts)]
+    full = [on_device_of([zeros(a.update())], beside)[0] if ct is None else ct for ct, a in zip(cts, avals)]
     found = iter(inputs[n:])
     wanted = tuple([m and is_linear(next(found)) for m in call.pushed])
     pulled = iter(partition_sum_p(*inputs[:n], *full, call=call.before.pull(wanted)))

@@ -4,10 +4,12 @@ import importlib.util
 import os
 import pickle
 import signal
+import subprocess
 import sys
 import threading
 from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
 from multiprocessing import get_context
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -18,6 +20,7 @@ from funcad.distributed import chunks, sum_over
 from funcad.distributed.partition_tasks import Part, add_up
 from funcad.errors import CollectiveError, CustomRuleClosureError, MissingRuleError, TracerBoolConversionError
 from funcad.host import progress
+from tests import standin
 from tests.distributed import partition_programs as programs
 
 DRAW = np.random.default_rng(0)
@@ -136,6 +139,19 @@ def test_results_of_several_kinds(of):
     wanted = of(lambda w: fc.tree.map(lambda x: np.int64(x) if type(x) is int else x, moments(w, (X, Y))))
     close(of(total), wanted)
     close(fc.jit(lambda: of(total))(), wanted)
+
+
+def test_products_with_a_jacobian_and_its_transpose_are_two_things():
+    m, w, v = np.arange(9.0).reshape(3, 3) / 9, np.ones(3), np.array([1.0, 2.0, 3.0])
+
+    def both(f):
+        return fc.jvp(f, (w,), (v,))[1], fc.vjp(f, w)[1](v)[0], fc.jvp(fc.vmap(f), (w[None],), (v[None],))[1]
+
+    total = sum_over(lambda w, part: np.sin(part @ w), [m, 2 * m])
+    wanted = both(lambda w: np.sin(m @ w) + np.sin(2 * m @ w))
+    close(both(total), wanted)
+    close(fc.jit(lambda: both(total))(), wanted)
+    close(fc.jit(lambda w, v: (fc.jvp(total, (w,), (v,))[1], fc.vjp(total, w)[1](v)[0]))(w, v), wanted[:2])
 
 
 def test_parameters_of_several_kinds():
@@ -324,6 +340,18 @@ def test_threads_share_one():
         close(f, wanted)
 
 
+@pytest.mark.parametrize("name", ["grad", "jit", "hessian", "jacrev"])
+def test_parameters_on_a_device(name):
+    total = sum_over(lambda w, x: np.sum(np.sin(x @ w)), chunks(X, 6))
+    several = sum_over(lambda w, x: np.sin(x @ w)[:2], [X[:6], X[6:12]])
+    ways = {"grad": fc.grad(total), "jit": fc.jit(fc.grad(total)), "hessian": fc.hessian(total), "jacrev": fc.jacrev(several)}
+    of = ways[name]
+    with standin.registered():
+        found = of(standin.to_device(np.ones(3)))
+        assert type(found) is standin.DeviceArray
+        close(standin.to_host(found), of(np.ones(3)))
+
+
 # ---------------------------------------------------------------- files
 
 
@@ -418,6 +446,16 @@ def test_processes_that_die_again_and_again():
         with pytest.raises(Exception, match="abruptly") as caught:
             sum_over(programs.kills_always, [X], workers=given)(np.ones(3))
         assert any("workers=4" in note for note in caught.value.__notes__)
+
+
+@pytest.mark.slow
+def test_a_script_without_its_guard_is_told(tmp_path):
+    script = tmp_path / "script.py"
+    script.write_text(
+        "import math\nfrom funcad import distributed\nprint(distributed.sum_over(math.pow, [1, 2], workers=1)(2.0))\n"
+    )
+    done = subprocess.run([sys.executable, str(script)], capture_output=True, text=True, cwd=Path(fc.__file__).parents[1])
+    assert done.returncode and "if __name__ == '__main__'" in done.stderr
 
 
 def test_an_interrupt_cancels_what_has_not_begun(tmp_path, pool):

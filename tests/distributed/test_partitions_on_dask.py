@@ -1,9 +1,12 @@
 """sum_over on Dask: delayed objects, futures, blocks of arrays; errors, retries, workers that die. On the loopback only."""
 
 import importlib.util
+import os
 import pickle
+import signal
 import subprocess
 import sys
+import threading
 
 import numpy as np
 import pytest
@@ -120,6 +123,17 @@ def test_a_worker_that_dies_loses_nothing(client, tmp_path):
     for address in first:
         client.run(programs.end_soon, workers=[address])
         close(fc.grad(total)(ONES), fc.grad(lambda w: np.sum(np.cos(X @ w)))(ONES))
+
+
+def test_an_interrupt_cancels_what_has_not_begun(client, tmp_path):
+    parts = [str(tmp_path / f"{i:02}") for i in range(100)]
+    total = sum_over(programs.notes, parts, workers=client)
+    sum_over(programs.notes, parts[:1], workers=client)(1.0)
+    threading.Timer(0.5, os.kill, (os.getpid(), signal.SIGINT)).start()
+    with pytest.raises(KeyboardInterrupt):
+        fc.grad(total)(1.0)
+    assert sum_over(programs.notes, parts[:2], workers=client)(1.0) == 2.0
+    assert len(list(tmp_path.iterdir())) < 100
 
 
 @pytest.mark.parametrize("method", ["l-bfgs", "newton-cg"])
