@@ -180,12 +180,12 @@ def table(found: dict[int, Any]) -> str:
     lines += ["others used at the same time: the least of many runs. `python -m benchmarks.over_processes`; one thread of BLAS"]
     lines += ["and of funcad a process. More processes than cores"]
     lines += ["take turns on them: what 4 take here says what that costs, not what 4 cores would give. In communication: the"]
-    lines += ["share of the process that has least of it; that of others is waiting for it. By the model: a sum's share.", ""]
+    lines += ["share of the process that has least of it. By the model: what a sum of so many bytes takes of a step.", ""]
     models = {}
     for n, each_of in found.items():
         if n > 1:
             rows = each_of["latencies"]["latencies"]
-            models[n] = fitted(rows, 4)
+            models[n] = fitted(rows, 3)
             lines += latency_table(n, rows, fitted(rows, 1), models[n])
     titles = {"regression": f"Logistic regression, {ROWS:,} rows, {COLUMNS} columns", "network": "The digits network"}
     for name, title in titles.items():
@@ -199,7 +199,7 @@ def latency_table(n: int, rows: list, bare: tuple[float, float], model: tuple[fl
     for size, *times in rows:
         lines.append("| " + " | ".join([f"{size:,}", *[f"{1e6 * t:,.1f}" for t in times]]) + " |")
     texts = [f"{1e6 * alpha:.1f} us + {1e9 * beta:.3f} ns a byte" for alpha, beta in (bare, model)]
-    return [*lines, "", f"Allreduce: {texts[0]}. One of 8: {texts[1]}.", ""]
+    return [*lines, "", f"Allreduce: {texts[0]}. psum jitted: {texts[1]}.", ""]
 
 
 def workload_table(title: str, runs: dict[int, Any], models: dict[int, tuple[float, float]]) -> list[str]:
@@ -210,6 +210,7 @@ def workload_table(title: str, runs: dict[int, Any], models: dict[int, tuple[flo
         assert run["equal"], "the processes do not have equal bits"
         alpha, beta = models.get(n, (0.0, 0.0))
         shares = [f"{100 * s:.1f} %" for s in (min(run["share"]), (alpha + beta * run["bytes"]) / run["seconds"])]
+        shares[1] = shares[1] if n in models else ""
         cells = [str(n), f"{1e3 * run['seconds']:.2f}", f"{first / run['seconds']:.2f}", f"{run['bytes']:,}", *shares]
         lines.append("| " + " | ".join(cells) + " |")
     values = ", ".join([f"{run['value']:.12g}" for run in runs.values()])
