@@ -84,6 +84,16 @@ def test_derivatives_are_those_of_scipys_results(f, module):
         np.testing.assert_allclose(derivative(a), second, rtol=1e-4, atol=1e-4)
 
 
+def test_inside_other_bodies_and_without_unknowns():
+    total = lambda a: np.sum(in_box(ours, a)[0])
+    expected = grad(total)(1.3)
+    repeated = lambda a: funcad.scan(lambda c, _: (c + total(a), None), 0.0 * a, None, length=2)[0]
+    np.testing.assert_allclose(jit(grad(repeated))(1.3), 2 * expected, rtol=1e-9)
+    np.testing.assert_allclose(grad(funcad.checkpoint(total))(1.3), expected, rtol=1e-9)
+    np.testing.assert_allclose(jit(grad(lambda a: funcad.cond(a > 0, total, lambda a: a, a)))(1.3), expected, rtol=1e-9)
+    assert jacfwd(lambda b: ours.nnls(np.zeros((2, 0)), b)[0])(np.ones(2)).shape == (0, 2)
+
+
 def test_a_corner_has_the_marginals_as_derivatives():
     b = np.array([4.0, 3.0])
     solve = lambda c, b: ours.linprog(c, [[1.0, 1.0], [0.0, 1.0]], b)

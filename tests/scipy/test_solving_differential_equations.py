@@ -180,6 +180,8 @@ def test_integrals_of_vectors(o):
     f = lambda w, b: o.quad_vec(lambda x: x**p * np.exp(-w * x), 0.0, b)[0]
     check_grads(f, (1.2, 2.0), order=2, rtol=1e-5)
     np.testing.assert_allclose(jit(jacrev(f, (0, 1)))(1.2, 2.0)[1], 2.0**p * np.exp(-2.4), rtol=1e-9)
+    whole = lambda w: o.quad_vec(lambda x: np.exp(-w * x * x) * p, -np.inf, np.inf)[0]
+    np.testing.assert_allclose(jit(jacrev(whole))(2.0), -0.25 * np.sqrt(np.pi / 2.0) * p, rtol=1e-7)
     weights = lambda c: np.sum(o.quad_vec(lambda x: np.cos(np.outer(c, p) * x), 0.0, 1.0)[0])
     c = np.array([0.5, 1.5])
     exact = lambda c: sum(np.sin(c * k) / (c * k) if k else 1.0 for k in p)
