@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from funcad.doors.asking import any_traced, holds_traced, is_tracing, lists_traced
+from funcad.doors.asking import any_traced, holds_traced, is_tracing, lists_traced, users_call
 from funcad.doors.codes import Answer
 from funcad.errors import TracerArrayConversionError, TracerBoolConversionError, TracerIntegerConversionError
 from funcad.host.where import caller, user_source
@@ -103,7 +103,7 @@ def calling(name: str, original: Callable[..., Any], answer: Callable[..., Any] 
                 pass
         return (answer or ours(name))(*args, **kwargs)
 
-    return lambda args, kwargs: is_tracing(), own
+    return lambda args, kwargs: users_call(), own
 
 
 def instead(remedy: str) -> Maker:

@@ -14,12 +14,18 @@ from funcad.host.state import tracing
 from funcad.host.where import is_internal
 from funcad.ir.tracer import Tracer
 
-__all__ = ["is_tracing", "holds_traced", "lists_traced", "any_traced"]
+__all__ = ["is_tracing", "holds_traced", "lists_traced", "any_traced", "users_call"]
 
 
 def is_tracing() -> bool:
     """Does a function of the user's run on traced values in this thread?"""
     return get_ident() in tracing.threads and config.doors
+
+
+def users_call() -> bool:
+    """Does the user's function, or SciPy's, call this door? Where funcad itself calls SciPy's function, it means that one."""
+    caller = sys._getframe(3)  # between: who asks, and the door
+    return is_tracing() and not str(caller.f_globals.get("__name__")).startswith("funcad.")
 
 
 def any_traced(values: Iterable[Any]) -> bool:

@@ -83,9 +83,12 @@ IN_CODE: dict[str, dict[str, Maker]] = {
         **_all(interpolator, "CubicSpline.__init__ CubicHermiteSpline.__init__ PchipInterpolator.__init__"),
         **_all(interpolator, "PPoly.__call__ PPoly.derivative PPoly.antiderivative PPoly.integrate"),
         **_all(interpolator, "BSpline.__call__ BSpline.derivative BSpline.antiderivative BSpline.integrate"),
-        **_all(interpolator, "interp1d.__init__ interp1d.__call__"),
+        **_all(interpolator, "BSpline.__init__ Akima1DInterpolator.__init__ interp1d.__init__ interp1d.__call__"),
+        **_all(interpolator, "UnivariateSpline.__init__ UnivariateSpline.__call__ UnivariateSpline.derivative"),
+        **_all(interpolator, "UnivariateSpline.antiderivative UnivariateSpline.integral LSQUnivariateSpline.__init__"),
+        **_all(interpolator, "InterpolatedUnivariateSpline.__init__ RBFInterpolator.__init__ RBFInterpolator.__call__"),
         **_all(interpolator, "RegularGridInterpolator.__init__ RegularGridInterpolator.__call__"),
-        **_all(by_name, "interpn make_interp_spline"),
+        **_all(by_name, "griddata interpn make_interp_spline make_lsq_spline splev splint splrep"),
     },
     "scipy.linalg": _all(
         by_name,
@@ -93,12 +96,14 @@ IN_CODE: dict[str, dict[str, Maker]] = {
         "eigh_tridiagonal eigvals eigvalsh eigvalsh_tridiagonal expm expm_frechet fiedler hankel inv khatri_rao leslie logm",
         "lstsq lu lu_factor lu_solve norm orthogonal_procrustes pinv pinvh polar qr rq schur sinhm sinm solve solve_banded",
         "solve_circulant solve_continuous_lyapunov solve_discrete_lyapunov solve_lyapunov solve_sylvester solve_toeplitz",
-        "solve_triangular solveh_banded sqrtm svd svdvals tanhm tanm toeplitz",
+        "solve_triangular solveh_banded sqrtm svd svdvals tanhm tanm toeplitz null_space orth solve_continuous_are",
+        "solve_discrete_are",
     ),
     "scipy.ndimage": _all(
         by_name,
         "convolve convolve1d correlate correlate1d gaussian_filter gaussian_filter1d laplace map_coordinates prewitt sobel",
-        "spline_filter spline_filter1d uniform_filter uniform_filter1d",
+        "spline_filter spline_filter1d uniform_filter uniform_filter1d affine_transform rotate shift zoom gaussian_laplace",
+        "gaussian_gradient_magnitude maximum_filter median_filter minimum_filter",
     ),
     "scipy.optimize": {
         **_all(calling, "bisect brenth brentq curve_fit fixed_point least_squares minimize newton ridder root root_scalar"),
@@ -115,7 +120,7 @@ IN_CODE: dict[str, dict[str, Maker]] = {
     "scipy.signal": _all(
         by_name,
         "coherence convolve convolve2d correlate correlate2d csd detrend fftconvolve filtfilt hilbert istft lfilter lfilter_zi",
-        "oaconvolve periodogram resample savgol_filter sosfilt sosfilt_zi sosfiltfilt spectrogram stft welch",
+        "medfilt medfilt2d oaconvolve periodogram resample savgol_filter sosfilt sosfilt_zi sosfiltfilt spectrogram stft welch",
     ),
     "scipy.sparse": {
         **_all(sparse_product, "csr_array._matmul_dispatch coo_array._matmul_dispatch"),

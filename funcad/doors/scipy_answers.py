@@ -116,7 +116,20 @@ def _part(name: str) -> Any:
     return ours(f"scipy.interpolate.{name}")
 
 
-_FORMS = {"PPoly": _piecewise, "BSpline": _b_spline, "interp1d": _interp1d, "RegularGridInterpolator": _grid}
+def _univariate(self: Any) -> Any:
+    return _part("b_splines.UnivariateSpline").of(self)
+
+
+def _radial(self: Any) -> Any:
+    degree = int(self.powers.sum(axis=1).max()) if len(self.powers) else -1
+    options = (self.neighbors, self.smoothing, self.kernel, self.epsilon, degree)
+    return ours("scipy.interpolate.RBFInterpolator")(self.y, self.d.reshape(-1, *self.d_shape), *options)
+
+
+_FORMS = {
+    **{"PPoly": _piecewise, "BSpline": _b_spline, "UnivariateSpline": _univariate, "RBFInterpolator": _radial},
+    **{"interp1d": _interp1d, "RegularGridInterpolator": _grid},
+}
 
 
 def _form(self: Any, kind: str) -> Any:

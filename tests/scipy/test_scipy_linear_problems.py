@@ -6,6 +6,7 @@ import warnings
 
 import numpy as np
 import pytest
+import scipy.integrate
 import scipy.optimize
 
 import funcad
@@ -82,6 +83,24 @@ def test_derivatives_are_those_of_scipys_results(f, module):
     second = (slope(a + h) - slope(a - h)) / (2 * h)
     for derivative in (jacfwd(jacfwd(g)), jacrev(jacfwd(g)), jacfwd(jacrev(g)), jacrev(jacrev(g))):
         np.testing.assert_allclose(derivative(a), second, rtol=1e-4, atol=1e-4)
+
+
+def test_a_function_that_is_traced_here_and_there_ends_with_an_error():
+    """It is plain where funcad looks first; SciPy's own solver then meets a traced value."""
+    with pytest.raises(TypeError, match="solve_ivp"):
+        grad(lambda a: scipy.integrate.solve_ivp(lambda t, y: a * y if t > 0.5 else -y, (0, 1), np.ones(1)).y[0, -1])(1.0)
+    with pytest.raises(TypeError, match="quad"):
+        grad(lambda a: scipy.integrate.quad(lambda x: a * x if x > 0.7 else 0.0, 0, 1)[0])(1.0)
+
+
+def test_inside_other_bodies_and_without_unknowns():
+    total = lambda a: np.sum(in_box(ours, a)[0])
+    expected = grad(total)(1.3)
+    repeated = lambda a: funcad.scan(lambda c, _: (c + total(a), None), 0.0 * a, None, length=2)[0]
+    np.testing.assert_allclose(jit(grad(repeated))(1.3), 2 * expected, rtol=1e-9)
+    np.testing.assert_allclose(grad(funcad.checkpoint(total))(1.3), expected, rtol=1e-9)
+    np.testing.assert_allclose(jit(grad(lambda a: funcad.cond(a > 0, total, lambda a: a, a)))(1.3), expected, rtol=1e-9)
+    assert jacfwd(lambda b: ours.nnls(np.zeros((2, 0)), b)[0])(np.ones(2)).shape == (0, 2)
 
 
 def test_a_corner_has_the_marginals_as_derivatives():

@@ -11,6 +11,9 @@ from funcad import grad, hessian, jacfwd, jacrev, jit, vmap
 from funcad.testing import check_grads
 
 BOTH = pytest.mark.parametrize("o", [ours, scipy.integrate], ids=["funcad", "scipy"])
+SLOWLY = pytest.mark.parametrize(
+    "o", [pytest.param(ours, marks=pytest.mark.slow), scipy.integrate], ids=["funcad", "scipy"]
+)  # of the first, more is looked at
 TIGHT = {"rtol": 1e-9, "atol": 1e-11}
 
 
@@ -83,7 +86,7 @@ def test_times_of_its_own_choice(o):
             lifted(lambda a: run(a, ours).y)(np.full(2, a) if lifted is vmap else a)
 
 
-@BOTH
+@SLOWLY
 def test_where_a_ball_lands(o):
     """Heights v t - g t^2 / 2: it lands at 2 v / g, with the speed -v."""
 
@@ -153,7 +156,7 @@ def test_boundary_values(o):
         jit(middle)(1.3)
 
 
-@BOTH
+@SLOWLY
 def test_integrals_over_several_variables(o):
     def double(c):
         return o.dblquad(lambda y, x: np.exp(-c * x * y), 0.0, c, lambda x: 0.0 * x, lambda x: c * x)[0]
@@ -180,6 +183,8 @@ def test_integrals_of_vectors(o):
     f = lambda w, b: o.quad_vec(lambda x: x**p * np.exp(-w * x), 0.0, b)[0]
     check_grads(f, (1.2, 2.0), order=2, rtol=1e-5)
     np.testing.assert_allclose(jit(jacrev(f, (0, 1)))(1.2, 2.0)[1], 2.0**p * np.exp(-2.4), rtol=1e-9)
+    whole = lambda w: o.quad_vec(lambda x: np.exp(-w * x * x) * p, -np.inf, np.inf)[0]
+    np.testing.assert_allclose(jit(jacrev(whole))(2.0), -0.25 * np.sqrt(np.pi / 2.0) * p, rtol=1e-7)
     weights = lambda c: np.sum(o.quad_vec(lambda x: np.cos(np.outer(c, p) * x), 0.0, 1.0)[0])
     c = np.array([0.5, 1.5])
     exact = lambda c: sum(np.sin(c * k) / (c * k) if k else 1.0 for k in p)

@@ -57,3 +57,24 @@ CASES = [
 ]
 for c in CASES:
     c.agreement = 1e-11
+KNOTS, COEFFICIENTS = np.array([0.0, 0.0, 0.0, 1.1, 2.9, 2.9, 2.9]), np.array([0.4, -1.2, 0.9, 0.3])
+SCATTER = np.array([[0.0, 0.0], [1.0, 0.1], [0.2, 1.1], [1.2, 0.9], [0.5, 0.4]])
+NEW = [
+    case("scipy.interpolate.Akima1DInterpolator", X, RISING, Q, call=of()),
+    case("scipy.interpolate.BSpline", KNOTS, COEFFICIENTS, Q, static=(0,), call=lambda f, t, c, x: f(t, c, 2)(x), missing=CPU),
+    case("scipy.interpolate.splev", Q, KNOTS, COEFFICIENTS, static=(1,), call=lambda f, x, t, c: f(x, (t, c, 2)), missing=CPU),
+    case("scipy.interpolate.splint", 0.3, 1.9, KNOTS, COEFFICIENTS, static=(2,), missing=CPU,
+         call=lambda f, a, b, t, c: f(a, b, (t, c, 2))),
+    case("scipy.interpolate.splrep", X, Y[:, 0], static=(0,), missing=CPU, call=lambda f, x, y: f(x, y)[1]),
+    *[case(f"scipy.interpolate.{n}", X, Y[:, 0], Q, static=(0,), missing=CPU, call=lambda f, x, y, q, o=o: f(x, y, **o)(q))
+      for n, o in (("UnivariateSpline", {"s": 0}), ("InterpolatedUnivariateSpline", {}),
+                   ("LSQUnivariateSpline", {"t": [1.37], "k": 2}))],
+    case("scipy.interpolate.make_lsq_spline", X, Y, Q, static=(0,), missing=CPU,
+         call=lambda f, x, y, q: f(x, y, np.r_[(x[0],) * 3, 1.37, (x[-1],) * 3], 2)(q)),
+    case("scipy.interpolate.RBFInterpolator", SCATTER, SCATTER[:, 0] ** 2, SCATTER[:2] + 0.15, missing=CPU,
+         call=lambda f, y, d, x: f(y, d, kernel="cubic")(x)),
+    case("scipy.interpolate.griddata", SCATTER, SCATTER[:, 0] ** 2, 0.5 * SCATTER[1:3] + 0.2, missing=CPU),
+]  # fmt: skip
+for c in NEW:
+    c.agreement = 1e-9
+CASES += NEW

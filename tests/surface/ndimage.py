@@ -61,3 +61,15 @@ CASES = [
 ]
 for c in CASES:
     c.agreement = 1e-12
+MOVED = np.random.default_rng(21).normal(size=(5, 6))
+BY_SPLINES = {"cupy": "splines of order 2 and more are computed on the CPU"}
+CASES += [
+    case("scipy.ndimage.shift", MOVED, np.array([0.4, -1.3]), agreement=1e-11, missing=BY_SPLINES),
+    case("scipy.ndimage.zoom", MOVED, kwargs={"zoom": 1.6}, agreement=1e-11, missing=BY_SPLINES),
+    case("scipy.ndimage.rotate", MOVED, 31.0, kwargs={"reshape": False}, agreement=1e-11, missing=BY_SPLINES),
+    case("scipy.ndimage.affine_transform", MOVED, np.array([[0.9, 0.2], [-0.1, 1.1]]), kwargs={"mode": "mirror"},
+         agreement=1e-11, missing=BY_SPLINES),
+    case("scipy.ndimage.gaussian_laplace", MOVED, kwargs={"sigma": 1.2}, agreement=1e-11),
+    case("scipy.ndimage.gaussian_gradient_magnitude", MOVED, kwargs={"sigma": 1.2}, agreement=1e-11),
+    *[case(f"scipy.ndimage.{n}_filter", MOVED, kwargs={"size": 3}) for n in ("median", "maximum", "minimum")],
+]  # fmt: skip

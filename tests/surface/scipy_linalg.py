@@ -260,3 +260,14 @@ CASES = [
         ]
     ],
 ]  # fmt: skip
+RICCATI = (np.array([[0.4, 1.1], [-0.3, 0.7]]), np.array([[0.2], [1.0]]), np.eye(2), np.array([[1.5]]))
+HOST = {"cupy": "SciPy's solver runs on the CPU", "dtype": "computed in double precision"}
+CASES += [
+    case("scipy.linalg.solve_continuous_are", *RICCATI[:2], agreement=1e-9, missing=HOST,
+         call=lambda f, a, b: f(a, b, *RICCATI[2:])),
+    case("scipy.linalg.solve_discrete_are", *RICCATI[:2], agreement=1e-9, missing=HOST,
+         call=lambda f, a, b: f(a, b, *RICCATI[2:])),
+    case("scipy.linalg.null_space", np.array([[0.4, 1.1, -0.6]]), agreement=1e-9, missing=HOST,
+         call=lambda f, a: (lambda n: n @ n.T)(f(a))),
+    case("scipy.linalg.orth", np.array([[0.4], [1.1], [-0.6]]), agreement=1e-9, missing=HOST),
+]  # fmt: skip

@@ -90,3 +90,7 @@ CASES = [
 ]
 for c in CASES:
     c.agreement = 1e-12  # SciPy computes in another order, and by FFT where funcad convolves directly
+CASES += [
+    case("scipy.signal.medfilt", np.random.default_rng(22).normal(size=11), kwargs={"kernel_size": 3}),
+    case("scipy.signal.medfilt2d", np.random.default_rng(23).normal(size=(5, 6))),
+]

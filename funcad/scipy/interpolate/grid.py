@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 import funcad.numpy as fnp
+from funcad.api.vmap import vmap
 from funcad.host.real_types import is_a
 from funcad.ir.aval import dtype_of, shape_of
 from funcad.numpy.axes import array_of, axis_of, move
@@ -16,16 +17,17 @@ from funcad.numpy.indexing import getitem
 from funcad.primitives.conversion import convert
 from funcad.primitives.shape import reshape
 from funcad.scipy.interpolate.original import Interpolator, inside
-from funcad.scipy.interpolate.splines import make_interp_spline
+from funcad.scipy.interpolate.splines import PchipInterpolator, make_interp_spline
 from funcad.show.docstrings import mirrors
 
 __all__ = ["RegularGridInterpolator", "interpn", "interp1d"]
 
 
 class RegularGridInterpolator(Interpolator):
-    """`scipy.interpolate.RegularGridInterpolator`, methods "linear" and "nearest" of traced values.
+    """`scipy.interpolate.RegularGridInterpolator`, all methods.
 
-    Differentiable in the values, in the points of evaluation, and in the grid's points, which must increase or decrease. With
+    Differentiable in the values, in the points of evaluation, and, but for "slinear", "cubic" and "quintic", in the grid's
+    points, which must increase or decrease. With
     bounds_error=True (SciPy's default; JAX's is False) points of evaluation without a value, inside jit and vmap, are refused.
 
     >>> import numpy as np, funcad
@@ -64,11 +66,10 @@ class RegularGridInterpolator(Interpolator):
             return self._original()(xi, method, nu=nu)
         own_method, bounds_error, fill_value = self._options
         method = own_method if method is None else method
-        if method not in ("linear", "nearest") or nu is not None:
-            raise NotImplementedError(
-                f'RegularGridInterpolator supports the methods "linear" and "nearest" with traced values, got {method!r}'
-                + (" and nu" if nu is not None else "")
-            )
+        if method not in ("linear", "nearest", "pchip", *_DEGREES):
+            raise ValueError(f"Method {method!r} is not defined")
+        if nu is not None and method not in _DEGREES:
+            raise ValueError(f"Can only compute derivatives for methods ['slinear', 'cubic', 'quintic'], got {method!r}.")
         if isinstance(xi, (tuple, list)):
             xi = np.stack(np.broadcast_arrays(*[array_of(x) for x in xi]), axis=-1) if isinstance(xi, tuple) else array_of(xi)
         xi = _double(xi)
@@ -76,11 +77,29 @@ class RegularGridInterpolator(Interpolator):
         xi = reshape(xi, shape=(*shape_of(xi), 1)) if len(shape_of(xi)) == 1 and rank == 1 else xi
         if not shape_of(xi) or shape_of(xi)[-1] != rank:
             raise ValueError(f"The requested sample points xi have dimension {shape_of(xi)[-1:]} but this has dimension {rank}")
-        return self._evaluated(xi, method, bounds_error, fill_value)
+        return self._evaluated(xi, method, bounds_error, fill_value, [0] * rank if nu is None else list(nu))
 
-    def _evaluated(self, xi: Any, method: str, bounds_error: bool, fill_value: Any) -> Any:
+    def _smooth(self, xi: Any, method: str, nu: list[int]) -> Any:
+        """One dimension after the other, from the last, as SciPy."""
+
+        def at(x: Any) -> Any:
+            values = self._values
+            for axis in reversed(range(len(self._points))):
+                nodes, values = _ascending(self._points[axis], values, axis)
+                if method == "pchip":
+                    values = PchipInterpolator(nodes, values, axis)(x[axis])
+                else:
+                    values = make_interp_spline(nodes, values, _DEGREES[method], axis=axis)(x[axis], nu[axis])
+            return values
+
+        rows = reshape(xi, shape=(int(np.prod(shape_of(xi)[:-1])), shape_of(xi)[-1]))
+        out = vmap(at)(rows)
+        return reshape(out, shape=(*shape_of(xi)[:-1], *shape_of(out)[1:]))
+
+    def _evaluated(self, xi: Any, method: str, bounds_error: bool, fill_value: Any, nu: list[int]) -> Any:
         values, outside = self._values, None
         trailing = len(shape_of(values)) - len(self._points)
+        smooth = method == "pchip" or method in _DEGREES
         entries = []
         for axis, nodes in enumerate(self._points):
             x = xi[..., axis]
@@ -91,9 +110,10 @@ class RegularGridInterpolator(Interpolator):
                 inside(x, low, high, "RegularGridInterpolator", message, message)
             beyond = np.logical_or(x < low, x > high)
             outside = beyond if outside is None else np.logical_or(outside, beyond)
-            entries.append(_neighbours(x, nodes, method == "nearest"))
-        total: Any = 0.0
-        for corner in itertools.product(*entries):
+            if not smooth:
+                entries.append(_neighbours(x, nodes, method == "nearest"))
+        total: Any = self._smooth(xi, method, nu) if smooth else 0.0
+        for corner in () if smooth else itertools.product(*entries):
             term = getitem(values, tuple([i for i, _ in corner]))
             for _, weight in corner:
                 if weight is not None:
@@ -134,7 +154,7 @@ def _neighbours(x: Any, nodes: Any, nearest: bool) -> list[tuple[Any, Any]]:
 def interpn(
     points: Any, values: Any, xi: Any, method: str = "linear", bounds_error: bool = True, fill_value: Any = np.nan
 ) -> Any:
-    """`scipy.interpolate.interpn`, methods "linear" and "nearest": a `RegularGridInterpolator`, evaluated once.
+    """`scipy.interpolate.interpn`, all methods but "splinef2d": a `RegularGridInterpolator`, evaluated once.
 
     >>> import numpy as np
     >>> interpn((np.arange(3.0),), np.array([0.0, 1.0, 4.0]), np.array([[1.5]]))
@@ -143,6 +163,7 @@ def interpn(
     return RegularGridInterpolator(points, values, method, bounds_error, fill_value)(xi)
 
 
+_DEGREES = {"slinear": 1, "cubic": 3, "quintic": 5}
 _SPLINES = {"slinear": 1, "quadratic": 2, "cubic": 3}
 
 

@@ -24,7 +24,8 @@ from funcad.scipy.door import scipy_function
 from funcad.scipy.interpolate.original import Interpolator
 from funcad.show.docstrings import mirrors
 
-__all__ = ["CubicSpline", "PchipInterpolator", "CubicHermiteSpline", "make_interp_spline", "Piecewise"]
+__all__ = ["Akima1DInterpolator", "CubicSpline", "PchipInterpolator", "CubicHermiteSpline", "make_interp_spline", "Piecewise"]
+__all__ += ["Spline", "checked", "double", "known", "linear"]
 
 
 def _wide(x: Any, like: Any, lead: int = 0) -> Any:
@@ -110,7 +111,7 @@ class Piecewise:
         return total(b, 0, extrapolate) - total(a, 0, extrapolate)
 
 
-class _Spline(Interpolator):
+class Spline(Interpolator):
     """An interpolator whose traced form is a `Piecewise`."""
 
     def _pieces(self) -> Piecewise:
@@ -138,15 +139,15 @@ class _Spline(Interpolator):
         return self._form().integrate(a, b, extrapolate)
 
 
-def _double(x: Any) -> Any:
+def double(x: Any) -> Any:
     """SciPy's splines are of doubles."""
     x = floating(x)
     return convert(x, np.result_type(dtype_of(x), float))
 
 
-def _checked(x: Any, y: Any, axis: int) -> tuple[Any, Any, int]:
+def checked(x: Any, y: Any, axis: int) -> tuple[Any, Any, int]:
     """x and y with the axis in front."""
-    x, y = _double(x), _double(y)
+    x, y = double(x), double(y)
     axis = axis_of(axis, len(shape_of(y)))
     if len(shape_of(x)) != 1:
         raise ValueError("`x` must be 1-dimensional.")
@@ -157,7 +158,7 @@ def _checked(x: Any, y: Any, axis: int) -> tuple[Any, Any, int]:
     return x, move(y, axis, 0), axis
 
 
-def _known(x: Any, name: str) -> np.ndarray:
+def known(x: Any, name: str) -> np.ndarray:
     if isinstance(x, Tracer):
         raise TypeError(
             f"{name}: x must be a known array: its coefficients have derivatives in y only, and x is traced.\n"
@@ -166,7 +167,7 @@ def _known(x: Any, name: str) -> np.ndarray:
     return np.asarray(concrete_value(x))
 
 
-def _linear(matrix: np.ndarray, y: Any) -> Any:
+def linear(matrix: np.ndarray, y: Any) -> Any:
     """Coefficients (K + 1, m - 1, ...) from those of the unit vectors, (K + 1, m - 1, n)."""
     degree, m, n = matrix.shape
     flat = np.matmul(
@@ -184,7 +185,7 @@ def _units(n: int, periodic: bool) -> np.ndarray:
     return units
 
 
-class CubicSpline(_Spline):
+class CubicSpline(Spline):
     """`scipy.interpolate.CubicSpline`, differentiable in y and the points of evaluation; x is known.
 
     Values in bc_type are known numbers. O(n**2) memory for n samples with traced y.
@@ -200,14 +201,14 @@ class CubicSpline(_Spline):
 
     def __init__(self, x: Any, y: Any, axis: int = 0, bc_type: Any = "not-a-knot", extrapolate: Any = None):
         super().__init__(x, y, axis, bc_type, extrapolate)
-        self._data = _checked(x, y, axis)
+        self._data = checked(x, y, axis)
         self._bc_type = bc_type
         periodic = isinstance(bc_type, str) and bc_type == "periodic"
         self._extrapolate = ("periodic" if periodic else True) if extrapolate is None else extrapolate
 
     def _pieces(self) -> Piecewise:
         x, y, axis = self._data
-        nodes = _known(x, "CubicSpline")
+        nodes = known(x, "CubicSpline")
         make, bc_type = scipy_function("interpolate.CubicSpline"), self._bc_type
         n = len(nodes)
         periodic = isinstance(bc_type, str) and bc_type == "periodic"
@@ -215,7 +216,7 @@ class CubicSpline(_Spline):
         if not isinstance(bc_type, str) and any(not isinstance(b, str) for b in bc_type):
             homogeneous = [b if isinstance(b, str) else (b[0], np.zeros(n)) for b in bc_type]
             offset = make(nodes, np.zeros(shape_of(y)), 0, bc_type).c
-        c = _linear(make(nodes, _units(n, periodic), 0, homogeneous).c, y[:-1] if periodic else y)
+        c = linear(make(nodes, _units(n, periodic), 0, homogeneous).c, y[:-1] if periodic else y)
         if offset is not None:
             c = c + constant(offset, y, dtype_of(y))
         return Piecewise(constant(nodes, y), c, axis, self._extrapolate)
@@ -228,15 +229,15 @@ def _hermite(x: Any, y: Any, slopes: Any) -> Any:
     return np.stack([bend / width, (rise - slopes[:-1]) / width - bend, slopes[:-1], y[:-1]])
 
 
-class CubicHermiteSpline(_Spline):
+class CubicHermiteSpline(Spline):
     """`scipy.interpolate.CubicHermiteSpline`, differentiable in x, y, dydx and the points of evaluation."""
 
     _name = "CubicHermiteSpline"
 
     def __init__(self, x: Any, y: Any, dydx: Any, axis: int = 0, extrapolate: Any = None):
         super().__init__(x, y, dydx, axis, extrapolate)
-        self._data = _checked(x, y, axis)
-        self._slopes = move(_double(dydx), self._data[2], 0)
+        self._data = checked(x, y, axis)
+        self._slopes = move(double(dydx), self._data[2], 0)
         self._extrapolate = True if extrapolate is None else extrapolate
 
     def _pieces(self) -> Piecewise:
@@ -244,7 +245,7 @@ class CubicHermiteSpline(_Spline):
         return Piecewise(x, _hermite(x, y, self._slopes), axis, self._extrapolate)
 
 
-class PchipInterpolator(_Spline):
+class PchipInterpolator(Spline):
     """`scipy.interpolate.PchipInterpolator` (monotone cubics), differentiable in x, y and the points of evaluation.
 
     Where neighbouring slopes change sign the slope at the sample is 0, with derivative 0.
@@ -254,7 +255,7 @@ class PchipInterpolator(_Spline):
 
     def __init__(self, x: Any, y: Any, axis: int = 0, extrapolate: Any = None):
         super().__init__(x, y, axis, extrapolate)
-        self._data = _checked(x, y, axis)
+        self._data = checked(x, y, axis)
         self._extrapolate = True if extrapolate is None else extrapolate
 
     def _pieces(self) -> Piecewise:
@@ -285,7 +286,47 @@ def _end_slope(h0: Any, h1: Any, m0: Any, m1: Any) -> Any:
     return np.where(np.sign(slope) != np.sign(m0), 0.0, np.where(steep, 3.0 * m0, slope))
 
 
-class _InterpolatingSpline(_Spline):
+class Akima1DInterpolator(Spline):
+    """`scipy.interpolate.Akima1DInterpolator` ("akima" and "makima"), differentiable in x, y and the points of evaluation.
+
+    >>> import numpy as np, funcad
+    >>> x = np.arange(6.0)
+    >>> funcad.grad(lambda y: funcad.scipy.interpolate.Akima1DInterpolator(x, y)(2.0))(np.sin(x)).round(6) + 0.0
+    array([0., 0., 1., 0., 0., 0.])
+    """
+
+    _name = "Akima1DInterpolator"
+
+    def __init__(self, x: Any, y: Any, axis: int = 0, *, method: str = "akima", extrapolate: Any = None):
+        super().__init__(x, y, axis, method=method, extrapolate=extrapolate)
+        if method not in ("akima", "makima"):
+            raise NotImplementedError(f"`method`={method} is unsupported.")
+        self._data, self._modified = checked(x, y, axis), method == "makima"
+        self._extrapolate = bool(extrapolate)
+
+    def _pieces(self) -> Piecewise:
+        x, y, axis = self._data
+        return Piecewise(x, _hermite(x, y, _akima(x, y, self._modified)), axis, self._extrapolate)
+
+
+def _akima(x: Any, y: Any, modified: bool) -> Any:
+    """Akima's slopes: means of the neighbouring ones, weighted by how much those on the other side change."""
+    rise = np.diff(y, axis=0) / _wide(np.diff(x), y)
+    if shape_of(rise)[0] == 1:
+        return np.concatenate([rise, rise])
+    first, last = 2 * rise[:1] - rise[1:2], 2 * rise[-1:] - rise[-2:-1]
+    m = np.concatenate([2 * first - rise[:1], first, rise, last, 2 * last - rise[-1:]])
+    change = np.abs(np.diff(m, axis=0))
+    if modified:
+        change = change + 0.5 * np.abs(m[1:] + m[:-1])
+    left, right = change[2:], change[:-2]
+    both = left + right
+    steady = both > 1e-9 * np.max(both)
+    weighted = (left * m[1:-2] + right * m[2:-1]) / np.where(steady, both, 1.0)
+    return np.where(steady, weighted, 0.5 * (m[3:] + m[:-3]))
+
+
+class _InterpolatingSpline(Spline):
     """What `make_interp_spline` gives."""
 
     _name = "make_interp_spline"
@@ -294,7 +335,7 @@ class _InterpolatingSpline(_Spline):
         self, x: Any, y: Any, k: int = 3, t: Any = None, bc_type: Any = None, axis: int = 0, check_finite: bool = True
     ):
         super().__init__(x, y, k, t, bc_type, axis, check_finite)
-        self._data = _checked(x, y, axis)
+        self._data = checked(x, y, axis)
         self._options = (k, t, bc_type)
         if not (bc_type is None or isinstance(bc_type, str)):
             if self._holds_traced or any(b is not None and not isinstance(b, str) for b in bc_type):
@@ -305,14 +346,14 @@ class _InterpolatingSpline(_Spline):
         k, t, bc_type = self._options
         if "_refused" in self.__dict__:
             raise NotImplementedError("make_interp_spline supports bc_type=None and names, not values, with traced values")
-        nodes = _known(x, "make_interp_spline")
+        nodes = known(x, "make_interp_spline")
         n = len(nodes)
         periodic = bc_type == "periodic"
         spline = scipy_function("interpolate.make_interp_spline")(nodes, _units(n, periodic), k, t, bc_type)
         piecewise = scipy_function("interpolate.PPoly").from_spline
         inner = slice(k, len(spline.t) - k - 1)
         matrix = np.stack([piecewise((spline.t, column, k)).c[:, inner] for column in spline.c.T], axis=-1)
-        c = _linear(matrix, y[:-1] if periodic else y)
+        c = linear(matrix, y[:-1] if periodic else y)
         return Piecewise(constant(spline.t[k : len(spline.t) - k], y), c, axis, "periodic" if periodic else True)
 
 
@@ -330,4 +371,4 @@ def make_interp_spline(
     return _InterpolatingSpline(x, y, k, t, bc_type, axis, check_finite)
 
 
-mirrors([CubicSpline, PchipInterpolator, CubicHermiteSpline, make_interp_spline], "scipy.interpolate")
+mirrors([Akima1DInterpolator, CubicSpline, PchipInterpolator, CubicHermiteSpline, make_interp_spline], "scipy.interpolate")

@@ -40,6 +40,10 @@ from funcad.scipy.linalg.matrix_equations import solve_sylvester as solve_sylves
 from funcad.scipy.linalg.matrix_equations import sqrtm as sqrtm
 from funcad.scipy.linalg.matrix_equations import tanhm as tanhm
 from funcad.scipy.linalg.matrix_equations import tanm as tanm
+from funcad.scipy.linalg.riccati import null_space as null_space
+from funcad.scipy.linalg.riccati import orth as orth
+from funcad.scipy.linalg.riccati import solve_continuous_are as solve_continuous_are
+from funcad.scipy.linalg.riccati import solve_discrete_are as solve_discrete_are
 from funcad.scipy.linalg.solving import cho_factor as cho_factor
 from funcad.scipy.linalg.solving import cho_solve as cho_solve
 from funcad.scipy.linalg.solving import cholesky as cholesky

@@ -105,7 +105,7 @@ def nnls(A: Any, b: Any, **options: Any) -> tuple[Any, Any]:
     n = shape_of(A)[1]
 
     def host(start: Any, A: Any, b: Any) -> tuple[Any, dict]:
-        x, _ = scipy_optimize().nnls(A, b, **options)
+        x = scipy_optimize().nnls(A, b, **options)[0] if n else np.zeros(0)  # SciPy 1.17 crashes without unknowns
         _warn_of_ends("nnls", x, A.T @ (A @ x - b), np.zeros(n), np.full(n, np.inf))
         return x, {}
 

@@ -13,6 +13,8 @@ import typing as _typing
 from typing import Any as _Any
 
 from funcad.scipy.door import absent as _absent
+from funcad.scipy.ndimage.ranked_images import medfilt as medfilt
+from funcad.scipy.ndimage.ranked_images import medfilt2d as medfilt2d
 from funcad.scipy.signal.convolutions import choose_conv_method as choose_conv_method
 from funcad.scipy.signal.convolutions import convolve as convolve
 from funcad.scipy.signal.convolutions import convolve2d as convolve2d

@@ -1,0 +1,94 @@
+"""Riccati's equations, bases of spaces, images moved and ranked: SciPy's values, derivatives against differences of them."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import scipy.linalg
+import scipy.ndimage
+import scipy.signal
+
+import funcad.scipy as ours
+from funcad import jacfwd, jacrev, jit, jvp, vmap
+from funcad.testing import check_grads
+
+RNG = np.random.default_rng(11)
+A, B = RNG.normal(size=(3, 3)), RNG.normal(size=(3, 2))
+Q, R, E, S = np.diag([1.0, 2.0, 0.5]), np.array([[1.0, 0.2], [0.2, 2.0]]), np.eye(3) + 0.1 * RNG.normal(size=(3, 3)), 0.1 * B
+IMAGE, LINE = RNG.normal(size=(7, 9)), RNG.normal(size=12)
+LOW = RNG.normal(size=(4, 2)) @ RNG.normal(size=(2, 5))
+
+CASES = {  # of SciPy's or our package
+    "care": (lambda o, a, b, q, r: o.linalg.solve_continuous_are(a, b, q, r), (A, B, Q, R)),
+    "care e s": (lambda o, a, b, e, s: o.linalg.solve_continuous_are(a, b, Q, R, e, s), (A, B, E, S)),
+    "dare": (lambda o, a, b, q, r: o.linalg.solve_discrete_are(a, b, q, r), (A, B, Q, R)),
+    "dare e s": (lambda o, a, b, e, s: o.linalg.solve_discrete_are(a, b, Q, R, e, s), (A, B, E, S)),
+    "lyapunov": (lambda o, a, q: o.linalg.solve_continuous_lyapunov(a, q), (A, Q)),
+    "orth": (lambda o, a: o.linalg.orth(a), (A[:, :2],)),
+    "shift": (lambda o, x, by: o.ndimage.shift(x, by), (IMAGE, np.array([0.4, -1.3]))),
+    "shift nearest": (lambda o, x, by: o.ndimage.shift(x, by, order=2, mode="nearest"), (IMAGE, 0.37)),
+    "zoom": (lambda o, x: o.ndimage.zoom(x, (1.6, 0.7)), (IMAGE,)),
+    "zoom of a grid": (lambda o, x: o.ndimage.zoom(x, 1.7, order=1, mode="reflect", grid_mode=True), (IMAGE,)),
+    "rotate": (lambda o, x, angle: o.ndimage.rotate(x, angle, mode="mirror"), (IMAGE, 31.0)),
+    "rotate in place": (lambda o, x, angle: o.ndimage.rotate(x, angle, reshape=False), (IMAGE, 31.0)),
+    "affine": (lambda o, x, m, c: o.ndimage.affine_transform(x, m, c, mode="grid-wrap"), (IMAGE, R - 0.3, np.full(2, 0.3))),
+    "affine diagonal": (lambda o, x, m: o.ndimage.affine_transform(x, m, 0.2, (5, 6)), (IMAGE, np.array([0.9, 1.1]))),
+    "laplace": (lambda o, x: o.ndimage.gaussian_laplace(x, 1.2), (IMAGE,)),
+    "gradient": (lambda o, x: o.ndimage.gaussian_gradient_magnitude(x, (0.8, 1.1), mode="wrap"), (IMAGE,)),
+    "median": (lambda o, x: o.ndimage.median_filter(x, (3, 4), mode="nearest", origin=(0, 1)), (IMAGE,)),
+    "maximum": (lambda o, x: o.ndimage.maximum_filter(x, footprint=[[0, 1, 0], [1, 1, 1]]), (IMAGE,)),
+    "minimum": (lambda o, x: o.ndimage.minimum_filter(x, 2, mode="mirror"), (IMAGE,)),
+    "medfilt": (lambda o, x: o.signal.medfilt(x, 5), (LINE,)),
+    "medfilt2d": (lambda o, x: o.signal.medfilt2d(x, (3, 5)), (IMAGE,)),
+    "filtfilt": (lambda o, x: o.signal.filtfilt([0.2, 0.3], [1.0, -0.4], x), (LINE,)),
+    "sosfilt": (
+        lambda o, poles, x: o.signal.sosfilt(np.concatenate([np.array([0.2, 0.3, 0.1, 1.0]), poles])[None], x),
+        (np.array([-0.4, 0.1]), LINE),
+    ),
+}
+
+
+@pytest.mark.parametrize("o", [ours, scipy], ids=["funcad", "scipy"])
+@pytest.mark.parametrize("name", CASES)
+def test_derivatives_of_scipys_results(name, o):
+    f, args = CASES[name]
+    g, h = (lambda *args: f(o, *args)), 1e-5
+    directions = [RNG.normal(size=np.shape(x)) for x in args]
+    directions = [d + d.T if x is Q or x is R else d for d, x in zip(directions, args)]  # these stay symmetric
+    moved = lambda e: f(scipy, *[x + e * d for x, d in zip(args, directions)])
+    value, slope = jvp(g, args, tuple(directions))
+    np.testing.assert_allclose(value, f(scipy, *args), rtol=1e-8, atol=1e-10)
+    np.testing.assert_allclose(slope, (moved(h) - moved(-h)) / (2 * h), rtol=1e-5, atol=1e-6)
+    backward = jacrev(g, tuple(range(len(args))))(*args)
+    together = sum(np.tensordot(j, d, np.ndim(d)) for j, d in zip(backward, directions))
+    np.testing.assert_allclose(together, slope, rtol=1e-8, atol=1e-9)
+    if name != "rotate":  # the shape of the result depends on the angle
+        np.testing.assert_allclose(jit(jacfwd(g))(*args), backward[0], rtol=1e-8, atol=1e-9)
+        stacked = [np.stack([x, x + 0.01 * d]) for x, d in zip(args, directions)]
+        np.testing.assert_allclose(vmap(g)(*stacked)[1], moved(0.01), rtol=1e-8, atol=1e-10)
+    if o is ours and name in ("care", "dare e s", "orth", "shift", "affine", "rotate in place", "gradient", "sosfilt"):
+        check_grads(lambda e: g(*[x + e * d for x, d in zip(args, directions)]), (0.0,), order=2, rtol=1e-4, atol=1e-3)
+
+
+@pytest.mark.parametrize("o", [ours, scipy], ids=["funcad", "scipy"])
+def test_null_spaces_move_without_turning(o):
+    line = lambda a: o.linalg.null_space(a)
+    projector = lambda a: line(a) @ line(a).T
+    for a in (A[:2], A[:1], LOW):
+        d = RNG.normal(size=a.shape) if a is not LOW else LOW @ RNG.normal(size=(5, 5))
+        n, dn = jvp(line, (a,), (d,))
+        np.testing.assert_allclose(n, scipy.linalg.null_space(a), atol=1e-14)
+        np.testing.assert_allclose(n.T @ dn, np.zeros((n.shape[1],) * 2), atol=1e-12)
+        moved = (projector(a + 1e-6 * d) - projector(a - 1e-6 * d)) / 2e-6
+        np.testing.assert_allclose(jvp(projector, (a,), (d,))[1], moved, atol=1e-6)
+    check_grads(projector, (A[:2],), order=2, rtol=1e-4, atol=1e-4)
+    np.testing.assert_allclose(jit(jacfwd(line))(A[:2]), jacrev(line)(A[:2]), atol=1e-12)
+
+
+def test_an_image_of_more_dimensions_turns_plane_by_plane():
+    x = RNG.normal(size=(3, 6, 5, 2))
+    for axes in ((1, 2), (0, 3)):
+        turn = lambda x, angle, axes=axes: ours.ndimage.rotate(x, angle, axes)
+        np.testing.assert_allclose(jvp(turn, (x, 25.0), (x, 0.0))[1], scipy.ndimage.rotate(x, 25.0, axes), atol=1e-10)
+    with pytest.raises(TypeError, match="reshape=False"):
+        jit(lambda angle: ours.ndimage.rotate(IMAGE, angle))(3.0)
