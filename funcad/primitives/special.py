@@ -1,7 +1,8 @@
 """The special functions, under the names that scipy.special gives them: the index of the files special_*.py.
 
 Values come from SciPy (special_rules.py has the door), derivatives are closed forms, or numerics of full accuracy where only a
-series or an integral is known. What is not known raises `MissingRuleError`, naming the argument.
+series or an integral is known; functions of special_table.py are entered by importing their families here. What is not known
+raises `MissingRuleError`, naming the argument.
 """
 
 from funcad.primitives import special_equations as special_equations

@@ -184,7 +184,7 @@ def _bessel_excess(xp: Any, side: Any, x: Any, *, orders: tuple) -> Any:
 
 
 def _excess(side: float, x: Any) -> Any:
-    return numeric("bessel_excess", add(mul(x, 0.0), side), x, orders=(0, 0))
+    return numeric("bessel_excess", side, x, orders=(0, 0))
 
 
 _INTEGRALS = {

@@ -1,7 +1,8 @@
 """Exponential, trigonometric and elliptic integrals, hypergeometric functions, Lambert's W, spherical harmonics.
 
-Derivatives by the argument are closed forms; those of hypergeometric functions by their parameters, and of expn by its order,
-are not known. The elliptic integrals' derivatives go through D = (F - E) / m, which is regular at m = 0 (Carlson's RD).
+Derivatives by the argument are closed forms; those of hypergeometric functions by their parameters are in
+special_parameters.py; expn has none by its order, an integer. The elliptic integrals' derivatives go through D = (F - E) / m,
+which is regular at m = 0 (Carlson's RD).
 """
 
 from __future__ import annotations

@@ -30,7 +30,9 @@ def _each(one: Any) -> Any:
 
 
 def _weights(mean: float, peak: float) -> tuple[Any, Any]:
-    """Numbers and probabilities of Poisson's law; terms matter up to `peak` and somewhat more."""
+    """Numbers and probabilities of Poisson's law; terms matter up to `peak` and somewhat more. NaN if they are too many."""
+    if not peak < _MOST:
+        return np.zeros(1), np.full(1, np.nan)
     j = np.arange(1 if mean == 0 else int(max(mean, peak) + 12 * max(mean, peak) ** 0.5) + 40)
     return j, np.ones(1) if mean == 0 else np.exp(j * np.log(mean) - mean - special_of(np).gammaln(j + 1.0))
 

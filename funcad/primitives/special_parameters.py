@@ -57,8 +57,8 @@ def _on_circles(value: Any, radii: Any, limit: Any, points: int = 24) -> Any:
 
 
 def _room(b: Any) -> Any:
-    """Half the distance of b to the poles at 0, -1, ..., at most one half."""
-    return 0.5 * np.minimum(1.0, np.where(b > 0, b, abs(b - np.rint(b))))
+    """A quarter of the distance of b to the poles at 0, -1, ..., at most one: the terms left out are below 4**-24."""
+    return 0.25 * np.minimum(1.0, np.where(b > 0, b, abs(b - np.rint(b))))
 
 
 # -- 1F1 and 2F1
@@ -257,7 +257,7 @@ def _wright(a: Any, b: Any, x: Any, k: int) -> Any:
 kernel("wright_bessel")(
     _on_circles(
         _wright,
-        lambda a, b, x: [0.4 * np.minimum(1.0, np.where(a > 0, a, 1.0)), 0.4 * np.minimum(1.0, np.where(b > 0, b, 1.0)), None],
+        lambda a, b, x: [*[0.25 * np.minimum(1.0, np.where(v > 0, v, 1.0)) for v in (a, b)], None],
         lambda a, b, x: (a >= 0) & (b > 0) & (x >= 0) & (x < 1e3),
     )
 )
@@ -282,9 +282,9 @@ def _bessel_power(a: Any, power: Any, order: Any, k: int) -> Any:
 def _besselpoly(xp: Any, a: Any, power: Any, order: Any, *, orders: tuple) -> Any:
     inside = (a > 0) & (a < 12.0) & (order + power > -1.0)
     held = [np.where(inside, v, 1.0) for v in (a, power, order)]
-    room = 0.4 * np.minimum(1.0, np.minimum(held[1] + held[2] + 1.0, np.minimum(held[2] + 1.0, 1.0)))
+    room = 0.25 * np.minimum(1.0, np.minimum(held[1] + held[2] + 1.0, np.minimum(held[2] + 1.0, 1.0)))
     f = functools.partial(_bessel_power, k=0)
-    out = circle(f, held, orders, [0.4 * np.minimum(held[0], 1.0), room, room], 24)
+    out = circle(f, held, orders, [0.25 * np.minimum(held[0], 1.0), room, room], 24)
     return np.where(inside, out, np.nan)
 
 

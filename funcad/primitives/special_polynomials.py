@@ -111,7 +111,7 @@ def _chebyshev(name: str, second: bool, place: Any, pace: float, scale: float = 
 
 
 def _gegenbauer(a: float, n: Any, x: Any, whole: int) -> Any:
-    return gegenbauer(n, add(mul(x, 0.0), a), x, whole=whole)
+    return gegenbauer(n, a, x, whole=whole)
 
 
 def _shifted(x: Any) -> Any:
@@ -142,7 +142,7 @@ _legendre("sh_legendre", _shifted, 2.0)
 def _laguerre_slope(out: Any, n: Any, x: Any, whole: int = 0) -> Any:
     first = eq(n, 0.0)
     lower = sub(select(first, 1.0, n), 1.0)
-    return select(first, 0.0, neg(genlaguerre(lower, add(mul(x, 0.0), 1.0), x, whole=whole)))
+    return select(first, 0.0, neg(genlaguerre(lower, 1.0, x, whole=whole)))
 
 
 _polynomial("laguerre", "n", _laguerre_slope)
@@ -223,7 +223,7 @@ def _enter(name: str, value: Any, radius: Any) -> None:
     kernel(name, counts=(0,))(compute)
 
 
-_enter("jacobi", _jacobi, lambda a, b: 0.4 * np.minimum(1.0, np.minimum(abs(a + 1.0), abs(b + 1.0))))
-_enter("sh_jacobi", _shifted_jacobi, lambda p, q: 0.4 * np.minimum(1.0, np.minimum(abs(p), abs(q))))
+_enter("jacobi", _jacobi, lambda a, b: 0.25 * np.minimum(1.0, np.minimum(abs(a + 1.0), abs(b + 1.0))))
+_enter("sh_jacobi", _shifted_jacobi, lambda p, q: 0.25 * np.minimum(1.0, np.minimum(abs(p), abs(q))))
 _enter("gegenbauer", _gegenbauer_value, lambda a: np.full(a.shape, 0.5))
 _enter("genlaguerre", _laguerre_value, lambda a: np.full(a.shape, 0.5))

@@ -8,6 +8,7 @@ by the arguments are a parameter, so that its own rules are more of itself.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from math import factorial, pi
 from typing import Any
@@ -26,11 +27,25 @@ KERNELS: dict[str, Callable[..., Any]] = {}
 COUNTS: dict[str, tuple[int, ...]] = {}
 
 
+@functools.cache
+def _counts(name: str) -> frozenset[int]:
+    """The arguments that are integers in some loop of SciPy's."""
+    loops = [loop.partition("->")[0] for loop in function_of(np, name).types]
+    return frozenset([i for loop in loops for i, letter in enumerate(loop) if letter == "l"])
+
+
+def _whole_numbers(xp: Any, a: Any) -> Any:
+    a = xp.asarray(a)
+    return a.astype(np.int64) if (xp.isfinite(a) & (a == xp.floor(a))).all() else a
+
+
 def _tabled_impl(xp: Any, *args: Any, name: str, which: int, whole: int) -> Any:
     function = function_of(xp, name)
     dtype = next((a.dtype for a in args if hasattr(a, "dtype")), np.dtype(np.float64))
-    rounded = [xp.asarray(a).astype(np.int64) for a in args[:whole]]  # SciPy has a loop of its own for orders that are integers
-    out = function(*rounded, *args[whole:])
+    # SciPy has loops of its own for counts that are integers, and warns of some that are given as floats
+    counted = range(whole) if name.startswith("eval_") else _counts(name)
+    args = tuple([_whole_numbers(xp, a) if i in counted else a for i, a in enumerate(args)])
+    out = function(*args)
     return (out[which] if type(out) is tuple else out).astype(dtype)
 
 

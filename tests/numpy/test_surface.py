@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from tests.scipy.test_special_tables import POINTS
 from tests.surface import BROKEN, Case, all_cases, resolve
 from tests.surface.checks import check
 
@@ -45,6 +46,7 @@ LEFT_OUT: dict[str, str] = {  # public functions without a case, and why
     **{f"numpy.{n}": _FILES for n in "fromfile genfromtxt load loadtxt save savetxt savez savez_compressed".split()},
     **{f"numpy.{n}": _TEXT for n in "base_repr binary_repr format_float_positional format_float_scientific".split()},
     **{f"numpy.{n}": _SETTINGS for n in "geterr seterr get_printoptions set_printoptions printoptions".split()},
+    **{f"scipy.special.{n}": "tests/scipy/test_special_tables.py has them all" for n in POINTS},
     "nn.initializers.Initializer": "a protocol",
     "optimize.plot_loss": "draws",
     "scipy.optimize.milp": "refused: whole numbers have no derivative; tests/scipy/test_scipy_linear_problems.py",

@@ -58,6 +58,7 @@ SPECS = [
         order=1,
         reference=lambda a, x, n: 2 * difference("chndtr", 1)(2 * x, 2 * a, 2 * n),
         backends=ON_CPU,
+        dtypes=("f4",),
     ),
     moment((1, 1, 1), 0),
     moment((3, 1, 1), 1),

@@ -1,8 +1,8 @@
 """`scipy.special`, differentiable: values are SciPy's own, derivatives funcad's, in all float arguments.
 
-Arguments, dtypes and errors are SciPy's, on traced values too; `out=` and `where=` are not supported there. Shapes and
-orders have derivatives as well (gammainc, betainc and their inverses in all arguments, Bessel functions in the order, zeta in
-both, hyp1f1 in all three): first derivatives of full accuracy; the second by a shape or an order raises `MissingRuleError`.
+Arguments, dtypes and errors are SciPy's, on traced values too; `out=` and `where=` are not supported there. Shapes, orders and
+other parameters have derivatives as well, of full accuracy, to the second order; the third raises `MissingRuleError`, and so
+does what is not known (the manual's page on special functions lists it, with the errors beside mpmath).
 SciPy's own ufuncs called on traced values (`scipy.special.gammaln(x)`) come here too.
 
 >>> import numpy as np, funcad
