@@ -75,11 +75,11 @@ def _progress(name: str, value: Any) -> str | None:
         raise ValueError(f"config: {name} must be 'auto' or 'on' or 'off', got {value!r}") from None
 
 
-_engine = _one_of("auto", "auto", "native", "numpy", "interpreter")
+_engine = _one_of("auto", "auto", "native", "numpy", "interpreter", "cuda")
 
 # name -> (environment variable, default, check, what it means)
 SETTINGS: dict[str, tuple[str, Any, Callable[[str, Any], Any], str]] = {
-    "engine": ("FUNCAD_ENGINE", "auto", _engine, "auto (native if llvmlite works, else numpy), native, numpy or interpreter"),
+    "engine": ("FUNCAD_ENGINE", "auto", _engine, "auto (native if llvmlite works, or numpy), native, numpy, interpreter, cuda"),
     "threads": ("FUNCAD_THREADS", None, _count, "threads of a compiled program; None: the cores of this process"),
     "blas_threads": ("FUNCAD_BLAS_THREADS", None, _count, "most threads of BLAS in a program; None: by work; 0: left alone"),
     "pool_bytes": ("FUNCAD_POOL_BYTES", None, _count, "most memory kept for reuse; None: a default"),

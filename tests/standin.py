@@ -14,7 +14,7 @@ import sys
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from types import ModuleType
+from types import ModuleType, SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -22,6 +22,7 @@ import scipy.linalg
 import scipy.special
 
 from funcad.host.devices import NAMESPACES
+from tests import cuda_shim
 
 __all__ = ["xp", "DeviceArray", "registered", "to_device", "to_host"]
 
@@ -115,6 +116,10 @@ class DeviceArray:
     @property
     def flags(self) -> Any:
         return self._array.flags
+
+    @property
+    def data(self) -> Any:
+        return SimpleNamespace(ptr=self._array.__array_interface__["data"][0])
 
     @property
     def T(self) -> DeviceArray:
@@ -368,6 +373,11 @@ class _Module:
         return _Function(_left_behind(found) if self._path == "linalg" and name in _SOLVERS else found, path)
 
     ndarray = DeviceArray
+
+    @staticmethod
+    def RawModule(*, code: str, options: tuple[str, ...]) -> Any:
+        """Kernels, which run on the CPU: tests/cuda_shim.py."""
+        return cuda_shim.Module(code)
 
     @staticmethod
     def asarray(x: Any, dtype: Any = None) -> DeviceArray:

@@ -1,9 +1,10 @@
 """A compiled program on arrays of a device: Python that calls CuPy, a line for each operation that the passes leave.
 
-Idea: the passes and the writer are those of the NumPy engine, without groups: there are no kernels to run them. Values die
-after their last use, operations write over operands that die, and over donated arguments. Invariants: nothing waits for the
-device but where Python needs a value (a condition, a computed start, a count); results without axes are arrays there. Trap:
-the program may run in several threads, on several streams and on several devices, so nothing of a run is kept.
+Idea: the passes and the writer are those of the NumPy engine, without groups, unless `config.engine` is "cuda": then those
+groups that have kernels (backends/cuda) are one call each. Values die after their last use, operations write over operands
+that die, and over donated arguments. Invariants: nothing waits for the device but where Python needs a value (a condition, a
+computed start, a count); results without axes are arrays there. Trap: the program may run in several threads, on several
+streams and on several devices, so nothing of a run is kept.
 """
 
 from __future__ import annotations
@@ -24,13 +25,16 @@ __all__ = ["OnDevice"]
 class OnDevice:
     """The program of `owner` on the arrays of `library`."""
 
-    __slots__ = ("owner", "library", "runs", "_optimized", "_written")
+    __slots__ = ("owner", "library", "runs", "kernels", "reasons", "_optimized", "_fused", "_written")
 
     def __init__(self, owner: Any, library: Any):
         self.owner = owner
         self.library = library
         self.runs = engines.COLD if engines.estimate(owner.jaxpr) > engines.AT_ONCE else 0
+        self.kernels: dict[Jaxpr, Any] = {}  # of groups, by their programs
+        self.reasons: list[str] = []  # why groups have none
         self._optimized: Jaxpr | None = None
+        self._fused: Jaxpr | None = None
         self._written: dict[frozenset[int], Any] = {}  # positions of inputs that may be written over -> the program
 
     def run(self, args: Sequence[Any], donated: frozenset[int] = frozenset()) -> list[Any] | None:
@@ -61,6 +65,31 @@ class OnDevice:
                 self._optimized = importlib.import_module("funcad.passes.aliased_outputs").pipeline_end(self.owner.jaxpr)
         return self._optimized
 
+    @property
+    def fused(self) -> Jaxpr:
+        """The same with groups, if there are kernels for some."""
+        if self._fused is None:
+            self._fused = self.optimized
+            if self.owner.engine == "cuda":
+                self._fused = importlib.import_module("funcad.passes.fuse").fuse(self.optimized)
+        return self._fused
+
+    def _kernel(self, equation: Any) -> Any:
+        """The kernel of a group, or None."""
+        group = equation.params["jaxpr"]
+        cuda = importlib.import_module("funcad.backends.cuda.launches")
+        if group not in self.kernels:
+            try:
+                self.kernels[group] = cuda.kernel_for(equation, self.library)
+            except cuda.Unsupported as reason:
+                self.reasons.append(f"{equation.params['kind']} group at {equation.source}: {reason}")
+                return None
+        return self.kernels[group]
+
+    def engine_of(self, equation: Any) -> str:
+        """Which engine runs a group of `fused`."""
+        return "cuda" if equation.params["jaxpr"] in self.kernels else "cupy"
+
     def generated(self, donated: frozenset[int] = frozenset()) -> Any:
         """The program as it runs if the inputs at these positions may be written over."""
         found = self._written.get(donated)
@@ -71,5 +100,6 @@ class OnDevice:
                     with self.owner.noted("cupy"):
                         engines.made["compiled"] += 1
                         generate = importlib.import_module("funcad.backends.generate").generate
-                        found = self._written[donated] = generate(self.optimized, donated=donated, library=self.library)
+                        found = generate(self.fused, self._kernel, donated, self.library)
+                        self._written[donated] = found
         return found

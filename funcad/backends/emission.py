@@ -227,6 +227,8 @@ class Emission:
                 over, kernel = self._overwriting(kernel, equation, operands, dying)
                 name = self.w.constant("kernel_", kernel)
                 self.several(equation, f"{name}({', '.join([v.text for v in operands])})", env, rows, True, operands, over)
+            elif self.w.device:  # tiles are for the caches of a processor
+                self.inline(equation.params["jaxpr"], equation, operands, env, dying, rows)
             elif equation.params["kind"] == "batch" and batches.write(self, equation, operands, env, rows):
                 return
             elif not tiles.write(self, equation, operands, env, dying, rows):

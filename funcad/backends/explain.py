@@ -76,13 +76,18 @@ class Explanation:
             self.why += f"; native code is made after {program.runs_until_native} more runs of this size"
 
     def _on_device(self, program: Compiled, library: Any) -> None:
-        optimized = program.on_device(library).optimized
+        there = program.on_device(library)
+        optimized = there.optimized
         self.engine, self.why = "cupy", f"the arrays are {library.__name__}'s: one call after the other"
+        if program.engine == "cuda":
+            there.generated()
+            self.engine, self.why = "cuda", f"the arrays are {library.__name__}'s, and config.engine is 'cuda'"
+            self.reasons = list(dict.fromkeys(there.reasons))
         self.counts = self.counts[0], importlib.import_module("funcad.passes.rewrite").size_of(optimized)
         self.rolled = list(dict.fromkeys(_rolled(optimized, "")))
-        self._walk(optimized, program, "")
+        self._walk(there.fused, there, "")
 
-    def _walk(self, jaxpr: Jaxpr, program: Compiled, inside: str) -> None:
+    def _walk(self, jaxpr: Jaxpr, program: Any, inside: str) -> None:
         for equation in jaxpr.equations:
             if equation.primitive is fused_p:
                 kind, shape = equation.params["kind"], equation.params["shape"]
@@ -90,7 +95,7 @@ class Explanation:
                 self.groups.append(_group(kind, shape, group, program.engine_of(equation), inside))
                 self.groups[-1]["cut"] = jaxpr.memo.get("cut", {}).get(group, "")
                 continue
-            why = _why(equation, device=self.engine == "cupy")
+            why = _why(equation, device=self.engine in ("cupy", "cuda"))
             self.alone.append({"operation": equation.primitive.name, "line": _line(equation), "why": why, "inside": inside})
             for sub in subjaxprs(equation.params):
                 self._walk(sub, program, f"{inside}{equation.primitive.name} > ")
@@ -137,7 +142,7 @@ class Explanation:
         if self.blas:
             lines.append(self.blas)
         if self.reasons:
-            lines += ["why not native:", *[f"  {reason}" for reason in self.reasons]]
+            lines += [f"why not {'cuda' if self.engine == 'cuda' else 'native'}:", *[f"  {reason}" for reason in self.reasons]]
         return "\n".join(lines)
 
     __repr__ = __str__
@@ -216,7 +221,7 @@ def _why(equation: Equation, device: bool = False) -> str:
     if primitive.free:
         return "moves no data: a view"
     if device:
-        return "a call of its own: there are no kernels for several yet"
+        return "a call of its own"
     if primitive.emit is not None:
         if not equation.outputs[0].aval.shape:
             return "a scalar: nothing to loop over"

@@ -91,7 +91,7 @@ def generate(
     if library is not np:
         w = Writer("cp", device=True, library=library)
         w.helper("cp", library)
-        return _written(w, jaxpr, None, donated)
+        return _written(w, jaxpr, kernels, donated)
     w = Writer()
     w.helper("np", np)
     if not write_scalars(w, jaxpr, _by_numpy(jaxpr)):

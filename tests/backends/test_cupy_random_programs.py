@@ -42,7 +42,7 @@ def copies(values: Sequence[Any]) -> list[Any]:
     return [to_device(x) for x in values]
 
 
-def check(jaxpr: Jaxpr, values: Sequence[Any], xp: Any) -> bool:
+def check(jaxpr: Jaxpr, values: Sequence[Any], xp: Any, engine: str = "auto") -> bool:
     """Mismatch if the lines do not do what the reference does; False if there is nothing to compare."""
     if not any([isinstance(x, np.ndarray) and x.ndim for x in values]) or jaxpr.moves:
         return False
@@ -51,7 +51,7 @@ def check(jaxpr: Jaxpr, values: Sequence[Any], xp: Any) -> bool:
     except Exception:  # of any class: indices that are out of bounds wrap on a device
         return False
     bounds = bounds_of(jaxpr, values, expected)
-    program = Compiled(jaxpr, "auto")
+    program = Compiled(jaxpr, engine)
     program.on_device(xp).runs = COLD
     there = copies(values)
     kept: list[tuple[Any, np.ndarray]] = []

@@ -404,14 +404,14 @@ def _horner(n: int, dtype: Any = F64) -> Equation:
 
 
 def _text(equation: Equation, lanes: int, unroll: int, far: bool = False) -> str:
-    group = kernels.analyse(equation.params["jaxpr"])
+    group = kernels.analysed(equation.params["jaxpr"])
     return kernels.kernel_text(group, target.host(), lanes, unroll, ["1"] * len(group.accesses), far=far)
 
 
 def test_chains_run_several_vectors_abreast() -> None:
     """An operation that waits for the one before it leaves the processor idle, unless other vectors have work for it."""
     small, large = [target.Host("example", frozenset(), bits) for bits in (256, 512)]
-    horner = kernels.analyse(_horner(1000).params["jaxpr"])
+    horner = kernels.analysed(_horner(1000).params["jaxpr"])
     assert kernels._unroll(horner, small) == 4
     lines = [line.split()[2] for line in _text(_horner(1000), 4, 4).splitlines() if " = fmul " in line or " = fadd " in line]
     assert lines[:12] == ["fmul"] * 4 + ["fadd"] * 4 + ["fmul"] * 4
@@ -420,12 +420,13 @@ def test_chains_run_several_vectors_abreast() -> None:
     values = [build.input(F64) for _ in range(7)]  # all are needed at the end
     while len(values) > 1:
         values.append(build.put(arithmetic.mul_p, values.pop(), values.pop()))
-    many = kernels.analyse(build.equation(values[0]).params["jaxpr"])
+    many = kernels.analysed(build.equation(values[0]).params["jaxpr"])
     assert (kernels._alive(many), kernels._unroll(many, small), kernels._unroll(many, large)) == (7, 2, 4)
 
     build = Build((1000,))
     x = build.input(F64)
-    long = kernels.analyse(build.equation(build.put(transcendental.tanh_p, build.put(transcendental.exp_p, x))).params["jaxpr"])
+    text = build.put(transcendental.tanh_p, build.put(transcendental.exp_p, x))
+    long = kernels.analysed(build.equation(text).params["jaxpr"])
     assert kernels._unroll(long, small) == 1  # its text is long
 
 
@@ -446,7 +447,7 @@ def test_operands_that_no_near_cache_holds_are_asked_for_ahead() -> None:
 def test_what_hands_out_parts_is_not_optimised() -> None:
     """`kernel` runs a few instructions per call, `part` all elements: only that one is worth the compiler's time."""
     x, y = Var(Aval((100_000,), np.dtype(float))), Var(Aval((100_000,), np.dtype(float)))
-    group = kernels.analyse(Jaxpr((x,), (Equation(transcendental.exp_p, (x,), {}, (y,)),), (y,)))
+    group = kernels.analysed(Jaxpr((x,), (Equation(transcendental.exp_p, (x,), {}, (y,)),), (y,)))
     for split in (True, False):
         text = kernels.kernel_text(group, target.host(), 2, 1, ("1",), split=split)
         slow = [line for line in text.split("\n") if line.startswith("define ") and "optnone" in line]

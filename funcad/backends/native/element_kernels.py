@@ -1,6 +1,6 @@
 """The loops of a fused group of kind "elementwise", written into a function.
 
-    group = analyse(jaxpr)  # what the group reads and gives, without extents
+    group = analysed(jaxpr)  # what the group reads and gives, without extents
     emit_elementwise(function, group, host, lanes, unroll, modes, inputs, outputs, extents, strides)
 
 * `inputs`: one pointer per access, `outputs`: one per output of the group (SSA names). An *access* is one way in which the
@@ -29,66 +29,32 @@ infinity must not meet its own compensation.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
 from funcad.backends.native import ir
-from funcad.backends.native.emitter import Emitter, Lane, operand_dtypes
+from funcad.backends.native.emitter import Emitter, Lane
 from funcad.backends.native.unsupported import Unsupported
+from funcad.backends.plans.element_plan import Group, analyse, operand_dtypes
 from funcad.ir.jaxpr import Jaxpr, Literal, Var
-from funcad.primitives.atoms import UFUNCS, fold_of, idempotent
+from funcad.primitives.atoms import UFUNCS, idempotent
 
-__all__ = ["Group", "analyse", "emit_elementwise", "emit_total"]
+__all__ = ["analysed", "emit_elementwise", "emit_total"]
 
 AHEAD = 2048  # bytes: large polynomials take 10 to 20 per cent less time with 1 to 2 KiB than without
 BLOCK = 64  # steps of one accumulator before it is added to the second level
 
 
-class Group(NamedTuple):
-    """What an elementwise group reads, computes and gives, independent of extents."""
-
-    jaxpr: Jaxpr
-    accesses: tuple[tuple[int, tuple[int, ...] | None], ...]  # (input, the axes of the space that its axes are, or None)
-    reads: dict[Var, int]  # a variable that is an access -> which
-    equations: tuple[Any, ...]  # the element operations, in order
-    sums: dict[Var, tuple[str, Any]]  # a variable of rank 0 -> (kind of the accumulation, the atom that it accumulates)
-    counted: bool  # may one of these take no element twice?
-    dtypes: frozenset[np.dtype]
-
-
-def analyse(jaxpr: Jaxpr) -> Group:
-    """Sort the equations of a group; raises Unsupported for dtypes and operations without native code."""
-    accesses: list[tuple[int, tuple[int, ...] | None]] = []
-    reads: dict[Var, int] = {}
-    numbers = {v: i for i, v in enumerate(jaxpr.inputs)}
-
-    def access(which: tuple[int, tuple[int, ...] | None], var: Var) -> None:
-        if which not in accesses:
-            accesses.append(which)
-        reads[var] = accesses.index(which)
-
-    equations, sums, counted = [], {}, False
-    for equation in jaxpr.equations:
-        name = equation.primitive.name
-        for atom in equation.inputs:
-            if type(atom) is not Literal and atom in numbers and name != "broadcast_in_dim":
-                access((numbers[atom], None), atom)
-        if name == "broadcast_in_dim" and type(equation.inputs[0]) is not Literal:
-            access((numbers[equation.inputs[0]], tuple(equation.params["axes"])), equation.outputs[0])
-        elif equation.primitive.reduction is not None:
-            sums[equation.outputs[0]] = (fold_of(equation.primitive), equation.inputs[0])
-            counted |= not idempotent(equation.primitive.reduction.ufunc)
-        else:
-            equations.append(equation)
-    avals = [a.aval for e in jaxpr.equations for a in (*e.inputs, *e.outputs) if type(a) is not Literal]
-    dtypes = frozenset(a.dtype for a in (*avals, *jaxpr.in_avals))
-    for dtype in dtypes:
+def analysed(jaxpr: Jaxpr) -> Group:
+    """`analyse`; raises Unsupported for dtypes without native code."""
+    group = analyse(jaxpr)
+    for dtype in group.dtypes:
         if dtype.kind not in "biufc" or dtype.itemsize > 16 or dtype.kind == "f" and dtype.itemsize not in (4, 8):
             raise Unsupported(f"{dtype} has no native code")
         if dtype.kind == "c" and dtype.itemsize not in (8, 16):
             raise Unsupported(f"{dtype} has no native code")
-    return Group(jaxpr, tuple(accesses), reads, tuple(equations), sums, counted, dtypes)
+    return group
 
 
 def emit_elementwise(

@@ -24,34 +24,15 @@ from funcad.backends.native import ir
 from funcad.backends.native.emitter_arithmetic import Arithmetic
 from funcad.backends.native.emitter_convert import Convert
 from funcad.backends.native.emitter_functions import Functions
-from funcad.backends.native.emitter_memory import BOOL, FLOAT64, Lane, Memory
+from funcad.backends.native.emitter_memory import FLOAT64, Lane, Memory
 from funcad.backends.native.unsupported import Unsupported
+from funcad.backends.plans.element_plan import operand_dtypes
 from funcad.primitives.atoms import ATOMS, UFUNCS, Formula, formula_of
 
 __all__ = ["Emitter", "Lane", "Unsupported", "operand_dtypes"]
 
 _EXTREMES = {"maximum": (-np.inf, "min"), "minimum": (np.inf, "max"), "fmax": (np.nan, "min"), "fmin": (np.nan, "max")}
 CONTRACTED = {"add", "sub", "mul", "square"}  # atoms that a processor computes two at a time
-_OWN_DTYPE = {"convert", "stop_gradient"}  # operands keep their dtype
-
-
-def operand_dtypes(equation: Any) -> list[np.dtype]:
-    """The dtype in which an elementwise equation computes, for each operand: weak operands adopt that of strong ones.
-
-    >>> import numpy as np, funcad
-    >>> equation = funcad.jit(lambda x: 2.0 * x).lower(np.ones(3, np.float32)).jaxpr.equations[0]
-    >>> operand_dtypes(equation)
-    [dtype('float32'), dtype('float32')]
-    """
-    avals = [a.aval for a in equation.inputs]
-    name = equation.primitive.name
-    if name in _OWN_DTYPE:
-        return [a.dtype for a in avals]
-    first = 1 if name == "select" else 0
-    rest = avals[first:]
-    strong = [a.dtype for a in rest if not a.weak]
-    dtype = strong[0] if strong else np.result_type(*[a.dtype for a in rest])
-    return [BOOL] * first + [dtype] * len(rest)
 
 
 class Emitter(Functions, Convert, Arithmetic, Memory):

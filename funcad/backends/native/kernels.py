@@ -21,20 +21,21 @@ import math
 import platform
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
 from funcad.backends.buffers import LARGE, empty
 from funcad.backends.native import ir, target, threads, wrapper
 from funcad.backends.native.batch_call import Batch
-from funcad.backends.native.element_kernels import Group, analyse, emit_elementwise, emit_total
+from funcad.backends.native.element_kernels import analysed, emit_elementwise, emit_total
 from funcad.backends.native.emitter import Emitter
 from funcad.backends.native.kernel_operands import aligned, last_cache, readable
 from funcad.backends.native.program_cost import instructions, may_contract
 from funcad.backends.native.rows_call import Rows
 from funcad.backends.native.unsupported import Unsupported
 from funcad.backends.native.wrapper import Given, Wanted
+from funcad.backends.plans.element_plan import Group, Layout, contiguous_strides, layout_of
 from funcad.backends.workers import thread_count
 from funcad.ir.aval import Aval
 from funcad.ir.jaxpr import Equation, Jaxpr, Literal, Var
@@ -53,53 +54,6 @@ DEAR = 3.0  # arithmetic in units of the memory's time, per thread, from which o
 UNLOCK = 20.0  # microseconds of work from which other Python threads may run meanwhile
 _FLOAT = np.dtype(np.float64)
 SLOT = 16  # bytes of one accumulation of one part
-
-
-class Layout(NamedTuple):
-    """How the arrays of a call lie: the order of the axes, the collapsed extents, and the strides of each access."""
-
-    order: tuple[int, ...]
-    extents: tuple[int, ...]
-    strides: tuple[tuple[int, ...], ...]
-
-    @property
-    def modes(self) -> tuple[str, ...]:
-        last = len(self.extents) - 1
-        letters = [["0" if s == 0 else "1" if s == 1 and i == last else "s" for i, s in enumerate(row)] for row in self.strides]
-        return tuple(["".join(row) for row in letters])
-
-
-def layout_of(shape: tuple[int, ...], accesses: Sequence[tuple[int, Any]], strides: Sequence[Any], shapes: Any) -> Layout:
-    """The layout of a call; `strides` (in elements) and `shapes` are those of the inputs."""
-    rows = []
-    for i, axes in accesses:
-        row = [0] * len(shape)
-        for place, axis in enumerate(range(len(shape)) if axes is None else axes):
-            if shapes[i][place] != 1:
-                row[axis] = strides[i][place]
-        rows.append(row)
-    order = [axis for axis, n in enumerate(shape) if n != 1]
-    full = [row for row in rows if all(row[axis] for axis in order)]
-    order.sort(key=lambda axis: tuple([-abs(row[axis]) for row in full]))  # stable: as they are, if nothing is full
-    extents: list[int] = []
-    merged: list[list[int]] = [[] for _ in rows]
-    for axis in order:
-        here = [row[axis] for row in rows]
-        if extents and all(m[-1] == s * shape[axis] for m, s in zip(merged, here)):
-            extents[-1] *= shape[axis]
-            for m, s in zip(merged, here):
-                m[-1] = s
-        else:
-            extents.append(shape[axis])
-            for m, s in zip(merged, here):
-                m.append(s)
-    if not extents:
-        extents, merged = [1], [[0] for _ in rows]
-    return Layout(tuple(order), tuple(extents), tuple([tuple(m) for m in merged]))
-
-
-def contiguous_strides(shape: tuple[int, ...]) -> tuple[int, ...]:
-    return tuple([math.prod(shape[i + 1 :]) for i in range(len(shape))])
 
 
 def _probe() -> str | None:
@@ -142,7 +96,7 @@ class Elementwise:
     """The kernels of one group and shape."""
 
     def __init__(self, jaxpr: Any, shape: tuple[int, ...]):
-        self.group = group = analyse(jaxpr)
+        self.group = group = analysed(jaxpr)
         self.shape = shape
         self.avals = [v.aval for v in jaxpr.inputs]
         self.full = [i for i, v in enumerate(jaxpr.outputs) if v not in group.sums]

@@ -1,0 +1,187 @@
+"""The formulas of elements as CUDA C++: one `Elements` writes the statements of one element of a group.
+
+Idea: `CODE` has a text for each atom, by the kind of its dtype, where C++ computes what NumPy's ufunc computes, and the name of
+a function of the prelude where it does not. An equation is its formula, atom by atom, each a constant of its own, so that the
+text reads like the program. Invariant: arithmetic is bit for bit NumPy's (nothing is contracted: NVRTC is told so), elementary
+functions are CUDA's own, within 2 ulp; what has no text is `Unsupported`, and runs as a line of CuPy's.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from funcad.backends.plans.element_plan import operand_dtypes
+from funcad.primitives.atoms import formula_of
+
+__all__ = ["Elements", "Lane", "Unsupported", "c_type", "literal"]
+
+
+class Unsupported(Exception):
+    """There is no kernel for this: the lines of CuPy's run."""
+
+
+C_TYPES = {
+    "bool": "bool", "int8": "signed char", "int16": "short", "int32": "int", "int64": "long long",
+    "uint8": "unsigned char", "uint16": "unsigned short", "uint32": "unsigned int", "uint64": "unsigned long long",
+    "float32": "float", "float64": "double",
+}  # fmt: skip
+_FLOAT64 = np.dtype(np.float64)
+_FUNCTIONS = {  # of C, by the atom; float32's have an f behind the name
+    "arcsin": "asin", "arccos": "acos", "arctan": "atan", "arcsinh": "asinh", "arccosh": "acosh", "arctanh": "atanh",
+    "arctan2": "atan2", "abs": "fabs",
+    **{n: n for n in "sqrt cbrt pow hypot fmod copysign floor ceil rint trunc exp exp2 expm1 log log2 log10 log1p".split()},
+    **{n: n for n in "sin cos tan sinh cosh tanh erf erfc".split()},
+}  # fmt: skip
+_COMPARED = {"eq": "==", "ne": "!=", "lt": "<", "le": "<=", "gt": ">", "ge": ">="}
+_TRUTH = {"logical_and": "{0} && {1}", "logical_or": "{0} || {1}", "logical_xor": "{0} != {1}", "logical_not": "!{0}"}
+_OF_FLOATS = {
+    "add": "{0} + {1}", "sub": "{0} - {1}", "mul": "{0} * {1}", "div": "{0} / {1}", "neg": "-{0}", "reciprocal": "1 / {0}",
+    **{n: f"fc_{n}({{0}}, {{1}})" for n in "floor_divide mod maximum minimum fmax fmin logaddexp logaddexp2".split()},
+    "sign": "fc_sign({0})",
+}  # fmt: skip
+_OF_INTEGERS = {
+    **{n: f"fc_{n}({{0}}, {{1}})" for n in "add sub mul shift_left shift_right maximum minimum fmax fmin".split()},
+    **{n: f"fc_{n}_i({{0}}, {{1}})" for n in "floor_divide mod fmod".split()},
+    "neg": "fc_neg({0})", "abs": "fc_abs({0})", "sign": "fc_sign({0})", "and_": "{0} & {1}", "or_": "{0} | {1}",
+    "xor": "{0} ^ {1}", "not_": "~{0}", "floor": "{0}", "ceil": "{0}", "trunc": "{0}",
+}  # fmt: skip
+_OF_BOOLS = {
+    "and_": "{0} && {1}", "or_": "{0} || {1}", "xor": "{0} != {1}", "not_": "!{0}", "add": "{0} || {1}", "mul": "{0} && {1}",
+    "maximum": "{0} || {1}", "minimum": "{0} && {1}", "fmax": "{0} || {1}", "fmin": "{0} && {1}", "abs": "{0}",
+    "floor": "{0}", "ceil": "{0}", "trunc": "{0}",
+}  # fmt: skip
+_TESTS = {"isnan": "{0} != {0}", "isinf": "isinf({0})", "isfinite": "isfinite({0})", "signbit": "signbit({0})"}
+CODE: dict[str, dict[str, str]] = {"f": _OF_FLOATS, "i": _OF_INTEGERS, "u": _OF_INTEGERS, "b": _OF_BOOLS}
+
+
+class Lane(NamedTuple):
+    """The value of one element."""
+
+    dtype: np.dtype
+    text: str
+
+
+def c_type(dtype: Any) -> str:
+    """The type in C++ of the elements of a dtype."""
+    found = C_TYPES.get(np.dtype(dtype).name)
+    if found is None:
+        raise Unsupported(f"{dtype} has no CUDA code")
+    return found
+
+
+def literal(value: Any, dtype: np.dtype) -> Lane:
+    """A number as C++ reads it back, bit for bit."""
+    kind, ctype = dtype.kind, c_type(dtype)
+    value = dtype.type(value)
+    if kind == "b":
+        return Lane(dtype, "true" if value else "false")
+    if kind in "iu":
+        number = int(value)
+        text = f"{number}{'ull' if kind == 'u' else 'll'}" if number > -(2**63) else "-9223372036854775807ll - 1"
+        return Lane(dtype, f"(({ctype})({text}))")
+    if math.isnan(value):
+        return Lane(dtype, f"{ctype}({'-' if np.signbit(value) else ''}fc_nan())")
+    if math.isinf(value):
+        return Lane(dtype, f"{ctype}({'-' if value < 0 else ''}fc_infinity())")
+    text = float(value).hex() + ("f" if dtype.itemsize == 4 else "")
+    return Lane(dtype, f"({text})" if text.startswith("-") else text)
+
+
+class Elements:
+    """Writes the statements of one element into `lines`."""
+
+    def __init__(self) -> None:
+        self.lines: list[str] = []
+
+    def put(self, dtype: np.dtype, text: str) -> Lane:
+        name = f"v{len(self.lines)}"
+        self.lines.append(f"const {c_type(dtype)} {name} = {text};")
+        return Lane(dtype, name)
+
+    def apply(self, equation: Any, operands: Sequence[Lane]) -> Lane:
+        """The code of one elementwise equation; a lane in another dtype than the equation's is converted if it is weak."""
+        primitive = equation.primitive
+        if primitive.emit is None:
+            raise Unsupported(f"{primitive.name} has no code for one element")
+        result: np.dtype = equation.outputs[0].aval.dtype
+        lanes = []
+        for lane, dtype, atom in zip(operands, operand_dtypes(equation), equation.inputs, strict=True):
+            if lane.dtype != dtype and not atom.aval.weak:
+                raise Unsupported(f"{primitive.name}: an operand is {lane.dtype}, the equation computes in {dtype}")
+            lanes.append(self.convert(lane, dtype))
+        lane = self._element(formula_of(equation), lanes, result)
+        if lane.dtype != result:
+            raise Unsupported(f"{primitive.name} gives {lane.dtype}, the program has {result}")
+        return lane
+
+    def _element(self, formula: Any, operands: Sequence[Lane], result: np.dtype) -> Lane:
+        lanes = dict(enumerate(operands, -len(operands)))
+        constants = {i: call.told[0] for i, call in enumerate(formula.calls) if call.name == "const"}
+
+        def lane(a: int, dtype: np.dtype) -> Lane:
+            return self._constant(constants[a], dtype) if a in constants else lanes[a]
+
+        for i, (name, reads, told) in enumerate(formula.calls):
+            if i not in constants:
+                alike = [lanes[a].dtype for a in reads[name == "select" :] if a not in constants]
+                lanes[i] = self.atom(name, [lane(a, alike[0] if alike else result) for a in reads], told)
+        return lane(formula.result, result)
+
+    def _constant(self, value: Any, dtype: np.dtype) -> Lane:
+        if dtype.kind in "biu" and not float(value).is_integer():
+            raise Unsupported(f"{value} is no {dtype}")
+        return literal(value, dtype)
+
+    def convert(self, x: Lane, dtype: np.dtype) -> Lane:
+        if x.dtype == dtype:
+            return x
+        if dtype.kind == "b":
+            return self.put(dtype, f"{x.text} != 0")
+        through = "(long long)" if x.dtype.kind == "f" and dtype.kind in "iu" and dtype.itemsize < 8 else ""
+        return self.put(dtype, f"({c_type(dtype)}){through}{x.text}")
+
+    def atom(self, name: str, lanes: list[Lane], told: tuple) -> Lane:
+        """The statement of one atom."""
+        texts, first = [x.text for x in lanes], lanes[0]
+        if name == "convert":
+            return self.convert(first, np.dtype(told[0]))
+        if name == "select":
+            mask = self.convert(first, np.dtype(bool))
+            if lanes[1].dtype != lanes[2].dtype:
+                raise Unsupported(f"a choice between {lanes[1].dtype} and {lanes[2].dtype}")
+            return self.put(lanes[1].dtype, f"{mask.text} ? {texts[1]} : {texts[2]}")
+        dtype, kind = first.dtype, first.dtype.kind
+        if any([x.dtype != dtype for x in lanes]):
+            raise Unsupported(f"{name} of {', '.join([str(x.dtype) for x in lanes])}")
+        if name == "integer_pow":
+            return self._integer_pow(first, told[0])
+        if name in _COMPARED:
+            return self.put(np.dtype(bool), f"{texts[0]} {_COMPARED[name]} {texts[1]}")
+        if name in _TRUTH:
+            return self.put(np.dtype(bool), _TRUTH[name].format(*[self.convert(x, np.dtype(bool)).text for x in lanes]))
+        if name in _TESTS:
+            if kind != "f":
+                raise Unsupported(f"{name} of {dtype}")
+            return self.put(np.dtype(bool), _TESTS[name].format(*texts))
+        if name == "div" and kind in "biu":
+            return self.atom(name, [self.convert(x, _FLOAT64) for x in lanes], told)
+        if kind == "f" and name in _FUNCTIONS:
+            suffix = "f" if dtype.itemsize == 4 else ""
+            return self.put(dtype, f"{_FUNCTIONS[name]}{suffix}({', '.join(texts)})")
+        text = CODE[kind].get(name)
+        if text is None:
+            raise Unsupported(f"{name} of {dtype}")
+        found = text.format(*texts)
+        return self.put(dtype, f"({c_type(dtype)})({found})" if kind in "iu" else found)
+
+    def _integer_pow(self, x: Lane, n: int) -> Lane:
+        kind = x.dtype.kind
+        if kind == "f":
+            return self.atom("pow", [x, literal(n, x.dtype)], ())
+        if kind == "b" or n < 0:
+            raise Unsupported(f"{x.dtype} to the power of {n}")
+        return self.put(x.dtype, f"fc_power({x.text}, {n})")

@@ -1,0 +1,125 @@
+"""Fused groups as functions of a device's arrays: `kernel_for(equation, xp)(*arrays) -> list of arrays`.
+
+Idea: how a call's arrays lie decides which text runs it; equal texts are one module, which CuPy compiles by NVRTC and keeps on
+disk. Invariants: results are fresh, in the order of axes in which the operands lie, as NumPy's are; nothing waits for the
+device. Trap: what is adjacent need not be aligned (a slice that begins at the second element), so packs of 16 bytes are taken
+only where every address allows it.
+"""
+
+from __future__ import annotations
+
+import math
+import threading
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from funcad.backends.cuda.cuda_text import BLOCKS, kernel_text, pack_of
+from funcad.backends.cuda.elements import Unsupported
+from funcad.backends.cuda.prelude import THREADS
+from funcad.backends.plans.element_plan import Layout, analyse, contiguous_strides, layout_of
+from funcad.host.forks import held_over_forks
+
+__all__ = ["Unsupported", "kernel_for"]
+
+OPTIONS = ("--std=c++17", "--fmad=false")
+VARIANTS = 64  # layouts of one group that are known at a time
+_modules: dict[tuple[Any, str], Any] = {}  # (the library, the text) -> the module
+_lock = threading.RLock()
+held_over_forks(_lock)
+
+
+def kernel_for(equation: Any, xp: Any) -> Callable[..., list[Any]]:
+    """A function of arrays for an equation of `fused`; raises Unsupported where lines of CuPy's must do."""
+    params = equation.params
+    if params["kind"] != "elementwise" or 0 in params["shape"]:
+        raise Unsupported(f"a group of kind {params['kind']} and shape {params['shape']}")
+    return Elementwise(params["jaxpr"], params["shape"], xp)
+
+
+def _module(xp: Any, text: str) -> Any:
+    found = _modules.get((xp, text))
+    if found is None:
+        with _lock:
+            found = _modules.get((xp, text))
+            if found is None:
+                found = _modules[xp, text] = xp.RawModule(code=text, options=OPTIONS)
+    return found
+
+
+class Elementwise:
+    """The kernels of one group and shape."""
+
+    def __init__(self, jaxpr: Any, shape: tuple[int, ...], xp: Any):
+        self.xp, self.shape = xp, shape
+        self.group = group = analyse(jaxpr)
+        self.avals = jaxpr.in_avals
+        outputs = jaxpr.outputs
+        self.full = [k for k, v in enumerate(outputs) if v not in group.sums]
+        self.totals = [k for k, v in enumerate(outputs) if v in group.sums]
+        self.dtypes = [v.aval.dtype for v in outputs]
+        self.variants: dict[Any, _Variant] = {}
+        self._variant([contiguous_strides(a.shape) for a in self.avals]).text(1)  # may be Unsupported
+
+    def _variant(self, strides: Sequence[tuple[int, ...]]) -> _Variant:
+        return _Variant(self, layout_of(self.shape, self.group.accesses, strides, [a.shape for a in self.avals]))
+
+    def __call__(self, *arrays: Any) -> list[Any]:
+        xp, kind = self.xp, self.xp.ndarray
+        given = [a if type(a) is kind else xp.full((), a, v.dtype) for a, v in zip(arrays, self.avals)]  # numbers of the host
+        key = tuple([a.strides for a in given])
+        variant = self.variants.get(key)
+        if variant is None:
+            if len(self.variants) >= VARIANTS:
+                self.variants.clear()
+            found = self._variant([tuple([s // a.itemsize for s in a.strides]) for a in given])
+            variant = self.variants.setdefault(key, found)
+        return variant.run([given[i] for i, _ in self.group.accesses])
+
+
+class _Variant:
+    """The kernels for one layout."""
+
+    def __init__(self, owner: Elementwise, layout: Layout):
+        self.owner, self.layout, self.count = owner, layout, math.prod(layout.extents)
+        self.modules: dict[int, Any] = {}  # by the width of the packs
+        pack, modes = pack_of(owner.group), layout.modes
+        self.width = pack if pack > 1 and "1" in modes and set(modes) <= {"0", "1"} else 1
+        strides = [s for row, mode in zip(layout.strides, modes) for s, m in zip(row, mode) if m == "s"]
+        self.numbers = [np.int64(self.count)]
+        self.strided = [*self.numbers, *[np.int64(e) for e in layout.extents[1:]], *[np.int64(s) for s in strides]]
+        order = list(layout.order)
+        self.made = tuple([owner.shape[axis] for axis in order]) if order != sorted(order) else owner.shape
+        self.back = tuple(sorted(range(len(order)), key=order.__getitem__)) if order != sorted(order) else None
+
+    def text(self, width: int) -> str:
+        return kernel_text(self.owner.group, self.layout.modes, width)
+
+    def run(self, arrays: list[Any]) -> list[Any]:
+        owner, xp = self.owner, self.owner.xp
+        width = self.width
+        if width > 1:
+            modes = self.layout.modes
+            adjacent = [a for a, mode in zip(arrays, modes) if mode == "1"]
+            width = width if not any([a.data.ptr % (width * a.itemsize) for a in adjacent]) else 1
+        module = self.modules.get(width)
+        if module is None:
+            module = self.modules[width] = _module(xp, self.text(width))
+        blocks = min(-(-self.count // (THREADS * width)), BLOCKS)
+        results: list[Any] = [None] * len(owner.dtypes)
+        for k in owner.full:
+            results[k] = xp.empty(self.made, owner.dtypes[k])
+        for k in owner.totals:
+            results[k] = xp.empty((), owner.dtypes[k])
+        parts = {k: results[k] if blocks == 1 else xp.empty((blocks,), owner.dtypes[k]) for k in owner.totals}
+        written = [*[results[k] for k in owner.full], *parts.values()]
+        numbers = self.numbers if width > 1 else self.strided
+        module.get_function("kernel")((blocks,), (THREADS,), (*arrays, *written, *numbers))
+        if blocks > 1:
+            for k, part in parts.items():
+                module.get_function(f"finish{k}")((1,), (THREADS,), (part, results[k], np.int64(blocks)))
+        if self.back is not None:
+            for k in owner.full:
+                results[k] = results[k].transpose(self.back).reshape(owner.shape)
+        return results

@@ -1,0 +1,128 @@
+"""A fused group of kind "elementwise": what it reads, computes and gives, and how the arrays of a call lie in memory.
+
+Idea: an engine writes code for a group without knowing extents; `layout_of` says in how few axes a call's arrays can be walked
+over, and which of them are adjacent, broadcast or strided along each, so that equal groups share code whatever their sizes.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from funcad.ir.jaxpr import Jaxpr, Literal, Var
+from funcad.primitives.atoms import fold_of, idempotent
+
+__all__ = ["Group", "Layout", "analyse", "contiguous_strides", "layout_of", "operand_dtypes"]
+
+_BOOL = np.dtype(bool)
+_OWN_DTYPE = {"convert", "stop_gradient"}  # operands keep their dtype
+
+
+class Group(NamedTuple):
+    """What an elementwise group reads, computes and gives, independent of extents."""
+
+    jaxpr: Jaxpr
+    accesses: tuple[tuple[int, tuple[int, ...] | None], ...]  # (input, the axes of the space that its axes are, or None)
+    reads: dict[Var, int]  # a variable that is an access -> which
+    equations: tuple[Any, ...]  # the element operations, in order
+    sums: dict[Var, tuple[str, Any]]  # a variable of rank 0 -> (kind of the accumulation, the atom that it accumulates)
+    counted: bool  # may one of these take no element twice?
+    dtypes: frozenset[np.dtype]
+
+
+def analyse(jaxpr: Jaxpr) -> Group:
+    """Sort the equations of a group."""
+    accesses: list[tuple[int, tuple[int, ...] | None]] = []
+    reads: dict[Var, int] = {}
+    numbers = {v: i for i, v in enumerate(jaxpr.inputs)}
+
+    def access(which: tuple[int, tuple[int, ...] | None], var: Var) -> None:
+        if which not in accesses:
+            accesses.append(which)
+        reads[var] = accesses.index(which)
+
+    equations, sums, counted = [], {}, False
+    for equation in jaxpr.equations:
+        name = equation.primitive.name
+        for atom in equation.inputs:
+            if type(atom) is not Literal and atom in numbers and name != "broadcast_in_dim":
+                access((numbers[atom], None), atom)
+        if name == "broadcast_in_dim" and type(equation.inputs[0]) is not Literal:
+            access((numbers[equation.inputs[0]], tuple(equation.params["axes"])), equation.outputs[0])
+        elif equation.primitive.reduction is not None:
+            sums[equation.outputs[0]] = (fold_of(equation.primitive), equation.inputs[0])
+            counted |= not idempotent(equation.primitive.reduction.ufunc)
+        else:
+            equations.append(equation)
+    avals = [a.aval for e in jaxpr.equations for a in (*e.inputs, *e.outputs) if type(a) is not Literal]
+    dtypes = frozenset(a.dtype for a in (*avals, *jaxpr.in_avals))
+    return Group(jaxpr, tuple(accesses), reads, tuple(equations), sums, counted, dtypes)
+
+
+class Layout(NamedTuple):
+    """How the arrays of a call lie: the order of the axes, the collapsed extents, and the strides of each access."""
+
+    order: tuple[int, ...]
+    extents: tuple[int, ...]
+    strides: tuple[tuple[int, ...], ...]
+
+    @property
+    def modes(self) -> tuple[str, ...]:
+        last = len(self.extents) - 1
+        letters = [["0" if s == 0 else "1" if s == 1 and i == last else "s" for i, s in enumerate(row)] for row in self.strides]
+        return tuple(["".join(row) for row in letters])
+
+
+def layout_of(shape: tuple[int, ...], accesses: Sequence[tuple[int, Any]], strides: Sequence[Any], shapes: Any) -> Layout:
+    """The layout of a call; `strides` (in elements) and `shapes` are those of the inputs."""
+    rows = []
+    for i, axes in accesses:
+        row = [0] * len(shape)
+        for place, axis in enumerate(range(len(shape)) if axes is None else axes):
+            if shapes[i][place] != 1:
+                row[axis] = strides[i][place]
+        rows.append(row)
+    order = [axis for axis, n in enumerate(shape) if n != 1]
+    full = [row for row in rows if all(row[axis] for axis in order)]
+    order.sort(key=lambda axis: tuple([-abs(row[axis]) for row in full]))  # stable: as they are, if nothing is full
+    extents: list[int] = []
+    merged: list[list[int]] = [[] for _ in rows]
+    for axis in order:
+        here = [row[axis] for row in rows]
+        if extents and all(m[-1] == s * shape[axis] for m, s in zip(merged, here)):
+            extents[-1] *= shape[axis]
+            for m, s in zip(merged, here):
+                m[-1] = s
+        else:
+            extents.append(shape[axis])
+            for m, s in zip(merged, here):
+                m.append(s)
+    if not extents:
+        extents, merged = [1], [[0] for _ in rows]
+    return Layout(tuple(order), tuple(extents), tuple([tuple(m) for m in merged]))
+
+
+def contiguous_strides(shape: tuple[int, ...]) -> tuple[int, ...]:
+    return tuple([math.prod(shape[i + 1 :]) for i in range(len(shape))])
+
+
+def operand_dtypes(equation: Any) -> list[np.dtype]:
+    """The dtype in which an elementwise equation computes, for each operand: weak operands adopt that of strong ones.
+
+    >>> import numpy as np, funcad
+    >>> equation = funcad.jit(lambda x: 2.0 * x).lower(np.ones(3, np.float32)).jaxpr.equations[0]
+    >>> operand_dtypes(equation)
+    [dtype('float32'), dtype('float32')]
+    """
+    avals = [a.aval for a in equation.inputs]
+    name = equation.primitive.name
+    if name in _OWN_DTYPE:
+        return [a.dtype for a in avals]
+    first = 1 if name == "select" else 0
+    rest = avals[first:]
+    strong = [a.dtype for a in rest if not a.weak]
+    dtype = strong[0] if strong else np.result_type(*[a.dtype for a in rest])
+    return [_BOOL] * first + [dtype] * len(rest)
