@@ -50,12 +50,12 @@ def peak(call: Callable[[], Any]) -> float:
     """Megabytes above what the process holds."""
     gc.collect()
     Path("/proc/self/clear_refs").write_text("5")
-    before = _highest()
+    before = highest()
     call()
-    return _highest() - before
+    return highest() - before
 
 
-def _highest() -> float:
+def highest() -> float:
     lines = Path("/proc/self/status").read_text().splitlines()
     return float(next(line.split()[1] for line in lines if line.startswith("VmHWM"))) / 1e3
 

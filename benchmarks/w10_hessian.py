@@ -18,9 +18,10 @@ def by_hand(x: Any) -> Any:
     diagonal = numpy.zeros(n, x.dtype)
     diagonal[:-1] = 1200.0 * left**2 - 400.0 * right + 2.0
     diagonal[1:] += 200.0
-    h.flat[:: n + 1] = diagonal
-    h.flat[1 :: n + 1] = -400.0 * left
-    h.flat[n :: n + 1] = -400.0 * left
+    flat = h.reshape(-1)
+    flat[:: n + 1] = diagonal
+    flat[1 :: n + 1] = -400.0 * left
+    flat[n :: n + 1] = -400.0 * left
     return h
 
 

@@ -78,6 +78,7 @@ _LAZY_NAMES = {  # public name -> the module that defines it
         "autograd.extend",
     ),
 }
+_LAZY_NAMES |= {"jet": "taylor.jets", "laplacian": "taylor.laplacian", "hessian_diagonal": "taylor.laplacian"}
 _LAZY_MODULES = {
     "autograd": "autograd",
     "checkpoint_policies": "control.policies",
@@ -94,6 +95,7 @@ _LAZY_MODULES = {
     "random": "random",
     "scipy": "scipy",
     "sparse": "sparse",
+    "stats": "stats",
     "testing": "testing",
     "tree_util": "tree_util",
 }

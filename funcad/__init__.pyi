@@ -26,6 +26,7 @@ from funcad import optimize as optimize
 from funcad import random as random
 from funcad import scipy as scipy
 from funcad import sparse as sparse
+from funcad import stats as stats
 from funcad import testing as testing
 from funcad import tree as tree
 from funcad import tree_util as tree_util
@@ -312,6 +313,14 @@ def hvp(f: Callable[..., Any], primals: Sequence[Any], tangents: Sequence[Any]) 
 def gnvp(
     f: Callable[..., Any], primals: Sequence[Any], tangents: Sequence[Any], outer: Callable[..., Any] | None = None
 ) -> Any: ...
+
+# ---- second and higher derivatives in one pass
+
+def jet(f: Callable[..., Any], primals: Sequence[Any], series: Sequence[Sequence[Any]]) -> tuple[Any, list[Any]]: ...
+def laplacian(f: Callable[..., Any]) -> Callable[..., Any]: ...
+def hessian_diagonal(
+    f: Callable[..., Any], *, method: str = "jet", key: Any = None, samples: int = 1
+) -> Callable[..., Any]: ...
 
 # ---- batches: the parameters become arrays, what they are called and how many there are stays
 

@@ -20,10 +20,11 @@ from funcad.api.border import float0
 from funcad.api.forward import jvp
 from funcad.api.vjp import vjp
 from funcad.api.vmap import vmap
+from funcad.certificate import Certificate, Check, certify
 from funcad.host.real_types import is_a
 from funcad.ir.aval import aval_of, is_inexact
 
-__all__ = ["check_jvp", "check_vjp", "check_grads", "check_batch"]
+__all__ = ["check_jvp", "check_vjp", "check_grads", "check_batch", "certify", "Certificate", "Check"]
 
 # (step of the differences, tolerance), by bytes of the narrowest real number involved
 _DEFAULTS = {2: (2.0**-4, 1e-1), 4: (2.0**-8, 2e-3), 8: (2.0**-17, 1e-6), 16: (2.0**-17, 1e-6)}

@@ -11,7 +11,8 @@ from __future__ import annotations
 
 import functools
 import sys
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from types import ModuleType
 from typing import Any
@@ -140,9 +141,11 @@ class DeviceArray:
         self._array.imag = unwrap(value)
 
     def get(self) -> np.ndarray:
+        _count("waits")
         return self._array.copy()
 
     def tolist(self) -> list:
+        _count("waits")
         return self._array.tolist()
 
     def set(self, array: np.ndarray) -> None:
@@ -162,29 +165,40 @@ class DeviceArray:
             raise AttributeError(name)
         def method(*args: Any, **kwargs: Any) -> Any:
             _note(f"ndarray.{name}", (self, *args), kwargs)
-            return _call(getattr(self._array, name), args, kwargs)
+            return _call(getattr(self._array, name), args, kwargs, [self._array])
 
         return method
 
     def __getitem__(self, index: Any) -> DeviceArray:
-        return wrap(self._array[_wrapped(unwrap(index, indices=True), self._array)])
+        found = self._array[_wrapped(unwrap(index, indices=True), self._array)]
+        if np.size(found) and not np.isscalar(found) and not np.may_share_memory(found, self._array):
+            _count("calls")
+        return wrap(found)
 
     def __setitem__(self, index: Any, value: Any) -> None:
-        self._array[_wrapped(unwrap(index, indices=True), self._array)] = unwrap(value)
+        where = _wrapped(unwrap(index, indices=True), self._array)
+        given = unwrap(value)
+        if work is not None and not (issubclass(type(given), np.ndarray) and _is(self._array[where], given)):
+            _count("calls")
+        self._array[where] = given
 
     def __len__(self) -> int:
         return len(self._array)
 
     def __bool__(self) -> bool:
+        _count("waits")
         return bool(self._array)
 
     def __int__(self) -> int:
+        _count("waits")
         return int(self._array)
 
     def __float__(self) -> float:
+        _count("waits")
         return float(self._array)
 
     def __complex__(self) -> complex:
+        _count("waits")
         return complex(self._array)
 
     def __iter__(self) -> Iterator[DeviceArray]:
@@ -202,6 +216,7 @@ def _operator(name: str) -> Any:
         for other in others:
             if not issubclass(type(other), (DeviceArray, np.ndarray, np.generic, bool, int, float, complex)):
                 return NotImplemented
+        _count("calls")
         return wrap(getattr(self._array, name)(*[unwrap(o) for o in others]))
 
     return method
@@ -250,7 +265,7 @@ def _wrapped(index: Any, array: np.ndarray) -> Any:
     return tuple(found) if isinstance(index, tuple) else found[0]
 
 
-def _call(function: Any, args: Any, kwargs: Any) -> Any:
+def _call(function: Any, args: Any, kwargs: Any, own: Sequence[np.ndarray] = ()) -> Any:
     out = kwargs.get("out")
     name = getattr(function, "__name__", "")
     if name in _LOGICAL and any([getattr(a, "dtype", np.dtype(bool)).kind == "c" for a in args]):
@@ -258,7 +273,14 @@ def _call(function: Any, args: Any, kwargs: Any) -> Any:
     if name == "take":
         kwargs = {"mode": "wrap", **kwargs}
     with np.errstate(all="ignore"):
-        result = function(*[unwrap(a) for a in args], **{k: unwrap(v) for k, v in kwargs.items()})
+        given = [unwrap(a) for a in args]
+        result = function(*given, **{k: unwrap(v) for k, v in kwargs.items()})
+    if work is not None and name not in ("empty", "empty_like", "may_share_memory"):
+        read = [a for a in (*own, *given) if issubclass(type(a), np.ndarray)]
+        found = [np.asarray(r) for r in (result if isinstance(result, (tuple, list)) else (result,)) if hasattr(r, "dtype")]
+        new = [r for r in found if r.size and not any([np.may_share_memory(r, a) for a in read])]
+        if new or out is not None or result is None:
+            _count("calls")
     if out is not None:
         return out[0] if isinstance(out, tuple) else out
     return wrap(result)
@@ -351,6 +373,7 @@ class _Module:
     def asarray(x: Any, dtype: Any = None) -> DeviceArray:
         """Also from the host: this is how arrays get here."""
         moved.append(x) if isinstance(x, np.ndarray) else None
+        _count("copies") if type(x) is not DeviceArray else None
         if type(x) is DeviceArray and dtype in (None, x.dtype):
             return x
         return wrap(_array(x._array if type(x) is DeviceArray else unwrap_all(x), dtype=dtype))
@@ -359,6 +382,8 @@ class _Module:
     def array(x: Any, dtype: Any = None, *, order: str = "C") -> DeviceArray:
         """As `asarray`, but always a new one."""
         found = _Module.asarray(x, dtype)
+        if found is x:
+            _count("calls")
         return wrap(found._array.copy(order)) if found is x else found
 
 
@@ -392,6 +417,20 @@ def _note(path: str, args: Any, kwargs: Any) -> None:
         calls.setdefault(path, set()).add((len(args), tuple(sorted(kwargs)), dtypes))
 
 
+def _count(what: str) -> None:
+    if work is not None:
+        work[what] += 1
+
+
+def _is(a: Any, b: np.ndarray) -> bool:
+    """Are they the same elements in memory?"""
+    same = issubclass(type(a), np.ndarray) and (a.shape, a.strides, a.dtype) == (b.shape, b.strides, b.dtype)
+    return bool(same and a.__array_interface__["data"] == b.__array_interface__["data"])
+
+
+# if somebody asks: how often the device was called to compute ("calls": what only gives a view is none, nor is making room),
+# how often a value was sent to it ("copies"), and how often Python waited for one of its values ("waits")
+work: Counter[str] | None = None
 calls: dict[str, set] | None = None  # if somebody asks: what was called, with how many operands, which keywords and dtypes
 moved: list[np.ndarray] = []  # the NumPy arrays that were copied to the device
 xp: Any = _Module(np)

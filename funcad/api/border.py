@@ -35,6 +35,7 @@ __all__ = [
     "api",
     "float0",
     "flat_function",
+    "with_truths",
     "flat_values",
     "check_leaves",
     "own_memory",
@@ -147,6 +148,13 @@ def flat_function(f: Callable[..., Any], in_tree: Any, store: OutTree, output_of
         return out
 
     return flat
+
+
+def with_truths(flat: Callable[..., list], leaves: Sequence[Any], batched: Sequence[bool] = ()) -> Callable[..., list]:
+    """`flat`, but Python's own True and False reach it as they are, if they are not mapped: f may ask whether one `is True`."""
+    mapped = batched or [False] * len(leaves)
+    truths = {i: x for i, x in enumerate(leaves) if type(x) is bool and not mapped[i]}
+    return (lambda *xs: flat(*[truths.get(i, x) for i, x in enumerate(xs)])) if truths else flat
 
 
 def check_leaves(leaves: Sequence[Any], what: str, example: Any = None, names: Sequence[str] | None = None) -> None:

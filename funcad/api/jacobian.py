@@ -12,7 +12,7 @@ from funcad import tree
 from funcad.api.border import api, check_second, normalize_argnums, seed_beside, unshared, zeros_for
 from funcad.api.forward import jvp, linearize, pushforward_of
 from funcad.api.grad import grad
-from funcad.api.jitted_derivatives import derivative_of
+from funcad.api.jitted_derivatives import derivative_of, with_compiled
 from funcad.api.linearized import Linearized, linearized, seed_of
 from funcad.api.pickling import Transformed
 from funcad.api.vjp import pullback_of, vjp
@@ -130,6 +130,32 @@ def _check(values: Any, holomorphic: bool, what: str, of: str, allow_int: bool =
             raise NonDifferentiableInputError(f"{what}: the {of} is {aval} with holomorphic={holomorphic}.\nRemedy: {remedy}.")
 
 
+class _Compiled(Transformed):
+    """The Jacobian of a jitted function."""
+
+    __slots__ = ("compiled",)
+    compiled: Any
+
+
+with_compiled.add(_Compiled)
+
+
+def _transformed(function: Callable[..., Any], f: Any, make: functools.partial) -> Transformed:
+    options = sorted(make.keywords.items())
+    compiled = derivative_of(f, (make.func.__name__, *[tuple(o) if type(o) is list else o for _, o in options]), make)
+    if compiled is None:
+        return Transformed(function, f, make)
+
+    @api
+    def compiled_function(*args: Any, **kwargs: Any) -> Any:
+        found = compiled(*args, **kwargs)
+        return function(*args, **kwargs) if found is NotImplemented else found
+
+    made = _Compiled(compiled_function, f, make)
+    made.compiled = compiled
+    return made
+
+
 @api
 def jacfwd(
     f: Callable[..., Any],
@@ -172,7 +198,7 @@ def jacfwd(
         return (jacobian, *found.aux) if has_aux else jacobian
 
     options: dict[str, Any] = {"argnums": argnums, "has_aux": has_aux, "holomorphic": holomorphic, "chunk_size": chunk_size}
-    return Transformed(jacobian_function, f, functools.partial(jacfwd, **options))
+    return _transformed(jacobian_function, f, functools.partial(jacfwd, **options))
 
 
 @api
@@ -220,7 +246,7 @@ def jacrev(
         return (jacobian, *found.aux) if has_aux else jacobian
 
     options: dict[str, Any] = {"argnums": argnums, "has_aux": has_aux, "holomorphic": holomorphic, "allow_int": allow_int}
-    return Transformed(jacobian_function, f, functools.partial(jacrev, **options, chunk_size=chunk_size))
+    return _transformed(jacobian_function, f, functools.partial(jacrev, **options, chunk_size=chunk_size))
 
 
 jacobian = jacrev

@@ -3,7 +3,8 @@
 A function that `@jit` or `@vmap` decorates is found in its module under its own name, as plain functions are, and so are
 methods in their classes. `g = vmap(f)` becomes `vmap(f)` again in the process that loads it; programs are not pickled. So the
 function in it must pickle: lambdas and functions made inside others do not, and are refused here with the remedy, unless a
-pickler that copies functions by value (cloudpickle, dill) is at work. Trap: what holds values of one call (a pullback, the
+pickler that copies functions by value (cloudpickle, dill) is at work; it copies those of `__main__` too, which is another
+module elsewhere. Trap: what holds values of one call (a pullback, the
 function that `linearize` returns) is no transform of a function and is not pickled.
 """
 
@@ -35,10 +36,11 @@ class Remade:
         raise NotImplementedError
 
     def __reduce__(self) -> Any:
-        if _found_by_name(self):
+        copied = _copies_functions(sys._getframe(1))
+        if _found_by_name(self) and not (copied and getattr(self, "__module__", None) == "__main__"):
             return self.__qualname__  # type: ignore[attr-defined]
-        problem = _problem(self)
-        if problem and not _copies_functions(sys._getframe(1)):
+        problem = "" if copied else _problem(self)
+        if problem:
             raise pickle.PicklingError(
                 f"a transformed function is pickled as its function, and {problem}.\nRemedy: define the function at the top "
                 "level of a module; give it what it captured by functools.partial, or as arguments."

@@ -22,7 +22,7 @@ from funcad.ir.types import Value
 if TYPE_CHECKING:
     from numpy.typing import DTypeLike
 
-__all__ = ["CONVERSIONS", "asked", "plain_value"]
+__all__ = ["CONVERSIONS", "as_truth", "asked", "plain_value"]
 
 
 def carries_derivative(x: Value) -> bool:
@@ -42,6 +42,15 @@ def _told(x: Tracer, how: str) -> Value:
             value.owner.reads(value, how)
         value = value.primal
     return value
+
+
+def as_truth(x: Any) -> Any:
+    """x, but Python's own True or False for one of them whose recorder can tell which."""
+    value = concrete_value(x)
+    if type(value) is not Tracer or value.owner.recorder is None:
+        return x
+    aval = value.aval
+    return bool(x) if aval.weak and aval.dtype.kind == "b" and not aval.shape else x
 
 
 def plain_value(x: Tracer, how: str) -> Any:

@@ -9,7 +9,17 @@ from typing import Any
 import numpy as np
 
 from funcad import tree
-from funcad.api.border import OutTree, api, check_leaves, check_second, flat_function, name_of, own_memory, shown
+from funcad.api.border import (
+    OutTree,
+    api,
+    check_leaves,
+    check_second,
+    flat_function,
+    name_of,
+    own_memory,
+    shown,
+    with_truths,
+)
 from funcad.api.pickling import Transformed
 from funcad.api.split_batch import Asked, Trial, asks, go_by_rules, learn, may_map, may_split, outer_trial, run_split
 from funcad.errors import AxesMismatchError, FuncadError
@@ -150,7 +160,7 @@ def _mapped_size(f: Any, leaves: list, axes: list, axis_size: int | None, exampl
 
 def _run(f: Any, in_tree: Any, out_axes: Any, axis_name: Any, leaves: list, batched: list, size: int) -> Any:
     store = OutTree()
-    flat = flat_function(f, in_tree, store, f"vmap of {name_of(f)}")
+    flat = with_truths(flat_function(f, in_tree, store, f"vmap of {name_of(f)}"), leaves, batched)
     outs, out_batched, consts = _outs(f, in_tree, flat, store, axis_name, leaves, batched, size)
     axes = tree.flatten_axes("out_axes", store.tree, out_axes)
     result = []

@@ -22,6 +22,7 @@ from funcad.passes.split_up import parts_of
 from funcad.primitives.arithmetic import add_p, mul_p
 from funcad.primitives.basic_indexing import basic_index_p, place_sum_p
 from funcad.primitives.contraction import dot_general_p
+from funcad.primitives.conversion import convert_p
 from funcad.primitives.extrema import maximum_p, minimum_p
 from funcad.primitives.reduction import reduce_max_p, reduce_min_p, reduce_sum_p
 from funcad.primitives.shape import broadcast_in_dim_p, concatenate_p, reshape_p
@@ -82,8 +83,8 @@ WINDOWS = 256  # if there are so many: for few, the calls take longer
 _EXTREMA = (reduce_max_p, reduce_min_p)
 
 
-def shortened(equations: list[Equation], outputs: Sequence[Any]) -> list[Equation]:
-    """The equations, in fewer and quicker calls of NumPy."""
+def shortened(equations: list[Equation], outputs: Sequence[Any], device: bool = False) -> list[Equation]:
+    """The equations, in fewer and quicker calls; on a `device`, where every call takes as long to start, in fewer ones."""
     if not any([e.primitive is reduce_sum_p or e.primitive in _EXTREMA for e in equations]):
         return equations
     reads = Counter([a for e in equations for a in e.inputs if type(a) is Var])
@@ -108,6 +109,11 @@ def shortened(equations: list[Equation], outputs: Sequence[Any]) -> list[Equatio
             axes = tuple(range(len(part.inputs[0].aval.shape)))
             equation = result[i] = equation._replace(inputs=part.inputs, params={"axes": axes})
         x = equation.inputs[0]
+        mask = inner(equation, convert_p) if device and equation.primitive is reduce_sum_p else None
+        if mask is not None and mask.inputs[0].aval.dtype.kind == "b" and not mask.params.get("weak"):
+            result[place[x]] = None  # CuPy adds up what it reads in the dtype of the result
+            result[i] = equation._replace(inputs=mask.inputs)
+            continue
         if equation.primitive is not reduce_sum_p or x.aval.dtype.char not in "fd" or not x.aval.size:
             continue
         square = None if equation.outputs[0].aval.shape else inner(equation, mul_p)
@@ -116,9 +122,11 @@ def shortened(equations: list[Equation], outputs: Sequence[Any]) -> list[Equatio
             axes = equation.params["axes"]
             params = {"dimension_numbers": ((axes, axes), ((), ()))}
             result[i] = Equation(dot_general_p, square.inputs, params, equation.outputs, equation.source)
-        elif len(x.aval.shape) <= 2 and x.aval.size <= FEW and _several(x.aval.shape, equation) and _is_array(x, made):
+        elif device or len(x.aval.shape) > 2 or x.aval.size > FEW:
+            continue
+        elif _several(x.aval.shape, equation) and _is_array(x, made):
             result[i] = equation._replace(params={**equation.params, "by_product": True})
-    return [step for e in result if e is not None for step in _pooled(e)]
+    return [step for e in result if e is not None for step in ([e] if device else _pooled(e))]
 
 
 def _pooled(equation: Equation) -> list[Equation]:

@@ -20,7 +20,8 @@ from funcad.backends import batches, in_place, places, py_loops, tiles
 from funcad.backends.blas_threads import all_threads, few_threads, is_large
 from funcad.backends.buffers import LARGE, empty
 from funcad.backends.compositions import lowered, shortened
-from funcad.backends.interpreter import on_numpy
+from funcad.backends.cupy_rules import text_on_device
+from funcad.backends.interpreter import on
 from funcad.backends.memory import Storage, Value, deaths, let_go, writable_operand, writes_elements, writes_of
 from funcad.backends.text import Block, Writer, dtype_text, shape_text
 from funcad.backends.text_rules import Call, Expression, broadcasts, text_of
@@ -120,7 +121,7 @@ class Emission:
             aval = v.aval
             size = aval.size * aval.dtype.itemsize if isinstance(aval, Aval) else CLEAR
             scratch = any([s.scratch is not None for s in v.storages])
-            if not scratch and v.storages and size >= (CLEAR_IN_LOOPS if self.depth or self.w.np != 'np' else CLEAR):
+            if not scratch and v.storages and size >= (CLEAR_IN_LOOPS if self.depth or self.w.np == 'xp' else CLEAR):
                 self.doomed.append(v.text)
 
     def drop(self) -> None:
@@ -179,7 +180,7 @@ class Emission:
 
     def program(self, jaxpr: Jaxpr, inputs: list[Value], rows: dict[Var, list[Row]] | None = None) -> list[Value]:
         """The lines of a program; gives its outputs. It takes the inputs over: pass aliases. `rows`: values to be stored."""
-        equations = shortened(lowered(jaxpr), jaxpr.outputs)
+        equations = shortened(lowered(jaxpr), jaxpr.outputs, self.w.device)
         return self.equations(equations, dict(zip(jaxpr.inputs, inputs)), jaxpr.outputs, rows or {})
 
     def equations(
@@ -273,13 +274,13 @@ class Emission:
         primitive = equation.primitive
         if in_place.write(self, equation, operands, env, dying, rows):
             return
-        result = text_of(self.w, equation, operands)
+        result = (text_on_device if self.w.device else text_of)(self.w, equation, operands)
         if type(result) is Expression and result.shares and equation.outputs[0] in self.copied:
             result = Expression(f"{self.w.np}.array({result.text})", fresh=True)
         if result is not None:
             env[equation.outputs[0]] = self.assign(equation.outputs[0], result, operands, dying, rows)
             return
-        name = self.w.callee(equation, on_numpy(equation.primitive, [a.aval for a in equation.inputs], equation.params))
+        name = self.w.callee(equation, on(self.w.library, equation))
         text = f"{name}({', '.join([v.text for v in operands])})"
         fresh = not may_share(equation)
         if not fresh and not primitive.free:
@@ -351,6 +352,9 @@ class Emission:
             self.w.line(direct.statement(result.text))
             found = self.value(direct.text, aval, [Storage(False)])
         else:
+            if self.w.np != "np" and not aval.shape and not result.fresh:
+                if any([s.owned for v in operands if v.aval.shape for s in v.storages]):  # an element is a view on a device
+                    result = Expression(f"{result.text}.copy()")
             storages = [Storage(True)] if result.fresh else [s for v in result.shares for s in v.storages]
             if not aval.shape and aval.weak:
                 storages = []
@@ -373,7 +377,7 @@ class Emission:
         aval: Any = var.aval
         possible = call.out and bool(aval.shape) and aval.size > 0
         quickly = self.depth > 0  # what a call costs before it starts counts in every turn
-        if possible and call.elementwise and self.in_loop():
+        if possible and call.elementwise and self.in_loop() and not self.w.device:
             self._box_scalars(call, operands)
         if direct is not None:
             if possible:

@@ -3,11 +3,12 @@
 Idea: `program_of(jaxpr)` gives a `Compiled`, a reference program that turns into a faster one when it pays. The first run of a
 small program is the reference's, equation by equation; the second, or the first of one with much work, goes through the passes
 and one of the engines: the whole program as native code if it is small and static, else generated Python whose fused groups
-are native kernels where llvmlite is there, tiled NumPy where it is not. Invariants: an engine changes speed, not meaning
-(DESIGN: agreement); whatever an engine cannot express runs on the next one, and `reasons` says why. On a device and under
-`debug_nans` and `debug_infs` the reference runs. Where arguments are donated, a second generated text may write into them;
-native code does not, its results are new arrays. Trap: compiling is not cheap; the passes, the generator and llvmlite are
-imported when a first program needs them, never at `import funcad`.
+are native kernels where llvmlite is there, tiled NumPy where it is not. On arrays of a device it is generated Python, too, a
+line of CuPy's for each operation that the passes leave. Invariants: an engine changes speed, not meaning
+(DESIGN: agreement); whatever an engine cannot express runs on the next one, and `reasons` says why. Programs that move arrays,
+and all under `debug_nans` and `debug_infs`, run by the reference. Where arguments are donated, a second generated text may
+write into them; native code does not, its results are new arrays. Trap: compiling is not cheap; the passes, the generator and
+llvmlite are imported when a first program needs them, never at `import funcad`.
 """
 
 from __future__ import annotations
@@ -18,12 +19,14 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
+import numpy as np
+
 from funcad.backends import interpreter
 from funcad.backends.blas_threads import limited, matters
 from funcad.backends.cost import cost_of
 from funcad.backends.interpreter import Program, between_processes, compiling
 from funcad.configuration import config, reports
-from funcad.host.devices import on_device
+from funcad.host.devices import namespace_of, on_device
 from funcad.host.progress import working
 from funcad.host.state import setting, state
 from funcad.host.user_warnings import restore_warnings, suppress_warnings
@@ -58,7 +61,7 @@ class Compiled(Program):
 
     __slots__ = (
         *("engine", "fast", "_optimized", "_fused", "generated", "native"),
-        *("kernels", "reasons", "quiet", "donating", "runs_until_native", "long"),
+        *("kernels", "reasons", "quiet", "donating", "runs_until_native", "long", "there"),
     )
 
     def __init__(self, jaxpr: Jaxpr, engine: str):
@@ -74,14 +77,23 @@ class Compiled(Program):
         self.runs_until_native = 0  # runs until the whole is compiled as native code, if that was put off
         self.quiet = False  # does the generated function keep silent of its own accord?
         self.donating: dict[frozenset[int], Callable[[list], list]] = {}  # positions -> `function`, which may overwrite these
+        self.there: Any = None  # the program on arrays of a device
         seconds = estimate(jaxpr)
         self.long = seconds > LONG_RUN
         if seconds > AT_ONCE or "at once" in jaxpr.memo:
             self.runs = COLD
 
     def run(self, args: Sequence[Any], donated: frozenset[int] = frozenset()) -> list[Any]:
-        if not donated or state.checked or on_device(args):
+        if not (donated or self.moving or state.checked or on_device(args)):
+            values = list(args)
+            del args
+            return self.consume(values)
+        if state.checked or self.moving:
             return super().run(args, donated)
+        xp = namespace_of(args)
+        if xp is not np:
+            outputs = None if self.jaxpr.moves else self.on_device(xp).run(args, donated)
+            return super().run(args) if outputs is None else outputs
         self.runs += 1
         if self.runs <= COLD:
             return super().run(args, donated)
@@ -90,6 +102,12 @@ class Compiled(Program):
             return self.consume(list(args))
         function = self._donating(frozenset([i for i, a in enumerate(args) if id(a) in donated]))
         return self._called(function, list(args))
+
+    def on_device(self, xp: Any) -> Any:
+        """The program for arrays of this library's."""
+        if self.there is None or self.there.library is not xp:
+            self.there = _later("cupy_program").OnDevice(self, xp)
+        return self.there
 
     def consume(self, values: list[Any]) -> list[Any]:
         function = self.function
@@ -121,7 +139,7 @@ class Compiled(Program):
         if self.function is None:
             with compiling:
                 if self.function is None:
-                    with self._noted():
+                    with self.noted():
                         self.function = self._compile()
         return self.function  # type: ignore[no-any-return]
 
@@ -164,13 +182,13 @@ class Compiled(Program):
         return self._limited(self.generated)
 
     @contextmanager
-    def _noted(self) -> Iterator[None]:
+    def noted(self, engine: str = "") -> Iterator[None]:
         """A block that compiles: it is logged, and it says so if it takes long."""
         start = time.perf_counter()
         what = f"a program of {len(self.jaxpr.equations):,} equations"
         with working(lambda: f"compiling {what}{self.where()}"):
             yield
-        engine = "native" if self.native is not None else "numpy with native groups" if self.kernels else "numpy"
+        engine = engine or ("native" if self.native is not None else "numpy with native groups" if self.kernels else "numpy")
         place = self.where().removeprefix(" at ")
         log.append(CompileEvent("compiled", what, place, time.perf_counter() - start, f"engine {engine}"))
 
@@ -222,7 +240,7 @@ class Compiled(Program):
             with compiling:
                 if self.native is None:
                     made["compiled"] += 1
-                    with self._noted():
+                    with self.noted():
                         if not self._whole():
                             self._in_groups()
 

@@ -14,7 +14,7 @@ from typing import Any
 from funcad.backends.blas_threads import matters, report
 from funcad.backends.engines import Compiled
 from funcad.configuration import config
-from funcad.host.devices import on_device
+from funcad.host.devices import namespace_of, on_device
 from funcad.host.state import state
 from funcad.ir.jaxpr import Equation, Jaxpr, equation_has_effects, subjaxprs
 from funcad.primitives.atoms import fold_of
@@ -30,10 +30,10 @@ WIDTH = 150  # of a line that names the operations of a group
 class Explanation:
     """Text for a reader: `print(...)` it; notebooks show tables.
 
-    The same as data: `engine` ("native" if the whole is one native function, else "numpy" or "interpreter") and `why` it is
-    that one; `counts`, the equations before and after the passes, loop bodies included; `rolled`, the loops that were found in
-    what repeats itself; `groups` and `alone`, lists of dicts; `reasons` why something is not native; `blas`, how many threads
-    BLAS takes, "" if it is called for nothing that would wake several.
+    The same as data: `engine` ("native" if the whole is one native function, "cupy" on a device, else "numpy" or "interpreter")
+    and `why` it is that one; `counts`, the equations before and after the passes, loop bodies included; `rolled`, the loops
+    that were found in what repeats itself; `groups` and `alone`, lists of dicts; `reasons` why something is not native; `blas`,
+    how many threads BLAS takes, "" if it is called for nothing that would wake several.
     """
 
     def __init__(self, program: Any, values: Sequence[Any], name: str):
@@ -49,11 +49,14 @@ class Explanation:
         size_of = importlib.import_module("funcad.passes.rewrite").size_of
         self.counts: tuple[int, int] = (size_of(program.jaxpr),) * 2
         there = on_device(values)
-        if there or state.checked or "cuda" in program.jaxpr.moves:
-            self.why = "debug_nans or debug_infs is on" if state.checked else "operations run one by one, on the device"
-            self.why += "" if there or state.checked else ": the program moves arrays there"
+        if state.checked or "cuda" in program.jaxpr.moves or there and program.jaxpr.moves:
+            moves = "operations run one by one, where their operands are: the program moves arrays"
+            self.why = "debug_nans or debug_infs is on" if state.checked else moves
             return
         if not isinstance(program, Compiled):
+            return
+        if there:
+            self._on_device(program, namespace_of(values))
             return
         program.written_out()
         assert program.optimized is not None
@@ -72,6 +75,13 @@ class Explanation:
         if program.runs_until_native:
             self.why += f"; native code is made after {program.runs_until_native} more runs of this size"
 
+    def _on_device(self, program: Compiled, library: Any) -> None:
+        optimized = program.on_device(library).optimized
+        self.engine, self.why = "cupy", f"the arrays are {library.__name__}'s: one call after the other"
+        self.counts = self.counts[0], importlib.import_module("funcad.passes.rewrite").size_of(optimized)
+        self.rolled = list(dict.fromkeys(_rolled(optimized, "")))
+        self._walk(optimized, program, "")
+
     def _walk(self, jaxpr: Jaxpr, program: Compiled, inside: str) -> None:
         for equation in jaxpr.equations:
             if equation.primitive is fused_p:
@@ -80,7 +90,7 @@ class Explanation:
                 self.groups.append(_group(kind, shape, group, program.engine_of(equation), inside))
                 self.groups[-1]["cut"] = jaxpr.memo.get("cut", {}).get(group, "")
                 continue
-            why = _why(equation)
+            why = _why(equation, device=self.engine == "cupy")
             self.alone.append({"operation": equation.primitive.name, "line": _line(equation), "why": why, "inside": inside})
             for sub in subjaxprs(equation.params):
                 self._walk(sub, program, f"{inside}{equation.primitive.name} > ")
@@ -196,7 +206,7 @@ def _rolled(jaxpr: Jaxpr, inside: str) -> Iterator[str]:
             yield from _rolled(sub, f"{inside}{equation.primitive.name} > ")
 
 
-def _why(equation: Equation) -> str:
+def _why(equation: Equation, device: bool = False) -> str:
     """Why an equation is in no group."""
     primitive = equation.primitive
     if equation_has_effects(equation):
@@ -205,6 +215,8 @@ def _why(equation: Equation) -> str:
         return "a program of its own, see inside"
     if primitive.free:
         return "moves no data: a view"
+    if device:
+        return "a call of its own: there are no kernels for several yet"
     if primitive.emit is not None:
         if not equation.outputs[0].aval.shape:
             return "a scalar: nothing to loop over"

@@ -1,4 +1,4 @@
-"""The NumPy engine: a program as one Python function over NumPy, a readable line per equation.
+"""The NumPy engine: a program as one Python function over NumPy, or over CuPy, a readable line per equation.
 
 Idea: `generate` writes an optimised program as text and runs `exec` once; a call then does nothing but NumPy's own work. Lines
 come from text_rules.py, memory is planned in memory.py and emission.py, loops are in loops.py, groups of fused equations run
@@ -18,10 +18,10 @@ import numpy as np
 from funcad.backends.emission import Emission
 from funcad.backends.memory import Storage
 from funcad.backends.scalars import write_scalars
-from funcad.backends.text import Writer, compile_text
+from funcad.backends.text import Writer, compile_text, dtype_text
 from funcad.host.user_warnings import restore_warnings, suppress_warnings
 from funcad.host.where import note_source
-from funcad.ir.jaxpr import Equation, Jaxpr
+from funcad.ir.jaxpr import Equation, Jaxpr, Literal
 
 __all__ = ["generate", "Generated"]
 
@@ -62,13 +62,17 @@ class Generated:
 
 
 def generate(
-    jaxpr: Jaxpr, kernels: Callable[[Equation], Any] | None = None, donated: Collection[int] = frozenset()
+    jaxpr: Jaxpr,
+    kernels: Callable[[Equation], Any] | None = None,
+    donated: Collection[int] = frozenset(),
+    library: Any = np,
 ) -> Generated:
     """The program as a Python function.
 
     `kernels(equation)` may give a callable for a `fused` equation, which then takes the arrays and returns the list of results.
     `donated`: positions of inputs that may be overwritten; every call must pass writeable C-contiguous arrays there that own
     their memory and share it with no other input.
+    `library`: whose arrays the program takes, NumPy's or CuPy's.
 
     >>> import numpy as np, funcad
     >>> from funcad.backends.generate import generate
@@ -84,10 +88,14 @@ def generate(
     >>> program.function([np.zeros(2), np.ones(2)])
     [array([1., 1.])]
     """
+    if library is not np:
+        w = Writer("cp", device=True, library=library)
+        w.helper("cp", library)
+        return _written(w, jaxpr, None, donated)
     w = Writer()
     w.helper("np", np)
     if not write_scalars(w, jaxpr, _by_numpy(jaxpr)):
-        return _written(jaxpr, kernels, donated)
+        return _written(_of_arrays(), jaxpr, kernels, donated)
     function, text, owners = compile_text(w, ["def run(values):"], "run")
     return Generated(function, text, owners, w.scope, quiet=True)
 
@@ -98,7 +106,7 @@ def _by_numpy(jaxpr: Jaxpr) -> Callable[[list], list]:
 
     def run(values: list) -> list:
         if not written:
-            written.append(_written(jaxpr, None, frozenset()).function)
+            written.append(_written(_of_arrays(), jaxpr, None, frozenset()).function)
         token = suppress_warnings()
         try:
             return written[0](values)
@@ -108,9 +116,13 @@ def _by_numpy(jaxpr: Jaxpr) -> Callable[[list], list]:
     return run
 
 
-def _written(jaxpr: Jaxpr, kernels: Callable[[Equation], Any] | None, donated: Collection[int]) -> Generated:
+def _of_arrays() -> Writer:
     w = Writer()
     w.helper("np", np)
+    return w
+
+
+def _written(w: Writer, jaxpr: Jaxpr, kernels: Callable[[Equation], Any] | None, donated: Collection[int]) -> Generated:
     e = Emission(w, kernels, overwrites=bool(donated))
     inputs = []
     for i, v in enumerate(jaxpr.inputs):
@@ -118,8 +130,11 @@ def _written(jaxpr: Jaxpr, kernels: Callable[[Equation], Any] | None, donated: C
     if inputs:
         w.line(f"[{', '.join([v.text for v in inputs])}] = values")
     w.line("values.clear()")
-    outputs = e.program(jaxpr, inputs)
-    w.line(f"return [{', '.join([v.text for v in outputs])}]")
+    texts = [v.text for v in e.program(jaxpr, inputs)]
+    if w.device:  # a number that the program knows goes with a call that fills
+        dtypes = [dtype_text(w, o.aval.dtype) if type(o) is Literal and not o.aval.weak else None for o in jaxpr.outputs]
+        texts = [text if dtype is None else f"{w.np}.full((), {text}, {dtype})" for text, dtype in zip(texts, dtypes)]
+    w.line(f"return [{', '.join(texts)}]")
     function, text, owners = compile_text(w, ["def run(values):"], "run")
     generated = Generated(function, text, owners, w.scope)
     generated.callees = w.callees

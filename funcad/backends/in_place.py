@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from funcad.backends.interpreter import over_on_numpy
+from funcad.backends.interpreter import over_on
 from funcad.backends.memory import Storage, Value, writable_operand
 from funcad.backends.text import Writer, index_text
 from funcad.backends.text_rules import as_array
@@ -29,7 +29,8 @@ SMALL = 4096  # bytes up to which starting an operation costs more than its work
 def write(e: Any, equation: Equation, operands: list[Value], env: dict, dying: list[Value], rows: dict) -> bool:
     """Write the equation if it is one of these; `e` is the Emission."""
     rule = _over if equation.primitive.over is not None else None
-    rule = rule or (_IN_LOOPS if e.in_loop() else _ANYWHERE).get(equation.primitive.name)
+    if rule is None and not e.w.device:  # there, each line is a call that takes as long to start as the operation's own
+        rule = (_IN_LOOPS if e.in_loop() else _ANYWHERE).get(equation.primitive.name)
     aval: Any = equation.outputs[0].aval if rule is not None else None
     if rule is None or not aval.shape or 0 in aval.shape or aval.dtype.kind not in "biufc":
         return False
@@ -99,9 +100,11 @@ def _statement(w: Writer, equation: Equation, target: str, others: list[str]) ->
         return f"{target}[{index}] {'+=' if primitive is basic_add_p else '='} {others[0]}"
     if primitive is scatter_p and not params["batch_dims"]:
         assigned = {"set": "=", "add": "+=", "mul": "*="}.get(params["mode"])
+        if w.np != "np" and assigned == "=" and not params["unique"] and equation.inputs[2].aval.shape:
+            assigned = None  # of updates of one element any may win on a device
         if assigned == "=" or assigned is not None and not equation.inputs[2].aval.shape:
             return f"{target}[{', '.join(others[1:])}] {assigned} {others[0]}"
-    name = w.callee(equation, over_on_numpy(equation), "over")
+    name = w.callee(equation, over_on(w.library, equation), "over")
     return f"{name}({', '.join([target, *others])})"
 
 

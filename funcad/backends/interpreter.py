@@ -30,7 +30,7 @@ from funcad.host.where import note_source
 from funcad.ir.aval import aval_of
 from funcad.ir.jaxpr import Jaxpr, Literal, Var
 
-__all__ = ["Program", "program_of", "between_processes", "counters", "compiling", "on_numpy", "over_on_numpy"]
+__all__ = ["Program", "apart", "program_of", "between_processes", "counters", "compiling", "moved", "on", "on_numpy", "over_on"]
 __all__ += ["program_of_turns"]
 
 compiling = threading.RLock()  # one program at a time, on every engine: threads that start together compile once
@@ -94,9 +94,9 @@ class Program:
             multiple = equation.primitive.multiple
             gone = tuple([slots[v] for v in dead])
             if writes is not None and i in writes.over:
-                call = over_on_numpy(equation)
+                call = over_on(np, equation)
             else:
-                call = on_numpy(equation.primitive, [a.aval for a in equation.inputs], equation.params)
+                call = on(np, equation)
             if writes is not None and not multiple and equation.outputs[0] in writes.copied:
                 call = _Copied(call)
             calls.append((equation, call, ins, outs if multiple else outs[0], multiple, gone))
@@ -110,9 +110,10 @@ class Program:
             return self.consume(values)
         xp: Any = namespace_of(args)
         moving = self.moving or xp is not np and bool(self.jaxpr.moves)
-        values = list(args) if xp is np or moving else [_moved(xp, a) for a in args]
+        values = list(args) if xp is np or moving else [moved(xp, a) for a in args]
+        lent = [v for v, a in zip(values, args) if v is not a]
         del args
-
+        donated = donated if xp is np else frozenset()
         viewed = self._viewed() if donated else set()
 
         def execute(equation: Any, call: Any, ins: tuple, dead: tuple, operands: list) -> Any:
@@ -125,7 +126,7 @@ class Program:
             return _call_anywhere(here, primitive, operands, params)
 
         outputs = self._step_by_step(values, execute)
-        return outputs if xp is np or moving else [_moved(xp, x) for x in outputs]
+        return outputs if xp is np or moving else apart(xp, [moved(xp, x) for x in outputs], lent)
 
     def _viewed(self) -> set[int]:
         """What operations read that may give views, and what they give, which may be what they read: never written into."""
@@ -240,9 +241,16 @@ class _Copied:
         return np.array(self.call(*operands))
 
 
-def over_on_numpy(equation: Any) -> Any:
-    """What writes elements of its first operand, as a function that does so in that array."""
-    return functools.partial(equation.primitive.over, np, **equation.params)
+def over_on(xp: Any, equation: Any) -> Any:
+    """What writes elements of its first operand, as a function that does so in that array of this library's."""
+    return functools.partial(equation.primitive.over, xp, **equation.params)
+
+
+def on(xp: Any, equation: Any) -> Any:
+    """The operation as a function of arrays of this library's."""
+    if xp is np:
+        return on_numpy(equation.primitive, [a.aval for a in equation.inputs], equation.params)
+    return functools.partial(equation.primitive.impl, xp, **equation.params)
 
 
 def _call_anywhere(xp: Any, primitive: Any, values: list, params: dict) -> Any:
@@ -253,10 +261,17 @@ def _call_anywhere(xp: Any, primitive: Any, values: list, params: dict) -> Any:
     return primitive.impl(xp, *values, **params)
 
 
-def _moved(xp: Any, x: Any) -> Any:
+def apart(xp: Any, outputs: list[Any], lent: Sequence[Any]) -> list[Any]:
+    """Results on a device that share no memory with what captured arrays have lent there, for others read that, too."""
+    lent = [x for x in lent if x.ndim]
+    shares = lambda x: getattr(x, "size", 0) and any([xp.may_share_memory(x, y) for y in lent])
+    return [x.copy() if shares(x) else x for x in outputs] if lent else outputs
+
+
+def moved(xp: Any, x: Any, lent: bool = False) -> Any:
     """x on the device; scalars too, since rank-0 results are arrays there."""
     if type(x) is np.ndarray and x.ndim:
-        return resident(xp, x)
+        return resident(xp, x, lent)
     return xp.asarray(x) if is_a(x, (np.ndarray, np.generic)) else x
 
 

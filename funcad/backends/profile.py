@@ -16,10 +16,12 @@ from html import escape
 from statistics import median
 from typing import Any, NamedTuple
 
+import numpy as np
+
 from funcad.backends.cost import cost_of
 from funcad.backends.engines import Compiled
-from funcad.backends.interpreter import Program
-from funcad.host.devices import namespace_of, on_device
+from funcad.backends.interpreter import Program, moved
+from funcad.host.devices import namespace_of
 from funcad.host.state import state
 from funcad.host.user_warnings import restore_warnings, suppress_warnings
 from funcad.host.where import note_source
@@ -76,14 +78,14 @@ class Profile:
         self._effects = program.jaxpr.has_effects
         xp = namespace_of(values)
         self._wait = xp.cuda.get_current_stream().synchronize if hasattr(xp, "cuda") else None
-        jaxpr, self._make = self._parts(program, on_device(values))
+        jaxpr, self._make = self._parts(program, xp)
         self._share = BUDGET / max(1, size_of(jaxpr))
         values = list(values)
         if not self._effects:
             self.seconds, _ = self._timed(program.run, values, BUDGET)
         token = suppress_warnings()
         try:
-            self._measure(jaxpr, values)
+            self._measure(jaxpr, values if xp is np else [moved(xp, x) for x in values])
         finally:
             restore_warnings(token)
         self.parts = sum([e.seconds for e in self.equations if not e.inside])
@@ -91,12 +93,16 @@ class Profile:
             self.seconds = self.parts
         self.lines = sorted(self._lines.values(), key=lambda line: -line.seconds)
 
-    def _parts(self, program: Program, there: bool) -> tuple[Jaxpr, Make]:
+    def _parts(self, program: Program, xp: Any) -> tuple[Jaxpr, Make]:
         """The equations that are timed, and how to run one."""
-        if not isinstance(program, Compiled) or there or state.checked:
-            return program.jaxpr, lambda e: (Program(_alone(e)).run, "interpreter")
-        program.written_out()
         generate = importlib.import_module("funcad.backends.generate").generate
+        there = xp is not np
+        if not isinstance(program, Compiled) or there and program.jaxpr.moves or state.checked:
+            return program.jaxpr, lambda e: (Program(_alone(e)).run, "interpreter")
+        if there:
+            self.engine = "cupy"
+            return program.on_device(xp).optimized, lambda e: (generate(_alone(e), library=xp).function, "cupy")
+        program.written_out()
         kernel = lambda e: program.kernels.get(e.params["jaxpr"])
         self.engine = "numpy"
         if program.native is None:

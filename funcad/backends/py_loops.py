@@ -18,6 +18,7 @@ from typing import Any
 
 from funcad.backends import number_loops, stacks
 from funcad.backends.memory import Storage, Value, handed_through, writable_operand
+from funcad.backends.text import dtype_text
 from funcad.ir.aval import Aval
 from funcad.ir.jaxpr import Equation, Var
 from funcad.primitives.loop import Loop, WhileLoop
@@ -76,6 +77,8 @@ def _begin_carries(
         if not aval.shape:
             mode = "stack" if stacks.is_stack(aval) else "scalar"
             storages, text = list(start.storages), start.text
+            if w.device and mode == "scalar" and not aval.weak and text in e.settled:  # a number of the host's
+                text = f"{w.np}.full((), {text}, {dtype_text(w, aval.dtype)})"
         elif type(o) is Var and o in rows:
             mode, storages, text = "row", [Storage(False)], _copied(e, start, aval) if v in handed else start.text
         else:
@@ -377,12 +380,16 @@ def _cond(e: Any, equation: Equation, operands: list[Value], env: dict, dying: l
         e.release(operands[j])
     merged: list[list[Storage]] = [[] for _ in names]
     held: list[Value] = []  # until all branches are written, none of their memory is free
+    chosen = index.text
+    if w.device and len(branches) > 1:
+        chosen = w.name("i")
+        w.line(f"{chosen} = int({index.text})")  # waits for the device, once
     e.depth += 1  # what dies in a branch is dropped after it
     for i, branch in enumerate(branches):
         last = i == len(branches) - 1
         compare = "<=" if i == 0 else "=="
         if len(branches) > 1:
-            w.line("else:" if last else f"{'if' if i == 0 else 'elif'} {index.text} {compare} {i}:")
+            w.line("else:" if last else f"{'if' if i == 0 else 'elif'} {chosen} {compare} {i}:")
         else:
             w.line("if True:")
         with w.within(w.inner()) as block:

@@ -27,7 +27,7 @@ from typing import Any
 import numpy as np
 
 from funcad.backends.generate import Generated
-from funcad.backends.interpreter import on_numpy, over_on_numpy
+from funcad.backends.interpreter import on_numpy, over_on
 from funcad.host.real_types import is_a
 from funcad.host.where import GENERATED
 from funcad.ir.aval import Aval, StackAval
@@ -299,7 +299,7 @@ class _Laws:
             raise _Unlike
         params = self.law(*[equation.params for equation in equations])
         if rule == "over":
-            return lambda values: over_on_numpy(Equation(primitive, (), params(values), ()))
+            return lambda values: over_on(np, Equation(primitive, (), params(values), ()))
         avals = self.law(*[tuple([a.aval for a in equation.inputs]) for equation in equations])
         return lambda values: on_numpy(primitive, avals(values), params(values))
 

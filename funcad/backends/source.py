@@ -1,11 +1,13 @@
 """`source` and `export`: a program as a module of its own, which needs NumPy but not funcad.
 
-    source_of(jaxpr, consts=(), names=None, title="") -> str
+    source_of(jaxpr, consts=(), names=None, title="", device=False) -> str
         the module's text: `run(<arguments>, xp=numpy) -> list of outputs`. `consts` are the values of the program's leading
         inputs (captured arrays), written into the text; `names` name the other inputs (`argument_names` makes them).
     export_to(path, jaxpr, consts=(), names=None, title="") -> list of the files written
         the same as a file `path` (".py" is added if it is missing); constants that are too large for text lie beside it, in
         an .npz file of the same name, which the module loads when it is imported.
+
+`device`: the module takes CuPy's arrays, and is written as the program runs on these.
 
 Idea: the same emission as the NumPy engine's, with `xp.` for `np.`: lines, loops and tiles are the ones that run, so results
 are equal bit for bit (with threads only up to the order of sums over tiles). Above each run of lines stands the line of the
@@ -46,8 +48,10 @@ from funcad.primitives.loop import LOOPS
 __all__ = ["source_of", "export_to", "argument_names"]
 
 INLINE = 64  # elements of a constant that are written as numbers
+_EITHER = "It needs NumPy only (and SciPy where the text imports it); with `xp=cupy` it takes CuPy arrays."
+_DEVICE = "It needs CuPy, whose arrays it takes."
 EMBEDDED = 4 * 1024 * 1024  # bytes of constants that `source_of` writes into the text
-_RESERVED = {"xp", "np", "run", "_constants"}
+_RESERVED = {"xp", "np", "cp", "run", "_constants"}
 
 
 def argument_names(paths: Sequence[str]) -> list[str]:
@@ -70,7 +74,12 @@ def argument_names(paths: Sequence[str]) -> list[str]:
 
 
 def source_of(
-    jaxpr: Jaxpr, consts: Sequence[Any] = (), names: Sequence[str] | None = None, title: str = "", traced: Jaxpr | None = None
+    jaxpr: Jaxpr,
+    consts: Sequence[Any] = (),
+    names: Sequence[str] | None = None,
+    title: str = "",
+    traced: Jaxpr | None = None,
+    device: bool = False,
 ) -> str:
     """The text of a module whose `run` computes what the program computes; see the module's text.
 
@@ -84,7 +93,7 @@ def source_of(
     >>> module["run"](np.zeros(2))
     [array([0., 0.])]
     """
-    text, large = _module(jaxpr, consts, names, title, traced or jaxpr, beside=False)
+    text, large = _module(jaxpr, consts, names, title, traced or jaxpr, device, beside=False)
     assert not large
     return text
 
@@ -96,6 +105,7 @@ def export_to(
     names: Sequence[str] | None = None,
     title: str = "",
     traced: Jaxpr | None = None,
+    device: bool = False,
 ) -> list[str]:
     """Write the module of `source_of` to a file, large constants to an .npz file beside it; gives the paths written.
 
@@ -109,7 +119,7 @@ def export_to(
     path = os.fspath(path)
     if not path.endswith(".py"):
         path += ".py"
-    text, large = _module(jaxpr, consts, names, title, traced or jaxpr, beside=True)
+    text, large = _module(jaxpr, consts, names, title, traced or jaxpr, device, beside=True)
     written = [path]
     if large:
         np.savez(path[:-3] + ".npz", **large)  # type: ignore[arg-type]
@@ -120,13 +130,13 @@ def export_to(
 
 
 def _module(
-    jaxpr: Jaxpr, consts: Sequence[Any], names: Sequence[str] | None, title: str, traced: Jaxpr, beside: bool
+    jaxpr: Jaxpr, consts: Sequence[Any], names: Sequence[str] | None, title: str, traced: Jaxpr, device: bool, beside: bool
 ) -> tuple[str, dict[str, np.ndarray]]:
     n = len(consts)
     given = list(names) if names is not None else [f"x{i}" for i in range(len(jaxpr.inputs) - n)]
     if len(given) != len(jaxpr.inputs) - n:
         raise TypeError(f"source_of: {len(jaxpr.inputs) - n} arguments have {len(given)} names")
-    w = Writer(np_name="xp")
+    w = Writer(np_name="xp", device=device)
     for name in (*_RESERVED, *keyword.kwlist, *dir(builtins), "functools", "operator", "math", "os"):
         w.scope[name] = None  # not to be given to a value
     given = [w.reserve(name) for name in argument_names(given)]
@@ -159,15 +169,16 @@ def _module(
     for block in w.functions:
         body += [Line(line.depth + 1, line.text, line.equation) for line in block.lines()]
     lines = _commented([*body, *w.top.lines()])
-    arguments = ", ".join([*given, "xp=np"])
+    arguments = ", ".join([*given, "xp=cp" if device else "xp=np"])
     embedded = [d for d in definitions if "frombuffer(" in d]
     written = [d for d in definitions if "frombuffer(" not in d]
     described = f" of {title}" if title else ""
     count = f"{len(outputs)} result" + "s" * (len(outputs) != 1)
     parts = [
         f'"""Written by funcad{described}: `run({", ".join(given)})` gives the list of its {count}.\n\n'
-        "It needs NumPy only (and SciPy where the text imports it); with `xp=cupy` it takes CuPy arrays.\n\"\"\"\n",
+        f"{_DEVICE if device else _EITHER}\n\"\"\"\n",
         *_imports(bundle, large, definitions),
+        *(["import cupy as cp"] if device else []),
         "import numpy as np",
         *(["", *_loader(large)] if large else []),
         *(["", *written] if written else []),

@@ -60,10 +60,15 @@ class Block:
 
 
 class Writer:
-    """Where the text goes. `np` is the name under which NumPy is called ("np", or "xp" in exported text)."""
+    """Where the text goes. `np` is the name under which NumPy is called ("np", or "xp" in exported text, "cp" on a device).
 
-    def __init__(self, np_name: str = "np", depth: int = 1):
+    `device`: all arrays are a device's, those of `library` where the text is to run.
+    """
+
+    def __init__(self, np_name: str = "np", depth: int = 1, device: bool = False, library: Any = np):
         self.np = np_name
+        self.device = device
+        self.library = library
         self.block = Block(depth)
         self.top = self.block
         self.equation: Any = None

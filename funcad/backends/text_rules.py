@@ -24,6 +24,7 @@ from funcad.primitives.atoms import formula_of
 from funcad.primitives.basic_indexing import python_index
 from funcad.primitives.comparison import select_p
 from funcad.primitives.products import dot_plan
+from funcad.primitives.reduction import fold_on_device
 from funcad.primitives.shape import _slice_index
 
 __all__ = ["as_array", "Call", "Expression", "text_of", "OPERATORS", "broadcasts", "ufunc_name"]
@@ -232,11 +233,13 @@ def _reduction(ufunc: str) -> Callable[..., Any]:
             return _sum_by_product(w, x, axes)
         extra = _axes(x.aval, axes)
         kind, itemsize = x.aval.dtype.kind, x.aval.dtype.itemsize
+        out = equation.outputs[0].aval.dtype  # another one where a mask is counted
         if ufunc in ("add", "multiply") and (kind == "b" or kind in "iu" and itemsize < 8):
-            extra += f"{', ' if extra else ''}dtype={dtype_text(w, x.aval.dtype)}"
+            extra += f"{', ' if extra else ''}dtype={dtype_text(w, out)}"
         elif w.np == "np" and extra:  # by position it is read more quickly
             return Call(f"{w.np}.{ufunc}.reduce", [x.text, extra.partition("=")[2]])
-        return Call(f"{w.np}.{ufunc}.reduce", [x.text], extra)
+        function = f"{ufunc}.reduce" if w.np == "np" else fold_on_device(ufunc)
+        return Call(f"{w.np}.{function}", [x.text], extra) if function is not None else None
 
     return rule
 

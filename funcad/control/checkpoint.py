@@ -17,7 +17,17 @@ from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 from funcad import tree
-from funcad.api.border import OutTree, api, check_leaves, flat_function, flat_values, name_of, positional_names, unaliased
+from funcad.api.border import (
+    OutTree,
+    api,
+    check_leaves,
+    flat_function,
+    flat_values,
+    name_of,
+    positional_names,
+    unaliased,
+    with_truths,
+)
 from funcad.api.pickling import Transformed
 from funcad.backends.engines import estimate, run_jaxpr
 from funcad.control.call import compact, partial_call, scatter, square_of, turning
@@ -369,7 +379,7 @@ def checkpoint(
             return fun(*full, **{k: named.get(k, v) for k, v in kwargs.items()})
 
         store = OutTree()
-        flat = flat_function(merged, in_tree, store)
+        flat = with_truths(flat_function(merged, in_tree, store), leaves)
         avals = [aval_of(x) for x in leaves]
         jaxpr, consts = trace_function(flat, avals, name=f"checkpoint({name_of(fun)})", staging=True, given=Given(leaves))
         return store.tree.unflatten(_again(jaxpr, [*consts, *leaves], policy))

@@ -43,6 +43,7 @@ IN_MODULES: dict[str, dict[str, Maker]] = {
     },
     "math": MATH,
     "cmath": CMATH,
+    "scipy.optimize": {"linear_sum_assignment": by_name},
     "numpy.random": {
         **_all(
             drawing,
@@ -75,10 +76,8 @@ IN_CODE: dict[str, dict[str, Maker]] = {
     "scipy.fft._backend": {"_ScipyBackend.__ua_function__": backend},
     "scipy.integrate": {
         **_all(by_name, "cumulative_simpson cumulative_trapezoid romb simpson trapezoid"),
-        **_all(calling, "fixed_quad quad solve_ivp"),
+        **_all(calling, "dblquad fixed_quad nquad quad quad_vec solve_bvp solve_ivp tplquad"),
         "odeint": odeint,
-        **_all(instead("funcad.scipy.integrate.quad, one inside the function of the other"), "dblquad nquad tplquad"),
-        "quad_vec": instead("funcad.vmap of funcad.scipy.integrate.quad, which gives one number"),
     },
     "scipy.interpolate": {
         **_all(interpolator, "CubicSpline.__init__ CubicHermiteSpline.__init__ PchipInterpolator.__init__"),
@@ -104,12 +103,13 @@ IN_CODE: dict[str, dict[str, Maker]] = {
     "scipy.optimize": {
         **_all(calling, "bisect brenth brentq curve_fit fixed_point least_squares minimize newton ridder root root_scalar"),
         "toms748": calling,
-        **_all(instead("funcad.scipy.optimize.root(fun, x0).x"), "anderson broyden1 broyden2 fsolve newton_krylov"),
-        "leastsq": instead("funcad.scipy.optimize.least_squares(fun, x0).x"),
+        **_all(calling, "fsolve leastsq minimize_scalar"),
+        **_all(by_name, "linprog lsq_linear milp nnls"),
+        **_all(instead("funcad.scipy.optimize.root(fun, x0).x"), "anderson broyden1 broyden2 newton_krylov"),
         **_all(
             instead("funcad.scipy.optimize.minimize(fun, x0).x, from a start that is near the minimum"),
             "basinhopping brute differential_evolution direct dual_annealing fmin fmin_bfgs fmin_cg fmin_cobyla fmin_l_bfgs_b",
-            "fmin_ncg fmin_powell fmin_slsqp fmin_tnc minimize_scalar shgo",
+            "fmin_ncg fmin_powell fmin_slsqp fmin_tnc shgo",
         ),
     },
     "scipy.signal": _all(

@@ -99,22 +99,26 @@ def place(xp: Any, args: Sequence[Any], what: str) -> list[Any]:
     return placed
 
 
-_resident: dict[tuple[int, int], tuple[weakref.ref, Any]] = {}  # (id of a NumPy array, device) -> the array, its copy there
+# (id of a NumPy array, device) -> the array, its copy there, and its contents if they may change
+_resident: dict[tuple[int, int], tuple[weakref.ref, Any, Any]] = {}
 _copied: dict[int, weakref.ref] = {}  # large arrays that were copied, by id
 LARGE = 1 << 20  # bytes
 _warned = [False]
 
 
-def resident(xp: Any, x: np.ndarray) -> Any:
+def resident(xp: Any, x: np.ndarray, lent: bool = False) -> Any:
     """A captured NumPy array on the device. Of one that is read-only the copy is kept as long as the array lives.
 
-    Others may change before the next call, so they are copied at each; of the first large one that is, a warning tells.
+    Others may change before the next call, so they are copied at each; of the first large one that is, a warning tells. Who
+    only borrows the copy (`lent`) gets the same of one that is not large while its contents are the same.
     """
     key = id(x), xp.cuda.runtime.getDevice() if hasattr(xp, "cuda") else 0
-    if is_constant(x):
+    constant = is_constant(x)
+    if constant or lent and x.nbytes <= LARGE:
+        contents = None if constant else (x.dtype.str, x.shape, x.tobytes())
         entry = _resident.get(key)
-        if entry is None or entry[0]() is not x:
-            entry = weakref.ref(x, lambda _: _resident.pop(key, None)), xp.asarray(x)
+        if entry is None or entry[0]() is not x or entry[2] != contents:
+            entry = weakref.ref(x, lambda _: _resident.pop(key, None)), xp.asarray(x), contents
             if hasattr(xp, "cuda"):
                 xp.cuda.get_current_stream().synchronize()  # programs on other streams read it, too
             _resident[key] = entry

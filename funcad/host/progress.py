@@ -109,13 +109,12 @@ class Meter:
 
     def close(self) -> None:
         """The work has ended, in whatever way."""
-        if self.bar is None and not self.shown:
-            return
-        self.show()
+        if self.bar is not None or self.shown:
+            self.show()
         if self.bar is not None:
             with suppress(*_UNWRITABLE):
                 self.bar.close()
-        elif _on_terminal():
+        elif self.shown and _on_terminal():
             _say("\n")
 
 
@@ -157,8 +156,7 @@ def counted(
     """The function, each call of which is a step; itself where nobody reads. `note(result)` is what there is to say."""
     with meter(what, total) as made:
         if made is None:
-            yield function
-            return
+            return (yield function)
 
         def call(*args: Any, **kwargs: Any) -> Any:
             result = function(*args, **kwargs)

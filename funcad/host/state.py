@@ -36,6 +36,7 @@ class _State(threading.local):
     debug_checks: bool = False
     default_device: str = "cpu"
     unread: tuple = ()  # variables that stand for Python's numbers, of which f must not make texts (jitted/substitutes.py)
+    identities: bool = False  # may Python compare truths by identity (`x is True`)? Then they are read, as `if` reads them
     explain_misses: Any = None  # whom explain_cache_misses tells
 
 

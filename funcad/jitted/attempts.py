@@ -11,9 +11,12 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, NamedTuple
 
+from funcad import tree
 from funcad.api.border import OutTree, flat_function, name_of
+from funcad.api.python_values import as_truth
 from funcad.host.state import setting, state
 from funcad.ir.jaxpr import Jaxpr
+from funcad.jitted.code_reads import reads_of
 from funcad.jitted.jit_cache import Writes
 from funcad.jitted.left_behind import arguments_kept, nothing_left
 from funcad.jitted.path_segments import Leaf
@@ -39,7 +42,8 @@ class Attempt(NamedTuple):
     @contextmanager
     def looked_after(self) -> Iterator[None]:
         """A `with` block in which the flat function is traced."""
-        with nothing_left(self.found, self.title), setting(unread=state.unread):
+        identities = any([reads_of(code).truths for code in self.found.codes])
+        with nothing_left(self.found, self.title), setting(unread=state.unread, identities=identities):
             yield
 
     def settle(self, f: Any, moved: set[str], jaxpr: Jaxpr) -> Watched | None:
@@ -84,6 +88,8 @@ class Attempts:
         made = found.substitutes(f, self.numbers)
 
         def full(*dynamic: Any, **keywords: Any) -> Any:
+            if state.identities:
+                dynamic, keywords = tree.map(as_truth, (dynamic, keywords))
             arguments, keywords = self.merged(dynamic, keywords)
             with arguments_kept(found, [*dynamic, *keywords.values()], self.title) as results:
                 result = (made.function() if self.numbers else f)(*arguments, **keywords)

@@ -37,6 +37,7 @@ class Reads(NamedTuple):
     stored_cells: frozenset[str]
     stored_attributes: frozenset[str]
     stored_items: frozenset[str]  # keys of `d["k"] = v` and `d["k"] += v`
+    truths: frozenset[str]  # of True and False, those that something is compared with by identity: `x is True`, `case False`
 
 
 @functools.lru_cache(maxsize=4096)
@@ -49,6 +50,8 @@ def reads_of(code: types.CodeType) -> Reads:
         name = op.opname
         if name == "STORE_SUBSCR":
             found["stored_items"].update(_stored_key(ops))
+        elif name == "IS_OP":
+            found["truths"].update([str(op.argval) for op in ops[-4:] if op.opname == "LOAD_CONST" and type(op.argval) is bool])
         if name == "LOAD_GLOBAL" or name == "LOAD_NAME":
             found["globals"].add(op.argval)
         elif name in _ATTRIBUTES:

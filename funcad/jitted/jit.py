@@ -17,8 +17,6 @@ from collections.abc import Callable, Sequence
 from types import FunctionType
 from typing import Any
 
-import numpy as np
-
 from funcad import tree
 from funcad.api.border import api, check_leaves, dress_as, name_of, own_memory, positional_names
 from funcad.api.pickling import Remade
@@ -38,7 +36,7 @@ from funcad.jitted.jit_cache import MAX_PROGRAMS, CacheInfo, Entry, Signature, c
 from funcad.jitted.jit_call import specialised_call
 from funcad.jitted.jit_inspect import Lowered, explained, exported, profiled, source_text
 from funcad.jitted.jit_misses import missed
-from funcad.jitted.jit_parameters import check_parameters, check_placement, indices, names, refuse_unhashable, resolve
+from funcad.jitted.jit_parameters import check_parameters, check_placement, indices, names, refuse_unhashable, resolve, writable
 from funcad.jitted.jit_writes import commit, may_commit
 from funcad.jitted.path_entries import entry_with_paths, successors
 from funcad.jitted.path_recording import Recorder
@@ -152,7 +150,8 @@ class Jitted(Remade):
     def source(self, *args: Any, **kwargs: Any) -> str:
         """The program for these arguments (or ShapeDtypeStructs) as a Python module that needs NumPy and not funcad.
 
-        Its `run(<leaves of the arguments>, xp=numpy)` gives the list of the output's leaves.
+        Its `run(<leaves of the arguments>, xp=numpy)` gives the list of the output's leaves. Where the arguments or captured
+        arrays are CuPy's, it needs CuPy: the text is the calls that run on the device.
 
         >>> import numpy as np, funcad
         >>> text = funcad.jit(lambda x: np.sin(x) * 2.0).source(funcad.ShapeDtypeStruct((3,), np.float64))
@@ -162,7 +161,7 @@ class Jitted(Remade):
         [array([0., 0., 0.])]
         """
         entry = self._core.program("source", args, kwargs)
-        return source_text(entry, self._core.argument_names(args), name_of(self._core.f))
+        return source_text(entry, tree.leaves((args, kwargs)), self._core.argument_names(args), name_of(self._core.f))
 
     @api
     def export(self, path: Any, *args: Any, **kwargs: Any) -> list[str]:
@@ -175,7 +174,7 @@ class Jitted(Remade):
         ['double.py']
         """
         entry = self._core.program("export", args, kwargs)
-        return exported(path, entry, self._core.argument_names(args), name_of(self._core.f))
+        return exported(path, entry, tree.leaves((args, kwargs)), self._core.argument_names(args), name_of(self._core.f))
 
     @api
     def explain(self, *args: Any, **kwargs: Any) -> Any:
@@ -473,15 +472,7 @@ class Core:
 
     def _donated(self, args: tuple, kwargs: dict, inputs: list) -> frozenset[int]:
         """Ids of the donated buffers that may really be written."""
-        buffers = [x for x in tree.leaves(self._chosen(args, kwargs)) if type(x) is np.ndarray]
-        ids = set()
-        for x in buffers:
-            flags = x.flags
-            if flags.writeable and flags.owndata and flags.c_contiguous and x.ndim:
-                others = [y for y in inputs if type(y) is np.ndarray and y is not x]
-                if sum(y is x for y in inputs) == 1 and not any(np.may_share_memory(x, y) for y in others):
-                    ids.add(id(x))
-        return frozenset(ids)
+        return writable(tree.leaves(self._chosen(args, kwargs)), inputs)
 
 
 Jitted._kind = Core

@@ -11,16 +11,21 @@ from collections.abc import Sequence
 from html import escape
 from typing import Any
 
+import numpy as np
+
 from funcad import tree
 from funcad.api.border import api, own_memory
 from funcad.api.tools import ShapeDtypeStruct
+from funcad.backends import engines
 from funcad.backends.cost import cost_of
 from funcad.backends.engines import program_of
 from funcad.control.call import call_p
+from funcad.host.devices import is_device, namespace_of
 from funcad.ir.aval import aval_of
 from funcad.ir.jaxpr import Jaxpr
 from funcad.ir.tracer import Tracer
 from funcad.jitted.jit_cache import Entry
+from funcad.primitives.placement import put
 
 __all__ = ["Lowered", "Compiled", "exported", "explained", "labels_of", "profiled", "source_text"]
 
@@ -41,18 +46,28 @@ def _compiled_program(entry: Entry) -> Jaxpr:
     return program
 
 
-def source_text(entry: Entry, names: Sequence[str], title: str) -> str:
-    """The program as the text of a Python module."""
+def _to_write(entry: Entry, leaves: Sequence[Any]) -> tuple[Jaxpr, list[Any], bool]:
+    """(the program, its captured values on the host, are its arrays those of a device?) as text is made of them."""
+    library, program = namespace_of([*entry.consts, *leaves]), program_of(entry.jaxpr)
+    if library is np or entry.jaxpr.moves:
+        return _compiled_program(entry), list(entry.consts), False
+    jaxpr = program.on_device(library).optimized if isinstance(program, engines.Compiled) else entry.jaxpr
+    return jaxpr, [put(x, "cpu", None) if is_device(type(x)) else x for x in entry.consts], True
+
+
+def source_text(entry: Entry, leaves: Sequence[Any], names: Sequence[str], title: str) -> str:
+    """The program as the text of a Python module; for arrays of a device, the calls of CuPy's that run there."""
     write = importlib.import_module("funcad.backends.source").source_of
-    text: str = write(_compiled_program(entry), entry.consts, labels_of(entry.in_tree, names), title, entry.jaxpr)
+    program, consts, device = _to_write(entry, leaves)
+    text: str = write(program, consts, labels_of(entry.in_tree, names), title, entry.jaxpr, device)
     return text
 
 
-def exported(path: Any, entry: Entry, names: Sequence[str], title: str) -> list[str]:
+def exported(path: Any, entry: Entry, leaves: Sequence[Any], names: Sequence[str], title: str) -> list[str]:
     """The program written to a file; the paths of all files written."""
     write = importlib.import_module("funcad.backends.source").export_to
-    labels = labels_of(entry.in_tree, names)
-    paths: list[str] = write(path, _compiled_program(entry), entry.consts, labels, title, entry.jaxpr)
+    program, consts, device = _to_write(entry, leaves)
+    paths: list[str] = write(path, program, consts, labels_of(entry.in_tree, names), title, entry.jaxpr, device)
     return paths
 
 

@@ -15,7 +15,7 @@ from funcad.api.border import name_of
 from funcad.errors import PlacementError
 from funcad.host.devices import NAMESPACES
 
-__all__ = ["check_parameters", "check_placement", "indices", "names", "refuse_unhashable", "resolve"]
+__all__ = ["check_parameters", "check_placement", "indices", "names", "refuse_unhashable", "resolve", "writable"]
 
 
 def indices(value: Any) -> tuple[int, ...]:
@@ -69,6 +69,21 @@ def check_placement(leaves: list, f: Any) -> None:
             f"{NAMESPACES[type(device[0])].__name__} array of shape {device[0].shape} and dtype {device[0].dtype}.\n"
             "Remedy: funcad.device_put(x) puts the NumPy array on the GPU; funcad.device_get(x) brings the other one back."
         )
+
+
+def writable(donated: list, inputs: list) -> frozenset[int]:
+    """Ids of the donated buffers that may really be written."""
+    ids = set()
+    for x in donated:
+        kind = type(x)
+        if kind is not np.ndarray and kind not in NAMESPACES:
+            continue
+        flags, xp = x.flags, NAMESPACES.get(kind, np)
+        if getattr(flags, "writeable", True) and flags.owndata and flags.c_contiguous and x.ndim:  # CuPy's all are writeable
+            others = [y for y in inputs if type(y) is kind and y is not x]
+            if sum([y is x for y in inputs]) == 1 and not any([xp.may_share_memory(x, y) for y in others]):
+                ids.add(id(x))
+    return frozenset(ids)
 
 
 def _hashable(value: Any) -> str:

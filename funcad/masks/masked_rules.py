@@ -46,6 +46,7 @@ from funcad.masks.masks import (
 )
 from funcad.primitives.arithmetic import add, add_p, sub_p
 from funcad.primitives.comparison import and_, not_, or_
+from funcad.primitives.placement import on_device_of
 from funcad.primitives.shape import broadcast_to
 from funcad.primitives.stack import is_stack, stack_empty, stack_select, stack_select_p
 
@@ -401,7 +402,8 @@ def _advanced(
         bools = LazyBools(lambda: rule(bools_of(masks[0], shape_of(values[0]))), *[m.bools for m in given])
         return out, Mask(bools, False, bool(given) and given[0].dirty)
     kept: list[Any] = [aval_of(v) if lin else owned(v) for v, lin in zip(values, linear)]
-    numbers = lambda: [numbers_of(m, v) if lin else v for v, m, lin in zip(kept, masks, linear)]
+    known = [v for v, lin in zip(kept, linear) if not lin]
+    numbers = lambda: on_device_of([numbers_of(m, v) if lin else v for v, m, lin in zip(kept, masks, linear)], known)
     return out, Mask(LazyBools(lambda: nonzero(rule(*numbers())), *[m.bools for m in given]), False, False)
 
 

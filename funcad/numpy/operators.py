@@ -14,10 +14,10 @@ from typing import Any
 
 import numpy as np
 
-from funcad.api.python_values import CONVERSIONS
+from funcad.api.python_values import CONVERSIONS, as_truth
 from funcad.host.needs import given
 from funcad.host.real_types import is_a
-from funcad.host.state import open_traces
+from funcad.host.state import open_traces, state
 from funcad.ir.aval import aval_of, shape_of
 from funcad.ir.trace import bind
 from funcad.ir.tracer import Tracer, concrete_value
@@ -254,13 +254,14 @@ def _known(operation: Any, x: Any, y: Any) -> Any:
 
 def _compare(function: Any, python: Any, x: Any, y: Any) -> Any:
     if same_aval(x, y):
-        return function(x, y)
-    pair = with_integer(x, y)
-    if pair is not None:
-        return function(*pair)
-    if not (is_operand(x) and is_operand(y)):
+        out = function(x, y)
+    elif (pair := with_integer(x, y)) is not None:
+        out = function(*pair)
+    elif is_operand(x) and is_operand(y):
+        out = logic.compare(function, python, x, y)
+    else:
         return NotImplemented
-    return logic.compare(function, python, x, y)
+    return as_truth(out) if state.identities else out
 
 
 def _weak_kind(x: Any) -> Any:

@@ -142,6 +142,7 @@ def _ufunc_impl(ufunc: np.ufunc, device: Callable[..., Any] | None) -> Callable[
         return getattr(xp, name)(*args) if device is None else device(xp, getattr(xp, name), *args)
 
     impl.on_numpy = ufunc  # type: ignore[attr-defined]
+    impl.namesake = device is None  # type: ignore[attr-defined]
     return impl
 
 

@@ -29,6 +29,7 @@ def operator_impl(python: Callable[..., Any], ufunc: np.ufunc, device: Any = Non
             return ufunc(*args) if xp is np else getattr(xp, name)(*args)
 
     impl.on_arrays = python  # type: ignore[attr-defined]
+    impl.namesake = device is None  # type: ignore[attr-defined]
     return impl
 
 

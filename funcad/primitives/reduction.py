@@ -34,6 +34,11 @@ def _moved(axes: tuple) -> tuple:
 _ON_DEVICE = {"add": "sum", "multiply": "prod", "maximum": "max", "minimum": "min", "logical_or": "any", "logical_and": "all"}
 
 
+def fold_on_device(ufunc: str) -> str | None:
+    """The name of CuPy's function that folds by this ufunc, if it has one."""
+    return _ON_DEVICE.get(ufunc)
+
+
 def _fold(xp: Any, ufunc: np.ufunc, x: Any, axes: tuple) -> Any:
     name = ufunc.__name__
     own = {"dtype": x.dtype.type} if name in ("add", "multiply") else {}  # where NumPy would widen; the type: no byte order

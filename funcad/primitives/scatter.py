@@ -184,8 +184,8 @@ def _scatter_over(xp: Any, out: Any, u: Any, *indices: Any, mode: str, batch_dim
     elif xp is np and mode == "add" and _pays_as_product(out, u, len(index)):
         dims, rest = out.shape[: len(index)], out.shape[len(index) :]
         out.reshape(_size(dims), _size(rest))[...] = _row_sums(_rows(np, index, dims).reshape(-1), u, _size(dims))
-    elif xp is np and not out.flags.c_contiguous:  # what follows writes in a flat view
-        out[...] = _scatter_over(xp, np.array(out, order="C"), u, *indices, mode=mode, batch_dims=batch_dims, unique=unique)
+    elif not out.flags.c_contiguous:  # what follows writes in a flat view
+        out[...] = _scatter_over(xp, xp.array(out, order="C"), u, *indices, mode=mode, batch_dims=batch_dims, unique=unique)
     else:
         dims, rest = out.shape[: len(index)], out.shape[len(index) :]
         rows, width = _rows(xp, index, dims).reshape(-1), _size(rest)

@@ -4,6 +4,12 @@ Values come from SciPy (special_rules.py has the door), derivatives are closed f
 series or an integral is known. What is not known raises `MissingRuleError`, naming the argument.
 """
 
+from funcad.primitives import special_equations as special_equations
+from funcad.primitives import special_inverses as special_inverses
+from funcad.primitives import special_noncentral as special_noncentral
+from funcad.primitives import special_parameters as special_parameters
+from funcad.primitives import special_polynomials as special_polynomials
+from funcad.primitives import special_spectra as special_spectra
 from funcad.primitives.special_bessel import i0 as i0
 from funcad.primitives.special_bessel import i0e as i0e
 from funcad.primitives.special_bessel import i1 as i1

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from math import nan
 from typing import Any
 
@@ -9,7 +10,8 @@ from funcad.primitives import device_elements
 from funcad.primitives import special_bessel_order as order
 from funcad.primitives.arithmetic import add, div, mul, neg, sign, sub
 from funcad.primitives.comparison import eq, select
-from funcad.primitives.special_rules import missing, numerical, ufunc
+from funcad.primitives.special_rules import numerical, ufunc
+from funcad.primitives.special_table import kernel, numeric
 
 
 def _over(y: Any, x: Any) -> Any:
@@ -39,39 +41,41 @@ def _neighbours(f: Any, combine: Any) -> Any:
     return lambda v, x: mul(0.5, combine(f(sub(v, 1.0), x), f(add(v, 1.0), x)))
 
 
-def _by_order(name: str, kernel: Any, by_argument: Any) -> Any:
+def _by_order(name: str, compute: Any, by_argument: Any) -> Any:
     """The primitive for the derivative by the order: by the argument it obeys the function's own rule."""
-    return numerical(name, kernel, missing(f"the derivative of {name.partition('_')[0]} by the order", "v"), by_argument)
+    function = name.partition("_")[0]
+    kernel(function)(lambda xp, v, x, *, orders: compute(xp, v, x, twice=True))  # it is asked for the second derivative alone
+    return numerical(name, compute, lambda t, out, v, x: mul(numeric(function, v, x, orders=(2, 0)), t), by_argument)
 
 
 jv_order_p: Any = _by_order(
     "jv_order",
-    lambda xp, v, x: order.jv_yv_order(xp, v, x, which=0),
+    functools.partial(order.jv_yv_order, which=0),
     lambda t, out, v, x: mul(_neighbours(jv_order_p, sub)(v, x), t),
 )
 yv_order_p: Any = _by_order(
     "yv_order",
-    lambda xp, v, x: order.jv_yv_order(xp, v, x, which=1),
+    functools.partial(order.jv_yv_order, which=1),
     lambda t, out, v, x: mul(_neighbours(yv_order_p, sub)(v, x), t),
 )
 iv_order_p: Any = _by_order(
     "iv_order",
-    lambda xp, v, x: order.iv_order(xp, v, x, scaled=False),
+    functools.partial(order.iv_order, scaled=False),
     lambda t, out, v, x: mul(_neighbours(iv_order_p, add)(v, x), t),
 )
 ive_order_p: Any = _by_order(
     "ive_order",
-    lambda xp, v, x: order.iv_order(xp, v, x, scaled=True),
+    functools.partial(order.iv_order, scaled=True),
     lambda t, out, v, x: mul(sub(_neighbours(ive_order_p, add)(v, x), mul(sign(x), out)), t),
 )
 kv_order_p: Any = _by_order(
     "kv_order",
-    lambda xp, v, x: order.kv_order(xp, v, x, scaled=False),
+    functools.partial(order.kv_order, scaled=False),
     lambda t, out, v, x: neg(mul(_neighbours(kv_order_p, add)(v, x), t)),
 )
 kve_order_p: Any = _by_order(
     "kve_order",
-    lambda xp, v, x: order.kv_order(xp, v, x, scaled=True),
+    functools.partial(order.kv_order, scaled=True),
     lambda t, out, v, x: mul(sub(out, _neighbours(kve_order_p, add)(v, x)), t),
 )
 
@@ -119,12 +123,12 @@ kve_p = ufunc(
 
 struve_p = ufunc(
     "struve",
-    missing("struve", "v"),
+    lambda t, out, v, x: mul(numeric("struve", v, x, orders=(1, 0)), t),
     lambda t, out, v, x: mul(sub(struve(sub(v, 1.0), x), mul(div(v, x), out)), t),
 )
 modstruve_p = ufunc(
     "modstruve",
-    missing("modstruve", "v"),
+    lambda t, out, v, x: mul(numeric("modstruve", v, x, orders=(1, 0)), t),
     lambda t, out, v, x: mul(sub(modstruve(sub(v, 1.0), x), mul(div(v, x), out)), t),
 )
 

@@ -12,7 +12,7 @@ from __future__ import annotations
 from math import pi
 from typing import Any
 
-from funcad.primitives.special_rules import function_of, gauss, special_of
+from funcad.primitives.special_rules import TINY, bend, function_of, gauss, special_of
 
 __all__ = ["jv_yv_order", "iv_order", "kv_order"]
 
@@ -40,9 +40,10 @@ def _jv_yv_moments(xp: Any, v: Any, x: Any) -> tuple[Any, Any, Any]:
     K0 has a logarithm at 0: the fourth power of Gauss' points makes it harmless.
     """
     k0e = special_of(xp).k0e
-    order = abs(v)
-    low, length, least = _span(xp, 2 * x, 2 * order, xp.sinh)
-    reach = xp.minimum(low + length, 42.0 / (2 * (order + x)))  # of what falls off
+    side = xp.where(v.real < 0, -1.0, 1.0)
+    order = side * v
+    low, length, least = _span(xp, 2 * x, 2 * order.real, xp.sinh)
+    reach = xp.minimum(low + length, 42.0 / (2 * (order.real + x)))  # of what falls off
     falling = rising = odd = 0.0
     for point, weight in zip(*gauss(96)):
         t = reach * point**4
@@ -53,30 +54,40 @@ def _jv_yv_moments(xp: Any, v: Any, x: Any) -> tuple[Any, Any, Any]:
         term = weight * point**3 * k0e(z) * xp.exp(2 * order * t - z + least)
         rising = rising + term
         odd = odd - term * t * 0.5 * xp.expm1(-4 * order * t)
-    even = xp.where(v < 0, 4 * length * rising * xp.exp(-least), 4 * reach * falling)
-    return even, 4 * length * odd * xp.sign(v), -least
+    even = xp.where(side < 0, 4 * length * rising * xp.exp(-least), 4 * reach * falling)
+    return even, 4 * length * odd * side, -least
 
 
-def jv_yv_order(xp: Any, v: Any, x: Any, *, which: int) -> Any:
-    """The derivative of jv (which=0) or yv (which=1) by the order."""
+def jv_yv_order(xp: Any, v: Any, x: Any, *, which: int, twice: bool = False) -> Any:
+    """The derivative of jv (which=0) or yv (which=1) by the order, or the second one."""
     inside = (x > 0) & (x < xp.inf) & (abs(v) < xp.inf)
     w, z = xp.where(inside, v, 1.0), xp.where(inside, x, 1.0)
     j, y = function_of(xp, "jv")(w, z), function_of(xp, "yv")(w, z)
-    even, odd, base = _jv_yv_moments(xp, w, z)
+    even, odd, base = _jv_yv_moments(xp, w + 1j * TINY if twice else w, z)
     half = xp.exp(0.5 * base)
     scale = xp.maximum(abs(j), abs(y))
     a, b = j / scale, y / scale
     cross = -4 / pi * even / scale  # j dy - y dj
     along = 8 / pi**2 * odd * (half / scale)  # j dj + y dy, over half
     size = a * a + b * b
-    out = (b * along * half + a * cross) / size if which else (a * along * half - b * cross) / size
+    if twice:  # a' and b' are as below, the derivative of `size` is twice `along`, all over the scale
+        along, cross = along * half / scale, cross / scale
+        step = (a * along - b * cross).real / size, (b * along + a * cross).real / size
+        change = along.imag / TINY, cross.imag / TINY
+        if which:
+            out = b * change[0] + a * change[1] - along.real * step[1] + cross.real * step[0]
+        else:
+            out = a * change[0] - b * change[1] - along.real * step[0] - cross.real * step[1]
+        out = scale * out / size
+    else:
+        out = (b * along * half + a * cross) / size if which else (a * along * half - b * cross) / size
     flat = (x == 0) & (v > 0) & (which == 0) | inside & xp.isinf(scale) & (which == 0)
     return xp.where(flat, 0.0, xp.where(inside, out, xp.nan))
 
 
 def _kv_ratio(xp: Any, v: Any, x: Any) -> Any:
     """The logarithmic derivative of kv by the order, for orders v >= 0."""
-    low, length, least = _span(xp, x, v, xp.cosh)
+    low, length, least = _span(xp, x, v.real, xp.cosh)
     mass = total = 0.0
     for point, weight in zip(*gauss(96)):
         t = low + length * point
@@ -87,11 +98,12 @@ def _kv_ratio(xp: Any, v: Any, x: Any) -> Any:
     return total / mass
 
 
-def kv_order(xp: Any, v: Any, x: Any, *, scaled: bool) -> Any:
-    """The derivative of kv or kve by the order."""
+def kv_order(xp: Any, v: Any, x: Any, *, scaled: bool, twice: bool = False) -> Any:
+    """The derivative of kv or kve by the order, or the second one."""
     inside = (x > 0) & (x < xp.inf) & (abs(v) < xp.inf)
     w, z = xp.where(inside, v, 1.0), xp.where(inside, x, 1.0)
-    out = function_of(xp, "kve" if scaled else "kv")(w, z) * _kv_ratio(xp, abs(w), z) * xp.sign(w)
+    out = function_of(xp, "kve" if scaled else "kv")(w, z)
+    out = out * (bend(_kv_ratio(xp, abs(w) + 1j * TINY, z)) if twice else _kv_ratio(xp, abs(w), z) * xp.sign(w))
     return xp.where(inside, out, xp.where(x == xp.inf, 0.0, xp.nan))
 
 
@@ -99,7 +111,7 @@ def _iv_series(xp: Any, v: Any, x: Any) -> Any:
     """The logarithmic derivative of iv by the order, for v >= 0, from the terms of the power series."""
     digamma = special_of(xp).digamma
     level = xp.log(0.5 * x)
-    middle = xp.floor(0.5 * (xp.hypot(v, x) - v))
+    middle = xp.floor(0.5 * (xp.hypot(v.real, x) - v.real))
     count = int(30 + 4.5 * float(xp.max(x)) ** 0.5) if x.size else 0
     quarter = 0.25 * x * x
     mass, total = 1.0, level - digamma(middle + v + 1.0)
@@ -116,7 +128,7 @@ def _iv_series(xp: Any, v: Any, x: Any) -> Any:
 
 def _iv_uniform(xp: Any, v: Any, x: Any) -> Any:
     """The logarithmic derivative of iv by the order for large x: Debye's expansion, two terms of which are exact enough."""
-    size = xp.hypot(v, x)
+    size = xp.sqrt(v * v + x * x)
     sine = v / size
     return -xp.arcsinh(v / x) - 0.5 * sine / size + sine * (15.0 * sine**2 - 13.0) / (24.0 * size) / size
 
@@ -135,8 +147,8 @@ def _iv_integral(xp: Any, v: Any, x: Any) -> Any:
     return -end * arc / pi - last * (xp.cos(pi * v) * even - xp.sin(pi * v) / pi * odd)
 
 
-def iv_order(xp: Any, v: Any, x: Any, *, scaled: bool) -> Any:
-    """The derivative of iv or ive by the order."""
+def iv_order(xp: Any, v: Any, x: Any, *, scaled: bool, twice: bool = False) -> Any:
+    """The derivative of iv or ive by the order, or the second one."""
     inside = (x > 0) & (x < xp.inf) & (abs(v) < xp.inf)
     order, z = xp.where(inside, abs(v), 1.0), xp.where(inside, x, 1.0)
     ive, kve = function_of(xp, "ive"), function_of(xp, "kve")
@@ -146,15 +158,23 @@ def iv_order(xp: Any, v: Any, x: Any, *, scaled: bool) -> Any:
     for mask in (by_integral, large, ~(by_integral | large)):
         if mask.any():
             a, b = order[mask], z[mask]
+            moved = a + 1j * TINY if twice else a
             if mask is by_integral:
-                out[mask] = _iv_integral(xp, a, b)
+                found = _iv_integral(xp, moved, b)
+                out[mask] = found.imag / TINY if twice else found
             else:
-                out[mask] = ive(a, b) * (_iv_uniform if mask is large else _iv_series)(xp, a, b)
+                score = (_iv_uniform if mask is large else _iv_series)(xp, moved, b)
+                out[mask] = ive(a, b) * (bend(score) if twice else score)
     negative = inside & (v < 0)
     if negative.any():  # iv(-v) = iv(v) + 2 / pi sin(pi v) kv(v)
         fall = xp.exp(-2 * z)
         k = kve(order, z) * fall
-        change = 2 * xp.cos(pi * order) * k + 2 / pi * xp.sin(pi * order) * k * _kv_ratio(xp, order, z)
-        out = xp.where(negative, -(out + change), out)
+        score = _kv_ratio(xp, order + 1j * TINY, z)
+        sine, cosine = 2 / pi * xp.sin(pi * order), 2 * xp.cos(pi * order)
+        if twice:
+            change = k * (sine * (bend(score) - pi**2) + 2 * cosine * score.real)
+            out = xp.where(negative, out + change, out)
+        else:
+            out = xp.where(negative, -(out + cosine * k + sine * k * score.real), out)
     out = out if scaled else out * xp.exp(z)
     return xp.where(inside, out, xp.where((x == 0) & (v > 0), 0.0, xp.nan))

@@ -18,7 +18,8 @@ from funcad.primitives.arithmetic import add, mul, neg, sub
 from funcad.primitives.comparison import and_, eq, le, select
 from funcad.primitives.families import elementwise
 from funcad.primitives.rounding import mod
-from funcad.primitives.special_rules import function_of, missing, numerical, special_of, ufunc
+from funcad.primitives.special_rules import TINY, function_of, numerical, special_of, ufunc
+from funcad.primitives.special_table import kernel, numeric
 from funcad.primitives.transcendental import cos
 
 gamma_p = ufunc("gamma", lambda t, out, x: mul(mul(out, digamma(x)), t))
@@ -112,10 +113,39 @@ def _riemann_zeta_s_kernel(xp: Any, s: Any) -> Any:
     return xp.where(finite, slope, xp.where(s == xp.inf, 0.0, xp.nan))
 
 
+@kernel("zeta")
+def _zeta_ss_kernel(xp: Any, s: Any, q: Any, *, orders: tuple) -> Any:
+    inside = (s > 1) & (q > 0) & (s < xp.inf) & (q < xp.inf)
+    out = _hurwitz_s(xp, xp.where(inside, s, 2.0) + 1j * TINY, xp.where(inside, q, 1.0)).imag / TINY
+    return xp.where(inside, out, xp.where((s > 1) & (q == xp.inf), 0.0, xp.nan))
+
+
+@kernel("riemann_zeta")
+def _riemann_zeta_ss_kernel(xp: Any, s: Any, *, orders: tuple) -> Any:
+    mirrored = s < -0.5
+    c = xp.where(mirrored, 1.0 - s, s)
+    finite = abs(c) < xp.inf
+    c = xp.where(finite, c, 2.0)
+    bent = _hurwitz_s(xp, c + 1j * TINY, 1.0).imag / TINY
+    bent = xp.where(c > 50.0, 0.6931471805599453**2 * xp.exp2(-c), bent)
+    if mirrored.any():
+        functions = special_of(xp)
+        r = xp.where(mirrored, c, 2.0)
+        slope = _riemann_zeta_s_kernel(xp, r)
+        zeta_r = functions.zeta(r, 1.0)
+        angle = 0.5 * pi * xp.fmod(r, 4.0)
+        score = functions.digamma(r) - xp.log(2 * pi)
+        first = score * zeta_r + slope
+        second = score * first + functions.polygamma(1, r) * zeta_r + score * slope + bent - 0.25 * pi**2 * zeta_r
+        terms = xp.cos(angle) * second - pi * xp.sin(angle) * first
+        bent = xp.where(mirrored, 2 * xp.exp(functions.gammaln(r) - r * xp.log(2 * pi)) * terms, bent)
+    return xp.where(finite, bent, xp.where(s == xp.inf, 0.0, xp.nan))
+
+
 zeta_s_p = numerical(
     "zeta_s",
     _zeta_s_kernel,
-    missing("the derivative of zeta by x", "x"),
+    lambda t, out, s, q: mul(numeric("zeta", s, q, orders=(2, 0)), t),
     lambda t, out, s, q: neg(mul(add(zeta(add(s, 1.0), q), mul(s, zeta_s(add(s, 1.0), q))), t)),
 )
 zeta_p = ufunc(
@@ -123,7 +153,9 @@ zeta_p = ufunc(
     lambda t, out, s, q: mul(zeta_s(s, q), t),
     lambda t, out, s, q: mul(mul(neg(s), zeta(add(s, 1.0), q)), t),
 )
-riemann_zeta_s_p = numerical("riemann_zeta_s", _riemann_zeta_s_kernel, missing("the derivative of zeta by x", "x"))
+riemann_zeta_s_p = numerical(
+    "riemann_zeta_s", _riemann_zeta_s_kernel, lambda t, out, s: mul(numeric("riemann_zeta", s, orders=(2,)), t)
+)
 
 
 def _riemann_zeta_impl(xp: Any, s: Any) -> Any:

@@ -1,8 +1,8 @@
 """The incomplete gamma and beta functions and their inverses, differentiable in all arguments.
 
 The derivatives by the shapes are primitives of their own (`gammainc_a`, `betainc_shape`), computed by special_shape.py; their
-own derivatives by x are closed forms, those by the shapes raise `MissingRuleError`. Inverses follow from the implicit function
-theorem. `random_gamma_grad` is what reparameterised gamma samples need.
+own derivatives by x are closed forms, those by the shapes come from the same integrals at complex shapes. Inverses follow from
+the implicit function theorem. `random_gamma_grad` is what reparameterised gamma samples need.
 """
 
 from __future__ import annotations
@@ -13,10 +13,11 @@ from typing import Any
 from funcad.primitives import device_elements
 from funcad.primitives.arithmetic import add, div, mul, neg, sqrt, square, sub
 from funcad.primitives.special_gamma import digamma, poch
-from funcad.primitives.special_rules import function_of, missing, numerical, ratio, special_of, ufunc
+from funcad.primitives.special_rules import TINY, bend, function_of, numerical, ratio, special_of, ufunc
 from funcad.primitives.special_shape import beta_density as _beta_kernel
 from funcad.primitives.special_shape import beta_side, beta_tail, gamma_side, gamma_tail
 from funcad.primitives.special_shape import gamma_density as _gamma_kernel
+from funcad.primitives.special_table import kernel, numeric
 from funcad.primitives.transcendental import exp, log, log1p
 
 # -- gamma
@@ -51,10 +52,23 @@ def _gammainc_a_kernel(xp: Any, a: Any, x: Any) -> Any:
     return xp.where(inside, out, xp.where(flat, 0.0, xp.where((a == 0) & (x > 0), at_zero, xp.nan)))
 
 
+@kernel("gammainc")
+def _gammainc_aa_kernel(xp: Any, a: Any, x: Any, *, orders: tuple) -> Any:
+    """The second derivative of gammainc by a; (slope / mass) is the logarithm's first."""
+    functions = special_of(xp)
+    inside = (a > 0) & (a < xp.inf) & (x > 0) & (x < xp.inf)
+    b, y = xp.where(inside, a, 1.0), xp.where(inside, x, 1.0)
+    lower = gamma_side(xp, b, y)
+    mass, slope = gamma_tail(xp, b + 1j * TINY, y, lower)
+    tail = xp.where(lower, functions.gammainc(b, y), -functions.gammaincc(b, y))
+    out = tail * bend(slope / mass)
+    return xp.where(inside, out, xp.where((a > 0) & ((x == 0) | (x == xp.inf)), 0.0, xp.nan))
+
+
 gammainc_a_p = numerical(
     "gammainc_a",
     _gammainc_a_kernel,
-    missing("the derivative of gammainc by a", "a"),
+    lambda t, out, a, x: mul(numeric("gammainc", a, x, orders=(2, 0)), t),
     lambda t, out, a, x: mul(mul(gamma_density(a, x), _gamma_score(a, x)), t),
 )
 gammainc_p = ufunc(
@@ -79,7 +93,9 @@ def _random_gamma_grad_kernel(xp: Any, a: Any, x: Any) -> Any:
 random_gamma_grad_p = numerical(
     "random_gamma_grad",
     _random_gamma_grad_kernel,
-    missing("random_gamma_grad", "a"),
+    lambda t, out, a, x: neg(
+        mul(add(div(numeric("gammainc", a, x, orders=(2, 0)), gamma_density(a, x)), mul(out, _gamma_score(a, x))), t)
+    ),
     lambda t, out, a, x: neg(mul(add(_gamma_score(a, x), mul(out, sub(ratio(sub(a, 1.0), x), 1.0))), t)),
 )
 gammaincinv_p = ufunc(
@@ -132,11 +148,45 @@ def _betainc_shape_kernel(xp: Any, a: Any, b: Any, x: Any, *, which: int) -> Any
     return xp.where(inside, out, xp.where((x == 0) | (x == 1), 0.0, xp.nan))
 
 
+def _beta_bend(xp: Any, a: Any, b: Any, x: Any, y: Any, orders: tuple) -> Any:
+    """The second derivative of betainc by its shapes, where all is inside; y is 1 - x."""
+    which = orders[0] == 0
+    if which:  # betainc(a, b, x) is 1 - betainc(b, a, y)
+        a, b, x, y = b, a, y, x
+    mixed = orders[0] == orders[1]
+    lower = beta_side(xp, a, b, x, y)
+    moved = (a, b + 1j * TINY) if mixed else (a + 1j * TINY, b)
+    first = xp.divide(*beta_tail(xp, *moved, x, y, lower)[::-1])
+    below, above = special_of(xp).betainc(a, b, x), _beta_complement(xp)(a, b, x)
+    tail = xp.where(lower, below, -above)
+    if not mixed:
+        out = tail * bend(first)
+    else:
+        out = tail * first.imag / TINY + first.real * _betainc_shape_kernel(xp, a, b, x, which=1)
+    return -out if which else out
+
+
+@kernel("betainc")
+def _betainc_bend_kernel(xp: Any, a: Any, b: Any, x: Any, *, orders: tuple) -> Any:
+    inside = (a > 0) & (a < xp.inf) & (b > 0) & (b < xp.inf) & (x > 0) & (x < 1)
+    s = xp.where(inside, x, 0.5)
+    out = _beta_bend(xp, xp.where(inside, a, 1.0), xp.where(inside, b, 1.0), s, 1.0 - s, orders)
+    return xp.where(inside, out, xp.where((x == 0) | (x == 1), 0.0, xp.nan))
+
+
+def _shape_twice(position: int) -> Any:
+    def rule(t: Any, out: Any, a: Any, b: Any, x: Any, *, which: int) -> Any:
+        orders = (2 - which - position, which + position, 0)
+        return mul(numeric("betainc", a, b, x, orders=orders), t)
+
+    return rule
+
+
 betainc_shape_p = numerical(
     "betainc_shape",
     _betainc_shape_kernel,
-    missing("the derivative of betainc by a shape", "a"),
-    missing("the derivative of betainc by a shape", "b"),
+    _shape_twice(0),
+    _shape_twice(1),
     lambda t, out, a, b, x, *, which: mul(mul(beta_density(a, b, x), _beta_score(a, b, x, which)), t),
 )
 betainc_p = ufunc(
@@ -171,7 +221,7 @@ betainccinv_p = ufunc(
 # -- Student's t law
 
 
-def _student_density(v: Any, t: Any) -> Any:
+def student_density(v: Any, t: Any) -> Any:
     scale = div(poch(mul(0.5, v), 0.5), sqrt(mul(pi, v)))
     return mul(scale, exp(mul(mul(-0.5, add(v, 1.0)), log1p(div(square(t), v)))))
 
@@ -200,14 +250,28 @@ def _student_score(v: Any, t: Any) -> Any:
     return mul(0.5, add(sub(level, log1p(q)), div(mul(div(add(v, 1.0), v), q), add(1.0, q))))
 
 
+@kernel("stdtr")
+def _stdtr_vv_kernel(xp: Any, v: Any, t: Any, *, orders: tuple) -> Any:
+    inside = (v > 0) & (v < xp.inf) & (abs(t) < xp.inf) & (t != 0)
+    v, s = xp.where(inside, v, 1.0), xp.where(inside, t * t, 1.0)
+    a, b, total = 0.5 * v, xp.full(v.shape, 0.5), v + s
+    x, y = v / total, s / total
+    density, digamma = _beta_kernel(xp, a, b, x, y), special_of(xp).digamma
+    score = xp.where(x > 0.5, xp.log1p(-y), xp.log(x)) - digamma(a) + digamma(a + b)
+    by_place = y / total  # of x, by v
+    out = 0.25 * _beta_bend(xp, a, b, x, y, (2, 0))
+    out = out + density * by_place * (score + ((a - 1.0) / x + 0.5 / y) * by_place - 2.0 / total)
+    return xp.where(inside, -0.5 * xp.sign(t) * out, xp.where((t == 0) | xp.isinf(t), 0.0, xp.nan))
+
+
 stdtr_v_p = numerical(
     "stdtr_v",
     _stdtr_v_kernel,
-    missing("the derivative of stdtr by df", "df"),
-    lambda t, out, v, x: mul(mul(_student_density(v, x), _student_score(v, x)), t),
+    lambda t, out, v, x: mul(numeric("stdtr", v, x, orders=(2, 0)), t),
+    lambda t, out, v, x: mul(mul(student_density(v, x), _student_score(v, x)), t),
 )
 stdtr_p = ufunc(
-    "stdtr", lambda t, out, v, x: mul(stdtr_v_p(v, x), t), lambda t, out, v, x: mul(_student_density(v, x), t)
+    "stdtr", lambda t, out, v, x: mul(stdtr_v_p(v, x), t), lambda t, out, v, x: mul(student_density(v, x), t)
 )
 
 # -- Fisher's F law: y = n x / (d + n x) is of the beta law of n / 2 and d / 2
@@ -238,8 +302,8 @@ fdtri_p = ufunc(
 )
 stdtrit_p = ufunc(
     "stdtrit",
-    lambda t, out, v, p: neg(mul(div(stdtr_v_p(v, out), _student_density(v, out)), t)),
-    lambda t, out, v, p: div(t, _student_density(v, out)),
+    lambda t, out, v, p: neg(mul(div(stdtr_v_p(v, out), student_density(v, out)), t)),
+    lambda t, out, v, p: div(t, student_density(v, out)),
 )
 
 
@@ -313,3 +377,35 @@ def stdtrit(df: Any, p: Any) -> Any:
 def fdtri(dfn: Any, dfd: Any, p: Any) -> Any:
     """The inverse of the distribution function of Fisher's F law."""
     return fdtri_p(dfn, dfd, p)
+
+
+def stdtr_v(df: Any, t: Any) -> Any:
+    """The derivative of stdtr by df."""
+    return stdtr_v_p(df, t)
+
+
+def gammainc_partial(xp: Any, a: Any, x: Any, orders: tuple) -> Any:
+    """The mixed derivative of gammainc of these orders by a and x, at most two in all; plain vectors inside the domain."""
+    by_a, by_x = orders
+    if by_a == 2:
+        return _gammainc_aa_kernel(xp, a, x, orders=orders)
+    if by_a and not by_x:
+        return _gammainc_a_kernel(xp, a, x)
+    density = _gamma_kernel(xp, a, x)
+    if by_a:
+        return density * (xp.log(x) - special_of(xp).digamma(a))
+    return density if by_x == 1 else density * ((a - 1.0) / x - 1.0)
+
+
+def betainc_partial(xp: Any, a: Any, b: Any, x: Any, orders: tuple) -> Any:
+    """As gammainc_partial, of betainc."""
+    by_a, by_b, by_x = orders
+    if not by_x:
+        if by_a + by_b == 2:
+            return _betainc_bend_kernel(xp, a, b, x, orders=orders)
+        return _betainc_shape_kernel(xp, a, b, x, which=by_b)
+    density, digamma = _beta_kernel(xp, a, b, x, 1.0 - x), special_of(xp).digamma
+    if by_a or by_b:
+        score = xp.log1p(-x) - digamma(b) if by_b else xp.log(x) - digamma(a)
+        return density * (score + digamma(a + b))
+    return density if by_x == 1 else density * ((a - 1.0) / x - (b - 1.0) / (1.0 - x))

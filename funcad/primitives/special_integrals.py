@@ -19,8 +19,10 @@ from funcad.primitives.comparison import eq, gt, lt, select
 from funcad.primitives.conversion import complex_dtype, convert
 from funcad.primitives.families import elementwise
 from funcad.primitives.shape import beside
+from funcad.primitives.special_carlson import sine_moment
 from funcad.primitives.special_gamma import static_order
-from funcad.primitives.special_rules import function_of, gauss, missing, numerical, ufunc
+from funcad.primitives.special_rules import function_of, missing, numerical, ufunc
+from funcad.primitives.special_table import by, numeric
 from funcad.primitives.transcendental import cos, cosh, exp, sin, sinc
 
 expi_p = ufunc("expi", lambda t, out, x: mul(div(exp(x), x), t), device=device_elements.at_infinity(inf))
@@ -110,40 +112,15 @@ def _elliptic_d_kernel(xp: Any, phi: Any, m: Any) -> Any:
     return out + xp.where(turns == 0, 0.0, turns * (2 / 3) * rd(xp.zeros_like(m), 1.0 - m, xp.ones_like(m)))
 
 
-def _elliptic_d_m_kernel(xp: Any, phi: Any, m: Any) -> Any:
-    """Half the integral of sin**4 / sqrt(1 - m sin**2)**3: by quadrature for small m, elsewhere from F and D."""
-    near = abs(m) < 0.2
-    w = xp.where(near, m, 0.0)
-    turns = xp.rint(phi / pi)
-    rest = phi - turns * pi
-    small = 0.0
-    for point, weight in zip(*gauss(32)):
-        for length, factor in ((rest, 1.0), (pi / 2, 2.0 * turns)):
-            s = xp.sin(length * point) ** 2
-            small = small + 0.5 * weight * length * factor * s * s / (1.0 - w * s) ** 1.5
-    w = xp.where(near, 0.5, m)
-    f, d, s = function_of(xp, "ellipkinc")(phi, w), _elliptic_d_kernel(xp, phi, w), xp.sin(phi)
-    f_m = 0.5 * (f - d - s * xp.cos(phi) / xp.sqrt(1.0 - w * s * s)) / (1.0 - w)
-    return xp.where(near, small, (f_m - 0.5 * d) / w)
+def _elliptic_d_by_phi(t: Any, out: Any, phi: Any, m: Any) -> Any:
+    return mul(div(square(sin(phi)), _root(phi, m)), t)
 
 
-def _by_phi(power: int) -> Any:
-    def rule(t: Any, out: Any, phi: Any, m: Any) -> Any:
-        s = square(sin(phi))
-        r = _root(phi, m)
-        return mul(div(s, r) if power == 1 else div(mul(0.5, square(s)), mul(r, square(r))), t)
-
-    return rule
-
-
-elliptic_d_m_p = numerical(
-    "elliptic_d_m",
-    _elliptic_d_m_kernel,
-    _by_phi(2),
-    missing("the second derivative of an elliptic integral by m", "m"),
-)
 elliptic_d_p = numerical(
-    "elliptic_d", _elliptic_d_kernel, _by_phi(1), lambda t, out, phi, m: mul(elliptic_d_m_p(phi, m), t)
+    "elliptic_d",
+    _elliptic_d_kernel,
+    _elliptic_d_by_phi,
+    lambda t, out, phi, m: mul(mul(0.5, sine_moment(phi, m, power=2, root=3)), t),
 )
 
 
@@ -166,8 +143,15 @@ ellipeinc_p = ufunc(
 )
 
 # -- hypergeometric functions
+
+
+def _times(partial: Any) -> Any:
+    """The rule of a partial derivative."""
+    return lambda t, out, *args: mul(partial(out, *args), t)
+
+
 hyp0f1_p = ufunc(
-    "hyp0f1", missing("hyp0f1", "v"), lambda t, out, v, x: mul(div(hyp0f1(add(v, 1.0), x), v), t)
+    "hyp0f1", _times(by("hyp0f1", 0, 2)), lambda t, out, v, x: mul(div(hyp0f1(add(v, 1.0), x), v), t)
 )
 hyp1f1_p = ufunc(
     "hyp1f1",
@@ -177,17 +161,17 @@ hyp1f1_p = ufunc(
 )
 hyp2f1_p = ufunc(
     "hyp2f1",
-    missing("hyp2f1", "a"),
-    missing("hyp2f1", "b"),
-    missing("hyp2f1", "c"),
+    _times(by("hyp2f1", 0, 4)),
+    _times(by("hyp2f1", 1, 4)),
+    _times(by("hyp2f1", 2, 4)),
     lambda t, out, a, b, c, x: mul(
         mul(div(mul(a, b), c), hyp2f1(add(a, 1.0), add(b, 1.0), add(c, 1.0), x)), t
     ),
 )
 hyperu_p = ufunc(
     "hyperu",
-    missing("hyperu", "a"),
-    missing("hyperu", "b"),
+    _times(by("hyperu", 0, 3)),
+    _times(by("hyperu", 1, 3)),
     lambda t, out, a, b, x: neg(mul(mul(a, hyperu(add(a, 1.0), add(b, 1.0), x)), t)),
 )
 
@@ -220,8 +204,8 @@ def _kummer_slope_kernel(xp: Any, a: Any, b: Any, x: Any, *, which: int) -> Any:
 kummer_slope_p = numerical(
     "kummer_slope",
     _kummer_slope_kernel,
-    missing("the derivative of hyp1f1 by a parameter", "a"),
-    missing("the derivative of hyp1f1 by a parameter", "b"),
+    lambda t, out, a, b, x, *, which: mul(numeric("hyp1f1", a, b, x, orders=(2 - which, which, 0)), t),
+    lambda t, out, a, b, x, *, which: mul(numeric("hyp1f1", a, b, x, orders=(1 - which, 1 + which, 0)), t),
     lambda t, out, a, b, x, *, which: mul(_kummer_slope_by_x(a, b, x, which), t),
 )
 

@@ -59,6 +59,7 @@ def _moments(xp: Any, exponent: Any, slope: Any, length: Any, score: Any, count:
     """
     for _ in range(6):
         length = length - (exponent(length) - _CUT) / slope(length)
+    length = length.real  # shapes may have an imaginary part, for a derivative; where the interval ends does not matter
     mass = total = 0.0
     points, weights = gauss(count)
     if length.size * count < _TOGETHER:
@@ -259,7 +260,8 @@ def beta_density(xp: Any, a: Any, b: Any, x: Any, y: Any) -> Any:
 
 def _subsets(xp: Any, chosen: Any, first: Any, second: Any, args: tuple) -> tuple[Any, Any]:
     """first(*args) where chosen, second(*args) elsewhere, each evaluated on its own elements only."""
-    outs = (xp.empty(chosen.shape), xp.empty(chosen.shape))
+    dtype = xp.result_type(*args)
+    outs = (xp.empty(chosen.shape, dtype), xp.empty(chosen.shape, dtype))
     for mask, f in ((chosen, first), (~chosen, second)):
         if mask.any():
             values = f(xp, *[a[mask] for a in args])

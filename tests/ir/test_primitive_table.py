@@ -39,6 +39,7 @@ DRAWS = {"random_draw"}  # whose results differ from run to run: tests/jitted/te
 OVER_PROCESSES = ("exchange", "extremum", "gather", "permute", "scatter", "sum")
 ELSEWHERE = {  # made by one transformation of one kind of program, which has tests of its own
     "known_program": "tests/unjitted/test_mapped_gradients.py",
+    "partition_sum": "tests/distributed/test_partitions.py",
     "recomputed": "tests/control/test_memory_budget.py",
     "rerun": "tests/control/test_memory_budget_while.py",
     **dict.fromkeys(

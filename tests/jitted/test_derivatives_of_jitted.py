@@ -46,6 +46,8 @@ DERIVATIVES: dict[str, Callable[[Any, Any], Any]] = {
     "grad of grad": lambda f, x: grad(lambda y: np.sum(grad(f)(y)))(x),
     "vjp": lambda f, x: funcad.vjp(f, x)[1](np.float64(1.0)),
     "hessian": lambda f, x: funcad.hessian(f)(x),
+    "jacfwd": lambda f, x: funcad.jacfwd(f)(x),
+    "jacrev of grad": lambda f, x: funcad.jacrev(grad(f), argnums=[0])(x),
 }
 
 
@@ -65,7 +67,7 @@ def test_they_agree_with_those_of_the_function(name: str, f: Any, values: list) 
         same(derivative(j, x), derivative(f, x))
 
 
-@pytest.mark.parametrize("name", ["grad", "value_and_grad", "jvp", "hvp", "jvp of grad"])
+@pytest.mark.parametrize("name", ["grad", "value_and_grad", "jvp", "hvp", "jvp of grad", "hessian", "jacfwd", "jacrev of grad"])
 def test_known_paths_run_python_no_more(name: str) -> None:
     runs = 0
 

@@ -109,7 +109,7 @@ def test_one_time_and_repeated_times() -> None:
             "t_eval",
         ),
         (
-            lambda: funcad.jit(lambda y: integrate.solve_ivp(lambda t, y: y, (0, 1), y, "LSODA"))(np.ones(1)),
+            lambda: funcad.jit(lambda y: integrate.solve_ivp(lambda t, y: y, (0, 1), y, scipy.integrate.RK45))(np.ones(1)),
             NotImplementedError,
             "RK45",
         ),

@@ -215,13 +215,10 @@ def test_singular_hessian_raises():
 
 
 def test_arguments_that_are_not_taken():
-    for name in ("jac", "hess", "hessp"):
-        with pytest.raises(TypeError, match=f"leave {name} out"):
-            optimize.minimize(quadratic, np.zeros(2), (A,), **{name: lambda x, a: x})
-    with pytest.raises(TypeError, match="leave jac out"):
-        optimize.root(lambda x: x, 1.0, jac=lambda x: x)
-    with pytest.raises(TypeError, match="leave fprime out"):
-        optimize.newton(lambda x: x, 1.0, lambda x: 1.0)
+    with pytest.raises(TypeError, match="leave fprime2 out"):
+        optimize.newton(lambda x: x, 1.0, fprime2=lambda x: 0.0)
+    with pytest.raises(ValueError, match="jac must return 4 numbers, got 2"):
+        optimize.root(lambda x: x, np.ones(2), jac=lambda x: x)
     with pytest.raises(TypeError, match="must be real"):
         optimize.minimize(quadratic, np.zeros(2) + 1j, (A,))
     with pytest.raises(ValueError, match="as many equations as unknowns"):
@@ -339,5 +336,5 @@ def test_solvers_that_swallow_errors_get_a_note(capfd):
         doors = config.set(doors=False)
         with doors, pytest.raises(Exception, match="not a proper array of floats") as caught:
             grad(lambda a, solve=solve: solve(lambda x: x * x - a)[0])(4.0)
-        assert "call funcad.scipy.optimize.root" in caught.value.__notes__[0]
+        assert "call funcad.scipy.optimize." in caught.value.__notes__[0]
     assert "TracerArrayConversionError" in capfd.readouterr().err

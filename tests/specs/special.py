@@ -270,7 +270,6 @@ SPECS = [
         backends=ON_CPU,
         reference=lambda phi, m: (scipy.special.ellipkinc(phi, m) - scipy.special.ellipeinc(phi, m)) / m,
     ),
-    several("elliptic_d_m", ANY * 1.5, INSIDE * 0.9, jax=False, nondiff=(1,), backends=ON_CPU, reference=None),
     several("hyp0f1", OTHER, ANY, jax=False, nondiff=(0,), backends=ON_CPU),
     several("hyp1f1", OTHER, POSITIVE, ANY, jax=False, order=1, backends=ON_CPU),
     several("hyp1f1", OTHER, POSITIVE, ANY, jax=False, nondiff=(0, 1), backends=ON_CPU),

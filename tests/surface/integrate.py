@@ -60,3 +60,12 @@ CASES = [
 ]
 for c in CASES:
     c.agreement = c.agreement or 1e-13
+DOUBLE = {"dtype": "computed in double precision"}
+CASES += [
+    case("scipy.integrate.dblquad", 0.2, 0.9, 1.3, agreement=1e-13, missing=DOUBLE,
+         call=lambda f, a, b, w: f(lambda y, x: w * x * y, a, b, 0.0, lambda x: w * x)[0]),
+    case("scipy.integrate.nquad", 0.9, 1.3, agreement=1e-13, missing=DOUBLE,
+         call=lambda f, b, w: f(lambda x, y: np.cos(w * x * y), [lambda y: (0.0, y), (0.1, b)])[0]),
+    case("scipy.integrate.quad_vec", 0.2, 0.9, X, agreement=1e-13, missing=DOUBLE,
+         call=lambda f, a, b, w: f(lambda x: np.cos(w * x), a, b)[0]),
+]  # fmt: skip

@@ -121,3 +121,14 @@ CASES = [
     sparse("expm_multiply", 0.3 * GENERAL, B),
     sparse("expm_multiply", 0.3 * GENERAL, B, 0.1, 1.2, kwargs={"num": 3}),
 ]  # fmt: skip
+MATRIX, RIGHT = np.array([[1.0, 0.4], [0.3, -1.2], [0.8, 0.5]]), np.array([0.7, -1.1, 0.4])
+LP = (np.array([-1.0, -2.0]), np.array([[1.0, 1.0], [0.2, 1.0]]), np.array([4.0, 2.5]))
+CASES += [
+    of("fsolve", equations, X0, (A,), kwargs={"xtol": 1e-13}),
+    of("leastsq", lambda x, y: decay(TIMES, x[0], x[1]) - y, np.ones(2), (DATA,), gauge=first, kwargs={"xtol": 1e-13}),
+    of("minimize_scalar", lambda x, a: (x - a) ** 2 + x**4, kwargs={"args": (1.2,), "tol": 1e-12}, gauge=solution, nondiff=()),
+    of("lsq_linear", MATRIX, RIGHT, gauge=solution, nondiff=(), kwargs={"bounds": (-0.1, 0.7), "tol": 1e-14}),
+    of("nnls", MATRIX, RIGHT, nondiff=()),
+    of("linprog", *LP, gauge=solution, nondiff=()),
+    of("linear_sum_assignment", GENERAL, nondiff=(), missing={}, call=lambda f, cost: cost[f(cost)]),
+]

@@ -5,12 +5,14 @@ equations backwards from each time to the one before, starting from the stored s
 equations beside the state. Both are differential equations again, solved by the same function: all orders follow. What `func`
 closes over becomes an argument. Tangents and cotangents are brought to the size 1 before they are integrated, so that the
 absolute tolerance means the same for all of them.
+Trap: a stiff equation cannot be integrated backwards, where it explodes. There reverse mode integrates the tangent equations of
+every number in the state and the parameters, forwards, and multiplies.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -22,18 +24,16 @@ from funcad.api.vmap import vmap
 from funcad.control.closure import closure_convert
 from funcad.control.scan import scan
 from funcad.custom.custom_vjp import custom_vjp
-from funcad.host.devices import namespace_of
-from funcad.host.progress import counted, working
+from funcad.host.progress import working
 from funcad.ir.aval import aval_of, dtype_of, is_inexact, shape_of
 from funcad.ir.tracer import Tracer, concrete_value
 from funcad.numpy.axes import array_of
 from funcad.primitives.conversion import convert, real, stop_gradient
 from funcad.primitives.shape import reshape
-from funcad.scipy.door import scipy_function
-from funcad.scipy.integrate.runge_kutta_solvers import RK23, RK45, Options, solve
-from funcad.show.docstrings import mirrors
+from funcad.scipy.integrate.runge_kutta_solvers import RK45, Options, solve
+from funcad.scipy.integrate.steps_of_scipy import solve_by_scipy
 
-__all__ = ["odeint", "solve_ivp", "OdeSolution"]
+__all__ = ["floats", "integrate", "odeint", "prepared", "sign_of"]
 
 
 # ---------------------------------------------------------------- the solver and its rules
@@ -72,7 +72,8 @@ def _trajectory(f: Callable[..., Any], options: Options, y0: Any, times: Any, pa
         slope = f(structure.unflatten(_unpack(vector, avals)), _signed(sign, t), params, others)
         return _signed(sign, _pack(tree.leaves(slope), dtype))
 
-    states = solve(rate, _pack(leaves, dtype), _signed(sign, times), options)
+    engine = solve if options.by_scipy is None else solve_by_scipy
+    states = engine(rate, _pack(leaves, dtype), _signed(sign, times), options)
     return structure.unflatten(_unpack(states, avals, shape_of(times)))
 
 
@@ -82,7 +83,7 @@ def _signed(sign: Any, x: Any) -> Any:
     return x * sign.astype(dtype_of(x))
 
 
-_integrate = custom_vjp(_trajectory, nondiff_argnums=(0, 1))
+integrate = custom_vjp(_trajectory, nondiff_argnums=(0, 1))
 
 
 def _largest(values: Any) -> Any:
@@ -114,7 +115,7 @@ def _pairing(x: Any, y: Any, dtype: np.dtype) -> Any:
 
 
 def _forward(f: Any, options: Options, y0: Any, times: Any, params: Any, others: Any) -> tuple[Any, Any]:
-    ys = _integrate(f, options, y0, times, params, others)  # so that another derivative finds the rules, not the steps
+    ys = integrate(f, options, y0, times, params, others)  # so that another derivative finds the rules, not the steps
     return ys, (ys, times, params, others)
 
 
@@ -124,7 +125,37 @@ def _adjoint(f: Any, t: Any, params: Any, others: Any, y: Any, lam: Any) -> tupl
     return (slope, *pull(lam))
 
 
+def _by_sensitivities(f: Any, options: Options, residuals: Any, cts: Any) -> tuple:
+    ys, times, params, others = residuals
+    first = tree.map(lambda y: y[0], ys)
+    leaves, structure = tree.flatten((first, params))
+    if any(dtype_of(x).kind == "c" for x in leaves):
+        raise NotImplementedError(
+            f"reverse mode through {options.by_scipy} takes real states and parameters.\n"
+            "Remedy: forward mode (jvp, jacfwd), or the real and imaginary parts as the state."
+        )
+    bars = []
+    for i, x in enumerate(leaves):
+
+        def along(unit: Any, i: int = i) -> Any:
+            direction = structure.unflatten([unit if k == i else np.zeros_like(v) for k, v in enumerate(leaves)])
+            start = (first, times, params, others)
+            moved = _tangent(f, options, start, (direction[0], None, direction[1], None))[1]
+            return sum(np.sum(a * convert(b, dtype_of(a))) for a, b in zip(tree.leaves(moved), tree.leaves(cts)))
+
+        units = np.eye(aval_of(x).size, dtype=dtype_of(x)).reshape(-1, *shape_of(x))
+        products = vmap(along)(units) if len(units) else np.zeros(0)
+        bars.append(convert(reshape(products, shape=shape_of(x)), dtype_of(x)))
+    y0_bar, params_bar = structure.unflatten(bars)
+    dtype = dtype_of(times)
+    t_bars = vmap(lambda y, t, ct: _pairing(f(y, t, params, others), ct, dtype))(ys, times, cts)
+    t0_bar = _pairing(f(first, times[0], params, others), y0_bar, dtype)
+    return y0_bar, t_bars - t0_bar * np.eye(1, shape_of(times)[0], dtype=dtype)[0], params_bar, None
+
+
 def _backward(f: Any, options: Options, residuals: Any, cts: Any) -> tuple:
+    if options.is_stiff:
+        return _by_sensitivities(f, options, residuals, cts)
     ys, times, params, others = residuals
     backwards = options._replace(first=None, sign=None if options.sign is None else -options.sign)
     scale = _largest(cts)
@@ -140,7 +171,7 @@ def _backward(f: Any, options: Options, residuals: Any, cts: Any) -> tuple:
         y, ct, t, before = x
         lam = tree.map(np.add, lam, ct)
         t_bar = _pairing(f(y, t, params, others), ct, dtype_of(times))
-        state = _integrate(equations, backwards, (y, lam, params_bar), np.stack([t, before]), params, others)
+        state = integrate(equations, backwards, (y, lam, params_bar), np.stack([t, before]), params, others)
         _, lam, params_bar = tree.map(lambda s: s[1], state)
         return (lam, params_bar), t_bar
 
@@ -171,7 +202,7 @@ def _tangent(f: Any, options: Options, primals: tuple, tangents: tuple) -> tuple
 
     slope = f(y0, times[0], params, others)
     moved = tree.map(lambda ty, s: ty - s * convert(t_times[0], dtype_of(s)), ty0, slope)
-    ys, tys = _integrate(equations, options, (y0, moved), times, (params, t_params), others)
+    ys, tys = integrate(equations, options, (y0, moved), times, (params, t_params), others)
     slopes = vmap(lambda y, t: f(y, t, params, others))(ys, times)
 
     def with_times(ty: Any, s: Any) -> Any:
@@ -184,14 +215,14 @@ def _instantiated(x: Any, t: Any) -> Any:
     return np.zeros_like(x) if t is None else t
 
 
-_integrate.defvjp(_forward, _backward)
-_integrate.defjvp(_tangent)
+integrate.defvjp(_forward, _backward)
+integrate.defjvp(_tangent)
 
 
 # ---------------------------------------------------------------- JAX's odeint
 
 
-def _floats(y0: Any, what: str) -> Any:
+def floats(y0: Any, what: str) -> Any:
     leaves, structure = tree.flatten(y0)
     arrays = [array_of(x) for x in leaves]
     for x in arrays:
@@ -202,7 +233,7 @@ def _floats(y0: Any, what: str) -> Any:
     return structure.unflatten(arrays)
 
 
-def _prepared(func: Callable[..., Any], y0: Any, t0: Any, args: tuple, what: str) -> tuple[Any, Any, Any]:
+def prepared(func: Callable[..., Any], y0: Any, t0: Any, args: tuple, what: str) -> tuple[Any, Any, Any]:
     """(f(y, t, params, others), params, others): what func reads, as arguments, apart by whether they have derivatives."""
     args = tree.map(array_of, args)
     converted, values = closure_convert(func, y0, t0, *args)
@@ -262,102 +293,17 @@ def odeint(
     for name, value in (("rtol", rtol), ("atol", atol), ("mxstep", mxstep), ("hmax", hmax)):
         if type(value) is Tracer:
             raise TypeError(f"odeint: {name} must be a known number, not a traced value; make it a static argument")
-    y0 = _floats(y0, "odeint")
+    y0 = floats(y0, "odeint")
     times = array_of(t)
     if len(shape_of(times)) != 1 or not shape_of(times)[0]:
         raise ValueError(f"odeint: t must be a vector of times that is not empty, got shape {shape_of(times)}")
     times = times if dtype_of(times).kind == "f" else convert(times, np.dtype(float))
-    f, params, others = _prepared(func, y0, times[0], args, "odeint")
+    f, params, others = prepared(func, y0, times[0], args, "odeint")
     with working(lambda: f"odeint of {name_of(func)}"):
-        return _integrate(f, Options(rtol, atol, mxstep, hmax, RK45, sign=_sign_of(times)), y0, times, params, others)
+        return integrate(f, Options(rtol, atol, mxstep, hmax, RK45, sign=sign_of(times)), y0, times, params, others)
 
 
-def _sign_of(times: Any) -> float | None:
+def sign_of(times: Any) -> float | None:
     """The direction of time, if it is known."""
     times = concrete_value(times)
     return None if type(times) is Tracer else 1.0 if times[-1] >= times[0] else -1.0
-
-
-# ---------------------------------------------------------------- SciPy's solve_ivp
-
-
-class OdeSolution(NamedTuple):
-    """What `solve_ivp` gives for traced values: the times and the states (n, len(t))."""
-
-    t: Any
-    y: Any
-
-
-_METHODS = {"RK45": RK45, "RK23": RK23}
-
-
-def _is_traced(*values: Any) -> bool:
-    return any(type(x) is Tracer for x in tree.leaves(values))
-
-
-def _vector(x: Any) -> Any:
-    """x as an array: SciPy takes lists of numbers, here traced ones too, for states and slopes."""
-    return np.stack([array_of(v) for v in x]) if isinstance(x, (list, tuple)) and x else array_of(x)
-
-
-def solve_ivp(
-    fun: Callable[..., Any],
-    t_span: Any,
-    y0: Any,
-    method: str = "RK45",
-    t_eval: Any = None,
-    dense_output: bool = False,
-    events: Any = None,
-    vectorized: bool = False,
-    args: Any = None,
-    **options: Any,
-) -> Any:
-    """`scipy.integrate.solve_ivp`; with traced values for the methods "RK45" and "RK23", at the times t_eval.
-
-    y0 is a vector; fun(t, y, *args) may close over traced values. With traced values the result is a named tuple (t, y), and
-    dense_output, events and t_eval=None, whose results have no fixed shape, raise NotImplementedError. Derivatives as `odeint`.
-
-    >>> import numpy as np, funcad
-    >>> def final(rate):
-    ...     f = lambda t, y: -rate * y
-    ...     return funcad.scipy.integrate.solve_ivp(f, (0.0, 1.0), np.ones(1), t_eval=np.array([1.0]), rtol=1e-8).y[0, 0]
-    >>> bool(np.isclose(funcad.grad(final)(2.0), -np.exp(-2.0)))
-    True
-    """
-    extra = tuple(args) if args is not None else ()
-    traced = _is_traced(list(t_span), y0, t_eval, extra) or namespace_of((y0,)) is not np
-    if not traced and not _is_traced(fun(t_span[0], np.asarray(y0), *extra)):
-        original = scipy_function("integrate.solve_ivp")
-        with counted(fun, lambda: "solve_ivp") as fun:
-            return original(fun, t_span, y0, method, t_eval, dense_output, events, vectorized, args, **options)
-    if method not in _METHODS:
-        raise NotImplementedError(f'solve_ivp supports the methods "RK45" and "RK23" with traced values, got {method!r}')
-    if dense_output or events is not None:
-        raise NotImplementedError("solve_ivp does not support dense_output and events with traced values; give t_eval")
-    if t_eval is None:
-        raise NotImplementedError(
-            "solve_ivp chooses its own times without t_eval, which no traced value can have the shape of.\n"
-            "Remedy: t_eval=np.linspace(t0, t1, n), or t_eval=[t1] for the final state."
-        )
-    rtol, atol = options.pop("rtol", 1e-3), options.pop("atol", 1e-6)
-    hmax, first = options.pop("max_step", np.inf), options.pop("first_step", None)
-    if options:
-        raise TypeError(f"solve_ivp does not support {', '.join(options)} with traced values; leave it out")
-    y = _vector(y0)
-    y = _floats(convert(y, np.dtype(float)) if dtype_of(y).kind in "iub" else y, "solve_ivp")
-    if len(shape_of(y)) != 1:
-        raise ValueError("`y0` must be 1-dimensional.")
-    y = convert(y, np.result_type(dtype_of(y), float))  # as SciPy
-    at = _vector(t_eval)
-    dtype = np.result_type(float, dtype_of(at))
-    ends = [np.reshape(convert(array_of(v), dtype), (1,)) for v in t_span]
-    at = convert(at, dtype)
-    times = np.concatenate([ends[0], at, ends[1]])
-    f, params, others = _prepared(lambda y, t, *args: _vector(fun(t, y, *args)), y, times[0], extra, "solve_ivp")
-    how = Options(rtol, float(atol), np.inf, hmax, _METHODS[method], first, _sign_of(times))
-    with working(lambda: f"solve_ivp of {name_of(fun)}"):
-        states = _integrate(f, how, y, times, params, others)
-    return OdeSolution(at, np.transpose(states[1:-1]))
-
-
-mirrors([solve_ivp], "scipy.integrate")

@@ -28,7 +28,7 @@ from funcad.scipy.constants import constant
 from funcad.scipy.door import implements, refuse, scipy_function
 from funcad.show.docstrings import mirrors
 
-__all__ = ["fixed_quad", "quad"]
+__all__ = ["at_end", "between", "fixed_quad", "quad"]
 
 
 @implements("integrate.fixed_quad", always=True)
@@ -61,7 +61,7 @@ def _by_scipy(f: Callable[..., Any], options: dict[str, Any], a: Any, b: Any, pa
 _integral = custom_vjp(_by_scipy, nondiff_argnums=(0, 1))
 
 
-def _at_end(f: Any, x: Any, params: Any, others: Any) -> Any:
+def at_end(f: Any, x: Any, params: Any, others: Any) -> Any:
     """The integrand at an end of the interval, 0 at an infinite one, which does not move."""
     finite = np.isfinite(x)
     return np.where(finite, f(np.where(finite, x, 0.0), params, others), 0.0)
@@ -91,7 +91,7 @@ def _backward(f: Any, options: Any, residuals: Any, cts: Any) -> tuple:
             parts.append(_integral(_along(f), options, a, b, (params, unit), others)[0])
         bar = ct * np.stack(parts) if parts else np.zeros(0)
         params_bar.append(convert(reshape(bar, shape=shape_of(x)), aval_of(x).dtype))
-    ends = -ct * _at_end(f, a, params, others), ct * _at_end(f, b, params, others)
+    ends = -ct * at_end(f, a, params, others), ct * at_end(f, b, params, others)
     return (*ends, structure.unflatten(params_bar), None)
 
 
@@ -99,7 +99,7 @@ def _tangent(f: Any, options: Any, primals: Any, tangents: Any) -> tuple[Any, An
     a, b, params, others = primals
     ta, tb, t_params, _ = tangents
     out = _integral(f, options, a, b, params, others)
-    moved = _at_end(f, b, params, others) * tb - _at_end(f, a, params, others) * ta
+    moved = at_end(f, b, params, others) * tb - at_end(f, a, params, others) * ta
     if tree.leaves(params):
         moved = moved + _integral(_along(f), options, a, b, (params, t_params), others)[0]
     return out, (moved, np.zeros_like(out[1]))
@@ -109,7 +109,7 @@ _integral.defvjp(_forward, _backward)
 _integral.defjvp(_tangent)
 
 
-def _between(a: Any, b: Any) -> float:
+def between(a: Any, b: Any) -> float:
     """A point inside the interval, to see whether the integrand holds traced values."""
     low, high = [float(x) if np.isfinite(x) else None for x in (a, b)]
     if low is None:
@@ -139,7 +139,7 @@ def quad(
     True
     """
     extra = args if isinstance(args, tuple) else (args,)
-    if not is_traced((a, b, *tree.leaves(extra))) and not isinstance(func(_between(a, b), *extra), Tracer):
+    if not is_traced((a, b, *tree.leaves(extra))) and not isinstance(func(between(a, b), *extra), Tracer):
         return scipy_function("integrate.quad")(func, a, b, args, full_output, epsabs, epsrel, limit, **options)
     refuse("integrate.quad", full_output=full_output or None, **{k: v or None for k, v in options.items()})
     extra = tree.map(array_of, extra)

@@ -75,6 +75,12 @@ class Options(NamedTuple):
     tableau: Tableau
     first: Any = None  # the first step's size
     sign: Any = None  # 1.0 for increasing times, -1.0 for decreasing ones, None if that is not known
+    by_scipy: str | None = None  # the name of SciPy's method that makes the steps, instead of the tableau
+
+    @property
+    def is_stiff(self) -> bool:
+        """Is the method for equations that cannot be integrated backwards?"""
+        return self.by_scipy in ("Radau", "BDF", "LSODA")
 
 
 def _size(x: Any, scale: Any) -> Any:

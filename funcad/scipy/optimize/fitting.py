@@ -12,6 +12,7 @@ import funcad.numpy as fnp
 from funcad.api.border import api
 from funcad.api.grad import grad
 from funcad.api.jacobian import jacfwd
+from funcad.api.vmap import vmap
 from funcad.host.progress import counted
 from funcad.ir.aval import shape_of
 from funcad.numpy.dispatch import is_traced
@@ -20,6 +21,7 @@ from funcad.primitives.triangular import triangular_solve
 from funcad.scipy.optimize.constraints import projected
 from funcad.scipy.optimize.implicit import (
     Hoisted,
+    check_claims,
     implicit_root,
     integer,
     is_abstract,
@@ -28,7 +30,7 @@ from funcad.scipy.optimize.implicit import (
     unknown,
     warn_failure,
 )
-from funcad.scipy.optimize.roots import ravelled
+from funcad.scipy.optimize.roots import jacobian_claims, ravelled
 from funcad.show.docstrings import mirrors
 
 __all__ = ["curve_fit", "least_squares"]
@@ -65,23 +67,24 @@ def least_squares(
 ) -> Any:
     """Minimize half the sum of squares of `fun(x, *args, **kwargs)` over pytrees x, from x0, as `scipy.optimize.least_squares`.
 
-    A number as x0 is a vector of one element, as in SciPy. The Jacobian is funcad's: another `jac` raises TypeError; `loss` is
-    one of SciPy's names, `bounds` two numbers or vectors. The result's `x`, `cost`, `fun` and `grad` are differentiable, in
-    both modes and at any order, in `args` and whatever fun closes over (the residuals' curvature counts), not in x0. Traced, a
-    solver that fails warns, besides `success`.
+    A number as x0 is a vector of one element, as in SciPy. The Jacobian is funcad's; a function as `jac` is compared with it
+    at x0, and a difference warns. `loss` is one of SciPy's names, `bounds` two numbers or vectors. The result's `x`, `cost`,
+    `fun` and `grad` are differentiable, in both modes and at any order, in `args` and whatever fun closes over (the residuals'
+    curvature counts), not in x0. Traced, a solver that fails warns, besides `success`.
 
     >>> import numpy as np, funcad
     >>> fit = lambda y: funcad.scipy.optimize.least_squares(lambda p: p[0] * np.arange(3.0) - y, np.ones(1)).x[0]
     >>> funcad.grad(fit)(np.array([0.0, 1.0, 2.0])).round(6)
     array([0. , 0.2, 0.4])
     """
-    if jac not in ("2-point", None):
-        raise TypeError("least_squares: leave jac out; funcad computes it from fun")
     if loss not in _LOSSES:
         raise ValueError(f"`loss` must be one of {sorted(_LOSSES)} for funcad.scipy.optimize.least_squares, got {loss!r}")
     args = args if isinstance(args, tuple) else (args,)
     vector, start = unknown("least_squares: x0", x0, one=True)
-    residuals = Hoisted(lambda v: ravelled("least_squares", fun(vector.tree(v), *args, **(kwargs or {})), vector), start)
+    flat = lambda v: ravelled("least_squares", fun(vector.tree(v), *args, **(kwargs or {})), vector)
+    residuals = Hoisted(flat, start)
+    given = (lambda x: jac(x, *args, **(kwargs or {}))) if callable(jac) else None
+    claims = jacobian_claims("least_squares", given, flat, vector, start)
     value, slope = residuals.compiled(), residuals.compiled(jacfwd)
     dtype, n = vector.dtype, vector.size
     sides = bounds if not hasattr(bounds, "lb") else (bounds.lb, bounds.ub)
@@ -99,6 +102,7 @@ def least_squares(
             )  # fmt: skip
 
     if not is_abstract(start, *residuals.values):
+        check_claims(claims, start)
         found = run(start)
         x = vector.tree(np.asarray(found.x).astype(dtype))
         return result_of(**{**found, "x": x, "grad": vector.tree(np.asarray(found.grad).astype(dtype))})
@@ -118,7 +122,7 @@ def least_squares(
     gradient = grad(cost)
     active = (low, high) if bounded else None
     equation = lambda v: projected(v, gradient(v), active)
-    x, counts = implicit_root(equation, start, host, residuals.values, _FIELDS, symmetric=not bounded)
+    x, counts = implicit_root(equation, start, host, residuals.values, _FIELDS, not bounded, claims)
     return result_of(x=vector.tree(x), cost=cost(x), fun=f(x), grad=vector.tree(gradient(x)), **counts)
 
 
@@ -147,7 +151,7 @@ def curve_fit(
     """Fit `f(xdata, *parameters)` to ydata by least squares: `(parameters, their covariance)`, as `scipy.optimize.curve_fit`.
 
     `p0` is a vector of starting values (ones if left out, one per argument of f); further keyword arguments go to
-    `least_squares` (or SciPy's curve_fit where nothing is traced), without `jac`. Differentiable in the data, in sigma and
+    `least_squares`. Its own `jac` is compared with funcad's Jacobian. Differentiable in the data, in sigma and
     in whatever f closes over; both results.
 
     >>> import numpy as np, funcad
@@ -155,6 +159,7 @@ def curve_fit(
     >>> funcad.grad(fit)(np.array([0.0, 1.0, 2.0])).round(6)
     array([0. , 0.2, 0.4])
     """
+    kwargs.pop("check_finite", None)  # traced data have no values to be looked at
     if p0 is None:
         count = len(inspect.signature(f).parameters) - 1
         if count < 1:
@@ -166,6 +171,10 @@ def curve_fit(
     residual = lambda p: _whitened(fnp.ravel(predict(p) - ydata), sigma)
     bounded = any(np.isfinite(b).any() for b in ((bounds.lb, bounds.ub) if hasattr(bounds, "lb") else bounds))
     method = method or ("trf" if bounded else "lm")
+    if callable(kwargs.get("jac")):
+        rows = kwargs["jac"]
+        columns = vmap(lambda column: _whitened(column, sigma), in_axes=1, out_axes=1)
+        kwargs["jac"] = lambda p: columns(fnp.asarray(rows(xdata, *[p[i] for i in range(n)])))
     if method == "lm" and "maxfev" in kwargs:
         kwargs["max_nfev"] = kwargs.pop("maxfev")
     found = least_squares(residual, p0, bounds=bounds, method=method, **kwargs)

@@ -4,6 +4,7 @@ A user's function is made a function of one vector and of the traced values that
 hands SciPy's solver to `custom_root` as a host callback, so it works under grad, jit and vmap (lane by lane), at every order.
 Traps: a function that looks at values in Python (`if x > 0`) cannot be traced abstractly; it works as long as nothing outside
 is traced. A solver that fails gives a point that is no solution: when a derivative could be taken there, it warns.
+Derivatives that the user gives (`jac=`, `hess=`) are compared with funcad's where the search starts (`Claim`).
 """
 
 from __future__ import annotations
@@ -32,7 +33,8 @@ from funcad.primitives.shape import reshape
 from funcad.scipy.sparse.krylov_solvers import strictly
 from funcad.scipy.tree_vectors import Vector
 
-__all__ = ["Hoisted", "implicit_root", "unknown", "scipy_optimize", "result_of", "is_abstract", "warn_failure", "integer"]
+__all__ = ["Claim", "Hoisted", "check_claims", "implicit_root", "unknown", "scipy_optimize", "result_of", "is_abstract"]
+__all__ += ["warn_degenerate", "warn_failure", "integer"]
 
 DENSE = 500  # unknowns up to which the linear system of a derivative is formed
 _CONVERSIONS = (TracerBoolConversionError, TracerArrayConversionError, TracerIntegerConversionError)
@@ -115,6 +117,35 @@ class Hoisted:
         return checked
 
 
+class Claim(Hoisted):
+    """A derivative that the user gives, and funcad's of the same function; the latter is used, and can be derived again."""
+
+    def __init__(self, name: str, given: Flat, own: Flat, start: Any):
+        super().__init__(lambda v: (given(v), own(v)), start)
+        self.name, self.size = name, shape_of(start)[0]
+
+    def check(self, start: Any, values: Sequence[Any]) -> None:
+        given, own = [np.asarray(x) for x in self.compiled()(start, *values)]
+        if given.shape != own.shape:
+            raise ValueError(f"{self.name} must return {own.size} numbers, got {given.size}")
+        known = np.isfinite(own)  # where there is no derivative, nothing can be said
+        gap, size = [np.abs(x[known]).max(initial=0.0) for x in (given - own, own)]
+        if not gap <= 1e-4 * (1.0 + size):
+            warnings.warn(
+                f"{self.name} differs by {gap:.3g} from the function's derivative, at the start of the search.\n"
+                "funcad's derivative is used; correct yours, or leave it out.",
+                RuntimeWarning,
+                stacklevel=2,
+            )
+
+
+def check_claims(claims: Sequence[Claim], start: Any) -> None:
+    """Where nothing is traced."""
+    for claim in claims:
+        if not is_abstract(*claim.values):
+            claim.check(start, ())
+
+
 def is_abstract(*values: Any) -> bool:
     """Is any of the values traced?"""
     return any(type(v) is Tracer for v in values)
@@ -123,6 +154,15 @@ def is_abstract(*values: Any) -> bool:
 def integer(result: Any, name: str) -> np.int64:
     """A count from SciPy's result, 0 if this solver does not count it."""
     return np.int64(result.get(name, 0) or 0)
+
+
+def warn_degenerate(what: str, why: str) -> None:
+    warnings.warn(
+        f"{what} found a degenerate solution: {why}.\n"
+        "To one side it moves otherwise than to the other: its derivative is one of several.",
+        RuntimeWarning,
+        stacklevel=2,
+    )
 
 
 def warn_failure(what: str, message: Any) -> None:
@@ -144,6 +184,16 @@ def _iterative(symmetric: bool) -> Callable[..., Any]:
     return lambda g, y: strictly(g, y, float(np.finfo(y.dtype).eps) ** 0.75, symmetric)
 
 
+def _after(claim: Claim, host: Callable[..., Any], count: int) -> Callable[..., Any]:
+    """`host`, which takes the first `count` operands, after the claim has been checked with those behind them."""
+
+    def checked(start: Any, *operands: Any) -> Any:
+        claim.check(np.asarray(start)[: claim.size], operands[count:])
+        return host(start, *operands[:count])
+
+    return checked
+
+
 def implicit_root(
     residual: Callable[[Any], Any],
     start: Any,
@@ -151,11 +201,19 @@ def implicit_root(
     operands: Sequence[Any],
     fields: dict[str, Any],
     symmetric: bool = False,
+    claims: Sequence[Claim] = (),
+    dense: int = DENSE,
 ) -> tuple[Any, dict]:
     """(z, aux) with residual(z) = 0, as `host(start, *operands)` finds it on NumPy arrays; aux has the dtypes `fields`.
 
-    Differentiable in everything that `residual` closes over; `symmetric` says that its Jacobian is.
+    Differentiable in everything that `residual` closes over; `symmetric` says that its Jacobian is. `claims` are about the
+    function of the first of `start`'s elements; one that cannot be traced cannot be checked here. Up to `dense` unknowns the
+    linear system of the derivative is formed.
     """
+    claims = [c for c in claims if c.error is None]
+    for claim in claims:
+        host = _after(claim, host, len(operands))
+        operands = [*operands, *claim.values]
     n, dtype = shape_of(start)[0], start.dtype
     shapes = (ShapeDtypeStruct((n,), dtype), {k: ShapeDtypeStruct((), d) for k, d in fields.items()})
     operands = [stop_gradient(v) for v in operands]
@@ -163,5 +221,5 @@ def implicit_root(
     def solver(f: Any, guess: Any) -> Any:
         return pure_callback(host, shapes, guess, *operands, vmap_method="sequential")
 
-    tangent_solve = _dense if n <= DENSE else _iterative(symmetric)
+    tangent_solve = _dense if n <= dense else _iterative(symmetric)
     return custom_root(residual, start, solver, tangent_solve, has_aux=True)

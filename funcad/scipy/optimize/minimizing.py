@@ -18,15 +18,19 @@ from funcad.primitives.conversion import convert
 from funcad.primitives.shape import concatenate, reshape
 from funcad.scipy.optimize.constraints import bounds_of, constraint_function, multipliers_of, projected
 from funcad.scipy.optimize.implicit import (
+    Claim,
     Hoisted,
+    check_claims,
     implicit_root,
     integer,
     is_abstract,
     result_of,
     scipy_optimize,
     unknown,
+    warn_degenerate,
     warn_failure,
 )
+from funcad.scipy.optimize.roots import ravelled
 from funcad.scipy.tree_vectors import Vector
 from funcad.show.docstrings import mirrors
 
@@ -138,12 +142,23 @@ class _Run:
         small = np.finfo(x.dtype).eps ** 0.5 * (1 + abs(float(f)))
         return bool(np.all(np.abs(projected(x, gradient, bounds)) <= 100 * small))
 
+    def look_at_ends(self, x: Any, bounds: Any, values: Any) -> None:
+        """Warn of a minimum at a bound that does not hold it there: the gradient is 0."""
+        if bounds is not None and self.limits is None:
+            low, high = bounds
+            at_end = ((x == low) | (x == high)) & (low != high)
+            gradient = self.both(x, *values[: self.n_values])[1]
+            if (at_end & (np.abs(gradient) <= 1e-9)).any():
+                warn_degenerate("minimize", "it is at a bound, and would be there without it")
+
     def multipliers(self, x: Any, bounds: Any, values: Any) -> np.ndarray:
         own, limit_values = values[: self.n_values], values[self.n_values :]
         gradient = self.both(x, *own)[1]
-        found = multipliers_of(
-            x, gradient, self.limit_values(x, *limit_values), self.limit_slopes(x, *limit_values), bounds
-        )
+        slopes, reached = self.limit_slopes(x, *limit_values), self.limit_values(x, *limit_values)
+        found = multipliers_of(x, gradient, reached, slopes, bounds)
+        loose = (np.abs(reached[1]) <= 1e-7) & (found[1] <= 1e-7 * (1 + np.abs(gradient).max(initial=0)))
+        if loose.any():
+            warn_degenerate("minimize", "a constraint holds with equality, and the minimum would be there without it")
         return np.concatenate(found).astype(self.vector.dtype)
 
 
@@ -164,7 +179,8 @@ def minimize(
 ) -> Any:
     """Minimize the scalar `fun(x, *args)` over pytrees x, from x0, by SciPy's solvers; an OptimizeResult, its x like x0.
 
-    Gradients, Hessians and their products are funcad's: `jac`, `hess` and `hessp` must be left out (TypeError). The result's
+    Gradients, Hessians and their products are funcad's. `jac` (a function, or True if fun returns the gradient beside the
+    value), `hess` and `hessp` may be given: they are compared with funcad's at x0, and a difference warns. The result's
     `x`, `fun` and `jac` are differentiable, in both modes and at any order, in `args` and in whatever `fun`, the bounds and
     the constraints close over, by the implicit function theorem: within `bounds`, x stays at those that are active; with
     `constraints`, by the equations of Karush, Kuhn and Tucker (LinAlgError if these are singular). They do not depend on x0.
@@ -179,25 +195,37 @@ def minimize(
     >>> round(float(funcad.grad(best)(6.0)), 6)
     0.086469
     """
-    for name, given in (("jac", jac), ("hess", hess), ("hessp", hessp)):
-        if given is not None and given is not False:
-            raise TypeError(f"minimize: leave {name} out; funcad computes it from fun")
     args = args if isinstance(args, tuple) else (args,)
+    if jac is True:  # SciPy's meaning: fun returns both
+        fun, jac = (lambda x, *a, both=fun: both(x, *a)[0]), (lambda x, *a, both=fun: both(x, *a)[1])
     vector, start = unknown("minimize: x0", x0, one=True)
     if vector.dtype.kind == "c":
         raise TypeError("minimize: x0 must be real; minimize over the real and imaginary parts of complex unknowns")
     limits_given = constraints is not None and not (isinstance(constraints, (list, tuple)) and not constraints)
-    objective = Hoisted(lambda v: _scalar(fun(vector.tree(v), *args)), start)
+    value = lambda v: _scalar(fun(vector.tree(v), *args))
+    objective = Hoisted(value, start)
+    ones = np.ones(vector.size, vector.dtype)
+    own = lambda g, rest: lambda v: ravelled("minimize", g(vector.tree(v), *rest, *args), vector)
+    claims = [
+        Claim(f"minimize: {name}", own(given, rest), ours, start)
+        for name, given, rest, ours in (
+            ("jac", jac, (), grad(value)),
+            ("hess", hess, (), lambda v: reshape(hessian(value)(v), shape=(vector.size**2,))),
+            ("hessp", hessp, (vector.tree(ones),), lambda v: hvp(value, (v,), (ones,))),
+        )
+        if callable(given)
+    ]  # fmt: skip
     limits = Hoisted(constraint_function(constraints, vector), start) if limits_given else None
     sides = bounds_of(bounds, vector)
     run = _Run(vector, objective, limits, method, {"tol": tol, "callback": _callback(callback, vector), "options": options})
     values = [*objective.values, *(limits.values if limits else [])]
     if not is_abstract(start, *values, *(sides or ())):
+        check_claims(claims, start)
         return _concrete(vector, run(start, sides, values))
     for hoisted in (objective, limits):
         if hoisted is not None and hoisted.error is not None:
             raise hoisted.error
-    return _traced(vector, objective, limits, sides, start, run, values)
+    return _traced(vector, objective, limits, sides, start, run, values, claims)
 
 
 def _concrete(vector: Vector, result: Any) -> Any:
@@ -209,8 +237,9 @@ def _concrete(vector: Vector, result: Any) -> Any:
 
 
 def _traced(
-    vector: Vector, objective: Hoisted, limits: Hoisted | None, sides: Any, start: Any, run: _Run, values: list[Any]
-) -> Any:
+    vector: Vector, objective: Hoisted, limits: Hoisted | None, sides: Any, start: Any, run: _Run, values: list[Any],
+    claims: list[Claim],
+) -> Any:  # fmt: skip
     n = vector.size
     f = lambda v: objective.function(v, *objective.values)
     g = (lambda v: limits.function(v, *limits.values)) if limits is not None else None
@@ -222,6 +251,7 @@ def _traced(
         if not found.success and not run.is_minimum(found, bounds, inner):
             warn_failure("minimize", found.message)
         x = np.asarray(found.x).astype(vector.dtype)
+        run.look_at_ends(x, bounds, inner)
         z = x if limits is None else np.concatenate([x, run.multipliers(x, bounds, inner)])
         return z, {k: np.asarray(integer(found, k)).astype(d)[()] for k, d in _FIELDS.items()}
 
@@ -242,7 +272,7 @@ def _traced(
             )
 
     operands = [*(sides or ()), *values]
-    z, counts = implicit_root(residual, guess, host, operands, _FIELDS, symmetric=sides is None and g is None)
+    z, counts = implicit_root(residual, guess, host, operands, _FIELDS, sides is None and g is None, claims)
     x = z[:n] if g is not None else z
     value, gradient = value_and_grad(f)(x)
     return result_of(x=vector.tree(x), fun=value, jac=vector.tree(convert(gradient, vector.dtype)), **counts)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -19,7 +19,9 @@ from funcad.ir.aval import aval_of, shape_of
 from funcad.primitives.conversion import convert, stop_gradient
 from funcad.primitives.shape import concatenate, reshape
 from funcad.scipy.optimize.implicit import (
+    Claim,
     Hoisted,
+    check_claims,
     implicit_root,
     integer,
     is_abstract,
@@ -31,7 +33,8 @@ from funcad.scipy.optimize.implicit import (
 from funcad.scipy.tree_vectors import Vector
 from funcad.show.docstrings import mirrors
 
-__all__ = ["root", "root_scalar", "bisect", "brenth", "brentq", "ridder", "toms748", "newton", "fixed_point"]
+__all__ = ["jacobian_claims", "number_of", "ravelled", "root", "root_scalar", "bisect", "brenth", "brentq", "ridder", "toms748"]
+__all__ += ["newton", "fixed_point"]
 
 _INT = np.dtype(np.int64)
 _BOOL = np.dtype(bool)
@@ -59,6 +62,18 @@ def _square(what: str, f: Callable[[Any], Any], vector: Vector) -> Callable[[Any
     return function
 
 
+def jacobian_claims(what: str, jac: Any, f: Callable[[Any], Any], vector: Vector, start: Any) -> list[Claim]:
+    """What is said of f's Jacobian, if anything is."""
+    if not callable(jac):
+        return []
+    given = lambda v: ravelled(what, _dense_rows(jac(vector.tree(v))), vector)
+    return [Claim(f"{what}: jac", given, lambda v: fnp.ravel(jacfwd(f)(v)), start)]
+
+
+def _dense_rows(rows: Any) -> Any:
+    return rows.toarray() if hasattr(rows, "toarray") else rows
+
+
 def _tuple(args: Any) -> tuple:
     return args if isinstance(args, tuple) else (args,)
 
@@ -83,7 +98,8 @@ def root(
     """The pytree x with `fun(x, *args) = 0`, from x0, by SciPy's solvers; an OptimizeResult, its x like x0.
 
     A number as x0 becomes a vector of one element by "hybr" and "lm", and stays a number by the other methods, as in SciPy.
-    The Jacobian is funcad's: `jac` must be left out (TypeError). `fun` returns as many numbers as x0 has (ValueError).
+    The Jacobian is funcad's; a `jac` that is given (True: fun returns both) is compared with it at x0, and a difference
+    warns. `fun` returns as many numbers as x0 has (ValueError).
     The result's `x` is differentiable, in both modes and at any order, in `args` and whatever `fun` closes over; not in x0.
     Traced, a solver that fails warns, besides `success`, and what SciPy returns only for the record is left out.
 
@@ -92,12 +108,14 @@ def root(
     >>> round(float(funcad.grad(positive)(4.0)), 6)
     0.25
     """
-    if jac is not None and jac is not False:
-        raise TypeError("root: leave jac out; funcad computes it from fun")
     args = _tuple(args)
+    if jac is True:  # SciPy's meaning: fun returns both
+        fun, jac = (lambda x, *a, both=fun: both(x, *a)[0]), (lambda x, *a, both=fun: both(x, *a)[1])
     by_jacobian = method in ("hybr", "lm")
     vector, start = unknown("root: x0", x0, one=by_jacobian)
-    equations = Hoisted(_square("root", lambda x: fun(x, *args), vector), start)
+    square = _square("root", lambda x: fun(x, *args), vector)
+    equations = Hoisted(square, start)
+    claims = jacobian_claims("root", jac and (lambda x: jac(x, *args)), square, vector, start)
     value, slope = equations.compiled(), equations.compiled(jacfwd)
     dtype = vector.dtype
 
@@ -111,6 +129,7 @@ def root(
             return scipy_optimize().root(f, x, method=method, tol=tol, options=options, **more)
 
     if not is_abstract(start, *equations.values):
+        check_claims(claims, start)
         found = run(start)
         return result_of(**{**found, "x": vector.tree(np.asarray(found.x).astype(dtype))})
     _raise_untraceable(equations)
@@ -125,7 +144,7 @@ def root(
 
     residual = lambda v: equations.function(v, *equations.values)
     fields = {"success": _BOOL, "status": _INT, "nfev": _INT}
-    x, counts = implicit_root(residual, start, host, equations.values, fields)
+    x, counts = implicit_root(residual, start, host, equations.values, fields, claims=claims)
     return result_of(x=vector.tree(x), fun=residual(x), **counts)
 
 
@@ -141,11 +160,11 @@ def _scalar_problem(what: str, f: Callable[..., Any], args: Any, points: list[An
     dtype = dtype if dtype.kind in "fc" else np.dtype(float)
     if any(shape_of(p) != () for p in given if p is not None):
         raise ValueError(f"{what}: the unknown must be a number, got {[shape_of(p) for p in given if p is not None]}")
-    one = Hoisted(lambda x: _number(what, f(x, *args), dtype), dtype.type(1))
+    one = Hoisted(lambda x: number_of(what, f(x, *args), dtype), dtype.type(1))
     return one, given, dtype
 
 
-def _number(what: str, value: Any, dtype: Any) -> Any:
+def number_of(what: str, value: Any, dtype: Any) -> Any:
     if aval_of(value).size != 1:
         raise ValueError(f"{what}: the function must return a number, got the shape {shape_of(value)}")
     value = reshape(value, shape=()) if shape_of(value) else value
@@ -169,23 +188,27 @@ def root_scalar(
 ) -> Any:
     """A root of `f(x, *args)` by SciPy's methods for one unknown; as `scipy.optimize.root_scalar`.
 
-    Derivatives for "newton" and "halley" are funcad's: `fprime` and `fprime2` must be left out (TypeError). The result's `root`
-    is differentiable in `args` and whatever f closes over, not in where the search starts. Traced, the result holds root,
-    converged, iterations and function_calls, and a failure warns.
+    Derivatives for "newton" and "halley" are funcad's; `fprime` and `fprime2` (functions, or True: f returns the value and its
+    derivatives) are compared with them where the search starts, and a difference warns. The result's `root` is differentiable
+    in `args` and whatever f closes over, not in where the search starts. Traced, the result holds root, converged, iterations
+    and function_calls, and a failure warns.
 
     >>> import funcad
     >>> f = lambda a: funcad.scipy.optimize.root_scalar(lambda x, a: x * x - a, (a,), bracket=[0.0, 9.0]).root
     >>> round(float(funcad.grad(f)(4.0)), 6)
     0.25
     """
-    for name, given in (("fprime", fprime), ("fprime2", fprime2)):
-        if given is not None and given is not False:
-            raise TypeError(f"root_scalar: leave {name} out; funcad computes it from f")
+    several = f
+    if fprime is True or fprime2 is True:  # SciPy's meaning: f returns the value, then the derivatives
+        f = lambda x, *a: several(x, *a)[0]
+        fprime = (lambda x, *a: several(x, *a)[1]) if fprime is True else fprime
+        fprime2 = (lambda x, *a: several(x, *a)[2]) if fprime2 is True else fprime2
     ends = list(bracket) if bracket is not None else [None, None]
     one, points, dtype = _scalar_problem("root_scalar", f, args, [x0, x1, *ends])
     kind = method
     if kind is None and bracket is None and x1 is None:
-        kind = "newton"
+        kind = "halley" if callable(fprime2) else "newton"
+    claims = _slope_claims("root_scalar", f, (fprime, fprime2), args, next(p for p in [*points, 1.0] if p is not None), dtype)
     value, slope = one.compiled(), one.compiled(grad)
     bend = one.compiled(lambda g: grad(grad(g)))
 
@@ -208,12 +231,36 @@ def root_scalar(
         )  # fmt: skip
 
     if not is_abstract(*points, *one.values):
+        check_claims(claims, claims[0].start if claims else None)
         return run(points, ())
     _raise_untraceable(one)
-    return _one_root("root_scalar", one, points, dtype, run, True)
+    return _one_root("root_scalar", one, points, dtype, run, claims)
 
 
-def _one_root(what: str, one: Hoisted, points: list[Any], dtype: Any, run: Callable[..., Any], full: bool) -> Any:
+class _SlopeClaim(Claim):
+    """A claim about a function of one number."""
+
+    def __init__(self, name: str, given: Any, own: Any, start: Any):
+        super().__init__(name, given, own, start)
+        self.start = start
+
+
+def _slope_claims(what: str, f: Any, given: tuple, args: Any, at: Any, dtype: Any) -> list[_SlopeClaim]:
+    """What is said of the first and the second derivative of f."""
+    args, start = _tuple(args), reshape(convert(fnp.asarray(at), dtype), shape=(1,))
+    own: Any = lambda x: number_of(what, f(x, *args), dtype)
+    claims = []
+    for name, g in zip(("fprime", "fprime2"), given):
+        own = grad(own)
+        if callable(g):
+            number = lambda v, g=g: reshape(number_of(what, g(v[0], *args), dtype), shape=(1,))
+            claims.append(_SlopeClaim(f"{what}: {name}", number, lambda v, own=own: reshape(own(v[0]), shape=(1,)), start))
+    return claims
+
+
+def _one_root(
+    what: str, one: Hoisted, points: list[Any], dtype: Any, run: Callable[..., Any], claims: list[_SlopeClaim]
+) -> Any:
     """The traced form: `run(points, values)` gives SciPy's RootResults."""
     present = [p is not None for p in points]
     known = [p for p in points if p is not None]
@@ -228,10 +275,10 @@ def _one_root(what: str, one: Hoisted, points: list[Any], dtype: Any, run: Calla
         return np.asarray([found.root], dtype), {"converged": np.bool_(found.converged), **counts}
 
     residual = lambda v: reshape(one.function(v[0], *one.values), shape=(1,))
-    guess = np.zeros(1, dtype)
+    guess = claims[0].start if claims else np.zeros(1, dtype)
     fields = {"converged": _BOOL, "iterations": _INT, "function_calls": _INT}
-    x, counts = implicit_root(residual, guess, host, [*known, *one.values], fields)
-    return result_of(root=x[0], **counts) if full else x[0]
+    x, counts = implicit_root(residual, guess, host, [*known, *one.values], fields, claims=claims)
+    return result_of(root=x[0], **counts)
 
 
 def _bracketing(name: str) -> Callable[..., Any]:
@@ -259,7 +306,7 @@ def _bracketing(name: str) -> Callable[..., Any]:
         if not is_abstract(*points, *one.values):
             return run(points, (), full_output)
         _raise_untraceable(one)
-        found = _one_root(name, one, points, dtype, lambda numbers, values: run(numbers, values)[1], True)
+        found = _one_root(name, one, points, dtype, lambda numbers, values: run(numbers, values)[1], [])
         return (found.root, found) if full_output else found.root
 
     method.__name__ = method.__qualname__ = name
@@ -327,7 +374,8 @@ def newton(
 ) -> Any:
     """A root of `func(x, *args)` near x0 by Newton's method, element by element if x0 is an array, as `scipy.optimize.newton`.
 
-    The derivative is funcad's: `fprime`, `fprime2` and `x1` must be left out, and so must `full_output` (TypeError).
+    The derivative is funcad's; a `fprime` that is given is compared with it at x0, and a difference warns. `fprime2` and `x1`
+    (Halley's method and that of secants) must be left out, and so must `full_output` (TypeError): the root is the same.
     Differentiable in `args` and whatever func closes over, not in x0.
 
     >>> import funcad
@@ -335,14 +383,19 @@ def newton(
     >>> round(float(funcad.grad(root)(4.0)), 6)
     0.25
     """
-    for name, given in (("fprime", fprime), ("fprime2", fprime2), ("x1", x1), ("full_output", full_output or None)):
+    for name, given in (("fprime2", fprime2), ("x1", x1), ("full_output", full_output or None)):
         if given is not None:
             raise TypeError(f"newton: leave {name} out; the derivative is funcad's")
     args = _tuple(args)
     vector, start = unknown("newton: x0", x0)
     if len(vector.shapes) != 1:
         raise TypeError("newton: x0 must be one array or number; use root for other pytrees")
-    equations = Hoisted(_square("newton", lambda x: func(x, *args), vector), start)
+    square = _square("newton", lambda x: func(x, *args), vector)
+    equations = Hoisted(square, start)
+    slope = lambda v: jvp(square, (v,), (np.ones_like(v),))[1]
+    claims = []
+    if fprime is not None:
+        claims = [Claim("newton: fprime", _square("newton: fprime", lambda x: fprime(x, *args), vector), slope, start)]
     value = equations.compiled()
     along = equations.compiled(lambda f: lambda v, *values: jvp(lambda u: f(u, *values), (v,), (np.ones_like(v),))[1])
 
@@ -353,16 +406,19 @@ def newton(
         out = scipy_optimize().newton(f, shape(np.asarray(x)), fp, tol=tol, maxiter=maxiter, rtol=rtol, disp=disp)
         return np.asarray(out, vector.dtype).reshape(vector.size)
 
-    return _on_vectors("newton", vector, equations, start, run)
+    return _on_vectors("newton", vector, equations, start, run, claims)
 
 
-def _on_vectors(what: str, vector: Vector, equations: Hoisted, start: Any, run: Callable[..., Any]) -> Any:
+def _on_vectors(
+    what: str, vector: Vector, equations: Hoisted, start: Any, run: Callable[..., Any], claims: Sequence[Claim] = ()
+) -> Any:
     """`run(start, *values)` gives the root, or raises."""
     if not is_abstract(start, *equations.values):
+        check_claims(claims, start)
         return vector.tree(run(start))
     _raise_untraceable(equations)
     residual = lambda v: equations.function(v, *equations.values)
-    x, _ = implicit_root(residual, start, lambda v, *values: (run(v, *values), {}), equations.values, {})
+    x, _ = implicit_root(residual, start, lambda v, *values: (run(v, *values), {}), equations.values, {}, claims=claims)
     return vector.tree(x)
 
 

@@ -10,9 +10,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
+
 from funcad.ir.aval import dtype_of
 from funcad.numpy.dispatch import checked_options
-from funcad.numpy.promote import promote_for, strong
+from funcad.numpy.promote import as_array, broadcast, promote_dtype, promote_for, strong
 from funcad.primitives import arithmetic, special, transcendental
 from funcad.scipy.door import implements, scipy_function, where_am_i
 from funcad.unjitted.remembered import remembered
@@ -22,8 +24,22 @@ def _homogeneous_complex(ufunc: Any) -> bool:
     return any(set(loop.partition("->")[0]) <= {"D"} for loop in ufunc.types)
 
 
-def _ufunc(name: str, bound: Callable[..., Any]) -> Callable[..., Any]:
-    """The public function for scipy.special's ufunc of that name, whose traced meaning is `bound`."""
+def _of_whole_orders(ufunc: Any, args: Any, whole: int) -> list[Any]:
+    """Operands in double precision, where the first `whole` are integers, for which SciPy has loops of their own."""
+    arrays = [as_array(a) for a in args]
+    if not all(dtype_of(a).kind in "iub" for a in arrays[:whole]):
+        if all("l" in loop.partition("->")[0] for loop in ufunc.types):
+            raise TypeError(f"{ufunc.__name__}: the degree must be an integer{where_am_i()}")
+        return []
+    return broadcast(promote_dtype(arrays, np.dtype(np.float64), None))
+
+
+def as_ufunc(name: str, bound: Callable[..., Any], whole: int = 0, real: bool = False) -> Callable[..., Any]:
+    """The public function for scipy.special's ufunc of that name, whose traced meaning is `bound`.
+
+    `real`: the derivatives hold for real arguments alone, although SciPy has a loop of complex ones. Of the arguments the first
+    `whole` may be integers, of which `bound` is told.
+    """
     known: list[Any] = []
 
     def implementation(*args: Any, **kwargs: Any) -> Any:
@@ -31,14 +47,15 @@ def _ufunc(name: str, bound: Callable[..., Any]) -> Callable[..., Any]:
             ufunc = scipy_function(f"special.{name}")
             if ufunc is None:
                 raise NotImplementedError(f"special.{name}: this version of SciPy has no such function; a newer one has it.")
-            known.extend([ufunc, _homogeneous_complex(ufunc)])
+            known.extend([ufunc, not real and _homogeneous_complex(ufunc)])
         ufunc, takes_complex = known
         if kwargs or len(args) > ufunc.nin:
             checked_options(ufunc, args, kwargs)
             args = args[: ufunc.nin]
         if len(args) != ufunc.nin:
             raise TypeError(f"{name}() takes {ufunc.nin} arguments but {len(args)} were given")
-        operands = promote_for(ufunc, args)
+        counted = _of_whole_orders(ufunc, args, whole) if whole else []
+        operands = counted or promote_for(ufunc, args)
         if not takes_complex and any(dtype_of(a).kind == "c" for a in operands):
             raise TypeError(
                 f"scipy.special.{name} of complex arguments was called with traced values{where_am_i()}; funcad has its "
@@ -46,7 +63,7 @@ def _ufunc(name: str, bound: Callable[..., Any]) -> Callable[..., Any]:
             )
         if all(type(a) in (float, complex, int) for a in operands):
             operands = [dtype_of(a).type(a) for a in operands]
-        out = bound(*operands)
+        out = bound(*operands, whole=whole) if counted else bound(*operands)
         return tuple([strong(o) for o in out]) if type(out) is tuple else strong(out)
 
     quick = remembered(implementation)
@@ -61,109 +78,109 @@ def _ufunc(name: str, bound: Callable[..., Any]) -> Callable[..., Any]:
 
 
 # -- error functions and the normal distribution
-erf = _ufunc("erf", special.erf)
-erfc = _ufunc("erfc", special.erfc)
-erfcx = _ufunc("erfcx", special.erfcx)
-erfi = _ufunc("erfi", special.erfi)
-erfinv = _ufunc("erfinv", special.erfinv)
-erfcinv = _ufunc("erfcinv", special.erfcinv)
-dawsn = _ufunc("dawsn", special.dawsn)
-wofz = _ufunc("wofz", special.wofz)
-ndtr = _ufunc("ndtr", special.ndtr)
-ndtri = _ufunc("ndtri", special.ndtri)
-ndtri_exp = _ufunc("ndtri_exp", special.ndtri_exp)
-log_ndtr = _ufunc("log_ndtr", special.log_ndtr)
-owens_t = _ufunc("owens_t", special.owens_t)
-fresnel = _ufunc("fresnel", special.fresnel)
+erf = as_ufunc("erf", special.erf)
+erfc = as_ufunc("erfc", special.erfc)
+erfcx = as_ufunc("erfcx", special.erfcx)
+erfi = as_ufunc("erfi", special.erfi)
+erfinv = as_ufunc("erfinv", special.erfinv)
+erfcinv = as_ufunc("erfcinv", special.erfcinv)
+dawsn = as_ufunc("dawsn", special.dawsn)
+wofz = as_ufunc("wofz", special.wofz)
+ndtr = as_ufunc("ndtr", special.ndtr)
+ndtri = as_ufunc("ndtri", special.ndtri)
+ndtri_exp = as_ufunc("ndtri_exp", special.ndtri_exp)
+log_ndtr = as_ufunc("log_ndtr", special.log_ndtr)
+owens_t = as_ufunc("owens_t", special.owens_t)
+fresnel = as_ufunc("fresnel", special.fresnel)
 
 # -- gamma and beta functions
-gamma = _ufunc("gamma", special.gamma)
-gammaln = _ufunc("gammaln", special.gammaln)
-loggamma = _ufunc("loggamma", special.loggamma)
-gammasgn = _ufunc("gammasgn", special.gammasgn)
-rgamma = _ufunc("rgamma", special.rgamma)
-digamma = psi = _ufunc("psi", special.digamma)
-poch = _ufunc("poch", special.poch)
-binom = _ufunc("binom", special.binom)
-beta = _ufunc("beta", special.beta)
-betaln = _ufunc("betaln", special.betaln)
-zetac = _ufunc("zetac", special.zetac)
-gammainc = _ufunc("gammainc", special.gammainc)
-gammaincc = _ufunc("gammaincc", special.gammaincc)
-gammaincinv = _ufunc("gammaincinv", special.gammaincinv)
-gammainccinv = _ufunc("gammainccinv", special.gammainccinv)
-betainc = _ufunc("betainc", special.betainc)
-betaincc = _ufunc("betaincc", special.betaincc)
-betaincinv = _ufunc("betaincinv", special.betaincinv)
-betainccinv = _ufunc("betainccinv", special.betainccinv)
-stdtr = _ufunc("stdtr", special.stdtr)
-stdtrit = _ufunc("stdtrit", special.stdtrit)
-fdtri = _ufunc("fdtri", special.fdtri)
+gamma = as_ufunc("gamma", special.gamma)
+gammaln = as_ufunc("gammaln", special.gammaln)
+loggamma = as_ufunc("loggamma", special.loggamma)
+gammasgn = as_ufunc("gammasgn", special.gammasgn)
+rgamma = as_ufunc("rgamma", special.rgamma)
+digamma = psi = as_ufunc("psi", special.digamma)
+poch = as_ufunc("poch", special.poch)
+binom = as_ufunc("binom", special.binom)
+beta = as_ufunc("beta", special.beta)
+betaln = as_ufunc("betaln", special.betaln)
+zetac = as_ufunc("zetac", special.zetac)
+gammainc = as_ufunc("gammainc", special.gammainc)
+gammaincc = as_ufunc("gammaincc", special.gammaincc)
+gammaincinv = as_ufunc("gammaincinv", special.gammaincinv)
+gammainccinv = as_ufunc("gammainccinv", special.gammainccinv)
+betainc = as_ufunc("betainc", special.betainc)
+betaincc = as_ufunc("betaincc", special.betaincc)
+betaincinv = as_ufunc("betaincinv", special.betaincinv)
+betainccinv = as_ufunc("betainccinv", special.betainccinv)
+stdtr = as_ufunc("stdtr", special.stdtr)
+stdtrit = as_ufunc("stdtrit", special.stdtrit)
+fdtri = as_ufunc("fdtri", special.fdtri)
 
 # -- Bessel and Struve functions
-i0 = _ufunc("i0", special.i0)
-i1 = _ufunc("i1", special.i1)
-i0e = _ufunc("i0e", special.i0e)
-i1e = _ufunc("i1e", special.i1e)
-j0 = _ufunc("j0", special.j0)
-j1 = _ufunc("j1", special.j1)
-y0 = _ufunc("y0", special.y0)
-y1 = _ufunc("y1", special.y1)
-k0 = _ufunc("k0", special.k0)
-k1 = _ufunc("k1", special.k1)
-k0e = _ufunc("k0e", special.k0e)
-k1e = _ufunc("k1e", special.k1e)
-jv = jn = _ufunc("jv", special.jv)
-jve = _ufunc("jve", special.jve)
-yv = _ufunc("yv", special.yv)
-yn = _ufunc("yn", special.yv)
-yve = _ufunc("yve", special.yve)
-iv = _ufunc("iv", special.iv)
-ive = _ufunc("ive", special.ive)
-kv = _ufunc("kv", special.kv)
-kn = _ufunc("kn", special.kv)
-kve = _ufunc("kve", special.kve)
-struve = _ufunc("struve", special.struve)
-modstruve = _ufunc("modstruve", special.modstruve)
+i0 = as_ufunc("i0", special.i0)
+i1 = as_ufunc("i1", special.i1)
+i0e = as_ufunc("i0e", special.i0e)
+i1e = as_ufunc("i1e", special.i1e)
+j0 = as_ufunc("j0", special.j0)
+j1 = as_ufunc("j1", special.j1)
+y0 = as_ufunc("y0", special.y0)
+y1 = as_ufunc("y1", special.y1)
+k0 = as_ufunc("k0", special.k0)
+k1 = as_ufunc("k1", special.k1)
+k0e = as_ufunc("k0e", special.k0e)
+k1e = as_ufunc("k1e", special.k1e)
+jv = jn = as_ufunc("jv", special.jv)
+jve = as_ufunc("jve", special.jve)
+yv = as_ufunc("yv", special.yv)
+yn = as_ufunc("yn", special.yv)
+yve = as_ufunc("yve", special.yve)
+iv = as_ufunc("iv", special.iv)
+ive = as_ufunc("ive", special.ive)
+kv = as_ufunc("kv", special.kv)
+kn = as_ufunc("kn", special.kv)
+kve = as_ufunc("kve", special.kve)
+struve = as_ufunc("struve", special.struve)
+modstruve = as_ufunc("modstruve", special.modstruve)
 
 # -- logarithms and powers
-xlogy = _ufunc("xlogy", special.xlogy)
-xlog1py = _ufunc("xlog1py", special.xlog1py)
-entr = _ufunc("entr", special.entr)
-rel_entr = _ufunc("rel_entr", special.rel_entr)
-kl_div = _ufunc("kl_div", special.kl_div)
-logit = _ufunc("logit", special.logit)
-expit = _ufunc("expit", special.expit)
-log_expit = _ufunc("log_expit", special.log_expit)
-exprel = _ufunc("exprel", special.exprel)
-boxcox = _ufunc("boxcox", special.boxcox)
-boxcox1p = _ufunc("boxcox1p", special.boxcox1p)
-inv_boxcox = _ufunc("inv_boxcox", special.inv_boxcox)
-inv_boxcox1p = _ufunc("inv_boxcox1p", special.inv_boxcox1p)
-powm1 = _ufunc("powm1", special.powm1)
-cosm1 = _ufunc("cosm1", special.cosm1)
-exp10 = _ufunc("exp10", special.exp10)
-exp2 = _ufunc("exp2", transcendental.exp2)
-expm1 = _ufunc("expm1", transcendental.expm1)
-log1p = _ufunc("log1p", transcendental.log1p)
-cbrt = _ufunc("cbrt", arithmetic.cbrt)
-huber = _ufunc("huber", special.huber)
-pseudo_huber = _ufunc("pseudo_huber", special.pseudo_huber)
+xlogy = as_ufunc("xlogy", special.xlogy)
+xlog1py = as_ufunc("xlog1py", special.xlog1py)
+entr = as_ufunc("entr", special.entr)
+rel_entr = as_ufunc("rel_entr", special.rel_entr)
+kl_div = as_ufunc("kl_div", special.kl_div)
+logit = as_ufunc("logit", special.logit)
+expit = as_ufunc("expit", special.expit)
+log_expit = as_ufunc("log_expit", special.log_expit)
+exprel = as_ufunc("exprel", special.exprel)
+boxcox = as_ufunc("boxcox", special.boxcox)
+boxcox1p = as_ufunc("boxcox1p", special.boxcox1p)
+inv_boxcox = as_ufunc("inv_boxcox", special.inv_boxcox)
+inv_boxcox1p = as_ufunc("inv_boxcox1p", special.inv_boxcox1p)
+powm1 = as_ufunc("powm1", special.powm1)
+cosm1 = as_ufunc("cosm1", special.cosm1)
+exp10 = as_ufunc("exp10", special.exp10)
+exp2 = as_ufunc("exp2", transcendental.exp2)
+expm1 = as_ufunc("expm1", transcendental.expm1)
+log1p = as_ufunc("log1p", transcendental.log1p)
+cbrt = as_ufunc("cbrt", arithmetic.cbrt)
+huber = as_ufunc("huber", special.huber)
+pseudo_huber = as_ufunc("pseudo_huber", special.pseudo_huber)
 
 # -- integrals and hypergeometric functions
-expi = _ufunc("expi", special.expi)
-exp1 = _ufunc("exp1", special.exp1)
-expn = _ufunc("expn", special.expn)
-spence = _ufunc("spence", special.spence)
-sici = _ufunc("sici", special.sici)
-shichi = _ufunc("shichi", special.shichi)
-ellipk = _ufunc("ellipk", special.ellipk)
-ellipkm1 = _ufunc("ellipkm1", special.ellipkm1)
-ellipe = _ufunc("ellipe", special.ellipe)
-ellipkinc = _ufunc("ellipkinc", special.ellipkinc)
-ellipeinc = _ufunc("ellipeinc", special.ellipeinc)
-wrightomega = _ufunc("wrightomega", special.wrightomega)
-hyp0f1 = _ufunc("hyp0f1", special.hyp0f1)
-hyp1f1 = _ufunc("hyp1f1", special.hyp1f1)
-hyp2f1 = _ufunc("hyp2f1", special.hyp2f1)
-hyperu = _ufunc("hyperu", special.hyperu)
+expi = as_ufunc("expi", special.expi)
+exp1 = as_ufunc("exp1", special.exp1)
+expn = as_ufunc("expn", special.expn)
+spence = as_ufunc("spence", special.spence)
+sici = as_ufunc("sici", special.sici)
+shichi = as_ufunc("shichi", special.shichi)
+ellipk = as_ufunc("ellipk", special.ellipk)
+ellipkm1 = as_ufunc("ellipkm1", special.ellipkm1)
+ellipe = as_ufunc("ellipe", special.ellipe)
+ellipkinc = as_ufunc("ellipkinc", special.ellipkinc)
+ellipeinc = as_ufunc("ellipeinc", special.ellipeinc)
+wrightomega = as_ufunc("wrightomega", special.wrightomega)
+hyp0f1 = as_ufunc("hyp0f1", special.hyp0f1)
+hyp1f1 = as_ufunc("hyp1f1", special.hyp1f1)
+hyp2f1 = as_ufunc("hyp2f1", special.hyp2f1)
+hyperu = as_ufunc("hyperu", special.hyperu)

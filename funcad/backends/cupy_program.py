@@ -1,0 +1,75 @@
+"""A compiled program on arrays of a device: Python that calls CuPy, a line for each operation that the passes leave.
+
+Idea: the passes and the writer are those of the NumPy engine, without groups: there are no kernels to run them. Values die
+after their last use, operations write over operands that die, and over donated arguments. Invariants: nothing waits for the
+device but where Python needs a value (a condition, a computed start, a count); results without axes are arrays there. Trap:
+the program may run in several threads, on several streams and on several devices, so nothing of a run is kept.
+"""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Sequence
+from typing import Any
+
+from funcad.backends import engines
+from funcad.backends.interpreter import apart, compiling, moved
+from funcad.host.state import setting
+from funcad.host.user_warnings import restore_warnings, suppress_warnings
+from funcad.ir.jaxpr import Jaxpr
+
+__all__ = ["OnDevice"]
+
+
+class OnDevice:
+    """The program of `owner` on the arrays of `library`."""
+
+    __slots__ = ("owner", "library", "runs", "_optimized", "_written")
+
+    def __init__(self, owner: Any, library: Any):
+        self.owner = owner
+        self.library = library
+        self.runs = engines.COLD if engines.estimate(owner.jaxpr) > engines.AT_ONCE else 0
+        self._optimized: Jaxpr | None = None
+        self._written: dict[frozenset[int], Any] = {}  # positions of inputs that may be written over -> the program
+
+    def run(self, args: Sequence[Any], donated: frozenset[int] = frozenset()) -> list[Any] | None:
+        """The outputs; None: the reference is to run, since this does not pay yet."""
+        self.runs += 1
+        if self.runs <= engines.COLD:
+            return None
+        generated = self.generated(frozenset([i for i, a in enumerate(args) if id(a) in donated]) if donated else donated)
+        keeps = not self.owner.jaxpr.has_effects  # nobody but the program sees them
+        values = [moved(self.library, a, keeps) for a in args]
+        lent = [v for v, a in zip(values, args) if v is not a]
+        del args
+        token = suppress_warnings()
+        try:
+            outputs = generated.function(values)
+        except Exception as error:
+            generated.note(error)
+            raise
+        finally:
+            restore_warnings(token)
+        return apart(self.library, [moved(self.library, x) for x in outputs], lent)
+
+    @property
+    def optimized(self) -> Jaxpr:
+        """The program after the passes."""
+        if self._optimized is None:
+            with setting(engine="numpy"):  # numbers are no loops of machine code here
+                self._optimized = importlib.import_module("funcad.passes.aliased_outputs").pipeline_end(self.owner.jaxpr)
+        return self._optimized
+
+    def generated(self, donated: frozenset[int] = frozenset()) -> Any:
+        """The program as it runs if the inputs at these positions may be written over."""
+        found = self._written.get(donated)
+        if found is None:
+            with compiling:
+                found = self._written.get(donated)
+                if found is None:
+                    with self.owner.noted("cupy"):
+                        engines.made["compiled"] += 1
+                        generate = importlib.import_module("funcad.backends.generate").generate
+                        found = self._written[donated] = generate(self.optimized, donated=donated, library=self.library)
+        return found

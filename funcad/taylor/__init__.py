@@ -1,0 +1,1 @@
+"""Taylor mode: power series through programs, and what second derivatives in all directions cost little by."""

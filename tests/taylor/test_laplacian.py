@@ -1,0 +1,91 @@
+"""The Laplacian in one pass, and the diagonals of Hessians."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import funcad
+from funcad import grad, hessian, hessian_diagonal, jit, laplacian, vmap
+from funcad.errors import NonDifferentiableInputError, NonScalarOutputError
+
+rng = np.random.default_rng(0)
+W = rng.normal(size=(4, 4))
+X = 0.5 * rng.normal(size=4) + 1
+FUNCTIONS = {
+    "polynomial": lambda x: np.sum(x**3) + x[0] * x[1],
+    "layer": lambda x: np.tanh(W @ x),
+    "layers": lambda x: np.tanh(W @ np.tanh(W @ x)),
+    "norm": lambda x: np.linalg.norm(x),
+    "determinant": lambda x: np.linalg.det(W + np.outer(x, x)),
+    "solve": lambda x: np.linalg.solve(W + np.diag(x), x),
+    "scan": lambda x: funcad.lax.scan(lambda c, z: (np.sin(c) * z + x, c.sum()), x, np.arange(3.0))[1],
+    "while": lambda x: funcad.while_loop(lambda c: c[1] < 3, lambda c: (c[0] * np.sin(x), c[1] + 1), (x, 0))[0],
+    "cond": lambda x: funcad.cond(x[0] > 0, lambda y: y**3, lambda y: y, x),
+    "jit inside": lambda x: jit(lambda y: y**2 * x)(x),
+    "kinks": lambda x: np.where(x > 1, x**2, np.sin(x)) + np.max(x) ** 2 + np.sort(x) ** 2,
+    "linear": lambda x: np.sum(W @ x),
+    "constant": lambda x: np.ones(2),
+    "Python's if": lambda x: x**3 if x[0] > 0 else x,
+}
+
+
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_is_the_trace_of_the_hessian(name: str) -> None:
+    f = FUNCTIONS[name]
+    expected = np.trace(hessian(f)(X), axis1=-2, axis2=-1)
+    np.testing.assert_allclose(laplacian(f)(X), expected, rtol=1e-10, atol=1e-12)
+
+
+def test_of_pytrees() -> None:
+    f = lambda p, s: {"y": s * np.sum(p["a"] ** 3) * p["b"] ** 2}
+    p = {"a": np.array([1.0, 2.0]), "b": 3.0}
+    np.testing.assert_allclose(laplacian(f)(p, 2.0)["y"], 2 * (6 * 3 * 9 + 9 * 2))
+
+
+def test_compositions() -> None:
+    f = lambda x: np.sum(np.sin(x)) * x[0]
+    points = rng.normal(size=(3, 4))
+    expected = [np.trace(hessian(f)(x)) for x in points]
+    np.testing.assert_allclose(vmap(laplacian(f))(points), expected)
+    np.testing.assert_allclose(jit(vmap(laplacian(f)))(points), expected)
+    np.testing.assert_allclose(laplacian(jit(f))(points[0]), expected[0])
+    slopes = grad(lambda x: np.trace(hessian(f)(x)))(X)
+    for g in (grad(laplacian(f)), jit(grad(laplacian(f))), grad(jit(laplacian(f)))):
+        np.testing.assert_allclose(g(X), slopes)
+    biharmonic = laplacian(laplacian(lambda x: np.sum(x**2) ** 2))
+    np.testing.assert_allclose(biharmonic(X), 8 * 4 * 6)  # of r^4: the Laplacian of (8 + 4 n) r^2 with n = 4 is 24 * 8
+
+
+@pytest.mark.parametrize("method", ["jet", "sparse"])
+def test_diagonal_of_a_hessian(method: str) -> None:
+    f = lambda x: np.sum(np.sin(x[1:]) * x[:-1] ** 2)
+    np.testing.assert_allclose(hessian_diagonal(f, method=method)(X), np.diag(hessian(f)(X)), atol=1e-12)
+    tree = lambda p: np.sum(p["a"] ** 3) * p["b"]
+    found = hessian_diagonal(tree, method=method)({"a": X, "b": 2.0})
+    np.testing.assert_allclose(found["a"], 12 * X)
+    assert found["b"] == 0.0
+
+
+def test_estimated_diagonal() -> None:
+    f = lambda x: np.sum(x**4) + 0.1 * x[0] * x[1]
+    found = hessian_diagonal(f, method="hutchinson", key=funcad.random.key(0), samples=400)(X)
+    np.testing.assert_allclose(found, 12 * X**2, atol=0.1)
+    exact = hessian_diagonal(lambda x: np.sum(x**4), method="hutchinson", key=funcad.random.key(1))(X)
+    np.testing.assert_allclose(exact, 12 * X**2)  # one sample is enough where nothing stands beside the diagonal
+
+
+def test_what_is_refused() -> None:
+    calls: list[tuple[Any, type]] = [
+        (lambda: laplacian(np.sum)(np.array([1, 2])), NonDifferentiableInputError),
+        (lambda: laplacian(np.sum)(np.array([1j, 2])), NonDifferentiableInputError),
+        (lambda: hessian_diagonal(np.sin)(X), NonScalarOutputError),
+        (lambda: hessian_diagonal(np.sum, method="exact"), ValueError),
+        (lambda: hessian_diagonal(np.sum, method="hutchinson"), TypeError),
+        (lambda: hessian_diagonal(np.sum, key=funcad.random.key(0)), TypeError),
+    ]
+    for call, error in calls:
+        with pytest.raises(error):
+            call()
