@@ -335,7 +335,8 @@ def test_numbers_beside_arrays() -> None:
 
 def test_numbers_that_are_joined_in_a_loop() -> None:
     def f(y: Any) -> Any:
-        return funcad.while_loop(lambda s: s[1] < 3, lambda s: (s[0] + np.stack([s[0][1], np.sin(s[0][0])]), s[1] + 1), (y, 0))[0]
+        turn = lambda s: (s[0] + np.stack([s[0][1], np.sin(s[0][0])]), s[1] + 1)
+        return funcad.while_loop(lambda s: s[1] < 3, turn, (y, 0))[0]
 
     g = jit(f)
     for _ in range(4):
