@@ -27,6 +27,7 @@ from funcad.host.state import setting, state
 from funcad.host.where import user_source
 from funcad.ir.tracer import Tracer
 from funcad.primitives.host import HostCall, debug_callback
+from funcad.primitives.scatter import gather_p, scatter_p
 from funcad.show.compile_log import CompileEvent, CompileLog, compile_log
 
 __all__ = ["print", "callback", "breakpoint", "doctor", "debug_nans", "debug_infs", "debug_checks", "locked_arrays"]
@@ -175,7 +176,9 @@ def _has_inf(x: Any) -> bool:
 
 
 def _checked(primitive: Any, xp: Any, args: Any, params: dict[str, Any]) -> Any:
-    """`impl`, refusing a NaN or an infinity that no operand had."""
+    """`impl`, refusing what is looked for: an index out of bounds, a NaN or an infinity that no operand had."""
+    if state.debug_checks and xp is not np and primitive in (gather_p, scatter_p):
+        _check_bounds(args[0].shape[params["batch_dims"] :], args[1:] if primitive is gather_p else args[2:])
     out = primitive.impl(xp, *args, **params)
     for o in out if primitive.multiple else (out,):
         if state.debug_nans and _has_nan(o) and not any(_has_nan(a) for a in args):
@@ -183,6 +186,20 @@ def _checked(primitive: Any, xp: Any, args: Any, params: dict[str, Any]) -> Any:
         if state.debug_infs and _has_inf(o) and not any(_has_inf(a) for a in args):
             raise InfError(f"{primitive.name} made an infinity from operands without one", user_source())
     return out
+
+
+def _check_bounds(dims: Sequence[int], indices: Sequence[Any]) -> None:
+    """What NumPy does by itself."""
+    for axis, (index, n) in enumerate(zip(indices, dims)):
+        for bad in (int(index.min()), int(index.max())) if index.size else ():
+            if not -n <= bad < n:
+                raise IndexError(f"index {bad} is out of bounds for axis {axis} with size {n} (found by debug_checks)")
+
+
+def _looking(**fields: bool) -> Any:
+    """The context with these of the three switched."""
+    now = {name: fields.get(name, getattr(state, name)) for name in ("debug_nans", "debug_infs", "debug_checks")}
+    return setting(**now, checked=_checked if any(now.values()) else None)
 
 
 def debug_nans(enabled: bool = True) -> Any:
@@ -198,8 +215,7 @@ def debug_nans(enabled: bool = True) -> Any:
     Traceback (most recent call last):
     NanError: log made a NaN from operands without one
     """
-    nans = bool(enabled)
-    return setting(debug_nans=nans, checked=_checked if nans or state.debug_infs else None)
+    return _looking(debug_nans=bool(enabled))
 
 
 def debug_infs(enabled: bool = True) -> Any:
@@ -215,8 +231,7 @@ def debug_infs(enabled: bool = True) -> Any:
     Traceback (most recent call last):
     InfError: div made an infinity from operands without one
     """
-    infs = bool(enabled)
-    return setting(debug_infs=infs, checked=_checked if infs or state.debug_nans else None)
+    return _looking(debug_infs=bool(enabled))
 
 
 def debug_checks(enabled: bool = True) -> Any:
@@ -229,4 +244,4 @@ def debug_checks(enabled: bool = True) -> Any:
     >>> with funcad.debug_checks():
     ...     pass
     """
-    return setting(debug_checks=bool(enabled))
+    return _looking(debug_checks=bool(enabled))

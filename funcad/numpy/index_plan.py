@@ -18,6 +18,7 @@ from typing import Any
 import numpy as np
 
 from funcad.errors import TracerBoolConversionError, TracerIntegerConversionError
+from funcad.host.devices import is_device
 from funcad.host.locks import is_constant
 from funcad.host.real_types import is_a
 from funcad.host.where import user_source
@@ -97,6 +98,8 @@ def refuse(shape: tuple, index: Any, otherwise: str) -> Any:
     """Raise the error that NumPy raises for this index on an array of this shape."""
 
     def without_tracers(entry: Any) -> Any:
+        if is_device(type(entry)):
+            return entry.get()
         if isinstance(entry, Tracer):
             return np.zeros(entry.shape, entry.dtype)[()]
         if isinstance(entry, (tuple, list)):

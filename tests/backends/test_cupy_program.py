@@ -394,6 +394,20 @@ def test_debug_nans_looks_at_each_operation() -> None:
         f(x)
 
 
+@pytest.mark.parametrize("wrap", [jit, lambda f: grad(lambda x, i: np.sum(f(x, i))), lambda f: jit(vmap(f)), vmap])
+def test_debug_checks_finds_indices_out_of_bounds(wrap: Any) -> None:
+    x, good, bad = [to_device(np.asarray(v)) for v in (np.ones((2, 3)), [[0, -3], [2, 1]], [[0, 3], [1, 1]])]
+    f = wrap(lambda x, i: x[..., i] * 2.0)
+    for _ in range(3):
+        f(x, bad)  # wraps, as CuPy does
+        with debug.debug_checks():
+            f(x, good)
+            with pytest.raises(IndexError, match="index 3 is out of bounds for axis . with size 3"):
+                f(x, bad)
+            with debug.debug_checks(False):
+                f(x, bad)
+
+
 def test_threads() -> None:
     f = jit(grad(lambda x: mlp(x, x.T)))
     wrong: list[Any] = []
