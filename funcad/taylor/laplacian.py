@@ -32,6 +32,7 @@ from funcad.ir.jaxpr import Equation, Jaxpr, Literal
 from funcad.ir.trace import bind, trace_function
 from funcad.primitives.arithmetic import add
 from funcad.primitives.families import reduce_sum
+from funcad.primitives.placement import on_device_of
 from funcad.scipy.tree_vectors import Vector
 from funcad.taylor.jets import jet, traced_at
 from funcad.taylor.series import INLINED, Rule, inexact, strong, zeros_like
@@ -95,7 +96,7 @@ def _columns(vector: Vector, x: Any) -> list[Any]:
         column = np.zeros((vector.size, size), aval_of(leaf).dtype)
         column[range(start, start + size), range(size)] = 1
         start += size
-        found.append(column.reshape(vector.size, *shape_of(leaf)))
+        found += on_device_of([column.reshape(vector.size, *shape_of(leaf))], [leaf])
     return found
 
 
@@ -210,10 +211,10 @@ def hessian_diagonal(
         if method == "sparse":
             return vector.tree(np.asarray(_sparse.hessian(g)(start).diagonal()))
         if method == "hutchinson":
-            signs = random.rademacher(key, (samples, vector.size), vector.dtype)
+            (signs,) = on_device_of([random.rademacher(key, (samples, vector.size), vector.dtype)], [start])
             products = vmap(lambda s: s * hvp(g, (start,), (s,)))(signs)
             return vector.tree(np.mean(products, axis=0))
-        second = lambda e: jet(g, (start,), ([e, np.zeros(vector.size, vector.dtype)],))[1][1]
-        return vector.tree(vmap(second)(np.eye(vector.size, dtype=vector.dtype)))
+        basis, still = on_device_of([np.eye(vector.size, dtype=vector.dtype), np.zeros(vector.size, vector.dtype)], [start])
+        return vector.tree(vmap(lambda e: jet(g, (start,), ([e, still],))[1][1])(basis))
 
     return Transformed(diagonal_of, f, functools.partial(hessian_diagonal, method=method, key=key, samples=samples))

@@ -8,8 +8,9 @@ import numpy as np
 import pytest
 
 import funcad
-from funcad import grad, hessian, hessian_diagonal, jit, laplacian, vmap
+from funcad import grad, hessian, hessian_diagonal, jet, jit, laplacian, vmap
 from funcad.errors import NonDifferentiableInputError, NonScalarOutputError
+from tests.standin import DeviceArray, registered, to_device, to_host
 
 rng = np.random.default_rng(0)
 W = rng.normal(size=(4, 4))
@@ -75,6 +76,23 @@ def test_estimated_diagonal() -> None:
     np.testing.assert_allclose(found, 12 * X**2, atol=0.1)
     exact = hessian_diagonal(lambda x: np.sum(x**4), method="hutchinson", key=funcad.random.key(1))(X)
     np.testing.assert_allclose(exact, 12 * X**2)  # one sample is enough where nothing stands beside the diagonal
+
+
+def test_on_a_device() -> None:
+    f = lambda x: np.sum(np.tanh(np.sin(x) * x)) * x[0]
+    with registered():
+        x = to_device(X)
+        for g, h in (
+            (laplacian(f), laplacian(f)),
+            (jit(laplacian(f)), laplacian(f)),
+            (hessian_diagonal(f), hessian_diagonal(f)),
+            (lambda x: jet(f, (x,), ([x, x * 0.0],))[1][1], lambda x: jet(f, (x,), ([x, x * 0.0],))[1][1]),
+        ):
+            found = g(x)
+            assert type(found) is DeviceArray
+            np.testing.assert_allclose(to_host(found), h(X), rtol=1e-12)
+        one = hessian_diagonal(f, method="hutchinson", key=funcad.random.key(0))
+        np.testing.assert_allclose(to_host(one(x)), one(X), rtol=1e-12)
 
 
 def test_what_is_refused() -> None:
