@@ -10,7 +10,6 @@ from funcad import tree
 from funcad.api.border import OutTree, api, check_leaves, flat_function, name_of, own_memory
 from funcad.errors import NonDifferentiableInputError, TangentMismatchError
 from funcad.host.real_types import is_a
-from funcad.host.user_warnings import restore_warnings, suppress_warnings
 from funcad.ir.aval import aval_of, is_inexact
 from funcad.ir.jaxpr import Jaxpr
 from funcad.ir.trace import any_tracer, trace_function
@@ -74,14 +73,10 @@ def jet(f: Callable[..., Any], primals: Sequence[Any], series: Sequence[Sequence
         columns = [_leaves_like(x, term, i, k + 1) for k, term in enumerate(terms)]
         behind += [list(column) for column in zip(*columns)] if columns else [[] for _ in tree.leaves(x)]
     jaxpr, consts, store, leaves = traced_at(f, tuple(primals), "jet")
-    token = suppress_warnings()
-    try:
-        run = Taylor(order, series_rules)
-        results = run.run(jaxpr, [*as_series(consts, [[]] * len(consts)), *as_series(leaves, behind)])
-        values = own_memory([x[0] for x in results], [*consts, *leaves])
-        higher = [coefficients(x, order) for x in results]
-    finally:
-        restore_warnings(token)
+    run = Taylor(order, series_rules)
+    results = run.run(jaxpr, [*as_series(consts, [[]] * len(consts)), *as_series(leaves, behind)])
+    values = own_memory([x[0] for x in results], [*consts, *leaves])
+    higher = [coefficients(x, order) for x in results]
     terms = [[mul(c[k], float(factorial(k + 1))) if k else c[k] for c in higher] for k in range(order)]
     flat = own_memory([c for column in terms for c in column], [*values, *consts, *leaves, *[c for b in behind for c in b]])
     n = len(values)

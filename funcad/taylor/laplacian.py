@@ -35,7 +35,7 @@ from funcad.primitives.families import reduce_sum
 from funcad.primitives.placement import on_device_of
 from funcad.scipy.tree_vectors import Vector
 from funcad.taylor.jets import jet, traced_at
-from funcad.taylor.series import INLINED, Rule, inexact, strong, zeros_like
+from funcad.taylor.series import INLINED, Rule, inexact, strong, written_at, zeros_like
 from funcad.transforms.batch import batch_jaxpr
 from funcad.transforms.jvp import jvp_eval
 
@@ -69,13 +69,9 @@ def laplacian(f: Callable[..., Any]) -> Callable[..., Any]:
         _check_real(vector, x, "laplacian")
         columns = _columns(vector, x)
         jaxpr, consts, store, leaves = traced_at(lambda x: f(x, *args), (x,), "laplacian")
-        token = suppress_warnings()
-        try:
-            inputs = [*map(_Carried, consts), *[_Carried(v, c, None) for v, c in zip(leaves, columns)]]
-            results = _run(jaxpr, inputs, vector.size)
-            values = [zeros_like(r.value) if r.laplacian is None else r.laplacian for r in results]
-        finally:
-            restore_warnings(token)
+        inputs = [*map(_Carried, consts), *[_Carried(v, c, None) for v, c in zip(leaves, columns)]]
+        results = _run(jaxpr, inputs, vector.size)
+        values = [zeros_like(r.value) if r.laplacian is None else r.laplacian for r in results]
         return store.tree.unflatten(own_memory(values, [*consts, *leaves]))
 
     return Transformed(laplacian_of, f, functools.partial(laplacian))
@@ -105,10 +101,11 @@ def _run(jaxpr: Jaxpr, inputs: Sequence[_Carried], n: int) -> list[_Carried]:
     read = lambda a: _Carried(a.value) if type(a) is Literal else env[a]
     for equation in jaxpr.equations:
         operands = [read(a) for a in equation.inputs]
-        if equation.primitive in INLINED:
-            found = _run(equation.params["jaxpr"], operands, n)
-        else:
-            found = _through(equation, operands, n)
+        with written_at(equation):
+            if equation.primitive in INLINED:
+                found = _run(equation.params["jaxpr"], operands, n)
+            else:
+                found = _through(equation, operands, n)
         env.update(zip(equation.outputs, found))
     return [read(o) for o in jaxpr.outputs]
 
@@ -118,6 +115,16 @@ def _through(equation: Equation, operands: list[_Carried], n: int) -> list[_Carr
     values = [x.value for x in operands]
     out = bind(primitive, *values, **params)
     outs = list(out) if primitive.multiple else [out]
+    token = suppress_warnings()
+    try:
+        return _moved(equation, operands, values, outs, n)
+    finally:
+        restore_warnings(token)
+
+
+def _moved(equation: Equation, operands: list[_Carried], values: list[Any], outs: list[Any], n: int) -> list[_Carried]:
+    """The results with their columns and Laplacians."""
+    primitive, params = equation.primitive, equation.params
     moving = [x.columns is not None and inexact(aval_of(x.value)) for x in operands]
     if primitive.passive or not any(moving):
         return [_Carried(o) for o in outs]

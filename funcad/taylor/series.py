@@ -18,16 +18,20 @@ series" (1990).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
 
 from funcad.control.call import call_p
 from funcad.control.checkpoint import checkpoint_p
+from funcad.host.state import state
+from funcad.host.user_warnings import restore_warnings, suppress_warnings
+from funcad.host.where import note_source
 from funcad.ir.aval import Aval, StackAval, aval_of, is_inexact
 from funcad.ir.interpret import eval_jaxpr
-from funcad.ir.jaxpr import Jaxpr, Literal, literal_key
+from funcad.ir.jaxpr import Equation, Jaxpr, Literal, literal_key
 from funcad.ir.primitive import Primitive
 from funcad.ir.prune import prune, used_inputs
 from funcad.ir.trace import bind, trace_function
@@ -40,7 +44,7 @@ from funcad.primitives.placement import on_device_of
 from funcad.primitives.stack import zero_value
 from funcad.transforms.jvp import no_rule
 
-__all__ = ["INLINED", "Rule", "Series", "Taylor", "inexact", "strong", "zeros_like"]
+__all__ = ["INLINED", "Rule", "Series", "Taylor", "inexact", "strong", "written_at", "zeros_like"]
 
 INLINED = (call_p, checkpoint_p)
 _RATIONAL = {"add": add_p, "sub": sub_p, "mul": mul_p, "div": div_p, "neg": neg_p}
@@ -80,6 +84,20 @@ def strong(aval: Any) -> Any:
 
 def zeros_like(x: Any) -> Any:
     return on_device_of([zero_value(strong(aval_of(x)))], [x])[0]
+
+
+@contextmanager
+def written_at(equation: Equation) -> Iterator[None]:
+    """A block that works on an equation of the user's: what it records, and its errors, are of the user's line."""
+    saved = state.source
+    state.source = equation.source or saved
+    try:
+        yield
+    except Exception as error:
+        note_source(error, state.source)
+        raise
+    finally:
+        state.source = saved
 
 
 def _slope(x: Series, k: int) -> Any:
@@ -196,13 +214,27 @@ class Taylor:
         env: dict[Any, Series] = dict(zip(jaxpr.inputs, inputs))
         for equation in jaxpr.equations:
             operands = [self._literal(a.value) if type(a) is Literal else env[a] for a in equation.inputs]
-            outs = self._apply(equation.primitive, equation.params, operands, [v.aval for v in equation.outputs], within)
-            if not within:  # effects happen in their order, and no coefficient waits for a long row of others
-                for k in range(self.order + 1):
-                    for out in outs:
-                        out[k]
+            avals = [v.aval for v in equation.outputs]
+            if within:
+                outs = self._apply(equation.primitive, equation.params, operands, avals, within)
+            else:
+                with written_at(equation):
+                    outs = self._apply(equation.primitive, equation.params, operands, avals, within)
+                    self._compute(outs)
             env.update(zip(equation.outputs, outs))
         return [self._literal(o.value) if type(o) is Literal else env[o] for o in jaxpr.outputs]
+
+    def _compute(self, outs: Sequence[Series]) -> None:
+        """All coefficients: effects happen in their order, and none waits for a long row of others."""
+        for out in outs:
+            out[0]  # warns as the operation does, where derivatives never do
+        token = suppress_warnings()
+        try:
+            for k in range(1, self.order + 1):
+                for out in outs:
+                    out[k]
+        finally:
+            restore_warnings(token)
 
     def slope(self, x: Series) -> Series:
         """Its derivative."""
@@ -230,7 +262,11 @@ class Taylor:
             rule = None if within else self.rules.get(primitive)
             calls = _rational(primitive, len(operands), params)
             if rule is not None and not all([x.constant for x in operands]):
-                found = rule(self, operands, params)
+                token = suppress_warnings()
+                try:
+                    found = rule(self, operands, params)
+                finally:
+                    restore_warnings(token)
             elif calls is not None:
                 found = [self._by_formula(calls, operands)]
             else:

@@ -246,6 +246,19 @@ def test_an_error_inside_leaves_all_as_it_was() -> None:
     np.testing.assert_allclose(jet(f, (-1.0,), ([1.0],))[1], [np.cos(1.0)])
 
 
+def test_warnings_and_errors_are_of_the_users_line() -> None:
+    def f(x: Any) -> Any:
+        return np.log(x) * 2.0
+
+    for call in (lambda: jet(f, (-1.0,), ([1.0, 0.0],)), lambda: funcad.laplacian(f)(np.array([-1.0]))):
+        with pytest.warns(RuntimeWarning, match="invalid value encountered in log") as caught:
+            call()
+        assert [w.filename for w in caught] == [__file__]
+    with pytest.raises(np.linalg.LinAlgError) as raised:
+        jet(lambda x: np.linalg.inv(x), (np.zeros((2, 2)),), ([np.ones((2, 2))],))
+    assert "test_jets.py" in "".join(raised.value.__notes__)
+
+
 def test_threads() -> None:
     found: list[Any] = [None] * 4
 
