@@ -445,7 +445,7 @@ MISTAKES = [
 
 PAGES = set(
     "start derivatives modes sharp_bits writes control_flow jit pytrees custom_rules linear_algebra implicit random debugging "
-    "performance cupy".split()
+    "performance cupy special_functions".split()
 )
 
 

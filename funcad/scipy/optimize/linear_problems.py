@@ -214,8 +214,10 @@ _NO_DERIVATIVE = (
 def milp(c: Any, *, integrality: Any = None, bounds: Any = None, constraints: Any = None, options: Any = None) -> Any:
     """`scipy.optimize.milp` on plain values; traced ones raise TypeError, which says why and what to do instead.
 
-    >>> import numpy as np
-    >>> milp([-1.0], integrality=1, bounds=scipy.optimize.Bounds(0, 2.5)).x  # doctest: +SKIP
+    `c`, `integrality`, `bounds`, `constraints` and `options` are SciPy's, and so is the result.
+
+    >>> import funcad, scipy.optimize
+    >>> funcad.scipy.optimize.milp([-1.0], integrality=1, bounds=scipy.optimize.Bounds(0, 2.5)).x
     array([2.])
     """
     limits = constraints if isinstance(constraints, (list, tuple)) else [constraints]
