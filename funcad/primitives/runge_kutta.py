@@ -10,8 +10,14 @@ from typing import Any
 
 import numpy as np
 
-from funcad.ir.aval import Aval
+from funcad.ir.aval import Aval, dtype_of, shape_of
 from funcad.ir.primitive import Primitive
+from funcad.primitives.arithmetic import abs_, add, div, mul, sqrt, sub
+from funcad.primitives.comparison import and_, ge, isfinite, le, lt, not_, select
+from funcad.primitives.conversion import convert
+from funcad.primitives.extrema import maximum, minimum
+from funcad.primitives.families import broadcast_in_dim, reduce_sum
+from funcad.primitives.powers import pow
 from funcad.primitives.shape import broadcast_leading
 
 __all__ = ["advance", "advance_p", "control", "control_p"]
@@ -33,6 +39,24 @@ def _advance_impl(xp: Any, y: Any, h: Any, *slopes: Any, weights: tuple) -> Any:
     return y + _change(h, slopes, weights)
 
 
+def _spread(x: Any, like: Any) -> Any:
+    """A scalar of each step, for all numbers of its state."""
+    shape = shape_of(like)
+    return broadcast_in_dim(x, shape=shape, axes=tuple(range(len(shape) - 1)))
+
+
+def _written_change(h: Any, slopes: Any, weights: Any) -> Any:
+    total: Any = None
+    for k, w in zip(slopes, weights):
+        if w:
+            total = mul(k, w) if total is None else add(total, mul(k, w))
+    return mul(total, _spread(convert(h, dtype_of(total)), total))
+
+
+def _written_advance(y: Any, h: Any, *slopes: Any, weights: tuple) -> Any:
+    return add(y, _written_change(h, slopes, weights))
+
+
 def _aligned(size: int, args: Any, batched: Any) -> list:
     return [a if b else broadcast_leading(a, size) for a, b in zip(args, batched)]
 
@@ -41,6 +65,7 @@ advance_p: Primitive = Primitive(
     "advance",
     _advance_impl,
     lambda y, h, *slopes, weights: Aval(y.shape, y.dtype),
+    lowering=_written_advance,
     batch=lambda size, args, batched, *, weights: (advance_p(*_aligned(size, args, batched), weights=weights), True),
 )
 
@@ -74,6 +99,32 @@ def _control_impl(xp: Any, *args: Any, rtol: float, atol: float, hmax: float, or
     return [*head, *[xp.where(mask, a, b) for a, b in zip([new, y, *tried], [y, y_old, *old])]]
 
 
+def _written_control(
+    *args: Any, rtol: float, atol: float, hmax: float, order: int, error: tuple
+) -> list[Any] | None:
+    stages = len(error)
+    t, h, rejected, t_old, y, y_old = args[:6]
+    used, end, new = args[6:9]
+    old, tried = args[9 : 9 + stages], args[9 + stages :]
+    if dtype_of(y).kind == "c" or any([dtype_of(x) != dtype_of(y) for x in (t, h, t_old, used, end)]):
+        return None
+    scale = add(mul(maximum(abs_(y), abs_(new)), rtol), atol)
+    ratio = div(abs_(_written_change(used, tried, error)), scale)
+    axis = len(shape_of(y)) - 1
+    norm = sqrt(div(reduce_sum(mul(ratio, ratio), axes=(axis,)), float(shape_of(y)[-1])))
+    norm = select(isfinite(norm), norm, np.inf)
+    accepted = lt(norm, 1.0)
+    factor = mul(pow(maximum(norm, 1e-30), -1.0 / (order + 1)), _SAFETY)
+    most = sub(_MOST, mul(_MOST - 1.0, convert(rejected, dtype_of(norm))))
+    factor = select(accepted, minimum(most, factor), maximum(factor, _LEAST))
+    after = select(accepted, select(ge(used, sub(end, t)), end, add(t, used)), t)
+    h_new = minimum(mul(used, factor), hmax)
+    h_new = select(and_(le(add(after, h_new), after), lt(after, end)), 0.0, h_new)  # stuck
+    head = [after, h_new, not_(accepted), select(accepted, t, t_old)]
+    mask = _spread(accepted, y)
+    return [*head, *[select(mask, a, b) for a, b in zip([new, y, *tried], [y, y_old, *old])]]
+
+
 def _control_abstract(*avals: Any, error: tuple, **params: Any) -> list:
     t, h, rejected, t_old, y, y_old = avals[:6]
     plain = [Aval(a.shape, a.dtype) for a in (t, h, rejected, t_old, y, y_old)]
@@ -88,6 +139,7 @@ control_p: Primitive = Primitive(
         control_p(*_aligned(size, args, batched), error=error, **params),
         [True] * (6 + len(error)),
     ),
+    lowering=_written_control,
     multiple=True,
     may_share=True,
 )
