@@ -52,6 +52,7 @@ def test_a_proportion_whose_posterior_is_a_beta_distribution():
     assert abs(p.mean() - 8 / 12) < 0.02 and abs(p.std() - np.sqrt(8 * 4 / (144 * 13))) < 0.02
 
 
+@pytest.mark.slow
 def test_correlated_numbers_of_different_sizes():
     scales = np.array([0.01, 1.0, 100.0])
     precision = np.linalg.inv(np.array([[1, 0.9, 0.0], [0.9, 1, 0.0], [0.0, 0.0, 1]]))
