@@ -41,6 +41,8 @@ which runs `tests/surface` and asks the library for its public names; a test che
 * **jvp**: forward mode against central differences. **vjp**: reverse mode against forward mode. **2nd**: reverse over forward
   mode against differences of forward mode. **vmap**: against a loop. **jit**: against the plain call.
 
+Pairs of transformations, one around the other, are on [a page of their own](certified.md), made by `funcad.testing.certify`.
+
 ✓ holds for every case · nothing to check (no derivative of integers, no arrays among the arguments, no function of that name in
 NumPy) – empty, it raises, and the reason stands below (✓) holds for some cases, empty for others ✗ wrong
 """

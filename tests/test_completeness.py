@@ -4,7 +4,16 @@ from __future__ import annotations
 
 import pytest
 
+from tests import certified
 from tests.completeness import PAGE, WRONG, made_with, page
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore")
+def test_some_functions_under_every_pair_of_transformations() -> None:
+    for case in list(certified.cases())[::25]:
+        found = certified.certificate_of(case)
+        assert bool(found) == (case.name not in certified.EXPECTED), found
 
 
 @pytest.mark.slow
