@@ -38,7 +38,6 @@ from funcad.ir.tracer import Tracer
 from funcad.ir.types import Params
 from funcad.jitted.handlers import inside_try
 from funcad.jitted.path_segments import Leaf, Node
-from funcad.passes.program_keys import program_key
 
 __all__ = ["ANSWERS", "Recorder"]
 
@@ -405,10 +404,7 @@ def _equal_params(new: Any, old: Any) -> bool:
     if type(new) is not type(old):
         return False
     if type(new) is Jaxpr:
-        try:
-            return _program(new) == _program(old)
-        except TypeError:
-            return len(new.equations) == len(old.equations)
+        return _same_program(new, old)
     if isinstance(new, tuple):
         return len(new) == len(old) and all(map(_equal_params, new, old))
     if is_a(new, (bool, int, float, complex, str, np.generic, np.dtype)):
@@ -416,5 +412,22 @@ def _equal_params(new: Any, old: Any) -> bool:
     return True
 
 
-def _program(jaxpr: Jaxpr) -> Any:
-    return program_key(jaxpr, _program)
+def _same_program(new: Jaxpr, old: Jaxpr) -> bool:
+    if len(new.equations) != len(old.equations) or new.in_avals != old.in_avals:
+        return False
+    names = dict(zip(new.inputs, old.inputs))
+
+    def same(a: Any, b: Any) -> bool:
+        if type(a) is Literal:
+            return type(b) is Literal and literal_key(a.value) == literal_key(b.value)
+        return names.get(a) is b
+
+    for e, known in zip(new.equations, old.equations):
+        if e.primitive is not known.primitive or len(e.inputs) != len(known.inputs) or e.params.keys() != known.params.keys():
+            return False
+        if [v.aval for v in e.outputs] != [v.aval for v in known.outputs] or not all(map(same, e.inputs, known.inputs)):
+            return False
+        if not all([_equal_params(v, known.params[k]) for k, v in e.params.items()]):
+            return False
+        names.update(zip(e.outputs, known.outputs))
+    return len(new.outputs) == len(old.outputs) and all(map(same, new.outputs, old.outputs))

@@ -7,6 +7,7 @@ import threading
 
 import numpy as np
 import pytest
+import scipy.optimize
 
 import funcad as fc
 from funcad.backends.interpreter import counters
@@ -394,3 +395,17 @@ def test_the_derivative_of_a_known_path_derives_nothing():
     for a in (2.0, 2.1, 2.0):
         g(a)
     assert counters == before
+
+
+def test_paths_that_share_a_solver_of_scipys():
+    """Its function, and the programs around it, are made anew at each recording, and do the same."""
+
+    def f(a):
+        root = scipy.optimize.brentq(lambda x: x * x - a, 0.0, 10.0)
+        return 2.0 * root if root > 1 else -root
+
+    j = fc.jit(f)
+    for a in (2.0, 0.25, 3.0, 0.3):
+        np.testing.assert_allclose(j(a), f(a))
+        np.testing.assert_allclose(fc.grad(j)(a), fc.grad(f)(a))
+        np.testing.assert_allclose(fc.jit(lambda a: j(a) + 1.0 if a > 0 else a)(a), f(a) + 1)
