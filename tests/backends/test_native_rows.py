@@ -11,10 +11,9 @@ import pytest
 pytest.importorskip("llvmlite")
 
 from funcad.backends.native import ir, target
-from funcad.backends.native.rows import rows_kernel
+from funcad.backends.native.rows import plan_rows, rows_kernel
 from funcad.backends.native.rows_call import Rows
-from funcad.backends.native.rows_plan import plan_rows
-from funcad.backends.native.unsupported import Unsupported
+from funcad.backends.plans.unsupported import Unsupported
 from funcad.configuration import config
 from funcad.ir.aval import Aval
 from funcad.ir.jaxpr import Equation, Jaxpr, Literal, Var

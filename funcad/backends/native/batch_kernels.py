@@ -20,7 +20,7 @@ import numpy as np
 from funcad.backends.native import ir
 from funcad.backends.native.emitter import Emitter, Lane, operand_dtypes
 from funcad.backends.native.target import Host, lanes_of
-from funcad.backends.native.unsupported import Unsupported
+from funcad.backends.plans.unsupported import Unsupported
 from funcad.ir.jaxpr import Equation, Jaxpr, Literal, Var
 from funcad.passes.example_loops import layouts
 from funcad.passes.lift import turns
