@@ -12,7 +12,7 @@ import pytest
 import funcad
 from funcad import ShapeDtypeStruct, config, grad, jit, value_and_grad
 from funcad.backends.cuda import kernel_facts, launches
-from funcad.backends.cuda.prelude import PRELUDE
+from funcad.backends.cuda.kernel_listing import modules_of
 from funcad.errors import PathError
 from tests import cuda_shim, standin
 from tests.show.test_sight import read
@@ -37,18 +37,6 @@ def recurrence(c: Any, xs: Any) -> Any:
     return funcad.scan(lambda c, x: (np.sin(c) * 0.9 + x, None), c, xs)[0]
 
 
-def modules(text: str) -> list[str]:
-    """The modules as the text says that they are made: the prelude, and what is their own."""
-    head, *rest = text.split("\n// ---- ")
-    assert head.startswith("// kernels of jit of ") and rest[0].startswith("what each module begins with\n")
-    assert rest[0].partition("\n")[2] == PRELUDE
-    return [PRELUDE + part.partition("\n")[2].lstrip("\n") for part in rest[1:]]
-
-
-def bare(text: str) -> str:
-    return "\n".join([line for line in text.splitlines() if line and not line.startswith("//")])
-
-
 @pytest.mark.skipif(not cuda_shim.available(), reason="there is no g++ to run kernels with")
 @pytest.mark.parametrize("how", ["adjacent", "turned", "unaligned"])
 def test_what_is_shown_is_what_runs(how: str, monkeypatch: Any) -> None:
@@ -62,18 +50,18 @@ def test_what_is_shown_is_what_runs(how: str, monkeypatch: Any) -> None:
         f = jit(lambda x: (bump(x), np.sqrt(np.abs(x)) * 2.0 + 1.0))
         for _ in range(3):
             f(x)
-        shown = modules(f.cuda(x))
-    assert ran and sorted(map(bare, ran)) == sorted(map(bare, shown))
+        shown = modules_of(f.cuda(x))
+    assert ran and sorted(ran) == sorted(shown)
 
 
 def test_no_gpu_no_cupy_and_no_values_are_needed() -> None:
     f = jit(value_and_grad(bump))
     text = f.cuda(LARGE)
-    assert text == f.cuda(np.ones((1000, 1000))) and len(modules(text)) == 1
+    assert text == f.cuda(np.ones((1000, 1000))) and len(modules_of(text)) == 1
     assert "kernel<<<1024, 256>>>, finish0<<<1, 256>>>" in text and "test_cuda_shown.py" in text and "tanh(a0)" in text
     assert "expf(" in f.cuda(ShapeDtypeStruct((1000, 1000), np.float32))
     assert config.engine != "cuda" and jit(lambda x, n: x**n + 1.0, static_argnums=1).cuda(np.ones(3), 2)
-    assert len(modules(jit(grad(lambda c, xs: np.sum(recurrence(c, xs)))).cuda(np.ones(8), np.ones((100, 8))))) == 2
+    assert len(modules_of(jit(grad(lambda c, xs: np.sum(recurrence(c, xs)))).cuda(np.ones(8), np.ones((100, 8))))) == 2
 
 
 def test_what_has_no_kernel_says_why() -> None:

@@ -15,7 +15,9 @@ from funcad.backends.cuda.sketches import Outline, Unsupported, sketch
 from funcad.ir.jaxpr import Equation, Jaxpr, subjaxprs
 from funcad.primitives.fused import fused_p
 
-__all__ = ["listing"]
+__all__ = ["listing", "modules_of"]
+
+_BAR = "\n\n// ---- "
 
 
 def listing(fused: Jaxpr, known: dict[Any, Outline], name: str) -> str:
@@ -39,11 +41,19 @@ def listing(fused: Jaxpr, known: dict[Any, Outline], name: str) -> str:
     parts = [f"// kernels of jit of {name}; options of NVRTC: {' '.join(OPTIONS)}"]
     parts += [f"// no kernel: {line}" for line in without]
     if any([text.startswith(PRELUDE) for text in modules]):
-        parts += ["", "// ---- what each module begins with", PRELUDE.rstrip("\n")]
+        parts.append(f"{_BAR[1:]}what each module begins with\n{PRELUDE.rstrip()}")
     for number, (text, users) in enumerate(modules.items()):
-        parts += ["", f"// ---- module {number + 1} of {len(modules)}", *[f"// {line}" for line in users]]
+        parts += [f"{_BAR[1:]}module {number + 1} of {len(modules)}", *[f"// {line}" for line in users]]
         parts.append(text.removeprefix(PRELUDE).rstrip("\n"))
     return "\n".join(parts) + "\n"
+
+
+def modules_of(text: str) -> list[str]:
+    """The modules of a listing, each as it is compiled."""
+    parts = [part.partition("\n")[2] for part in text.rstrip("\n").split(_BAR)[1:]]
+    shared = parts.pop(0) if parts and parts[0] + "\n" == PRELUDE else ""
+    own = ["\n".join([line for line in part.splitlines() if not line.startswith("// ")]) for part in parts]
+    return [f"{shared}\n{part}\n" if shared else f"{part}\n" for part in own]
 
 
 def _groups(jaxpr: Jaxpr) -> Iterator[Equation]:
