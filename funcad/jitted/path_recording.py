@@ -38,6 +38,7 @@ from funcad.ir.tracer import Tracer
 from funcad.ir.types import Params
 from funcad.jitted.handlers import inside_try
 from funcad.jitted.path_segments import Leaf, Node
+from funcad.primitives.placement import on_device_of
 
 __all__ = ["ANSWERS", "Recorder"]
 
@@ -229,7 +230,11 @@ class Recorder:
         self._names.update(zip(trace.inputs, self.inputs))
         self.env.update(zip(self.inputs, self.leaves))
         for node, _, _ in self.chain:
-            self.env.update(node.consts)
+            self.env.update(self._placed(node.consts))
+
+    def _placed(self, consts: Sequence[tuple[Var, Any]]) -> list[tuple[Var, Any]]:
+        """Captured arrays where the arguments are, as a program that runs as a whole has them."""
+        return list(zip([v for v, _ in consts], on_device_of([x for _, x in consts], self.leaves)))
 
     # -- segments
 
@@ -240,8 +245,7 @@ class Recorder:
         if known is not None:
             self._compare(known)
         else:
-            for v, value in list(trace.captured.values())[self._consts :]:
-                self.env[v] = value
+            self.env.update(self._placed(list(trace.captured.values())[self._consts :]))
             self._consts = len(trace.captured)
             self._done = len(trace.equations)
         if self._place < len(self.chain):
@@ -350,7 +354,7 @@ class Recorder:
             if i >= len(node.consts) or not _same_array(value, node.consts[i][1]):
                 raise self._other()
             self._names[v] = node.consts[i][0]
-            self.env.setdefault(*node.consts[i])
+            self.env.setdefault(*self._placed(node.consts[i : i + 1])[0])
             self._consts += 1
         equations = trace.equations
         while self._done < len(equations):

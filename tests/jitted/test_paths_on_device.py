@@ -1,0 +1,60 @@
+"""Paths of functions of a device's arrays: what they capture is moved, as in programs that ask for no value."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import funcad.numpy as fnp
+from funcad import grad, jit, value_and_grad
+from tests.standin import DeviceArray, registered, to_device, to_host
+
+WEIGHTS = np.array([1.0, -2.0, 3.0])
+
+
+def weighted(x: Any) -> Any:
+    y = x * WEIGHTS
+    return np.sin(y) + WEIGHTS if np.sum(y) > 0 else y - WEIGHTS
+
+
+def counted(x: Any) -> Any:
+    n = int(np.max(x)) + 2
+    return fnp.at(np.zeros(n))[np.array([0, 1, 0])].add(x * np.ones(3))
+
+
+def growing(x: Any) -> Any:
+    y = np.zeros(3)
+    while np.sum(y) < 10.0:
+        y = y + x * np.arange(1.0, 4.0)
+    return y
+
+
+def binned(x: Any) -> Any:
+    return np.bincount(np.abs(x).astype(np.int64), minlength=5) * np.arange(5)
+
+
+@pytest.mark.parametrize("f", [weighted, counted, growing, binned])
+def test_captured_arrays_follow(f: Any) -> None:
+    jitted = jit(f)
+    with registered():
+        for host in (np.array([1.0, 2.0, 3.0]), np.array([2.0, 0.5, 4.0])) * 3:
+            found = jitted(to_device(host))
+            assert type(found) is DeviceArray
+            np.testing.assert_allclose(to_host(found), f(host), rtol=1e-14)
+
+
+def test_gradients_and_changed_contents() -> None:
+    weights = WEIGHTS.copy()
+    f = lambda x: np.sum(x * x * weights) if np.sum(x * weights) > 0 else np.sum(x)
+    host = np.array([1.0, 0.5, 2.0])
+    with registered():
+        g = jit(value_and_grad(f))
+        for _ in range(4):
+            weights *= 1.5
+            value, slope = g(to_device(host))
+            np.testing.assert_allclose(to_host(slope), 2.0 * host * weights)
+            np.testing.assert_allclose(float(value), np.sum(host * host * weights))
+        np.testing.assert_allclose(to_host(grad(jit(f))(to_device(host))), 2.0 * host * weights)
+    np.testing.assert_allclose(g(-host)[1], np.ones(3))
