@@ -83,8 +83,16 @@ static int launch(void (*f)(void**), void** args, unsigned grid, unsigned block,
 }
 using shim::threadIdx; using shim::blockIdx; using shim::blockDim; using shim::gridDim;
 #define __syncthreads() shim::wait()
+static char shim_slots[1024][16];
+template <class T> static T __shfl_xor_sync(unsigned, T v, int o) {
+  memcpy(shim_slots[threadIdx.x], &v, sizeof v);
+  shim::wait();
+  memcpy(&v, shim_slots[threadIdx.x ^ o], sizeof v);
+  shim::wait();
+  return v;
+}
 """
-_KERNEL = re.compile(r'extern "C" (__global__ void __launch_bounds__\(FC_THREADS\) (\w+)\(([^)]*)\))')
+_KERNEL = re.compile(r'extern "C" (__global__ void __launch_bounds__\([^)]*\) (\w+)\(([^)]*)\))')
 _folder: list[Any] = []
 _functions: dict[str, dict[str, tuple[Any, list[str]]]] = {}  # text -> name -> (what launches it, the types of its parameters)
 

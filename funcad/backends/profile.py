@@ -113,7 +113,7 @@ class Profile:
         jaxpr: Jaxpr = importlib.import_module("funcad.passes.fuse").fuse(program.optimized)
         few = size_of(jaxpr) <= NATIVE_PARTS
         compile_program = importlib.import_module("funcad.backends.native.program").compile_program
-        unsupported = importlib.import_module("funcad.backends.native.unsupported").Unsupported
+        unsupported = importlib.import_module("funcad.backends.plans.unsupported").Unsupported
 
         def make(equation: Equation) -> tuple[Function, str]:
             if few:
