@@ -11,6 +11,7 @@ import pytest
 
 import funcad
 from funcad import ShapeDtypeStruct, config, grad, jit, value_and_grad
+from funcad.backends import profile as profiling
 from funcad.backends.cuda import kernel_facts, launches
 from funcad.backends.cuda.kernel_listing import modules_of
 from funcad.errors import PathError
@@ -153,3 +154,14 @@ def test_of_the_arrays_of_a_device() -> None:
         assert other.engine == "cupy" and other.bytes == 0 and "kernels" not in str(other)
     assert explained(bump, np.ones(3)).engine != "cuda"  # NumPy's arrays run on the processor
     assert standin.work is None
+
+
+@pytest.mark.skipif(not cuda_shim.available(), reason="there is no g++ to run kernels with")
+def test_profile_times_the_kernels(monkeypatch: Any) -> None:
+    monkeypatch.setattr(profiling, "BUDGET", 0.02)
+    monkeypatch.setattr(profiling, "SHORT", 1e-6)
+    with registered(), config.set(engine="cuda"):
+        x = to_device(np.linspace(-1.0, 1.0, 12).reshape(3, 4))
+        found = jit(lambda x: np.sin(x) * x + np.exp(x) @ np.ones((4, 4))).profile(x)
+    assert found.engine == "cuda" and {line.engine for line in found.equations} == {"cuda", "cupy"}
+    assert [line.engine for line in found.equations if "sin" in line.what] == ["cuda"]
