@@ -76,6 +76,7 @@ window_indices_p = Primitive(
     lambda *starts, sizes, extents: [Aval(starts[0].shape + sizes, np.dtype(np.int64))] * len(starts),
     batch=_window_indices_batch,
     multiple=True,
+    may_share=True,  # elements that are one in memory: nobody may write over them
 )
 
 

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from funcad import grad, jit, lax, vmap
+from funcad.primitives.computed_slices import window_indices_p
 from tests import standin
 from tests.standin import registered, to_device, to_host
 
@@ -61,3 +62,13 @@ def test_each_lane_from_its_own_start() -> None:
     np.testing.assert_array_equal(
         to_host(vmap(f, in_axes=(None, 0))(to_device(X), to_device(starts))), vmap(f, in_axes=(None, 0))(X, starts)
     )
+
+
+def test_nobody_writes_over_indices_that_are_one_in_memory() -> None:
+    starts = np.array([0, 1]), np.array([1, 2])
+    f = jit(lambda *starts: [index * 2 for index in window_indices_p(*starts, sizes=(2, 3), extents=(4, 5))])
+    for run in range(4):
+        for given in (starts, tuple(map(to_device, starts))):
+            rows, columns = [to_host(x) for x in f(*given)]
+            np.testing.assert_array_equal(rows[1], [[2, 2, 2], [4, 4, 4]], str(run))
+            np.testing.assert_array_equal(columns[0], [[2, 4, 6], [2, 4, 6]], str(run))
