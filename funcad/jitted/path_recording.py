@@ -26,6 +26,7 @@ import numpy as np
 
 from funcad.api.python_values import plain_value
 from funcad.errors import BufferNeeded, PathError
+from funcad.host.devices import device_in_use, is_device
 from funcad.host.real_types import is_a
 from funcad.host.state import state
 from funcad.host.user_warnings import restore_warnings, suppress_warnings
@@ -38,13 +39,23 @@ from funcad.ir.tracer import Tracer
 from funcad.ir.types import Params
 from funcad.jitted.handlers import inside_try
 from funcad.jitted.path_segments import Leaf, Node
-from funcad.primitives.placement import on_device_of
+from funcad.primitives.placement import on_device_of, put
 
 __all__ = ["ANSWERS", "Recorder"]
 
 
+def _here(value: Any) -> Any:
+    """A value that a device has, as NumPy has it: Python waits for it."""
+    return put(value, "cpu", None) if device_in_use() and is_device(type(value)) else value
+
+
+def _index(value: Any) -> int:
+    return operator.index(_here(value))
+
+
 def _number(how: str) -> Callable[[Any], Any]:
     def number(value: Any) -> Any:
+        value = _here(value)
         if type(value) is Tracer:
             value = plain_value(value, how)
         return np.asarray(value).item() if np.size(value) != 1 else value[()] if type(value) is np.ndarray else value
@@ -53,6 +64,7 @@ def _number(how: str) -> Callable[[Any], Any]:
 
 
 def _bits(value: Any) -> Any:
+    value = _here(value)
     return literal_key(value.reshape(())[()] if type(value) is np.ndarray else value)
 
 
@@ -60,11 +72,11 @@ def _bits(value: Any) -> Any:
 ANSWERS: dict[str, tuple[Callable[[Any], Any], Callable[[Any], Any]]] = {
     "bool()": (bool, bool),
     "int()": (int, int),
-    "an index": (operator.index, operator.index),
+    "an index": (_index, _index),
     "float": (_number("float"), _bits),
     "complex": (_number("complex"), _bits),
     "item": (_number("item"), _bits),
-    "indices": (np.array, lambda value: np.asarray(value).tobytes()),  # whole arrays of integers or bools
+    "indices": (lambda value: np.array(_here(value)), lambda value: np.asarray(_here(value)).tobytes()),  # whole arrays of integers or bools
     "reached": (lambda value: True, lambda value: True),  # an operation inside a `try`, which may fail
     "success": (lambda value: True, lambda value: True),  # of that; False if it raised LinAlgError
 }

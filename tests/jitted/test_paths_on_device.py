@@ -58,3 +58,35 @@ def test_gradients_and_changed_contents() -> None:
             np.testing.assert_allclose(float(value), np.sum(host * host * weights))
         np.testing.assert_allclose(to_host(grad(jit(f))(to_device(host))), 2.0 * host * weights)
     np.testing.assert_allclose(g(-host)[1], np.ones(3))
+
+
+def masked(x: Any) -> Any:
+    return x[x > 1.5] * 2.0
+
+
+def asked(x: Any) -> Any:
+    y = x * float(x[0]) if x[1].item() > 0.6 else x
+    return y[np.nonzero(x)[0]] * [1.0, 2.0, 3.0, 4.0, 5.0][np.argmax(x)] + complex(x[2] * 1j).imag
+
+
+def unique(x: Any) -> Any:
+    return np.repeat(np.unique(x), 2)
+
+
+@pytest.mark.parametrize("f", [masked, asked, unique, np.argwhere])
+def test_numbers_and_indices_are_asked_of_the_device(f: Any) -> None:
+    jitted = jit(f)
+    with registered():
+        for host in (np.array([1.0, 2.0, 3.0]), np.array([2.0, 0.5, 4.0]), np.array([1.0, 0.0, 3.0])) * 3:
+            found = jitted(to_device(host))
+            assert type(found) is DeviceArray
+            np.testing.assert_allclose(to_host(found), f(host), rtol=1e-14)
+
+
+def test_a_number_of_the_host_is_compared() -> None:
+    f = lambda t, xs: np.interp(t, xs, xs * 1j) + (np.sum(t * np.ones(2)) < xs)
+    xs = np.array([0.1, 0.7, 1.9, 3.0])
+    g = jit(f)
+    with registered():
+        for _ in range(4):
+            np.testing.assert_allclose(to_host(g(1.3, to_device(xs))), f(1.3, xs), rtol=1e-14)
