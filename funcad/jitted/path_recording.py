@@ -50,7 +50,10 @@ def _here(value: Any) -> Any:
 
 
 def _index(value: Any) -> int:
-    return operator.index(_here(value))
+    try:
+        return operator.index(value)
+    except TypeError:  # CuPy's arrays answer to int() only
+        return operator.index(_here(value))
 
 
 def _number(how: str) -> Callable[[Any], Any]:
@@ -76,7 +79,8 @@ ANSWERS: dict[str, tuple[Callable[[Any], Any], Callable[[Any], Any]]] = {
     "float": (_number("float"), _bits),
     "complex": (_number("complex"), _bits),
     "item": (_number("item"), _bits),
-    "indices": (lambda value: np.array(_here(value)), lambda value: np.asarray(_here(value)).tobytes()),  # whole arrays of integers or bools
+    # whole arrays of integers or bools
+    "indices": (lambda value: np.array(_here(value)), lambda value: np.asarray(_here(value)).tobytes()),
     "reached": (lambda value: True, lambda value: True),  # an operation inside a `try`, which may fail
     "success": (lambda value: True, lambda value: True),  # of that; False if it raised LinAlgError
 }
