@@ -34,12 +34,17 @@ def bump(x: Any) -> Any:
     return np.sum(np.tanh(x) * np.exp(-x * x))
 
 
+def softmax(x: Any) -> Any:
+    e = np.exp(x - np.max(x, axis=1, keepdims=True))
+    return e / np.sum(e, axis=1, keepdims=True), np.sum(e, axis=0)
+
+
 def recurrence(c: Any, xs: Any) -> Any:
     return funcad.scan(lambda c, x: (np.sin(c) * 0.9 + x, None), c, xs)[0]
 
 
 @pytest.mark.skipif(not cuda_shim.available(), reason="there is no g++ to run kernels with")
-@pytest.mark.parametrize("how", ["adjacent", "turned", "unaligned"])
+@pytest.mark.parametrize("how", ["adjacent", "turned", "unaligned", "rows", "rows turned"])
 def test_what_is_shown_is_what_runs(how: str, monkeypatch: Any) -> None:
     ran: list[str] = []
     module = cuda_shim.Module
@@ -47,8 +52,10 @@ def test_what_is_shown_is_what_runs(how: str, monkeypatch: Any) -> None:
     monkeypatch.setattr(cuda_shim, "Module", lambda code: ran.append(code) or module(code))
     with registered(), config.set(engine="cuda"):
         x = to_device(np.linspace(-1.0, 1.0, 41))
-        x = {"adjacent": x, "turned": x[1:].reshape(5, 8).T, "unaligned": x[1:40]}[how]
-        f = jit(lambda x: (bump(x), np.sqrt(np.abs(x)) * 2.0 + 1.0))
+        turned = x[1:].reshape(5, 8).T
+        rows = {"rows": x[1:].reshape(5, 8), "rows turned": turned}
+        x = {"adjacent": x, "turned": turned, "unaligned": x[1:40], **rows}[how]
+        f = jit(softmax if how in rows else lambda x: (bump(x), np.sqrt(np.abs(x)) * 2.0 + 1.0))
         for _ in range(3):
             f(x)
         shown = modules_of(f.cuda(x))
