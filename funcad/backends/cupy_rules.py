@@ -34,9 +34,9 @@ def text_on_device(w: Writer, equation: Equation, operands: list[Value]) -> Call
         return None
     if ufunc_name(primitive) is not None and not equation.params:
         found = text_of(w, equation, operands) if getattr(primitive.impl, "namesake", False) else None
-        if type(found) is Call and not operands[0].aval.shape and not operands[0].aval.weak:
-            if type(equation.inputs[0]) is Literal or primitive.name in _COMPARED:
-                found.operator = ""  # NumPy's scalar would be asked first, and compares as an array, which CuPy refuses
+        scalar = type(equation.inputs[0]) is Literal and not equation.inputs[0].aval.weak
+        if type(found) is Call and (scalar or primitive.name in _COMPARED):
+            found.operator = ""  # a scalar of NumPy's would be asked first, and compares as an array, which CuPy refuses
         return found
     if primitive is reshape_p and not operands[0].aval.shape:
         return _reshaped_number(w, equation, operands[0])

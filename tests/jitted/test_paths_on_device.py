@@ -9,6 +9,7 @@ import pytest
 
 import funcad.numpy as fnp
 from funcad import grad, jit, value_and_grad
+from funcad.nn import clamp
 from tests.standin import DeviceArray, registered, to_device, to_host
 
 WEIGHTS = np.array([1.0, -2.0, 3.0])
@@ -84,7 +85,7 @@ def test_numbers_and_indices_are_asked_of_the_device(f: Any) -> None:
 
 
 def test_a_number_of_the_host_is_compared() -> None:
-    f = lambda t, xs: np.interp(t, xs, xs * 1j) + (np.sum(t * np.ones(2)) < xs)
+    f = lambda t, xs: np.interp(t, xs, xs * 1j) + (np.sum(t * np.ones(2)) < xs) + grad(lambda t: np.sum(clamp(xs, 0.5, t)))(t)
     xs = np.array([0.1, 0.7, 1.9, 3.0])
     g = jit(f)
     with registered():
