@@ -9,6 +9,7 @@ import pytest
 
 import funcad.numpy as fnp
 from funcad import grad, jit, value_and_grad
+from funcad.lax import dot_general
 from funcad.nn import clamp
 from tests.standin import DeviceArray, registered, to_device, to_host
 
@@ -91,3 +92,11 @@ def test_a_number_of_the_host_is_compared() -> None:
     with registered():
         for _ in range(4):
             np.testing.assert_allclose(to_host(g(1.3, to_device(xs))), f(1.3, xs), rtol=1e-14)
+
+
+def test_an_outer_product_with_a_number_of_the_host() -> None:
+    number = np.float64(2.0)
+    f = jit(lambda x: dot_general(number, x, (((), ()), ((), ()))) + x)
+    with registered():
+        for _ in range(3):
+            np.testing.assert_array_equal(to_host(f(to_device(WEIGHTS))), 3.0 * WEIGHTS)
