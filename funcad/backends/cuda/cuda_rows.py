@@ -9,7 +9,7 @@ registers for them, the columns have a kernel of their own, which reads the row 
 
 Invariants: all threads of a block take part in every exchange: a team without a row computes the last one again, and writes and
 adds nothing. The lower thread's part is the left operand everywhere, so that row values have equal bits in all threads, the
-sign of a zero too. Trap: what a block shares is written again in the next row, behind the barrier that ends a row.
+sign of a zero too. Trap: what a block shares is written again in the next row, so there must be a barrier after it was read.
 
 Arguments of `kernel` and `columns`: inputs, full and row results, row values for `columns`, parts of sums, the number of rows,
 strides (`modes`). Of `finish`: for each sum its parts, its result and the number of parts.
@@ -50,8 +50,9 @@ class RowText:
 
     >>> import funcad
     >>> from funcad.passes.fuse import fuse
+    >>> from funcad.passes.pipeline import optimize
     >>> f = lambda x: x / np.sum(x, axis=1, keepdims=True)
-    >>> group = fuse(funcad.jit(f).lower(np.ones((4000, 64), np.float32)).jaxpr).equations[0]
+    >>> group = fuse(optimize(funcad.jit(f).lower(np.ones((4000, 64), np.float32)).jaxpr)).equations[0]
     >>> text = RowText(group.params["jaxpr"], group.params["shape"])
     >>> text.way, text.items
     (Way(team=32, held=True), 2)
@@ -226,7 +227,7 @@ class RowText:
         for v, what in [*[(plan.results[k], f"out{k}") for k in self.written], *self.passed("kernel")]:
             if plan.kind[v] == "row":
                 put(f"if ({first}) {what}[r] = {env[v].text};")
-        if self.shared:
+        if len(self.shared) == 1:  # of several, the others' barriers are between
             put("__syncthreads();")
 
     def loop(self) -> str:
