@@ -298,9 +298,9 @@ def estimate(jaxpr: Jaxpr) -> float:
     return sum([_SECONDS[k] * v for k, v in cost_of(jaxpr).items()])
 
 
-def program_of(jaxpr: Jaxpr) -> Program:
-    """The program that runs this jaxpr on the engine that is set; memoised on the jaxpr, for each engine."""
-    engine = config.engine
+def program_of(jaxpr: Jaxpr, engine: str = "") -> Program:
+    """The program that runs this jaxpr on an engine (else the one that is set); memoised on the jaxpr, for each engine."""
+    engine = engine or config.engine
     if engine == "interpreter" or "cuda" in jaxpr.moves:
         return interpreter.program_of(jaxpr)
     program: Program | None = jaxpr.memo.get(engine)
