@@ -28,6 +28,7 @@ class Way(NamedTuple):
 
     team: int  # threads of a row
     held: bool  # do elements stay in registers between phases?
+    spread: bool = False  # is a row given to several blocks?
 
     @property
     def block(self) -> int:
@@ -42,6 +43,8 @@ class Way(NamedTuple):
 def planned(jaxpr: Jaxpr, shape: tuple[int, int]) -> tuple[RowPlan, Way]:
     """The phases of a group, and how they run."""
     rows, n = shape
+    if n > LONGEST_TEAM * ITEMS and rows * LONGEST_TEAM < BUSY:
+        return RowPlan(jaxpr, shape, keeps=False), Way(THREADS, False, True)
     plan = RowPlan(jaxpr, shape)
     read = [v for number, phase in enumerate(plan.phases) for v in plan.needed(phase, number) if is_input(plan, v)]
     held = [*plan.kept, *{v for v in read if read.count(v) > 1}, *[q.outputs[0] for q in plan.columns]]
