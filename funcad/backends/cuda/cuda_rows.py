@@ -54,8 +54,8 @@ class RowText:
     >>> f = lambda x: x / np.sum(x, axis=1, keepdims=True)
     >>> group = fuse(optimize(funcad.jit(f).lower(np.ones((4000, 64), np.float32)).jaxpr)).equations[0]
     >>> text = RowText(group.params["jaxpr"], group.params["shape"])
-    >>> text.way, text.items
-    (Way(team=32, held=True), 2)
+    >>> text.way.team, text.items
+    (32, 2)
     """
 
     def __init__(self, jaxpr: Jaxpr, shape: tuple[int, int]):
