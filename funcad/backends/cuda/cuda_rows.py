@@ -55,7 +55,7 @@ class RowText:
     >>> group = fuse(optimize(funcad.jit(f).lower(np.ones((4000, 64), np.float32)).jaxpr)).equations[0]
     >>> text = RowText(group.params["jaxpr"], group.params["shape"])
     >>> text.way.team, text.items
-    (32, 2)
+    (16, 4)
     """
 
     def __init__(self, jaxpr: Jaxpr, shape: tuple[int, int]):

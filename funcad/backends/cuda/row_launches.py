@@ -23,7 +23,7 @@ __all__ = ["Rows", "text_of"]
 VARIANTS = 64  # layouts of one group that are known at a time
 BLOCKS = 1 << 16  # of a launch that adds up nothing
 PARTS = 1024  # at most, of a sum
-DEEP = 8  # rows of a part of a sum, at least: reading the parts costs an eighth of reading the rows
+DEEP = 16  # rows of a part of a sum, at least: parts are written and read, which costs an eighth of reading the rows
 
 
 def text_of(jaxpr: Any, shape: tuple[int, int]) -> RowText:
@@ -44,7 +44,7 @@ class Rows:
         self.spread = max(min(-(-n // (way.team * DEEP)), PARTS // rows), 1) if way.spread else 0  # blocks of a row
         here = -(-rows // way.rows)
         adds = bool(text.sums) and not (text.apart and not plan.scalars)
-        self.blocks = rows if way.spread else min(-(-here // DEEP), PARTS) if adds else min(here, BLOCKS)
+        self.blocks = rows if way.spread else min(-(-rows // max(way.rows, DEEP)), PARTS) if adds else min(here, BLOCKS)
         self.deep = min(-(-rows // DEEP), max(PARTS // across, 1)) if text.apart else 0
         self.across = across
         self.parts = [self.deep if text.apart and s.column else self.blocks for s in text.sums]
