@@ -1,4 +1,4 @@
-"""How often a warm run calls the device: W1 to W10, a scan and draws, before and after compiling, beside CuPy by hand.
+"""How often a warm run calls the device: W1 to W10, a scan and draws, before and after compiling, with kernels, and by hand.
 
 Counted on the stand-in for CuPy (tests/standin.py), so no GPU is needed, and no time is measured: a call is what starts a
 kernel or a library's function, a view is none. "sent" are values that are copied to the device, "waits" are those that Python
@@ -29,7 +29,7 @@ from benchmarks import (
 from benchmarks.workload import TRANSFORMS
 from tests import standin
 
-__all__ = ["Row", "rows", "table"]
+__all__ = ["Row", "cells", "rows", "table"]
 
 STEPS = 100  # of the scans
 
@@ -44,11 +44,12 @@ class Program(NamedTuple):
 
 
 class Row(NamedTuple):
-    """What one warm run asks of the device: operations one by one, the compiled lines, CuPy by hand."""
+    """What one warm run asks of the device: operations one by one, the compiled lines, with kernels of groups, CuPy by hand."""
 
     what: str
     before: Counter
     after: Counter
+    kernels: Counter | None
     by_hand: Counter | None
 
 
@@ -76,6 +77,11 @@ def transcendental_by_hand(x: Any) -> Any:
 
 def scanned(c: Any, xs: Any) -> Any:
     return numpy.sum(funcad.scan(lambda c, x: (numpy.sin(c) * 0.9 + x, None), c, xs)[0])
+
+
+def softmax(z: Any, ct: Any) -> Any:
+    e = numpy.exp(z - numpy.max(z, axis=1, keepdims=True))
+    return numpy.sum(e / numpy.sum(e, axis=1, keepdims=True) * ct)
 
 
 def programs() -> Iterator[Program]:
@@ -108,6 +114,7 @@ def programs() -> Iterator[Program]:
     yield Program("W9 vmap(grad)", of("vmap_grad", w9_vmap_grad.rosenbrock), (points,), w9_vmap_grad.by_hand)
     yield Program("W10 Hessian", of("hessian", w9_vmap_grad.rosenbrock), w10_hessian.data(double), w10_hessian.by_hand)
     yield Program(f"scan of {STEPS}, gradient", funcad.grad(scanned), (numpy.ones(8), numpy.ones((STEPS, 8))))
+    yield Program("softmax of rows, gradient", funcad.grad(softmax), (z[:40], labels[:40]))
     yield Program("random.normal", lambda key: funcad.random.normal(key, (1000,)), (funcad.random.key(0),))
 
 
@@ -130,34 +137,44 @@ def leaves(result: Any) -> list[Any]:
     return [standin.to_host(x) for x in funcad.tree.leaves(result)]
 
 
-def rows() -> Iterator[Row]:
-    """One row for each program; all ways agree."""
+def rows(kernels: bool = True) -> Iterator[Row]:
+    """One row for each program; all ways agree. Kernels, which take a second to compile and run here, can be left out."""
     for program in programs():
         with standin.registered() as xp:
             data = there(program.data)
             with funcad.config.set(engine="interpreter"):
                 expected, before = counted(funcad.jit(program.function), data, 3)
             found, after = counted(funcad.jit(program.function), data, 3)
+            launched, results = None, [found]
+            if kernels:
+                with funcad.config.set(engine="cuda"):
+                    grouped, launched = counted(funcad.jit(program.function), data, 3)
+                results.append(grouped)
             hand = None
             if program.by_hand is not None:  # written with the module `numpy`, which the device's library takes the place of
                 code, scope = program.by_hand.__code__, {**program.by_hand.__globals__, "numpy": xp}
                 theirs, hand = counted(FunctionType(code, scope, None, None, program.by_hand.__closure__), data, 1)
                 for a, b in zip(leaves(theirs), leaves(expected), strict=True):
                     numpy.testing.assert_allclose(a, b, rtol=1e-9, atol=1e-9 * max(1.0, float(numpy.max(numpy.abs(b)))))
-            for a, b in zip(leaves(found), leaves(expected), strict=True):
-                numpy.testing.assert_allclose(a, b, rtol=1e-9, atol=1e-9 * max(1.0, float(numpy.max(numpy.abs(b)))))
-            yield Row(program.what, before, after, hand)
+            for result in results:
+                for a, b in zip(leaves(result), leaves(expected), strict=True):
+                    numpy.testing.assert_allclose(a, b, rtol=1e-9, atol=1e-9 * max(1.0, float(numpy.max(numpy.abs(b)))))
+            yield Row(program.what, before, after, launched, hand)
 
 
 def table(found: list[Row]) -> str:
     """The rows in Markdown."""
-    lines = ["| a warm run of | one by one | compiled | by hand | sent, before | sent | waits, before | waits |"]
-    lines.append("|---|" + "---:|" * 7)
-    for what, before, after, hand in found:
-        cells = [before["calls"], after["calls"], "" if hand is None else hand["calls"]]
-        cells += [before["copies"], after["copies"], before["waits"], after["waits"]]
-        lines.append(f"| {what} | {' | '.join(map(str, cells))} |")
+    lines = ["| a warm run of | one by one | compiled | with kernels | by hand | sent, before | sent | waits, before | waits |"]
+    lines.append("|---|" + "---:|" * 8)
+    lines += [f"| {row.what} | {' | '.join(cells(row))} |" for row in found]
     return "\n".join(lines)
+
+
+def cells(row: Row) -> list[str]:
+    """The numbers of a row of the table."""
+    _, before, after, kernels, hand = row
+    calls = ["" if ways is None else ways["calls"] for ways in (before, after, kernels, hand)]
+    return [str(n) for n in (*calls, before["copies"], after["copies"], before["waits"], after["waits"])]
 
 
 if __name__ == "__main__":

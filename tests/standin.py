@@ -405,7 +405,7 @@ class _Module:
     @staticmethod
     def RawModule(*, code: str, options: tuple[str, ...]) -> Any:
         """Kernels, which run on the CPU: tests/cuda_shim.py."""
-        return cuda_shim.Module(code)
+        return _Kernels(cuda_shim.Module(code))
 
     @staticmethod
     def asarray(x: Any, dtype: Any = None) -> DeviceArray:
@@ -425,6 +425,22 @@ class _Module:
         if found is x:
             _count("calls")
         return wrap(_perform(_method("copy"), (found._array, order), {})) if found is x else found
+
+
+class _Kernels:
+    """A module of kernels, whose launches are counted."""
+
+    def __init__(self, module: Any):
+        self._module = module
+
+    def get_function(self, name: str) -> Any:
+        function = self._module.get_function(name)
+
+        def launch(*args: Any, **kwargs: Any) -> None:
+            _count("calls")
+            function(*args, **kwargs)
+
+        return launch
 
 
 class _Special(_Module):

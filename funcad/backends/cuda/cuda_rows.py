@@ -9,7 +9,7 @@ registers for them, the columns have a kernel of their own, which reads the row 
 
 Invariants: all threads of a block take part in every exchange: a team without a row computes the last one again, and writes and
 adds nothing. The lower thread's part is the left operand everywhere, so that row values have equal bits in all threads, the
-sign of a zero too. Trap: what a block shares is written again in the next row, behind the barrier that ends a row.
+sign of a zero too. Trap: what a block shares is written again in the next row, so there must be a barrier after it was read.
 
 Arguments of `kernel` and `columns`: inputs, full and row results, row values for `columns`, parts of sums, the number of rows,
 strides (`modes`). Of `finish`: for each sum its parts, its result and the number of parts.
@@ -50,11 +50,12 @@ class RowText:
 
     >>> import funcad
     >>> from funcad.passes.fuse import fuse
+    >>> from funcad.passes.pipeline import optimize
     >>> f = lambda x: x / np.sum(x, axis=1, keepdims=True)
-    >>> group = fuse(funcad.jit(f).lower(np.ones((4000, 64), np.float32)).jaxpr).equations[0]
+    >>> group = fuse(optimize(funcad.jit(f).lower(np.ones((4000, 64), np.float32)).jaxpr)).equations[0]
     >>> text = RowText(group.params["jaxpr"], group.params["shape"])
-    >>> text.way, text.items
-    (Way(team=32, held=True), 2)
+    >>> text.way.team, text.items
+    (16, 4)
     """
 
     def __init__(self, jaxpr: Jaxpr, shape: tuple[int, int]):
@@ -101,17 +102,17 @@ class RowText:
         self.put = self.e.lines.append
         self.function = TeamSums(self.way.team)
 
-    def head(self, name: str, block: int, sums: Sequence[Sum], left: str) -> None:
+    def head(self, name: str, block: int, sums: Sequence[Sum], left: str, extra: Sequence[str] = ()) -> None:
         """`kernel` or `columns`, which give these sums."""
         plan, parameters = self.plan, []
         for i, v in enumerate(self.inputs):
             parameters.append(f"const {c_type(v.aval.dtype)}* __restrict__ in{i}")
-        if name == "kernel":
+        if name != "columns":
             parameters += [f"{c_type(plan.results[k].aval.dtype)}* __restrict__ out{k}" for k in self.written]
         for v, what in self.passed(name):
             parameters.append(f"{left}{c_type(v.aval.dtype)}* __restrict__ {what}")
         parameters += [f"{c_type(s.dtype)}* __restrict__ part{s.number}" for s in sums]
-        parameters.append("const long long rows")
+        parameters += [*extra, "const long long rows"]
         for i, v in enumerate(self.inputs):
             parameters += [f"const long long s{i}"] * (plan.kind[v] in ("full", "row"))
             parameters += [f"const long long z{i}"] * (self.modes[i] == "s")
@@ -223,11 +224,14 @@ class RowText:
             for q in phase.scalars:
                 put(f"if ({first}) {self.added(q, env, f'sum{self.number[q.outputs[0]]}')}")
             self.phase(number, fresh[number], env)
-        for v, what in [*[(plan.results[k], f"out{k}") for k in self.written], *self.passed("kernel")]:
-            if plan.kind[v] == "row":
-                put(f"if ({first}) {what}[r] = {env[v].text};")
-        if self.shared:
+        self.e.lines += [f"if ({first}) {what}[r] = {env[v].text};" for v, what in self.row_results()]
+        if len(self.shared) == 1:  # of several, the others' barriers are between
             put("__syncthreads();")
+
+    def row_results(self) -> list[tuple[Var, str]]:
+        """Row values that are written, with the names of their arrays."""
+        results = [(self.plan.results[k], f"out{k}") for k in self.written if self.plan.kind[self.plan.results[k]] == "row"]
+        return [*results, *self.passed("kernel")]
 
     def loop(self) -> str:
         """The head of a loop over the thread's elements."""
@@ -237,10 +241,14 @@ class RowText:
         inside = f"if (k < {self.items - 1} || c < {self.n}) " if self.n % team else ""
         return f"for (int k = 0; k < {self.items}; k++) {{ const int c = t + k * {team}; {inside}{{"
 
+    def sinks(self, number: int) -> list[Sink]:
+        """What a phase leaves, but for columns that have a kernel of their own."""
+        return [s for s in self.plan.phases[number].sinks if s.kind != "column" or not self.apart]
+
     def phase(self, number: int, fresh: list[Var], env: dict[Var, Lane]) -> None:
         """The element loop of a phase, and its reductions."""
         plan, put = self.plan, self.put
-        sinks = [s for s in plan.phases[number].sinks if s.kind != "column" or not self.apart]
+        sinks = self.sinks(number)
         if not sinks:
             return
         values = self.reached(sinks, number)

@@ -2,7 +2,8 @@
 
 Idea: as for elementwise groups, a text for each way in which the elements of a row lie, with the distances between rows as
 arguments. A group without sums over rows is one launch; sums take one more for all of them together, if there was more than
-one block, and the columns of long rows a third. Invariant: the number of blocks follows from the shape alone, so the bits do.
+one block, and the columns of long rows a third; few long rows take one for each phase. Invariant: the number of blocks follows
+from the shape alone, and with it the order of all sums.
 """
 
 from __future__ import annotations
@@ -14,13 +15,20 @@ import numpy as np
 
 from funcad.backends.cuda.cuda_rows import RowText
 from funcad.backends.cuda.prelude import THREADS
+from funcad.backends.cuda.row_ways import planned
+from funcad.backends.cuda.spread_rows import SpreadText
 
-__all__ = ["Rows"]
+__all__ = ["Rows", "text_of"]
 
 VARIANTS = 64  # layouts of one group that are known at a time
 BLOCKS = 1 << 16  # of a launch that adds up nothing
 PARTS = 1024  # at most, of a sum
-DEEP = 8  # rows of a part of a sum, at least: reading the parts costs an eighth of reading the rows
+DEEP = 16  # rows of a part of a sum, at least: parts are written and read, which costs an eighth of reading the rows
+
+
+def text_of(jaxpr: Any, shape: tuple[int, int]) -> RowText:
+    """The writer of the kernels of a group."""
+    return (SpreadText if planned(jaxpr, shape)[1].spread else RowText)(jaxpr, shape)
 
 
 class Rows:
@@ -28,14 +36,15 @@ class Rows:
 
     def __init__(self, jaxpr: Any, shape: tuple[int, int], xp: Any, make: Any):
         self.xp, self.make, self.shape = xp, make, shape
-        self.text = text = RowText(jaxpr, shape)
+        self.text = text = text_of(jaxpr, shape)
         self.avals = jaxpr.in_avals
         plan, way, (rows, n) = text.plan, text.way, shape
         self.results = [(v.aval.shape, v.aval.dtype) for v in plan.results]
         across = -(-n // THREADS)
+        self.spread = max(min(-(-n // (way.team * DEEP)), PARTS // rows), 1) if way.spread else 0  # blocks of a row
         here = -(-rows // way.rows)
         adds = bool(text.sums) and not (text.apart and not plan.scalars)
-        self.blocks = min(-(-here // DEEP), PARTS) if adds else min(here, BLOCKS)
+        self.blocks = rows if way.spread else min(-(-rows // max(way.rows, DEEP)), PARTS) if adds else min(here, BLOCKS)
         self.deep = min(-(-rows // DEEP), max(PARTS // across, 1)) if text.apart else 0
         self.across = across
         self.parts = [self.deep if text.apart and s.column else self.blocks for s in text.sums]
@@ -79,7 +88,8 @@ class _Variant:
         if self.functions is None:
             text = self.owner.text
             module = self.owner.make(text.text(self.modes))
-            names = ["kernel"] * text.first + ["columns"] * text.apart + ["finish"] * bool(text.sums)
+            stages = [f"stage{number}" for number in text.stages] if isinstance(text, SpreadText) else ["kernel"]
+            names = stages * text.first + ["columns"] * text.apart + ["finish"] * bool(text.sums)
             self.functions = {name: module.get_function(name) for name in names}
         return self.functions
 
@@ -94,13 +104,20 @@ class _Variant:
         if text.first:
             own = [part for part, s in zip(parts, text.sums) if not (s.column and text.apart)]
             written = [results[k] for k in text.written]
-            functions["kernel"]((owner.blocks,), (text.way.block,), (*arrays, *written, *left, *own, *self.numbers))
+            given = [*arrays, *written, *left, *own]
+            blocks = owner.blocks
+            if isinstance(text, SpreadText):
+                blocks *= owner.spread
+                given += [*[xp.empty((blocks,), d) for d in text.dtypes], np.int64(owner.spread)]
+            for name in functions:
+                if name not in ("columns", "finish"):
+                    functions[name]((blocks,), (text.way.block,), (*given, *self.numbers))
         if text.apart:
             passed = [*left, *[results[int(what[3:])] for v, what in text.passed("columns")[len(left) :]]]
             own = [part for part, s in zip(parts, text.sums) if s.column]
             blocks = owner.deep * owner.across
             functions["columns"]((blocks,), (THREADS,), (*arrays, *passed, *own, *self.numbers))
         if not owner.single:
-            given = [x for end, part, n in zip(owner.ends, parts, owner.parts) for x in (part, results[end], np.int64(n))]
-            functions["finish"]((owner.finishing,), (THREADS,), tuple(given))
+            ends = [x for end, part, n in zip(owner.ends, parts, owner.parts) for x in (part, results[end], np.int64(n))]
+            functions["finish"]((owner.finishing,), (THREADS,), tuple(ends))
         return results
