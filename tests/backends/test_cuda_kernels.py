@@ -54,7 +54,7 @@ def equations_of(op: OpSpec) -> Iterator[tuple[Any, Jaxpr]]:
     for args in op.samples():
         given = [args[i] for i in op.variables(args)]
         for equation in inline(jit(op.of_variables(args)).lower(*given).jaxpr).equations:
-            if equation.primitive.emit is None or len(equation.outputs) > 1 or not equation.outputs[0].aval.shape:
+            if equation.primitive.emit is None or len(equation.outputs) > 1 or not equation.outputs[0].aval.size:
                 continue
             inputs = tuple(dict.fromkeys([a for a in equation.inputs if type(a) is Var]))
             if all([v.aval.shape == equation.outputs[0].aval.shape for v in inputs]):
