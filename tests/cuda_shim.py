@@ -84,17 +84,17 @@ def _compile(texts: list[str], shared: str) -> None:
         assert len(kernels) == text.count("__global__"), "a kernel without extern C and launch bounds"
         own = _KERNEL.sub(lambda m: m[1], text.removeprefix(shared))
         own = _DYNAMIC.sub(r"\1* const \2 = (\1*)shim_dynamic();", own)
-        undefined = "" if shared else "\n#undef FC\n#undef FC_THREADS"
-        parts.append(f"namespace module{number} {{\n{own}\n}}{undefined}\n")
+        parts.append(f"namespace module{number} {{\n{own}\n")
         for name, types, _ in kernels:
             given = ", ".join([f"*({t}*)a[{i}]" for i, t in enumerate(types)])
             parts.append(
-                f"SHIM static void call{number}_{name}(void** a) {{ module{number}::{name}({given}); }}\n"
+                f"SHIM static void call_{name}(void** a) {{ {name}({given}); }}\n"
                 f'extern "C" int run{number}_{name}(void** a, const unsigned* grid, const unsigned* block, size_t dynamic, '
                 "const size_t* arrays, int number, int order) {\n"
-                f"  return shim_launch(call{number}_{name}, a, __start_shim_shared, __stop_shim_shared, grid, block, dynamic, "
+                f"  return shim_launch(call_{name}, a, __start_shim_shared, __stop_shim_shared, grid, block, dynamic, "
                 "arrays, number, order);\n}\n"
             )
+        parts.append("}\n" if shared else "}\n#undef FC\n#undef FC_THREADS\n")
         known.append((text, number, kernels))
     source = "\n".join(parts)
     folder = _runtime()

@@ -316,7 +316,7 @@ int shim_launch(void (*f)(void**), void** args, char* from, char* to, const unsi
 """
 
 HEAD = r"""
-#include <cmath>
+#include <math.h>
 #include <cstddef>
 #include <cstring>
 #define SHIM __attribute__((no_sanitize("thread")))
@@ -362,5 +362,4 @@ SHIM static inline int shim_above(int o) { int k = SHIM_LANE - o; return k >= 0 
 #define __shfl_up_sync(mask, v, o) shim_shuffle(mask, v, shim_above(o), __LINE__)
 #define SHIM_SYNCWARP(mask, ...) shim_sync_warp(mask, __LINE__)
 #define __syncwarp(...) SHIM_SYNCWARP(__VA_ARGS__ __VA_OPT__(,) 0xffffffffu, 0)
-using std::isinf; using std::isfinite; using std::isnan; using std::signbit; using std::copysign;
 """
