@@ -31,6 +31,8 @@ from funcad.unjitted.strides import stand_in
 __all__ = ["Box", "Step", "assign", "check_write", "is_array", "linked", "rebind", "refresh", "root_of"]
 __all__ += ["write"]
 
+_MANY = 64  # weak references, among which those to what is gone are looked for
+
 
 class Step:
     """How a view lies in its base. `look(base)`: the view's value; `put(base, value)`: the base's after a write of the view."""
@@ -69,18 +71,17 @@ class Box:
     Of a buffer (plain.py) also whether nobody else has the array behind it, what it was filled with, and where.
     """
 
-    __slots__ = ("base", "step", "views", "own", "fill", "body", "made", "first", "doubtful")
+    own = False
+    fill: Any = None
+    body: float = 0  # the level of the body in which it was made
+    doubtful = False  # of a buffer: may it lie in memory otherwise than NumPy's would?
+    made: float = 0  # the level of the trace whose function made it
+    first: Any = None  # of an array that has been written: what it was before, which lay in the same memory
 
     def __init__(self, base: Any = None, step: Any = None):
         self.base = base
         self.step = step
-        self.views: list[weakref.ref] = []
-        self.own = False
-        self.fill: Any = None
-        self.body: float = 0  # the level of the body in which it was made
-        self.doubtful = False  # of a buffer: may it lie in memory otherwise than NumPy's would?
-        self.made: float = 0  # the level of the trace whose function made it
-        self.first: Any = None  # of an array that has been written: what it was before, which lay in the same memory
+        self.views: list[weakref.ref] = []  # some may be gone
 
 
 def linked(view: Any, base: Tracer, step: Step) -> Any:
@@ -96,8 +97,12 @@ def linked(view: Any, base: Tracer, step: Step) -> Any:
     if box is None:
         box = base.box = Box()
     view.box = own = Box(base, step)
-    own.body = box.body
-    box.views.append(weakref.ref(view, box.views.remove))
+    if box.body:
+        own.body = box.body
+    views = box.views
+    views.append(weakref.ref(view))
+    if not len(views) % _MANY:
+        views[:] = [ref for ref in views if ref() is not None]
     return view
 
 
@@ -176,7 +181,11 @@ def _part(x: Tracer) -> None:
 
 def refresh(x: Tracer, written: Tracer | None, index: tuple | None = None) -> None:
     """Derive the living views of x anew, but for the one that was written; `index`: the elements that were, if it is known."""
-    for ref in list(x.box.views):
+    views = x.box.views
+    if not views:
+        return
+    views[:] = [ref for ref in views if ref() is not None]
+    for ref in list(views):
         view = ref()
         if view is None or view is written or view.box is None or view.box.base is not x:
             continue
