@@ -78,7 +78,11 @@ def slice_triple(entry: slice, n: int) -> tuple[int, int, int]:
 
 
 def simple_index(shape: tuple, index: tuple) -> tuple | None:
-    """The canonical index of plain ints within bounds and slices; None if there is anything else."""
+    """The canonical index of plain ints within bounds and slices; None if there is anything else, or too many."""
+    if len(index) == 2 == len(shape):  # an element of a matrix
+        i, j = index
+        if type(i) is int is type(j) and 0 <= i < shape[0] and 0 <= j < shape[1]:
+            return index
     basic: list[Any] = []
     for n, e in zip(shape, index):
         if type(e) is int:
@@ -99,7 +103,7 @@ def simple_index(shape: tuple, index: tuple) -> tuple | None:
                 basic.append(slice_triple(e, n))
     if len(basic) < len(shape):
         basic += [(0, n, 1) for n in shape[len(basic) :]]
-    return tuple(basic)
+    return tuple(basic) if len(index) <= len(shape) else None
 
 
 def refuse(shape: tuple, index: Any, otherwise: str) -> Any:
@@ -441,7 +445,7 @@ _MOST = 4096
 def canonical_basic(shape: tuple, index: Any) -> tuple | None:
     """The canonical form of a basic index; None for all others, and for those out of bounds."""
     kind = type(index)
-    if len(index) <= len(shape) if kind is tuple else shape and (kind is int or kind is slice):
+    if kind is tuple or shape and (kind is int or kind is slice):
         simple = simple_index(shape, index if kind is tuple else (index,))
         if simple is not None:
             return simple

@@ -140,9 +140,16 @@ def getitem(x: Any, index: Any) -> Any:
     >>> funcad.grad(lambda x: funcad.numpy.indexing.getitem(x, [0, 0]).sum())(np.ones(3))
     array([2., 0., 0.])
     """
+    if type(x) is Tracer:
+        trace, p = x.owner, x.primal
+        held = type(trace) is Held
+        tape = trace.trace.tape if held else trace.tape
+        if tape is not None and type(p) is np.ndarray and (held or type(index) not in _INTEGERS):
+            basic = simple_index(p.shape, index) if type(index) is tuple else canonical_basic(p.shape, index)
+            out = None if basic is None else tape.part(x, index, basic, held)
+            if out is not None:
+                return linked(out, x, Index(index)) if type(out.primal) is np.ndarray else out
     out = read(x, index)
-    if type(out) is Tracer and type(out.primal) is np.float64 and type(index) is not Tracer and not has_ellipsis(index):
-        return out  # a number: the common case
     if type(out) is not Tracer and type(x) is Tracer and x.owner is PLAIN and has_ellipsis(index) and is_basic(index):
         out = lent(np.array(out))  # of rank 0
     if type(out) is not Tracer or type(x) is not Tracer:
@@ -158,22 +165,20 @@ def getitem(x: Any, index: Any) -> Any:
 def read(x: Any, index: Any) -> Any:
     """`getitem`, of which nobody asks whether it is a view."""
     if type(x) is Tracer:
-        if type(x.owner) is Held and (basic := canonical_basic(x.primal.shape, index)) is not None:
-            out = x.owner.read(x, index, basic)
-            if out is not None:
-                return out
-        tape = x.owner.tape
-        if tape is not None and type(x.primal) is np.ndarray:
-            basic = canonical_basic(x.primal.shape, index)
+        trace, p = x.owner, x.primal
+        held = type(trace) is Held
+        tape = trace.trace.tape if held else trace.tape
+        if tape is not None and type(p) is np.ndarray:
+            basic = canonical_basic(p.shape, index)
             if basic is None:
-                out = _taken(tape, x, index)
-            elif type(index) in _INTEGERS and _differs(tape, x.primal):
+                out = None if held else _taken(tape, x, index)
+            elif not held and type(index) in _INTEGERS and _differs(tape, p):
                 run = operator.itemgetter(index)
                 out = tape.moved(x, (gather_p, run, *TAKEN[True][2:]), np.int64(index))
                 if out is None:
                     out = gather_p(x, np.int64(index), batch_dims=0, unique=True)
             else:
-                out = tape.part(x, index, basic)
+                out = tape.part(x, index, basic, held)
             if out is not None:
                 return out
     elif not has_tracer(index):

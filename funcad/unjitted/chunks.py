@@ -41,6 +41,7 @@ __all__ = ["CHUNKED", "Chunks", "chunks_of", "pull"]
 _LARGE = 1 << 20  # bytes
 SIGHTS = 16  # by rows, which together cost less than deriving a program does
 CHUNKED = 256  # rows, from which on a recording is cut
+_MANY = 3 * SIGHTS  # chunks one after the other of which no program is known
 _MOST_KNOWN = 120_000  # rows of chunks that are known by their numbers: 250 bytes each
 
 
@@ -150,7 +151,7 @@ def _kind(x: Any) -> Any:
     return (x.shape, x.dtype.char) if type(x) is np.ndarray else type(x)
 
 
-_roots: dict[tuple, list] = {}  # kinds of inputs -> [what was found last, chunks that began, were masks asked for?]
+_roots: dict[tuple, list] = {}  # kinds of inputs -> [what was found last, chunks that began, were masks asked for?, calls]
 _known = [0]  # rows in `_roots`
 
 
@@ -173,7 +174,7 @@ def chunks_of(tape: Any, ends: Sequence[Any]) -> Chunks:
         if alike and all([steps[STEP * c.start : STEP * c.stop] == c.steps for c in last]):
             return Chunks(last, numbers, root)
     else:
-        root = _roots[key] = [[], (), False]
+        root = _roots[key] = [[], (), False, 0]
     found: list[Chunk] = []
     stops: list[int] = []
     children: Any = root[1]
@@ -226,6 +227,7 @@ def pull(tape: Any, given: Sequence[Any]) -> list[Any]:
     """Cotangents of the inputs (None: zero), for those `given` of the ends."""
     found, rows = tape.found, Recorded(tape.first, tape.places, tape.sources, tape.params, tape.steps, tape.values)
     tape.forget()
+    found.root[3] += 1
     if not found.root[2] and not state.checked and Tracer not in map(type, given):
         cts = _without_masks(found, RowByRow(rows), given)
         if all([c is None or has_no_nan(c) for c in cts]):  # no mask would have changed it
@@ -236,7 +238,7 @@ def pull(tape: Any, given: Sequence[Any]) -> list[Any]:
 
 def _without_masks(found: Chunks, by_row: RowByRow, given: Sequence[Any]) -> list[Any]:
     """`pull`, as if no cotangent were zero where no path leads."""
-    chunks, numbers, _ = found
+    chunks, numbers, root = found
     rows, cts = by_row.rows, by_row.cts
     first, values = rows.first, rows.values
     pending: list[Any] = [set() for _ in chunks]  # of each chunk, the rows that have cotangents
@@ -245,7 +247,7 @@ def _without_masks(found: Chunks, by_row: RowByRow, given: Sequence[Any]) -> lis
     for n, ct in zip(numbers, given):
         pending[bisect_right(stops, n - first) if n >= first else -1].add(n)
         by_row.add(n, ct)
-    token = suppress_warnings()
+    token, missed = suppress_warnings(), 0
     try:
         for i in reversed(range(len(chunks))):
             chunk, mine = chunks[i], sorted(pending[i])
@@ -254,7 +256,9 @@ def _without_masks(found: Chunks, by_row: RowByRow, given: Sequence[Any]) -> lis
             there = [*mine, *[n for n in chunk.names if n in cts and n not in chunk.bases]]
             plain = chunk.plain  # once: threads share it
             if (plain[0] != there or not plain[1]) and not chunk.parts:
-                plain = chunk.plain = there, _program_of(chunk, rows, there)
+                seldom = chunk.by_rows and missed > _MANY and (i + root[3]) % 8  # no turn is like another: nothing is gained by keys
+                plain = chunk.plain = there, None if seldom else _program_of(chunk, rows, there)
+                missed = 0 if plain[1] else missed + 1
             if not plain[1] and chunk.by_rows:
                 by_row.pull(range(first + chunk.stop - 1, first + chunk.start - 1, -1))
             else:

@@ -51,27 +51,16 @@ class Held(Trace):
     def settled(self) -> Any:  # type: ignore[override]
         return self.trace.settled
 
-    def _open_tape(self) -> Any:
-        """The tape, where rows can be written at once."""
-        tape = self.trace.tape
-        if tape is None or open_traces or tape.traced is not None or self.trace.closed:
-            return None
-        return tape if len(tape.held) < tape.limit or tape.has_room(1) else None
-
-    def read(self, x: Tracer, index: Any, basic: tuple) -> Any:
-        """`x[index]`, whose canonical form is `basic`, by a row of the tape; None where that cannot be."""
-        tape = self._open_tape()
-        return None if tape is None else tape.part(x, index, basic, True)
-
     def write(self, x: Tracer, index: Any, basic: tuple, value: Any) -> bool:
         """`x[index] = value`, of the elements' shape and dtype, by a row of the tape; False where that cannot be."""
-        tape = self._open_tape()
-        t, u = None, value
+        tape, t, u = self.trace.tape, None, value
         if type(value) is Tracer:
             if value.owner is not self.trace:
                 return False
             t, u = value.tangent, value.primal
-        if tape is None or state.running is not self.trace or x.box is not None and x.box.base is not None:
+        if tape is None or open_traces or tape.traced is not None or state.running is not self.trace:
+            return False
+        if x.box is not None and x.box.base is not None or len(tape.held) >= tape.limit and not tape.has_room(1):
             return False
         p, number = x.primal, len(tape.held)
         if tape.held[x.tangent] is p and t is not None and tape.held[t] is u and u is not p:  # as `_row`, without a tracer

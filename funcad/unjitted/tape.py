@@ -302,10 +302,10 @@ class Tape(Rows):
         return self._row(primitive, x, index, p, index, t, None, params, bits, None, out, type(out), index is None)
 
     def part(self, x: Tracer, index: Any, basic: tuple, copied: bool = False) -> Any:
-        """`x[index]`, whose canonical form is `basic`: the traced result; None where it is too large. `copied`: no view."""
+        """`x[index]`, whose canonical form is `basic`: the traced result; None where that cannot be. `copied`: it is no view."""
         p, held = x.primal, self.held
         n = len(held)
-        if open_traces or n >= self.limit or not p.dtype.isnative:
+        if open_traces or n >= self.limit and not self.has_room(1) or not p.dtype.isnative:
             return None
         out = p[index]
         kind = type(out)
@@ -316,6 +316,8 @@ class Tape(Rows):
                 out = out.copy("K")
         a: Any = x.tangent
         values, places = self.values, self.places
+        if copied and self.traced is not None:  # tracers of outer traces stand behind its values
+            return None
         if self.traced is not None or self.notes is not None or values[places[a]] is not p:
             return self._row(basic_index_p, x, None, p, None, a, None, None, basic, None, out, kind, True)
         held.append(out if copied or kind is not _ndarray else NO_VALUE)
@@ -325,7 +327,7 @@ class Tape(Rows):
         steps = self.steps
         steps += (basic_index_p, basic, None, a, None, kind)
         values.append(out)
-        result = _new(Tracer)
+        result: Any = _new(Tracer)
         result.owner = self.trace
         result.primal = out
         result.tangent = n

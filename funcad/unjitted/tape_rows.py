@@ -211,7 +211,8 @@ class Rows(LargeRows):
         n = len(held)
         held.append(out if kind is not _ndarray or out.base is None and out is not p else NO_VALUE)
         self.places.append(len(values))
-        self.sources.append(source or self.source_at(_getframe(3)))
+        source = source or self.source_at(_getframe(3))
+        self.sources.append(source)
         if params:
             self.params[n] = params
         steps = self.steps

@@ -90,7 +90,7 @@ def linked(view: Any, base: Tracer, step: Step) -> Any:
         return view
     if view is base:
         view = base.owner.again(snapshot(view))
-    if not is_array(base):
+    if type(base.primal) is not np.ndarray and not is_array(base):
         view.box = Box()
         return view
     box = base.box
