@@ -302,7 +302,7 @@ class Tape(Rows):
         return self._row(primitive, x, index, p, index, t, None, params, bits, None, out, type(out), index is None)
 
     def part(self, x: Tracer, index: Any, basic: tuple, copied: bool = False) -> Any:
-        """`x[index]`, whose canonical form is `basic`: the traced result; None where that cannot be. `copied`: it is no view."""
+        """`x[index]`, whose canonical form is `basic`: the traced result; None if that cannot be. `copied`: it is no view."""
         p, held = x.primal, self.held
         n = len(held)
         if open_traces or n >= self.limit and not self.has_room(1) or not p.dtype.isnative:

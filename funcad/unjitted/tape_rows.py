@@ -180,7 +180,7 @@ class Rows(LargeRows):
 
     def _row(
         self, primitive: Any, x: Any, y: Any, p: Any, q: Any, tx: Any, ty: Any, params: dict | None,
-        bits: bytes | None, shape: Any, out: Any, kind: Any, unary: bool = False, source: Any = None,
+        bits: Any, shape: Any, out: Any, kind: Any, unary: bool = False, source: Any = None,
     ) -> Any:  # fmt: skip
         """The traced result; x and y are the operands as they came, p and q their primals."""
         values, held = self.values, self.held

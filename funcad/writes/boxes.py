@@ -31,6 +31,7 @@ from funcad.unjitted.strides import stand_in
 __all__ = ["Box", "Step", "assign", "check_write", "is_array", "linked", "rebind", "refresh", "root_of"]
 __all__ += ["write"]
 
+_new: Any = object.__new__
 _MANY = 64  # weak references, among which those to what is gone are looked for
 
 
@@ -77,11 +78,13 @@ class Box:
     doubtful = False  # of a buffer: may it lie in memory otherwise than NumPy's would?
     made: float = 0  # the level of the trace whose function made it
     first: Any = None  # of an array that has been written: what it was before, which lay in the same memory
+    base: Any = None
+    step: Any = None
+    views: Any = ()  # weak references, some to what is gone, in a list that `linked` makes
 
     def __init__(self, base: Any = None, step: Any = None):
         self.base = base
         self.step = step
-        self.views: list[weakref.ref] = []  # some may be gone
 
 
 def linked(view: Any, base: Tracer, step: Step) -> Any:
@@ -96,10 +99,13 @@ def linked(view: Any, base: Tracer, step: Step) -> Any:
     box = base.box
     if box is None:
         box = base.box = Box()
-    view.box = own = Box(base, step)
+    view.box = own = _new(Box)
+    own.base, own.step = base, step
     if box.body:
         own.body = box.body
     views = box.views
+    if not views:
+        views = box.views = []
     views.append(weakref.ref(view))
     if not len(views) % _MANY:
         views[:] = [ref for ref in views if ref() is not None]
