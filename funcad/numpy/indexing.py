@@ -44,9 +44,9 @@ from funcad.primitives.powers import pow
 from funcad.primitives.scatter import gather, gather_p
 from funcad.primitives.shape import broadcast_in_dim, broadcast_to, reshape
 from funcad.unjitted.chunks import CHUNKED
-from funcad.unjitted.held import Held, write_in_place
 from funcad.unjitted.remembered import remembered
 from funcad.writes.boxes import Step, linked, rebind, refresh, write
+from funcad.writes.held import Held, write_in_place
 from funcad.writes.plain import PLAIN, lent, started, write_plain
 
 __all__ = ["Index", "at", "getitem", "read", "store", "stored", "stored_by"]

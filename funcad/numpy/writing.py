@@ -27,8 +27,8 @@ from funcad.numpy.views import Reshaped
 from funcad.primitives.comparison import select
 from funcad.primitives.conversion import imag_p, make_complex_p, real
 from funcad.primitives.shape import reshape
-from funcad.unjitted.held import Held
 from funcad.writes.boxes import Step, assign, check_write, is_array, linked
+from funcad.writes.held import Held
 
 __all__ = ["copyto", "fill", "in_place", "partition", "putmask", "setitem", "sort"]
 

@@ -174,7 +174,7 @@ def _forget() -> None:
     if len(_roots) > _MOST_ROOTS:
         _roots.clear()
     for root in list(_roots.values()):
-        root.last, root.began = [], ()
+        root.last, root.began, root.masks = [], (), False
     _known[0] = 0
 
 
