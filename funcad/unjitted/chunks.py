@@ -266,7 +266,7 @@ def _without_masks(found: Chunks, by_row: RowByRow, given: Sequence[Any]) -> lis
             by_row.add(n, ct)
         token = suppress_warnings()
         try:
-            by_row.pull(range(rows.first + root.unlike - 1, rows.first - 1, -1))
+            by_row.pull(range(rows.first + len(rows.sources) - 1, rows.first - 1, -1))
         finally:
             restore_warnings(token)
         return [cts.get(n) for n in range(rows.first)]

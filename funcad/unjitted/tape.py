@@ -314,7 +314,7 @@ class Tape(Rows):
                 return None
             if copied:
                 out = out.copy("K")
-        a: Any = x.tangent
+        a: Any = x.tangent  # the number of a row
         values, places = self.values, self.places
         if copied and self.traced is not None:  # tracers of outer traces stand behind its values
             return None
