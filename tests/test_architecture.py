@@ -67,7 +67,7 @@ LEVELS = {
 }
 OTHER = 17  # further modules directly under funcad/: users of everything below
 LINES = {  # of a folder, at most: what is to be read first. A commit that raises a number says why
-    # what serves every operation and knows nothing of programs; who needs buffers; copies lent on a device; sums of captured arrays
+    # what serves every operation and knows nothing of programs; who needs buffers; copies lent on a device; sums
     "host": 1958,
     "ir": 1300,
     "masks": 926,  # masks of stacks, and short ways for the common cases; numbers that join a device's arrays

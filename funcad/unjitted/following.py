@@ -123,7 +123,7 @@ class FollowingTrace(Trace):
         self.turned = self.foreign = False
         self.masked = False  # has a tangent a mask? With `linear` none has
         self.recording: TangentTrace | None = None  # where the tangents of `linear` are recorded
-        self.held: Any = None  # see writes/held.py
+        self.held: Any = None  # see held.py
         self.arguments: Sequence[Any] = ()  # the values that the function was called with
         self.doubtful: Any = _NOTHING  # ids of tracers whose strides may not be NumPy's, or their tangents with `linear`
 
