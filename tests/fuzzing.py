@@ -58,7 +58,7 @@ def tiny_tiles() -> Iterator[None]:
 def _kernels_only(pooled: bool) -> Iterator[None]:
     """`pooled`: results of kernels have memory from the pool, or that of donated arguments, however small they are."""
     from funcad.backends.native import kernels, program
-    from funcad.backends.native.unsupported import Unsupported
+    from funcad.backends.plans.unsupported import Unsupported
 
     def refuse(jaxpr: Jaxpr) -> Any:
         raise Unsupported("this test is of kernels")

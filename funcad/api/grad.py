@@ -41,7 +41,7 @@ from funcad.host.where import for_user, interrupted, outside
 from funcad.ir.aval import aval_of
 from funcad.ir.tracer import Tracer
 from funcad.primitives.placement import each_on_device_of
-from funcad.unjitted.following import linearize_following
+from funcad.unjitted.linearizing import linearize_following
 from funcad.unjitted.mapped import Found, linearize_recorded
 from funcad.unjitted.structural import pull
 from funcad.unjitted.tape import Tape

@@ -13,7 +13,7 @@ from funcad.api.border import OutTree, check_leaves, flat_function, flat_values,
 from funcad.host.locks import Locks
 from funcad.ir.aval import aval_of, is_inexact
 from funcad.unjitted import tape_ends
-from funcad.unjitted.following import linearize_following
+from funcad.unjitted.linearizing import linearize_following
 from funcad.unjitted.tape import Tape
 
 __all__ = ["Linearized", "linearized", "seed_of"]

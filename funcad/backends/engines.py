@@ -220,7 +220,7 @@ class Compiled(Program):
 
     def _whole(self) -> bool:
         """Native code for the whole program, if it can be had."""
-        unsupported = _later("native.unsupported").Unsupported
+        unsupported = _later("plans.unsupported").Unsupported
         try:
             batch = importlib.import_module("funcad.passes.example_loops").batch
             framing = importlib.import_module("funcad.passes.framing").framing
@@ -255,7 +255,7 @@ class Compiled(Program):
 
     def _native_kernels(self) -> Callable[[Any], Any]:
         """`kernel(equation)`: native code for a fused group, or None."""
-        kernels, unsupported = _later("native.kernels"), _later("native.unsupported").Unsupported
+        kernels, unsupported = _later("native.kernels"), _later("plans.unsupported").Unsupported
         size = importlib.import_module("funcad.passes.rewrite").size_of(self.optimized)
         stop = time.thread_time() + BUDGET + BY_EQUATION * size + EARNED * estimate(self.jaxpr)
 
@@ -298,9 +298,9 @@ def estimate(jaxpr: Jaxpr) -> float:
     return sum([_SECONDS[k] * v for k, v in cost_of(jaxpr).items()])
 
 
-def program_of(jaxpr: Jaxpr) -> Program:
-    """The program that runs this jaxpr on the engine that is set; memoised on the jaxpr, for each engine."""
-    engine = config.engine
+def program_of(jaxpr: Jaxpr, engine: str = "") -> Program:
+    """The program that runs this jaxpr on an engine (else the one that is set); memoised on the jaxpr, for each engine."""
+    engine = engine or config.engine
     if engine == "interpreter" or "cuda" in jaxpr.moves:
         return interpreter.program_of(jaxpr)
     program: Program | None = jaxpr.memo.get(engine)

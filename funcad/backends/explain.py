@@ -6,6 +6,7 @@ holds operations of several lines names them all. Trap: only the compiled progra
 
 from __future__ import annotations
 
+import copy
 import importlib
 from collections.abc import Iterator, Sequence
 from html import escape
@@ -14,7 +15,7 @@ from typing import Any
 from funcad.backends.blas_threads import matters, report
 from funcad.backends.engines import Compiled
 from funcad.configuration import config
-from funcad.host.devices import namespace_of, on_device
+from funcad.host.devices import is_device, namespace_of, on_device
 from funcad.host.state import state
 from funcad.ir.jaxpr import Equation, Jaxpr, equation_has_effects, subjaxprs
 from funcad.primitives.atoms import fold_of
@@ -34,17 +35,25 @@ class Explanation:
     and `why` it is that one; `counts`, the equations before and after the passes, loop bodies included; `rolled`, the loops
     that were found in what repeats itself; `groups` and `alone`, lists of dicts; `reasons` why something is not native; `blas`,
     how many threads BLAS takes, "" if it is called for nothing that would wake several.
+
+    Engine "cuda": a group has its `kernels`, in the order in which they start, each with `blocks` and `threads` and, where
+    NVRTC is installed, `registers`, `stack` and `spills` (bytes of a thread) and `shared` (bytes of a block), as compiled for
+    `target`; and the `bytes` that one run of it moves, of which a loop makes several (`turns`). `bytes` is the sum, and
+    `at(bandwidth)` says how long it takes at so many bytes a second. `shapes`: the arguments are shapes, taken as a GPU's.
     """
 
-    def __init__(self, program: Any, values: Sequence[Any], name: str):
+    def __init__(self, program: Any, values: Sequence[Any], name: str, shapes: bool = False):
         self.name = name
+        self.target = self.unknown = ""  # the processor whose registers are told, or why they are not known
+        self.bandwidth: float | None = None
+        self._notes: Any = None  # of kernels
         self.groups: list[dict[str, Any]] = []
         self.alone: list[dict[str, Any]] = []
         self.engine = "interpreter"
         self.why = "config.engine is 'interpreter'"
         self.reasons: list[str] = []
         self.rolled: list[str] = []
-        self.blas = ""
+        self.blas = self.graphs = ""
         self.fast_math = bool(program.jaxpr.memo.get("fast_math"))
         size_of = importlib.import_module("funcad.passes.rewrite").size_of
         self.counts: tuple[int, int] = (size_of(program.jaxpr),) * 2
@@ -55,8 +64,8 @@ class Explanation:
             return
         if not isinstance(program, Compiled):
             return
-        if there:
-            self._on_device(program, namespace_of(values))
+        if there or shapes and program.engine == "cuda":
+            self._on_device(program, values, there)
             return
         program.written_out()
         assert program.optimized is not None
@@ -75,30 +84,44 @@ class Explanation:
         if program.runs_until_native:
             self.why += f"; native code is made after {program.runs_until_native} more runs of this size"
 
-    def _on_device(self, program: Compiled, library: Any) -> None:
-        there = program.on_device(library)
-        optimized = there.optimized
-        self.engine, self.why = "cupy", f"the arrays are {library.__name__}'s: one call after the other"
+    def _on_device(self, program: Compiled, values: Sequence[Any], there: bool) -> None:
+        module = lambda name: importlib.import_module(f"funcad.backends.{name}")
+        library = namespace_of(values) if there else module("cuda.sketches").on_paper
+        on_device = program.on_device(library) if there else module("cupy_program").OnDevice(program, library)
+        optimized = on_device.optimized
+        arrays = f"the arrays are {library.__name__}'s" if there else "shapes are taken as arrays of a GPU"
+        self.engine, self.why = "cupy", f"{arrays}: one call after the other"
         if program.engine == "cuda":
-            there.generated()
-            self.engine, self.why = "cuda", f"the arrays are {library.__name__}'s, and config.engine is 'cuda'"
-            self.reasons = list(dict.fromkeys(there.reasons))
+            self.engine, self.why = "cuda", f"{arrays}, and config.engine is 'cuda'"
+            outline_of, inputs = module("cuda.sketches").outline_of, zip(on_device.fused.inputs, values)
+            self._notes = module("cuda.kernel_facts").KernelNotes({v: outline_of(x) for v, x in inputs if is_device(type(x))})
         self.counts = self.counts[0], importlib.import_module("funcad.passes.rewrite").size_of(optimized)
         self.rolled = list(dict.fromkeys(_rolled(optimized, "")))
-        self._walk(there.fused, there, "")
+        self._walk(on_device.fused, on_device, "")
+        if self._notes is not None:
+            if there:
+                on_device.generated()
+            self.reasons = list(dict.fromkeys([*self._notes.reasons, *on_device.reasons]))
+            self.target, self.unknown = self._notes.target, self._notes.unknown
+            if there and hasattr(library, "cuda"):
+                self.graphs = on_device.graphs.describe()
 
-    def _walk(self, jaxpr: Jaxpr, program: Any, inside: str) -> None:
+    def _walk(self, jaxpr: Jaxpr, program: Any, inside: str, turns: int | None = 1) -> None:
         for equation in jaxpr.equations:
             if equation.primitive is fused_p:
                 kind, shape = equation.params["kind"], equation.params["shape"]
                 group = equation.params["jaxpr"]
-                self.groups.append(_group(kind, shape, group, program.engine_of(equation), inside))
-                self.groups[-1]["cut"] = jaxpr.memo.get("cut", {}).get(group, "")
+                found = _group(kind, shape, group, program.engine_of(equation), inside)
+                found["cut"] = jaxpr.memo.get("cut", {}).get(group, "")
+                if self._notes is not None:
+                    found |= {"turns": turns, **self._notes.of(equation)}
+                self.groups.append(found)
                 continue
             why = _why(equation, device=self.engine in ("cupy", "cuda"))
             self.alone.append({"operation": equation.primitive.name, "line": _line(equation), "why": why, "inside": inside})
+            length = getattr(equation.params.get("loop"), "length", 1)
             for sub in subjaxprs(equation.params):
-                self._walk(sub, program, f"{inside}{equation.primitive.name} > ")
+                self._walk(sub, program, f"{inside}{equation.primitive.name} > ", turns and length and turns * length)
 
     def _why_numpy(self) -> str:
         if config.engine == "numpy":
@@ -111,6 +134,52 @@ class Explanation:
             return "there is nothing to fuse"
         native = sum([group["engine"] == "native" for group in self.groups])
         return f"NumPy calls, and native kernels for {native} of {len(self.groups)} groups"
+
+    @property
+    def bytes(self) -> int | None:
+        """What all kernels move in one run; None where nobody knows how often a loop goes round."""
+        kernels = [g for g in self.groups if "kernels" in g]
+        return None if any([g["turns"] is None for g in kernels]) else sum([g["bytes"] * g["turns"] for g in kernels])
+
+    def at(self, bandwidth: float) -> Explanation:
+        """The same with the least time that the kernels can take where so many bytes a second can be moved."""
+        if not bandwidth > 0:
+            raise ValueError(f"at: the bandwidth must be a positive number of bytes a second, got {bandwidth!r}")
+        found = copy.copy(self)
+        found.bandwidth = float(bandwidth)
+        return found
+
+    @property
+    def seconds(self) -> float | None:
+        """The least time of the kernels of one run, as `at` was asked; None if it was not, or nobody knows."""
+        return None if self.bandwidth is None or self.bytes is None else self.bytes / self.bandwidth
+
+    def _kernel_lines(self, group: dict[str, Any]) -> list[str]:
+        lines = [_launch(kernel) for kernel in group.get("kernels", ())]
+        if lines:
+            turns = group["turns"]
+            often = "" if turns == 1 else f", {'nobody knows how many' if turns is None else turns} times"
+            lines.append(f"{self._moved(group['bytes'])}{often}")
+        return lines
+
+    def _moved(self, count: int) -> str:
+        time = "" if self.bandwidth is None else f": {_time(count / self.bandwidth)} at {self.bandwidth / 1e12:.3g} TB/s"
+        return f"{count:,} bytes moved{time}"
+
+    def _ends(self) -> list[str]:
+        """The lines about all kernels together."""
+        kernels = [g for g in self.groups if "kernels" in g]
+        if not kernels:
+            return []
+        if self.bytes is None:
+            lines = ["kernels: nobody knows how often those in loops run"]
+        else:
+            starts = sum([g["turns"] * len(g["kernels"]) for g in kernels])
+            lines = [f"kernels: {starts} starts a run, {self._moved(self.bytes)}"]
+        if self.target:
+            return [*lines, f"registers, spills and shared memory as compiled for {self.target}"]
+        remedy = "Remedy: pip install cupy-cuda13x nvidia-cuda-nvrtc; no GPU is needed."
+        return [*lines, f"registers, spills and shared memory are not known: {self.unknown}", remedy]
 
     def _rows(self) -> Iterator[tuple[str, int]]:
         """The lone equations, equal ones once, with how many they are."""
@@ -133,17 +202,19 @@ class Explanation:
         for group in self.groups:
             text = f"{_title(group)}, {group['engine']}: {' '.join(group['operations'])}"
             lines.append("  " + (text if len(text) <= WIDTH else text[: WIDTH - 3] + "..."))
-            lines += [f"      {line}" for line in group["lines"]]
+            lines += [f"      {line}" for line in [*group["lines"], *self._kernel_lines(group)]]
         if self.alone:
             lines.append("alone:")
             for (what, line, why), count in self._rows():
                 times = f"{count} x " if count > 1 else ""
                 lines.append(f"  {times}{what}  {line}  ({why})")
-        if self.blas:
-            lines.append(self.blas)
+        lines += [*self._ends(), *filter(None, (self.graphs, self.blas))]
         if self.reasons:
-            lines += [f"why not {'cuda' if self.engine == 'cuda' else 'native'}:", *[f"  {reason}" for reason in self.reasons]]
+            lines += [f"{self._why_not()}:", *[f"  {reason}" for reason in self.reasons]]
         return "\n".join(lines)
+
+    def _why_not(self) -> str:
+        return f"why not {'cuda' if self.engine == 'cuda' else 'native'}"
 
     __repr__ = __str__
 
@@ -153,15 +224,31 @@ class Explanation:
             parts.append(html_table(("rolled into a loop",), [(text,) for text in self.rolled]))
         if self.groups:
             rows = [(_title(g), g["engine"], " ".join(g["operations"]), "\n".join(g["lines"])) for g in self.groups]
-            parts.append(html_table(("group", "engine", "operations", "lines"), rows))
+            head: tuple[str, ...] = ("group", "engine", "operations", "lines")
+            if self._notes is not None:
+                head, rows = (*head, "kernels"), [(*row, "\n".join(self._kernel_lines(g))) for row, g in zip(rows, self.groups)]
+            parts.append(html_table(head, rows))
         if self.alone:
             found = [(what, f"{count}", why, line) for (what, line, why), count in self._rows()]
             parts.append(html_table(("alone", "times", "why", "line"), found))
-        if self.blas:
-            parts.append(f"<div>{escape(self.blas)}</div>")
+        parts += [f"<div>{escape(line)}</div>" for line in [*self._ends(), *filter(None, (self.graphs, self.blas))]]
         if self.reasons:
-            parts.append(html_table(("why not native",), [(reason,) for reason in self.reasons]))
+            parts.append(html_table((self._why_not(),), [(reason,) for reason in self.reasons]))
         return "".join(parts)
+
+
+def _launch(kernel: dict[str, Any]) -> str:
+    """`kernel<<<4, 256>>>: 40 registers, 0 bytes spilled, 2,048 bytes shared`."""
+    blocks, threads = ["x".join(map(str, kernel[key])) for key in ("blocks", "threads")]
+    text = f"{kernel['name']}<<<{blocks}, {threads}>>>"
+    if kernel["registers"] is None:
+        return text
+    return f"{text}: {kernel['registers']} registers, {kernel['spills']:,} bytes spilled, {kernel['shared']:,} bytes shared"
+
+
+def _time(seconds: float) -> str:
+    scale, unit = (1e9, "ns") if seconds < 1e-6 else (1e6, "us") if seconds < 1e-3 else (1e3, "ms")
+    return f"{seconds * scale:.3g} {unit}"
 
 
 def _title(group: dict[str, Any]) -> str:

@@ -52,7 +52,7 @@ from funcad.ir.jaxpr import Jaxpr
 from funcad.ir.primitive import Primitive
 from funcad.ir.tracer import Tracer, snapshot
 from funcad.transforms.batch import batch_jaxpr
-from funcad.unjitted.following import also_users
+from funcad.unjitted.linearizing import also_users
 
 __all__ = ["custom_vjp", "custom_vjp_call_p"]
 

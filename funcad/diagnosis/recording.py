@@ -31,7 +31,7 @@ from funcad.passes.subprograms import kind_of
 from funcad.primitives.arithmetic import add_p
 from funcad.primitives.loop import Loop, WhileLoop
 from funcad.transforms.partial import TangentTrace
-from funcad.unjitted.following import FollowingTrace, _Protector
+from funcad.unjitted.linearizing import LinearizingTrace, Protector
 from funcad.unjitted.structural import pull
 
 __all__ = ["Use", "Entry", "Read", "Recording", "follow"]
@@ -88,13 +88,13 @@ class Recording:
         return None if use.variable is None else self.cotangents.get(use.variable)
 
 
-class ReportingTrace(FollowingTrace):
+class ReportingTrace(LinearizingTrace):
     """Follows as `grad` does, and writes down each operation."""
 
     __slots__ = ("run", "numbers", "tangents", "held", "inside", "copies", "calls", "place")
 
-    def __init__(self, run: Recording, protector: _Protector):
-        super().__init__("doctor", linear=True, protector=protector)
+    def __init__(self, run: Recording, protector: Protector):
+        super().__init__("doctor", protector)
         self.run = run
         self.numbers: dict[int, int] = {}  # id of a tracer -> number of its value
         self.tangents: dict[Var, int] = {}  # the variable of its tangent -> the same
@@ -297,7 +297,7 @@ def same_bits(x: Any, y: Any) -> bool:
 
 def follow(run: Recording, f: Callable[..., Sequence[Any]], leaves: Sequence[Any], differentiated: Sequence[bool]) -> None:
     """Run `f(*leaves) -> list of arrays` once, and its derivative backwards once with ones as cotangents; `run` is filled."""
-    protector = _Protector(leaves)
+    protector = Protector(leaves)
     trace = ReportingTrace(run, protector)
     recording = trace.open_recording()
     source = user_source(1)

@@ -14,7 +14,6 @@ from __future__ import annotations
 import functools
 import weakref
 from collections.abc import Callable, Sequence
-from types import FunctionType
 from typing import Any
 
 from funcad import tree
@@ -33,8 +32,8 @@ from funcad.ir.trace import any_tracer, plain_values, trace_function
 from funcad.ir.tracer import Tracer, array_type
 from funcad.jitted.attempts import Attempts
 from funcad.jitted.jit_cache import MAX_PROGRAMS, CacheInfo, Entry, Signature, cache_for
-from funcad.jitted.jit_call import specialised_call
-from funcad.jitted.jit_inspect import Lowered, explained, exported, profiled, source_text
+from funcad.jitted.jit_call import specialised_call, written_calls
+from funcad.jitted.jit_inspect import Lowered, explained, exported, kernel_text, profiled, source_text
 from funcad.jitted.jit_misses import missed
 from funcad.jitted.jit_parameters import check_parameters, check_placement, indices, names, refuse_unhashable, resolve, writable
 from funcad.jitted.jit_writes import commit, may_commit
@@ -164,6 +163,21 @@ class Jitted(Remade):
         return source_text(entry, tree.leaves((args, kwargs)), self._core.argument_names(args), name_of(self._core.f))
 
     @api
+    def cuda(self, *args: Any, **kwargs: Any) -> str:
+        """The kernels of the program as it would run on a GPU with `config.engine = "cuda"`: CUDA C++, as NVRTC compiles it.
+
+        Of NumPy's arrays and ShapeDtypeStructs, too: neither a GPU nor CuPy is needed. ValueError, which says why, if nothing
+        has a kernel. As JAX's `lower(...).compile().as_text()`.
+
+        >>> import numpy as np, funcad
+        >>> text = funcad.jit(lambda x: np.exp(-x) * x).cuda(funcad.ShapeDtypeStruct((1000,), np.float32))
+        >>> "const float v1 = expf(v0);" in text
+        True
+        """
+        entry = self._core.program("cuda", args, kwargs)
+        return kernel_text(entry, self._core.leaves_of(args, kwargs), name_of(self._core.f))
+
+    @api
     def export(self, path: Any, *args: Any, **kwargs: Any) -> list[str]:
         """Write the module of `source` to a file, and large captured arrays to an .npz file beside it; gives their paths.
 
@@ -179,7 +193,8 @@ class Jitted(Remade):
     @api
     def explain(self, *args: Any, **kwargs: Any) -> Any:
         """What the compiler makes of the program for these arguments (or ShapeDtypeStructs): the engine and why it is that one,
-        what runs together, what runs alone and why. `print` it; `.engine`, `.groups`, `.alone`, `.reasons` are data.
+        what runs together, what runs alone and why. `print` it; `.engine`, `.groups`, `.alone`, `.reasons` are data. With
+        `config.engine = "cuda"` the kernels, registers and bytes, too, and by `.at(bandwidth)` the time; see help(found).
 
         >>> import numpy as np, funcad
         >>> with funcad.config.set(engine="numpy"):
@@ -340,14 +355,14 @@ class Core:
             entry.write_at = -1
             return
         call.__globals__.update(_entry=entry, _upgrade=functools.partial(self.upgrade, entry))
-        self.cache.use(self, key, entry, lambda: self._link([call, *_written(owner, entry)][:MOST_WRITTEN], owner))
+        self.cache.use(self, key, entry, lambda: self._link([call, *written_calls(owner, entry)][:MOST_WRITTEN], owner))
 
     def upgrade(self, entry: Entry) -> None:
         """The program has got faster means: let the next call of the signature be written anew."""
         owner = self.owner()
         if owner is not None:
             with self.cache.lock:
-                self._link(_written(owner, entry), owner)
+                self._link(written_calls(owner, entry), owner)
                 entry.write_at = entry.runs + 1
 
     def _link(self, calls: list[Any], owner: Jitted) -> None:
@@ -476,14 +491,3 @@ class Core:
 
 
 Jitted._kind = Core
-
-
-def _written(owner: Jitted, without: Entry) -> list[Any]:
-    """The written calls of a jitted function, in their order, except those of one entry."""
-    calls = []
-    call: Any = owner.__call__
-    while type(call) is FunctionType:
-        if call.__globals__["_entry"] is not without:
-            calls.append(call)
-        call = call.__globals__["_next_call"]
-    return calls

@@ -35,7 +35,7 @@ from funcad.tree.containers import DICT, LIST, NAMED_TUPLE, NONE, TUPLE
 from funcad.tree.objects import OBJECT, STATIC
 from funcad.tree.treedef import LEAF
 
-__all__ = ["specialised_call"]
+__all__ = ["specialised_call", "written_calls"]
 
 _TAKEN = frozenset(["type", "len", "tuple", "list", "dict", "int", "str", "Exception", "NotImplemented", "error"])
 _MISSING: Any = object()
@@ -328,3 +328,14 @@ class _Writer:
             return "{" + ", ".join([f"{key!r}: {i}" for key, i in zip(part._meta, inner)]) + "}"
         leaves = f"({''.join([i + ', ' for i in inner])})"
         return f"{self.constant(kind.unflatten)}({self.constant(part._meta, ('meta', id(part)))}, {leaves})"
+
+
+def written_calls(owner: Any, without: Entry) -> list[Any]:
+    """The written calls of a jitted function, in their order, except those of one entry."""
+    calls = []
+    call: Any = owner.__call__
+    while type(call) is FunctionType:
+        if call.__globals__["_entry"] is not without:
+            calls.append(call)
+        call = call.__globals__["_next_call"]
+    return calls

@@ -1,4 +1,4 @@
-"""What a jitted function tells of its programs: `lower`, `compile`, costs, `source`, `export`, `explain` and `profile`.
+"""What a jitted function tells of its programs: `lower`, `compile`, costs, `source`, `cuda`, `export`, `explain` and `profile`.
 
 The methods of `Jitted` end here; they are given an entry of the cache, traced for arguments or for ShapeDtypeStructs. Trap: the
 modules that write text are loaded when somebody asks for text, never at `import funcad`.
@@ -27,7 +27,7 @@ from funcad.ir.tracer import Tracer
 from funcad.jitted.jit_cache import Entry
 from funcad.primitives.placement import put
 
-__all__ = ["Lowered", "Compiled", "exported", "explained", "labels_of", "profiled", "source_text"]
+__all__ = ["Lowered", "Compiled", "exported", "explained", "kernel_text", "labels_of", "profiled", "source_text"]
 
 
 def labels_of(in_tree: Any, names: Sequence[str]) -> list[str]:
@@ -71,10 +71,24 @@ def exported(path: Any, entry: Entry, leaves: Sequence[Any], names: Sequence[str
     return paths
 
 
+def kernel_text(entry: Entry, leaves: Sequence[Any], name: str) -> str:
+    """The kernels of the program as it would run on a device, in CUDA C++."""
+    if entry.jaxpr.moves:
+        raise ValueError(f"cuda of jit of {name}: there are no kernels, because the program moves arrays")
+    names = ("cuda.sketches", "cuda.kernel_listing", "cupy_program")
+    sketches, listings, programs = [importlib.import_module(f"funcad.backends.{module}") for module in names]
+    fused = programs.OnDevice(program_of(entry.jaxpr, "cuda"), sketches.on_paper).fused
+    values = zip(fused.inputs, [*entry.consts, *leaves])
+    known = {v: sketches.outline_of(x) for v, x in values if is_device(type(x))}
+    text: str = listings.listing(fused, known, name)
+    return text
+
+
 def explained(entry: Entry, leaves: Sequence[Any], name: str) -> Any:
-    """What the compiler made of the program."""
+    """What the compiler made of the program; shapes without arrays are a GPU's where the engine is for those alone."""
     values = [*entry.consts, *leaves]
-    return importlib.import_module("funcad.backends.explain").Explanation(program_of(entry.jaxpr), values, name)
+    shapes = any([isinstance(x, ShapeDtypeStruct) for x in leaves])
+    return importlib.import_module("funcad.backends.explain").Explanation(program_of(entry.jaxpr), values, name, shapes)
 
 
 def profiled(entry: Entry, leaves: Sequence[Any], name: str) -> Any:

@@ -17,7 +17,7 @@ from funcad.ir.aval import aval_of
 from funcad.ir.tracer import Tracer, concrete_value
 from funcad.numpy.dispatch import where_am_i
 from funcad.primitives.shape import reshape
-from funcad.unjitted.following import with_value
+from funcad.unjitted.nested import with_value
 from funcad.unjitted.strides import doubt, layout_of, layouts_of
 
 __all__ = ["anew", "in_order", "is_fortran", "laid_out", "order_of"]

@@ -26,7 +26,8 @@ from funcad.numpy.labelled import is_labelled, values_of
 from funcad.primitives.conversion import convert_p
 from funcad.primitives.placement import device_put_p, on_device_of
 from funcad.primitives.shape import broadcast_in_dim_p, shape_of_two
-from funcad.unjitted.following import FollowingTrace, with_value
+from funcad.unjitted.linearizing import FOLLOWING
+from funcad.unjitted.nested import with_value
 
 __all__ = [
     "promote",
@@ -244,7 +245,7 @@ def let_numpy_broadcast(primitive: Any, x: Any, y: Any) -> Any:
     top = x.owner if type(x) is Tracer else y.owner
     if type(y) is Tracer and y.owner.level > top.level:
         top = y.owner
-    if type(top) is not FollowingTrace:
+    if type(top) not in FOLLOWING:
         return None
     return top.record(primitive, (x, y), {}, shape_of_two(x.shape, y.shape))
 

@@ -47,36 +47,20 @@ from funcad.primitives.stack import bools_aval, zero_value
 from funcad.transforms.cotangents import Cotangents
 from funcad.transforms.partial import partial_eval
 
-__all__ = ["transpose_eval", "transpose_jaxpr"]
-__all__ += ["masked_transpose", "masked_transpose_jaxpr", "needs_of", "transpose_with_masks"]
+__all__ = ["masked_transpose", "masked_transpose_jaxpr", "needs_of", "transpose_eval", "transpose_jaxpr"]
 
 
 def _first_uses(equations: Sequence[Equation], variables: Container[object]) -> list[list[Atom]]:
     """For each equation, the given variables that no earlier equation reads."""
     seen: set[Atom] = set()
-    result = []
+    result: list[list[Atom]] = []
     for equation in equations:
-        fresh = []
-        for a in equation.inputs:
-            if a in variables and a not in seen:
-                seen.add(a)
-                fresh.append(a)
-        result.append(fresh)
+        result.append([a for a in dict.fromkeys(equation.inputs) if a in variables and a not in seen])
+        seen.update(result[-1])
     return result
 
 
 def transpose_eval(
-    jaxpr: Jaxpr, linear: Sequence[bool], values: list[Any], cotangents: Sequence[Cotangent], all_linear: bool = False
-) -> list[Cotangent]:
-    """Cotangents of the linear inputs (None: zero), given the other inputs' values and the outputs' cotangents.
-
-    `values` has an entry per input (ignored where linear). The list is emptied, so that residuals can die early.
-    `all_linear` promises that every equation has a linear input (a recorded tangent program).
-    """
-    return transpose_with_masks(jaxpr, linear, values, cotangents, all_linear)
-
-
-def transpose_with_masks(
     jaxpr: Jaxpr,
     linear: Sequence[bool],
     values: list[Any],
@@ -85,7 +69,12 @@ def transpose_with_masks(
     given_masks: Sequence[Mask | None] = (),
     wanted: Sequence[int] = (),
 ) -> list[Any]:
-    """The same with masks of the outputs' cotangents; and pairs with those of the inputs', if any are `wanted`."""
+    """Cotangents of the linear inputs (None: zero), given the other inputs' values and the outputs' cotangents.
+
+    `values` has an entry per input (ignored where linear). The list is emptied, so that residuals can die early. `all_linear`
+    promises that every equation has a linear input (a recorded tangent program). `given_masks` are those of the outputs'
+    cotangents; if any are `wanted`, pairs of the inputs' cotangents and masks come back.
+    """
     known: dict[Any, Value] = {v: x for v, x, is_lin in zip(jaxpr.inputs, values, linear) if not is_lin}
     values.clear()
     inputs = [v for v, is_lin in zip(jaxpr.inputs, linear) if is_lin]
@@ -223,7 +212,7 @@ def masked_transpose_jaxpr(
             values = [None if lin else next(known) for lin in linear]
             given = [None if k is None else next(rest) for k in kinds]
             bools = [mask_of(next(rest), k == WHOLE) if k else None for k in kinds]
-            pairs = transpose_with_masks(jaxpr, linear, values, given, False, bools, wanted)
+            pairs = transpose_eval(jaxpr, linear, values, given, False, bools, wanted)
             if every:
                 inputs = [v.aval for v, lin in zip(jaxpr.inputs, linear) if lin]
                 pairs = [_in_full(c, m, n, aval) for (c, m), n, aval in zip(pairs, wanted, inputs)]

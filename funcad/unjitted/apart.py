@@ -87,11 +87,21 @@ class Apart:
         self.tangents.append(self.recording.new_input(aval_of(x.primal).update()))
         return self.tangents[-1]
 
-    def written(
+    def rows_or_tangents(
+        self, trace: Any, primitive: Any, args: Sequence[Any], primals: Sequence[Any], params: dict, shape: Any,
+        outs: Sequence[Any], touts: Sequence[Any], source: Any,
+    ) -> tuple[list[Any] | None, Sequence[Any]]:  # fmt: skip
+        """(traced results where there are tangents, these); (None, tangents by the rules) if no row can say what they are."""
+        rows = self._written(primitive, args, primals, params, shape, outs, touts, source)
+        if rows is None:
+            trace.give_up(self.tape)
+            touts = self._flushed(touts, [trace.settled[n] for n in self.rows])
+        return rows, touts
+
+    def _written(
         self, primitive: Any, args: Sequence[Any], primals: Sequence[Any], params: dict, shape: Any,
         outs: Sequence[Any], touts: Sequence[Any], source: Any,
     ) -> list[Any] | None:  # fmt: skip
-        """The traced results, where there are tangents; None if no row can say what these are."""
         tape, there = self.tape, [i for i, t in enumerate(touts) if t is not None]
         if tape.notes is not None:  # remembered.py knows other rows alone
             tape.notes["looked"] = True
@@ -120,7 +130,7 @@ class Apart:
             step = (RESULT, i, None, *in_step(()), kind)
         return results
 
-    def flushed(self, touts: Sequence[Any], tangents: Sequence[Any]) -> list[Any]:
+    def _flushed(self, touts: Sequence[Any], tangents: Sequence[Any]) -> list[Any]:
         """The tangents of the results, recorded where those of the operands, which are given, have been."""
         there = [i for i, t in enumerate(touts) if t is not None]
         rest, kept = self.recording.jaxpr([touts[i] for i in there])

@@ -29,7 +29,7 @@ from funcad.ir.prune import prune
 from funcad.ir.trace import AbstractTrace
 from funcad.ir.tracer import Tracer
 from funcad.masks.masks import EVERY, LazyBools, Mask, has_no_nan
-from funcad.transforms.transpose import transpose_with_masks
+from funcad.transforms.transpose import transpose_eval
 from funcad.unjitted.chunk_cuts import cuts, line_of
 from funcad.unjitted.row_by_row import RowByRow, one_by_one, reads_parts
 from funcad.unjitted.structural import UNSEEN, cached, forgetting
@@ -455,7 +455,7 @@ def _transposed(
     """Of each input what there is of its cotangent; then all that there is."""
     n = len(tape.wanted)
     flags = [False] * len(residuals) + [True] * n
-    pairs = transpose_with_masks(linear, flags, [*residuals, *[None] * n], cts, True, masks, tape.wanted)
+    pairs = transpose_eval(linear, flags, [*residuals, *[None] * n], cts, True, masks, tape.wanted)
     kinds: list[Any] = []
     found: list[Any] = []
     for ct, mask in pairs:

@@ -236,7 +236,7 @@ def _made_plainly(x: Tracer) -> bool:
         return _in_recording(tangent.owner, doubts, tangent.atom)
     if not x.owner.level:  # a buffer
         return x.box is None or not x.box.doubtful
-    return type(x.owner) is FollowingTrace and not x.owner.linear and id(x) not in x.owner.doubtful
+    return type(x.owner) is FollowingTrace and id(x) not in x.owner.doubtful
 
 
 def _in_tape(tape: Tape, number: int) -> bool:

@@ -22,6 +22,7 @@ from funcad.ir.tracer import Tracer
 from funcad.masks.masked_rules import rule_of
 from funcad.unjitted import chunks, nested, structural
 from funcad.unjitted.apart import worth
+from funcad.unjitted.following import bind_known
 from funcad.unjitted.nested import with_value
 from funcad.unjitted.structural import MAX_EQUATIONS, UNSEEN, cached, forgetting
 from funcad.unjitted.tape import Tape
@@ -29,20 +30,11 @@ from funcad.unjitted.tape_program import derive, derive_columns, derive_linear, 
 from funcad.unjitted.tape_rows import MAX_ROWS
 from funcad.unjitted.tape_steps import INNER, RESULT, SPLIT, STEP, wiring
 
-__all__ = ["bind_known", "find", "flush", "linear_of", "pull"]
+__all__ = ["find", "flush", "linear_of", "pull"]
 
 _NEVER = None, None
 _last: dict[str, tuple] = {}  # kind -> the key that was found last, and its program: a loop finds it without hashing
 forgetting(_last.clear)
-
-
-def bind_known(primitive: Any, args: Sequence[Any], params: dict, shape: Any, out: Any) -> Any:
-    """The result of an operation that has been computed (the results, if it has several), traced if an argument is."""
-    top: Any = None
-    for a in args:
-        if type(a) is Tracer and (top is None or a.owner.level > top.level):
-            top = a.owner
-    return out if top is None else top.record(primitive, args, params, shape, (out,))
 
 
 def flush(tape: Tape, recording: AbstractTrace) -> None:

@@ -25,7 +25,8 @@ from funcad.ir.aval import aval_of, shape_of
 from funcad.ir.trace import AbstractTrace
 from funcad.ir.tracer import Tracer, concrete_value, snapshot
 from funcad.primitives.basic_indexing import basic_update
-from funcad.unjitted.following import FollowingTrace, with_value
+from funcad.unjitted.linearizing import FOLLOWING
+from funcad.unjitted.nested import with_value
 from funcad.unjitted.strides import stand_in
 
 __all__ = ["Box", "Step", "assign", "check_write", "is_array", "linked", "rebind", "refresh", "root_of"]
@@ -253,9 +254,9 @@ def _check_owner(x: Tracer, root: Tracer) -> None:
 def _check_arguments(x: Tracer, root: Tracer) -> None:
     """An argument that is written may share no memory with another argument, which would not see it."""
     trace: Any = root.owner
-    if not trace.level and not root.box.own and type(state.running) is FollowingTrace:  # lent by the caller
+    if not trace.level and not root.box.own and type(state.running) in FOLLOWING:  # lent by the caller
         trace = state.running
-    if type(trace) is FollowingTrace:
+    if type(trace) in FOLLOWING:
         if len(trace.arguments) < 2:
             return
         arrays, own = trace.arguments, concrete_value(root)

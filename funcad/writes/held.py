@@ -22,6 +22,7 @@ from funcad.ir.trace import Trace, bind
 from funcad.ir.tracer import Tracer
 from funcad.primitives.basic_indexing import basic_update_p, python_index
 from funcad.unjitted.following import FollowingTrace
+from funcad.unjitted.linearizing import FOLLOWING
 from funcad.unjitted.tape_plans import linear
 from funcad.unjitted.tape_rows import LARGEST
 
@@ -117,7 +118,7 @@ def write_in_place(x: Tracer, index: tuple, value: Any) -> bool:
     if not first and x.owner.write(x, python_index(index), index, value):
         return True
     p, u = x.primal, value
-    if type(trace) is not FollowingTrace or trace.closed or open_traces or type(p) is not np.ndarray or not p.ndim:
+    if type(trace) not in FOLLOWING or trace.closed or open_traces or type(p) is not np.ndarray or not p.ndim:
         return False
     tape = trace.tape
     if tape is not None and tape.traced is not None:  # tracers of outer traces stand behind its values

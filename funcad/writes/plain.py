@@ -22,7 +22,7 @@ from funcad.ir.aval import KINDS, aval_of
 from funcad.ir.trace import Trace, abstract_trace_of
 from funcad.ir.tracer import Tracer, snapshot
 from funcad.primitives.shape import broadcast_in_dim_p
-from funcad.unjitted.following import FollowingTrace
+from funcad.unjitted.linearizing import FOLLOWING
 from funcad.unjitted.strides import made_like
 from funcad.writes.boxes import Box, refresh
 
@@ -100,7 +100,7 @@ def lent_to(f: Any, args: list, kwargs: dict[str, Any]) -> tuple[list, dict[str,
         return args, kwargs
     leaves, structure = tree.flatten((args, kwargs))
     trace = state.running
-    if type(trace) is FollowingTrace:  # they may share memory with those along which it is differentiated
+    if type(trace) in FOLLOWING:  # they may share memory with those along which it is differentiated
         trace.arguments = [*trace.arguments, *leaves]
     found = structure.unflatten([lent(x) for x in leaves])
     return found[0], found[1]

@@ -18,7 +18,7 @@ pytest.importorskip("scipy.linalg.cython_lapack")
 import funcad
 from funcad.backends.native import lapack, target
 from funcad.backends.native.program import compile_program, program_text
-from funcad.backends.native.unsupported import Unsupported
+from funcad.backends.plans.unsupported import Unsupported
 from funcad.passes.pipeline import optimize
 from funcad.primitives.linear_systems import triangular_inverse
 from funcad.primitives.triangular import pivot_permutation

@@ -6,7 +6,7 @@ import numpy as np
 
 import funcad as fc
 from funcad.backends.interpreter import counters
-from funcad.jitted import paths
+from funcad.jitted import path_entries, paths
 from tests.jitted.test_paths_calls import paths_of
 
 
@@ -17,7 +17,8 @@ def test_rests_grow_while_no_path_comes_again(monkeypatch):
         clock[0] += 1.0  # a look at the clock takes a second, a recording two of them
         return clock[0]
 
-    monkeypatch.setattr(paths, "perf_counter", now)
+    for module in (paths, path_entries):
+        monkeypatch.setattr(module, "perf_counter", now)
     monkeypatch.setattr(paths, "DEAR", 0)
 
     @fc.jit
@@ -50,7 +51,8 @@ def test_recordings_that_cost_little_beside_a_call_go_on_until_the_paths_are_kno
         clock[0] += 1.0
         return clock[0]
 
-    monkeypatch.setattr(paths, "perf_counter", now)
+    for module in (paths, path_entries):
+        monkeypatch.setattr(module, "perf_counter", now)
 
     @fc.jit
     def signs(x):

@@ -13,7 +13,7 @@ import funcad as fc
 from funcad import grad, jacfwd, value_and_grad
 from funcad.control.scan import scan
 from funcad.unjitted import apart as module
-from funcad.unjitted import chunks, following, structural
+from funcad.unjitted import chunks, linearizing, structural
 
 X = np.linspace(0.3, 1.4, 5)
 
@@ -77,7 +77,7 @@ OPERATIONS: dict[str, Any] = {
 
 def by_rules(monkeypatch: pytest.MonkeyPatch, f: Any, *args: Any) -> Any:
     with monkeypatch.context() as m:
-        m.setattr(following, "apart", lambda *args: None)
+        m.setattr(linearizing, "apart", lambda *args: None)
         return f(*args)
 
 
@@ -103,7 +103,7 @@ def test_no_rule_of_what_is_around_runs_again(name: str, monkeypatch: pytest.Mon
     expected = [f(X) for _ in range(4)][0]
     ran = []
     with monkeypatch.context() as m:
-        m.setattr(following, "flush", lambda *args: pytest.fail("the tape was given up"))
+        m.setattr(linearizing, "flush", lambda *args: pytest.fail("the tape was given up"))
         by = chunks._by_rules
         m.setattr(chunks, "_by_rules", lambda tape, *args: ran.append(len(tape.sources)) or by(tape, *args))
         np.testing.assert_allclose(f(X), expected, rtol=1e-13)
@@ -113,8 +113,8 @@ def test_no_rule_of_what_is_around_runs_again(name: str, monkeypatch: pytest.Mon
 def test_many_with_little_around_them_are_by_the_rules(monkeypatch: pytest.MonkeyPatch) -> None:
     f = grad(lambda x: around(x, lambda h: [h := np.tanh(doubled(h)) + 0.1 for _ in range(40)][-1]))
     expected, given_up = by_rules(monkeypatch, f, X), []
-    flush = following.flush
-    monkeypatch.setattr(following, "flush", lambda tape, trace: given_up.append(len(tape.apart)) or flush(tape, trace))
+    flush = linearizing.flush
+    monkeypatch.setattr(linearizing, "flush", lambda tape, trace: given_up.append(len(tape.apart)) or flush(tape, trace))
     for _ in range(3):
         np.testing.assert_allclose(f(X), expected, rtol=1e-13)
     assert given_up == [7] * 3
@@ -124,8 +124,8 @@ def test_many_with_little_around_them_are_by_the_rules(monkeypatch: pytest.Monke
 def test_the_next_call_knows_whether_it_was_worth_it(turns: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "ROWS", 8)
     given_up = []
-    flush = following.flush
-    monkeypatch.setattr(following, "flush", lambda tape, trace: given_up.append(1) or flush(tape, trace))
+    flush = linearizing.flush
+    monkeypatch.setattr(linearizing, "flush", lambda tape, trace: given_up.append(1) or flush(tape, trace))
 
     def f(x: Any) -> Any:
         y = doubled(np.sin(x))
@@ -152,7 +152,7 @@ def test_everything_apart(monkeypatch: pytest.MonkeyPatch) -> None:
     f = lambda x: around(x, both) + np.sum(np.where(x > 0.5, np.sqrt(x), x**2)) + np.maximum(x, 0.4)[2] ** 3
     expected = grad(f)(X)
     with monkeypatch.context() as m:
-        m.setattr(following, "has_rows", lambda primitive: False)
+        m.setattr(linearizing, "has_rows", lambda primitive: False)
         m.setattr(module, "MANY", 0)
         for _ in range(3):
             np.testing.assert_allclose(grad(f)(X), expected, rtol=1e-13)

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from funcad import grad, hessian, hvp, jacfwd, jit, jvp
-from funcad.unjitted import following, structural, tape_program, tape_rows
+from funcad.unjitted import linearizing, structural, tape_program, tape_rows
 from tests.unjitted.test_large_peaks import exp, maximum, peak, relu, where
 
 N = 9000  # 72 kB
@@ -55,7 +55,7 @@ def large(x: Any) -> Any:
 
 def by_rules(monkeypatch: pytest.MonkeyPatch, f: Any, *args: Any) -> Any:
     with monkeypatch.context() as m:
-        m.setattr(following, "can_lift", lambda x: False)
+        m.setattr(linearizing, "can_lift", lambda x: False)
         return f(*args)
 
 
@@ -94,7 +94,7 @@ def test_the_fifth_call_derives_nothing(f: Any, monkeypatch: pytest.MonkeyPatch)
         g = lambda x, second=second: SECOND[second](f, x, v)
         expected = [g(x) for _ in range(4)][0]
         with monkeypatch.context() as m:
-            for module, name in ((tape_program, "linear_program"), (following, "flush"), (structural, "_attempted")):
+            for module, name in ((tape_program, "linear_program"), (linearizing, "flush"), (structural, "_attempted")):
                 m.setattr(module, name, lambda *args: pytest.fail("derived, or by the rules"))
             same(g(x), expected)
 

@@ -12,7 +12,7 @@ import pytest
 import funcad as fc
 from funcad import grad, hessian, hvp, jacfwd, jit, jvp, value_and_grad
 from funcad.backends.interpreter import counters
-from funcad.unjitted import following, structural, tape_program
+from funcad.unjitted import linearizing, structural, tape_program
 
 
 @pytest.fixture(autouse=True)
@@ -28,7 +28,7 @@ def programs(kind: str) -> list:
 
 def by_rules(monkeypatch: pytest.MonkeyPatch, f: Any, *args: Any) -> Any:
     with monkeypatch.context() as m:
-        m.setattr(following, "can_lift", lambda x: False)
+        m.setattr(linearizing, "can_lift", lambda x: False)
         return f(*args)
 
 
@@ -122,7 +122,7 @@ def test_the_fourth_call_derives_nothing(f: Any, monkeypatch: pytest.MonkeyPatch
         before = counters["programs"]
         with monkeypatch.context() as m:
             m.setattr(tape_program, "linear_program", never)
-            m.setattr(following, "flush", never)
+            m.setattr(linearizing, "flush", never)
             m.setattr(structural, "_attempted", never)
             for _ in range(3):
                 close(g(X), expected)

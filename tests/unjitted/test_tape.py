@@ -14,7 +14,7 @@ import funcad as fc
 from funcad import grad, value_and_grad
 from funcad.backends.interpreter import counters
 from funcad.errors import SharedMemoryError
-from funcad.unjitted import following, structural, tape, tape_rows
+from funcad.unjitted import linearizing, structural, tape, tape_rows
 from tests.agreement import same_bits
 
 
@@ -31,8 +31,8 @@ def programs() -> list:
 
 def without_tape(monkeypatch: pytest.MonkeyPatch, f: Any, *args: Any) -> Any:
     with monkeypatch.context() as m:
-        m.setattr(following, "has_rows", lambda primitive: False)
-        m.setattr(following, "apart", lambda *args: None)
+        m.setattr(linearizing, "has_rows", lambda primitive: False)
+        m.setattr(linearizing, "apart", lambda *args: None)
         result = f(*args)
     return result
 

@@ -15,13 +15,10 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from funcad.backends.plans.element_plan import operand_dtypes
+from funcad.backends.plans.unsupported import Unsupported
 from funcad.primitives.atoms import formula_of
 
 __all__ = ["Elements", "Lane", "Unsupported", "c_type", "literal"]
-
-
-class Unsupported(Exception):
-    """There is no kernel for this: the lines of CuPy's run."""
 
 
 C_TYPES = {

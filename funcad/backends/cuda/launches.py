@@ -11,13 +11,16 @@ from __future__ import annotations
 import math
 import threading
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
 
+from funcad.backends.cuda.cuda_batch import Batch
 from funcad.backends.cuda.cuda_text import BLOCKS, kernel_text, pack_of
 from funcad.backends.cuda.elements import Unsupported
 from funcad.backends.cuda.prelude import THREADS
+from funcad.backends.cuda.row_launches import Rows
 from funcad.backends.plans.element_plan import Layout, analyse, contiguous_strides, layout_of
 from funcad.host.forks import held_over_forks
 
@@ -32,10 +35,14 @@ held_over_forks(_lock)
 
 def kernel_for(equation: Any, xp: Any) -> Callable[..., list[Any]]:
     """A function of arrays for an equation of `fused`; raises Unsupported where lines of CuPy's must do."""
-    params = equation.params
-    if params["kind"] != "elementwise" or 0 in params["shape"]:
-        raise Unsupported(f"a group of kind {params['kind']} and shape {params['shape']}")
-    return Elementwise(params["jaxpr"], params["shape"], xp)
+    jaxpr, kind, shape = [equation.params[name] for name in ("jaxpr", "kind", "shape")]
+    if 0 in shape:
+        raise Unsupported(f"a group of kind {kind} and shape {shape}")
+    if kind == "rows":
+        return Rows(jaxpr, shape, xp, partial(_module, xp))
+    if kind == "batch":
+        return Batch(jaxpr, xp, partial(_module, xp))
+    return Elementwise(jaxpr, shape, xp)
 
 
 def _module(xp: Any, text: str) -> Any:

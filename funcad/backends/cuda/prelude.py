@@ -74,6 +74,7 @@ template <class T> FC T fc_logaddexp2(T a, T b) {
   T d = a - b, e = T(1.442695040888963407360);
   return d > T(0) ? a + e * log1p(exp2(-d)) : d <= T(0) ? b + e * log1p(exp2(d)) : d;
 }
+template <class T> FC T fc_shuffle(T v, int o) { return T(__shfl_xor_sync(0xffffffffu, v, o)); }  // of thread t ^ o
 template <class T, int N> struct alignas(sizeof(T) * N) fc_pack { T part[N]; };
 """
 )

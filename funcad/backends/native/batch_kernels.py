@@ -1,12 +1,8 @@
 """Groups of kind "batch": vectors of examples, each number of an example in a register of its own.
 
-Idea: a value of the group is a NumPy array of lanes, of the shape that it has for one example; lane i of a vector belongs to
-example i. So slices, reshapes, transposes and placements are done to that array while the code is written, and cost nothing; a
-sum is a few additions of registers. In memory the numbers of an example lie together: vectors are read along them, a square of
-examples and numbers at a time, and transposed in registers, and so are the results.
-
-Invariants: the last vector of examples overlaps the one before it, and writes the same bits again; sums and products of an
-example are added in the same order for all. Trap: `place_sum` adds a zero wherever not all parts meet: there -0.0 becomes 0.0.
+Idea: lane i of a vector belongs to example i, and plans/batch_plan.py says what becomes of the numbers of an example. In memory
+these lie together: vectors are read along them, a square of examples and numbers at a time, and transposed in registers, and so
+are the results. Invariant: the last vector of examples overlaps the one before it, and writes the same bits again.
 """
 
 from __future__ import annotations
@@ -18,13 +14,12 @@ from typing import Any
 import numpy as np
 
 from funcad.backends.native import ir
-from funcad.backends.native.emitter import Emitter, Lane, operand_dtypes
+from funcad.backends.native.emitter import Emitter, Lane
 from funcad.backends.native.target import Host, lanes_of
-from funcad.backends.native.unsupported import Unsupported
-from funcad.ir.jaxpr import Equation, Jaxpr, Literal, Var
+from funcad.backends.plans.batch_plan import Example, array_of
+from funcad.backends.plans.unsupported import Unsupported
+from funcad.ir.jaxpr import Equation, Jaxpr, Var
 from funcad.passes.example_loops import layouts
-from funcad.passes.lift import turns
-from funcad.primitives.atoms import fold_of
 
 __all__ = ["BatchLoop", "lanes_for"]
 
@@ -41,7 +36,7 @@ def lanes_for(jaxpr: Jaxpr, host: Host, size: int) -> int:
     return lanes
 
 
-class BatchLoop:
+class BatchLoop(Example):
     """One loop under construction; the pointers are to contiguous arrays."""
 
     def __init__(
@@ -62,7 +57,7 @@ class BatchLoop:
         for v, pointer in self.pointers.items():
             if self.layouts[v] == "shared":
                 lanes_of_v = [self.e.load(v.aval.dtype, pointer, str(k), stride=0) for k in range(v.aval.size)]
-                self.shared[v] = _array(lanes_of_v, v.aval.shape)
+                self.shared[v] = array_of(lanes_of_v, v.aval.shape)
 
     def run(self, begin: Any, end: Any) -> None:
         """Write the loop over the examples begin .. end, `end` being at least `lanes`."""
@@ -74,7 +69,7 @@ class BatchLoop:
             for v, layout in self.layouts.items():
                 if layout == "first":
                     shape = v.aval.shape[1:]
-                    values[v] = _array(self.read(v.aval.dtype, self.pointers[v], first, prod(shape)), shape)
+                    values[v] = array_of(self.read(v.aval.dtype, self.pointers[v], first, prod(shape)), shape)
                 elif layout == "last":
                     values[v] = self.read_last(v, first)
             for equation in self.jaxpr.equations:
@@ -83,131 +78,28 @@ class BatchLoop:
                 self.write(list(values[o].flat), pointer, first)
             loop.next()
 
-    # -- one example
+    # -- numbers of one example
 
-    def value(self, equation: Equation, values: dict[Any, np.ndarray]) -> np.ndarray:
-        """The numbers that an equation computes, from those of its operands."""
-        (out,) = equation.outputs
-        shape, params, name = out.aval.shape[1:], equation.params, equation.primitive.name
-        xs: list[Any] = [a if type(a) is Literal else values[a] for a in equation.inputs]
-        if equation.primitive.emit is not None:
-            dtypes = operand_dtypes(equation)
-            flat = [
-                [self.e.literal(x.value, d)] * prod(shape) if type(x) is Literal else list(x.flat) for x, d in zip(xs, dtypes)
-            ]
-            return _array([self.e.apply(equation, operands) for operands in zip(*flat)], shape)
-        if name == "broadcast_in_dim":
-            return self.broadcast(equation, xs[0], shape)
-        if equation.primitive.reduction is not None:
-            return self.reduced(equation, xs[0])
-        if name == "dot_general":
-            return self.product(equation, *xs)
-        if name == "place_sum":
-            return self.placed(xs, params["indices"], shape, out.aval.dtype)
-        if name == "concatenate":
-            return np.concatenate(xs, axis=params["axis"] - 1)
-        x = xs[0]
-        if name == "basic_index":
-            return _array(list(_at(x, params["index"]).flat), shape)
-        if name == "slice":
-            steps = params["strides"] or (1,) * len(params["start"])
-            index = [slice(*bounds) for bounds in zip(params["start"], params["limit"], steps)]
-            return x[tuple(index[1:])]
-        if name == "rev":
-            return np.flip(x, tuple([axis - 1 for axis in params["axes"]]))
-        if name == "reshape":
-            return _array(list(x.flat), shape)
-        if name == "transpose":
-            if turns(equation):
-                return x  # of lanes, whose axes are those of one example
-            return x.transpose([axis - 1 for axis in params["perm"][1:]])
-        if name == "pad":
-            found = self.zeros(shape, out.aval.dtype)
-            inner = zip(params["low"][1:], params["interior"][1:], x.shape)
-            found[tuple([slice(low, low + n * (k + 1), k + 1) for low, k, n in inner])] = x
-            return found
-        if name in ("basic_place", "basic_update"):
-            found = self.zeros(shape, out.aval.dtype) if name == "basic_place" else x.copy(order="C")
-            where = _at(np.arange(prod(shape)).reshape(shape), params["index"])
-            for k, lane in zip(where.flat, xs[-1].flat):
-                found.reshape(-1)[k] = lane
-            return found
-        raise Unsupported(f"{name} of a batch has no native code")
+    def literal(self, value: Any, dtype: np.dtype) -> Lane:
+        return self.e.literal(value, dtype)
 
-    def zeros(self, shape: tuple, dtype: np.dtype) -> np.ndarray:
-        return _array([self.e.literal(0, dtype)] * prod(shape), shape)
+    def apply(self, equation: Equation, lanes: Sequence[Lane]) -> Lane:
+        return self.e.apply(equation, lanes)
 
-    def broadcast(self, equation: Equation, x: Any, shape: tuple) -> np.ndarray:
-        """Along new axes of an example, or to all examples."""
-        axes = equation.params["axes"]
-        if type(x) is Literal:
-            return _array([self.e.literal(x.value, equation.outputs[0].aval.dtype)] * prod(shape), shape)
-        if axes[:1] == (0,):
-            axes = axes[1:]
-        inner = [1] * len(shape)
-        for axis, n in zip(axes, x.shape):
-            inner[axis - 1] = n
-        return np.broadcast_to(x.reshape(inner), shape)
+    def combine(self, kind: str, a: Lane, b: Lane) -> Lane:
+        return self.e.combine(kind, a, b)
 
-    def reduced(self, equation: Equation, x: np.ndarray) -> np.ndarray:
-        kind, dtype = fold_of(equation.primitive), equation.outputs[0].aval.dtype
-        axes = [axis - 1 for axis in equation.params["axes"]]
-        kept = [axis for axis in range(x.ndim) if axis not in axes]
-        shape = tuple([x.shape[axis] for axis in kept])
-        lines = x.transpose([*kept, *axes]).reshape(prod(shape), -1)
-        return _array([self.total(kind, list(line), dtype) for line in lines], shape)
+    def add(self, a: Lane, b: Lane) -> Lane:
+        return self.e.add(a, b)
 
-    def total(self, kind: str, lanes: list[Lane], dtype: np.dtype) -> Lane:
-        """All combined; sums begin with +0.0, as NumPy's."""
+    def multiply_add(self, a: Lane, b: Lane, total: Lane) -> Lane:
+        """In one instruction where the processor has it: contractions may round either way."""
         e = self.e
-        while len(lanes) > 1:
-            pairs = [e.combine(kind, a, b) for a, b in zip(lanes[::2], lanes[1::2])]
-            lanes = pairs + lanes[2 * len(pairs) :]
-        return e.add(lanes[0], e.literal(0, dtype)) if kind == "add" and dtype.kind == "f" else lanes[0]
-
-    def product(self, equation: Equation, x: np.ndarray, y: np.ndarray) -> np.ndarray:
-        (cx, cy), (bx, by) = equation.params["dimension_numbers"]
-        dtype, shared = equation.outputs[0].aval.dtype, not bx
-        own = lambda axes, gone: [axis - gone for axis in axes]
-        cx, bx = own(cx, 1), own(bx[1:], 1)
-        if not shared:
-            cy, by = own(cy, 1), own(by[1:], 1)
-        free_x = [i for i in range(x.ndim) if i not in (*cx, *bx)]
-        free_y = [i for i in range(y.ndim) if i not in (*cy, *by)]
-        shape = [x.shape[i] for i in (*bx, *free_x)] + [y.shape[i] for i in free_y]
-        batch, inner = prod([x.shape[i] for i in bx]), prod([x.shape[i] for i in cx])
-        left = x.transpose([*bx, *free_x, *cx]).reshape(batch, -1, inner)
-        right = y.transpose([*by, *free_y, *cy]).reshape(batch, -1, inner)
-        lanes = [self.inner(a, b, dtype) for b1, b2 in zip(left, right) for a in b1 for b in b2]
-        return _array(lanes, tuple(shape))
-
-    def inner(self, a: np.ndarray, b: np.ndarray, dtype: np.dtype) -> Lane:
-        """A sum of products, in one instruction each where the processor has it: contractions may round either way."""
-        e = self.e
-        total = e.literal(0, dtype)
-        for x, y in zip(a, b):
-            if dtype.kind == "f" and e.fused:
-                kind = e.register(dtype)
-                name = f"llvm.fma.{e.suffix(e.element(dtype))}"
-                total = Lane(dtype, (self.f.intrinsic(name, kind, (kind, x.name), (kind, y.name), (kind, total.name)),))
-            else:
-                total = e.add(total, e.mul(x, y))
-        return total
-
-    def placed(self, xs: list[np.ndarray], indices: Sequence[tuple], shape: tuple, dtype: np.dtype) -> np.ndarray:
-        """The sum of the operands, each at its index."""
-        cells: list[list[Lane]] = [[] for _ in range(prod(shape))]
-        numbers = np.arange(prod(shape)).reshape(shape)
-        for x, index in zip(xs, indices):
-            for cell, lane in zip(_at(numbers, index).flat, x.flat):
-                cells[cell].append(lane)
-        zero, found = self.e.literal(0, dtype), []
-        for cell in cells:
-            total = cell[0] if cell else zero
-            for lane in cell[1:]:
-                total = self.e.add(total, lane)
-            found.append(self.e.add(total, zero) if 0 < len(cell) < len(xs) and dtype.kind == "f" else total)
-        return _array(found, shape)
+        if a.dtype.kind != "f" or not e.fused:
+            return e.add(total, e.mul(a, b))
+        kind = e.register(a.dtype)
+        name = f"llvm.fma.{e.suffix(e.element(a.dtype))}"
+        return Lane(a.dtype, (self.f.intrinsic(name, kind, (kind, a.name), (kind, b.name), (kind, total.name)),))
 
     # -- memory
 
@@ -232,7 +124,7 @@ class BatchLoop:
         """The numbers of an array with the batch as its last axis: as they lie."""
         *shape, size = v.aval.shape
         places = [self.f.put(f"add i64 {first}, {k * size}") for k in range(prod(shape))]
-        return _array([self.e.load(v.aval.dtype, self.pointers[v], place) for place in places], tuple(shape))
+        return array_of([self.e.load(v.aval.dtype, self.pointers[v], place) for place in places], tuple(shape))
 
     def write(self, lanes: list[Lane], pointer: str, first: str) -> None:
         """The numbers of the examples from `first` on."""
@@ -315,22 +207,3 @@ def _pieces(count: int, lanes: int) -> list[tuple[int, int]]:
     while 2 * width <= min(count, lanes):
         width *= 2
     return [(min(start, count - width), width) for start in range(0, count, width)]
-
-
-def _array(lanes: list[Lane], shape: tuple) -> np.ndarray:
-    found = np.empty(len(lanes), object)
-    for i, lane in enumerate(lanes):  # one by one: NumPy would take the tuples apart
-        found[i] = lane
-    return found.reshape(shape)
-
-
-def _at(x: np.ndarray, index: Sequence[Any]) -> np.ndarray:
-    """One example's numbers at a canonical basic index of the batch."""
-    places: list[Any] = []
-    for entry in index[1:]:
-        if type(entry) is tuple:
-            start, count, step = entry
-            stop = start + count * step
-            entry = slice(start, stop if stop >= 0 else None, step) if count else slice(0, 0)
-        places.append(entry)
-    return x[(*places, ...)]

@@ -35,8 +35,8 @@ import numpy as np
 
 from funcad.backends.native import ir
 from funcad.backends.native.emitter import Emitter, Lane
-from funcad.backends.native.unsupported import Unsupported
 from funcad.backends.plans.element_plan import Group, analyse, operand_dtypes
+from funcad.backends.plans.unsupported import Unsupported
 from funcad.ir.jaxpr import Jaxpr, Literal, Var
 from funcad.primitives.atoms import UFUNCS, idempotent
 

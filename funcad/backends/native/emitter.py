@@ -25,8 +25,8 @@ from funcad.backends.native.emitter_arithmetic import Arithmetic
 from funcad.backends.native.emitter_convert import Convert
 from funcad.backends.native.emitter_functions import Functions
 from funcad.backends.native.emitter_memory import FLOAT64, Lane, Memory
-from funcad.backends.native.unsupported import Unsupported
 from funcad.backends.plans.element_plan import operand_dtypes
+from funcad.backends.plans.unsupported import Unsupported
 from funcad.primitives.atoms import ATOMS, UFUNCS, Formula, formula_of
 
 __all__ = ["Emitter", "Lane", "Unsupported", "operand_dtypes"]

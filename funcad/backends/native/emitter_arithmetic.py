@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from funcad.backends.native.emitter_memory import BOOL, FLOAT64, Lane, Memory
-from funcad.backends.native.unsupported import Unsupported
+from funcad.backends.plans.unsupported import Unsupported
 
 __all__ = ["Arithmetic"]
 

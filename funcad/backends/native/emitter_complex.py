@@ -13,7 +13,7 @@ import numpy as np
 
 from funcad.backends.native.elementary import Floats
 from funcad.backends.native.emitter_memory import FLOAT64, Lane
-from funcad.backends.native.unsupported import Unsupported
+from funcad.backends.plans.unsupported import Unsupported
 
 __all__ = ["exp", "log", "sqrt", "integer_pow"]
 

@@ -12,7 +12,7 @@ import numpy as np
 
 from funcad.backends.native.emitter_arithmetic import Arithmetic
 from funcad.backends.native.emitter_memory import BOOL, Lane
-from funcad.backends.native.unsupported import Unsupported
+from funcad.backends.plans.unsupported import Unsupported
 
 __all__ = ["Convert"]
 

@@ -26,7 +26,7 @@ from funcad.backends.native import (
 from funcad.backends.native.elementary import Floats
 from funcad.backends.native.emitter_arithmetic import Arithmetic
 from funcad.backends.native.emitter_memory import FLOAT32, FLOAT64, Lane
-from funcad.backends.native.unsupported import Unsupported
+from funcad.backends.plans.unsupported import Unsupported
 
 __all__ = ["Functions"]
 

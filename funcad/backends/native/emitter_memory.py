@@ -15,7 +15,7 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 
 from funcad.backends.native import ir
-from funcad.backends.native.unsupported import Unsupported
+from funcad.backends.plans.unsupported import Unsupported
 from funcad.host.real_types import is_a
 
 __all__ = ["Lane", "Memory", "float_text"]

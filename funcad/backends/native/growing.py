@@ -20,7 +20,7 @@ from funcad.backends.native.ir import Function, Module
 from funcad.backends.native.program_build import Build
 from funcad.backends.native.program_region import Region, rule
 from funcad.backends.native.program_values import Splat, View, contiguous_strides
-from funcad.backends.native.unsupported import Unsupported
+from funcad.backends.plans.unsupported import Unsupported
 from funcad.ir.aval import Aval, Stack, StackAval
 from funcad.ir.jaxpr import Equation
 

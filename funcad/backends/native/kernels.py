@@ -31,11 +31,11 @@ from funcad.backends.native.batch_call import Batch
 from funcad.backends.native.element_kernels import analysed, emit_elementwise, emit_total
 from funcad.backends.native.emitter import Emitter
 from funcad.backends.native.kernel_operands import aligned, last_cache, readable
-from funcad.backends.native.program_cost import instructions, may_contract
+from funcad.backends.native.program_cost import may_contract
 from funcad.backends.native.rows_call import Rows
-from funcad.backends.native.unsupported import Unsupported
 from funcad.backends.native.wrapper import Given, Wanted
-from funcad.backends.plans.element_plan import Group, Layout, contiguous_strides, layout_of
+from funcad.backends.plans.element_plan import Group, Layout, contiguous_strides, instructions, layout_of
+from funcad.backends.plans.unsupported import Unsupported
 from funcad.backends.workers import thread_count
 from funcad.ir.aval import Aval
 from funcad.ir.jaxpr import Equation, Jaxpr, Literal, Var

@@ -24,7 +24,7 @@ from funcad.backends.blas_threads import addresses_of
 from funcad.backends.native.shared_functions import found
 from funcad.backends.native.small_matrices import Rows, function_of_rows
 from funcad.backends.native.target import compile_module
-from funcad.backends.native.unsupported import Unsupported
+from funcad.backends.plans.unsupported import Unsupported
 
 __all__ = ["LARGE", "lapack_table"]
 

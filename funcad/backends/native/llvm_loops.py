@@ -24,7 +24,7 @@ from funcad.backends.native.program_build import Build
 from funcad.backends.native.program_cost import work_of
 from funcad.backends.native.program_region import Region, rule
 from funcad.backends.native.program_values import View, contiguous_strides, same_place, transposed
-from funcad.backends.native.unsupported import Unsupported
+from funcad.backends.plans.unsupported import Unsupported
 from funcad.ir.aval import StackAval
 from funcad.ir.jaxpr import Equation, Jaxpr, Var
 from funcad.ir.prune import prune

@@ -22,7 +22,7 @@ from funcad.backends.native.program_moves import fill
 from funcad.backends.native.program_region import Region, rule
 from funcad.backends.native.program_values import Splat, View, transposed
 from funcad.backends.native.target import lanes_of
-from funcad.backends.native.unsupported import Unsupported
+from funcad.backends.plans.unsupported import Unsupported
 from funcad.ir.jaxpr import Equation
 
 __all__: list[str] = []

@@ -31,8 +31,8 @@ from funcad.backends.native.program_region import Region
 from funcad.backends.native.program_values import Splat, View, contiguous_strides
 from funcad.backends.native.shared_functions import compiled_function
 from funcad.backends.native.target import compile_module, host
-from funcad.backends.native.unsupported import Unsupported
 from funcad.backends.native.wrapper import Given, Wanted
+from funcad.backends.plans.unsupported import Unsupported
 from funcad.backends.stacks import read_by_loops_alone
 from funcad.ir.aval import Aval, LiteralAval, StackAval
 from funcad.ir.jaxpr import Jaxpr, Literal, Var, subjaxprs

@@ -19,7 +19,7 @@ from funcad.backends.native import program_pieces
 from funcad.backends.native.emitter import Emitter, Lane
 from funcad.backends.native.program_values import Arena, Buffer, Pieces, Splat, View, contiguous_strides, same_place
 from funcad.backends.native.target import lanes_of
-from funcad.backends.native.unsupported import Unsupported
+from funcad.backends.plans.unsupported import Unsupported
 
 __all__ = ["Build", "merged_axes", "too_long"]
 

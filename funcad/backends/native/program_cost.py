@@ -9,11 +9,11 @@ from __future__ import annotations
 from math import prod
 from typing import Any, NamedTuple
 
+from funcad.backends.plans.element_plan import instructions
 from funcad.ir.jaxpr import Jaxpr, subjaxprs
-from funcad.primitives.atoms import ATOMS, ELEMENTARY, atoms_of
 from funcad.primitives.loop import Loop, WhileLoop
 
-__all__ = ["Work", "instructions", "may_contract", "work_of"]
+__all__ = ["Work", "may_contract", "work_of"]
 
 PER_ELEMENT = 0.25  # that is read or written; an instruction per element takes as long
 PER_PRODUCT = 0.1  # one multiplication and addition of a contraction
@@ -26,13 +26,6 @@ FACTORS = {  # multiplications that make them of matrices of n rows, per n**3
 }
 PLACED = frozenset(["gather", "scatter"])
 APART = PLACED | FACTORS.keys()  # what no kernel of a group serves
-INSTRUCTIONS = {atom: 25 if atom in ELEMENTARY else 1 for atom in ATOMS}  # of arithmetic, per vector
-INSTRUCTIONS.update(dict.fromkeys(("div", "sqrt", "mod", "floor_divide", "reciprocal", "fmod", "integer_pow"), 5))
-
-
-def instructions(equation: Any) -> int:
-    """About how many instructions of arithmetic an equation is, per vector; 1 for what has no formula of an element."""
-    return 1 if equation.primitive.emit is None else sum([INSTRUCTIONS[atom] for atom in atoms_of(equation)])
 
 
 def may_contract(jaxpr: Jaxpr) -> bool:

@@ -17,7 +17,7 @@ from funcad.backends.native.emitter import Emitter, Lane
 from funcad.backends.native.program_build import Build, merged_axes
 from funcad.backends.native.program_values import Splat, View, spread
 from funcad.backends.native.target import lanes_of
-from funcad.backends.native.unsupported import Unsupported
+from funcad.backends.plans.unsupported import Unsupported
 
 __all__ = ["reduce", "position", "ties"]
 

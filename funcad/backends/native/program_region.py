@@ -20,7 +20,7 @@ from funcad.backends.native.program_build import MAX_LINES, Build, too_long
 from funcad.backends.native.program_pieces import fitting, index_of, part, regular, rolled
 from funcad.backends.native.program_schedule import COMPLEX_PARTS, Step, is_elementwise, schedule
 from funcad.backends.native.program_values import Pieces, View, reshaped
-from funcad.backends.native.unsupported import Unsupported
+from funcad.backends.plans.unsupported import Unsupported
 from funcad.ir.jaxpr import Equation, Jaxpr, Literal, Var
 from funcad.ir.primitive import may_share
 from funcad.primitives.loop import LOOPS

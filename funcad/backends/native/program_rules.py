@@ -17,7 +17,7 @@ from funcad.backends.native.emitter import Lane
 from funcad.backends.native.program_pieces import framed, in_other_order, joined, part, respread, rolled, with_shape
 from funcad.backends.native.program_region import Region, rule
 from funcad.backends.native.program_values import Splat, View, contiguous_strides, indexed, reshaped, same_place
-from funcad.backends.native.unsupported import Unsupported
+from funcad.backends.plans.unsupported import Unsupported
 from funcad.ir.jaxpr import Equation, Jaxpr
 from funcad.primitives.atoms import fold_of
 

@@ -1,6 +1,6 @@
 """Groups of kind "rows" as native code.
 
-    plan = plan_rows(jaxpr, shape)                    # what is computed in which pass, rows_plan.py
+    plan = plan_rows(jaxpr, shape)                    # what is computed in which pass, plans/row_plan.py
     emit_rows(function, plan, host, places)           # rows places.begin .. places.end, into any ir.Function
     emit_finish(function, plan, host, places, 1, 0)   # sums over all rows, from the partial sums of the chunks
     rows_kernel(module, plan, host)                   # both as functions of their own: a program for wrapper.py
@@ -21,14 +21,17 @@ import platform
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
+import numpy as np
+
 from funcad.backends.native import ir
 from funcad.backends.native.emitter import Lane
 from funcad.backends.native.rows_base import Base, Places, block_rows, partial_bytes, row_bytes, scratch_bytes
 from funcad.backends.native.rows_narrow import NarrowRows, is_narrow
-from funcad.backends.native.rows_plan import RowPlan, kind_of, plan_rows
 from funcad.backends.native.rows_wide import WideRows
 from funcad.backends.native.target import Host
-from funcad.ir.jaxpr import Equation
+from funcad.backends.plans.row_plan import RowPlan, kind_of
+from funcad.backends.plans.unsupported import Unsupported
+from funcad.ir.jaxpr import Equation, Jaxpr
 
 __all__ = ["Places", "Sizes", "emit_rows", "emit_finish", "rows_kernel", "sizes_of", "plan_rows", "result_order"]
 
@@ -37,6 +40,15 @@ CHUNK_BYTES = 1 << 18  # of full values that are worth a chunk of their own
 CHUNKS = 32  # at most
 ARENA = 1 << 25  # bytes of memory for all chunks together, which makes them fewer
 STACK = 1 << 16  # bytes of scratch memory that a function takes from the stack
+
+
+def plan_rows(jaxpr: Jaxpr, shape: tuple[int, int]) -> RowPlan:
+    """The phases of a group; Unsupported if it is not in the normal form, or holds what no vector can."""
+    for v in [*jaxpr.inputs, *[v for e in jaxpr.equations for v in e.outputs]]:
+        dtype = np.dtype(v.aval.dtype)
+        if dtype.char in "egG" or dtype.kind not in "biufc":
+            raise Unsupported(f"{dtype} has no native arithmetic")
+    return RowPlan(jaxpr, shape)
 
 
 class Sizes(NamedTuple):

@@ -15,8 +15,8 @@ import numpy as np
 
 from funcad.backends.native import ir
 from funcad.backends.native.emitter import Emitter, Lane, operand_dtypes
-from funcad.backends.native.rows_plan import RowPlan, kind_of
 from funcad.backends.native.target import Host, lanes_of
+from funcad.backends.plans.row_plan import RowPlan, kind_of
 from funcad.ir.jaxpr import Equation
 
 __all__ = ["Places", "Base", "kind_of", "is_product", "partial_bytes", "row_bytes", "block_rows", "scratch_bytes", "SLOT"]

@@ -16,10 +16,10 @@ import numpy as np
 
 from funcad.backends.native import ir
 from funcad.backends.native.emitter import Lane
-from funcad.backends.native.program_cost import instructions
 from funcad.backends.native.rows_base import Base, Places, is_product
-from funcad.backends.native.rows_plan import RowPlan, kind_of, variables
 from funcad.backends.native.target import Host, lanes_of
+from funcad.backends.plans.element_plan import instructions
+from funcad.backends.plans.row_plan import RowPlan, kind_of, variables
 from funcad.ir.jaxpr import Equation, Literal, Var
 
 __all__ = ["NarrowRows", "is_narrow"]

@@ -15,8 +15,8 @@ from typing import Any
 from funcad.backends.native import ir
 from funcad.backends.native.emitter import Emitter, Lane
 from funcad.backends.native.rows_base import SLOT, Base, Places, block_rows, is_product
-from funcad.backends.native.rows_plan import RowPlan, Sink, kind_of
 from funcad.backends.native.target import Host
+from funcad.backends.plans.row_plan import RowPlan, Sink, kind_of
 from funcad.ir.jaxpr import Equation, Literal, Var
 
 __all__ = ["WideRows"]

@@ -13,11 +13,13 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from funcad.ir.jaxpr import Jaxpr, Literal, Var
-from funcad.primitives.atoms import fold_of, idempotent
+from funcad.primitives.atoms import ATOMS, ELEMENTARY, atoms_of, fold_of, idempotent
 
-__all__ = ["Group", "Layout", "analyse", "contiguous_strides", "layout_of", "operand_dtypes"]
+__all__ = ["Group", "Layout", "analyse", "contiguous_strides", "instructions", "layout_of", "operand_dtypes"]
 
 _BOOL = np.dtype(bool)
+INSTRUCTIONS = {atom: 25 if atom in ELEMENTARY else 1 for atom in ATOMS}  # of arithmetic, per vector
+INSTRUCTIONS.update(dict.fromkeys(("div", "sqrt", "mod", "floor_divide", "reciprocal", "fmod", "integer_pow"), 5))
 _OWN_DTYPE = {"convert", "stop_gradient"}  # operands keep their dtype
 
 
@@ -103,6 +105,11 @@ def layout_of(shape: tuple[int, ...], accesses: Sequence[tuple[int, Any]], strid
     if not extents:
         extents, merged = [1], [[0] for _ in rows]
     return Layout(tuple(order), tuple(extents), tuple([tuple(m) for m in merged]))
+
+
+def instructions(equation: Any) -> int:
+    """About how many instructions of arithmetic an equation is, per vector; 1 for what has no formula of an element."""
+    return 1 if equation.primitive.emit is None else sum([INSTRUCTIONS[atom] for atom in atoms_of(equation)])
 
 
 def contiguous_strides(shape: tuple[int, ...]) -> tuple[int, ...]:

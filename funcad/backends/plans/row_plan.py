@@ -15,16 +15,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
-import numpy as np
-
-from funcad.backends.native.program_cost import instructions
-from funcad.backends.native.unsupported import Unsupported
+from funcad.backends.plans.element_plan import instructions
+from funcad.backends.plans.unsupported import Unsupported
 from funcad.ir.jaxpr import Equation, Jaxpr, Literal, Var
 from funcad.ir.prune import prune
 from funcad.primitives.atoms import fold_of
 from funcad.primitives.contraction import dot_general_p
 
-__all__ = ["Sink", "Phase", "RowPlan", "plan_rows", "kind_of", "variables"]
+__all__ = ["Sink", "Phase", "RowPlan", "kind_of", "variables"]
 
 KEEP = 7  # the cost from which a value is kept rather than computed again
 
@@ -53,11 +51,12 @@ class Phase(NamedTuple):
 
 
 class RowPlan:
-    """The analysis of one group."""
+    """The analysis of one group; Unsupported if it is not in the normal form. With `keeps` False nothing is kept."""
 
-    def __init__(self, jaxpr: Jaxpr, shape: tuple[int, int]):
-        self.jaxpr = jaxpr
+    def __init__(self, jaxpr: Jaxpr, shape: tuple[int, int], keeps: bool = True):
+        self.jaxpr = jaxpr = prune(jaxpr)
         self.shape = shape
+        self.keeps = keeps
         self.maker = {v: e for e in jaxpr.equations for v in e.outputs}
         self.kind = _kinds(jaxpr)
         self.level: dict[Var, int] = {}
@@ -135,10 +134,10 @@ class RowPlan:
             roots = (sink.var,) if sink.equation is None else variables(sink.equation)
             for root in roots:
                 if self.kind[root] != "row":
-                    self._walk(root, number, seen, found)
+                    self.walk(root, number, seen, found)
         return found
 
-    def _walk(self, v: Var, number: int, seen: set[Var], found: list[Var]) -> None:
+    def walk(self, v: Var, number: int, seen: set[Var], found: list[Var]) -> None:
         waiting = [(v, False)]  # a list of our own: chains of operations may be longer than Python's stack
         while waiting:
             x, complete = waiting.pop()
@@ -163,7 +162,7 @@ class RowPlan:
                 price[v] = 0
                 continue
             price[v] = instructions(equation) + sum({a: price.get(a, 0) for a in variables(equation)}.values())
-            if price[v] >= KEEP and self.by_row[v] and self.level[v] < number:
+            if self.keeps and price[v] >= KEEP and self.by_row[v] and self.level[v] < number:
                 price[v] = 0
                 if v not in self.kept:
                     self.kept.add(v)
@@ -258,12 +257,3 @@ def _kinds(jaxpr: Jaxpr) -> dict[Var, str]:
     ranks = {0: "scalar", 2: "full"}
     every = [*jaxpr.inputs, *[v for e in jaxpr.equations for v in e.outputs]]
     return {v: ranks.get(v.aval.ndim) or kind.get(root(v), "row") for v in every}
-
-
-def plan_rows(jaxpr: Jaxpr, shape: tuple[int, int]) -> RowPlan:
-    """The phases of a group; Unsupported if it is not in the normal form, or holds what no vector can."""
-    for v in [*jaxpr.inputs, *[v for e in jaxpr.equations for v in e.outputs]]:
-        dtype = np.dtype(v.aval.dtype)
-        if dtype.char in "egG" or dtype.kind not in "biufc":
-            raise Unsupported(f"{dtype} has no native arithmetic")
-    return RowPlan(prune(jaxpr), shape)

@@ -1,0 +1,247 @@
+"""Un-jitted reverse mode: operations run at the user's line, and what their derivatives need is kept.
+
+Idea: `linearize_following` runs the function once. Rows of a tape say what was done (tape_rows.py): the program of the backward
+pass is then found by what they say. Where a tape cannot be (in abstract traces, on devices) and from an operation on that has
+no row, rules run at once, as in forward mode, on tangents that are recorded: a tangent program, which is transposed later.
+
+Invariant: both ways make the same calls of rules, in the same order. Trap: an array that the user can still write is protected
+before it becomes a residual (see host/locks.py).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from funcad.host.devices import on_device
+from funcad.host.layout import ordinary
+from funcad.host.locks import SMALL, Locks, root_of, was_handed
+from funcad.host.needs import given
+from funcad.host.state import state
+from funcad.host.where import Source, user_source
+from funcad.ir.aval import Aval, aval_of
+from funcad.ir.trace import bind, leaked, open_traces, plain_values
+from funcad.ir.tracer import Tracer, concrete_value
+from funcad.primitives.shape import broadcast_to
+from funcad.transforms.partial import TangentTrace
+from funcad.unjitted.apart import apart
+from funcad.unjitted.following import FollowingTrace, run_following
+from funcad.unjitted.nested import can_lift, with_value
+from funcad.unjitted.tape import Tape
+from funcad.unjitted.tape_ends import find, flush, linear_of
+from funcad.unjitted.tape_plans import has_rows
+from funcad.unjitted.tape_program import maker_of
+
+__all__ = ["FOLLOWING", "NO_LOCKS", "LinearizingTrace", "Protector", "also_users", "linearize_following"]
+
+NO_LOCKS = Locks()  # of derivatives that need none
+
+
+class Protector:
+    """Keeps residuals safe from in-place writes by the user: copies the small ones, locks the others."""
+
+    __slots__ = ("primals", "roots", "args", "locks", "kept")
+
+    def __init__(self, primals: Sequence[Any]):
+        self.primals = primals
+        self.roots: set[int] | None = None  # of the arrays behind them, which `kept` keeps alive
+        self.args: Sequence[Any] = ()
+        self.locks = NO_LOCKS
+
+    def is_users(self, x: np.ndarray) -> bool:
+        root = x if x.base is None else root_of(x)
+        if self.roots is None:
+            known = [concrete_value(p) if type(p) is Tracer else p for p in self.primals]
+            self.kept = [a if a.base is None else root_of(a) for a in known if type(a) is np.ndarray]
+            self.roots = set(map(id, self.kept))
+        if id(root) in self.roots:
+            return True
+        for a in self.args:
+            if type(a) is np.ndarray and (a is root or root_of(a) is root):
+                return True
+        return False
+
+    def __call__(self, x: Any) -> Any:
+        array = concrete_value(x)
+        if type(array) is not np.ndarray or not self.is_users(array) or array.size == 0:
+            return x
+        compact = array[tuple([slice(None) if s else slice(1) for s in array.strides])]
+        if compact.nbytes <= SMALL or was_handed(array):
+            return with_value(x, array.copy() if compact.size == array.size else np.broadcast_to(compact.copy(), array.shape))
+        if self.locks is NO_LOCKS:
+            self.locks = Locks()
+        source = state.source or user_source()
+        return x if self.locks.lock(array, Source(*source) if source is not None else None) else with_value(x, array.copy())
+
+
+def also_users(tangents: Sequence[Any], values: Sequence[Any]) -> None:
+    """Within a rule on these tangents: the user may write into the values too, which came from the user's code, not from ours.
+
+    Until the operation ends, what a derivative keeps of them is protected as its operands are.
+    """
+    for t in tangents:
+        protector = t.owner.protect if type(t) is Tracer and type(t.owner) is TangentTrace else None
+        if type(protector) is Protector:
+            protector.args = [*protector.args, *values]
+            return
+
+
+class LinearizingTrace(FollowingTrace):
+    """Reverse mode: writes rows, or runs rules whose tangents it records."""
+
+    made: dict[int, Any]
+    __slots__ = ("protector", "tape", "recording", "settled", "made", "above")
+    linear = True
+
+    def __init__(self, name: str, protector: Protector):
+        super().__init__(name)
+        self.protector = protector
+        self.tape: Tape | None = None
+        self.recording: TangentTrace | None = None  # where tangents are recorded
+        self.settled: Any = None  # when the rules of the tape's rows have run: the tangents, and what made values in `made`
+        self.above: Sequence[Any] = ()  # the outer tracers of the inputs, if the tape has taken the values behind them
+
+    def open_recording(self) -> TangentTrace:
+        """The trace of the tangent program, made when something is to be recorded there."""
+        if self.recording is None:
+            self.recording = TangentTrace(self.name, protect=self.protector)
+        return self.recording
+
+    def record(
+        self,
+        primitive: Any,
+        args: Sequence[Any],
+        params: dict[str, Any],
+        shape: tuple | None = None,
+        known: tuple | None = None,
+    ) -> Any:
+        if self.closed:
+            raise leaked(next(a for a in args if type(a) is Tracer and a.owner is self))
+        tape, alone = self.tape, None
+        if tape is not None:
+            taken: Any = None
+            if has_rows(primitive) and not open_traces:
+                taken = tape.record(primitive, args, params, shape, known)
+                if type(taken) is Tracer or type(taken) is list:
+                    return taken
+            if taken is not None and len(taken) == 2:  # it gives no tangent for such operands: the tape goes on
+                return given(taken[0]) if state.source is None else taken[0]
+            if taken is not None or not primitive.passive:
+                alone = apart(tape, args, state.source or user_source())
+                if alone is None:
+                    self.give_up(tape)
+            known = taken or known
+        protector = self.protector
+        saved, protector.args = protector.args, args
+        try:
+            if alone is None and shape is not None and known is None and self.is_nested(args):
+                return bind(primitive, *[broadcast_to(a, shape) for a in args], **params)
+            return self.by_rule(primitive, args, params, shape, known, alone)
+        finally:
+            protector.args = saved
+
+    def give_up(self, tape: Tape) -> None:
+        """Rules from now on."""
+        self.tape = None
+        flush(tape, self.open_recording())
+
+    def again(self, x: Tracer) -> Tracer:
+        made = Tracer(self, None, x.primal, x.tangent, x.source)
+        if self.tape is not None and self.tape.traced is not None:
+            self.tape.traced.append(made)
+        return made
+
+    def _maker(self, x: Tracer) -> Any:
+        if type(x.tangent) is not int or self.closed:
+            return super()._maker(x)
+        if self.tape is not None and self.tape.notes is not None:
+            self.tape.notes["looked"] = True
+        return self.made.get(x.tangent) if self.settled is not None else maker_of(self.tape, x.tangent)
+
+    def inputs(self, primals: Sequence[Any], tangents: Sequence[Any], source: Any) -> list[Any]:
+        inputs = super().inputs(primals, tangents, source)
+        tape = self.tape
+        if tape is not None and tape.traced is not None:
+            tape.traced += [x for x, t in zip(inputs, tangents) if t is not None]
+            self.above = [tape.lifted.get(place) for place in tape.places[: tape.first]]
+        return inputs
+
+    def inputs_again(self, primals: Sequence[Any], tangents: Sequence[Any], source: Any) -> list[Any]:
+        if self.tape is None and self.above:  # by rules now: the tape knew what is behind these values
+            above = [None if t is None else self.above[t] for t in tangents]
+            primals = [p if x is None else with_value(x, p) for p, x in zip(primals, above)]
+        return super().inputs(primals, tangents, source)
+
+    def returned(self, outs: Sequence[Any]) -> None:
+        if self.tape is not None and self.tape.lifted:
+            self.tape.outs = [o if type(o) is Tracer and o.owner is self else None for o in outs]
+
+
+FOLLOWING = FollowingTrace, LinearizingTrace  # the traces of derivatives that run beside the user's code
+
+
+def linearize_following(
+    f: Any,
+    primals: Sequence[Any],
+    differentiated: Sequence[bool],
+    name: str,
+    box: dict[str, Any],
+    kind: str | Callable[[Sequence[Any]], str] = "linear",
+) -> tuple[list[Any], list[bool], Any, list[Any], Locks]:
+    """Run f once and record its tangent program: (outputs, out_nonzero, linear jaxpr, residuals, locks).
+
+    If f puts "n" into `box`, only its first n outputs are differentiated; the others are auxiliary, of any type. `kind`, or
+    `kind(outputs)`, is what is wanted: "linear", or in place of the linear jaxpr a `Tape` that has found a program of the
+    backward pass ("tape"), or of the "columns" of a Jacobian.
+    """
+    primals = ordinary(plain_values(primals) if Tracer in map(type, primals) else primals)
+    protector = Protector(primals)
+    trace = LinearizingTrace(name, protector)
+    source = user_source(4)
+    tangents: list[Any] = []
+    tape = None
+    outer = Tracer in map(type, primals)
+    if not (open_traces or on_device(primals)) and (not outer or all(map(can_lift, primals))):
+        tape = trace.tape = Tape(trace, protector, primals, differentiated)
+        primals = list(map(concrete_value, primals)) if outer else primals
+        n = 0
+        for d in differentiated:
+            tangents.append(n if d else None)
+            n += d
+    else:
+        recording = trace.recording = TangentTrace(name, protect=protector)
+        for p, d in zip(primals, differentiated):
+            tangents.append(recording.new_input(_tangent_aval(p), source) if d else None)
+    try:
+        outs, touts = run_following(trace, f, primals, tangents, source)
+        protector.args = outs
+        del touts[box.get("n", len(touts)) :]
+        if tape is not None and trace.tape is tape:
+            how = kind if type(kind) is str else kind(outs[: box.get("n", len(outs))])  # type: ignore[operator]
+            if find(tape, [t for t in touts if t is not None], how):
+                if how == "linear":
+                    return outs, [t is not None for t in touts], *linear_of(tape), protector.locks
+                return outs, [t is not None for t in touts], tape, [], protector.locks
+            returned = tape.outs
+            flush(tape, trace.open_recording())
+            outs = [x.primal if type(x) is Tracer else o for x, o in zip(returned, outs)] or outs
+        recording = trace.open_recording()
+        touts = [trace.settled[t] if type(t) is int and trace.settled is not None else t for t in touts]
+        jaxpr, residuals = recording.jaxpr([t for t in touts if t is not None])
+    except BaseException:
+        if tape is not None:
+            tape.forget()
+        protector.locks.release()  # at once: whoever keeps the exception keeps this frame
+        raise
+    finally:
+        if trace.recording is not None:
+            trace.recording.closed = True
+        trace.tape = trace.settled = None
+    return outs, [t is not None for t in touts], jaxpr, residuals, protector.locks
+
+
+def _tangent_aval(primal: Any) -> Any:
+    aval = aval_of(primal)
+    return Aval(aval.shape, aval.dtype)
