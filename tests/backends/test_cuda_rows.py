@@ -352,7 +352,7 @@ BUGS: dict[str, tuple[int, str, str]] = {  # the length of the rows, what is wri
     "the last column": (33, "c < 33) {", "c < 32) {"),
     "rows that are not there": (33, "if (live) sum", "sum"),
     "the parts of the last block": (33, "p < n;", "p < n - 1;"),
-    "a team's place in a block": (33, "base + threadIdx.x / 16", "base + threadIdx.x / 32"),
+    "a team's place in a block": (33, "base + threadIdx.x / 32", "base + threadIdx.x / 64"),
     "a barrier while teams are folded": (33, "+ o * width];\n    __syncthreads();", "+ o * width];"),
 }
 
