@@ -88,7 +88,8 @@ class OnDevice:
         if self._fused is None:
             self._fused = self.optimized
             if self.owner.engine == "cuda":
-                self._fused = importlib.import_module("funcad.passes.example_loops").grouped(self.optimized)
+                grouped = importlib.import_module("funcad.passes.example_loops").grouped(self.optimized)
+                self._fused = importlib.import_module("funcad.backends.cuda.cuda_draws").with_draws(grouped)
         return self._fused
 
     def _kernel(self, equation: Any) -> Any:

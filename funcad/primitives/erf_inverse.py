@@ -17,7 +17,7 @@ from funcad.primitives.arithmetic import mul, square
 from funcad.primitives.families import elementwise
 from funcad.primitives.transcendental import exp
 
-__all__ = ["erf_inverse", "erf_inverse_p", "invert_in_place"]
+__all__ = ["erf_inverse", "erf_inverse_p", "invert_in_place", "polynomials"]
 
 _MIDDLE = {
     8: (6.25, 3.125, (
@@ -57,6 +57,11 @@ _TAILS = {  # (from this w on, subtracted from sqrt(w), coefficients)
         )),
     ],
 }  # fmt: skip
+
+
+def polynomials(size: int) -> tuple[tuple, list[tuple]]:
+    """Of floats of so many bytes: the middle's (from this w on it is a tail, centre, coefficients), and those of the tails."""
+    return _MIDDLE[size], _TAILS[size]
 
 
 def _arrays(kind: Any, coefficients: tuple) -> tuple:

@@ -26,6 +26,8 @@ or are the second operand of a `dot_general` along other axes. Each equation is
   - a reduction by an atom along other axes than the first, or
   - `dot_general`, the first axis being a batch axis of both operands, or one of the first operand that stays.
 
+`kind="draw"`, the shape of the result: one draw (random_bits.py), for engines of devices.
+
 An output is neither a Literal nor an input. Scalars computed from scalars alone, and column values computed from column
 values, stay outside of groups of rows. In all kinds dtypes may differ between equations.
 """

@@ -24,17 +24,18 @@ from funcad.primitives.erf_inverse import erf_inverse_p, invert_in_place
 from funcad.primitives.shape import broadcast_leading
 
 __all__ = ["draw", "fold", "threefry", "hash_words", "finished", "draw_p", "fold_in_p"]
+__all__ += ["MANTISSA", "PARITY", "ROTATIONS"]
 
 TILE = 1 << 15
 _FEW = 6  # hashes that Python's own integers do faster
 _MASK = 0xFFFFFFFF
-_PARITY = 0x1BD11BDA
-_ROTATIONS = ((13, 15, 26, 6), (17, 29, 16, 24))
+PARITY = 0x1BD11BDA
+ROTATIONS = ((13, 15, 26, 6), (17, 29, 16, 24))
 _U4, _U8 = np.dtype(np.uint32), np.dtype(np.uint64)
 
 
 def _shifts(make: Any) -> list:
-    return [[(make(r), make(32 - r)) for r in row] for row in _ROTATIONS]
+    return [[(make(r), make(32 - r)) for r in row] for row in ROTATIONS]
 
 
 _ARRAY_SHIFTS = _shifts(lambda r: np.array(r, _U4))
@@ -43,11 +44,11 @@ _SCALAR_SHIFTS = _shifts(_U4.type)
 
 def _hash_integers(k0: int, k1: int, a: int, b: int) -> tuple[int, int]:
     """One hash, in Python's integers."""
-    schedule = (k0, k1, k0 ^ k1 ^ _PARITY)
+    schedule = (k0, k1, k0 ^ k1 ^ PARITY)
     a = a + k0 & _MASK
     b = b + k1 & _MASK
     for i in range(5):
-        for r in _ROTATIONS[i & 1]:
+        for r in ROTATIONS[i & 1]:
             a = a + b & _MASK
             b = (b << r & _MASK | b >> 32 - r) ^ a
         a = a + schedule[(i + 1) % 3] & _MASK
@@ -61,11 +62,11 @@ def _mix(xp: Any, a: Any, b: Any, k0: Any, k1: Any) -> None:
     shifts = _ARRAY_SHIFTS if xp is np else _SCALAR_SHIFTS
     if type(k0) is int:
         make = (lambda n: np.array(n & _MASK, _U4)) if xp is np else (lambda n: _U4.type(n & _MASK))
-        words = (k0, k1, k0 ^ k1 ^ _PARITY)
+        words = (k0, k1, k0 ^ k1 ^ PARITY)
         firsts = [make(words[(i + 1) % 3]) for i in range(5)]
         seconds = [make(words[(i + 2) % 3] + i + 1) for i in range(5)]
     else:
-        words = (k0, k1, k0 ^ k1 ^ _U4.type(_PARITY))
+        words = (k0, k1, k0 ^ k1 ^ _U4.type(PARITY))
         firsts = [words[(i + 1) % 3] for i in range(5)]
         seconds = [words[(i + 2) % 3] + _U4.type(i + 1) for i in range(5)]
     add, left, right, either, differ = xp.add, xp.left_shift, xp.right_shift, xp.bitwise_or, xp.bitwise_xor
@@ -100,11 +101,11 @@ def hash_words(xp: Any, keys: tuple, count: int) -> tuple[Any, Any]:
 # -- from words to what is drawn
 
 _ONES = {2: 0x3C00, 4: 0x3F800000, 8: 0x3FF0000000000000}  # the bits of 1.0
-_MANTISSA = {2: 10, 4: 23, 8: 52}
-_UNIT = {n: (np.array(8 * n - m, f"u{n}"), np.array(_ONES[n], f"u{n}"), np.array(1, f"f{n}")) for n, m in _MANTISSA.items()}
-_BELOW = {n: np.nextafter(np.array(-1, f"f{n}"), np.array(0, f"f{n}")) for n in _MANTISSA}  # of normal: from here to 1
-_TWO = {n: np.array(2, f"f{n}") for n in _MANTISSA}
-_ROOT = {n: np.array(np.sqrt(2), f"f{n}") for n in _MANTISSA}
+MANTISSA = {2: 10, 4: 23, 8: 52}
+_UNIT = {n: (np.array(8 * n - m, f"u{n}"), np.array(_ONES[n], f"u{n}"), np.array(1, f"f{n}")) for n, m in MANTISSA.items()}
+_BELOW = {n: np.nextafter(np.array(-1, f"f{n}"), np.array(0, f"f{n}")) for n in MANTISSA}  # of normal: from here to 1
+_TWO = {n: np.array(2, f"f{n}") for n in MANTISSA}
+_ROOT = {n: np.array(np.sqrt(2), f"f{n}") for n in MANTISSA}
 _SWAP = np.little_endian  # the low word comes first
 
 
@@ -166,7 +167,7 @@ def finished(xp: Any, a: Any, b: Any, kind: str, dtype: np.dtype) -> Any:
     if kind == "bits":
         return bits
     scalar = bits.dtype.type
-    out = ((bits >> scalar(8 * size - _MANTISSA[size])) | scalar(_ONES[size])).view(dtype) - dtype.type(1)
+    out = ((bits >> scalar(8 * size - MANTISSA[size])) | scalar(_ONES[size])).view(dtype) - dtype.type(1)
     return out if kind == "unit" else erf_inverse_p(out * dtype.type(2) + _BELOW[size][()]) * _ROOT[size][()]
 
 

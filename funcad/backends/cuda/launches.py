@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 
 from funcad.backends.cuda.cuda_batch import Batch
+from funcad.backends.cuda.cuda_draws import Draw
 from funcad.backends.cuda.cuda_text import BLOCKS, kernel_text, pack_of
 from funcad.backends.cuda.elements import Unsupported
 from funcad.backends.cuda.prelude import THREADS
@@ -40,6 +41,8 @@ def kernel_for(equation: Any, xp: Any) -> Callable[..., list[Any]]:
         raise Unsupported(f"a group of kind {kind} and shape {shape}")
     if kind == "rows":
         return Rows(jaxpr, shape, xp, partial(_module, xp))
+    if kind == "draw":
+        return Draw(jaxpr, xp, partial(_module, xp))
     if kind == "batch":
         return Batch(jaxpr, xp, partial(_module, xp))
     return Elementwise(jaxpr, shape, xp)

@@ -1,0 +1,93 @@
+"""Random draws as CUDA C++, run on the CPU (tests/cuda_shim.py)."""
+
+from __future__ import annotations
+
+import importlib
+import warnings
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+
+from funcad import config, jit, random, scan, vmap
+from funcad.backends.cuda.cuda_draws import draw_text
+from funcad.backends.cuda.launches import OPTIONS
+from funcad.backends.plans.unsupported import Unsupported
+from tests import cuda_shim
+from tests.standin import registered, to_device, to_host
+
+try:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # that it finds no GPU
+        importlib.import_module("cupy")
+    nvrtc: Any = importlib.import_module("cupy_backends.cuda.libs.nvrtc")
+    nvrtc.getVersion()  # it loads the rest now, while CuPy's modules are CuPy's
+except ImportError:
+    nvrtc = None
+
+pytestmark = pytest.mark.skipif(not cuda_shim.available(), reason="there is no g++ to run kernels with")
+DRAWS = {
+    "bits of 8": lambda k: random.bits(k, (70,), np.uint8),
+    "bits of 16": lambda k: random.bits(k, (7, 3), np.uint16),
+    "bits of 32": lambda k: random.bits(k, (1025,), np.uint32),
+    "bits of 64": lambda k: random.bits(k, (3, 5, 2)),
+    "uniform": lambda k: random.uniform(k, (5001,)),
+    "uniform of 32": lambda k: random.uniform(k, (5001,), np.float32),
+    "normal": lambda k: random.normal(k, (50_001,)),
+    "normal of 32": lambda k: random.normal(k, (50_001,), np.float32),
+    "one": lambda k: random.normal(k),
+    "none": lambda k: random.normal(k, (0, 3)),
+    "keys": lambda k: random.split(k, 7),
+    "lanes": lambda k: vmap(lambda q: random.normal(q, (9,)))(random.split(k, 11)),
+    "keys that are columns": lambda k: vmap(lambda q: random.uniform(q, (3,)), in_axes=1)(random.split(k, 5).T[::-1]),
+    "integers": lambda k: random.randint(k, (100,), -3, 17),
+    "in a loop": lambda k: scan(lambda c, q: (c + random.normal(q, (4,)), random.uniform(q)), np.zeros(4), random.split(k, 6)),
+}
+
+
+@pytest.fixture(autouse=True)
+def device() -> Iterator[None]:
+    with registered(), config.set(engine="cuda"):
+        yield
+
+
+@pytest.mark.parametrize("name", DRAWS)
+def test_numpys_numbers(name: str) -> None:
+    f = DRAWS[name]
+    g = jit(f)
+    for seed in (0, 3, 2**40 + 1):
+        key = random.key(seed)
+        expected = f(key)
+        for _ in range(2):
+            found = g(to_device(key))
+            for x, y in zip(*[a if isinstance(a, (tuple, list)) else (a,) for a in (found, expected)], strict=True):
+                x, y = to_host(x), np.asarray(y)
+                assert (x.dtype, x.shape) == (y.dtype, y.shape)
+                if "normal" not in name and name not in ("one", "lanes", "in a loop"):
+                    np.testing.assert_array_equal(x, y)
+                else:  # the logarithm is another one
+                    np.testing.assert_allclose(x, y, rtol=0, atol=8 * np.finfo(y.dtype).eps)
+
+
+def test_a_draw_is_one_kernel() -> None:
+    g, key = jit(lambda k: random.normal(k, (1000,))), to_device(random.key(0))
+    assert "kernels: 1 starts a run" in str(g.explain(key)) and "alone" not in str(g.explain(key))
+
+
+def test_what_has_no_kernel_runs_as_lines() -> None:
+    g, key = jit(lambda k: random.normal(k, (40,), np.float16)), random.key(1)
+    for _ in range(3):
+        np.testing.assert_array_equal(to_host(g(to_device(key))), random.normal(key, (40,), np.float16))
+    assert "draws of float16" in str(g.explain(to_device(key)))
+    with pytest.raises(Unsupported, match="float16"):
+        draw_text("unit", np.dtype(np.float16))
+
+
+@pytest.mark.skipif(nvrtc is None, reason="NVRTC is not installed")
+@pytest.mark.parametrize("architecture", ["sm_80", "sm_90"])
+def test_nvrtc_compiles_them_without_spills(architecture: str) -> None:
+    for kind, char in zip(("bits", "bits", "unit", "unit", "normal", "normal", "keys"), "BLfdfdI"):
+        program = nvrtc.createProgram(draw_text(kind, np.dtype(char)), "draw.cu", [], [])
+        nvrtc.compileProgram(program, [f"--gpu-architecture={architecture}", *OPTIONS, "--ptxas-options=-v"])
+        assert "0 bytes spill stores, 0 bytes spill loads" in nvrtc.getProgramLog(program)
