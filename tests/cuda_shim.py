@@ -1,8 +1,11 @@
 """CUDA C++ on the CPU: the text of kernels, compiled by g++, runs thread by thread, each a fiber that waits at barriers.
 
-`compiled(texts)` makes one library of many modules; `Module(text)` has `get_function(name)(blocks, threads, arguments)`, as
-CuPy's RawModule. Every launch runs twice, with threads in ascending and in descending order between barriers, which must give
-equal bits, and a barrier that not all threads reach is an error. CUDA's own exp, log and sin are the C library's here.
+`compiled(texts)` makes libraries of many modules; `Module(text)` has `get_function(name)(blocks, threads, arguments)`, as
+CuPy's RawModule. Every launch runs five times: with threads and blocks in ascending, in descending and in three shuffled
+orders, which must give equal bits. An AssertionError says what a GPU would show now and then, or never: a barrier that not all
+threads reach, a race in shared or global memory, an access outside the launch's arrays or unaligned, shared memory that is
+read before it is written or too large (shim_runtime.py). CUDA's own exp, log and sin are not executed: they are the C
+library's here.
 """
 
 from __future__ import annotations
@@ -12,130 +15,185 @@ import hashlib
 import re
 import shutil
 import subprocess
+import sys
 import tempfile
+import threading
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-__all__ = ["Module", "available", "compiled"]
+import numpy as np
 
-_HEAD = r"""
-#include <ucontext.h>
-#include <cmath>
-#include <cstdlib>
-#include <cstring>
-#include <vector>
-using std::isinf; using std::isfinite; using std::signbit; using std::copysign;
-#define __global__ static
-#define __device__
-#define __forceinline__ inline
-#define __launch_bounds__(...)
-#define __shared__ static
-#define __restrict__
-namespace shim {
-struct Index { unsigned x; };
-static Index threadIdx, blockIdx, blockDim, gridDim;
-static const size_t STACK = 1 << 15;
-static ucontext_t scheduler;
-static std::vector<ucontext_t> fibers;
-static std::vector<char> state;  // of a thread: 0 runs, 1 waits, 2 has ended
-static char* stacks;
-static void (*body)(void**);
-static void** arguments;
-static unsigned current;
-static void entry() { body(arguments); state[current] = 2; }
-static void wait() {
-  unsigned mine = current;
-  state[mine] = 1;
-  swapcontext(&fibers[mine], &scheduler);
-  threadIdx.x = current = mine;
-}
-static int launch(void (*f)(void**), void** args, unsigned grid, unsigned block, int descending) {
-  body = f; arguments = args; gridDim.x = grid; blockDim.x = block;
-  fibers.resize(block);
-  stacks = (char*)malloc(STACK * block);
-  int failed = 0;
-  for (unsigned b = 0; b < grid && !failed; b++) {
-    blockIdx.x = b;
-    state.assign(block, 0);
-    for (unsigned i = 0; i < block; i++) {
-      getcontext(&fibers[i]);
-      fibers[i].uc_stack.ss_sp = stacks + STACK * i;
-      fibers[i].uc_stack.ss_size = STACK;
-      fibers[i].uc_link = &scheduler;
-      makecontext(&fibers[i], entry, 0);
-    }
-    for (unsigned ended = 0; ended < block && !failed;) {
-      unsigned waiting = 0;
-      ended = 0;
-      for (unsigned k = 0; k < block; k++) {
-        unsigned i = descending ? block - 1 - k : k;
-        if (state[i] != 2) { state[i] = 0; threadIdx.x = current = i; swapcontext(&scheduler, &fibers[i]); }
-        waiting += state[i] == 1;
-        ended += state[i] == 2;
-      }
-      failed = waiting && ended;
-    }
-  }
-  free(stacks);
-  return failed;
-}
-}
-using shim::threadIdx; using shim::blockIdx; using shim::blockDim; using shim::gridDim;
-#define __syncthreads() shim::wait()
-static char shim_slots[1024][16];
-template <class T> static T __shfl_xor_sync(unsigned, T v, int o) {
-  memcpy(shim_slots[threadIdx.x], &v, sizeof v);
-  shim::wait();
-  memcpy(&v, shim_slots[threadIdx.x ^ o], sizeof v);
-  shim::wait();
-  return v;
-}
-"""
-_KERNEL = re.compile(r'extern "C" (__global__ void __launch_bounds__\([^)]*\) (\w+)\(([^)]*)\))')
+from funcad.backends.cuda.prelude import PRELUDE, THREADS
+from tests.shim_runtime import HEAD, RUNTIME
+
+__all__ = ["Function", "Module", "available", "compiled"]
+
+ORDERS = 5
+TOGETHER = 50  # modules of a library: g++ takes longer to start than for one of them
+MOST_SHARED = 227 * 1024  # bytes that a kernel of an H100 can ask for; without asking it is
+SHARED = 48 * 1024
+_KERNEL = re.compile(r'extern "C" (__global__ void __launch_bounds__\((\w+)[^)]*\) (\w+)\(([^)]*)\))')
+_DYNAMIC = re.compile(r"extern __shared__ (?:(?:alignas|__align__)\(\d+\) )?([\w ]+?) (\w+)\[\];")
+_OPTIONS = ["-std=c++20", "-ffp-contract=off", "-fwrapv", "-fPIC", "-w", "-U_FORTIFY_SOURCE"]
+_SCALARS = {"int": ctypes.c_int, "unsigned int": ctypes.c_uint, "long long": ctypes.c_longlong, "float": ctypes.c_float}
+_SCALARS |= {"unsigned long long": ctypes.c_ulonglong, "double": ctypes.c_double, "bool": ctypes.c_bool}
 _folder: list[Any] = []
 driver: Any = None  # of tests/cuda_driver.py, while one is open
-_functions: dict[str, dict[str, tuple[Any, list[str]]]] = {}  # text -> name -> (what launches it, the types of its parameters)
+_functions: dict[str, dict[str, Any]] = {}  # text -> name -> (what launches it, the types of its parameters, most threads)
+_lock = threading.RLock()  # one launch at a time
 
 
 def available() -> bool:
-    return shutil.which("g++") is not None
+    return sys.platform == "linux" and shutil.which("g++") is not None
 
 
 def _types(parameters: str) -> list[str]:
-    return [re.sub(r"\bconst\b|__restrict__|\w+$", "", p.strip()).strip() for p in parameters.split(",")]
+    return [re.sub(r"\bconst\b(?=[^*]*$)|__restrict__|\w+$", "", p.strip()).strip() for p in parameters.split(",")]
+
+
+def _run(*command: str) -> None:
+    found = subprocess.run(command, capture_output=True, text=True)
+    assert not found.returncode, found.stderr[:4000]
+
+
+def _runtime() -> Path:
+    if not _folder:
+        _folder.append(tempfile.TemporaryDirectory())
+        path = Path(_folder[0].name) / "libshim"
+        path.with_suffix(".cpp").write_text(RUNTIME, encoding="utf8")
+        _run("g++", "-O2", *_OPTIONS, "-shared", f"{path}.cpp", "-o", f"{path}.so", "-ldl")
+        _folder.append(ctypes.CDLL(f"{path}.so"))
+        _folder[1].shim_message.restype = ctypes.c_char_p
+    return Path(_folder[0].name)
 
 
 def compiled(texts: Sequence[str]) -> None:
-    """Compile modules together: g++ takes longer to start than for one of them."""
-    fresh = list(dict.fromkeys([t for t in texts if t not in _functions]))
-    if not fresh:
-        return
-    parts, known = [_HEAD], []
-    for text in fresh:
-        number = len(_functions) + len(known)
-        kernels = [(m[2], _types(m[3])) for m in _KERNEL.finditer(text)]
-        parts.append(f"namespace module{number} {{\n{_KERNEL.sub(lambda m: m[1], text)}\n}}\n#undef FC\n#undef FC_THREADS\n")
-        for name, types in kernels:
+    """Compile modules together."""
+    with _lock:
+        fresh = list(dict.fromkeys([t for t in texts if t not in _functions]))
+        usual = [t for t in fresh if t.startswith(PRELUDE)]
+        for some in (usual, [t for t in fresh if not t.startswith(PRELUDE)]):
+            for start in range(0, len(some), TOGETHER):
+                _compile(some[start : start + TOGETHER], PRELUDE if some is usual else "")
+
+
+def _compile(texts: list[str], shared: str) -> None:
+    parts, known = [HEAD, shared], []
+    for number, text in enumerate(texts, len(_functions)):
+        kernels = [(m[3], _types(m[4]), THREADS if m[2] == "FC_THREADS" else int(m[2])) for m in _KERNEL.finditer(text)]
+        assert len(kernels) == text.count("__global__"), "a kernel without extern C and launch bounds"
+        own = _KERNEL.sub(lambda m: m[1], text.removeprefix(shared))
+        own = _DYNAMIC.sub(r"\1* const \2 = (\1*)shim_dynamic();", own)
+        parts.append(f"namespace module{number} {{\n{own}\n")
+        for name, types, _ in kernels:
             given = ", ".join([f"*({t}*)a[{i}]" for i, t in enumerate(types)])
             parts.append(
-                f"static void call{number}_{name}(void** a) {{ module{number}::{name}({given}); }}\n"
-                f'extern "C" int run{number}_{name}(void** a, unsigned grid, unsigned block, int descending) '
-                f"{{ return shim::launch(call{number}_{name}, a, grid, block, descending); }}\n"
+                f"SHIM static void call_{name}(void** a) {{ {name}({given}); }}\n"
+                f'extern "C" int run{number}_{name}(void** a, const unsigned* grid, const unsigned* block, size_t dynamic, '
+                "const size_t* arrays, int number, int order) {\n"
+                f"  return shim_launch(call_{name}, a, __start_shim_shared, __stop_shim_shared, grid, block, dynamic, "
+                "arrays, number, order);\n}\n"
             )
+        parts.append("}\n" if shared else "}\n#undef FC\n#undef FC_THREADS\n")
         known.append((text, number, kernels))
-    if not _folder:
-        _folder.append(tempfile.TemporaryDirectory())
     source = "\n".join(parts)
-    path = Path(_folder[0].name) / hashlib.sha256(source.encode()).hexdigest()[:20]
+    folder = _runtime()
+    path = folder / hashlib.sha256(source.encode()).hexdigest()[:20]
     path.with_suffix(".cpp").write_text(source, encoding="utf8")
-    options = ["-O1", "-std=c++17", "-ffp-contract=off", "-fwrapv", "-shared", "-fPIC", "-w"]
-    command = ["g++", *options, f"{path}.cpp", "-o", f"{path}.so"]
-    found = subprocess.run(command, capture_output=True, text=True)
-    assert not found.returncode, found.stderr[:4000]
+    _run("g++", "-O1", *_OPTIONS, "-fsanitize=thread", "-c", f"{path}.cpp", "-o", f"{path}.o")
+    _run("g++", "-shared", f"{path}.o", f"{folder}/libshim.so", f"-Wl,-rpath,{folder}", "-o", f"{path}.so")
     library = ctypes.CDLL(f"{path}.so")
     for text, number, kernels in known:
-        _functions[text] = {name: (getattr(library, f"run{number}_{name}"), types) for name, types in kernels}
+        found = {name: (getattr(library, f"run{number}_{name}"), types, most) for name, types, most in kernels}
+        _functions[text] = found
+
+
+class _Segment:
+    """Bytes that arrays of a launch lie in: those that overlap are one."""
+
+    def __init__(self, arrays: Sequence[np.ndarray]):
+        ends = [np.lib.array_utils.byte_bounds(a) for a in arrays]
+        self.start, self.end = min([e[0] for e in ends]), max([e[1] for e in ends])
+        self.granule = min([a.itemsize for a in arrays])
+        for a in arrays:  # complex numbers may be of parts, and a view may begin anywhere
+            while any([x % self.granule for x in (a.itemsize, *[s for s, n in zip(a.strides, a.shape) if n > 1])]):
+                self.granule //= 2
+            while (a.__array_interface__["data"][0] - self.start) % self.granule:
+                self.granule //= 2
+        self.allowed: np.ndarray | None = None
+        if any([a.nbytes != end - start for a, (start, end) in zip(arrays, ends)]):
+            self.allowed = np.zeros((self.end - self.start) // self.granule, np.uint8)
+            for a in arrays:
+                first = (a.__array_interface__["data"][0] - self.start) // self.granule
+                for k in range(a.itemsize // self.granule):
+                    strides = [s // self.granule for s in a.strides]
+                    np.lib.stride_tricks.as_strided(self.allowed[first + k :], a.shape, strides)[...] = 1
+
+    def row(self) -> list[int]:
+        address = 0 if self.allowed is None else self.allowed.__array_interface__["data"][0]
+        return [self.start, self.end - self.start, self.granule, address]
+
+
+def _segments(arrays: Sequence[np.ndarray]) -> list[_Segment]:
+    groups: list[tuple[int, int, list[np.ndarray]]] = []
+    for a in sorted([a for a in arrays if a.size], key=lambda a: np.lib.array_utils.byte_bounds(a)[0]):
+        start, end = np.lib.array_utils.byte_bounds(a)
+        if groups and start < groups[-1][1]:
+            groups[-1] = (groups[-1][0], max(end, groups[-1][1]), [*groups[-1][2], a])
+        else:
+            groups.append((start, end, [a]))
+    return [_Segment(group) for *_, group in groups]
+
+
+class Function:
+    """A kernel, to be launched as CuPy's are."""
+
+    def __init__(self, text: str, name: str):
+        self.name = name
+        self.function, self.types, self.most = _functions[text][name]
+        self.max_dynamic_shared_size_bytes = SHARED
+
+    def __call__(self, blocks: tuple, threads: tuple, arguments: tuple, shared_mem: int = 0, **_: Any) -> None:
+        name, types = self.name, self.types
+        assert len(arguments) == len(types), f"{name} takes {len(types)} arguments, got {len(arguments)}"
+        assert shared_mem <= self.max_dynamic_shared_size_bytes <= MOST_SHARED, f"{name} asks for {shared_mem} shared bytes"
+        assert np.prod(threads) <= self.most, f"{name} is compiled for {self.most} threads, not {threads}"
+        assert min(blocks) > 0 and blocks[0] < 2**31 and max(blocks[1:], default=1) < 2**16, f"{name}: a grid of {blocks}"
+        values: list[Any] = []
+        for x, t in zip(arguments, types):
+            pointer = t.endswith("*")
+            assert pointer == hasattr(x, "_array"), f"{name}: {t} is given {type(x)}"
+            if pointer:
+                values.append(ctypes.c_void_p(x._array.__array_interface__["data"][0]))
+            else:
+                kind = _SCALARS[t]
+                values.append(kind(float(x) if kind in (ctypes.c_float, ctypes.c_double) else int(x)))
+        known = (lambda x: x) if driver is None else driver.bare
+        arrays = [(known(x._array), t) for x, t in zip(arguments, types) if hasattr(x, "_array")]
+        segments = _segments([a for a, _ in arrays])
+        written = [np.lib.array_utils.byte_bounds(a)[0] for a, t in arrays if "const" not in t and a.size]
+        kept = [s for s in segments if any([s.start <= start < s.end for start in written])]
+        packed = (ctypes.c_void_p * len(values))(*[ctypes.cast(ctypes.pointer(v), ctypes.c_void_p) for v in values])
+        rows = [x for s in segments for x in s.row()]
+        given = (ctypes.c_size_t * max(len(rows), 1))(*rows)
+        sizes = [(ctypes.c_uint * 3)(*[int(n) for n in (*size, 1, 1)[:3]]) for size in (blocks, threads)]
+
+        def start() -> None:
+            with _lock:
+                before = [ctypes.string_at(s.start, s.end - s.start) for s in kept]
+                first: list[bytes] = []
+                for order in range(ORDERS):
+                    for s, content in zip(kept, before if order else []):
+                        ctypes.memmove(s.start, content, len(content))
+                    if self.function(packed, *sizes, ctypes.c_size_t(shared_mem), given, len(segments), order):
+                        raise AssertionError(f"{name}: {_folder[1].shim_message().decode()}")
+                    found = [ctypes.string_at(s.start, s.end - s.start) for s in kept]
+                    first = first or found
+                    assert found == first, f"{name}: the result depends on the order of its threads"
+            assert values  # to which the packed arguments point
+
+        start() if driver is None else driver.launch(start)
 
 
 class Module:
@@ -145,30 +203,5 @@ class Module:
         compiled([text])
         self.text = text
 
-    def get_function(self, name: str) -> Any:
-        function, types = _functions[self.text][name]
-
-        def launch(blocks: tuple[int], threads: tuple[int], arguments: tuple) -> None:
-            assert len(arguments) == len(types), f"{name} takes {len(types)} arguments, got {len(arguments)}"
-            values = []
-            for x, t in zip(arguments, types):
-                pointer = t.endswith("*")
-                assert pointer == hasattr(x, "_array"), f"{name}: {t} is given {type(x)}"
-                address = x._array.__array_interface__["data"][0] if pointer else 0
-                values.append(ctypes.c_void_p(address) if pointer else ctypes.c_longlong(int(x)))
-            packed = (ctypes.c_void_p * len(values))(*[ctypes.cast(ctypes.pointer(v), ctypes.c_void_p) for v in values])
-            arrays = [x._array for x in arguments if hasattr(x, "_array") and x._array.flags.writeable]
-            if driver is not None:
-                arrays = list(map(driver.bare, arrays))
-
-            def start() -> None:
-                found = []
-                for descending in (0, 1):
-                    assert not function(packed, blocks[0], threads[0], descending), f"{name}: a barrier that not all reach"
-                    found.append([a.tobytes() for a in arrays])
-                assert found[0] == found[1], f"{name}: the result depends on the order of its threads"
-                assert values
-
-            start() if driver is None else driver.launch(start)
-
-        return launch
+    def get_function(self, name: str) -> Function:
+        return Function(self.text, name)

@@ -344,6 +344,12 @@ class _Module:
         return _Kernels(cuda_shim.Module(code))
 
     @staticmethod
+    def empty(shape: Any, dtype: Any = float) -> DeviceArray:
+        """With NaNs, or the greatest numbers: what is read before it is written is seen."""
+        kind = np.dtype(dtype)
+        return wrap(_full(shape, np.nan if kind.kind in "fc" else kind.kind == "b" or np.iinfo(kind).max, kind))
+
+    @staticmethod
     def asarray(x: Any, dtype: Any = None) -> DeviceArray:
         """Also from the host: this is how arrays get here."""
         moved.append(x) if isinstance(x, np.ndarray) else None

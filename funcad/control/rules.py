@@ -148,7 +148,7 @@ def _traces_of(values: Sequence[Any]) -> set[int]:
     todo = [v for v in values if type(v) is Tracer]
     while todo:
         x = todo.pop()
-        found.add(x.owner.level)
+        found.add(int(x.owner.level))  # in front of a trace, that of what is written in place is half a level higher
         todo += [v for v in (x.primal, cleaned(tangent_of(x))) if type(v) is Tracer]
     return found
 
@@ -160,7 +160,7 @@ def refuse_foreign(what: str, functions: Sequence[Any], given: Sequence[Any], re
         return
     allowed = _traces_of(given) | _traces_of([index for _, _, index in state.axis_env])
     for r in tracers:
-        if r.owner.level not in allowed:
+        if int(r.owner.level) not in allowed:
             raise _closure_error(what, functions, r)
 
 

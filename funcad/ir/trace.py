@@ -112,7 +112,7 @@ class Trace:
     # results to be written with traced values (None: not known yet), and the error if some were and could not
     __slots__ = ("level", "name", "closed", "function", "outer", "foreign", "lends", "missed")
     turned: bool = True  # may a value have been made whose square is known? Squares look here first
-    settle: Callable[[Tracer], None] | None = None  # ends that a value is written in place (unjitted/held.py)
+    settle: Callable[[Tracer], None] | None = None  # ends that a value is written in place (writes/held.py)
     tape: Any = None  # of a following trace: where common operations are written down instead of recorded
     settled: Sequence[object] | None = None  # the tangents that are told by their numbers, when they are known
     decide: Callable[[Tracer], bool] | None = None  # says whether a condition holds everywhere, where values are at hand

@@ -26,7 +26,7 @@ from funcad.ir.aval import shape_of
 from funcad.ir.tracer import Tracer, concrete_value
 from funcad.numpy.labelled import is_labelled, values_of
 from funcad.numpy.promote import as_array
-from funcad.primitives.basic_indexing import basic_index_p, basic_update, python_index
+from funcad.primitives.basic_indexing import basic_index_p, basic_update
 from funcad.primitives.placement import on_device_of
 from funcad.primitives.scatter import gather, gather_p, scatter
 from funcad.primitives.shape import broadcast_to, transpose
@@ -35,6 +35,7 @@ from funcad.unjitted.tape_plans import moving_plan
 __all__ = [
     "Plan",
     "TAKEN",
+    "canonical_basic",
     "canonical_entries",
     "counted_axes",
     "has_ellipsis",
@@ -77,21 +78,32 @@ def slice_triple(entry: slice, n: int) -> tuple[int, int, int]:
 
 
 def simple_index(shape: tuple, index: tuple) -> tuple | None:
-    """The canonical index of plain ints within bounds and slices; None if there is anything else."""
+    """The canonical index of plain ints within bounds and slices; None if there is anything else, or too many."""
+    if len(index) == 2 == len(shape):  # an element of a matrix
+        i, j = index
+        if type(i) is int is type(j) and 0 <= i < shape[0] and 0 <= j < shape[1]:
+            return index
     basic: list[Any] = []
     for n, e in zip(shape, index):
-        if type(e) is int and -n <= e < n:
+        if type(e) is int:
+            if not -n <= e < n:
+                return None
             basic.append(e if e >= 0 else e + n)
         elif type(e) is not slice:
             return None
-        elif e.step is None and type(e.stop) is int and (e.start is None or type(e.start) is int):
-            start, stop, _ = e.indices(n)
-            basic.append((start, stop - start if stop > start else 0, 1))
         else:
-            basic.append(slice_triple(e, n))
+            start, stop = e.start, e.stop
+            if start is None:
+                start = 0
+            if stop is None:
+                stop = n
+            if e.step is None and type(start) is int is type(stop) and 0 <= start <= stop <= n:
+                basic.append((start, stop - start, 1))
+            else:
+                basic.append(slice_triple(e, n))
     if len(basic) < len(shape):
         basic += [(0, n, 1) for n in shape[len(basic) :]]
-    return tuple(basic)
+    return tuple(basic) if len(index) <= len(shape) else None
 
 
 def refuse(shape: tuple, index: Any, otherwise: str) -> Any:
@@ -426,13 +438,17 @@ def _taking_plan(unique: bool) -> tuple:
 
 TAKEN = _taking_plan(False), _taking_plan(True)
 _PLAIN_BOUNDS = frozenset([int, type(None)])
-_basic_plans: dict[tuple, tuple] = {}
-_MOST_PLANS = 4096
+_canonical_indices: dict[tuple, tuple] = {}
+_MOST = 4096
 
 
-def basic_plan(shape: tuple, index: Any) -> tuple | None:
-    """How a tape reads a basic index of an array of this shape; None for other indices and those out of bounds."""
+def canonical_basic(shape: tuple, index: Any) -> tuple | None:
+    """The canonical form of a basic index; None for all others, and for those out of bounds."""
     kind = type(index)
+    if kind is tuple or shape and (kind is int or kind is slice):
+        simple = simple_index(shape, index if kind is tuple else (index,))
+        if simple is not None:
+            return simple
     if kind is int or kind is np.int64:
         key: Any = shape, index
     elif kind is slice:
@@ -452,13 +468,13 @@ def basic_plan(shape: tuple, index: Any) -> tuple | None:
         key = tuple(parts)
     else:
         return None
-    plan = _basic_plans.get(key)
-    if plan is None:
+    basic = _canonical_indices.get(key)
+    if basic is None:
         try:
             basic = Plan(shape, index).basic
         except IndexError:  # raised anew by the general way
             return None
-        if len(_basic_plans) >= _MOST_PLANS:
-            _basic_plans.clear()
-        plan = _basic_plans[key] = moving_plan(basic_index_p, operator.itemgetter(python_index(basic)), {"index": basic})
-    return plan
+        if len(_canonical_indices) >= _MOST:
+            _canonical_indices.clear()
+        _canonical_indices[key] = basic
+    return basic

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import functools
 import itertools
+import operator
 from collections.abc import Callable
 from typing import Any
 
@@ -20,8 +21,8 @@ from funcad.numpy.index_modes import MODES, clipped, default_fill, spilled
 from funcad.numpy.index_plan import (
     TAKEN,
     Plan,
-    basic_plan,
     can_count,
+    canonical_basic,
     has_ellipsis,
     has_tracer,
     is_basic,
@@ -43,9 +44,9 @@ from funcad.primitives.powers import pow
 from funcad.primitives.scatter import gather, gather_p
 from funcad.primitives.shape import broadcast_in_dim, broadcast_to, reshape
 from funcad.unjitted.chunks import CHUNKED
-from funcad.unjitted.held import Held, write_in_place
 from funcad.unjitted.remembered import remembered
 from funcad.writes.boxes import Step, linked, rebind, refresh, write
+from funcad.writes.held import Held, write_in_place
 from funcad.writes.plain import PLAIN, lent, started, write_plain
 
 __all__ = ["Index", "at", "getitem", "read", "store", "stored", "stored_by"]
@@ -67,7 +68,7 @@ class Index(Step):
         return layout[tuple([0 if type(e) is Tracer else e for e in entries])]
 
     def apart(self, base: Any, index: tuple) -> bool:
-        return are_apart(own, index) if (own := _canonical_basic(base.primal.shape, self.index)) is not None else False
+        return are_apart(own, index) if (own := canonical_basic(base.primal.shape, self.index)) is not None else False
 
     def write(self, base: Tracer, value: Any, view: Tracer | None) -> None:
         store(base, self.index, value, view)
@@ -75,11 +76,12 @@ class Index(Step):
 
 def stored(x: Tracer, index: Any, value: Any, view: Tracer | None = None) -> bool:
     """`x[index] = value` of an array that holds its buffer, if only a row is to be written down; `view`: as in `store`."""
-    basic = _canonical_basic(x.primal.shape, index)
-    done = basic is not None and _fits(x, basic, value) and x.owner.write(x, index, basic, value)
-    if done and x.box is not None:
+    basic = canonical_basic(x.primal.shape, index)
+    if basic is None or not _fits(x, basic, value) or not x.owner.write(x, index, basic, value):
+        return False
+    if x.box is not None and x.box.views:
         refresh(x, view, basic)
-    return done
+    return True
 
 
 def stored_by(view: Tracer, value: Any) -> bool:
@@ -102,7 +104,7 @@ def store(x: Tracer, index: Any, value: Any, view: Tracer | None = None) -> None
                 start = started(x, [value, *(index if type(index) is tuple else (index,))])
                 write(x, at(start)[index].set(value), view)
             return
-        basic = _canonical_basic(x.primal.shape, index)
+        basic = canonical_basic(x.primal.shape, index)
         if basic is not None:
             if not _fits(x, basic, value):
                 value = _Updater(x, index)._values(value)
@@ -113,27 +115,17 @@ def store(x: Tracer, index: Any, value: Any, view: Tracer | None = None) -> None
     write(x, at(snapshot(x))[index].set(value), view)
 
 
-def _canonical_basic(shape: tuple, index: Any) -> tuple | None:
-    """The canonical form of a basic index; None for all others, and for those out of bounds."""
-    kind = type(index)
-    if kind is int or kind is slice:
-        index = (index,)
-    elif kind is not tuple and index is not Ellipsis and index is not None:
-        return None
-    if type(index) is tuple and len(index) <= len(shape):
-        found = simple_index(shape, index)
-        if found is not None:
-            return found
-    plan = basic_plan(shape, index)
-    return None if plan is None else plan[2]["index"]
-
-
 def _fits(x: Tracer, basic: tuple, value: Any) -> bool:
     """Is the value of the right dtype and shape? (False may also mean: not seen at a glance.)"""
     p = value.primal if type(value) is Tracer else value
     if type(p) is np.ndarray:
         return p.dtype is x.primal.dtype and p.shape == tuple([1 if e is None else e[1] for e in basic if type(e) is not int])
-    return type(p) is x.primal.dtype.type and all([type(e) is int for e in basic])
+    if type(p) is not x.primal.dtype.type:
+        return False
+    for e in basic:
+        if type(e) is not int:
+            return False
+    return True
 
 
 @aliased("view")
@@ -148,11 +140,15 @@ def getitem(x: Any, index: Any) -> Any:
     >>> funcad.grad(lambda x: funcad.numpy.indexing.getitem(x, [0, 0]).sum())(np.ones(3))
     array([2., 0., 0.])
     """
-    if type(x) is Tracer and type(x.owner) is Held:
-        basic = _canonical_basic(x.primal.shape, index)
-        out = None if basic is None else x.owner.read(x, index, basic)
-        if out is not None:
-            return linked(out, x, Index(index)) if type(out.primal) is np.ndarray else out
+    if type(x) is Tracer:
+        trace, p = x.owner, x.primal
+        held = type(trace) is Held
+        tape = trace.trace.tape if held else trace.tape
+        if tape is not None and type(p) is np.ndarray and (held or type(index) not in _INTEGERS):
+            basic = simple_index(p.shape, index) if type(index) is tuple else canonical_basic(p.shape, index)
+            out = None if basic is None else tape.part(x, index, basic, held)
+            if out is not None:
+                return linked(out, x, Index(index)) if type(out.primal) is np.ndarray else out
     out = read(x, index)
     if type(out) is not Tracer and type(x) is Tracer and x.owner is PLAIN and has_ellipsis(index) and is_basic(index):
         out = lent(np.array(out))  # of rank 0
@@ -169,21 +165,20 @@ def getitem(x: Any, index: Any) -> Any:
 def read(x: Any, index: Any) -> Any:
     """`getitem`, of which nobody asks whether it is a view."""
     if type(x) is Tracer:
-        if type(x.owner) is Held and (basic := _canonical_basic(x.primal.shape, index)) is not None:
-            out = x.owner.read(x, index, basic)
-            if out is not None:
-                return out
-        tape = x.owner.tape
-        if tape is not None and type(x.primal) is np.ndarray:
-            plan = basic_plan(x.primal.shape, index)
-            if plan is None:
-                out = _taken(tape, x, index)
-            elif type(index) in _INTEGERS and _differs(tape, x.primal):
-                out = tape.moved(x, (gather_p, plan[1], *TAKEN[True][2:]), np.int64(index))
+        trace, p = x.owner, x.primal
+        held = type(trace) is Held
+        tape = trace.trace.tape if held else trace.tape
+        if tape is not None and type(p) is np.ndarray:
+            basic = canonical_basic(p.shape, index)
+            if basic is None:
+                out = None if held else _taken(tape, x, index)
+            elif not held and type(index) in _INTEGERS and _differs(tape, p):
+                run = operator.itemgetter(index)
+                out = tape.moved(x, (gather_p, run, *TAKEN[True][2:]), np.int64(index))
                 if out is None:
                     out = gather_p(x, np.int64(index), batch_dims=0, unique=True)
             else:
-                out = tape.moved(x, plan)
+                out = tape.part(x, index, basic, held)
             if out is not None:
                 return out
     elif not has_tracer(index):

@@ -78,7 +78,7 @@ def laid_out(x: Any, order: str) -> Any:
         return with_value(x, np.array(value, order=order, copy=True))
     if type(value) is not Tracer:
         return x
-    own = layout_of(x, ask=False)
+    own = layout_of(x)  # asked for: what is recorded depends on it, and calls with other strides have a program of their own
     if order in "KA" if own is None else _lies_in(own, order):
         return x
     made = reshape(x, shape=aval.shape)

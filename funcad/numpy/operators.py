@@ -197,6 +197,10 @@ def _integer_power(n: int) -> tuple:
 
 
 def matmul(x: Any, y: Any) -> Any:
+    tape = (x if type(x) is Tracer else y).owner.tape
+    out = None if tape is None else tape.product(x, y)
+    if out is not None:
+        return out
     return linear.matmul_of(x, y) if is_operand(x) and is_operand(y) else NotImplemented
 
 

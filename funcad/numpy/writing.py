@@ -27,22 +27,23 @@ from funcad.numpy.views import Reshaped
 from funcad.primitives.comparison import select
 from funcad.primitives.conversion import imag_p, make_complex_p, real
 from funcad.primitives.shape import reshape
-from funcad.unjitted.held import Held
 from funcad.writes.boxes import Step, assign, check_write, is_array, linked
+from funcad.writes.held import Held
 
 __all__ = ["copyto", "fill", "in_place", "partition", "putmask", "setitem", "sort"]
 
 
 def setitem(x: Any, index: Any, value: Any) -> None:
     """`x[index] = value`: NumPy's, for every index that NumPy takes."""
-    if not is_array(x):
+    held = type(x.owner) is Held
+    if not held and not is_array(x):
         kind = type(x.primal).__name__ if x.primal is not None else "numpy.float64"
         raise TypeError(f"'{kind}' object does not support item assignment")
     if type(value) is Tracer:
         box = value.box
         if box is not None and box.base is x and type(box.step) is Index and _same(box.step.index, index):
             return  # the last step of `x[i] += v`: the view has written it
-    if type(x.owner) is Held and stored(x, index, value):
+    if held and stored(x, index, value):
         return
     check_write(x)
     store(x, index, value)
@@ -242,9 +243,9 @@ def set_shape(x: Any, shape: Any) -> None:
         if view is not None:
             view.box.base = base
     if views is not None and views.base is not None:
-        views.base.box.views.append(weakref.ref(base, views.base.box.views.remove))
+        views.base.box.views.append(weakref.ref(base))
     x.box = None
     shaped = linked(reshape(base, shape=target), base, _Same(target))
     x.owner, x.atom, x.primal, x.tangent = shaped.owner, shaped.atom, shaped.primal, shaped.tangent
     x._aval, x.box = None, shaped.box
-    base.box.views[-1] = weakref.ref(x, base.box.views.remove)
+    base.box.views[-1] = weakref.ref(x)

@@ -41,6 +41,9 @@ __all__ = ["CHUNKED", "Chunks", "chunks_of", "pull"]
 _LARGE = 1 << 20  # bytes
 SIGHTS = 16  # by rows, which together cost less than deriving a program does
 CHUNKED = 256  # rows, from which on a recording is cut
+_MANY = 2 * SIGHTS  # chunks, among which turns that are alike have been seen
+_SELDOM = 8
+_MOST_ROOTS = 1000
 _MOST_KNOWN = 120_000  # rows of chunks that are known by their numbers: 250 bytes each
 
 
@@ -60,7 +63,7 @@ class Chunk:
         *("by_rows", "parts", "apart", "reads", "bases"),
     )
 
-    def __init__(self, tape: Any, start: int, stop: int, place: int, ends: Sequence[int]):
+    def __init__(self, tape: Any, start: int, stop: int, place: int, ends: Sequence[int], apart: bool):
         self.steps = tape.steps[STEP * start : STEP * stop]
         self.start = start
         self.stop = stop
@@ -89,7 +92,7 @@ class Chunk:
         self.plain: tuple = (None, None)  # the same without masks: which cotangents were there; the program
         self.known: tuple = (None, None, ())  # which cotangents were there, and of what masks; the program; what it makes
         self.next: tuple[Chunk, ...] = ()
-        self.apart = start in tape.apart  # an operation that no program may be kept of
+        self.apart = apart  # an operation that no program may be kept of
 
     def _look_for_reads(self, tape: Any, large: set[int]) -> None:
         """Of a large array that is only read in parts, its `bases`, a program would make a whole cotangent: it makes those of
@@ -141,21 +144,37 @@ class Chunk:
 class Chunks(NamedTuple):
     """A recording that was cut, and the rows whose cotangents are given."""
 
-    chunks: list[Chunk]
+    chunks: list[Chunk] | None  # None: not cut, all goes row by row
     ends: list[int]
-    root: list
+    root: Root
+
+
+class Root:
+    """What is known of recordings whose inputs are of some kinds."""
+
+    __slots__ = ("last", "began", "masks", "calls", "unlike")
+
+    def __init__(self) -> None:
+        self.last: list[Chunk] = []  # what was found last
+        self.began: tuple[Chunk, ...] = ()
+        self.masks = False  # were masks asked for?
+        self.calls = 0
+        self.unlike = 0  # of how many rows a recording was of whose chunks none had a program: no turn is like another
 
 
 def _kind(x: Any) -> Any:
     return (x.shape, x.dtype.char) if type(x) is np.ndarray else type(x)
 
 
-_roots: dict[tuple, list] = {}  # kinds of inputs -> [what was found last, chunks that began, were masks asked for?]
+_roots: dict[tuple, Root] = {}  # by the kinds of the inputs
 _known = [0]  # rows in `_roots`
 
 
 def _forget() -> None:
-    _roots.clear()
+    if len(_roots) > _MOST_ROOTS:
+        _roots.clear()
+    for root in list(_roots.values()):
+        root.last, root.began, root.masks = [], (), False
     _known[0] = 0
 
 
@@ -163,22 +182,26 @@ forgetting(_forget)
 
 
 def chunks_of(tape: Any, ends: Sequence[Any]) -> Chunks:
-    """The recording, cut."""
-    steps, key, numbers = tape.steps, (tape.first, *tape.key), list(ends)
+    """The recording, cut if there may be programs for pieces: where there were none, that is tried again at times."""
+    root = _roots.setdefault((tape.first, *tape.key), Root())
+    root.calls += 1
+    n = len(tape.steps) // STEP
+    if root.calls % _SELDOM and root.unlike == n and not (root.masks or tape.apart) and one_by_one(tape.steps):
+        return Chunks(None, list(ends), root)
+    return Chunks(_cut(tape, root, tape.apart), list(ends), root)
+
+
+def _cut(tape: Any, root: Root, apart: Any) -> list[Chunk]:
+    steps = tape.steps
     n = len(steps) // STEP
-    root = _roots.get(key)
-    if root is not None:
-        last: list[Chunk] = root[0]  # once: other threads put theirs there
-        alike = last and last[-1].stop == n
-        if alike and all([steps[STEP * c.start : STEP * c.stop] == c.steps for c in last]):
-            return Chunks(last, numbers, root)
-    else:
-        root = _roots[key] = [[], (), False]
+    last = root.last  # once: other threads put theirs there
+    if last and last[-1].stop == n and all([steps[STEP * c.start : STEP * c.stop] == c.steps for c in last]):
+        return last
     found: list[Chunk] = []
     stops: list[int] = []
-    children: Any = root[1]
+    children = root.began
     start, place = 0, tape.first
-    for stop in _cuts(tape):
+    for stop in _cuts(tape.sources, apart):
         while stop < n and steps[STEP * stop] is RESULT:
             stop += 1
         if stop <= start:
@@ -186,27 +209,27 @@ def chunks_of(tape: Any, ends: Sequence[Any]) -> Chunks:
         here = steps[STEP * start : STEP * stop]
         chunk = next((c for c in children if c.stop == stop and c.steps == here), None)
         if chunk is None:
-            chunk = Chunk(tape, start, stop, place, stops)
+            chunk = Chunk(tape, start, stop, place, stops, start in apart)
             if _known[0] + stop - start > _MOST_KNOWN:
                 _forget()
             _known[0] += stop - start
             if found:
                 found[-1].next = (chunk, *children[:3])
             else:
-                root[1] = (chunk, *children[:3])
+                root.began = (chunk, *children[:3])
         found.append(chunk)
         children, start = chunk.next, stop
         stops.append(stop)
         place = chunk.end
-    root[0] = found
-    return Chunks(found, numbers, root)
+    root.last = found
+    return found
 
 
-def _cuts(tape: Any) -> Iterator[int]:
+def _cuts(sources: Sequence[Any], apart: Any) -> Iterator[int]:
     """Where chunks end: before and after an operation apart, and within long parts."""
-    start, sources = 0, tape.sources
-    for i in (*tape.apart, len(sources)):
-        if i - start >= CHUNKED or not tape.apart:
+    start = 0
+    for i in (*apart, len(sources)):
+        if i - start >= CHUNKED or not apart:
             yield from [start + stop for stop in cuts(list(map(line_of, sources[start:i])))]
         yield i
         if i < len(sources):
@@ -226,18 +249,27 @@ def pull(tape: Any, given: Sequence[Any]) -> list[Any]:
     """Cotangents of the inputs (None: zero), for those `given` of the ends."""
     found, rows = tape.found, Recorded(tape.first, tape.places, tape.sources, tape.params, tape.steps, tape.values)
     tape.forget()
-    if not found.root[2] and not state.checked and Tracer not in map(type, given):
+    if not found.root.masks and not state.checked and Tracer not in map(type, given):
         cts = _without_masks(found, RowByRow(rows), given)
         if all([c is None or has_no_nan(c) for c in cts]):  # no mask would have changed it
             return cts
-        found.root[2] = True
-    return _with_masks(found, rows, given)
+        found.root.masks = True
+    return _with_masks(found.chunks or _cut(rows, found.root, ()), found.ends, rows, given)
 
 
 def _without_masks(found: Chunks, by_row: RowByRow, given: Sequence[Any]) -> list[Any]:
     """`pull`, as if no cotangent were zero where no path leads."""
-    chunks, numbers, _ = found
+    chunks, numbers, root = found
     rows, cts = by_row.rows, by_row.cts
+    if chunks is None:
+        for n, ct in zip(numbers, given):
+            by_row.add(n, ct)
+        token = suppress_warnings()
+        try:
+            by_row.pull(range(rows.first + len(rows.sources) - 1, rows.first - 1, -1))
+        finally:
+            restore_warnings(token)
+        return [cts.get(n) for n in range(rows.first)]
     first, values = rows.first, rows.values
     pending: list[Any] = [set() for _ in chunks]  # of each chunk, the rows that have cotangents
     pending.append(set())  # of the inputs, which belong to chunk -1
@@ -245,7 +277,7 @@ def _without_masks(found: Chunks, by_row: RowByRow, given: Sequence[Any]) -> lis
     for n, ct in zip(numbers, given):
         pending[bisect_right(stops, n - first) if n >= first else -1].add(n)
         by_row.add(n, ct)
-    token = suppress_warnings()
+    token, unlike = suppress_warnings(), len(chunks) > _MANY
     try:
         for i in reversed(range(len(chunks))):
             chunk, mine = chunks[i], sorted(pending[i])
@@ -255,6 +287,7 @@ def _without_masks(found: Chunks, by_row: RowByRow, given: Sequence[Any]) -> lis
             plain = chunk.plain  # once: threads share it
             if (plain[0] != there or not plain[1]) and not chunk.parts:
                 plain = chunk.plain = there, _program_of(chunk, rows, there)
+            unlike = unlike and chunk.by_rows and not plain[1]
             if not plain[1] and chunk.by_rows:
                 by_row.pull(range(first + chunk.stop - 1, first + chunk.start - 1, -1))
             else:
@@ -277,6 +310,7 @@ def _without_masks(found: Chunks, by_row: RowByRow, given: Sequence[Any]) -> lis
             for n, owner in zip(chunk.names, chunk.owners):
                 if n in cts:
                     pending[owner].add(n)
+        root.unlike = stops[-1] if unlike else 0
     finally:
         restore_warnings(token)
     return [cts.get(n) for n in range(first)]
@@ -293,8 +327,7 @@ def _program_of(chunk: Chunk, rows: Recorded, there: Sequence[int]) -> Any:
     return None if found is UNSEEN or not found else found
 
 
-def _with_masks(found_chunks: Chunks, rows: Recorded, given: Sequence[Any]) -> list[Any]:
-    chunks, numbers, _ = found_chunks
+def _with_masks(chunks: list[Chunk], numbers: Sequence[int], rows: Recorded, given: Sequence[Any]) -> list[Any]:
     first, values = rows.first, rows.values
     cts: dict[int, Any] = {}  # by the numbers of the rows
     kinds: dict[int, Kind] = {}  # of those that have masks

@@ -30,7 +30,7 @@ from funcad.ir.tracer import Tracer
 from funcad.passes.program_keys import params_key
 from funcad.unjitted.nested import with_value
 from funcad.unjitted.tape import Tape
-from funcad.unjitted.tape_steps import STEP, steps_of
+from funcad.unjitted.tape_steps import STEP, params_of, steps_of
 
 __all__ = ["remembered"]
 
@@ -307,7 +307,7 @@ def _call_of(tape: Any, n: int, operands: list[Any], result: Any) -> Any:
         places = [reading.place(x) for x in given]
         if None in places:
             return False
-        step = _Step(primitive, given, tape.params.get(row, {}), bits, shape, places, False)
+        step = _Step(primitive, given, params_of(tape.params, row, primitive, bits), bits, shape, places, False)
         reading.add(step, row, tape.values[tape.places[row]])
     firsts = {id(a): k for k, a in reversed(list(enumerate(operands)))}
     if not reading.used.issuperset(firsts.values()):

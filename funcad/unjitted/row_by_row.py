@@ -27,10 +27,13 @@ from funcad.ir.prune import prune
 from funcad.ir.trace import AbstractTrace
 from funcad.ir.tracer import Tracer
 from funcad.masks.masked_rules import rule_of
+from funcad.primitives.arithmetic import add_p, div_p, mul_p, sub_p
+from funcad.primitives.basic_indexing import basic_index_p, basic_update_p, python_index
+from funcad.primitives.contraction import dot_general_p
 from funcad.transforms.transpose import transpose_eval
 from funcad.unjitted.tape_plans import BILINEAR, linear
 from funcad.unjitted.tape_program import LinearTrace, input_like
-from funcad.unjitted.tape_steps import INNER, RESULT, SPLIT, STEP, Recorded, operands_of, steps_of
+from funcad.unjitted.tape_steps import INNER, RESULT, SPLIT, STEP, Recorded, operands_of, params_of, steps_of
 
 __all__ = ["RowByRow", "one_by_one", "reads_parts"]
 
@@ -38,7 +41,7 @@ _MOST = 4096
 _pointwise: dict[tuple, Any] = {}  # kinds of operands -> the transposed rule, or None if it is not element by element
 _UNKNOWN = object()
 _SCALARS = {kind: Var(aval.update()) for kind, aval in SCALAR_AVALS.items()}
-_NONE: dict = {}
+_float64 = np.float64
 _FEW = (2,)  # the shape that stands for all
 
 
@@ -89,13 +92,17 @@ class RowByRow:
             if mine:
                 own.discard(n)
             i = STEP * (n - first)
-            primitive, bits, shape, a, b, _ = steps[i : i + STEP]
+            primitive, bits, shape, a, b, kind = steps[i : i + STEP]
+            if type(a) is int and a != b:  # common cases, with few calls
+                if type(bits) is tuple:
+                    if self._at_index(primitive, bits, a, b, ct, mine):
+                        continue
+                elif kind is _float64 and shape is None and self._number(primitive, places[n], a, b, ct):
+                    continue
             if primitive is SPLIT:
                 self._split(bits, operands_of(a, b), places[n] - bits.many, ct)
                 continue
-            params = all_params.get(n, _NONE)
-            if b is None and primitive.adds is not None and self._read_again(primitive, a, params, ct):
-                continue
+            params = params_of(all_params, n, primitive, bits)
             place, primals, named = places[n], list[Any](), list[int | None]()
             operands, again = operands_of(a, b), False
             for a in reversed(operands):  # their own values end before the result
@@ -133,13 +140,63 @@ class RowByRow:
             else:
                 self._by_rule(primitive, primals, named, params, shape, n, ct)
 
-    def _read_again(self, primitive: Any, operand: Any, params: dict, ct: Any) -> bool:
-        """`_read` of one operand, where there is a cotangent that nobody else holds: the common case with few calls."""
-        number = operand[0] if type(operand) is tuple else operand
-        if number not in self.own or self.cts[number].dtype != ct.dtype:
+    def _at_index(self, primitive: Any, index: tuple, x: int, u: Any, ct: Any, mine: bool) -> bool:
+        """Of elements that were read at a basic index, or written; `mine`: nobody else holds the cotangent."""
+        cts, own = self.cts, self.own
+        where = python_index(index)
+        if primitive is basic_index_p:
+            buffer = cts.get(x)
+            if buffer is None:
+                cts[x] = buffer = np.zeros(self.values[self.rows.places[x]].shape, ct.dtype)
+                own.add(x)
+                buffer[where] = ct
+            elif x not in own or buffer.dtype is not ct.dtype:
+                return False
+            else:
+                buffer[where] += ct
+            return True
+        if not mine or primitive is not basic_update_p or type(u) is tuple:
             return False
-        adds, (_, *rest), where = primitive.adds(ct, None, **params)
-        adds.over(np, self.cts[number], ct, *rest, **where)
+        if type(u) is int:
+            c = ct[where]
+            self.add(u, c.copy() if type(c) is np.ndarray else c)
+        ct[where] = 0
+        self.add(x, ct)
+        if cts[x] is ct:
+            own.add(x)
+        return True
+
+    def _number(self, primitive: Any, place: int, a: int, b: Any, ct: Any) -> bool:
+        """Of an operation of two numbers, or a product of two vectors, whose result is a number."""
+        values, places = self.values, self.rows.places
+        p, q = values[places[a]], values[places[b]] if type(b) is int else values[place - 1]
+        if primitive is dot_general_p:
+            if type(b) is not int or p.ndim != 1 or q.ndim != 1:
+                return False
+            for n, c in ((b, p * ct), (a, ct * q)):
+                if n in self.cts:
+                    self.add(n, c)
+                else:
+                    self.cts[n] = c
+                    self.own.add(n)
+            return True
+        if type(p) is not _float64 or type(b) is int and type(q) is not _float64 or type(b) is tuple:
+            return False
+        if primitive is sub_p or primitive is add_p:
+            self.add(a, ct)
+            if type(b) is int:
+                self.add(b, ct if primitive is add_p else -ct)
+        elif primitive is mul_p:
+            self.add(a, ct * q)
+            if type(b) is int:
+                self.add(b, p * ct)
+        elif primitive is div_p:
+            ct = ct / q
+            self.add(a, ct)
+            if type(b) is int:
+                self.add(b, values[place] * -ct)
+        else:
+            return False
         return True
 
     def _read(self, primitive: Any, number: Any, x: Var, others: Sequence[Any], params: dict, ct: Any) -> None:

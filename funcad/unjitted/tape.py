@@ -16,7 +16,7 @@ import numpy as np
 from funcad.host.locks import SMALL
 from funcad.host.state import open_traces, state
 from funcad.host.user_warnings import deliver, enter, error_mode, pending, restore_warnings, user_line_mode
-from funcad.host.where import internal, user_source
+from funcad.host.where import user_source
 from funcad.ir.tracer import Tracer
 from funcad.primitives.arithmetic import square_p
 from funcad.primitives.basic_indexing import basic_index_p
@@ -32,6 +32,7 @@ __all__ = ["Tape"]
 _SAME = (None, 0)
 _EXACT = 2**53  # integers up to here are floats
 _getframe = sys._getframe
+_new: Any = object.__new__
 _float64, _matmul, _ndarray = np.float64, np.matmul, np.ndarray
 _F64, _F32 = np.dtype(np.float64), np.dtype(np.float32)
 
@@ -152,12 +153,7 @@ class Tape(Rows):
         else:
             b = ty, kq
             values.append(q)
-        frame: Any = _getframe(2)
-        code = frame.f_code
-        if internal.get(code.co_filename) is False and state.source is None:
-            source: Any = code, frame.f_lasti, state.scope
-        else:
-            source = user_source(3)
+        source = self.source_at(_getframe(2))
         result = self.new(Tracer)
         result.owner = trace
         result.primal = out
@@ -300,10 +296,44 @@ class Tape(Rows):
         if type(index) is np.ndarray and index.size * p.nbytes > SMALL * len(p):
             return None
         out = run(p, index) if type(index) is np.ndarray else run(p)
-        if p.nbytes > SMALL and (out.nbytes > SMALL or primitive is not basic_index_p):
+        if p.nbytes > SMALL:
             return None
         t = x.tangent
         return self._row(primitive, x, index, p, index, t, None, params, bits, None, out, type(out), index is None)
+
+    def part(self, x: Tracer, index: Any, basic: tuple, copied: bool = False) -> Any:
+        """`x[index]`, whose canonical form is `basic`: the traced result; None if that cannot be. `copied`: it is no view."""
+        p, held = x.primal, self.held
+        n = len(held)
+        if open_traces or n >= self.limit and not self.has_room(1) or not p.dtype.isnative:
+            return None
+        out = p[index]
+        kind = type(out)
+        if kind is _ndarray:
+            if out.nbytes > SMALL:
+                return None
+            if copied:
+                out = out.copy("K")
+        a: Any = x.tangent  # the number of a row
+        values, places = self.values, self.places
+        if copied and self.traced is not None:  # tracers of outer traces stand behind its values
+            return None
+        if self.traced is not None or self.notes is not None or values[places[a]] is not p:
+            return self._row(basic_index_p, x, None, p, None, a, None, None, basic, None, out, kind, True)
+        held.append(out if copied or kind is not _ndarray else NO_VALUE)
+        places.append(len(values))
+        source = self.source_at(_getframe(3))
+        self.sources.append(source)
+        steps = self.steps
+        steps += (basic_index_p, basic, None, a, None, kind)
+        values.append(out)
+        result: Any = _new(Tracer)
+        result.owner = self.trace
+        result.primal = out
+        result.tangent = n
+        result.source = source
+        result.atom = result._aval = result.box = None
+        return result
 
     def choice(self, mask: np.ndarray, x: Any, y: Any) -> Any:
         """`np.where` of a mask and float64s of its shape, or numbers that are not traced; None for everything else."""

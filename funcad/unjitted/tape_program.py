@@ -27,7 +27,7 @@ from funcad.transforms.jvp import jvp_eval
 from funcad.transforms.partial import TangentTrace, drop_unused_residuals
 from funcad.transforms.transpose import transpose_eval
 from funcad.unjitted.structural import compiled
-from funcad.unjitted.tape_steps import INNER, READ, RESULT, SPLIT, STEP, Step, inputs_of, operands_of, wired, wiring
+from funcad.unjitted.tape_steps import INNER, READ, RESULT, SPLIT, STEP, Step, inputs_of, operands_of, params_of, wired, wiring
 
 __all__ = ["LinearTrace", "backward", "derive", "derive_columns", "derive_linear", "gives_tangent", "input_like"]
 __all__ += ["linear_program", "maker", "maker_of", "ready", "results_by", "rule_of", "tangents_by"]
@@ -37,14 +37,15 @@ def maker_of(tape: Any, number: int) -> Any:
     """What made the value of a row that has not been flushed, see `Trace.made_by`."""
     if number in tape.made or number < tape.first:
         return tape.made.get(number)
-    primitive, _, shape, *given, _ = tape.steps[STEP * (number - tape.first) :][:STEP]
+    at = STEP * (number - tape.first)
+    primitive, bits, shape, *given, _ = tape.steps[at : at + STEP]
     if primitive.square is None or not _may_turn(tape, number):
         return None
     steps = operands_of(*given)  # of a primitive with `square`, which has one result and operands of its own
     own = sum([type(a) is type or type(a) is tuple and type(a[-1]) is not int for a in steps])
     operands, _ = wired(steps, tape.places, tape.places[number] - own)
     primals = [tape.lifted.get(place, tape.values[place]) if n is None else tape.values[place] for place, n in operands]
-    return maker(tape, primitive, operands, primals, tape.params.get(number), shape)
+    return maker(tape, primitive, operands, primals, params_of(tape.params, number, primitive, bits), shape)
 
 
 def _may_turn(tape: Any, number: int) -> bool:
@@ -64,16 +65,14 @@ def _may_turn(tape: Any, number: int) -> bool:
     return False
 
 
-def maker(
-    tape: Any, primitive: Any, operands: Sequence[tuple], primals: Sequence[Any], params: dict | None, shape: Any
-) -> Any:
+def maker(tape: Any, primitive: Any, operands: Sequence[tuple], primals: Sequence[Any], params: dict, shape: Any) -> Any:
     """The same of operands given as by `wiring`, and their values; None if nobody will ask."""
     if primitive.square is None or tape.trace.closed or not tape.trace.turned:
         return None
     found = [p if n is None else Tracer(tape.trace, None, p, n) for p, (_, n) in zip(primals, operands)]
     if tape.traced is not None:
         tape.traced += [x for x, (_, n) in zip(found, operands) if n is not None]
-    return (primitive, found, params or {}, 0, shape) if keeps_operands(primitive, found, params or {}) else None
+    return (primitive, found, params, 0, shape) if keeps_operands(primitive, found, params) else None
 
 
 class LinearTrace(TangentTrace):

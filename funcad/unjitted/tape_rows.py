@@ -68,7 +68,7 @@ class Rows(LargeRows):
         *("trace", "level", "protector", "first", "held", "places", "sources", "params", "made", "key", "steps", "values"),
         "found",
         *("mode", "user_line_mode", "lifted", "traced", "new", "outs", "notes", "outside", "limit", "weighed", "bytes"),
-        *("apart", "room"),
+        *("apart", "room", "lines"),
     )
 
     def __init__(self, trace: Any, protector: Any, primals: Sequence[Any], differentiated: Sequence[bool]):
@@ -91,6 +91,7 @@ class Rows(LargeRows):
         self.key: list[Any] = []  # of the inputs; with the steps, and the ends, it is the key of the program
         self.found: Any = None  # the compiled program, or the recording cut into chunks
         self.room = MAX_LIFTED
+        self.lines: Any = {}  # offset in a code object -> the last source there: a tuple for each line, not for each row
         self.weighed = self.bytes = 0  # how many values, and their bytes
         self.mode = self.user_line_mode = None  # of warnings, see host/user_warnings.py
         self.outside: Outside | None = None
@@ -179,7 +180,7 @@ class Rows(LargeRows):
 
     def _row(
         self, primitive: Any, x: Any, y: Any, p: Any, q: Any, tx: Any, ty: Any, params: dict | None,
-        bits: bytes | None, shape: Any, out: Any, kind: Any, unary: bool = False, source: Any = None,
+        bits: Any, shape: Any, out: Any, kind: Any, unary: bool = False, source: Any = None,
     ) -> Any:  # fmt: skip
         """The traced result; x and y are the operands as they came, p and q their primals."""
         values, held = self.values, self.held
@@ -188,8 +189,11 @@ class Rows(LargeRows):
         if tx is not None and held[tx] is p:
             a = tx
         elif type(p) is _ndarray:
-            a = (tx, p.shape, p.dtype.char)
-            values.append(self._outside(p, x, primitive, ty))
+            if tx is not None and values[self.places[tx]] is p and linear(primitive):  # nobody asks what is in it
+                a = tx
+            else:
+                a = (tx, p.shape, p.dtype.char)
+                values.append(self._outside(p, x, primitive, ty))
         else:
             a = type(p) if tx is None else (tx, type(p))
             values.append(p)
@@ -204,21 +208,10 @@ class Rows(LargeRows):
             else:
                 b = type(q) if ty is None else (ty, type(q))
                 values.append(q)
-        if source is None:
-            frame: Any = _getframe(3)
-            code = frame.f_code
-            known = internal.get(code.co_filename)
-            while known and frame.f_back is not None:  # NumPy's functions come by `__array_function__`
-                frame = frame.f_back
-                code = frame.f_code
-                known = internal.get(code.co_filename)
-            if known is False and state.source is None:
-                source = code, frame.f_lasti, state.scope
-            else:
-                source = user_source(4)
         n = len(held)
         held.append(out if kind is not _ndarray or out.base is None and out is not p else NO_VALUE)
         self.places.append(len(values))
+        source = source or self.source_at(_getframe(3))
         self.sources.append(source)
         if params:
             self.params[n] = params
@@ -232,6 +225,22 @@ class Rows(LargeRows):
         result.source = source
         result.atom = result._aval = result.box = None
         return result
+
+    def source_at(self, frame: Any) -> Any:
+        """The user's line in this frame, or behind it."""
+        code = frame.f_code
+        known = internal.get(code.co_filename)
+        while known and frame.f_back is not None:  # NumPy's functions come by `__array_function__`
+            frame = frame.f_back
+            code = frame.f_code
+            known = internal.get(code.co_filename)
+        if known is not False or state.source is not None:
+            return user_source(4)
+        place, scope = frame.f_lasti, state.scope
+        found = self.lines.get(place)
+        if found is None or found[0] is not code or found[2] is not scope:
+            found = self.lines[place] = code, place, scope
+        return found
 
     def _many(self, primitive: Any, args: Sequence[Any], params: dict, shape: Any, known: tuple | None) -> Any:
         """`record` of more than two operands, of several results, or of operands that belong to outer traces.
@@ -419,7 +428,7 @@ class Rows(LargeRows):
     def forget(self) -> None:
         """Drop the values and the rows: no row leads to another, so a tracer that is kept keeps its own value alone."""
         self.held = self.places = self.sources = self.steps = self.values = _EMPTY
-        self.params = self.made = _NOTHING
+        self.params = self.made = self.lines = _NOTHING
         self.outside = None
         self.lifted = _NOTHING
         self.traced = None

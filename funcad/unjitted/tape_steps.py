@@ -6,11 +6,11 @@ places of their values and the numbers of their rows (`wiring`).
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 __all__ = ["INNER", "READ", "RESULT", "SPLIT", "STEP", "WIDE", "Recorded", "Step", "in_step", "inputs_of", "operands_of"]
-__all__ += ["steps_of", "wired", "wiring"]
+__all__ += ["params_of", "steps_of", "wired", "wiring"]
 
 STEP = 6  # of how many elements of `steps` a step is made
 WIDE = object()  # in the place of the second operand: the first is a tuple of all, not two of them
@@ -30,6 +30,11 @@ def in_step(operands: Sequence[Any]) -> tuple[Any, Any]:
 def steps_of(steps: Sequence[Any]) -> Iterator[tuple]:
     """(primitive, bits, shape, first operand, second, kind) of each step."""
     return zip(*[iter(steps)] * STEP)
+
+
+def params_of(params: Mapping[int, dict], number: int, primitive: Any, bits: Any) -> dict:
+    """The parameters of a row's operation; of a basic index the bits are the index, and nothing more is kept."""
+    return {"index": bits} if type(bits) is tuple and primitive is not READ else params.get(number, {})
 
 
 class Recorded(NamedTuple):
@@ -80,7 +85,7 @@ def wiring(tape: Any) -> list[Step]:
         if primitive is RESULT:
             found.append(found[-1]._replace(primitive=RESULT, operands=[], result=places[number]))
             continue
-        steps, params = operands_of(a, b), tape.params.get(number, {})
+        steps, params = operands_of(a, b), params_of(tape.params, number, primitive, bits)
         inner = None
         if primitive is INNER:
             inner = bits

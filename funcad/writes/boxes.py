@@ -32,6 +32,9 @@ from funcad.unjitted.strides import stand_in
 __all__ = ["Box", "Step", "assign", "check_write", "is_array", "linked", "rebind", "refresh", "root_of"]
 __all__ += ["write"]
 
+_new: Any = object.__new__
+_MANY = 64  # weak references, among which those to what is gone are looked for
+
 
 class Step:
     """How a view lies in its base. `look(base)`: the view's value; `put(base, value)`: the base's after a write of the view."""
@@ -70,18 +73,19 @@ class Box:
     Of a buffer (plain.py) also whether nobody else has the array behind it, what it was filled with, and where.
     """
 
-    __slots__ = ("base", "step", "views", "own", "fill", "body", "made", "first", "doubtful")
+    own = False
+    fill: Any = None
+    body: float = 0  # the level of the body in which it was made
+    doubtful = False  # of a buffer: may it lie in memory otherwise than NumPy's would?
+    made: float = 0  # the level of the trace whose function made it
+    first: Any = None  # of an array that has been written: what it was before, which lay in the same memory
+    base: Any = None
+    step: Any = None
+    views: Any = ()  # weak references, some to what is gone, in a list that `linked` makes
 
     def __init__(self, base: Any = None, step: Any = None):
         self.base = base
         self.step = step
-        self.views: list[weakref.ref] = []
-        self.own = False
-        self.fill: Any = None
-        self.body: float = 0  # the level of the body in which it was made
-        self.doubtful = False  # of a buffer: may it lie in memory otherwise than NumPy's would?
-        self.made: float = 0  # the level of the trace whose function made it
-        self.first: Any = None  # of an array that has been written: what it was before, which lay in the same memory
 
 
 def linked(view: Any, base: Tracer, step: Step) -> Any:
@@ -90,15 +94,22 @@ def linked(view: Any, base: Tracer, step: Step) -> Any:
         return view
     if view is base:
         view = base.owner.again(snapshot(view))
-    if not is_array(base):
+    if type(base.primal) is not np.ndarray and not is_array(base):
         view.box = Box()
         return view
     box = base.box
     if box is None:
         box = base.box = Box()
-    view.box = own = Box(base, step)
-    own.body = box.body
-    box.views.append(weakref.ref(view, box.views.remove))
+    view.box = own = _new(Box)
+    own.base, own.step = base, step
+    if box.body:
+        own.body = box.body
+    views = box.views
+    if not views:
+        views = box.views = []
+    views.append(weakref.ref(view))
+    if not len(views) % _MANY:
+        views[:] = [ref for ref in views if ref() is not None]
     return view
 
 
@@ -177,7 +188,11 @@ def _part(x: Tracer) -> None:
 
 def refresh(x: Tracer, written: Tracer | None, index: tuple | None = None) -> None:
     """Derive the living views of x anew, but for the one that was written; `index`: the elements that were, if it is known."""
-    for ref in list(x.box.views):
+    views = x.box.views
+    if not views:
+        return
+    views[:] = [ref for ref in views if ref() is not None]
+    for ref in list(views):
         view = ref()
         if view is None or view is written or view.box is None or view.box.base is not x:
             continue

@@ -221,21 +221,31 @@ def test_donated_arguments_and_captured_arrays(device: Driver) -> None:
 
 
 def test_arenas_give_what_is_free(device: Driver) -> None:
-    arena, held, most = Arena(xp, 0), {}, 0
-    for _ in range(2000):
-        if held and RNG.random() < 0.5:
-            del held[RNG.choice(list(held))]
-        else:
-            memory = arena.malloc(int(RNG.integers(1, 5000)))
-            size = arena._taken[memory.ptr]
-            assert memory.ptr % GRAIN == 0
-            assert all([memory.ptr + size <= p or p + arena._taken[p] <= memory.ptr for p in held])
-            held[memory.ptr] = memory
-        most = max(most, arena.used)
-        memory = None
-    assert arena.used == sum([arena._taken[p] for p in held]) and arena.peak == most <= arena.size
-    held.clear()
-    assert arena.used == 0 and len(arena._free) <= len(arena._chunks)
+    events = [(bool(RNG.random() < 0.5), int(RNG.integers(1, 5000)), RNG.random()) for _ in range(2000)]
+
+    def run(arena: Arena) -> int:
+        held, most = {}, 0
+        for back, size, which in events:
+            if held and back:
+                del held[list(held)[int(which * len(held))]]
+            else:
+                memory = arena.malloc(size)
+                size = arena._taken[memory.ptr]
+                assert memory.ptr % GRAIN == 0
+                assert all([memory.ptr + size <= p or p + arena._taken[p] <= memory.ptr for p in held])
+                held[memory.ptr] = memory
+                memory = None
+            most = max(most, sum(arena._taken.values()))
+            assert set(held) == set(arena._taken)
+        held.clear()
+        assert not arena._taken and len(arena._ranges.free) <= len(arena._chunks)
+        return most
+
+    first = Arena(xp, 0)
+    most = run(first)
+    again = Arena(xp, first.needed)
+    run(again)
+    assert most <= first.needed == again.size == again.needed and len(again._chunks) == 1
 
 
 @pytest.mark.parametrize("name", ["W2 network, value and gradient", "W6", "W7", "W8", "W10"])

@@ -75,8 +75,8 @@ def test_no_gpu_no_cupy_and_no_values_are_needed() -> None:
 def test_what_has_no_kernel_says_why() -> None:
     with pytest.raises(ValueError, match="cuda of jit of <lambda>: the program has no kernels\n  nothing could be fused"):
         jit(lambda x: x @ x).cuda(np.ones((3, 3)))
-    with pytest.raises(ValueError, match=r"elementwise 3 at .*test_cuda_shown.py:.*: complex128 has no CUDA code"):
-        jit(lambda x: np.exp(1j * x) * 2.0 + x).cuda(np.ones(3))
+    with pytest.raises(ValueError, match=r"elementwise 3 at .*test_cuda_shown.py:.*: arcsin of complex128"):
+        jit(lambda x: np.arcsin(1j * x) * 2.0 + x).cuda(np.ones(3))
     with pytest.raises(ValueError, match="moves arrays"):
         jit(lambda x: np.sin(funcad.device_get(x)) * 2.0).cuda(np.ones(3))
     split = jit(lambda x: x * 2.0 if x[0] > 0 else x + 1.0)

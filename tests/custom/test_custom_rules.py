@@ -435,3 +435,22 @@ def test_traced_nondiff_arguments_are_refused():
     f.defjvp(lambda n, p, t: (n * p[0], n * t[0]))
     with pytest.raises(CustomRuleClosureError, match="argument 0 is in nondiff_argnums"):
         fc.grad(lambda x: f(x, x))(1.0)
+
+
+def test_rules_that_write_their_tangent_into_a_buffer():
+    @fc.custom_jvp
+    def f(x):
+        return np.sin(x)
+
+    @f.defjvp
+    def _(primals, tangents):
+        (x,), (t,) = primals, tangents
+        out = np.zeros(3)
+        for i in range(3):
+            out[i] = np.cos(x[i]) * t[i]
+        return np.sin(x), out
+
+    x, v = np.array([0.3, 1.3, 2.3]), np.array([1.0, 2.0, 3.0])
+    inner = lambda x: fc.jvp(f, (x,), (v,))[1]
+    np.testing.assert_allclose(fc.jvp(inner, (x,), (v,))[1], -np.sin(x) * v * v, rtol=1e-12)
+    np.testing.assert_allclose(fc.grad(lambda x: inner(x).sum())(x), -np.sin(x) * v, rtol=1e-12)

@@ -123,3 +123,20 @@ def test_functions_made_of_several_operations_read_by_reference(f, buffer):
     jitted(x)
     buffer[...] = buffer[::-1].copy() + 0.05
     np.testing.assert_allclose(jitted(x), f(buffer, x), rtol=1e-12)
+
+
+@pytest.mark.parametrize("order", ["C", "F"])
+@pytest.mark.parametrize("place", [0, 77_777, 299_999])
+def test_one_element_written_while_a_function_is_traced_is_noticed(order: Any, place: int) -> None:
+    """Through a view that was made before, of an array of which no copy is kept."""
+    captured = np.asarray(np.ones((500, 600)), order=order)
+    other = captured.reshape(-1, order=order)
+
+    def f(x: Any) -> Any:
+        y = np.sum(captured * x)
+        other[place] += 1.0
+        return y
+
+    with pytest.raises(ValueError, match="which a traced function has read, was written before the function returned"):
+        jit(f)(2.0)
+    assert captured.flags.writeable

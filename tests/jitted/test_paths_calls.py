@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import pickle
 import threading
 
@@ -295,6 +296,24 @@ def test_strides_that_only_one_path_asks_for():
     c = np.arange(12.0).reshape(3, 4)
     for x in (-c, c, np.asfortranarray(c), c, np.asfortranarray(c), -np.asfortranarray(c), c):
         np.testing.assert_array_equal(f(x), (x * 1.0).ravel(order="K") if np.sum(x) > 0 else x.ravel())
+
+
+def test_strides_that_only_some_calls_know():
+    """What is recorded depends on them: an array has strides, a value of a body that is traced has none."""
+
+    manager = contextlib.nullcontext
+
+    @fc.jit
+    def f(x):
+        with manager():  # might keep an error, so whether there is one is asked for
+            return np.linalg.cholesky(np.conj(x[None].T) @ x[None] + np.eye(3))
+
+    x = np.arange(6.0).reshape(2, 3)
+    expected = [np.linalg.cholesky(np.outer(v, v) + np.eye(3)) for v in x]
+    for _ in range(2):
+        np.testing.assert_allclose(f(x[0]), expected[0], rtol=1e-12)
+        np.testing.assert_allclose(fc.vmap(f)(x), expected, rtol=1e-12)
+        np.testing.assert_allclose(fc.scan(lambda c, v: (c, f(v)), 0.0, x)[1], expected, rtol=1e-12)
 
 
 def test_buffers_learned_in_the_middle():

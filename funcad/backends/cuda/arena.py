@@ -17,17 +17,42 @@ __all__ = ["Arena"]
 GRAIN = 512  # bytes, to whose multiples CUDA aligns memory
 
 
+class _Ranges:
+    """What is free, and the first place that is large enough."""
+
+    def __init__(self) -> None:
+        self.free: list[tuple[int, int]] = []  # (address, bytes), by address
+        self.starts: set[int] = set()  # of chunks: what is free is not joined over their borders
+
+    def add(self, start: int, size: int) -> None:
+        self.starts.add(start)
+        insort(self.free, (start, size))
+
+    def take(self, size: int) -> int | None:
+        for i, (start, n) in enumerate(self.free):
+            if n >= size:
+                self.free[i : i + 1] = [(start + size, n - size)] if n > size else []
+                return start
+        return None
+
+    def give(self, start: int, size: int) -> None:
+        for other in [f for f in self.free if f[0] + f[1] == start or start + size == f[0]]:
+            if max(start, other[0]) not in self.starts:
+                self.free.remove(other)
+                start, size = min(start, other[0]), size + other[1]
+        insort(self.free, (start, size))
+
+
 class Arena:
     """Memory from whom gives it now, `xp.cuda.get_allocator()`, in a chunk of `size` bytes, and more if that is not enough."""
 
     def __init__(self, xp: Any, size: int):
         self._source = xp.cuda.get_allocator()
-        self._chunks: list[Any] = []
-        self._starts: set[int] = set()  # of the chunks: what is free is not joined over their borders
-        self._free: list[tuple[int, int]] = []  # (address, bytes), by address
+        self._chunks: list[tuple[Any, int]] = []
+        self._ranges = _Ranges()
         self._taken: dict[int, int] = {}
+        self._log: list[tuple[int, int]] = []  # (address, bytes) of what was taken; 0 bytes: it was given back
         self._lock = threading.RLock()
-        self.used = self.peak = 0
         if size:
             self._grow(size)
         self.malloc = xp.cuda.PythonFunctionAllocator(self._take, self._give).malloc
@@ -37,34 +62,37 @@ class Arena:
         """Bytes of all chunks."""
         return sum([size for _, size in self._chunks])
 
+    @property
+    def needed(self) -> int:
+        """Bytes of one chunk with which the same is given."""
+        ranges, places, end = _Ranges(), dict[int, tuple[int, int]](), 0
+        ranges.add(0, 1 << 62)
+        for address, size in self._log:
+            if size:
+                start = ranges.take(size) or 0
+                places[address] = start, size
+                end = max(end, start + size)
+            else:
+                ranges.give(*places.pop(address))
+        return end
+
     def _grow(self, size: int) -> None:
         chunk = self._source(size)
         self._chunks.append((chunk, size))
-        self._starts.add(chunk.ptr)
-        insort(self._free, (chunk.ptr, size))
+        self._ranges.add(chunk.ptr, size)
 
     def _take(self, size: int, device: int) -> int:
         size = -(-size // GRAIN) * GRAIN
         with self._lock:
-            fitting = [(n, start) for start, n in self._free if n >= size]
-            if not fitting:
+            start = self._ranges.take(size)
+            if start is None:
                 self._grow(max(size, self.size))
                 return self._take(size, device)
-            n, start = min(fitting)
-            self._free.remove((start, n))
-            if n > size:
-                insort(self._free, (start + size, n - size))
             self._taken[start] = size
-            self.used += size
-            self.peak = max(self.peak, self.used)
-            return int(start)
+            self._log.append((start, size))
+            return start
 
     def _give(self, start: int, device: int) -> None:
         with self._lock:
-            size = self._taken.pop(start)
-            self.used -= size
-            for other in [f for f in self._free if f[0] + f[1] == start or start + size == f[0]]:
-                if max(start, other[0]) not in self._starts:
-                    self._free.remove(other)
-                    start, size = min(start, other[0]), size + other[1]
-            insort(self._free, (start, size))
+            self._log.append((start, 0))
+            self._ranges.give(start, self._taken.pop(start))

@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from funcad.backends.cuda.elements import Elements, Lane, c_type, literal
+from funcad.backends.cuda.elements import Elements, Lane, Unsupported, c_type, literal
 from funcad.backends.cuda.prelude import PRELUDE
 from funcad.backends.plans.batch_plan import Example, array_of
 from funcad.backends.plans.element_plan import contiguous_strides
@@ -46,6 +46,8 @@ class _Text(Example):
         return self.e.apply(equation, lanes)
 
     def combine(self, kind: str, a: Lane, b: Lane) -> Lane:
+        if a.dtype == np.float16:
+            raise Unsupported("totals of float16, which NumPy adds up in float32")
         return self.e.atom(kind, [a, b], ())
 
     def multiply_add(self, a: Lane, b: Lane, total: Lane) -> Lane:

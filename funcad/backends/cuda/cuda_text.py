@@ -35,10 +35,12 @@ def pack_of(group: Group) -> int:
 
 def identity(kind: str, dtype: np.dtype) -> Lane:
     """What changes nothing in a total by this atom: NumPy's identity, or the least or greatest value of the dtype."""
+    if dtype == np.float16:
+        raise Unsupported("totals of float16, which NumPy adds up in float32")
     found = UFUNCS[kind].identity
     if found is not None:
         return literal(~dtype.type(0) if found == -1 else found, dtype)
-    if kind not in _EXTREMES or dtype.kind == "b":
+    if kind not in _EXTREMES or dtype.kind in "bc":
         raise Unsupported(f"no total of {dtype} by {kind}")
     of_floats, end = _EXTREMES[kind]
     return literal(of_floats if dtype.kind == "f" else getattr(np.iinfo(dtype), end), dtype)

@@ -24,9 +24,10 @@ __all__ = ["Elements", "Lane", "Unsupported", "c_type", "literal"]
 C_TYPES = {
     "bool": "bool", "int8": "signed char", "int16": "short", "int32": "int", "int64": "long long",
     "uint8": "unsigned char", "uint16": "unsigned short", "uint32": "unsigned int", "uint64": "unsigned long long",
-    "float32": "float", "float64": "double",
+    "float16": "fc_half", "float32": "float", "float64": "double",
+    "complex64": "fc_complex<float>", "complex128": "fc_complex<double>",
 }  # fmt: skip
-_FLOAT64 = np.dtype(np.float64)
+_FLOAT16, _FLOAT32, _FLOAT64 = [np.dtype(f"f{n}") for n in (2, 4, 8)]
 _FUNCTIONS = {  # of C, by the atom; float32's have an f behind the name
     "arcsin": "asin", "arccos": "acos", "arctan": "atan", "arcsinh": "asinh", "arccosh": "acosh", "arctanh": "atanh",
     "arctan2": "atan2", "abs": "fabs",
@@ -51,8 +52,20 @@ _OF_BOOLS = {
     "maximum": "{0} || {1}", "minimum": "{0} && {1}", "fmax": "{0} || {1}", "fmin": "{0} && {1}", "abs": "{0}",
     "floor": "{0}", "ceil": "{0}", "trunc": "{0}",
 }  # fmt: skip
+_OF_COMPLEX = {
+    "add": "{0} + {1}", "sub": "{0} - {1}", "mul": "{0} * {1}", "div": "{0} / {1}", "neg": "-{0}",
+    **{n: f"fc_{n}({{0}}, {{1}})" for n in "maximum minimum fmax fmin pow".split()},
+    **{n: f"fc_{n}({{0}})" for n in "reciprocal sign sqrt exp exp2 expm1 log log2 log10 log1p".split()},
+    **{n: f"fc_{n}({{0}})" for n in "sin cos tan sinh cosh tanh".split()},
+    "rint": "fc_of(rint({0}.re), rint({0}.im))",
+}  # fmt: skip
 _TESTS = {"isnan": "{0} != {0}", "isinf": "isinf({0})", "isfinite": "isfinite({0})", "signbit": "signbit({0})"}
-CODE: dict[str, dict[str, str]] = {"f": _OF_FLOATS, "i": _OF_INTEGERS, "u": _OF_INTEGERS, "b": _OF_BOOLS}
+_OF_PARTS = {"isnan": "{0} != {0}", "isinf": "isinf({0}.re) || isinf({0}.im)"}
+_OF_PARTS["isfinite"] = "isfinite({0}.re) && isfinite({0}.im)"
+_OF_WHOLE = {"isnan": "false", "isinf": "false", "isfinite": "true"}
+CODE: dict[str, dict[str, str]] = {
+    "f": _OF_FLOATS, "i": _OF_INTEGERS, "u": _OF_INTEGERS, "b": _OF_BOOLS, "c": _OF_COMPLEX,
+}  # fmt: skip
 
 
 class Lane(NamedTuple):
@@ -70,10 +83,19 @@ def c_type(dtype: Any) -> str:
     return found
 
 
+def part_of(dtype: np.dtype) -> np.dtype:
+    """The dtype of the parts of complex numbers."""
+    return _FLOAT32 if dtype.itemsize == 8 else _FLOAT64
+
+
 def literal(value: Any, dtype: np.dtype) -> Lane:
     """A number as C++ reads it back, bit for bit."""
     kind, ctype = dtype.kind, c_type(dtype)
     value = dtype.type(value)
+    if kind == "c":
+        return Lane(dtype, f"fc_of({', '.join([literal(x, part_of(dtype)).text for x in (value.real, value.imag)])})")
+    if dtype == _FLOAT16:
+        return Lane(dtype, f"fc_bits({value.view(np.uint16)})")
     if kind == "b":
         return Lane(dtype, "true" if value else "false")
     if kind in "iu":
@@ -136,10 +158,23 @@ class Elements:
     def convert(self, x: Lane, dtype: np.dtype) -> Lane:
         if x.dtype == dtype:
             return x
+        if dtype == _FLOAT16:
+            return self.put(dtype, f"fc_to_half({x.text if x.dtype in (_FLOAT32, _FLOAT64) else self._real(x, _FLOAT32)})")
+        if dtype.kind == "c":
+            parts = [self._real(x, part_of(dtype)), f"{c_type(part_of(dtype))}({x.text}.im)" if x.dtype.kind == "c" else "0"]
+            return self.put(dtype, f"fc_of<{c_type(part_of(dtype))}>({', '.join(parts)})")
         if dtype.kind == "b":
-            return self.put(dtype, f"{x.text} != 0")
-        through = "(long long)" if x.dtype.kind == "f" and dtype.kind in "iu" and dtype.itemsize < 8 else ""
-        return self.put(dtype, f"({c_type(dtype)}){through}{x.text}")
+            whole = f" || {x.text}.im != 0" * (x.dtype.kind == "c")
+            return self.put(dtype, f"{self._real(x)} != 0{whole}")
+        return self.put(dtype, self._real(x, dtype))
+
+    def _real(self, x: Lane, dtype: np.dtype | None = None) -> str:
+        """The real part as C++'s number of a dtype, or as it is."""
+        text = {"c": f"{x.text}.re", "f": f"fc_float({x.text})" if x.dtype == _FLOAT16 else x.text}.get(x.dtype.kind, x.text)
+        if dtype is None or x.dtype.kind == "c" and dtype == part_of(x.dtype):
+            return text
+        through = "(long long)" if x.dtype.kind in "fc" and dtype.kind in "iu" and dtype.itemsize < 8 else ""
+        return f"({c_type(dtype)}){through}{text}"
 
     def atom(self, name: str, lanes: list[Lane], told: tuple) -> Lane:
         """The statement of one atom."""
@@ -154,6 +189,9 @@ class Elements:
         dtype, kind = first.dtype, first.dtype.kind
         if any([x.dtype != dtype for x in lanes]):
             raise Unsupported(f"{name} of {', '.join([str(x.dtype) for x in lanes])}")
+        if dtype == _FLOAT16:  # computed in float, and rounded
+            found = self.atom(name, [self.convert(x, _FLOAT32) for x in lanes], told)
+            return self.convert(found, dtype) if found.dtype == _FLOAT32 else found
         if name == "integer_pow":
             return self._integer_pow(first, told[0])
         if name in _COMPARED:
@@ -161,9 +199,12 @@ class Elements:
         if name in _TRUTH:
             return self.put(np.dtype(bool), _TRUTH[name].format(*[self.convert(x, np.dtype(bool)).text for x in lanes]))
         if name in _TESTS:
-            if kind != "f":
+            tests = {"f": _TESTS, "c": _OF_PARTS}.get(kind, _OF_WHOLE)
+            if name not in tests:
                 raise Unsupported(f"{name} of {dtype}")
-            return self.put(np.dtype(bool), _TESTS[name].format(*texts))
+            return self.put(np.dtype(bool), tests[name].format(*texts))
+        if name == "abs" and kind == "c":
+            return self.put(part_of(dtype), f"fc_size({texts[0]})")
         if name == "div" and kind in "biu":
             return self.atom(name, [self.convert(x, _FLOAT64) for x in lanes], told)
         if kind == "f" and name in _FUNCTIONS:
@@ -177,6 +218,10 @@ class Elements:
 
     def _integer_pow(self, x: Lane, n: int) -> Lane:
         kind = x.dtype.kind
+        if kind == "c":
+            if abs(n) >= 100:
+                return self.atom("pow", [x, literal(n, x.dtype)], ())
+            return self.put(x.dtype, f"fc_power({x.text}, {n})")
         if kind == "f":
             return self.atom("pow", [x, literal(n, x.dtype)], ())
         if kind == "b" or n < 0:

@@ -139,7 +139,7 @@ class Graphs:
             if self._watched.sent:
                 self.reason = "it sends numbers of the host to the device"
                 return None
-            arena = Arena(xp, first.peak)
+            arena = Arena(xp, first.needed)
             del first
             with stream, cuda.using_allocator(arena.malloc):
                 graph, results = self._recorded(stream, inputs)

@@ -1,8 +1,11 @@
 """NumPy's rules for one element in CUDA C++: what the operators and functions of the language compute otherwise.
 
 Invariant: the text is C++ that NVRTC and g++ both compile, and computes the same with both: no intrinsic, no header. Integers
-wrap, which is undefined for signed ones in C++: sums and products are computed in unsigned long long and cut.
+wrap, which is undefined for signed ones in C++: sums and products are computed in unsigned long long and cut. Complex numbers
+and float16 are in prelude_numbers.py.
 """
+
+from funcad.backends.cuda.prelude_numbers import NUMBERS
 
 __all__ = ["PRELUDE", "THREADS"]
 
@@ -75,6 +78,8 @@ template <class T> FC T fc_logaddexp2(T a, T b) {
   return d > T(0) ? a + e * log1p(exp2(-d)) : d <= T(0) ? b + e * log1p(exp2(d)) : d;
 }
 template <class T> FC T fc_shuffle(T v, int o) { return T(__shfl_xor_sync(0xffffffffu, v, o)); }  // of thread t ^ o
-template <class T, int N> struct alignas(sizeof(T) * N) fc_pack { T part[N]; };
+"""
+    + NUMBERS
+    + r"""template <class T, int N> struct alignas(sizeof(T) * N) fc_pack { T part[N]; };
 """
 )

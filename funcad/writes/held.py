@@ -9,24 +9,26 @@ Trap: what keeps the handle itself would see later writes, so `snapshot` ends th
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
 from funcad.host.compute import compute
-from funcad.host.locks import SMALL
 from funcad.host.real_types import is_a
 from funcad.host.state import open_traces, state
 from funcad.ir.trace import Trace, bind
 from funcad.ir.tracer import Tracer
-from funcad.primitives.basic_indexing import basic_index_p, basic_update_p, python_index
+from funcad.primitives.basic_indexing import basic_update_p, python_index
 from funcad.unjitted.following import FollowingTrace
 from funcad.unjitted.linearizing import FOLLOWING
 from funcad.unjitted.tape_plans import linear
 from funcad.unjitted.tape_rows import LARGEST
 
 __all__ = ["Held", "write_in_place"]
+
+_getframe = sys._getframe
 
 
 class Held(Trace):
@@ -50,42 +52,30 @@ class Held(Trace):
     def settled(self) -> Any:  # type: ignore[override]
         return self.trace.settled
 
-    def _open_tape(self) -> Any:
-        """The tape, where rows can be written at once."""
-        tape = self.trace.tape
-        if tape is None or open_traces or tape.traced is not None or self.trace.closed:
-            return None
-        return tape if len(tape.held) < tape.limit or tape.has_room(1) else None
-
-    def read(self, x: Tracer, index: Any, basic: tuple) -> Any:
-        """`x[index]`, whose canonical form is `basic`, by a row of the tape; None where that cannot be."""
-        tape = self._open_tape()
-        if tape is None:
-            return None
-        p = x.primal
-        out = p[index]
-        if type(out) is np.ndarray:
-            if out.nbytes > SMALL:
-                return None
-            out = out.copy(order="K")
-        params = {"index": basic}
-        return tape._row(basic_index_p, x, None, p, None, x.tangent, None, params, basic, None, out, type(out), True)
-
     def write(self, x: Tracer, index: Any, basic: tuple, value: Any) -> bool:
         """`x[index] = value`, of the elements' shape and dtype, by a row of the tape; False where that cannot be."""
-        tape = self._open_tape()
-        t, u = None, value
+        tape, t, u = self.trace.tape, None, value
         if type(value) is Tracer:
             if value.owner is not self.trace:
                 return False
             t, u = value.tangent, value.primal
-        if tape is None or state.running is not self.trace or x.box is not None and x.box.base is not None:
+        if tape is None or open_traces or tape.traced is not None or state.running is not self.trace:
             return False
-        p = x.primal
-        new = tape._row(basic_update_p, x, value, p, u, x.tangent, t, {"index": basic}, basic, None, p, np.ndarray)
-        tape.held[-1] = p  # nobody can change it before the holding ends
+        if x.box is not None and x.box.base is not None or len(tape.held) >= tape.limit and not tape.has_room(1):
+            return False
+        p, number = x.primal, len(tape.held)
+        if tape.held[x.tangent] is p and t is not None and tape.held[t] is u and u is not p:  # as `_row`, without a tracer
+            x.source = tape.source_at(_getframe(3))
+            tape.sources.append(x.source)
+            tape.places.append(len(tape.values))
+            tape.steps += (basic_update_p, basic, None, x.tangent, t, np.ndarray)
+            tape.values.append(p)
+            tape.held.append(p)
+        else:
+            x.source = tape._row(basic_update_p, x, value, p, u, x.tangent, t, None, basic, None, p, np.ndarray).source
+            tape.held[-1] = p  # nobody can change it before the holding ends
         p[index] = u
-        x.tangent, x.source = new.tangent, new.source
+        x.tangent = number
         return True
 
     def record(

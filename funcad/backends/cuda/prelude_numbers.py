@@ -1,0 +1,195 @@
+"""Complex numbers and float16 in CUDA C++, part of the prelude: structs of two parts, and of sixteen bits.
+
+Idea: complex arithmetic is NumPy's, operation by operation: products of the parts, division by Smith's way, an order by real
+parts first. Elementary functions are formulas of the parts; at zeros, infinities and NaNs they are C99's, as NumPy's are, but
+for the sign of what C99 leaves open. A float16 is converted to float for each operation and rounded after it, as NumPy does.
+Invariant: one text for NVRTC and g++; only conversions of float16 have two, an instruction of the GPU's and one in software.
+"""
+
+__all__ = ["NUMBERS"]
+
+NUMBERS = r"""struct fc_half { unsigned short bits; };
+FC fc_half fc_bits(unsigned short bits) { fc_half h; h.bits = bits; return h; }
+#ifdef __CUDA_ARCH__
+FC float fc_float(fc_half h) { float x; asm("cvt.f32.f16 %0, %1;" : "=f"(x) : "h"(h.bits)); return x; }
+FC fc_half fc_to_half(float x) { fc_half h; asm("cvt.rn.f16.f32 %0, %1;" : "=h"(h.bits) : "f"(x)); return h; }
+FC fc_half fc_to_half(double x) { fc_half h; asm("cvt.rn.f16.f64 %0, %1;" : "=h"(h.bits) : "d"(x)); return h; }
+#else
+FC float fc_float(fc_half h) {
+  int e = h.bits >> 10 & 31, m = h.bits & 1023;
+  double x = e == 31 ? (m ? fc_nan() : fc_infinity()) : e ? ldexp(double(m + 1024), e - 25) : ldexp(double(m), -24);
+  return float(h.bits >> 15 ? -x : x);
+}
+FC fc_half fc_to_half(double x) {
+  unsigned sign = signbit(x) ? 32768u : 0u, found;
+  double size = fabs(x);
+  if (size != size) found = 32256u;
+  else if (size >= 65520.0) found = 31744u;
+  else {
+    int e = 0;
+    frexp(size, &e);  // size < 2 ** e
+    if (e < -13 || size == 0.0) e = -13;  // the least step is that of subnormal numbers
+    unsigned steps = unsigned(rint(ldexp(size, 11 - e)));  // to the even one
+    found = steps + (unsigned(e + 13) << 10);  // the leading bit, if there is one, counts the exponent up
+  }
+  return fc_bits((unsigned short)(sign | found));
+}
+FC fc_half fc_to_half(float x) { return fc_to_half(double(x)); }
+#endif
+template <class T> struct alignas(2 * sizeof(T)) fc_complex { T re, im; };
+template <class T> FC fc_complex<T> fc_of(T re, T im) { fc_complex<T> z; z.re = re; z.im = im; return z; }
+template <class T> FC fc_complex<T> operator+(fc_complex<T> a, fc_complex<T> b) { return fc_of(a.re + b.re, a.im + b.im); }
+template <class T> FC fc_complex<T> operator-(fc_complex<T> a, fc_complex<T> b) { return fc_of(a.re - b.re, a.im - b.im); }
+template <class T> FC fc_complex<T> operator-(fc_complex<T> a) { return fc_of(-a.re, -a.im); }
+template <class T> FC fc_complex<T> operator*(fc_complex<T> a, fc_complex<T> b) {
+  return fc_of(a.re * b.re - a.im * b.im, a.re * b.im + a.im * b.re);
+}
+template <class T> FC fc_complex<T> operator/(fc_complex<T> a, fc_complex<T> b) {
+  T r = fabs(b.re), i = fabs(b.im);
+  if (r >= i) {
+    if (r == T(0) && i == T(0)) return fc_of(a.re / r, a.im / r);
+    T ratio = b.im / b.re, scale = T(1) / (b.re + b.im * ratio);
+    return fc_of((a.re + a.im * ratio) * scale, (a.im - a.re * ratio) * scale);
+  }
+  T ratio = b.re / b.im, scale = T(1) / (b.im + b.re * ratio);
+  return fc_of((a.re * ratio + a.im) * scale, (a.im * ratio - a.re) * scale);
+}
+template <class T> FC bool operator==(fc_complex<T> a, fc_complex<T> b) { return a.re == b.re && a.im == b.im; }
+template <class T> FC bool operator!=(fc_complex<T> a, fc_complex<T> b) { return a.re != b.re || a.im != b.im; }
+template <class T> FC bool operator<(fc_complex<T> a, fc_complex<T> b) {
+  return (a.re < b.re && a.im == a.im && b.im == b.im) || (a.re == b.re && a.im < b.im);
+}
+template <class T> FC bool operator<=(fc_complex<T> a, fc_complex<T> b) {
+  return (a.re < b.re && a.im == a.im && b.im == b.im) || (a.re == b.re && a.im <= b.im);
+}
+template <class T> FC bool operator>(fc_complex<T> a, fc_complex<T> b) { return b < a; }
+template <class T> FC bool operator>=(fc_complex<T> a, fc_complex<T> b) { return b <= a; }
+template <class T> FC fc_complex<T> fc_maximum(fc_complex<T> a, fc_complex<T> b) { return a >= b || a != a ? a : b; }
+template <class T> FC fc_complex<T> fc_minimum(fc_complex<T> a, fc_complex<T> b) { return a <= b || a != a ? a : b; }
+template <class T> FC fc_complex<T> fc_fmax(fc_complex<T> a, fc_complex<T> b) { return a >= b || b != b ? a : b; }
+template <class T> FC fc_complex<T> fc_fmin(fc_complex<T> a, fc_complex<T> b) { return a <= b || b != b ? a : b; }
+template <class T> FC fc_complex<T> fc_reciprocal(fc_complex<T> a) {
+  if (fabs(a.im) <= fabs(a.re)) {
+    T ratio = a.im / a.re, scale = a.re + a.im * ratio;
+    return fc_of(T(1) / scale, -ratio / scale);
+  }
+  T ratio = a.re / a.im, scale = a.re * ratio + a.im;
+  return fc_of(ratio / scale, T(-1) / scale);
+}
+template <class T> FC T fc_size(fc_complex<T> a) { return hypot(a.re, a.im); }
+template <class T> FC fc_complex<T> fc_sign(fc_complex<T> a) {
+  T size = fc_size(a), nan = T(fc_nan());
+  if (size != size) return fc_of(nan, nan);
+  if (isinf(size)) {
+    if (isinf(a.re) && isinf(a.im)) return fc_of(nan, nan);
+    return isinf(a.re) ? fc_of(copysign(T(1), a.re), T(0)) : fc_of(T(0), copysign(T(1), a.im));
+  }
+  return size == T(0) ? fc_of(T(0), T(0)) : fc_of(a.re / size, a.im / size);
+}
+template <class T> FC T fc_times(T zero, T x) { return zero == T(0) ? zero * copysign(T(1), x) : zero * x; }  // 0 * inf is 0
+template <class T> FC fc_complex<T> fc_exp(fc_complex<T> z) {
+  T x = z.re, y = z.im, edge = sizeof(T) == 8 ? T(700) : T(80), power = T(1);
+  if (isinf(x) && !isfinite(y)) return x < T(0) ? fc_of(T(0), copysign(T(0), y)) : fc_of(x, T(fc_nan()));
+  T c = y == T(0) ? T(1) : cos(y), s = y == T(0) ? y : sin(y);
+  for (int k = 0; k < 2; k++) if (x > edge && !isinf(x)) { x -= edge; power = exp(edge); c *= power; s *= power; }
+  T size = exp(x);
+  return fc_of(c * size, y == T(0) ? s : s * size);
+}
+template <class T> FC fc_complex<T> fc_sqrt(fc_complex<T> z) {
+  T a = fabs(z.re), b = fabs(z.im);
+  if (isinf(b)) return fc_of(T(fc_infinity()), z.im);
+  if (isinf(a)) {
+    T rest = z.im != z.im ? z.im : z.re < T(0) ? T(0) : copysign(T(0), z.im);
+    return z.re < T(0) ? fc_of(rest, copysign(a, z.im)) : fc_of(a, rest);
+  }
+  if (a == T(0) && b == T(0)) return fc_of(T(0), z.im);
+  T most = a > b ? a : b, edge = sizeof(T) == 8 ? T(0x1p450) : T(0x1p56f), power = sizeof(T) == 8 ? T(0x1p600) : T(0x1p40f);
+  T root = sizeof(T) == 8 ? T(0x1p300) : T(0x1p20f), factor = T(1), back = T(1);
+  if (most > edge) { factor = T(1) / power; back = root; }
+  if (most < T(1) / edge) { factor = power; back = T(1) / root; }
+  T near = a * factor, main = sqrt((near + hypot(near, b * factor)) * T(0.5)) * back, other = b / (main + main);
+  return z.re < T(0) ? fc_of(other, copysign(main, z.im)) : fc_of(main, copysign(other, z.im));
+}
+template <class T> FC T fc_log_size(fc_complex<T> z) {  // near 1 by the rounding errors of what cancels
+  T a = fabs(z.re), b = fabs(z.im), x = a > b ? a : b, y = a > b ? b : a;
+  if (isinf(a) || isinf(b)) return T(fc_infinity());
+  if (!(x > T(0.5) && x < T(1.5))) {
+    int e = x > T(1) ? 1 : x < T(1) ? -1 : 0, n = sizeof(T) == 8 ? 600 : 75;
+    T edge = sizeof(T) == 8 ? T(0x1p450) : T(0x1p56f);
+    if (!(x > edge || x < T(1) / edge)) e = 0;
+    return log(hypot(ldexp(a, -e * n), ldexp(b, -e * n))) + T(e * n) * T(0.693147180559945309417);
+  }
+  T less = x - T(1), more = x + T(1), low = x - (more - T(1));
+  T first = less * more, first_low = fma(less, more, -first), second = y * y, second_low = fma(y, y, -second);
+  bool swap = fabs(first) < fabs(second);
+  T large = swap ? second : first, small = swap ? first : second, total = large + small, error = small - (total - large);
+  return log1p(total + (first_low + second_low + fma(less, low, error))) * T(0.5);
+}
+template <class T> FC fc_complex<T> fc_log(fc_complex<T> z) { return fc_of(fc_log_size(z), atan2(z.im, z.re)); }
+template <class T> FC fc_complex<T> fc_scaled(fc_complex<T> z, T k) { return fc_of(z.re * k, z.im * k); }
+template <class T> FC fc_complex<T> fc_exp2(fc_complex<T> z) { return fc_exp(fc_scaled(z, T(0.693147180559945309417))); }
+template <class T> FC fc_complex<T> fc_expm1(fc_complex<T> z) {
+  T a = sin(z.im / T(2));
+  return fc_of(expm1(z.re) * cos(z.im) - T(2) * a * a, exp(z.re) * sin(z.im));
+}
+template <class T> FC fc_complex<T> fc_log2(fc_complex<T> z) { return fc_scaled(fc_log(z), T(1.442695040888963407360)); }
+template <class T> FC fc_complex<T> fc_log10(fc_complex<T> z) { return fc_scaled(fc_log(z), T(0.434294481903251827651)); }
+template <class T> FC fc_complex<T> fc_log1p(fc_complex<T> z) {
+  return fc_of(log(hypot(z.re + T(1), z.im)), atan2(z.im, z.re + T(1)));
+}
+template <class T> FC fc_complex<T> fc_hyperbolic(fc_complex<T> z, bool odd) {  // sinh, or cosh
+  T x = z.re, y = z.im, c = y == T(0) ? T(1) : cos(y), s = y == T(0) ? y : sin(y);
+  if (x == T(0) && !isfinite(y)) return odd ? fc_of(x, T(fc_nan())) : fc_of(T(fc_nan()), x);
+  if (isinf(x) && !isfinite(y)) return odd ? fc_of(x, T(fc_nan())) : fc_of(fabs(x), T(fc_nan()));
+  T edge = sizeof(T) == 8 ? T(709) : T(88);
+  if (fabs(x) > edge && !isinf(x)) {  // the product with a small sine or cosine need not overflow
+    T root = exp(fabs(x) * T(0.5)), re = T(0.5) * root * c * root, im = fc_times(s, T(0.5) * root) * root;
+    return odd ? fc_of(copysign(T(1), x) * re, im) : fc_of(re, copysign(T(1), x) * im);
+  }
+  T even = cosh(x), other = sinh(x);
+  return odd ? fc_of(fc_times(other, c), fc_times(s, even)) : fc_of(even * c, fc_times(s, other));
+}
+template <class T> FC fc_complex<T> fc_sinh(fc_complex<T> z) { return fc_hyperbolic(z, true); }
+template <class T> FC fc_complex<T> fc_cosh(fc_complex<T> z) { return fc_hyperbolic(z, false); }
+template <class T> FC fc_complex<T> fc_sin(fc_complex<T> z) {
+  fc_complex<T> w = fc_sinh(fc_of(-z.im, z.re));
+  return fc_of(w.im, -w.re);
+}
+template <class T> FC fc_complex<T> fc_cos(fc_complex<T> z) { return fc_cosh(fc_of(-z.im, z.re)); }
+template <class T> FC fc_complex<T> fc_tanh(fc_complex<T> z) {
+  T x = z.re, y = z.im, far = sizeof(T) == 8 ? T(22) : T(11);
+  if (!isfinite(y) && !isinf(x)) return fc_of(x == T(0) ? x : T(fc_nan()), T(fc_nan()));
+  if (fabs(x) >= far) {
+    T wave = isfinite(y) ? sin(y) * cos(y) : T(0);
+    T size = exp(-fabs(x));
+    return fc_of(copysign(T(1), x), y == T(0) ? y : wave == T(0) ? copysign(T(0), wave) : T(4) * wave * size * size);
+  }
+  T t = tan(y), beta = T(1) + t * t, s = sinh(x), rho = sqrt(T(1) + s * s), base = T(1) + beta * s * s;
+  return fc_of(beta * rho * s / base, t / base);
+}
+template <class T> FC fc_complex<T> fc_tan(fc_complex<T> z) {
+  fc_complex<T> w = fc_tanh(fc_of(-z.im, z.re));
+  return fc_of(w.im, -w.re);
+}
+template <class T> FC fc_complex<T> fc_power(fc_complex<T> a, int n) {  // as NumPy takes powers up to 100
+  fc_complex<T> one = fc_of(T(1), T(0)), found = one, zero = fc_of(T(0), T(0)), square = a;
+  if (n == 0) return one;
+  if (a == zero) return n > 0 ? zero : fc_of(T(fc_nan()), T(fc_nan()));
+  if (n == 1) return a;
+  if (n == 3) return a * (a * a);
+  for (int k = n < 0 ? -n : n; k;) {
+    if (k & 1) found = found * square;
+    k >>= 1;
+    if (k) square = square * square;
+  }
+  return n < 0 ? one / found : found;
+}
+template <class T> FC fc_complex<T> fc_pow(fc_complex<T> a, fc_complex<T> b) {
+  if (b.im == T(0) && b.re == floor(b.re) && fabs(b.re) < T(100)) return fc_power(a, int(b.re));
+  if (a == fc_of(T(0), T(0))) return b.re > T(0) ? fc_of(T(0), T(0)) : fc_of(T(fc_nan()), T(fc_nan()));
+  return fc_exp(b * fc_log(a));
+}
+template <class T> FC fc_complex<T> fc_shuffle(fc_complex<T> v, int o) {
+  return fc_of(fc_shuffle(v.re, o), fc_shuffle(v.im, o));
+}
+"""
