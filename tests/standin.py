@@ -4,7 +4,7 @@
 0 too), it does not turn into a NumPy array unless asked (`get`), rank-0 results are arrays, what CuPy lacks is absent, nothing
 warns, indices in arrays wrap, singular matrices raise only inside `cupyx.errstate(linalg="raise")`, logical operations take no
 complex numbers, and `add.at` adds in an order of its own, the few dtypes that the device can.
-tests/primitives/test_cupy_names.py compares what is listed here with the package.
+tests/primitives/test_cupy_names.py compares with the package what is listed in tests/standin_names.py.
 """
 
 from __future__ import annotations
@@ -24,7 +24,8 @@ import scipy.special
 
 from funcad.host.devices import NAMESPACES
 from tests import cuda_shim
-from tests.cupy_manners import ABSENT, LINALG, SOLVERS, SPECIAL, errstate, left_behind
+from tests.standin_names import ABSENT, LINALG, SPECIAL
+from tests.standin_solvers import SOLVERS, errstate, left_behind
 
 __all__ = ["xp", "DeviceArray", "registered", "to_device", "to_host"]
 

@@ -373,3 +373,20 @@ def test_bugs_are_caught(bug: str) -> None:
             assert_near(broken(*operands), expected, given, bug)
         return
     pytest.fail(f"no kernel has {correct!r}")
+
+
+@pytest.mark.slow
+def test_a_barrier_ends_a_row_of_one_reduction() -> None:
+    """The words that warps leave are written again in the next row, which nothing else keeps apart."""
+    x = np.random.default_rng(0).normal(size=(9, 300))
+    ((equation, given, expected),) = groups_of(lambda x: x / np.sum(x * x, axis=1, keepdims=True), (x,))
+    end = "    __syncthreads();\n  }"
+    kernel, broken = [
+        Rows(equation.params["jaxpr"], equation.params["shape"], xp, lambda t, by=by: Module(t.replace(end, by)))
+        for by in (end, "  }")
+    ]
+    assert kernel.text.text(["1"]).count(end) == 1
+    kernel.blocks = broken.blocks = 1
+    assert_near(kernel(to_device(x)), expected, given, "the kernel as it is")
+    with pytest.raises(AssertionError):
+        broken(to_device(x))

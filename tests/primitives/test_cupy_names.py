@@ -20,7 +20,7 @@ import numpy as np
 import pytest
 
 from funcad import jit, jvp, vjp, vmap
-from tests import standin
+from tests import standin, standin_names
 from tests.ir.test_every_primitive import direction, partial, stacked
 from tests.specs import OpSpec, all_specs
 
@@ -130,13 +130,13 @@ def test_what_the_stand_in_lacks_and_has_is_what_cupy_lacks_and_has() -> None:
         return {n for n in dir(ours) if not n.startswith("_") and callable(getattr(ours, n)) and not hasattr(theirs, n)}
 
     machine = {n for n in dir(np) if re.fullmatch(r"(float|complex|int|uint)\d+", n)}  # of the size of a long double, say
-    assert missing(np, cupy) - machine <= standin.ABSENT[""]
-    assert not {n for n in standin.ABSENT[""] if hasattr(cupy, n)}
-    assert {n for n in np.linalg.__all__ if not hasattr(cupy.linalg, n)} == standin.ABSENT["linalg"]
-    assert {n for n in standin.SPECIAL if not hasattr(special, n)} == set()
+    assert missing(np, cupy) - machine <= standin_names.ABSENT[""]
+    assert not {n for n in standin_names.ABSENT[""] if hasattr(cupy, n)}
+    assert {n for n in np.linalg.__all__ if not hasattr(cupy.linalg, n)} == standin_names.ABSENT["linalg"]
+    assert {n for n in standin_names.SPECIAL if not hasattr(special, n)} == set()
     source = Path(importlib.util.find_spec("cupyx.scipy").origin).parent / "linalg" / "__init__.py"  # type: ignore
     imports = [n for n in ast.walk(ast.parse(source.read_text(encoding="utf8"))) if isinstance(n, ast.ImportFrom)]
-    assert standin.LINALG <= {a.asname or a.name for n in imports for a in n.names}
+    assert standin_names.LINALG <= {a.asname or a.name for n in imports for a in n.names}
     for name in dir(standin.DeviceArray):
         if name.startswith("__") and name not in dir(object) and name not in ("__module__", "__getattr__", "__dict__"):
             assert hasattr(cupy.ndarray, name), name

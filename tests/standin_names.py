@@ -1,18 +1,8 @@
-"""CuPy 14's manners for its stand-in: what it has not, what it has of SciPy's, and how its solvers take singular matrices.
-
-tests/primitives/test_cupy_names.py compares the lists with the package.
-"""
+"""What CuPy 14 lacks of NumPy's names, and what it has of SciPy's: for its stand-in (tests/standin.py)."""
 
 from __future__ import annotations
 
-import functools
-from collections.abc import Iterator
-from contextlib import contextmanager
-from typing import Any
-
-import numpy as np
-
-__all__ = ["ABSENT", "LINALG", "SOLVERS", "SPECIAL", "errstate", "left_behind"]
+__all__ = ["ABSENT", "LINALG", "SPECIAL"]
 
 # Public functions of NumPy that CuPy 14 does not have.
 ABSENT = {
@@ -49,33 +39,3 @@ LINALG = set(
     hilbert khatri_rao kron leslie lu lu_factor lu_solve solve_triangular toeplitz
     """.split()
 )
-
-SOLVERS = {"solve", "inv", "cholesky"}
-_raising: list[str] = ["ignore"]  # what errors of linear algebra do
-
-
-@contextmanager
-def errstate(*, linalg: str) -> Iterator[None]:
-    """`cupyx.errstate`."""
-    _raising.append(linalg)
-    try:
-        yield
-    finally:
-        _raising.pop()
-
-
-def left_behind(function: Any) -> Any:
-    """A solver that hands out what is left of a singular matrix; stacks are solved without a look at the errors."""
-
-    @functools.wraps(function)
-    def solver(a: Any, *b: Any, **options: Any) -> Any:
-        try:
-            return function(a, *b, **options)
-        except np.linalg.LinAlgError:
-            if _raising[-1] == "raise" and (a.ndim == 2 or function.__name__ != "solve"):
-                raise
-        if a.ndim == 2:
-            return np.full(b[0].shape if b else a.shape, np.inf, a.dtype)
-        return np.stack([solver(*parts, **options) for parts in zip(a, *b)])
-
-    return solver
