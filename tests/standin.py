@@ -24,26 +24,14 @@ import scipy.special
 
 from funcad.host.devices import NAMESPACES
 from tests import cuda_shim
+from tests.standin_names import ABSENT, LINALG, SPECIAL
+from tests.standin_solvers import SOLVERS, errstate, left_behind
 
 __all__ = ["xp", "DeviceArray", "registered", "to_device", "to_host"]
 
 # NumPy's own, also while a trace is open: the library that this stands for does not call NumPy's functions
 _array, _asarray, _zeros, _arange, _full = np.array, np.asarray, np.zeros, np.arange, np.full
 
-# Public functions of NumPy that CuPy 14 does not have.
-ABSENT = {
-    "": set(
-        """
-        asmatrix block bmat busday_count busday_offset busdaycalendar bytes_ character clongdouble datetime64
-        datetime_as_string datetime_data einsum_path errstate flexible frompyfunc fromregex geomspace
-        get_include getbufsize geterr geterrcall histogram_bin_edges info insert is_busday isnat longdouble
-        matrix matvec memmap nanpercentile nanquantile ndenumerate nditer nested_iters object_ polyder polydiv
-        polyint recarray record setbufsize seterr seterrcall show_runtime spacing str_ test timedelta64
-        unstack vecdot vecmat void
-        """.split()
-    ),
-    "linalg": set("diagonal matrix_norm multi_dot outer svdvals tensordot trace vecdot vector_norm".split()),
-}
 # The ufuncs that have a method; for others it raises NotImplementedError.
 _METHODS = {
     "at": {"add", "subtract", "maximum", "minimum", "bitwise_and", "bitwise_or", "bitwise_xor"},
@@ -53,27 +41,6 @@ _METHODS = {
 _ATOMIC = {"add": "ILQifdFDe", "subtract": "ILQifdFDe", "maximum": "ILQifd", "minimum": "ILQifd"}  # dtypes of `at`
 _IN_PLACE = (np.copyto, np.put, np.put_along_axis, np.fill_diagonal)
 _LOGICAL = {"logical_and", "logical_or", "logical_xor", "logical_not"}  # these take no complex numbers
-
-# What `cupyx.scipy.special` of CuPy 14 has.
-SPECIAL = set(
-    """
-    bdtr bdtrc bdtri beta betainc betaincinv betaln binom boxcox boxcox1p btdtr btdtri cbrt chdtr chdtrc chdtri
-    cosdg cosm1 cotdg digamma ellipeinc ellipj ellipk ellipkinc ellipkm1 entr erf erfc erfcinv erfcx erfinv exp1
-    exp10 exp2 expi expit expm1 expn exprel fdtr fdtrc fdtri gamma gammainc gammaincc gammainccinv gammaincinv
-    gammaln gammasgn gdtr gdtrc huber i0 i0e i1 i1e inv_boxcox inv_boxcox1p j0 j1 k0 k0e k1 k1e kl_div lambertw
-    log1p log_expit log_ndtr log_softmax loggamma logit logsumexp lpmv multigammaln nbdtr nbdtrc nbdtri ndtr ndtri
-    pdtr pdtrc pdtri poch polygamma pseudo_huber psi radian rel_entr rgamma round shichi sici sinc sindg softmax
-    sph_harm sph_harm_y spherical_yn tandg wright_bessel xlog1py xlogy y0 y1 yn zeta zetac
-    """.split()
-)
-
-# What `cupyx.scipy.linalg` has.
-LINALG = set(
-    """
-    bandwidth block_diag circulant companion convolution_matrix dft expm fiedler fiedler_companion hadamard hankel helmert
-    hilbert khatri_rao kron leslie lu lu_factor lu_solve solve_triangular toeplitz
-    """.split()
-)
 
 
 class DeviceArray:
@@ -349,37 +316,6 @@ def _at(ufunc: Any, a: np.ndarray, index: Any, b: Any) -> None:
     a[...] = flat.reshape(a.shape)
 
 
-_SOLVERS = {"solve", "inv", "cholesky"}
-_raising: list[str] = ["ignore"]  # what errors of linear algebra do
-
-
-@contextmanager
-def errstate(*, linalg: str) -> Iterator[None]:
-    """`cupyx.errstate`."""
-    _raising.append(linalg)
-    try:
-        yield
-    finally:
-        _raising.pop()
-
-
-def _left_behind(function: Any) -> Any:
-    """A solver that hands out what is left of a singular matrix; stacks are solved without a look at the errors."""
-
-    @functools.wraps(function)
-    def solver(a: Any, *b: Any, **options: Any) -> Any:
-        try:
-            return function(a, *b, **options)
-        except np.linalg.LinAlgError:
-            if _raising[-1] == "raise" and (a.ndim == 2 or function.__name__ != "solve"):
-                raise
-        if a.ndim == 2:
-            return _full(b[0].shape if b else a.shape, np.inf, a.dtype)
-        return np.stack([solver(*parts, **options) for parts in zip(a, *b)])
-
-    return solver
-
-
 class _Module:
     """NumPy, or a module of it."""
 
@@ -398,7 +334,7 @@ class _Module:
         if isinstance(found, type) or not callable(found):
             return found
         path = f"{self._path}.{name}" if self._path else name
-        return _Function(_left_behind(found) if self._path == "linalg" and name in _SOLVERS else found, path)
+        return _Function(left_behind(found) if self._path == "linalg" and name in SOLVERS else found, path)
 
     ndarray = DeviceArray
 
