@@ -7,6 +7,7 @@ import operator
 import subprocess
 import sys
 import warnings
+from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -16,11 +17,18 @@ import pytest
 
 from benchmarks import gpu
 from benchmarks.gpu_programs import Program, programs
+from funcad import config
 from tests import cuda_shim
 from tests.standin import registered
 
 pytestmark = pytest.mark.skipif(not cuda_shim.available(), reason="there is no g++ to run kernels with")
 ROOT = Path(__file__).resolve().parents[2]
+
+
+@pytest.fixture(autouse=True)
+def engine_as_it_was() -> Iterator[None]:
+    with config.set(engine=config.engine):
+        yield
 
 
 def test_a_row_and_its_page(tmp_path: Path, monkeypatch: Any) -> None:
