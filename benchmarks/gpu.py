@@ -41,9 +41,11 @@ from funcad.backends.cuda.kernel_listing import modules_of
 ROOT = Path(__file__).resolve().parent.parent
 ROUNDS, TURN, MOST = 7, 0.02, 200  # rounds; seconds and calls of a turn
 OWN, LINES = "funcad", "funcad, lines"
-COLUMNS = (OWN, LINES, "cupy", "cupy kernel", "jax", "jax tf32", "torch", "torch tf32", "torch.compile")
+COMPILED = "torch.compile"
+COLUMNS = (OWN, LINES, "cupy", "cupy kernel", "jax", "jax tf32", "torch", "torch tf32", COMPILED)
+BESIDE = ("cupy", "jax", "torch", COMPILED)  # whose ratios are shown
 SHARE_OF_TESTS = 0.4  # of the time, at most
-COMPILED = 60.0  # seconds that must be left for one more torch.compile
+LEFT = 60.0  # seconds that must be left for one more torch.compile
 PACKAGES = ("numpy", "cupy-cuda12x", "cupy-cuda13x", "nvidia-cuda-nvrtc", "jax", "jaxlib", "torch", "llvmlite")
 
 
@@ -140,8 +142,11 @@ def leaves(x: Any) -> list[Any]:
     return [leaf for y in x for leaf in leaves(y)] if isinstance(x, (tuple, list)) else [x]
 
 
-def makers(program: Program, dtype: Any, device: Device) -> Iterator[tuple[str, Callable[[], Candidate]]]:
-    """The libraries that compute it, each made when its turn comes, so that one that fails stands for itself."""
+def makers(program: Program, dtype: Any, device: Device, slow: bool) -> Iterator[tuple[str, Callable[[], Candidate]]]:
+    """The libraries that compute it, each made when its turn comes, so that one that fails stands for itself.
+
+    `slow`: those that compile for half a minute, beside funcad's lines, which they must agree with.
+    """
     arguments = program.data(dtype, device.dry)
     given = tree(device.there, arguments)
     on_host = lambda x: numpy.asarray(device.xp.asarray(x).get())
@@ -158,6 +163,11 @@ def makers(program: Program, dtype: Any, device: Device) -> Iterator[tuple[str, 
         return Candidate(lambda: g(*given), device.wait, on_host, device.clocked)
 
     yield LINES, lambda: ours("numpy")
+    if slow:
+        torch = peer("torch")
+        if torch and program.torch is not None and torch.cuda.is_available():
+            yield COMPILED, lambda: of_torch(torch, program, arguments, "highest", True)
+        return
     yield OWN, lambda: ours("cuda")
     if program.by_hand is not None and not (program.draws and device.dry):
         yield "cupy", lambda: cupy(program.by_hand)  # type: ignore[arg-type]
@@ -174,8 +184,6 @@ def makers(program: Program, dtype: Any, device: Device) -> Iterator[tuple[str, 
         yield "torch", lambda: of_torch(torch, program, arguments, "highest", False)
         if tf32:
             yield "torch tf32", lambda: of_torch(torch, program, arguments, "high", False)
-        if not device.dry:
-            yield "torch.compile", lambda: of_torch(torch, program, arguments, "highest", True)
 
 
 def of_jax(jax: Any, program: Program, arguments: tuple, precision: str) -> Candidate:
@@ -230,13 +238,13 @@ def failed(error: Exception) -> dict[str, Any]:
     return {"error": f"{type(error).__name__}: {error}".partition("\n")[0][:300]}
 
 
-def measured(program: Program, dtype: Any, device: Device, stop: float) -> dict[str, Any]:
+def measured(program: Program, dtype: Any, device: Device, stop: float, slow: bool = False) -> dict[str, Any]:
     """One row: all libraries, in turns."""
     found: dict[str, dict[str, Any]] = {}
     ready: dict[str, tuple[Candidate, int]] = {}
     expected: list[numpy.ndarray] = []
-    for name, make in makers(program, dtype, device):
-        if name == "torch.compile" and time.monotonic() > stop - COMPILED or time.monotonic() > stop:
+    for name, make in makers(program, dtype, device, slow):
+        if time.monotonic() > stop:
             found[name] = {"error": "no time was left"}
             continue
         try:
@@ -315,7 +323,9 @@ def tests_of_gpu(limit: float) -> dict[str, Any]:
         done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=limit)
         text, status = done.stdout + done.stderr, done.returncode
     except subprocess.TimeoutExpired as error:
-        text, status = f"{error.stdout or ''}\nstopped after {limit:.0f} s", 124
+        so_far = error.stdout or b""
+        text = so_far if isinstance(so_far, str) else so_far.decode(errors="replace")
+        text, status = f"{text}\nstopped after {limit:.0f} s", 124
     return {"status": status, "seconds": time.monotonic() - start, "end": text.strip().splitlines()[-12:]}
 
 
@@ -340,14 +350,14 @@ def page(record: dict[str, Any]) -> str:
     found = [row for row in record["rows"] if OWN in row["libraries"]]
     names = [n for n in COLUMNS if any([n in row["libraries"] for row in found])]
     bandwidth = record["machine"]["copy, bytes a second"]
-    lines = [["", "dtype", *names, "device", "of the bandwidth", *[f"funcad / {n}" for n in names[1:]]]]
+    lines = [["", "dtype", *names, "device", "of the bandwidth", *[f"funcad / {n}" for n in names if n in BESIDE]]]
     for row in found:
         times = {n: row["libraries"].get(n, {}).get("wall") for n in names}
         device, part = row["libraries"][OWN].get("device"), share(row, OWN, bandwidth)
         cells = [row["what"], row["dtype"], *["" if t is None else formatted(t, "s") for t in times.values()]]
         cells += ["" if device is None else formatted(device, "s"), "" if part is None else f"{part:.0%}"]
         own = times[OWN]
-        lines.append([*cells, *[f"{own / times[n]:.2g}" if own and times[n] else "" for n in names[1:]]])
+        lines.append([*cells, *[f"{own / times[n]:.2g}" if own and times[n] else "" for n in names if n in BESIDE]])
     every = [(f"{row['what']}, {row['dtype']}", n, f) for row in found for n, f in row["libraries"].items()]
     errors = [f"* {what}, {n}: {f['error']}" for what, n, f in every if "error" in f]
     head = "a trial on the stand-in for CuPy: no time here means anything" if record["dry run"] else record["machine"]["device"]
@@ -372,21 +382,31 @@ def run(device: Device, limit: float, out: Path, names: list[str]) -> dict[str, 
     record |= {"machine": device.record(), "versions": versions(), "rows": [], "not reached": []}
     record["tests"] = tests_of_gpu(limit * SHARE_OF_TESTS)
     print(*record["tests"]["end"][-1:], flush=True)
+    chosen = [p for p in programs(device.dry) if not names or any([name in p.what for name in names])]
+    dtypes = lambda p: p.dtypes if not device.dry or p.transform == "step" else p.dtypes[:1]
+    rows: list[tuple[dict[str, Any], Program, Any]] = []
     with funcad.config.set(engine=funcad.config.engine):
-        for program in programs(device.dry):
-            if names and not any([name in program.what for name in names]):
+        for program, dtype in [(p, dtype) for p in chosen for dtype in dtypes(p)]:
+            if time.monotonic() > stop:
+                record["not reached"].append(f"{program.what}, {numpy.dtype(dtype).name}")
                 continue
-            for dtype in program.dtypes if not device.dry or program.transform == "step" else program.dtypes[:1]:
-                if time.monotonic() > stop:
-                    record["not reached"].append(f"{program.what}, {numpy.dtype(dtype).name}")
-                    continue
-                row = measured(program, dtype, device, stop)
-                record["rows"].append(row)
+            row = measured(program, dtype, device, stop)
+            rows.append((row, program, dtype))
+            record["rows"].append(row)
+            write(record, out)
+            tell(row)
+        for row, program, dtype in rows:  # in the time that is left: each takes half a minute to compile
+            if time.monotonic() < stop - LEFT:
+                found = measured(program, dtype, device, stop, slow=True)["libraries"]
+                row["libraries"] |= {n: f for n, f in found.items() if n == COMPILED}
                 write(record, out)
-                brief = {n: formatted(f["wall"], "s") if "wall" in f else f["error"] for n, f in row["libraries"].items()}
-                print(row["what"], row["dtype"], brief, flush=True)
     write(record, out)
     return record
+
+
+def tell(row: dict[str, Any]) -> None:
+    brief = {n: formatted(f["wall"], "s") if "wall" in f else f["error"] for n, f in row["libraries"].items()}
+    print(row["what"], row["dtype"], brief, flush=True)
 
 
 def main() -> None:

@@ -10,6 +10,7 @@ tests/primitives/test_cupy_names.py compares what is listed here with the packag
 from __future__ import annotations
 
 import functools
+import operator
 import sys
 from collections import Counter
 from collections.abc import Iterator, Sequence
@@ -50,6 +51,7 @@ _METHODS = {
     "reduceat": {"add"},
 }
 _ATOMIC = {"add": "ILQifdFDe", "subtract": "ILQifdFDe", "maximum": "ILQifd", "minimum": "ILQifd"}  # dtypes of `at`
+_IN_PLACE = (np.copyto, np.put, np.put_along_axis, np.fill_diagonal)
 _LOGICAL = {"logical_and", "logical_or", "logical_xor", "logical_not"}  # these take no complex numbers
 
 # What `cupyx.scipy.special` of CuPy 14 has.
@@ -83,7 +85,7 @@ class DeviceArray:
     __hash__ = None  # type: ignore[assignment]
 
     def __init__(self, shape: Any, dtype: Any = float):
-        self._array = _zeros(shape, dtype)
+        self._array = _placed(_zeros(shape, dtype))
 
     @property
     def shape(self) -> tuple:
@@ -146,14 +148,15 @@ class DeviceArray:
         self._array.imag = unwrap(value)
 
     def get(self) -> np.ndarray:
-        _count("waits")
+        _waits()
         return self._array.copy()
 
     def tolist(self) -> list:
-        _count("waits")
+        _waits()
         return self._array.tolist()
 
     def set(self, array: np.ndarray) -> None:
+        _sends()
         self._array[...] = array
 
     def __array__(self, dtype: Any = None, copy: Any = None) -> np.ndarray:
@@ -170,12 +173,12 @@ class DeviceArray:
             raise AttributeError(name)
         def method(*args: Any, **kwargs: Any) -> Any:
             _note(f"ndarray.{name}", (self, *args), kwargs)
-            return _call(getattr(self._array, name), args, kwargs, [self._array])
+            return _call(_method(name), (self, *args), kwargs, ["fill", "sort", "put"].count(name) * (self._array,))
 
         return method
 
     def __getitem__(self, index: Any) -> DeviceArray:
-        found = self._array[_wrapped(unwrap(index, indices=True), self._array)]
+        found = _perform(operator.getitem, (self._array, _wrapped(unwrap(index, indices=True), self._array)), {})
         if np.size(found) and not np.isscalar(found) and not np.may_share_memory(found, self._array):
             _count("calls")
         return wrap(found)
@@ -185,29 +188,29 @@ class DeviceArray:
         given = unwrap(value)
         if work is not None and not (issubclass(type(given), np.ndarray) and _is(self._array[where], given)):
             _count("calls")
-        self._array[where] = given
+        _perform(operator.setitem, (self._array, where, given), {}, (self._array,))
 
     def __len__(self) -> int:
         return len(self._array)
 
     def __bool__(self) -> bool:
-        _count("waits")
+        _waits()
         return bool(self._array)
 
     def __int__(self) -> int:
-        _count("waits")
+        _waits()
         return int(self._array)
 
     def __float__(self) -> float:
-        _count("waits")
+        _waits()
         return float(self._array)
 
     def __complex__(self) -> complex:
-        _count("waits")
+        _waits()
         return complex(self._array)
 
     def __iter__(self) -> Iterator[DeviceArray]:
-        return (wrap(x) for x in self._array)
+        return (self[i] for i in range(len(self)))
 
     def __repr__(self) -> str:
         return f"device({self._array!r})"
@@ -216,13 +219,24 @@ class DeviceArray:
         return format(self._array[()], spec)
 
 
+@functools.cache
+def _method(name: str) -> Any:
+    """The method as a function of the array."""
+
+    def method(array: np.ndarray, *args: Any, **kwargs: Any) -> Any:
+        return getattr(array, name)(*args, **kwargs)
+
+    method.__name__ = name
+    return method
+
+
 def _operator(name: str) -> Any:
     def method(self: DeviceArray, *others: Any) -> Any:
         for other in others:
             if not issubclass(type(other), (DeviceArray, np.ndarray, np.generic, bool, int, float, complex)):
                 return NotImplemented
         _count("calls")
-        return wrap(getattr(self._array, name)(*[unwrap(o) for o in others]))
+        return wrap(_perform(_method(name), (self._array, *[unwrap(o) for o in others]), {}))
 
     return method
 
@@ -237,7 +251,7 @@ for _name in "__neg__ __pos__ __abs__ __invert__ __eq__ __ne__ __lt__ __le__ __g
 def wrap(x: Any) -> Any:
     if issubclass(type(x), (np.ndarray, np.generic)):  # a traced value would say that it is an array
         result = DeviceArray.__new__(DeviceArray)
-        object.__setattr__(result, "_array", _asarray(x))
+        object.__setattr__(result, "_array", _placed(_asarray(x)))
         return result
     if isinstance(x, tuple):
         kind = [wrap(v) for v in x]
@@ -279,7 +293,14 @@ def _call(function: Any, args: Any, kwargs: Any, own: Sequence[np.ndarray] = ())
         kwargs = {"mode": "wrap", **kwargs}
     with np.errstate(all="ignore"):
         given = [unwrap(a) for a in args]
-        result = function(*given, **{k: unwrap(v) for k, v in kwargs.items()})
+        named = {k: unwrap(v) for k, v in kwargs.items()}
+        into = named.get("out")
+        written = (*own, *(into if isinstance(into, tuple) else () if into is None else (into,)))
+        if getattr(function, "func", None) is _at or any([function is f for f in _IN_PLACE]):
+            written = (given[0],)
+        places = _inputs_of(function)
+        written = written if places is None else (*written, *given[places:])
+        result = _perform(function, given, named, written)
     if work is not None and name not in ("empty", "empty_like", "may_share_memory"):
         read = [a for a in (*own, *given) if issubclass(type(a), np.ndarray)]
         found = [np.asarray(r) for r in (result if isinstance(result, (tuple, list)) else (result,)) if hasattr(r, "dtype")]
@@ -289,6 +310,13 @@ def _call(function: Any, args: Any, kwargs: Any, own: Sequence[np.ndarray] = ())
     if out is not None:
         return out[0] if isinstance(out, tuple) else out
     return wrap(result)
+
+
+def _inputs_of(function: Any) -> int | None:
+    """How many operands a function has that takes an output by position behind them; None: all are operands."""
+    if isinstance(function, np.ufunc):
+        return function.nin
+    return {"dot": 2, "vdot": 2}.get(getattr(function, "__name__", ""))
 
 
 class _Function:
@@ -389,7 +417,9 @@ class _Module:
     def asarray(x: Any, dtype: Any = None) -> DeviceArray:
         """Also from the host: this is how arrays get here."""
         moved.append(x) if isinstance(x, np.ndarray) else None
-        _count("copies") if type(x) is not DeviceArray else None
+        if type(x) is not DeviceArray:
+            _count("copies")
+            _sends()
         if type(x) is DeviceArray and dtype in (None, x.dtype):
             return x
         return wrap(_array(x._array if type(x) is DeviceArray else unwrap_all(x), dtype=dtype))
@@ -400,7 +430,7 @@ class _Module:
         found = _Module.asarray(x, dtype)
         if found is x:
             _count("calls")
-        return wrap(found._array.copy(order)) if found is x else found
+        return wrap(_perform(_method("copy"), (found._array, order), {})) if found is x else found
 
 
 class _Special(_Module):
@@ -433,6 +463,25 @@ def _note(path: str, args: Any, kwargs: Any) -> None:
         calls.setdefault(path, set()).add((len(args), tuple(sorted(kwargs)), dtypes))
 
 
+def _perform(function: Any, args: Sequence[Any], kwargs: dict[str, Any], written: Sequence[Any] = ()) -> Any:
+    return function(*args, **kwargs) if driver is None else driver.perform(function, args, kwargs, written)
+
+
+def _placed(x: np.ndarray) -> np.ndarray:
+    return x if driver is None or driver.owns(x) else driver.place(x)
+
+
+def _waits() -> None:
+    _count("waits")
+    if driver is not None:
+        driver.refuse_if_recording("a value that is read")
+
+
+def _sends() -> None:
+    if driver is not None:
+        driver.sends()
+
+
 def _count(what: str) -> None:
     if work is not None:
         work[what] += 1
@@ -450,6 +499,7 @@ work: Counter[str] | None = None
 calls: dict[str, set] | None = None  # if somebody asks: what was called, with how many operands, which keywords and dtypes
 moved: list[np.ndarray] = []  # the NumPy arrays that were copied to the device
 xp: Any = _Module(np)
+driver: Any = None  # of tests/cuda_driver.py, while one is open
 
 
 @contextmanager
@@ -475,8 +525,8 @@ def registered() -> Iterator[Any]:
 
 
 def to_device(x: Any) -> Any:
-    """NumPy arrays become device arrays; scalars stay."""
-    return wrap(x.copy()) if isinstance(x, np.ndarray) else x
+    """NumPy arrays become device arrays, in the machine's byte order, as CuPy's all are; scalars stay."""
+    return wrap(x.astype(x.dtype.newbyteorder("="), order="K")) if isinstance(x, np.ndarray) else x
 
 
 def to_host(x: Any) -> Any:

@@ -25,7 +25,7 @@ __all__ = ["OnDevice"]
 class OnDevice:
     """The program of `owner` on the arrays of `library`."""
 
-    __slots__ = ("owner", "library", "runs", "kernels", "reasons", "_optimized", "_fused", "_written")
+    __slots__ = ("owner", "library", "runs", "kernels", "reasons", "_optimized", "_fused", "_written", "_graphs")
 
     def __init__(self, owner: Any, library: Any):
         self.owner = owner
@@ -36,6 +36,7 @@ class OnDevice:
         self._optimized: Jaxpr | None = None
         self._fused: Jaxpr | None = None
         self._written: dict[frozenset[int], Any] = {}  # positions of inputs that may be written over -> the program
+        self._graphs: Any = None  # captured runs (cuda/graphs.py)
 
     def run(self, args: Sequence[Any], donated: frozenset[int] = frozenset()) -> list[Any] | None:
         """The outputs; None: the reference is to run, since this does not pay yet."""
@@ -49,6 +50,10 @@ class OnDevice:
         del args
         token = suppress_warnings()
         try:
+            if self.owner.engine == "cuda" and not donated and hasattr(self.library, "cuda"):
+                outputs = self.graphs.run(values)
+                if outputs is not None:
+                    return outputs
             outputs = generated.function(values)
         except Exception as error:
             generated.note(error)
@@ -56,6 +61,18 @@ class OnDevice:
         finally:
             restore_warnings(token)
         return apart(self.library, [moved(self.library, x) for x in outputs], lent)
+
+    @property
+    def graphs(self) -> Any:
+        """The captured runs."""
+        if self._graphs is None:
+            with compiling:
+                if self._graphs is None:
+                    generate = importlib.import_module("funcad.backends.generate").generate
+                    graphs = importlib.import_module("funcad.backends.cuda.graphs").Graphs
+                    written = lambda library: generate(self.fused, self._kernel, library=library)
+                    self._graphs = graphs(written, self.fused, self.library)
+        return self._graphs
 
     @property
     def optimized(self) -> Jaxpr:

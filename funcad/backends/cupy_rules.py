@@ -23,6 +23,7 @@ from funcad.primitives.shape import broadcast_in_dim_p, reshape_p
 
 __all__ = ["text_on_device"]
 
+_COMPARED = frozenset(["eq", "ne", "lt", "le", "gt", "ge"])
 _TAKE_NUMBERS = frozenset([basic_index_p, select_p, gather_p, broadcast_in_dim_p])  # their texts do, as operands or indices
 
 
@@ -33,8 +34,9 @@ def text_on_device(w: Writer, equation: Equation, operands: list[Value]) -> Call
         return None
     if ufunc_name(primitive) is not None and not equation.params:
         found = text_of(w, equation, operands) if getattr(primitive.impl, "namesake", False) else None
-        if type(found) is Call and type(equation.inputs[0]) is Literal and not equation.inputs[0].aval.weak:
-            found.operator = ""  # NumPy's scalar would be asked first
+        scalar = type(equation.inputs[0]) is Literal and not equation.inputs[0].aval.weak
+        if type(found) is Call and (scalar or primitive.name in _COMPARED):
+            found.operator = ""  # a scalar of NumPy's would be asked first, and compares as an array, which CuPy refuses
         return found
     if primitive is reshape_p and not operands[0].aval.shape:
         return _reshaped_number(w, equation, operands[0])

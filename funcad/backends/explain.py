@@ -53,7 +53,7 @@ class Explanation:
         self.why = "config.engine is 'interpreter'"
         self.reasons: list[str] = []
         self.rolled: list[str] = []
-        self.blas = ""
+        self.blas = self.graphs = ""
         self.fast_math = bool(program.jaxpr.memo.get("fast_math"))
         size_of = importlib.import_module("funcad.passes.rewrite").size_of
         self.counts: tuple[int, int] = (size_of(program.jaxpr),) * 2
@@ -103,6 +103,8 @@ class Explanation:
                 on_device.generated()
             self.reasons = list(dict.fromkeys([*self._notes.reasons, *on_device.reasons]))
             self.target, self.unknown = self._notes.target, self._notes.unknown
+            if there and hasattr(library, "cuda"):
+                self.graphs = on_device.graphs.describe()
 
     def _walk(self, jaxpr: Jaxpr, program: Any, inside: str, turns: int | None = 1) -> None:
         for equation in jaxpr.equations:
@@ -206,9 +208,7 @@ class Explanation:
             for (what, line, why), count in self._rows():
                 times = f"{count} x " if count > 1 else ""
                 lines.append(f"  {times}{what}  {line}  ({why})")
-        lines += self._ends()
-        if self.blas:
-            lines.append(self.blas)
+        lines += [*self._ends(), *filter(None, (self.graphs, self.blas))]
         if self.reasons:
             lines += [f"{self._why_not()}:", *[f"  {reason}" for reason in self.reasons]]
         return "\n".join(lines)
@@ -231,7 +231,7 @@ class Explanation:
         if self.alone:
             found = [(what, f"{count}", why, line) for (what, line, why), count in self._rows()]
             parts.append(html_table(("alone", "times", "why", "line"), found))
-        parts += [f"<div>{escape(line)}</div>" for line in [*self._ends(), *([self.blas] if self.blas else [])]]
+        parts += [f"<div>{escape(line)}</div>" for line in [*self._ends(), *filter(None, (self.graphs, self.blas))]]
         if self.reasons:
             parts.append(html_table((self._why_not(),), [(reason,) for reason in self.reasons]))
         return "".join(parts)

@@ -100,8 +100,12 @@ class Profile:
         if not isinstance(program, Compiled) or there and program.jaxpr.moves or state.checked:
             return program.jaxpr, lambda e: (Program(_alone(e)).run, "interpreter")
         if there:
-            self.engine = "cupy"
-            return program.on_device(xp).optimized, lambda e: (generate(_alone(e), library=xp).function, "cupy")
+            self.engine = "cuda" if program.engine == "cuda" else "cupy"
+            on_device = program.on_device(xp)
+            on_device.generated()
+            engine_of = lambda e: on_device.engine_of(e) if e.primitive is fused_p else "cupy"
+            run_of = lambda e: generate(_alone(e), on_device._kernel, library=xp).function
+            return on_device.fused, lambda e: (run_of(e), engine_of(e))
         program.written_out()
         kernel = lambda e: program.kernels.get(e.params["jaxpr"])
         self.engine = "numpy"

@@ -26,6 +26,7 @@ import numpy as np
 
 from funcad.api.python_values import plain_value
 from funcad.errors import BufferNeeded, PathError
+from funcad.host.devices import device_in_use, is_device
 from funcad.host.real_types import is_a
 from funcad.host.state import state
 from funcad.host.user_warnings import restore_warnings, suppress_warnings
@@ -38,12 +39,26 @@ from funcad.ir.tracer import Tracer
 from funcad.ir.types import Params
 from funcad.jitted.handlers import inside_try
 from funcad.jitted.path_segments import Leaf, Node
+from funcad.primitives.placement import on_device_of, put
 
 __all__ = ["ANSWERS", "Recorder"]
 
 
+def _here(value: Any) -> Any:
+    """A value that a device has, as NumPy has it: Python waits for it."""
+    return put(value, "cpu", None) if device_in_use() and is_device(type(value)) else value
+
+
+def _index(value: Any) -> int:
+    try:
+        return operator.index(value)
+    except TypeError:  # CuPy's arrays answer to int() only
+        return operator.index(_here(value))
+
+
 def _number(how: str) -> Callable[[Any], Any]:
     def number(value: Any) -> Any:
+        value = _here(value)
         if type(value) is Tracer:
             value = plain_value(value, how)
         return np.asarray(value).item() if np.size(value) != 1 else value[()] if type(value) is np.ndarray else value
@@ -52,6 +67,7 @@ def _number(how: str) -> Callable[[Any], Any]:
 
 
 def _bits(value: Any) -> Any:
+    value = _here(value)
     return literal_key(value.reshape(())[()] if type(value) is np.ndarray else value)
 
 
@@ -59,11 +75,12 @@ def _bits(value: Any) -> Any:
 ANSWERS: dict[str, tuple[Callable[[Any], Any], Callable[[Any], Any]]] = {
     "bool()": (bool, bool),
     "int()": (int, int),
-    "an index": (operator.index, operator.index),
+    "an index": (_index, _index),
     "float": (_number("float"), _bits),
     "complex": (_number("complex"), _bits),
     "item": (_number("item"), _bits),
-    "indices": (np.array, lambda value: np.asarray(value).tobytes()),  # whole arrays of integers or bools
+    # whole arrays of integers or bools
+    "indices": (lambda value: np.array(_here(value)), lambda value: np.asarray(_here(value)).tobytes()),
     "reached": (lambda value: True, lambda value: True),  # an operation inside a `try`, which may fail
     "success": (lambda value: True, lambda value: True),  # of that; False if it raised LinAlgError
 }
@@ -229,7 +246,11 @@ class Recorder:
         self._names.update(zip(trace.inputs, self.inputs))
         self.env.update(zip(self.inputs, self.leaves))
         for node, _, _ in self.chain:
-            self.env.update(node.consts)
+            self.env.update(self._placed(node.consts))
+
+    def _placed(self, consts: Sequence[tuple[Var, Any]]) -> list[tuple[Var, Any]]:
+        """Captured arrays where the arguments are, as a program that runs as a whole has them."""
+        return list(zip([v for v, _ in consts], on_device_of([x for _, x in consts], self.leaves)))
 
     # -- segments
 
@@ -240,8 +261,7 @@ class Recorder:
         if known is not None:
             self._compare(known)
         else:
-            for v, value in list(trace.captured.values())[self._consts :]:
-                self.env[v] = value
+            self.env.update(self._placed(list(trace.captured.values())[self._consts :]))
             self._consts = len(trace.captured)
             self._done = len(trace.equations)
         if self._place < len(self.chain):
@@ -350,7 +370,7 @@ class Recorder:
             if i >= len(node.consts) or not _same_array(value, node.consts[i][1]):
                 raise self._other()
             self._names[v] = node.consts[i][0]
-            self.env.setdefault(*node.consts[i])
+            self.env.setdefault(*self._placed(node.consts[i : i + 1])[0])
             self._consts += 1
         equations = trace.equations
         while self._done < len(equations):

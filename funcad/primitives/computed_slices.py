@@ -16,14 +16,27 @@ from funcad.primitives.shape import broadcast_leading, zeros
 
 
 def _window(xp: Any, starts: Any, sizes: tuple, shape: tuple) -> tuple:
-    if xp is not np and len(starts) > 1:  # from the device all in one go
-        starts = xp.stack([xp.asarray(s).astype(np.int64) for s in starts]).tolist()
+    if xp is not np and any([type(s) is xp.ndarray for s in starts]):
+        return _window_on_device(xp, starts, sizes, shape)
     window = []
     for start, k, n in zip(starts, sizes, shape):
         start = int(start)
         start = min(max(start + n if start < 0 else start, 0), n - k)
         window.append(slice(start, start + k))
     return tuple(window)
+
+
+def _window_on_device(xp: Any, starts: Any, sizes: tuple, shape: tuple) -> tuple:
+    """The same as arrays of indices, so that nobody waits for the starts; axes outside of those that are cut stay whole."""
+    cut = [axis for axis, (k, n) in enumerate(zip(sizes, shape)) if k != n]
+    index: list[Any] = [slice(None)] * len(shape)
+    for axis in range(cut[0], cut[-1] + 1) if cut else ():
+        places = xp.arange(sizes[axis])
+        if axis in cut:
+            start, n = xp.asarray(starts[axis]).astype(np.int64, copy=False), shape[axis]
+            places = places + xp.clip(xp.where(start < 0, start + n, start), 0, n - sizes[axis])
+        index[axis] = places.reshape((sizes[axis],) + (1,) * (cut[-1] - axis))
+    return tuple(index)
 
 
 def _check_window(name: str, x: Aval, starts: tuple, sizes: tuple) -> None:
@@ -63,6 +76,7 @@ window_indices_p = Primitive(
     lambda *starts, sizes, extents: [Aval(starts[0].shape + sizes, np.dtype(np.int64))] * len(starts),
     batch=_window_indices_batch,
     multiple=True,
+    may_share=True,  # elements that are one in memory: nobody may write over them
 )
 
 

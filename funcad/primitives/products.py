@@ -79,6 +79,8 @@ def dot_impl(xp: Any, x: Any, y: Any, *, dimension_numbers: Any) -> Any:
         return _matmul(xp, x.T if plan[1] else x, y.T if plan[2] else y)
     if kind == "outer":
         _, px, py, fx, fy, n_batch = plan
+        if xp is not np:
+            x, y = [a if a.ndim else xp.asarray(a) for a in (x, y)]  # a number of the host would become an array of NumPy's
         x = x if px is None else x.transpose(px)
         y = y if py is None else y.transpose(py)
         y = y.reshape((*y.shape[:n_batch], *[1] * len(fx), *y.shape[n_batch:]))

@@ -11,6 +11,7 @@ import pytest
 
 import funcad
 from funcad import ShapeDtypeStruct, config, grad, jit, value_and_grad
+from funcad.backends import profile as profiling
 from funcad.backends.cuda import kernel_facts, launches
 from funcad.backends.cuda.kernel_listing import modules_of
 from funcad.errors import PathError
@@ -33,12 +34,17 @@ def bump(x: Any) -> Any:
     return np.sum(np.tanh(x) * np.exp(-x * x))
 
 
+def softmax(x: Any) -> Any:
+    e = np.exp(x - np.max(x, axis=1, keepdims=True))
+    return e / np.sum(e, axis=1, keepdims=True), np.sum(e, axis=0)
+
+
 def recurrence(c: Any, xs: Any) -> Any:
     return funcad.scan(lambda c, x: (np.sin(c) * 0.9 + x, None), c, xs)[0]
 
 
 @pytest.mark.skipif(not cuda_shim.available(), reason="there is no g++ to run kernels with")
-@pytest.mark.parametrize("how", ["adjacent", "turned", "unaligned"])
+@pytest.mark.parametrize("how", ["adjacent", "turned", "unaligned", "rows", "rows turned"])
 def test_what_is_shown_is_what_runs(how: str, monkeypatch: Any) -> None:
     ran: list[str] = []
     module = cuda_shim.Module
@@ -46,8 +52,10 @@ def test_what_is_shown_is_what_runs(how: str, monkeypatch: Any) -> None:
     monkeypatch.setattr(cuda_shim, "Module", lambda code: ran.append(code) or module(code))
     with registered(), config.set(engine="cuda"):
         x = to_device(np.linspace(-1.0, 1.0, 41))
-        x = {"adjacent": x, "turned": x[1:].reshape(5, 8).T, "unaligned": x[1:40]}[how]
-        f = jit(lambda x: (bump(x), np.sqrt(np.abs(x)) * 2.0 + 1.0))
+        turned = x[1:].reshape(5, 8).T
+        rows = {"rows": x[1:].reshape(5, 8), "rows turned": turned}
+        x = {"adjacent": x, "turned": turned, "unaligned": x[1:40], **rows}[how]
+        f = jit(softmax if how in rows else lambda x: (bump(x), np.sqrt(np.abs(x)) * 2.0 + 1.0))
         for _ in range(3):
             f(x)
         shown = modules_of(f.cuda(x))
@@ -153,3 +161,14 @@ def test_of_the_arrays_of_a_device() -> None:
         assert other.engine == "cupy" and other.bytes == 0 and "kernels" not in str(other)
     assert explained(bump, np.ones(3)).engine != "cuda"  # NumPy's arrays run on the processor
     assert standin.work is None
+
+
+@pytest.mark.skipif(not cuda_shim.available(), reason="there is no g++ to run kernels with")
+def test_profile_times_the_kernels(monkeypatch: Any) -> None:
+    monkeypatch.setattr(profiling, "BUDGET", 0.02)
+    monkeypatch.setattr(profiling, "SHORT", 1e-6)
+    with registered(), config.set(engine="cuda"):
+        x = to_device(np.linspace(-1.0, 1.0, 12).reshape(3, 4))
+        found = jit(lambda x: np.sin(x) * x + np.exp(x) @ np.ones((4, 4))).profile(x)
+    assert found.engine == "cuda" and {line.engine for line in found.equations} == {"cuda", "cupy"}
+    assert [line.engine for line in found.equations if "sin" in line.what] == ["cuda"]

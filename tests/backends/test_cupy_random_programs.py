@@ -35,7 +35,8 @@ def compare(found: Sequence[Any], expected: Sequence[Any], bounds: list[Bound], 
 
 
 def same(there: Sequence[Any], values: Sequence[Any]) -> bool:
-    return all([to_host(x).tobytes() == y.tobytes() for x, y in zip(there, values) if isinstance(y, np.ndarray)])
+    pairs = [(x, to_device(y)) for x, y in zip(there, values) if isinstance(y, np.ndarray)]
+    return all([to_host(x).tobytes() == to_host(y).tobytes() for x, y in pairs])
 
 
 def copies(values: Sequence[Any]) -> list[Any]:

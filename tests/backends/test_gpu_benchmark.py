@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import json
+import operator
 import subprocess
 import sys
+import warnings
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -48,6 +51,61 @@ def test_what_fails_stands_for_itself() -> None:
         assert "no such thing" in found.get("torch", {"error": "no such thing"})["error"]
         late = gpu.measured(program, np.float64, gpu.StandIn(xp), gpu.time.monotonic() - 1.0)["libraries"]
     assert {f["error"] for f in late.values()} == {"no time was left"}
+
+
+class Clock:
+    """`cupy.cuda`, as much of it as the benchmark asks for."""
+
+    def __init__(self) -> None:
+        device = {"name": b"a GPU", "major": 9, "minor": 0, "totalGlobalMem": 1 << 30}
+        self.runtime = SimpleNamespace(
+            getDeviceProperties=lambda number: device, driverGetVersion=lambda: 13000, runtimeGetVersion=lambda: 13000
+        )
+
+    class Event:
+        def record(self) -> None:
+            self.time = gpu.time.perf_counter()
+
+        def synchronize(self) -> None:
+            assert self.time
+
+    @staticmethod
+    def get_elapsed_time(begin: Any, end: Any) -> float:
+        return 1e3 * (end.time - begin.time)
+
+    @staticmethod
+    def get_current_stream() -> Any:
+        return SimpleNamespace(synchronize=lambda: None)
+
+    @staticmethod
+    def Device() -> Any:
+        return SimpleNamespace(id=0)
+
+
+def test_what_a_gpu_is_asked(monkeypatch: Any) -> None:
+    """The way of a real device, on the stand-in with a clock."""
+    monkeypatch.setattr(gpu, "peer", lambda name: None)
+    monkeypatch.setattr(gpu, "ROUNDS", 2)
+    data = lambda dtype, small: (np.ones(30, dtype),)
+    program = Program("x", lambda np: lambda x: np.sin(x) * x, "value", data, traffic=True)
+    with registered() as xp:
+        device = gpu.Device.__new__(gpu.Device)
+        device.xp = SimpleNamespace(asarray=xp.asarray, cuda=Clock(), ones=lambda n: xp.ones(9), empty_like=xp.empty_like)
+        device.xp.copyto = xp.copyto
+        found = device.record()
+        assert found["device"] == "a GPU" and found["compute capability"] == "9.0" and found["copy, bytes a second"] > 0
+        row = gpu.measured(program, np.float64, device, gpu.time.monotonic() + 60.0)
+    assert row["libraries"]["funcad"]["device"] > 0 and gpu.share(row, "funcad", 1e9) > 0
+
+
+def test_cupy_has_what_the_benchmark_asks_for() -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # that it finds no GPU
+        cupy = pytest.importorskip("cupy", exc_type=ImportError)
+    names = "cuda.Event cuda.get_elapsed_time cuda.get_current_stream cuda.Device cuda.runtime.getDeviceProperties copyto"
+    names += " cuda.runtime.driverGetVersion cuda.runtime.runtimeGetVersion cuda.runtime.getDeviceCount ElementwiseKernel"
+    for name in (*names.split(), "random.standard_normal", "random.random", "cuda.nvrtc.getProgramLog", "empty_like"):
+        assert callable(operator.attrgetter(name)(cupy)), name
 
 
 def test_the_programs_have_names_of_their_own() -> None:

@@ -59,15 +59,21 @@ class Outline:
 _noted = threading.local()
 
 
+class _Function:
+    def __init__(self, text: str, name: str):
+        self.text, self.name = text, name
+        self.max_dynamic_shared_size_bytes = 0  # kernels set it
+
+    def __call__(self, blocks: Sequence[int], threads: Sequence[int], arguments: Any, shared_mem: int = 0) -> None:
+        _noted.launches.append(Launch(self.text, self.name, tuple(blocks), tuple(threads), shared_mem))
+
+
 class _Module:
     def __init__(self, text: str):
         self.text = text
 
-    def get_function(self, name: str) -> Any:
-        def start(blocks: tuple[int, ...], threads: tuple[int, ...], arguments: Any, shared_mem: int = 0) -> None:
-            _noted.launches.append(Launch(self.text, name, tuple(blocks), tuple(threads), shared_mem))
-
-        return start
+    def get_function(self, name: str) -> _Function:
+        return _Function(self.text, name)
 
 
 class _Library:
@@ -79,6 +85,8 @@ class _Library:
     @staticmethod
     def empty(shape: Any, dtype: Any) -> Outline:
         return Outline(shape, dtype)
+
+    zeros = empty
 
     @staticmethod
     def full(shape: Any, value: Any, dtype: Any) -> Outline:
