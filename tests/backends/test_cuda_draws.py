@@ -2,29 +2,16 @@
 
 from __future__ import annotations
 
-import importlib
-import warnings
 from collections.abc import Iterator
-from typing import Any
 
 import numpy as np
 import pytest
 
 from funcad import config, jit, random, scan, vmap
 from funcad.backends.cuda.cuda_draws import draw_text
-from funcad.backends.cuda.launches import OPTIONS
 from funcad.backends.plans.unsupported import Unsupported
-from tests import cuda_shim
+from tests import cuda_shim, nvrtc_units
 from tests.standin import registered, to_device, to_host
-
-try:
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # that it finds no GPU
-        importlib.import_module("cupy")
-    nvrtc: Any = importlib.import_module("cupy_backends.cuda.libs.nvrtc")
-    nvrtc.getVersion()  # it loads the rest now, while CuPy's modules are CuPy's
-except ImportError:
-    nvrtc = None
 
 pytestmark = pytest.mark.skipif(not cuda_shim.available(), reason="there is no g++ to run kernels with")
 DRAWS = {
@@ -84,10 +71,11 @@ def test_what_has_no_kernel_runs_as_lines() -> None:
         draw_text("unit", np.dtype(np.float16))
 
 
-@pytest.mark.skipif(nvrtc is None, reason="NVRTC is not installed")
-@pytest.mark.parametrize("architecture", ["sm_80", "sm_90"])
-def test_nvrtc_compiles_them_without_spills(architecture: str) -> None:
-    for kind, char in zip(("bits", "bits", "unit", "unit", "normal", "normal", "keys"), "BLfdfdI"):
-        program = nvrtc.createProgram(draw_text(kind, np.dtype(char)), "draw.cu", [], [])
-        nvrtc.compileProgram(program, [f"--gpu-architecture={architecture}", *OPTIONS, "--ptxas-options=-v"])
-        assert "0 bytes spill stores, 0 bytes spill loads" in nvrtc.getProgramLog(program)
+@pytest.mark.nvrtc
+@pytest.mark.skipif(not nvrtc_units.available(), reason="NVRTC is not installed")
+@pytest.mark.parametrize("architecture", nvrtc_units.ARCHITECTURES)
+def test_nothing_spills(architecture: str) -> None:
+    kinds = zip(("bits", "bits", "unit", "unit", "normal", "normal", "keys"), "BLfdfdI")
+    texts = [draw_text(kind, np.dtype(char)) for kind, char in kinds]
+    for kernels in nvrtc_units.facts_of_all(texts, architecture).values():
+        assert not any([facts.spills for facts in kernels.values()])

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import importlib
 import re
-import warnings
 from collections.abc import Iterator
 from typing import Any
 
@@ -14,27 +12,18 @@ import pytest
 import funcad
 from funcad import config, grad, jit, value_and_grad
 from funcad.backends.cuda.elements import Unsupported
-from funcad.backends.cuda.launches import OPTIONS, Elementwise, kernel_for
+from funcad.backends.cuda.launches import Elementwise, kernel_for
 from funcad.backends.engines import Compiled
 from funcad.ir.jaxpr import Jaxpr, Var
 from funcad.passes.fuse import fuse
 from funcad.passes.inline import inline
 from funcad.primitives.fused import fused_p
-from tests import cuda_shim
+from tests import cuda_shim, nvrtc_units
 from tests.backends.test_cupy_random_programs import check
 from tests.cuda_shim import Module, compiled
 from tests.random_programs import random_case, trace
 from tests.specs import OpSpec, all_specs
 from tests.standin import DeviceArray, registered, to_device, to_host, xp
-
-try:
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # that it finds no GPU
-        importlib.import_module("cupy")
-    library: Any = importlib.import_module("cupy_backends.cuda.libs.nvrtc")
-    library.getVersion()  # it loads the rest now, while CuPy's modules are CuPy's
-except ImportError:
-    library = None
 
 pytestmark = [
     pytest.mark.skipif(not cuda_shim.available(), reason="there is no g++ to run kernels with"),
@@ -128,21 +117,15 @@ def test_every_operation_with_a_formula(table: list) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.skipif(library is None, reason="NVRTC is not installed")
-@pytest.mark.parametrize("architecture", ["sm_80", "sm_90"])
+@pytest.mark.nvrtc
+@pytest.mark.skipif(not nvrtc_units.available(), reason="NVRTC is not installed")
+@pytest.mark.parametrize("architecture", nvrtc_units.ARCHITECTURES)
 def test_nvrtc_compiles_all_of_them(table: list, architecture: str) -> None:
-    seen = list(dict.fromkeys([t for *_, kernel in table for t in texts_of(kernel)]))
-    for start in range(0, len(seen), 50):
-        parts = []
-        for number, text in enumerate(seen[start : start + 50]):
-            own = text.replace('extern "C" ', "")
-            parts.append(f"namespace module{number} {{\n{own}\n}}\n#undef FC\n#undef FC_THREADS\n")
-        program = library.createProgram("\n".join(parts), "kernels.cu", [], [])
-        try:
-            library.compileProgram(program, [f"--gpu-architecture={architecture}", *OPTIONS])
-        except library.NVRTCError:
-            errors = [line for line in library.getProgramLog(program).splitlines() if "error" in line]
-            pytest.fail("\n".join(errors[:20]))
+    texts = [t for *_, kernel in table for t in texts_of(kernel)]
+    for text, kernels in nvrtc_units.facts_of_all(texts, architecture).items():
+        assert "kernel" in kernels
+        for facts in kernels.values():  # what is saved around a call, of the slow way of a division, say, is counted as well
+            assert not facts.spills or facts.spills <= 128 and facts.registers <= 64, f"{kernels}\n{text}"
 
 
 def groups_of(f: Any, *args: Any) -> list[Any]:
@@ -213,10 +196,9 @@ def test_totals_of_integers(dtype: Any) -> None:
                 np.testing.assert_array_equal(to_host(a), b)
 
 
-@pytest.mark.slow
-def test_random_programs() -> None:
+def check_random(seeds: range) -> int:
     found, texts = [], []
-    for seed in range(60):
+    for seed in seeds:
         try:
             jaxpr, values = trace(random_case(seed))
         except (TypeError, ValueError, IndexError):  # a derivative that does not exist, say
@@ -230,7 +212,6 @@ def test_random_programs() -> None:
                     continue
                 texts += texts_of(kernel) if type(kernel) is Elementwise else []
         found.append((seed, jaxpr, values))
-    assert len(texts) > 20
     compiled(texts)
     for seed, jaxpr, values in found:
         try:
@@ -238,6 +219,17 @@ def test_random_programs() -> None:
         except Exception as error:
             error.add_note(f"seed {seed}")
             raise
+    return len(texts)
+
+
+def test_random_programs() -> None:
+    assert check_random(range(24)) > 8
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("start", range(100, 1100, 50))
+def test_more_random_programs(start: int) -> None:
+    assert check_random(range(start, start + 50)) > 8
 
 
 def test_a_program_is_few_calls() -> None:
@@ -298,6 +290,11 @@ def test_complex_numbers_and_float16(dtype: Any) -> None:
         pytest.param(("o >>= 1", "o >>= 2"), marks=pytest.mark.slow),
         pytest.param(("blockDim.x + threadIdx.x;", "blockDim.x + threadIdx.x + 1;"), marks=pytest.mark.slow),
         pytest.param(("i = n / 2 * 2 + first", "i = n / 2 * 2 + first + 1"), marks=pytest.mark.slow),
+        pytest.param(("i = n / 2 * 2 + first; i < n", "i = n / 2 * 2 + first; i <= n"), marks=pytest.mark.slow),
+        pytest.param(("i < n / 2; i", "i < n / 2 + 1; i"), marks=pytest.mark.slow),
+        pytest.param(("*)in0)[i]", "*)(in0 + 1))[i]"), marks=pytest.mark.slow),
+        pytest.param(("if (threadIdx.x == 0) parts", "parts"), marks=pytest.mark.slow),
+        pytest.param(("i = threadIdx.x; i < n;", "i = threadIdx.x; i < n - 1;"), marks=pytest.mark.slow),
         ("__syncthreads();\n  }", "if (threadIdx.x < o) __syncthreads();\n  }"),
     ],
 )

@@ -14,7 +14,7 @@ import pytest
 
 from funcad.backends.cuda.elements import Elements, Lane, Unsupported, c_type, literal
 from funcad.backends.cuda.prelude import PRELUDE
-from funcad.primitives.atoms import UFUNCS
+from funcad.primitives.atoms import ELEMENTARY, UFUNCS
 from tests import cuda_shim
 from tests.cuda_shim import Module
 from tests.standin import to_device, to_host
@@ -23,7 +23,7 @@ pytestmark = pytest.mark.skipif(not cuda_shim.available(), reason="there is no g
 REAL = [0.0, -0.0, 1.0, -1.0, 0.5, 2.0, -3.0, 7.0, 2.5, -2.5, 88.0, 65519.0]
 REAL += [1e-300, 5e-324, 1e16, -1e300, np.inf, -np.inf, np.nan]
 NUMBERS = [*range(-5, 6), 7, 100, 127, 128, 255, 31, 32, 63, 64, 2**31 - 1, 2**31, 2**63 - 1, -(2**63), 2**64 - 1]
-PARTS = [0.0, -0.0, 1.0, -1.5, 0.3, 1e-8, -3e7, 2.0]
+PARTS = [0.0, -0.0, 1.0, -1.5, 0.6, 1e-8, -3e7, -0.8]
 WILD = [np.inf, -np.inf, np.nan, 1.0, 0.0, -0.0, 1e300, 5e-324]
 ALL = ["?", *"bhiqBHIQ", "e", "f", "d", "F", "D"]
 SHORT = ["?", "b", "Q", "e", "d", "D"]
@@ -97,6 +97,8 @@ def check(name: str, function: Any, given: list[np.ndarray]) -> None:
     if dtype.kind == "c":
         near(found, expected, given, 64 * eps, what)
         return
+    if name not in ELEMENTARY:
+        eps = tiny = 0.0
     np.testing.assert_allclose(found.astype(float), expected.astype(float), rtol=8 * eps, atol=2 * tiny, err_msg=what)
     zero = (expected == 0) & (found == 0)
     if name not in OPEN_SIGNS:
@@ -130,7 +132,8 @@ def check_all(chars: list[str]) -> None:
         if name in ("shift_left", "shift_right") and np.dtype(char).kind == "i":
             given = [g[given[1] >= 0] for g in given]  # what NumPy does by a negative number is C's
         if name == "pow" and np.dtype(char).kind == "c":
-            given = [g[given[0] != 0] for g in given]  # NumPy has changed its mind
+            fair = (given[0] != 0) & (abs(given[1]) < 10)  # of 0 NumPy has changed its mind; exponents magnify errors
+            given = [g[fair] for g in given]
         check(name, kernels.get_function(kernel), given)
 
 
@@ -145,6 +148,34 @@ def test_infinities_and_nans_in_complex_numbers(char: str) -> None:
     names, text, _ = module(cases)
     for (name, _), kernel in names.items():
         check(name, Module(text).get_function(kernel), [samples(char, WILD)])
+
+
+MUTATIONS = [  # atom, dtype, what the prelude says, what it says instead
+    ("maximum", "d", "T fc_maximum(T a, T b) { return a > b || a != a", "T fc_maximum(T a, T b) { return a > b"),
+    ("fmin", "d", "a < b || b != b", "a < b"),
+    ("mod", "d", "rest += y; q -= T(1);", "q -= T(1);"),
+    ("mod", "d", "rest = copysign(T(0), y)", "rest = T(0)"),
+    ("floor_divide", "b", "? T(q - T(1)) : q", "? q : q"),
+    ("floor_divide", "b", "&& b == T(-1)", "&& b == T(-2)"),
+    ("shift_right", "b", "(a < T(0) ? T(-1) : T(0))", "T(0)"),
+    ("add", "e", "rint(ldexp(size, 11 - e))", "floor(ldexp(size, 11 - e))"),
+    ("div", "D", "if (r >= i)", "if (true)"),
+    ("lt", "D", "(a.re == b.re && a.im < b.im)", "false"),
+    ("sqrt", "D", "copysign(other, z.im)", "other"),
+]  # fmt: skip
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name, char, correct, wrong", MUTATIONS)
+def test_a_wrong_prelude_is_caught(name: str, char: str, correct: str, wrong: str) -> None:
+    names, text, _ = module([(name, char)])
+    assert correct in text
+    given = pairs(char, UFUNCS[name].nin)
+    if name == "shift_right":
+        given = [g[given[1] >= 0] for g in given]
+    check(name, Module(text).get_function(names[name, char]), given)
+    with pytest.raises(AssertionError):
+        check(name, Module(text.replace(correct, wrong)).get_function(names[name, char]), given)
 
 
 def test_every_float16() -> None:

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import importlib
-import re
-import warnings
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -14,7 +12,7 @@ import pytest
 import funcad
 from funcad import config, grad, jit, value_and_grad
 from funcad.backends.cuda import row_ways
-from funcad.backends.cuda.launches import OPTIONS, kernel_for
+from funcad.backends.cuda.launches import kernel_for
 from funcad.backends.cuda.row_launches import Rows, text_of
 from funcad.backends.plans.unsupported import Unsupported
 from funcad.ir.jaxpr import Literal
@@ -23,19 +21,10 @@ from funcad.primitives import arithmetic as ar
 from funcad.primitives import extrema
 from funcad.primitives.fused import fused_p
 from funcad.primitives.reduction import reduce_max_p, reduce_min_p, reduce_prod_p, reduce_sum_p
-from tests import cuda_shim, row_groups
+from tests import cuda_shim, nvrtc_units, row_groups
 from tests.cuda_shim import Module, compiled
 from tests.row_groups import Group, arguments, random_group
 from tests.standin import registered, to_device, to_host, xp
-
-try:
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # that it finds no GPU
-        importlib.import_module("cupy")
-    library: Any = importlib.import_module("cupy_backends.cuda.libs.nvrtc")
-    library.getVersion()  # it loads the rest now, while CuPy's modules are CuPy's
-except ImportError:
-    library = None
 
 pytestmark = [
     pytest.mark.skipif(not cuda_shim.available(), reason="there is no g++ to run kernels with"),
@@ -314,27 +303,23 @@ def test_integers_wrap(dtype: str) -> None:
 # -- the compiler of the device
 
 
-SHAPES = [(100000, 3), (100000, 33), (20000, 1000), (20000, 1025), (10000, 5000), (600, 20000), (4, 50000)]
+SHAPES = (100000, 3), (100000, 33), (20000, 1000), (20000, 1025), (10000, 5000), (600, 20000), (4, 50000)
 
 
 @pytest.mark.slow
-@pytest.mark.skipif(library is None, reason="NVRTC is not installed")
-@pytest.mark.parametrize("architecture", ["sm_80", "sm_90"])
-@pytest.mark.parametrize("shape", SHAPES)
-def test_nothing_spills(shape: tuple[int, int], architecture: str) -> None:
-    for dtype in ("f4", "f8"):
-        for name, (f, args) in programs(2, shape[1], dtype).items():
-            for equation, *_ in groups_of(f, args):
-                text = _with_rows(equation, shape[0])
-                program = library.createProgram(text, "kernels.cu", [], [])
-                try:
-                    library.compileProgram(program, [f"--gpu-architecture={architecture}", *OPTIONS, "--ptxas-options=-v"])
-                except library.NVRTCError:
-                    errors = [line for line in library.getProgramLog(program).splitlines() if "error" in line]
-                    pytest.fail("\n".join(errors[:20]))
-                log = library.getProgramLog(program)
-                assert "registers" in log, log
-                assert not re.search(r"[1-9]\d* bytes spill", log), f"{name} {dtype}\n{log}"
+@pytest.mark.nvrtc
+@pytest.mark.skipif(not nvrtc_units.available(), reason="NVRTC is not installed")
+@pytest.mark.parametrize("architecture", nvrtc_units.ARCHITECTURES)
+def test_nothing_spills(architecture: str) -> None:
+    texts = {}
+    for rows, n in SHAPES:
+        for dtype in ("f4", "f8"):
+            for name, (f, args) in programs(2, n, dtype).items():
+                for equation, *_ in groups_of(f, args):
+                    texts[_with_rows(equation, rows)] = f"{name}, {rows} rows of {n}, {dtype}"
+    for text, kernels in nvrtc_units.facts_of_all(list(texts), architecture).items():
+        for name, facts in kernels.items():
+            assert facts.spills == 0 and facts.shared <= 48 * 1024, f"{name} of {texts[text]}: {facts}"
 
 
 def _with_rows(equation: Any, rows: int) -> str:

@@ -136,6 +136,7 @@ def test_without_nvrtc_it_says_so(monkeypatch: Any) -> None:
     assert "are not known: CuPy is not installed.\nRemedy: pip install cupy-cuda13x nvidia-cuda-nvrtc" in str(found)
 
 
+@pytest.mark.nvrtc
 @pytest.mark.skipif(not nvrtc, reason="NVRTC is not installed")
 def test_registers_of_nvrtc() -> None:
     found = explained(value_and_grad(bump), LARGE)
