@@ -15,9 +15,11 @@ from funcad.backends.cuda import compile_kernels
 from funcad.backends.cuda.prelude import PRELUDE
 from tests import cuda_shim
 from tests.agreement import assert_close
+from tests.cuda_driver import driver
 from tests.standin import registered, to_device, to_host, xp
 
 pytestmark = pytest.mark.skipif(not cuda_shim.available(), reason="there is no g++ to run kernels with")
+RNG = np.random.default_rng(0)
 X = np.linspace(-2.0, 2.0, 600)
 MADE = type(xp).RawModule
 
@@ -125,3 +127,20 @@ def test_a_forked_child_asks_anew(compiler: type[Slow]) -> None:
     if child == 0:
         os._exit(0 if not compile_kernels._modules and not compile_kernels._pool else 1)
     assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+
+
+def test_nothing_is_captured_before_its_kernels_are_there(compiler: type[Slow]) -> None:
+    def network(w: Any) -> Any:
+        return np.tanh(np.tanh(np.tanh(w @ w) @ w + 1.0) @ w - 2.0) * 0.5
+
+    w = RNG.normal(size=(6, 6))
+    with driver() as found:
+        f, x = jit(network), to_device(w)
+        for _ in range(5):
+            assert_close(to_host(f(x)), network(w), rtol=1e-12)
+        assert "no CUDA graph yet" in str(f.explain(x))
+        compiler.go.set()
+        for _ in range(5):
+            assert_close(to_host(f(x)), network(w), rtol=1e-12)
+            settle()
+        assert "CUDA graphs: 1" in str(f.explain(x)) and compiler.launched and found.faults == []
