@@ -13,7 +13,7 @@ import threading
 import weakref
 from bisect import bisect_right, insort
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from types import SimpleNamespace
 from typing import Any
 
@@ -92,6 +92,7 @@ class Driver:
         self._streams = 1
         self._null = _Stream(self, 0)
         self.runtime = SimpleNamespace(getDevice=lambda: 0)
+        self.Device = nullcontext
 
     # -- what CuPy has
     def current(self) -> _Stream:

@@ -25,7 +25,7 @@ __all__ = ["OnDevice"]
 class OnDevice:
     """The program of `owner` on the arrays of `library`."""
 
-    __slots__ = ("owner", "library", "runs", "kernels", "reasons", "_optimized", "_fused", "_written", "_graphs")
+    __slots__ = ("owner", "library", "runs", "kernels", "reasons", "_optimized", "_fused", "_written", "_graphs", "_deferred")
 
     def __init__(self, owner: Any, library: Any):
         self.owner = owner
@@ -37,6 +37,7 @@ class OnDevice:
         self._fused: Jaxpr | None = None
         self._written: dict[frozenset[int], Any] = {}  # positions of inputs that may be written over -> the program
         self._graphs: Any = None  # captured runs (cuda/graphs.py)
+        self._deferred: list[Any] = []  # groups that run lines until they are compiled
 
     def run(self, args: Sequence[Any], donated: frozenset[int] = frozenset()) -> list[Any] | None:
         """The outputs; None: the reference is to run, since this does not pay yet."""
@@ -50,7 +51,7 @@ class OnDevice:
         del args
         token = suppress_warnings()
         try:
-            if self.owner.engine == "cuda" and not donated and hasattr(self.library, "cuda"):
+            if self.owner.engine == "cuda" and not donated and hasattr(self.library, "cuda") and not self.waiting():
                 outputs = self.graphs.run(values)
                 if outputs is not None:
                     return outputs
@@ -104,6 +105,27 @@ class OnDevice:
                 return None
         return self.kernels[group]
 
+    def _group(self, equation: Any) -> Any:
+        """The same, which does not wait for the compiler."""
+        kernel, library, group = self._kernel(equation), self.library, equation.params["jaxpr"]
+        if kernel is None:
+            return None
+        compiler = importlib.import_module("funcad.backends.cuda.compile_kernels")
+        generate = importlib.import_module("funcad.backends.generate").generate
+        title = f"{equation.params['kind']} group at {equation.source}"
+
+        def note(text: str) -> None:
+            if f"{title}: {text}" not in self.reasons:
+                self.reasons.append(f"{title}: {text}")
+
+        lines = lambda: generate(group, library=library)
+        self._deferred.append(compiler.Deferred(library, kernel, group.in_avals, lines, note))
+        return self._deferred[-1]
+
+    def waiting(self) -> bool:
+        """Is a kernel being compiled? What is captured until then would be lines for good."""
+        return any([kernel.pending for kernel in self._deferred])
+
     def engine_of(self, equation: Any) -> str:
         """Which engine runs a group of `fused`."""
         return "cuda" if equation.params["jaxpr"] in self.kernels else "cupy"
@@ -118,6 +140,6 @@ class OnDevice:
                     with self.owner.noted("cupy"):
                         engines.made["compiled"] += 1
                         generate = importlib.import_module("funcad.backends.generate").generate
-                        found = generate(self.fused, self._kernel, donated, self.library)
+                        found = generate(self.fused, self._group, donated, self.library)
                         self._written[donated] = found
         return found

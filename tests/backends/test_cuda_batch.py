@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 from typing import Any
 
@@ -11,11 +10,10 @@ import pytest
 
 from funcad import config, jit, vmap
 from funcad.backends.cuda.cuda_batch import Batch
-from funcad.backends.cuda.launches import OPTIONS, kernel_for
+from funcad.backends.cuda.launches import kernel_for
 from funcad.ir.jaxpr import Literal
 from funcad.passes.example_loops import batch
-from tests import cuda_shim
-from tests.backends.test_cuda_rows import library
+from tests import cuda_shim, nvrtc_units
 from tests.cuda_shim import compiled
 from tests.passes.test_batch import PROGRAMS, SIZE, groups, rotated, traced
 from tests.standin import registered, to_device, to_host, xp
@@ -113,14 +111,14 @@ def test_a_batch_is_one_kernel() -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.skipif(library is None, reason="NVRTC is not installed")
-@pytest.mark.parametrize("architecture", ["sm_80", "sm_90"])
+@pytest.mark.nvrtc
+@pytest.mark.skipif(not nvrtc_units.available(), reason="NVRTC is not installed")
+@pytest.mark.parametrize("architecture", nvrtc_units.ARCHITECTURES)
 def test_nothing_spills(architecture: str) -> None:
+    texts = {}
     for dtype in ("f4", "f8"):
         for name, equation, *_ in cases(dtype):
             text = Batch(equation.params["jaxpr"], None, None).text(["1"] * len(equation.inputs))
-            program = library.createProgram(text, "kernels.cu", [], [])
-            library.compileProgram(program, [f"--gpu-architecture={architecture}", *OPTIONS, "--ptxas-options=-v"])
-            log = library.getProgramLog(program)
-            assert "registers" in log, log  # a sine has a stack of its own
-            assert not re.search(r"[1-9]\d* bytes spill", log), f"{name} {dtype}\n{log}"
+            texts[text] = f"{name} {dtype}"
+    for text, kernels in nvrtc_units.facts_of_all(list(texts), architecture).items():
+        assert not any([facts.spills for facts in kernels.values()]), f"{texts[text]}: {kernels}"

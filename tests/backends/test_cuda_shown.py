@@ -12,7 +12,7 @@ import pytest
 import funcad
 from funcad import ShapeDtypeStruct, config, grad, jit, value_and_grad
 from funcad.backends import profile as profiling
-from funcad.backends.cuda import kernel_facts, launches
+from funcad.backends.cuda import compile_kernels, kernel_facts
 from funcad.backends.cuda.kernel_listing import modules_of
 from funcad.errors import PathError
 from tests import cuda_shim, standin
@@ -48,7 +48,7 @@ def recurrence(c: Any, xs: Any) -> Any:
 def test_what_is_shown_is_what_runs(how: str, monkeypatch: Any) -> None:
     ran: list[str] = []
     module = cuda_shim.Module
-    monkeypatch.setattr(launches, "_modules", {})
+    monkeypatch.setattr(compile_kernels, "_modules", {})
     monkeypatch.setattr(cuda_shim, "Module", lambda code: ran.append(code) or module(code))
     with registered(), config.set(engine="cuda"):
         x = to_device(np.linspace(-1.0, 1.0, 41))

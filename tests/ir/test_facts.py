@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from funcad.backends.cost import NUMPY_NS
-from funcad.backends.native.program_cost import INSTRUCTIONS
+from funcad.backends.plans.element_plan import INSTRUCTIONS
 from funcad.errors import MissingRuleError
 from funcad.ir.aval import aval_of
 from funcad.ir.jaxpr import Var

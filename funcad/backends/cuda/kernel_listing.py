@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from funcad.backends.cuda.launches import OPTIONS
+from funcad.backends.cuda.compile_kernels import OPTIONS
 from funcad.backends.cuda.prelude import PRELUDE
 from funcad.backends.cuda.sketches import Outline, Unsupported, sketch
 from funcad.ir.jaxpr import Equation, Jaxpr, subjaxprs

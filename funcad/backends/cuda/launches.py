@@ -1,21 +1,21 @@
 """Fused groups as functions of a device's arrays: `kernel_for(equation, xp)(*arrays) -> list of arrays`.
 
-Idea: how a call's arrays lie decides which text runs it; equal texts are one module, which CuPy compiles by NVRTC and keeps on
-disk. Invariants: results are fresh, in the order of axes in which the operands lie, as NumPy's are; nothing waits for the
-device. Trap: what is adjacent need not be aligned (a slice that begins at the second element), so packs of 16 bytes are taken
-only where every address allows it.
+Idea: how a call's arrays lie decides which text runs it; equal texts are one module (compile_kernels.py). Invariants: results
+are fresh, in the order of axes in which the operands lie, as NumPy's are; nothing waits for the device. Trap: what is adjacent
+need not be aligned (a slice that begins at the second element), so packs of 16 bytes are taken only where every address allows
+it.
 """
 
 from __future__ import annotations
 
 import math
-import threading
 from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
 import numpy as np
 
+from funcad.backends.cuda.compile_kernels import OPTIONS, module_of
 from funcad.backends.cuda.cuda_batch import Batch
 from funcad.backends.cuda.cuda_draws import Draw
 from funcad.backends.cuda.cuda_text import BLOCKS, kernel_text, pack_of
@@ -23,15 +23,10 @@ from funcad.backends.cuda.elements import Unsupported
 from funcad.backends.cuda.prelude import THREADS
 from funcad.backends.cuda.row_launches import Rows
 from funcad.backends.plans.element_plan import Layout, analyse, contiguous_strides, layout_of
-from funcad.host.forks import held_over_forks
 
-__all__ = ["Unsupported", "kernel_for"]
+__all__ = ["Unsupported", "kernel_for", "OPTIONS"]
 
-OPTIONS = ("--std=c++17", "--fmad=false")
 VARIANTS = 64  # layouts of one group that are known at a time
-_modules: dict[tuple[Any, str], Any] = {}  # (the library, the text) -> the module
-_lock = threading.RLock()
-held_over_forks(_lock)
 
 
 def kernel_for(equation: Any, xp: Any) -> Callable[..., list[Any]]:
@@ -40,22 +35,12 @@ def kernel_for(equation: Any, xp: Any) -> Callable[..., list[Any]]:
     if 0 in shape:
         raise Unsupported(f"a group of kind {kind} and shape {shape}")
     if kind == "rows":
-        return Rows(jaxpr, shape, xp, partial(_module, xp))
+        return Rows(jaxpr, shape, xp, partial(module_of, xp))
     if kind == "draw":
-        return Draw(jaxpr, xp, partial(_module, xp))
+        return Draw(jaxpr, xp, partial(module_of, xp))
     if kind == "batch":
-        return Batch(jaxpr, xp, partial(_module, xp))
+        return Batch(jaxpr, xp, partial(module_of, xp))
     return Elementwise(jaxpr, shape, xp)
-
-
-def _module(xp: Any, text: str) -> Any:
-    found = _modules.get((xp, text))
-    if found is None:
-        with _lock:
-            found = _modules.get((xp, text))
-            if found is None:
-                found = _modules[xp, text] = xp.RawModule(code=text, options=OPTIONS)
-    return found
 
 
 class Elementwise:
@@ -115,7 +100,7 @@ class _Variant:
             width = width if not any([a.data.ptr % (width * a.itemsize) for a in adjacent]) else 1
         module = self.modules.get(width)
         if module is None:
-            module = self.modules[width] = _module(xp, self.text(width))
+            module = self.modules[width] = module_of(xp, self.text(width))
         blocks = min(-(-self.count // (THREADS * width)), BLOCKS)
         results: list[Any] = [None] * len(owner.dtypes)
         for k in owner.full:
