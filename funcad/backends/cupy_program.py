@@ -90,7 +90,8 @@ class OnDevice:
             self._fused = self.optimized
             if self.owner.engine == "cuda":
                 grouped = importlib.import_module("funcad.passes.example_loops").grouped(self.optimized)
-                self._fused = importlib.import_module("funcad.backends.cuda.cuda_draws").with_draws(grouped)
+                with_groups = importlib.import_module("funcad.backends.cuda.device_groups").with_device_groups
+                self._fused = with_groups(grouped, self.reasons.append)
         return self._fused
 
     def _kernel(self, equation: Any) -> Any:

@@ -26,7 +26,8 @@ or are the second operand of a `dot_general` along other axes. Each equation is
   - a reduction by an atom along other axes than the first, or
   - `dot_general`, the first axis being a batch axis of both operands, or one of the first operand that stays.
 
-`kind="draw"`, the shape of the result: one draw (random_bits.py), for engines of devices.
+For engines of devices, one equation each: `kind="draw"`, the shape of the result, a draw (random_bits.py); `kind="loop"`, its
+length, if that is known, a loop (loop.py).
 
 An output is neither a Literal nor an input. Scalars computed from scalars alone, and column values computed from column
 values, stay outside of groups of rows. In all kinds dtypes may differ between equations.
@@ -46,7 +47,8 @@ def _impl(xp: Any, *args: Any, jaxpr: Jaxpr, kind: str, shape: tuple) -> list[An
     values = dict(zip(jaxpr.inputs, args))
     for equation, dead in zip(jaxpr.equations, jaxpr.last_uses):
         operands = [a.value if type(a) is Literal else values[a] for a in equation.inputs]
-        values[equation.outputs[0]] = equation.primitive.impl(xp, *operands, **equation.params)
+        out = equation.primitive.impl(xp, *operands, **equation.params)
+        values.update(zip(equation.outputs, out if equation.primitive.multiple else [out]))
         del operands
         for v in dead:
             del values[v]

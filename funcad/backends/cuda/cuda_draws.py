@@ -17,28 +17,11 @@ from funcad.backends.cuda.cuda_text import BLOCKS
 from funcad.backends.cuda.elements import c_type, literal
 from funcad.backends.cuda.prelude import PRELUDE, THREADS
 from funcad.backends.plans.unsupported import Unsupported
-from funcad.ir.jaxpr import Equation, Jaxpr, Var
-from funcad.passes.subprograms import with_subprograms
+from funcad.ir.jaxpr import Jaxpr
 from funcad.primitives.erf_inverse import polynomials
-from funcad.primitives.fused import fused_p
-from funcad.primitives.random_bits import MANTISSA, PARITY, ROTATIONS, draw_p
+from funcad.primitives.random_bits import MANTISSA, PARITY, ROTATIONS
 
-__all__ = ["Draw", "with_draws"]
-
-
-def with_draws(jaxpr: Jaxpr) -> Jaxpr:
-    """The program with each draw as a group of its own, of kind "draw"."""
-
-    def step(equation: Equation) -> Equation:
-        if equation.primitive is not draw_p or type(equation.inputs[0]) is not Var:
-            return with_subprograms(equation, with_draws) if equation.primitive.multiple else equation
-        alone = Jaxpr(equation.inputs, (equation,), equation.outputs)
-        params = {"jaxpr": alone, "kind": "draw", "shape": equation.outputs[0].aval.shape}
-        return Equation(fused_p, equation.inputs, params, equation.outputs, equation.source)
-
-    found = tuple(map(step, jaxpr.equations))
-    same = all([a is b for a, b in zip(found, jaxpr.equations)])
-    return jaxpr if same else Jaxpr(jaxpr.inputs, found, jaxpr.outputs)
+__all__ = ["Draw", "draw_text"]
 
 
 def _hash() -> list[str]:

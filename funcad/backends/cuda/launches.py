@@ -18,6 +18,7 @@ import numpy as np
 from funcad.backends.cuda.compile_kernels import OPTIONS, module_of
 from funcad.backends.cuda.cuda_batch import Batch
 from funcad.backends.cuda.cuda_draws import Draw
+from funcad.backends.cuda.cuda_loops import LoopKernel
 from funcad.backends.cuda.cuda_text import BLOCKS, kernel_text, pack_of
 from funcad.backends.cuda.elements import Unsupported
 from funcad.backends.cuda.prelude import THREADS
@@ -36,6 +37,8 @@ def kernel_for(equation: Any, xp: Any) -> Callable[..., list[Any]]:
         raise Unsupported(f"a group of kind {kind} and shape {shape}")
     if kind == "rows":
         return Rows(jaxpr, shape, xp, partial(module_of, xp))
+    if kind == "loop":
+        return LoopKernel(jaxpr, xp, partial(module_of, xp))
     if kind == "draw":
         return Draw(jaxpr, xp, partial(module_of, xp))
     if kind == "batch":

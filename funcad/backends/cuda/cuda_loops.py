@@ -1,0 +1,382 @@
+"""Loops as CUDA C++: one kernel of one block that goes round on the device, where all values of a turn fit into its memory.
+
+Idea: a turn of a small loop is a few calls that wait for each other, some microseconds each. In one block they are stages
+between barriers: each writes one value of the body into shared memory, thread t its elements t, t + 256 ... Views (slices,
+transposes, broadcasts) are no stages, but other strides of what they look at. Rows of the xs are read where they lie, rows of
+the ys written where they are wanted; `while_loop` tests its condition there, too.
+
+Invariant: between a write and a read by another thread there is a barrier: `_Turn.fresh` knows what has been written since the
+last one, and a thread that reads its own element needs none. Trap: new carries may be old ones in another order, so they are
+written over after the turn, those that look at carries from copies. What would take one block longer than the whole device's
+calls, more than `WORK` multiplications a turn or `SHARED` bytes, is left to the lines, and so is what has no stage.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from math import prod
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from funcad.backends.cuda.cuda_text import combined, identity
+from funcad.backends.cuda.elements import Elements, Lane, c_type, literal
+from funcad.backends.cuda.prelude import PRELUDE, THREADS
+from funcad.backends.plans.element_plan import contiguous_strides
+from funcad.backends.plans.unsupported import Unsupported
+from funcad.ir.jaxpr import Equation, Jaxpr, Literal
+from funcad.primitives.atoms import fold_of
+from funcad.primitives.fused import fused_p
+
+__all__ = ["LoopKernel", "loop_text"]
+
+SHARED = 40 * 1024  # bytes of all values of a turn: a block has 48 KiB without asking, and sums need some
+WORK = 1 << 20  # multiplications a turn: what a block does while the device starts two or three kernels
+_VIEWS = frozenset(["reshape", "transpose", "broadcast_in_dim", "basic_index", "slice", "rev"])
+
+
+class _View(NamedTuple):
+    """Elements of an array of the kernel's: `base[offset + sum of index * stride]`, strides in elements."""
+
+    base: str
+    dtype: np.dtype
+    shape: tuple[int, ...]
+    strides: tuple[int, ...]
+    offset: int = 0
+    local: bool = True  # is it in shared memory?
+
+    @property
+    def whole(self) -> bool:
+        """Element i is where thread i wrote it."""
+        return not self.offset and self.strides == contiguous_strides(self.shape)
+
+
+def _indexed(view: _View, index: Sequence[Any]) -> _View:
+    """A part by a canonical basic index: numbers, (start, size, step) of slices."""
+    shape, strides, offset = [], [], view.offset
+    for place, stride in zip(index, view.strides, strict=True):
+        if isinstance(place, tuple):
+            start, size, step = place
+            offset += start * stride
+            shape.append(size)
+            strides.append(step * stride)
+        else:
+            offset += place * stride
+    return view._replace(shape=tuple(shape), strides=tuple(strides), offset=offset)
+
+
+def _seen(equation: Equation, view: _View) -> _View | None:
+    """What a view of a value is; None: it takes a copy."""
+    params, shape = equation.params, equation.outputs[0].aval.shape
+    match equation.primitive.name:
+        case "reshape":
+            if not view.whole and view.strides != contiguous_strides(view.shape):
+                return None
+            return view._replace(shape=shape, strides=contiguous_strides(shape))
+        case "transpose":
+            return view._replace(shape=shape, strides=tuple([view.strides[i] for i in params["perm"]]))
+        case "broadcast_in_dim":
+            strides = [0] * len(shape)
+            for axis, n, stride in zip(params["axes"], view.shape, view.strides):
+                strides[axis] = stride if n == shape[axis] else 0
+            return view._replace(shape=shape, strides=tuple(strides))
+        case "basic_index" if all([type(i) is int or type(i) is tuple for i in params["index"]]):
+            if len(params["index"]) == len(view.shape):
+                return _indexed(view, params["index"])
+    return None
+
+
+class _Turn:
+    """Writes the stages of a program into `lines`."""
+
+    def __init__(self) -> None:
+        self.lines: list[str] = []
+        self.arrays: list[tuple[str, np.dtype, int]] = []  # in shared memory: name, dtype, elements
+        self.fresh: set[str] = set()  # of them: written since the last barrier
+        self.work = 0
+
+    def array(self, dtype: np.dtype, shape: tuple[int, ...]) -> _View:
+        name = f"s{len(self.arrays)}"
+        self.arrays.append((name, dtype, prod(shape)))
+        if sum([d.itemsize * max(n, 1) for _, d, n in self.arrays]) > SHARED:
+            raise Unsupported(f"the values of a turn take more than {SHARED} bytes")
+        return _View(name, dtype, shape, contiguous_strides(shape))
+
+    def barrier(self) -> None:
+        self.lines.append("__syncthreads();")
+        self.fresh.clear()
+
+    def element(self, view: _View, shape: tuple[int, ...], names: Sequence[str]) -> str:
+        """The element of a view at the coordinates `names` (of `shape`), or at i."""
+        if view.whole and view.shape == shape:
+            return f"{view.base}[i]"
+        terms = [f"{n} * {s}" if s != 1 else n for n, s in zip(names, view.strides) if s]
+        return f"{view.base}[{' + '.join([*([str(view.offset)] if view.offset else []), *terms]) or '0'}]"
+
+    def reads(self, views: Sequence[_View], shape: tuple[int, ...] | None) -> None:
+        """Before a stage over `shape` that reads these: a barrier, if another thread wrote what it reads."""
+        if any([v.base in self.fresh and not (v.whole and v.shape == shape) for v in views]):
+            self.barrier()
+
+    def stage(self, shape: tuple[int, ...], target: Callable[[str], str], body: Sequence[str], value: str) -> None:
+        """For each element i of `shape`: the statements, then the value is stored."""
+        self.lines.append(f"for (int i = threadIdx.x; i < {prod(shape)}; i += FC_THREADS) {{")
+        self.lines += [f"  {line}" for line in (*body, f"{target('i')} = {value};")]
+        self.lines.append("}")
+
+    def coordinates(self, shape: tuple[int, ...]) -> tuple[list[str], list[str]]:
+        """(statements that take i apart, the names of its coordinates)."""
+        if len(shape) < 2:
+            return [], ["i"] * len(shape)
+        lines, names = ["int rest = i;"], [f"x{k}" for k in range(len(shape))]
+        for k in range(len(shape) - 1, 0, -1):
+            lines += [f"const int x{k} = rest % {shape[k]};", f"rest /= {shape[k]};"]
+        return [*lines, "const int x0 = rest;"], names
+
+    def copied(self, view: _View) -> _View:
+        """The same elements in an array of their own."""
+        found = self.array(view.dtype, view.shape)
+        self.store(view, lambda i: f"{found.base}[{i}]")
+        self.fresh.add(found.base)
+        return found
+
+    def store(self, view: _View | Lane, target: Callable[[str], str], shape: tuple[int, ...] = ()) -> None:
+        if type(view) is Lane:
+            return self.stage(shape, target, [], view.text)
+        assert type(view) is _View
+        self.reads([view], view.shape)
+        body, names = ([], []) if view.whole else self.coordinates(view.shape)
+        self.stage(view.shape, target, body, self.element(view, view.shape, names))
+
+    def program(self, jaxpr: Jaxpr, values: Sequence[Any]) -> list[Any]:
+        """Views of the results, or numbers, if those of the inputs are given."""
+        env: dict[Any, Any] = dict(zip(jaxpr.inputs, values))
+        known = lambda a: literal(a.value, a.aval.dtype) if type(a) is Literal else env[a]
+        for equation in jaxpr.equations:
+            given = [known(a) for a in equation.inputs]
+            if equation.primitive is fused_p:
+                env.update(zip(equation.outputs, self.program(equation.params["jaxpr"], given)))
+                continue
+            if len(equation.outputs) != 1:
+                raise Unsupported(f"{equation.primitive.name} in the body of a loop")
+            env[equation.outputs[0]] = self.value(equation, given)
+        return [known(o) for o in jaxpr.outputs]
+
+    def value(self, equation: Equation, given: Sequence[Any]) -> Any:
+        aval, primitive = equation.outputs[0].aval, equation.primitive
+        if primitive.name in _VIEWS and type(given[0]) is _View:
+            found = _seen(equation, given[0])
+            if found is None and primitive.name == "reshape":
+                found = _seen(equation, self.copied(given[0]))
+            if found is None:
+                raise Unsupported(f"{primitive.name} in the body of a loop")
+            return found
+        if primitive.name == "broadcast_in_dim":
+            return self.elementwise(aval, [], lambda elements, lanes: given[0])
+        if primitive.emit is not None:
+            return self.elementwise(aval, given, lambda elements, lanes: elements.apply(equation, lanes))
+        if fold_of(primitive) is not None:
+            return self.reduced(equation, given[0])
+        if primitive.name == "dot_general":
+            return self.product(equation, given)
+        raise Unsupported(f"{primitive.name} in the body of a loop")
+
+    def elementwise(self, aval: Any, given: Sequence[Any], write: Callable[[Elements, list[Lane]], Lane]) -> _View:
+        views = [g for g in given if type(g) is _View]
+        self.reads(views, aval.shape)
+        apart, names = ([], []) if all([v.whole and v.shape == aval.shape for v in views]) else self.coordinates(aval.shape)
+        found, elements = self.array(aval.dtype, aval.shape), Elements()
+        lanes, loads = [], []
+        for k, g in enumerate(given):
+            if type(g) is _View:
+                loads.append(f"const {c_type(g.dtype)} a{k} = {self.element(g, aval.shape, names)};")
+            lanes.append(Lane(g.dtype, f"a{k}") if type(g) is _View else g)
+        lane = write(elements, lanes)
+        self.stage(aval.shape, lambda i: f"{found.base}[{i}]", [*apart, *loads, *elements.lines], lane.text)
+        self.fresh.add(found.base)
+        return found
+
+    def reduced(self, equation: Equation, x: Any) -> _View:
+        """A reduction by an atom along axes: a tree over the block for one result, else a thread for each."""
+        if type(x) is not _View:
+            raise Unsupported("a sum of a number")
+        aval, axes, kind = equation.outputs[0].aval, equation.params["axes"], fold_of(equation.primitive)
+        assert kind is not None
+        if x.dtype != aval.dtype or aval.dtype == np.dtype(np.float16):
+            raise Unsupported(f"a total of {x.dtype} in {aval.dtype}")
+        t, first = c_type(aval.dtype), identity(kind, aval.dtype).text
+        found = self.array(aval.dtype, aval.shape)
+        step = f"total = {combined(kind, aval.dtype, 'total', 'one')};"
+        if not aval.shape:
+            self.reads([x], x.shape)
+            apart, names = ([], []) if x.whole else self.coordinates(x.shape)
+            joined = combined(kind, aval.dtype, "held[threadIdx.x]", "held[threadIdx.x + o]")
+            self.lines += [
+                "{",
+                f"  __shared__ {t} held[FC_THREADS];",
+                f"  {t} total = {first};",
+                f"  for (int i = threadIdx.x; i < {prod(x.shape)}; i += FC_THREADS) {{",
+                *[f"    {line}" for line in apart],
+                f"    const {t} one = {self.element(x, x.shape, names)};",
+                f"    {step}",
+                "  }",
+                "  held[threadIdx.x] = total;",
+                "  __syncthreads();",
+                "  for (int o = FC_THREADS / 2; o > 0; o >>= 1) {",
+                f"    if (threadIdx.x < o) held[threadIdx.x] = {joined};",
+                "    __syncthreads();",
+                "  }",
+                f"  if (threadIdx.x == 0) {found.base}[0] = held[0];",
+                "}",
+            ]
+            self.fresh = {found.base}
+            return found
+        self.reads([x], None)
+        apart, names = self.coordinates(aval.shape)
+        kept = iter(names)
+        inner = [f"r{k}" if k in axes else next(kept) for k in range(len(x.shape))]
+        loops = [f"for (int r{k} = 0; r{k} < {x.shape[k]}; r{k}++)" for k in sorted(axes)]
+        body = [*apart, f"{t} total = {first};", f"{' '.join(loops)} {{"]
+        body += [f"  const {t} one = {self.element(x, (), inner)};", f"  {step}", "}"]
+        self.stage(aval.shape, lambda i: f"{found.base}[{i}]", body, "total")
+        self.fresh.add(found.base)
+        return found
+
+    def product(self, equation: Equation, given: Sequence[Any]) -> _View:
+        (lhs_axes, rhs_axes), batch = equation.params["dimension_numbers"]
+        aval = equation.outputs[0].aval
+        if any(batch) or not all([type(g) is _View and g.dtype == aval.dtype for g in given]):
+            raise Unsupported("a product of stacks in the body of a loop")
+        if aval.dtype.kind != "f" or aval.dtype.itemsize < 4:
+            raise Unsupported(f"a product of {aval.dtype} in the body of a loop")
+        x, y = given
+        self.work += prod(aval.shape) * prod([x.shape[k] for k in lhs_axes])
+        if self.work > WORK:
+            raise Unsupported(f"more than {WORK:,} multiplications a turn")
+        self.reads(given, None)
+        found, t = self.array(aval.dtype, aval.shape), c_type(aval.dtype)
+        apart, names = self.coordinates(aval.shape)
+        kept = iter(names)
+        left = [f"r{lhs_axes.index(k)}" if k in lhs_axes else next(kept) for k in range(len(x.shape))]
+        right = [f"r{rhs_axes.index(k)}" if k in rhs_axes else next(kept) for k in range(len(y.shape))]
+        loops = [f"for (int r{n} = 0; r{n} < {x.shape[k]}; r{n}++)" for n, k in enumerate(lhs_axes)]
+        body = [*apart, f"{t} total = 0;"]
+        body.append(f"{' '.join(loops)} total += {self.element(x, (), left)} * {self.element(y, (), right)};")
+        self.stage(aval.shape, lambda i: f"{found.base}[{i}]", body, "total")
+        self.fresh.add(found.base)
+        return found
+
+
+def _given(atom: Any, names: dict[Any, str]) -> Any:
+    """An operand of the loop: a number, or an array where it lies."""
+    if type(atom) is Literal:
+        return literal(atom.value, atom.aval.dtype)
+    shape = atom.aval.shape
+    return _View(names[atom], atom.aval.dtype, shape, contiguous_strides(shape), local=False)
+
+
+def _carried(turn: _Turn, start: Sequence[Any], avals: Sequence[Any]) -> list[_View]:
+    """Arrays for the carry, with what it begins with."""
+    carry = []
+    for given, aval in zip(start, avals):
+        place = turn.array(aval.dtype, aval.shape)
+        turn.store(given, lambda i, place=place: f"{place.base}[{i}]", aval.shape)
+        carry.append(place)
+    turn.barrier()
+    return carry
+
+
+def _written_over(turn: _Turn, carry: Sequence[_View], new: Sequence[Any]) -> None:
+    """The carry of the next turn."""
+    names = {c.base for c in carry}
+    new = [turn.copied(v) if type(v) is _View and v.base in names and v != c else v for v, c in zip(new, carry)]
+    turn.barrier()
+    for place, value in zip(carry, new):
+        if type(value) is Lane and value.dtype != place.dtype or type(value) is _View and value.dtype != place.dtype:
+            raise Unsupported("a carry whose dtype changes")
+        if value != place:
+            turn.store(value, lambda i, place=place: f"{place.base}[{i}]", place.shape)
+    turn.barrier()
+
+
+def loop_text(equation: Equation, inputs: Sequence[Any]) -> str:
+    """The module of a loop; the arguments of `kernel` are the arrays of `inputs`, then those of the results."""
+    loop, turn = equation.params["loop"], _Turn()
+    names = {v: f"in{k}" for k, v in enumerate(inputs)}
+    given = [_given(a, names) for a in equation.inputs]
+    ends: list[str]
+    if equation.primitive.name == "while_loop":
+        cond_consts, consts, start = loop.split(given)
+        if loop.n_emitted:
+            raise Unsupported("a while loop that keeps its turns")
+        carry = _carried(turn, start, [v.aval for v in loop.body.inputs[loop.n_consts :]])
+        begin, turn.lines = turn.lines, []
+        (holds,) = turn.program(loop.cond, [*cond_consts, *carry])
+        if type(holds) is not _View:
+            raise Unsupported("a while loop whose condition is a number")
+        turn.barrier()
+        turn.lines.append(f"if (!{holds.base}[{holds.offset}]) break;")
+        _written_over(turn, carry, turn.program(loop.body, [*consts, *carry]))
+        begin.append("long long turn = 0;")
+        head, ends, first = ["for (;; turn++) {"], ["if (threadIdx.x == 0) out0[0] = turn;"], 1
+    else:
+        if loop.length is None:
+            raise Unsupported("a loop over stacks")
+        consts, start, xs = loop.split(given)
+        carry = _carried(turn, start, [v.aval for v in loop.body.inputs[loop.n_consts : loop.n_consts + loop.n_carry]])
+        begin, turn.lines = turn.lines, []
+        rows = []
+        for k, x in enumerate(xs):
+            if type(x) is not _View:
+                raise Unsupported("xs that are a number")
+            turn.lines.append(f"const {c_type(x.dtype)}* const row{k} = {x.base} + at * {prod(x.shape[1:])};")
+            rows.append(_View(f"row{k}", x.dtype, x.shape[1:], contiguous_strides(x.shape[1:]), local=False))
+        results = turn.program(loop.body, [*consts, *carry, *rows])
+        for k, value in enumerate(results[loop.n_carry :], loop.n_carry):
+            aval = loop.body.outputs[k].aval
+            if value.dtype != equation.outputs[k].aval.dtype:
+                raise Unsupported("ys whose dtype changes")
+            size = prod(aval.shape)
+            turn.store(value, lambda i, k=k, size=size: f"out{k}[at * {size} + {i}]", aval.shape)
+        _written_over(turn, carry, results[: loop.n_carry])
+        at = f"{loop.length - 1} - turn" if loop.reverse else "turn"
+        head = [f"for (long long turn = 0; turn < {loop.length}; turn++) {{", f"  const long long at = {at};"]
+        ends, first = [], 0
+    for k, place in enumerate(carry, first):
+        ends.append(f"for (int i = threadIdx.x; i < {prod(place.shape)}; i += FC_THREADS) out{k}[i] = {place.base}[i];")
+    arguments = [f"const {c_type(v.aval.dtype)}* __restrict__ {names[v]}" for v in inputs]
+    arguments += [f"{c_type(v.aval.dtype)}* __restrict__ out{k}" for k, v in enumerate(equation.outputs)]
+    body = [f"__shared__ {c_type(d)} {name}[{max(n, 1)}];" for name, d, n in turn.arrays] + begin
+    lines = [
+        f'extern "C" __global__ void __launch_bounds__(FC_THREADS) kernel({", ".join(arguments)}) {{',
+        *[f"  {line}" for line in (*body, *head, *[f"  {line}" for line in turn.lines], "}", *ends)],
+        "}",
+    ]
+    return PRELUDE + "\n".join(lines) + "\n"
+
+
+class LoopKernel:
+    """The kernel of one loop."""
+
+    def __init__(self, jaxpr: Jaxpr, xp: Any, module: Callable[[str], Any]):
+        (equation,) = jaxpr.equations
+        self.xp, self.avals = xp, [v.aval for v in equation.outputs]
+        self.inputs = [v.aval for v in jaxpr.inputs]
+        text = loop_text(equation, jaxpr.inputs)
+        self._made = lambda: module(text).get_function("kernel")
+        self.kernel: Any = None
+
+    def __call__(self, *arrays: Any) -> list[Any]:
+        xp = self.xp
+        if self.kernel is None:
+            self.kernel = self._made()
+        given = []
+        for a, aval in zip(arrays, self.inputs):
+            if type(a) is not xp.ndarray:
+                a = xp.full((), a, aval.dtype)
+            elif a.strides != tuple([s * aval.dtype.itemsize for s in contiguous_strides(aval.shape)]):
+                a = xp.ascontiguousarray(a)
+            given.append(a)
+        results = [xp.empty(v.shape, v.dtype) for v in self.avals]
+        self.kernel((1,), (THREADS,), (*given, *results))
+        return results
