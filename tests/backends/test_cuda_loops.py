@@ -60,6 +60,12 @@ CASES = {
     "backwards": (lambda x: scan(lambda c, y: (c * 0.5 + y.T, c[::-1, 1:3]), x[0].T, x, reverse=True), (A[:, :, :3],)),
     "two that change places": (lambda x: scan(lambda c, _: ((c[1], c[0] + c[1]), c[0]), (x, x * 2), None, length=9), (X[0],)),
     "turned each turn": (lambda x: scan(lambda c, y: (c[::-1] + y, c.reshape(2, 2).T), np.arange(4.0), x), (A[:, 0],)),
+    "an update": (lambda x: scan(lambda c, y: (c - np.outer(y, y) / (1 + y @ y), np.trace(c)), x.T @ x, x), (X[:, :5],)),
+    "new axes": (
+        lambda x: scan(lambda c, y: (np.sum(c[None] * y[:, None], axis=0), (c[1:][::-1], np.flip(y)[:, None])), x[0], x),
+        (X,),
+    ),
+    "nothing carried": (lambda x: scan(lambda c, y: (c * 2, np.sum(y)), x[:0, 0], x), (X,)),
     "Newton": (newton, (np.abs(X[0]) + 0.1,)),
     "Collatz": (steps, (np.array(27),)),
     "float32": (lambda a: scan(lambda c, x: (np.exp(-c) * x, c > 0), a[0] * 0, a), (X.astype(np.float32),)),

@@ -52,16 +52,15 @@ class _View(NamedTuple):
 
 
 def _indexed(view: _View, index: Sequence[Any]) -> _View:
-    """A part by a canonical basic index: numbers, (start, size, step) of slices."""
-    shape, strides, offset = [], [], view.offset
-    for place, stride in zip(index, view.strides, strict=True):
-        if isinstance(place, tuple):
-            start, size, step = place
-            offset += start * stride
+    """A part by a canonical basic index: numbers, (start, size, step) of slices, None for new axes."""
+    shape, strides, offset, of_axes = [], [], view.offset, iter(view.strides)
+    for place in index:
+        stride = 0 if place is None else next(of_axes)
+        start, size, step = (0, 1, 0) if place is None else place if isinstance(place, tuple) else (place, 0, 0)
+        offset += start * stride
+        if size or isinstance(place, tuple):
             shape.append(size)
             strides.append(step * stride)
-        else:
-            offset += place * stride
     return view._replace(shape=tuple(shape), strides=tuple(strides), offset=offset)
 
 
@@ -80,9 +79,13 @@ def _seen(equation: Equation, view: _View) -> _View | None:
             for axis, n, stride in zip(params["axes"], view.shape, view.strides):
                 strides[axis] = stride if n == shape[axis] else 0
             return view._replace(shape=shape, strides=tuple(strides))
-        case "basic_index" if all([type(i) is int or type(i) is tuple for i in params["index"]]):
-            if len(params["index"]) == len(view.shape):
-                return _indexed(view, params["index"])
+        case "basic_index":
+            return _indexed(view, params["index"])
+        case "slice":
+            steps = params["strides"] or (1,) * len(shape)
+            return _indexed(view, list(zip(params["start"], shape, steps)))
+        case "rev":
+            return _indexed(view, [(n - 1, n, -1) if k in params["axes"] else (0, n, 1) for k, n in enumerate(shape)])
     return None
 
 
@@ -279,6 +282,8 @@ def _carried(turn: _Turn, start: Sequence[Any], avals: Sequence[Any]) -> list[_V
     """Arrays for the carry, with what it begins with."""
     carry = []
     for given, aval in zip(start, avals):
+        if given.dtype != aval.dtype:
+            raise Unsupported("a carry whose dtype changes")
         place = turn.array(aval.dtype, aval.shape)
         turn.store(given, lambda i, place=place: f"{place.base}[{i}]", aval.shape)
         carry.append(place)
@@ -292,7 +297,7 @@ def _written_over(turn: _Turn, carry: Sequence[_View], new: Sequence[Any]) -> No
     new = [turn.copied(v) if type(v) is _View and v.base in names and v != c else v for v, c in zip(new, carry)]
     turn.barrier()
     for place, value in zip(carry, new):
-        if type(value) is Lane and value.dtype != place.dtype or type(value) is _View and value.dtype != place.dtype:
+        if value.dtype != place.dtype:
             raise Unsupported("a carry whose dtype changes")
         if value != place:
             turn.store(value, lambda i, place=place: f"{place.base}[{i}]", place.shape)
