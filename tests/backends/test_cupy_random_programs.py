@@ -47,6 +47,8 @@ def check(jaxpr: Jaxpr, values: Sequence[Any], xp: Any, engine: str = "auto") ->
     """Mismatch if the lines do not do what the reference does; False if there is nothing to compare."""
     if not any([isinstance(x, np.ndarray) and x.ndim for x in values]) or jaxpr.moves:
         return False
+    if "stable=False" in str(jaxpr):  # ties are in an order that depends on how an array lies in memory
+        return False
     try:
         expected = reference(jaxpr, values)
     except Exception:  # of any class: indices that are out of bounds wrap on a device
