@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 
+from funcad.backends.cuda.by_layout import ByLayout
 from funcad.backends.cuda.elements import Elements, Lane, Unsupported, c_type, literal
 from funcad.backends.cuda.prelude import PRELUDE
 from funcad.backends.plans.batch_plan import Example, array_of
@@ -26,7 +27,6 @@ __all__ = ["Batch"]
 
 THREADS = 128  # of a block, which leaves each of them all registers that it can use
 BLOCKS = 1 << 14  # at most
-VARIANTS = 64  # layouts of one group that are known at a time
 
 
 class _Text(Example):
@@ -95,7 +95,7 @@ class _Text(Example):
         return PRELUDE + "\n".join([head, *[f"  {line}" for line in self.e.lines], "}"]) + "\n"
 
 
-class Batch:
+class Batch(ByLayout):
     """The kernels of one group; `make(text)` gives the module of a text.
 
     >>> from funcad.ir.aval import Aval
@@ -125,9 +125,9 @@ class Batch:
     def text(self, modes: Sequence[str]) -> str:
         return _Text(self.jaxpr, modes).text()
 
-    def _variant(self, arrays: Sequence[Any]) -> tuple[Any, list[np.int64]]:
+    def made(self, given: Sequence[Any]) -> tuple[Any, list[np.int64]]:
         modes, numbers = [], [np.int64(self.size)]
-        for a in arrays:
+        for a in given:
             strides = tuple([s // a.itemsize for s in a.strides])
             alike = zip(strides, contiguous_strides(a.shape), a.shape)
             modes.append("1" if all([s == c or n == 1 for s, c, n in alike]) else "s")
@@ -136,15 +136,8 @@ class Batch:
         return self.make(self.text(modes)).get_function("kernel"), numbers
 
     def __call__(self, *arrays: Any) -> list[Any]:
-        xp, kind = self.xp, self.xp.ndarray
-        given = [a if type(a) is kind else xp.full((), a, v.dtype) for a, v in zip(arrays, self.avals)]  # numbers of the host
-        key = tuple([a.strides for a in given])
-        variant = self.variants.get(key)
-        if variant is None:
-            if len(self.variants) >= VARIANTS:
-                self.variants.clear()
-            variant = self.variants.setdefault(key, self._variant(given))
-        function, numbers = variant
-        results = [xp.empty(*r) for r in self.results]
+        given = self.given(arrays)
+        function, numbers = self.variant_for(given)
+        results = [self.xp.empty(*r) for r in self.results]
         function((self.blocks,), (THREADS,), (*given, *results, *numbers))
         return results

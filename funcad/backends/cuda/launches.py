@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 
+from funcad.backends.cuda.by_layout import ByLayout
 from funcad.backends.cuda.compile_kernels import OPTIONS, module_of
 from funcad.backends.cuda.cuda_batch import Batch
 from funcad.backends.cuda.cuda_draws import Draw
@@ -27,7 +28,6 @@ from funcad.backends.plans.element_plan import Layout, analyse, contiguous_strid
 
 __all__ = ["Unsupported", "kernel_for", "OPTIONS"]
 
-VARIANTS = 64  # layouts of one group that are known at a time
 
 
 def kernel_for(equation: Any, xp: Any) -> Callable[..., list[Any]]:
@@ -46,7 +46,7 @@ def kernel_for(equation: Any, xp: Any) -> Callable[..., list[Any]]:
     return Elementwise(jaxpr, shape, xp)
 
 
-class Elementwise:
+class Elementwise(ByLayout):
     """The kernels of one group and shape."""
 
     def __init__(self, jaxpr: Any, shape: tuple[int, ...], xp: Any):
@@ -63,17 +63,12 @@ class Elementwise:
     def _variant(self, strides: Sequence[tuple[int, ...]]) -> _Variant:
         return _Variant(self, layout_of(self.shape, self.group.accesses, strides, [a.shape for a in self.avals]))
 
+    def made(self, given: Sequence[Any]) -> _Variant:
+        return self._variant([tuple([s // a.itemsize for s in a.strides]) for a in given])
+
     def __call__(self, *arrays: Any) -> list[Any]:
-        xp, kind = self.xp, self.xp.ndarray
-        given = [a if type(a) is kind else xp.full((), a, v.dtype) for a, v in zip(arrays, self.avals)]  # numbers of the host
-        key = tuple([a.strides for a in given])
-        variant = self.variants.get(key)
-        if variant is None:
-            if len(self.variants) >= VARIANTS:
-                self.variants.clear()
-            found = self._variant([tuple([s // a.itemsize for s in a.strides]) for a in given])
-            variant = self.variants.setdefault(key, found)
-        return variant.run([given[i] for i, _ in self.group.accesses])
+        given = self.given(arrays)
+        return self.variant_for(given).run([given[i] for i, _ in self.group.accesses])  # type: ignore[no-any-return]
 
 
 class _Variant:

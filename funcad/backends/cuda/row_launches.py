@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from funcad.backends.cuda.by_layout import ByLayout
 from funcad.backends.cuda.cuda_rows import RowText
 from funcad.backends.cuda.prelude import THREADS
 from funcad.backends.cuda.row_ways import planned
@@ -20,7 +21,6 @@ from funcad.backends.cuda.spread_rows import SpreadText
 
 __all__ = ["Rows", "text_of"]
 
-VARIANTS = 64  # layouts of one group that are known at a time
 BLOCKS = 1 << 16  # of a launch that adds up nothing
 PARTS = 1024  # at most, of a sum
 DEEP = 16  # rows of a part of a sum, at least: parts are written and read, which costs an eighth of reading the rows
@@ -31,7 +31,7 @@ def text_of(jaxpr: Any, shape: tuple[int, int]) -> RowText:
     return (SpreadText if planned(jaxpr, shape)[1].spread else RowText)(jaxpr, shape)
 
 
-class Rows:
+class Rows(ByLayout):
     """The kernels of one group and shape; `make(text)` gives the module of a text."""
 
     def __init__(self, jaxpr: Any, shape: tuple[int, int], xp: Any, make: Any):
@@ -55,16 +55,12 @@ class Rows:
         self.variants: dict[Any, _Variant] = {}
         self.text.text(["1"] * len(self.avals))  # may be Unsupported
 
+    def made(self, given: Sequence[Any]) -> _Variant:
+        return _Variant(self, given)
+
     def __call__(self, *arrays: Any) -> list[Any]:
-        xp, kind = self.xp, self.xp.ndarray
-        given = [a if type(a) is kind else xp.full((), a, v.dtype) for a, v in zip(arrays, self.avals)]  # numbers of the host
-        key = tuple([a.strides for a in given])
-        variant = self.variants.get(key)
-        if variant is None:
-            if len(self.variants) >= VARIANTS:
-                self.variants.clear()
-            variant = self.variants.setdefault(key, _Variant(self, given))
-        return variant.run(given)
+        given = self.given(arrays)
+        return self.variant_for(given).run(given)  # type: ignore[no-any-return]
 
 
 class _Variant:
