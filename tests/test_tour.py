@@ -52,7 +52,7 @@ def test_plot_is_where_it_says(tour):
     assert (directory / name).read_bytes().startswith(b"\x89PNG")
 
 
-@pytest.mark.parametrize("missing", EXTRAS)
+@pytest.mark.parametrize("missing", [pytest.param(e, marks=[pytest.mark.slow] * (i > 0)) for i, e in enumerate(EXTRAS)])
 def test_missing_extra_is_named(missing, tmp_path):
     program = f"import runpy, sys; sys.modules[{missing!r}] = None; runpy.run_module('funcad', run_name='__main__')"
     command = [sys.executable, "-c", program]

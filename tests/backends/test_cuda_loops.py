@@ -94,7 +94,10 @@ def kinds(g: Any, *args: Any) -> list[str]:
     return [q["kind"] for q in g.explain(*map(to_device, args)).groups if q["engine"] == "cuda"]
 
 
-@pytest.mark.parametrize("name", CASES)
+SLOW = {"its gradient, too", "complex", "float32", "wide", "an update", "lanes", "new axes", "one turn"}
+
+
+@pytest.mark.parametrize("name", [pytest.param(n, marks=[pytest.mark.slow] * (n in SLOW)) for n in CASES])
 def test_a_loop_is_one_kernel(name: str) -> None:
     f, args = CASES[name]
     g, expected = jit(f), f(*args)

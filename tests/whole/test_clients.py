@@ -24,7 +24,7 @@ def test_is_skipped(): ...
 """
 
 
-@pytest.mark.parametrize("library", ["autograd", "jax"])
+@pytest.mark.parametrize("library", ["autograd", pytest.param("jax", marks=pytest.mark.slow)])
 def test_reports_are_counted_and_compared(tmp_path: Path, library: str) -> None:
     """A project of three tests, run as the clients are: funcad stands for a library that need not be installed."""
     package = str(ROOT / "funcad" / library)
