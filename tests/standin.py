@@ -10,7 +10,6 @@ tests/primitives/test_cupy_names.py compares with the package what is listed in 
 from __future__ import annotations
 
 import functools
-import operator
 import sys
 from collections import Counter
 from collections.abc import Iterator, Sequence
@@ -39,8 +38,8 @@ _METHODS = {
     "reduceat": {"add"},
 }
 _ATOMIC = {"add": "ILQifdFDe", "subtract": "ILQifdFDe", "maximum": "ILQifd", "minimum": "ILQifd"}  # dtypes of `at`
+_SIZED = {"nonzero", "flatnonzero", "argwhere", "unique", "extract", "compress", "delete", "union1d", "intersect1d"}
 _IN_PLACE = (np.copyto, np.put, np.put_along_axis, np.fill_diagonal)
-_LOGICAL = {"logical_and", "logical_or", "logical_xor", "logical_not"}  # these take no complex numbers
 
 
 class DeviceArray:
@@ -145,17 +144,18 @@ class DeviceArray:
         return method
 
     def __getitem__(self, index: Any) -> DeviceArray:
-        found = _perform(operator.getitem, (self._array, _wrapped(unwrap(index, indices=True), self._array)), {})
+        if any([getattr(i, "dtype", np.dtype(int)).char == "?" for i in (index if isinstance(index, tuple) else (index,))]):
+            _sized()
+        found = _perform(_part, (self._array, unwrap(index, indices=True)), {})
         if np.size(found) and not np.isscalar(found) and not np.may_share_memory(found, self._array):
             _count("calls")
         return wrap(found)
 
     def __setitem__(self, index: Any, value: Any) -> None:
-        where = _wrapped(unwrap(index, indices=True), self._array)
-        given = unwrap(value)
-        if work is not None and not (issubclass(type(given), np.ndarray) and _is(self._array[where], given)):
+        where, given = unwrap(index, indices=True), unwrap(value)
+        if work is not None and not (issubclass(type(given), np.ndarray) and _is(_part(self._array, where), given)):
             _count("calls")
-        _perform(operator.setitem, (self._array, where, given), {}, (self._array,))
+        _perform(_put, (self._array, where, given), {}, (self._array,))
 
     def __len__(self) -> int:
         return len(self._array)
@@ -251,11 +251,21 @@ def _wrapped(index: Any, array: np.ndarray) -> Any:
     return tuple(found) if isinstance(index, tuple) else found[0]
 
 
+def _part(array: np.ndarray, index: Any) -> Any:
+    return array[_wrapped(index, array)]
+
+
+def _put(array: np.ndarray, index: Any, value: Any) -> None:
+    array[_wrapped(index, array)] = value
+
+
 def _call(function: Any, args: Any, kwargs: Any, own: Sequence[np.ndarray] = ()) -> Any:
     out = kwargs.get("out")
     name = getattr(function, "__name__", "")
-    if name in _LOGICAL and any([getattr(a, "dtype", np.dtype(bool)).kind == "c" for a in args]):
+    if name.startswith("logical_") and any([getattr(a, "dtype", np.dtype(bool)).kind == "c" for a in args]):
         raise TypeError(f"Wrong type of arguments for cupy_{name}: no loop of complex numbers")
+    if name in _SIZED:
+        _sized()
     if name == "take":
         kwargs = {"mode": "wrap", **kwargs}
     with np.errstate(all="ignore"):
@@ -429,9 +439,13 @@ def _waits() -> None:
         driver.refuse_if_recording("a value that is read")
 
 
-def _sends() -> None:
+def _sized() -> None:  # the size of a result depends on values: CuPy waits for them
     if driver is not None:
-        driver.sends()
+        driver.refuse_if_recording("a size that depends on values")
+
+
+def _sends() -> None:
+    driver is None or driver.sends()
 
 
 def _count(what: str) -> None:

@@ -268,11 +268,11 @@ def test_every_operation(device: Driver, monkeypatch: pytest.MonkeyPatch) -> Non
     monkeypatch.setattr(graphs, "_calls", lambda jaxpr: 1000.0)
     monkeypatch.setattr(launches, "kernel_for", none)
     before = device.launches
-    for op in [s for s in all_specs() if "cupy" in s.backends][::3]:
+    for op in [s for s in all_specs() if "cupy" in s.backends]:
         for args in list(op.samples())[:1]:
             if any([isinstance(x, np.ndarray) for x in args]):
                 replays(op, args)
-    assert device.launches - before > 100
+    assert device.launches - before > 300
 
 
 def replays(op: OpSpec, args: tuple) -> None:
@@ -300,4 +300,4 @@ def test_random_programs(device: Driver, first: int) -> None:
         except Exception as error:
             error.add_note(f"seed {seed}")
             raise
-    assert compared > 3 and device.launches
+    assert compared
